@@ -1,0 +1,47 @@
+# The two commands to know: `make demo` and `make test`. Nothing here asks a question.
+.DEFAULT_GOAL := help
+.PHONY: help env demo test tools lint docs lock clean
+
+PYTHON := .venv/bin/python
+READY  := .venv/.ready
+PIP    := $(PYTHON) -m pip --disable-pip-version-check --no-input
+
+help:
+	@echo "make demo   set up .venv and run the demonstration"
+	@echo "make test   set up .venv and the RTL tools, then run every test"
+	@echo "make env    set up .venv only          make tools  check or install the RTL tools"
+	@echo "make lint   check the style            make docs   write the generated documentation"
+	@echo "make lock   resolve requirements.lock  make clean  remove whatever make has made"
+
+env: $(READY)
+
+$(READY): requirements.lock pyproject.toml
+	@scripts/create_venv.sh
+	@echo "[env] installing requirements.lock (a minute or two)"
+	@$(PIP) install --quiet --require-hashes --only-binary :all: -r requirements.lock
+	@echo "[env] installing vdla"
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+	@echo "[env] ready"
+
+demo: env
+	@$(PYTHON) scripts/demo.py
+
+test: env tools
+	@$(PYTHON) -m pytest -n 2 -q tests
+
+tools:
+	@scripts/setup_rtl_tools.sh
+
+lint: env
+	@$(PYTHON) -m ruff check .
+
+docs: env
+	@$(PYTHON) scripts/make_docs.py
+
+lock:
+	@scripts/lock_requirements.sh
+
+clean:
+	@rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	@find . -name .git -prune -o \( -name __pycache__ -o -name sim_build \) -type d -print0 | xargs -0r rm -rf

@@ -1,0 +1,1 @@
+"""From networks and tensor expressions to accelerator programs: IRs, passes, code generators, tuning."""

@@ -1,0 +1,1 @@
+"""Programs, module files and the devices that run them."""

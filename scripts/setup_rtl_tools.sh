@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Check the tools that RTL simulation needs beside .venv; install what is missing when that needs no question.
+set -euo pipefail
+
+# tool:Debian package
+TOOLS=(g++:g++ make:make perl:perl iverilog:iverilog ccache:ccache)
+
+missing_packages() {
+    local entry
+    for entry in "${TOOLS[@]}"; do
+        command -v "${entry%%:*}" >/dev/null || echo "${entry##*:}"
+    done
+}
+
+# Print the prefix that makes apt-get work without a question; fail when there is none.
+administrator() {
+    command -v apt-get >/dev/null || return 1
+    if [[ $(id -u) == 0 ]]; then
+        echo "env"
+    else
+        sudo -n true 2>/dev/null && echo "sudo -n env"
+    fi
+}
+
+install_packages() {
+    local prefix
+    prefix=$(administrator) || return 1
+    echo "[tools] installing $*"
+    $prefix DEBIAN_FRONTEND=noninteractive apt-get update -qq || echo "[tools] apt-get update failed; trying with the lists at hand" >&2
+    $prefix DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+mapfile -t missing < <(missing_packages)
+if ((${#missing[@]})) && ! install_packages "${missing[@]}"; then
+    echo "[tools] missing: ${missing[*]}" >&2
+    echo "[tools] install them with: sudo apt-get update && sudo apt-get install -y ${missing[*]}" >&2
+    exit 1
+fi
+echo "[tools] ready"

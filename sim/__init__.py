@@ -1,0 +1,1 @@
+"""The simulator: what a program means and how many cycles it takes."""

@@ -1,0 +1,34 @@
+"""The command ``vdla``: one module of this package per sub-command.
+
+A module ``vdla.cli.name`` that defines a click command called ``command`` is the sub-command ``name``;
+underscores become hyphens, and a module whose name starts with an underscore is none. A module is imported
+only when its command is asked for, so that ``vdla --version`` stays quick.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+import click
+
+from vdla import __version__
+
+
+class CommandModules(click.Group):
+    """A group whose sub-commands are the modules of this package."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all sub-commands, sorted."""
+        modules = (module.name for module in iter_modules(__path__) if not module.name.startswith("_"))
+        return sorted(name.replace("_", "-") for name in modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of sub-command ``cmd_name``; return None when there is no such module."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        return import_module(f"{__name__}.{cmd_name.replace('-', '_')}").command
+
+
+@click.command(cls=CommandModules)
+@click.version_option(__version__, prog_name="vdla")
+def main() -> None:
+    """Generate, simulate, compile for and run deep-learning accelerators."""
