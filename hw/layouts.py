@@ -1,0 +1,20 @@
+"""Amaranth views of the encodings, derived from the specification's tables."""
+
+from amaranth import Shape
+from amaranth.lib import data
+
+from vdla.hw.spec import isa
+from vdla.hw.spec.config import AcceleratorConfig
+
+
+def encoding_layout(form: type, config: AcceleratorConfig) -> data.FlexibleLayout:
+    """Return the layout of an instruction class, or of `MicroOp`, as it stands in memory."""
+    placed = [isa.OPCODE_FIELD] if form is not isa.MicroOp else []
+    placed += isa.layout(form, config)
+    members = {field.name: data.Field(Shape(field.width, field.signed), field.start) for field in placed}
+    return data.FlexibleLayout(form.bits, members)
+
+
+def decode(form: type, config: AcceleratorConfig, word) -> data.View:
+    """Return `word` (128 bits; 32 for a micro-op) seen as `form`."""
+    return data.View(encoding_layout(form, config), word)

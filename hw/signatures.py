@@ -1,0 +1,125 @@
+"""The contracts between hardware components: every bundle of wires that crosses a component's edge.
+
+Streams are Amaranth's: a transfer happens in each cycle in which `valid` and `ready` are both high; a producer
+that raised `valid` holds it, and the payload, until the transfer.
+"""
+
+from amaranth import unsigned
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import In, Out, Signature
+from amaranth.utils import bits_for
+
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.registers import REGISTER_SPACE_BITS
+from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, MemoryType
+
+
+def instruction_stream() -> stream.Signature:
+    """Task instructions, as encoded."""
+    return stream.Signature(unsigned(INSTRUCTION_BITS))
+
+
+def request_layout(config: AcceleratorConfig) -> data.StructLayout:
+    """One burst: `address` in bytes, a multiple of the bus width; `beats` from 1 to `burst_beats`."""
+    return data.StructLayout({
+        "write": 1,
+        "address": config.address_bits,
+        "beats": bits_for(config.burst_beats),
+    })
+
+
+def write_beat_layout(config: AcceleratorConfig) -> data.StructLayout:
+    """One beat to write: a strobe bit per byte; `last` marks the last beat of its burst."""
+    return data.StructLayout({"data": config.bus_bits, "strobe": config.bus_bytes, "last": 1})
+
+
+def request_stream(config: AcceleratorConfig) -> stream.Signature:
+    """Bursts asked of memory, in order."""
+    return stream.Signature(request_layout(config))
+
+
+def read_stream(config: AcceleratorConfig) -> stream.Signature:
+    """Beats read from memory, in the order of their requests."""
+    return stream.Signature(unsigned(config.bus_bits))
+
+
+def write_stream(config: AcceleratorConfig) -> stream.Signature:
+    """Beats to be written, in the order of their requests."""
+    return stream.Signature(write_beat_layout(config))
+
+
+def memory_port(config: AcceleratorConfig) -> Signature:
+    """The accelerator's side of memory; `vdla.hw.spec.memory` says what the reference memory does with it.
+
+    `write_done` pulses once for each write burst that memory has accepted whole, in order. `error` pulses when an
+    access failed. The accelerator is always ready for both.
+    """
+    return Signature({
+        "request": Out(request_stream(config)),
+        "write_data": Out(write_stream(config)),
+        "read_data": In(read_stream(config)),
+        "write_done": In(1),
+        "error": In(1),
+    })
+
+
+def lanes(config: AcceleratorConfig, memory: MemoryType) -> int:
+    """Return the parts of an element that can be written alone: one per memory beat, or one where a beat holds more."""
+    return max(1, config.element_bits(memory) // config.bus_bits)
+
+
+def scratchpad_write(config: AcceleratorConfig, memory: MemoryType) -> Signature:
+    """Write port of `memory`'s scratchpad: in each cycle, the lanes of element `address` whose `enable` bit is set."""
+    return Signature({
+        "address": Out(config.index_bits(memory)),
+        "data": Out(config.element_bits(memory)),
+        "enable": Out(lanes(config, memory)),
+    })
+
+
+def scratchpad_read(config: AcceleratorConfig, memory: MemoryType) -> Signature:
+    """Read port of `memory`'s scratchpad: `data` is element `address` of the cycle before."""
+    return Signature({
+        "address": Out(config.index_bits(memory)),
+        "data": In(config.element_bits(memory)),
+    })
+
+
+def token_source() -> Signature:
+    """The popping side of a token edge.
+
+    `available`: there is a token. `pop` takes it, at the end of this cycle; only while `available`.
+    """
+    return Signature({"available": In(1), "pop": Out(1)})
+
+
+def token_sink() -> Signature:
+    """The pushing side of a token edge.
+
+    `room`: the counter can take one more token than was reserved. `reserve` sets that place aside, when an
+    instruction starts; only while `room`. `push` fills a reserved place, when the instruction is done.
+    """
+    return Signature({"room": In(1), "reserve": Out(1), "push": Out(1)})
+
+
+def unit_status() -> Signature:
+    """What a unit tells the counters and the run control.
+
+    `idle`: nothing is in progress. `busy`, `waits_memory`, `waits_prev`, `waits_next`, `waits_room`: the state of this
+    cycle, at most one of them high. `overrun` pulses when an address ran past the end of a scratchpad.
+    """
+    return Signature({name: Out(1) for name in
+                      ("idle", "busy", "waits_memory", "waits_prev", "waits_next", "waits_room", "overrun")})
+
+
+def register_port() -> Signature:
+    """Access to the registers of `vdla.hw.spec.registers`; `address` is a byte offset.
+
+    A cycle with `write` high writes `write_data`; `read_data` is the register that `address` named the cycle before.
+    """
+    return Signature({
+        "address": Out(REGISTER_SPACE_BITS),
+        "write": Out(1),
+        "write_data": Out(32),
+        "read_data": In(32),
+    })

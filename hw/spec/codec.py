@@ -1,0 +1,117 @@
+"""Instructions and micro-ops to bits and back."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+
+from vdla.hw.spec import isa
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import EncodingError
+from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, UOP_BITS
+
+
+def encode(item: isa.Instruction | isa.MicroOp, config: AcceleratorConfig) -> int:
+    """Return the encoding of an instruction (128 bits) or micro-op (32 bits).
+
+    Raises:
+        EncodingError: a field's value does not fit, or belongs to an extension that is off.
+    """
+    form = type(item)
+    placed = isa.layout(form, config)
+    word = 0 if form is isa.MicroOp else int(form.opcode)
+    for field in placed:
+        value = int(getattr(item, field.name))
+        if not field.low <= value <= field.high:
+            raise EncodingError(f"{_title(form)}.{field.name} = {value} is outside {field.low}..{field.high}")
+        word |= (value & ((1 << field.width) - 1)) << field.start
+    _refuse_absent_fields(item, {field.name for field in placed})
+    return word
+
+
+def _refuse_absent_fields(item: object, present: set[str]) -> None:
+    for declared in fields(item):
+        value = getattr(item, declared.name)
+        if value and declared.name not in present:
+            raise EncodingError(f"{_title(type(item))}.{declared.name} = {value} needs the extension "
+                                f"{declared.metadata['extension'].value!r}, which this configuration has switched off")
+
+
+def _title(form: type) -> str:
+    return "UOP" if form is isa.MicroOp else form.opcode.name
+
+
+def decode(word: int, config: AcceleratorConfig) -> isa.Instruction:
+    """Return the instruction that `word` (128 bits) encodes. Bits of no field are ignored.
+
+    Raises:
+        EncodingError: no instruction has this opcode, memory type or ALU operation here.
+    """
+    opcode = word & ((1 << isa.OPCODE_BITS) - 1)
+    if opcode not in isa.BY_OPCODE:
+        raise EncodingError(f"opcode {opcode} is no instruction; there are {_names(isa.Opcode)}")
+    instruction = _unpack(isa.BY_OPCODE[opcode], word, config)
+    check_meaning(instruction, config)
+    return instruction
+
+
+def decode_uop(word: int, config: AcceleratorConfig) -> isa.MicroOp:
+    """Return the micro-op that `word` (32 bits) encodes."""
+    return _unpack(isa.MicroOp, word, config)
+
+
+def _unpack(form: type, word: int, config: AcceleratorConfig):
+    return form(**{field.name: _value(form, field, word) for field in isa.layout(form, config)})
+
+
+def _value(form: type, field: isa.PlacedField, word: int):
+    value = (word >> field.start) & ((1 << field.width) - 1)
+    if field.signed and value > field.high:
+        value -= 1 << field.width
+    try:
+        return field.kind(value)
+    except ValueError:
+        raise EncodingError(f"{_title(form)}.{field.name} = {value} is none of {_names(field.kind)}") from None
+
+
+def _names(kind: type) -> str:
+    return ", ".join(f"{member.name} ({member.value})" for member in kind)
+
+
+LOADABLE = (isa.MemoryType.UOP, isa.MemoryType.WGT, isa.MemoryType.INP, isa.MemoryType.ACC, isa.MemoryType.ACC_8BIT)
+
+
+def check_meaning(instruction: isa.Instruction, config: AcceleratorConfig) -> None:
+    """Refuse field values that are encodable but name nothing this configuration has.
+
+    Raises:
+        EncodingError: a LOAD into OUT, a STORE from anything else, an ALU operation that is not built.
+    """
+    match instruction:
+        case isa.Load(memory_type=memory) if memory not in LOADABLE:
+            raise EncodingError(f"LOAD.memory_type = {memory.name} cannot be loaded; {', '.join(m.name for m in LOADABLE)} can")
+        case isa.Store(memory_type=memory, x_size=size) if size and memory is not isa.MemoryType.OUT:
+            raise EncodingError(f"STORE.memory_type = {memory.name} cannot be stored; only OUT can")
+        case isa.Alu(alu_opcode=operation) if operation not in config.alu_opcodes:
+            built = ", ".join(opcode.name for opcode in config.alu_opcodes) or "none"
+            raise EncodingError(f"ALU.alu_opcode = {operation.name} is not built into this configuration; it has {built}")
+
+
+def to_bytes(instructions: Iterable[isa.Instruction], config: AcceleratorConfig) -> bytes:
+    """Return a stream as the accelerator fetches it: 16 bytes an instruction, little-endian."""
+    return b"".join(encode(item, config).to_bytes(INSTRUCTION_BYTES, "little") for item in instructions)
+
+
+def uops_to_bytes(uops: Iterable[isa.MicroOp], config: AcceleratorConfig) -> bytes:
+    """Return micro-ops as a LOAD of UOP reads them: 4 bytes each, little-endian."""
+    return b"".join(encode(uop, config).to_bytes(UOP_BITS // 8, "little") for uop in uops)
+
+
+def words(stream: bytes, size: int = INSTRUCTION_BYTES) -> Iterator[int]:
+    """Yield the little-endian words of `size` bytes in `stream`.
+
+    Raises:
+        EncodingError: the stream is not a whole number of words.
+    """
+    if len(stream) % size:
+        raise EncodingError(f"a stream of {len(stream)} bytes is not a whole number of {size}-byte words")
+    for start in range(0, len(stream), size):
+        yield int.from_bytes(stream[start:start + size], "little")

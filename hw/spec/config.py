@@ -1,0 +1,246 @@
+"""The accelerator configuration: the one record that hardware, simulators and compiler derive from."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
+
+from vdla.hw.spec import isa
+from vdla.hw.spec.errors import ConfigError
+from vdla.hw.spec.vocabulary import (
+    DRAM_BASE_BITS, INSTRUCTION_BYTES, SRAM_BASE_BITS, UOP_BITS, AluOpcode, Extension, MemoryType,
+)
+
+
+def _parameter(default: object, help_text: str, *, low: int = 0, high: int = 0, choices: tuple = (), power: bool = False):
+    """Declare a parameter: its default, what it means, and the values it may take."""
+    limits = {"help": help_text, "low": low, "high": high, "choices": choices, "power": power}
+    return field(default=default, metadata=limits)
+
+
+@dataclass(frozen=True)
+class AcceleratorConfig:
+    """Everything that may differ between two accelerators.
+
+    Sizes are in bytes, widths in bits. `batch`, `block_in` and `block_out` are the GEMM core's M, K and N:
+    one micro-op multiplies `batch x block_in` inputs with `block_out x block_in` weights.
+
+    Raises:
+        ConfigError: a value is out of range, or values do not fit together.
+    """
+
+    name: str = field(default="custom", metadata={"help": "label; does not take part in the digest"})
+    batch: int = _parameter(1, "rows of the GEMM core (M)", low=1, high=64, power=True)
+    block_in: int = _parameter(16, "reduction width of the GEMM core (K)", low=1, high=256, power=True)
+    block_out: int = _parameter(16, "columns of the GEMM core (N)", low=1, high=256, power=True)
+    inp_bits: int = _parameter(8, "width of an input and of an output", choices=(2, 4, 8))
+    wgt_bits: int = _parameter(8, "width of a weight", choices=(2, 4, 8))
+    acc_bits: int = _parameter(32, "width of an accumulator", choices=(16, 32))
+    uop_buffer_bytes: int = _parameter(32 << 10, "micro-op memory", low=8, high=1 << 18, power=True)
+    inp_buffer_bytes: int = _parameter(32 << 10, "input scratchpad", low=2, high=1 << 30, power=True)
+    wgt_buffer_bytes: int = _parameter(256 << 10, "weight scratchpad", low=2, high=1 << 30, power=True)
+    acc_buffer_bytes: int = _parameter(128 << 10, "accumulator scratchpad", low=2, high=1 << 30, power=True)
+    load_queue_depth: int = _parameter(64, "instructions waiting for the load unit", low=2, high=4096)
+    compute_queue_depth: int = _parameter(64, "instructions waiting for the compute unit", low=2, high=4096)
+    store_queue_depth: int = _parameter(64, "instructions waiting for the store unit", low=2, high=4096)
+    token_depth: int = _parameter(255, "largest count a dependency-token counter holds", low=1, high=65535)
+    bus_bits: int = _parameter(64, "width of the memory data path", low=64, high=512, power=True)
+    burst_bytes: int = _parameter(256, "longest memory burst; bursts end at its multiples", low=16, high=4096, power=True)
+    max_requests: int = _parameter(16, "reads in flight at once", low=1, high=256)
+    gemm_stages: int = _parameter(3, "pipeline registers from scratchpad data to the accumulator adder", low=1, high=8)
+    alu_opcodes: tuple[AluOpcode, ...] = field(default=tuple(AluOpcode), metadata={"help": "operations the ALU has"})
+    extensions: tuple[Extension, ...] = field(default=(), metadata={"help": "instruction-set extensions that are on"})
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alu_opcodes", _members(AluOpcode, "alu_opcodes", self.alu_opcodes))
+        object.__setattr__(self, "extensions", _members(Extension, "extensions", self.extensions))
+        for parameter in fields(self):
+            _check_parameter(parameter.name, getattr(self, parameter.name), parameter.metadata)
+        check_consistency(self)
+
+    # Elements: the unit in which every address of that memory counts.
+
+    @property
+    def out_bits(self) -> int:
+        """Width of an output: that of an input."""
+        return self.inp_bits
+
+    @cached_property
+    def _element_bits(self) -> Mapping[MemoryType, int]:
+        return {
+            MemoryType.UOP: UOP_BITS,
+            MemoryType.INP: self.batch * self.block_in * self.inp_bits,
+            MemoryType.WGT: self.block_out * self.block_in * self.wgt_bits,
+            MemoryType.ACC: self.batch * self.block_out * self.acc_bits,
+            MemoryType.OUT: self.batch * self.block_out * self.out_bits,
+            MemoryType.ACC_8BIT: self.batch * self.block_out * self.out_bits,
+        }
+
+    def element_bits(self, memory: MemoryType) -> int:
+        """Bits of one element of `memory`, as it stands in DRAM."""
+        return self._element_bits[memory]
+
+    def element_bytes(self, memory: MemoryType) -> int:
+        """Bytes of one element of `memory` in DRAM: what one step of `dram_base` is worth."""
+        return self._element_bits[memory] // 8
+
+    @cached_property
+    def _depths(self) -> Mapping[MemoryType, int]:
+        acc = self.acc_buffer_bytes // self.element_bytes(MemoryType.ACC)
+        return {
+            MemoryType.UOP: self.uop_buffer_bytes // self.element_bytes(MemoryType.UOP),
+            MemoryType.INP: self.inp_buffer_bytes // self.element_bytes(MemoryType.INP),
+            MemoryType.WGT: self.wgt_buffer_bytes // self.element_bytes(MemoryType.WGT),
+            MemoryType.ACC: acc,
+            MemoryType.OUT: acc,
+            MemoryType.ACC_8BIT: acc,
+        }
+
+    def depth(self, memory: MemoryType) -> int:
+        """Elements that `memory` holds on chip; OUT and ACC_8BIT name the accumulator's."""
+        return self._depths[memory]
+
+    def index_bits(self, memory: MemoryType) -> int:
+        """Bits of an on-chip element index of `memory` (U, I, W or A of the encoding)."""
+        return self._depths[memory].bit_length() - 1
+
+    @property
+    def bus_bytes(self) -> int:
+        """Bytes of one beat of the memory data path."""
+        return self.bus_bits // 8
+
+    @property
+    def burst_beats(self) -> int:
+        """Beats of the longest burst."""
+        return self.burst_bytes // self.bus_bytes
+
+    @cached_property
+    def address_bits(self) -> int:
+        """Bits of a DRAM byte address: enough for every `dram_base` of every memory."""
+        return DRAM_BASE_BITS + max(self._element_bits.values()).bit_length() - 4
+
+    @property
+    def macs_per_cycle(self) -> int:
+        """Multiply-accumulates of one GEMM micro-op, and so of one cycle at peak."""
+        return self.batch * self.block_in * self.block_out
+
+    def has(self, extension: Extension) -> bool:
+        """Whether `extension` is on."""
+        return extension in self.extensions
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 (hex) of all parameters but the name; equal exactly for equal hardware."""
+        return hashlib.sha256(json.dumps(parameters(self), sort_keys=True).encode()).hexdigest()
+
+    def with_changes(self, **changes: object) -> "AcceleratorConfig":
+        """Return a copy with `changes`; unknown parameters are refused by name."""
+        for key in changes:
+            if key not in PARAMETER_NAMES:
+                raise ConfigError(f"configuration parameter {key!r} is unknown; there are {', '.join(PARAMETER_NAMES)}")
+        return replace(self, **changes)
+
+
+PARAMETER_NAMES = tuple(parameter.name for parameter in fields(AcceleratorConfig))
+
+
+def parameters(config: AcceleratorConfig) -> dict[str, object]:
+    """Return every parameter but the name as plain JSON values, in declaration order."""
+    values = asdict(config)
+    del values["name"]
+    values["alu_opcodes"] = [opcode.name for opcode in config.alu_opcodes]
+    values["extensions"] = [extension.value for extension in config.extensions]
+    return values
+
+
+def _members(kind: type, name: str, values: Iterable) -> tuple:
+    """Return `values` (members, or their names) as a sorted tuple of members of `kind`, without repeats."""
+    if isinstance(values, str):
+        values = [part for part in values.replace(",", " ").split() if part]
+    found = {_member(kind, name, value) for value in values}
+    return tuple(member for member in kind if member in found)
+
+
+def _member(kind: type, name: str, value: object):
+    for member in kind:
+        if value is member or str(value).upper() == member.name:
+            return member
+    allowed = ", ".join(member.name.lower() if kind is Extension else member.name for member in kind)
+    raise ConfigError(f"{name} holds {value!r}, which is none of {allowed}")
+
+
+def _check_parameter(name: str, value: object, limits: Mapping) -> None:
+    if "low" not in limits:
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigError(f"{name} = {value!r} is not a whole number")
+    if limits["choices"]:
+        if value not in limits["choices"]:
+            raise ConfigError(f"{name} = {value} is none of {', '.join(map(str, limits['choices']))}")
+        return
+    if not limits["low"] <= value <= limits["high"]:
+        raise ConfigError(f"{name} = {value} is outside {limits['low']}..{limits['high']}")
+    if limits["power"] and value & (value - 1):
+        raise ConfigError(f"{name} = {value} is not a power of two; the nearest are {_neighbours(value)}")
+
+
+def _neighbours(value: int) -> str:
+    above = 1 << value.bit_length()
+    return f"{above // 2} and {above}"
+
+
+_SCRATCHPADS = {
+    MemoryType.UOP: "uop_buffer_bytes",
+    MemoryType.INP: "inp_buffer_bytes",
+    MemoryType.WGT: "wgt_buffer_bytes",
+    MemoryType.ACC: "acc_buffer_bytes",
+}
+
+
+def check_consistency(config: AcceleratorConfig) -> None:
+    """Refuse parameter values that are each in range but cannot work together.
+
+    Raises:
+        ConfigError: naming the parameter, its value and the limit.
+    """
+    for memory in MemoryType:
+        _check_element(config, memory)
+    for memory, parameter in _SCRATCHPADS.items():
+        _check_depth(config, memory, parameter)
+    _check_burst(config)
+    _check_widths(config)
+
+
+def _check_element(config: AcceleratorConfig, memory: MemoryType) -> None:
+    bits = config.element_bits(memory)
+    if bits % 8:
+        sizes = f"batch = {config.batch}, block_in = {config.block_in}, block_out = {config.block_out}"
+        raise ConfigError(f"one {memory.name} element is {bits} bits, not whole bytes ({sizes}, inp_bits = {config.inp_bits}, "
+                          f"wgt_bits = {config.wgt_bits}): widen the block or the values")
+
+
+def _check_depth(config: AcceleratorConfig, memory: MemoryType, parameter: str) -> None:
+    size, element = getattr(config, parameter), config.element_bytes(memory)
+    limit = 1 << SRAM_BASE_BITS
+    if size < 2 * element:
+        raise ConfigError(f"{parameter} = {size} holds fewer than 2 elements of {element} bytes; it must be at least {2 * element}")
+    if size > limit * element:
+        raise ConfigError(f"{parameter} = {size} holds {size // element} elements of {element} bytes, but sram_base "
+                          f"({SRAM_BASE_BITS} bits) reaches {limit}; it must be at most {limit * element}")
+
+
+def _check_burst(config: AcceleratorConfig) -> None:
+    low, high = max(config.bus_bytes, INSTRUCTION_BYTES), min(4096, 256 * config.bus_bytes)
+    if not low <= config.burst_bytes <= high:
+        raise ConfigError(f"burst_bytes = {config.burst_bytes} is outside {low}..{high} for bus_bits = {config.bus_bits}")
+
+
+def _check_widths(config: AcceleratorConfig) -> None:
+    for form in (isa.MicroOp, *isa.INSTRUCTIONS):
+        placed = isa.layout(form, config)
+        if placed[-1].end > form.bits:
+            widths = ", ".join(f"{letter} = {config.index_bits(memory)} ({_SCRATCHPADS[memory]} = {getattr(config, _SCRATCHPADS[memory])})"
+                               for letter, memory in isa.INDEX_LETTERS.items())
+            raise ConfigError(f"the fields of {form.__name__} need {placed[-1].end} bits and there are {form.bits}; "
+                              f"make a scratchpad smaller: {widths}")

@@ -1,0 +1,238 @@
+"""The instruction set, declared once: encoder, assembler, hardware layout and reference page derive from it.
+
+Each instruction is a frozen dataclass whose fields, in order, are the fields of its encoding from bit 0 upward.
+A field that would cross bit 64 starts at bit 64, which is how C packs the bit-fields of VTA's structures.
+
+Source: VTA's `hw_spec.h` for the encoding; `docs/isa.md`, generated from this file, for the reader.
+"""
+
+from dataclasses import dataclass, field, fields
+from enum import IntEnum
+from functools import lru_cache
+from typing import ClassVar, Protocol
+
+from vdla.hw.spec.vocabulary import (
+    DRAM_BASE_BITS, INSTRUCTION_BITS, SRAM_BASE_BITS, UOP_BITS, AluOpcode, Extension, MemoryType,
+)
+
+OPCODE_BITS = 3
+WORD_BITS = 64
+LOOP_BITS = 14
+
+
+class Opcode(IntEnum):
+    """Task instructions; the value is the encoding."""
+
+    LOAD = 0
+    STORE = 1
+    GEMM = 2
+    FINISH = 3
+    ALU = 4
+
+
+class Depths(Protocol):
+    """What the widths of the encoding depend on; `AcceleratorConfig` is one."""
+
+    def index_bits(self, memory: MemoryType) -> int: ...
+    def has(self, extension: Extension) -> bool: ...
+
+
+INDEX_LETTERS = {"U": MemoryType.UOP, "I": MemoryType.INP, "W": MemoryType.WGT, "A": MemoryType.ACC}
+
+_VARIABLE_WIDTHS = {
+    "U": lambda u, i, w, a: u,
+    "U+1": lambda u, i, w, a: u + 1,
+    "I": lambda u, i, w, a: i,
+    "W": lambda u, i, w, a: w,
+    "A": lambda u, i, w, a: a,
+    "max(A,I)": lambda u, i, w, a: max(a, i),
+}
+
+
+def _bits(width: int | str, help_text: str, *, signed: bool = False, kind: type = int, extension: Extension | None = None):
+    """Declare an encoded field: its width (a number, or a formula over U, I, W, A) and what it means."""
+    metadata = {"width": width, "help": help_text, "signed": signed, "kind": kind, "extension": extension}
+    return field(default=kind(0), metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instruction:
+    """What all task instructions share: the four dependency-token flags."""
+
+    bits: ClassVar[int] = INSTRUCTION_BITS
+    opcode: ClassVar[Opcode]
+
+    pop_prev: int = _bits(1, "wait for a token from the unit before this one")
+    pop_next: int = _bits(1, "wait for a token from the unit after this one")
+    push_prev: int = _bits(1, "when done, push a token to the unit before this one")
+    push_next: int = _bits(1, "when done, push a token to the unit after this one")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Transfer(Instruction):
+    memory_type: MemoryType = _bits(3, "memory that is read or written on chip", kind=MemoryType)
+    sram_base: int = _bits(SRAM_BASE_BITS, "first element on chip")
+    dram_base: int = _bits(DRAM_BASE_BITS, "first element in DRAM: byte address / element bytes")
+    pad_minimum: int = _bits(1, "pad with the least value of the element's type instead of zero",
+                             extension=Extension.PAD_MINIMUM)
+    y_size: int = _bits(16, "rows")
+    x_size: int = _bits(16, "elements of a row; 0 makes the instruction do nothing but its token actions")
+    x_stride: int = _bits(16, "elements from one row to the next in DRAM")
+    y_pad_0: int = _bits(4, "rows of padding before the first")
+    y_pad_1: int = _bits(4, "rows of padding after the last")
+    x_pad_0: int = _bits(4, "elements of padding before each row")
+    x_pad_1: int = _bits(4, "elements of padding after each row")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load(_Transfer):
+    """Copy a strided, padded 2-D block from DRAM into a scratchpad.
+
+    Writes rows of `x_pad_0 + x_size + x_pad_1` elements, densely from `sram_base`: `y_pad_0` rows of padding,
+    then per row padding, `x_size` elements read from `dram_base + y * x_stride`, padding; then `y_pad_1` rows
+    of padding. ACC_8BIT reads narrow elements and sign-extends each value into ACC.
+    """
+
+    opcode: ClassVar[Opcode] = Opcode.LOAD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store(_Transfer):
+    """Copy a block of accumulators, narrowed to their low output bits, into DRAM.
+
+    Reads element `sram_base + y * x_size + x` and writes element `dram_base + y * x_stride + x`. Does not
+    saturate. `memory_type` is OUT (any type where `x_size` is 0); padding fields have no effect.
+    """
+
+    opcode: ClassVar[Opcode] = Opcode.STORE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loop(Instruction):
+    reset: int = _bits(1, "GEMM: write zero instead of accumulating; ALU: no effect")
+    uop_begin: int = _bits("U", "first micro-op")
+    uop_end: int = _bits("U+1", "one past the last micro-op")
+    iter_out: int = _bits(LOOP_BITS, "trips of the outer loop")
+    iter_in: int = _bits(LOOP_BITS, "trips of the inner loop")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gemm(_Loop):
+    """Multiply-accumulate (or reset) over two loops and a range of micro-ops.
+
+    For i < iter_out, j < iter_in, u in uops[uop_begin:uop_end], with d = u.dst + i * dst_factor_out
+    + j * dst_factor_in, and s, w likewise: acc[d] = 0 if reset, else
+    acc[d][b][o] += sum over k of inp[s][b][k] * wgt[w][o][k], wrapping at the accumulator's width.
+    """
+
+    opcode: ClassVar[Opcode] = Opcode.GEMM
+
+    dst_factor_out: int = _bits("A", "accumulator step of the outer loop")
+    dst_factor_in: int = _bits("A", "accumulator step of the inner loop")
+    src_factor_out: int = _bits("I", "input step of the outer loop")
+    src_factor_in: int = _bits("I", "input step of the inner loop")
+    wgt_factor_out: int = _bits("W", "weight step of the outer loop")
+    wgt_factor_in: int = _bits("W", "weight step of the inner loop")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish(Instruction):
+    """End the run once every unit is idle. The remaining bits have no meaning."""
+
+    opcode: ClassVar[Opcode] = Opcode.FINISH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alu(_Loop):
+    """Element-wise operation over the same loops as GEMM.
+
+    acc[d] = op(acc[d], imm if use_imm else acc[s]). SHR by a negative amount shifts left; a shift by the
+    accumulator's width or more gives the sign fill (right) or 0 (left); ADD and MUL wrap.
+    """
+
+    opcode: ClassVar[Opcode] = Opcode.ALU
+
+    dst_factor_out: int = _bits("A", "accumulator step of the outer loop")
+    dst_factor_in: int = _bits("A", "accumulator step of the inner loop")
+    src_factor_out: int = _bits("A", "source step of the outer loop")
+    src_factor_in: int = _bits("A", "source step of the inner loop")
+    alu_opcode: AluOpcode = _bits(3, "operation", kind=AluOpcode)
+    use_imm: int = _bits(1, "take `imm` as the second operand instead of acc[s]")
+    imm: int = _bits(16, "immediate operand", signed=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicroOp:
+    """One step of a GEMM or ALU instruction: element indices to which the loops add their offsets."""
+
+    bits: ClassVar[int] = UOP_BITS
+
+    dst: int = _bits("A", "accumulator element")
+    src: int = _bits("max(A,I)", "input element (GEMM) or accumulator element (ALU)")
+    wgt: int = _bits("W", "weight element (GEMM)")
+
+
+INSTRUCTIONS: tuple[type[Instruction], ...] = (Load, Store, Gemm, Finish, Alu)
+BY_OPCODE = {form.opcode: form for form in INSTRUCTIONS}
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedField:
+    """A field at its place in the encoding of one configuration: bits `start` to `end - 1`."""
+
+    name: str
+    start: int
+    width: int
+    signed: bool
+    kind: type
+    formula: str
+    help: str
+
+    @property
+    def end(self) -> int:
+        """One past the field's highest bit."""
+        return self.start + self.width
+
+    @property
+    def low(self) -> int:
+        """Least value the field can hold."""
+        return -(1 << (self.width - 1)) if self.signed else 0
+
+    @property
+    def high(self) -> int:
+        """Greatest value the field can hold."""
+        return (1 << (self.width - self.signed)) - 1
+
+
+OPCODE_FIELD = PlacedField("opcode", 0, OPCODE_BITS, False, Opcode, str(OPCODE_BITS), "instruction")
+
+
+def _width(formula: int | str, config: Depths) -> int:
+    if isinstance(formula, int):
+        return formula
+    return _VARIABLE_WIDTHS[formula](*(config.index_bits(memory) for memory in INDEX_LETTERS.values()))
+
+
+@lru_cache(maxsize=1024)
+def layout(form: type, config: Depths) -> tuple[PlacedField, ...]:
+    """Place the fields of `form` (an instruction class, or `MicroOp`) for `config`.
+
+    Returns the fields in order, the opcode not among them. Fields of extensions that are off are left out.
+    """
+    placed = []
+    position = 0 if form is MicroOp else OPCODE_BITS
+    for declared in fields(form):
+        about = declared.metadata
+        if about["extension"] is not None and not config.has(about["extension"]):
+            continue
+        width = _width(about["width"], config)
+        if position // WORD_BITS != (position + width - 1) // WORD_BITS:
+            position = -(-position // WORD_BITS) * WORD_BITS
+        placed.append(PlacedField(declared.name, position, width, about["signed"], about["kind"], str(about["width"]), about["help"]))
+        position += width
+    return tuple(placed)
+
+
+def field_of(form: type, name: str, config: Depths) -> PlacedField:
+    """Return the field `name` of `form` at its place in `config`."""
+    return next(placed for placed in layout(form, config) if placed.name == name)

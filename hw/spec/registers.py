@@ -1,0 +1,122 @@
+"""Host-visible registers: 32 bits each, byte offsets; the AXI4-Lite map and the core's register port are this table."""
+
+from dataclasses import dataclass
+from enum import Enum, IntFlag
+
+from vdla.hw.spec.units import Unit
+from vdla.hw.spec.vocabulary import MemoryType
+
+IDENTITY = int.from_bytes(b"VDLA", "big")
+VERSION = 1
+
+
+class Access(Enum):
+    """Who may change a register."""
+
+    READ = "read"
+    WRITE = "read, write"
+    COMMAND = "write 1 to act; reads 0"
+
+
+class Control(IntFlag):
+    """Bits of CONTROL."""
+
+    START = 1 << 0
+    CLEAR_INTERRUPT = 1 << 1
+
+
+class Status(IntFlag):
+    """Bits of STATUS."""
+
+    RUNNING = 1 << 0
+    DONE = 1 << 1
+    INTERRUPT = 1 << 2
+    FAULT = 1 << 3
+
+
+class Fault(IntFlag):
+    """Bits of FAULT: what went wrong in the last run; cleared by START."""
+
+    INVALID_INSTRUCTION = 1 << 0
+    UNFINISHED = 1 << 1
+    SRAM_OVERRUN = 1 << 2
+    MEMORY_ERROR = 1 << 3
+    DEADLOCK = 1 << 4
+
+
+FAULT_MEANING = {
+    Fault.INVALID_INSTRUCTION: "an instruction with no meaning was fetched; the run ended there, see FAULT_INDEX",
+    Fault.UNFINISHED: "every instruction was executed and none was FINISH",
+    Fault.SRAM_OVERRUN: "an instruction reached past the end of a scratchpad; its addresses wrapped",
+    Fault.MEMORY_ERROR: "the memory answered an access with an error",
+    Fault.DEADLOCK: "every unit waits for a token that nobody will push, and the run was stopped",
+}
+
+
+class UnitState(Enum):
+    """What a unit does in one cycle of a run; in each cycle each unit is in exactly one."""
+
+    BUSY = "does useful work, or starts an instruction"
+    MEMORY = "has an instruction in progress that waits for memory"
+    TOKEN_PREV = "its next instruction waits for a token from the unit before it"
+    TOKEN_NEXT = "its next instruction waits for a token from the unit after it"
+    ROOM = "its next instruction waits for room in a token counter it will push to"
+    INSTRUCTION = "waits for an instruction that is still to come"
+    IDLE = "has nothing left to do"
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """One 32-bit register at byte offset `offset`."""
+
+    name: str
+    offset: int
+    access: Access
+    help: str
+    reset: int = 0
+
+
+_FIXED = (
+    ("IDENTITY", Access.READ, "the letters VDLA", IDENTITY),
+    ("VERSION", Access.READ, "version of this register map", VERSION),
+    ("CONFIG_DIGEST", Access.READ, "first 32 bits of the configuration's digest", 0),
+    ("CONTROL", Access.COMMAND, "START begins a run (ignored while one is running); CLEAR_INTERRUPT drops the interrupt", 0),
+    ("STATUS", Access.READ, "RUNNING, DONE (since the last start), INTERRUPT, FAULT", 0),
+    ("INTERRUPT_ENABLE", Access.WRITE, "1: raise the interrupt when a run is done", 0),
+    ("FAULT", Access.READ, "what went wrong in the last run, a bit each", 0),
+    ("FAULT_INDEX", Access.READ, "position in the stream of the invalid instruction", 0),
+    ("STREAM_ADDRESS", Access.WRITE, "byte address of the first instruction, low 32 bits; a multiple of 16", 0),
+    ("STREAM_ADDRESS_HIGH", Access.WRITE, "its high bits", 0),
+    ("STREAM_COUNT", Access.WRITE, "instructions in the stream", 0),
+    ("CYCLES", Access.READ, "cycles of the run, from the start's acceptance to done, low 32 bits", 0),
+    ("CYCLES_HIGH", Access.READ, "their high bits", 0),
+)
+
+COUNTED_STATES = tuple(state for state in UnitState if state is not UnitState.IDLE)
+COUNTED_MEMORIES = (MemoryType.UOP, MemoryType.WGT, MemoryType.INP, MemoryType.ACC, MemoryType.OUT)
+
+
+def state_counter(unit: Unit, state: UnitState) -> str:
+    """Name of the register that counts the cycles `unit` spent in `state`."""
+    return f"{unit.name}_{state.name}"
+
+
+def beat_counter(memory: MemoryType | None) -> str:
+    """Name of the register that counts memory beats moved for `memory` (ACC_8BIT counts as ACC); None: instructions."""
+    return f"{memory.name if memory is not None else 'FETCH'}_BEATS"
+
+
+def _registers() -> tuple[Register, ...]:
+    rows = [*_FIXED]
+    rows += [(state_counter(unit, state), Access.READ, f"cycles in which the {unit.name.lower()} unit {state.value}", 0)
+             for unit in Unit for state in COUNTED_STATES]
+    rows += [(beat_counter(memory), Access.READ, f"memory beats moved for {memory.name if memory is not None else 'instructions'}", 0)
+             for memory in (None, *COUNTED_MEMORIES)]
+    rows += [("GEMM_STEPS", Access.READ, "micro-op steps that GEMM instructions executed", 0),
+             ("ALU_STEPS", Access.READ, "micro-op steps that ALU instructions executed", 0)]
+    return tuple(Register(name, 4 * index, access, text, reset) for index, (name, access, text, reset) in enumerate(rows))
+
+
+REGISTERS = _registers()
+OFFSETS = {register.name: register.offset for register in REGISTERS}
+REGISTER_SPACE_BITS = (4 * len(REGISTERS) - 1).bit_length()
