@@ -14,6 +14,7 @@ help:
 	@echo "make lock   resolve requirements.lock  make clean  remove whatever make has made"
 
 env: $(READY)
+	@:
 
 $(READY): requirements.lock pyproject.toml
 	@scripts/create_venv.sh
