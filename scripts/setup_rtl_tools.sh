@@ -31,7 +31,11 @@ install_packages() {
 }
 
 mapfile -t missing < <(missing_packages)
-if ((${#missing[@]})) && ! install_packages "${missing[@]}"; then
+if ((${#missing[@]})); then
+    install_packages "${missing[@]}" || true
+    mapfile -t missing < <(missing_packages)
+fi
+if ((${#missing[@]})); then
     echo "[tools] missing: ${missing[*]}" >&2
     echo "[tools] install them with: sudo apt-get update && sudo apt-get install -y ${missing[*]}" >&2
     exit 1
