@@ -1,0 +1,103 @@
+"""The contract that every device keeps: DRAM to allocate, copy into and out of, and streams to run."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from vdla.hw.spec import codec, isa
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import DeviceError
+from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
+
+DEFAULT_DRAM_BYTES = 256 << 20
+PAGE_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What one run of a stream cost.
+
+    Attributes:
+        cycles: from the cycle in which start is accepted to the one in which done rises; None on untimed devices.
+        seconds: wall time of the run on this machine.
+        counters: the registers of `vdla.hw.spec.registers` that count, by name; empty where a device has none.
+    """
+
+    cycles: int | None
+    seconds: float
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+class Device(ABC):
+    """An accelerator of one configuration with its DRAM.
+
+    Scratchpads keep their contents from run to run, as the hardware's do; `reset` clears them. DRAM starts as zero.
+
+    Args:
+        config: the accelerator.
+        dram_bytes: size of DRAM; addresses run from 0.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, config: AcceleratorConfig, dram_bytes: int = DEFAULT_DRAM_BYTES) -> None:
+        self.config = config
+        self.dram = np.zeros(dram_bytes, np.uint8)
+        self._next_free = PAGE_BYTES  # address 0 is never handed out
+
+    def allocate(self, size: int) -> int:
+        """Reserve `size` bytes of DRAM and return their address, page-aligned.
+
+        Raises:
+            DeviceError: DRAM is full.
+        """
+        address = self._next_free
+        if address + size > len(self.dram):
+            raise DeviceError(f"allocating {size} bytes at {address:#x} exceeds the device's DRAM of {len(self.dram)} bytes; "
+                              "give the device more with dram_bytes")
+        self._next_free = address + -(-max(size, 1) // PAGE_BYTES) * PAGE_BYTES
+        return address
+
+    def copy_in(self, address: int, values: np.ndarray | bytes) -> None:
+        """Write the bytes of `values` to DRAM at `address`."""
+        source = np.frombuffer(values, np.uint8) if isinstance(values, bytes) else np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        self._check_range("copy_in", address, source.size)
+        self.dram[address:address + source.size] = source
+
+    def copy_out(self, address: int, size: int) -> np.ndarray:
+        """Return a copy of `size` bytes of DRAM from `address`, as uint8[size]."""
+        self._check_range("copy_out", address, size)
+        return self.dram[address:address + size].copy()
+
+    def _check_range(self, action: str, address: int, size: int) -> None:
+        if address < 0 or address + size > len(self.dram):
+            raise DeviceError(f"{action} of {size} bytes at {address:#x} is outside the device's DRAM of {len(self.dram)} bytes")
+
+    def execute(self, instructions: Iterable[isa.Instruction] | bytes, *, cycle_limit: int | None = None) -> RunResult:
+        """Copy a stream into newly allocated DRAM and run it."""
+        stream = instructions if isinstance(instructions, bytes) else codec.to_bytes(instructions, self.config)
+        address = self.allocate(len(stream))
+        self.copy_in(address, stream)
+        return self.run(address, len(stream) // INSTRUCTION_BYTES, cycle_limit=cycle_limit)
+
+    @abstractmethod
+    def run(self, stream_address: int, count: int, *, cycle_limit: int | None = None) -> RunResult:
+        """Run `count` instructions that stand at byte address `stream_address` (a multiple of 16) in DRAM.
+
+        Args:
+            cycle_limit: stop a timed device after this many cycles; None: only a deadlock or a fault stops it.
+
+        Raises:
+            InvalidInstructionError: an instruction that this configuration does not have.
+            AccessError: an access outside a scratchpad or outside DRAM.
+            DeadlockError: no unit can go on.
+            UnfinishedError: the stream has no FINISH, or ends before it.
+            CycleLimitError: `cycle_limit` was reached.
+        """
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Clear the scratchpads, as after power-up; DRAM keeps its contents."""
