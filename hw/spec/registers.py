@@ -106,14 +106,20 @@ def beat_counter(memory: MemoryType | None) -> str:
     return f"{memory.name if memory is not None else 'FETCH'}_BEATS"
 
 
+def _counters() -> dict[str, str]:
+    rows = {state_counter(unit, state): f"cycles in which the {unit.name.lower()} unit {state.value}"
+            for unit in Unit for state in COUNTED_STATES}
+    rows |= {beat_counter(memory): f"memory beats moved for {memory.name if memory is not None else 'instructions'}"
+             for memory in (None, *COUNTED_MEMORIES)}
+    return rows | {"GEMM_STEPS": "micro-op steps that GEMM instructions executed",
+                   "ALU_STEPS": "micro-op steps that ALU instructions executed"}
+
+
+COUNTERS = _counters()
+
+
 def _registers() -> tuple[Register, ...]:
-    rows = [*_FIXED]
-    rows += [(state_counter(unit, state), Access.READ, f"cycles in which the {unit.name.lower()} unit {state.value}", 0)
-             for unit in Unit for state in COUNTED_STATES]
-    rows += [(beat_counter(memory), Access.READ, f"memory beats moved for {memory.name if memory is not None else 'instructions'}", 0)
-             for memory in (None, *COUNTED_MEMORIES)]
-    rows += [("GEMM_STEPS", Access.READ, "micro-op steps that GEMM instructions executed", 0),
-             ("ALU_STEPS", Access.READ, "micro-op steps that ALU instructions executed", 0)]
+    rows = [*_FIXED, *((name, Access.READ, text, 0) for name, text in COUNTERS.items())]
     return tuple(Register(name, 4 * index, access, text, reset) for index, (name, access, text, reset) in enumerate(rows))
 
 

@@ -1,0 +1,169 @@
+"""Run control, counters and host-visible registers."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from vdla.hw.signatures import register_port
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.registers import COUNTERS, OFFSETS, REGISTERS, Access, Control, Fault, Status
+
+QUIET_CYCLES = 16
+
+
+class RunControl(wiring.Component):
+    """Start runs, end them, and say why they ended.
+
+    Members:
+        start: CONTROL.START is being written.
+        begin: pulse in the cycle after an accepted start: the datapath is fresh, fetch may begin.
+        accepted: pulse in the cycle of an accepted start; resets the datapath.
+        running, done: registers of STATUS.
+        finished: FINISH retires in this cycle.
+        drained: fetch has no read outstanding, the instruction queues are empty and the units idle.
+        quiet: nothing moves and nothing is in progress.
+        starved: no queue, fetch's included, holds an instruction.
+        invalid: dispatch has met an instruction with no meaning.
+        overrun, memory_error: pulses.
+        fault: bits of `Fault`.
+
+    Timing: `done` rises in the cycle after the first in which FINISH has retired and `drained` is high, or after
+    16 cycles of `quiet` on end.
+    """
+
+    start: In(1)
+    begin: Out(1)
+    accepted: Out(1)
+    running: Out(1)
+    done: Out(1)
+    finished: In(1)
+    drained: In(1)
+    quiet: In(1)
+    starved: In(1)
+    invalid: In(1)
+    overrun: In(1)
+    memory_error: In(1)
+    fault: Out(len(Fault))
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        finish_seen = Signal()
+        quiet_cycles = Signal(range(QUIET_CYCLES))
+        stuck = self.quiet & (quiet_cycles == QUIET_CYCLES - 1)
+        ends = self.running & ((finish_seen & self.drained) | stuck)
+        m.d.comb += self.accepted.eq(self.start & ~self.running)
+        m.d.sync += [self.begin.eq(self.accepted), quiet_cycles.eq(Mux(self.quiet, quiet_cycles + 1, 0))]
+        with m.If(self.finished):
+            m.d.sync += finish_seen.eq(1)
+        with m.If(self.running):
+            m.d.sync += self.fault.eq(self.fault | self._seen() | Mux(stuck, self._stuck(), 0))
+        with m.If(ends):
+            m.d.sync += [self.running.eq(0), self.done.eq(1)]
+        with m.If(self.accepted):
+            m.d.sync += [self.running.eq(1), self.done.eq(0), self.fault.eq(0), finish_seen.eq(0), quiet_cycles.eq(0)]
+        return m
+
+    def _seen(self):
+        """Return the faults that show while the run goes on."""
+        return (Mux(self.invalid, Fault.INVALID_INSTRUCTION, 0)
+                | Mux(self.overrun, Fault.SRAM_OVERRUN, 0)
+                | Mux(self.memory_error, Fault.MEMORY_ERROR, 0))
+
+    def _stuck(self):
+        """Return the fault that ends a run in which nothing moves any more."""
+        return Mux(self.invalid, 0, Mux(self.starved, Fault.UNFINISHED, Fault.DEADLOCK))
+
+
+class Registers(wiring.Component):
+    """The register file of `vdla.hw.spec.registers` with its counters.
+
+    Parameters:
+        config: the accelerator; its digest is readable.
+
+    Members:
+        port: the host's access.
+        clear: zero the counters (a run starts in this cycle).
+        events: a bit for each register in `COUNTERS`, in order; each adds one per cycle in which it is high.
+        start: CONTROL.START is being written.
+        running, done, fault, invalid_index: shown in STATUS, FAULT and FAULT_INDEX.
+        stream_address, stream_count: what the host has written.
+        interrupt: a run is done, INTERRUPT_ENABLE was set, and nobody has cleared it yet.
+
+    Timing: `port.read_data` follows its address by one cycle. CYCLES counts from 1 in the cycle after `clear` and
+    stops when `running` falls, so it ends as the distance from start to done.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self.config = config
+        super().__init__({
+            "port": In(register_port()),
+            "clear": In(1),
+            "events": In(len(COUNTERS)),
+            "start": Out(1),
+            "running": In(1),
+            "done": In(1),
+            "fault": In(len(Fault)),
+            "invalid_index": In(32),
+            "stream_address": Out(config.address_bits),
+            "stream_count": Out(32),
+            "interrupt": Out(1),
+        })
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        written = {register.name: Signal(32, name=register.name.lower())
+                   for register in REGISTERS if register.access is Access.WRITE}
+        for name, value in written.items():
+            with m.If(self._writes(name)):
+                m.d.sync += value.eq(self.port.write_data)
+        m.d.comb += [
+            self.start.eq(self._writes("CONTROL") & self._commands(Control.START)),
+            self.stream_address.eq(Cat(written["STREAM_ADDRESS"], written["STREAM_ADDRESS_HIGH"])),
+            self.stream_count.eq(written["STREAM_COUNT"]),
+        ]
+        self._raise_interrupt(m, written["INTERRUPT_ENABLE"])
+        values = {**written, **self._status(m), **self._counters(m)}
+        words = Array(values.get(register.name, register.reset) for register in REGISTERS)
+        m.d.sync += self.port.read_data.eq(words[self.port.address[2:]])
+        return m
+
+    def _writes(self, name: str):
+        return self.port.write & (self.port.address == OFFSETS[name])
+
+    def _commands(self, command: Control):
+        return (self.port.write_data & command).any()
+
+    def _raise_interrupt(self, m: Module, enable) -> None:
+        was_done = Signal()
+        m.d.sync += was_done.eq(self.done)
+        with m.If(self.done & ~was_done & enable[0]):
+            m.d.sync += self.interrupt.eq(1)
+        with m.If(self._writes("CONTROL") & self._commands(Control.CLEAR_INTERRUPT)):
+            m.d.sync += self.interrupt.eq(0)
+
+    def _status(self, m: Module) -> dict:
+        cycles = Signal(64)
+        with m.If(self.running):
+            m.d.sync += cycles.eq(cycles + 1)
+        with m.If(self.clear):
+            m.d.sync += cycles.eq(1)
+        flags = {Status.RUNNING: self.running, Status.DONE: self.done,
+                 Status.INTERRUPT: self.interrupt, Status.FAULT: self.fault.any()}
+        return {
+            "CONFIG_DIGEST": int(self.config.digest[:8], 16),
+            "STATUS": sum((Mux(value, flag, 0) for flag, value in flags.items()), start=0),
+            "FAULT": self.fault,
+            "FAULT_INDEX": self.invalid_index,
+            "CYCLES": cycles[:32],
+            "CYCLES_HIGH": cycles[32:],
+        }
+
+    def _counters(self, m: Module) -> dict:
+        counters = {}
+        for bit, name in enumerate(COUNTERS):
+            counters[name] = Signal(32, name=name.lower())
+            with m.If(self.clear):
+                m.d.sync += counters[name].eq(0)
+            with m.Elif(self.events[bit]):
+                m.d.sync += counters[name].eq(counters[name] + 1)
+        return counters

@@ -1,0 +1,51 @@
+"""On-chip memories: one write port with lanes, one read port."""
+
+from amaranth.hdl import Module, unsigned
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In
+
+from vdla.hw.signatures import lanes, scratchpad_read, scratchpad_write
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.vocabulary import MemoryType
+
+
+class Scratchpad(wiring.Component):
+    """The elements of one memory, zero at power-up and kept over resets.
+
+    Parameters:
+        config: the accelerator.
+        memory: whose elements these are; OUT is the shadow that holds the low bits of every accumulator.
+
+    Members:
+        write: the written lanes of one element per cycle.
+        read: one element per cycle.
+
+    Timing: a write in cycle t is read by an address given from t + 1 on; data follows its address by one cycle. An
+    address read in the cycle in which it is written gives the element before, after, or a mix: tokens, and the compute
+    unit's forwarding, keep every use apart.
+    """
+
+    def __init__(self, config: AcceleratorConfig, memory: MemoryType) -> None:
+        self._depth = config.depth(memory)
+        self._bits = config.element_bits(memory)
+        self._lanes = lanes(config, MemoryType.ACC if memory is MemoryType.OUT else memory)
+        write = scratchpad_write(config, memory)
+        if memory is MemoryType.OUT:
+            write = wiring.Signature({**dict(write.members), "enable": wiring.Out(self._lanes)})
+        super().__init__({"write": In(write), "read": In(scratchpad_read(config, memory))})
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.submodules.memory = memory = Memory(shape=unsigned(self._bits), depth=self._depth, init=[])
+        write = memory.write_port(granularity=self._bits // self._lanes)
+        read = memory.read_port()
+        m.d.comb += [
+            write.addr.eq(self.write.address),
+            write.data.eq(self.write.data),
+            write.en.eq(self.write.enable),
+            read.addr.eq(self.read.address),
+            read.en.eq(1),
+            self.read.data.eq(read.data),
+        ]
+        return m

@@ -1,0 +1,149 @@
+"""The compute unit's sequencer: turns a GEMM or ALU instruction into one slot per cycle."""
+
+from amaranth.hdl import Module, Mux, Signal, signed, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from vdla.hw.layouts import decode
+from vdla.hw.spec import isa
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, MemoryType
+
+
+def offset_bits(index_bits: int) -> int:
+    """Return a width that no sum of loop offsets of this index can overflow."""
+    return index_bits + isa.LOOP_BITS + 2
+
+
+def slot_layout(config: AcceleratorConfig) -> data.StructLayout:
+    """What travels down the compute pipeline with each slot.
+
+    `empty`: no step, only the end of an instruction. `source`: first slot of an ALU step, which fetches its operand.
+    """
+    acc, inp, wgt = (config.index_bits(memory) for memory in (MemoryType.ACC, MemoryType.INP, MemoryType.WGT))
+    return data.StructLayout({
+        "empty": 1, "source": 1, "alu": 1, "reset": 1, "alu_opcode": 3, "use_imm": 1, "imm": signed(16),
+        "last": 1, "finish": 1, "push_prev": 1, "push_next": 1,
+        "dst": offset_bits(acc), "src": offset_bits(max(acc, inp)), "wgt": offset_bits(wgt),
+    })
+
+
+class _Loop:
+    """Registers of one index: the step of each loop and the offset they have added up to."""
+
+    def __init__(self, name: str, width: int) -> None:
+        self.factor_out = Signal(width, name=f"{name}_factor_out")
+        self.factor_in = Signal(width, name=f"{name}_factor_in")
+        self.outer = Signal(offset_bits(width), name=f"{name}_outer")
+        self.offset = Signal(offset_bits(width), name=f"{name}_offset")
+
+    def start(self, factor_out, factor_in) -> list:
+        return [self.factor_out.eq(factor_out), self.factor_in.eq(factor_in), self.outer.eq(0), self.offset.eq(0)]
+
+    def next_inner(self) -> list:
+        return [self.offset.eq(self.offset + self.factor_in)]
+
+    def next_outer(self) -> list:
+        following = self.outer + self.factor_out
+        return [self.outer.eq(following), self.offset.eq(following)]
+
+
+class Sequencer(wiring.Component):
+    """Walk the loops of one instruction, micro-ops innermost.
+
+    Parameters:
+        config: the accelerator.
+
+    Members:
+        start: begin with `instruction` (GEMM, ALU or FINISH) in the next cycle; only while `free`.
+        free: nothing is being issued, or the last slot of the current instruction is.
+        active: a slot is issued in this cycle.
+        slot: that slot; its `dst`, `src` and `wgt` are the loops' offsets, to be added to the micro-op's indices.
+        uop_address: the slot's micro-op.
+        uop_overrun: the slot's micro-op lies past the end of the micro-op memory.
+
+    Timing: the first slot follows `start` by one cycle, then one slot per cycle without a gap, also from one
+    instruction to the next. A GEMM step is one slot; an ALU step is one with an immediate and two without; an
+    instruction without steps is one empty slot.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self.config = config
+        super().__init__({
+            "start": In(1),
+            "instruction": In(unsigned(INSTRUCTION_BITS)),
+            "free": Out(1),
+            "active": Out(1),
+            "slot": Out(slot_layout(config)),
+            "uop_address": Out(config.index_bits(MemoryType.UOP)),
+            "uop_overrun": Out(1),
+        })
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        acc, inp, wgt = (self.config.index_bits(memory) for memory in (MemoryType.ACC, MemoryType.INP, MemoryType.WGT))
+        loops = _Loop("dst", acc), _Loop("src", max(acc, inp)), _Loop("wgt", wgt)
+        bounds = Signal(data.StructLayout({
+            "uop_begin": len(self.uop_address), "uop_end": len(self.uop_address) + 1,
+            "iter_out": isa.LOOP_BITS, "iter_in": isa.LOOP_BITS}))
+        uop, i, j = Signal.like(bounds.uop_end), Signal(isa.LOOP_BITS), Signal(isa.LOOP_BITS)
+        second = Signal()  # this is the destination slot of a two-slot ALU step
+
+        slot = Signal.like(self.slot)
+        two_slots = slot.alu & ~slot.use_imm & ~slot.empty
+        step_ends = ~two_slots | second
+        uops_end, inner_ends, outer_ends = (uop + 1 == bounds.uop_end), (j + 1 == bounds.iter_in), (i + 1 == bounds.iter_out)
+        last = Signal()
+        m.d.comb += [
+            last.eq(slot.empty | (step_ends & uops_end & inner_ends & outer_ends)),
+            self.free.eq(~self.active | last),
+            self.uop_address.eq(uop),
+            self.uop_overrun.eq(self.active & ~slot.empty & uop[-1]),
+            self.slot.eq(slot),
+            self.slot.last.eq(last),
+            self.slot.source.eq(two_slots & ~second),
+            *(self.slot[name].eq(loop.offset) for name, loop in zip(("dst", "src", "wgt"), loops, strict=True)),
+        ]
+        with m.If(self.active):
+            m.d.sync += second.eq(two_slots & ~second)
+            with m.If(step_ends):
+                self._advance(m, loops, bounds, (uop, uops_end), (i,), (j, inner_ends))
+            with m.If(last):
+                m.d.sync += self.active.eq(0)
+        with m.If(self.start):
+            m.d.sync += [self.active.eq(1), second.eq(0)]
+            self._latch(m, slot, loops, bounds, (uop, i, j))
+        return m
+
+    def _advance(self, m: Module, loops, bounds, uop_loop, outer_loop, inner_loop) -> None:
+        """Step the innermost loop that has not ended."""
+        (uop, uops_end), (i,), (j, inner_ends) = uop_loop, outer_loop, inner_loop
+        with m.If(~uops_end):
+            m.d.sync += uop.eq(uop + 1)
+        with m.Else():
+            m.d.sync += uop.eq(bounds.uop_begin)
+            with m.If(~inner_ends):
+                m.d.sync += [j.eq(j + 1), *(statement for loop in loops for statement in loop.next_inner())]
+            with m.Else():
+                m.d.sync += [j.eq(0), i.eq(i + 1), *(statement for loop in loops for statement in loop.next_outer())]
+
+    def _latch(self, m: Module, slot, loops, bounds, counters) -> None:
+        """Take a new instruction into the working registers."""
+        gemm, alu = (decode(form, self.config, self.instruction) for form in (isa.Gemm, isa.Alu))
+        finish = gemm.opcode == isa.Opcode.FINISH
+        is_alu = gemm.opcode == isa.Opcode.ALU
+        uop, i, j = counters
+        dst, src, wgt = loops
+        m.d.sync += [
+            slot.empty.eq(finish | (gemm.iter_out == 0) | (gemm.iter_in == 0) | (gemm.uop_begin >= gemm.uop_end)),
+            slot.finish.eq(finish),
+            slot.alu.eq(is_alu),
+            slot.reset.eq(gemm.reset & ~is_alu),
+            *(slot[name].eq(getattr(gemm, name)) for name in ("push_prev", "push_next")),
+            *(slot[name].eq(getattr(alu, name)) for name in ("alu_opcode", "use_imm", "imm")),
+            *(bounds[name].eq(getattr(gemm, name)) for name in ("uop_begin", "uop_end", "iter_out", "iter_in")),
+            uop.eq(gemm.uop_begin), i.eq(0), j.eq(0),
+            *dst.start(Mux(is_alu, alu.dst_factor_out, gemm.dst_factor_out), Mux(is_alu, alu.dst_factor_in, gemm.dst_factor_in)),
+            *src.start(Mux(is_alu, alu.src_factor_out, gemm.src_factor_out), Mux(is_alu, alu.src_factor_in, gemm.src_factor_in)),
+            *wgt.start(gemm.wgt_factor_out, gemm.wgt_factor_in),
+        ]

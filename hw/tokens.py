@@ -1,0 +1,37 @@
+"""Dependency-token counters, one per edge between units."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+
+from vdla.hw.signatures import token_sink, token_source
+
+
+class TokenCounter(wiring.Component):
+    """Count the tokens of one edge; lose none.
+
+    Parameters:
+        depth: tokens it can hold, at least 1.
+
+    Members:
+        sink: the pushing unit's side.
+        source: the popping unit's side.
+
+    Timing: `available` rises in the cycle after a push; `room` falls in the cycle after the reservation that takes the
+    last place, and rises in the cycle after a pop. All outputs come from registers.
+    """
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+        super().__init__({"sink": In(token_sink()), "source": In(token_source())})
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        count = Signal(range(self.depth + 1))
+        pledged = Signal(range(self.depth + 1))  # tokens held and places reserved
+        m.d.comb += [self.source.available.eq(count != 0), self.sink.room.eq(pledged != self.depth)]
+        m.d.sync += [
+            count.eq(count + self.sink.push - self.source.pop),
+            pledged.eq(pledged + self.sink.reserve - self.source.pop),
+        ]
+        return m
