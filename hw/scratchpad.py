@@ -29,11 +29,8 @@ class Scratchpad(wiring.Component):
     def __init__(self, config: AcceleratorConfig, memory: MemoryType) -> None:
         self._depth = config.depth(memory)
         self._bits = config.element_bits(memory)
-        self._lanes = lanes(config, MemoryType.ACC if memory is MemoryType.OUT else memory)
-        write = scratchpad_write(config, memory)
-        if memory is MemoryType.OUT:
-            write = wiring.Signature({**dict(write.members), "enable": wiring.Out(self._lanes)})
-        super().__init__({"write": In(write), "read": In(scratchpad_read(config, memory))})
+        self._lanes = lanes(config, memory)
+        super().__init__({"write": In(scratchpad_write(config, memory)), "read": In(scratchpad_read(config, memory))})
 
     def elaborate(self, platform) -> Module:
         m = Module()

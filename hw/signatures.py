@@ -64,8 +64,12 @@ def memory_port(config: AcceleratorConfig) -> Signature:
 
 
 def lanes(config: AcceleratorConfig, memory: MemoryType) -> int:
-    """Return the parts of an element that can be written alone: one per memory beat, or one where a beat holds more."""
-    return max(1, config.element_bits(memory) // config.bus_bits)
+    """Return the parts of an element that can be written alone: one per memory beat, or one where a beat holds more.
+
+    OUT shadows the accumulators, so its elements have as many parts as theirs.
+    """
+    written = MemoryType.ACC if memory is MemoryType.OUT else memory
+    return max(1, config.element_bits(written) // config.bus_bits)
 
 
 def scratchpad_write(config: AcceleratorConfig, memory: MemoryType) -> Signature:

@@ -1,0 +1,156 @@
+"""The compute unit: GEMM, ALU, FINISH, and the loads of micro-ops and accumulators."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from vdla.hw.layouts import decode
+from vdla.hw.loader import LoadEngine
+from vdla.hw.pipeline import Pipeline
+from vdla.hw.sequencer import Sequencer
+from vdla.hw.signatures import (
+    instruction_stream, read_stream, request_stream, scratchpad_read, scratchpad_write, token_sink, token_source,
+    unit_status,
+)
+from vdla.hw.spec import isa
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.start_gate import StartGate
+
+LOADED = (MemoryType.UOP, MemoryType.ACC, MemoryType.ACC_8BIT)
+
+
+class ComputeUnit(wiring.Component):
+    """Execute the instructions of its queue in order.
+
+    Parameters:
+        config: the accelerator.
+
+    Members:
+        instruction: the queue's head; a transfer starts it.
+        pop_prev, push_prev: token edges from and to the load unit.
+        pop_next, push_next: token edges from and to the store unit.
+        request, read_data: DRAM, for UOP and ACC loads.
+        beats: a read beat was taken for that scratchpad.
+        uop_write, acc_write, out_write: write ports; OUT shadows ACC.
+        uop, inp, wgt, acc: read ports.
+        finished: FINISH retires.
+        gemm_step, alu_step: a step of that kind is issued.
+        status: for counters and run control.
+
+    Timing: GEMM and ALU instructions follow each other without a gap; a step's results can be read by the next step. A LOAD
+    starts behind the last slot of the instruction before and writes once the pipeline is empty; a GEMM, ALU or
+    FINISH behind a LOAD starts in the cycle after the LOAD retires.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self.config = config
+        super().__init__({
+            "instruction": In(instruction_stream()),
+            "pop_prev": Out(token_source()), "pop_next": Out(token_source()),
+            "push_prev": Out(token_sink()), "push_next": Out(token_sink()),
+            "request": Out(request_stream(config)),
+            "read_data": In(read_stream(config)),
+            "beats": Out(data.StructLayout({"uop": 1, "acc": 1})),
+            "uop_write": Out(scratchpad_write(config, MemoryType.UOP)),
+            "acc_write": Out(scratchpad_write(config, MemoryType.ACC)),
+            "out_write": Out(scratchpad_write(config, MemoryType.OUT)),
+            **{memory.name.lower(): Out(scratchpad_read(config, memory))
+               for memory in (MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC)},
+            "finished": Out(1), "gemm_step": Out(1), "alu_step": Out(1),
+            "status": Out(unit_status()),
+        })
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.submodules.sequencer = sequencer = Sequencer(self.config)
+        m.submodules.pipeline = pipeline = Pipeline(self.config)
+        m.submodules.loader = loader = LoadEngine(self.config, LOADED)
+        self._issue(m, sequencer, pipeline)
+        self._load(m, loader, pipeline)
+        self._write_accumulators(m, loader, pipeline)
+        starts = self._start(m, sequencer, loader)
+        self._retire(m, loader, pipeline)
+        self._report(m, sequencer, pipeline, loader, starts)
+        return m
+
+    def _issue(self, m: Module, sequencer, pipeline) -> None:
+        for memory in (pipeline.inp, self.inp), (pipeline.wgt, self.wgt), (pipeline.acc, self.acc):
+            connect(m, memory[0], flipped(memory[1]))
+        step = sequencer.active & ~sequencer.slot.empty & ~sequencer.slot.source
+        m.d.comb += [
+            self.uop.address.eq(sequencer.uop_address),
+            pipeline.uop.eq(self.uop.data),
+            pipeline.valid.eq(sequencer.active),
+            pipeline.slot.eq(sequencer.slot),
+            self.gemm_step.eq(step & ~sequencer.slot.alu),
+            self.alu_step.eq(step & sequencer.slot.alu),
+        ]
+
+    def _load(self, m: Module, loader, pipeline) -> None:
+        connect(m, loader.request, flipped(self.request))
+        connect(m, flipped(self.read_data), loader.read_data)
+        connect(m, loader.uop, flipped(self.uop_write))
+        m.d.comb += [
+            loader.hold.eq(pipeline.valid | pipeline.busy),
+            self.beats.eq(loader.beats),
+        ]
+
+    def _write_accumulators(self, m: Module, loader, pipeline) -> None:
+        """Share the accumulator's write port (loads write only while the pipeline is empty) and feed the shadow."""
+        narrow = [value[:self.config.out_bits] for value in
+                  data.View(data.ArrayLayout(self.config.acc_bits, self.config.batch * self.config.block_out),
+                            self.acc_write.data)]
+        m.d.comb += [
+            self.acc_write.address.eq(loader.acc.address),
+            self.acc_write.data.eq(loader.acc.data),
+            self.acc_write.enable.eq(loader.acc.enable | pipeline.write.enable),
+            self.out_write.address.eq(self.acc_write.address),
+            self.out_write.data.eq(Cat(narrow)),
+            self.out_write.enable.eq(self.acc_write.enable),
+        ]
+        with m.If(pipeline.busy):
+            m.d.comb += [self.acc_write.address.eq(pipeline.write.address), self.acc_write.data.eq(pipeline.write.data)]
+
+    def _start(self, m: Module, sequencer, loader) -> Signal:
+        """Start the head of the queue when tokens, sequencer and load engine allow; return the pulse."""
+        m.submodules.gate = gate = StartGate(self.config, ("prev", "next"))
+        self._gate = gate
+        for side in ("prev", "next"):
+            connect(m, getattr(gate, f"pop_{side}"), flipped(getattr(self, f"pop_{side}")))
+            push, own = getattr(gate, f"push_{side}"), getattr(self, f"push_{side}")
+            m.d.comb += [push.room.eq(own.room), own.reserve.eq(push.reserve)]
+        is_load = Signal()
+        word = self.instruction.payload
+        m.d.comb += [
+            is_load.eq(decode(isa.Instruction, self.config, word).opcode == isa.Opcode.LOAD),
+            gate.instruction.eq(word), gate.valid.eq(self.instruction.valid),
+            gate.start.eq(self.instruction.valid & self.instruction.ready),
+            loader.instruction.payload.eq(word), sequencer.instruction.eq(word),
+            loader.instruction.valid.eq(self.instruction.valid & is_load & gate.open & sequencer.free),
+            self.instruction.ready.eq(
+                gate.open & sequencer.free & Mux(is_load, loader.instruction.ready, loader.idle)),
+            sequencer.start.eq(gate.start & ~is_load),
+        ]
+        return gate.start
+
+    def _retire(self, m: Module, loader, pipeline) -> None:
+        """Push the tokens of whatever ends; a load and a step never end in one cycle."""
+        m.d.comb += [
+            self.push_prev.push.eq(loader.push_prev | pipeline.push_prev),
+            self.push_next.push.eq(loader.push_next | pipeline.push_next),
+            self.finished.eq(pipeline.finish),
+        ]
+
+    def _report(self, m: Module, sequencer, pipeline, loader, starts) -> None:
+        working = sequencer.active | loader.step | starts
+        waiting = ~working & loader.idle
+        m.d.comb += [
+            self.status.idle.eq(~sequencer.active & ~pipeline.busy & loader.idle),
+            self.status.overrun.eq(loader.overrun | pipeline.overrun | sequencer.uop_overrun),
+            self.status.busy.eq(working),
+            self.status.waits_memory.eq(~working & ~loader.idle),
+            self.status.waits_prev.eq(waiting & self._gate.waits_prev),
+            self.status.waits_next.eq(waiting & self._gate.waits_next),
+            self.status.waits_room.eq(waiting & self._gate.waits_room),
+        ]

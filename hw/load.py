@@ -1,0 +1,72 @@
+"""The load unit: INP and WGT loads."""
+
+from amaranth.hdl import Module
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from vdla.hw.loader import LoadEngine
+from vdla.hw.signatures import (
+    instruction_stream, read_stream, request_stream, scratchpad_write, token_sink, token_source, unit_status,
+)
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.units import LOAD_UNIT_MEMORIES
+from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.start_gate import StartGate
+
+
+class LoadUnit(wiring.Component):
+    """Execute INP and WGT loads in order.
+
+    Parameters:
+        config: the accelerator.
+
+    Members:
+        instruction: the queue's head; a transfer starts it.
+        pop_next, push_next: token edges from and to the compute unit.
+        request, read_data: DRAM.
+        inp, wgt: write ports.
+        beats: a read beat was taken for that scratchpad.
+        status: for counters and run control.
+
+    Timing: as `LoadEngine`; an instruction starts as soon as its tokens are there and the engine takes it.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self.config = config
+        super().__init__({
+            "instruction": In(instruction_stream()),
+            "pop_next": Out(token_source()), "push_next": Out(token_sink()),
+            "request": Out(request_stream(config)), "read_data": In(read_stream(config)),
+            "inp": Out(scratchpad_write(config, MemoryType.INP)),
+            "wgt": Out(scratchpad_write(config, MemoryType.WGT)),
+            "beats": Out(data.StructLayout({"inp": 1, "wgt": 1})),
+            "status": Out(unit_status()),
+        })
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.submodules.gate = gate = StartGate(self.config, ("next",))
+        m.submodules.engine = engine = LoadEngine(self.config, LOAD_UNIT_MEMORIES)
+        for own, inner in ((self.pop_next, gate.pop_next), (self.request, engine.request),
+                           (self.inp, engine.inp), (self.wgt, engine.wgt)):
+            connect(m, inner, flipped(own))
+        connect(m, flipped(self.read_data), engine.read_data)
+        waiting = engine.idle & ~gate.start
+        m.d.comb += [
+            gate.instruction.eq(self.instruction.payload), gate.valid.eq(self.instruction.valid),
+            engine.instruction.payload.eq(self.instruction.payload),
+            engine.instruction.valid.eq(self.instruction.valid & gate.open),
+            self.instruction.ready.eq(gate.open & engine.instruction.ready),
+            gate.start.eq(self.instruction.valid & self.instruction.ready),
+            gate.push_next.room.eq(self.push_next.room),
+            self.push_next.reserve.eq(gate.push_next.reserve),
+            self.push_next.push.eq(engine.push_next),
+            self.beats.eq(engine.beats),
+            self.status.idle.eq(engine.idle),
+            self.status.overrun.eq(engine.overrun),
+            self.status.busy.eq(engine.step | gate.start),
+            self.status.waits_memory.eq(~engine.idle & ~self.status.busy),
+            self.status.waits_next.eq(waiting & gate.waits_next),
+            self.status.waits_room.eq(waiting & gate.waits_room),
+        ]
+        return m

@@ -1,0 +1,235 @@
+"""The store unit: accumulators, narrowed, to DRAM."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import exact_log2
+
+from vdla.hw.bursts import BurstCutter
+from vdla.hw.layouts import decode
+from vdla.hw.queue import Queue
+from vdla.hw.signatures import (
+    instruction_stream, request_layout, request_stream, scratchpad_read, token_sink, token_source, unit_status,
+    write_beat_layout, write_stream,
+)
+from vdla.hw.spec import isa
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, SRAM_BASE_BITS, MemoryType
+from vdla.hw.start_gate import StartGate
+
+REQUESTS_AHEAD = 4
+BURSTS_AHEAD = 2
+
+
+def burst_layout(config: AcceleratorConfig) -> data.StructLayout:
+    """One burst of a STORE on its way to memory; no beats: the mark of a STORE that writes nothing."""
+    request = request_layout(config)
+    return data.StructLayout({
+        "address": request["address"].shape, "beats": request["beats"].shape, "last": 1, "push_prev": 1})
+
+
+class ReadHalf(wiring.Component):
+    """Read the elements of one STORE after another and make bursts of beats of them.
+
+    Parameters:
+        config: the accelerator.
+
+    Members:
+        instruction: a STORE to carry out.
+        out: read port of the OUT shadow.
+        bursts: bursts whose beats are all in `beats`.
+        beats: their data.
+        idle: nothing in progress here; `bursts` may still hold something.
+        step: a read is issued.
+        overrun: its index is past the end of the scratchpad (it wraps).
+
+    Timing: the first read is issued in the cycle after the instruction is taken, then one per cycle (a beat of an element
+    wider than the bus, or one element) while `beats` has a place for it and fewer than 4 bursts wait. A beat enters its
+    queue, and the last of a burst brings the burst, in the cycle after its last read. The next instruction can
+    be taken in the cycle of the last read. A STORE that writes nothing takes one step and gives a burst of no beats.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self.config = config
+        super().__init__({
+            "instruction": In(instruction_stream()),
+            "out": Out(scratchpad_read(config, MemoryType.OUT)),
+            "bursts": Out(wiring.Signature({"valid": Out(1), "ready": In(1), "payload": Out(burst_layout(config))})),
+            "beats": Out(write_stream(config)),
+            "idle": Out(1), "step": Out(1), "overrun": Out(1),
+        })
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        config = self.config
+        m.submodules.beat_queue = beats = Queue(write_beat_layout(config), BURSTS_AHEAD * config.burst_beats)
+        m.submodules.burst_queue = bursts = Queue(burst_layout(config), REQUESTS_AHEAD)
+        connect(m, beats.o, flipped(self.beats))
+        m.d.comb += [self.bursts.valid.eq(bursts.o.valid), self.bursts.payload.eq(bursts.o.payload),
+                     bursts.o.ready.eq(self.bursts.ready)]
+        self._stage = Signal(data.StructLayout({
+            "valid": 1, "empty": 1, "lane": 6, "part": 16, "beat_ends": 1, "burst_ends": 1, "last": 1, "push_prev": 1,
+            "address": config.address_bits, "beats": request_layout(config)["beats"].shape}))
+        active = self._issue(m, beats, bursts)
+        self._form(m, beats, bursts)
+        m.d.comb += self.idle.eq(~active & ~self._stage.valid & ~bursts.o.valid)
+        return m
+
+    def _issue(self, m: Module, beats: Queue, bursts: Queue) -> Signal:
+        """Walk the rows; one read per step, described for the cycle after in the stage register."""
+        config, stage = self.config, self._stage
+        element_bytes = config.element_bytes(MemoryType.OUT)
+        unit_bytes = min(element_bytes, config.bus_bytes)  # bytes of one step
+        parts = max(1, element_bytes // config.bus_bytes)
+        active = Signal()
+        word = Signal(INSTRUCTION_BITS)
+        store = decode(isa.Store, config, word)
+        address, row = Signal(config.address_bits), Signal(config.address_bits)
+        row_bits = 16 + exact_log2(element_bytes)
+        remaining, rows = Signal(row_bits), Signal(16)
+        element, part = Signal(SRAM_BASE_BITS + 2), Signal(16)
+        m.submodules.cutter = cutter = BurstCutter(config, row_bits)
+        burst, burst_starts = Signal(data.StructLayout({"address": config.address_bits, "beats": len(cutter.beats)})), Signal(init=1)
+        empty = (store.x_size == 0) | (store.y_size == 0)
+        after = address + unit_bytes
+        row_ends = remaining == unit_bytes
+        beat_ends = row_ends | (after[:exact_log2(config.bus_bytes)] == 0)
+        burst_ends = row_ends | (after[:exact_log2(config.burst_bytes)] == 0)
+        last = empty | (row_ends & (rows == 1))
+        room = (beats.level + stage.valid < beats.depth) & (bursts.level + stage.valid < bursts.depth)
+        m.d.comb += [
+            cutter.address.eq(address), cutter.remaining.eq(remaining),
+            self.step.eq(active & room),
+            self.overrun.eq(self.step & ~empty & (element >= config.depth(MemoryType.OUT))),
+            self.out.address.eq(element),
+            self.instruction.ready.eq(~active | (self.step & last)),
+        ]
+        current = Mux(burst_starts, cutter.first_beat, burst.address), Mux(burst_starts, cutter.beats, burst.beats)
+        m.d.sync += [
+            stage.valid.eq(self.step), stage.empty.eq(empty), stage.last.eq(last), stage.push_prev.eq(store.push_prev),
+            stage.lane.eq(address[:exact_log2(config.bus_bytes)] >> exact_log2(unit_bytes)), stage.part.eq(part),
+            stage.beat_ends.eq(beat_ends), stage.burst_ends.eq(burst_ends),
+            stage.address.eq(current[0]), stage.beats.eq(Mux(empty, 0, current[1])),
+        ]
+        with m.If(self.step & ~empty):
+            m.d.sync += [burst.address.eq(current[0]), burst.beats.eq(current[1]), burst_starts.eq(burst_ends),
+                         address.eq(after), remaining.eq(remaining - unit_bytes), part.eq(part + 1)]
+            with m.If(part == parts - 1):
+                m.d.sync += [part.eq(0), element.eq(element + 1)]
+            with m.If(row_ends):
+                following = row + (store.x_stride << exact_log2(element_bytes))
+                m.d.sync += [row.eq(following), address.eq(following), rows.eq(rows - 1),
+                             remaining.eq(store.x_size << exact_log2(element_bytes))]
+        with m.If(self.step & last):
+            m.d.sync += active.eq(0)
+        with m.If(self.instruction.valid & self.instruction.ready):
+            taken = decode(isa.Store, config, self.instruction.payload)
+            base = taken.dram_base << exact_log2(element_bytes)
+            m.d.sync += [active.eq(1), word.eq(self.instruction.payload), element.eq(taken.sram_base), part.eq(0),
+                         address.eq(base), row.eq(base), rows.eq(taken.y_size), burst_starts.eq(1),
+                         remaining.eq(taken.x_size << exact_log2(element_bytes))]
+        return active
+
+    def _form(self, m: Module, beats: Queue, bursts: Queue) -> None:
+        """Gather what was read into beats, and announce the bursts that are complete."""
+        config, stage = self.config, self._stage
+        bits = config.element_bits(MemoryType.OUT)
+        beat, held = Signal(write_beat_layout(config)), Signal(write_beat_layout(config))
+        if bits >= config.bus_bits:
+            m.d.comb += [beat.data.eq(self.out.data.word_select(stage.part[:exact_log2(bits // config.bus_bits)], config.bus_bits)),
+                         beat.strobe.eq(-1)]
+        else:
+            m.d.comb += [beat.data.eq(held.data | (self.out.data << (stage.lane * bits))),
+                         beat.strobe.eq(held.strobe | (((1 << bits // 8) - 1) << (stage.lane * (bits // 8))))]
+            with m.If(stage.valid & ~stage.empty):
+                m.d.sync += held.eq(beat)
+                with m.If(stage.beat_ends):
+                    m.d.sync += held.eq(0)
+        announced = bursts.i.payload
+        m.d.comb += [
+            beat.last.eq(stage.burst_ends),
+            beats.i.payload.eq(beat), beats.i.valid.eq(stage.valid & ~stage.empty & stage.beat_ends),
+            bursts.i.valid.eq(stage.valid & (stage.empty | stage.burst_ends)),
+            announced.address.eq(stage.address), announced.beats.eq(stage.beats),
+            announced.last.eq(stage.last), announced.push_prev.eq(stage.push_prev),
+        ]
+
+
+class StoreUnit(wiring.Component):
+    """Execute STOREs in order; one is done when memory has accepted all it wrote.
+
+    Parameters:
+        config: the accelerator; at most `max_requests` bursts wait for their answer.
+
+    Members:
+        instruction: the queue's head; a transfer starts it.
+        pop_prev, push_prev: token edges from and to the compute unit.
+        out: read port of the OUT shadow.
+        request, write_data, write_done: DRAM.
+        beats: a beat is written.
+        status: for counters and run control.
+
+    Timing: as `ReadHalf`; a burst is offered in the cycle after its last beat was formed, so memory never waits for data.
+    A STORE retires in the cycle in which `write_done` answers its last burst.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self.config = config
+        super().__init__({
+            "instruction": In(instruction_stream()),
+            "pop_prev": Out(token_source()), "push_prev": Out(token_sink()),
+            "out": Out(scratchpad_read(config, MemoryType.OUT)),
+            "request": Out(request_stream(config)), "write_data": Out(write_stream(config)), "write_done": In(1),
+            "beats": Out(1),
+            "status": Out(unit_status()),
+        })
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.submodules.gate = gate = StartGate(self.config, ("prev",))
+        m.submodules.reads = reads = ReadHalf(self.config)
+        m.submodules.written = written = Queue(data.StructLayout({"last": 1, "push_prev": 1, "mark": 1}), self.config.max_requests)
+        connect(m, gate.pop_prev, flipped(self.pop_prev))
+        connect(m, reads.out, flipped(self.out))
+        connect(m, reads.beats, flipped(self.write_data))
+        m.d.comb += [
+            gate.instruction.eq(self.instruction.payload), gate.valid.eq(self.instruction.valid),
+            reads.instruction.payload.eq(self.instruction.payload),
+            reads.instruction.valid.eq(self.instruction.valid & gate.open),
+            self.instruction.ready.eq(gate.open & reads.instruction.ready),
+            gate.start.eq(self.instruction.valid & self.instruction.ready),
+            gate.push_prev.room.eq(self.push_prev.room), self.push_prev.reserve.eq(gate.push_prev.reserve),
+            self.beats.eq(self.write_data.valid & self.write_data.ready),
+        ]
+        self._send(m, reads, written)
+        self._report(m, gate, reads, written)
+        return m
+
+    def _send(self, m: Module, reads: ReadHalf, written: Queue) -> None:
+        """Offer bursts to memory and remember them until they are answered."""
+        burst = reads.bursts.payload
+        mark = burst.beats == 0
+        answered = written.o.valid & (self.write_done | written.o.payload.mark)
+        m.d.comb += [
+            self.request.valid.eq(reads.bursts.valid & ~mark & written.i.ready),
+            self.request.payload.write.eq(1),
+            self.request.payload.address.eq(burst.address), self.request.payload.beats.eq(burst.beats),
+            reads.bursts.ready.eq(written.i.ready & (mark | self.request.ready)),
+            written.i.valid.eq(reads.bursts.valid & (mark | self.request.ready)),
+            written.i.payload.last.eq(burst.last), written.i.payload.push_prev.eq(burst.push_prev),
+            written.i.payload.mark.eq(mark),
+            written.o.ready.eq(answered),
+            self.push_prev.push.eq(answered & written.o.payload.last & written.o.payload.push_prev),
+        ]
+
+    def _report(self, m: Module, gate: StartGate, reads: ReadHalf, written: Queue) -> None:
+        idle = reads.idle & ~written.o.valid
+        waiting = idle & ~gate.start
+        m.d.comb += [
+            self.status.idle.eq(idle),
+            self.status.overrun.eq(reads.overrun),
+            self.status.busy.eq(reads.step | gate.start),
+            self.status.waits_memory.eq(~idle & ~self.status.busy),
+            self.status.waits_prev.eq(waiting & gate.waits_prev),
+            self.status.waits_room.eq(waiting & gate.waits_room),
+        ]
