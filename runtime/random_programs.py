@@ -1,0 +1,194 @@
+"""Random programs whose tokens are right by construction, for holding devices against each other."""
+
+import random
+from collections import defaultdict
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vdla.hw.spec import codec, isa
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import ConfigError
+from vdla.hw.spec.units import TOKEN_EDGES, TokenEdge, Unit, unit_of
+from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, Extension, MemoryType
+from vdla.runtime.device import Device, RunResult
+from vdla.runtime.random_instructions import UOP_TABLE, Access, InstructionMaker
+
+IMAGE_BYTES = 1 << 18
+FINISH_NOISE_START = 7  # first bit of FINISH that means nothing
+
+
+@dataclass(frozen=True)
+class Program:
+    """A stream with the DRAM it starts from.
+
+    Attributes:
+        image: uint8[IMAGE_BYTES], DRAM from address 0.
+        stream: encoded instructions, which stand right behind the image.
+    """
+
+    config: AcceleratorConfig
+    instructions: tuple[isa.Instruction, ...]
+    image: np.ndarray
+    stream: bytes
+
+    @property
+    def dram_bytes(self) -> int:
+        """DRAM that a device needs to run this program."""
+        return IMAGE_BYTES + len(self.stream)
+
+    def run_on(self, device: Device) -> tuple[RunResult, np.ndarray]:
+        """Run on `device` from cleared scratchpads; return the result and the final image, uint8[IMAGE_BYTES]."""
+        device.reset()
+        device.copy_in(0, self.image)
+        device.copy_in(IMAGE_BYTES, self.stream)
+        result = device.run(IMAGE_BYTES, len(self.stream) // INSTRUCTION_BYTES)
+        return result, device.copy_out(0, IMAGE_BYTES)
+
+
+def random_program(config: AcceleratorConfig, seed: int, length: int = 60) -> Program:
+    """Return a program of about `length` working instructions, the same for the same arguments.
+
+    Any two instructions of different units that touch the same data, one of them writing, are ordered by
+    tokens, so every legal interleaving of the units gives the same result; and program order is legal, so none deadlocks.
+    """
+    rng = random.Random(seed)
+    image = np.random.default_rng(seed).integers(0, 256, IMAGE_BYTES, dtype=np.uint8)
+    maker = InstructionMaker(config, rng, IMAGE_BYTES)
+    uops = codec.uops_to_bytes(maker.uop_table, config)
+    image[UOP_TABLE:UOP_TABLE + len(uops)] = np.frombuffer(uops, np.uint8)
+    weaver = TokenWeaver(config, rng)
+    for _ in range(length):
+        weaver.add(*maker.make())
+    weaver.add(isa.Finish(), Access())
+    instructions = tuple(weaver.instructions)
+    return Program(config, instructions, image, _encode(instructions, config, rng))
+
+
+def _encode(instructions: tuple, config: AcceleratorConfig, rng: random.Random) -> bytes:
+    """Encode, with noise in the bits of FINISH that have no meaning (VTA's runtime leaves some there)."""
+    words = [codec.encode(instruction, config) for instruction in instructions]
+    words[-1] |= rng.getrandbits(128 - FINISH_NOISE_START) << FINISH_NOISE_START
+    return b"".join(word.to_bytes(INSTRUCTION_BYTES, "little") for word in words)
+
+
+_NO_OPERATION = {
+    Unit.LOAD: isa.Load(memory_type=MemoryType.INP),
+    Unit.COMPUTE: isa.Load(memory_type=MemoryType.UOP),
+    Unit.STORE: isa.Store(memory_type=MemoryType.OUT),
+}
+
+
+@dataclass(frozen=True)
+class _Push:
+    """A token on its way: the instruction that pushed it, and what that instruction knew to be done."""
+
+    position: int
+    known: dict[Unit, int]
+
+
+class TokenWeaver:
+    """Append instructions in program order and add the token flags, and token-only instructions, that order conflicts."""
+
+    def __init__(self, config: AcceleratorConfig, rng: random.Random) -> None:
+        self.instructions: list[isa.Instruction] = []
+        self._limit = config.token_depth
+        self._rng = rng
+        self._known = {unit: dict.fromkeys(Unit, -1) for unit in Unit}  # last instruction of others known done, by unit
+        self._last = dict.fromkeys(Unit, -1)
+        self._tokens: dict[TokenEdge, list[_Push]] = {edge: [] for edge in TOKEN_EDGES}
+        self._reads: dict[object, dict[Unit, int]] = defaultdict(dict)
+        self._writes: dict[object, dict[Unit, int]] = defaultdict(dict)
+
+    def add(self, instruction: isa.Instruction, access: Access) -> None:
+        """Append `instruction`, ordered behind everything that it conflicts with."""
+        unit = unit_of(instruction)
+        for other, position in self._conflicts(unit, access).items():
+            self._order(unit, other, position)
+        position = self._append(self._decorated(instruction, unit))
+        for key in access.reads:
+            self._reads[key][unit] = position
+        for key in access.writes:
+            self._writes[key][unit] = position
+
+    def _conflicts(self, unit: Unit, access: Access) -> dict[Unit, int]:
+        """Return, by other unit, the last instruction that must be done before `access`."""
+        needed: dict[Unit, int] = {}
+        for table, keys in ((self._writes, access.reads | access.writes), (self._reads, access.writes)):
+            for key in keys:
+                for other, position in table.get(key, {}).items():
+                    if other is not unit:
+                        needed[other] = max(position, needed.get(other, -1))
+        return needed
+
+    def _order(self, unit: Unit, other: Unit, position: int) -> None:
+        """Make sure that the next instruction of `unit` starts behind instruction `position` of `other`."""
+        if self._known[unit][other] >= position:
+            return
+        if abs(unit - other) > 1:
+            self._order(Unit.COMPUTE, other, position)
+            self._order(unit, Unit.COMPUTE, self._append(_NO_OPERATION[Unit.COMPUTE]))
+            return
+        edge = next(edge for edge in TOKEN_EDGES if (edge.producer, edge.consumer) == (other, unit))
+        if not any(push.position >= position for push in self._tokens[edge]):
+            self._push(edge)
+        while self._known[unit][other] < position:
+            self._append(replace(_NO_OPERATION[unit], **{edge.pop_flag: 1}))
+
+    def _push(self, edge: TokenEdge) -> None:
+        if len(self._tokens[edge]) == self._limit:
+            self._append(replace(_NO_OPERATION[edge.consumer], **{edge.pop_flag: 1}))
+        self._append(replace(_NO_OPERATION[edge.producer], **{edge.push_flag: 1}))
+
+    def _decorated(self, instruction: isa.Instruction, unit: Unit) -> isa.Instruction:
+        """Add pushes and pops at random where program order stays legal."""
+        flags = {}
+        for edge in TOKEN_EDGES:
+            held = len(self._tokens[edge])
+            if edge.consumer is unit and held and self._rng.random() < 0.3:
+                flags[edge.pop_flag] = 1
+            if edge.producer is unit and held < self._limit and self._rng.random() < 0.3:
+                flags[edge.push_flag] = 1
+        return replace(instruction, **flags)
+
+    def _append(self, instruction: isa.Instruction) -> int:
+        """Append as it is, keep the books of its tokens, and return its position."""
+        unit, position = unit_of(instruction), len(self.instructions)
+        self.instructions.append(instruction)
+        for edge in TOKEN_EDGES:
+            if edge.consumer is unit and getattr(instruction, edge.pop_flag):
+                self._learn(unit, edge.producer, self._tokens[edge].pop(0))
+        self._last[unit] = position
+        for edge in TOKEN_EDGES:
+            if edge.producer is unit and getattr(instruction, edge.push_flag):
+                self._tokens[edge].append(_Push(position, dict(self._known[unit])))
+        return position
+
+    def _learn(self, unit: Unit, producer: Unit, push: _Push) -> None:
+        known = self._known[unit]
+        for other, position in {**push.known, producer: push.position}.items():
+            known[other] = max(known[other], position)
+
+
+def random_config(seed: int) -> AcceleratorConfig:
+    """Return a valid configuration, small enough to build quickly, the same for the same seed."""
+    rng = random.Random(seed)
+    while True:
+        choices = {
+            "batch": rng.choice((1, 1, 2, 4)), "block_in": rng.choice((4, 8, 16, 32)), "block_out": rng.choice((4, 8, 16)),
+            "inp_bits": rng.choice((2, 4, 8, 8)), "wgt_bits": rng.choice((2, 4, 8, 8)), "acc_bits": rng.choice((16, 32, 32)),
+            "uop_buffer_bytes": 1 << rng.randint(6, 12), "inp_buffer_bytes": 1 << rng.randint(6, 13),
+            "wgt_buffer_bytes": 1 << rng.randint(7, 15), "acc_buffer_bytes": 1 << rng.randint(8, 15),
+            **{f"{unit}_queue_depth": rng.choice((2, 3, 8, 33)) for unit in ("load", "compute", "store")},
+            "token_depth": rng.choice((1, 2, 5, 255)), "bus_bits": rng.choice((64, 64, 128, 256, 512)),
+            "burst_bytes": 1 << rng.randint(6, 10), "max_requests": rng.choice((1, 2, 7, 16)),
+            "gemm_stages": rng.randint(1, 6),
+            "alu_opcodes": tuple(opcode for opcode in isa.AluOpcode if rng.random() < 0.8),
+            "extensions": tuple(extension for extension in Extension if rng.random() < 0.5),
+        }
+        try:
+            config = AcceleratorConfig(name=f"random{seed}", **choices)
+        except ConfigError:
+            continue
+        if config.macs_per_cycle <= 512 and config.depth(MemoryType.ACC) >= 8:
+            return config

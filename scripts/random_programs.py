@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""Hold devices against each other on random programs and random configurations.
+
+Every program runs on the functional device in program order, on the functional device in random legal interleavings, and on
+each device asked for; the final DRAM must be the same everywhere. Exit status 1 on any difference.
+"""
+
+import json
+import random
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import click
+import numpy as np
+
+from vdla.hw.spec.assembly import format_program
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import VdlaError
+from vdla.hw.spec.memory import MemoryParameters
+from vdla.runtime.device import Device
+from vdla.runtime.devices.functional import FunctionalDevice
+from vdla.runtime.random_programs import IMAGE_BYTES, Program, random_config, random_program
+
+INTERLEAVINGS = 2
+DRAM_BYTES = 2 * IMAGE_BYTES
+MEMORIES = (MemoryParameters(), MemoryParameters(1, 1), MemoryParameters(7, 2), MemoryParameters(200, 64))
+
+
+@dataclass
+class Outcome:
+    """What one configuration's programs showed."""
+
+    configuration: str
+    programs: int = 0
+    instructions: int = 0
+    cycles: int = 0
+    seconds: float = 0.0
+    differences: list[str] = field(default_factory=list)
+
+
+def rtl_device(config: AcceleratorConfig, memory: MemoryParameters) -> Device:
+    """Return the RTL device, built quickly rather than to run fast."""
+    from vdla.runtime.devices.rtl.build import Optimise
+    from vdla.runtime.devices.rtl.device import RtlDevice
+
+    return RtlDevice(config, DRAM_BYTES, memory, optimise=Optimise.BUILD)
+
+
+DEVICES = {"rtl": rtl_device}
+
+
+def run_configuration(config_seed: int, first: int, count: int, devices: tuple[str, ...], save: Path) -> Outcome:
+    """Run `count` programs, seeds from `first` on, on one configuration."""
+    config, began = random_config(config_seed), time.perf_counter()
+    outcome = Outcome(config.name)
+    reference = FunctionalDevice(config, DRAM_BYTES)
+    others = [(name, [DEVICES[name](config, memory) for memory in MEMORIES]) for name in devices]
+    for seed in range(first, first + count):
+        program = random_program(config, seed, random.Random(seed).randint(5, 100))
+        compared = [(f"functional[seed {order}]", FunctionalDevice(config, DRAM_BYTES, seed=order)) for order in range(INTERLEAVINGS)]
+        compared += [(name, built[seed % len(MEMORIES)]) for name, built in others]
+        _, expected = program.run_on(reference)
+        for name, device in compared:
+            difference = compare(program, device, expected, outcome)
+            if difference:
+                outcome.differences.append(report(program, seed, name, difference, save))
+        outcome.programs += 1
+        outcome.instructions += len(program.instructions)
+    outcome.seconds = time.perf_counter() - began
+    return outcome
+
+
+def compare(program: Program, device: Device, expected: np.ndarray, outcome: Outcome) -> str:
+    """Run `program` on `device`; return how its DRAM differs, or nothing."""
+    try:
+        result, image = program.run_on(device)
+    except VdlaError as error:
+        return f"{type(error).__name__}: {error}"
+    outcome.cycles += result.cycles or 0
+    wrong = np.flatnonzero(image != expected)
+    return f"{wrong.size} bytes differ, the first at {wrong[0]:#x}" if wrong.size else ""
+
+
+def report(program: Program, seed: int, name: str, difference: str, save: Path) -> str:
+    """Save the failing program as assembly and return one line about it."""
+    save.mkdir(parents=True, exist_ok=True)
+    path = save / f"{program.config.name}_{seed}.asm"
+    path.write_text(format_program(program.instructions))
+    return f"{program.config.name} seed {seed} on {name}: {difference} ({path})"
+
+
+@click.command(help=__doc__)
+@click.option("--programs", default=2000, show_default=True, help="programs in all")
+@click.option("--configurations", default=12, show_default=True)
+@click.option("--seed", default=0, show_default=True, help="first configuration seed")
+@click.option("--jobs", default=2, show_default=True)
+@click.option("--device", "devices", multiple=True, default=("rtl",), show_default=True, type=click.Choice(list(DEVICES)))
+@click.option("--save", type=click.Path(path_type=Path), default=Path("build/random_programs"), show_default=True,
+              help="where failing programs are written")
+@click.option("--json", "as_json", is_flag=True)
+def main(programs: int, configurations: int, seed: int, jobs: int, devices: tuple[str, ...], save: Path, as_json: bool) -> None:
+    each = -(-programs // configurations)
+    outcomes = []
+    with ProcessPoolExecutor(jobs) as pool:
+        futures = [pool.submit(run_configuration, seed + index, 1000 * index, min(each, programs - index * each), devices, save)
+                   for index in range(configurations)]
+        for future in as_completed(futures):
+            outcomes.append(future.result())
+            done = outcomes[-1]
+            click.echo(f"{done.configuration}: {done.programs} programs, {len(done.differences)} differences, {done.seconds:.0f} s", err=True)
+    differences = [line for outcome in outcomes for line in outcome.differences]
+    if as_json:
+        click.echo(json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
+    else:
+        click.echo(f"{sum(outcome.programs for outcome in outcomes)} programs, {sum(outcome.instructions for outcome in outcomes)} "
+                   f"instructions, {len(outcomes)} configurations, devices {', '.join(devices)}: {len(differences)} differences")
+        click.echo("\n".join(differences[:20]))
+    sys.exit(1 if differences else 0)
+
+
+if __name__ == "__main__":
+    main()
