@@ -1,0 +1,49 @@
+"""The device without time: the exact meaning of a stream, as fast as this machine allows."""
+
+import time
+from typing import ClassVar
+
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import DeviceError
+from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
+from vdla.runtime.device import DEFAULT_DRAM_BYTES, Device, RunResult
+from vdla.sim.functional import Machine
+
+
+class FunctionalDevice(Device):
+    """Executes whole instructions, in program order where tokens allow it.
+
+    Args:
+        config: the accelerator.
+        dram_bytes: size of DRAM.
+        seed: None: the order is deterministic. Else each run picks at random among the units that can go on, so that a
+            token missing from a stream shows as a wrong result for some seed.
+
+    Attributes:
+        machine: the model, with its scratchpads.
+    """
+
+    name: ClassVar[str] = "functional"
+
+    def __init__(self, config: AcceleratorConfig, dram_bytes: int = DEFAULT_DRAM_BYTES, seed: int | None = None) -> None:
+        super().__init__(config, dram_bytes)
+        self.seed = seed
+        self.machine = Machine(config)
+
+    def run(self, stream_address: int, count: int, *, cycle_limit: int | None = None) -> RunResult:
+        """Run a stream, as the contract says. `cycle_limit` is ignored: there are no cycles, and every run ends.
+
+        The counters are those of `vdla.sim.functional.counters`.
+        """
+        size = count * INSTRUCTION_BYTES
+        if stream_address % INSTRUCTION_BYTES:
+            raise DeviceError(f"the stream's address {stream_address:#x} is not a multiple of {INSTRUCTION_BYTES}")
+        self._check_range("run", stream_address, size)
+        stream = self.dram[stream_address:stream_address + size].reshape(count, INSTRUCTION_BYTES)
+        started = time.perf_counter()
+        counters = self.machine.run(stream, self.dram, seed=self.seed)
+        return RunResult(None, time.perf_counter() - started, counters)
+
+    def reset(self) -> None:
+        """Clear the scratchpads; DRAM keeps its contents."""
+        self.machine.pads.clear()

@@ -1,0 +1,229 @@
+"""Conformance vectors: programs made by VTA's runtime, with the DRAM before and after, and how a device replays one.
+
+Source: `tests/vectors/vta/README.md` for the format.
+"""
+
+import json
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from vdla.hw.spec.config import PARAMETER_NAMES, AcceleratorConfig
+from vdla.hw.spec.errors import ConfigError, FileFormatError
+from vdla.hw.spec.presets import VTA
+from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
+from vdla.runtime.device import PAGE_BYTES, Device, RunResult
+
+LAST_ADDRESS = 1 << 32
+"""Where segments must end, so that a device can hold all of DRAM up to there."""
+
+DeviceFactory = Callable[[AcceleratorConfig, int], Device]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A stretch of DRAM.
+
+    Attributes:
+        address: byte address.
+        initial: uint8[bytes], contents before the run.
+        final: uint8[bytes], contents after it; None where the run leaves it as it is.
+    """
+
+    address: int
+    initial: np.ndarray
+    final: np.ndarray | None
+
+    @property
+    def end(self) -> int:
+        """One past its last byte."""
+        return self.address + self.expected.size
+
+    @property
+    def expected(self) -> np.ndarray:
+        """Contents after the run."""
+        return self.initial if self.final is None else self.final
+
+
+@dataclass(frozen=True)
+class Vector:
+    """A program and what it must do.
+
+    Attributes:
+        name: of the vector.
+        config: the accelerator it was made for; extensions are off.
+        stream: uint8[n, 16].
+        segments: in order of address, apart from each other; all other DRAM is zero before and after.
+        counters: bytes and steps that VTA's simulator counted, by VTA's names.
+    """
+
+    name: str
+    config: AcceleratorConfig
+    stream: np.ndarray
+    segments: tuple[Segment, ...]
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+def load_vector(path: str | Path) -> Vector:
+    """Read and check a vector.
+
+    Raises:
+        FileFormatError: the file is truncated, altered, or no vector.
+    """
+    arrays = _read_arrays(Path(path))
+    try:
+        return _vector(arrays)
+    except (FileFormatError, ConfigError) as error:
+        raise FileFormatError(f"{path} is not a conformance vector: {error}") from error
+
+
+def _read_arrays(path: Path) -> dict[str, np.ndarray]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (ValueError, EOFError, KeyError, AttributeError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        raise FileFormatError(f"{path} cannot be read as .npz; it is truncated or altered: {error}") from error
+
+
+def _vector(arrays: Mapping[str, np.ndarray]) -> Vector:
+    meta = _meta(_array(arrays, "meta", np.uint8, 1))
+    stream = _array(arrays, "instructions", np.uint8, 2)
+    if stream.shape[1] != INSTRUCTION_BYTES or not len(stream):
+        raise FileFormatError(f"instructions has shape {stream.shape}; it must be (n, {INSTRUCTION_BYTES}) with n at least 1")
+    parameters = _entry(meta, "config", dict)
+    if unknown := sorted(set(parameters) - set(PARAMETER_NAMES)):
+        raise FileFormatError(f"meta.config has the unknown parameter {unknown[0]!r}")
+    config = VTA.with_changes(**{"name": "vector", **parameters})
+    name = _entry(meta, "name", str)
+    return Vector(name, config, stream, _segments(arrays), _entry(meta, "counters", dict))
+
+
+def _array(arrays: Mapping[str, np.ndarray], name: str, kind: type, dimensions: int) -> np.ndarray:
+    if name not in arrays:
+        raise FileFormatError(f"the array {name!r} is missing")
+    array = arrays[name]
+    if array.dtype != kind or array.ndim != dimensions:
+        wanted = f"{np.dtype(kind)} with {dimensions} dimension{'s' * (dimensions > 1)}"
+        raise FileFormatError(f"the array {name!r} is {array.dtype} with shape {array.shape}; it must be {wanted}")
+    return array
+
+
+def _meta(data: np.ndarray) -> dict:
+    try:
+        meta = json.loads(data.tobytes())
+    except ValueError as error:
+        raise FileFormatError(f"meta is not JSON: {error}") from error
+    if not isinstance(meta, dict):
+        raise FileFormatError("meta is not a JSON object")
+    return meta
+
+
+def _entry(meta: Mapping, key: str, kind: type):
+    if not isinstance(meta.get(key), kind):
+        raise FileFormatError(f"meta.{key} is {meta.get(key)!r}; it must be a {kind.__name__}")
+    return meta[key]
+
+
+def _segments(arrays: Mapping[str, np.ndarray]) -> tuple[Segment, ...]:
+    addresses = _array(arrays, "segment_addresses", np.uint64, 1).tolist()
+    segments = sorted((_segment(arrays, index, address) for index, address in enumerate(addresses)), key=lambda s: s.address)
+    for before, after in zip(segments, segments[1:], strict=False):
+        if before.end > after.address:
+            raise FileFormatError(f"the segment at {before.address:#x} ends at {before.end:#x} and overlaps the one at {after.address:#x}")
+    return tuple(segments)
+
+
+def _segment(arrays: Mapping[str, np.ndarray], index: int, address: int) -> Segment:
+    initial, final = _array(arrays, f"seg{index}_initial", np.uint8, 1), None
+    if f"seg{index}_final" in arrays:
+        final = _array(arrays, f"seg{index}_final", np.uint8, 1)
+        if final.size < initial.size:
+            raise FileFormatError(f"seg{index}_final has {final.size} bytes and seg{index}_initial {initial.size}")
+    segment = Segment(address, initial, final)
+    if segment.end > LAST_ADDRESS:
+        raise FileFormatError(f"segment {index} ends at {segment.end:#x}; segments must end by {LAST_ADDRESS:#x}")
+    return segment
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A byte of DRAM that is not what it must be."""
+
+    address: int
+    expected: int
+    found: int
+    place: str
+
+    def __str__(self) -> str:
+        return f"byte {self.address:#x} ({self.place}) is {self.found:#04x}, expected {self.expected:#04x}"
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What a replay found.
+
+    Attributes:
+        run: cost of the run.
+        differing_bytes: bytes of DRAM that are not what they must be.
+        first: the one with the lowest address; None where there is none.
+    """
+
+    run: RunResult
+    differing_bytes: int
+    first: Difference | None
+
+    @property
+    def conforms(self) -> bool:
+        """Whether all of DRAM is as it must be."""
+        return not self.differing_bytes
+
+
+SLACK_BYTES = 1 << 20
+"""DRAM beyond the last segment, so that reads a little past one find zeros."""
+
+
+def stream_address(vector: Vector) -> int:
+    """Return where the stream is put: the first page at least `SLACK_BYTES` after the last segment."""
+    end = max((segment.end for segment in vector.segments), default=0) + SLACK_BYTES
+    return -(-end // PAGE_BYTES) * PAGE_BYTES
+
+
+def replay(vector: Vector, device_factory: DeviceFactory) -> Replay:
+    """Run `vector` on a new device and compare all of DRAM, but for the stream, with what it must be.
+
+    Args:
+        device_factory: makes a device from a configuration and its bytes of DRAM.
+
+    Raises:
+        DeviceError: the device refused the program.
+    """
+    address = stream_address(vector)
+    device = device_factory(vector.config, address + vector.stream.size + SLACK_BYTES)
+    expected = np.zeros(len(device.dram), np.uint8)
+    for segment in vector.segments:
+        device.copy_in(segment.address, segment.initial)
+        expected[segment.address:segment.end] = segment.expected
+    device.copy_in(address, vector.stream)
+    expected[address:address + vector.stream.size] = vector.stream.reshape(-1)
+    run = device.run(address, len(vector.stream))
+    return _compare(vector, run, expected, device.copy_out(0, len(expected)))
+
+
+def _compare(vector: Vector, run: RunResult, expected: np.ndarray, found: np.ndarray) -> Replay:
+    differing = np.flatnonzero(expected != found)
+    if not differing.size:
+        return Replay(run, 0, None)
+    address = int(differing[0])
+    first = Difference(address, int(expected[address]), int(found[address]), _place(vector, address))
+    return Replay(run, int(differing.size), first)
+
+
+def _place(vector: Vector, address: int) -> str:
+    for segment in vector.segments:
+        if segment.address <= address < segment.end:
+            return f"byte {address - segment.address} of the segment at {segment.address:#x}"
+    return "outside every segment"

@@ -1,0 +1,100 @@
+"""The functional model: the exact meaning of a program on scratchpads and DRAM, without time."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from vdla.hw.spec import isa
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.units import Unit
+from vdla.hw.spec.vocabulary import MemoryType
+from vdla.sim.access import check_access
+from vdla.sim.interleave import interleave
+from vdla.sim.kernels.build import kernels_for
+from vdla.sim.program import Program, decode_program, slots
+from vdla.sim.reference import execute
+from vdla.sim.scratchpads import Scratchpads
+
+
+class Machine:
+    """An accelerator that executes whole instructions in an order its tokens allow.
+
+    Args:
+        config: the accelerator.
+
+    Attributes:
+        pads: its scratchpads; they keep their contents from run to run.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self.config = config
+        self.pads = Scratchpads(config)
+
+    def run(self, stream: np.ndarray, dram: np.ndarray, *, seed: int | None = None, native: bool = True) -> Mapping[str, int]:
+        """Run a stream to its end and return its `counters`.
+
+        Where it ends badly, what executed before stays done and the offending instruction has written nothing.
+
+        Args:
+            stream: uint8[n, 16]; decoded before anything executes.
+            dram: uint8[bytes], contiguous; read and written.
+            seed: None: program order where it is legal. Else which unit goes on is picked at random.
+            native: False: execute with the NumPy reference instead of the native kernels.
+
+        Raises:
+            InvalidInstructionError, AccessError, DeadlockError, UnfinishedError: as for `Device.run`.
+        """
+        program = decode_program(stream, self.config)
+        found = interleave(program, seed)
+        if native:
+            self._execute_natively(program, found.order, dram)
+        else:
+            self._execute_by_reference(program, found.order, dram)
+        if found.error:
+            raise found.error
+        return counters(program, found.order)
+
+    def _execute_natively(self, program: Program, order: np.ndarray, dram: np.ndarray) -> None:
+        reached = kernels_for(self.config).run(program, order, self.pads, dram)
+        if reached < len(order):
+            check_access(program, int(order[reached]), self.pads.uop, len(dram))
+            raise AssertionError(f"{program.describe(int(order[reached]))} was refused without reason")
+
+    def _execute_by_reference(self, program: Program, order: np.ndarray, dram: np.ndarray) -> None:
+        try:
+            for index in order.tolist():
+                check_access(program, index, self.pads.uop, len(dram))
+                execute(program.instruction(index), self.pads, dram)
+        finally:
+            self.pads.refresh_operands()
+
+
+COUNTED = {
+    MemoryType.UOP: "UOP_LOADED_BYTES", MemoryType.INP: "INP_LOADED_BYTES", MemoryType.WGT: "WGT_LOADED_BYTES",
+    MemoryType.ACC: "ACC_LOADED_BYTES", MemoryType.ACC_8BIT: "ACC_LOADED_BYTES", MemoryType.OUT: "OUT_STORED_BYTES",
+}
+
+
+def counters(program: Program, order: np.ndarray) -> dict[str, int]:
+    """Return what the instructions of `order` moved and computed.
+
+    `<memory>_LOADED_BYTES` and `OUT_STORED_BYTES` count DRAM bytes, without padding; `GEMM_STEPS` (resets too) and
+    `ALU_STEPS` count as the registers of that name do; `<unit>_INSTRUCTIONS` count instructions.
+    """
+    counts = dict.fromkeys(COUNTED.values(), 0)
+    for form in (isa.Load, isa.Store):
+        memories, rows, columns = _columns(program, order, form, "memory_type", "y_size", "x_size")
+        for memory, name in COUNTED.items():
+            moved = (rows * columns)[memories == memory].sum()
+            counts[name] += int(moved) * program.config.element_bytes(memory)
+    for form in (isa.Gemm, isa.Alu):
+        begin, end, outer, inner = _columns(program, order, form, "uop_begin", "uop_end", "iter_out", "iter_in")
+        counts[f"{form.opcode.name}_STEPS"] = int((outer * inner * np.maximum(end - begin, 0)).sum())
+    executed = np.bincount(program.unit[order], minlength=len(Unit))
+    return counts | {f"{unit.name}_INSTRUCTIONS": int(executed[unit]) for unit in Unit}
+
+
+def _columns(program: Program, order: np.ndarray, form: type[isa.Instruction], *names: str) -> list[np.ndarray]:
+    """Return the named fields, int64[m] each, of the m instructions of `form` in `order`."""
+    rows = order[program.opcode[order] == form.opcode]
+    return [program.table[rows, slots(form, program.config)[name]] for name in names]

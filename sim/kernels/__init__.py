@@ -1,0 +1,1 @@
+"""The functional model's native code, generated for one configuration."""

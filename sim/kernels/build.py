@@ -1,0 +1,126 @@
+"""Native code for one configuration: emitted, optimised for this processor, and called through ctypes."""
+
+import ctypes
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+import llvmlite.binding as llvm
+import numpy as np
+from llvmlite import ir
+
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.isa import Opcode
+from vdla.sim.kernels.alu import emit_alu
+from vdla.sim.kernels.dot import Dot, choose_dot
+from vdla.sim.kernels.emit import DONE, I8, I64, POINTER, STATE, Emitter, i64
+from vdla.sim.kernels.gemm import emit_gemm
+from vdla.sim.kernels.transfer import emit_load, emit_store
+from vdla.sim.program import Program, slot_count
+from vdla.sim.scratchpads import Scratchpads
+
+_ADDRESS, _COUNT = ctypes.c_uint64, ctypes.c_uint64
+_RUN = ctypes.CFUNCTYPE(ctypes.c_uint64, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _COUNT)
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Compiled kernels of one configuration; `engine` owns the code."""
+
+    engine: llvm.ExecutionEngine
+    address: int
+
+    def run(self, program: Program, order: np.ndarray, pads: Scratchpads, dram: np.ndarray) -> int:
+        """Execute instructions one after the other.
+
+        Args:
+            order: int64[n], their indices; all valid.
+            pads: read and written.
+            dram: uint8[bytes], contiguous; read and written.
+
+        Returns:
+            n, or the position in `order` of the first instruction that touches anything outside a memory: those before it
+            have executed, it has written nothing.
+        """
+        order = np.ascontiguousarray(order, np.int64)
+        state = np.array([len(dram) if name == "dram_bytes" else _array(name, pads, dram).ctypes.data for name in STATE],
+                         np.uint64)
+        arrays = (state, program.table, program.opcode, order)
+        return _RUN(self.address)(*(array.ctypes.data for array in arrays), len(order))
+
+
+def _array(name: str, pads: Scratchpads, dram: np.ndarray) -> np.ndarray:
+    return dram if name == "dram" else getattr(pads, name)
+
+
+@lru_cache(maxsize=64)
+def kernels_for(config: AcceleratorConfig, dot: Dot | None = None) -> Kernels:
+    """Compile the kernels of `config`; a process does so once.
+
+    Args:
+        dot: how to multiply; None: the best this processor has.
+    """
+    text = str(emit_module(config, dot or choose_dot(_host_features())))
+    machine = _target_machine()
+    module = llvm.parse_assembly(text)
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    module.verify()
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = True
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    engine = llvm.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    return Kernels(engine, engine.get_function_address("run"))
+
+
+def emit_module(config: AcceleratorConfig, dot: Dot) -> ir.Module:
+    """Return the IR of all kernels and of `run(state, table, opcodes, order, count)`, which calls them in turn."""
+    module = ir.Module(name="vdla")
+    kernels = {
+        Opcode.LOAD: emit_load(module, config, dot), Opcode.STORE: emit_store(module, config),
+        Opcode.GEMM: emit_gemm(module, config, dot), Opcode.ALU: emit_alu(module, config),
+    }
+    _emit_run(module, kernels, slot_count(config))
+    return module
+
+
+def _emit_run(module: ir.Module, kernels: Mapping[Opcode, ir.Function], slots: int) -> None:
+    e = Emitter(module, "run", [POINTER, POINTER, POINTER, POINTER, I64], exported=True)
+    b = e.builder
+    state, table, opcodes, order, count = e.arguments
+
+    def step(position: ir.Value) -> None:
+        index = e.load(I64, e.at(order, e.scaled(position, 8)))
+        row = e.at(table, e.scaled(index, 8 * slots))
+        after = b.append_basic_block("next")
+        switch = b.switch(e.load(I8, e.at(opcodes, index)), after)
+        for opcode, kernel in kernels.items():
+            block = b.append_basic_block(opcode.name)
+            b.position_at_end(block)
+            status = b.call(kernel, [state, row])
+            with b.if_then(b.icmp_unsigned("!=", status, i64(DONE)), likely=False):
+                b.ret(position)
+            b.branch(after)
+            switch.add_case(ir.Constant(I8, int(opcode)), block)
+        b.position_at_end(after)
+
+    e.loop(count, step)
+    b.ret(count)
+
+
+@cache
+def _host_features() -> Mapping[str, bool]:
+    _initialize()
+    return llvm.get_host_cpu_features()
+
+
+@cache
+def _initialize() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+def _target_machine() -> llvm.TargetMachine:
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=_host_features().flatten(), opt=3, jit=True)

@@ -1,0 +1,157 @@
+"""A thin layer over llvmlite's builder: loops, variables and addresses, as the kernels need them."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from llvmlite import ir
+
+from vdla.hw.spec import isa
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.sim.program import slots
+
+I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
+POINTER = ir.PointerType()
+
+STATE = ("dram", "dram_bytes", "uop", "inp", "wgt", "acc", "inp_operand", "wgt_operand", "wgt_bias")
+"""What every kernel is given, as an array of 64-bit words: addresses of memories, and the size of DRAM."""
+
+DONE, REFUSED = 0, 1
+
+
+def i64(value: int) -> ir.Constant:
+    """Return a 64-bit constant."""
+    return ir.Constant(I64, value)
+
+
+def splat(value: int, vector: ir.VectorType) -> ir.Constant:
+    """Return a constant vector of one value."""
+    return ir.Constant(vector, [value] * vector.count)
+
+
+class Emitter:
+    """A function under construction.
+
+    Args:
+        name: of the function; it is internal to the module unless `exported`.
+        parameters: types of its arguments, found in `arguments`. It returns an i64.
+    """
+
+    def __init__(self, module: ir.Module, name: str, parameters: list[ir.Type], *, exported: bool = False) -> None:
+        self.function = ir.Function(module, ir.FunctionType(I64, parameters), name)
+        if not exported:
+            self.function.linkage = "internal"
+        self.arguments = self.function.args
+        self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
+
+    def finish(self, result: int = DONE) -> ir.Function:
+        """End the function by returning `result`."""
+        self.builder.ret(i64(result))
+        return self.function
+
+    def at(self, base: ir.Value, offset: ir.Value) -> ir.Value:
+        """Return the address `offset` bytes from `base`."""
+        return self.builder.gep(base, [offset], source_etype=I8)
+
+    def load(self, kind: ir.Type, address: ir.Value) -> ir.Value:
+        """Load a value that may stand at any address."""
+        return self.builder.load(address, typ=kind, align=1)
+
+    def store(self, value: ir.Value, address: ir.Value) -> None:
+        """Store a value at any address."""
+        self.builder.store(value, address, align=1)
+
+    def variable(self, initial: ir.Value) -> "Variable":
+        """Return a variable that holds `initial` from here on."""
+        return Variable(self, initial)
+
+    def loop(self, count: ir.Value, body: Callable[[ir.Value], None]) -> None:
+        """Emit `for index in range(count): body(index)`."""
+        b = self.builder
+        before = b.block
+        head, inside, after = (b.append_basic_block(name) for name in ("head", "body", "after"))
+        b.branch(head)
+        b.position_at_end(head)
+        index = b.phi(I64)
+        index.add_incoming(i64(0), before)
+        b.cbranch(b.icmp_unsigned("<", index, count), inside, after)
+        b.position_at_end(inside)
+        body(index)
+        index.add_incoming(b.add(index, i64(1)), b.block)
+        b.branch(head)
+        b.position_at_end(after)
+
+    def repeat(self, count: int, body: Callable[[ir.Value], None], unroll: int = 8) -> None:
+        """Emit `count` repetitions, spelt out where they are at most `unroll`."""
+        if count > unroll:
+            self.loop(i64(count), body)
+            return
+        for index in range(count):
+            body(i64(index))
+
+    def refuse_if(self, condition: ir.Value) -> None:
+        """Return REFUSED where `condition` holds."""
+        with self.builder.if_then(condition, likely=False):
+            self.builder.ret(i64(REFUSED))
+
+    def done_if(self, condition: ir.Value) -> None:
+        """Return DONE where `condition` holds."""
+        with self.builder.if_then(condition):
+            self.builder.ret(i64(DONE))
+
+    @contextmanager
+    def when(self, condition: ir.Value) -> Iterator[None]:
+        """Emit what follows to run only where `condition` holds."""
+        with self.builder.if_then(condition):
+            yield
+
+    def scaled(self, value: ir.Value, factor: int) -> ir.Value:
+        """Return `value * factor`."""
+        return self.builder.mul(value, i64(factor))
+
+    def sum(self, first: ir.Value, *rest: ir.Value) -> ir.Value:
+        """Return the sum of i64 values."""
+        for value in rest:
+            first = self.builder.add(first, value)
+        return first
+
+
+class Variable:
+    """A stack slot; the optimiser turns it into a register."""
+
+    def __init__(self, emitter: Emitter, initial: ir.Value) -> None:
+        self.emitter = emitter
+        with emitter.builder.goto_entry_block():
+            self.slot = emitter.builder.alloca(initial.type)
+        self.set(initial)
+
+    def get(self) -> ir.Value:
+        """Return the present value."""
+        return self.emitter.builder.load(self.slot, typ=self.slot.allocated_type)
+
+    def set(self, value: ir.Value) -> None:
+        """Give it a new value."""
+        self.emitter.builder.store(value, self.slot)
+
+
+class InstructionKernel(Emitter):
+    """A function (state, row) that executes one instruction of `form`, or refuses it before it writes anything."""
+
+    def __init__(self, module: ir.Module, name: str, form: type[isa.Instruction], config: AcceleratorConfig) -> None:
+        super().__init__(module, name, [POINTER, POINTER])
+        self.config = config
+        self.state, self.row = self.arguments
+        self.slots = slots(form, config)
+
+    def field(self, name: str) -> ir.Value:
+        """Return a field of the instruction; 0 where its form or configuration has none of that name."""
+        if name not in self.slots:
+            return i64(0)
+        return self.load(I64, self.at(self.row, i64(8 * self.slots[name])))
+
+    def memory(self, name: str) -> ir.Value:
+        """Return the address of a memory of `STATE`."""
+        return self.load(POINTER, self.at(self.state, i64(8 * STATE.index(name))))
+
+    def dram_bytes(self) -> ir.Value:
+        """Return the size of DRAM."""
+        return self.load(I64, self.at(self.state, i64(8 * STATE.index("dram_bytes"))))

@@ -1,0 +1,199 @@
+"""The native LOAD and STORE."""
+
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from vdla.hw.spec import isa
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.vocabulary import UOP_BITS, MemoryType
+from vdla.sim.kernels.dot import Dot
+from vdla.sim.kernels.emit import DONE, I8, I64, POINTER, Emitter, InstructionKernel, i64
+from vdla.sim.kernels.gemm import emit_pack_inp, emit_pack_wgt
+from vdla.sim.scratchpads import K_GROUP, pad_value, padded_block_in, padded_block_out
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How one element of a loadable memory stands on chip and in DRAM.
+
+    Attributes:
+        array: the scratchpad's name in `STATE`.
+        values: values of an element.
+        chip_bits: width of a value on chip.
+        dram_bits: width of a value in DRAM.
+    """
+
+    array: str
+    values: int
+    chip_bits: int
+    dram_bits: int
+
+    @property
+    def chip_bytes(self) -> int:
+        """Bytes of an element on chip."""
+        return self.values * self.chip_bits // 8
+
+    @property
+    def dram_bytes(self) -> int:
+        """Bytes of an element in DRAM."""
+        return self.values * self.dram_bits // 8
+
+
+def shape_of(memory: MemoryType, config: AcceleratorConfig) -> Shape:
+    """Return the shape of an element that a LOAD of `memory` moves, or a STORE of OUT."""
+    c = config
+    match memory:
+        case MemoryType.UOP:
+            return Shape("uop", 1, UOP_BITS, UOP_BITS)
+        case MemoryType.INP:
+            return Shape("inp", c.batch * c.block_in, 8, c.inp_bits)
+        case MemoryType.WGT:
+            return Shape("wgt", c.block_out * c.block_in, 8, c.wgt_bits)
+        case MemoryType.ACC:
+            return Shape("acc", c.batch * c.block_out, c.acc_bits, c.acc_bits)
+        case MemoryType.OUT | MemoryType.ACC_8BIT:
+            return Shape("acc", c.batch * c.block_out, c.acc_bits, c.out_bits)
+
+
+LOADABLE = (MemoryType.UOP, MemoryType.WGT, MemoryType.INP, MemoryType.ACC, MemoryType.ACC_8BIT)
+
+
+def emit_load(module: ir.Module, config: AcceleratorConfig, dot: Dot) -> ir.Function:
+    """Emit `load(state, row)`: it hands over to one kernel per memory."""
+    e = InstructionKernel(module, "load", isa.Load, config)
+    default = e.builder.append_basic_block("none")
+    switch = e.builder.switch(e.field("memory_type"), default)
+    packers = {MemoryType.INP: emit_pack_inp(module, config), MemoryType.WGT: emit_pack_wgt(module, config, dot)}
+    for memory in LOADABLE:
+        block = e.builder.append_basic_block(memory.name)
+        e.builder.position_at_end(block)
+        kernel = _emit_load_of(module, config, memory, packers.get(memory))
+        e.builder.ret(e.builder.call(kernel, [e.state, e.row]))
+        switch.add_case(i64(memory), block)
+    e.builder.position_at_end(default)
+    return e.finish(DONE)
+
+
+def _emit_load_of(module: ir.Module, config: AcceleratorConfig, memory: MemoryType, packer: ir.Function | None) -> ir.Function:
+    e = InstructionKernel(module, f"load_{memory.name}", isa.Load, config)
+    b, shape = e.builder, shape_of(memory, config)
+    size, above, below = e.field("x_size"), e.field("y_pad_0"), e.field("y_pad_1")
+    left, right, trips = e.field("x_pad_0"), e.field("x_pad_1"), e.field("y_size")
+    width = e.sum(left, size, right)
+    elements = b.mul(width, e.sum(above, trips, below))
+    e.done_if(b.icmp_unsigned("==", size, i64(0)))
+    e.done_if(b.icmp_unsigned("==", elements, i64(0)))
+    _refuse_outside(e, shape, memory, elements, trips)
+
+    kind = ir.IntType(shape.chip_bits)
+    padding = b.select(b.icmp_unsigned("!=", e.field("pad_minimum"), i64(0)),
+                       ir.Constant(kind, pad_value(memory, config)), ir.Constant(kind, 0))
+    source, stride = _dram_start(e, shape)
+    first = e.at(e.memory(shape.array), e.scaled(e.field("sram_base"), shape.chip_bytes))
+    target = e.variable(first)
+
+    def pad(count: ir.Value) -> None:
+        values, start = e.scaled(count, shape.values), target.get()
+        e.loop(values, lambda v: e.store(padding, e.at(start, e.scaled(v, shape.chip_bits // 8))))
+        target.set(e.at(start, e.scaled(count, shape.chip_bytes)))
+
+    def row(y: ir.Value) -> None:
+        pad(left)
+        _emit_widen(e, shape, e.at(source, b.mul(y, stride)), target.get(), e.scaled(size, shape.dram_bytes))
+        target.set(e.at(target.get(), e.scaled(size, shape.chip_bytes)))
+        pad(right)
+
+    pad(b.mul(above, width))
+    e.loop(trips, row)
+    pad(b.mul(below, width))
+    if packer:
+        _emit_packing(e, memory, packer, first, elements)
+    return e.finish()
+
+
+def _refuse_outside(e: InstructionKernel, shape: Shape, memory: MemoryType, elements: ir.Value, trips: ir.Value) -> None:
+    b = e.builder
+    end = e.sum(e.field("sram_base"), elements)
+    e.refuse_if(b.icmp_unsigned(">", end, i64(e.config.depth(memory))))
+    last = e.sum(e.field("dram_base"), b.mul(b.sub(trips, i64(1)), e.field("x_stride")), e.field("x_size"))
+    outside = b.icmp_unsigned(">", e.scaled(last, shape.dram_bytes), e.dram_bytes())
+    e.refuse_if(b.and_(b.icmp_unsigned("!=", trips, i64(0)), outside))
+
+
+def _dram_start(e: InstructionKernel, shape: Shape) -> tuple[ir.Value, ir.Value]:
+    """Return the address of the first row and the bytes from one row to the next."""
+    start = e.at(e.memory("dram"), e.scaled(e.field("dram_base"), shape.dram_bytes))
+    return start, e.scaled(e.field("x_stride"), shape.dram_bytes)
+
+
+def _emit_widen(e: Emitter, shape: Shape, source: ir.Value, target: ir.Value, dram_bytes: ir.Value) -> None:
+    """Copy values from DRAM, sign-extended to their width on chip."""
+    b = e.builder
+    if shape.dram_bits == shape.chip_bits:
+        _copy(e, target, source, dram_bytes)
+        return
+    per_byte, chip = 8 // shape.dram_bits, ir.IntType(shape.chip_bits)
+
+    def byte(index: ir.Value) -> None:
+        read = e.load(I8, e.at(source, index))
+        for place in range(per_byte):
+            raised = b.shl(read, ir.Constant(I8, 8 - shape.dram_bits * (place + 1)))
+            value = b.ashr(raised, ir.Constant(I8, 8 - shape.dram_bits))
+            value = b.sext(value, chip) if shape.chip_bits > 8 else value
+            at = e.sum(e.scaled(index, per_byte), i64(place))
+            e.store(value, e.at(target, e.scaled(at, shape.chip_bits // 8)))
+
+    e.loop(dram_bytes, byte)
+
+
+def _copy(e: Emitter, target: ir.Value, source: ir.Value, size: ir.Value) -> None:
+    copy = e.function.module.declare_intrinsic("llvm.memcpy", [POINTER, POINTER, I64])
+    e.builder.call(copy, [target, source, size, ir.Constant(ir.IntType(1), 0)])
+
+
+def _emit_packing(e: InstructionKernel, memory: MemoryType, packer: ir.Function, first: ir.Value, elements: ir.Value) -> None:
+    c, base = e.config, e.field("sram_base")
+    if memory is MemoryType.INP:
+        operand = e.at(e.memory("inp_operand"), e.scaled(base, c.batch * padded_block_in(c)))
+        e.builder.call(packer, [first, operand, elements])
+        return
+    row_bytes = K_GROUP * padded_block_out(c)
+    operand = e.at(e.memory("wgt_operand"), e.scaled(base, row_bytes * padded_block_in(c) // K_GROUP))
+    e.builder.call(packer, [first, operand, e.at(e.memory("wgt_bias"), e.scaled(base, row_bytes)), elements])
+
+
+def emit_store(module: ir.Module, config: AcceleratorConfig) -> ir.Function:
+    """Emit `store(state, row)`."""
+    e = InstructionKernel(module, "store", isa.Store, config)
+    b, shape = e.builder, shape_of(MemoryType.OUT, config)
+    size, trips = e.field("x_size"), e.field("y_size")
+    elements = b.mul(size, trips)
+    e.done_if(b.icmp_unsigned("==", elements, i64(0)))
+    _refuse_outside(e, shape, MemoryType.OUT, elements, trips)
+    target, stride = _dram_start(e, shape)
+    source = e.at(e.memory("acc"), e.scaled(e.field("sram_base"), shape.chip_bytes))
+
+    def row(y: ir.Value) -> None:
+        own = e.at(source, e.scaled(b.mul(y, size), shape.chip_bytes))
+        _emit_narrow(e, shape, own, e.at(target, b.mul(y, stride)), e.scaled(size, shape.dram_bytes))
+
+    e.loop(trips, row)
+    return e.finish()
+
+
+def _emit_narrow(e: Emitter, shape: Shape, source: ir.Value, target: ir.Value, dram_bytes: ir.Value) -> None:
+    """Copy values to DRAM, cut to their low bits."""
+    b, chip = e.builder, ir.IntType(shape.chip_bits)
+    per_byte = 8 // shape.dram_bits
+
+    def byte(index: ir.Value) -> None:
+        packed = ir.Constant(I8, 0)
+        for place in range(per_byte):
+            at = e.sum(e.scaled(index, per_byte), i64(place))
+            value = b.trunc(e.load(chip, e.at(source, e.scaled(at, shape.chip_bits // 8))), I8)
+            low = b.and_(value, ir.Constant(I8, (1 << shape.dram_bits) - 1))
+            packed = b.or_(packed, b.shl(low, ir.Constant(I8, shape.dram_bits * place)))
+        e.store(packed, e.at(target, index))
+
+    e.loop(dram_bytes, byte)

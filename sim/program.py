@@ -1,0 +1,194 @@
+"""A whole instruction stream as columns: decoded, judged and assigned to units at NumPy speed.
+
+Everything is derived from `isa.layout`, `codec.decode` and `units`; no bit position and no rule is repeated here.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import product
+
+import numpy as np
+
+from vdla.hw.spec import codec, isa
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import EncodingError, InvalidInstructionError
+from vdla.hw.spec.units import TOKEN_EDGES, unit_of
+from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
+
+FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
+ENUM_BITS = 3
+
+
+@lru_cache(maxsize=1024)
+def slots(form: type[isa.Instruction], config: AcceleratorConfig) -> dict[str, int]:
+    """Return the column of `Program.table` in which each field of `form` stands: its place in the declaration."""
+    return {field.name: slot for slot, field in enumerate(isa.layout(form, config))}
+
+
+@lru_cache(maxsize=1024)
+def slot_count(config: AcceleratorConfig) -> int:
+    """Return the columns of `Program.table`: the fields of the form that has most."""
+    return max(len(isa.layout(form, config)) for form in isa.INSTRUCTIONS)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A decoded stream of n instructions.
+
+    Attributes:
+        config: the accelerator whose encoding the stream has.
+        words: uint64[n, 2], low and high half of each instruction.
+        opcode: uint8[n].
+        table: int64[n, slot_count], the fields of each instruction in the order of its form's layout.
+        valid: bool[n], whether the accelerator has this instruction.
+        unit: uint8[n], the `Unit` that executes it; meaningless where not valid.
+        pops: bool[n, 4], the edges of `TOKEN_EDGES` from which it takes a token.
+        pushes: bool[n, 4], the edges onto which it puts one.
+    """
+
+    config: AcceleratorConfig
+    words: np.ndarray
+    opcode: np.ndarray
+    table: np.ndarray
+    valid: np.ndarray
+    unit: np.ndarray
+    pops: np.ndarray
+    pushes: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.opcode)
+
+    @cached_property
+    def dispatched(self) -> int:
+        """Instructions that can be dispatched: those to the first FINISH, or before the first that is not valid."""
+        finish = _first(self.opcode == isa.Opcode.FINISH, len(self))
+        return min(finish + 1, self.first_invalid)
+
+    @cached_property
+    def first_invalid(self) -> int:
+        """Index of the first instruction that is not valid; n where all are."""
+        return _first(~self.valid, len(self))
+
+    @property
+    def finishes(self) -> bool:
+        """Whether dispatch meets a FINISH."""
+        return self.dispatched > 0 and self.opcode[self.dispatched - 1] == isa.Opcode.FINISH
+
+    def word(self, index: int) -> int:
+        """Return the 128 bits of the instruction at `index`."""
+        low, high = (int(half) for half in self.words[index])
+        return low | high << isa.WORD_BITS
+
+    def instruction(self, index: int) -> isa.Instruction:
+        """Return the decoded instruction at `index`.
+
+        Raises:
+            EncodingError: it is none.
+        """
+        return codec.decode(self.word(index), self.config)
+
+    def describe(self, index: int) -> str:
+        """Return `instruction <index> (<text>)`, as messages name an instruction."""
+        return f"instruction {index} ({instruction_text(self.instruction(index))})"
+
+    def column(self, form: type[isa.Instruction], name: str) -> np.ndarray:
+        """Return int64[...]: field `name` of every instruction whose opcode is that of `form`, in program order."""
+        return self.table[self.opcode == form.opcode, slots(form, self.config)[name]]
+
+    def refusal(self, index: int) -> InvalidInstructionError:
+        """Return the error that says why the instruction at `index` is none."""
+        try:
+            codec.decode(self.word(index), self.config)
+        except EncodingError as error:
+            text = f"instruction {index} ({self.word(index):#034x}) is invalid: {error}"
+            return InvalidInstructionError(text, index)
+        raise AssertionError(f"instruction {index} is valid")
+
+
+def instruction_text(instruction: isa.Instruction) -> str:
+    """Return the assembly text of `instruction`."""
+    return repr(instruction)
+
+
+def decode_program(stream: np.ndarray, config: AcceleratorConfig) -> Program:
+    """Decode a stream.
+
+    Args:
+        stream: uint8[n, 16], instructions in program order, little-endian.
+        config: the accelerator.
+    """
+    words = np.array(stream, np.uint8, order="C").reshape(-1, INSTRUCTION_BYTES).view("<u8")
+    opcode = (words[:, 0] & np.uint64((1 << isa.OPCODE_BITS) - 1)).astype(np.uint8)
+    table = np.zeros((len(words), slot_count(config)), np.int64)
+    key = opcode.astype(np.int64)
+    for form in isa.INSTRUCTIONS:
+        rows = np.flatnonzero(opcode == form.opcode)
+        own = words[rows]
+        for slot, field in enumerate(isa.layout(form, config)):
+            table[rows, slot] = _extract(own, field)
+        key[rows] = _meaning_key(form, table[rows], config)
+    meaning = _meanings(config)
+    unit = meaning.unit[key]
+    flags = table[:, :len(FLAGS)] != 0
+    return Program(
+        config, words, opcode, table, meaning.valid[key], unit,
+        _edges(flags, unit, "pop_flag", "consumer"), _edges(flags, unit, "push_flag", "producer"),
+    )
+
+
+def _first(mask: np.ndarray, otherwise: int) -> int:
+    return int(mask.argmax()) if mask.any() else otherwise
+
+
+def _extract(words: np.ndarray, field: isa.PlacedField) -> np.ndarray:
+    """Return int64[n]: the value of `field` in words uint64[n, 2]. A field lies in one half, by the layout."""
+    half, start = divmod(field.start, isa.WORD_BITS)
+    value = (words[:, half] >> np.uint64(start) & np.uint64((1 << field.width) - 1)).astype(np.int64)
+    return np.where(value > field.high, value - (1 << field.width), value) if field.signed else value
+
+
+def _edges(flags: np.ndarray, unit: np.ndarray, flag: str, end: str) -> np.ndarray:
+    """Return bool[n, 4]: per edge, whether the instruction runs in the edge's `end` and has its `flag`."""
+    columns = [flags[:, FLAGS.index(getattr(edge, flag))] & (unit == getattr(edge, end)) for edge in TOKEN_EDGES]
+    return np.stack(columns, axis=1)
+
+
+# What an instruction means (whether there is one, and which unit runs it) depends on its opcode, its one enumerated
+# field and, for STORE, on whether it moves anything. All combinations are asked of the codec once.
+
+@dataclass(frozen=True, slots=True)
+class _Meanings:
+    valid: np.ndarray
+    unit: np.ndarray
+
+
+def _enum_field(form: type[isa.Instruction], config: AcceleratorConfig) -> isa.PlacedField | None:
+    return next((field for field in isa.layout(form, config) if field.kind is not int), None)
+
+
+def _meaning_key(form: type[isa.Instruction], table: np.ndarray, config: AcceleratorConfig) -> np.ndarray:
+    key = np.full(len(table), int(form.opcode), np.int64)
+    if field := _enum_field(form, config):
+        key |= table[:, slots(form, config)[field.name]] << isa.OPCODE_BITS
+    if "x_size" in slots(form, config):
+        key |= (table[:, slots(form, config)["x_size"]] != 0).astype(np.int64) << (isa.OPCODE_BITS + ENUM_BITS)
+    return key
+
+
+@lru_cache(maxsize=1024)
+def _meanings(config: AcceleratorConfig) -> _Meanings:
+    count = 1 << (isa.OPCODE_BITS + ENUM_BITS + 1)
+    meanings = _Meanings(np.zeros(count, bool), np.zeros(count, np.uint8))
+    for form, value, moves in product(isa.INSTRUCTIONS, range(1 << ENUM_BITS), (0, 1)):
+        key = form.opcode | value << isa.OPCODE_BITS | moves << (isa.OPCODE_BITS + ENUM_BITS)
+        word = int(form.opcode)
+        if field := _enum_field(form, config):
+            word |= value << field.start
+        if moves and "x_size" in slots(form, config):
+            word |= 1 << isa.field_of(form, "x_size", config).start
+        try:
+            instruction = codec.decode(word, config)
+        except EncodingError:
+            continue
+        meanings.valid[key], meanings.unit[key] = True, unit_of(instruction)
+    return meanings

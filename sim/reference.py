@@ -1,0 +1,113 @@
+"""The meaning of every instruction in readable NumPy: what the native kernels are compared with."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from vdla.hw.spec import isa, numerics
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
+from vdla.sim.access import operands, uop_column
+from vdla.sim.scratchpads import Scratchpads, pack, pad_value, unpack
+
+
+def execute(instruction: isa.Instruction, pads: Scratchpads, dram: np.ndarray) -> None:
+    """Execute an instruction whose accesses have been checked. Native operands are not refreshed.
+
+    Args:
+        dram: uint8[bytes].
+    """
+    match instruction:
+        case isa.Load():
+            load(instruction, pads, dram)
+        case isa.Store():
+            store(instruction, pads, dram)
+        case isa.Gemm():
+            gemm(instruction, pads)
+        case isa.Alu():
+            alu(instruction, pads)
+
+
+def load(instruction: isa.Load, pads: Scratchpads, dram: np.ndarray) -> None:
+    """Copy a padded 2-D block from DRAM into a scratchpad."""
+    it, config = instruction, pads.config
+    if not it.x_size:
+        return
+    target = _target(it.memory_type, pads)
+    padding = pad_value(it.memory_type, config) if it.pad_minimum else 0
+    shape = (it.y_pad_0 + it.y_size + it.y_pad_1, it.x_pad_0 + it.x_size + it.x_pad_1, *target.shape[1:])
+    block = np.full(shape, padding, target.dtype)
+    for y in range(it.y_size):
+        source = _dram_row(dram, it, y, config)
+        row = _values(source, it.memory_type, config).reshape(it.x_size, *target.shape[1:])
+        block[it.y_pad_0 + y, it.x_pad_0:it.x_pad_0 + it.x_size] = row
+    elements = block.shape[0] * block.shape[1]
+    target[it.sram_base:it.sram_base + elements] = block.reshape(elements, *target.shape[1:])
+
+
+def store(instruction: isa.Store, pads: Scratchpads, dram: np.ndarray) -> None:
+    """Copy the low output bits of a block of accumulators into DRAM, row by row."""
+    it = instruction
+    for y in range(it.y_size if it.x_size else 0):
+        first = it.sram_base + y * it.x_size
+        _dram_row(dram, it, y, pads.config)[:] = pack(pads.acc[first:first + it.x_size], pads.config.out_bits)
+
+
+def gemm(instruction: isa.Gemm, pads: Scratchpads) -> None:
+    """Multiply and accumulate, or reset, step by step."""
+    for d, s, w in _steps(instruction, pads):
+        if instruction.reset:
+            pads.acc[d] = 0
+        else:
+            product = pads.inp[s].astype(np.int64) @ pads.wgt[w].astype(np.int64).T
+            pads.acc[d] = (pads.acc[d] + product).astype(pads.acc.dtype)
+
+
+def alu(instruction: isa.Alu, pads: Scratchpads) -> None:
+    """Apply an operation element-wise, step by step."""
+    for d, s, _ in _steps(instruction, pads):
+        left = pads.acc[d].astype(np.int64)
+        right = np.full_like(left, instruction.imm) if instruction.use_imm else pads.acc[s].astype(np.int64)
+        pads.acc[d] = _alu(instruction.alu_opcode, left, right, pads.config.acc_bits).astype(pads.acc.dtype)
+
+
+def _alu(operation: AluOpcode, left: np.ndarray, right: np.ndarray, bits: int) -> np.ndarray:
+    flat = [numerics.alu(operation, a, b, bits) for a, b in zip(left.flat, right.flat, strict=True)]
+    return np.array(flat, object).reshape(left.shape)
+
+
+def _steps(loop: isa.Gemm | isa.Alu, pads: Scratchpads) -> Iterator[tuple[int, int, int]]:
+    """Yield the accumulator, source and weight of every step, in order; 0 for one that is not used."""
+    columns = {name: uop_column(pads.uop[loop.uop_begin:loop.uop_end], name, pads.config) for name in operands(loop)}
+    for i in range(loop.iter_out):
+        for j in range(loop.iter_in):
+            for u in range(loop.uop_end - loop.uop_begin):
+                yield tuple(_index(loop, columns, name, i, j, u) for name in ("dst", "src", "wgt"))
+
+
+def _index(loop: isa.Gemm | isa.Alu, columns: dict[str, np.ndarray], name: str, i: int, j: int, u: int) -> int:
+    if name not in columns:
+        return 0
+    return int(columns[name][u]) + i * getattr(loop, f"{name}_factor_out") + j * getattr(loop, f"{name}_factor_in")
+
+
+def _target(memory: MemoryType, pads: Scratchpads) -> np.ndarray:
+    return getattr(pads, "acc" if memory is MemoryType.ACC_8BIT else memory.name.lower())
+
+
+def _dram_row(dram: np.ndarray, transfer: isa.Load | isa.Store, y: int, config: AcceleratorConfig) -> np.ndarray:
+    size = config.element_bytes(transfer.memory_type)
+    start = (transfer.dram_base + y * transfer.x_stride) * size
+    return dram[start:start + transfer.x_size * size]
+
+
+def _values(source: np.ndarray, memory: MemoryType, config: AcceleratorConfig) -> np.ndarray:
+    match memory:
+        case MemoryType.UOP:
+            return np.frombuffer(source.tobytes(), "<u4")
+        case MemoryType.ACC:
+            return np.frombuffer(source.tobytes(), f"<i{config.acc_bits // 8}")
+        case MemoryType.WGT:
+            return unpack(source, config.wgt_bits)
+        case _:
+            return unpack(source, config.inp_bits)

@@ -1,0 +1,111 @@
+"""The on-chip memories as NumPy arrays, and narrow values as they stand packed in DRAM."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.vocabulary import MemoryType
+
+K_GROUP = 4
+MIN_LANES = 4
+
+
+def padded_block_in(config: AcceleratorConfig) -> int:
+    """Return `block_in` rounded up to whole groups of `K_GROUP`."""
+    return -(-config.block_in // K_GROUP) * K_GROUP
+
+
+def padded_block_out(config: AcceleratorConfig) -> int:
+    """Return `block_out`, at least the smallest vector."""
+    return max(config.block_out, MIN_LANES)
+
+
+def acc_dtype(config: AcceleratorConfig) -> np.dtype:
+    """Return the type of an accumulator: int16 or int32."""
+    return np.dtype(f"i{config.acc_bits // 8}")
+
+
+def pad_value(memory: MemoryType, config: AcceleratorConfig) -> int:
+    """Return what `pad_minimum` pads `memory` with: the least value of its element's type; 0 for micro-ops.
+
+    An ACC_8BIT element's values are outputs, so they pad with the least output.
+    """
+    match memory:
+        case MemoryType.UOP:
+            return 0
+        case MemoryType.WGT:
+            return -(1 << (config.wgt_bits - 1))
+        case MemoryType.ACC:
+            return -(1 << (config.acc_bits - 1))
+        case _:
+            return -(1 << (config.out_bits - 1))
+
+
+@dataclass(frozen=True)
+class Scratchpads:
+    """The memories of one accelerator, all zero at first. 2- and 4-bit values stand one to a byte.
+
+    Attributes:
+        uop: uint32[depth].
+        inp: int8[depth, batch, block_in].
+        wgt: int8[depth, block_out, block_in].
+        acc: int16 or int32[depth, batch, block_out].
+        inp_operand: uint8[depth, batch, padded block_in], `inp + 128`: the native GEMM's unsigned operand.
+        wgt_operand: int8[depth, padded block_in / 4, padded block_out, 4], `wgt` in groups of 4 along k.
+        wgt_bias: int32[depth, padded block_out], -128 times each row's sum: makes up for `inp + 128`.
+    """
+
+    config: AcceleratorConfig
+    uop: np.ndarray = field(init=False)
+    inp: np.ndarray = field(init=False)
+    wgt: np.ndarray = field(init=False)
+    acc: np.ndarray = field(init=False)
+    inp_operand: np.ndarray = field(init=False)
+    wgt_operand: np.ndarray = field(init=False)
+    wgt_bias: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        c = self.config
+        inps, wgts, accs = (c.depth(memory) for memory in (MemoryType.INP, MemoryType.WGT, MemoryType.ACC))
+        k, o = padded_block_in(c), padded_block_out(c)
+        arrays = {
+            "uop": np.zeros(c.depth(MemoryType.UOP), np.uint32),
+            "inp": np.zeros((inps, c.batch, c.block_in), np.int8),
+            "wgt": np.zeros((wgts, c.block_out, c.block_in), np.int8),
+            "acc": np.zeros((accs, c.batch, c.block_out), acc_dtype(c)),
+            "inp_operand": np.full((inps, c.batch, k), 128, np.uint8),
+            "wgt_operand": np.zeros((wgts, k // K_GROUP, o, K_GROUP), np.int8),
+            "wgt_bias": np.zeros((wgts, o), np.int32),
+        }
+        for name, array in arrays.items():
+            object.__setattr__(self, name, array)
+
+    def refresh_operands(self) -> None:
+        """Recompute the native GEMM's operands after `inp` or `wgt` were written from Python."""
+        c = self.config
+        self.inp_operand[:, :, :c.block_in] = self.inp.view(np.uint8) ^ 128
+        self.wgt_operand[...] = 0
+        for k in range(c.block_in):
+            self.wgt_operand[:, k // K_GROUP, :c.block_out, k % K_GROUP] = self.wgt[:, :, k]
+        self.wgt_bias[:, :c.block_out] = -128 * self.wgt.sum(axis=2, dtype=np.int32)
+
+    def clear(self) -> None:
+        """Zero every memory."""
+        for array in (self.uop, self.inp, self.wgt, self.acc):
+            array[...] = 0
+        self.refresh_operands()
+
+
+def unpack(source: np.ndarray, bits: int) -> np.ndarray:
+    """Return int8[n * 8 / bits]: the signed `bits`-bit values of uint8[n], low bits of a byte first."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    raised = (source.reshape(-1, 1) >> shifts) << (8 - bits)
+    return (raised.astype(np.uint8).view(np.int8) >> (8 - bits)).reshape(-1)
+
+
+def pack(values: np.ndarray, bits: int) -> np.ndarray:
+    """Return uint8[n * bits / 8]: the low `bits` bits of each of n integers, low bits of a byte first."""
+    per_byte = 8 // bits
+    fields = (values.reshape(-1, per_byte) & ((1 << bits) - 1)).astype(np.uint8)
+    return np.bitwise_or.reduce(fields << np.arange(0, 8, bits, dtype=np.uint8), axis=1)
