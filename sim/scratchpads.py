@@ -1,5 +1,6 @@
 """The on-chip memories as NumPy arrays, and narrow values as they stand packed in DRAM."""
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,6 +10,7 @@ from vdla.hw.spec.vocabulary import MemoryType
 
 K_GROUP = 4
 MIN_LANES = 4
+ALIGNMENT_BYTES = 64
 
 
 def padded_block_in(config: AcceleratorConfig) -> int:
@@ -70,16 +72,17 @@ class Scratchpads:
         inps, wgts, accs = (c.depth(memory) for memory in (MemoryType.INP, MemoryType.WGT, MemoryType.ACC))
         k, o = padded_block_in(c), padded_block_out(c)
         arrays = {
-            "uop": np.zeros(c.depth(MemoryType.UOP), np.uint32),
-            "inp": np.zeros((inps, c.batch, c.block_in), np.int8),
-            "wgt": np.zeros((wgts, c.block_out, c.block_in), np.int8),
-            "acc": np.zeros((accs, c.batch, c.block_out), acc_dtype(c)),
-            "inp_operand": np.full((inps, c.batch, k), 128, np.uint8),
-            "wgt_operand": np.zeros((wgts, k // K_GROUP, o, K_GROUP), np.int8),
-            "wgt_bias": np.zeros((wgts, o), np.int32),
+            "uop": _aligned_zeros((c.depth(MemoryType.UOP),), np.uint32),
+            "inp": _aligned_zeros((inps, c.batch, c.block_in), np.int8),
+            "wgt": _aligned_zeros((wgts, c.block_out, c.block_in), np.int8),
+            "acc": _aligned_zeros((accs, c.batch, c.block_out), acc_dtype(c)),
+            "inp_operand": _aligned_zeros((inps, c.batch, k), np.uint8),
+            "wgt_operand": _aligned_zeros((wgts, k // K_GROUP, o, K_GROUP), np.int8),
+            "wgt_bias": _aligned_zeros((wgts, o), np.int32),
         }
         for name, array in arrays.items():
             object.__setattr__(self, name, array)
+        self.refresh_operands()
 
     def refresh_operands(self) -> None:
         """Recompute the native GEMM's operands after `inp` or `wgt` were written from Python."""
@@ -95,6 +98,14 @@ class Scratchpads:
         for array in (self.uop, self.inp, self.wgt, self.acc):
             array[...] = 0
         self.refresh_operands()
+
+
+def _aligned_zeros(shape: tuple[int, ...], dtype: np.typing.DTypeLike) -> np.ndarray:
+    """Return zeros that start at a multiple of `ALIGNMENT_BYTES`: a vector load then meets one cache line, not two."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    raw = np.zeros(size + ALIGNMENT_BYTES, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT_BYTES
+    return raw[start:start + size].view(dtype).reshape(shape)
 
 
 def unpack(source: np.ndarray, bits: int) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Native code for one configuration: emitted, optimised for this processor, and called through ctypes."""
 
 import ctypes
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -12,6 +13,7 @@ from llvmlite import ir
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.isa import Opcode
 from vdla.sim.kernels.alu import emit_alu
+from vdla.sim.kernels.cache import read_object, write_object
 from vdla.sim.kernels.dot import Dot, choose_dot
 from vdla.sim.kernels.emit import DONE, I8, I64, POINTER, STATE, Emitter, i64
 from vdla.sim.kernels.gemm import emit_gemm
@@ -60,18 +62,36 @@ def kernels_for(config: AcceleratorConfig, dot: Dot | None = None) -> Kernels:
     Args:
         dot: how to multiply; None: the best this processor has.
     """
-    text = str(emit_module(config, dot or choose_dot(_host_features())))
-    machine = _target_machine()
+    text, machine = str(emit_module(config, dot or choose_dot(_host_features()))), _target_machine()
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     module.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = True
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    key = _key(text)
+    stored = read_object(key)
+    if stored is None:
+        _optimise(module, machine)
     engine = llvm.create_mcjit_compiler(module, machine)
+    engine.set_object_cache(lambda _, compiled: write_object(key, compiled), lambda _: stored)
     engine.finalize_object()
     return Kernels(engine, engine.get_function_address("run"))
+
+
+def _key(text: str) -> str:
+    """Return what the machine code depends on, as a digest (hex)."""
+    host = (llvm.get_host_cpu_name(), _host_features().flatten(), llvm.llvm_version_info, _PIPELINE)
+    return hashlib.sha256(f"{host}\n{text}".encode()).hexdigest()
+
+
+_PIPELINE = {"loop_vectorization": True, "loop_unrolling": False}
+"""Unrolling doubles the time to compile and gains nothing: the loops that matter are spelt out."""
+
+
+def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    for name, value in _PIPELINE.items():
+        setattr(options, name, value)
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
 
 
 def emit_module(config: AcceleratorConfig, dot: Dot) -> ir.Module:

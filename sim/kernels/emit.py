@@ -40,6 +40,7 @@ class Emitter:
         self.function = ir.Function(module, ir.FunctionType(I64, parameters), name)
         if not exported:
             self.function.linkage = "internal"
+            self.function.attributes.add("noinline")  # one large function would take the optimiser twice as long
         self.arguments = self.function.args
         self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
 
