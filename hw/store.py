@@ -170,7 +170,8 @@ class StoreUnit(wiring.Component):
         status: for counters and run control.
 
     Timing: as `ReadHalf`; a burst is offered in the cycle after its last beat was formed, so memory never waits for data.
-    A STORE retires in the cycle in which `write_done` answers its last burst.
+    A STORE retires in the cycle in which `write_done` answers its last burst, or behind the STOREs before it that wrote
+    nothing, one per cycle.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -209,7 +210,9 @@ class StoreUnit(wiring.Component):
         """Offer bursts to memory and remember them until they are answered."""
         burst = reads.bursts.payload
         mark = burst.beats == 0
-        answered = written.o.valid & (self.write_done | written.o.payload.mark)
+        answers = Signal(range(self.config.max_requests + 1))  # that came while marks stood before their bursts
+        answered = written.o.valid & (written.o.payload.mark | self.write_done | (answers != 0))
+        m.d.sync += answers.eq(answers + self.write_done - (answered & ~written.o.payload.mark))
         m.d.comb += [
             self.request.valid.eq(reads.bursts.valid & ~mark & written.i.ready),
             self.request.payload.write.eq(1),

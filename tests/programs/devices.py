@@ -1,0 +1,35 @@
+"""The devices that every program runs on: add a name here and the whole suite covers it."""
+
+from functools import lru_cache
+
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+from vdla.runtime.device import Device
+from vdla.runtime.devices.functional import FunctionalDevice
+from vdla.runtime.random_programs import IMAGE_BYTES
+
+DRAM_BYTES = 2 * IMAGE_BYTES
+
+
+def _functional(config: AcceleratorConfig, memory: MemoryParameters) -> Device:
+    return FunctionalDevice(config, DRAM_BYTES)
+
+
+def _interleaved(config: AcceleratorConfig, memory: MemoryParameters) -> Device:
+    return FunctionalDevice(config, DRAM_BYTES, seed=1)
+
+
+def _rtl(config: AcceleratorConfig, memory: MemoryParameters) -> Device:
+    from vdla.runtime.devices.rtl.build import Optimise
+    from vdla.runtime.devices.rtl.device import RtlDevice
+
+    return RtlDevice(config, DRAM_BYTES, memory, optimise=Optimise.BUILD)
+
+
+DEVICES = {"functional": _functional, "functional-interleaved": _interleaved, "rtl": _rtl}
+
+
+@lru_cache(maxsize=None)
+def device(name: str, config: AcceleratorConfig, memory: MemoryParameters = REFERENCE_MEMORY) -> Device:
+    """Return the device `name`, built once per configuration and memory."""
+    return DEVICES[name](config, memory)

@@ -1,0 +1,77 @@
+"""A share of the random campaign: `scripts/random_programs.py` runs the rest."""
+
+import random
+
+import numpy as np
+import pytest
+
+from tests.programs.devices import DRAM_BYTES, device
+from tests.programs.model import Model
+from vdla.hw.spec.errors import DeadlockError
+from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.vocabulary import MemoryType
+from vdla.runtime.devices.functional import FunctionalDevice
+from vdla.runtime.random_programs import Program, _encode, random_config, random_program
+
+RTL_CONFIGURATIONS = (0, 3)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_functional_device_agrees_with_the_model(seed):
+    program = random_program(random_config(seed), seed, 25)
+    expected = np.frombuffer(Model(program.config, bytearray(program.image)).run(program.instructions), np.uint8)
+    for order in (None, 0, 1, 2):
+        _, image = program.run_on(FunctionalDevice(program.config, DRAM_BYTES, seed=order))
+        np.testing.assert_array_equal(image, expected, err_msg=f"interleaving {order}")
+
+
+@pytest.mark.parametrize("config_seed", RTL_CONFIGURATIONS)
+@pytest.mark.parametrize("memory", [MemoryParameters(), MemoryParameters(5, 3), MemoryParameters(1, 1)], ids=str)
+def test_rtl_agrees_with_the_functional_device(config_seed, memory):
+    config = random_config(config_seed)
+    for seed in range(15):
+        program = random_program(config, seed)
+        _, expected = program.run_on(device("functional", config))
+        _, image = program.run_on(device("rtl", config, memory))
+        np.testing.assert_array_equal(image, expected, err_msg=f"program {seed}")
+
+
+def test_configurations_cover_what_they_should():
+    configs = [random_config(seed) for seed in range(60)]
+    assert {config.batch for config in configs} == {1, 2, 4}
+    assert any(config.block_in != config.block_out for config in configs)
+    assert any(config.inp_bits == 4 for config in configs)
+    assert {config.bus_bits for config in configs} == {64, 128, 256, 512}
+    depths = [config.depth(MemoryType.ACC) for config in configs]
+    assert min(depths) <= 16 < 256 <= max(depths)
+
+
+def test_a_flag_taken_away_shows_in_some_interleaving():
+    """Not every token matters in every program; over a few programs some must, or the tokens would be decoration."""
+    rng, shown = random.Random(1), 0
+    for seed in range(6):
+        program = random_program(random_config(3), seed, 30)
+        _, expected = program.run_on(device("functional", program.config))
+        shown += _differs(_without_a_pop(program, rng), expected)
+    assert shown
+
+
+def _without_a_pop(program: Program, rng: random.Random) -> Program:
+    from dataclasses import replace
+
+    popping = [index for index, item in enumerate(program.instructions) if item.pop_prev or item.pop_next]
+    index = rng.choice(popping)
+    broken = list(program.instructions)
+    broken[index] = replace(broken[index], pop_prev=0, pop_next=0)
+    return replace(program, instructions=tuple(broken), stream=_encode(tuple(broken), program.config, rng))
+
+
+def _differs(program: Program, expected) -> bool:
+    for order in range(12):
+        try:
+            _, image = program.run_on(FunctionalDevice(program.config, DRAM_BYTES, seed=order))
+        except DeadlockError:
+            return True
+        if not np.array_equal(image, expected):
+            return True
+    return False
