@@ -1,0 +1,143 @@
+"""Verilog to a shared library: Verilator writes C++, the compiler makes it fast, the cache keeps it."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.runtime.devices.rtl.cache import built, digest_of
+from vdla.runtime.devices.rtl.design import HERE, WRAPPER_NAME, Design, verilog_files
+from vdla.runtime.devices.rtl.tools import (
+    compiler, compiler_version, processor, run_tool, verilator_root, verilator_version,
+)
+
+
+class Optimise(StrEnum):
+    """What a build is made for: long runs, or short ones, where the time to compile counts."""
+
+    SPEED = "speed"
+    BUILD = "build"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """Which of the possible builds of one design is wanted."""
+
+    optimise: Optimise = Optimise.SPEED
+    trace: bool = False
+
+
+_FAST = {Optimise.SPEED: ("-O3", "-march=native"), Optimise.BUILD: ("-O1",)}
+_SLOW = ("-O0",)  # construction and initial values: run once
+_COMMON = ("-std=gnu++20", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-w",
+           "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0")
+_VERILATOR = ("--cc", "--no-timing", "-O3", "--x-assign", "fast", "--x-initial", "0", "-Wno-fatal", "-Wno-lint",
+              "--output-split", "20000", "--prefix", "Vtop", "--Mdir", "model", "--top-module", WRAPPER_NAME)
+_RUNTIME = ("verilated", "verilated_threads")
+_TRACE_RUNTIME = ("verilated_vcd_c",)
+
+
+def build_library(config: AcceleratorConfig, design: Design, variant: Variant) -> Path:
+    """Return the shared library that simulates `design`, building it when the cache does not hold it.
+
+    Raises:
+        ToolError: a tool is missing or fails.
+    """
+    sources = verilog_files(config, design)
+    shim = [(HERE / name).read_bytes() for name in ("shim.cpp", "memory.hpp")]
+    key = digest_of([*(file.read_bytes() for file in sources), *shim, repr(_defines(config, variant)), _toolchain(variant)])
+    return built("rtl", key, lambda folder: _build(folder, sources, config, variant)) / "model.so"
+
+
+def _toolchain(variant: Variant) -> str:
+    command = tuple(compiler())
+    flags = (_FAST, _SLOW, _COMMON, _VERILATOR, variant)
+    return repr((verilator_version(), compiler_version(command), processor(), flags))
+
+
+def _defines(config: AcceleratorConfig, variant: Variant) -> list[str]:
+    return [f"-DBUS_BYTES={config.bus_bytes}", f"-DBURST_BYTES={config.burst_bytes}", *_trace_defines(variant)]
+
+
+def _trace_defines(variant: Variant) -> list[str]:
+    return [f"-DTRACE={variant.trace:d}", f"-DVM_TRACE={variant.trace:d}", f"-DVM_TRACE_VCD={variant.trace:d}"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """Sources that are compiled together, as one unit, with `flags`."""
+
+    name: str
+    sources: Sequence[Path]
+    flags: Sequence[str]
+
+    def run(self, folder: Path) -> Path:
+        """Compile in `folder` and return the object file."""
+        unit = folder / f"{self.name}.unit.cpp"
+        unit.write_text("".join(f'#include "{_shortest(source, folder)}"\n' for source in self.sources))
+        target = folder / f"{self.name}.o"
+        run_tool([*compiler(), *_COMMON, *self.flags, "-c", unit.name, "-o", target.name], folder)
+        return target
+
+
+def _shortest(source: Path, folder: Path) -> Path:
+    """Return `source` as seen from `folder`, where it lies inside: ccache then finds it from any other folder too."""
+    return source.relative_to(folder) if source.is_relative_to(folder) else source
+
+
+def _build(folder: Path, sources: Sequence[Path], config: AcceleratorConfig, variant: Variant) -> None:
+    root = verilator_root()
+    command = [root / "bin" / "verilator_bin", *_VERILATOR, *(["--trace-vcd"] if variant.trace else []), *sources]
+    run_tool(command, folder, {"VERILATOR_ROOT": str(root)})
+    objects = _compile(_model_jobs(folder, config, variant), folder)
+    runtime = built("verilated", digest_of(["runtime", _toolchain(variant)]), lambda place: _build_runtime(place, variant))
+    run_tool([*compiler(), "-shared", "-o", "model.so", *objects, *sorted(runtime.glob("*.o")), "-lpthread"], folder)
+    _remove_all_but(folder, "model.so")
+
+
+def _model_jobs(folder: Path, config: AcceleratorConfig, variant: Variant) -> list[_Job]:
+    """Return what to compile of the C++ in `folder`, so that there is something to do for each processor."""
+    flags = [*_includes(), "-Imodel", *_defines(config, variant)]
+    fast, slow = [*flags, *_FAST[variant.optimise]], [*flags, *_SLOW]
+    files = sorted((folder / "model").glob("*.cpp"))
+    once = [file for file in files if "__Slow" in file.name]
+    groups = _groups([file for file in files if file not in once], os.cpu_count() or 1)
+    jobs = [_Job(f"fast{index}", group, fast) for index, group in enumerate(groups)]
+    return [*jobs, _Job("slow", once, slow), _Job("shim", [HERE / "shim.cpp"], fast)]
+
+
+def _groups(files: Sequence[Path], count: int) -> list[list[Path]]:
+    """Spread `files` over at most `count` groups of about the same number of bytes."""
+    groups: list[list[Path]] = [[] for _ in range(count)]
+    for file in sorted(files, key=lambda file: -file.stat().st_size):
+        min(groups, key=lambda group: sum(member.stat().st_size for member in group)).append(file)
+    return [group for group in groups if group]
+
+
+def _includes() -> list[str]:
+    include = verilator_root() / "include"
+    return [f"-I{include}", f"-I{include / 'vltstd'}", f"-I{HERE}"]
+
+
+def _build_runtime(folder: Path, variant: Variant) -> None:
+    """Compile the part of Verilator that every model needs."""
+    include = verilator_root() / "include"
+    names = [*_RUNTIME, *(_TRACE_RUNTIME if variant.trace else ())]
+    flags = [*_includes(), *_trace_defines(variant), "-O2"]
+    _compile([_Job(name, [include / f"{name}.cpp"], flags) for name in names], folder)
+    _remove_all_but(folder, "*.o")
+
+
+def _compile(jobs: Sequence[_Job], folder: Path) -> list[Path]:
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        return list(pool.map(lambda job: job.run(folder), jobs))
+
+
+def _remove_all_but(folder: Path, pattern: str) -> None:
+    for path in folder.iterdir():
+        if not path.match(pattern):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()

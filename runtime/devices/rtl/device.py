@@ -1,0 +1,146 @@
+"""The RTL device: the hardware's own Verilog, compiled, with the reference memory before it."""
+
+import time
+from functools import partial
+from pathlib import Path
+
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import AccessError, CycleLimitError, DeviceError
+from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+from vdla.hw.spec.registers import OFFSETS, REGISTERS, Control, Fault, Status
+from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
+from vdla.runtime.device import DEFAULT_DRAM_BYTES, Device, RunResult
+from vdla.runtime.devices.rtl.build import Optimise, Variant, build_library
+from vdla.runtime.devices.rtl.design import CORE, Design
+from vdla.runtime.devices.rtl.faults import error_of
+from vdla.runtime.devices.rtl.model import Model
+
+CHUNK_CYCLES = 200_000  # between two looks at Python's signals: well below a second
+WATCHDOG_CYCLES = 10_000_000
+COUNTERS = tuple(register.name for register in REGISTERS if register.offset > OFFSETS["CYCLES_HIGH"])
+
+
+class RtlDevice(Device):
+    """Verilated RTL and the reference memory, stepped by C++.
+
+    Building takes seconds where the cache does not hold this hardware yet; see `vdla.runtime.devices.rtl.build`.
+
+    Args:
+        config: the accelerator.
+        dram_bytes: size of DRAM; addresses run from 0.
+        memory: timing of the reference memory.
+        waveform: VCD file to write; it starts anew with each `reset`.
+        optimise: SPEED for long runs, BUILD where the time to compile matters more.
+        design: the hardware; the kit's own core unless something else is to stand in for it.
+
+    Raises:
+        ToolError: a tool that builds the simulation is missing or fails.
+    """
+
+    name = "rtl"
+
+    def __init__(self, config: AcceleratorConfig, dram_bytes: int = DEFAULT_DRAM_BYTES,
+                 memory: MemoryParameters = REFERENCE_MEMORY, waveform: str | Path | None = None, *,
+                 optimise: Optimise = Optimise.SPEED, design: Design = CORE) -> None:
+        super().__init__(config, dram_bytes)
+        variant = Variant(Optimise(optimise), trace=waveform is not None)
+        library = build_library(config, design, variant)
+        self._create = partial(Model, library, memory, Path(waveform) if waveform is not None else None)
+        self._model = self._create()
+
+    def reset(self) -> None:
+        self._model.close()
+        self._model = self._create()
+
+    def close(self) -> None:
+        """End the simulation, which completes its waveform; the device cannot run afterwards."""
+        self._model.close()
+
+    def run(self, stream_address: int, count: int, *, cycle_limit: int | None = None) -> RunResult:
+        self._check_stream(stream_address, count)
+        self._model.attach(self.dram)
+        began = time.perf_counter()
+        try:
+            start = self._start(stream_address, count)
+            measured = self._step_until_done(start, cycle_limit)
+            cycles = self._read("CYCLES") | self._read("CYCLES_HIGH") << 32
+            self._check_hardware(cycles, measured)
+            self._check_fault(stream_address, cycles)
+        except BaseException:
+            self._model.reset()  # whatever is still going on must not reach into the next run
+            raise
+        return RunResult(cycles, time.perf_counter() - began, {name: self._read(name) for name in COUNTERS})
+
+    def _check_stream(self, address: int, count: int) -> None:
+        if address % INSTRUCTION_BYTES:
+            raise DeviceError(f"stream address {address:#x} is not a multiple of {INSTRUCTION_BYTES}")
+        if address < 0 or count < 0 or address + count * INSTRUCTION_BYTES > self.dram.size:
+            raise AccessError(f"a stream of {count} instructions at {address:#x} is outside the device's DRAM of {self.dram.size} bytes")
+
+    def _start(self, address: int, count: int) -> int:
+        """Start a run; return the cycle in which that was accepted."""
+        self._write("STREAM_ADDRESS", address & 0xFFFFFFFF)
+        self._write("STREAM_ADDRESS_HIGH", address >> 32)
+        self._write("STREAM_COUNT", count)
+        return self._write("CONTROL", Control.START)
+
+    def _step_until_done(self, start: int, limit: int | None) -> int | None:
+        """Return the cycles from `start` to the rise of DONE, as seen from outside; None when the watchdog had to look inside."""
+        watchdog = _Watchdog(self._model, start)
+        while not self._model.poll(OFFSETS["STATUS"], Status.DONE, self._chunk(start, limit)):
+            if limit is not None and self._model.cycle > start + limit:
+                raise CycleLimitError(f"the run was stopped at its limit of {limit} cycles; it had not finished")
+            watchdog.check()
+        return None if watchdog.has_read else self._model.cycle - 1 - start
+
+    def _chunk(self, start: int, limit: int | None) -> int:
+        return CHUNK_CYCLES if limit is None else max(0, min(CHUNK_CYCLES, start + limit + 1 - self._model.cycle))
+
+    def _check_hardware(self, cycles: int, measured: int | None) -> None:
+        """Raise what only a defect of the hardware can cause."""
+        if measured is not None and measured != cycles:
+            raise DeviceError(f"the register CYCLES says {cycles}, but {measured} cycles passed from start to done: "
+                              "this is a defect of the hardware")
+        broken = self._model.protocol
+        if broken:
+            raise DeviceError(f"the core broke the contract of its memory port ({broken.name}): this is a defect of the hardware")
+
+    def _check_fault(self, stream_address: int, cycles: int) -> None:
+        fault = Fault(self._read("FAULT"))
+        if fault:
+            word_at = partial(self._instruction_word, stream_address)
+            raise error_of(fault, self._read("FAULT_INDEX"), cycles, word_at, self.config)
+
+    def _instruction_word(self, stream_address: int, index: int) -> int:
+        return int.from_bytes(self.copy_out(stream_address + index * INSTRUCTION_BYTES, INSTRUCTION_BYTES).tobytes(), "little")
+
+    def _read(self, register: str) -> int:
+        return self._model.read(OFFSETS[register])
+
+    def _write(self, register: str, value: int) -> int:
+        return self._model.write(OFFSETS[register], value)
+
+
+class _Watchdog:
+    """Ends a run in which memory moves nothing and no step is executed for WATCHDOG_CYCLES.
+
+    The hardware stops deadlocked programs itself; this is the bound for hardware that does not.
+    """
+
+    def __init__(self, model: Model, start: int) -> None:
+        self._model = model
+        self._last_progress = start
+        self._steps = (0, 0)
+        self.has_read = False
+
+    def check(self) -> None:
+        """Raise DeviceError when nothing has happened for too long."""
+        self._last_progress = max(self._last_progress, self._model.last_transfer)
+        if self._model.cycle - self._last_progress < WATCHDOG_CYCLES:
+            return
+        self.has_read = True
+        steps = (self._model.read(OFFSETS["GEMM_STEPS"]), self._model.read(OFFSETS["ALU_STEPS"]))
+        if steps == self._steps:
+            raise DeviceError(f"the hardware has neither finished nor done anything for {WATCHDOG_CYCLES} cycles, and did not stop itself: "
+                              "this is a defect of the hardware")
+        self._steps, self._last_progress = steps, self._model.cycle

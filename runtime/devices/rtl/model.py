@@ -1,0 +1,101 @@
+"""A simulated core with its memory, in a shared library of its own."""
+
+import ctypes
+from enum import IntFlag
+from pathlib import Path
+
+import numpy as np
+
+from vdla.hw.spec.memory import MemoryParameters
+
+_POINTER = ctypes.c_void_p
+_WORD = ctypes.c_uint32
+_LONG = ctypes.c_uint64
+_FUNCTIONS = {
+    "model_create": ([_WORD, _WORD, ctypes.c_char_p], _POINTER),
+    "model_destroy": ([_POINTER], None),
+    "model_attach": ([_POINTER, _POINTER, _LONG], None),
+    "model_reset": ([_POINTER], None),
+    "model_read": ([_POINTER, _WORD], _WORD),
+    "model_write": ([_POINTER, _WORD, _WORD], _LONG),
+    "model_poll": ([_POINTER, _WORD, _WORD, _LONG], ctypes.c_bool),
+    "model_cycle": ([_POINTER], _LONG),
+    "model_last_transfer": ([_POINTER], _LONG),
+    "model_protocol": ([_POINTER], _WORD),
+}
+
+
+class Protocol(IntFlag):
+    """Ways in which a core can break the contract of its memory port; the values are those of `memory.hpp`."""
+
+    ADDRESS_BETWEEN_BEATS = 1 << 0
+    BURST_LENGTH = 1 << 1
+    BURST_CROSSES_BOUNDARY = 1 << 2
+    LAST_MISPLACED = 1 << 3
+    REQUEST_WITHDRAWN = 1 << 4
+
+
+class Model:
+    """One core and its reference memory, stepped cycle by cycle in C++.
+
+    Args:
+        library: what `build_library` returned.
+        memory: timing of the memory.
+        waveform: file to which a library built with tracing writes a VCD waveform.
+    """
+
+    def __init__(self, library: Path, memory: MemoryParameters, waveform: Path | None = None) -> None:
+        self._calls = ctypes.CDLL(str(library))
+        for name, (arguments, result) in _FUNCTIONS.items():
+            function = getattr(self._calls, name)
+            function.argtypes, function.restype = arguments, result
+        self._image: np.ndarray | None = None
+        self._model = self._calls.model_create(memory.latency, memory.depth, str(waveform or "").encode())
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the model's memory back and finish its waveform; nothing can be called afterwards."""
+        model, self._model = getattr(self, "_model", None), None
+        if model:
+            self._calls.model_destroy(model)
+
+    def attach(self, image: np.ndarray) -> None:
+        """Let the memory read and write `image` (uint8) itself."""
+        self._image = image  # keeps it alive
+        self._calls.model_attach(self._model, image.ctypes.data, image.size)
+
+    def reset(self) -> None:
+        """Reset the core's registers and forget what memory has in flight; scratchpads keep their contents."""
+        self._calls.model_reset(self._model)
+
+    def read(self, offset: int) -> int:
+        """Return the register at byte `offset`; takes one cycle."""
+        return self._calls.model_read(self._model, offset)
+
+    def write(self, offset: int, value: int) -> int:
+        """Write the register at byte `offset`; takes one cycle, whose number is returned."""
+        return self._calls.model_write(self._model, offset, value)
+
+    def poll(self, offset: int, mask: int, cycles: int) -> bool:
+        """Step until the register at `offset` has a bit of `mask`, at most `cycles` cycles; tell whether it had one.
+
+        The bit was first high in the last cycle that was stepped, `cycle - 1`.
+        """
+        return self._calls.model_poll(self._model, offset, mask, cycles)
+
+    @property
+    def cycle(self) -> int:
+        """Cycles stepped so far, which is the number of the next one."""
+        return self._calls.model_cycle(self._model)
+
+    @property
+    def last_transfer(self) -> int:
+        """Number of the last cycle in which memory accepted a request or moved a beat."""
+        return self._calls.model_last_transfer(self._model)
+
+    @property
+    def protocol(self) -> Protocol:
+        """How the core has broken the memory port's contract since the last reset."""
+        return Protocol(self._calls.model_protocol(self._model))

@@ -1,0 +1,117 @@
+// The clock, the register port and memory of a Verilated core, behind functions that ctypes can call.
+// BUS_BYTES, BURST_BYTES and TRACE come from the command line.
+
+#include <memory>
+
+#include "Vtop.h"
+#include "memory.hpp"
+#include "verilated.h"
+#if TRACE
+#include "verilated_vcd_c.h"
+#endif
+
+namespace {
+
+class Waveform {
+  public:
+#if TRACE
+    void open(VerilatedContext& context, Vtop& top, const char* path) {
+        context.traceEverOn(true);
+        top.trace(&file_, 99);
+        file_.open(path);
+    }
+    void dump(uint64_t time) { file_.dump(time); }
+    void flush() { file_.flush(); }
+    ~Waveform() { file_.close(); }
+
+  private:
+    VerilatedVcdC file_;
+#else
+    void open(VerilatedContext&, Vtop&, const char*) {}
+    void dump(uint64_t) {}
+    void flush() {}
+#endif
+};
+
+class Model {
+  public:
+    Model(uint32_t latency, uint32_t depth, const char* waveform) : memory(latency, depth) {
+        waveform_.open(context_, top_, waveform);
+        reset();
+    }
+    ~Model() { top_.final(); }
+
+    // Reset every register; scratchpads keep their contents.
+    void reset() {
+        memory.clear();
+        top_.rst = 1;
+        tick();
+        tick();
+        top_.rst = 0;
+        memory.clear();
+    }
+
+    void tick() {
+        memory.drive(top_, cycle_);
+        top_.clk = 0;
+        top_.eval();
+        waveform_.dump(2 * cycle_);
+        memory.step(top_, cycle_);
+        top_.clk = 1;
+        top_.eval();
+        waveform_.dump(2 * cycle_ + 1);
+        ++cycle_;
+    }
+
+    uint32_t read(uint32_t offset) {
+        top_.register_address = offset;
+        tick();
+        return top_.register_read_data;
+    }
+
+    // Write a register; return the cycle in which that was done.
+    uint64_t write(uint32_t offset, uint32_t value) {
+        top_.register_address = offset;
+        top_.register_write_data = value;
+        top_.register_write = 1;
+        tick();
+        top_.register_write = 0;
+        return cycle_ - 1;
+    }
+
+    // Step until the register at `offset` has a bit of `mask`, for at most `cycles`; tell whether it had.
+    bool poll(uint32_t offset, uint32_t mask, uint64_t cycles) {
+        for (uint64_t step = 0; step < cycles; ++step)
+            if (read(offset) & mask) return waveform_.flush(), true;
+        return waveform_.flush(), false;
+    }
+
+    uint64_t cycle() const { return cycle_; }
+
+    ReferenceMemory<BUS_BYTES, BURST_BYTES> memory;
+
+  private:
+    VerilatedContext context_;
+    Vtop top_{&context_};
+    Waveform waveform_;
+    uint64_t cycle_ = 0;
+};
+
+}  // namespace
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+EXPORT Model* model_create(uint32_t latency, uint32_t depth, const char* waveform) {
+    return new Model(latency, depth, waveform);
+}
+EXPORT void model_destroy(Model* model) { delete model; }
+EXPORT void model_attach(Model* model, uint8_t* image, uint64_t bytes) { model->memory.attach(image, bytes); }
+EXPORT void model_reset(Model* model) { model->reset(); }
+EXPORT uint32_t model_read(Model* model, uint32_t offset) { return model->read(offset); }
+EXPORT uint64_t model_write(Model* model, uint32_t offset, uint32_t value) { return model->write(offset, value); }
+EXPORT bool model_poll(Model* model, uint32_t offset, uint32_t mask, uint64_t cycles) {
+    return model->poll(offset, mask, cycles);
+}
+EXPORT uint64_t model_cycle(const Model* model) { return model->cycle(); }
+EXPORT uint64_t model_last_transfer(const Model* model) { return model->memory.last_transfer(); }
+EXPORT uint32_t model_protocol(const Model* model) { return model->memory.protocol(); }
