@@ -1,0 +1,121 @@
+"""Assembly: instructions and micro-ops as text, one call per line, a subset of Python.
+
+    LOAD(memory_type=INP, dram_base=0x400, y_size=1, x_size=16, x_stride=16, push_next=1)  # comment
+    GEMM(uop_end=4, iter_out=1, iter_in=1, pop_prev=1)
+    FINISH()
+
+Fields that are zero may be left out. `UOP(dst=0, src=1, wgt=2)` is a micro-op.
+"""
+
+import ast
+from collections.abc import Iterable
+from dataclasses import fields
+from enum import IntEnum
+
+from vdla.hw.spec import isa
+from vdla.hw.spec.errors import AssemblyError
+
+_FORMS = {form.opcode.name: form for form in isa.INSTRUCTIONS}
+_UOP = {"UOP": isa.MicroOp}
+
+
+def format_instruction(instruction: isa.Instruction) -> str:
+    """Return one line of assembly for `instruction`; fields at zero are left out."""
+    return _format(instruction.opcode.name, instruction)
+
+
+def format_uop(uop: isa.MicroOp) -> str:
+    """Return one line of assembly for `uop`."""
+    return _format("UOP", uop)
+
+
+def _format(mnemonic: str, item: object) -> str:
+    shown = ", ".join(f"{field.name}={_format_value(getattr(item, field.name))}"
+                      for field in fields(item) if getattr(item, field.name) or field.metadata["kind"] is not int)
+    return f"{mnemonic}({shown})"
+
+
+def _format_value(value: int) -> str:
+    return value.name if isinstance(value, IntEnum) else str(value)
+
+
+def format_program(instructions: Iterable[isa.Instruction]) -> str:
+    """Return assembly of a stream, a line each, with its position as a comment."""
+    return "".join(f"{format_instruction(instruction)}  # {index}\n" for index, instruction in enumerate(instructions))
+
+
+def parse_program(text: str, filename: str = "<text>") -> tuple[isa.Instruction, ...]:
+    """Return the instructions that `text` states.
+
+    Raises:
+        AssemblyError: with file, line, column, the line and a caret.
+    """
+    return tuple(_Parser(text, filename, _FORMS).items())
+
+
+def parse_uops(text: str, filename: str = "<text>") -> tuple[isa.MicroOp, ...]:
+    """Return the micro-ops that `text` states.
+
+    Raises:
+        AssemblyError: as `parse_program`.
+    """
+    return tuple(_Parser(text, filename, _UOP).items())
+
+
+class _Parser:
+    """Reads one text; `forms` are the mnemonics it may hold."""
+
+    def __init__(self, text: str, filename: str, forms: dict[str, type]) -> None:
+        self._text, self._filename, self._forms = text, filename, forms
+
+    def items(self) -> list:
+        try:
+            body = ast.parse(self._text).body
+        except (SyntaxError, ValueError) as error:
+            line, column = getattr(error, "lineno", None) or 1, getattr(error, "offset", None) or 1
+            raise self._error(line, column - 1, getattr(error, "msg", str(error))) from None
+        return [self._item(statement) for statement in body]
+
+    def _item(self, statement: ast.stmt):
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            raise self._at(statement, f"a line is one call, such as {next(iter(self._forms))}(…)")
+        if call.func.id not in self._forms:
+            raise self._at(call, f"{call.func.id} is no mnemonic; there are {', '.join(self._forms)}")
+        if call.args:
+            raise self._at(call.args[0], "fields are given by name, as name=value")
+        form, values = self._forms[call.func.id], {}
+        for keyword in call.keywords:
+            values[self._name(form, keyword)] = self._value(form, keyword)
+        return form(**values)
+
+    def _name(self, form: type, keyword: ast.keyword) -> str:
+        names = [field.name for field in fields(form)]
+        if keyword.arg not in names:
+            raise self._at(keyword, f"{keyword.arg} is no field of it; there are {', '.join(names)}")
+        return keyword.arg
+
+    def _value(self, form: type, keyword: ast.keyword) -> int:
+        kind = next(field.metadata["kind"] for field in fields(form) if field.name == keyword.arg)
+        if isinstance(keyword.value, ast.Name) and issubclass(kind, IntEnum):
+            if keyword.value.id not in kind.__members__:
+                raise self._at(keyword.value, f"{keyword.arg} = {keyword.value.id} is none of {', '.join(kind.__members__)}")
+            return kind[keyword.value.id]
+        try:
+            value = ast.literal_eval(keyword.value)
+        except ValueError:
+            value = None
+        if type(value) is not int:
+            raise self._at(keyword.value, f"{keyword.arg} takes a whole number" + (" or a name" if kind is not int else ""))
+        try:
+            return kind(value)
+        except ValueError:
+            raise self._at(keyword.value, f"{keyword.arg} = {value} is none of {', '.join(kind.__members__)}") from None
+
+    def _at(self, node: ast.AST, message: str) -> AssemblyError:
+        return self._error(node.lineno, node.col_offset, message)
+
+    def _error(self, line: int, column: int, message: str) -> AssemblyError:
+        lines = self._text.splitlines() or [""]
+        shown = lines[min(line, len(lines)) - 1]
+        return AssemblyError(f"{self._filename}:{line}:{column + 1}: {message}\n    {shown}\n    {' ' * column}^")

@@ -1,0 +1,153 @@
+"""Configurations in files: TOML of our own, and VTA's JSON."""
+
+import json
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+
+from vdla.hw.spec.config import PARAMETER_NAMES, AcceleratorConfig, parameters
+from vdla.hw.spec.errors import ConfigError
+from vdla.hw.spec.presets import PRESETS, VTA, preset
+
+_SUFFIXES = {"KIB": 1 << 10, "K": 1 << 10, "MIB": 1 << 20, "M": 1 << 20}
+
+
+def load(name_or_path: str | Path) -> AcceleratorConfig:
+    """Return the preset of that name, or the configuration in that `.toml` or `.json` file.
+
+    Raises:
+        ConfigError: there is neither, or the file is no configuration.
+    """
+    if str(name_or_path) in PRESETS:
+        return preset(str(name_or_path))
+    path = Path(name_or_path)
+    readers = {".toml": from_toml, ".json": from_vta_json}
+    if path.suffix not in readers:
+        raise ConfigError(f"{name_or_path!s} is neither a preset ({', '.join(PRESETS)}) nor a .toml or .json file")
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    return readers[path.suffix](text, str(path))
+
+
+def to_toml(config: AcceleratorConfig) -> str:
+    """Return every parameter of `config` as TOML."""
+    values = {"name": config.name, **parameters(config)}
+    return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in values.items())
+
+
+def from_toml(text: str, filename: str = "<text>") -> AcceleratorConfig:
+    """Return the configuration in `text`; parameters that it leaves out have their defaults.
+
+    Raises:
+        ConfigError: naming file, parameter, value and what is allowed.
+    """
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{filename} is not TOML: {error}") from error
+    try:
+        return AcceleratorConfig().with_changes(**values)
+    except ConfigError as error:
+        raise ConfigError(f"{filename}: {error}") from error
+
+
+_VTA_SIZES = {"UOP": "uop_buffer_bytes", "INP": "inp_buffer_bytes", "WGT": "wgt_buffer_bytes", "ACC": "acc_buffer_bytes"}
+_VTA_KEYS = {
+    "LOG_BATCH": "batch", "LOG_BLOCK_IN": "block_in", "LOG_BLOCK_OUT": "block_out",
+    "LOG_INP_WIDTH": "inp_bits", "LOG_WGT_WIDTH": "wgt_bits", "LOG_ACC_WIDTH": "acc_bits",
+    **{f"LOG_{memory}_BUFF_SIZE": parameter for memory, parameter in _VTA_SIZES.items()},
+}
+_VTA_IGNORED = ("TARGET", "HW_VER", "LOG_OUT_WIDTH", "LOG_OUT_BUFF_SIZE")
+
+
+def from_vta_json(text: str, filename: str = "<text>") -> AcceleratorConfig:
+    """Return the configuration that VTA's JSON states, with our extensions off.
+
+    LOG_BLOCK stands for both LOG_BLOCK_IN and LOG_BLOCK_OUT. TARGET and HW_VER choose VTA's tools and have no meaning here.
+
+    Raises:
+        ConfigError: naming file, key, value and what is allowed.
+    """
+    try:
+        values = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"{filename} is not JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{filename} is not a JSON object")
+    if "LOG_BLOCK" in values:
+        block = values.pop("LOG_BLOCK")
+        values = {"LOG_BLOCK_IN": block, "LOG_BLOCK_OUT": block, **values}
+    changes = {_VTA_KEYS[key]: _power(filename, key, value) for key, value in values.items() if _known(filename, key)}
+    try:
+        return VTA.with_changes(name=Path(filename).stem or "vta", **changes)
+    except ConfigError as error:
+        raise ConfigError(f"{filename}: {error}") from error
+
+
+def _known(filename: str, key: str) -> bool:
+    if key not in _VTA_KEYS and key not in _VTA_IGNORED:
+        raise ConfigError(f"{filename}: key {key!r} is unknown; there are {', '.join((*_VTA_KEYS, 'LOG_BLOCK', *_VTA_IGNORED))}")
+    return key in _VTA_KEYS
+
+
+def _power(filename: str, key: str, value: object) -> int:
+    if type(value) is not int or not 0 <= value <= 30:
+        raise ConfigError(f"{filename}: {key} = {value!r} is not a whole number in 0..30")
+    return 1 << value
+
+
+def to_vta_json(config: AcceleratorConfig) -> str:
+    """Return `config` as VTA's JSON.
+
+    Raises:
+        ConfigError: extensions are on, which VTA's JSON cannot say.
+    """
+    if config.extensions:
+        raise ConfigError(f"extensions = {', '.join(config.extensions)} cannot be said in VTA's JSON; switch them off or write TOML")
+    values = {"TARGET": "sim", "HW_VER": "0.0.2"}
+    values |= {key: getattr(config, parameter).bit_length() - 1 for key, parameter in _VTA_KEYS.items()}
+    if config.block_in == config.block_out:
+        values["LOG_BLOCK"] = values.pop("LOG_BLOCK_IN")
+        del values["LOG_BLOCK_OUT"]
+    return json.dumps(values, indent=2) + "\n"
+
+
+def apply_settings(config: AcceleratorConfig, settings: Iterable[str]) -> AcceleratorConfig:
+    """Return `config` with each "key=value" of `settings` applied, all at once.
+
+    Sizes may end in KiB or MiB; lists are separated by commas, and `none` is the empty one.
+
+    Raises:
+        ConfigError: naming key, value and what is allowed.
+    """
+    changes: dict[str, object] = {}
+    for setting in settings:
+        key, separator, text = setting.partition("=")
+        key = key.strip()
+        if not separator:
+            raise ConfigError(f"setting {setting!r} is not of the form key=value")
+        if key not in PARAMETER_NAMES:
+            raise ConfigError(f"configuration parameter {key!r} is unknown; there are {', '.join(PARAMETER_NAMES)}")
+        changes[key] = _setting(config, key, text.strip())
+    return config.with_changes(**changes)
+
+
+def _setting(config: AcceleratorConfig, key: str, text: str) -> object:
+    match getattr(config, key):
+        case int():
+            return _whole_number(key, text)
+        case tuple():
+            return () if text.lower() == "none" else tuple(part.strip() for part in text.split(","))
+        case _:
+            return text
+
+
+def _whole_number(key: str, text: str) -> int:
+    digits = text.rstrip("KkMmIiBb")
+    suffix = text[len(digits):].upper()
+    try:
+        return int(digits, 0) * (_SUFFIXES[suffix] if suffix else 1)
+    except (ValueError, KeyError):
+        raise ConfigError(f"{key} = {text!r} is not a whole number (it may end in KiB or MiB)") from None
