@@ -1,0 +1,39 @@
+"""What several commands share: the configuration options, and how errors reach the user."""
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+
+import click
+
+from vdla.hw.spec.errors import VdlaError
+from vdla.hw.spec.files import apply_settings, load
+
+
+def reports_errors(function: Callable) -> Callable:
+    """Turn a VdlaError into one message on standard error and exit status 2."""
+    @wraps(function)
+    def wrapped(*args, **kwargs):
+        try:
+            return function(*args, **kwargs)
+        except VdlaError as error:
+            click.echo(f"error: {error}", err=True)
+            sys.exit(2)
+    return wrapped
+
+
+def with_settings(function: Callable) -> Callable:
+    """Apply --set to the argument `config` (a preset's name or a file) and pass the configuration on instead."""
+    @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change one parameter; may be repeated.")
+    @reports_errors
+    @wraps(function)
+    def wrapped(config: str, settings: tuple[str, ...], **kwargs):
+        return function(config=apply_settings(load(config), settings), **kwargs)
+    return wrapped
+
+
+def takes_config(function: Callable) -> Callable:
+    """Add --config and --set; the command gets the resulting `config`."""
+    option = click.option("--config", default="default", show_default=True, metavar="NAME|FILE",
+                          help="A preset, or a .toml or VTA .json file.")
+    return option(with_settings(function))

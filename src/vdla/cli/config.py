@@ -1,0 +1,47 @@
+"""``vdla config``."""
+
+import json
+
+import click
+
+from vdla.cli._options import with_settings
+from vdla.hw.spec.config import AcceleratorConfig, parameters
+from vdla.hw.spec.vocabulary import MemoryType
+
+MEMORIES = (MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC, MemoryType.OUT)
+
+
+@click.command()
+@click.argument("config", default="default", metavar="[NAME|FILE]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@with_settings
+def command(config: AcceleratorConfig, as_json: bool) -> None:
+    """Show a configuration and what follows from it."""
+    values = describe(config)
+    click.echo(json.dumps(values, indent=2) if as_json else _text(values))
+
+
+def describe(config: AcceleratorConfig) -> dict:
+    """Return parameters, memories and derived figures of `config` as plain values."""
+    memories = {
+        memory.name.lower(): {
+            "element_bytes": config.element_bytes(memory), "depth": config.depth(memory),
+            "index_bits": config.index_bits(memory), "kib": config.depth(memory) * config.element_bytes(memory) / 1024,
+        } for memory in MEMORIES
+    }
+    return {
+        "name": config.name, "parameters": parameters(config), "memories": memories,
+        "macs_per_cycle": config.macs_per_cycle, "bus_bytes_per_cycle": config.bus_bytes, "address_bits": config.address_bits,
+        "memory_kib": sum(memory["kib"] for memory in memories.values()), "digest": config.digest,
+    }
+
+
+def _text(values: dict) -> str:
+    lines = [f"configuration {values['name']}", ""]
+    lines += [f"  {key:20} {', '.join(value) or 'none' if isinstance(value, list) else value}" for key, value in values["parameters"].items()]
+    lines += ["", "  memory    element bytes    depth  index bits       KiB"]
+    lines += [f"  {name:8} {memory['element_bytes']:14} {memory['depth']:8} {memory['index_bits']:11} {memory['kib']:9g}"
+              for name, memory in values["memories"].items()]
+    lines += ["", f"  peak              {values['macs_per_cycle']} MACs per cycle", f"  DRAM              {values['bus_bytes_per_cycle']} bytes per cycle",
+              f"  on-chip memory    {values['memory_kib']:g} KiB", f"  digest            {values['digest']}"]
+    return "\n".join(lines)

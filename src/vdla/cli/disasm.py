@@ -1,0 +1,38 @@
+"""``vdla disasm``."""
+
+from pathlib import Path
+
+import click
+
+from vdla.cli._options import takes_config
+from vdla.hw.spec import assembly, codec
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import EncodingError
+from vdla.hw.spec.vocabulary import UOP_BITS
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--uops", is_flag=True, help="The file holds micro-ops.")
+@takes_config
+def command(config: AcceleratorConfig, file: Path, uops: bool) -> None:
+    """Print the assembly of FILE: a binary, or a conformance vector (.npz), which brings its own configuration."""
+    if file.suffix == ".npz":
+        from vdla.runtime.vectors import load_vector  # NumPy takes longer to import than the rest to run
+
+        vector = load_vector(file)
+        config, binary = vector.config, vector.stream.tobytes()
+    else:
+        binary = file.read_bytes()
+    if uops:
+        lines = [assembly.format_uop(codec.decode_uop(word, config)) for word in codec.words(binary, UOP_BITS // 8)]
+    else:
+        lines = [_line(index, word, config) for index, word in enumerate(codec.words(binary))]
+    click.echo("\n".join(lines))
+
+
+def _line(index: int, word: int, config: AcceleratorConfig) -> str:
+    try:
+        return f"{assembly.format_instruction(codec.decode(word, config))}  # {index}"
+    except EncodingError as error:
+        raise EncodingError(f"instruction {index} ({word:#034x}): {error}") from error
