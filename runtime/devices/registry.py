@@ -1,0 +1,25 @@
+"""Devices by name. A device's module is imported only when it is asked for: not everybody has the RTL tools."""
+
+from collections.abc import Callable
+from importlib import import_module
+
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import DeviceError
+from vdla.runtime.device import Device
+
+DEVICE_CLASSES = {
+    "functional": ("vdla.runtime.devices.functional", "FunctionalDevice"),
+    "rtl": ("vdla.runtime.devices.rtl.device", "RtlDevice"),
+}
+
+
+def device_factory(name: str) -> Callable[[AcceleratorConfig, int], Device]:
+    """Return what makes a device of that name from a configuration and its bytes of DRAM.
+
+    Raises:
+        DeviceError: there is none of that name.
+    """
+    if name not in DEVICE_CLASSES:
+        raise DeviceError(f"no device is called {name!r}; there are {', '.join(DEVICE_CLASSES)}")
+    module, attribute = DEVICE_CLASSES[name]
+    return getattr(import_module(module), attribute)

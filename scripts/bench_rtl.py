@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Micro-benchmarks of the RTL: default configuration, reference memory, each against what the design promises.
+
+Rates come from the difference of two runs: one of N instructions and one of 2N (or of N and 2N loaded bytes), so start, fetch
+and drain cancel out, except for the large GEMM, which counts every cycle from start to done. Exit status 1 if one falls short.
+"""
+
+import json
+import sys
+
+import click
+import numpy as np
+
+from vdla.hw.spec import isa
+from vdla.hw.spec.presets import DEFAULT
+from vdla.hw.spec.vocabulary import MemoryType
+from vdla.runtime.device import Device
+from vdla.runtime.devices.rtl.device import RtlDevice
+from vdla.runtime.workloads import place_gemm, plan_gemm, random_operands
+
+SIZE = 1024
+INP_BYTES, WGT_BYTES = (DEFAULT.element_bytes(memory) for memory in (MemoryType.INP, MemoryType.WGT))
+
+
+def cycles(device: Device, instructions: list[isa.Instruction]) -> int:
+    """Return the cycles of a run."""
+    return device.execute([*instructions, isa.Finish()]).cycles
+
+
+def gemms(count: int, steps: int, same: bool = False) -> list[isa.Instruction]:
+    """Return `count` GEMM instructions of `steps` steps each, over all accumulators or over one."""
+    loop = isa.Gemm(uop_end=1, iter_out=steps // 64, iter_in=64, dst_factor_in=0 if same else 1, src_factor_in=1)
+    return [loop] * count
+
+
+def rate(device: Device, build, count: int, units: int) -> float:
+    """Return `units` per cycle of the second half of `build(2 * count)`."""
+    return units / (cycles(device, build(2 * count)) - cycles(device, build(count)))
+
+
+def one_long_gemm(device: Device) -> float:
+    """Steps per cycle of one instruction of 4,096 steps, every cycle of its stay in the unit counted: it is put between others."""
+    return rate(device, lambda count: gemms(count, 4096), 1, 4096)
+
+
+def many_short_gemms(device: Device) -> float:
+    """Steps per cycle of 64 instructions of 64 steps."""
+    return rate(device, lambda count: gemms(count, 64), 64, 64 * 64)
+
+
+def same_accumulator(device: Device) -> float:
+    """Steps per cycle of updates of one accumulator; 0 if the sum is wrong."""
+    rng = np.random.default_rng(0)
+    inp = rng.integers(-128, 128, (64, DEFAULT.block_in), dtype=np.int8)
+    wgt = rng.integers(-128, 128, (DEFAULT.block_out, DEFAULT.block_in), dtype=np.int8)
+    place = [device.allocate(size) for size in (inp.nbytes, wgt.nbytes, INP_BYTES)]
+    device.copy_in(place[0], inp)
+    device.copy_in(place[1], wgt)
+    element = {"y_size": 1, "x_size": 1, "x_stride": 1}
+    device.execute([
+        isa.Load(memory_type=MemoryType.INP, dram_base=place[0] // INP_BYTES, **(element | {"x_size": 64})),
+        isa.Load(memory_type=MemoryType.WGT, dram_base=place[1] // WGT_BYTES, push_next=1, **element),
+        isa.Gemm(pop_prev=1, uop_end=1, iter_out=1, iter_in=1, reset=1), *gemms(1, 4096, same=True),
+        isa.Alu(alu_opcode=isa.AluOpcode.SHR, use_imm=1, imm=16, uop_end=1, iter_out=1, iter_in=1, push_next=1),
+        isa.Store(memory_type=MemoryType.OUT, dram_base=place[2] // INP_BYTES, pop_prev=1, push_prev=1, **element),
+        isa.Finish(pop_next=1),
+    ])
+    expected = ((64 * inp.astype(np.int64) @ wgt.T.astype(np.int64)).sum(0) >> 16).astype(np.int8)
+    if not np.array_equal(device.copy_out(place[2], INP_BYTES).view(np.int8), expected):
+        return 0.0
+    return rate(device, lambda count: gemms(count, 4096, same=True), 1, 4096)
+
+
+def contiguous_load(device: Device) -> float:
+    """Fraction of the bus that a LOAD of 16 KiB fills behind the first latency: two of them against one."""
+    load = isa.Load(memory_type=MemoryType.INP, y_size=1, x_size=16384 // INP_BYTES, x_stride=1024, dram_base=4096)
+    return rate(device, lambda count: [load] * count, 1, 16384) / DEFAULT.bus_bytes
+
+
+def large_gemm(device: Device) -> tuple[float, float]:
+    """Fraction of peak of the double-buffered GEMM (0 if its result is wrong), and simulated cycles per second."""
+    plan = plan_gemm(DEFAULT, SIZE, SIZE, SIZE)
+    run = place_gemm(device, plan, *random_operands(plan))
+    result = run.run()
+    right = np.array_equal(run.output(), run.expected())
+    return right * plan.gemm_cycles / result.cycles, result.cycles / result.seconds
+
+
+def measure() -> list[dict]:
+    """Return a row per benchmark."""
+    device = RtlDevice(DEFAULT)
+    gemm, speed = large_gemm(device)
+    rows = [("one GEMM instruction of 4,096 steps, of peak", 0.98, one_long_gemm(device)),
+            ("64 GEMM instructions of 64 steps back to back, of peak", 0.95, many_short_gemms(device)),
+            ("one accumulator updated every cycle (result checked), of peak", 0.95, same_accumulator(device)),
+            ("LOAD of 16 KiB contiguous, of the bus", 0.95, contiguous_load(device)),
+            (f"double-buffered {SIZE}^3 GEMM (result checked), of peak", 0.90, gemm),
+            ("simulated cycles per second on that GEMM", 300_000, speed)]
+    return [{"benchmark": name, "required": required, "reached": reached, "ok": bool(reached >= required)} for name, required, reached in rows]
+
+
+@click.command(help=__doc__)
+@click.option("--json", "as_json", is_flag=True)
+def main(as_json: bool) -> None:
+    rows = measure()
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+    else:
+        for row in rows:
+            click.echo(f"{row['benchmark']:64} {row['required']:>10,g} {row['reached']:>12,.6g}  {'ok' if row['ok'] else 'SHORT'}")
+    sys.exit(0 if all(row["ok"] for row in rows) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""``vdla replay``."""
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from vdla.cli._options import reports_errors
+from vdla.hw.spec.errors import DeviceError
+from vdla.runtime.devices.registry import DEVICE_CLASSES, device_factory
+from vdla.runtime.vectors import Vector, load_vector, replay
+
+
+@click.command()
+@click.argument("vectors", nargs=-1, required=True, metavar="VECTOR...", type=click.Path(path_type=Path))
+@click.option("--device", "devices", multiple=True, default=("functional",), show_default=True,
+              type=click.Choice(list(DEVICE_CLASSES)), help="Where to run them; may be repeated.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@reports_errors
+def command(vectors: tuple[Path, ...], devices: tuple[str, ...], as_json: bool) -> None:
+    """Run conformance vectors and compare all of DRAM; exit status 1 when one does not match."""
+    loaded = [load_vector(path) for path in vectors]
+    runs = [(device, vector) for device in devices for vector in loaded]
+    rows = []
+    with click.progressbar(runs, label="replaying", file=sys.stderr, hidden=not sys.stderr.isatty()) as progress:
+        for device, vector in progress:
+            rows.append(_run(device, vector))
+    click.echo(json.dumps(rows, indent=1) if as_json else _table(rows))
+    sys.exit(0 if all(row["match"] for row in rows) else 1)
+
+
+def _run(device: str, vector: Vector) -> dict:
+    """Return one row of the result; a run that the device refused has the reason as `error`."""
+    row = {"name": vector.name, "device": device, "match": False, "cycles": None, "seconds": 0.0}
+    try:
+        outcome = replay(vector, device_factory(device))
+    except DeviceError as error:
+        return row | {"error": f"{type(error).__name__}: {error}"}
+    row |= {"match": outcome.conforms, "cycles": outcome.run.cycles, "seconds": outcome.run.seconds}
+    if not outcome.conforms:
+        row["error"] = f"{outcome.differing_bytes} bytes differ; the first: {outcome.first}"
+    return row
+
+
+def _table(rows: list[dict]) -> str:
+    width = max(len(row["name"]) for row in rows)
+    lines = [f"{'vector':{width}}  {'device':10}  match     cycles   seconds"]
+    for row in rows:
+        cycles = "-" if row["cycles"] is None else str(row["cycles"])
+        lines.append(f"{row['name']:{width}}  {row['device']:10}  {'yes' if row['match'] else 'NO':5}  {cycles:>9}  {row['seconds']:8.4f}")
+        if "error" in row:
+            lines.append(f"{'':{width}}  {row['error']}")
+    return "\n".join([*lines, f"{sum(row['match'] for row in rows)} of {len(rows)} match"])
