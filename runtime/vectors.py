@@ -4,10 +4,13 @@ Source: `tests/vectors/vta/README.md` for the format.
 """
 
 import json
+import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -81,11 +84,16 @@ def load_vector(path: str | Path) -> Vector:
         raise FileFormatError(f"{path} is not a conformance vector: {error}") from error
 
 
+UNREADABLE = (ValueError, TypeError, EOFError, KeyError, AttributeError, RuntimeError, OverflowError, MemoryError,
+              SyntaxError, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error)
+"""What NumPy and its unzipper raise on damaged files."""
+
+
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except (ValueError, EOFError, KeyError, AttributeError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+    except UNREADABLE as error:
         raise FileFormatError(f"{path} cannot be read as .npz; it is truncated or altered: {error}") from error
 
 
@@ -93,7 +101,8 @@ def _vector(arrays: Mapping[str, np.ndarray]) -> Vector:
     meta = _meta(_array(arrays, "meta", np.uint8, 1))
     stream = _array(arrays, "instructions", np.uint8, 2)
     if stream.shape[1] != INSTRUCTION_BYTES or not len(stream):
-        raise FileFormatError(f"instructions has shape {stream.shape}; it must be (n, {INSTRUCTION_BYTES}) with n at least 1")
+        raise FileFormatError(f"instructions has shape {stream.shape}; "
+                              f"it must be (n, {INSTRUCTION_BYTES}) with n at least 1")
     parameters = _entry(meta, "config", dict)
     if unknown := sorted(set(parameters) - set(PARAMETER_NAMES)):
         raise FileFormatError(f"meta.config has the unknown parameter {unknown[0]!r}")
@@ -130,10 +139,12 @@ def _entry(meta: Mapping, key: str, kind: type):
 
 def _segments(arrays: Mapping[str, np.ndarray]) -> tuple[Segment, ...]:
     addresses = _array(arrays, "segment_addresses", np.uint64, 1).tolist()
-    segments = sorted((_segment(arrays, index, address) for index, address in enumerate(addresses)), key=lambda s: s.address)
-    for before, after in zip(segments, segments[1:], strict=False):
+    segments = [_segment(arrays, index, address) for index, address in enumerate(addresses)]
+    segments.sort(key=lambda segment: segment.address)
+    for before, after in pairwise(segments):
         if before.end > after.address:
-            raise FileFormatError(f"the segment at {before.address:#x} ends at {before.end:#x} and overlaps the one at {after.address:#x}")
+            raise FileFormatError(f"the segment at {before.address:#x} ends at {before.end:#x} "
+                                  f"and overlaps the one at {after.address:#x}")
     return tuple(segments)
 
 

@@ -1,9 +1,9 @@
 """The double-buffered GEMM in VTA's encoding: out[m][n] = clip(sum over k of inp[m][k] * wgt[n][k] >> shift).
 
 Per output tile: a GEMM that resets, one GEMM per tile of K, then SHR, MIN and MAX with immediates, and a STORE. Every
-scratchpad is halved: the loads of one K tile overlap the compute of the one before, the store of one output tile the compute
-of the next. Operands stand in DRAM tile by tile, so that every transfer is one contiguous row, and all micro-ops are
-loaded once, at the start.
+scratchpad is halved: the loads of one K tile overlap the compute of the one before, the store of one output tile
+the compute of the next. Operands stand in DRAM tile by tile, so that every transfer is one contiguous row, and all
+micro-ops are loaded once, at the start.
 """
 
 from collections.abc import Iterator
@@ -81,7 +81,7 @@ def plan_gemm(config: AcceleratorConfig, m: int, n: int, k: int, shift: int = 10
         if size <= 0 or size % block:
             raise ProgramError(f"GEMM {name} = {size} is not a positive multiple of {block}")
     if missing := [operation.name for operation in EPILOGUE if operation not in config.alu_opcodes]:
-        raise ProgramError(f"the GEMM workload needs ALU operation {missing[0]}, which this configuration does not build")
+        raise ProgramError(f"the GEMM workload needs ALU operation {missing[0]}, which this configuration lacks")
     blocks = (_divisors(m // config.batch), _divisors(n // config.block_out), _divisors(k // config.block_in))
     plans = (GemmPlan(config, m, n, k, shift, *tiles) for tiles in product(*blocks))
     return min(filter(_fits, plans), key=_cost)
@@ -95,7 +95,7 @@ def _fits(plan: GemmPlan) -> bool:
     return (plan.tile_m * plan.tile_n <= plan.half(MemoryType.ACC)
             and plan.tile_m * plan.tile_k <= plan.half(MemoryType.INP)
             and plan.tile_n * plan.tile_k <= plan.half(MemoryType.WGT)
-            and len(_uops(plan)) <= plan.config.depth(MemoryType.UOP)
+            and 2 + 4 * plan.tile_n <= plan.config.depth(MemoryType.UOP)
             and max(plan.tile_m, plan.tile_k, plan.tile_n) <= MAX_TRIPS)
 
 
@@ -226,7 +226,8 @@ class GemmRun:
         """Return int8[m, n], as it stands in DRAM."""
         plan, c = self.plan, self.plan.config
         raw = self.device.copy_out(self.at.out, plan.m * plan.n * c.out_bits // 8)
-        blocks = unpack_values(raw, c.out_bits).reshape(plan.tiles[1], plan.m // c.batch, plan.tile_n, c.batch, c.block_out)
+        values = unpack_values(raw, c.out_bits)
+        blocks = values.reshape(plan.tiles[1], plan.m // c.batch, plan.tile_n, c.batch, c.block_out)
         return blocks.transpose(1, 3, 0, 2, 4).reshape(plan.m, plan.n)
 
     def expected(self) -> np.ndarray:
@@ -262,7 +263,8 @@ def place_gemm(device: Device, plan: GemmPlan, inp: np.ndarray, wgt: np.ndarray)
     uop_bytes = codec.uops_to_bytes(_uops(plan), c)
     at = Addresses(
         _allocate(device, MemoryType.UOP, len(uop_bytes)), _allocate(device, MemoryType.INP, inp_bytes.size),
-        _allocate(device, MemoryType.WGT, wgt_bytes.size), _allocate(device, MemoryType.OUT, plan.m * plan.n * c.out_bits // 8),
+        _allocate(device, MemoryType.WGT, wgt_bytes.size),
+        _allocate(device, MemoryType.OUT, plan.m * plan.n * c.out_bits // 8),
     )
     for address, data in ((at.uop, uop_bytes), (at.inp, inp_bytes), (at.wgt, wgt_bytes)):
         device.copy_in(address, data)

@@ -24,10 +24,12 @@ class Reach:
     def __str__(self) -> str:
         if self.memory is None:
             return f"reaches DRAM bytes {self.low:#x}..{self.high - 1:#x}, but DRAM has {self.limit:#x} bytes"
-        return f"reaches {self.memory.name} elements {self.low}..{self.high - 1}, but {self.memory.name} holds {self.limit}"
+        name = self.memory.name
+        return f"reaches {name} elements {self.low}..{self.high - 1}, but {name} holds {self.limit}"
 
 
-def reaches(instruction: isa.Instruction, uop: np.ndarray, config: AcceleratorConfig, dram_bytes: int) -> Iterator[Reach]:
+def reaches(instruction: isa.Instruction, uop: np.ndarray, config: AcceleratorConfig,
+            dram_bytes: int) -> Iterator[Reach]:
     """Yield what `instruction` touches, memory by memory; nothing where its loops or sizes are empty.
 
     Micro-ops out of range are yielded alone, as what they would name is not defined.

@@ -30,7 +30,8 @@ class Machine:
         self.config = config
         self.pads = Scratchpads(config)
 
-    def run(self, stream: np.ndarray, dram: np.ndarray, *, seed: int | None = None, native: bool = True) -> Mapping[str, int]:
+    def run(self, stream: np.ndarray, dram: np.ndarray, *, seed: int | None = None,
+            native: bool = True) -> Mapping[str, int]:
         """Run a stream to its end and return its `counters`.
 
         Where it ends badly, what executed before stays done and the offending instruction has written nothing.

@@ -16,8 +16,8 @@ class FunctionalDevice(Device):
     Args:
         config: the accelerator.
         dram_bytes: size of DRAM.
-        seed: None: the order is deterministic. Else each run picks at random among the units that can go on, so that a
-            token missing from a stream shows as a wrong result for some seed.
+        seed: None: the order is deterministic. Else each run picks at random among the units that can go on, so
+            that a token missing from a stream shows as a wrong result for some seed.
 
     Attributes:
         machine: the model, with its scratchpads.
@@ -25,7 +25,8 @@ class FunctionalDevice(Device):
 
     name: ClassVar[str] = "functional"
 
-    def __init__(self, config: AcceleratorConfig, dram_bytes: int = DEFAULT_DRAM_BYTES, seed: int | None = None) -> None:
+    def __init__(self, config: AcceleratorConfig, dram_bytes: int = DEFAULT_DRAM_BYTES,
+                 seed: int | None = None) -> None:
         super().__init__(config, dram_bytes)
         self.seed = seed
         self.machine = Machine(config)

@@ -6,7 +6,7 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 from vdla.sim.kernels.dot import broadcast
-from vdla.sim.kernels.emit import DONE, POINTER, InstructionKernel, i64, splat
+from vdla.sim.kernels.emit import DONE, InstructionKernel, i64, splat
 from vdla.sim.kernels.steps import Operand, StepKernel
 
 DST, SRC = Operand("dst", MemoryType.ACC), Operand("src", MemoryType.ACC)
@@ -44,8 +44,11 @@ def _emit_variant(module: ir.Module, config: AcceleratorConfig, operation: AluOp
 
     def step(d: ir.Value, s: ir.Value | None = None) -> None:
         def part(index: ir.Value) -> None:
-            place = e.at(acc, e.sum(e.scaled(d, element_bytes), e.scaled(index, part_bytes)))
-            right = immediate or e.load(vector, e.at(acc, e.sum(e.scaled(s, element_bytes), e.scaled(index, part_bytes))))
+            def place_in(element: ir.Value) -> ir.Value:
+                return e.at(acc, e.sum(e.scaled(element, element_bytes), e.scaled(index, part_bytes)))
+
+            place = place_in(d)
+            right = immediate or e.load(vector, place_in(s))
             e.store(_emit_operation(e.builder, operation, e.load(vector, place), right), place)
 
         e.repeat(values // lanes, part)

@@ -41,18 +41,19 @@ class Kernels:
             dram: uint8[bytes], contiguous; read and written.
 
         Returns:
-            n, or the position in `order` of the first instruction that touches anything outside a memory: those before it
-            have executed, it has written nothing.
+            n, or the position in `order` of the first instruction that touches anything outside a memory: those
+            before it have executed, it has written nothing.
         """
         order = np.ascontiguousarray(order, np.int64)
-        state = np.array([len(dram) if name == "dram_bytes" else _array(name, pads, dram).ctypes.data for name in STATE],
-                         np.uint64)
+        state = np.array([_state_word(name, pads, dram) for name in STATE], np.uint64)
         arrays = (state, program.table, program.opcode, order)
         return _RUN(self.address)(*(array.ctypes.data for array in arrays), len(order))
 
 
-def _array(name: str, pads: Scratchpads, dram: np.ndarray) -> np.ndarray:
-    return dram if name == "dram" else getattr(pads, name)
+def _state_word(name: str, pads: Scratchpads, dram: np.ndarray) -> int:
+    if name == "dram_bytes":
+        return len(dram)
+    return (dram if name == "dram" else getattr(pads, name)).ctypes.data
 
 
 @lru_cache(maxsize=64)
@@ -142,5 +143,6 @@ def _initialize() -> None:
 
 
 def _target_machine() -> llvm.TargetMachine:
+    features = _host_features().flatten()
     target = llvm.Target.from_default_triple()
-    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=_host_features().flatten(), opt=3, jit=True)
+    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, jit=True)

@@ -42,7 +42,11 @@ def _emit_reset(e: StepKernel) -> None:
 
     def step(d: ir.Value) -> None:
         target = e.at(acc, e.scaled(d, values * bits // 8))
-        e.repeat(values // lanes, lambda part: e.store(splat(0, vector), e.at(target, e.scaled(part, lanes * bits // 8))))
+
+        def clear(part: ir.Value) -> None:
+            e.store(splat(0, vector), e.at(target, e.scaled(part, lanes * bits // 8)))
+
+        e.repeat(values // lanes, clear)
 
     e.steps((DST,), step)
 
@@ -78,7 +82,8 @@ def _emit_products(e: StepKernel, dot: Dot) -> None:
     e.steps((DST, SRC, WGT), step)
 
 
-def _emit_block(e: StepKernel, dot: Dot, lanes: int, rows: int, bias: ir.Value, inp: ir.Value, wgt: ir.Value) -> list[ir.Value]:
+def _emit_block(e: StepKernel, dot: Dot, lanes: int, rows: int,
+                bias: ir.Value, inp: ir.Value, wgt: ir.Value) -> list[ir.Value]:
     """Return `rows` vectors of sums over k; `inp` is the first row, `wgt` the first lane."""
     c = e.config
     vector = ir.VectorType(I32, lanes)
@@ -96,7 +101,7 @@ def _emit_block(e: StepKernel, dot: Dot, lanes: int, rows: int, bias: ir.Value, 
 
 
 def _add_to(e: StepKernel, total: ir.Value, address: ir.Value) -> None:
-    """Add <lanes x i32> to the accumulators at `address`, wrapping at their width; lanes beyond block_out are dropped."""
+    """Add <lanes x i32> to the accumulators at `address`, wrapping; lanes beyond block_out are dropped."""
     b = e.builder
     lanes = min(total.type.count, e.config.block_out)
     if lanes < total.type.count:
@@ -135,10 +140,12 @@ def emit_pack_wgt(module: ir.Module, config: AcceleratorConfig, dot: Dot) -> ir.
 
     def element(index: ir.Value) -> None:
         own_source = e.at(source, e.scaled(index, config.block_out * config.block_in))
-        own_target, own_bias = e.at(target, e.scaled(index, groups * group_bytes)), e.at(bias, e.scaled(index, group_bytes))
+        own_target = e.at(target, e.scaled(index, groups * group_bytes))
+        own_bias = e.at(bias, e.scaled(index, group_bytes))
 
         def move(g: ir.Value, o: ir.Value) -> None:
-            read = e.load(ir.IntType(8 * unit), e.at(own_source, e.sum(e.scaled(o, config.block_in), e.scaled(g, unit))))
+            place = e.sum(e.scaled(o, config.block_in), e.scaled(g, unit))
+            read = e.load(ir.IntType(8 * unit), e.at(own_source, place))
             e.store(read, e.at(own_target, e.sum(e.scaled(g, group_bytes), e.scaled(o, K_GROUP))))
 
         def sum_up(part: ir.Value) -> None:

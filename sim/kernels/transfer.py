@@ -75,7 +75,8 @@ def emit_load(module: ir.Module, config: AcceleratorConfig, dot: Dot) -> ir.Func
     return e.finish(DONE)
 
 
-def _emit_load_of(module: ir.Module, config: AcceleratorConfig, memory: MemoryType, packer: ir.Function | None) -> ir.Function:
+def _emit_load_of(module: ir.Module, config: AcceleratorConfig, memory: MemoryType,
+                  packer: ir.Function | None) -> ir.Function:
     e = InstructionKernel(module, f"load_{memory.name}", isa.Load, config)
     b, shape = e.builder, shape_of(memory, config)
     size, above, below = e.field("x_size"), e.field("y_pad_0"), e.field("y_pad_1")
@@ -112,7 +113,8 @@ def _emit_load_of(module: ir.Module, config: AcceleratorConfig, memory: MemoryTy
     return e.finish()
 
 
-def _refuse_outside(e: InstructionKernel, shape: Shape, memory: MemoryType, elements: ir.Value, trips: ir.Value) -> None:
+def _refuse_outside(e: InstructionKernel, shape: Shape, memory: MemoryType,
+                    elements: ir.Value, trips: ir.Value) -> None:
     b = e.builder
     end = e.sum(e.field("sram_base"), elements)
     e.refuse_if(b.icmp_unsigned(">", end, i64(e.config.depth(memory))))
@@ -152,7 +154,8 @@ def _copy(e: Emitter, target: ir.Value, source: ir.Value, size: ir.Value) -> Non
     e.builder.call(copy, [target, source, size, ir.Constant(ir.IntType(1), 0)])
 
 
-def _emit_packing(e: InstructionKernel, memory: MemoryType, packer: ir.Function, first: ir.Value, elements: ir.Value) -> None:
+def _emit_packing(e: InstructionKernel, memory: MemoryType, packer: ir.Function,
+                  first: ir.Value, elements: ir.Value) -> None:
     c, base = e.config, e.field("sram_base")
     if memory is MemoryType.INP:
         operand = e.at(e.memory("inp_operand"), e.scaled(base, c.batch * padded_block_in(c)))
