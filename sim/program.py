@@ -10,6 +10,7 @@ from itertools import product
 import numpy as np
 
 from vdla.hw.spec import codec, isa
+from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError, InvalidInstructionError
 from vdla.hw.spec.units import TOKEN_EDGES, unit_of
@@ -89,7 +90,7 @@ class Program:
 
     def describe(self, index: int) -> str:
         """Return `instruction <index> (<text>)`, as messages name an instruction."""
-        return f"instruction {index} ({instruction_text(self.instruction(index))})"
+        return f"instruction {index} ({format_instruction(self.instruction(index))})"
 
     def column(self, form: type[isa.Instruction], name: str) -> np.ndarray:
         """Return int64[...]: field `name` of every instruction whose opcode is that of `form`, in program order."""
@@ -103,11 +104,6 @@ class Program:
             text = f"instruction {index} ({self.word(index):#034x}) is invalid: {error}"
             return InvalidInstructionError(text, index)
         raise AssertionError(f"instruction {index} is valid")
-
-
-def instruction_text(instruction: isa.Instruction) -> str:
-    """Return the assembly text of `instruction`."""
-    return repr(instruction)
 
 
 def decode_program(stream: np.ndarray, config: AcceleratorConfig) -> Program:

@@ -118,5 +118,5 @@ def unpack(source: np.ndarray, bits: int) -> np.ndarray:
 def pack(values: np.ndarray, bits: int) -> np.ndarray:
     """Return uint8[n * bits / 8]: the low `bits` bits of each of n integers, low bits of a byte first."""
     per_byte = 8 // bits
-    fields = (values.reshape(-1, per_byte) & ((1 << bits) - 1)).astype(np.uint8)
+    fields = values.astype(np.uint8).reshape(-1, per_byte) & ((1 << bits) - 1)
     return np.bitwise_or.reduce(fields << np.arange(0, 8, bits, dtype=np.uint8), axis=1)

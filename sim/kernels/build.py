@@ -63,7 +63,7 @@ def kernels_for(config: AcceleratorConfig, dot: Dot | None = None) -> Kernels:
     Args:
         dot: how to multiply; None: the best this processor has.
     """
-    text, machine = str(emit_module(config, dot or choose_dot(_host_features()))), _target_machine()
+    text, machine = str(emit_module(config, dot or choose_dot(host_features()))), _target_machine()
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     module.verify()
@@ -79,7 +79,7 @@ def kernels_for(config: AcceleratorConfig, dot: Dot | None = None) -> Kernels:
 
 def _key(text: str) -> str:
     """Return what the machine code depends on, as a digest (hex)."""
-    host = (llvm.get_host_cpu_name(), _host_features().flatten(), llvm.llvm_version_info, _PIPELINE)
+    host = (llvm.get_host_cpu_name(), host_features().flatten(), llvm.llvm_version_info, _PIPELINE)
     return hashlib.sha256(f"{host}\n{text}".encode()).hexdigest()
 
 
@@ -131,7 +131,8 @@ def _emit_run(module: ir.Module, kernels: Mapping[Opcode, ir.Function], slots: i
 
 
 @cache
-def _host_features() -> Mapping[str, bool]:
+def host_features() -> Mapping[str, bool]:
+    """Return which features this processor has, by LLVM's names."""
     _initialize()
     return llvm.get_host_cpu_features()
 
@@ -143,6 +144,6 @@ def _initialize() -> None:
 
 
 def _target_machine() -> llvm.TargetMachine:
-    features = _host_features().flatten()
+    features = host_features().flatten()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, jit=True)

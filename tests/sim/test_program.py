@@ -37,6 +37,11 @@ def decoded(program):
     return found
 
 
+def edges(flags):
+    """Return the edges for which `flags`, bool[4], is set."""
+    return tuple(edge for edge, flag in zip(units.TOKEN_EDGES, flags, strict=True) if flag)
+
+
 def test_validity_is_the_codecs(program):
     assert program.valid.tolist() == [instruction is not None for instruction in decoded(program)]
     assert 0 < program.valid.sum() < len(program)
@@ -54,9 +59,8 @@ def test_units_and_token_edges_are_the_specifications(program):
     for index, instruction in enumerate(decoded(program)):
         if instruction is not None:
             assert program.unit[index] == units.unit_of(instruction)
-            assert [units.TOKEN_EDGES[edge] for edge in np.flatnonzero(program.pops[index])] == [*units.pops(instruction)]
-            assert [units.TOKEN_EDGES[edge] for edge in np.flatnonzero(program.pushes[index])] == [
-                *units.pushes(instruction)]
+            assert edges(program.pops[index]) == units.pops(instruction)
+            assert edges(program.pushes[index]) == units.pushes(instruction)
 
 
 def test_a_column_holds_a_field_of_all_instructions_of_a_form():

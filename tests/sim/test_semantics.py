@@ -96,8 +96,8 @@ def test_an_operand_may_be_its_own_source(native):
 
 def test_loops_and_micro_ops_nest_outer_inner_micro_op(native):
     machine = machine_with(uops=[MicroOp(dst=0), MicroOp(dst=1)])
-    run(machine, alu(AluOpcode.ADD, use_imm=1, imm=1, uop_end=2, iter_out=2, iter_in=3, dst_factor_out=8, dst_factor_in=2),
-        native=native)
+    loops = {"uop_end": 2, "iter_out": 2, "iter_in": 3, "dst_factor_out": 8, "dst_factor_in": 2}
+    run(machine, alu(AluOpcode.ADD, use_imm=1, imm=1, **loops), native=native)
     assert machine.pads.acc[:, 0, 0].tolist() == [1] * 6 + [0] * 2 + [1] * 6 + [0] * 2
 
 

@@ -1,0 +1,57 @@
+"""The functional device keeps the device contract."""
+
+import numpy as np
+import pytest
+
+from vdla.hw.spec import isa
+from vdla.hw.spec.errors import DeviceError
+from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
+from vdla.runtime.devices.functional import FunctionalDevice
+
+ADD_AND_STORE = (
+    isa.Alu(alu_opcode=AluOpcode.ADD, use_imm=1, imm=5, uop_end=1, iter_out=1, iter_in=1, push_next=1),
+    isa.Store(memory_type=MemoryType.OUT, dram_base=1, y_size=1, x_size=1, pop_prev=1),
+    isa.Finish(),
+)
+
+
+@pytest.fixture
+def device():
+    return FunctionalDevice(TINY, 1 << 16)
+
+
+def test_scratchpads_keep_their_contents_from_run_to_run(device):
+    for expected in (5, 10, 15):
+        device.execute(ADD_AND_STORE)
+        assert device.copy_out(4, 4).tolist() == [expected] * 4
+
+
+def test_reset_clears_scratchpads_and_keeps_dram(device):
+    device.execute(ADD_AND_STORE)
+    device.reset()
+    assert not device.machine.pads.acc.any()
+    assert device.copy_out(4, 4).tolist() == [5] * 4
+
+
+def test_there_are_no_cycles_and_a_cycle_limit_is_ignored(device):
+    result = device.execute(ADD_AND_STORE, cycle_limit=1)
+    assert result.cycles is None
+    assert result.seconds > 0
+    assert result.counters["ALU_STEPS"] == 1
+
+
+def test_a_stream_outside_dram_is_refused(device):
+    with pytest.raises(DeviceError, match="run of 32 bytes at 0xfff0 is outside the device's DRAM of 65536 bytes"):
+        device.run(0xFFF0, 2)
+
+
+def test_a_stream_at_an_odd_address_is_refused(device):
+    with pytest.raises(DeviceError, match="the stream's address 0x1008 is not a multiple of 16"):
+        device.run(0x1008, 1)
+
+
+def test_a_stream_that_overwrites_itself_runs_as_it_was(device):
+    store = isa.Store(memory_type=MemoryType.OUT, dram_base=0x1000 // 4, y_size=1, x_size=12, sram_base=0)
+    device.execute((store, store, isa.Finish()))
+    assert not np.any(device.copy_out(0x1000, 48))

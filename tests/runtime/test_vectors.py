@@ -1,0 +1,233 @@
+"""Conformance vectors: all replay, and damaged files, streams and images are noticed."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vdla.hw.spec import codec, isa
+from vdla.hw.spec.errors import DeadlockError, FileFormatError, InvalidInstructionError, UnfinishedError
+from vdla.runtime import vectors
+from vdla.runtime.devices.functional import FunctionalDevice
+from vdla.runtime.vectors import load_vector, replay
+
+FOLDER = Path(__file__).parents[1] / "vectors" / "vta"
+FILES = sorted(FOLDER.glob("*.npz"))
+
+
+def replayed(vector, seed=None):
+    """Replay on the functional device."""
+    return replay(vector, lambda config, dram_bytes: FunctionalDevice(config, dram_bytes, seed))
+
+
+@pytest.fixture
+def vector():
+    return load_vector(FOLDER / "gemm_vt2_d.npz")
+
+
+def test_there_are_vectors():
+    assert len(FILES) >= 27
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2, 3])
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_vector_replays(file, seed):
+    found = replayed(load_vector(file), seed)
+    assert found.conforms, str(found.first)
+
+
+COUNTERS = {"INP_LOADED_BYTES": "inp_load_nbytes", "WGT_LOADED_BYTES": "wgt_load_nbytes",
+            "UOP_LOADED_BYTES": "uop_load_nbytes", "OUT_STORED_BYTES": "out_store_nbytes", "ALU_STEPS": "alu_counter"}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_what_is_moved_and_computed_is_what_vta_counted(file):
+    vector = load_vector(file)
+    counted = replayed(vector).run.counters
+    assert {name: counted[name] for name in COUNTERS} == {name: vector.counters[vta] for name, vta in COUNTERS.items()}
+    assert counted["GEMM_STEPS"] >= vector.counters["gemm_counter"]  # VTA does not count steps that reset
+
+
+def without(vector, index, flag_bit):
+    """Return `vector` with one bit of one instruction's first byte cleared."""
+    stream = vector.stream.copy()
+    assert stream[index, 0] >> flag_bit & 1
+    stream[index, 0] &= ~(1 << flag_bit) & 0xFF
+    return dataclasses.replace(vector, stream=stream)
+
+
+PUSH_NEXT = 6
+
+
+def test_a_lost_token_is_a_deadlock(vector):
+    losing = [index for index in range(len(vector.stream)) if vector.stream[index, 0] >> PUSH_NEXT & 1]
+    assert losing
+    for index in losing:
+        with pytest.raises(DeadlockError, match="waits for a token"):
+            replayed(without(vector, index, PUSH_NEXT))
+
+
+def test_a_swapped_address_is_noticed(vector):
+    instructions = [codec.decode(word, vector.config) for word in codec.words(vector.stream.tobytes())]
+    first, second, *_ = [index for index, it in enumerate(instructions) if isinstance(it, isa.Store) and it.x_size]
+    one, other = instructions[first], instructions[second]
+    instructions[first] = dataclasses.replace(one, dram_base=other.dram_base)
+    instructions[second] = dataclasses.replace(other, dram_base=one.dram_base)
+    stream = np.frombuffer(codec.to_bytes(instructions, vector.config), np.uint8).reshape(-1, 16)
+    found = replayed(dataclasses.replace(vector, stream=stream))
+    assert not found.conforms
+    segment = vector.segments[-1]
+    assert f"of the segment at {segment.address:#x}) is " in str(found.first)
+
+
+def test_a_wrong_opcode_is_noticed(vector):
+    stream = vector.stream.copy()
+    stream[5, 0] |= 7
+    message = r"^instruction 5 \(0x[0-9a-f]{32}\) is invalid: opcode 7 is no instruction"
+    with pytest.raises(InvalidInstructionError, match=message):
+        replayed(dataclasses.replace(vector, stream=stream))
+
+
+def test_a_missing_finish_is_noticed(vector):
+    with pytest.raises(UnfinishedError) as caught:
+        replayed(dataclasses.replace(vector, stream=vector.stream[:-1]))
+    assert str(caught.value) == "all 79 instructions were executed and none was FINISH; end the stream with FINISH"
+
+
+def test_a_write_outside_every_segment_is_noticed(vector):
+    segment = vector.segments[-1]
+    hidden = dataclasses.replace(vector, segments=vector.segments[:-1])
+    found = replayed(hidden)
+    assert found.first.place == "outside every segment"
+    assert found.differing_bytes == np.count_nonzero(segment.expected)
+
+
+def test_a_changed_final_image_is_noticed(vector):
+    segment = vector.segments[-1]
+    final = segment.final.copy()
+    final[7] ^= 1
+    wrong = dataclasses.replace(vector, segments=(*vector.segments[:-1], dataclasses.replace(segment, final=final)))
+    found = replayed(wrong)
+    assert found.differing_bytes == 1
+    assert str(found.first) == (f"byte {segment.address + 7:#x} (byte 7 of the segment at {segment.address:#x}) "
+                                f"is {final[7] ^ 1:#04x}, expected {final[7]:#04x}")
+
+
+@pytest.fixture
+def arrays():
+    with np.load(FILES[0]) as file:
+        return {name: file[name] for name in file.files}
+
+
+def refusal(tmp_path, arrays):
+    """Return why a vector of `arrays` is refused."""
+    path = tmp_path / "v.npz"
+    np.savez(path, **arrays)
+    with pytest.raises(FileFormatError) as caught:
+        load_vector(path)
+    assert str(caught.value).startswith(f"{path} is not a conformance vector: ")
+    return str(caught.value).partition("vector: ")[2]
+
+
+def with_meta(arrays, **changes):
+    """Return `arrays` with entries of meta changed."""
+    meta = json.loads(arrays["meta"].tobytes()) | changes
+    return arrays | {"meta": np.frombuffer(json.dumps(meta).encode(), np.uint8)}
+
+
+@pytest.mark.parametrize("name", ["meta", "instructions", "segment_addresses", "seg1_initial"])
+def test_a_missing_array_is_named(tmp_path, arrays, name):
+    del arrays[name]
+    assert refusal(tmp_path, arrays) == f"the array {name!r} is missing"
+
+
+DAMAGES = [
+    ({"instructions": np.zeros((3, 15), np.uint8)},
+     "instructions has shape (3, 15); it must be (n, 16) with n at least 1"),
+    ({"instructions": np.zeros((0, 16), np.uint8)},
+     "instructions has shape (0, 16); it must be (n, 16) with n at least 1"),
+    ({"instructions": np.zeros(48, np.uint8)},
+     "the array 'instructions' is uint8 with shape (48,); it must be uint8 with 2 dimensions"),
+    ({"segment_addresses": np.zeros(3, np.int32)},
+     "the array 'segment_addresses' is int32 with shape (3,); it must be uint64 with 1 dimension"),
+    ({"segment_addresses": np.array([4096, 4100, 65536], np.uint64)},
+     "the segment at 0x1000 ends at 0x1a00 and overlaps the one at 0x1004"),
+    ({"segment_addresses": np.array([4096, 1 << 40, 65536], np.uint64)},
+     "segment 1 ends at 0x10000000a00; segments must end by 0x100000000"),
+    ({"seg2_final": np.zeros(3, np.uint8)}, "seg2_final has 3 bytes and seg2_initial 640"),
+    ({"meta": np.frombuffer(b"[]", np.uint8)}, "meta is not a JSON object"),
+]
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGES)
+def test_a_damaged_array_is_named(tmp_path, arrays, damage, message):
+    assert refusal(tmp_path, arrays | damage) == message
+
+
+METAS = [
+    ({"config": {"batch": 3}}, "batch = 3 is not a power of two; the nearest are 2 and 4"),
+    ({"config": {"width": 3}}, "meta.config has the unknown parameter 'width'"),
+    ({"config": 3}, "meta.config is 3; it must be a dict"),
+    ({"name": None}, "meta.name is None; it must be a str"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), METAS)
+def test_wrong_meta_data_is_named(tmp_path, arrays, changes, message):
+    assert refusal(tmp_path, with_meta(arrays, **changes)) == message
+
+
+def test_a_truncated_file_is_refused(tmp_path):
+    path, data = tmp_path / "v.npz", FILES[0].read_bytes()
+    for size in (*range(0, len(data), 397), len(data) - 1):
+        path.write_bytes(data[:size])
+        with pytest.raises(FileFormatError, match=r"v\.npz cannot be read as \.npz; it is truncated or altered"):
+            load_vector(path)
+
+
+def test_an_altered_file_is_refused_or_reads_the_same(tmp_path):
+    path, original = tmp_path / "v.npz", FILES[0].read_bytes()
+    for place in range(0, len(original), 61):
+        data = bytearray(original)
+        data[place] ^= 0x55
+        path.write_bytes(data)
+        try:
+            load_vector(path)
+        except FileFormatError:
+            continue
+
+
+@pytest.mark.parametrize("data", [b"", b"text", np.lib.format.MAGIC_PREFIX])
+def test_another_kind_of_file_is_refused(tmp_path, data):
+    path = tmp_path / "v.npz"
+    path.write_bytes(data)
+    with pytest.raises(FileFormatError):
+        load_vector(path)
+
+
+def test_an_array_that_is_no_archive_is_refused(tmp_path):
+    path = tmp_path / "v.npy"
+    np.save(path, np.zeros(3))
+    with pytest.raises(FileFormatError):
+        load_vector(path)
+
+
+def test_pickles_are_not_read(tmp_path, arrays):
+    path = tmp_path / "v.npz"
+    np.savez(path, **arrays | {"meta": np.array([{}], object)}, allow_pickle=True)
+    with pytest.raises(FileFormatError, match="Object arrays cannot be loaded"):
+        load_vector(path)
+
+
+def test_bytes_beyond_an_initial_image_are_zero(vector):
+    segment = vector.segments[-1]
+    short = dataclasses.replace(segment, initial=segment.initial[:10])
+    assert replayed(dataclasses.replace(vector, segments=(*vector.segments[:-1], short))).conforms
+
+
+def test_the_stream_stands_on_a_page_after_the_last_segment(vector):
+    address = vectors.stream_address(vector)
+    assert address % vectors.PAGE_BYTES == 0
+    assert address >= vector.segments[-1].end

@@ -1,0 +1,147 @@
+"""The native kernels against the NumPy reference, over configurations and ways to multiply."""
+
+import numpy as np
+import pytest
+
+from vdla.hw.spec import codec, isa
+from vdla.hw.spec.presets import VTA
+from vdla.runtime.random_programs import random_config, random_program
+from vdla.sim.functional import Machine
+from vdla.sim.kernels import build
+from vdla.sim.kernels.cache import cache_directory, read_object, write_object
+from vdla.sim.kernels.dot import Dot, choose_dot
+from vdla.sim.program import decode_program
+from vdla.sim.reference import execute
+from vdla.sim.scratchpads import Scratchpads, pack, unpack
+
+from .helpers import CONFIG, gemm, stream_of
+
+MEMORIES = ("uop", "inp", "wgt", "acc", "inp_operand", "wgt_operand", "wgt_bias")
+
+
+def run_program(program, **options):
+    """Return DRAM and scratchpads after `program`."""
+    machine, dram = Machine(program.config), program.image.copy()
+    machine.run(np.frombuffer(program.stream, np.uint8).reshape(-1, 16), dram, **options)
+    return {"dram": dram} | {name: getattr(machine.pads, name) for name in MEMORIES}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_programs_agree_with_the_reference(seed):
+    program = random_program(random_config(seed), seed, length=40)
+    native, reference = run_program(program), run_program(program, native=False)
+    assert [name for name in native if not np.array_equal(native[name], reference[name])] == []
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_interleavings_of_ordered_programs_agree(seed):
+    program = random_program(random_config(0), seed, length=40)
+    ordered, shuffled = run_program(program), run_program(program, seed=seed)
+    assert [name for name in ordered if not np.array_equal(ordered[name], shuffled[name])] == []
+
+
+SHAPES = [
+    # batch, block_in, block_out, inp, wgt, acc bits
+    (1, 16, 16, 8, 8, 32), (1, 1, 1, 8, 8, 32), (1, 2, 4, 8, 8, 32), (2, 8, 2, 4, 8, 16), (1, 64, 64, 8, 8, 32),
+    (16, 16, 16, 8, 8, 32), (64, 4, 8, 2, 2, 16), (1, 256, 256, 8, 4, 16), (32, 32, 128, 8, 8, 32),
+]
+
+
+def config_of(batch, block_in, block_out, inp_bits, wgt_bits, acc_bits):
+    """Return a configuration whose scratchpads hold 4 elements."""
+    return VTA.with_changes(
+        name=f"{batch}x{block_in}x{block_out}", batch=batch, block_in=block_in, block_out=block_out,
+        inp_bits=inp_bits, wgt_bits=wgt_bits, acc_bits=acc_bits, uop_buffer_bytes=16,
+        inp_buffer_bytes=batch * block_in * inp_bits // 2, wgt_buffer_bytes=block_in * block_out * wgt_bits // 2,
+        acc_buffer_bytes=batch * block_out * acc_bits // 2)
+
+
+def check_gemm(config, dot):
+    """Compare one GEMM on random and on extreme operands."""
+    generator = np.random.default_rng(0)
+    pads, expected = Scratchpads(config), Scratchpads(config)
+    uops = [isa.MicroOp(dst=0, src=1, wgt=2), isa.MicroOp(dst=1, src=0, wgt=0), isa.MicroOp(dst=0, src=2, wgt=1)]
+    low_inp, low_wgt = -(1 << (config.inp_bits - 1)), -(1 << (config.wgt_bits - 1))
+    for own in (pads, expected):
+        own.uop[:3] = np.frombuffer(codec.uops_to_bytes(uops, config), np.uint32)
+    pads.inp[...] = generator.integers(low_inp, -low_inp, pads.inp.shape)
+    pads.wgt[...] = generator.integers(low_wgt, -low_wgt, pads.wgt.shape)
+    pads.inp[2], pads.wgt[1] = low_inp, low_wgt
+    pads.acc[...] = generator.integers(np.iinfo(pads.acc.dtype).min, np.iinfo(pads.acc.dtype).max, pads.acc.shape)
+    for name in ("inp", "wgt", "acc"):
+        getattr(expected, name)[...] = getattr(pads, name)
+    pads.refresh_operands()
+    step = gemm(uop_end=3, iter_out=2, iter_in=2, dst_factor_out=1, dst_factor_in=1, src_factor_in=1, wgt_factor_out=1)
+    program = decode_program(stream_of([step], config), config)
+    assert build.kernels_for(config, dot).run(program, np.arange(1), pads, np.zeros(1, np.uint8)) == 1
+    execute(step, expected, np.zeros(1, np.uint8))
+    assert np.array_equal(pads.acc, expected.acc)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_gemm_of_every_shape(shape):
+    check_gemm(config_of(*shape), None)
+
+
+def vector_ways():
+    """Return ways to multiply that this processor can execute."""
+    features = build.host_features()
+    ways = [Dot(4, False), Dot(8, False), Dot(16, False)]
+    if features.get("avx512vnni") and features.get("avx512vl"):
+        ways += [Dot(4, True), Dot(8, True), Dot(16, True)]
+    return ways
+
+
+@pytest.mark.parametrize("dot", vector_ways(), ids=str)
+def test_every_way_to_multiply_gives_the_same(dot):
+    check_gemm(config_of(2, 16, 16, 8, 8, 32), dot)
+
+
+FEATURES = [
+    (("avx512vnni", "avx512vl", "avx512bw", "avx2"), Dot(16, True)), (("avxvnni", "avx2"), Dot(8, True)),
+    (("avx512bw", "avx2"), Dot(16, False)), (("avx2",), Dot(8, False)), ((), Dot(4, False)),
+]
+
+
+@pytest.mark.parametrize(("features", "expected"), FEATURES)
+def test_the_best_way_to_multiply_is_chosen(features, expected):
+    assert choose_dot(dict.fromkeys(features, True)) == expected
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_packing_and_unpacking_are_inverse(bits):
+    packed = np.arange(256, dtype=np.uint8)
+    values = unpack(packed, bits)
+    assert sorted(set(values.tolist())) == [*range(-(1 << (bits - 1)), 1 << (bits - 1))]
+    assert np.array_equal(pack(values, bits), packed)
+
+
+def test_stored_objects_are_read_back(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    write_object("key", b"object")
+    assert read_object("key") == b"object"
+    assert [file.name for file in cache_directory().iterdir()] == ["key"]
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:-1] + b"?", lambda data: b""])
+def test_damaged_objects_are_not_used(tmp_path, monkeypatch, damage):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    write_object("key", b"object")
+    file = cache_directory() / "key"
+    file.write_bytes(damage(file.read_bytes()))
+    assert read_object("key") is None
+
+
+def test_a_cache_that_cannot_be_written_to_is_no_error(tmp_path, monkeypatch):
+    (tmp_path / "vdla").write_text("a file where the directory should be")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    write_object("key", b"object")
+    assert read_object("key") is None
+
+
+def test_code_from_the_cache_computes_the_same(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for _ in range(2):
+        build.kernels_for.cache_clear()
+        check_gemm(CONFIG, None)
+    assert len(list(cache_directory().iterdir())) == 1
