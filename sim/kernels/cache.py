@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 DIGEST_BYTES = 32
+MOST_OBJECTS = 256
 
 
 def cache_directory() -> Path:
@@ -31,5 +32,13 @@ def write_object(key: str, data: bytes) -> None:
         with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
             file.write(hashlib.sha256(data).digest() + data)
         os.replace(file.name, folder / key)
+        _forget_oldest(folder)
     except OSError:
         return
+
+
+def _forget_oldest(folder: Path) -> None:
+    """Keep the `MOST_OBJECTS` files written last."""
+    files = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
+    for file in files[MOST_OBJECTS:]:
+        file.unlink(missing_ok=True)

@@ -7,6 +7,7 @@ from vdla.hw.spec.errors import ProgramError
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.devices.functional import FunctionalDevice
+from vdla.runtime.devices.rtl.device import RtlDevice
 from vdla.runtime.packing import pack_values, unpack_values
 from vdla.runtime.workloads import expected_gemm, place_gemm, plan_gemm, random_operands
 
@@ -50,6 +51,16 @@ def test_the_large_gemm_moves_a_byte_for_64_products():
     counters = place_gemm(device, plan, *random_operands(plan)).run().counters
     assert counters["INP_LOADED_BYTES"] + counters["WGT_LOADED_BYTES"] == plan.macs // 64
     assert counters["UOP_LOADED_BYTES"] == 4 * (2 + 4 * 8)
+
+
+@pytest.mark.slow
+def test_the_large_gemm_runs_the_hardware_above_nine_tenths_of_peak():
+    plan = plan_gemm(DEFAULT, 1024, 1024, 1024)
+    gemm = place_gemm(RtlDevice(DEFAULT, 8 << 20), plan, *random_operands(plan))
+    result = gemm.run(cycle_limit=10_000_000)
+    assert np.array_equal(gemm.output(), gemm.expected())
+    assert plan.gemm_cycles / result.cycles > 0.935
+    assert plan.compute_cycles / result.cycles > 0.995
 
 
 def test_the_numpy_result_wraps_shifts_and_clips():

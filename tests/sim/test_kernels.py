@@ -1,5 +1,7 @@
 """The native kernels against the NumPy reference, over configurations and ways to multiply."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from vdla.hw.spec import codec, isa
 from vdla.hw.spec.presets import VTA
 from vdla.runtime.random_programs import random_config, random_program
 from vdla.sim.functional import Machine
-from vdla.sim.kernels import build
+from vdla.sim.kernels import build, cache
 from vdla.sim.kernels.cache import cache_directory, read_object, write_object
 from vdla.sim.kernels.dot import Dot, choose_dot
 from vdla.sim.program import decode_program
@@ -130,6 +132,16 @@ def test_damaged_objects_are_not_used(tmp_path, monkeypatch, damage):
     file = cache_directory() / "key"
     file.write_bytes(damage(file.read_bytes()))
     assert read_object("key") is None
+
+
+def test_the_oldest_objects_make_way(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(cache, "MOST_OBJECTS", 2)
+    for age, key in enumerate("abc"):
+        write_object(key, b"object")
+        os.utime(cache_directory() / key, (age, age))
+    write_object("d", b"object")
+    assert {file.name for file in cache_directory().iterdir()} == {"c", "d"}
 
 
 def test_a_cache_that_cannot_be_written_to_is_no_error(tmp_path, monkeypatch):
