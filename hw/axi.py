@@ -20,13 +20,13 @@ BYTES = 4
 
 def axi4_signature(config: AcceleratorConfig) -> Signature:
     """Return the wires of an AXI4 master of one ID, as the specification (ARM IHI 0022) names them."""
-    address = {"addr": config.address_bits, "len": 8, "size": 3, "burst": 2, "cache": 4, "prot": 3}
+    address = {"id": 1, "addr": config.address_bits, "len": 8, "size": 3, "burst": 2, "cache": 4, "prot": 3}
     return Signature({
         **{f"{channel}{name}": Out(width) for channel in ("aw", "ar") for name, width in address.items()},
         "awvalid": Out(1), "awready": In(1), "arvalid": Out(1), "arready": In(1),
         "wdata": Out(config.bus_bits), "wstrb": Out(config.bus_bytes), "wlast": Out(1), "wvalid": Out(1), "wready": In(1),
-        "bresp": In(2), "bvalid": In(1), "bready": Out(1),
-        "rdata": In(config.bus_bits), "rresp": In(2), "rlast": In(1), "rvalid": In(1), "rready": Out(1),
+        "bid": In(1), "bresp": In(2), "bvalid": In(1), "bready": Out(1),
+        "rid": In(1), "rdata": In(config.bus_bits), "rresp": In(2), "rlast": In(1), "rvalid": In(1), "rready": Out(1),
     })
 
 
@@ -67,7 +67,7 @@ class AxiMaster(wiring.Component):
         m.submodules.writes = writes = Queue(request.payload.shape(), 4)
         size = exact_log2(self.config.bus_bytes)
         for channel, source in (("ar", request.payload), ("aw", writes.o.payload)):
-            fields = {"addr": source.address, "len": source.beats - 1, "size": size, "burst": INCREMENTING,
+            fields = {"id": 0, "addr": source.address, "len": source.beats - 1, "size": size, "burst": INCREMENTING,
                       "cache": NORMAL_BUFFERABLE, "prot": UNPRIVILEGED_DATA}
             m.d.comb += [getattr(axi, channel + name).eq(value) for name, value in fields.items()]
         m.d.comb += [

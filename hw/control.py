@@ -123,7 +123,7 @@ class Registers(wiring.Component):
         ]
         self._raise_interrupt(m, written["INTERRUPT_ENABLE"])
         values = {**written, **self._status(m), **self._counters(m)}
-        words = Array(values.get(register.name, register.reset) for register in REGISTERS)
+        words = Array([*(values.get(register.name, register.reset) for register in REGISTERS), 0])  # 0 past the last
         m.d.sync += self.port.read_data.eq(words[self.port.address[2:]])
         return m
 

@@ -12,7 +12,11 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.files import to_toml
 
 TOPS = {"core": Core, "axi": AxiTop}
-_WAIVED = ("WIDTH", "SYMRSVDWORD")  # Yosys leaves width changes implicit; names that C++ reserves do no harm in Verilog
+_WAIVED = (
+    "WIDTH",  # Yosys leaves width changes implicit
+    "CASEINCOMPLETE",  # and assigns the default before a case
+    "SYMRSVDWORD",  # names that C++ reserves do no harm in Verilog
+)
 _ZERO_WORD = re.compile(r"^ *(?P<memory>\\?[\w$.\[\]]+ ?)\[(?P<index>\d+)\] = \d+'[hd]0+;\n", re.MULTILINE)
 
 

