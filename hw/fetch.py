@@ -1,6 +1,6 @@
 """Fetch: reads the instruction stream ahead of dispatch."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
@@ -69,8 +69,8 @@ class Fetch(wiring.Component):
         with m.If(accepted):
             m.d.sync += [address.eq(address + cutter.size), remaining.eq(remaining - cutter.size)]
         m.d.sync += [
-            promised.eq(promised + asked * accepted - leaves),
-            outstanding.eq(outstanding + cutter.beats * accepted - self.beats),
+            promised.eq(promised + Mux(accepted, asked, 0) - leaves),
+            outstanding.eq(outstanding + Mux(accepted, cutter.beats, 0) - self.beats),
         ]
         with m.If(self.begin):
             m.d.sync += [address.eq(self.address), remaining.eq(self.count << exact_log2(INSTRUCTION_BYTES))]

@@ -6,7 +6,7 @@ import random
 import cocotb
 import numpy as np
 from cocotb.clock import Clock
-from cocotb.triggers import FallingEdge, RisingEdge
+from cocotb.triggers import FallingEdge, RisingEdge, Timer
 from system_program import OUT, STREAM, program
 
 from vdla.hw.signatures import request_layout, write_beat_layout
@@ -28,7 +28,6 @@ class Memory:
 
     async def serve(self) -> None:
         dut, size = self.dut, self.config.bus_bytes
-        dut.memory__error.value = dut.memory__write_done.value = 0
         while True:
             await FallingEdge(dut.clk)
             head = self.queue[0] if self.queue else None
@@ -75,8 +74,14 @@ async def access(dut, name: str, value: int | None = None) -> int:
 
 
 async def reset(dut) -> None:
+    dut.rst.value = 1
+    dut.registers__address.value = dut.registers__write_data.value = 0
+    for name in ("registers__write", "memory__request__ready", "memory__write_data__ready", "memory__read_data__valid",
+                 "memory__write_done", "memory__error"):
+        getattr(dut, name).value = 0
+    dut.memory__read_data__payload.value = 0
+    await Timer(1, "ns")  # all inputs stand before the first clock edge
     cocotb.start_soon(Clock(dut.clk, 10, "ns").start())
-    dut.rst.value, dut.registers__write.value = 1, 0
     for _ in range(3):
         await RisingEdge(dut.clk)
     await FallingEdge(dut.clk)
