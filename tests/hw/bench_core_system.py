@@ -6,7 +6,7 @@ import random
 import cocotb
 import numpy as np
 from cocotb.clock import Clock
-from cocotb.triggers import FallingEdge, RisingEdge, Timer
+from cocotb.triggers import FallingEdge, RisingEdge
 from system_program import OUT, STREAM, program
 
 from vdla.hw.signatures import request_layout, write_beat_layout
@@ -74,17 +74,13 @@ async def access(dut, name: str, value: int | None = None) -> int:
 
 
 async def reset(dut) -> None:
-    dut.rst.value = 1
-    dut.registers__address.value = dut.registers__write_data.value = 0
-    for name in ("registers__write", "memory__request__ready", "memory__write_data__ready", "memory__read_data__valid",
-                 "memory__write_done", "memory__error"):
+    for name in ("registers__address", "registers__write", "registers__write_data", "memory__request__ready", "memory__write_data__ready",
+                 "memory__read_data__valid", "memory__read_data__payload", "memory__write_done", "memory__error"):
         getattr(dut, name).value = 0
-    dut.memory__read_data__payload.value = 0
-    await Timer(1, "ns")  # all inputs stand before the first clock edge
+    dut.rst.value = 1
     cocotb.start_soon(Clock(dut.clk, 10, "ns").start())
-    for _ in range(3):
-        await RisingEdge(dut.clk)
-    await FallingEdge(dut.clk)
+    for _ in range(2):
+        await FallingEdge(dut.clk)
     dut.rst.value = 0
 
 
