@@ -13,7 +13,8 @@ from vdla.runtime.vectors import Vector, load_vector, replay
 
 
 @click.command()
-@click.argument("vectors", nargs=-1, required=True, metavar="VECTOR...", type=click.Path(path_type=Path))
+@click.argument("vectors", nargs=-1, required=True, metavar="VECTOR...",
+                type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--device", "devices", multiple=True, default=("functional",), show_default=True,
               type=click.Choice(list(DEVICE_CLASSES)), help="Where to run them; may be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
