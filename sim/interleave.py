@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vdla.hw.spec.errors import DeadlockError, ProgramError, UnfinishedError
+from vdla.hw.spec.errors import DeadlockError, InvalidInstructionError, ProgramError, UnfinishedError
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.sim.program import Program
 
@@ -43,7 +43,7 @@ def interleave(program: Program, seed: int | None = None) -> Interleaving:
         return Interleaving(order, _ending(program))
     run = _Run(program, None if seed is None else random.Random(seed))
     order = np.fromiter(run.execute(), np.int64)
-    return Interleaving(order, run.deadlock() or _ending(program))
+    return Interleaving(order, run.ending())
 
 
 def _program_order_is_legal(program: Program) -> bool:
@@ -117,7 +117,17 @@ class _Run:
             self.tokens[edge] += 1
         self.begin[self.unit[index]] += 1
 
-    def deadlock(self) -> DeadlockError | None:
+    def ending(self) -> ProgramError | None:
+        """Return why the run does not end well; an invalid instruction that dispatch met says more than a deadlock.
+
+        Source: `docs/microarchitecture.md`, Run control.
+        """
+        ending = _ending(self.program)
+        if isinstance(ending, InvalidInstructionError) and self.dispatched == self.program.dispatched:
+            return ending
+        return self._deadlock() or ending
+
+    def _deadlock(self) -> DeadlockError | None:
         """Return the error that explains why nothing can go on; None where all dispatched instructions executed."""
         heads = self._heads()
         if not heads:

@@ -122,6 +122,14 @@ def test_an_invalid_instruction_that_dispatch_never_reaches_is_a_deadlock():
     assert isinstance(interleave(decode_program(stream, SHALLOW)).error, DeadlockError)
 
 
+def test_an_invalid_instruction_that_dispatch_met_comes_before_a_deadlock():
+    stream = stream_of([gemm(pop_prev=1), gemm(), gemm(), isa.Finish()]).copy()
+    stream[3] = 0xFF
+    error = interleave(decode_program(stream, CONFIG)).error
+    assert isinstance(error, InvalidInstructionError)
+    assert error.index == 3
+
+
 def test_what_stands_after_finish_does_not_matter():
     stream = stream_of([gemm(), isa.Finish(), gemm(pop_prev=1)]).copy()
     stream[2] = 0xFF
