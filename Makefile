@@ -1,6 +1,6 @@
 # The two commands to know: `make demo` and `make test`. Nothing here asks a question.
 .DEFAULT_GOAL := help
-.PHONY: help env demo test tools lint docs lock clean
+.PHONY: help env demo test tools lint docs lock clean bench campaign area
 
 PYTHON := .venv/bin/python
 READY  := .venv/.ready
@@ -11,6 +11,8 @@ help:
 	@echo "make test   set up .venv and the RTL tools, then run every test"
 	@echo "make env    set up .venv only          make tools  check or install the RTL tools"
 	@echo "make lint   check the style            make docs   write the generated documentation"
+	@echo "make bench  measure model and RTL      make campaign  2,000 random programs, model against RTL"
+	@echo "make area   synthesise the area table (an hour)"
 	@echo "make lock   resolve requirements.lock  make clean  remove whatever make has made"
 
 env: $(READY)
@@ -33,6 +35,16 @@ test: env tools
 
 tools:
 	@scripts/setup_rtl_tools.sh
+
+bench: env tools
+	@$(PYTHON) scripts/bench_functional.py
+	@$(PYTHON) scripts/bench_rtl.py
+
+campaign: env tools
+	@$(PYTHON) scripts/random_programs.py --programs 2000 --configurations 12
+
+area: env
+	@$(PYTHON) scripts/area_table.py
 
 lint: env
 	@$(PYTHON) -m ruff check .

@@ -9,6 +9,8 @@ from vdla.hw.signatures import lanes, scratchpad_read, scratchpad_write
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType
 
+COLLISIONS_ARE_FREE = {"no_rw_check": 1}  # Yosys: build nothing to order a read and a write of one address in one cycle
+
 
 class Scratchpad(wiring.Component):
     """The elements of one memory, zero at power-up and kept over resets.
@@ -34,7 +36,8 @@ class Scratchpad(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.submodules.memory = memory = Memory(shape=unsigned(self._bits), depth=self._depth, init=[])
+        m.submodules.memory = memory = Memory(
+            shape=unsigned(self._bits), depth=self._depth, init=[], attrs=COLLISIONS_ARE_FREE)
         write = memory.write_port(granularity=self._bits // self._lanes)
         read = memory.read_port()
         m.d.comb += [

@@ -3,6 +3,7 @@
 Source: `tests/vectors/vta/README.md` for the format.
 """
 
+import io
 import json
 import struct
 import tokenize
@@ -76,6 +77,7 @@ def load_vector(path: str | Path) -> Vector:
 
     Raises:
         FileFormatError: the file is truncated, altered, or no vector.
+        OSError: the file cannot be opened.
     """
     arrays = _read_arrays(Path(path))
     try:
@@ -88,13 +90,24 @@ UNREADABLE = (ValueError, TypeError, EOFError, KeyError, AttributeError, Runtime
               SyntaxError, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error)
 """What NumPy and its unzipper raise on damaged files."""
 
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""How NumPy writes members; other methods have unpackers with errors of their own."""
+
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
+    data = io.BytesIO(path.read_bytes())  # from here on every error is the contents'
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(data, allow_pickle=False) as file:
+            _refuse_other_methods(file.zip)
             return {name: file[name] for name in file.files}
     except UNREADABLE as error:
         raise FileFormatError(f"{path} cannot be read as .npz; it is truncated or altered: {error}") from error
+
+
+def _refuse_other_methods(archive: zipfile.ZipFile) -> None:
+    for member in archive.infolist():
+        if member.compress_type not in METHODS:
+            raise ValueError(f"{member.filename!r} is compressed by method {member.compress_type}")
 
 
 def _vector(arrays: Mapping[str, np.ndarray]) -> Vector:

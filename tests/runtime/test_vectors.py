@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -187,16 +188,42 @@ def test_a_truncated_file_is_refused(tmp_path):
             load_vector(path)
 
 
-def test_an_altered_file_is_refused_or_reads_the_same(tmp_path):
-    path, original = tmp_path / "v.npz", FILES[0].read_bytes()
-    for place in range(0, len(original), 61):
+def contents(vector):
+    """Return all of a vector in a form that compares."""
+    segments = [(segment.address, segment.initial.tobytes(), segment.expected.tobytes()) for segment in vector.segments]
+    return vector.name, vector.config, vector.stream.tobytes(), segments, vector.counters
+
+
+SMALL = FOLDER / "padacc8_b8.npz"
+DIRECTORY = SMALL.read_bytes().index(b"PK\1\2")
+
+
+@pytest.mark.parametrize("places", [range(0, DIRECTORY, 23), range(DIRECTORY, SMALL.stat().st_size)],
+                         ids=["arrays", "directory"])
+def test_an_altered_file_is_refused_or_reads_the_same(tmp_path, places):
+    path, original, expected = tmp_path / "v.npz", SMALL.read_bytes(), contents(load_vector(SMALL))
+    for place in places:
         data = bytearray(original)
         data[place] ^= 0x55
         path.write_bytes(data)
         try:
-            load_vector(path)
+            assert contents(load_vector(path)) == expected
         except FileFormatError:
             continue
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, 93])
+def test_a_method_of_compression_that_numpy_does_not_write_is_refused(tmp_path, method):
+    path, data = tmp_path / "v.npz", bytearray(SMALL.read_bytes())
+    data[DIRECTORY + 10] = method
+    path.write_bytes(data)
+    with pytest.raises(FileFormatError, match=f"is compressed by method {method}"):
+        load_vector(path)
+
+
+def test_a_file_that_is_not_there_is_no_matter_of_format(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load_vector(tmp_path / "v.npz")
 
 
 @pytest.mark.parametrize("data", [b"", b"text", np.lib.format.MAGIC_PREFIX])

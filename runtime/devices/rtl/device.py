@@ -7,7 +7,7 @@ from pathlib import Path
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import AccessError, CycleLimitError, DeviceError
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
-from vdla.hw.spec.registers import OFFSETS, REGISTERS, Control, Fault, Status
+from vdla.hw.spec.registers import COUNTERS, OFFSETS, Control, Fault, Status
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
 from vdla.runtime.device import DEFAULT_DRAM_BYTES, Device, RunResult
 from vdla.runtime.devices.rtl.build import Optimise, Variant, build_library
@@ -17,7 +17,6 @@ from vdla.runtime.devices.rtl.model import Model
 
 CHUNK_CYCLES = 200_000  # between two looks at Python's signals: well below a second
 WATCHDOG_CYCLES = 10_000_000
-COUNTERS = tuple(register.name for register in REGISTERS if register.offset > OFFSETS["CYCLES_HIGH"])
 
 
 class RtlDevice(Device):

@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""Write docs/area.md: the presets on each FPGA family, from `vdla area`."""
+
+from pathlib import Path
+
+import click
+
+from vdla.cli.area import estimate
+from vdla.hw.area import TARGETS
+from vdla.hw.spec.errors import ToolError
+from vdla.hw.spec.presets import DEFAULT, SMALL, TINY
+
+PAGE = Path(__file__).parent.parent / "docs" / "area.md"
+HEAD = """# Area
+Of the core, after synthesis by Yosys (`vdla area`) and before placement; written by `make area`. Block RAMs are DP16KD (18 Kbit)
+on ECP5 and units of 36 Kbit on xc7.
+
+| configuration | target | LUT | FF | DSP | block RAM |
+|---|---|---|---|---|---|
+"""
+
+
+@click.command(help=__doc__)
+def main() -> None:
+    rows = "".join(row(config, target) for config in (TINY, SMALL, DEFAULT) for target in TARGETS)
+    PAGE.write_text(HEAD + rows)
+    click.echo(HEAD + rows)
+
+
+def row(config, target: str) -> str:
+    try:
+        area = estimate(config, target)
+    except ToolError as error:
+        return f"| {config.name} | {target} | {error} | | | |\n"
+    return f"| {config.name} | {target} | " + " | ".join(f"{area[kind]:,g}" for kind in ("lut", "ff", "dsp", "block_ram")) + " |\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""The commands that need no RTL tools: output, files, exit status, messages."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from vdla.cli import main
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*arguments: object):
+    """Run the command line in this process."""
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def test_config_shows_parameters_and_derived_figures():
+    values = json.loads(run("config", "default", "--set", "block_in=32", "--json").stdout)
+    assert values["macs_per_cycle"] == 512
+    assert values["memories"]["inp"] == {"element_bytes": 32, "depth": 1024, "index_bits": 10, "kib": 32.0}
+    assert "peak              256 MACs per cycle" in run("config").stdout
+
+
+def test_config_reads_files(tmp_path):
+    (tmp_path / "mine.toml").write_text('name = "mine"\nbatch = 2\n')
+    assert json.loads(run("config", tmp_path / "mine.toml", "--json").stdout)["parameters"]["batch"] == 2
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (("config", "--set", "batch=3"), "error: batch = 3 is not a power of two; the nearest are 2 and 4\n"),
+    (("config", "none"), "error: none is neither a preset (default, vta, paper, small, tiny) nor a .toml or .json file\n"),
+])
+def test_errors_are_one_message_and_status_2(arguments, message):
+    done = run(*arguments)
+    assert (done.exit_code, done.stderr) == (2, message)
+
+
+def test_disassembly_assembles_to_the_same_binary(tmp_path):
+    vector = ROOT / "tests" / "vectors" / "vta" / "padacc8_d.npz"
+    text = run("disasm", vector).stdout
+    (tmp_path / "p.asm").write_text(text)
+    assert run("asm", tmp_path / "p.asm", "-o", tmp_path / "p.bin", "--config", "vta").exit_code == 0
+    assert run("disasm", tmp_path / "p.bin", "--config", "vta").stdout == text
+
+
+def test_micro_ops_assemble_and_disassemble(tmp_path):
+    (tmp_path / "u.asm").write_text("UOP(dst=1, src=2, wgt=3)\nUOP()\n")
+    assert run("asm", "--uops", tmp_path / "u.asm", "-o", tmp_path / "u.bin").exit_code == 0
+    assert run("disasm", "--uops", tmp_path / "u.bin").stdout == "UOP(dst=1, src=2, wgt=3)\nUOP()\n"
+
+
+def test_assembly_that_fails_writes_nothing(tmp_path):
+    (tmp_path / "p.asm").write_text("LOAD(x_size=99999)")
+    done = run("asm", tmp_path / "p.asm", "-o", tmp_path / "p.bin")
+    assert (done.exit_code, done.stderr) == (2, "error: LOAD.x_size = 99999 is outside 0..65535\n")
+    assert not (tmp_path / "p.bin").exists()
+
+
+def test_verilog_writes_design_configuration_and_description(tmp_path):
+    done = run("verilog", "--config", "tiny", "--set", "bus_bits=128", "--top", "axi", "-o", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"vdla_axi.v", "vdla_axi.toml", "vdla_axi.md"}
+    assert json.loads(run("config", tmp_path / "out" / "vdla_axi.toml", "--json").stdout)["parameters"]["bus_bits"] == 128
+    page = (tmp_path / "out" / "vdla_axi.md").read_text()
+    assert "| `m_axi_awaddr` | output | 36 |" in page
+    assert "STREAM_COUNT" in page
+
+
+def test_generated_documentation_is_fresh():
+    done = subprocess.run([sys.executable, ROOT / "scripts" / "make_docs.py", "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout

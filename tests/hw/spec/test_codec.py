@@ -1,0 +1,134 @@
+"""Encoding: round trips, VTA's own streams, packing, and what is refused."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vdla.hw.spec import assembly, codec, isa
+from vdla.hw.spec.errors import AssemblyError, EncodingError
+from vdla.hw.spec.presets import DEFAULT, SMALL, TINY, VTA
+from vdla.runtime.random_programs import random_config
+from vdla.runtime.vectors import load_vector
+
+VECTORS = sorted((Path(__file__).parents[2] / "vectors" / "vta").glob("*.npz"))
+
+
+@st.composite
+def encodables(draw):
+    """A configuration and an instruction or micro-op of it."""
+    config = draw(st.sampled_from([DEFAULT, VTA, SMALL, TINY, *(random_config(seed) for seed in range(8))]))
+    form = draw(st.sampled_from([*isa.INSTRUCTIONS, isa.MicroOp]))
+    values = {field.name: _value(draw, field, config) for field in isa.layout(form, config)}
+    if form is isa.Store and values["x_size"]:
+        values["memory_type"] = isa.MemoryType.OUT
+    return config, form(**values)
+
+
+def _value(draw, field, config):
+    if field.kind is isa.MemoryType:
+        return draw(st.sampled_from(codec.LOADABLE))
+    if field.kind is isa.AluOpcode:
+        return draw(st.sampled_from(config.alu_opcodes))
+    return draw(st.integers(field.low, field.high))
+
+
+@given(encodables())
+def test_decode_undoes_encode(pair):
+    config, item = pair
+    if isinstance(item, isa.MicroOp):
+        assert codec.decode_uop(codec.encode(item, config), config) == item
+    else:
+        assert codec.decode(codec.encode(item, config), config) == item
+
+
+@given(encodables())
+def test_parsing_undoes_formatting(pair):
+    _, item = pair
+    if isinstance(item, isa.MicroOp):
+        assert assembly.parse_uops(assembly.format_uop(item)) == (item,)
+    else:
+        assert assembly.parse_program(assembly.format_instruction(item)) == (item,)
+
+
+@pytest.mark.parametrize("path", VECTORS, ids=lambda path: path.stem)
+def test_vta_streams_encode_again_bit_for_bit(path):
+    vector = load_vector(path)
+    words = list(codec.words(vector.stream.tobytes()))
+    decoded = [codec.decode(word, vector.config) for word in words]
+    assert isinstance(decoded[-1], isa.Finish)
+    meaning = [word & _mask(type(item), vector.config) for word, item in zip(words, decoded, strict=True)]  # VTA leaves noise elsewhere
+    assert [codec.encode(item, vector.config) for item in decoded] == meaning
+
+
+def _mask(form, config) -> int:
+    """Return the bits of `form` that belong to a field."""
+    return sum(((1 << field.width) - 1) << field.start for field in (isa.OPCODE_FIELD, *isa.layout(form, config)))
+
+
+def test_there_are_vectors():
+    assert len(VECTORS) >= 27
+
+
+def test_fields_that_would_cross_bit_64_start_there_and_others_fill_up():
+    placed = {field.name: (field.start, field.end) for field in isa.layout(isa.Gemm, DEFAULT)}
+    assert placed["iter_in"] == (49, 63)
+    assert placed["dst_factor_out"] == (64, 75)
+    low = DEFAULT.with_changes(uop_buffer_bytes=1024, acc_buffer_bytes=1 << 14)
+    placed = {field.name: (field.start, field.end) for field in isa.layout(isa.Gemm, low)}
+    assert placed["dst_factor_out"] == (53, 61)
+    assert placed["dst_factor_in"] == (64, 72)
+
+
+@pytest.mark.parametrize(("item", "message"), [
+    (isa.Load(x_size=70000), "LOAD.x_size = 70000 is outside 0..65535"),
+    (isa.Alu(imm=32768), "ALU.imm = 32768 is outside -32768..32767"),
+    (isa.MicroOp(dst=2048), "UOP.dst = 2048 is outside 0..2047"),
+    (isa.Gemm(iter_in=-1), "GEMM.iter_in = -1 is outside 0..16383"),
+])
+def test_values_that_do_not_fit_are_refused(item, message):
+    with pytest.raises(EncodingError) as caught:
+        codec.encode(item, DEFAULT)
+    assert str(caught.value) == message
+
+
+def test_extension_fields_are_refused_where_the_extension_is_off():
+    assert codec.encode(isa.Load(pad_minimum=1), DEFAULT) == 1 << 58
+    with pytest.raises(EncodingError) as caught:
+        codec.encode(isa.Load(pad_minimum=1), VTA)
+    assert str(caught.value) == "LOAD.pad_minimum = 1 needs the extension 'pad_minimum', which this configuration has switched off"
+
+
+@pytest.mark.parametrize(("word", "message"), [
+    (5, "opcode 5 is no instruction; there are LOAD (0), STORE (1), GEMM (2), FINISH (3), ALU (4)"),
+    (6 << 7, "LOAD.memory_type = 6 is none of UOP (0), WGT (1), INP (2), ACC (3), OUT (4), ACC_8BIT (5)"),
+    (4 << 7, "LOAD.memory_type = OUT cannot be loaded; UOP, WGT, INP, ACC, ACC_8BIT can"),
+    (1 | 1 << 80, "STORE.memory_type = UOP cannot be stored; only OUT can"),
+    (4 | 7 << 108, "ALU.alu_opcode = 7 is none of MIN (0), MAX (1), ADD (2), SHR (3), MUL (4)"),
+])
+def test_words_without_meaning_are_refused(word, message):
+    with pytest.raises(EncodingError) as caught:
+        codec.decode(word, DEFAULT)
+    assert str(caught.value) == message
+
+
+def test_every_declared_field_is_documented():
+    for form in (*isa.INSTRUCTIONS, isa.MicroOp):
+        assert all(field.metadata["help"] for field in fields(form))
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("LOAD(memory_type=FOO)", "p:1:18: memory_type = FOO is none of UOP, WGT, INP, ACC, OUT, ACC_8BIT\n"
+                              "    LOAD(memory_type=FOO)\n                     ^"),
+    ("FINISH()\nJUMP()", "p:2:1: JUMP is no mnemonic; there are LOAD, STORE, GEMM, FINISH, ALU\n    JUMP()\n    ^"),
+    ("GEMM(uops=3)", "p:1:6: uops is no field of it; there are pop_prev, pop_next, push_prev, push_next, reset, uop_begin, uop_end, "
+                     "iter_out, iter_in, dst_factor_out, dst_factor_in, src_factor_out, src_factor_in, wgt_factor_out, wgt_factor_in\n"
+                     "    GEMM(uops=3)\n         ^"),
+    ("GEMM(reset=1.5)", "p:1:12: reset takes a whole number\n    GEMM(reset=1.5)\n               ^"),
+])
+def test_assembly_errors_point_at_the_place(text, message):
+    with pytest.raises(AssemblyError) as caught:
+        assembly.parse_program(text, "p")
+    assert str(caught.value) == message
