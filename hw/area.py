@@ -30,7 +30,7 @@ TARGETS = {
         # abc in place of abc9, whose WebAssembly build fails on designs of this size; its LUTs stay unmapped, to be counted
         synthesis="synth_xilinx -family xc7 -flatten -top {module} -run :map_luts; abc -luts 2:2,3,6:5,10,20; clean",
         lut={"$lut": 1, "RAM32M": 4, "RAM64M": 4, "RAM32X1D": 2, "RAM64X1D": 2, "SRL16E": 1, "SRLC32E": 1},
-        ff={name: 1 for name in ("FDRE", "FDSE", "FDCE", "FDPE")}, dsp={"DSP48E1": 1}, block_ram={"RAMB36E1": 1, "RAMB18E1": 0.5}),
+        ff=dict.fromkeys(("FDRE", "FDSE", "FDCE", "FDPE"), 1), dsp={"DSP48E1": 1}, block_ram={"RAMB36E1": 1, "RAMB18E1": 0.5}),
 }
 
 

@@ -9,7 +9,13 @@ from vdla.hw.loader import LoadEngine
 from vdla.hw.pipeline import Pipeline
 from vdla.hw.sequencer import Sequencer
 from vdla.hw.signatures import (
-    instruction_stream, read_stream, request_stream, scratchpad_read, scratchpad_write, token_sink, token_source,
+    instruction_stream,
+    read_stream,
+    request_stream,
+    scratchpad_read,
+    scratchpad_write,
+    token_sink,
+    token_source,
     unit_status,
 )
 from vdla.hw.spec import isa

@@ -6,7 +6,13 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from vdla.hw.loader import LoadEngine
 from vdla.hw.signatures import (
-    instruction_stream, read_stream, request_stream, scratchpad_write, token_sink, token_source, unit_status,
+    instruction_stream,
+    read_stream,
+    request_stream,
+    scratchpad_write,
+    token_sink,
+    token_source,
+    unit_status,
 )
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.units import LOAD_UNIT_MEMORIES

@@ -9,8 +9,15 @@ from vdla.hw.bursts import BurstCutter
 from vdla.hw.layouts import decode
 from vdla.hw.queue import Queue
 from vdla.hw.signatures import (
-    instruction_stream, request_layout, request_stream, scratchpad_read, token_sink, token_source, unit_status,
-    write_beat_layout, write_stream,
+    instruction_stream,
+    request_layout,
+    request_stream,
+    scratchpad_read,
+    token_sink,
+    token_source,
+    unit_status,
+    write_beat_layout,
+    write_stream,
 )
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig

@@ -86,7 +86,8 @@ class _Parser:
             raise self._at(call.args[0], "fields are given by name, as name=value")
         form, values = self._forms[call.func.id], {}
         for keyword in call.keywords:
-            values[self._name(form, keyword)] = self._value(form, keyword)
+            name = self._name(form, keyword)
+            values[name] = self._value(form, keyword)
         return form(**values)
 
     def _name(self, form: type, keyword: ast.keyword) -> str:

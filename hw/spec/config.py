@@ -9,7 +9,13 @@ from functools import cached_property
 from vdla.hw.spec import isa
 from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.vocabulary import (
-    DRAM_BASE_BITS, INSTRUCTION_BYTES, SRAM_BASE_BITS, UOP_BITS, AluOpcode, Extension, MemoryType,
+    DRAM_BASE_BITS,
+    INSTRUCTION_BYTES,
+    SRAM_BASE_BITS,
+    UOP_BITS,
+    AluOpcode,
+    Extension,
+    MemoryType,
 )
 
 

@@ -12,7 +12,13 @@ from functools import lru_cache
 from typing import ClassVar, Protocol
 
 from vdla.hw.spec.vocabulary import (
-    DRAM_BASE_BITS, INSTRUCTION_BITS, SRAM_BASE_BITS, UOP_BITS, AluOpcode, Extension, MemoryType,
+    DRAM_BASE_BITS,
+    INSTRUCTION_BITS,
+    SRAM_BASE_BITS,
+    UOP_BITS,
+    AluOpcode,
+    Extension,
+    MemoryType,
 )
 
 OPCODE_BITS = 3

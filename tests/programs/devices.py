@@ -1,6 +1,6 @@
 """The devices that every program runs on: add a name here and the whole suite covers it."""
 
-from functools import lru_cache
+from functools import cache
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
@@ -29,7 +29,7 @@ def _rtl(config: AcceleratorConfig, memory: MemoryParameters) -> Device:
 DEVICES = {"functional": _functional, "functional-interleaved": _interleaved, "rtl": _rtl}
 
 
-@lru_cache(maxsize=None)
+@cache
 def device(name: str, config: AcceleratorConfig, memory: MemoryParameters = REFERENCE_MEMORY) -> Device:
     """Return the device `name`, built once per configuration and memory."""
     return DEVICES[name](config, memory)

@@ -12,7 +12,12 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.runtime.devices.rtl.cache import built, digest_of
 from vdla.runtime.devices.rtl.design import HERE, WRAPPER_NAME, Design, verilog_files
 from vdla.runtime.devices.rtl.tools import (
-    compiler, compiler_version, processor, run_tool, verilator_root, verilator_version,
+    compiler,
+    compiler_version,
+    processor,
+    run_tool,
+    verilator_root,
+    verilator_version,
 )
 
 
@@ -59,6 +64,12 @@ def _toolchain(variant: Variant) -> str:
     return repr((verilator_version(), compiler_version(command), processor(), flags))
 
 
+def _runtime_key(variant: Variant) -> str:
+    """Return the key of what `_build_runtime` makes, which is the same for both ways to optimise."""
+    command = tuple(compiler())
+    return digest_of([repr((verilator_version(), compiler_version(command), processor(), _COMMON, variant.trace))])
+
+
 def _defines(config: AcceleratorConfig, variant: Variant) -> list[str]:
     return [f"-DBUS_BYTES={config.bus_bytes}", f"-DBURST_BYTES={config.burst_bytes}", *_trace_defines(variant)]
 
@@ -94,7 +105,7 @@ def _build(folder: Path, sources: Sequence[Path], config: AcceleratorConfig, var
     command = [root / "bin" / "verilator_bin", *_VERILATOR, *(["--trace-vcd"] if variant.trace else []), *sources]
     run_tool(command, folder, {"VERILATOR_ROOT": str(root)})
     objects = _compile(_model_jobs(folder, config, variant), folder)
-    runtime = built("verilated", digest_of(["runtime", _toolchain(variant)]), lambda place: _build_runtime(place, variant))
+    runtime = built("verilated", _runtime_key(variant), lambda place: _build_runtime(place, variant))
     run_tool([*compiler(), "-shared", "-o", "model.so", *objects, *sorted(runtime.glob("*.o")), "-lpthread"], folder)
     _remove_all_but(folder, "model.so")
 

@@ -16,7 +16,7 @@ WRAPPER_NAME = "device_top"
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """A module called `core` with the ports of `vdla.hw.core.Core`.
+    """A module called `vdla_core` with the ports of `vdla.hw.core.Core`.
 
     Attributes:
         emit: returns its Verilog.

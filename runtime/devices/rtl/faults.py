@@ -5,7 +5,12 @@ from collections.abc import Callable
 from vdla.hw.spec import codec
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import (
-    AccessError, DeadlockError, EncodingError, InvalidInstructionError, ProgramError, UnfinishedError,
+    AccessError,
+    DeadlockError,
+    EncodingError,
+    InvalidInstructionError,
+    ProgramError,
+    UnfinishedError,
 )
 from vdla.hw.spec.registers import FAULT_MEANING, Fault
 

@@ -50,9 +50,10 @@ def test_digest_tells_hardware_apart_and_ignores_the_name():
                               inp_buffer_bytes=4096, wgt_buffer_bytes=4096, acc_buffer_bytes=4096, load_queue_depth=9, compute_queue_depth=9,
                               store_queue_depth=9, token_depth=9, bus_bits=128, burst_bytes=512, max_requests=9, gemm_stages=5,
                               alu_opcodes=(), extensions=("pad_minimum",))
-    digests = {AcceleratorConfig(**{field.name: getattr(other, field.name)}).digest for field in fields(other) if field.name != "name"}
+    small = AcceleratorConfig(uop_buffer_bytes=8192, inp_buffer_bytes=8192, wgt_buffer_bytes=8192, acc_buffer_bytes=8192)
+    digests = {small.with_changes(**{field.name: getattr(other, field.name)}).digest for field in fields(other) if field.name != "name"}
     assert len(digests) == len(fields(other)) - 1
-    assert AcceleratorConfig().digest not in digests
+    assert small.digest not in digests
 
 
 @pytest.mark.parametrize("config", [*PRESETS.values(), *(random_config(seed) for seed in range(5))], ids=lambda config: config.name)

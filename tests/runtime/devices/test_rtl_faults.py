@@ -5,10 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.programs.cases import CASES, RESULT, WGT, load, store
+from tests.programs.cases import CASES, RESULT, WGT, load
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.errors import (
-    AccessError, CycleLimitError, DeadlockError, DeviceError, InvalidInstructionError, UnfinishedError,
+    AccessError,
+    CycleLimitError,
+    DeadlockError,
+    DeviceError,
+    InvalidInstructionError,
+    UnfinishedError,
 )
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.registers import OFFSETS
