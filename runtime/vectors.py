@@ -137,7 +137,7 @@ def _array(arrays: Mapping[str, np.ndarray], name: str, kind: type, dimensions: 
 def _meta(data: np.ndarray) -> dict:
     try:
         meta = json.loads(data.tobytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FileFormatError(f"meta is not JSON: {error}") from error
     if not isinstance(meta, dict):
         raise FileFormatError("meta is not a JSON object")

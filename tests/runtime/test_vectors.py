@@ -159,6 +159,8 @@ DAMAGES = [
      "segment 1 ends at 0x10000000a00; segments must end by 0x100000000"),
     ({"seg2_final": np.zeros(3, np.uint8)}, "seg2_final has 3 bytes and seg2_initial 640"),
     ({"meta": np.frombuffer(b"[]", np.uint8)}, "meta is not a JSON object"),
+    ({"meta": np.frombuffer(b"[" * 100_000, np.uint8)},
+     "meta is not JSON: maximum recursion depth exceeded while decoding a JSON array from a unicode string"),
 ]
 
 
