@@ -1,12 +1,14 @@
 """The native kernels against the NumPy reference, over configurations and ways to multiply."""
 
 import os
+import random
 
 import numpy as np
 import pytest
 
 from vdla.hw.spec import codec, isa
-from vdla.hw.spec.presets import VTA
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.presets import DEFAULT, VTA
 from vdla.runtime.random_programs import random_config, random_program
 from vdla.sim.functional import Machine
 from vdla.sim.kernels import build, cache
@@ -40,6 +42,50 @@ def test_random_interleavings_of_ordered_programs_agree(seed):
     program = random_program(random_config(0), seed, length=40)
     ordered, shuffled = run_program(program), run_program(program, seed=seed)
     assert [name for name in ordered if not np.array_equal(ordered[name], shuffled[name])] == []
+
+
+def numeric_config(seed: int) -> AcceleratorConfig:
+    """Return a small configuration with random widths and blocks, for what the hardware's campaign does not build."""
+    rng = random.Random(seed)
+    batch, block_in, block_out = rng.choice((1, 2, 4)), 1 << rng.randrange(6), 1 << rng.randrange(6)
+    inp_bits, wgt_bits, acc_bits = rng.choice((2, 4, 8)), rng.choice((2, 4, 8)), rng.choice((16, 32))
+    inp, wgt, acc = batch * block_in * inp_bits, block_out * block_in * wgt_bits, batch * block_out * acc_bits
+    if min(inp, wgt, batch * block_out * inp_bits) < 8:
+        return numeric_config(seed + 1000)  # elements are whole bytes
+    return DEFAULT.with_changes(
+        name=f"numeric {seed}", batch=batch, block_in=block_in, block_out=block_out, inp_bits=inp_bits,
+        wgt_bits=wgt_bits, acc_bits=acc_bits, uop_buffer_bytes=128, inp_buffer_bytes=2 * inp,
+        wgt_buffer_bytes=2 * wgt, acc_buffer_bytes=2 * acc)
+
+
+def vector_ways() -> list[Dot]:
+    """Return ways to multiply that this processor can execute."""
+    features = build.host_features()
+    ways = [Dot(4, False), Dot(8, False), Dot(16, False)]
+    if features.get("avx512vnni") and features.get("avx512vl"):
+        ways += [Dot(4, True), Dot(8, True), Dot(16, True)]
+    return ways
+
+
+NUMERIC_SEEDS = range(12)
+
+
+@pytest.mark.parametrize("seed", NUMERIC_SEEDS)
+def test_every_way_to_multiply_runs_random_configurations_as_the_reference(monkeypatch, seed):
+    ways = vector_ways()
+    kernels = build.kernels_for(numeric_config(seed), ways[seed % len(ways)])
+    monkeypatch.setattr("vdla.sim.functional.kernels_for", lambda _: kernels)
+    for program_seed in range(3):
+        program = random_program(numeric_config(seed), program_seed, length=40)
+        native, reference = run_program(program), run_program(program, native=False)
+        assert [name for name in native if not np.array_equal(native[name], reference[name])] == []
+
+
+def test_numeric_configurations_cover_widths_and_blocks():
+    configs = [numeric_config(seed) for seed in NUMERIC_SEEDS]
+    for name, values in (("inp_bits", {2, 4, 8}), ("wgt_bits", {2, 4, 8}), ("acc_bits", {16, 32}), ("batch", {1, 2, 4})):
+        assert {getattr(config, name) for config in configs} == values
+    assert min(config.block_in for config in configs) < 4 <= 32 in {config.block_out for config in configs}
 
 
 SHAPES = [
@@ -83,15 +129,6 @@ def check_gemm(config, dot):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_gemm_of_every_shape(shape):
     check_gemm(config_of(*shape), None)
-
-
-def vector_ways():
-    """Return ways to multiply that this processor can execute."""
-    features = build.host_features()
-    ways = [Dot(4, False), Dot(8, False), Dot(16, False)]
-    if features.get("avx512vnni") and features.get("avx512vl"):
-        ways += [Dot(4, True), Dot(8, True), Dot(16, True)]
-    return ways
 
 
 @pytest.mark.parametrize("dot", vector_ways(), ids=str)
