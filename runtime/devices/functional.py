@@ -3,8 +3,10 @@
 import time
 from typing import ClassVar
 
+import numpy as np
+
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.errors import DeviceError
+from vdla.hw.spec.errors import AccessError, DeviceError
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
 from vdla.runtime.device import DEFAULT_DRAM_BYTES, Device, RunResult
 from vdla.sim.functional import Machine
@@ -36,14 +38,20 @@ class FunctionalDevice(Device):
 
         The counters are those of `vdla.sim.functional.counters`.
         """
-        size = count * INSTRUCTION_BYTES
-        if stream_address % INSTRUCTION_BYTES:
-            raise DeviceError(f"the stream's address {stream_address:#x} is not a multiple of {INSTRUCTION_BYTES}")
-        self._check_range("run", stream_address, size)
-        stream = self.dram[stream_address:stream_address + size].reshape(count, INSTRUCTION_BYTES)
+        stream = self._stream(stream_address, count)
         started = time.perf_counter()
         counters = self.machine.run(stream, self.dram, seed=self.seed)
         return RunResult(None, time.perf_counter() - started, counters)
+
+    def _stream(self, address: int, count: int) -> np.ndarray:
+        """Return the stream, uint8[count, 16], as a view of DRAM."""
+        if address % INSTRUCTION_BYTES:
+            raise DeviceError(f"stream address {address:#x} is not a multiple of {INSTRUCTION_BYTES}")
+        end = address + count * INSTRUCTION_BYTES
+        if address < 0 or count < 0 or end > len(self.dram):
+            raise AccessError(f"a stream of {count} instructions at {address:#x} is outside the device's DRAM of "
+                              f"{len(self.dram)} bytes")
+        return self.dram[address:end].reshape(count, INSTRUCTION_BYTES)
 
     def reset(self) -> None:
         """Clear the scratchpads; DRAM keeps its contents."""

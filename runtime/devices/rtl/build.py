@@ -36,7 +36,8 @@ class Variant:
     trace: bool = False
 
 
-_FAST = {Optimise.SPEED: ("-O3", "-march=native"), Optimise.BUILD: ("-O1",)}
+_FAST = {Optimise.SPEED: ("-O3", "-march=native"), Optimise.BUILD: ("-Og",)}
+_SPLIT = {Optimise.SPEED: (), Optimise.BUILD: ("--output-split-cfuncs", "2000")}  # long functions take long
 _SLOW = ("-O0",)  # construction and initial values: run once
 _COMMON = ("-std=gnu++20", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-w",
            "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0")
@@ -60,7 +61,7 @@ def build_library(config: AcceleratorConfig, design: Design, variant: Variant) -
 
 def _toolchain(variant: Variant) -> str:
     command = tuple(compiler())
-    flags = (_FAST, _SLOW, _COMMON, _VERILATOR, variant)
+    flags = (_FAST, _SLOW, _COMMON, _VERILATOR, _SPLIT, variant)
     return repr((verilator_version(), compiler_version(command), processor(), flags))
 
 
@@ -102,8 +103,8 @@ def _shortest(source: Path, folder: Path) -> Path:
 
 def _build(folder: Path, sources: Sequence[Path], config: AcceleratorConfig, variant: Variant) -> None:
     root = verilator_root()
-    command = [root / "bin" / "verilator_bin", *_VERILATOR, *(["--trace-vcd"] if variant.trace else []), *sources]
-    run_tool(command, folder, {"VERILATOR_ROOT": str(root)})
+    options = [*_VERILATOR, *_SPLIT[variant.optimise], *(["--trace-vcd"] if variant.trace else [])]
+    run_tool([root / "bin" / "verilator_bin", *options, *sources], folder, {"VERILATOR_ROOT": str(root)})
     objects = _compile(_model_jobs(folder, config, variant), folder)
     runtime = built("verilated", _runtime_key(variant), lambda place: _build_runtime(place, variant))
     run_tool([*compiler(), "-shared", "-o", "model.so", *objects, *sorted(runtime.glob("*.o")), "-lpthread"], folder)

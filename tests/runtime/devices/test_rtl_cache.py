@@ -52,9 +52,12 @@ def test_a_changed_source_is_built_anew(commands):
 
 
 def test_a_failed_build_names_the_tool_and_leaves_nothing(commands, tmp_path):
-    with pytest.raises(ToolError, match="verilator_bin failed with exit code 1; its last lines are:\n.*syntax error"):
+    with pytest.raises(ToolError, match=r"verilator_bin failed with exit code 1; its last lines are:\n.*syntax error"):
         construct(replace(PROBE, emit=lambda config: "this is no Verilog", sources=lambda: "broken"))
     assert [path.suffix for path in (tmp_path / "rtl").iterdir()] == [".lock"]
+
+
+PLAIN = Variant()
 
 
 def key_of(library) -> str:
@@ -66,7 +69,7 @@ def keys(tmp_path, monkeypatch):
     """Return a function from a configuration and a variant to the key of its build; nothing is built."""
     monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(build, "_build", lambda *arguments: None)
-    return lambda config=TINY, variant=Variant(): key_of(build.build_library(config, PROBE, variant))
+    return lambda config=TINY, variant=PLAIN: key_of(build.build_library(config, PROBE, variant))
 
 
 def test_each_configuration_and_variant_has_its_own_build(keys):
