@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vdla.hw.spec import isa
-from vdla.hw.spec.errors import DeviceError
+from vdla.hw.spec.errors import AccessError, DeviceError
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 from vdla.runtime.devices.functional import FunctionalDevice
@@ -41,13 +41,16 @@ def test_there_are_no_cycles_and_a_cycle_limit_is_ignored(device):
     assert result.counters["ALU_STEPS"] == 1
 
 
-def test_a_stream_outside_dram_is_refused(device):
-    with pytest.raises(DeviceError, match="run of 32 bytes at 0xfff0 is outside the device's DRAM of 65536 bytes"):
-        device.run(0xFFF0, 2)
+@pytest.mark.parametrize(("address", "count"), [(0xFFF0, 2), (0x10010, 0), (-16, 1), (0x1000, -1)])
+def test_a_stream_outside_dram_is_refused(device, address, count):
+    with pytest.raises(AccessError) as caught:
+        device.run(address, count)
+    assert str(caught.value) == (f"a stream of {count} instructions at {address:#x} is outside the device's DRAM of "
+                                 "65536 bytes")
 
 
 def test_a_stream_at_an_odd_address_is_refused(device):
-    with pytest.raises(DeviceError, match="the stream's address 0x1008 is not a multiple of 16"):
+    with pytest.raises(DeviceError, match="stream address 0x1008 is not a multiple of 16"):
         device.run(0x1008, 1)
 
 
