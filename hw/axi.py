@@ -52,9 +52,10 @@ class AxiMaster(wiring.Component):
         port: the core's side.
         axi: the bus.
 
-    Timing: combinational but for write addresses, which pass a queue of 4, so that a write's data need not wait for its
-    address to be accepted. Every output is held until taken. One ID: reads return in order, and so do write answers; nothing
-    orders reads against writes, which the accelerator does by waiting for answers.
+    Timing: no output depends on an input of the same cycle. Write addresses pass a queue of 4, so that a write's data need not
+    wait for its address to be accepted; read data pass a queue of 2, at full rate and one cycle late; the rest is wires to the core's
+    registers. Every output is held until taken. One ID: reads return in order, and so do write answers; nothing orders reads
+    against writes, which the accelerator does by waiting for answers.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -65,6 +66,8 @@ class AxiMaster(wiring.Component):
         m = Module()
         request, write, axi = self.port.request, self.port.write_data, self.axi
         m.submodules.writes = writes = Queue(request.payload.shape(), 4)
+        m.submodules.reads = reads = Queue(self.config.bus_bits, 2)
+        connect(m, reads.o, flipped(self.port.read_data))
         size = exact_log2(self.config.bus_bytes)
         for channel, source in (("ar", request.payload), ("aw", writes.o.payload)):
             fields = {"id": 0, "addr": source.address, "len": source.beats - 1, "size": size, "burst": INCREMENTING,
@@ -77,8 +80,7 @@ class AxiMaster(wiring.Component):
             axi.awvalid.eq(writes.o.valid), writes.o.ready.eq(axi.awready),
             axi.wdata.eq(write.payload.data), axi.wstrb.eq(write.payload.strobe), axi.wlast.eq(write.payload.last),
             axi.wvalid.eq(write.valid), write.ready.eq(axi.wready),
-            self.port.read_data.payload.eq(axi.rdata), self.port.read_data.valid.eq(axi.rvalid),
-            axi.rready.eq(self.port.read_data.ready),
+            reads.i.payload.eq(axi.rdata), reads.i.valid.eq(axi.rvalid), axi.rready.eq(reads.i.ready),
             axi.bready.eq(1), self.port.write_done.eq(axi.bvalid),
             self.port.error.eq((axi.bvalid & axi.bresp[1]) | (axi.rvalid & axi.rready & axi.rresp[1])),
         ]
@@ -92,10 +94,13 @@ class AxiLiteSlave(wiring.Component):
         axi: the bus.
         port: the register file's side.
 
-    Timing: a write is taken when its address and data are both there and the answer to the one before has gone; a read when
-    no read is being answered and no write is taken in the cycle (the register port has one address). A read is answered two
-    cycles after it is taken. Registers are written whole: a write with some but not all strobes is answered SLVERR and
-    has no effect; one with none is answered OKAY and has none either.
+    Timing: every output comes from a register. A write is taken in the cycle after its address and data are both offered
+    and the answer to the one before has gone, and answered in the next; a read in the cycle after its address is offered, no
+    read is being answered and no write is about to be taken (the register port has one address), and answered two cycles later. Registers
+    are written whole: a write with some but not all strobes is answered SLVERR and has no effect; one with none is answered
+    OKAY and has none either.
+
+    Source: AXI specification (ARM IHI 0022), A3.2.1: no combinational path leads from an input to an output.
     """
 
     axi: In(axi4_lite_signature())
@@ -105,15 +110,18 @@ class AxiLiteSlave(wiring.Component):
         m = Module()
         axi, port = self.axi, self.port
         takes_write, takes_read, reading = Signal(), Signal(), Signal()
+        write_next = axi.awvalid & axi.wvalid & ~axi.bvalid & ~takes_write
         m.d.comb += [
-            takes_write.eq(axi.awvalid & axi.wvalid & ~axi.bvalid),
-            takes_read.eq(axi.arvalid & ~takes_write & ~reading & ~axi.rvalid),
             axi.awready.eq(takes_write), axi.wready.eq(takes_write), axi.arready.eq(takes_read),
             port.address.eq(Mux(takes_write, axi.awaddr, axi.araddr) & ~(BYTES - 1)),
             port.write.eq(takes_write & axi.wstrb.all()), port.write_data.eq(axi.wdata),
             axi.rresp.eq(OKAY),
         ]
-        m.d.sync += reading.eq(takes_read)
+        m.d.sync += [
+            takes_write.eq(write_next),
+            takes_read.eq(axi.arvalid & ~axi.rvalid & ~takes_read & ~reading & ~write_next),
+            reading.eq(takes_read),
+        ]
         with m.If(reading):
             m.d.sync += [axi.rvalid.eq(1), axi.rdata.eq(port.read_data)]
         with m.Elif(axi.rready):
