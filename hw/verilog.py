@@ -27,14 +27,17 @@ def emit(config: AcceleratorConfig, top: str = "core") -> str:
     Clock and reset are `clk` and `rst` (high, synchronous) of the core, `aclk` and `aresetn` (low, synchronous) of the AXI top.
     """
     component, name = TOPS[top](config), f"vdla_{top}"
-    if top == "axi":
-        text = _emit_axi(component, name)
-    else:
-        text = verilog.convert(component, name=name, emit_src=False, strip_internal_attrs=True)
-    return _header(config, name) + _start_blocks(_fold_zero_initialisation(text))
+    text = _convert_axi(component, name) if top == "axi" else convert(component, name)
+    return _header(config, name) + text
 
 
-def _emit_axi(component: AxiTop, name: str) -> str:
+def convert(component, name: str, **options) -> str:
+    """Return the Verilog of any component, as deterministic and portable as `emit`'s."""
+    text = verilog.convert(component, name=name, emit_src=False, strip_internal_attrs=True, **options)
+    return _start_blocks(_fold_zero_initialisation(text))
+
+
+def _convert_axi(component: AxiTop, name: str) -> str:
     """Emit with the port names that vendor tools take for interfaces: `m_axi_awaddr` instead of `m_axi__awaddr`."""
     m = Module()
     m.domains.sync = ClockDomain("sync")
@@ -45,7 +48,7 @@ def _emit_axi(component: AxiTop, name: str) -> str:
         port = Signal(value.shape(), name="_".join(map(str, path)))
         m.d.comb += value.eq(port) if member.flow is wiring.In else port.eq(value)
         ports[port.name] = (port, None)
-    return verilog.convert(m, name=name, ports=[port for port, _ in ports.values()], emit_src=False, strip_internal_attrs=True)
+    return convert(m, name, ports=[port for port, _ in ports.values()])
 
 
 def _header(config: AcceleratorConfig, name: str) -> str:

@@ -12,16 +12,21 @@ from vdla.hw.verilog import emit
 HERE = Path(__file__).parent
 
 
-def run_bench(folder: Path, config: AcceleratorConfig, top: str, bench: str, **environment: str) -> None:
+def run_bench(folder: Path, config: AcceleratorConfig, top: str, bench: str) -> None:
     """Run the cocotb tests of `tests/hw/<bench>.py` on `top`; raises when one fails."""
+    simulate(folder, emit(config, top), f"vdla_{top}", config, bench)
+
+
+def simulate(folder: Path, verilog: str, module: str, config: AcceleratorConfig, bench: str) -> None:
+    """Build `module` of `verilog` and run a bench on it, which finds `config` in the file that VDLA_CONFIG names."""
     source = folder / "design.v"
-    source.write_text(emit(config, top))
+    source.write_text(verilog)
     (folder / "config.toml").write_text(to_toml(config))
     runner = get_runner("icarus")
-    runner.build(sources=[source], hdl_toplevel=f"vdla_{top}", build_dir=folder, build_args=["-g2005-sv"], timescale=("1ns", "1ps"))
+    runner.build(sources=[source], hdl_toplevel=module, build_dir=folder, build_args=["-g2005-sv"], timescale=("1ns", "1ps"))
     if str(HERE) not in sys.path:  # the runner hands sys.path on to the simulator's Python
         sys.path.append(str(HERE))
-    results = runner.test(hdl_toplevel=f"vdla_{top}", test_module=bench, build_dir=folder, test_dir=folder,
-                          extra_env={"VDLA_CONFIG": str(folder / "config.toml"), **environment})
+    results = runner.test(hdl_toplevel=module, test_module=bench, build_dir=folder, test_dir=folder,
+                          extra_env={"VDLA_CONFIG": str(folder / "config.toml")})
     text = Path(results).read_text()
     assert "<testcase" in text and "<failure" not in text and "<error" not in text, text

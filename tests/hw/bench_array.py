@@ -1,0 +1,29 @@
+"""Runs inside the simulator: the multiplier array against NumPy, a new product every cycle."""
+
+import cocotb
+import numpy as np
+from cocotb.triggers import FallingEdge
+from streams import configuration, start
+
+from vdla.hw.gemm import dot_product_bits
+
+
+def pack(values: np.ndarray, bits: int) -> int:
+    return sum((int(value) & (1 << bits) - 1) << bits * place for place, value in enumerate(values.reshape(-1)))
+
+
+@cocotb.test()
+async def test_sums_follow_their_operands_by_the_stages(dut):
+    config, rng = configuration(), np.random.default_rng(0)
+    await start(dut, "inp", "wgt")
+    bits, expected = dot_product_bits(config), []
+    for cycle in range(40):
+        inp = rng.integers(-(1 << config.inp_bits - 1), 1 << config.inp_bits - 1, (config.batch, config.block_in))
+        wgt = rng.integers(-(1 << config.wgt_bits - 1), 1 << config.wgt_bits - 1, (config.block_out, config.block_in))
+        if cycle == 3:  # the greatest sum there is
+            inp[:], wgt[:] = -(1 << config.inp_bits - 1), -(1 << config.wgt_bits - 1)
+        dut.inp.value, dut.wgt.value = pack(inp, config.inp_bits), pack(wgt, config.wgt_bits)
+        expected.append(pack(inp @ wgt.T, bits))
+        await FallingEdge(dut.clk)
+        if cycle >= config.gemm_stages - 1:
+            assert int(dut.sums.value) == expected[cycle - config.gemm_stages + 1], cycle

@@ -1,0 +1,131 @@
+"""Runs inside the simulator: the load unit against a memory in Python and the plain-Python model of LOAD."""
+
+import random
+
+import cocotb
+from cocotb.triggers import FallingEdge, RisingEdge
+from streams import configuration, send, start, unpack
+
+from vdla.hw.signatures import lanes, request_layout
+from vdla.hw.spec import codec, isa
+from vdla.hw.spec.vocabulary import MemoryType
+
+INPUTS = ("instruction__valid", "instruction__payload", "pop_next__available", "push_next__room", "request__ready",
+          "read_data__valid", "read_data__payload")
+INP, WGT = MemoryType.INP, MemoryType.WGT
+LOADS = (
+    isa.Load(memory_type=INP, dram_base=5, sram_base=3, y_size=1, x_size=40, x_stride=40, push_next=1),
+    isa.Load(memory_type=WGT, dram_base=9, sram_base=0, y_size=3, x_size=5, x_stride=11),
+    isa.Load(memory_type=INP, x_size=0, y_size=4, y_pad_0=3, push_next=1),
+    isa.Load(memory_type=INP, dram_base=77, sram_base=100, y_size=2, x_size=3, x_stride=2, y_pad_0=1, y_pad_1=2, x_pad_0=1, x_pad_1=3),
+    isa.Load(memory_type=INP, dram_base=1000, sram_base=200, y_size=0, x_size=2, y_pad_0=1, x_pad_1=1, pad_minimum=1),
+    isa.Load(memory_type=WGT, dram_base=63, sram_base=20, y_size=1, x_size=30, x_stride=30, push_next=1),
+)
+
+
+def dram(address: int) -> int:
+    """Return the byte of memory at `address`."""
+    return (address * 37 + (address >> 8) * 11 + 5) & 0xFF
+
+
+def element(config, memory: MemoryType, index: int) -> int:
+    size = config.element_bytes(memory)
+    return int.from_bytes(bytes(dram(index * size + place) for place in range(size)), "little")
+
+
+def expected(config) -> dict:
+    """Return every scratchpad element that LOADS write, by (memory, index)."""
+    pads = {}
+    for load in LOADS:
+        least = sum(0x80 << 8 * place for place in range(config.element_bytes(load.memory_type))) if load.pad_minimum else 0
+        position = load.sram_base
+        for y in range(-load.y_pad_0, load.y_size + load.y_pad_1 if load.x_size else -load.y_pad_0):
+            for x in range(-load.x_pad_0, load.x_size + load.x_pad_1):
+                inside = 0 <= y < load.y_size and 0 <= x < load.x_size
+                pads[load.memory_type, position] = element(config, load.memory_type, load.dram_base + y * load.x_stride + x) if inside else least
+                position += 1
+    return pads
+
+
+async def memory(dut, config, share: float, requests: list) -> None:
+    """Answer requests in order, with random stalls."""
+    rng, beats = random.Random(3), []
+    while True:
+        dut.request__ready.value = int(rng.random() >= share)
+        dut.read_data__valid.value = int(bool(beats) and rng.random() >= share)
+        dut.read_data__payload.value = beats[0] if beats else 0
+        await RisingEdge(dut.clk)
+        if int(dut.read_data__valid.value) and int(dut.read_data__ready.value):
+            beats.pop(0)
+        if int(dut.request__valid.value) and int(dut.request__ready.value):
+            request = unpack(request_layout(config), int(dut.request__payload.value))
+            requests.append(request)
+            size = config.bus_bytes
+            beats += [int.from_bytes(bytes(dram(request["address"] + beat * size + place) for place in range(size)), "little")
+                      for beat in range(request["beats"])]
+        await FallingEdge(dut.clk)
+
+
+async def watch(dut, config, pads: dict, pushes: list, busy: list) -> None:
+    """Record what is written, lane by lane, the tokens pushed and the cycles with a write."""
+    while True:
+        await RisingEdge(dut.clk)
+        for kind in (INP, WGT):
+            port = kind.name.lower()
+            enable, bits = int(getattr(dut, f"{port}__enable").value), config.element_bits(kind) // lanes(config, kind)
+            for lane in range(lanes(config, kind)):
+                if enable >> lane & 1:
+                    key, mask = (kind, int(getattr(dut, f"{port}__address").value)), ((1 << bits) - 1) << lane * bits
+                    pads[key] = pads.get(key, 0) & ~mask | int(getattr(dut, f"{port}__data").value) & mask
+            busy.append(bool(enable)) if kind is INP or enable else None
+        pushes.append(int(dut.push_next__push.value))
+
+
+@cocotb.test()
+@cocotb.parametrize(share=[0.0, 0.3, 0.7])
+async def test_scratchpads_hold_what_the_loads_say(dut, share):
+    config, pads, pushes, requests, busy = configuration(), {}, [], [], []
+    await start(dut, *INPUTS)
+    dut.pop_next__available.value = dut.push_next__room.value = 1
+    cocotb.start_soon(memory(dut, config, share, requests))
+    cocotb.start_soon(watch(dut, config, pads, pushes, busy))
+    await send(dut, "instruction", [codec.encode(load, config) for load in LOADS], share)
+    for _ in range(3000):
+        await FallingEdge(dut.clk)
+        if int(dut.status__idle.value):
+            break
+    assert pads == expected(config)
+    assert sum(pushes) == sum(load.push_next for load in LOADS)
+    for request in requests:
+        assert not request["write"]
+        assert request["address"] % config.bus_bytes == 0
+        assert request["address"] % config.burst_bytes + request["beats"] * config.bus_bytes <= config.burst_bytes
+
+
+@cocotb.test()
+async def test_nothing_starts_without_its_token_and_room(dut):
+    config = configuration()
+    await start(dut, *INPUTS)
+    dut.instruction__valid.value = 1
+    dut.instruction__payload.value = codec.encode(isa.Load(memory_type=INP, x_size=1, y_size=1, pop_next=1, push_next=1), config)
+    for available, room, waits in ((0, 0, "next"), (0, 1, "next"), (1, 0, "room"), (1, 1, None)):
+        dut.pop_next__available.value, dut.push_next__room.value = available, room
+        await RisingEdge(dut.clk)
+        starts = available and room
+        assert int(dut.instruction__ready.value) == int(dut.pop_next__pop.value) == int(dut.push_next__reserve.value) == starts
+        assert [int(getattr(dut, f"status__waits_{name}").value) for name in ("next", "room")] == [waits == "next", waits == "room"]
+        await FallingEdge(dut.clk)
+
+
+@cocotb.test()
+async def test_pads_are_written_one_each_cycle_from_instruction_to_instruction(dut):
+    config, pads, pushes, busy = configuration(), {}, [], []
+    await start(dut, *INPUTS)
+    pad = codec.encode(isa.Load(memory_type=INP, x_size=1, y_pad_0=8), config)
+    cocotb.start_soon(watch(dut, config, pads, pushes, busy))
+    await send(dut, "instruction", [pad] * 4)
+    for _ in range(60):
+        await FallingEdge(dut.clk)
+    first = busy.index(True)
+    assert busy[first:first + 32] == [True] * 32
+    assert sum(busy) == 32

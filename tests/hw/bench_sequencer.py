@@ -1,0 +1,56 @@
+"""Runs inside the simulator: the sequencer's slots against the loops as Python writes them; no gap anywhere."""
+
+import cocotb
+from cocotb.triggers import FallingEdge
+from streams import configuration, start, unpack
+
+from vdla.hw.sequencer import slot_layout
+from vdla.hw.spec import codec, isa
+
+PROGRAM = (
+    isa.Gemm(uop_begin=2, uop_end=5, iter_out=2, iter_in=3, dst_factor_out=7, dst_factor_in=2, src_factor_out=1, src_factor_in=3,
+             wgt_factor_out=5, wgt_factor_in=1, push_prev=1),
+    isa.Gemm(uop_end=1, iter_out=1, iter_in=1, reset=1),
+    isa.Gemm(uop_end=1, iter_out=0, iter_in=4, push_next=1),
+    isa.Alu(uop_end=2, iter_out=2, iter_in=1, dst_factor_out=3, src_factor_out=4, alu_opcode=isa.AluOpcode.ADD),
+    isa.Alu(uop_end=2, iter_out=1, iter_in=2, dst_factor_in=3, use_imm=1, imm=-5, alu_opcode=isa.AluOpcode.MAX),
+    isa.Finish(push_prev=1),
+)
+
+
+def slots(instruction) -> list[dict]:
+    """Return the slots of an instruction: micro-op, offsets and what kind each is."""
+    loops = [] if isinstance(instruction, isa.Finish) else [
+        (i, j, uop) for i in range(instruction.iter_out) for j in range(instruction.iter_in) for uop in range(instruction.uop_begin, instruction.uop_end)]
+    two = isinstance(instruction, isa.Alu) and not instruction.use_imm
+    found = [{"uop": uop, "source": int(source), **{name: i * getattr(instruction, f"{name}_factor_out", 0) + j * getattr(instruction, f"{name}_factor_in", 0)
+              for name in (("dst", "src") if isinstance(instruction, isa.Alu) else ("dst", "src", "wgt"))}} for i, j, uop in loops for source in ((True, False) if two else (False,))]
+    return [{**slot, "last": int(index == len(found) - 1)} for index, slot in enumerate(found)] or [{"empty": 1, "last": 1}]
+
+
+@cocotb.test()
+async def test_slots_follow_each_other_without_a_gap(dut):
+    config = configuration()
+    await start(dut, "start", "instruction")
+    expected = [(instruction, slot) for instruction in PROGRAM for slot in slots(instruction)]
+    waiting = list(PROGRAM)
+    for cycle in range(len(expected) + 1):
+        dut.start.value = int(bool(waiting) and int(dut.free.value))
+        if waiting and int(dut.free.value):
+            dut.instruction.value = codec.encode(waiting.pop(0), config)
+        if cycle:
+            assert int(dut.active.value) == 1
+            check(dut, config, *expected[cycle - 1])
+        await FallingEdge(dut.clk)
+    assert int(dut.active.value) == 0
+    assert not waiting
+
+
+def check(dut, config, instruction, slot: dict) -> None:
+    """Compare this cycle's slot."""
+    found = unpack(slot_layout(config), int(dut.slot.value))
+    found["uop"] = int(dut.uop_address.value)
+    assert {name: found[name] for name in slot} == slot
+    assert found["finish"] == isinstance(instruction, isa.Finish)
+    assert (found["push_prev"], found["push_next"]) == (instruction.push_prev, instruction.push_next)
+    assert found["alu"] == isinstance(instruction, isa.Alu)

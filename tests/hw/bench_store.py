@@ -1,0 +1,121 @@
+"""Runs inside the simulator: the store unit against a scratchpad and a memory in Python."""
+
+import random
+
+import cocotb
+from cocotb.triggers import FallingEdge, RisingEdge
+from streams import configuration, send, start, unpack
+
+from vdla.hw.signatures import request_layout, write_beat_layout
+from vdla.hw.spec import codec, isa
+from vdla.hw.spec.vocabulary import MemoryType
+
+INPUTS = ("instruction__valid", "instruction__payload", "pop_prev__available", "push_prev__room", "out__data", "request__ready",
+          "write_data__ready", "write_done")
+OUT = MemoryType.OUT
+STORES = (
+    isa.Store(memory_type=OUT, sram_base=3, dram_base=5, y_size=1, x_size=70, x_stride=70, push_prev=1),
+    isa.Store(memory_type=OUT, x_size=0, y_size=1, push_prev=1),
+    isa.Store(memory_type=OUT, x_size=2, y_size=0),
+    isa.Store(memory_type=OUT, sram_base=90, dram_base=301, y_size=5, x_size=3, x_stride=7, push_prev=1),
+    isa.Store(memory_type=OUT, x_size=0, push_prev=1),
+    isa.Store(memory_type=OUT, sram_base=120, dram_base=500, y_size=1, x_size=1, push_prev=1),
+)
+
+
+def element(config, index: int) -> bytes:
+    """Return element `index` of the scratchpad."""
+    return bytes((index * 13 + place * 5 + 1) & 0xFF for place in range(config.element_bytes(OUT)))
+
+
+def expected(config) -> dict[int, int]:
+    """Return every byte of DRAM that STORES write."""
+    size, dram = config.element_bytes(OUT), {}
+    for store in STORES:
+        for y in range(store.y_size):
+            for x in range(store.x_size):
+                start = (store.dram_base + y * store.x_stride + x) * size
+                dram.update(enumerate(element(config, store.sram_base + y * store.x_size + x), start))
+    return dram
+
+
+async def scratchpad(dut, config) -> None:
+    """Answer each address in the cycle after it."""
+    while True:
+        await RisingEdge(dut.clk)
+        address = int(dut.out__address.value)
+        await FallingEdge(dut.clk)
+        dut.out__data.value = int.from_bytes(element(config, address), "little")
+
+
+class Memory:
+    """Takes bursts in order, with random stalls; counts tokens pushed before all bursts of a STORE were answered."""
+
+    def __init__(self, dut, config, share: float) -> None:
+        self.dut, self.config, self.share = dut, config, share
+        self.bytes, self.requests, self.queue, self.pushes = {}, [], [], 0
+
+    async def serve(self) -> None:
+        dut, rng, done = self.dut, random.Random(4), 0
+        while True:
+            dut.request__ready.value = int(rng.random() >= self.share)
+            dut.write_data__ready.value = int(bool(self.queue) and rng.random() >= self.share)
+            dut.write_done.value, done = done, 0
+            await RisingEdge(dut.clk)
+            self.pushes += int(dut.push_prev__push.value)
+            if int(dut.write_data__valid.value) and int(dut.write_data__ready.value):
+                done = self._write(unpack(write_beat_layout(self.config), int(dut.write_data__payload.value)))
+            if int(dut.request__valid.value) and int(dut.request__ready.value):
+                self.requests.append(unpack(request_layout(self.config), int(dut.request__payload.value)))
+                self.queue.append(dict(self.requests[-1]))
+            await FallingEdge(dut.clk)
+
+    def _write(self, beat: dict[str, int]) -> int:
+        head = self.queue[0]
+        self.bytes.update({head["address"] + lane: beat["data"] >> 8 * lane & 0xFF
+                           for lane in range(self.config.bus_bytes) if beat["strobe"] >> lane & 1})
+        head["address"] += self.config.bus_bytes
+        head["beats"] -= 1
+        assert beat["last"] == (head["beats"] == 0)
+        if beat["last"]:
+            self.queue.pop(0)
+        return beat["last"]
+
+
+@cocotb.test()
+@cocotb.parametrize(share=[0.0, 0.4, 0.8])
+async def test_memory_holds_what_the_stores_say(dut, share):
+    config = configuration()
+    await start(dut, *INPUTS)
+    dut.pop_prev__available.value = dut.push_prev__room.value = 1
+    memory = Memory(dut, config, share)
+    cocotb.start_soon(scratchpad(dut, config))
+    cocotb.start_soon(memory.serve())
+    await send(dut, "instruction", [codec.encode(store, config) for store in STORES], share)
+    for _ in range(4000):
+        await FallingEdge(dut.clk)
+        if int(dut.status__idle.value):
+            break
+    assert memory.bytes == expected(config)
+    assert memory.pushes == sum(store.push_prev for store in STORES)
+    for request in memory.requests:
+        assert request["write"]
+        assert request["address"] % config.bus_bytes == 0
+        assert request["address"] % config.burst_bytes + request["beats"] * config.bus_bytes <= config.burst_bytes
+
+
+@cocotb.test()
+async def test_a_store_is_done_only_when_memory_has_answered(dut):
+    config = configuration()
+    await start(dut, *INPUTS)
+    dut.pop_prev__available.value = dut.push_prev__room.value = dut.request__ready.value = dut.write_data__ready.value = 1
+    await send(dut, "instruction", [codec.encode(STORES[5], config)])
+    for _ in range(30):
+        await FallingEdge(dut.clk)
+        assert not int(dut.push_prev__push.value)
+        assert not int(dut.status__idle.value)
+    dut.write_done.value = 1
+    await RisingEdge(dut.clk)
+    assert int(dut.push_prev__push.value)
+    await FallingEdge(dut.clk)
+    assert int(dut.status__idle.value)

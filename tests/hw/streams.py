@@ -1,0 +1,58 @@
+"""Runs inside the simulator: what the unit benches share."""
+
+import os
+import random
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import FallingEdge, RisingEdge
+
+from vdla.hw.spec.files import load
+
+
+def configuration():
+    """Return the configuration that the design was built for."""
+    return load(os.environ["VDLA_CONFIG"])
+
+
+async def start(dut, *inputs: str) -> None:
+    """Set the inputs to zero, start the clock and reset; return between two rising edges."""
+    for name in inputs:
+        getattr(dut, name).value = 0
+    dut.rst.value = 1
+    cocotb.start_soon(Clock(dut.clk, 10, "ns").start())
+    for _ in range(3):
+        await FallingEdge(dut.clk)
+    dut.rst.value = 0
+
+
+async def send(dut, name: str, payloads, share: float = 0.0, seed: int = 1) -> None:
+    """Drive stream `name` with `payloads`, idle in a random `share` of the cycles."""
+    rng = random.Random(seed)
+    valid, ready, payload = (getattr(dut, f"{name}__{part}") for part in ("valid", "ready", "payload"))
+    for item in payloads:
+        while rng.random() < share:
+            await FallingEdge(dut.clk)
+        valid.value, payload.value = 1, item
+        await RisingEdge(dut.clk)
+        while not int(ready.value):
+            await RisingEdge(dut.clk)
+        await FallingEdge(dut.clk)
+        valid.value = 0
+
+
+async def receive(dut, name: str, into: list, share: float = 0.0, seed: int = 2) -> None:
+    """Take from stream `name` into `into` for ever, not ready in a random `share` of the cycles."""
+    rng = random.Random(seed)
+    valid, ready, payload = (getattr(dut, f"{name}__{part}") for part in ("valid", "ready", "payload"))
+    while True:
+        ready.value = int(rng.random() >= share)
+        await RisingEdge(dut.clk)
+        if int(valid.value) and int(ready.value):
+            into.append(int(payload.value))
+        await FallingEdge(dut.clk)
+
+
+def unpack(layout, value: int) -> dict[str, int]:
+    """Return the members of a packed payload."""
+    return {name: value >> field.offset & (1 << field.width) - 1 for name, field in layout}

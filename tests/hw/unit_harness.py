@@ -1,0 +1,12 @@
+"""Build one component with Icarus Verilog and run its cocotb bench."""
+
+from pathlib import Path
+
+from tests.hw.system_harness import simulate
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.verilog import convert
+
+
+def run_unit(folder: Path, component, config: AcceleratorConfig, bench: str) -> None:
+    """Run the cocotb tests of `tests/hw/<bench>.py` on `component`; raises when one fails."""
+    simulate(folder, convert(component, "dut"), "dut", config, bench)
