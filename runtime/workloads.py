@@ -132,19 +132,26 @@ class Addresses:
 
 
 def gemm_instructions(plan: GemmPlan, at: Addresses) -> Iterator[isa.Instruction]:
-    """Yield the stream."""
-    tiles_m, tiles_n, tiles_k = plan.tiles
+    """Yield the stream.
+
+    The loads of a step stand before the product of the step before it: each token is then taken before the next of its
+    kind is pushed, so that queues and token counters of any depth suffice.
+    """
     yield isa.Load(memory_type=MemoryType.UOP, dram_base=_element(plan, MemoryType.UOP, at.uop),
                    y_size=1, x_size=len(_uops(plan)), x_stride=len(_uops(plan)))
-    step = 0
-    for tile, (m, n) in enumerate(product(range(tiles_m), range(tiles_n))):
-        yield _reset(plan, tile)
-        for k in range(tiles_k):
-            yield from _loads(plan, at, step, m, n, k)
-            yield _product(plan, tile, step, last=step + 2 >= tiles_m * tiles_n * tiles_k)
-            step += 1
-        yield from _epilogue(plan, tile)
-        yield _store(plan, at, tile, m, n, last=tile + 2 >= tiles_m * tiles_n)
+    tiles_m, tiles_n, tiles_k = plan.tiles
+    steps = list(product(range(tiles_m), range(tiles_n), range(tiles_k)))
+    yield from _loads(plan, at, 0, *steps[0])
+    for step, (m, n, k) in enumerate(steps):
+        tile = step // tiles_k
+        if k == 0:
+            yield _reset(plan, tile)
+        if step + 1 < len(steps):
+            yield from _loads(plan, at, step + 1, *steps[step + 1])
+        yield _product(plan, tile, step, last=step + 2 >= len(steps))
+        if k == tiles_k - 1:
+            yield from _epilogue(plan, tile)
+            yield _store(plan, at, tile, m, n, last=tile + 2 >= tiles_m * tiles_n)
     yield isa.Finish()
 
 

@@ -7,16 +7,17 @@ from vdla.hw.spec.errors import ProgramError
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.devices.functional import FunctionalDevice
-from vdla.runtime.devices.rtl.device import RtlDevice
+from vdla.runtime.devices.rtl import Optimise, RtlDevice
 from vdla.runtime.packing import pack_values, unpack_values
 from vdla.runtime.workloads import expected_gemm, place_gemm, plan_gemm, random_operands
 
 DRAM_BYTES = 4 << 20
 NARROW = TINY.with_changes(name="narrow", batch=2, block_in=8, block_out=16, inp_bits=4, wgt_bits=2, acc_bits=16)
+NARROWEST = TINY.with_changes(name="narrowest", token_depth=1, load_queue_depth=2, compute_queue_depth=2, store_queue_depth=2)
 CASES = [
     (TINY, 64, 64, 64), (TINY, 4, 8, 4), (TINY, 1, 4, 4), (TINY, 7, 12, 20), (TINY, 128, 12, 64), (SMALL, 96, 64, 128),
     (DEFAULT, 128, 256, 128), (DEFAULT, 300, 48, 2000), (NARROW, 26, 96, 88),
-    (TINY.with_changes(name="one token", token_depth=1), 64, 64, 64),
+    (NARROWEST, 64, 64, 64), (NARROWEST, 8, 16, 4), (TINY.with_changes(name="one token", token_depth=1), 64, 64, 64),
     (TINY.with_changes(name="shallow", load_queue_depth=2, compute_queue_depth=2, store_queue_depth=2), 64, 64, 64),
     (TINY.with_changes(name="few uops", uop_buffer_bytes=32), 64, 64, 64),
 ]
@@ -32,6 +33,15 @@ def plan(request):
 def test_the_output_is_numpys(plan, seed):
     gemm = place_gemm(FunctionalDevice(plan.config, DRAM_BYTES, seed), plan, *random_operands(plan))
     result = gemm.run()
+    assert np.array_equal(gemm.output(), gemm.expected())
+    assert result.counters["GEMM_STEPS"] + result.counters["ALU_STEPS"] == plan.compute_cycles
+
+
+@pytest.mark.parametrize("config", [TINY, pytest.param(NARROWEST, marks=pytest.mark.slow)], ids=lambda config: config.name)
+def test_the_hardware_gives_the_same_at_any_depth_of_queues_and_tokens(config):
+    plan = plan_gemm(config, 32, 48, 64, shift=6)
+    gemm = place_gemm(RtlDevice(config, DRAM_BYTES, optimise=Optimise.BUILD), plan, *random_operands(plan))
+    result = gemm.run(cycle_limit=1_000_000)
     assert np.array_equal(gemm.output(), gemm.expected())
     assert result.counters["GEMM_STEPS"] + result.counters["ALU_STEPS"] == plan.compute_cycles
 
