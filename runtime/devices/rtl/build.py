@@ -112,14 +112,17 @@ def _build(folder: Path, sources: Sequence[Path], config: AcceleratorConfig, var
 
 
 def _model_jobs(folder: Path, config: AcceleratorConfig, variant: Variant) -> list[_Job]:
-    """Return what to compile of the C++ in `folder`, so that there is something to do for each processor."""
+    """Return what to compile, so that there is something to do for each processor.
+
+    Reading Verilator's headers takes a second per unit, so a quick build has no more units than that.
+    """
     flags = [*_includes(), "-Imodel", *_defines(config, variant)]
     fast, slow = [*flags, *_FAST[variant.optimise]], [*flags, *_SLOW]
-    files = sorted((folder / "model").glob("*.cpp"))
-    once = [file for file in files if "__Slow" in file.name]
-    groups = _groups([file for file in files if file not in once], os.cpu_count() or 1)
-    jobs = [_Job(f"fast{index}", group, fast) for index, group in enumerate(groups)]
-    return [*jobs, _Job("slow", once, slow), _Job("shim", [HERE / "shim.cpp"], fast)]
+    files = [*sorted((folder / "model").glob("*.cpp")), HERE / "shim.cpp"]
+    apart = [file for file in files if "__Slow" in file.name and variant.optimise is Optimise.SPEED]
+    groups = _groups([file for file in files if file not in apart], os.cpu_count() or 1)
+    jobs = [_Job(f"unit{index}", group, fast) for index, group in enumerate(groups)]
+    return [*jobs, *([_Job("slow", apart, slow)] if apart else [])]
 
 
 def _groups(files: Sequence[Path], count: int) -> list[list[Path]]:

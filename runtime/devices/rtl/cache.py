@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from vdla.hw.spec.errors import ToolError
+
 KEPT_DAYS = 30
 
 
@@ -42,16 +44,27 @@ def built(kind: str, key: str, build: Callable[[Path], None]) -> Path:
 
     Args:
         build: fills the empty folder that it is given; when it raises, nothing is kept.
+
+    Raises:
+        ToolError: the cache cannot be written.
     """
     entry = cache_folder() / kind / key
-    if not entry.is_dir():
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(entry.with_suffix(".lock")):
-            if not entry.is_dir():
-                _build(entry, build)
-                _forget_unused(entry.parent)
-    os.utime(entry)
+    try:
+        if not entry.is_dir():
+            _build_alone(entry, build)
+        os.utime(entry)
+    except OSError as error:
+        raise ToolError(f"the cache folder {entry.parent} cannot be used ({error.strerror or error}); "
+                        "name another one with VDLA_CACHE_DIR") from error
     return entry
+
+
+def _build_alone(entry: Path, build: Callable[[Path], None]) -> None:
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(entry.with_suffix(".lock")):
+        if not entry.is_dir():
+            _build(entry, build)
+            _forget_unused(entry.parent)
 
 
 def _build(entry: Path, build: Callable[[Path], None]) -> None:

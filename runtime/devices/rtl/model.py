@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from vdla.hw.spec.errors import DeviceError
 from vdla.hw.spec.memory import MemoryParameters
 
 _POINTER = ctypes.c_void_p
@@ -42,6 +43,9 @@ class Model:
         library: what `build_library` returned.
         memory: timing of the memory.
         waveform: file to which a library built with tracing writes a VCD waveform.
+
+    Raises:
+        DeviceError: the waveform's file cannot be written.
     """
 
     def __init__(self, library: Path, memory: MemoryParameters, waveform: Path | None = None) -> None:
@@ -50,6 +54,8 @@ class Model:
             function = getattr(self._calls, name)
             function.argtypes, function.restype = arguments, result
         self._image: np.ndarray | None = None
+        if waveform is not None:
+            _check_writable(waveform)
         self._model = self._calls.model_create(memory.latency, memory.depth, str(waveform or "").encode())
 
     def __del__(self) -> None:
@@ -62,7 +68,13 @@ class Model:
             self._calls.model_destroy(model)
 
     def attach(self, image: np.ndarray) -> None:
-        """Let the memory read and write `image` (uint8) itself."""
+        """Let the memory read and write `image` (uint8) itself.
+
+        Raises:
+            DeviceError: the model was closed.
+        """
+        if not self._model:
+            raise DeviceError("this RTL device was closed; make a new one, or reset it")
         self._image = image  # keeps it alive
         self._calls.model_attach(self._model, image.ctypes.data, image.size)
 
@@ -99,3 +111,10 @@ class Model:
     def protocol(self) -> Protocol:
         """How the core has broken the memory port's contract since the last reset."""
         return Protocol(self._calls.model_protocol(self._model))
+
+
+def _check_writable(path: Path) -> None:
+    try:
+        path.open("wb").close()
+    except OSError as error:
+        raise DeviceError(f"the waveform {path} cannot be written: {error.strerror}") from error
