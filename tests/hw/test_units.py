@@ -4,9 +4,13 @@ import pytest
 
 from tests.hw.unit_harness import run_unit
 from vdla.hw.alu import AluLane
+from vdla.hw.control import RunControl
+from vdla.hw.dispatch import Dispatch
 from vdla.hw.dma import Dma
+from vdla.hw.fetch import Fetch
 from vdla.hw.gemm import MultiplierArray
 from vdla.hw.load import LoadUnit
+from vdla.hw.pipeline import Pipeline
 from vdla.hw.queue import Queue
 from vdla.hw.sequencer import Sequencer
 from vdla.hw.spec.presets import TINY
@@ -30,6 +34,12 @@ UNITS = {
     "load wide": (LoadUnit, WIDE),
     "store": (StoreUnit, TINY),
     "store wide": (StoreUnit, WIDE),
+    "pipeline": (Pipeline, TINY),
+    "pipeline deep": (Pipeline, DEEP),
+    "fetch": (Fetch, TINY),
+    "fetch wide": (Fetch, WIDE),
+    "dispatch": (Dispatch, TINY),
+    "control": (lambda config: RunControl(), TINY),
     "dma": (Dma, TINY.with_changes(max_requests=3)),
 }
 
