@@ -163,7 +163,9 @@ def parameters(config: AcceleratorConfig) -> dict[str, object]:
 def _members(kind: type, name: str, values: Iterable) -> tuple:
     """Return `values` (members, or their names) as a sorted tuple of members of `kind`, without repeats."""
     if isinstance(values, str):
-        values = [part for part in values.replace(",", " ").split() if part]
+        values = values.replace(",", " ").split()
+    if not isinstance(values, Iterable):
+        raise ConfigError(f"{name} = {values!r} is not a list of {kind.__name__} names")
     found = {_member(kind, name, value) for value in values}
     return tuple(member for member in kind if member in found)
 

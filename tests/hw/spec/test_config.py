@@ -21,6 +21,7 @@ REFUSED = [
     ({"wgt_buffer_bytes": 256}, "wgt_buffer_bytes = 256 holds fewer than 2 elements of 256 bytes; it must be at least 512"),
     ({"burst_bytes": 16, "bus_bits": 512}, "burst_bytes = 16 is outside 64..4096 for bus_bits = 512"),
     ({"alu_opcodes": ("ADD", "XOR")}, "alu_opcodes holds 'XOR', which is none of MIN, MAX, ADD, SHR, MUL"),
+    ({"alu_opcodes": 5}, "alu_opcodes = 5 is not a list of AluOpcode names"),
     ({"extensions": ("warp",)}, "extensions holds 'warp', which is none of pad_minimum"),
     ({"acc_buffer_bytes": 1 << 20}, "the fields of MicroOp need 38 bits and there are 32; make a scratchpad smaller: "
      "U = 13 (uop_buffer_bytes = 32768), I = 11 (inp_buffer_bytes = 32768), W = 10 (wgt_buffer_bytes = 262144), A = 14 (acc_buffer_bytes = 1048576)"),
