@@ -1,12 +1,11 @@
 """Runs inside the simulator: the load unit against a memory in Python and the plain-Python model of LOAD."""
 
-import random
-
 import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
-from streams import configuration, send, start, unpack
+from dram import memory, written
+from streams import configuration, send, start
 
-from vdla.hw.signatures import lanes, request_layout
+from vdla.hw.signatures import lanes
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.vocabulary import MemoryType
 
@@ -21,49 +20,6 @@ LOADS = (
     isa.Load(memory_type=INP, dram_base=1000, sram_base=200, y_size=0, x_size=2, y_pad_0=1, x_pad_1=1, pad_minimum=1),
     isa.Load(memory_type=WGT, dram_base=63, sram_base=20, y_size=1, x_size=30, x_stride=30, push_next=1),
 )
-
-
-def dram(address: int) -> int:
-    """Return the byte of memory at `address`."""
-    return (address * 37 + (address >> 8) * 11 + 5) & 0xFF
-
-
-def element(config, memory: MemoryType, index: int) -> int:
-    size = config.element_bytes(memory)
-    return int.from_bytes(bytes(dram(index * size + place) for place in range(size)), "little")
-
-
-def expected(config) -> dict:
-    """Return every scratchpad element that LOADS write, by (memory, index)."""
-    pads = {}
-    for load in LOADS:
-        least = sum(0x80 << 8 * place for place in range(config.element_bytes(load.memory_type))) if load.pad_minimum else 0
-        position = load.sram_base
-        for y in range(-load.y_pad_0, load.y_size + load.y_pad_1 if load.x_size else -load.y_pad_0):
-            for x in range(-load.x_pad_0, load.x_size + load.x_pad_1):
-                inside = 0 <= y < load.y_size and 0 <= x < load.x_size
-                pads[load.memory_type, position] = element(config, load.memory_type, load.dram_base + y * load.x_stride + x) if inside else least
-                position += 1
-    return pads
-
-
-async def memory(dut, config, share: float, requests: list) -> None:
-    """Answer requests in order, with random stalls."""
-    rng, beats = random.Random(3), []
-    while True:
-        dut.request__ready.value = int(rng.random() >= share)
-        dut.read_data__valid.value = int(bool(beats) and rng.random() >= share)
-        dut.read_data__payload.value = beats[0] if beats else 0
-        await RisingEdge(dut.clk)
-        if int(dut.read_data__valid.value) and int(dut.read_data__ready.value):
-            beats.pop(0)
-        if int(dut.request__valid.value) and int(dut.request__ready.value):
-            request = unpack(request_layout(config), int(dut.request__payload.value))
-            requests.append(request)
-            size = config.bus_bytes
-            beats += [int.from_bytes(bytes(dram(request["address"] + beat * size + place) for place in range(size)), "little")
-                      for beat in range(request["beats"])]
-        await FallingEdge(dut.clk)
 
 
 async def watch(dut, config, pads: dict, pushes: list, busy: list) -> None:
@@ -94,7 +50,7 @@ async def test_scratchpads_hold_what_the_loads_say(dut, share):
         await FallingEdge(dut.clk)
         if int(dut.status__idle.value):
             break
-    assert pads == expected(config)
+    assert pads == written(config, LOADS)
     assert sum(pushes) == sum(load.push_next for load in LOADS)
     for request in requests:
         assert not request["write"]

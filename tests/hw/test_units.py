@@ -18,6 +18,7 @@ from vdla.hw.store import StoreUnit
 from vdla.hw.tokens import TokenCounter
 
 NARROW = TINY.with_changes(name="narrow", batch=2, block_in=8, inp_bits=4, wgt_bits=2, acc_bits=16, gemm_stages=1, alu_opcodes="MIN,SHR")
+BATCH = NARROW.with_changes(name="batch", gemm_stages=2, alu_opcodes=TINY.alu_opcodes)
 DEEP = TINY.with_changes(name="deep", block_in=8, gemm_stages=6)
 WIDE = TINY.with_changes(name="wide", bus_bits=512, burst_bytes=128)
 
@@ -30,12 +31,16 @@ UNITS = {
     "array narrow": (MultiplierArray, NARROW),
     "array deep": (MultiplierArray, DEEP),
     "sequencer": (Sequencer, TINY),
+    "sequencer narrow": (Sequencer, NARROW),
     "load": (LoadUnit, TINY),
     "load wide": (LoadUnit, WIDE),
+    "load narrow": (LoadUnit, NARROW),
     "store": (StoreUnit, TINY),
     "store wide": (StoreUnit, WIDE),
+    "store narrow": (StoreUnit, NARROW),
     "pipeline": (Pipeline, TINY),
     "pipeline deep": (Pipeline, DEEP),
+    "pipeline batch": (Pipeline, BATCH),
     "fetch": (Fetch, TINY),
     "fetch wide": (Fetch, WIDE),
     "dispatch": (Dispatch, TINY),

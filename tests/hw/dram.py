@@ -1,0 +1,80 @@
+"""Runs inside the simulator: a DRAM of known bytes that answers reads, and what LOADs from it write."""
+
+import random
+
+from cocotb.triggers import FallingEdge, RisingEdge
+from streams import unpack
+
+from vdla.hw.signatures import request_layout
+from vdla.hw.spec.vocabulary import MemoryType
+
+
+def dram(address: int) -> int:
+    """Return the byte of memory at `address`."""
+    return (address * 37 + (address >> 8) * 11 + 5) & 0xFF
+
+
+def word(address: int, size: int) -> int:
+    """Return the `size` bytes at `address`."""
+    return int.from_bytes(bytes(dram(address + place) for place in range(size)), "little")
+
+
+def element(config, memory: MemoryType, index: int) -> int:
+    """Return element `index` of DRAM as it is loaded: ACC_8BIT's values are sign-extended."""
+    size = config.element_bytes(memory)
+    raw = word(index * size, size)
+    if memory is not MemoryType.ACC_8BIT:
+        return raw
+    narrow, wide, extended = config.out_bits, config.acc_bits, 0
+    for place in range(config.batch * config.block_out):
+        value = raw >> narrow * place & (1 << narrow) - 1
+        value -= (value >> narrow - 1) << narrow
+        extended |= (value & (1 << wide) - 1) << wide * place
+    return extended
+
+
+def padding(config, load) -> int:
+    """Return the padding element of `load`."""
+    widths = {MemoryType.INP: (config.inp_bits,) * 2, MemoryType.WGT: (config.wgt_bits,) * 2,
+              MemoryType.ACC: (config.acc_bits,) * 2, MemoryType.ACC_8BIT: (config.acc_bits, config.out_bits)}
+    if not load.pad_minimum or load.memory_type not in widths:
+        return 0
+    width, bits = widths[load.memory_type]
+    least = -(1 << bits - 1) & (1 << width) - 1
+    return sum(least << start for start in range(0, config.element_bits(target(load)), width))
+
+
+def target(load) -> MemoryType:
+    """Return the scratchpad that `load` writes."""
+    return MemoryType.ACC if load.memory_type is MemoryType.ACC_8BIT else load.memory_type
+
+
+def written(config, loads) -> dict:
+    """Return every scratchpad element that `loads` write, by (memory, index)."""
+    pads = {}
+    for load in loads:
+        position = load.sram_base
+        for y in range(-load.y_pad_0, load.y_size + load.y_pad_1 if load.x_size else -load.y_pad_0):
+            for x in range(-load.x_pad_0, load.x_size + load.x_pad_1):
+                inside = 0 <= y < load.y_size and 0 <= x < load.x_size
+                index = load.dram_base + y * load.x_stride + x
+                pads[target(load), position] = element(config, load.memory_type, index) if inside else padding(config, load)
+                position += 1
+    return pads
+
+
+async def memory(dut, config, share: float, requests: list) -> None:
+    """Answer requests in order, with random stalls."""
+    rng, beats, size = random.Random(3), [], config.bus_bytes
+    while True:
+        dut.request__ready.value = int(rng.random() >= share)
+        dut.read_data__valid.value = int(bool(beats) and rng.random() >= share)
+        dut.read_data__payload.value = beats[0] if beats else 0
+        await RisingEdge(dut.clk)
+        if int(dut.read_data__valid.value) and int(dut.read_data__ready.value):
+            beats.pop(0)
+        if int(dut.request__valid.value) and int(dut.request__ready.value):
+            request = unpack(request_layout(config), int(dut.request__payload.value))
+            requests.append(request)
+            beats += [word(request["address"] + beat * size, size) for beat in range(request["beats"])]
+        await FallingEdge(dut.clk)
