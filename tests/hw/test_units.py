@@ -4,7 +4,8 @@ import pytest
 
 from tests.hw.unit_harness import run_unit
 from vdla.hw.alu import AluLane
-from vdla.hw.control import RunControl
+from vdla.hw.bursts import BurstCutter
+from vdla.hw.control import Registers, RunControl
 from vdla.hw.dispatch import Dispatch
 from vdla.hw.dma import Dma
 from vdla.hw.fetch import Fetch
@@ -12,8 +13,10 @@ from vdla.hw.gemm import MultiplierArray
 from vdla.hw.load import LoadUnit
 from vdla.hw.pipeline import Pipeline
 from vdla.hw.queue import Queue
+from vdla.hw.scratchpad import Scratchpad
 from vdla.hw.sequencer import Sequencer
 from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.vocabulary import MemoryType
 from vdla.hw.store import StoreUnit
 from vdla.hw.tokens import TokenCounter
 
@@ -45,6 +48,11 @@ UNITS = {
     "fetch wide": (Fetch, WIDE),
     "dispatch": (Dispatch, TINY),
     "control": (lambda config: RunControl(), TINY),
+    "registers": (Registers, TINY),
+    "cutter": (lambda config: BurstCutter(config, 20), TINY),
+    "cutter wide": (lambda config: BurstCutter(config, 20), WIDE),
+    "scratchpad": (lambda config: Scratchpad(config, MemoryType.ACC), TINY),
+    "scratchpad wide": (lambda config: Scratchpad(config, MemoryType.ACC), WIDE),
     "dma": (Dma, TINY.with_changes(max_requests=3)),
 }
 
