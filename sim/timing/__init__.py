@@ -1,0 +1,1 @@
+"""The cycle simulator: when everything of a run happens, without its arithmetic."""

@@ -1,0 +1,72 @@
+"""What the cycle simulator finds out about one run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from vdla.hw.spec.registers import COUNTED_STATES, Fault, UnitState, state_counter
+from vdla.hw.spec.units import Unit
+from vdla.sim.program import Program
+
+NEVER = -1
+
+
+class Client(IntEnum):
+    """Who asks for memory; the DMA takes the request of the least value first."""
+
+    FETCH = 0
+    COMPUTE = 1
+    STORE = 2
+    LOAD = 3
+
+
+SPAN = np.dtype([("unit", np.int64), ("state", np.int64), ("instruction", np.int64), ("begin", np.int64), ("end", np.int64)])
+BURST = np.dtype([("client", np.int64), ("instruction", np.int64), ("beats", np.int64),
+                  ("taken", np.int64), ("accepted", np.int64), ("first", np.int64), ("last", np.int64)])
+
+
+@dataclass(frozen=True)
+class Log:
+    """What happened in between, where it was asked for.
+
+    Attributes:
+        spans: SPAN[...], in order of `begin` within a unit: the unit is in `state` (index in `tuple(UnitState)`) in the cycles
+            [begin, end); `instruction` is the one at the head of its queue, or -1. They cover [1, cycles) of each unit.
+        bursts: BURST[...], in the order in which memory serves them. `client` is a `Client`; `instruction` is the LOAD or STORE
+            it belongs to, -1 for fetch; the cycles are those in which the DMA takes the request, memory accepts it,
+            and its first and last beat move.
+    """
+
+    spans: np.ndarray
+    bursts: np.ndarray
+
+
+@dataclass(frozen=True)
+class Timing:
+    """When everything of one run happened. Cycles count from 0, the one in which start is accepted.
+
+    Attributes:
+        program: what ran.
+        cycles: from start to done, as the register CYCLES.
+        fault: why the run ended without FINISH; no bit where it ended well.
+        counters: the registers of `vdla.hw.spec.registers.COUNTERS`, by name.
+        dispatched, started, retired: int64[n], the cycle in which each instruction enters its unit's queue, starts, and
+            retires; NEVER where it does not.
+        log: None unless asked for.
+    """
+
+    program: Program
+    cycles: int
+    fault: Fault
+    counters: Mapping[str, int]
+    dispatched: np.ndarray
+    started: np.ndarray
+    retired: np.ndarray
+    log: Log | None = None
+
+    def states(self, unit: Unit) -> dict[UnitState, int]:
+        """Return the cycles `unit` spent in each state; they add up to `cycles`."""
+        counted = {state: self.counters[state_counter(unit, state)] for state in COUNTED_STATES}
+        return counted | {UnitState.IDLE: self.cycles - sum(counted.values())}
