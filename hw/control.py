@@ -7,8 +7,7 @@ from amaranth.lib.wiring import In, Out
 from vdla.hw.signatures import register_port
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.registers import COUNTERS, OFFSETS, REGISTERS, Access, Control, Fault, Status
-
-QUIET_CYCLES = 16
+from vdla.hw.spec.timing import QUIET_CYCLES
 
 
 class RunControl(wiring.Component):

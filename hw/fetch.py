@@ -9,9 +9,8 @@ from vdla.hw.bursts import BurstCutter
 from vdla.hw.queue import Queue
 from vdla.hw.signatures import instruction_stream, read_stream, request_stream
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.timing import BURSTS_FETCHED_AHEAD
 from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, INSTRUCTION_BYTES
-
-BURSTS_AHEAD = 4
 
 
 class Fetch(wiring.Component):
@@ -44,7 +43,7 @@ class Fetch(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        depth = BURSTS_AHEAD * self.config.burst_bytes // INSTRUCTION_BYTES
+        depth = BURSTS_FETCHED_AHEAD * self.config.burst_bytes // INSTRUCTION_BYTES
         m.submodules.queue = queue = Queue(INSTRUCTION_BITS, depth)
         connect(m, queue.o, flipped(self.instruction))
         self._ask(m, depth)

@@ -11,9 +11,8 @@ from vdla.hw.queue import Queue
 from vdla.hw.signatures import instruction_stream, lanes, read_stream, request_stream, scratchpad_write
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.timing import LOADS_IN_PROGRESS
 from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, SRAM_BASE_BITS, Extension, MemoryType
-
-IN_PROGRESS = 4
 
 
 def scratchpads(memories: tuple[MemoryType, ...]) -> tuple[MemoryType, ...]:
@@ -233,7 +232,7 @@ class LoadEngine(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.requests = requests = RequestHalf(self.config, self.memories)
-        m.submodules.started = started = Queue(INSTRUCTION_BITS, IN_PROGRESS)
+        m.submodules.started = started = Queue(INSTRUCTION_BITS, LOADS_IN_PROGRESS)
         m.submodules.writes = writes = WriteHalf(self.config, self.memories)
         connect(m, requests.request, flipped(self.request))
         connect(m, flipped(self.read_data), writes.read_data)

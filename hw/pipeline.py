@@ -11,15 +11,8 @@ from vdla.hw.sequencer import slot_layout
 from vdla.hw.signatures import lanes, scratchpad_read, scratchpad_write
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.timing import execute_stage, retire_stage
 from vdla.hw.spec.vocabulary import MemoryType
-
-OPERAND_STAGE = 3  # cycles from a slot's issue to its operands standing at the multiplier array
-
-
-def execute_stage(config: AcceleratorConfig) -> int:
-    """Return the cycles from a slot's issue to its accumulator update; it is written, and retires, one cycle later."""
-    return OPERAND_STAGE + config.gemm_stages
-
 
 class Pipeline(wiring.Component):
     """Carry out slots in order, one per cycle, without ever stalling.
@@ -61,7 +54,7 @@ class Pipeline(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         valid, slots = self._slots(m)
-        execute = execute_stage(self.config)
+        execute = execute_stage(self.config.gemm_stages)
         m.submodules.array = array = MultiplierArray(self.config)
         m.d.comb += [
             self.inp.address.eq(slots[2].src),
@@ -83,7 +76,7 @@ class Pipeline(wiring.Component):
     def _slots(self, m: Module) -> tuple[list, list]:
         """Chain the stages' registers; from stage 2 on the indices are sums of micro-op and offset."""
         valid, slots = [self.valid], [self.slot]
-        for stage in range(1, execute_stage(self.config) + 2):
+        for stage in range(1, retire_stage(self.config.gemm_stages) + 1):
             following = Signal(slot_layout(self.config), name=f"slot_{stage}", reset_less=True)
             following_valid = Signal(name=f"valid_{stage}")
             m.d.sync += [following.eq(slots[-1]), following_valid.eq(valid[-1])]

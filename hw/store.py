@@ -21,11 +21,9 @@ from vdla.hw.signatures import (
 )
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.timing import BURSTS_STORED_AHEAD, STORE_REQUESTS_AHEAD
 from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, SRAM_BASE_BITS, MemoryType
 from vdla.hw.start_gate import StartGate
-
-REQUESTS_AHEAD = 4
-BURSTS_AHEAD = 2
 
 
 def burst_layout(config: AcceleratorConfig) -> data.StructLayout:
@@ -69,8 +67,8 @@ class ReadHalf(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         config = self.config
-        m.submodules.beat_queue = beats = Queue(write_beat_layout(config), BURSTS_AHEAD * config.burst_beats)
-        m.submodules.burst_queue = bursts = Queue(burst_layout(config), REQUESTS_AHEAD)
+        m.submodules.beat_queue = beats = Queue(write_beat_layout(config), BURSTS_STORED_AHEAD * config.burst_beats)
+        m.submodules.burst_queue = bursts = Queue(burst_layout(config), STORE_REQUESTS_AHEAD)
         connect(m, beats.o, flipped(self.beats))
         m.d.comb += [self.bursts.valid.eq(bursts.o.valid), self.bursts.payload.eq(bursts.o.payload),
                      bursts.o.ready.eq(self.bursts.ready)]

@@ -4,7 +4,7 @@ import cocotb
 from cocotb.triggers import FallingEdge
 from streams import start
 
-from vdla.hw.control import QUIET_CYCLES
+from vdla.hw.spec.timing import QUIET_CYCLES
 from vdla.hw.spec.registers import Fault
 
 INPUTS = ("start", "finished", "drained", "quiet", "starved", "invalid", "overrun", "memory_error")

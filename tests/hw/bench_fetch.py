@@ -6,7 +6,7 @@ import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
 from streams import configuration, receive, start, unpack
 
-from vdla.hw.fetch import BURSTS_AHEAD
+from vdla.hw.spec.timing import BURSTS_FETCHED_AHEAD
 from vdla.hw.signatures import request_layout
 
 INPUTS = ("begin", "address", "count", "stop", "request__ready", "read_data__valid", "read_data__payload", "instruction__ready")
@@ -69,9 +69,9 @@ async def test_no_more_is_asked_for_than_the_queue_holds_and_stop_ends_it(dut):
     await begin(dut, 0, 10_000)
     for _ in range(400):
         await FallingEdge(dut.clk)
-    assert sum(request["beats"] for request in requests) * config.bus_bytes == BURSTS_AHEAD * config.burst_bytes
+    assert sum(request["beats"] for request in requests) * config.bus_bytes == BURSTS_FETCHED_AHEAD * config.burst_bytes
     assert int(dut.blocked.value) == 1
     dut.stop.value = dut.instruction__ready.value = 1
     for _ in range(200):
         await FallingEdge(dut.clk)
-    assert len(requests) == BURSTS_AHEAD
+    assert len(requests) == BURSTS_FETCHED_AHEAD

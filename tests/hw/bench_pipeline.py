@@ -6,7 +6,7 @@ import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
 from streams import configuration, start
 
-from vdla.hw.pipeline import execute_stage
+from vdla.hw.spec.timing import retire_stage
 from vdla.hw.sequencer import slot_layout
 from vdla.hw.spec import isa, numerics
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
@@ -77,7 +77,7 @@ async def test_a_slot_is_written_and_retires_four_and_the_stages_cycles_after_it
     dut.valid.value, dut.slot.value = 1, slot(config, alu=1, alu_opcode=int(isa.AluOpcode.ADD), use_imm=1, imm=3, dst=5, last=1, push_next=1)
     for cycle in range(20):
         await RisingEdge(dut.clk)
-        due = cycle == execute_stage(config) + 1 == 4 + config.gemm_stages
+        due = cycle == retire_stage(config.gemm_stages) == 4 + config.gemm_stages
         assert bool(int(dut.write__enable.value)) == bool(int(dut.retire.value)) == bool(int(dut.push_next.value)) == due, cycle
         await FallingEdge(dut.clk)
         dut.valid.value = 0

@@ -1,0 +1,29 @@
+"""Sizes inside the hardware that its timing depends on and no configuration changes: RTL and cycle simulator share them."""
+
+BURSTS_FETCHED_AHEAD = 4
+"""Bursts of instructions that fetch may ask for ahead of dispatch."""
+
+LOADS_IN_PROGRESS = 4
+"""LOADs that a load engine may have started and not yet written."""
+
+BURSTS_STORED_AHEAD = 2
+"""Bursts of the store unit's data that wait for memory."""
+
+STORE_REQUESTS_AHEAD = 4
+"""Requests of the store unit that wait for memory."""
+
+QUIET_CYCLES = 16
+"""Cycles without any activity after which a run that has not finished is stopped."""
+
+OPERAND_STAGE = 3
+"""Cycles from a slot's issue to its operands standing at the multiplier array."""
+
+
+def execute_stage(gemm_stages: int) -> int:
+    """Return the cycles from a slot's issue to its accumulator update."""
+    return OPERAND_STAGE + gemm_stages
+
+
+def retire_stage(gemm_stages: int) -> int:
+    """Return the cycles from a slot's issue to its result being written, which is when a last slot retires its instruction."""
+    return execute_stage(gemm_stages) + 1

@@ -1,0 +1,141 @@
+"""What a decided cycle does to the registers: the clocked half of the accelerator."""
+
+from collections import namedtuple
+
+from numba import njit
+
+from vdla.hw.spec.registers import COUNTED_MEMORIES
+from vdla.hw.spec.vocabulary import MemoryType
+from vdla.sim.timing.compute import compute_retires, compute_starts
+from vdla.sim.timing.decide import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT
+from vdla.sim.timing.fetch import dispatch_move, fetch_receives
+from vdla.sim.timing.loader import RETIRES, STEP, TAKES_BEAT, TURNS, loader_starts, loader_writes
+from vdla.sim.timing.memory import COMPUTE, FETCH, LOAD, NOBODY, STORE, dma_takes, memory_accepts, memory_moves
+from vdla.sim.timing.store import (
+    NOTHING,
+    store_answered,
+    store_issue,
+    store_remembers,
+    store_stage,
+    store_starts,
+)
+from vdla.sim.timing.tokens import retire, start
+
+OUT = COUNTED_MEMORIES.index(MemoryType.OUT)
+
+Done = namedtuple("Done", (
+    "load", "compute_load",  # what the load engines did, see `loader_writes`
+    "drains",  # memory took a beat of the store unit
+    "turns"))  # something ended or began: the next cycle must be looked at by itself
+
+
+@njit
+def act(machine, program, queued, times, bursts, decision):
+    """Carry out a cycle; return what was Done. The order matters only where a comment says so."""
+    turns = _answer_stores(machine, program, times)
+    load = _write_load(machine, machine.load, program, times, decision.serves == LOAD)
+    compute_load = 0 if decision.holds else _write_load(machine, machine.compute_load, program, times, decision.serves == COMPUTE)
+    turns |= _retire_step(machine, program, times)
+    turns |= _move_beat(machine, bursts, decision.serves, load, compute_load)
+    turns |= _pass_requests(machine, program, bursts, decision)
+    turns |= _read_stores(machine, program, decision)
+    turns |= _start(machine, program, queued, times, decision)  # a load engine's last request must have been taken
+    if decision.moves:
+        dispatch_move(machine, program, times.dispatched)
+    turns |= decision.moves or (load | compute_load) & (TURNS | RETIRES) != 0
+    return Done(load=load, compute_load=compute_load, drains=decision.serves == STORE, turns=turns)
+
+
+@njit
+def _answer_stores(machine, program, times):
+    """Match what memory answered in this cycle; before anything new waits for an answer."""
+    answered = store_answered(machine.store, machine.memory.write_done)
+    was_done, machine.memory.write_done = machine.memory.write_done, 0
+    if answered >= 0:
+        retire(machine, program, answered, times.retired)
+    return answered != NOTHING or was_done != 0
+
+
+@njit
+def _write_load(machine, loader, program, times, data):
+    """Let a load engine write."""
+    done = loader_writes(loader, program, machine.hardware, data)
+    if done & STEP:
+        machine.counts.beats[program[loader.written].beats] += (done & TAKES_BEAT) != 0
+    if done & RETIRES:
+        retire(machine, program, loader.written, times.retired)
+    return done
+
+
+@njit
+def _retire_step(machine, program, times):
+    """Retire the instruction whose last result is written in this cycle."""
+    index = compute_retires(machine)
+    if index < 0:
+        return False
+    retire(machine, program, index, times.retired)
+    machine.compute.finished |= program[index].finishes
+    return True
+
+
+@njit
+def _move_beat(machine, bursts, serves, load, compute_load):
+    """Move a beat, if whoever memory serves takes or brings one; `ended` is still that of the cycle's start."""
+    if serves == NOBODY:
+        return False
+    if serves == FETCH:
+        if fetch_receives(machine):
+            memory_moves(machine, bursts)
+        return True
+    if serves == STORE:
+        return _write_beat(machine, bursts)
+    taken = (load if serves == LOAD else compute_load) & TAKES_BEAT
+    return taken != 0 and memory_moves(machine, bursts)
+
+
+@njit
+def _write_beat(machine, bursts):
+    """Move a beat of the store unit to memory; a burst is offered only when all its beats are there."""
+    machine.store.beats -= 1
+    machine.counts.beats[OUT] += 1
+    return memory_moves(machine, bursts)
+
+
+@njit
+def _pass_requests(machine, program, bursts, decision):
+    """Let memory accept the request in the output register, and the DMA take the next one into it."""
+    if decision.accepts:
+        memory_accepts(machine, bursts)
+    if decision.client != NOBODY:
+        dma_takes(machine, program, decision.client)
+    return decision.accepts or decision.client != NOBODY
+
+
+@njit
+def _read_stores(machine, program, decision):
+    """Let a mark pass, what was read in the cycle before enter the queues, and a read be issued."""
+    store = machine.store
+    was_staged, burst_ended = store.staged, store.stage_burst_ends
+    if decision.marks:
+        store_remembers(store, True)
+    if was_staged:
+        store_stage(store)
+    if decision.reads:
+        store_issue(store, program, machine.hardware)
+    return decision.marks or store.staged != was_staged or burst_ended != 0 or store.stage_burst_ends != 0
+
+
+@njit
+def _start(machine, program, queued, times, decision):
+    """Start the heads of the queues that can."""
+    if decision.load_starts:
+        loader_starts(machine.load, program, start(machine, program, queued, LOAD_UNIT, times.started))
+    if decision.compute_starts:
+        index = start(machine, program, queued, COMPUTE_UNIT, times.started)
+        if program[index].transfers:
+            loader_starts(machine.compute_load, program, index)
+        else:
+            compute_starts(machine, index, program[index].slots)
+    if decision.store_starts:
+        store_starts(machine.store, program, start(machine, program, queued, STORE_UNIT, times.started))
+    return decision.load_starts or decision.compute_starts or decision.store_starts

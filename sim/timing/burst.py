@@ -1,0 +1,16 @@
+"""Cutting a run of bytes into bursts, as `vdla.hw.bursts` does."""
+
+from numba import njit
+
+
+@njit
+def burst_size(hardware, address, remaining):
+    """Return the bytes of the first burst of `remaining` bytes at `address`: up to the next multiple of `burst_bytes`."""
+    return min(remaining, hardware.burst_bytes - (address & (hardware.burst_bytes - 1)))
+
+
+@njit
+def burst_beats(hardware, address, remaining):
+    """Return the beats which that burst touches."""
+    last = address + burst_size(hardware, address, remaining) - 1
+    return (last >> hardware.bus_shift) - (address >> hardware.bus_shift) + 1

@@ -1,0 +1,63 @@
+"""The compute unit's pipeline in time; `vdla.hw.sequencer`, `vdla.hw.pipeline` and `vdla.hw.compute` are the hardware.
+
+Slots are issued without a gap, so the cycle of the last one says everything about them.
+"""
+
+from numba import njit
+
+from vdla.sim.timing.state import FAR, MOST_RETIRING
+
+
+@njit
+def compute_issues(machine):
+    """Whether a slot is issued in this cycle."""
+    return machine.control.cycle <= machine.compute.issue_last
+
+
+@njit
+def compute_free(machine):
+    """Whether nothing is being issued, or an instruction's last slot is."""
+    return machine.control.cycle >= machine.compute.issue_last
+
+
+@njit
+def pipeline_empty_from(machine):
+    """Return the first cycle in which no slot is anywhere in the pipeline."""
+    return machine.compute.issue_last + machine.hardware.retire_stage + 1
+
+
+@njit
+def compute_starts(machine, index, slots):
+    """Begin to issue the `slots` slots of an instruction in the next cycle."""
+    compute = machine.compute
+    compute.issue_last = machine.control.cycle + slots
+    place = (compute.first + compute.level) % MOST_RETIRING
+    compute.items[place], compute.retires[place] = index, compute.issue_last + machine.hardware.retire_stage
+    compute.level += 1
+
+
+@njit
+def compute_retires(machine):
+    """Return the instruction whose last result is written in this cycle, or -1."""
+    compute = machine.compute
+    if compute.level == 0 or compute.retires[compute.first] != machine.control.cycle:
+        return -1
+    index = compute.items[compute.first]
+    compute.first = (compute.first + 1) % MOST_RETIRING
+    compute.level -= 1
+    return index
+
+
+@njit
+def compute_steady_cycles(machine):
+    """Return how many cycles from the next one on the pipeline does what it does in this one."""
+    compute, cycle = machine.compute, machine.control.cycle
+    if cycle < compute.issue_last:
+        steady = compute.issue_last - cycle - 1
+    elif cycle == compute.issue_last:
+        steady = 0
+    elif cycle < pipeline_empty_from(machine):
+        steady = pipeline_empty_from(machine) - cycle - 1
+    else:
+        steady = FAR
+    return min(steady, compute.retires[compute.first] - cycle - 1) if compute.level > 0 else steady

@@ -1,0 +1,74 @@
+"""What each unit's cycles count as: the states of `UnitState`, summed and logged."""
+
+from numba import njit
+
+from vdla.hw.spec.registers import UnitState
+from vdla.sim.timing.decide import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT
+from vdla.sim.timing.loader import STEP
+from vdla.sim.timing.tokens import EMPTY
+
+BUSY, MEMORY, INSTRUCTION, IDLE = (
+    tuple(UnitState).index(state) for state in (UnitState.BUSY, UnitState.MEMORY, UnitState.INSTRUCTION, UnitState.IDLE))
+
+
+@njit
+def state_of(busy, idle, gate, ended):
+    """Return the state of a unit: the first that applies, in the order of `UnitState`."""
+    if busy:
+        return BUSY
+    if not idle:
+        return MEMORY
+    if gate == EMPTY:
+        return IDLE if ended else INSTRUCTION
+    return gate
+
+
+@njit
+def unit_states(decision, done, ended):
+    """Return the states of the three units in a cycle at whose start dispatch had `ended` or not."""
+    load_busy = decision.load_starts or done.load & STEP != 0
+    compute_busy = decision.compute_starts or decision.issues or done.compute_load & STEP != 0
+    store_busy = decision.store_starts or decision.reads
+    return (state_of(load_busy, decision.load_idle, decision.load_gate, ended),
+            state_of(compute_busy, decision.loads_idle, decision.compute_gate, ended),
+            state_of(store_busy, decision.store_idle, decision.store_gate, ended))
+
+
+@njit
+def count(machine, states, cycles):
+    """Add `cycles` to each unit's state."""
+    for unit in (LOAD_UNIT, COMPUTE_UNIT, STORE_UNIT):
+        machine.counts.states[unit, states[unit]] += cycles
+
+
+@njit
+def queue_heads(machine, queued):
+    """Return the instruction at the head of each unit's queue, -1 where there is none."""
+    return _head(machine, queued, LOAD_UNIT), _head(machine, queued, COMPUTE_UNIT), _head(machine, queued, STORE_UNIT)
+
+
+@njit
+def _head(machine, queued, unit):
+    dispatch = machine.dispatch
+    return queued[dispatch.head[unit]] if dispatch.head[unit] < dispatch.tail[unit] else -1
+
+
+@njit
+def log_states(machine, spans, states, heads):
+    """Close the span of every unit that is in another state, or before another instruction, than in the cycle before."""
+    for unit in (LOAD_UNIT, COMPUTE_UNIT, STORE_UNIT):
+        if states[unit] != machine.log.state[unit] or heads[unit] != machine.log.instruction[unit]:
+            close_span(machine, spans, unit)
+            machine.log.state[unit], machine.log.instruction[unit] = states[unit], heads[unit]
+
+
+@njit
+def close_span(machine, spans, unit):
+    """Write down the span that `unit` is in, up to this cycle; the next begins here."""
+    log, cycle = machine.log, machine.control.cycle
+    if log.since[unit] < cycle:
+        span = spans[log.spans]
+        span.unit, span.state, span.instruction = unit, log.state[unit], log.instruction[unit]
+        span.begin, span.end = log.since[unit], cycle
+        log.spans += 1
+    log.since[unit] = cycle

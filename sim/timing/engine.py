@@ -1,0 +1,107 @@
+"""One cycle after another, and many at once where nothing changes.
+
+A cycle is the accelerator's clock edge: `decide` looks at the registers, `act` changes them; `docs/microarchitecture.md` is the text of both.
+A cycle in which every component just goes on with what it was doing (streaming beats, issuing slots, waiting) is
+repeated as often as the first of them to change allows, at once.
+"""
+
+from numba import njit
+
+from vdla.sim.timing.act import OUT, act
+from vdla.sim.timing.compute import compute_steady_cycles
+from vdla.sim.timing.count import close_span, count, log_states, queue_heads, unit_states
+from vdla.sim.timing.decide import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT, decide
+from vdla.sim.timing.loader import STEP, TAKES_BEAT, loader_skips, loader_steady_cycles
+from vdla.sim.timing.memory import NOBODY
+from vdla.sim.timing.store import store_skips, store_steady_cycles
+
+LOGGED_PER_CYCLE = 8  # no cycle logs more spans or bursts
+
+
+@njit
+def advance(machine, program, queued, times, spans, bursts, until):
+    """Go on until the run is done, cycle `until` is reached, or a log has no more room."""
+    while machine.control.cycle < until and not machine.control.done:
+        if machine.log.wanted and min(spans.size - machine.log.spans, bursts.size - machine.log.bursts) < LOGGED_PER_CYCLE:
+            return
+        _cycle(machine, program, queued, times, spans, bursts, until)
+
+
+@njit
+def _cycle(machine, program, queued, times, spans, bursts, until):
+    """Carry out the cycle that the registers stand at, and those after it that are like it."""
+    decision, ended = decide(machine, program, queued), machine.dispatch.ended
+    ends = machine.compute.finished and decision.drained
+    heads = queue_heads(machine, queued)
+    done = act(machine, program, queued, times, bursts, decision)
+    states = unit_states(decision, done, ended)
+    if machine.log.wanted:
+        log_states(machine, spans, states, heads)
+    steady = 0
+    if not (done.turns or decision.quiet or machine.control.cycle == 1):
+        steady = min(_steady_cycles(machine, program, decision, done), until - machine.control.cycle - 1)
+        _skip(machine, program, decision, done, steady)
+    count(machine, states, 1 + steady)
+    machine.control.cycle += 1 + steady
+    _control(machine, spans, ends, decision.quiet)
+
+
+@njit
+def _steady_cycles(machine, program, decision, done):
+    """Return how many cycles behind this one are like it; nothing ended or began in this one."""
+    steady, memory, store, hardware = compute_steady_cycles(machine), machine.memory, machine.store, machine.hardware
+    if memory.level > 0:
+        if decision.serves == NOBODY:
+            steady = min(steady, memory.first_data[memory.first] - machine.control.cycle - 1)
+        elif _streams(done):
+            steady = min(steady, memory.beats_left[memory.first] - 1)
+    if done.load & STEP:
+        steady = min(steady, loader_steady_cycles(machine.load, program, hardware, done.load))
+    if done.compute_load & STEP:
+        steady = min(steady, loader_steady_cycles(machine.compute_load, program, hardware, done.compute_load))
+    if decision.reads:
+        steady = min(steady, store_steady_cycles(store, program, hardware, done.drains))
+    elif store.active and done.drains:
+        steady = 0  # there will be room for a read
+    return steady
+
+
+@njit
+def _streams(done):
+    """Whether memory moves a beat."""
+    return done.drains or (done.load | done.compute_load) & TAKES_BEAT != 0
+
+
+@njit
+def _skip(machine, program, decision, done, cycles):
+    """Do what this cycle did `cycles` times more."""
+    if done.load & STEP:
+        _skip_load(machine, machine.load, program, done.load, cycles)
+    if done.compute_load & STEP:
+        _skip_load(machine, machine.compute_load, program, done.compute_load, cycles)
+    if decision.reads:
+        store_skips(machine.store, program, cycles)
+    if done.drains:
+        machine.store.beats -= cycles
+        machine.counts.beats[OUT] += cycles
+    if _streams(done):
+        machine.memory.beats_left[machine.memory.first] -= cycles
+
+
+@njit
+def _skip_load(machine, loader, program, done, cycles):
+    loader_skips(loader, program, cycles)
+    if done & TAKES_BEAT:
+        machine.counts.beats[program[loader.written].beats] += cycles
+
+
+@njit
+def _control(machine, spans, ends, quiet):
+    """End the run behind FINISH, or when nothing has moved for long. The cycle has been counted already."""
+    control = machine.control
+    control.quiet = control.quiet + 1 if quiet else 0
+    control.stuck = control.quiet == machine.hardware.quiet_cycles
+    control.done = ends or control.stuck
+    if control.done and machine.log.wanted:
+        for unit in (LOAD_UNIT, COMPUTE_UNIT, STORE_UNIT):
+            close_span(machine, spans, unit)

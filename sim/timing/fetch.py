@@ -1,0 +1,77 @@
+"""Fetch and dispatch in time; `vdla.hw.fetch` and `vdla.hw.dispatch` are the hardware."""
+
+from numba import njit
+
+from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
+from vdla.sim.timing.burst import burst_beats, burst_size
+
+
+@njit
+def fetch_offers(machine):
+    """Whether fetch offers a request: something is left to ask for, and its queue has room for all that was asked for."""
+    fetch = machine.fetch
+    if fetch.remaining == 0 or machine.dispatch.ended or machine.control.cycle == 1:
+        return False
+    asked = burst_size(machine.hardware, fetch.address, fetch.remaining) // INSTRUCTION_BYTES
+    return fetch.promised + asked <= machine.hardware.fetch_depth
+
+
+@njit
+def fetch_asks(machine):
+    """Let the DMA take fetch's request; return its beats."""
+    fetch, hardware = machine.fetch, machine.hardware
+    size, beats = burst_size(hardware, fetch.address, fetch.remaining), burst_beats(hardware, fetch.address, fetch.remaining)
+    fetch.address += size
+    fetch.remaining -= size
+    fetch.promised += size // INSTRUCTION_BYTES
+    fetch.outstanding += beats
+    return beats
+
+
+@njit
+def fetch_receives(machine):
+    """Work on the beat that memory offers; return whether it is taken. `ended` is still that of the cycle's start."""
+    fetch, hardware = machine.fetch, machine.hardware
+    completes, takes = True, True
+    if hardware.fetch_parts > 1:
+        fetch.part = (fetch.part + 1) % hardware.fetch_parts
+        completes = fetch.part == 0
+    else:
+        takes = fetch.part == hardware.fetch_lanes - 1 or fetch.expected == 1 or machine.dispatch.ended
+        fetch.part = (fetch.part + 1) % hardware.fetch_lanes
+        fetch.expected -= 1
+    if completes and not machine.dispatch.ended:
+        fetch.level += 1
+    if takes:
+        fetch.outstanding -= 1
+        machine.counts.fetch_beats += 1
+    return takes
+
+
+@njit
+def dispatch_moves(machine, program):
+    """Whether dispatch moves an instruction: fetch holds one, and its unit's queue has room, or it means nothing."""
+    dispatch = machine.dispatch
+    if machine.fetch.level == 0 or dispatch.ended:
+        return False
+    instruction = program[dispatch.following]
+    if not instruction.valid:
+        return True
+    unit = instruction.unit
+    return dispatch.tail[unit] - dispatch.head[unit] < machine.hardware.queue_depth[unit]
+
+
+@njit
+def dispatch_move(machine, program, dispatched):
+    """Move one instruction. What fetch still holds behind FINISH is dropped, which nothing waits for, so it is not modelled."""
+    dispatch = machine.dispatch
+    instruction = program[dispatch.following]
+    machine.fetch.level -= 1
+    machine.fetch.promised -= 1
+    if instruction.valid:
+        dispatch.tail[instruction.unit] += 1
+        dispatched[dispatch.following] = machine.control.cycle
+        dispatch.ended = instruction.finishes
+    else:
+        dispatch.ended = dispatch.invalid = 1
+    dispatch.following += 1

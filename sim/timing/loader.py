@@ -1,0 +1,128 @@
+"""The load engine in time; `vdla.hw.loader` is the hardware."""
+
+from numba import njit
+
+from vdla.hw.spec.timing import LOADS_IN_PROGRESS
+from vdla.sim.timing.burst import burst_beats, burst_size
+
+STEP, TAKES_BEAT, TURNS, RETIRES = 1, 2, 4, 8
+"""What `loader_writes` did: a step; it took a beat; what it does next is of another kind; the instruction ended."""
+
+
+@njit
+def loader_idle(loader):
+    """Whether nothing is in progress."""
+    return loader.level == 0 and not loader.requesting
+
+
+@njit
+def loader_takes(loader, hardware, asks):
+    """Whether it can take an instruction in a cycle in which its request is taken (`asks`) or not."""
+    if loader.level == LOADS_IN_PROGRESS:
+        return False
+    ends = loader.rows == 1 and burst_size(hardware, loader.address, loader.remaining) == loader.remaining
+    return not loader.requesting or (asks and ends)
+
+
+@njit
+def loader_starts(loader, program, index):
+    """Take an instruction."""
+    instruction = program[index]
+    loader.items[(loader.first + loader.level) % LOADS_IN_PROGRESS] = index
+    loader.level += 1
+    loader.asked, loader.requesting, loader.rows = index, instruction.rows > 0, instruction.rows
+    loader.address = loader.row = instruction.address
+    loader.remaining = instruction.row_bytes
+
+
+@njit
+def loader_asks(loader, program, hardware):
+    """Let the DMA take a request; return its beats."""
+    beats = burst_beats(hardware, loader.address, loader.remaining)
+    size = burst_size(hardware, loader.address, loader.remaining)
+    loader.address += size
+    loader.remaining -= size
+    if loader.remaining == 0:
+        instruction = program[loader.asked]
+        loader.row += instruction.stride_bytes
+        loader.address, loader.remaining = loader.row, instruction.row_bytes
+        loader.rows -= 1
+        loader.requesting = loader.rows > 0
+    return beats
+
+
+@njit
+def loader_writes(loader, program, hardware, data):
+    """Make one write step where there is something to write; `data`: memory offers a beat. Return what was done."""
+    if loader.level == 0:
+        return 0
+    if not loader.writing:
+        _begin(loader, program)
+    if loader.pads_left > 0:
+        loader.pads_left -= 1
+        done = STEP if loader.pads_left > 0 else STEP | TURNS
+    elif loader.rows_left > 0:
+        if not data:
+            return 0
+        done = _write_data(loader, program, hardware)
+    else:
+        done = STEP
+    if loader.pads_left == 0 and loader.rows_left == 0:
+        loader.first = (loader.first + 1) % LOADS_IN_PROGRESS
+        loader.level -= 1
+        loader.writing = 0
+        done |= RETIRES
+    return done
+
+
+@njit
+def _begin(loader, program):
+    index = loader.items[loader.first]
+    instruction = program[index]
+    loader.writing, loader.written = 1, index
+    loader.pads_left, loader.rows_left, loader.steps_left = instruction.lead_steps, instruction.rows, instruction.row_steps
+    loader.offset = loader.row_offset = instruction.address
+
+
+@njit
+def _write_data(loader, program, hardware):
+    """Write an element or a beat; the beat is taken with the last element it holds of the row."""
+    instruction = program[loader.written]
+    loader.offset += instruction.lane_bytes
+    loader.steps_left -= 1
+    if loader.steps_left == 0:
+        _next_row(loader, instruction)
+        return STEP | TAKES_BEAT | TURNS
+    return STEP if loader.offset & ((1 << hardware.bus_shift) - 1) else STEP | TAKES_BEAT
+
+
+@njit
+def _next_row(loader, instruction):
+    loader.rows_left -= 1
+    loader.pads_left = instruction.gap_steps if loader.rows_left > 0 else instruction.tail_steps
+    loader.row_offset += instruction.stride_bytes
+    loader.offset, loader.steps_left = loader.row_offset, instruction.row_steps
+
+
+@njit
+def loader_steady_cycles(loader, program, hardware, done):
+    """Return how many cycles on end will do what this one did, as far as this engine decides it."""
+    if loader.pads_left > 0:
+        return loader.pads_left - 1
+    lane = program[loader.written].lane_bytes
+    if lane >> hardware.bus_shift:
+        return loader.steps_left - 1
+    if done & TAKES_BEAT:
+        return 0
+    left_in_beat = (1 << hardware.bus_shift) - (loader.offset & ((1 << hardware.bus_shift) - 1))
+    return min(loader.steps_left, left_in_beat // lane) - 1
+
+
+@njit
+def loader_skips(loader, program, cycles):
+    """Do `cycles` steps of the kind just done."""
+    if loader.pads_left > 0:
+        loader.pads_left -= cycles
+    else:
+        loader.steps_left -= cycles
+        loader.offset += cycles * program[loader.written].lane_bytes

@@ -1,0 +1,96 @@
+"""The DMA and the reference memory in time; `vdla.hw.dma` and `vdla.hw.spec.memory` say what they do."""
+
+from numba import njit
+
+from vdla.sim.timing.fetch import fetch_asks, fetch_offers
+from vdla.sim.timing.loader import loader_asks
+from vdla.sim.timing.result import Client
+from vdla.sim.timing.state import MOST_IN_FLIGHT
+from vdla.sim.timing.store import store_asks, store_offers
+
+NOBODY = -1
+FETCH, COMPUTE, STORE, LOAD = (int(client) for client in (Client.FETCH, Client.COMPUTE, Client.STORE, Client.LOAD))
+
+
+@njit
+def dma_chooses(machine):
+    """Return the client whose request the DMA takes in this cycle, or NOBODY."""
+    memory, hardware = machine.memory, machine.hardware
+    if memory.offered and memory.level == hardware.memory_depth:
+        return NOBODY
+    may_read = memory.reads < hardware.max_requests
+    if may_read and fetch_offers(machine):
+        return FETCH
+    if may_read and machine.compute_load.requesting:
+        return COMPUTE
+    if store_offers(machine):
+        return STORE
+    if may_read and machine.load.requesting:
+        return LOAD
+    return NOBODY
+
+
+@njit
+def dma_takes(machine, program, client):
+    """Take the request of `client` into the output register."""
+    memory = machine.memory
+    memory.offered, memory.client, memory.taken = 1, client, machine.control.cycle
+    memory.instruction = -1
+    if client == FETCH:
+        memory.beats = fetch_asks(machine)
+    elif client == STORE:
+        memory.beats, memory.instruction = store_asks(machine)
+    else:
+        loader = machine.load if client == LOAD else machine.compute_load
+        memory.instruction = loader.asked
+        memory.beats = loader_asks(loader, program, machine.hardware)
+    memory.reads += client != STORE
+
+
+@njit
+def memory_accepts(machine, bursts):
+    """Accept the request in the DMA's output register."""
+    memory, cycle = machine.memory, machine.control.cycle
+    place = (memory.first + memory.level) % MOST_IN_FLIGHT
+    memory.clients[place], memory.beats_left[place] = memory.client, memory.beats
+    memory.first_data[place] = cycle + machine.hardware.latency
+    memory.level += 1
+    memory.offered = 0
+    if machine.log.wanted:
+        memory.logged[place] = machine.log.bursts
+        burst = bursts[machine.log.bursts]
+        burst.client, burst.instruction, burst.beats = memory.client, memory.instruction, memory.beats
+        burst.taken, burst.accepted = memory.taken, cycle
+        machine.log.bursts += 1
+
+
+@njit
+def memory_serves(machine):
+    """Return the client to which memory offers a beat, or from which it takes one, in this cycle; else NOBODY."""
+    memory = machine.memory
+    if memory.level == 0:
+        return NOBODY
+    client = memory.clients[memory.first]
+    waits = client != STORE and machine.control.cycle < memory.first_data[memory.first]
+    return NOBODY if waits else client
+
+
+@njit
+def memory_moves(machine, bursts):
+    """Move one beat of the oldest request; return whether that was its last."""
+    memory = machine.memory
+    place = memory.first
+    if machine.log.wanted:
+        burst = bursts[memory.logged[place]]
+        if memory.beats_left[place] == burst.beats:
+            burst.first = machine.control.cycle
+        burst.last = machine.control.cycle
+    memory.beats_left[place] -= 1
+    if memory.beats_left[place] > 0:
+        return False
+    wrote = memory.clients[place] == STORE
+    memory.reads -= not wrote
+    memory.write_done = wrote
+    memory.first = (place + 1) % MOST_IN_FLIGHT
+    memory.level -= 1
+    return True

@@ -1,0 +1,128 @@
+"""The cycle simulator: from a decoded program to its Timing."""
+
+import hashlib
+from collections import namedtuple
+from pathlib import Path
+
+import numpy as np
+from numba import njit
+
+from vdla.hw.spec import isa
+from vdla.hw.spec.errors import CycleLimitError
+from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+from vdla.hw.spec.registers import COUNTED_MEMORIES, COUNTED_STATES, Fault, UnitState, beat_counter, state_counter
+from vdla.hw.spec.units import Unit
+from vdla.sim.program import Program
+from vdla.sim.timing.columns import steps, timing_columns
+from vdla.sim.timing.engine import advance
+from vdla.sim.timing.result import BURST, NEVER, SPAN, Log, Timing
+from vdla.sim.timing.state import FAR, new_machine
+
+Times = namedtuple("Times", ("dispatched", "started", "retired"))
+
+CHUNK_CYCLES = 50_000_000  # between two looks at Python's signals
+LOG_PLACES = 1 << 12  # of a log at first
+
+
+def _compile(revision: int):
+    """Return `advance` with arrays for records, and a cache of its machine code that changes with any source it is made of."""
+    @njit(cache=True)
+    def run(state, program, queued, times, spans, bursts, until):
+        advance(state[0], program, queued, times, spans, bursts, until)
+        return revision
+    return run
+
+
+def _revision() -> int:
+    """Return a digest of this package's sources; the compiler's own cache looks at one file only."""
+    texts = (path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    return int.from_bytes(hashlib.sha256(b"".join(texts)).digest()[:7], "little")
+
+
+_run = _compile(_revision())
+
+
+def simulate(program: Program, memory: MemoryParameters = REFERENCE_MEMORY, *, stream_address: int = 0, log: bool = False,
+             cycle_limit: int | None = None) -> Timing:
+    """Find out when everything of a run happens. Timing does not depend on data, so none is needed.
+
+    A run that deadlocks, or meets no FINISH, or an instruction with no meaning, ends as on the hardware; `Timing.fault` tells.
+
+    Args:
+        program: the stream, decoded.
+        memory: timing of the reference memory.
+        stream_address: byte address of the stream in DRAM, a multiple of 16; fetch cuts its bursts by it.
+        log: keep spans and bursts too, for traces.
+        cycle_limit: stop behind this many cycles.
+
+    Raises:
+        CycleLimitError: `cycle_limit` was reached.
+    """
+    run = _Simulation(program, memory, stream_address, log)
+    while not run.done:
+        if cycle_limit is not None and run.cycle >= cycle_limit:
+            raise CycleLimitError(f"the run was stopped at its limit of {cycle_limit} cycles; it had not finished")
+        run.advance(min(run.cycle + CHUNK_CYCLES, FAR if cycle_limit is None else cycle_limit))
+    return run.timing()
+
+
+class _Simulation:
+    """The arrays of one run."""
+
+    def __init__(self, program: Program, memory: MemoryParameters, stream_address: int, log: bool) -> None:
+        self.program = program
+        self.columns = timing_columns(program)
+        self.state = new_machine(program.config, memory, stream_address, len(program))
+        self.machine = self.state[0]
+        self.machine["log"]["wanted"] = log
+        self.times = Times(*(np.full(len(program), NEVER, np.int64) for _ in Times._fields))
+        self.spans, self.bursts = np.zeros(LOG_PLACES, SPAN), np.zeros(LOG_PLACES, BURST)
+        units = program.unit[:program.dispatched]
+        self.queued = np.argsort(units, kind="stable")
+        first = np.searchsorted(units[self.queued], np.arange(len(Unit)))
+        self.machine["dispatch"]["head"][:] = self.machine["dispatch"]["tail"][:] = first
+
+    @property
+    def done(self) -> bool:
+        """Whether the run has ended."""
+        return bool(self.machine["control"]["done"])
+
+    @property
+    def cycle(self) -> int:
+        """The cycle that comes next."""
+        return int(self.machine["control"]["cycle"])
+
+    def advance(self, until: int) -> None:
+        """Go on to cycle `until`, or the run's end, or until a log is nearly full; make room in it then."""
+        before = self.cycle
+        _run(self.state, self.columns, self.queued, self.times, self.spans, self.bursts, until)
+        assert self.cycle <= until and self.machine["control"]["cycle"] < FAR, "the simulated accelerator waits for nothing"
+        if self.cycle < until and not self.done:
+            self.spans, self.bursts = (np.resize(log, 2 * len(log)) for log in (self.spans, self.bursts))
+        assert self.cycle > before or not self.done
+
+    def timing(self) -> Timing:
+        """Return what was found."""
+        counts = self.machine["log"]
+        kept = Log(self.spans[:counts["spans"]], self.bursts[:counts["bursts"]]) if counts["wanted"] else None
+        return Timing(self.program, self.cycle, self._fault(), self._counters(), *self.times, kept)
+
+    def _fault(self) -> Fault:
+        """Return why the run was stopped, as run control decides it."""
+        dispatch = self.machine["dispatch"]
+        if not self.machine["control"]["stuck"]:
+            return Fault(0)
+        if dispatch["invalid"]:
+            return Fault.INVALID_INSTRUCTION
+        starved = (dispatch["head"] == dispatch["tail"]).all() and self.machine["fetch"]["level"] == 0
+        return Fault.UNFINISHED if starved else Fault.DEADLOCK
+
+    def _counters(self) -> dict[str, int]:
+        counts, places = self.machine["counts"], tuple(UnitState)
+        values = {state_counter(unit, state): counts["states"][unit, places.index(state)] for unit in Unit for state in COUNTED_STATES}
+        values[beat_counter(None)] = counts["fetch_beats"]
+        values |= {beat_counter(memory): beats for memory, beats in zip(COUNTED_MEMORIES, counts["beats"], strict=True)}
+        for form in (isa.Gemm, isa.Alu):
+            ran = self.times.started[self.program.opcode == form.opcode] != NEVER
+            values[f"{form.opcode.name}_STEPS"] = steps(self.program, form)[ran].sum()
+        return {name: int(value) for name, value in values.items()}
