@@ -9,7 +9,7 @@ import numpy as np
 
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.errors import DeviceError
+from vdla.hw.spec.errors import AccessError, DeviceError
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
 
 DEFAULT_DRAM_BYTES = 256 << 20
@@ -82,6 +82,15 @@ class Device(ABC):
         address = self.allocate(len(stream))
         self.copy_in(address, stream)
         return self.run(address, len(stream) // INSTRUCTION_BYTES, cycle_limit=cycle_limit)
+
+    def _stream(self, address: int, count: int) -> np.ndarray:
+        """Return the stream of `count` instructions at byte `address`, uint8[count, 16], as a view of DRAM."""
+        if address % INSTRUCTION_BYTES:
+            raise DeviceError(f"stream address {address:#x} is not a multiple of {INSTRUCTION_BYTES}")
+        end = address + count * INSTRUCTION_BYTES
+        if address < 0 or count < 0 or end > len(self.dram):
+            raise AccessError(f"a stream of {count} instructions at {address:#x} is outside the device's DRAM of {len(self.dram)} bytes")
+        return self.dram[address:end].reshape(count, INSTRUCTION_BYTES)
 
     @abstractmethod
     def run(self, stream_address: int, count: int, *, cycle_limit: int | None = None) -> RunResult:

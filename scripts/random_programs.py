@@ -2,7 +2,8 @@
 """Hold devices against each other on random programs and random configurations.
 
 Every program runs on the functional device in program order, on the functional device in random legal interleavings, and on
-each device asked for; the final DRAM must be the same everywhere. Exit status 1 on any difference.
+each device asked for; the final DRAM must be the same everywhere, and so must cycles and every counter on the devices that have time.
+Exit status 1 on any difference.
 """
 
 import json
@@ -20,13 +21,14 @@ from vdla.hw.spec.assembly import format_program
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.memory import MemoryParameters
-from vdla.runtime.device import Device
+from vdla.runtime.device import Device, RunResult
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.random_programs import IMAGE_BYTES, Program, random_config, random_program
 
 INTERLEAVINGS = 2
 DRAM_BYTES = 2 * IMAGE_BYTES
-MEMORIES = (MemoryParameters(), MemoryParameters(1, 1), MemoryParameters(7, 2), MemoryParameters(200, 64))
+MEMORIES = (MemoryParameters(), MemoryParameters(1, 1), MemoryParameters(7, 2), MemoryParameters(200, 64), MemoryParameters(1, 64),
+            MemoryParameters(31, 5))
 
 
 @dataclass
@@ -49,7 +51,14 @@ def rtl_device(config: AcceleratorConfig, memory: MemoryParameters) -> Device:
     return RtlDevice(config, DRAM_BYTES, memory, optimise=Optimise.BUILD)
 
 
-DEVICES = {"rtl": rtl_device}
+def cycle_device(config: AcceleratorConfig, memory: MemoryParameters) -> Device:
+    """Return the cycle simulator."""
+    from vdla.runtime.devices.cycle import CycleDevice
+
+    return CycleDevice(config, DRAM_BYTES, memory)
+
+
+DEVICES = {"cycle": cycle_device, "rtl": rtl_device}
 
 
 def run_configuration(config_seed: int, first: int, count: int, devices: tuple[str, ...], save: Path) -> Outcome:
@@ -57,31 +66,44 @@ def run_configuration(config_seed: int, first: int, count: int, devices: tuple[s
     config, began = random_config(config_seed), time.perf_counter()
     outcome = Outcome(config.name)
     reference = FunctionalDevice(config, DRAM_BYTES)
-    others = [(name, [DEVICES[name](config, memory) for memory in MEMORIES]) for name in devices]
+    untimed = [(f"functional[seed {order}]", FunctionalDevice(config, DRAM_BYTES, seed=order)) for order in range(INTERLEAVINGS)]
+    timed = [[(f"{name}[{memory}]", DEVICES[name](config, memory)) for name in devices] for memory in MEMORIES]
     for seed in range(first, first + count):
         program = random_program(config, seed, random.Random(seed).randint(5, 100))
-        compared = [(f"functional[seed {order}]", FunctionalDevice(config, DRAM_BYTES, seed=order)) for order in range(INTERLEAVINGS)]
-        compared += [(name, built[seed % len(MEMORIES)]) for name, built in others]
         _, expected = program.run_on(reference)
-        for name, device in compared:
-            difference = compare(program, device, expected, outcome)
+        measured: list[RunResult] = []
+        for name, device in untimed + timed[seed % len(MEMORIES)]:
+            difference = compare(program, device, expected, measured)
             if difference:
                 outcome.differences.append(report(program, seed, name, difference, save))
+        outcome.cycles += sum(result.cycles for result in measured)
         outcome.programs += 1
         outcome.instructions += len(program.instructions)
     outcome.seconds = time.perf_counter() - began
     return outcome
 
 
-def compare(program: Program, device: Device, expected: np.ndarray, outcome: Outcome) -> str:
-    """Run `program` on `device`; return how its DRAM differs, or nothing."""
+def compare(program: Program, device: Device, expected: np.ndarray, measured: list[RunResult]) -> str:
+    """Run `program` on `device`; return how DRAM, or its time from that of `measured`, differs, or nothing. Append the result there."""
     try:
         result, image = program.run_on(device)
     except VdlaError as error:
         return f"{type(error).__name__}: {error}"
-    outcome.cycles += result.cycles or 0
     wrong = np.flatnonzero(image != expected)
-    return f"{wrong.size} bytes differ, the first at {wrong[0]:#x}" if wrong.size else ""
+    if wrong.size:
+        return f"{wrong.size} bytes differ, the first at {wrong[0]:#x}"
+    if result.cycles is None:
+        return ""
+    measured.append(result)
+    return compare_time(result, measured[0])
+
+
+def compare_time(result: RunResult, other: RunResult) -> str:
+    """Return how cycles and counters of two runs differ, or nothing."""
+    if result.cycles != other.cycles:
+        return f"{result.cycles} cycles instead of {other.cycles}"
+    wrong = [f"{name} = {result.counters[name]} instead of {value}" for name, value in other.counters.items() if result.counters[name] != value]
+    return "; ".join(wrong)
 
 
 def report(program: Program, seed: int, name: str, difference: str, save: Path) -> str:
@@ -97,7 +119,7 @@ def report(program: Program, seed: int, name: str, difference: str, save: Path) 
 @click.option("--configurations", default=12, show_default=True)
 @click.option("--seed", default=0, show_default=True, help="first configuration seed")
 @click.option("--jobs", default=2, show_default=True)
-@click.option("--device", "devices", multiple=True, default=("rtl",), show_default=True, type=click.Choice(list(DEVICES)))
+@click.option("--device", "devices", multiple=True, default=("cycle", "rtl"), show_default=True, type=click.Choice(list(DEVICES)))
 @click.option("--save", type=click.Path(path_type=Path), default=Path("build/random_programs"), show_default=True,
               help="where failing programs are written")
 @click.option("--json", "as_json", is_flag=True)

@@ -1,7 +1,5 @@
 """The functional model: the exact meaning of a program on scratchpads and DRAM, without time."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from vdla.hw.spec import isa
@@ -11,7 +9,7 @@ from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.access import check_access
 from vdla.sim.interleave import interleave
 from vdla.sim.kernels.build import kernels_for
-from vdla.sim.program import Program, decode_program, slots
+from vdla.sim.program import Program, slots
 from vdla.sim.reference import execute
 from vdla.sim.scratchpads import Scratchpads
 
@@ -30,14 +28,13 @@ class Machine:
         self.config = config
         self.pads = Scratchpads(config)
 
-    def run(self, stream: np.ndarray, dram: np.ndarray, *, seed: int | None = None,
-            native: bool = True) -> Mapping[str, int]:
-        """Run a stream to its end and return its `counters`.
+    def run(self, program: Program, dram: np.ndarray, *, seed: int | None = None, native: bool = True) -> np.ndarray:
+        """Run a program to its end; return int64[n], the order in which its instructions executed.
 
         Where it ends badly, what executed before stays done and the offending instruction has written nothing.
 
         Args:
-            stream: uint8[n, 16]; decoded before anything executes.
+            program: decoded before anything executes.
             dram: uint8[bytes], contiguous; read and written.
             seed: None: program order where it is legal. Else which unit goes on is picked at random.
             native: False: execute with the NumPy reference instead of the native kernels.
@@ -45,7 +42,6 @@ class Machine:
         Raises:
             InvalidInstructionError, AccessError, DeadlockError, UnfinishedError: as for `Device.run`.
         """
-        program = decode_program(stream, self.config)
         found = interleave(program, seed)
         if native:
             self._execute_natively(program, found.order, dram)
@@ -53,7 +49,7 @@ class Machine:
             self._execute_by_reference(program, found.order, dram)
         if found.error:
             raise found.error
-        return counters(program, found.order)
+        return found.order
 
     def _execute_natively(self, program: Program, order: np.ndarray, dram: np.ndarray) -> None:
         reached = kernels_for(self.config).run(program, order, self.pads, dram)

@@ -3,13 +3,10 @@
 import time
 from typing import ClassVar
 
-import numpy as np
-
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.errors import AccessError, DeviceError
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
 from vdla.runtime.device import DEFAULT_DRAM_BYTES, Device, RunResult
-from vdla.sim.functional import Machine
+from vdla.sim.functional import Machine, counters
+from vdla.sim.program import decode_program
 
 
 class FunctionalDevice(Device):
@@ -38,20 +35,10 @@ class FunctionalDevice(Device):
 
         The counters are those of `vdla.sim.functional.counters`.
         """
-        stream = self._stream(stream_address, count)
-        started = time.perf_counter()
-        counters = self.machine.run(stream, self.dram, seed=self.seed)
-        return RunResult(None, time.perf_counter() - started, counters)
-
-    def _stream(self, address: int, count: int) -> np.ndarray:
-        """Return the stream, uint8[count, 16], as a view of DRAM."""
-        if address % INSTRUCTION_BYTES:
-            raise DeviceError(f"stream address {address:#x} is not a multiple of {INSTRUCTION_BYTES}")
-        end = address + count * INSTRUCTION_BYTES
-        if address < 0 or count < 0 or end > len(self.dram):
-            raise AccessError(f"a stream of {count} instructions at {address:#x} is outside the device's DRAM of "
-                              f"{len(self.dram)} bytes")
-        return self.dram[address:end].reshape(count, INSTRUCTION_BYTES)
+        stream, started = self._stream(stream_address, count), time.perf_counter()
+        program = decode_program(stream, self.config)
+        order = self.machine.run(program, self.dram, seed=self.seed)
+        return RunResult(None, time.perf_counter() - started, counters(program, order))
 
     def reset(self) -> None:
         """Clear the scratchpads; DRAM keeps its contents."""

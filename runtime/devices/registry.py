@@ -9,6 +9,7 @@ from vdla.runtime.device import Device
 
 DEVICE_CLASSES = {
     "functional": ("vdla.runtime.devices.functional", "FunctionalDevice"),
+    "cycle": ("vdla.runtime.devices.cycle", "CycleDevice"),
     "rtl": ("vdla.runtime.devices.rtl.device", "RtlDevice"),
 }
 

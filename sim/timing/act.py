@@ -2,10 +2,9 @@
 
 from collections import namedtuple
 
-from numba import njit
-
 from vdla.hw.spec.registers import COUNTED_MEMORIES
 from vdla.hw.spec.vocabulary import MemoryType
+from vdla.sim.timing.compiled import part
 from vdla.sim.timing.compute import compute_retires, compute_starts
 from vdla.sim.timing.decide import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT
 from vdla.sim.timing.fetch import dispatch_move, fetch_receives
@@ -29,7 +28,7 @@ Done = namedtuple("Done", (
     "turns"))  # something ended or began: the next cycle must be looked at by itself
 
 
-@njit
+@part
 def act(machine, program, queued, times, bursts, decision):
     """Carry out a cycle; return what was Done. The order matters only where a comment says so."""
     turns = _answer_stores(machine, program, times)
@@ -46,7 +45,7 @@ def act(machine, program, queued, times, bursts, decision):
     return Done(load=load, compute_load=compute_load, drains=decision.serves == STORE, turns=turns)
 
 
-@njit
+@part
 def _answer_stores(machine, program, times):
     """Match what memory answered in this cycle; before anything new waits for an answer."""
     answered = store_answered(machine.store, machine.memory.write_done)
@@ -56,7 +55,7 @@ def _answer_stores(machine, program, times):
     return answered != NOTHING or was_done != 0
 
 
-@njit
+@part
 def _write_load(machine, loader, program, times, data):
     """Let a load engine write."""
     done = loader_writes(loader, program, machine.hardware, data)
@@ -67,7 +66,7 @@ def _write_load(machine, loader, program, times, data):
     return done
 
 
-@njit
+@part
 def _retire_step(machine, program, times):
     """Retire the instruction whose last result is written in this cycle."""
     index = compute_retires(machine)
@@ -78,7 +77,7 @@ def _retire_step(machine, program, times):
     return True
 
 
-@njit
+@part
 def _move_beat(machine, bursts, serves, load, compute_load):
     """Move a beat, if whoever memory serves takes or brings one; `ended` is still that of the cycle's start."""
     if serves == NOBODY:
@@ -93,7 +92,7 @@ def _move_beat(machine, bursts, serves, load, compute_load):
     return taken != 0 and memory_moves(machine, bursts)
 
 
-@njit
+@part
 def _write_beat(machine, bursts):
     """Move a beat of the store unit to memory; a burst is offered only when all its beats are there."""
     machine.store.beats -= 1
@@ -101,7 +100,7 @@ def _write_beat(machine, bursts):
     return memory_moves(machine, bursts)
 
 
-@njit
+@part
 def _pass_requests(machine, program, bursts, decision):
     """Let memory accept the request in the output register, and the DMA take the next one into it."""
     if decision.accepts:
@@ -111,7 +110,7 @@ def _pass_requests(machine, program, bursts, decision):
     return decision.accepts or decision.client != NOBODY
 
 
-@njit
+@part
 def _read_stores(machine, program, decision):
     """Let a mark pass, what was read in the cycle before enter the queues, and a read be issued."""
     store = machine.store
@@ -125,7 +124,7 @@ def _read_stores(machine, program, decision):
     return decision.marks or store.staged != was_staged or burst_ended != 0 or store.stage_burst_ends != 0
 
 
-@njit
+@part
 def _start(machine, program, queued, times, decision):
     """Start the heads of the queues that can."""
     if decision.load_starts:

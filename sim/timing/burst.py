@@ -1,15 +1,15 @@
 """Cutting a run of bytes into bursts, as `vdla.hw.bursts` does."""
 
-from numba import njit
+from vdla.sim.timing.compiled import part
 
 
-@njit
+@part
 def burst_size(hardware, address, remaining):
     """Return the bytes of the first burst of `remaining` bytes at `address`: up to the next multiple of `burst_bytes`."""
     return min(remaining, hardware.burst_bytes - (address & (hardware.burst_bytes - 1)))
 
 
-@njit
+@part
 def burst_beats(hardware, address, remaining):
     """Return the beats which that burst touches."""
     last = address + burst_size(hardware, address, remaining) - 1

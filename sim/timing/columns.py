@@ -7,7 +7,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.registers import COUNTED_MEMORIES
 from vdla.hw.spec.units import TOKEN_EDGES
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.sim.program import Program, slots
+from vdla.sim.program import Program
 
 INSTRUCTION = np.dtype([
     ("unit", np.uint8),

@@ -3,30 +3,29 @@
 Slots are issued without a gap, so the cycle of the last one says everything about them.
 """
 
-from numba import njit
-
+from vdla.sim.timing.compiled import part
 from vdla.sim.timing.state import FAR, MOST_RETIRING
 
 
-@njit
+@part
 def compute_issues(machine):
     """Whether a slot is issued in this cycle."""
     return machine.control.cycle <= machine.compute.issue_last
 
 
-@njit
+@part
 def compute_free(machine):
     """Whether nothing is being issued, or an instruction's last slot is."""
     return machine.control.cycle >= machine.compute.issue_last
 
 
-@njit
+@part
 def pipeline_empty_from(machine):
     """Return the first cycle in which no slot is anywhere in the pipeline."""
     return machine.compute.issue_last + machine.hardware.retire_stage + 1
 
 
-@njit
+@part
 def compute_starts(machine, index, slots):
     """Begin to issue the `slots` slots of an instruction in the next cycle."""
     compute = machine.compute
@@ -36,7 +35,7 @@ def compute_starts(machine, index, slots):
     compute.level += 1
 
 
-@njit
+@part
 def compute_retires(machine):
     """Return the instruction whose last result is written in this cycle, or -1."""
     compute = machine.compute
@@ -48,7 +47,7 @@ def compute_retires(machine):
     return index
 
 
-@njit
+@part
 def compute_steady_cycles(machine):
     """Return how many cycles from the next one on the pipeline does what it does in this one."""
     compute, cycle = machine.compute, machine.control.cycle

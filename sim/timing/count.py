@@ -1,8 +1,7 @@
 """What each unit's cycles count as: the states of `UnitState`, summed and logged."""
 
-from numba import njit
-
 from vdla.hw.spec.registers import UnitState
+from vdla.sim.timing.compiled import part
 from vdla.sim.timing.decide import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT
 from vdla.sim.timing.loader import STEP
 from vdla.sim.timing.tokens import EMPTY
@@ -11,7 +10,7 @@ BUSY, MEMORY, INSTRUCTION, IDLE = (
     tuple(UnitState).index(state) for state in (UnitState.BUSY, UnitState.MEMORY, UnitState.INSTRUCTION, UnitState.IDLE))
 
 
-@njit
+@part
 def state_of(busy, idle, gate, ended):
     """Return the state of a unit: the first that applies, in the order of `UnitState`."""
     if busy:
@@ -23,7 +22,7 @@ def state_of(busy, idle, gate, ended):
     return gate
 
 
-@njit
+@part
 def unit_states(decision, done, ended):
     """Return the states of the three units in a cycle at whose start dispatch had `ended` or not."""
     load_busy = decision.load_starts or done.load & STEP != 0
@@ -34,26 +33,26 @@ def unit_states(decision, done, ended):
             state_of(store_busy, decision.store_idle, decision.store_gate, ended))
 
 
-@njit
+@part
 def count(machine, states, cycles):
     """Add `cycles` to each unit's state."""
     for unit in (LOAD_UNIT, COMPUTE_UNIT, STORE_UNIT):
         machine.counts.states[unit, states[unit]] += cycles
 
 
-@njit
+@part
 def queue_heads(machine, queued):
     """Return the instruction at the head of each unit's queue, -1 where there is none."""
     return _head(machine, queued, LOAD_UNIT), _head(machine, queued, COMPUTE_UNIT), _head(machine, queued, STORE_UNIT)
 
 
-@njit
+@part
 def _head(machine, queued, unit):
     dispatch = machine.dispatch
     return queued[dispatch.head[unit]] if dispatch.head[unit] < dispatch.tail[unit] else -1
 
 
-@njit
+@part
 def log_states(machine, spans, states, heads):
     """Close the span of every unit that is in another state, or before another instruction, than in the cycle before."""
     for unit in (LOAD_UNIT, COMPUTE_UNIT, STORE_UNIT):
@@ -62,7 +61,7 @@ def log_states(machine, spans, states, heads):
             machine.log.state[unit], machine.log.instruction[unit] = states[unit], heads[unit]
 
 
-@njit
+@part
 def close_span(machine, spans, unit):
     """Write down the span that `unit` is in, up to this cycle; the next begins here."""
     log, cycle = machine.log, machine.control.cycle

@@ -2,9 +2,8 @@
 
 from collections import namedtuple
 
-from numba import njit
-
 from vdla.hw.spec.units import Unit
+from vdla.sim.timing.compiled import part
 from vdla.sim.timing.compute import compute_free, compute_issues, pipeline_empty_from
 from vdla.sim.timing.fetch import dispatch_moves, fetch_offers
 from vdla.sim.timing.loader import loader_idle, loader_takes
@@ -30,7 +29,7 @@ Decision = namedtuple("Decision", (
     "quiet"))  # nothing is in progress and nothing moves
 
 
-@njit
+@part
 def decide(machine, program, queued):
     """Return the Decision for the cycle that the registers stand at."""
     store, memory = machine.store, machine.memory
@@ -51,14 +50,14 @@ def decide(machine, program, queued):
         resting and _queues_empty(machine), quiet)
 
 
-@njit
+@part
 def _compute_takes(machine, program, queued, client, loads_idle):
     """Whether what the head of the compute unit's queue needs is free: the load engine for a LOAD, an idle one for all else."""
     head = program[queued[machine.dispatch.head[COMPUTE_UNIT]]]
     return loader_takes(machine.compute_load, machine.hardware, client == COMPUTE) if head.transfers else loads_idle
 
 
-@njit
+@part
 def _queues_empty(machine):
     dispatch = machine.dispatch
     return (dispatch.head[LOAD_UNIT] == dispatch.tail[LOAD_UNIT] and dispatch.head[COMPUTE_UNIT] == dispatch.tail[COMPUTE_UNIT]

@@ -5,9 +5,8 @@ A cycle in which every component just goes on with what it was doing (streaming 
 repeated as often as the first of them to change allows, at once.
 """
 
-from numba import njit
-
 from vdla.sim.timing.act import OUT, act
+from vdla.sim.timing.compiled import part, revision, whole
 from vdla.sim.timing.compute import compute_steady_cycles
 from vdla.sim.timing.count import close_span, count, log_states, queue_heads, unit_states
 from vdla.sim.timing.decide import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT, decide
@@ -18,16 +17,7 @@ from vdla.sim.timing.store import store_skips, store_steady_cycles
 LOGGED_PER_CYCLE = 8  # no cycle logs more spans or bursts
 
 
-@njit
-def advance(machine, program, queued, times, spans, bursts, until):
-    """Go on until the run is done, cycle `until` is reached, or a log has no more room."""
-    while machine.control.cycle < until and not machine.control.done:
-        if machine.log.wanted and min(spans.size - machine.log.spans, bursts.size - machine.log.bursts) < LOGGED_PER_CYCLE:
-            return
-        _cycle(machine, program, queued, times, spans, bursts, until)
-
-
-@njit
+@part
 def _cycle(machine, program, queued, times, spans, bursts, until):
     """Carry out the cycle that the registers stand at, and those after it that are like it."""
     decision, ended = decide(machine, program, queued), machine.dispatch.ended
@@ -46,7 +36,7 @@ def _cycle(machine, program, queued, times, spans, bursts, until):
     _control(machine, spans, ends, decision.quiet)
 
 
-@njit
+@part
 def _steady_cycles(machine, program, decision, done):
     """Return how many cycles behind this one are like it; nothing ended or began in this one."""
     steady, memory, store, hardware = compute_steady_cycles(machine), machine.memory, machine.store, machine.hardware
@@ -66,13 +56,13 @@ def _steady_cycles(machine, program, decision, done):
     return steady
 
 
-@njit
+@part
 def _streams(done):
     """Whether memory moves a beat."""
     return done.drains or (done.load | done.compute_load) & TAKES_BEAT != 0
 
 
-@njit
+@part
 def _skip(machine, program, decision, done, cycles):
     """Do what this cycle did `cycles` times more."""
     if done.load & STEP:
@@ -88,14 +78,14 @@ def _skip(machine, program, decision, done, cycles):
         machine.memory.beats_left[machine.memory.first] -= cycles
 
 
-@njit
+@part
 def _skip_load(machine, loader, program, done, cycles):
     loader_skips(loader, program, cycles)
     if done & TAKES_BEAT:
         machine.counts.beats[program[loader.written].beats] += cycles
 
 
-@njit
+@part
 def _control(machine, spans, ends, quiet):
     """End the run behind FINISH, or when nothing has moved for long. The cycle has been counted already."""
     control = machine.control
@@ -105,3 +95,19 @@ def _control(machine, spans, ends, quiet):
     if control.done and machine.log.wanted:
         for unit in (LOAD_UNIT, COMPUTE_UNIT, STORE_UNIT):
             close_span(machine, spans, unit)
+
+
+def _compile(enclosed: int):
+    """Return the engine, compiled or from the cache; see `revision` for `enclosed`."""
+    @whole
+    def advance(machine, program, queued, times, spans, bursts, until):
+        """Go on until the run is done, cycle `until` is reached, or a log has no more room."""
+        while machine.control.cycle < until and not machine.control.done:
+            if machine.log.wanted and min(spans.size - machine.log.spans, bursts.size - machine.log.bursts) < LOGGED_PER_CYCLE:
+                break
+            _cycle(machine, program, queued, times, spans, bursts, until)
+        return enclosed
+    return advance
+
+
+advance = _compile(revision())

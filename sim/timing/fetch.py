@@ -1,12 +1,11 @@
 """Fetch and dispatch in time; `vdla.hw.fetch` and `vdla.hw.dispatch` are the hardware."""
 
-from numba import njit
-
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
 from vdla.sim.timing.burst import burst_beats, burst_size
+from vdla.sim.timing.compiled import part
 
 
-@njit
+@part
 def fetch_offers(machine):
     """Whether fetch offers a request: something is left to ask for, and its queue has room for all that was asked for."""
     fetch = machine.fetch
@@ -16,7 +15,7 @@ def fetch_offers(machine):
     return fetch.promised + asked <= machine.hardware.fetch_depth
 
 
-@njit
+@part
 def fetch_asks(machine):
     """Let the DMA take fetch's request; return its beats."""
     fetch, hardware = machine.fetch, machine.hardware
@@ -28,7 +27,7 @@ def fetch_asks(machine):
     return beats
 
 
-@njit
+@part
 def fetch_receives(machine):
     """Work on the beat that memory offers; return whether it is taken. `ended` is still that of the cycle's start."""
     fetch, hardware = machine.fetch, machine.hardware
@@ -48,7 +47,7 @@ def fetch_receives(machine):
     return takes
 
 
-@njit
+@part
 def dispatch_moves(machine, program):
     """Whether dispatch moves an instruction: fetch holds one, and its unit's queue has room, or it means nothing."""
     dispatch = machine.dispatch
@@ -61,7 +60,7 @@ def dispatch_moves(machine, program):
     return dispatch.tail[unit] - dispatch.head[unit] < machine.hardware.queue_depth[unit]
 
 
-@njit
+@part
 def dispatch_move(machine, program, dispatched):
     """Move one instruction. What fetch still holds behind FINISH is dropped, which nothing waits for, so it is not modelled."""
     dispatch = machine.dispatch

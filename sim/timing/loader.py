@@ -1,21 +1,20 @@
 """The load engine in time; `vdla.hw.loader` is the hardware."""
 
-from numba import njit
-
 from vdla.hw.spec.timing import LOADS_IN_PROGRESS
 from vdla.sim.timing.burst import burst_beats, burst_size
+from vdla.sim.timing.compiled import part
 
 STEP, TAKES_BEAT, TURNS, RETIRES = 1, 2, 4, 8
 """What `loader_writes` did: a step; it took a beat; what it does next is of another kind; the instruction ended."""
 
 
-@njit
+@part
 def loader_idle(loader):
     """Whether nothing is in progress."""
     return loader.level == 0 and not loader.requesting
 
 
-@njit
+@part
 def loader_takes(loader, hardware, asks):
     """Whether it can take an instruction in a cycle in which its request is taken (`asks`) or not."""
     if loader.level == LOADS_IN_PROGRESS:
@@ -24,7 +23,7 @@ def loader_takes(loader, hardware, asks):
     return not loader.requesting or (asks and ends)
 
 
-@njit
+@part
 def loader_starts(loader, program, index):
     """Take an instruction."""
     instruction = program[index]
@@ -35,7 +34,7 @@ def loader_starts(loader, program, index):
     loader.remaining = instruction.row_bytes
 
 
-@njit
+@part
 def loader_asks(loader, program, hardware):
     """Let the DMA take a request; return its beats."""
     beats = burst_beats(hardware, loader.address, loader.remaining)
@@ -51,7 +50,7 @@ def loader_asks(loader, program, hardware):
     return beats
 
 
-@njit
+@part
 def loader_writes(loader, program, hardware, data):
     """Make one write step where there is something to write; `data`: memory offers a beat. Return what was done."""
     if loader.level == 0:
@@ -75,7 +74,7 @@ def loader_writes(loader, program, hardware, data):
     return done
 
 
-@njit
+@part
 def _begin(loader, program):
     index = loader.items[loader.first]
     instruction = program[index]
@@ -84,7 +83,7 @@ def _begin(loader, program):
     loader.offset = loader.row_offset = instruction.address
 
 
-@njit
+@part
 def _write_data(loader, program, hardware):
     """Write an element or a beat; the beat is taken with the last element it holds of the row."""
     instruction = program[loader.written]
@@ -96,7 +95,7 @@ def _write_data(loader, program, hardware):
     return STEP if loader.offset & ((1 << hardware.bus_shift) - 1) else STEP | TAKES_BEAT
 
 
-@njit
+@part
 def _next_row(loader, instruction):
     loader.rows_left -= 1
     loader.pads_left = instruction.gap_steps if loader.rows_left > 0 else instruction.tail_steps
@@ -104,7 +103,7 @@ def _next_row(loader, instruction):
     loader.offset, loader.steps_left = loader.row_offset, instruction.row_steps
 
 
-@njit
+@part
 def loader_steady_cycles(loader, program, hardware, done):
     """Return how many cycles on end will do what this one did, as far as this engine decides it."""
     if loader.pads_left > 0:
@@ -118,7 +117,7 @@ def loader_steady_cycles(loader, program, hardware, done):
     return min(loader.steps_left, left_in_beat // lane) - 1
 
 
-@njit
+@part
 def loader_skips(loader, program, cycles):
     """Do `cycles` steps of the kind just done."""
     if loader.pads_left > 0:

@@ -1,7 +1,6 @@
 """The DMA and the reference memory in time; `vdla.hw.dma` and `vdla.hw.spec.memory` say what they do."""
 
-from numba import njit
-
+from vdla.sim.timing.compiled import part
 from vdla.sim.timing.fetch import fetch_asks, fetch_offers
 from vdla.sim.timing.loader import loader_asks
 from vdla.sim.timing.result import Client
@@ -12,7 +11,7 @@ NOBODY = -1
 FETCH, COMPUTE, STORE, LOAD = (int(client) for client in (Client.FETCH, Client.COMPUTE, Client.STORE, Client.LOAD))
 
 
-@njit
+@part
 def dma_chooses(machine):
     """Return the client whose request the DMA takes in this cycle, or NOBODY."""
     memory, hardware = machine.memory, machine.hardware
@@ -30,7 +29,7 @@ def dma_chooses(machine):
     return NOBODY
 
 
-@njit
+@part
 def dma_takes(machine, program, client):
     """Take the request of `client` into the output register."""
     memory = machine.memory
@@ -47,7 +46,7 @@ def dma_takes(machine, program, client):
     memory.reads += client != STORE
 
 
-@njit
+@part
 def memory_accepts(machine, bursts):
     """Accept the request in the DMA's output register."""
     memory, cycle = machine.memory, machine.control.cycle
@@ -64,7 +63,7 @@ def memory_accepts(machine, bursts):
         machine.log.bursts += 1
 
 
-@njit
+@part
 def memory_serves(machine):
     """Return the client to which memory offers a beat, or from which it takes one, in this cycle; else NOBODY."""
     memory = machine.memory
@@ -75,7 +74,7 @@ def memory_serves(machine):
     return NOBODY if waits else client
 
 
-@njit
+@part
 def memory_moves(machine, bursts):
     """Move one beat of the oldest request; return whether that was its last."""
     memory = machine.memory

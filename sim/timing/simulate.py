@@ -1,11 +1,8 @@
 """The cycle simulator: from a decoded program to its Timing."""
 
-import hashlib
 from collections import namedtuple
-from pathlib import Path
 
 import numpy as np
-from numba import njit
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.errors import CycleLimitError
@@ -22,24 +19,6 @@ Times = namedtuple("Times", ("dispatched", "started", "retired"))
 
 CHUNK_CYCLES = 50_000_000  # between two looks at Python's signals
 LOG_PLACES = 1 << 12  # of a log at first
-
-
-def _compile(revision: int):
-    """Return `advance` with arrays for records, and a cache of its machine code that changes with any source it is made of."""
-    @njit(cache=True)
-    def run(state, program, queued, times, spans, bursts, until):
-        advance(state[0], program, queued, times, spans, bursts, until)
-        return revision
-    return run
-
-
-def _revision() -> int:
-    """Return a digest of this package's sources; the compiler's own cache looks at one file only."""
-    texts = (path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
-    return int.from_bytes(hashlib.sha256(b"".join(texts)).digest()[:7], "little")
-
-
-_run = _compile(_revision())
 
 
 def simulate(program: Program, memory: MemoryParameters = REFERENCE_MEMORY, *, stream_address: int = 0, log: bool = False,
@@ -94,12 +73,10 @@ class _Simulation:
 
     def advance(self, until: int) -> None:
         """Go on to cycle `until`, or the run's end, or until a log is nearly full; make room in it then."""
-        before = self.cycle
-        _run(self.state, self.columns, self.queued, self.times, self.spans, self.bursts, until)
-        assert self.cycle <= until and self.machine["control"]["cycle"] < FAR, "the simulated accelerator waits for nothing"
+        advance(self.state[0], self.columns, self.queued, self.times, self.spans, self.bursts, until)
+        assert self.cycle < FAR, "the simulated accelerator waits for nothing"
         if self.cycle < until and not self.done:
             self.spans, self.bursts = (np.resize(log, 2 * len(log)) for log in (self.spans, self.bursts))
-        assert self.cycle > before or not self.done
 
     def timing(self) -> Timing:
         """Return what was found."""

@@ -1,28 +1,27 @@
 """The store unit in time; `vdla.hw.store` is the hardware."""
 
-from numba import njit
-
 from vdla.hw.spec.timing import STORE_REQUESTS_AHEAD
 from vdla.sim.timing.burst import burst_beats, burst_size
+from vdla.sim.timing.compiled import part
 from vdla.sim.timing.state import MOST_UNANSWERED
 
 NOTHING, NO_LAST = -1, -2  # no burst was answered; one was that is not the last of its instruction
 
 
-@njit
+@part
 def store_idle(store):
     """Whether nothing is in progress."""
     return not store.active and not store.staged and store.bursts_level == 0 and store.written_level == 0
 
 
-@njit
+@part
 def store_offers(machine):
     """Whether it offers a request: a burst waits, and there is a place to remember it until its answer."""
     store = machine.store
     return store.bursts_level > 0 and store.burst_beats_of[store.bursts_first] > 0 and store.written_level < machine.hardware.max_requests
 
 
-@njit
+@part
 def store_asks(machine):
     """Let the DMA take the request; return its beats and its instruction."""
     store = machine.store
@@ -31,14 +30,14 @@ def store_asks(machine):
     return store.burst_beats_of[place], store.burst_instruction_of[place]
 
 
-@njit
+@part
 def store_passes_mark(machine):
     """Whether the mark of a STORE that writes nothing goes on to those that wait for an answer."""
     store = machine.store
     return store.bursts_level > 0 and store.burst_beats_of[store.bursts_first] == 0 and store.written_level < machine.hardware.max_requests
 
 
-@njit
+@part
 def store_remembers(store, mark):
     """Move the head of the waiting bursts to those that wait for an answer."""
     source, place = store.bursts_first, (store.written_first + store.written_level) % MOST_UNANSWERED
@@ -49,7 +48,7 @@ def store_remembers(store, mark):
     store.bursts_level -= 1
 
 
-@njit
+@part
 def store_answered(store, write_done):
     """Match an answer, or a mark, with the oldest burst; return the instruction which that retires, NO_LAST or NOTHING."""
     store.answers += write_done
@@ -65,7 +64,7 @@ def store_answered(store, write_done):
     return store.written_instruction[place] if store.written_last[place] else NO_LAST
 
 
-@njit
+@part
 def store_reads(machine):
     """Whether a read is issued: the queues have room for what it and the read before it may bring."""
     store, hardware = machine.store, machine.hardware
@@ -73,13 +72,13 @@ def store_reads(machine):
             and store.bursts_level + store.staged < hardware.store_requests)
 
 
-@njit
+@part
 def store_reads_last(store, program):
     """Whether the read to be issued is the instruction's last."""
     return store.rows == 0 or (store.rows == 1 and store.remaining == program[store.instruction].lane_bytes)
 
 
-@njit
+@part
 def store_stage(store):
     """Let the read of the cycle before enter the queues."""
     store.beats += store.stage_beat_ends
@@ -91,7 +90,7 @@ def store_stage(store):
     store.staged = store.stage_beat_ends = store.stage_burst_ends = 0
 
 
-@njit
+@part
 def store_issue(store, program, hardware):
     """Issue one read."""
     last = store_reads_last(store, program)
@@ -104,7 +103,7 @@ def store_issue(store, program, hardware):
         store.active = 0
 
 
-@njit
+@part
 def _issue_data(store, instruction, hardware):
     if store.burst_starts:
         store.burst_beats = burst_beats(hardware, store.address, store.remaining)
@@ -121,7 +120,7 @@ def _issue_data(store, instruction, hardware):
         store.rows -= 1
 
 
-@njit
+@part
 def store_starts(store, program, index):
     """Take an instruction."""
     instruction = program[index]
@@ -130,7 +129,7 @@ def store_starts(store, program, index):
     store.remaining, store.burst_starts = instruction.row_bytes, 1
 
 
-@njit
+@part
 def store_steady_cycles(store, program, hardware, drains):
     """Return how many cycles on end will read as this one did: a beat a cycle, within a burst and the room for beats."""
     lane = program[store.instruction].lane_bytes
@@ -140,7 +139,7 @@ def store_steady_cycles(store, program, hardware, drains):
     return left if drains else min(left, hardware.store_beats - 1 - store.beats)
 
 
-@njit
+@part
 def store_skips(store, program, cycles):
     """Do `cycles` reads of the kind just done, each of which brings a beat."""
     lane = program[store.instruction].lane_bytes

@@ -1,9 +1,8 @@
 """Dependency tokens and the rule by which an instruction starts; `vdla.hw.tokens` and `vdla.hw.start_gate` are the hardware."""
 
-from numba import njit
-
 from vdla.hw.spec.registers import UnitState
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
+from vdla.sim.timing.compiled import part
 
 EDGES = len(TOKEN_EDGES)
 OPEN, EMPTY = -1, -2
@@ -13,7 +12,7 @@ _FROM_PREV = sum(1 << edge for edge, ends in enumerate(TOKEN_EDGES) if ends.cons
 assert tuple(Unit) == (0, 1, 2)
 
 
-@njit
+@part
 def gate(machine, program, queued, unit):
     """Return OPEN if the head of `unit`'s queue may start, EMPTY if there is none, else the state that names what it lacks."""
     dispatch, tokens = machine.dispatch, machine.tokens
@@ -32,7 +31,7 @@ def gate(machine, program, queued, unit):
     return OPEN
 
 
-@njit
+@part
 def start(machine, program, queued, unit, started):
     """Start the head of `unit`'s queue: pop its tokens, reserve its places; return it."""
     dispatch, tokens = machine.dispatch, machine.tokens
@@ -47,7 +46,7 @@ def start(machine, program, queued, unit, started):
     return index
 
 
-@njit
+@part
 def retire(machine, program, index, retired):
     """Retire an instruction: push its tokens."""
     instruction = program[index]

@@ -5,6 +5,7 @@ from functools import cache
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.runtime.device import Device
+from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.random_programs import IMAGE_BYTES
 
@@ -19,6 +20,10 @@ def _interleaved(config: AcceleratorConfig, memory: MemoryParameters) -> Device:
     return FunctionalDevice(config, DRAM_BYTES, seed=1)
 
 
+def _cycle(config: AcceleratorConfig, memory: MemoryParameters) -> Device:
+    return CycleDevice(config, DRAM_BYTES, memory)
+
+
 def _rtl(config: AcceleratorConfig, memory: MemoryParameters) -> Device:
     from vdla.runtime.devices.rtl.build import Optimise
     from vdla.runtime.devices.rtl.device import RtlDevice
@@ -26,7 +31,7 @@ def _rtl(config: AcceleratorConfig, memory: MemoryParameters) -> Device:
     return RtlDevice(config, DRAM_BYTES, memory, optimise=Optimise.BUILD)
 
 
-DEVICES = {"functional": _functional, "functional-interleaved": _interleaved, "rtl": _rtl}
+DEVICES = {"functional": _functional, "functional-interleaved": _interleaved, "cycle": _cycle, "rtl": _rtl}
 
 
 @cache

@@ -8,7 +8,8 @@ from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, MemoryType
-from vdla.sim.functional import Machine
+from vdla.sim.functional import Machine, counters
+from vdla.sim.program import decode_program
 
 CONFIG = TINY.with_changes(name="test", uop_buffer_bytes=64, inp_buffer_bytes=64, wgt_buffer_bytes=256,
                            acc_buffer_bytes=256)
@@ -40,7 +41,8 @@ def run(machine: Machine, *instructions: isa.Instruction, dram: np.ndarray | Non
     """Run `instructions` and FINISH."""
     stream = stream_of((*instructions, isa.Finish()), machine.config)
     memory = np.zeros(4096, np.uint8) if dram is None else dram
-    return machine.run(stream, memory, native=native, seed=seed)
+    program = decode_program(stream, machine.config)
+    return counters(program, machine.run(program, memory, native=native, seed=seed))
 
 
 def load(memory: MemoryType, **fields: int) -> isa.Load:

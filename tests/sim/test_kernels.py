@@ -26,7 +26,8 @@ MEMORIES = ("uop", "inp", "wgt", "acc", "inp_operand", "wgt_operand", "wgt_bias"
 def run_program(program, **options):
     """Return DRAM and scratchpads after `program`."""
     machine, dram = Machine(program.config), program.image.copy()
-    machine.run(np.frombuffer(program.stream, np.uint8).reshape(-1, 16), dram, **options)
+    stream = np.frombuffer(program.stream, np.uint8).reshape(-1, 16)
+    machine.run(decode_program(stream, program.config), dram, **options)
     return {"dram": dram} | {name: getattr(machine.pads, name) for name in MEMORIES}
 
 

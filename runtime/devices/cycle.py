@@ -1,0 +1,61 @@
+"""The device with the hardware's time: the functional model's results and the cycle simulator's cycles."""
+
+import time
+from typing import ClassVar
+
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import ProgramError
+from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+from vdla.runtime.device import DEFAULT_DRAM_BYTES, Device, RunResult
+from vdla.sim.functional import Machine
+from vdla.sim.interleave import interleave
+from vdla.sim.program import Program, decode_program
+from vdla.sim.timing.result import Timing
+from vdla.sim.timing.simulate import simulate
+
+
+class CycleDevice(Device):
+    """Takes exactly the cycles of the RTL in front of the reference memory, and leaves the DRAM of the functional device.
+
+    Args:
+        config: the accelerator.
+        dram_bytes: size of DRAM.
+        memory: timing of the reference memory.
+        arithmetic: False: find out the time alone. DRAM stays as it is, and accesses are not checked.
+        log: keep what a trace needs in `timing`.
+
+    Attributes:
+        timing: of the last run that ended well; None before.
+    """
+
+    name: ClassVar[str] = "cycle"
+
+    def __init__(self, config: AcceleratorConfig, dram_bytes: int = DEFAULT_DRAM_BYTES, memory: MemoryParameters = REFERENCE_MEMORY,
+                 *, arithmetic: bool = True, log: bool = False) -> None:
+        super().__init__(config, dram_bytes)
+        self.memory, self.arithmetic, self.log = memory, arithmetic, log
+        self.timing: Timing | None = None
+        self._machine = Machine(config)
+
+    def run(self, stream_address: int, count: int, *, cycle_limit: int | None = None) -> RunResult:
+        """Run a stream, as the contract says. A run that reaches `cycle_limit` changes nothing."""
+        stream, began = self._stream(stream_address, count), time.perf_counter()
+        program = decode_program(stream, self.config)
+        timing = simulate(program, self.memory, stream_address=stream_address, log=self.log, cycle_limit=cycle_limit)
+        if self.arithmetic:
+            self._machine.run(program, self.dram)
+        if timing.fault:
+            raise _explained(program, timing)
+        self.timing = timing
+        return RunResult(timing.cycles, time.perf_counter() - began, timing.counters)
+
+    def reset(self) -> None:
+        """Clear the scratchpads; DRAM keeps its contents."""
+        self._machine.pads.clear()
+
+
+def _explained(program: Program, timing: Timing) -> ProgramError:
+    """Return the error that explains why the hardware stopped the run."""
+    error = interleave(program).error
+    assert error is not None, f"the hardware stops this run with {timing.fault.name}, the functional model does not"
+    return error
