@@ -26,14 +26,25 @@ def test_functional_device_agrees_with_the_model(seed):
 
 
 @pytest.mark.parametrize("config_seed", RTL_CONFIGURATIONS)
-@pytest.mark.parametrize("memory", [MemoryParameters(), MemoryParameters(5, 3), MemoryParameters(1, 1)], ids=str)
-def test_rtl_agrees_with_the_functional_device(config_seed, memory):
+@pytest.mark.parametrize("memory", [MemoryParameters(), MemoryParameters(5, 3), MemoryParameters(1, 1), MemoryParameters(200, 64)], ids=str)
+def test_rtl_agrees_with_the_simulators_in_data_cycles_and_counters(config_seed, memory):
     config = random_config(config_seed)
-    for seed in range(15):
+    for seed in range(40):
         program = random_program(config, seed)
         _, expected = program.run_on(device("functional", config))
-        _, image = program.run_on(device("rtl", config, memory))
+        simulated, _ = program.run_on(device("cycle", config, memory))
+        measured, image = program.run_on(device("rtl", config, memory))
         np.testing.assert_array_equal(image, expected, err_msg=f"program {seed}")
+        assert measured.cycles == simulated.cycles, f"program {seed}"
+        assert measured.counters == simulated.counters, f"program {seed}"
+
+
+@pytest.mark.parametrize("config_seed", range(20))
+def test_the_cycle_device_agrees_with_the_functional_device(config_seed):
+    program = random_program(random_config(config_seed), config_seed)
+    _, expected = program.run_on(device("functional", program.config))
+    _, image = program.run_on(device("cycle", program.config))
+    np.testing.assert_array_equal(image, expected)
 
 
 def test_configurations_cover_what_they_should():

@@ -6,7 +6,7 @@ import pytest
 
 from tests.programs.cases import CASES
 from tests.programs.devices import device
-from tests.programs.test_cases import _program
+from tests.programs.test_cases import program_of
 from vdla.hw.spec import isa
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import TINY
@@ -22,7 +22,7 @@ PARTS = {"UOP": "UOP_LOADED_BYTES", "INP": "INP_LOADED_BYTES", "WGT": "WGT_LOADE
 
 @pytest.fixture(params=NAMES)
 def program(request):
-    return _program(CASES[request.param])
+    return program_of(CASES[request.param])
 
 
 @pytest.mark.parametrize("memory", MEMORIES, ids=str)
@@ -75,7 +75,7 @@ def test_a_run_counts_from_zero(program):
 
 
 def test_finish_alone_costs_fetch_and_pipeline():
-    result, _ = _program((isa.Finish(),)).run_on(device("rtl", TINY))
+    result, _ = program_of((isa.Finish(),)).run_on(device("rtl", TINY))
     latency = MemoryParameters().latency
     assert latency < result.cycles < latency + 30
     assert result.counters["FETCH_BEATS"] == 2

@@ -16,12 +16,15 @@ from vdla.hw.spec.errors import (
     UnfinishedError,
 )
 from vdla.hw.spec.presets import TINY
-from vdla.hw.spec.registers import OFFSETS
+from vdla.hw.spec.registers import OFFSETS, Fault
 from vdla.hw.spec.vocabulary import MemoryType
+from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.devices.rtl import Optimise, RtlDevice
 from vdla.runtime.devices.rtl import device as rtl
 from vdla.runtime.devices.rtl.design import Design
+from vdla.sim.program import decode_program
+from vdla.sim.timing.simulate import simulate
 
 DRAM_BYTES, STREAM, RESULT_BYTES = 1 << 17, 1 << 16 | 1 << 15, 16 * 4
 BOUND_CYCLES = 20_000
@@ -185,3 +188,30 @@ def test_hardware_that_counts_its_cycles_wrong_is_caught():
     device = RtlDevice(TINY, DRAM_BYTES, optimise=Optimise.BUILD, design=core_that_reads(2))
     with pytest.raises(DeviceError, match=r"CYCLES says 8589934594, but \d+ cycles passed.*defect of the hardware"):
         device.run(STREAM, 1)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_simulator_stops_in_the_same_cycle_for_the_same_reason(device, image, name, monkeypatch):
+    """Accesses that reach too far do not change the time, so only what stops a run is compared."""
+    words, _, _ = FAULTS[name]
+    seen = {}
+    monkeypatch.setattr(rtl, "error_of", lambda fault, index, cycles, *_: seen.update(fault=fault, cycles=cycles) or DeviceError("seen"))
+    with pytest.raises(DeviceError, match="seen"):
+        run(device, image, words)
+    stream = np.frombuffer(b"".join(word.to_bytes(16, "little") for word in words), np.uint8).reshape(-1, 16)
+    timing = simulate(decode_program(stream, TINY), stream_address=STREAM)
+    assert timing.cycles == seen["cycles"]
+    assert timing.fault == seen["fault"] & ~(Fault.SRAM_OVERRUN | Fault.MEMORY_ERROR)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("arithmetic", [True, False])
+def test_the_cycle_device_raises_the_same(image, name, arithmetic):
+    words, kind, _ = FAULTS[name]
+    device = CycleDevice(TINY, DRAM_BYTES, arithmetic=arithmetic)
+    if kind is AccessError and not arithmetic:
+        run(device, image, words)
+        return
+    with pytest.raises(kind) as caught:
+        run(device, image, words)
+    assert type(caught.value) is kind

@@ -1,0 +1,146 @@
+"""The cycle simulator by itself: cycles counted by hand, sums that must add up, and skipping that must not change anything."""
+
+import numpy as np
+import pytest
+
+from tests.programs.cases import CASES
+from tests.programs.test_cases import program_of
+from vdla.hw.spec import codec, isa
+from vdla.hw.spec.errors import CycleLimitError
+from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.registers import COUNTERS, Fault, UnitState
+from vdla.hw.spec.units import TOKEN_EDGES, Unit
+from vdla.hw.spec.vocabulary import MemoryType
+from vdla.runtime.random_programs import random_config, random_program
+from vdla.sim.program import Program, decode_program
+from vdla.sim.timing.result import NEVER, Client
+from vdla.sim.timing.simulate import _Simulation, simulate
+
+LATENCY = REFERENCE_MEMORY.latency
+ORDER = tuple(UnitState)
+
+
+def decoded(*instructions, config=TINY) -> Program:
+    return decode_program(np.frombuffer(codec.to_bytes(instructions, config), np.uint8).reshape(-1, 16), config)
+
+
+def random_decoded(seed: int) -> Program:
+    program = random_program(random_config(seed), seed, 60)
+    return decode_program(np.frombuffer(program.stream, np.uint8).reshape(-1, 16), program.config)
+
+
+def test_finish_alone_takes_the_cycles_counted_by_hand():
+    """Begin in 1, request offered in 2 and to memory in 3, two beats, queue, dispatch, queue, start, slot, pipeline, done."""
+    first_beat = 3 + LATENCY
+    queued_in_fetch = first_beat + 1 + 1
+    started = queued_in_fetch + 1
+    retired = started + 1 + 4 + TINY.gemm_stages
+    timing = simulate(decoded(isa.Finish()))
+    assert timing.dispatched.tolist() == [queued_in_fetch]
+    assert timing.started.tolist() == [started]
+    assert timing.retired.tolist() == [retired]
+    assert timing.cycles == retired + 1 + 1
+
+
+def test_an_empty_stream_is_stopped_after_the_quiet_cycles():
+    timing = simulate(decoded())
+    assert (timing.fault, timing.cycles) == (Fault.UNFINISHED, 2 + 16)
+
+
+@pytest.mark.parametrize(("slots", "instruction"), [
+    (12, isa.Gemm(uop_end=2, iter_out=3, iter_in=2)),
+    (12, isa.Alu(uop_end=2, iter_out=3, iter_in=2, use_imm=1)),
+    (24, isa.Alu(uop_end=2, iter_out=3, iter_in=2)),
+    (1, isa.Gemm(uop_end=0, iter_out=3, iter_in=2)),
+])
+def test_a_step_is_a_slot_and_two_operands_take_two(slots, instruction):
+    timing = simulate(decoded(instruction, isa.Finish()))
+    assert timing.retired[0] - timing.started[0] == slots + 4 + TINY.gemm_stages
+
+
+@pytest.mark.parametrize("memory", [REFERENCE_MEMORY, MemoryParameters(1, 1), MemoryParameters(200, 64)], ids=str)
+@pytest.mark.parametrize("seed", range(8))
+def test_skipping_changes_nothing(seed, memory):
+    """Cycle by cycle and in leaps, every register ends the same, and so does every time and every log."""
+    runs = [_Simulation(random_decoded(seed), memory, 4096, log=True) for _ in range(2)]
+    while not runs[0].done:
+        runs[0].advance(runs[0].cycle + 1)
+    while not runs[1].done:
+        runs[1].advance(1 << 40)
+    one, other = (run.timing() for run in runs)
+    assert runs[0].state.tobytes() == runs[1].state.tobytes()
+    assert (one.cycles, one.counters) == (other.cycles, other.counters)
+    for name in ("dispatched", "started", "retired"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    np.testing.assert_array_equal(one.log.spans, other.log.spans)
+    np.testing.assert_array_equal(one.log.bursts, other.log.bursts)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_states_of_a_unit_add_up_to_the_run(seed):
+    timing = simulate(random_decoded(seed), log=True)
+    assert set(timing.counters) == set(COUNTERS)
+    for unit in Unit:
+        states = timing.states(unit)
+        assert sum(states.values()) == timing.cycles
+        spans = timing.log.spans[timing.log.spans["unit"] == unit]
+        assert spans["begin"][0] == 1
+        assert spans["end"][-1] == timing.cycles
+        np.testing.assert_array_equal(spans["begin"][1:], spans["end"][:-1])
+        logged = np.bincount(spans["state"], spans["end"] - spans["begin"], len(ORDER)).astype(int)
+        logged[ORDER.index(UnitState.IDLE)] += 1  # the cycle in which start is accepted
+        assert dict(zip(ORDER, logged.tolist(), strict=True)) == states
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_bursts_follow_each_other_and_account_for_every_beat(seed):
+    timing = simulate(random_decoded(seed), log=True)
+    bursts = timing.log.bursts
+    assert (bursts["taken"] < bursts["accepted"]).all()
+    assert (bursts["accepted"] < bursts["first"]).all()
+    assert (bursts["last"] - bursts["first"] >= bursts["beats"] - 1).all()
+    assert (bursts["first"][1:] > bursts["last"][:-1]).all()
+    reads = bursts["client"] != Client.STORE
+    assert (bursts["first"][reads] >= bursts["accepted"][reads] + LATENCY).all()
+    assert bursts["beats"].sum() == sum(value for name, value in timing.counters.items() if name.endswith("_BEATS"))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_token_is_popped_before_it_was_pushed(seed):
+    timing = simulate(random_decoded(seed))
+    program = timing.program
+    assert (timing.retired != NEVER).all()
+    for edge in range(len(TOKEN_EDGES)):
+        pushed, popped = np.sort(timing.retired[program.pushes[:, edge]]), np.sort(timing.started[program.pops[:, edge]])
+        assert (pushed[:len(popped)] < popped).all()
+
+
+def test_the_stream_may_start_within_a_burst():
+    instructions = [isa.Gemm(uop_end=1, iter_out=1, iter_in=1)] * 40 + [isa.Finish()]
+    aligned, late = (simulate(decoded(*instructions), stream_address=address, log=True).log.bursts["beats"] for address in (0, 16))
+    assert aligned[0] == TINY.burst_beats
+    assert late[0] == TINY.burst_beats - 16 // TINY.bus_bytes
+    assert aligned.sum() == late.sum()
+
+
+def test_a_run_stops_at_its_limit():
+    program = decoded(isa.Finish())
+    cycles = simulate(program).cycles
+    assert simulate(program, cycle_limit=cycles).cycles == cycles
+    with pytest.raises(CycleLimitError, match=f"stopped at its limit of {cycles - 1} cycles"):
+        simulate(program, cycle_limit=cycles - 1)
+
+
+def test_a_padded_load_takes_a_cycle_for_each_element_and_each_beat():
+    load = isa.Load(memory_type=MemoryType.WGT, y_size=3, x_size=2, x_stride=5, y_pad_0=1, y_pad_1=2, x_pad_0=3, x_pad_1=1, push_next=1)
+    timing = simulate(decoded(load, isa.Finish(pop_prev=1)), MemoryParameters(1, 16))
+    row, beats = 3 + 2 + 1, max(1, TINY.element_bytes(MemoryType.WGT) // TINY.bus_bytes)
+    assert timing.states(Unit.LOAD)[UnitState.BUSY] - 1 == row * (1 + 2) + 3 * (3 + 1) + 3 * 2 * beats
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_case_ends_well(name):
+    program = program_of(CASES[name])
+    stream = np.frombuffer(program.stream, np.uint8).reshape(-1, 16)
+    assert simulate(decode_program(stream, program.config)).fault == Fault(0)
