@@ -3,6 +3,7 @@
 Everything is derived from `isa.layout`, `codec.decode` and `units`; no bit position and no rule is repeated here.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
@@ -75,6 +76,11 @@ class Program:
         """Whether dispatch meets a FINISH."""
         return self.dispatched > 0 and self.opcode[self.dispatched - 1] == isa.Opcode.FINISH
 
+    def part(self, chosen: slice) -> "Program":
+        """Return the instructions of `chosen`, as views of this program's arrays."""
+        arrays = (self.words, self.opcode, self.table, self.valid, self.unit, self.pops, self.pushes)
+        return Program(self.config, *(array[chosen] for array in arrays))
+
     def word(self, index: int) -> int:
         """Return the 128 bits of the instruction at `index`."""
         low, high = (int(half) for half in self.words[index])
@@ -106,6 +112,14 @@ class Program:
         raise AssertionError(f"instruction {index} is valid")
 
 
+BLOCK = 1 << 14  # instructions decoded at a time: what is worked on stays in the processor's cache
+
+
+def blocks(count: int) -> Iterator[slice]:
+    """Yield the slices of at most BLOCK that cover `count` instructions."""
+    return (slice(begin, min(begin + BLOCK, count)) for begin in range(0, count, BLOCK))
+
+
 def decode_program(stream: np.ndarray, config: AcceleratorConfig) -> Program:
     """Decode a stream.
 
@@ -114,22 +128,30 @@ def decode_program(stream: np.ndarray, config: AcceleratorConfig) -> Program:
         config: the accelerator.
     """
     words = np.array(stream, np.uint8, order="C").reshape(-1, INSTRUCTION_BYTES).view("<u8")
-    opcode = (words[:, 0] & np.uint64((1 << isa.OPCODE_BITS) - 1)).astype(np.uint8)
-    table = np.zeros((len(words), slot_count(config)), np.int64)
-    key = opcode.astype(np.int64)
+    n, edges = len(words), len(TOKEN_EDGES)
+    program = Program(config, words, np.zeros(n, np.uint8), np.zeros((n, slot_count(config)), np.int64),
+                      np.zeros(n, bool), np.zeros(n, np.uint8), np.zeros((n, edges), bool), np.zeros((n, edges), bool))
+    for block in blocks(n):
+        _decode(program.part(block))
+    return program
+
+
+def _decode(program: Program) -> None:
+    """Fill in everything but the words."""
+    config, words, table = program.config, program.words, program.table
+    program.opcode[:] = words[:, 0] & np.uint64((1 << isa.OPCODE_BITS) - 1)
+    key = program.opcode.astype(np.int64)
     for form in isa.INSTRUCTIONS:
-        rows = np.flatnonzero(opcode == form.opcode)
+        rows = np.flatnonzero(program.opcode == form.opcode)
         own = words[rows]
         for slot, field in enumerate(isa.layout(form, config)):
             table[rows, slot] = _extract(own, field)
         key[rows] = _meaning_key(form, table[rows], config)
     meaning = _meanings(config)
-    unit = meaning.unit[key]
+    program.valid[:], program.unit[:] = meaning.valid[key], meaning.unit[key]
     flags = table[:, :len(FLAGS)] != 0
-    return Program(
-        config, words, opcode, table, meaning.valid[key], unit,
-        _edges(flags, unit, "pop_flag", "consumer"), _edges(flags, unit, "push_flag", "producer"),
-    )
+    program.pops[:] = _edges(flags, program.unit, "pop_flag", "consumer")
+    program.pushes[:] = _edges(flags, program.unit, "push_flag", "producer")
 
 
 def _first(mask: np.ndarray, otherwise: int) -> int:

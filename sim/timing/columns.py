@@ -7,7 +7,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.registers import COUNTED_MEMORIES
 from vdla.hw.spec.units import TOKEN_EDGES
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.sim.program import Program
+from vdla.sim.program import Program, blocks
 
 INSTRUCTION = np.dtype([
     ("unit", np.uint8),
@@ -34,6 +34,12 @@ assert len(TOKEN_EDGES) <= 8
 def timing_columns(program: Program) -> np.ndarray:
     """Return INSTRUCTION[n] for the n instructions of `program`."""
     columns = np.zeros(len(program), INSTRUCTION)
+    for block in blocks(len(program)):
+        _fill(columns[block], program.part(block))
+    return columns
+
+
+def _fill(columns: np.ndarray, program: Program) -> None:
     bits = 1 << np.arange(len(TOKEN_EDGES))
     columns["unit"], columns["valid"] = program.unit, program.valid
     columns["pops"], columns["pushes"] = program.pops @ bits, program.pushes @ bits
@@ -44,7 +50,6 @@ def timing_columns(program: Program) -> np.ndarray:
     for form in (isa.Gemm, isa.Alu):
         rows = program.opcode == form.opcode
         columns["slots"][rows] = np.maximum(steps(program, form) * _slots_per_step(program, form), 1)
-    return columns
 
 
 def steps(program: Program, form: type[isa.Gemm | isa.Alu]) -> np.ndarray:
