@@ -8,6 +8,7 @@ import click
 
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.files import apply_settings, load
+from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 
 
 def reports_errors(function: Callable) -> Callable:
@@ -37,3 +38,14 @@ def takes_config(function: Callable) -> Callable:
     option = click.option("--config", default="default", show_default=True, metavar="NAME|FILE",
                           help="A preset, or a .toml or VTA .json file.")
     return option(with_settings(function))
+
+
+def takes_memory(function: Callable) -> Callable:
+    """Add --latency and --depth; the command gets the reference memory's `memory`."""
+    @click.option("--latency", default=REFERENCE_MEMORY.latency, show_default=True, help="Cycles from a read's acceptance to its first data.")
+    @click.option("--depth", default=REFERENCE_MEMORY.depth, show_default=True, help="Requests in flight at once.")
+    @reports_errors
+    @wraps(function)
+    def wrapped(latency: int, depth: int, **kwargs):
+        return function(memory=MemoryParameters(latency, depth), **kwargs)
+    return wrapped

@@ -1,0 +1,1 @@
+"""Views of one run as text: a timeline for Perfetto, and one line per event."""

@@ -1,0 +1,82 @@
+"""What both views of a run share: names of instructions, waits, tokens, and when a unit worked on what."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from vdla.hw.spec import isa
+from vdla.hw.spec.registers import UnitState
+from vdla.hw.spec.units import TOKEN_EDGES, TokenEdge, Unit
+from vdla.sim.program import Program
+from vdla.sim.timing.result import NEVER, Timing
+
+STATES = tuple(UnitState)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token: pushed when instruction `producer` retires, popped when `consumer` starts."""
+
+    edge: TokenEdge
+    producer: int
+    consumer: int
+
+
+def tokens(timing: Timing) -> Iterator[Token]:
+    """Yield every token that was popped. Units start and retire in program order, so the k-th pop takes the k-th push."""
+    program = timing.program
+    for number, edge in enumerate(TOKEN_EDGES):
+        pushing = np.flatnonzero(program.pushes[:, number] & (timing.retired != NEVER))
+        popping = np.flatnonzero(program.pops[:, number] & (timing.started != NEVER))
+        for producer, consumer in zip(pushing.tolist(), popping.tolist(), strict=False):
+            yield Token(edge, producer, consumer)
+
+
+def executed(timing: Timing, unit: Unit) -> np.ndarray:
+    """Return int64[...], the instructions that `unit` executed, in order."""
+    return np.flatnonzero((timing.program.unit == unit) & (timing.retired != NEVER))
+
+
+def work_begins(timing: Timing) -> np.ndarray:
+    """Return int64[n]: the cycle from which its unit worked on each instruction before all others.
+
+    A unit has several in progress and retires them in order; this is its start, or the cycle after the one before retired.
+    """
+    begins = timing.started.copy()
+    for unit in Unit:
+        own = executed(timing, unit)
+        begins[own[1:]] = np.maximum(timing.started[own[1:]], timing.retired[own[:-1]] + 1)
+    return begins
+
+
+def waits(timing: Timing) -> dict[int, dict[str, int]]:
+    """Return, by instruction, the cycles it stood at the head of its unit's queue and the unit did not work, by state."""
+    found: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    spans = timing.log.spans
+    chosen = spans[(spans["instruction"] >= 0) & (spans["state"] != STATES.index(UnitState.BUSY))]
+    for _, state, instruction, begin, end in chosen.tolist():
+        found[instruction][STATES[state].name.lower()] += end - begin
+    return found
+
+
+def label(program: Program, index: int) -> str:
+    """Return a short name of an instruction: what it is and how much of it."""
+    instruction = program.instruction(index)
+    match instruction:
+        case isa.Load() | isa.Store():
+            return f"{instruction.opcode.name} {instruction.memory_type.name} {instruction.y_size}x{instruction.x_size}"
+        case isa.Gemm() | isa.Alu():
+            steps = instruction.iter_out * instruction.iter_in * max(instruction.uop_end - instruction.uop_begin, 0)
+            name = instruction.alu_opcode.name if isinstance(instruction, isa.Alu) else "GEMM reset" if instruction.reset else "GEMM"
+            return f"{name} {steps} steps"
+    return instruction.opcode.name
+
+
+def wait_text(unit: Unit, state: UnitState) -> str:
+    """Return what a unit does in `state`, naming the token edge where it waits for one."""
+    other = {UnitState.TOKEN_PREV: unit - 1, UnitState.TOKEN_NEXT: unit + 1}.get(state)
+    if other is None:
+        return {UnitState.ROOM: "waits for room for a token", UnitState.BUSY: "busy"}.get(state, f"waits: {state.name.lower()}")
+    return f"waits for a token {TokenEdge(Unit(other), unit)}"

@@ -1,0 +1,128 @@
+"""A run as a timeline in the trace-event format, which ui.perfetto.dev and chrome://tracing open.
+
+One microsecond of the trace is one cycle. A unit has several instructions in progress at once; its lane shows each from the cycle in
+which the one before it retired, so that slices do not overlap, and `args` say when it really started. A second lane shows what the
+unit's cycles count as. The memory lane is the data path: each burst from its first to its last beat.
+
+Source: "Trace Event Format" of the Chromium project.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from enum import IntEnum
+from pathlib import Path
+
+import numpy as np
+
+from vdla.hw.spec.assembly import format_instruction
+from vdla.hw.spec.registers import UnitState
+from vdla.hw.spec.units import Unit
+from vdla.sim.timing.result import Client, Timing
+from vdla.sim.trace.events import STATES, executed, label, tokens, wait_text, waits, work_begins
+
+PROCESS = 1
+
+
+class Lane(IntEnum):
+    """Threads of the trace, from top to bottom."""
+
+    FETCH = 1
+    LOAD = 2
+    LOAD_STATE = 3
+    COMPUTE = 4
+    COMPUTE_STATE = 5
+    STORE = 6
+    STORE_STATE = 7
+    MEMORY = 8
+
+
+UNIT_LANES = {Unit.LOAD: Lane.LOAD, Unit.COMPUTE: Lane.COMPUTE, Unit.STORE: Lane.STORE}
+
+
+def write_perfetto(timing: Timing, path: str | Path) -> None:
+    """Write the timeline of a run with a log; the file appears when it is whole."""
+    path = Path(path)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("w", encoding="utf-8") as file:
+            file.write('{"displayTimeUnit": "ns", "otherData": ' + json.dumps(_about(timing)) + ', "traceEvents": [\n')
+            for number, event in enumerate(trace_events(timing)):
+                file.write((",\n" if number else "") + json.dumps(event))
+            file.write("\n]}\n")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _about(timing: Timing) -> dict[str, object]:
+    config = timing.program.config
+    return {"configuration": config.name, "digest": config.digest, "cycles": timing.cycles, "unit of time": "1 us is 1 cycle"}
+
+
+def trace_events(timing: Timing) -> Iterator[dict]:
+    """Yield the events of the timeline.
+
+    Raises:
+        ValueError: the run was simulated without a log.
+    """
+    if timing.log is None:
+        raise ValueError("this run was simulated without a log; simulate(..., log=True) keeps one")
+    yield from _names()
+    yield from _instructions(timing)
+    yield from _states(timing)
+    yield from _fetches(timing)
+    yield from _bursts(timing)
+    yield from _tokens(timing)
+
+
+def _names() -> Iterator[dict]:
+    yield {"ph": "M", "pid": PROCESS, "tid": 0, "ts": 0, "name": "process_name", "args": {"name": "accelerator"}}
+    for lane in Lane:
+        shared = {"ph": "M", "pid": PROCESS, "tid": lane.value, "ts": 0}
+        yield shared | {"name": "thread_name", "args": {"name": lane.name.lower().replace("_", " ")}}
+        yield shared | {"name": "thread_sort_index", "args": {"sort_index": lane.value}}
+
+
+def _slice(lane: Lane, name: str, begin: int, end: int, **args: object) -> dict:
+    return {"ph": "X", "pid": PROCESS, "tid": lane.value, "name": name, "ts": begin, "dur": end - begin, "args": args}
+
+
+def _instructions(timing: Timing) -> Iterator[dict]:
+    begins, waited = work_begins(timing), waits(timing)
+    for unit, lane in UNIT_LANES.items():
+        for index in executed(timing, unit).tolist():
+            text = format_instruction(timing.program.instruction(index))
+            times = {name: int(getattr(timing, name)[index]) for name in ("dispatched", "started", "retired")}
+            yield _slice(lane, label(timing.program, index), int(begins[index]), times["retired"] + 1,
+                         instruction=index, text=text, **times, waits=dict(waited.get(index, {})))
+
+
+def _states(timing: Timing) -> Iterator[dict]:
+    for unit, state, instruction, begin, end in timing.log.spans.tolist():
+        if STATES[state] is not UnitState.IDLE:
+            lane = Lane(UNIT_LANES[Unit(unit)] + 1)
+            yield _slice(lane, wait_text(Unit(unit), STATES[state]), begin, end, next_instruction=instruction)
+
+
+def _fetches(timing: Timing) -> Iterator[dict]:
+    own = timing.log.bursts[timing.log.bursts["client"] == Client.FETCH]
+    begins = own["taken"].copy()
+    begins[1:] = np.maximum(begins[1:], own["last"][:-1] + 1)
+    for begin, last, beats, taken in zip(begins.tolist(), own["last"].tolist(), own["beats"].tolist(), own["taken"].tolist(), strict=True):
+        yield _slice(Lane.FETCH, f"{beats} beats", begin, last + 1, asked=taken)
+
+
+def _bursts(timing: Timing) -> Iterator[dict]:
+    for client, instruction, beats, taken, accepted, first, last in timing.log.bursts.tolist():
+        name = f"{Client(client).name.lower()} {beats} beats"
+        yield _slice(Lane.MEMORY, name, first, last + 1, instruction=instruction, asked=taken, accepted=accepted)
+
+
+def _tokens(timing: Timing) -> Iterator[dict]:
+    """Yield an arrow for each token: from the end of the slice that pushed it to the begin of the one that popped it."""
+    begins = work_begins(timing)
+    for number, token in enumerate(tokens(timing)):
+        shared = {"pid": PROCESS, "cat": "token", "name": str(token.edge), "id": number}
+        yield shared | {"ph": "s", "tid": UNIT_LANES[token.edge.producer].value, "ts": int(timing.retired[token.producer])}
+        yield shared | {"ph": "f", "bp": "e", "tid": UNIT_LANES[token.edge.consumer].value, "ts": int(begins[token.consumer])}

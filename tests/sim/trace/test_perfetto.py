@@ -1,0 +1,108 @@
+"""The timeline keeps the trace-event format, and says what the run says."""
+
+import json
+from collections import defaultdict
+
+import pytest
+
+from tests.sim.timing.test_simulate import random_decoded
+from vdla.hw.spec.units import Unit
+from vdla.sim.timing.simulate import simulate
+from vdla.sim.trace.events import tokens, work_begins
+from vdla.sim.trace.perfetto import UNIT_LANES, Lane, trace_events, write_perfetto
+
+REQUIRED = {"M": {"name", "args"}, "X": {"name", "dur", "args"}, "s": {"id", "cat", "name"}, "f": {"id", "cat", "name", "bp"}}
+
+
+@pytest.fixture(scope="module", params=range(6))
+def timing(request):
+    return simulate(random_decoded(request.param), log=True)
+
+
+@pytest.fixture(scope="module")
+def events(timing):
+    return list(trace_events(timing))
+
+
+def by_lane(events):
+    lanes = defaultdict(list)
+    for event in events:
+        if event["ph"] == "X":
+            lanes[event["tid"]].append((event["ts"], event["ts"] + event["dur"]))
+    return {lane: sorted(slices) for lane, slices in lanes.items()}
+
+
+def test_every_event_has_what_its_phase_needs(timing, events):
+    for event in events:
+        assert {"pid", "tid", "ts"} | REQUIRED[event["ph"]] <= event.keys()
+        assert 0 <= event["ts"] <= event["ts"] + event.get("dur", 0) <= timing.cycles
+        assert event.get("dur", 1) >= 1
+
+
+def test_slices_of_a_lane_do_not_overlap(events):
+    for lane, slices in by_lane(events).items():
+        for (_, end), (begin, _) in zip(slices, slices[1:], strict=False):
+            assert end <= begin, Lane(lane)
+
+
+def test_every_lane_has_a_name(events):
+    named = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert [named[lane] for lane in Lane] == [
+        "fetch", "load", "load state", "compute", "compute state", "store", "store state", "memory"]
+
+
+def test_every_instruction_has_a_slice_with_its_text_and_times(timing, events):
+    slices = {event["args"]["instruction"]: event for event in events if event["ph"] == "X" and event["tid"] in UNIT_LANES.values()}
+    assert len(slices) == len(timing.program)
+    for index, event in slices.items():
+        assert event["args"]["started"] == timing.started[index]
+        assert event["ts"] + event["dur"] - 1 == event["args"]["retired"] == timing.retired[index]
+        assert event["args"]["text"].startswith(timing.program.instruction(index).opcode.name)
+
+
+def test_arrows_come_in_pairs_that_stand_on_slices(timing, events):
+    lanes = by_lane(events)
+    ends = defaultdict(dict)
+    for event in events:
+        if event["ph"] in "sf":
+            ends[event["id"]][event["ph"]] = event
+            assert any(begin <= event["ts"] < end for begin, end in lanes[event["tid"]])
+    assert len(ends) == timing.program.pops.sum()
+    assert all(pair["s"]["ts"] < pair["f"]["ts"] for pair in ends.values())
+
+
+def test_tokens_join_the_kth_push_and_the_kth_pop(timing):
+    for token in tokens(timing):
+        assert timing.retired[token.producer] < timing.started[token.consumer]
+
+
+def test_waits_add_up_with_the_counters(timing, events):
+    waited = sum(sum(event["args"]["waits"].values()) for event in events if "waits" in event.get("args", {}))
+    spans = timing.log.spans
+    assert waited == sum(int(span["end"] - span["begin"]) for span in spans if span["instruction"] >= 0 and span["state"] != 0)
+
+
+def test_the_beats_of_the_memory_lane_are_those_counted(timing, events):
+    named = [int(event["name"].split()[1]) for event in events if event["ph"] == "X" and event["tid"] == Lane.MEMORY]
+    assert sum(named) == sum(value for name, value in timing.counters.items() if name.endswith("_BEATS"))
+
+
+def test_work_begins_behind_the_instruction_before(timing):
+    begins = work_begins(timing)
+    for unit in Unit:
+        own = timing.program.unit == unit
+        assert (begins[own][1:] > timing.retired[own][:-1]).all()
+
+
+def test_the_file_is_whole_json_and_nothing_else_is_left(tmp_path, timing, events):
+    write_perfetto(timing, tmp_path / "trace.json")
+    read = json.loads((tmp_path / "trace.json").read_text())
+    assert len(read["traceEvents"]) == len(events)
+    assert read["otherData"]["cycles"] == timing.cycles
+    assert [path.name for path in tmp_path.iterdir()] == ["trace.json"]
+
+
+def test_a_run_without_a_log_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="without a log"):
+        write_perfetto(simulate(random_decoded(0)), tmp_path / "trace.json")
+    assert list(tmp_path.iterdir()) == []
