@@ -110,7 +110,7 @@ def _fetches(timing: Timing) -> Iterator[dict]:
     begins = own["taken"].copy()
     begins[1:] = np.maximum(begins[1:], own["last"][:-1] + 1)
     for begin, last, beats, taken in zip(begins.tolist(), own["last"].tolist(), own["beats"].tolist(), own["taken"].tolist(), strict=True):
-        yield _slice(Lane.FETCH, f"{beats} beats", begin, last + 1, asked=taken)
+        yield _slice(Lane.FETCH, f"fetch {beats} beats", begin, last + 1, asked=taken)
 
 
 def _bursts(timing: Timing) -> Iterator[dict]:

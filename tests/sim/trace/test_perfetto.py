@@ -2,6 +2,7 @@
 
 import json
 from collections import defaultdict
+from itertools import pairwise
 
 import pytest
 
@@ -41,7 +42,7 @@ def test_every_event_has_what_its_phase_needs(timing, events):
 
 def test_slices_of_a_lane_do_not_overlap(events):
     for lane, slices in by_lane(events).items():
-        for (_, end), (begin, _) in zip(slices, slices[1:], strict=False):
+        for (_, end), (begin, _) in pairwise(slices):
             assert end <= begin, Lane(lane)
 
 

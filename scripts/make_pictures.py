@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""Write the pictures of docs/simulator.md: roofline and utilisation of GEMMs on the default configuration, and the timeline of one."""
+
+from pathlib import Path
+
+import click
+
+from vdla.hw.spec.presets import DEFAULT
+from vdla.runtime.devices.cycle import CycleDevice
+from vdla.runtime.workloads import place_gemm, plan_gemm, random_operands
+from vdla.sim.plots.files import save
+from vdla.sim.plots.roofline import point_of, roofline
+from vdla.sim.plots.timeline import timeline
+from vdla.sim.plots.utilisation import utilisation
+from vdla.sim.timing.result import Timing
+
+SIZES = ((64, 64, 64), (128, 128, 128), (256, 256, 256), (512, 512, 512), (1024, 1024, 1024), (1024, 64, 64), (64, 1024, 64), (64, 64, 1024),
+         (256, 1024, 64), (1024, 256, 256))
+SHOWN = ((64, 64, 1024), (256, 256, 256), (1024, 1024, 1024))
+DRAWN = (256, 64, 512)
+PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+
+
+def timing_of(m: int, n: int, k: int) -> Timing:
+    """Return when everything of a GEMM happens, with a log."""
+    device = CycleDevice(DEFAULT, arithmetic=False, log=True)
+    plan = plan_gemm(DEFAULT, m, n, k)
+    place_gemm(device, plan, *random_operands(plan)).run()
+    return device.timing
+
+
+@click.command(help=__doc__)
+@click.option("--output", type=click.Path(file_okay=False, path_type=Path), default=PICTURES, show_default=True)
+def main(output: Path) -> None:
+    output.mkdir(parents=True, exist_ok=True)
+    timings = {f"GEMM {m}x{n}x{k}": timing_of(m, n, k) for m, n, k in SIZES}
+    shown = {name: timings[name] for name in (f"GEMM {m}x{n}x{k}" for m, n, k in SHOWN)}
+    for suffix in ("svg", "png"):
+        save(roofline({"simulated": [point_of(name, timing) for name, timing in timings.items()]}, DEFAULT), output / f"roofline.{suffix}")
+        save(utilisation(shown), output / f"utilisation.{suffix}")
+        save(timeline(timing_of(*DRAWN)), output / f"timeline.{suffix}")
+    click.echo(f"wrote {', '.join(sorted(path.name for path in output.iterdir()))} to {output}")
+
+
+if __name__ == "__main__":
+    main()

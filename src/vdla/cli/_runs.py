@@ -1,0 +1,22 @@
+"""Simulated runs, as several commands show them."""
+
+from pathlib import Path
+
+from vdla.hw.spec.memory import MemoryParameters
+from vdla.runtime.vectors import load_vector, stream_address
+from vdla.sim.interleave import interleave
+from vdla.sim.program import decode_program
+from vdla.sim.timing.result import Timing
+from vdla.sim.timing.simulate import simulate
+
+
+def time_vector(path: Path, memory: MemoryParameters) -> Timing:
+    """Simulate a vector's program, with a log. A run that the hardware would stop is returned too."""
+    vector = load_vector(path)
+    return simulate(decode_program(vector.stream, vector.config), memory, stream_address=stream_address(vector), log=True)
+
+
+def raise_fault(timing: Timing) -> None:
+    """Raise the error that explains why the run was stopped, if it was."""
+    if timing.fault:
+        raise interleave(timing.program).error

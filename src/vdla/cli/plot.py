@@ -1,0 +1,52 @@
+"""``vdla plot``."""
+
+from pathlib import Path
+
+import click
+
+from vdla.cli._options import reports_errors, takes_memory
+from vdla.cli._runs import raise_fault, time_vector
+from vdla.hw.spec.errors import FileFormatError, ToolError
+from vdla.hw.spec.memory import MemoryParameters
+from vdla.sim.timing.result import Timing
+
+KINDS = ("utilisation", "roofline", "timeline")
+
+
+@click.command()
+@click.argument("vectors", nargs=-1, required=True, metavar="VECTOR...", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, writable=True, path_type=Path), help="A .png or .svg file.")
+@click.option("--kind", type=click.Choice(KINDS), default=KINDS[0], show_default=True)
+@takes_memory
+@reports_errors
+def command(vectors: tuple[Path, ...], output: Path, kind: str, memory: MemoryParameters) -> None:
+    """Simulate programs and plot where their cycles went, or how near they come to the roofline."""
+    try:
+        from vdla.sim.plots.files import save
+    except ImportError as error:
+        raise ToolError(f"plots need matplotlib ({error}); install it with: pip install 'vdla[plot]'") from error
+    timings = {path.stem: time_vector(path, memory) for path in vectors}
+    for timing in timings.values():
+        raise_fault(timing)
+    save(_figure(kind, timings), output)
+
+
+def _figure(kind: str, timings: dict[str, Timing]):
+    if kind == "utilisation":
+        from vdla.sim.plots.utilisation import utilisation
+        return utilisation(timings)
+    if kind == "timeline":
+        from vdla.sim.plots.timeline import timeline
+        if len(timings) > 1:
+            raise FileFormatError(f"a timeline shows one program, not {len(timings)}: {', '.join(timings)}")
+        return timeline(*timings.values())
+    from vdla.sim.plots.roofline import point_of, roofline
+    configs = {timing.program.config.digest: timing.program.config for timing in timings.values()}
+    if len(configs) > 1:
+        names = ", ".join(timings)
+        raise FileFormatError(f"{names} are for {len(configs)} different configurations; a roofline shows one: plot them apart")
+    points = [point_of(name, timing) for name, timing in timings.items()]
+    for point in points:
+        if not point.macs:
+            raise FileFormatError(f"{point.name} multiplies nothing; a roofline shows runs that do")
+    return roofline({"runs": points}, *configs.values())

@@ -1,0 +1,99 @@
+"""`vdla trace` and `vdla plot`: what they write, and what they refuse."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from vdla.cli import plot, trace
+from vdla.runtime.vectors import load_vector
+from vdla.sim.interleave import interleave
+from vdla.sim.program import decode_program
+
+VECTORS = sorted((Path(__file__).parents[1] / "vectors" / "vta").glob("*.npz"))
+GOOD = next(path for path in VECTORS if path.name.startswith("gemm"))
+ALU = next(path for path in VECTORS if path.name.startswith("alu"))
+
+
+def invoke(module, *arguments):
+    return CliRunner().invoke(module.command, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def stuck(tmp_path):
+    """Return a vector whose program lacks its first token."""
+    import numpy as np
+
+    with np.load(GOOD) as file:
+        arrays = {name: file[name].copy() for name in file.files}
+    pushing = np.flatnonzero(arrays["instructions"][:, 0] & 0b1100000)
+    arrays["instructions"][pushing[0], 0] &= 0b10011111
+    np.savez(tmp_path / "stuck.npz", **arrays)
+    return tmp_path / "stuck.npz"
+
+
+def test_a_timeline_is_written(tmp_path):
+    outcome = invoke(trace, GOOD, "-o", tmp_path / "trace.json")
+    assert outcome.exit_code == 0
+    assert "cycles" in outcome.stderr
+    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+
+
+def test_text_goes_to_a_file_or_to_standard_output(tmp_path):
+    printed = invoke(trace, GOOD, "--text", "-o", "-")
+    assert invoke(trace, GOOD, "--text", "-o", tmp_path / "trace.txt").exit_code == 0
+    assert printed.stdout == (tmp_path / "trace.txt").read_text()
+    assert len(printed.stdout.splitlines()) >= 3 * len(load_vector(GOOD).stream)
+
+
+def test_memory_can_be_chosen(tmp_path):
+    slow, fast = (invoke(trace, GOOD, "--text", "-o", "-", "--latency", latency).stderr for latency in (500, 1))
+    assert slow != fast
+    outcome = invoke(trace, GOOD, "--text", "-o", "-", "--latency", 0)
+    assert outcome.exit_code == 2
+    assert outcome.stderr == "error: memory latency = 0 is outside 1..1048576\n"
+
+
+def test_a_stopped_program_is_shown_up_to_there_and_explained(tmp_path, stuck):
+    outcome = invoke(trace, stuck, "-o", tmp_path / "trace.json")
+    vector = load_vector(stuck)
+    assert outcome.exit_code == 2
+    assert str(interleave(decode_program(vector.stream, vector.config)).error) in outcome.stderr
+    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+
+
+@pytest.mark.parametrize("kind", plot.KINDS)
+def test_plots_are_written(tmp_path, kind):
+    outcome = invoke(plot, GOOD, "--kind", kind, "-o", tmp_path / "plot.svg")
+    assert outcome.exit_code == 0, outcome.output
+    assert (tmp_path / "plot.svg").read_text().lstrip().startswith("<?xml")
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (("-o", "plot.gif"), "plot.gif: a plot is written as .png or .svg, not as .gif"),
+    (("--kind", "timeline", "-o", "plot.svg"), "a timeline shows one program, not 2: "),
+    (("--kind", "roofline", "-o", "plot.svg"), "different configurations; a roofline shows one: plot them apart"),
+])
+def test_what_cannot_be_plotted_is_refused(arguments, message, tmp_path, monkeypatch):
+    other = next(path for path in VECTORS if load_vector(path).config.digest != load_vector(GOOD).config.digest)
+    monkeypatch.chdir(tmp_path)
+    outcome = invoke(plot, GOOD, other, *arguments)
+    assert list(tmp_path.iterdir()) == []
+    assert outcome.exit_code == 2
+    assert message in outcome.stderr
+
+
+def test_a_program_that_multiplies_nothing_has_no_roofline(tmp_path):
+    outcome = invoke(plot, ALU, "--kind", "roofline", "-o", tmp_path / "plot.svg")
+    assert outcome.exit_code == 2
+    assert outcome.stderr == f"error: {ALU.stem} multiplies nothing; a roofline shows runs that do\n"
+
+
+def test_a_missing_library_is_named(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "vdla.sim.plots.files", None)
+    outcome = invoke(plot, GOOD, "-o", "plot.svg")
+    assert outcome.exit_code == 2
+    assert "install it with: pip install 'vdla[plot]'" in outcome.stderr
