@@ -15,6 +15,7 @@ import numpy as np
 
 from vdla.hw.spec.errors import DeadlockError, InvalidInstructionError, ProgramError, UnfinishedError
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
+from vdla.sim.deadlock import Standstill, explain
 from vdla.sim.program import Program
 
 
@@ -129,27 +130,8 @@ class _Run:
 
     def _deadlock(self) -> DeadlockError | None:
         """Return the error that explains why nothing can go on; None where all dispatched instructions executed."""
-        heads = self._heads()
-        if not heads:
-            return None
-        lines = ["deadlock: no unit can go on", *(self._unit_line(unit) for unit in Unit)]
-        if self.dispatched < self.program.dispatched:
-            lines.append(self._dispatch_line())
-        return DeadlockError("\n  ".join(lines), min(heads))
-
-    def _unit_line(self, unit: Unit) -> str:
-        head = self._head(unit)
-        if head is None:
-            return f"{unit.name.lower()}: its queue is empty"
-        lacks = [f"a token {TOKEN_EDGES[edge]}" for edge in self.pops[head] if not self.tokens[edge]]
-        lacks += [f"room on {TOKEN_EDGES[edge]}, which holds {self.tokens[edge]} tokens"
-                  for edge in self.pushes[head] if self.tokens[edge] >= self.program.config.token_depth]
-        return f"{unit.name.lower()}: {self.program.describe(head)} waits for {' and '.join(lacks)}"
-
-    def _dispatch_line(self) -> str:
-        unit = Unit(self.unit[self.dispatched])
-        return (f"dispatch: {self.program.describe(self.dispatched)} waits for a place in the {unit.name.lower()} "
-                f"queue, which holds {self.depths[unit]}")
+        left = tuple(np.array(own[begin:], np.int64) for own, begin in zip(self.of_unit, self.begin, strict=True))
+        return explain(Standstill(self.program, tuple(self.tokens), self.dispatched, left))
 
 
 def _edge_lists(flags: np.ndarray) -> list[tuple[int, ...]]:

@@ -1,0 +1,160 @@
+"""Why no unit can go on: what each waits for, who should have supplied it, and how the waits hang together."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from vdla.hw.spec.errors import DeadlockError
+from vdla.hw.spec.units import TOKEN_EDGES, TokenEdge, Unit
+from vdla.sim.program import Program
+
+DISPATCH = "dispatch"
+
+
+@dataclass(frozen=True)
+class Standstill:
+    """A run in which nothing moves any more.
+
+    Attributes:
+        program: what ran.
+        tokens: held, by edge of TOKEN_EDGES.
+        dispatched: instructions that dispatch has passed on.
+        left: int64[...] by unit: the instructions that have not executed, up to FINISH, in order.
+    """
+
+    program: Program
+    tokens: tuple[int, ...]
+    dispatched: int
+    left: tuple[np.ndarray, ...]
+
+    def head(self, unit: Unit) -> int | None:
+        """Return the instruction at the head of the queue of `unit`; None where that is empty."""
+        left = self.left[unit]
+        return int(left[0]) if len(left) and left[0] < self.dispatched else None
+
+    @property
+    def stuck_in_dispatch(self) -> int | None:
+        """The instruction for which dispatch finds no place; None where all are dispatched."""
+        return self.dispatched if self.dispatched < self.program.dispatched else None
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """What an instruction lacks: a token of `edge`, or room for the one that it pushes onto it.
+
+    Attributes:
+        instruction: that waits.
+        supplier: the first instruction not yet executed that would push the token, or pop one and so make room; None: there is none.
+    """
+
+    edge: TokenEdge
+    token: bool
+    instruction: int
+    supplier: int | None
+
+    @property
+    def supplying_unit(self) -> Unit:
+        """The unit of which the supplier is, or would be."""
+        return self.edge.producer if self.token else self.edge.consumer
+
+
+def explain(state: Standstill) -> DeadlockError | None:
+    """Return the error that explains the standstill; None where every dispatched instruction has executed."""
+    heads = {unit: head for unit in Unit if (head := state.head(unit)) is not None}
+    if not heads:
+        return None
+    lacks = {unit: list(_lacks(state, head)) for unit, head in heads.items()}
+    lines = ["deadlock: no unit can go on", *(_unit_line(state, unit, lacks) for unit in Unit), *_dispatch_lines(state), _chain(state, lacks)]
+    return DeadlockError("\n  ".join(lines), min(heads.values()))
+
+
+def _lacks(state: Standstill, index: int) -> Iterator[Lack]:
+    program = state.program
+    for number, edge in enumerate(TOKEN_EDGES):
+        if program.pops[index, number] and not state.tokens[number]:
+            yield Lack(edge, True, index, _first(state.left[edge.producer], program.pushes[:, number]))
+        if program.pushes[index, number] and state.tokens[number] >= program.config.token_depth:
+            yield Lack(edge, False, index, _first(state.left[edge.consumer], program.pops[:, number]))
+
+
+def _first(left: np.ndarray, flags: np.ndarray) -> int | None:
+    """Return the first instruction of `left` that has the flag."""
+    having = np.flatnonzero(flags[left])
+    return int(left[having[0]]) if having.size else None
+
+
+def _unit_line(state: Standstill, unit: Unit, lacks: dict[Unit, list[Lack]]) -> str:
+    if unit not in lacks:
+        return f"{unit.name.lower()}: its queue is empty"
+    waits = " and ".join(_lack_text(state, lack) for lack in lacks[unit])
+    return f"{unit.name.lower()}: {state.program.describe(lacks[unit][0].instruction)} waits for {waits}"
+
+
+def _lack_text(state: Standstill, lack: Lack) -> str:
+    number = TOKEN_EDGES.index(lack.edge)
+    what = f"a token {lack.edge}" if lack.token else f"room on {lack.edge}, which holds {state.tokens[number]} tokens"
+    return f"{what}{_supplier_text(state, lack)}"
+
+
+def _supplier_text(state: Standstill, lack: Lack) -> str:
+    """Return who would supply what is lacking, and why that does not happen."""
+    supplies = "pushes one" if lack.token else "pops one"
+    if lack.supplier is None:
+        return f" (nothing that is left {supplies}{_suspect(state, lack)})"
+    where = f"instruction {lack.supplier} of the {lack.supplying_unit.name.lower()} unit {supplies}"
+    if lack.supplier >= state.dispatched:
+        return f" ({where}, but is not dispatched)"
+    head = state.head(lack.supplying_unit)
+    return f" ({where}, but waits itself)" if head == lack.supplier else f" ({where}, but stands behind instruction {head})"
+
+
+def _suspect(state: Standstill, lack: Lack) -> str:
+    """Name the instruction that may have been meant to supply: the last of its unit before the one that waits, if it does not."""
+    number, unit = TOKEN_EDGES.index(lack.edge), lack.supplying_unit
+    before = np.flatnonzero(state.program.unit[:lack.instruction] == unit)
+    if not before.size:
+        return f"; the {unit.name.lower()} unit has no instruction before it"
+    flags = state.program.pushes if lack.token else state.program.pops
+    last = int(before[-1])
+    if flags[last, number]:
+        return "; all that were pushed are popped" if lack.token else ""
+    return f"; {state.program.describe(last)}, the last of the {unit.name.lower()} unit before it, does not"
+
+
+def _dispatch_lines(state: Standstill) -> Iterator[str]:
+    index = state.stuck_in_dispatch
+    if index is not None:
+        unit = Unit(state.program.unit[index])
+        yield (f"dispatch: {state.program.describe(index)} waits for a place in the {unit.name.lower()} "
+               f"queue, which holds {_queue_depth(state, unit)}")
+
+
+def _queue_depth(state: Standstill, unit: Unit) -> int:
+    return getattr(state.program.config, f"{unit.name.lower()}_queue_depth")
+
+
+def _chain(state: Standstill, lacks: dict[Unit, list[Lack]]) -> str:
+    """Follow who waits for whom, from the first instruction that waits, until that comes round or ends at what never comes."""
+    path: list[Unit | str] = []
+    place: Unit | str = min(lacks, key=lambda unit: lacks[unit][0].instruction)
+    while place not in path:
+        path.append(place)
+        never = next((lack for lack in lacks.get(place, ()) if lack.supplier is None), None)
+        if never is not None:
+            what = "a token" if never.token else "room on"
+            return f"chain of waits: {_arrows(path)}, which waits for {what} {never.edge} that nothing {'pushes' if never.token else 'makes'}"
+        place = _waits_for(state, lacks, place)
+    return f"cycle of waits: {_arrows([*path[path.index(place):], place])}"
+
+
+def _waits_for(state: Standstill, lacks: dict[Unit, list[Lack]], place: Unit | str) -> Unit | str:
+    """Return the unit, or dispatch, that must go on before `place` can."""
+    if place == DISPATCH:
+        return Unit(state.program.unit[state.dispatched])
+    lack = lacks[place][0]
+    return DISPATCH if lack.supplier >= state.dispatched else lack.supplying_unit
+
+
+def _arrows(path: list[Unit | str]) -> str:
+    return " -> ".join(place if isinstance(place, str) else place.name.lower() for place in path)
