@@ -11,7 +11,7 @@ help:
 	@echo "make test   set up .venv and the RTL tools, then run every test"
 	@echo "make env    set up .venv only          make tools  check or install the RTL tools"
 	@echo "make lint   check the style            make docs   write the generated documentation"
-	@echo "make bench  measure model and RTL      make campaign  2,000 random programs, model against RTL"
+	@echo "make bench  measure simulators and RTL make campaign  5,000 random programs, simulators against RTL"
 	@echo "make area   synthesise the area table (an hour)"
 	@echo "make lock   resolve requirements.lock  make clean  remove whatever make has made"
 
@@ -39,9 +39,11 @@ tools:
 bench: env tools
 	@$(PYTHON) scripts/bench_functional.py
 	@$(PYTHON) scripts/bench_rtl.py
+	@$(PYTHON) scripts/bench_sim.py
 
 campaign: env tools
-	@$(PYTHON) scripts/random_programs.py --programs 2000 --configurations 12
+	@$(PYTHON) scripts/random_programs.py --programs 5000 --configurations 16
+	@$(PYTHON) scripts/planted_delays.py
 
 area: env
 	@$(PYTHON) scripts/area_table.py
@@ -51,6 +53,7 @@ lint: env
 
 docs: env
 	@$(PYTHON) scripts/make_docs.py
+	@$(PYTHON) scripts/make_pictures.py
 
 lock:
 	@scripts/lock_requirements.sh

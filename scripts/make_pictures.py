@@ -35,7 +35,7 @@ def main(output: Path) -> None:
     output.mkdir(parents=True, exist_ok=True)
     timings = {f"GEMM {m}x{n}x{k}": timing_of(m, n, k) for m, n, k in SIZES}
     shown = {name: timings[name] for name in (f"GEMM {m}x{n}x{k}" for m, n, k in SHOWN)}
-    for suffix in ("svg", "png"):
+    for suffix in ("svg",):
         save(roofline({"simulated": [point_of(name, timing) for name, timing in timings.items()]}, DEFAULT), output / f"roofline.{suffix}")
         save(utilisation(shown), output / f"utilisation.{suffix}")
         save(timeline(timing_of(*DRAWN)), output / f"timeline.{suffix}")

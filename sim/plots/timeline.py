@@ -35,7 +35,8 @@ def timeline(timing: Timing) -> Figure:
 
 def _draw_slices(axes: Axes, slices: Iterable[dict], cycles: int) -> None:
     for event in slices:
-        axes.broken_barh([(event["ts"], event["dur"])], (event["tid"] - 0.36, 0.72), facecolor=_colour(event["name"]), edgecolor="white", linewidth=0.4)
+        axes.broken_barh([(event["ts"], event["dur"])], (event["tid"] - 0.36, 0.72), facecolor=_colour(event["name"]),
+                         edgecolor="white", linewidth=0.4)
         if len(event["name"]) * CHARACTER < event["dur"] / cycles:
             axes.text(event["ts"] + event["dur"] / 2, event["tid"], event["name"], ha="center", va="center", fontsize=6.5,
                       color="white" if _colour(event["name"]) in DARK else "black")
