@@ -1,0 +1,342 @@
+"""The nodes of loop programs: expressions, statements and functions, all frozen."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import prod
+
+from vdla.compiler.ir.types import DTYPES, INDEX, wrap
+from vdla.hw.spec.errors import VdlaError
+
+
+class IrError(VdlaError):
+    """A loop program, or a request to change one, is ill-formed."""
+
+
+class Scope(StrEnum):
+    """Where a buffer lives: in DRAM, or in one of the accelerator's memories."""
+
+    DRAM = "dram"
+    INPUT = "input"
+    WEIGHT = "weight"
+    ACCUMULATOR = "accumulator"
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """An array that programs read and write.
+
+    Attributes:
+        name: unique in its program.
+        shape: extents, at least 1 each.
+        dtype: of an element.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    scope: Scope = Scope.DRAM
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise IrError(f"buffer {self.name}: type {self.dtype!r} is none of {', '.join(DTYPES)}")
+        for extent in self.shape:
+            if not isinstance(extent, int) or extent < 1:
+                raise IrError(f"buffer {self.name}: extent {extent!r} is not a positive whole number")
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+
+class Expr:
+    """An expression; Python's operators build larger ones."""
+
+    __slots__ = ()
+    dtype: str
+
+    def __add__(self, other):
+        return binary("+", self, other)
+
+    def __radd__(self, other):
+        return binary("+", other, self)
+
+    def __sub__(self, other):
+        return binary("-", self, other)
+
+    def __rsub__(self, other):
+        return binary("-", other, self)
+
+    def __mul__(self, other):
+        return binary("*", self, other)
+
+    def __rmul__(self, other):
+        return binary("*", other, self)
+
+    def __floordiv__(self, other):
+        return binary("//", self, other)
+
+    def __mod__(self, other):
+        return binary("%", self, other)
+
+    def __rshift__(self, other):
+        return binary(">>", self, other)
+
+    def __lshift__(self, other):
+        return binary("<<", self, other)
+
+    def __truediv__(self, other):
+        return binary("/", self, other)
+
+    def __neg__(self):
+        return binary("-", Const(0, self.dtype), self)
+
+    def __lt__(self, other):
+        return binary("<", self, other)
+
+    def __le__(self, other):
+        return binary("<=", self, other)
+
+    def __gt__(self, other):
+        return binary("<", other, self)
+
+    def __ge__(self, other):
+        return binary("<=", other, self)
+
+    def equal(self, other):
+        """Return the comparison; `==` compares the nodes themselves."""
+        return binary("==", self, other)
+
+    def __bool__(self) -> bool:
+        raise IrError(f"the truth of {type(self).__name__} is known only when the program runs; use select, both or either")
+
+
+@dataclass(frozen=True, slots=True)
+class Const(Expr):
+    """A number."""
+
+    value: int | float | bool
+    dtype: str = INDEX
+
+
+@dataclass(frozen=True, slots=True)
+class Var(Expr):
+    """A loop variable."""
+
+    name: str
+    dtype: str = INDEX
+
+
+ARITHMETIC = ("+", "-", "*", "//", "%", "/", ">>", "<<", "min", "max")
+COMPARISONS = ("<", "<=", "==")
+LOGICAL = ("and", "or")
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Expr):
+    """`left op right`, of one type. `//` and `%` round down; `min` and `max` are written as calls."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+    @property
+    def dtype(self) -> str:
+        """Type of the result."""
+        return "bool" if self.op in COMPARISONS + LOGICAL else self.left.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Select(Expr):
+    """`then` where `condition` holds, else `otherwise`; the other one is not evaluated."""
+
+    condition: Expr
+    then: Expr
+    otherwise: Expr
+
+    @property
+    def dtype(self) -> str:
+        """Type of the result."""
+        return self.then.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Expr):
+    """`value` as another type; integers wrap, floats round to the nearest integer, halves to even."""
+
+    dtype: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Expr):
+    """An element of a buffer."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+
+    @property
+    def dtype(self) -> str:
+        """Type of the element."""
+        return self.buffer.dtype
+
+
+class LoopKind(StrEnum):
+    """How a loop is to be carried out; its meaning is always that of a serial loop."""
+
+    SERIAL = "range"
+    PARALLEL = "parallel"
+    VECTORIZED = "vectorized"
+    UNROLLED = "unrolled"
+    VTHREAD = "vthread"
+
+
+class Stmt:
+    """A statement."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class For(Stmt):
+    """`body` for every value of `var` from 0 to `extent` - 1."""
+
+    var: Var
+    extent: int
+    body: Stmt
+    kind: LoopKind = LoopKind.SERIAL
+
+
+@dataclass(frozen=True, slots=True)
+class Write(Stmt):
+    """`buffer[indices] = value`."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class If(Stmt):
+    """`body` where `condition` holds."""
+
+    condition: Expr
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True)
+class Block(Stmt):
+    """Statements, one after another."""
+
+    statements: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Alloc(Stmt):
+    """`body` with a buffer of its own, whose elements are undefined until written."""
+
+    buffer: Buffer
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Stmt):
+    """An intrinsic on tiles of buffers; `meaning` is the loop program that it stands for.
+
+    Attributes:
+        name: of the intrinsic.
+        operands: the first element of each tile, as a Read.
+        meaning: the statement that has been replaced; what the interpreter executes.
+    """
+
+    name: str
+    operands: tuple[Read, ...]
+    meaning: Stmt
+
+
+@dataclass(frozen=True, slots=True)
+class Func:
+    """A program: `params` are its buffers in DRAM."""
+
+    name: str
+    params: tuple[Buffer, ...]
+    body: Stmt
+
+
+def as_expr(value: object, dtype: str = INDEX) -> Expr:
+    """Return `value` as an expression; Python numbers take `dtype`."""
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, (bool, int, float)):
+        return Const(value, dtype)
+    raise IrError(f"{value!r} is no expression")
+
+
+def binary(op: str, left: object, right: object) -> Expr:
+    """Return `left op right`; a Python number takes the type of the other side.
+
+    Raises:
+        IrError: the types differ.
+    """
+    if isinstance(left, Expr):
+        right = as_expr(right, left.dtype)
+    else:
+        right = as_expr(right)
+        left = as_expr(left, right.dtype)
+    if left.dtype != right.dtype:
+        raise IrError(f"{op} has operands of types {left.dtype} and {right.dtype}; cast one of them")
+    return Binary(op, left, right)
+
+
+def select(condition: Expr, then: object, otherwise: object) -> Expr:
+    """Return `then` where `condition` holds, else `otherwise`, which must have one type.
+
+    Raises:
+        IrError: the condition is no truth value, or the types differ.
+    """
+    if condition.dtype != "bool":
+        raise IrError(f"select has a condition of type {condition.dtype}, not bool")
+    then = as_expr(then, otherwise.dtype if isinstance(otherwise, Expr) else INDEX)
+    otherwise = as_expr(otherwise, then.dtype)
+    if then.dtype != otherwise.dtype:
+        raise IrError(f"select has values of types {then.dtype} and {otherwise.dtype}; cast one of them")
+    return Select(condition, then, otherwise)
+
+
+def cast(dtype: str, value: Expr) -> Expr:
+    """Return `value` as `dtype`.
+
+    Raises:
+        IrError: there is no such type.
+    """
+    if dtype not in DTYPES:
+        raise IrError(f"type {dtype!r} is none of {', '.join(DTYPES)}")
+    if isinstance(value, Const):
+        return Const(wrap(value.value, dtype), dtype)
+    return value if value.dtype == dtype else Cast(dtype, value)
+
+
+def minimum(left: object, right: object) -> Expr:
+    """Return the lesser."""
+    return binary("min", left, right)
+
+
+def maximum(left: object, right: object) -> Expr:
+    """Return the greater."""
+    return binary("max", left, right)
+
+
+def both(*conditions: Expr) -> Expr:
+    """Return whether all conditions hold."""
+    result = conditions[0]
+    for condition in conditions[1:]:
+        result = Binary("and", result, condition)
+    return result
+
+
+def block(*statements: Stmt) -> Stmt:
+    """Return the statements as one, without blocks in blocks."""
+    flat: list[Stmt] = []
+    for statement in statements:
+        flat.extend(statement.statements if isinstance(statement, Block) else [statement])
+    return flat[0] if len(flat) == 1 else Block(tuple(flat))

@@ -1,0 +1,160 @@
+"""The text of a loop program back to its nodes; Python's own parser reads it, so positions are exact."""
+
+import ast
+
+from vdla.compiler.ir.nodes import (
+    Alloc,
+    Binary,
+    Buffer,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    For,
+    Func,
+    If,
+    IrError,
+    LoopKind,
+    Read,
+    Scope,
+    Select,
+    Stmt,
+    Var,
+    Write,
+    block,
+)
+from vdla.compiler.ir.text import FUNCTIONS
+from vdla.compiler.ir.types import DTYPES
+
+OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%", ast.Div: "/", ast.RShift: ">>", ast.LShift: "<<",
+             ast.Lt: "<", ast.LtE: "<=", ast.Eq: "==", ast.And: "and", ast.Or: "or"}
+
+
+def parse_func(text: str) -> Func:
+    """Read a program.
+
+    Raises:
+        IrError: the text is no program; the message shows the place.
+    """
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        raise IrError(f"line {error.lineno}: {error.msg}\n{(error.text or '').rstrip()}\n{' ' * ((error.offset or 1) - 1)}^") from error
+    return _Parser(text).func(tree)
+
+
+class _Parser:
+    """The buffers and variables in sight, while a program is read."""
+
+    def __init__(self, text: str) -> None:
+        self.lines = text.splitlines()
+        self.buffers: dict[str, Buffer] = {}
+        self.variables: set[str] = set()
+
+    def fail(self, node: ast.AST, problem: str) -> IrError:
+        """Return the error that points at `node`."""
+        line = self.lines[node.lineno - 1]
+        return IrError(f"line {node.lineno}: {problem}\n{line}\n{' ' * node.col_offset}^")
+
+    def func(self, tree: ast.Module) -> Func:
+        if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
+            raise IrError("line 1: a program is one function: def name(buffers): body")
+        head = tree.body[0]
+        params = tuple(self.declare(arg.arg, arg.annotation, Scope.DRAM, arg) for arg in head.args.args)
+        return Func(head.name, params, self.statements(head.body))
+
+    def declare(self, name: str, annotation: ast.expr | None, scope: Scope, node: ast.AST) -> Buffer:
+        match annotation:
+            case ast.Subscript(ast.Name(dtype), extents):
+                shape = tuple(self.integer(extent) for extent in (extents.elts if isinstance(extents, ast.Tuple) else [extents]))
+                self.buffers[name] = Buffer(name, shape, dtype, scope)
+                return self.buffers[name]
+        raise self.fail(node, f"buffer {name} needs a type such as int8[4, 16]")
+
+    def integer(self, node: ast.expr) -> int:
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            return node.value
+        raise self.fail(node, "a whole number is needed here")
+
+    def statements(self, nodes: list[ast.stmt]) -> Stmt:
+        for position, node in enumerate(nodes):
+            match node:
+                case ast.Assign([ast.Name(name)], ast.Call(ast.Name("alloc"), [kind, *scope])):
+                    buffer = self.declare(name, kind, self.scope(scope), node)
+                    alloc = Alloc(buffer, self.statements(nodes[position + 1:]))
+                    return block(*(self.statement(before) for before in nodes[:position]), alloc)
+        return block(*(self.statement(node) for node in nodes))
+
+    def scope(self, nodes: list[ast.expr]) -> Scope:
+        if not nodes:
+            return Scope.DRAM
+        value = nodes[0].value if isinstance(nodes[0], ast.Constant) else None
+        if value not in tuple(Scope):
+            raise self.fail(nodes[0], f"scope {value!r} is none of {', '.join(Scope)}")
+        return Scope(value)
+
+    def statement(self, node: ast.stmt) -> Stmt:
+        match node:
+            case ast.For(ast.Name(name), ast.Call(ast.Name(kind), [extent]), body) if kind in tuple(LoopKind):
+                self.variables.add(name)
+                return For(Var(name), self.integer(extent), self.statements(body), LoopKind(kind))
+            case ast.If(test, body, []):
+                return If(self.expr(test), self.statements(body))
+            case ast.Assign([ast.Subscript() as target], value):
+                place = self.read(target)
+                return Write(place.buffer, place.indices, self.expr(value))
+            case ast.With([ast.withitem(ast.Call(ast.Name(name), operands))], body):
+                return Call(name, tuple(self.read(operand) for operand in operands), self.statements(body))
+        raise self.fail(node, "this is no statement of a loop program: for, if, with, an assignment to an element, or alloc")
+
+    def read(self, node: ast.expr) -> Read:
+        match node:
+            case ast.Subscript(ast.Name(name), indices) if name in self.buffers:
+                items = indices.elts if isinstance(indices, ast.Tuple) else [indices]
+                return Read(self.buffers[name], tuple(self.expr(item) for item in items))
+        raise self.fail(node, "an element of a known buffer is needed here")
+
+    def expr(self, node: ast.expr) -> Expr:
+        match node:
+            case ast.Name(name) if name in self.variables:
+                return Var(name)
+            case ast.Constant(value):
+                return Const(value, "bool" if isinstance(value, bool) else "index")
+            case ast.UnaryOp(ast.USub(), ast.Constant(value)):
+                return Const(-value)
+            case ast.Subscript():
+                return self.read(node)
+            case ast.BinOp(left, op, right) if type(op) in OPERATORS:
+                return Binary(OPERATORS[type(op)], self.expr(left), self.expr(right))
+            case ast.Compare(left, [op], [right]) if type(op) in OPERATORS:
+                return Binary(OPERATORS[type(op)], self.expr(left), self.expr(right))
+            case ast.BoolOp(op, values):
+                return self.logical(OPERATORS[type(op)], values)
+            case ast.Call(ast.Name(name), arguments, []):
+                return self.call(node, name, arguments)
+        raise self.fail(node, "this is no expression of a loop program")
+
+    def logical(self, op: str, values: list[ast.expr]) -> Expr:
+        result = self.expr(values[0])
+        for value in values[1:]:
+            result = Binary(op, result, self.expr(value))
+        return result
+
+    def call(self, node: ast.Call, name: str, arguments: list[ast.expr]) -> Expr:
+        if name in FUNCTIONS and len(arguments) == 2:
+            return Binary(name, *map(self.expr, arguments))
+        if name == "select" and len(arguments) == 3:
+            return Select(*map(self.expr, arguments))
+        if name in DTYPES and len(arguments) == 1:
+            return self.typed(name, arguments[0])
+        raise self.fail(node, f"{name} with {len(arguments)} arguments is unknown; there are min, max, select and the types")
+
+    def typed(self, dtype: str, node: ast.expr) -> Expr:
+        """Return a number of a type, or a cast."""
+        match node:
+            case ast.Constant(str(value)):
+                return Const(float(value), dtype)
+            case ast.Constant() | ast.UnaryOp():
+                value = self.expr(node).value
+                return Const(float(value) if DTYPES[dtype].is_float else value, dtype)
+        return Cast(dtype, self.expr(node))

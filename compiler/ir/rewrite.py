@@ -1,0 +1,83 @@
+"""Walking and rewriting loop programs."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, replace
+
+from vdla.compiler.ir.nodes import Buffer, Expr, For, Func, Read, Stmt, Var, Write
+
+Node = Expr | Stmt
+BOUND = "var"  # the field in which a loop declares its variable: no use of it
+
+
+def children(node: Node) -> Iterator[Node]:
+    """Yield the nodes directly below `node`, in order."""
+    for field in fields(node):
+        if field.name != BOUND:
+            yield from _nodes(getattr(node, field.name))
+
+
+def _nodes(value: object) -> Iterator[Node]:
+    if isinstance(value, (Expr, Stmt)):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _nodes(item)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """Yield `node` and everything below it, from the top down."""
+    yield node
+    for child in children(node):
+        yield from walk(child)
+
+
+def rewrite(node: Node, change: Callable[[Node], Node | None]) -> Node:
+    """Return `node` with `change` applied to every node, from the bottom up; None leaves a node as it is."""
+    new = replace(node, **{field.name: _rewritten(value, change) for field in fields(node)
+                           if field.name != BOUND and _has_nodes(value := getattr(node, field.name))})
+    changed = change(new)
+    return new if changed is None else changed
+
+
+def _has_nodes(value: object) -> bool:
+    return isinstance(value, (Expr, Stmt)) or (isinstance(value, tuple) and any(isinstance(item, (Expr, Stmt)) for item in value))
+
+
+def _rewritten(value: object, change: Callable) -> object:
+    if isinstance(value, tuple):
+        return tuple(rewrite(item, change) for item in value)
+    return rewrite(value, change)
+
+
+def substitute(node: Node, values: Mapping[str, Expr]) -> Node:
+    """Return `node` with variables replaced by expressions, by name."""
+    return rewrite(node, lambda part: values.get(part.name) if isinstance(part, Var) else None)
+
+
+def replace_buffers(node: Node, buffers: Mapping[str, Buffer]) -> Node:
+    """Return `node` with buffers exchanged, by name."""
+    def change(part: Node) -> Node | None:
+        if isinstance(part, (Read, Write)) and part.buffer.name in buffers:
+            return replace(part, buffer=buffers[part.buffer.name])
+        return None
+    return rewrite(node, change)
+
+
+def reads(node: Node) -> list[Read]:
+    """Return every read below `node`."""
+    return [part for part in walk(node) if isinstance(part, Read)]
+
+
+def variables(node: Node) -> set[str]:
+    """Return the names of all variables used below `node`."""
+    return {part.name for part in walk(node) if isinstance(part, Var)}
+
+
+def has_reads(node: Node) -> bool:
+    """Whether `node`, or anything below it, reads a buffer."""
+    return any(isinstance(part, Read) for part in walk(node))
+
+
+def loops_of(func: Func) -> list[For]:
+    """Return every loop of `func`, from the top down."""
+    return [part for part in walk(func.body) if isinstance(part, For)]

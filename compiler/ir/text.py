@@ -1,0 +1,111 @@
+"""Loop programs as text: a subset of Python, printed here and parsed back equal by `vdla.compiler.ir.parse`."""
+
+from collections.abc import Iterator
+
+from vdla.compiler.ir.nodes import (
+    Alloc,
+    Binary,
+    Block,
+    Buffer,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    For,
+    Func,
+    If,
+    Read,
+    Scope,
+    Select,
+    Stmt,
+    Var,
+    Write,
+)
+from vdla.compiler.ir.types import INDEX
+
+STRENGTH = {"or": 1, "and": 2, "<": 3, "<=": 3, "==": 3, "<<": 4, ">>": 4, "+": 5, "-": 5, "*": 6, "/": 6, "//": 6, "%": 6}
+FUNCTIONS = ("min", "max")
+INDENT = "    "
+
+
+def print_func(func: Func) -> str:
+    """Return the text of a program."""
+    params = ", ".join(f"{buffer.name}: {buffer_type(buffer)}" for buffer in func.params)
+    return "\n".join([f"def {func.name}({params}):", *print_lines(func.body, 1)]) + "\n"
+
+
+def print_stmt(stmt: Stmt) -> str:
+    """Return the text of a statement."""
+    return "\n".join(print_lines(stmt, 0)) + "\n"
+
+
+def buffer_type(buffer: Buffer) -> str:
+    """Return `dtype[extents]`."""
+    return f"{buffer.dtype}[{', '.join(map(str, buffer.shape))}]"
+
+
+def print_lines(stmt: Stmt, depth: int, shows_meaning: bool = True) -> Iterator[str]:
+    """Yield the lines of a statement; without `shows_meaning` a call stands for itself."""
+    pad = INDENT * depth
+    match stmt:
+        case Block(statements):
+            for part in statements:
+                yield from print_lines(part, depth, shows_meaning)
+        case For(var, extent, body, kind):
+            yield f"{pad}for {var.name} in {kind.value}({extent}):"
+            yield from print_lines(body, depth + 1, shows_meaning)
+        case If(condition, body):
+            yield f"{pad}if {print_expr(condition)}:"
+            yield from print_lines(body, depth + 1, shows_meaning)
+        case Alloc(buffer, body):
+            scope = "" if buffer.scope is Scope.DRAM else f', "{buffer.scope.value}"'
+            yield f"{pad}{buffer.name} = alloc({buffer_type(buffer)}{scope})"
+            yield from print_lines(body, depth, shows_meaning)
+        case Write(buffer, indices, value):
+            yield f"{pad}{buffer.name}[{_indices(indices)}] = {print_expr(value)}"
+        case Call(name, operands, meaning):
+            call = f"{name}({', '.join(print_expr(operand) for operand in operands)})"
+            yield f"{pad}with {call}:" if shows_meaning else f"{pad}{call}"
+            if shows_meaning:
+                yield from print_lines(meaning, depth + 1)
+
+
+def print_calls(func: Func) -> str:
+    """Return the text of a program in which intrinsics stand for themselves; it is shorter, and not meant to be parsed."""
+    params = ", ".join(f"{buffer.name}: {buffer_type(buffer)}" for buffer in func.params)
+    return "\n".join([f"def {func.name}({params}):", *print_lines(func.body, 1, shows_meaning=False)]) + "\n"
+
+
+def print_expr(expr: Expr, strength: int = 0) -> str:
+    """Return the text of an expression, in brackets where an operator of `strength` around it binds tighter."""
+    match expr:
+        case Var(name):
+            return name
+        case Const(value, dtype):
+            return _number(value, dtype)
+        case Read(buffer, indices):
+            return f"{buffer.name}[{_indices(indices)}]"
+        case Cast(dtype, value):
+            return f"{dtype}({print_expr(value)})"
+        case Select(condition, then, otherwise):
+            return f"select({print_expr(condition)}, {print_expr(then)}, {print_expr(otherwise)})"
+        case Binary(op, left, right) if op in FUNCTIONS:
+            return f"{op}({print_expr(left)}, {print_expr(right)})"
+        case Binary(op, left, right):
+            own = STRENGTH[op]
+            loose = own + (op in ("<", "<=", "=="))  # Python chains comparisons
+            text = f"{print_expr(left, loose)} {op} {print_expr(right, own + 1)}"
+            return f"({text})" if own < strength else text
+    raise AssertionError(expr)
+
+
+def _indices(indices: tuple[Expr, ...]) -> str:
+    return ", ".join(print_expr(index) for index in indices)
+
+
+def _number(value: int | float | bool, dtype: str) -> str:
+    """Return a number with its type, unless it is an index or a truth value."""
+    if dtype == "bool":
+        return str(bool(value))
+    text = f'"{value!r}"' if isinstance(value, float) and value - value != 0 else repr(value)  # infinite
+    return text if dtype == INDEX else f"{dtype}({text})"

@@ -1,0 +1,150 @@
+"""Loop programs: text that reads back equal, meaning, affine forms, and what the verifier refuses."""
+
+import random
+
+import numpy as np
+import pytest
+
+from vdla.compiler.ir.affine import Interval, affine, bounds, decided, simplify
+from vdla.compiler.ir.interpret import evaluate, interpret, operate
+from vdla.compiler.ir.nodes import Binary, Buffer, Const, For, Func, IrError, Read, Var, Write, cast, maximum, select
+from vdla.compiler.ir.parse import parse_func
+from vdla.compiler.ir.rewrite import substitute, variables
+from vdla.compiler.ir.text import print_expr, print_func
+from vdla.compiler.ir.verify import verify
+
+MATMUL = """\
+def matmul(A: int8[4, 6], B: int8[5, 6], C: int32[4, 5]):
+    for y in range(4):
+        for x in parallel(5):
+            C[y, x] = int32(0)
+            for k in range(6):
+                C[y, x] = C[y, x] + int32(A[y, k]) * int32(B[x, k])
+"""
+EVERYTHING = """\
+def everything(X: int32[8, 8], Y: float32[8]):
+    T = alloc(int32[4, 8], "accumulator")
+    for i in unrolled(4):
+        for j in vectorized(8):
+            if i * 2 - j < 3 and (j // 2 == i or 1 <= i):
+                with vdla(T[i, 0], X[i, j]):
+                    T[i, j] = select(j < 4, min(X[i, j], int32(-7)), max(X[j, i] >> int32(2), X[i * 2, 7 - j]))
+        Y[i] = Y[i] * float32(0.5) - (Y[i + 1] - float32("-inf"))
+"""
+
+
+@pytest.mark.parametrize("text", [MATMUL, EVERYTHING])
+def test_text_reads_back_equal(text):
+    func = parse_func(text)
+    assert print_func(func) == text
+    assert parse_func(print_func(func)) == func
+    verify(func)
+
+
+def test_the_interpreter_multiplies_matrices():
+    rng = np.random.default_rng(0)
+    a, b, c = rng.integers(-128, 128, (4, 6), np.int8), rng.integers(-128, 128, (5, 6), np.int8), np.empty((4, 5), np.int32)
+    interpret(parse_func(MATMUL), {"A": a, "B": b, "C": c})
+    np.testing.assert_array_equal(c, a.astype(np.int32) @ b.astype(np.int32).T)
+
+
+@pytest.mark.parametrize(("op", "left", "right", "dtype", "result"), [
+    ("+", 127, 1, "int8", -128), ("*", 1 << 30, 4, "int32", 0), ("-", 0, 1, "uint8", 255), (">>", -5, 1, "int32", -3),
+    (">>", 3, -2, "int32", 12), ("<<", 3, 31, "int32", -(1 << 31)), ("//", -7, 2, "int32", -4), ("%", -7, 3, "int32", 2),
+    ("min", -3, 4, "int8", -3), ("<=", 3, 3, "int32", True), ("/", 1.0, 3.0, "float32", float(np.float32(1) / np.float32(3))),
+])
+def test_arithmetic_wraps_and_rounds_as_the_type_says(op, left, right, dtype, result):
+    assert operate(op, left, right, dtype) == result
+
+
+def test_casts_wrap_integers_and_round_floats():
+    assert [evaluate(cast("int8", Const(value, "int32")), {}, {}) for value in (130, -129, 5)] == [-126, 127, 5]
+    reads = [Read(Buffer("X", (4,), "float32"), (Const(i),)) for i in range(4)]
+    values = {"X": np.array([0.5, 1.5, -2.5, 300], np.float32)}
+    assert [evaluate(cast("int8", read), values, {}) for read in reads] == [0, 2, -2, 44]
+
+
+def random_index(rng, depth=3):
+    if depth == 0 or rng.random() < 0.2:
+        return rng.choice([Var("i"), Var("j"), Var("k"), Const(rng.randint(-9, 9))])
+    left = random_index(rng, depth - 1)
+    op = rng.choice(["+", "-", "*", "//", "%"])
+    return Binary(op, left, random_index(rng, depth - 1) if op in "+-" else Const(rng.randint(1, 6)))
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_affine_forms_keep_value_and_bounds(seed):
+    rng = random.Random(seed)
+    expr = random_index(rng)
+    ranges = {name: Interval(0, rng.randint(0, 7)) for name in "ijk"}
+    reach = bounds(expr, ranges)
+    for _ in range(20):
+        values = {name: rng.randint(0, interval.high) for name, interval in ranges.items()}
+        value = evaluate(expr, {}, values)
+        assert evaluate(affine(expr).expr(), {}, values) == value
+        assert evaluate(simplify(expr), {}, values) == value
+        assert reach.low <= value <= reach.high
+
+
+def test_comparisons_are_decided_where_they_can_be():
+    ranges = {"i": Interval(0, 3)}
+    i = Var("i")
+    assert decided(i * 2 < 7, ranges) is True
+    assert decided(i * 2 < 6, ranges) is None
+    assert decided(i >= 4, ranges) is False
+
+
+def test_simplification_reads_well():
+    i, j = Var("i"), Var("j")
+    assert print_expr(simplify((i * 8 + j) - i * 8)) == "j"
+    assert print_expr(simplify((i * 8 + j * 4) // 4)) == "i * 2 + j"
+    assert print_expr(simplify((i * 8 + j) % 8)) == "j % 8"
+    assert print_expr(simplify(j - i * 2 - 3)) == "j - i * 2 - 3"
+
+
+def test_substitution_reaches_everything():
+    assert variables(substitute(parse_func(EVERYTHING).body, {"i": Const(0), "j": Const(1)})) == set()
+    assert variables(substitute(Var("i") + Var("j"), {"i": Var("k")})) == {"k", "j"}
+
+
+A, C = Buffer("A", (4,), "int8"), Buffer("C", (4,), "int32")
+INDEX = Var("i")
+
+
+@pytest.mark.parametrize(("body", "message"), [
+    (Write(C, (INDEX,), Const(0, "int32")), "variable i stands outside its loop"),
+    (For(INDEX, 4, Write(C, (INDEX,), Read(A, (INDEX,)))), r"C\[i\] = A\[i\]: the value is int8, but C holds int32"),
+    (For(INDEX, 5, Write(C, (INDEX,), Const(0, "int32"))), r"C\[i\]: subscript 0 runs from 0 to 4, but the axis has 4 elements"),
+    (For(INDEX, 4, Write(C, (INDEX, INDEX), Const(0, "int32"))), "has 2 subscripts, but C has 1 axes"),
+    (For(INDEX, 4, For(INDEX, 4, Write(C, (INDEX,), Const(0, "int32")))), "loop variable i is declared twice"),
+    (For(INDEX, 0, Write(C, (INDEX,), Const(0, "int32"))), "loop i has extent 0; it must be at least 1"),
+    (Write(Buffer("D", (1,), "int8"), (Const(0),), Const(0, "int8")), "buffer D is not declared here"),
+])
+def test_the_verifier_refuses(body, message):
+    with pytest.raises(IrError, match=message):
+        verify(Func("f", (A, C), body))
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("def f(A: int8[4]):\n    A[0] = B[0]", "line 2: an element of a known buffer is needed here\n    A[0] = B[0]\n           ^"),
+    ("def f(A: int8):\n    A[0] = int8(0)", "line 1: buffer A needs a type such as int8[4, 16]\ndef f(A: int8):\n      ^"),
+    ("def f(A: int9[4]):\n    A[0] = 1", "buffer A: type 'int9' is none of bool, int8"),
+    ("def f(A: int8[4]):\n    while A: pass", "line 2: this is no statement of a loop program"),
+    ("def f(A: int8[4]):\n    A[0] = foo(1)", "line 2: foo with 1 arguments is unknown"),
+    ("x = 1", "line 1: a program is one function"),
+    ("def f(:\n", "line 1: "),
+])
+def test_the_parser_points_at_what_is_wrong(text, message):
+    with pytest.raises(IrError) as caught:
+        parse_func(text)
+    assert message in str(caught.value)
+
+
+def test_types_must_agree():
+    with pytest.raises(IrError, match=r"\+ has operands of types int8 and int32; cast one of them"):
+        Read(A, (Const(0),)) + Read(C, (Const(0),))
+    with pytest.raises(IrError, match="select has values of types int8 and int32"):
+        select(INDEX < 2, Read(A, (INDEX,)), Read(C, (INDEX,)))
+    with pytest.raises(IrError, match="the truth of Binary is known only when the program runs"):
+        bool(INDEX < 2)
+    assert maximum(Read(A, (INDEX,)), 0).right == Const(0, "int8")
