@@ -6,13 +6,13 @@ from dataclasses import fields, replace
 from vdla.compiler.ir.nodes import Buffer, Expr, For, Func, Read, Stmt, Var, Write
 
 Node = Expr | Stmt
-BOUND = "var"  # the field in which a loop declares its variable: no use of it
+BOUND = ("var", "axes")  # fields that declare variables and do not use them
 
 
 def children(node: Node) -> Iterator[Node]:
     """Yield the nodes directly below `node`, in order."""
     for field in fields(node):
-        if field.name != BOUND:
+        if field.name not in BOUND:
             yield from _nodes(getattr(node, field.name))
 
 
@@ -34,7 +34,7 @@ def walk(node: Node) -> Iterator[Node]:
 def rewrite(node: Node, change: Callable[[Node], Node | None]) -> Node:
     """Return `node` with `change` applied to every node, from the bottom up; None leaves a node as it is."""
     new = replace(node, **{field.name: _rewritten(value, change) for field in fields(node)
-                           if field.name != BOUND and _has_nodes(value := getattr(node, field.name))})
+                           if field.name not in BOUND and _has_nodes(value := getattr(node, field.name))})
     changed = change(new)
     return new if changed is None else changed
 

@@ -1,0 +1,1 @@
+"""Tensor expressions, stated as mathematics, and schedules, which say how to carry them out."""

@@ -1,0 +1,167 @@
+"""From a schedule to the loop program that carries it out."""
+
+from collections.abc import Iterable
+
+from vdla.compiler.ir.affine import Interval, decided, simplify
+from vdla.compiler.ir.nodes import Alloc, Binary, Buffer, Const, Expr, For, Func, If, LoopKind, Read, Stmt, Var, Write, block, both
+from vdla.compiler.ir.rewrite import rewrite, substitute
+from vdla.compiler.ir.verify import verify
+from vdla.compiler.te.region import Domain, domains
+from vdla.compiler.te.schedule import Schedule
+from vdla.compiler.te.stage import Stage
+from vdla.compiler.te.tensor import Element, Reduce, Tensor, inputs_of
+
+
+def lower(schedule: Schedule, name: str) -> Func:
+    """Return the program of a schedule: inputs and outputs are its parameters, everything else is allocated where it is computed.
+
+    Raises:
+        ScheduleError: an intrinsic does not mean what it was put in place of.
+    """
+    return _Lowering(schedule).func(name)
+
+
+class _Lowering:
+    """The domains of all stages, and the buffers they are kept in."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.stages = schedule.stages
+        self.domains = domains(self.stages)
+        self.outputs = {tensor.name for tensor in schedule.outputs}
+        self.buffers = {stage.name: self._buffer(stage) for stage in self.stages}
+
+    def _buffer(self, stage: Stage) -> Buffer:
+        shape = self.domains[stage.name].region.extents
+        return Buffer(stage.name, shape, stage.tensor.dtype, stage.scope)
+
+    def func(self, name: str) -> Func:
+        params = (*(tensor.buffer for tensor in self._placeholders()), *(tensor.buffer for tensor in self.schedule.outputs))
+        func = Func(name, params, self._all([stage for stage in self.stages if stage.attach is None], self._at_top))
+        verify(func)
+        return func
+
+    def _placeholders(self) -> Iterable[Tensor]:
+        found = {source.name: source for stage in self.stages for source in inputs_of(stage.tensor) if source.value is None}
+        return found.values()
+
+    def _at_top(self) -> Stmt | None:
+        return None
+
+    def _all(self, stages: list[Stage], rest) -> Stmt:
+        """Return the statements of `stages`, then what `rest` returns; buffers live from their stage to the end."""
+        if not stages:
+            return rest()
+        stage, following = stages[0], stages[1:]
+        own = self._nest(stage, 0)
+        later = self._all(following, rest) if following else rest()
+        body = own if later is None else block(own, later)
+        return body if stage.name in self.outputs else Alloc(self.buffers[stage.name], body)
+
+    # One stage
+
+    def _nest(self, stage: Stage, place: int) -> Stmt:
+        """Return the loops of `stage` from the one at `place` inwards."""
+        domain = self.domains[stage.name]
+        if stage.tensorized and place < len(stage.leaves) and stage.leaves[place] == stage.tensorized[0]:
+            return self._tensorized(stage, place)
+        return self._loops(stage, domain, place)
+
+    def _loops(self, stage: Stage, domain: Domain, place: int) -> Stmt:
+        if self._first_reduction(stage) == place:
+            return block(self._initial(stage, domain, place), self._loop(stage, domain, place))
+        return self._loop(stage, domain, place)
+
+    def _loop(self, stage: Stage, domain: Domain, place: int) -> Stmt:
+        if place == len(stage.leaves):
+            return self._guarded(stage, domain, self._update(stage, domain), with_reductions=True)
+        leaf = stage.leaves[place]
+        children = [other for other in self.stages if other.attach is not None and other.attach[0] is stage and other.attach[1] == leaf]
+        body = self._all(children, lambda: self._nest(stage, place + 1))
+        return self._for(stage, domain, leaf, body)
+
+    def _for(self, stage: Stage, domain: Domain, leaf: str, body: Stmt) -> Stmt:
+        extent = domain.extents[leaf]
+        return body if extent == 1 else For(Var(leaf), extent, body, stage.kinds.get(leaf, LoopKind.SERIAL))
+
+    def _first_reduction(self, stage: Stage) -> int | None:
+        """Return the place of the outermost loop that combines; None where nothing is combined."""
+        return next((place for place, leaf in enumerate(stage.leaves) if stage.reduces(leaf)), None)
+
+    def _initial(self, stage: Stage, domain: Domain, place: int) -> Stmt:
+        """Return the loops that set every element to what combining starts from."""
+        value = stage.tensor.value.identity()
+        body = self._guarded(stage, domain, Write(self.buffers[stage.name], self._own_indices(stage, domain), value), with_reductions=False)
+        inner = [leaf for leaf in stage.leaves[place:] if not stage.reduces(leaf)]
+        for leaf in reversed(inner):
+            body = self._for(stage, domain, leaf, body)
+            if stage.tensorized and leaf == stage.tensorized[0]:
+                body = stage.tensorized[1].replace(body)
+        if stage.tensorized and stage.tensorized[0] not in inner:
+            body = self._initial_inside(stage, body, inner)
+        return body
+
+    def _initial_inside(self, stage: Stage, body: Stmt, inner: list[str]) -> Stmt:
+        """Tensorize the initial values where the loop named combines itself: then all of what is inside is the intrinsic's."""
+        place = stage.leaves.index(stage.tensorized[0])
+        covered = [leaf for leaf in stage.leaves[place:] if leaf in inner]
+        return _replaced_below(body, covered, stage.tensorized[1].replace)
+
+    def _own_indices(self, stage: Stage, domain: Domain) -> tuple[Expr, ...]:
+        return tuple(domain.local[axis.name] for axis in stage.tensor.axes)
+
+    def _update(self, stage: Stage, domain: Domain) -> Stmt:
+        indices = self._own_indices(stage, domain)
+        value = stage.tensor.value
+        inner = self._reading(substitute(value.value if isinstance(value, Reduce) else value, domain.indices))
+        if isinstance(value, Reduce):
+            inner = Binary(value.op, Read(self.buffers[stage.name], indices), inner)
+        return Write(self.buffers[stage.name], indices, simplify(inner))
+
+    def _reading(self, value: Expr) -> Expr:
+        """Return `value` reading buffers: an element of a box is subscripted from the box's corner."""
+        def change(part):
+            if not isinstance(part, Element):
+                return None
+            name = part.tensor.name
+            if name not in self.domains:
+                return Read(part.tensor.buffer, tuple(simplify(index) for index in part.indices))
+            corner = self.domains[name].region.corner
+            return Read(self.buffers[name], tuple(simplify(index - least) for index, least in zip(part.indices, corner, strict=True)))
+        return rewrite(value, change)
+
+    def _guarded(self, stage: Stage, domain: Domain, body: Stmt, *, with_reductions: bool) -> Stmt:
+        """Keep iterations out that lie behind the end of a loop or of the tensor."""
+        every = dict.fromkeys(self._conditions(stage, domain, with_reductions))
+        conditions = [condition for condition in every if self._open(condition)]
+        return If(both(*conditions), body) if conditions else body
+
+    def _conditions(self, stage: Stage, domain: Domain, with_reductions: bool) -> Iterable[Expr]:
+        for loop in stage.uneven(domain.extents):
+            if with_reductions or not stage.reduces(loop):
+                yield simplify(domain.local[loop] < domain.extents[loop])
+        for axis, dimension in zip(stage.tensor.axes, stage.tensor.shape, strict=True):
+            index = domain.indices[axis.name]
+            yield index < dimension
+            yield Const(-1) < index
+
+    def _open(self, condition: Expr) -> bool:
+        """Whether a condition may fail."""
+        ranges = {leaf: Interval(0, domain.extents[leaf] - 1) for stage in self.stages
+                  for domain in [self.domains[stage.name]] for leaf in stage.leaves}
+        return decided(condition, ranges) is not True
+
+    def _tensorized(self, stage: Stage, place: int) -> Stmt:
+        """Return the loops from the tensorized one inwards as calls of its intrinsic."""
+        domain, intrinsic = self.domains[stage.name], stage.tensorized[1]
+        update = intrinsic.replace(self._loop(stage, domain, place))
+        if self._first_reduction(stage) == place:
+            return block(self._initial(stage, domain, place), update)
+        return update
+
+
+def _replaced_below(stmt: Stmt, covered: list[str], replace) -> Stmt:
+    """Apply `replace` to the statement from the first loop of `covered` inwards."""
+    if isinstance(stmt, For) and stmt.var.name not in covered:
+        return For(stmt.var, stmt.extent, _replaced_below(stmt.body, covered, replace), stmt.kind)
+    return replace(stmt)

@@ -1,0 +1,352 @@
+"""Schedules: which loops carry out a tensor expression, in which order, where, and on what.
+
+Each primitive changes the loops only, never the result; what cannot be done is refused with the reason and the loops as they stand.
+
+Source: Halide, PLDI 2013, and TVM, OSDI 2018, sections 4.1 to 4.4.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from vdla.compiler.ir.nodes import Buffer, Expr, Func, IrError, LoopKind, Scope, Var
+from vdla.compiler.ir.rewrite import rewrite, substitute
+from vdla.compiler.te.stage import Fuse, Split, Stage
+from vdla.compiler.te.tensor import Axis, Element, Reduce, Tensor, inputs_of
+
+
+class ScheduleError(IrError):
+    """A schedule primitive was used where it cannot work."""
+
+
+class Schedule:
+    """The stages of a computation, producers first.
+
+    Args:
+        outputs: the tensors wanted.
+    """
+
+    def __init__(self, *outputs: Tensor) -> None:
+        self.outputs = list(outputs)
+        self.stages: list[Stage] = []
+        self._names: set[str] = set()
+        for tensor in outputs:
+            self._add(tensor)
+
+    def _add(self, tensor: Tensor) -> None:
+        for source in inputs_of(tensor):
+            self._add(source)
+        if tensor.value is not None and all(stage.name != tensor.name for stage in self.stages):
+            self.stages.append(Stage(self._with_unique_axes(tensor)))
+
+    def _with_unique_axes(self, tensor: Tensor) -> Tensor:
+        """Return `tensor` with axes whose names no other stage has; the tensor's identity is its name."""
+        names = {}
+        for axis in (*tensor.axes, *tensor.reduce_axes):
+            names[axis.name] = self._unique(axis.name, tensor.name)
+        if all(old == new for old, new in names.items()):
+            return tensor
+        renamed = {old: Var(new) for old, new in names.items()}
+        axes = tuple(replace(axis, name=names[axis.name]) for axis in tensor.axes)
+        value = tensor.value
+        if isinstance(value, Reduce):
+            combined = tuple(replace(axis, name=names[axis.name]) for axis in value.axes)
+            value = Reduce(value.op, substitute(value.value, renamed), combined)
+        else:
+            value = substitute(value, renamed)
+        return Tensor(tensor.buffer, axes, value)
+
+    def _unique(self, name: str, owner: str) -> str:
+        """Return a name for a loop that no loop has yet."""
+        number, candidate = 1, name
+        while candidate in self._names:
+            candidate = f"{owner}_{name}" if number == 1 else f"{owner}_{name}{number}"
+            number += 1
+        self._names.add(candidate)
+        return candidate
+
+    def __getitem__(self, tensor: Tensor) -> "StageHandle":
+        """Return the stage of `tensor`, to be scheduled."""
+        return StageHandle(self, self.stage(tensor))
+
+    def stage(self, tensor: Tensor) -> Stage:
+        """Return the stage of `tensor`.
+
+        Raises:
+            ScheduleError: it has none: it is a placeholder, was inlined, or does not belong here.
+        """
+        for stage in self.stages:
+            if stage.name == tensor.name:
+                return stage
+        raise ScheduleError(f"{tensor.name} is no stage of this schedule; there are {', '.join(stage.name for stage in self.stages)}")
+
+    def consumers(self, tensor: Tensor) -> list[Stage]:
+        """Return the stages that read `tensor`."""
+        return [stage for stage in self.stages if any(source.name == tensor.name for source in inputs_of(stage.tensor))]
+
+    def lower(self, name: str = "main") -> Func:
+        """Return the loop program that carries out the schedule as it stands."""
+        from vdla.compiler.te.lower import lower
+        return lower(self, name)
+
+    # Caches
+
+    def cache_read(self, tensor: Tensor, scope: Scope | str, readers: Sequence[Tensor], name: str | None = None) -> Tensor:
+        """Copy `tensor` into a buffer in `scope`, from which `readers` read it; return that buffer's tensor.
+
+        `C[i] = A[i] * 2` becomes `A_L[i] = A[i]` and `C[i] = A_L[i] * 2`.
+        """
+        axes = tuple(Axis(self._unique(f"{_letter(number)}", name or f"{tensor.name}L"), "index", extent) for number, extent in enumerate(tensor.shape))
+        copy = Tensor(Buffer(name or f"{tensor.name}L", tensor.shape, tensor.dtype), axes, tensor[tuple(axis.var for axis in axes)])
+        place = min(self.stages.index(self.stage(reader)) for reader in readers)
+        for reader in readers:
+            stage = self.stage(reader)
+            if all(source.name != tensor.name for source in inputs_of(stage.tensor)):
+                raise ScheduleError(f"cache_read: {reader.name} does not read {tensor.name}")
+            self._change_value(stage, _reading(stage.tensor.value, tensor, copy))
+        self.stages.insert(place, Stage(copy, Scope(scope)))
+        return copy
+
+    def cache_write(self, tensor: Tensor, scope: Scope | str, name: str | None = None) -> Tensor:
+        """Compute `tensor` in a buffer in `scope` and copy it out; return that buffer's tensor.
+
+        `C[i] = A[i] * 2` becomes `C_L[i] = A[i] * 2` and `C[i] = C_L[i]`.
+        """
+        stage = self.stage(tensor)
+        if stage.relations or stage.attach or stage.tensorized:
+            raise self.refusal(stage, "cache_write", "its loops have been scheduled already; write it to a cache first")
+        StageHandle(self, stage)._refuse_if_attached("cache_write")
+        for source in self.stages:
+            if source.attach is not None and stage in self.consumers(source.tensor):
+                raise self.refusal(stage, "cache_write", f"{source.name}, which it reads, is computed at a loop; do this before compute_at")
+        own = stage.tensor
+        self._names -= {axis.name for axis in own.reduce_axes}  # its loops over them are the cache's now
+        inner = self._with_unique_axes(Tensor(Buffer(name or f"{tensor.name}L", own.shape, own.dtype), own.axes, own.value))
+        stage.tensor = Tensor(own.buffer, own.axes, inner[tuple(axis.var for axis in own.axes)])
+        stage.__post_init__()
+        self.stages.insert(self.stages.index(stage), Stage(inner, Scope(scope)))
+        return inner
+
+    def _change_value(self, stage: Stage, value: Expr) -> None:
+        stage.tensor = Tensor(stage.tensor.buffer, stage.tensor.axes, value)
+
+    def stray(self) -> tuple[Stage, Stage] | None:
+        """Return a stage and one of its readers that is not computed inside the loop at which the stage is; None where there is none."""
+        return next(((stage, reader) for stage in self.stages if stage.attach is not None
+                     for reader in self.consumers(stage.tensor) if not _within(reader, *stage.attach)), None)
+
+    def refusal(self, stage: Stage, primitive: str, reason: str) -> ScheduleError:
+        """Return the error that says why `primitive` cannot be applied to `stage`, with its loops."""
+        loops = "\n".join(_loop_lines(stage))
+        return ScheduleError(f"{primitive} of {stage.name}: {reason}\n{loops}")
+
+
+def _letter(number: int) -> str:
+    return "ijlmnpqr"[number] if number < 8 else f"i{number}"
+
+
+def _reading(value: Expr, old: Tensor, new: Tensor) -> Expr:
+    """Return `value` reading `new` instead of `old`."""
+    def change(part):
+        if isinstance(part, Element) and part.tensor.name == old.name:
+            return Element(new.buffer, part.indices, new)
+        return None
+    return rewrite(value, change)
+
+
+def _loop_lines(stage: Stage) -> Iterator[str]:
+    extents = stage.extents()
+    for depth, leaf in enumerate(stage.leaves):
+        note = "  # combines" if stage.reduces(leaf) else ""
+        yield f"{'    ' * depth}for {leaf} in {stage.kinds.get(leaf, LoopKind.SERIAL).value}({extents[leaf]}):{note}"
+    yield f"{'    ' * len(stage.leaves)}{stage.name}[...] = ..."
+
+
+class StageHandle:
+    """The primitives of one stage. Loops are given and returned by name."""
+
+    def __init__(self, schedule: Schedule, stage: Stage) -> None:
+        self.schedule, self._stage = schedule, stage
+
+    @property
+    def axis(self) -> list[str]:
+        """The loops over its dimensions, as they were before any primitive."""
+        return [axis.name for axis in self._stage.axes if not axis.reduces]
+
+    @property
+    def reduce_axis(self) -> list[str]:
+        """The loops it combines over, as they were before any primitive."""
+        return [axis.name for axis in self._stage.axes if axis.reduces]
+
+    @property
+    def loops(self) -> list[str]:
+        """Its loops as they are, from the outside in."""
+        return list(self._stage.leaves)
+
+    def _refuse(self, primitive: str, reason: str) -> ScheduleError:
+        return self.schedule.refusal(self._stage, primitive, reason)
+
+    def _place(self, primitive: str, loop: object) -> int:
+        """Return where a loop stands."""
+        name = loop.name if isinstance(loop, Var) else loop
+        if name not in self._stage.leaves:
+            raise self._refuse(primitive, f"there is no loop {name}")
+        return self._stage.leaves.index(name)
+
+    def split(self, loop: str, factor: int) -> tuple[str, str]:
+        """Split a loop in two, the inner one of `factor` iterations; return (outer, inner).
+
+        `for i in range(12)` becomes `for i_o in range(3): for i_i in range(4)`, with i = i_o * 4 + i_i; where `factor` does not divide,
+        a condition keeps i in range.
+        """
+        place = self._place("split", loop)
+        if not isinstance(factor, int) or factor < 1:
+            raise self._refuse("split", f"factor {factor!r} is not a positive whole number")
+        name = self._stage.leaves[place]
+        self._refuse_if_attached("split", name)
+        outer, inner = (self.schedule._unique(f"{name}_{end}", self._stage.name) for end in "oi")
+        self._stage.relations.append(Split(name, outer, inner, factor))
+        self._stage.leaves[place:place + 1] = [outer, inner]
+        return outer, inner
+
+    def fuse(self, outer: str, inner: str) -> str:
+        """Make one loop of two that stand inside each other; return it.
+
+        `for i in range(3): for j in range(4)` becomes `for i_j in range(12)`, with i = i_j // 4 and j = i_j % 4.
+        """
+        place = self._place("fuse", outer)
+        if self._place("fuse", inner) != place + 1:
+            raise self._refuse("fuse", f"{inner} does not stand directly inside {outer}")
+        if self._stage.reduces(outer) != self._stage.reduces(inner):
+            raise self._refuse("fuse", f"one of {outer} and {inner} combines, the other does not")
+        self._refuse_if_attached("fuse", outer, inner)
+        fused = self.schedule._unique(f"{outer}_{inner}", self._stage.name)
+        self._stage.relations.append(Fuse(outer, inner, fused))
+        self._stage.leaves[place:place + 2] = [fused]
+        return fused
+
+    def reorder(self, *loops: str) -> None:
+        """Put loops into the order given, into the places that they have now. Combining in another order gives the same result.
+
+        `for i: for j:` becomes `for j: for i:`.
+        """
+        places = sorted(self._place("reorder", loop) for loop in loops)
+        if len(set(places)) < len(loops):
+            raise self._refuse("reorder", f"a loop is named twice: {', '.join(loops)}")
+        before = list(self._stage.leaves)
+        for place, loop in zip(places, loops, strict=True):
+            self._stage.leaves[place] = loop
+        stray = self.schedule.stray()
+        if stray is not None:
+            self._stage.leaves = before
+            raise self._refuse("reorder", f"{stray[1].name} reads {stray[0].name} and would not be computed inside the same loop")
+
+    def tile(self, *loops_and_factors: str | int) -> tuple[str, ...]:
+        """Split n loops by n factors and put the outer ones before the inner ones; return all, outer first.
+
+        `tile(y, x, k, 8, 8, 8)` returns (y_o, x_o, k_o, y_i, x_i, k_i).
+        """
+        half = len(loops_and_factors) // 2
+        pairs = [self.split(loop, factor) for loop, factor in zip(loops_and_factors[:half], loops_and_factors[half:], strict=True)]
+        order = (*(outer for outer, _ in pairs), *(inner for _, inner in pairs))
+        self.reorder(*order)
+        return order
+
+    def _refuse_if_attached(self, primitive: str, *loops: str) -> None:
+        """Refuse to take a loop away at which another tensor is computed."""
+        for other in self.schedule.stages:
+            if other.attach is not None and other.attach[0] is self._stage and (not loops or other.attach[1] in loops):
+                raise self._refuse(primitive, f"{other.name} is computed at its loop {other.attach[1]}; do this before compute_at")
+
+    def _annotate(self, loop: str, kind: LoopKind) -> None:
+        place = self._place(kind.value, loop)
+        name = self._stage.leaves[place]
+        if self._stage.reduces(name) and kind in (LoopKind.PARALLEL, LoopKind.VTHREAD):
+            raise self._refuse(kind.value, f"{name} combines; its iterations are not independent")
+        self._stage.kinds[name] = kind
+
+    def parallel(self, loop: str) -> None:
+        """Let the iterations of a loop run on several processors: `for i in parallel(8)`."""
+        self._annotate(loop, LoopKind.PARALLEL)
+
+    def vectorize(self, loop: str) -> None:
+        """Let the iterations of a loop run in the lanes of vector instructions: `for i in vectorized(8)`."""
+        self._annotate(loop, LoopKind.VECTORIZED)
+
+    def unroll(self, loop: str) -> None:
+        """Write the iterations of a loop one after another: `for i in unrolled(4)`."""
+        self._annotate(loop, LoopKind.UNROLLED)
+
+    def vthread(self, loop: str) -> None:
+        """Let the iterations of a loop be virtual threads, whose work is interleaved, each with buffers of its own: `for i in vthread(2)`."""
+        self._annotate(loop, LoopKind.VTHREAD)
+
+    def set_scope(self, scope: Scope | str) -> None:
+        """Keep the tensor in another memory."""
+        if self._stage.tensor.name in (tensor.name for tensor in self.schedule.outputs):
+            raise self._refuse("set_scope", "it is an output, which stands in DRAM; write it to a cache")
+        self._stage.scope = Scope(scope)
+
+    def compute_at(self, consumer: Tensor, loop: str) -> None:
+        """Compute this tensor inside a loop of `consumer`: in each iteration, as much of it as the iteration needs.
+
+        `for i: B[i] = ...` and `for i: C[i] = B[i] ...` become `for i: B[0] = ...; C[i] = B[0] ...`.
+        """
+        other = self.schedule.stage(consumer)
+        handle = StageHandle(self.schedule, other)
+        handle._place("compute_at", loop)
+        if any(tensor.name == self._stage.name for tensor in self.schedule.outputs):
+            raise self._refuse("compute_at", "it is an output, which is computed as a whole")
+        if _inside(other, self._stage):
+            raise self._refuse("compute_at", f"{other.name} is computed inside it")
+        before, self._stage.attach = self._stage.attach, (other, loop)
+        stray = self.schedule.stray()
+        if stray is not None:
+            self._stage.attach = before
+            raise self._refuse("compute_at", f"{stray[1].name} reads {stray[0].name} and would not be computed inside the same loop")
+
+    def compute_inline(self) -> None:
+        """Write this tensor's expression wherever it is read, and compute it nowhere else."""
+        stage = self._stage
+        if isinstance(stage.tensor.value, Reduce):
+            raise self._refuse("compute_inline", "it combines; only a plain expression can be written into its readers")
+        if any(tensor.name == stage.name for tensor in self.schedule.outputs):
+            raise self._refuse("compute_inline", "it is an output")
+        self._refuse_if_attached("compute_inline")
+        for reader in self.schedule.consumers(stage.tensor):
+            self.schedule._change_value(reader, _inlined(reader.tensor.value, stage.tensor))
+        self.schedule.stages.remove(stage)
+
+    def tensorize(self, loop: str, intrinsic: object) -> None:
+        """Let an intrinsic do the work of a loop and of all inside it; lowering proves that it means the same, or refuses."""
+        place = self._place("tensorize", loop)
+        self._stage.tensorized = (self._stage.leaves[place], intrinsic)
+
+
+def _inside(stage: Stage, outer: Stage) -> bool:
+    """Whether `stage` is `outer` or computed inside it."""
+    while stage is not outer and stage.attach:
+        stage = stage.attach[0]
+    return stage is outer
+
+
+def _within(stage: Stage, outer: Stage, loop: str) -> bool:
+    """Whether `stage` is `outer`, or computed inside `loop` of `outer`."""
+    while stage is not outer and stage.attach:
+        holder, place = stage.attach
+        if holder is outer:
+            return outer.leaves.index(place) >= outer.leaves.index(loop)
+        stage = holder
+    return stage is outer
+
+
+def _inlined(value: Expr, tensor: Tensor) -> Expr:
+    def change(part):
+        if isinstance(part, Element) and part.tensor.name == tensor.name:
+            return substitute(tensor.value, {axis.name: index for axis, index in zip(tensor.axes, part.indices, strict=True)})
+        return None
+    return rewrite(value, change)
+
+
+def create_schedule(*outputs: Tensor) -> Schedule:
+    """Return the schedule that computes every tensor as a whole, one loop per axis."""
+    return Schedule(*outputs)

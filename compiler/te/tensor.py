@@ -1,0 +1,201 @@
+"""Tensor expressions: what is computed, without how.
+
+Source: TVM, OSDI 2018, section 4.1.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from vdla.compiler.ir.nodes import Buffer, Const, Expr, IrError, Read, Var, as_expr
+from vdla.compiler.ir.rewrite import Node, rewrite, walk
+from vdla.compiler.ir.text import print_expr
+from vdla.compiler.ir.types import DTYPES, INDEX
+
+
+@dataclass(frozen=True, slots=True)
+class Axis(Var):
+    """A loop of a computation, from 0 to `extent` - 1; over a reduction axis values are combined. In expressions it is its variable."""
+
+    extent: int = 1
+    reduces: bool = False
+
+    @property
+    def var(self) -> Var:
+        """Its loop variable."""
+        return Var(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Element(Read):
+    """A read that knows its tensor."""
+
+    tensor: "Tensor" = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce(Expr):
+    """`value` combined over `axes` by `op`: +, min or max."""
+
+    op: str
+    value: Expr
+    axes: tuple[Axis, ...]
+
+    @property
+    def dtype(self) -> str:
+        """Type of the result."""
+        return self.value.dtype
+
+    def identity(self) -> Const:
+        """Return the value that combining starts from."""
+        kind = DTYPES[self.dtype]
+        number = {"+": 0.0 if kind.is_float else 0, "min": kind.greatest, "max": kind.least}[self.op]
+        return Const(number, self.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """An array: a placeholder, or what an expression computes.
+
+    Attributes:
+        buffer: its name, shape and type.
+        axes: one for each dimension; empty for a placeholder.
+        value: an element, in terms of `axes`; None for a placeholder.
+    """
+
+    buffer: Buffer
+    axes: tuple[Axis, ...] = ()
+    value: Expr | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.buffer.name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its extents."""
+        return self.buffer.shape
+
+    @property
+    def dtype(self) -> str:
+        """Type of an element."""
+        return self.buffer.dtype
+
+    @property
+    def reduce_axes(self) -> tuple[Axis, ...]:
+        """The axes over which it combines."""
+        return self.value.axes if isinstance(self.value, Reduce) else ()
+
+    def __getitem__(self, indices: object) -> Element:
+        """Return an element.
+
+        Raises:
+            IrError: the number of subscripts is not that of the dimensions.
+        """
+        items = indices if isinstance(indices, tuple) else (indices,)
+        if len(items) != len(self.shape):
+            raise IrError(f"{self.name} has {len(self.shape)} dimensions {list(self.shape)}, but {len(items)} subscripts were given")
+        return Element(self.buffer, tuple(as_index(item) for item in items), self)
+
+
+def as_index(item: object) -> Expr:
+    """Return a subscript, or another index, as an expression."""
+    expr = as_expr(item)
+    if expr.dtype != INDEX:
+        raise IrError(f"{print_expr(expr)} is {expr.dtype}, not an index")
+    return expr
+
+
+def placeholder(shape: Sequence[int], name: str, dtype: str = "float32") -> Tensor:
+    """Return a tensor that is given."""
+    return Tensor(Buffer(name, tuple(shape), dtype))
+
+
+def reduce_axis(extent: int, name: str) -> Axis:
+    """Return an axis to combine over."""
+    if not isinstance(extent, int) or extent < 1:
+        raise IrError(f"reduction axis {name}: extent {extent!r} is not a positive whole number")
+    return Axis(name, INDEX, extent, reduces=True)
+
+
+def compute(shape: Sequence[int], element: Callable[..., Expr], name: str, axes: Sequence[str] = ()) -> Tensor:
+    """Return the tensor whose elements `element` gives for their subscripts.
+
+    Args:
+        shape: its extents.
+        element: called with a loop variable for each dimension; the names of its parameters become theirs.
+        axes: names of the loop variables, where those of the parameters are not wanted.
+
+    Raises:
+        IrError: the expression is ill-formed: a reduction inside another expression, an axis that nobody declared, a type clash.
+    """
+    names = tuple(axes) or tuple(inspect.signature(element).parameters)
+    if len(names) != len(shape):
+        raise IrError(f"{name} has {len(shape)} dimensions {list(shape)}, but its expression takes {len(names)} subscripts ({', '.join(names)})")
+    own = tuple(Axis(axis, INDEX, extent) for axis, extent in zip(names, shape, strict=True))
+    value = with_plain_axes(as_expr(element(*(axis.var for axis in own)), "int32"))
+    _check(name, own, value)
+    return Tensor(Buffer(name, tuple(shape), value.dtype), own, value)
+
+
+def _check(name: str, own: tuple[Axis, ...], value: Expr) -> None:
+    """Refuse reductions below the top, and variables of no axis."""
+    combined = value.axes if isinstance(value, Reduce) else ()
+    inner = value.value if isinstance(value, Reduce) else value
+    known = {axis.name for axis in (*own, *combined)}
+    if len(known) < len(own) + len(combined):
+        raise IrError(f"{name}: two axes have one name among {', '.join(axis.name for axis in (*own, *combined))}")
+    for part in walk(inner):
+        if isinstance(part, Reduce):
+            raise IrError(f"{name}: a reduction stands inside another expression; give it a tensor of its own")
+        if isinstance(part, Var) and part.name not in known:
+            raise IrError(f"{name}: {part.name} is no axis of {name}; it has {', '.join(sorted(known))}. Pass reduction axes to sum, min or max")
+
+
+def reduced(op: str, value: Expr, axis: Axis | Iterable[Axis]) -> Reduce:
+    """Return `value` combined by `op` over an axis or several."""
+    axes = (axis,) if isinstance(axis, Axis) else tuple(axis)
+    for item in axes:
+        if not isinstance(item, Axis) or not item.reduces:
+            raise IrError(f"{item!r} is no reduction axis; make one with reduce_axis(extent, name)")
+    return Reduce(op, value, axes)
+
+
+def sum_over(value: Expr, axis: Axis | Iterable[Axis]) -> Reduce:
+    """Return the sum over an axis or several."""
+    return reduced("+", value, axis)
+
+
+def max_over(value: Expr, axis: Axis | Iterable[Axis]) -> Reduce:
+    """Return the greatest over an axis or several."""
+    return reduced("max", value, axis)
+
+
+def min_over(value: Expr, axis: Axis | Iterable[Axis]) -> Reduce:
+    """Return the least over an axis or several."""
+    return reduced("min", value, axis)
+
+
+def inputs_of(tensor: Tensor) -> list[Tensor]:
+    """Return the tensors that `tensor` reads, each once, in order of appearance."""
+    found: dict[str, Tensor] = {}
+    if tensor.value is not None:
+        for part in walk(tensor.value):
+            if isinstance(part, Element):
+                found.setdefault(part.tensor.name, part.tensor)
+    return list(found.values())
+
+
+def with_plain_axes(value: Expr) -> Expr:
+    """Return an expression in which axes have become variables."""
+    def change(part: Node) -> Node | None:
+        return part.var if isinstance(part, Axis) else None
+    if isinstance(value, Reduce):
+        return replace(value, value=rewrite(value.value, change))
+    return rewrite(value, change)
+
+
+def plain(node: Node) -> Node:
+    """Return `node` with reads that no longer know their tensors."""
+    return rewrite(node, lambda part: Read(part.buffer, part.indices) if isinstance(part, Element) else None)

@@ -1,0 +1,263 @@
+"""Schedule primitives: the rewrite each one documents is the rewrite it makes, results never change, and misuse is explained."""
+
+import random
+
+import numpy as np
+import pytest
+
+from vdla.compiler.ir.interpret import interpret
+from vdla.compiler.ir.nodes import IrError, cast, maximum, select
+from vdla.compiler.ir.parse import parse_func
+from vdla.compiler.ir.text import print_func
+from vdla.compiler.ir.types import DTYPES
+from vdla.compiler.te.schedule import ScheduleError, create_schedule
+from vdla.compiler.te.tensor import compute, max_over, placeholder, reduce_axis, sum_over
+
+A = placeholder((12,), "A", "int32")
+M = placeholder((6, 8), "M", "int32")
+
+
+def scaled():
+    return compute((12,), lambda i: A[i] * 2, "C")
+
+
+def turned():
+    return compute((6, 8), lambda y, x: M[y, x] + 1, "C")
+
+
+def chain():
+    double = compute((12,), lambda i: A[i] * 2, "B")
+    return double, compute((12,), lambda x: double[x] + 1, "C")
+
+
+def total():
+    k = reduce_axis(8, "k")
+    return compute((6,), lambda y: sum_over(M[y, k], k), "C")
+
+
+def split(handle, schedule):
+    handle.split("i", 4)
+
+
+def split_unevenly(handle, schedule):
+    handle.split("i", 5)
+
+
+def fuse(handle, schedule):
+    handle.fuse("y", "x")
+
+
+def reorder(handle, schedule):
+    handle.reorder("x", "y")
+
+
+def tile(handle, schedule):
+    handle.tile("y", "x", 2, 4)
+
+
+def annotate(handle, schedule):
+    handle.parallel("y")
+    outer, inner = handle.split("x", 4)
+    handle.unroll(outer)
+    handle.vectorize(inner)
+
+
+REWRITES = {
+    "split": (scaled, split, """\
+for i_o in range(3):
+    for i_i in range(4):
+        C[i_o * 4 + i_i] = A[i_o * 4 + i_i] * int32(2)
+"""),
+    "split unevenly": (scaled, split_unevenly, """\
+for i_o in range(3):
+    for i_i in range(5):
+        if i_o * 5 + i_i < 12:
+            C[i_o * 5 + i_i] = A[i_o * 5 + i_i] * int32(2)
+"""),
+    "fuse": (turned, fuse, """\
+for y_x in range(48):
+    C[y_x // 8, y_x % 8] = M[y_x // 8, y_x % 8] + int32(1)
+"""),
+    "reorder": (turned, reorder, """\
+for x in range(8):
+    for y in range(6):
+        C[y, x] = M[y, x] + int32(1)
+"""),
+    "tile": (turned, tile, """\
+for y_o in range(3):
+    for x_o in range(2):
+        for y_i in range(2):
+            for x_i in range(4):
+                C[y_o * 2 + y_i, x_o * 4 + x_i] = M[y_o * 2 + y_i, x_o * 4 + x_i] + int32(1)
+"""),
+    "parallel, unroll and vectorize": (turned, annotate, """\
+for y in parallel(6):
+    for x_o in unrolled(2):
+        for x_i in vectorized(4):
+            C[y, x_o * 4 + x_i] = M[y, x_o * 4 + x_i] + int32(1)
+"""),
+    "reorder of a reduction": (total, lambda handle, schedule: handle.reorder("k", "y"), """\
+for y in range(6):
+    C[y] = int32(0)
+for k in range(8):
+    for y in range(6):
+        C[y] = C[y] + M[y, k]
+"""),
+    "cache_read": (scaled, lambda handle, schedule: schedule.cache_read(A, "input", schedule.outputs), """\
+AL = alloc(int32[12], "input")
+for AL_i in range(12):
+    AL[AL_i] = A[AL_i]
+for i in range(12):
+    C[i] = AL[i] * int32(2)
+"""),
+    "cache_write": (scaled, lambda handle, schedule: schedule.cache_write(schedule.outputs[0], "accumulator"), """\
+CL = alloc(int32[12], "accumulator")
+for CL_i in range(12):
+    CL[CL_i] = A[CL_i] * int32(2)
+for i in range(12):
+    C[i] = CL[i]
+"""),
+}
+
+
+def body_of(func) -> str:
+    return "".join(line[4:] for line in print_func(func).splitlines(keepends=True)[1:])
+
+
+@pytest.mark.parametrize("name", REWRITES)
+def test_a_primitive_makes_the_rewrite_it_documents(name):
+    build, primitive, expected = REWRITES[name]
+    schedule = create_schedule(build())
+    primitive(schedule[schedule.outputs[0]], schedule)
+    assert body_of(schedule.lower()) == expected
+    assert parse_func(print_func(schedule.lower())) == schedule.lower()
+
+
+def test_compute_at_computes_what_an_iteration_needs():
+    double, out = chain()
+    schedule = create_schedule(out)
+    outer, _ = schedule[out].split("x", 4)
+    schedule[double].compute_at(out, outer)
+    assert body_of(schedule.lower()) == """\
+for x_o in range(3):
+    B = alloc(int32[4])
+    for i in range(4):
+        B[i] = A[x_o * 4 + i] * int32(2)
+    for x_i in range(4):
+        C[x_o * 4 + x_i] = B[x_i] + int32(1)
+"""
+
+
+def test_compute_inline_writes_the_expression_where_it_is_read():
+    double, out = chain()
+    schedule = create_schedule(out)
+    schedule[double].compute_inline()
+    assert body_of(schedule.lower()) == "for x in range(12):\n    C[x] = A[x] * int32(2) + int32(1)\n"
+
+
+MISUSE = [
+    (lambda s, c: s[c].split("z", 4), "split of C: there is no loop z\nfor y in range(6):\n    for x in range(8):\n        C[...] = ..."),
+    (lambda s, c: s[c].split("y", 0), "split of C: factor 0 is not a positive whole number"),
+    (lambda s, c: s[c].fuse("x", "y"), "fuse of C: y does not stand directly inside x"),
+    (lambda s, c: s[c].reorder("y", "y"), "reorder of C: a loop is named twice: y, y"),
+    (lambda s, c: s[c].compute_inline(), "compute_inline of C: it is an output"),
+    (lambda s, c: s[c].compute_at(c, "y"), "compute_at of C: it is an output, which is computed as a whole"),
+    (lambda s, c: s[c].set_scope("input"), "set_scope of C: it is an output, which stands in DRAM; write it to a cache"),
+    (lambda s, c: (s[c].split("y", 2), s.cache_write(c, "accumulator")), "cache_write of C: its loops have been scheduled already"),
+    (lambda s, c: s.cache_read(A, "input", [c]), "cache_read: C does not read A"),
+    (lambda s, c: s[A].split("i", 2), "A is no stage of this schedule; there are C"),
+]
+
+
+@pytest.mark.parametrize(("misuse", "message"), MISUSE)
+def test_misuse_is_refused_with_the_reason(misuse, message):
+    out = turned()
+    with pytest.raises(ScheduleError) as caught:
+        misuse(create_schedule(out), out)
+    assert message in str(caught.value)
+
+
+def test_reductions_are_not_threads():
+    out = total()
+    with pytest.raises(ScheduleError, match="vthread of C: k combines; its iterations are not independent\nfor y in range"):
+        create_schedule(out)[out].vthread("k")
+
+
+@pytest.mark.parametrize(("build", "message"), [
+    (lambda: compute((4,), lambda i, j: A[i], "C"), r"C has 1 dimensions \[4\], but its expression takes 2 subscripts \(i, j\)"),
+    (lambda: compute((4,), lambda i: M[i], "C"), r"M has 2 dimensions \[6, 8\], but 1 subscripts were given"),
+    (lambda: compute((4,), lambda i: A[i] + cast("int8", A[i]), "C"), r"\+ has operands of types int32 and int8; cast one of them"),
+    (lambda: compute((4,), lambda i: A[reduce_axis(3, "k")], "C"), "C: k is no axis of C; it has i. Pass reduction axes to sum, min or max"),
+    (lambda: compute((4,), lambda i: sum_over(A[i], "k"), "C"), "'k' is no reduction axis; make one with"),
+    (lambda: compute((4,), lambda i: sum_over(A[i], reduce_axis(2, "k")) + 1, "C"), "C: a reduction stands inside another expression"),
+    (lambda: compute((0,), lambda i: A[i], "C"), "buffer C: extent 0 is not a positive whole number"),
+    (lambda: A[A[0]], r"A\[0\] is int32, not an index"),
+])
+def test_ill_formed_expressions_are_refused(build, message):
+    with pytest.raises(IrError, match=message):
+        build()
+
+
+# Random schedules
+
+def convolution():
+    image, weight = placeholder((5, 7, 7), "X", "int8"), placeholder((4, 5, 3, 3), "W", "int8")
+    padded = compute((5, 9, 9), lambda c, y, x: select(inside(y, x), image[c, y - 1, x - 1], 0), "P")
+    c, dy, dx = reduce_axis(5, "ci"), reduce_axis(3, "dy"), reduce_axis(3, "dx")
+    out = compute((4, 4, 4), lambda o, y, x: sum_over(
+        cast("int32", padded[c, y * 2 + dy, x * 2 + dx]) * cast("int32", weight[o, c, dy, dx]), (c, dy, dx)), "Y")
+    return compute((4, 4, 4), lambda o, y, x: cast("int8", maximum(out[o, y, x] >> 5, 0)), "Z")
+
+
+def inside(y, x):
+    from vdla.compiler.ir.nodes import both
+    return both(y >= 1, y < 8, x >= 1, x < 8)
+
+
+def multiply():
+    left, right, k = placeholder((7, 10), "L", "int8"), placeholder((9, 10), "R", "int8"), reduce_axis(10, "k")
+    return compute((7, 9), lambda y, x: sum_over(cast("int32", left[y, k]) * cast("int32", right[x, k]), k), "Z")
+
+
+def pooled():
+    image, dy, dx = placeholder((9, 9), "X", "int8"), reduce_axis(3, "dy"), reduce_axis(3, "dx")
+    return compute((4, 4), lambda y, x: max_over(image[y * 2 + dy, x * 2 + dx], (dy, dx)), "Z")
+
+
+def scramble(schedule, rng):
+    """Apply random primitives; those that cannot be applied refuse."""
+    for _ in range(rng.randint(2, 14)):
+        handle = schedule[rng.choice(schedule.stages).tensor]
+        loops = handle.loops
+        try:
+            match rng.randrange(7):
+                case 0 | 1:
+                    handle.split(rng.choice(loops), rng.randint(1, 5))
+                case 2:
+                    place = rng.randrange(len(loops))
+                    handle.fuse(*loops[place:place + 2])
+                case 3:
+                    handle.reorder(*rng.sample(loops, rng.randint(2, len(loops))))
+                case 4 | 5:
+                    other = rng.choice(schedule.stages)
+                    handle.compute_at(other.tensor, rng.choice(other.leaves))
+                case 6:
+                    rng.choice([handle.compute_inline, lambda: schedule.cache_write(handle._stage.tensor, "accumulator")])()
+        except (ScheduleError, ValueError, TypeError):
+            continue
+
+
+@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("build", [convolution, multiply, pooled])
+def test_random_schedules_give_the_same_result(build, seed):
+    rng, numbers = random.Random(seed), np.random.default_rng(seed)
+    schedule = create_schedule(build())
+    plain = schedule.lower()
+    scramble(schedule, rng)
+    func = schedule.lower()
+    assert parse_func(print_func(func)) == func
+    inputs = {buffer.name: numbers.integers(-100, 100, buffer.shape).astype(DTYPES[buffer.dtype].numpy) for buffer in plain.params}
+    one, other = ({name: array.copy() for name, array in inputs.items()} for _ in range(2))
+    interpret(plain, one)
+    interpret(func, other)
+    np.testing.assert_array_equal(other["Z"], one["Z"])
