@@ -245,12 +245,12 @@ class Call(Stmt):
 
     Attributes:
         name: of the intrinsic.
-        operands: the first element of each tile, as a Read.
+        operands: the first element of each tile, a constant, or a condition.
         meaning: the statement that has been replaced; what the interpreter executes.
     """
 
     name: str
-    operands: tuple[Read, ...]
+    operands: tuple[Expr, ...]
     meaning: Stmt
 
 

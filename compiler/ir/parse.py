@@ -104,7 +104,7 @@ class _Parser:
                 place = self.read(target)
                 return Write(place.buffer, place.indices, self.expr(value))
             case ast.With([ast.withitem(ast.Call(ast.Name(name), operands))], body):
-                return Call(name, tuple(self.read(operand) for operand in operands), self.statements(body))
+                return Call(name, tuple(self.expr(operand) for operand in operands), self.statements(body))
         raise self.fail(node, "this is no statement of a loop program: for, if, with, an assignment to an element, or alloc")
 
     def read(self, node: ast.expr) -> Read:

@@ -3,32 +3,47 @@
 from collections.abc import Iterable
 
 from vdla.compiler.ir.affine import Interval, decided, simplify
-from vdla.compiler.ir.nodes import Alloc, Binary, Buffer, Const, Expr, For, Func, If, LoopKind, Read, Stmt, Var, Write, block, both
+from vdla.compiler.ir.nodes import (
+    Alloc,
+    Binary,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    Func,
+    If,
+    LoopKind,
+    Read,
+    Stmt,
+    Var,
+    Write,
+    block,
+    both,
+)
 from vdla.compiler.ir.rewrite import rewrite, substitute
 from vdla.compiler.ir.verify import verify
 from vdla.compiler.te.region import Domain, domains
-from vdla.compiler.te.schedule import Schedule
 from vdla.compiler.te.stage import Stage
 from vdla.compiler.te.tensor import Element, Reduce, Tensor, inputs_of
 
 
-def lower(schedule: Schedule, name: str) -> Func:
-    """Return the program of a schedule: inputs and outputs are its parameters, everything else is allocated where it is computed.
+def lower(stages: list[Stage], outputs: list[Tensor], name: str) -> Func:
+    """Return the program of a schedule's stages, producers first: inputs and outputs are its parameters, everything else is allocated where it is computed.
 
     Raises:
         ScheduleError: an intrinsic does not mean what it was put in place of.
     """
-    return _Lowering(schedule).func(name)
+    return _Lowering(stages, outputs).func(name)
 
 
 class _Lowering:
     """The domains of all stages, and the buffers they are kept in."""
 
-    def __init__(self, schedule: Schedule) -> None:
-        self.schedule = schedule
-        self.stages = schedule.stages
+    def __init__(self, stages: list[Stage], outputs: list[Tensor]) -> None:
+        self.stages = stages
         self.domains = domains(self.stages)
-        self.outputs = {tensor.name for tensor in schedule.outputs}
+        self.results = [tensor.buffer for tensor in outputs]
+        self.outputs = {tensor.name for tensor in outputs}
         self.buffers = {stage.name: self._buffer(stage) for stage in self.stages}
 
     def _buffer(self, stage: Stage) -> Buffer:
@@ -36,7 +51,7 @@ class _Lowering:
         return Buffer(stage.name, shape, stage.tensor.dtype, stage.scope)
 
     def func(self, name: str) -> Func:
-        params = (*(tensor.buffer for tensor in self._placeholders()), *(tensor.buffer for tensor in self.schedule.outputs))
+        params = (*(tensor.buffer for tensor in self._placeholders()), *self.results)
         func = Func(name, params, self._all([stage for stage in self.stages if stage.attach is None], self._at_top))
         verify(func)
         return func

@@ -10,6 +10,8 @@ from dataclasses import replace
 
 from vdla.compiler.ir.nodes import Buffer, Expr, Func, IrError, LoopKind, Scope, Var
 from vdla.compiler.ir.rewrite import rewrite, substitute
+from vdla.compiler.ir.types import INDEX
+from vdla.compiler.te.lower import lower
 from vdla.compiler.te.stage import Fuse, Split, Stage
 from vdla.compiler.te.tensor import Axis, Element, Reduce, Tensor, inputs_of
 
@@ -85,8 +87,7 @@ class Schedule:
 
     def lower(self, name: str = "main") -> Func:
         """Return the loop program that carries out the schedule as it stands."""
-        from vdla.compiler.te.lower import lower
-        return lower(self, name)
+        return lower(self.stages, self.outputs, name)
 
     # Caches
 
@@ -95,8 +96,9 @@ class Schedule:
 
         `C[i] = A[i] * 2` becomes `A_L[i] = A[i]` and `C[i] = A_L[i] * 2`.
         """
-        axes = tuple(Axis(self._unique(f"{_letter(number)}", name or f"{tensor.name}L"), "index", extent) for number, extent in enumerate(tensor.shape))
-        copy = Tensor(Buffer(name or f"{tensor.name}L", tensor.shape, tensor.dtype), axes, tensor[tuple(axis.var for axis in axes)])
+        label = self._cache_name(tensor, name)
+        axes = tuple(Axis(self._unique(_letter(number), label), INDEX, extent) for number, extent in enumerate(tensor.shape))
+        copy = Tensor(Buffer(label, tensor.shape, tensor.dtype), axes, tensor[tuple(axis.var for axis in axes)])
         place = min(self.stages.index(self.stage(reader)) for reader in readers)
         for reader in readers:
             stage = self.stage(reader)
@@ -120,11 +122,20 @@ class Schedule:
                 raise self.refusal(stage, "cache_write", f"{source.name}, which it reads, is computed at a loop; do this before compute_at")
         own = stage.tensor
         self._names -= {axis.name for axis in own.reduce_axes}  # its loops over them are the cache's now
-        inner = self._with_unique_axes(Tensor(Buffer(name or f"{tensor.name}L", own.shape, own.dtype), own.axes, own.value))
+        inner = self._with_unique_axes(Tensor(Buffer(self._cache_name(tensor, name), own.shape, own.dtype), own.axes, own.value))
         stage.tensor = Tensor(own.buffer, own.axes, inner[tuple(axis.var for axis in own.axes)])
         stage.__post_init__()
         self.stages.insert(self.stages.index(stage), Stage(inner, Scope(scope)))
         return inner
+
+    def _cache_name(self, tensor: Tensor, name: str | None) -> str:
+        """Return a name for a cache of `tensor` that no tensor here has: the one asked for, or one with Ls behind it."""
+        taken = {stage.name for stage in self.stages} | {source.name for stage in self.stages for source in inputs_of(stage.tensor)}
+        if name in taken:
+            raise ScheduleError(f"a cache of {tensor.name} cannot be called {name}: a tensor of that name is there already")
+        while name is None or name in taken:
+            name = f"{name or tensor.name}L"
+        return name
 
     def _change_value(self, stage: Stage, value: Expr) -> None:
         stage.tensor = Tensor(stage.tensor.buffer, stage.tensor.axes, value)

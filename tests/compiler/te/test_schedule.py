@@ -242,7 +242,7 @@ def scramble(schedule, rng):
                     other = rng.choice(schedule.stages)
                     handle.compute_at(other.tensor, rng.choice(other.leaves))
                 case 6:
-                    rng.choice([handle.compute_inline, lambda: schedule.cache_write(handle._stage.tensor, "accumulator")])()
+                    handle.compute_inline() if rng.random() < 0.5 else schedule.cache_write(handle._stage.tensor, "accumulator")
         except (ScheduleError, ValueError, TypeError):
             continue
 

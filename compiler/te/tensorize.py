@@ -1,0 +1,221 @@
+"""Tensorization: an intrinsic is declared by the loop program it means, and put only where the matcher proves that meaning.
+
+Source: TVM, OSDI 2018, section 4.3.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+
+from vdla.compiler.ir.affine import affine, simplify
+from vdla.compiler.ir.nodes import Binary, Buffer, Call, Const, Expr, For, Func, If, IrError, Read, Scope, Stmt, Var, Write
+from vdla.compiler.ir.parse import parse_func
+from vdla.compiler.ir.rewrite import children, substitute, variables
+from vdla.compiler.ir.text import print_expr, print_stmt
+
+COMMUTATIVE = ("+", "*", "min", "max")
+IMMEDIATE = "imm"  # a parameter of this name stands for a constant
+CONDITION = "inside"  # a parameter of this name stands for a condition on the loops around
+
+
+class MatchError(IrError):
+    """A loop nest is not what an intrinsic means."""
+
+
+@dataclass(frozen=True)
+class Intrinsic:
+    """What an accelerator, or a processor, does in one go.
+
+    Attributes:
+        meaning: the loop program that it is, on tiles; parameters called `imm` are constants of the instruction.
+        scopes: where each tile must live.
+    """
+
+    meaning: Func
+    scopes: Mapping[str, Scope] = field(default_factory=dict)
+
+    @classmethod
+    def declare(cls, text: str, **scopes: Scope | str) -> "Intrinsic":
+        """Return the intrinsic whose meaning is the program `text`, with the scopes of its tiles by name."""
+        return cls(parse_func(text), {name: Scope(scope) for name, scope in scopes.items()})
+
+    @property
+    def name(self) -> str:
+        """That of the program."""
+        return self.meaning.name
+
+    def replace(self, stmt: Stmt) -> Stmt:
+        """Return the call that does what `stmt` does, with the conditions around it that do not concern the tile.
+
+        Raises:
+            MatchError: it does something else; the message shows where they differ.
+        """
+        return replaced(stmt, [self])
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    """Several intrinsics, of which the first that matches is taken: a product and its reset, say."""
+
+    intrinsics: tuple[Intrinsic, ...]
+
+    def replace(self, stmt: Stmt) -> Stmt:
+        """As `Intrinsic.replace`."""
+        return replaced(stmt, self.intrinsics)
+
+
+def replaced(stmt: Stmt, intrinsics: Iterable[Intrinsic]) -> Stmt:
+    """Return `stmt` as a call of the first intrinsic that means it."""
+    conditions, nest = _without_conditions(stmt)
+    reasons = []
+    for intrinsic in intrinsics:
+        try:
+            call: Stmt = Call(intrinsic.name, match(intrinsic, nest), nest)
+        except MatchError as error:
+            reasons.append(f"{intrinsic.name}: {error}")
+            continue
+        for condition in reversed(conditions):
+            call = If(condition, call)
+        return call
+    raise MatchError("no intrinsic means these loops\n" + print_stmt(stmt) + "\n".join(reasons))
+
+
+def _without_conditions(stmt: Stmt) -> tuple[list[Expr], Stmt]:
+    """Return the conditions in a nest that do not depend on its own loops, and the nest without them."""
+    loops, body, conditions = [], stmt, []
+    while isinstance(body, (For, If)):
+        if isinstance(body, For):
+            loops.append(body)
+        elif variables(body.condition) & {loop.var.name for loop in loops}:
+            raise MatchError(f"the condition {print_expr(body.condition)} cuts the tile: its loops must divide\n{print_stmt(stmt)}")
+        else:
+            conditions.append(body.condition)
+        body = body.body
+    for loop in reversed(loops):
+        body = For(loop.var, loop.extent, body, loop.kind)
+    return conditions, body
+
+
+def match(intrinsic: Intrinsic, stmt: Stmt) -> tuple[Expr, ...]:
+    """Prove that `stmt` is the intrinsic's meaning, up to names and affine re-indexing; return its operands.
+
+    An operand is the first element of a tile, a constant or a condition, in the order of the intrinsic's parameters.
+
+    Raises:
+        MatchError: it is not.
+    """
+    wanted, pattern = _nest(intrinsic.meaning.body)
+    found, target = _nest(stmt)
+    if not isinstance(target, Write):
+        raise MatchError("the loops hold more than one statement")
+    if sorted(extent for _, extent in wanted) != sorted(extent for _, extent in found):
+        raise MatchError(f"its loops have extents {_extents(wanted)}, these {_extents(found)}")
+    problems = []
+    for order in permutations(found):
+        if [extent for _, extent in order] == [extent for _, extent in wanted]:
+            names = {old: Var(f"${new}") for (old, _), (new, _) in zip(order, wanted, strict=True)}
+            own = {new: Var(f"${new}") for new, _ in wanted}
+            try:
+                return _Unifier(intrinsic).operands(substitute(pattern, own), simplify(substitute(target, names)))
+            except MatchError as error:
+                problems.append(str(error))
+    raise MatchError(problems[0])
+
+
+def _nest(stmt: Stmt) -> tuple[list[tuple[str, int]], Stmt]:
+    """Return the loops of more than one iteration, and what they hold."""
+    loops = []
+    while isinstance(stmt, For):
+        if stmt.extent > 1:
+            loops.append((stmt.var.name, stmt.extent))
+            stmt = stmt.body
+        else:
+            stmt = substitute(stmt.body, {stmt.var.name: Const(0)})
+    return loops, stmt
+
+
+def _extents(loops: Sequence[tuple[str, int]]) -> str:
+    return "x".join(str(extent) for _, extent in loops) or "none"
+
+
+class _Unifier:
+    """What the parameters of an intrinsic have been found to be."""
+
+    def __init__(self, intrinsic: Intrinsic) -> None:
+        self.intrinsic = intrinsic
+        self.params = {buffer.name: buffer for buffer in intrinsic.meaning.params}
+        self.found: dict[str, Expr] = {}
+
+    def operands(self, pattern: Write, target: Write) -> tuple[Expr, ...]:
+        self.element(Read(pattern.buffer, pattern.indices), Read(target.buffer, target.indices))
+        self.expr(pattern.value, target.value)
+        return tuple(self.found[name] for name in self.params)
+
+    def expr(self, pattern: Expr, target: Expr) -> None:
+        match pattern:
+            case Read(buffer) if buffer.name in (IMMEDIATE, CONDITION):
+                self.outside(buffer, pattern, target)
+            case Read():
+                self.element(pattern, target)
+            case Binary(op, left, right) if op in COMMUTATIVE and isinstance(target, Binary) and target.op == op:
+                self.either_order((left, right), (target.left, target.right))
+            case Const() if pattern != target:
+                raise self.differ(pattern, target)
+            case _:
+                self.children(pattern, target)
+
+    def either_order(self, pattern: tuple[Expr, Expr], target: tuple[Expr, Expr]) -> None:
+        before = dict(self.found)
+        try:
+            self.expr(pattern[0], target[0])
+            self.expr(pattern[1], target[1])
+        except MatchError:
+            self.found = before
+            self.expr(pattern[0], target[1])
+            self.expr(pattern[1], target[0])
+
+    def children(self, pattern: Expr, target: Expr) -> None:
+        same = type(pattern) is type(target) and pattern.dtype == target.dtype
+        if not same or (isinstance(pattern, Binary) and pattern.op != target.op):
+            raise self.differ(pattern, target)
+        for one, other in zip(children(pattern), children(target), strict=True):
+            self.expr(one, other)
+
+    def outside(self, buffer: Buffer, pattern: Expr, target: Expr) -> None:
+        """Bind a constant, or a condition that does not depend on the tile."""
+        if target.dtype != buffer.dtype or (buffer.name == IMMEDIATE and not isinstance(target, Const)) or _inner(target):
+            raise self.differ(pattern, target)
+        self.bind(buffer.name, target)
+
+    def element(self, pattern: Read, target: Expr) -> None:
+        """Bind a tile: the last subscripts are those of the pattern, the others do not depend on the tile's loops."""
+        if not isinstance(target, Read):
+            raise self.differ(pattern, target)
+        rank, buffer = len(pattern.indices), target.buffer
+        leading, own = target.indices[:-rank], target.indices[-rank:]
+        wanted = self.params[pattern.buffer.name]
+        if buffer.dtype != wanted.dtype or buffer.shape[-rank:] != wanted.shape:
+            raise MatchError(f"{print_expr(target)} lies in {buffer.dtype}{list(buffer.shape)}, "
+                             f"but {wanted.name} is {wanted.dtype}{list(wanted.shape)}")
+        if buffer.scope is not self.intrinsic.scopes.get(wanted.name, Scope.DRAM):
+            raise MatchError(f"{buffer.name} lies in {buffer.scope.value}, but {wanted.name} must lie in "
+                             f"{self.intrinsic.scopes.get(wanted.name, Scope.DRAM).value}")
+        if any(_inner(index) for index in leading) or [affine(one) for one in own] != [affine(one) for one in pattern.indices]:
+            raise self.differ(pattern, target)
+        self.bind(wanted.name, Read(buffer, (*leading, *(Const(0) for _ in range(rank)))))
+
+    def bind(self, name: str, value: Expr) -> None:
+        if self.found.setdefault(name, value) != value:
+            raise MatchError(f"{name} would be {print_expr(self.found[name])} and {print_expr(value)} at once")
+
+    def differ(self, pattern: Expr, target: Expr) -> MatchError:
+        one, other = (print_expr(expr).replace("$", "") for expr in (pattern, target))
+        return MatchError(f"it has {one} where these loops have {other}")
+
+
+def _inner(expr: Expr) -> bool:
+    """Whether an expression depends on the tile's loops."""
+    return any(name.startswith("$") for name in variables(expr))
+
+
+
