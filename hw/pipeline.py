@@ -14,6 +14,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.timing import execute_stage, retire_stage
 from vdla.hw.spec.vocabulary import MemoryType
 
+
 class Pipeline(wiring.Component):
     """Carry out slots in order, one per cycle, without ever stalling.
 
@@ -136,6 +137,6 @@ class Pipeline(wiring.Component):
                 lane.left.eq(current[index]),
                 lane.right.eq(Mux(slot.use_imm, slot.imm, operand[index])),
             ]
-            multiplied = Mux(slot.reset, 0, current[index] + sums[row][column])
+            multiplied = Mux(slot.reset, 0, Mux(slot.overwrite, 0, current[index]) + sums[row][column])
             statements.append(result[index].eq(Mux(slot.alu, lane.result, multiplied)))
         return statements

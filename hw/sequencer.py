@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from vdla.hw.layouts import decode
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, MemoryType
+from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, Extension, MemoryType
 
 
 def offset_bits(index_bits: int) -> int:
@@ -22,7 +22,7 @@ def slot_layout(config: AcceleratorConfig) -> data.StructLayout:
     """
     acc, inp, wgt = (config.index_bits(memory) for memory in (MemoryType.ACC, MemoryType.INP, MemoryType.WGT))
     return data.StructLayout({
-        "empty": 1, "source": 1, "alu": 1, "reset": 1, "alu_opcode": 3, "use_imm": 1, "imm": signed(16),
+        "empty": 1, "source": 1, "alu": 1, "reset": 1, "overwrite": 1, "alu_opcode": 3, "use_imm": 1, "imm": signed(16),
         "last": 1, "finish": 1, "push_prev": 1, "push_next": 1,
         "dst": offset_bits(acc), "src": offset_bits(max(acc, inp)), "wgt": offset_bits(wgt),
     })
@@ -139,6 +139,7 @@ class Sequencer(wiring.Component):
             slot.finish.eq(finish),
             slot.alu.eq(is_alu),
             slot.reset.eq(gemm.reset & ~is_alu),
+            slot.overwrite.eq(gemm.overwrite & ~is_alu if self.config.has(Extension.OVERWRITE) else 0),
             *(slot[name].eq(getattr(gemm, name)) for name in ("push_prev", "push_next")),
             *(slot[name].eq(getattr(alu, name)) for name in ("alu_opcode", "use_imm", "imm")),
             *(bounds[name].eq(getattr(gemm, name)) for name in ("uop_begin", "uop_end", "iter_out", "iter_in")),

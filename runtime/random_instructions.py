@@ -102,7 +102,7 @@ class InstructionMaker:
 
     def _loop(self, depths: dict[str, int], uses: Iterable[str]) -> dict:
         """Return loop fields with which every used index stays within its memory; `depths` by micro-op field."""
-        rng, config = self._rng, self._config
+        rng = self._rng
         while True:
             begin = rng.randrange(len(self._uops))
             fields = {"uop_begin": begin, "uop_end": rng.randint(begin, min(len(self._uops), begin + 6)),
@@ -117,6 +117,8 @@ class InstructionMaker:
         depths = {"dst": self._config.depth(MemoryType.ACC), "src": self._config.depth(MemoryType.INP),
                   "wgt": self._config.depth(MemoryType.WGT)}
         fields = self._loop(depths, depths)
+        if self._config.has(Extension.OVERWRITE):
+            fields["overwrite"] = self._rng.randrange(2)
         dst, src, wgt = (frozenset(_indices(name, fields, self._uops)) for name in depths)
         reads = frozenset() if fields["reset"] else _elements(MemoryType.INP, src) | _elements(MemoryType.WGT, wgt)
         acc = _elements(MemoryType.ACC, dst)

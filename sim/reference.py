@@ -60,7 +60,8 @@ def gemm(instruction: isa.Gemm, pads: Scratchpads) -> None:
             pads.acc[d] = 0
         else:
             product = pads.inp[s].astype(np.int64) @ pads.wgt[w].astype(np.int64).T
-            pads.acc[d] = (pads.acc[d] + product).astype(pads.acc.dtype)
+            before = 0 if instruction.overwrite else pads.acc[d]
+            pads.acc[d] = (before + product).astype(pads.acc.dtype)
 
 
 def alu(instruction: isa.Alu, pads: Scratchpads) -> None:
@@ -68,11 +69,11 @@ def alu(instruction: isa.Alu, pads: Scratchpads) -> None:
     for d, s, _ in _steps(instruction, pads):
         left = pads.acc[d].astype(np.int64)
         right = np.full_like(left, instruction.imm) if instruction.use_imm else pads.acc[s].astype(np.int64)
-        pads.acc[d] = _alu(instruction.alu_opcode, left, right, pads.config.acc_bits).astype(pads.acc.dtype)
+        pads.acc[d] = _alu(instruction.alu_opcode, left, right, pads.config).astype(pads.acc.dtype)
 
 
-def _alu(operation: AluOpcode, left: np.ndarray, right: np.ndarray, bits: int) -> np.ndarray:
-    flat = [numerics.alu(operation, a, b, bits) for a, b in zip(left.flat, right.flat, strict=True)]
+def _alu(operation: AluOpcode, left: np.ndarray, right: np.ndarray, config: AcceleratorConfig) -> np.ndarray:
+    flat = [numerics.alu(operation, a, b, config.acc_bits, config.out_bits) for a, b in zip(left.flat, right.flat, strict=True)]
     return np.array(flat, object).reshape(left.shape)
 
 

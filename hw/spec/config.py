@@ -247,8 +247,9 @@ def _check_burst(config: AcceleratorConfig) -> None:
 def _check_widths(config: AcceleratorConfig) -> None:
     for form in (isa.MicroOp, *isa.INSTRUCTIONS):
         placed = isa.layout(form, config)
-        if placed[-1].end > form.bits:
+        end = max(field.end for field in placed)
+        if end > form.bits:
             widths = ", ".join(f"{letter} = {config.index_bits(memory)} ({_SCRATCHPADS[memory]} = {getattr(config, _SCRATCHPADS[memory])})"
                                for letter, memory in isa.INDEX_LETTERS.items())
-            raise ConfigError(f"the fields of {form.__name__} need {placed[-1].end} bits and there are {form.bits}; "
+            raise ConfigError(f"the fields of {form.__name__} need {end} bits and there are {form.bits}; "
                               f"make a scratchpad smaller: {widths}")

@@ -6,6 +6,7 @@ A field that would cross bit 64 starts at bit 64, which is how C packs the bit-f
 Source: VTA's `hw_spec.h` for the encoding; `docs/isa.md`, generated from this file, for the reader.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from functools import lru_cache
@@ -127,7 +128,7 @@ class Gemm(_Loop):
     """Multiply-accumulate (or reset) over two loops and a range of micro-ops.
 
     For i < iter_out, j < iter_in, u in uops[uop_begin:uop_end], with d = u.dst + i * dst_factor_out
-    + j * dst_factor_in, and s, w likewise: acc[d] = 0 if reset, else
+    + j * dst_factor_in, and s, w likewise: acc[d] = 0 if reset, else (from 0 on if overwrite)
     acc[d][b][o] += sum over k of inp[s][b][k] * wgt[w][o][k], wrapping at the accumulator's width.
     """
 
@@ -139,6 +140,7 @@ class Gemm(_Loop):
     src_factor_in: int = _bits("I", "input step of the inner loop")
     wgt_factor_out: int = _bits("W", "weight step of the outer loop")
     wgt_factor_in: int = _bits("W", "weight step of the inner loop")
+    overwrite: int = _bits(1, "write the product instead of adding it", extension=Extension.OVERWRITE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +155,8 @@ class Alu(_Loop):
     """Element-wise operation over the same loops as GEMM.
 
     acc[d] = op(acc[d], imm if use_imm else acc[s]). SHR by a negative amount shifts left; a shift by the
-    accumulator's width or more gives the sign fill (right) or 0 (left); ADD and MUL wrap.
+    accumulator's width or more gives the sign fill (right) or 0 (left); ADD and MUL wrap. NARROW shifts right by the second operand's
+    low 5 bits, first adding half of the last place if bit 5 is set, and clips to the outputs' range, from 0 on if bit 6 is set.
     """
 
     opcode: ClassVar[Opcode] = Opcode.ALU
@@ -223,20 +226,42 @@ def _width(formula: int | str, config: Depths) -> int:
 def layout(form: type, config: Depths) -> tuple[PlacedField, ...]:
     """Place the fields of `form` (an instruction class, or `MicroOp`) for `config`.
 
-    Returns the fields in order, the opcode not among them. Fields of extensions that are off are left out.
+    VTA's fields are packed in order; those of extensions that are on then take the lowest bits that are still free, so that they move
+    no other. Returns the fields in order of declaration, the opcode not among them; those of extensions that are off are left out.
     """
-    placed = []
+    placed: dict[str, PlacedField] = {}
     position = 0 if form is MicroOp else OPCODE_BITS
-    for declared in fields(form):
-        about = declared.metadata
-        if about["extension"] is not None and not config.has(about["extension"]):
-            continue
-        width = _width(about["width"], config)
+    for declared in _own_fields(form):
+        width = _width(declared.metadata["width"], config)
         if position // WORD_BITS != (position + width - 1) // WORD_BITS:
             position = -(-position // WORD_BITS) * WORD_BITS
-        placed.append(PlacedField(declared.name, position, width, about["signed"], about["kind"], str(about["width"]), about["help"]))
+        placed[declared.name] = _place(declared, position, width)
         position += width
-    return tuple(placed)
+    for declared in _extension_fields(form, config):
+        width = _width(declared.metadata["width"], config)
+        placed[declared.name] = _place(declared, _free_position(form, placed.values(), width), width)
+    return tuple(placed[declared.name] for declared in fields(form) if declared.name in placed)
+
+
+def _own_fields(form: type) -> list:
+    return [declared for declared in fields(form) if declared.metadata["extension"] is None]
+
+
+def _extension_fields(form: type, config: Depths) -> list:
+    return [declared for declared in fields(form)
+            if declared.metadata["extension"] is not None and config.has(declared.metadata["extension"])]
+
+
+def _place(declared, position: int, width: int) -> PlacedField:
+    about = declared.metadata
+    return PlacedField(declared.name, position, width, about["signed"], about["kind"], str(about["width"]), about["help"])
+
+
+def _free_position(form: type, placed: Iterable[PlacedField], width: int) -> int:
+    """Return the lowest position at which `width` bits of one half are free; behind the end where there is none."""
+    taken = {bit for field in placed for bit in range(field.start, field.end)} | set(range(OPCODE_BITS))
+    starts = (start for start in range(form.bits) if start // WORD_BITS == (start + width - 1) // WORD_BITS)
+    return next((start for start in starts if not taken & set(range(start, start + width))), form.bits)
 
 
 def field_of(form: type, name: str, config: Depths) -> PlacedField:

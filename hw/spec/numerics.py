@@ -16,8 +16,25 @@ def shift_right(value: int, amount: int, bits: int) -> int:
     return wrap(value << min(-amount, bits), bits)
 
 
-def alu(operation: AluOpcode, left: int, right: int, bits: int) -> int:
-    """Return `operation` of two signed accumulators of `bits` bits."""
+NARROW_SHIFT_BITS = 5
+NARROW_ROUNDS = 1 << NARROW_SHIFT_BITS  # add half of the last place before the shift
+NARROW_RECTIFIES = 1 << (NARROW_SHIFT_BITS + 1)  # clip below at 0
+
+
+def narrow(value: int, control: int, out_bits: int) -> int:
+    """Shift `value` right and clip it to `out_bits` signed bits: requantisation by a power of two, with or without ReLU.
+
+    Args:
+        control: the shift in its low 5 bits, then NARROW_ROUNDS and NARROW_RECTIFIES; higher bits have no meaning.
+    """
+    shift = control & (NARROW_ROUNDS - 1)
+    half = (1 << shift) >> 1 if control & NARROW_ROUNDS else 0
+    least = 0 if control & NARROW_RECTIFIES else -(1 << (out_bits - 1))
+    return max(least, min((value + half) >> shift, (1 << (out_bits - 1)) - 1))
+
+
+def alu(operation: AluOpcode, left: int, right: int, bits: int, out_bits: int) -> int:
+    """Return `operation` of two signed accumulators of `bits` bits, where outputs have `out_bits`."""
     match operation:
         case AluOpcode.MIN:
             return min(left, right)
@@ -29,3 +46,5 @@ def alu(operation: AluOpcode, left: int, right: int, bits: int) -> int:
             return shift_right(left, right, bits)
         case AluOpcode.MUL:
             return wrap(left * right, bits)
+        case AluOpcode.NARROW:
+            return narrow(left, right, out_bits)

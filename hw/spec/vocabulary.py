@@ -11,12 +11,17 @@ class AluOpcode(IntEnum):
     ADD = 2
     SHR = 3
     MUL = 4
+    NARROW = 5
+
+
+VTA_ALU_OPCODES = (AluOpcode.MIN, AluOpcode.MAX, AluOpcode.ADD, AluOpcode.SHR, AluOpcode.MUL)
 
 
 class Extension(StrEnum):
     """Switches for what goes beyond VTA's instruction set."""
 
     PAD_MINIMUM = "pad_minimum"
+    OVERWRITE = "overwrite"
 
 
 class MemoryType(IntEnum):

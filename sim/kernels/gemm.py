@@ -9,7 +9,7 @@ from llvmlite import ir
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.sim.kernels.dot import Dot
+from vdla.sim.kernels.dot import Dot, broadcast
 from vdla.sim.kernels.emit import I8, I32, I64, POINTER, Emitter, i64, splat
 from vdla.sim.kernels.steps import Operand, StepKernel
 from vdla.sim.scratchpads import K_GROUP, padded_block_in, padded_block_out
@@ -29,7 +29,7 @@ def emit_gemm(module: ir.Module, config: AcceleratorConfig, dot: Dot) -> ir.Func
             _emit_reset(e)
         with otherwise:
             e.check((DST, SRC, WGT))
-            _emit_products(e, dot)
+            _emit_products(e, dot, _kept_bits(e))
     return e.finish()
 
 
@@ -51,7 +51,14 @@ def _emit_reset(e: StepKernel) -> None:
     e.steps((DST,), step)
 
 
-def _emit_products(e: StepKernel, dot: Dot) -> None:
+def _kept_bits(e: StepKernel) -> ir.Value:
+    """Return what of an accumulator a product is added to, as a mask: all of it, or nothing where it is overwritten."""
+    kind = ir.IntType(e.config.acc_bits)
+    overwrites = e.builder.icmp_unsigned("!=", e.field("overwrite"), i64(0))
+    return e.builder.select(overwrites, kind(0), kind(-1))
+
+
+def _emit_products(e: StepKernel, dot: Dot, kept: ir.Value) -> None:
     c = e.config
     lanes = min(padded_block_out(c), dot.lanes)
     rows = min(c.batch, ROWS_AT_ONCE)
@@ -73,7 +80,7 @@ def _emit_products(e: StepKernel, dot: Dot) -> None:
                                    e.at(inp_element, e.scaled(first, padded_block_in(c))), e.at(wgt_element, start))
                 for row, total in enumerate(sums):
                     place = e.sum(e.scaled(e.sum(first, i64(row)), c.block_out), e.scaled(part, lanes))
-                    _add_to(e, total, e.at(acc_element, e.scaled(place, c.acc_bits // 8)))
+                    _add_to(e, total, e.at(acc_element, e.scaled(place, c.acc_bits // 8)), kept)
 
             e.repeat(c.batch // rows, block, unroll=1)
 
@@ -100,8 +107,8 @@ def _emit_block(e: StepKernel, dot: Dot, lanes: int, rows: int,
     return [total.get() for total in sums]
 
 
-def _add_to(e: StepKernel, total: ir.Value, address: ir.Value) -> None:
-    """Add <lanes x i32> to the accumulators at `address`, wrapping; lanes beyond block_out are dropped."""
+def _add_to(e: StepKernel, total: ir.Value, address: ir.Value, kept: ir.Value) -> None:
+    """Add <lanes x i32> to the `kept` bits of the accumulators at `address`, wrapping; lanes beyond block_out are dropped."""
     b = e.builder
     lanes = min(total.type.count, e.config.block_out)
     if lanes < total.type.count:
@@ -110,7 +117,8 @@ def _add_to(e: StepKernel, total: ir.Value, address: ir.Value) -> None:
     vector = ir.VectorType(ir.IntType(e.config.acc_bits), lanes)
     if e.config.acc_bits < 32:
         total = b.trunc(total, vector)
-    e.store(b.add(e.load(vector, address), total), address)
+    before = b.and_(e.load(vector, address), broadcast(e, kept, lanes))
+    e.store(b.add(before, total), address)
 
 
 def emit_pack_inp(module: ir.Module, config: AcceleratorConfig) -> ir.Function:

@@ -86,7 +86,9 @@ def _draw_roof(axes: Axes, config: AcceleratorConfig, intensities: list[float], 
     low, high = min([*intensities, ridge]) / 2, max([*intensities, ridge]) * 2
     axes.plot([low, ridge, high], [roof(config, x) for x in (low, ridge, high)], color="#333333", linewidth=1.6, label="roof")
     lowest = min([*rates, roof(config, low)])
-    axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(lowest / 2, config.macs_per_cycle * 2), xlabel="MAC per byte moved", ylabel="MAC per cycle", title=f"{config.name}: {config.macs_per_cycle} MAC, {config.bus_bytes} bytes a cycle")
+    axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(lowest / 2, config.macs_per_cycle * 2),
+             xlabel="MAC per byte moved", ylabel="MAC per cycle",
+             title=f"{config.name}: {config.macs_per_cycle} MAC, {config.bus_bytes} bytes a cycle")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(LogLocator(2))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

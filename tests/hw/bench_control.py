@@ -4,8 +4,8 @@ import cocotb
 from cocotb.triggers import FallingEdge
 from streams import start
 
-from vdla.hw.spec.timing import QUIET_CYCLES
 from vdla.hw.spec.registers import Fault
+from vdla.hw.spec.timing import QUIET_CYCLES
 
 INPUTS = ("start", "finished", "drained", "quiet", "starved", "invalid", "overrun", "memory_error")
 

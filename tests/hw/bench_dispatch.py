@@ -44,7 +44,7 @@ async def test_each_unit_gets_its_instructions_in_order_and_nothing_follows_fini
 async def test_words_without_meaning_end_the_stream_at_their_place(dut, word):
     config = configuration()
     if word is None:
-        word = isa.Opcode.ALU | 5 << isa.field_of(isa.Alu, "alu_opcode", config).start
+        word = isa.Opcode.ALU | 6 << isa.field_of(isa.Alu, "alu_opcode", config).start
     await start(dut, *INPUTS)
     got = await run(dut, [codec.encode(STREAM[0], config), codec.encode(STREAM[3], config), word, codec.encode(STREAM[0], config)], 0.0)
     assert [len(items) for items in got.values()] == [1, 1, 0]

@@ -6,8 +6,8 @@ import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
 from streams import configuration, receive, start, unpack
 
-from vdla.hw.spec.timing import BURSTS_FETCHED_AHEAD
 from vdla.hw.signatures import request_layout
+from vdla.hw.spec.timing import BURSTS_FETCHED_AHEAD
 
 INPUTS = ("begin", "address", "count", "stop", "request__ready", "read_data__valid", "read_data__payload", "instruction__ready")
 

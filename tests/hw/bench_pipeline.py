@@ -6,9 +6,9 @@ import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
 from streams import configuration, start
 
-from vdla.hw.spec.timing import retire_stage
 from vdla.hw.sequencer import slot_layout
 from vdla.hw.spec import isa, numerics
+from vdla.hw.spec.timing import retire_stage
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 
 INPUTS = ("valid", "slot", "uop", "inp__data", "wgt__data", "acc__data")
@@ -63,7 +63,7 @@ async def test_every_slot_sees_all_earlier_ones(dut):
             dut.valid.value, dut.slot.value = 1, slot(config, source=source, **step)
             await FallingEdge(dut.clk)
         right = step["imm"] if step["use_imm"] else model[step["src"]]
-        model[step["dst"]] = numerics.alu(AluOpcode(step["alu_opcode"]), model[step["dst"]], right, bits)
+        model[step["dst"]] = numerics.alu(AluOpcode(step["alu_opcode"]), model[step["dst"]], right, bits, config.out_bits)
     dut.valid.value = 0
     for _ in range(20):
         await FallingEdge(dut.clk)

@@ -69,13 +69,15 @@ CASES = {
     "gemm without trips": _gemm(iter_in=0),
     "gemm without micro-ops": _gemm(uop_begin=3, uop_end=3),
     "gemm reset": _gemm(reset=1, iter_in=2, dst_factor_in=3),
+    "gemm overwrite": _gemm(overwrite=1, iter_in=2, dst_factor_in=3),
+    "gemm reset and overwrite": _gemm(reset=1, overwrite=1, iter_in=2, dst_factor_in=3),
     "gemm then its sums": (*OPERANDS, FILL, uops(4), isa.Gemm(pop_prev=1, uop_end=4, iter_out=1, iter_in=1),
                            alu(AluOpcode.SHR, use_imm=1, imm=3), alu(AluOpcode.MIN, use_imm=1, imm=100),
                            alu(AluOpcode.MAX, use_imm=1, imm=-100), *all_out()),
     "alu chain": (FILL, uops(4), alu(AluOpcode.ADD, iter_in=3, dst_factor_in=1, src_factor_in=0, uop_end=1), *all_out()),
     "alu loops": (FILL, uops(4), alu(AluOpcode.MAX, iter_out=2, iter_in=2, dst_factor_out=4, dst_factor_in=2, src_factor_out=1, src_factor_in=3, uop_end=2), *all_out()),
     **{f"alu {opcode.name.lower()} {imm}": (FILL, uops(4), alu(opcode, use_imm=1, imm=imm), *all_out())
-       for opcode in AluOpcode for imm in (3, -3, 40, -40, 32767, -32768)},
+       for opcode in AluOpcode for imm in (3, -3, 40, -40, 96, 103, 32767, -32768)},
     **{f"alu {opcode.name.lower()} of accumulators": (FILL, uops(4), alu(opcode), *all_out()) for opcode in AluOpcode},
     "load what was stored": (
         FILL, isa.Load(memory_type=MemoryType.UOP, push_next=1), store(16, pop_prev=1, push_prev=1),

@@ -72,9 +72,10 @@ class Model:
         for b in range(config.batch):
             for o in range(config.block_out):
                 dot = sum(inp[b * config.block_in + k] * wgt[o * config.block_in + k] for k in range(config.block_in))
-                acc[b * config.block_out + o] = numerics.wrap(acc[b * config.block_out + o] + dot, config.acc_bits)
+                before = 0 if gemm.overwrite else acc[b * config.block_out + o]
+                acc[b * config.block_out + o] = numerics.wrap(before + dot, config.acc_bits)
 
     def alu(self, alu: isa.Alu, at: dict[str, int]) -> None:
         acc = self.pads[ACC][at["dst"]]
         right = [alu.imm] * len(acc) if alu.use_imm else list(self.pads[ACC][at["src"]])
-        acc[:] = [numerics.alu(alu.alu_opcode, a, b, self.config.acc_bits) for a, b in zip(acc, right, strict=True)]
+        acc[:] = [numerics.alu(alu.alu_opcode, a, b, self.config.acc_bits, self.config.out_bits) for a, b in zip(acc, right, strict=True)]

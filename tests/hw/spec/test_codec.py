@@ -106,7 +106,7 @@ def test_extension_fields_are_refused_where_the_extension_is_off():
     (6 << 7, "LOAD.memory_type = 6 is none of UOP (0), WGT (1), INP (2), ACC (3), OUT (4), ACC_8BIT (5)"),
     (4 << 7, "LOAD.memory_type = OUT cannot be loaded; UOP, WGT, INP, ACC, ACC_8BIT can"),
     (1 | 1 << 80, "STORE.memory_type = UOP cannot be stored; only OUT can"),
-    (4 | 7 << 108, "ALU.alu_opcode = 7 is none of MIN (0), MAX (1), ADD (2), SHR (3), MUL (4)"),
+    (4 | 7 << 108, "ALU.alu_opcode = 7 is none of MIN (0), MAX (1), ADD (2), SHR (3), MUL (4), NARROW (5)"),
 ])
 def test_words_without_meaning_are_refused(word, message):
     with pytest.raises(EncodingError) as caught:
@@ -124,7 +124,8 @@ def test_every_declared_field_is_documented():
                               "    LOAD(memory_type=FOO)\n                     ^"),
     ("FINISH()\nJUMP()", "p:2:1: JUMP is no mnemonic; there are LOAD, STORE, GEMM, FINISH, ALU\n    JUMP()\n    ^"),
     ("GEMM(uops=3)", "p:1:6: uops is no field of it; there are pop_prev, pop_next, push_prev, push_next, reset, uop_begin, uop_end, "
-                     "iter_out, iter_in, dst_factor_out, dst_factor_in, src_factor_out, src_factor_in, wgt_factor_out, wgt_factor_in\n"
+                     "iter_out, iter_in, dst_factor_out, dst_factor_in, src_factor_out, src_factor_in, wgt_factor_out, wgt_factor_in, "
+                     "overwrite\n"
                      "    GEMM(uops=3)\n         ^"),
     ("GEMM(reset=1.5)", "p:1:12: reset takes a whole number\n    GEMM(reset=1.5)\n               ^"),
 ])
