@@ -21,6 +21,10 @@ class FileFormatError(VdlaError):
     """A file that is truncated, altered, or not of the format its name says."""
 
 
+class OutputError(VdlaError):
+    """A file that cannot be written."""
+
+
 class ToolError(VdlaError):
     """An outside tool is missing or failed."""
 

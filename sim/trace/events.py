@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -24,14 +25,51 @@ class Token:
     consumer: int
 
 
+def users(timing: Timing, edge: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the instructions that pushed onto `TOKEN_EDGES[edge]` and those that popped from it, each in order of time."""
+    program = timing.program
+    pushing = program.pushes[:, edge] & (timing.retired != NEVER)
+    popping = program.pops[:, edge] & (timing.started != NEVER)
+    return np.flatnonzero(pushing), np.flatnonzero(popping)
+
+
 def tokens(timing: Timing) -> Iterator[Token]:
     """Yield every token that was popped. Units start and retire in program order, so the k-th pop takes the k-th push."""
-    program = timing.program
     for number, edge in enumerate(TOKEN_EDGES):
-        pushing = np.flatnonzero(program.pushes[:, number] & (timing.retired != NEVER))
-        popping = np.flatnonzero(program.pops[:, number] & (timing.started != NEVER))
+        pushing, popping = users(timing, number)
         for producer, consumer in zip(pushing.tolist(), popping.tolist(), strict=False):
             yield Token(edge, producer, consumer)
+
+
+def held(timing: Timing, edge: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return when the tokens held by `TOKEN_EDGES[edge]` change, and to how many.
+
+    Returns:
+        int64[m] cycles, ascending, and int64[m] tokens: the counter of the edge shows so many from that cycle on. A token pushed or
+        popped in cycle t shows in t + 1.
+    """
+    pushing, popping = users(timing, edge)
+    moved = np.concatenate([timing.retired[pushing], timing.started[popping]]) + 1
+    change = np.repeat([1, -1], [len(pushing), len(popping)])
+    cycles, where = np.unique(moved, return_inverse=True)
+    counts = np.cumsum(np.bincount(where, change, len(cycles)).astype(np.int64))
+    differs = np.diff(counts, prepend=0) != 0
+    return cycles[differs], counts[differs]
+
+
+def held_after(timing: Timing) -> tuple[np.ndarray, np.ndarray]:
+    """Return the tokens that each edge holds after each push, and after each pop; of one cycle, pushes come first.
+
+    Returns:
+        int64[n, 4] after the pushes and int64[n, 4] after the pops of each instruction; 0 where there is none.
+    """
+    after_push, after_pop = (np.zeros(timing.program.pushes.shape, np.int64) for _ in range(2))
+    for edge in range(len(TOKEN_EDGES)):
+        pushing, popping = users(timing, edge)
+        pushed, popped = timing.retired[pushing], timing.started[popping]
+        after_push[pushing, edge] = np.arange(1, len(pushed) + 1) - np.searchsorted(popped, pushed, "left")
+        after_pop[popping, edge] = np.searchsorted(pushed, popped, "right") - np.arange(1, len(popped) + 1)
+    return after_push, after_pop
 
 
 def executed(timing: Timing, unit: Unit) -> np.ndarray:
@@ -74,6 +112,7 @@ def label(program: Program, index: int) -> str:
     return instruction.opcode.name
 
 
+@cache
 def wait_text(unit: Unit, state: UnitState) -> str:
     """Return what a unit does in `state`, naming the token edge where it waits for one."""
     other = {UnitState.TOKEN_PREV: unit - 1, UnitState.TOKEN_NEXT: unit + 1}.get(state)

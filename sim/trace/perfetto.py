@@ -2,13 +2,13 @@
 
 One microsecond of the trace is one cycle. A unit has several instructions in progress at once; its lane shows each from the cycle in
 which the one before it retired, so that slices do not overlap, and `args` say when it really started. A second lane shows what the
-unit's cycles count as. The memory lane is the data path: each burst from its first to its last beat.
+unit's cycles count as. The memory lane is the data path: each burst from its first to its last beat. Counters show the tokens that each
+edge holds.
 
 Source: "Trace Event Format" of the Chromium project.
 """
 
 import json
-import os
 from collections.abc import Iterator
 from enum import IntEnum
 from pathlib import Path
@@ -16,12 +16,15 @@ from pathlib import Path
 import numpy as np
 
 from vdla.hw.spec.assembly import format_instruction
+from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.registers import UnitState
-from vdla.hw.spec.units import Unit
+from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.sim.timing.result import Client, Timing
-from vdla.sim.trace.events import STATES, executed, label, tokens, wait_text, waits, work_begins
+from vdla.sim.trace.events import STATES, executed, held, label, tokens, wait_text, waits, work_begins
+from vdla.sim.trace.files import whole_file
 
-PROCESS = 1
+PROCESS = 10  # no lane's number: the viewer calls a thread with the number of its process the main thread
+ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 
 
 class Lane(IntEnum):
@@ -40,24 +43,27 @@ class Lane(IntEnum):
 UNIT_LANES = {Unit.LOAD: Lane.LOAD, Unit.COMPUTE: Lane.COMPUTE, Unit.STORE: Lane.STORE}
 
 
-def write_perfetto(timing: Timing, path: str | Path) -> None:
-    """Write the timeline of a run with a log; the file appears when it is whole."""
-    path = Path(path)
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with part.open("w", encoding="utf-8") as file:
-            file.write('{"displayTimeUnit": "ns", "otherData": ' + json.dumps(_about(timing)) + ', "traceEvents": [\n')
-            for number, event in enumerate(trace_events(timing)):
-                file.write((",\n" if number else "") + json.dumps(event))
-            file.write("\n]}\n")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+def write_perfetto(timing: Timing, path: str | Path, memory: MemoryParameters | None = None) -> None:
+    """Write the timeline of a run with a log; the file appears when it is whole.
+
+    Args:
+        memory: what the run was simulated with, to be told in the file.
+
+    Raises:
+        ValueError: the run was simulated without a log.
+        OutputError: the file cannot be written.
+    """
+    with whole_file(path) as file:
+        file.write('{"displayTimeUnit": "ns", "otherData": ' + json.dumps(_about(timing, memory)) + ', "traceEvents": [\n')
+        for number, event in enumerate(trace_events(timing)):
+            file.write((",\n" if number else "") + ENCODER.encode(event))
+        file.write("\n]}\n")
 
 
-def _about(timing: Timing) -> dict[str, object]:
+def _about(timing: Timing, memory: MemoryParameters | None) -> dict[str, object]:
     config = timing.program.config
-    return {"configuration": config.name, "digest": config.digest, "cycles": timing.cycles, "unit of time": "1 us is 1 cycle"}
+    about = {"configuration": config.name, "digest": config.digest, "cycles": timing.cycles, "unit of time": "1 us is 1 cycle"}
+    return about | ({"memory latency": memory.latency, "memory depth": memory.depth} if memory else {})
 
 
 def trace_events(timing: Timing) -> Iterator[dict]:
@@ -74,6 +80,7 @@ def trace_events(timing: Timing) -> Iterator[dict]:
     yield from _fetches(timing)
     yield from _bursts(timing)
     yield from _tokens(timing)
+    yield from _held(timing)
 
 
 def _names() -> Iterator[dict]:
@@ -126,3 +133,12 @@ def _tokens(timing: Timing) -> Iterator[dict]:
         shared = {"pid": PROCESS, "cat": "token", "name": str(token.edge), "id": number}
         yield shared | {"ph": "s", "tid": UNIT_LANES[token.edge.producer].value, "ts": int(timing.retired[token.producer])}
         yield shared | {"ph": "f", "bp": "e", "tid": UNIT_LANES[token.edge.consumer].value, "ts": int(begins[token.consumer])}
+
+
+def _held(timing: Timing) -> Iterator[dict]:
+    """Yield a counter for each edge that is used: the tokens it holds."""
+    for number, edge in enumerate(TOKEN_EDGES):
+        cycles, counts = held(timing, number)
+        shared = {"ph": "C", "pid": PROCESS, "tid": 0, "name": f"tokens {edge}"}
+        for cycle, count in [(0, 0), *zip(cycles.tolist(), counts.tolist(), strict=True)] if len(cycles) else []:
+            yield shared | {"ts": cycle, "args": {"held": count}}

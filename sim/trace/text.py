@@ -8,7 +8,7 @@ from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.registers import UnitState
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.sim.timing.result import NEVER, Client, Timing
-from vdla.sim.trace.events import STATES, wait_text
+from vdla.sim.trace.events import STATES, held_after, wait_text
 
 Event = tuple[int, str, str, int, str]  # cycle, where, what, instruction or -1, more about it
 
@@ -16,12 +16,15 @@ Event = tuple[int, str, str, int, str]  # cycle, where, what, instruction or -1,
 def lines(timing: Timing) -> Iterator[str]:
     """Yield `cycle  where  event  instruction  text`; events of one cycle in the order in which the hardware causes them.
 
+    Pushes and pops say how many tokens the edge holds after them.
+
     Raises:
         ValueError: the run was simulated without a log.
     """
     if timing.log is None:
         raise ValueError("this run was simulated without a log; simulate(..., log=True) keeps one")
-    events = [*_bursts(timing), *_retirements(timing), *_starts(timing), *_dispatches(timing), *_waits(timing)]
+    after_push, after_pop = held_after(timing)
+    events = [*_bursts(timing), *_retirements(timing, after_push), *_starts(timing, after_pop), *_dispatches(timing), *_waits(timing)]
     for cycle, where, what, index, text in sorted(events, key=lambda event: event[0]):
         yield f"{cycle:>10}  {where:<9}{what:<9}{index if index >= 0 else '-':>8}  {text}".rstrip()
 
@@ -37,21 +40,21 @@ def _dispatches(timing: Timing) -> Iterator[Event]:
         yield cycle, "dispatch", "to", index, unit
 
 
-def _starts(timing: Timing) -> Iterator[Event]:
+def _starts(timing: Timing, after: np.ndarray) -> Iterator[Event]:
     for cycle, index, unit in _units(timing, timing.started):
-        taken = _edges(timing.program.pops[index])
+        taken = _edges(timing.program.pops[index], after[index])
         text = format_instruction(timing.program.instruction(index))
         yield cycle, unit, "starts", index, f"{text}{f'  pops {taken}' if taken else ''}"
 
 
-def _retirements(timing: Timing) -> Iterator[Event]:
+def _retirements(timing: Timing, after: np.ndarray) -> Iterator[Event]:
     for cycle, index, unit in _units(timing, timing.retired):
-        pushed = _edges(timing.program.pushes[index])
+        pushed = _edges(timing.program.pushes[index], after[index])
         yield cycle, unit, "retires", index, f"pushes {pushed}" if pushed else ""
 
 
-def _edges(flags: np.ndarray) -> str:
-    return " ".join(str(edge) for edge, flag in zip(TOKEN_EDGES, flags, strict=True) if flag)
+def _edges(flags: np.ndarray, after: np.ndarray) -> str:
+    return ", ".join(f"{edge} ({count} held)" for edge, flag, count in zip(TOKEN_EDGES, flags, after, strict=True) if flag)
 
 
 def _bursts(timing: Timing) -> Iterator[Event]:

@@ -1,6 +1,7 @@
 """`vdla trace` and `vdla plot`: what they write, and what they refuse."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,28 @@ def test_text_goes_to_a_file_or_to_standard_output(tmp_path):
     assert invoke(trace, GOOD, "--text", "-o", tmp_path / "trace.txt").exit_code == 0
     assert printed.stdout == (tmp_path / "trace.txt").read_text()
     assert len(printed.stdout.splitlines()) >= 3 * len(load_vector(GOOD).stream)
+
+
+def test_a_name_in_txt_is_written_as_text(tmp_path):
+    outcome = invoke(trace, GOOD, "-o", tmp_path / "trace.txt")
+    assert "perfetto" not in outcome.stderr
+    assert (tmp_path / "trace.txt").read_text() == invoke(trace, GOOD, "--text", "-o", "-").stdout
+
+
+def test_the_summary_tells_how_busy_the_units_were(tmp_path):
+    outcome = invoke(trace, GOOD, "-o", tmp_path / "trace.json")
+    name, cycles, instructions, shares = r"gemm\S*\.npz", r"[\d,]+ cycles", r"\d+ instructions", r"load \d+%, compute \d+%, store \d+%"
+    assert re.fullmatch(rf"{name}: {cycles}, {instructions}, busy: {shares} -> \S+/trace\.json; open it in https://ui\.perfetto\.dev\n",
+                        outcome.stderr)
+
+
+@pytest.mark.parametrize("name", ["trace.json", "trace.txt"])
+def test_a_file_that_cannot_be_written_is_named(tmp_path, name):
+    path = tmp_path / "missing" / name
+    outcome = invoke(trace, GOOD, "-o", path)
+    assert outcome.exit_code == 2
+    assert outcome.stderr.startswith(f"error: {path} cannot be written: No such file or directory; name a file in a folder")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_memory_can_be_chosen(tmp_path):

@@ -7,7 +7,10 @@ import click
 from vdla.cli._options import reports_errors, takes_memory
 from vdla.cli._runs import raise_fault, time_vector
 from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.registers import UnitState
+from vdla.hw.spec.units import Unit
 from vdla.sim.timing.result import Timing
+from vdla.sim.trace.files import whole_file
 from vdla.sim.trace.perfetto import write_perfetto
 from vdla.sim.trace.text import lines
 
@@ -15,7 +18,7 @@ from vdla.sim.trace.text import lines
 @click.command()
 @click.argument("vector", metavar="VECTOR", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
-              help="File to write; - is standard output (with --text).")
+              help="File to write, as text if it ends in .txt; - is standard output (with --text).")
 @click.option("--text", is_flag=True, help="Write one line per event instead of a timeline.")
 @takes_memory
 @reports_errors
@@ -26,16 +29,21 @@ def command(vector: Path, output: Path, text: bool, memory: MemoryParameters) ->
     """
     if str(output) == "-" and not text:
         raise click.UsageError("a timeline goes to a file: give -o FILE, or --text")
+    text = text or output.suffix == ".txt"
     timing = time_vector(vector, memory)
-    _write(timing, output, text)
-    click.echo(f"{vector.name}: {timing.cycles:,} cycles, {len(timing.program)} instructions -> {output}"
-               + ("" if text else "; open it in https://ui.perfetto.dev"), err=True)
+    if text:
+        _write_text(timing, output)
+    else:
+        write_perfetto(timing, output, memory)
+    click.echo(f"{vector.name}: {_summary(timing)} -> {output}" + ("" if text else "; open it in https://ui.perfetto.dev"), err=True)
     raise_fault(timing)
 
 
-def _write(timing: Timing, output: Path, text: bool) -> None:
-    if not text:
-        write_perfetto(timing, output)
-        return
-    with click.open_file(str(output), "w", atomic=str(output) != "-") as file:
+def _write_text(timing: Timing, output: Path) -> None:
+    with click.open_file("-", "w") if str(output) == "-" else whole_file(output) as file:
         file.writelines(f"{line}\n" for line in lines(timing))
+
+
+def _summary(timing: Timing) -> str:
+    busy = ", ".join(f"{unit.name.lower()} {timing.states(unit)[UnitState.BUSY] / timing.cycles:.0%}" for unit in Unit)
+    return f"{timing.cycles:,} cycles, {len(timing.program)} instructions, busy: {busy}"

@@ -7,12 +7,15 @@ from itertools import pairwise
 import pytest
 
 from tests.sim.timing.test_simulate import random_decoded
-from vdla.hw.spec.units import Unit
+from tests.sim.trace.test_events import counted, run_ahead
+from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.sim.timing.simulate import simulate
 from vdla.sim.trace.events import tokens, work_begins
-from vdla.sim.trace.perfetto import UNIT_LANES, Lane, trace_events, write_perfetto
+from vdla.sim.trace.perfetto import PROCESS, UNIT_LANES, Lane, trace_events, write_perfetto
 
-REQUIRED = {"M": {"name", "args"}, "X": {"name", "dur", "args"}, "s": {"id", "cat", "name"}, "f": {"id", "cat", "name", "bp"}}
+REQUIRED = {"M": {"name", "args"}, "X": {"name", "dur", "args"}, "C": {"name", "args"},
+            "s": {"id", "cat", "name"}, "f": {"id", "cat", "name", "bp"}}
 
 
 @pytest.fixture(scope="module", params=range(6))
@@ -33,6 +36,17 @@ def by_lane(events):
     return {lane: sorted(slices) for lane, slices in lanes.items()}
 
 
+def arrows(events):
+    """Return each arrow's name and the instructions of the slices on which its ends stand."""
+    slices = [event for event in events if event["ph"] == "X"]
+    ends = defaultdict(list)
+    for event in events:
+        if event["ph"] in "sf":
+            [under] = [s for s in slices if s["tid"] == event["tid"] and s["ts"] <= event["ts"] < s["ts"] + s["dur"]]
+            ends[event["name"], event["id"]].append(under["args"]["instruction"])
+    return sorted((name, *pair) for (name, _), pair in ends.items())
+
+
 def test_every_event_has_what_its_phase_needs(timing, events):
     for event in events:
         assert {"pid", "tid", "ts"} | REQUIRED[event["ph"]] <= event.keys()
@@ -44,6 +58,10 @@ def test_slices_of_a_lane_do_not_overlap(events):
     for lane, slices in by_lane(events).items():
         for (_, end), (begin, _) in pairwise(slices):
             assert end <= begin, Lane(lane)
+
+
+def test_no_lane_passes_for_the_main_thread():
+    assert PROCESS not in list(Lane)
 
 
 def test_every_lane_has_a_name(events):
@@ -72,9 +90,26 @@ def test_arrows_come_in_pairs_that_stand_on_slices(timing, events):
     assert all(pair["s"]["ts"] < pair["f"]["ts"] for pair in ends.values())
 
 
-def test_tokens_join_the_kth_push_and_the_kth_pop(timing):
+def test_arrows_join_the_instructions_that_push_and_pop(timing, events):
+    assert arrows(events) == sorted((str(token.edge), token.producer, token.consumer) for token in tokens(timing))
+
+
+def test_with_several_tokens_held_arrows_do_not_cross():
+    assert arrows(list(trace_events(run_ahead()))) == [("load->compute", producer, producer + 3) for producer in (1, 2, 3)]
+
+
+def test_no_token_is_popped_before_it_is_pushed(timing):
     for token in tokens(timing):
         assert timing.retired[token.producer] < timing.started[token.consumer]
+
+
+@pytest.mark.parametrize("edge", range(len(TOKEN_EDGES)), ids=map(str, TOKEN_EDGES))
+def test_counters_show_the_tokens_held(timing, events, edge):
+    own = [event for event in events if event["ph"] == "C" and event["name"] == f"tokens {TOKEN_EDGES[edge]}"]
+    steps = [(event["ts"], event["args"]["held"]) for event in own]
+    expected = counted(timing, edge).tolist()
+    changes = [(cycle, count) for cycle, count in enumerate(expected) if cycle == 0 or count != expected[cycle - 1]]
+    assert steps == (changes if any(expected) else [])
 
 
 def test_waits_add_up_with_the_counters(timing, events):
@@ -100,7 +135,16 @@ def test_the_file_is_whole_json_and_nothing_else_is_left(tmp_path, timing, event
     read = json.loads((tmp_path / "trace.json").read_text())
     assert len(read["traceEvents"]) == len(events)
     assert read["otherData"]["cycles"] == timing.cycles
+    assert "memory latency" not in read["otherData"]
     assert [path.name for path in tmp_path.iterdir()] == ["trace.json"]
+
+
+def test_the_file_tells_what_was_simulated(tmp_path, timing):
+    write_perfetto(timing, tmp_path / "trace.json", MemoryParameters(7, 3))
+    config = timing.program.config
+    assert json.loads((tmp_path / "trace.json").read_text())["otherData"] == {
+        "configuration": config.name, "digest": config.digest, "cycles": timing.cycles, "unit of time": "1 us is 1 cycle",
+        "memory latency": 7, "memory depth": 3}
 
 
 def test_a_run_without_a_log_is_refused(tmp_path):

@@ -26,8 +26,8 @@ GOLDEN = """\
         11  compute  waits           1  waits for a token load->compute, 4 cycles
         14  memory   first           0  load, 1 beats
         14  memory   last            0  load, 1 beats
-        14  load     retires         0  pushes load->compute
-        15  compute  starts          1  FINISH(pop_prev=1)  pops load->compute
+        14  load     retires         0  pushes load->compute (1 held)
+        15  compute  starts          1  FINISH(pop_prev=1)  pops load->compute (0 held)
         23  compute  retires         1
 """
 

@@ -1,0 +1,85 @@
+"""Tokens: which push a pop takes, and how many an edge holds in between."""
+
+import numpy as np
+import pytest
+
+from tests.sim.timing.test_simulate import decoded, random_decoded
+from vdla.hw.spec import isa
+from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.units import TOKEN_EDGES
+from vdla.hw.spec.vocabulary import MemoryType
+from vdla.sim.timing.result import NEVER
+from vdla.sim.timing.simulate import simulate
+from vdla.sim.trace.events import held, held_after, tokens
+
+LOAD_TO_COMPUTE = 0
+
+
+def run_ahead():
+    """Return a run in which the load unit pushes three tokens while the compute unit waits for memory."""
+    ahead = isa.Load(memory_type=MemoryType.INP, push_next=1)
+    slow = isa.Load(memory_type=MemoryType.UOP, y_size=1, x_size=1)
+    take = isa.Gemm(pop_prev=1)
+    return simulate(decoded(slow, ahead, ahead, ahead, take, take, isa.Finish(pop_prev=1)), MemoryParameters(100, 4), log=True)
+
+
+def counted(timing, edge):
+    """Return int64[cycles + 1]: the tokens an edge holds in each cycle, by counting."""
+    change = np.zeros(timing.cycles + 1, np.int64)
+    for index in range(len(timing.program)):
+        if timing.program.pushes[index, edge] and timing.retired[index] != NEVER:
+            change[timing.retired[index] + 1] += 1
+        if timing.program.pops[index, edge] and timing.started[index] != NEVER:
+            change[timing.started[index] + 1] -= 1
+    return np.cumsum(change)
+
+
+def test_of_several_tokens_the_first_pushed_is_popped_first():
+    timing = run_ahead()
+    assert timing.retired[3] < timing.started[4]  # all three are there before the first is taken
+    assert [(token.producer, token.consumer) for token in tokens(timing)] == [(1, 4), (2, 5), (3, 6)]
+    assert {token.edge for token in tokens(timing)} == {TOKEN_EDGES[LOAD_TO_COMPUTE]}
+
+
+def test_an_edge_holds_what_was_pushed_and_not_popped():
+    timing = run_ahead()
+    cycles, counts = held(timing, LOAD_TO_COMPUTE)
+    moved = [*timing.retired[1:4], *timing.started[4:7]]
+    assert counts.tolist() == [1, 2, 3, 2, 1, 0]
+    assert cycles.tolist() == [cycle + 1 for cycle in moved]
+    after_push, after_pop = held_after(timing)
+    assert after_push[:, LOAD_TO_COMPUTE].tolist() == [0, 1, 2, 3, 0, 0, 0]
+    assert after_pop[:, LOAD_TO_COMPUTE].tolist() == [0, 0, 0, 0, 2, 1, 0]
+
+
+def test_an_edge_nobody_uses_holds_nothing():
+    cycles, counts = held(simulate(decoded(isa.Finish())), LOAD_TO_COMPUTE)
+    assert (len(cycles), len(counts)) == (0, 0)
+
+
+@pytest.mark.parametrize("edge", range(len(TOKEN_EDGES)), ids=map(str, TOKEN_EDGES))
+@pytest.mark.parametrize("seed", range(6))
+def test_held_tokens_are_those_counted_cycle_by_cycle(seed, edge):
+    timing = simulate(random_decoded(seed))
+    expected = counted(timing, edge)
+    cycles, counts = held(timing, edge)
+    shown = np.zeros(timing.cycles + 1, np.int64)
+    for cycle, count in zip(cycles, counts, strict=True):
+        shown[cycle:] = count
+    np.testing.assert_array_equal(shown, expected)
+    assert expected.min() >= 0
+    assert expected.max() <= timing.program.config.token_depth
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_counts_after_pushes_and_pops_follow_from_each_other(seed):
+    timing = simulate(random_decoded(seed))
+    after_push, after_pop = held_after(timing)
+    program = timing.program
+    for edge in range(len(TOKEN_EDGES)):
+        moves = [(timing.retired[i], 0, i) for i in np.flatnonzero(program.pushes[:, edge])]
+        moves += [(timing.started[i], 1, i) for i in np.flatnonzero(program.pops[:, edge])]
+        count = 0
+        for _, pops, index in sorted(moves):
+            count += -1 if pops else 1
+            assert (after_pop if pops else after_push)[index, edge] == count
