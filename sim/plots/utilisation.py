@@ -81,8 +81,8 @@ def _summary(timing: Timing) -> str:
 
 
 def _draw_strip(axes: Axes, timing: Timing, unit: Unit) -> None:
-    """Draw the shares of the unit's states in BINS parts of the run, or in single cycles of a shorter one."""
-    edges = np.linspace(1, timing.cycles, min(BINS, timing.cycles - 1) + 1)  # the log covers [1, cycles)
+    """Draw the shares of the unit's states in BINS parts of the run."""
+    edges = np.linspace(1, timing.cycles, BINS + 1)  # the log covers [1, cycles)
     below = np.zeros(len(edges) - 1)
     for state, cycles in timing.states(unit).items():
         if cycles:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.figure import Figure
-from matplotlib.text import Text
+from matplotlib.text import Annotation, Text
 from matplotlib.transforms import Bbox
 
 from tests.sim.timing.test_simulate import decoded, random_decoded
@@ -88,6 +88,15 @@ def test_points_stand_at_intensity_and_rate_and_the_table_says_their_share():
     assert cells[2, 2] == f"{100 * 40 / 64:.1f} %"
 
 
+@pytest.mark.parametrize("dpi", RESOLUTIONS)
+def test_the_name_of_the_bus_s_roof_is_parallel_to_it(dpi):
+    figure = roofline({"runs": crowd(40, 0.3)}, DEFAULT)
+    axes = figure.axes[0]
+    drawn(figure, dpi)
+    (x, y), (right, top) = axes.transData.transform([(1, 8), (2, 16)])
+    assert axes.texts[-1].get_rotation() == pytest.approx(np.degrees(np.arctan2(top - y, right - x)), abs=0.5)
+
+
 def test_thin_lines_join_what_two_series_say_of_a_run():
     axes = roofline({"slow": POINTS, "fast": FASTER}, DEFAULT).axes[0]
     joins = [line for line in axes.lines if line.get_label().startswith("_")]
@@ -158,12 +167,15 @@ def test_figures_and_legend_say_what_was_counted(timing):
 
 
 @pytest.mark.parametrize("dpi", RESOLUTIONS)
-@pytest.mark.parametrize("runs", [1, 3, 20])
+@pytest.mark.parametrize("runs", [1, 3, 8])
 def test_every_text_of_a_utilisation_is_on_the_page_and_legible(timing, runs, dpi):
     figure = utilisation({f"run {number}": timing for number in range(runs)})
     renderer = drawn(figure, dpi)
     found = [*boxes(figure.axes[0], renderer), *(text.get_window_extent(renderer) for text in figure.legends[0].texts)]
     page = figure.bbox.padded(0.5)
+    heads = [Text.get_window_extent(text, renderer) for text in figure.axes[0].texts if isinstance(text, Annotation)]
+    assert len(heads) == 2 * runs
+    assert not any(head.overlaps(bar.get_window_extent(renderer)) for head in heads for bar in figure.axes[0].patches)
     assert overlapping(found) == 0
     assert all(page.containsx(x) and page.containsy(y) for box in found for x, y in box.corners())
 
@@ -222,12 +234,14 @@ def test_a_missing_folder_is_made(tmp_path):
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["plot.png"]
 
 
-def test_a_file_stays_as_it_was_when_drawing_fails(tmp_path):
-    figure = roofline({"runs": POINTS}, DEFAULT)
-    figure.axes[0].set_title("$\\nothing$")
+def test_a_file_stays_as_it_was_when_writing_fails(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError("no space left")
+
     (tmp_path / "plot.png").write_bytes(b"before")
-    with pytest.raises(ValueError, match="nothing"):
-        save(figure, tmp_path / "plot.png")
+    monkeypatch.setattr("vdla.sim.plots.files.os.replace", refuse)
+    with pytest.raises(OSError, match="no space left"):
+        save(roofline({"runs": POINTS}, DEFAULT), tmp_path / "plot.png")
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("plot.png", b"before")]
 
 
