@@ -1,0 +1,152 @@
+"""A nest of loops around one intrinsic, as numbers: how its operands' elements move with each loop, and which iterations are cut off."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from vdla.compiler.ir.affine import affine
+from vdla.compiler.ir.nodes import Binary, Call, Const, Expr, For, If, IrError, LoopKind, Read, Stmt
+from vdla.compiler.ir.text import print_expr
+
+TILE_RANK = 2  # the last dimensions of every buffer are those of an element
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """`constant + sum(coefficient * variable)`."""
+
+    constant: int
+    terms: tuple[tuple[str, int], ...]
+
+    def at(self, values: Mapping[str, int], loops: Mapping[str, int]) -> tuple[int, list[tuple[str, int]]]:
+        """Return the part fixed by `values`, and the terms of `loops`."""
+        fixed, free = self.constant, []
+        for name, factor in self.terms:
+            if name in loops:
+                free.append((name, factor))
+            else:
+                fixed += factor * values[name]
+        return fixed, free
+
+
+def form_of(expr: Expr) -> Form:
+    """Return an index expression as numbers.
+
+    Raises:
+        IrError: it divides, so that it does not move evenly.
+    """
+    found = affine(expr)
+    if not found.is_linear:
+        raise IrError(f"{print_expr(expr)} is not affine, so no instruction can follow it; do not fuse loops that an intrinsic is put into")
+    return Form(found.constant, tuple((atom.name, factor) for atom, factor in found.terms))
+
+
+def element_form(operand: Read, base: int = 0) -> Form:
+    """Return the index of an operand's element in its memory: the buffer's elements stand one after another from `base` on."""
+    shape = operand.buffer.shape[:-TILE_RANK]
+    index: Expr = Const(base)
+    for axis, part in enumerate(operand.indices[:-TILE_RANK]):
+        index = index + part * prod(shape[axis + 1:])
+    return form_of(index)
+
+
+def conditions_of(expr: Expr) -> list[Form]:
+    """Return the forms that must not be negative for a condition to hold.
+
+    Raises:
+        IrError: it is no conjunction of comparisons.
+    """
+    match expr:
+        case Binary("and", left, right):
+            return conditions_of(left) + conditions_of(right)
+        case Binary("<", left, right):
+            return [form_of(right - left - 1)]
+        case Binary("<=", left, right):
+            return [form_of(right - left)]
+        case Const(True):
+            return []
+    raise IrError(f"{print_expr(expr)} cannot be turned into bounds of a transfer; use comparisons joined by and")
+
+
+@dataclass(frozen=True)
+class Nest:
+    """Loops and conditions around one call.
+
+    Attributes:
+        loops: extents by variable, from the outside in.
+        conditions: forms that must not be negative.
+    """
+
+    loops: dict[str, int]
+    conditions: tuple[Form, ...]
+    call: Call
+
+
+def nest_of(stmt: Stmt) -> Nest | None:
+    """Return `stmt` as a nest; None where it holds anything but loops and conditions around one call, or virtual threads."""
+    loops: dict[str, int] = {}
+    conditions: list[Form] = []
+    while not isinstance(stmt, Call):
+        if isinstance(stmt, For) and stmt.kind is not LoopKind.VTHREAD:
+            loops[stmt.var.name] = stmt.extent
+        elif isinstance(stmt, If):
+            conditions += conditions_of(stmt.condition)
+        else:
+            return None
+        stmt = stmt.body
+    return Nest(loops, tuple(conditions), stmt)
+
+
+Ranges = dict[str, tuple[int, int]]  # by loop: first iteration, and one behind the last
+
+
+def boxes(conditions: tuple[Form, ...], loops: Mapping[str, int], values: dict[str, int],
+          visit: Callable[[dict[str, int], Ranges], None]) -> None:
+    """Cut iterations off that fail a condition, and visit the boxes that are left.
+
+    A condition on several loops at once is decided iteration by iteration of its outermost one.
+    """
+    ranges: Ranges = {name: (0, extent) for name, extent in loops.items()}
+    for condition in conditions:
+        fixed, free = condition.at(values, loops)
+        if len(free) > 1:
+            name = next(loop for loop in loops if any(loop == other for other, _ in free))
+            inner = {loop: extent for loop, extent in loops.items() if loop != name}
+            for value in range(loops[name]):
+                boxes(conditions, inner, {**values, name: value}, visit)
+            return
+        if not _cut(ranges, fixed, free):
+            return
+    visit(values, ranges)
+
+
+def _cut(ranges: Ranges, fixed: int, free: list[tuple[str, int]]) -> bool:
+    """Keep `fixed + factor * x >= 0`; return whether anything is left."""
+    if not free:
+        return fixed >= 0
+    (name, factor), = free
+    low, high = ranges[name]
+    if factor > 0:
+        low = max(low, -(fixed // factor))
+    else:
+        high = min(high, fixed // -factor + 1)
+    ranges[name] = low, high
+    return low < high
+
+
+def inside_box(conditions: tuple[Form, ...], loops: Mapping[str, int], values: Mapping[str, int]) -> Ranges | None:
+    """Return the iterations for which all conditions hold, as a box; None where there is none.
+
+    Raises:
+        IrError: a condition joins two loops, so that they are no box.
+    """
+    ranges: Ranges = {name: (0, extent) for name, extent in loops.items()}
+    for condition in conditions:
+        fixed, free = condition.at(values, loops)
+        if len(free) > 1:
+            raise IrError("a padding condition depends on two loops of a transfer at once; split neither of them")
+        if not _cut(ranges, fixed, free):
+            return None
+    return ranges
+
+

@@ -1,0 +1,1 @@
+"""Passes over loop programs, one per file."""

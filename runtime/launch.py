@@ -1,0 +1,53 @@
+"""Running a stream on a device: tensors get their places, the stream its addresses."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, MemoryType
+from vdla.runtime.builder import UOP_TENSOR, Stream
+from vdla.runtime.device import Device, RunResult
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A stream that stands in a device's DRAM and can be run any number of times.
+
+    Attributes:
+        addresses: of its tensors.
+    """
+
+    device: Device
+    stream: Stream
+    addresses: Mapping[str, int]
+    stream_address: int
+
+    def write(self, name: str, values: np.ndarray) -> None:
+        """Copy `values` into a tensor."""
+        self.device.copy_in(self.addresses[name], values)
+
+    def read(self, name: str, shape: tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
+        """Return a tensor's contents."""
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        return self.device.copy_out(self.addresses[name], size).view(dtype).reshape(shape)
+
+    def run(self, *, cycle_limit: int | None = None) -> RunResult:
+        """Run the stream."""
+        return self.device.run(self.stream_address, self.stream.count, cycle_limit=cycle_limit)
+
+
+def place(device: Device, stream: Stream, sizes: Mapping[str, int]) -> Launch:
+    """Allocate tensors of the given sizes in bytes, and the stream.
+
+    Raises:
+        DeviceError: DRAM is full.
+    """
+    sizes = {**sizes, UOP_TENSOR: stream.uops.nbytes}
+    alignment = max(device.config.element_bytes(memory) for memory in MemoryType)
+    addresses = {name: -(-device.allocate(size + alignment) // alignment) * alignment for name, size in sizes.items()}
+    device.copy_in(addresses[UOP_TENSOR], stream.uops)
+    encoded = stream.relocated(addresses)
+    stream_address = device.allocate(len(encoded) * INSTRUCTION_BYTES)
+    device.copy_in(stream_address, encoded)
+    return Launch(device, stream, addresses, stream_address)

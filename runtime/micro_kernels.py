@@ -1,0 +1,73 @@
+"""Micro-kernels in micro-op memory: each is loaded once, and again only when the least recently used had to make room."""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from vdla.hw.spec import codec, isa
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import ProgramError
+from vdla.hw.spec.vocabulary import MemoryType
+
+MicroOps = tuple[tuple[int, int, int], ...]  # dst, src, wgt of each
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a micro-kernel stands, and whether it must be loaded there first."""
+
+    begin: int
+    must_load: bool
+
+
+class MicroKernels:
+    """What micro-op memory holds, and all micro-ops that have ever been asked for, as they stand in DRAM.
+
+    Args:
+        config: the accelerator.
+
+    Attributes:
+        words: the encoded micro-ops of all kernels, one kernel after another.
+        starts: of each kernel in `words`.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self.config = config
+        self.words: list[int] = []
+        self.starts: dict[MicroOps, int] = {}
+        self._held: OrderedDict[MicroOps, int] = OrderedDict()  # least recently used first
+        self._depth = config.depth(MemoryType.UOP)
+
+    def place(self, kernel: MicroOps) -> Placement:
+        """Return where `kernel` stands in micro-op memory.
+
+        Raises:
+            ProgramError: it is longer than the memory.
+        """
+        if kernel in self._held:
+            self._held.move_to_end(kernel)
+            return Placement(self._held[kernel], False)
+        if len(kernel) > self._depth:
+            raise ProgramError(f"a micro-kernel of {len(kernel)} micro-ops does not fit micro-op memory, which holds {self._depth}")
+        self._intern(kernel)
+        begin = self._free_place(len(kernel))
+        self._held[kernel] = begin
+        return Placement(begin, True)
+
+    def _intern(self, kernel: MicroOps) -> None:
+        if kernel not in self.starts:
+            self.starts[kernel] = len(self.words)
+            self.words.extend(codec.encode(isa.MicroOp(dst=dst, src=src, wgt=wgt), self.config) for dst, src, wgt in kernel)
+
+    def _free_place(self, size: int) -> int:
+        """Return the begin of a gap of `size`, forgetting kernels until there is one."""
+        while (begin := self._gap(size)) is None:
+            self._held.popitem(last=False)
+        return begin
+
+    def _gap(self, size: int) -> int | None:
+        end = 0
+        for kernel, begin in sorted(self._held.items(), key=lambda item: item[1]):
+            if begin - end >= size:
+                return end
+            end = begin + len(kernel)
+        return end if self._depth - end >= size else None

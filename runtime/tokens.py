@@ -1,0 +1,75 @@
+"""Dependency tokens for a stream that is being built: each conflict of two units is ordered by as few as can be.
+
+An instruction that must wait for another unit's pops a token that the last instruction it must wait for pushes. What a unit
+knows to be done grows with every token it pops, and with what the pushing unit knew, so an order that follows from others costs nothing.
+On an edge pushes and pops are added in one order, so the k-th pop takes the k-th push: the condition of the theorem on
+virtual threads (review of the TVM paper, appendix A).
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping
+
+from vdla.hw.spec.units import TOKEN_EDGES, TokenEdge, Unit
+
+FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
+_BITS = {flag: 1 << number for number, flag in enumerate(FLAGS)}
+_EDGES = {(edge.producer, edge.consumer): edge for edge in TOKEN_EDGES}
+
+Relay = Callable[[Unit, Mapping[Unit, int]], int]
+
+
+class TokenPlanner:
+    """The flags of a stream's instructions, by position.
+
+    Args:
+        token_depth: tokens that an edge can hold.
+        relay: appends an instruction of a unit that does nothing but wait, places it here, and returns its position.
+
+    Attributes:
+        flags: per instruction, a bit for each of FLAGS.
+    """
+
+    def __init__(self, token_depth: int, relay: Relay) -> None:
+        self.flags: list[int] = []
+        self._depth = token_depth
+        self._relay = relay
+        self._knew: list[tuple[int, ...]] = []  # by position: the last instruction of each unit that is done when it starts
+        self._knows: list[tuple[int, ...]] = [(-1, -1, -1)] * len(Unit)  # the same of what each unit starts next
+        self._of_unit: list[list[int]] = [[] for _ in Unit]
+        self._pops: dict[TokenEdge, list[int]] = {edge: [] for edge in TOKEN_EDGES}
+
+    def place(self, unit: Unit, needs: Mapping[Unit, int]) -> int:
+        """Append an instruction of `unit` that starts behind the instructions `needs` of other units (-1: none); return its position."""
+        edges = [edge for other, position in needs.items() if position > self._knows[unit][other]
+                 for edge in self._wait(unit, other, position)]
+        position = len(self.flags)
+        self.flags.append(sum(_BITS[edge.pop_flag] for edge in edges))
+        for edge in edges:
+            self._pops[edge].append(position)
+        self._knew.append(self._knows[unit])
+        self._of_unit[unit].append(position)
+        return position
+
+    def _wait(self, unit: Unit, other: Unit, position: int) -> list[TokenEdge]:
+        """Let the next instruction of `unit` wait for `position` of `other`; return the edge on which it pops, if it must."""
+        edge = _EDGES.get((other, unit))
+        if edge is None:
+            through = self._first_behind(other, position)
+            return self._wait(unit, Unit.COMPUTE, through) if through > self._knows[unit][Unit.COMPUTE] else []
+        if len(self._pops[edge]) - bisect_right(self._pops[edge], position) >= self._depth:
+            position = self._relay(other, {})  # the edge holds no more tokens as early as that
+        self.flags[position] |= _BITS[edge.push_flag]
+        self._learn(unit, other, position)
+        return [edge]
+
+    def _first_behind(self, other: Unit, position: int) -> int:
+        """Return the first compute instruction that starts behind `position` of `other`."""
+        own = self._of_unit[Unit.COMPUTE]
+        place = bisect_left(own, position, key=lambda at: self._knew[at][other])
+        return own[place] if place < len(own) else self._relay(Unit.COMPUTE, {other: position})
+
+    def _learn(self, unit: Unit, other: Unit, position: int) -> None:
+        """Let `unit` know that `position` of `other` is done, and all that this one knew."""
+        known = [max(pair) for pair in zip(self._knows[unit], self._knew[position], strict=True)]
+        known[other] = max(known[other], position)
+        self._knows[unit] = tuple(known)
