@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Write the pictures of docs/simulator.md: roofline and utilisation of GEMMs on the default configuration, and the timeline of one."""
 
+from itertools import product
 from pathlib import Path
 
 import click
@@ -15,7 +16,7 @@ from vdla.sim.plots.utilisation import utilisation
 from vdla.sim.timing.result import Timing
 
 SIZES = ((64, 64, 64), (128, 128, 128), (256, 256, 256), (512, 512, 512), (1024, 1024, 1024), (1024, 64, 64), (64, 1024, 64), (64, 64, 1024),
-         (256, 1024, 64), (1024, 256, 256))
+         (128, 1024, 64), (256, 1024, 64), (1024, 256, 256))
 SHOWN = ((64, 64, 1024), (256, 256, 256), (1024, 1024, 1024))
 DRAWN = (256, 64, 512)
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
@@ -31,14 +32,15 @@ def timing_of(m: int, n: int, k: int) -> Timing:
 
 @click.command(help=__doc__)
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), default=PICTURES, show_default=True)
-def main(output: Path) -> None:
+@click.option("--suffix", "suffixes", type=click.Choice(("svg", "png")), multiple=True, default=("svg",), show_default=True)
+def main(output: Path, suffixes: tuple[str, ...]) -> None:
     output.mkdir(parents=True, exist_ok=True)
     timings = {f"GEMM {m}x{n}x{k}": timing_of(m, n, k) for m, n, k in SIZES}
     shown = {name: timings[name] for name in (f"GEMM {m}x{n}x{k}" for m, n, k in SHOWN)}
-    for suffix in ("svg",):
-        save(roofline({"simulated": [point_of(name, timing) for name, timing in timings.items()]}, DEFAULT), output / f"roofline.{suffix}")
-        save(utilisation(shown), output / f"utilisation.{suffix}")
-        save(timeline(timing_of(*DRAWN)), output / f"timeline.{suffix}")
+    figures = {"roofline": roofline({"simulated": [point_of(name, timing) for name, timing in timings.items()]}, DEFAULT),
+               "utilisation": utilisation(shown), "timeline": timeline(timing_of(*DRAWN))}
+    for (name, figure), suffix in product(figures.items(), suffixes):
+        save(figure, output / f"{name}.{suffix}")
     click.echo(f"wrote {', '.join(sorted(path.name for path in output.iterdir()))} to {output}")
 
 

@@ -1,9 +1,10 @@
-"""Writing a figure: whole or not at all, and the same bytes for the same figure."""
+"""How figures look, and writing them: whole or not at all, and the same bytes for the same figure."""
 
 import os
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-import matplotlib as mpl
+import matplotlib.style
 from matplotlib.figure import Figure
 
 from vdla.hw.spec.errors import FileFormatError
@@ -12,8 +13,13 @@ FORMATS = {".png": {"Software": None}, ".svg": {"Date": None}}  # with the metad
 STYLE = {"svg.hashsalt": "vdla", "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
 
 
-def save(figure: Figure, path: str | Path) -> None:
-    """Write `figure` to `path`, as PNG or SVG by its suffix.
+def styled() -> AbstractContextManager:
+    """Return the context to draw and write in: our style, whatever the user's matplotlib is set to, which it leaves as it was."""
+    return matplotlib.style.context(["default", STYLE])
+
+
+def check_suffix(path: str | Path) -> Path:
+    """Return `path`, if `save` knows its format.
 
     Raises:
         FileFormatError: the suffix is another.
@@ -21,9 +27,20 @@ def save(figure: Figure, path: str | Path) -> None:
     path = Path(path)
     if path.suffix not in FORMATS:
         raise FileFormatError(f"{path}: a plot is written as {' or '.join(FORMATS)}, not as {path.suffix or 'a file without a suffix'}")
+    return path
+
+
+def save(figure: Figure, path: str | Path) -> None:
+    """Write `figure` to `path`, as PNG or SVG by its suffix; make the folder if there is none.
+
+    Raises:
+        FileFormatError: the suffix is another.
+    """
+    path = check_suffix(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
     try:
-        with mpl.rc_context(STYLE):
+        with styled():
             figure.savefig(part, format=path.suffix[1:], dpi=150, metadata=FORMATS[path.suffix])
         os.replace(part, path)
     finally:

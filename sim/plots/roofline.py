@@ -6,7 +6,6 @@ Source: Williams, Waterman, Patterson, "Roofline: an insightful visual performan
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -15,13 +14,17 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.registers import COUNTED_MEMORIES, beat_counter
-from vdla.sim.plots.files import STYLE
+from vdla.sim.plots.files import styled
+from vdla.sim.plots.labels import FONT_SIZE, NEAREST, place_labels
 from vdla.sim.timing.columns import steps
 from vdla.sim.timing.result import Timing
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")  # Okabe and Ito's, which the colour-blind tell apart
 MARKERS = "osD^v"
-CLEARANCE = 11  # pixels between the middle of a number and that of any other or of a point
+ROOF_COLOUR = "#333333"
+PLOT_INCHES, LEAST_HEIGHT_INCHES = 6.2, 5.0
+ROW_INCHES, CHARACTER_INCHES, GAP_INCHES = 0.22, 0.075, 0.2
+HEADING = "Share of the roof above each point"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,71 +71,115 @@ def roofline(series: Mapping[str, Sequence[Point]], config: AcceleratorConfig) -
     """Draw the points of every series under the roof of `config`; points are numbered, and a table names them.
 
     Args:
-        series: points by what they have in common; the legend shows the names.
+        series: points by what they have in common; the legend shows the names. With more than one, each shows the same runs in the
+            same order, and a thin line joins the points of a run.
+
+    Raises:
+        ValueError: there is no point, a point multiplies nothing, there are more series than colours, or two show different runs.
     """
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, 5.2), layout="constrained")
-        axes, table = figure.subplots(1, 2, width_ratios=(3, 2))
-        points = [point for group in series.values() for point in group]
-        _draw_roof(axes, config, [point.intensity for point in points], [point.rate for point in points])
+    _check(series)
+    rows = _rows(series, config)
+    widths = [max(map(len, column)) * CHARACTER_INCHES + GAP_INCHES for column in zip(*rows, strict=True)]
+    table_inches = max(sum(widths), len(HEADING) * CHARACTER_INCHES) + GAP_INCHES
+    with styled():
+        figure = Figure(figsize=(PLOT_INCHES + table_inches, max(LEAST_HEIGHT_INCHES, ROW_INCHES * (len(rows) + 3))), layout="constrained")
+        axes, table = figure.subplots(1, 2, width_ratios=(PLOT_INCHES, table_inches))
+        line = _draw_roof(axes, config, [point for group in series.values() for point in group])
         _draw_points(axes, series)
-        _draw_table(table, series, config)
-        axes.legend(loc="lower right", frameon=False)
+        _draw_table(table, rows, widths)
+        figure.legend(loc="outside lower left", ncols=1 + len(series), frameon=False)
+        figure.draw_without_rendering()  # the layout decides how far points are from each other
+        _number_points(axes, list(series.values()), line)
+        _name_roof(axes, config)
     return figure
 
 
-def _draw_roof(axes: Axes, config: AcceleratorConfig, intensities: list[float], rates: list[float]) -> None:
-    ridge = config.macs_per_cycle / config.bus_bytes
-    low, high = min([*intensities, ridge]) / 2, max([*intensities, ridge]) * 2
-    axes.plot([low, ridge, high], [roof(config, x) for x in (low, ridge, high)], color="#333333", linewidth=1.6, label="roof")
-    lowest = min([*rates, roof(config, low)])
-    axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(lowest / 2, config.macs_per_cycle * 2),
-             xlabel="MAC per byte moved", ylabel="MAC per cycle",
-             title=f"{config.name}: {config.macs_per_cycle} MAC, {config.bus_bytes} bytes a cycle")
+def _check(series: Mapping[str, Sequence[Point]]) -> None:
+    if not any(series.values()):
+        raise ValueError("a roofline shows at least one point")
+    if len(series) > len(COLOURS):
+        raise ValueError(f"a roofline shows up to {len(COLOURS)} series, not {len(series)}")
+    for point in (point for group in series.values() for point in group if not point.macs):
+        raise ValueError(f"{point.name} multiplies nothing; a roofline shows runs that do")
+    names = {key: [point.name for point in group] for key, group in series.items()}
+    first = next(iter(names))
+    for key in names:
+        if names[key] != names[first]:
+            raise ValueError(f"series {key!r} shows the runs {names[key]}, series {first!r} {names[first]}; give both the same, in one order")
+
+
+def _draw_roof(axes: Axes, config: AcceleratorConfig, points: Sequence[Point]) -> np.ndarray:
+    """Draw roof and scales; return float64[m, 2], close places along the roof."""
+    peak, ridge = config.macs_per_cycle, config.macs_per_cycle / config.bus_bytes
+    intensities, rates = [point.intensity for point in points], [point.rate for point in points]
+    low, high = min(*intensities, ridge) / 2, max(*intensities, ridge) * 2
+    axes.plot([low, ridge, high], [roof(config, x) for x in (low, ridge, high)], color=ROOF_COLOUR, linewidth=1.6, label="roof")
+    axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(min(*rates, roof(config, low)) / 2, max(*rates, peak) * 2),
+             xlabel="MAC per byte moved", ylabel="MAC per cycle")
+    axes.set_title(f"Roofline of configuration {config.name!r}", loc="left")
+    _scale(axes)
+    along = np.geomspace(low, high, 300)
+    return np.stack([along, [roof(config, x) for x in along]], axis=1)
+
+
+def _name_roof(axes: Axes, config: AcceleratorConfig) -> None:
+    """Write what limits above each part of the roof, where no point can be."""
+    common = {"textcoords": "offset points", "fontsize": FONT_SIZE, "color": ROOF_COLOUR, "va": "bottom", "rotation_mode": "anchor"}
+    low, high = axes.get_xlim()
+    axes.annotate(f"{config.macs_per_cycle} MAC per cycle", (high, config.macs_per_cycle), xytext=(-4, 3), ha="right", **common)
+    run, rise = np.diff(axes.transData.transform([(low, roof(config, low)), (2 * low, 2 * roof(config, low))]), axis=0)[0]
+    angle = np.arctan2(rise, run)
+    along, across = np.array([np.cos(angle), np.sin(angle)]), np.array([-np.sin(angle), np.cos(angle)])
+    axes.annotate(f"{config.bus_bytes} bytes per cycle", (low, roof(config, low)), xytext=14 * along + 3 * across,
+                  rotation=np.degrees(angle), **common)
+
+
+def _scale(axes: Axes) -> None:
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(LogLocator(2))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_locator(NullLocator())
-    axes.grid(which="both", color="#e5e5e5", linewidth=0.6)
+    axes.grid(color="#e5e5e5", linewidth=0.6)
 
 
 def _draw_points(axes: Axes, series: Mapping[str, Sequence[Point]]) -> None:
-    """Draw the points, and the number of each beside that of the first series."""
+    for run in zip(*series.values(), strict=True) if len(series) > 1 else ():
+        axes.plot([point.intensity for point in run], [point.rate for point in run], color="#777777", linewidth=0.6, zorder=2)
     for (name, group), colour, marker in zip(series.items(), COLOURS, MARKERS, strict=False):
         axes.plot([point.intensity for point in group], [point.rate for point in group], marker, color=colour, markersize=5, label=name, zorder=3)
-    first = [(point.intensity, point.rate) for point in next(iter(series.values()), ())]
-    taken = [axes.transData.transform((point.intensity, point.rate)) for group in series.values() for point in group]
-    for number, place in enumerate(first):
-        offset = _free_offset(axes.transData.transform(place), taken)
-        axes.annotate(str(number + 1), place, xytext=offset, textcoords="offset pixels", ha="center", va="center", fontsize=7,
-                      arrowprops={"arrowstyle": "-", "linewidth": 0.4, "shrinkA": 0, "shrinkB": 2})
 
 
-def _free_offset(place: np.ndarray, taken: list[np.ndarray]) -> tuple[float, float]:
-    """Return where a number stands clear of all points and numbers, in pixels from its point; add it to `taken`."""
-    angles = -np.pi / 2 + np.arange(8) * np.pi / 4
-    ways = [(distance * np.cos(angle), distance * np.sin(angle)) for distance in (14, 22, 30, 38) for angle in angles]
-    clear = [way for way in ways if all(np.abs(place + way - other).max() >= CLEARANCE for other in taken)]
-    offset = clear[0] if clear else ways[0]
-    taken.append(place + offset)
-    return offset
+def _number_points(axes: Axes, groups: Sequence[Sequence[Point]], line: np.ndarray) -> None:
+    """Write the number of each run beside its point in the first series, with a leader where it stands further off."""
+    places = np.array([(point.intensity, point.rate) for group in groups for point in group])
+    points, line = (axes.transData.transform(data) * 72 / axes.figure.dpi for data in (places, line))
+    texts = [str(number + 1) for number in range(len(groups[0]))]
+    leader = {"arrowstyle": "-", "linewidth": 0.5, "color": "#555555", "shrinkA": 0, "shrinkB": 3}
+    for text, place, offset in zip(texts, places, place_labels(texts, points[:len(texts)], points, line), strict=False):
+        axes.annotate(text, place, xytext=offset, textcoords="offset points", ha="center", va="center", fontsize=FONT_SIZE,
+                      arrowprops=leader if np.hypot(*offset) > NEAREST + 1 else None)
 
 
-def _draw_table(axes: Axes, series: Mapping[str, Sequence[Point]], config: AcceleratorConfig) -> None:
-    """Name the points, with what each series reaches of its roof, in percent."""
+def _rows(series: Mapping[str, Sequence[Point]], config: AcceleratorConfig) -> list[list[str]]:
+    """Return the table, its head first: the runs' numbers and names, and what each series reaches of its roof, in percent."""
+    runs = zip(*series.values(), strict=True)
+    return [["", "run", *series], *([str(number), run[0].name, *(f"{_share(point, config):.1f} %" for point in run)]
+                                    for number, run in enumerate(runs, 1))]
+
+
+def _draw_table(axes: Axes, rows: Sequence[Sequence[str]], widths: Sequence[float]) -> None:
     axes.set_axis_off()
-    groups = list(series.values())
-    rows = [[str(number + 1), points[0].name, *(f"{_share(point, config):.1f} %" for point in points)]
-            for number, points in enumerate(zip(*groups, strict=True))]
-    columns = ["", "run", *(f"{name},\nof roof" for name in series)]
-    if rows:
-        table = axes.table(rows, colLabels=columns, loc="upper left", cellLoc="left", edges="horizontal",
-                           colWidths=[0.07, 0.43, *np.full(len(groups), 0.5 / len(groups))])
-        table.auto_set_font_size(False)
-        table.set_fontsize(8)
-        table.scale(1, 1.25)
-        for column in range(len(columns)):
-            table[0, column].set_height(table[0, column].get_height() * 1.7)
+    _write_cell(axes, HEADING, 0, 0, weight="bold")
+    rights = np.cumsum(widths)
+    for row, cells in enumerate(rows, 1):
+        for column, cell in enumerate(cells):
+            place, align = (rights[column - 1], "left") if column == 1 else (rights[column] - GAP_INCHES, "right")
+            _write_cell(axes, cell, place, row, ha=align, weight="bold" if row == 1 else "normal")
+
+
+def _write_cell(axes: Axes, text: str, inches: float, row: int, **properties: str) -> None:
+    axes.annotate(text, (0, 1), xytext=(72 * inches, -72 * ROW_INCHES * (row + 0.5)), xycoords="axes fraction", textcoords="offset points",
+                  va="center", fontsize=FONT_SIZE, in_layout=False, annotation_clip=False, **properties)
 
 
 def _share(point: Point, config: AcceleratorConfig) -> float:

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from vdla.sim.plots.files import STYLE
+from vdla.sim.plots.files import styled
 from vdla.sim.timing.result import Timing
 from vdla.sim.trace.perfetto import Lane, trace_events
 
@@ -21,7 +20,7 @@ CHARACTER = 0.0062  # of the axes' width that a character of a label takes
 
 def timeline(timing: Timing) -> Figure:
     """Draw the lanes of a run with a log, and an arrow for each token."""
-    with mpl.rc_context(STYLE):
+    with styled():
         figure = Figure(figsize=(12, 4.6), layout="constrained")
         axes = figure.subplots()
         events = list(trace_events(timing))

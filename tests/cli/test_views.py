@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,23 @@ def test_a_program_that_multiplies_nothing_has_no_roofline(tmp_path):
     outcome = invoke(plot, ALU, "--kind", "roofline", "-o", tmp_path / "plot.svg")
     assert outcome.exit_code == 2
     assert outcome.stderr == f"error: {ALU.stem} multiplies nothing; a roofline shows runs that do\n"
+
+
+def test_files_of_one_name_in_two_folders_are_both_plotted(tmp_path):
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        shutil.copy(GOOD, tmp_path / folder / "same.npz")
+    paths = [tmp_path / folder / "same.npz" for folder in ("one", "two")]
+    assert invoke(plot, *paths, ALU, ALU, "-o", tmp_path / "plot.svg").exit_code == 0
+    written = (tmp_path / "plot.svg").read_text()
+    assert all(str(path) in written for path in paths)
+    assert f">{ALU.stem}</text>" in written
+
+
+def test_another_suffix_is_refused_before_anything_is_simulated(monkeypatch):
+    monkeypatch.setattr(plot, "time_vector", None)
+    outcome = invoke(plot, GOOD, "-o", "plot.gif")
+    assert outcome.stderr == "error: plot.gif: a plot is written as .png or .svg, not as .gif\n"
 
 
 def test_a_missing_library_is_named(monkeypatch):

@@ -22,13 +22,21 @@ KINDS = ("utilisation", "roofline", "timeline")
 def command(vectors: tuple[Path, ...], output: Path, kind: str, memory: MemoryParameters) -> None:
     """Simulate programs and plot where their cycles went, or how near they come to the roofline."""
     try:
-        from vdla.sim.plots.files import save
+        from vdla.sim.plots.files import check_suffix, save
     except ImportError as error:
         raise ToolError(f"plots need matplotlib ({error}); install it with: pip install 'vdla[plot]'") from error
-    timings = {path.stem: time_vector(path, memory) for path in vectors}
+    check_suffix(output)
+    timings = {name: time_vector(path, memory) for name, path in _names(vectors).items()}
     for timing in timings.values():
         raise_fault(timing)
     save(_figure(kind, timings), output)
+
+
+def _names(vectors: tuple[Path, ...]) -> dict[str, Path]:
+    """Return every file once, by a name that is short where it can be: the file's, or its path where files of two folders share one."""
+    paths = list(dict.fromkeys(vectors))
+    stems = [path.stem for path in paths]
+    return {path.stem if stems.count(path.stem) == 1 else str(path): path for path in paths}
 
 
 def _figure(kind: str, timings: dict[str, Timing]):
