@@ -19,7 +19,7 @@ from vdla.runtime.tokens import FLAGS, TokenPlanner
 UOP_TENSOR = "micro-ops"
 TRANSFER = ("memory_type", "sram_base", "dram_base", "pad_minimum", "y_size", "x_size", "x_stride", "y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")
 LOOP = ("reset", "uop_begin", "uop_end", "iter_out", "iter_in", "dst_factor_out", "dst_factor_in", "src_factor_out", "src_factor_in")
-GEMM = (*LOOP, "wgt_factor_out", "wgt_factor_in")
+GEMM = (*LOOP, "wgt_factor_out", "wgt_factor_in", "overwrite")
 ALU = (*LOOP, "alu_opcode", "use_imm", "imm")
 
 
@@ -134,9 +134,10 @@ class StreamBuilder:
         self._stored[sram:end] = position
         self._written[tensor] = position
 
-    def gemm(self, uops: MicroOps, outer: Loop, inner: Loop, *, reset: bool = False) -> None:
-        """Multiply and accumulate, or reset, over two loops and micro-ops."""
-        row = (reset, *self._micro_kernel(uops), outer.trips, inner.trips, outer.dst, inner.dst, outer.src, inner.src, outer.wgt, inner.wgt)
+    def gemm(self, uops: MicroOps, outer: Loop, inner: Loop, *, reset: bool = False, overwrite: bool = False) -> None:
+        """Multiply and accumulate, or reset, over two loops and micro-ops; `overwrite`: write products instead of adding them."""
+        row = (reset, *self._micro_kernel(uops), outer.trips, inner.trips, outer.dst, inner.dst, outer.src, inner.src,
+               outer.wgt, inner.wgt, overwrite)
         dst, src, wgt = (_span(uops, which, outer, inner) for which in range(3))
         needs = {Unit.STORE: int(self._stored[slice(*dst)].max(initial=-1)), Unit.LOAD: -1}
         if not reset:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
+from math import prod
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
@@ -30,6 +31,23 @@ class Kernel:
     uops: MicroOps
     outer: Loop
     inner: Loop
+
+
+def fold_sum(loops: list[Steps], sums: list[Steps], base: tuple[int, int, int], config: AcceleratorConfig) -> tuple[Kernel, Kernel | None] | None:
+    """Return the instruction that writes the first product of every sum, and the one that adds the others to it.
+
+    The loops of `sums` are written out as micro-ops, so that the first product is one micro-op of each accumulator's; None where that,
+    or what is left of `loops`, is too much for one instruction.
+    """
+    merged = _merged([loop for loop in loops if loop.trips > 1])
+    chosen = sorted((loop for loop in merged if _fits(loop, config)), key=lambda loop: -loop.trips)[:2]
+    rest = [loop for loop in merged if not any(loop is other for other in chosen)]
+    if prod(loop.trips for loop in rest + sums) > config.depth(MemoryType.UOP) // 2:
+        return None
+    first = tuple(_places(rest, base))
+    others = tuple(place for place in _places(sums + rest, base))[len(first):]
+    outer, inner = [Loop(loop.trips, *loop.steps) for loop in chosen] + [Loop()] * (2 - len(chosen))
+    return Kernel(first, outer, inner), Kernel(others, outer, inner) if others else None
 
 
 def fold_kernel(loops: list[Steps], base: tuple[int, int, int], config: AcceleratorConfig) -> Iterator[Kernel]:

@@ -8,11 +8,13 @@ from functools import lru_cache
 
 from vdla.compiler.ir.nodes import IrError, Scope
 from vdla.compiler.te.tensorize import AnyOf, Intrinsic
+from vdla.hw.spec import numerics
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode
 
 ALU_TEXT = {AluOpcode.MIN: "min({}, {})", AluOpcode.MAX: "max({}, {})", AluOpcode.ADD: "{} + {}", AluOpcode.SHR: "{} >> {}", AluOpcode.MUL: "{} * {}"}
 NARROW = 8  # bits of inputs, weights and outputs that programs can name
+NARROW_NAME = "narrow_"  # with the control word of the operation behind it
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,22 @@ class Accelerator:
     store: Intrinsic
     alu: AnyOf
 
+    def requantise(self, shift: int, *, rectifies: bool = False) -> Intrinsic:
+        """Return the intrinsic that shifts right, rounding to nearest with halves up, and clips to outputs, or to their positive half.
+
+        Raises:
+            IrError: the configuration's ALU has no NARROW.
+        """
+        if AluOpcode.NARROW not in self.config.alu_opcodes:
+            raise IrError(f"requantisation in one pass needs the ALU operation NARROW; {self.config.name} has "
+                          f"{', '.join(opcode.name for opcode in self.config.alu_opcodes)}")
+        b, o, acc = self.config.batch, self.config.block_out, f"int{self.config.acc_bits}"
+        control = shift | numerics.NARROW_ROUNDS | (numerics.NARROW_RECTIFIES if rectifies else 0)
+        moved = f"(left[i, j] >> {acc}({shift - 1})) + {acc}(1) >> {acc}(1)" if shift else "left[i, j]"
+        value = f"min(max({moved}, {acc}({0 if rectifies else -128})), {acc}(127))"
+        return _tile(f"{NARROW_NAME}{control}", f"dst: {acc}[{b}, {o}], left: {acc}[{b}, {o}]", value, b, o,
+                     dst=Scope.ACCUMULATOR, left=Scope.ACCUMULATOR)
+
 
 @lru_cache(maxsize=64)
 def accelerator(config: AcceleratorConfig) -> Accelerator:
@@ -43,7 +61,8 @@ def accelerator(config: AcceleratorConfig) -> Accelerator:
         IrError: its values have a width that programs cannot name.
     """
     if (config.inp_bits, config.wgt_bits) != (NARROW, NARROW):
-        raise IrError(f"inp_bits = {config.inp_bits} and wgt_bits = {config.wgt_bits}: programs are compiled for {NARROW}-bit inputs and weights only")
+        raise IrError(f"inp_bits = {config.inp_bits} and wgt_bits = {config.wgt_bits}: "
+                      f"programs are compiled for {NARROW}-bit inputs and weights only")
     b, i, o, acc = config.batch, config.block_in, config.block_out, f"int{config.acc_bits}"
     return Accelerator(
         config,
@@ -57,7 +76,7 @@ def accelerator(config: AcceleratorConfig) -> Accelerator:
             _tile("load_acc", f"dst: {acc}[{b}, {o}], src: {acc}[{b}, {o}]", "src[i, j]", b, o, dst=Scope.ACCUMULATOR),
             _tile("load_acc8", f"dst: {acc}[{b}, {o}], src: int8[{b}, {o}]", f"{acc}(src[i, j])", b, o, dst=Scope.ACCUMULATOR))),
         store=_tile("store", f"dst: int8[{b}, {o}], src: {acc}[{b}, {o}]", "int8(src[i, j])", b, o, src=Scope.ACCUMULATOR),
-        alu=AnyOf(tuple(_alu(opcode, b, o, acc, constant) for opcode in config.alu_opcodes for constant in (True, False))),
+        alu=AnyOf(tuple(_alu(opcode, b, o, acc, constant) for opcode in config.alu_opcodes if opcode in ALU_TEXT for constant in (True, False))),
     )
 
 

@@ -4,18 +4,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
-from vdla.compiler.codegen.fold import Dimension, Steps, fold_kernel, fold_transfer
+from vdla.compiler.codegen.fold import Dimension, Steps, fold_kernel, fold_sum, fold_transfer
+from vdla.compiler.codegen.intrinsics import NARROW_NAME
 from vdla.compiler.codegen.kernel import TILE_RANK, Form, Nest, Ranges, boxes, conditions_of, element_form, inside_box, nest_of
 from vdla.compiler.ir.nodes import Alloc, Block, Buffer, Call, Const, For, Func, If, IrError, Read, Scope, Stmt
 from vdla.compiler.ir.text import print_stmt
 from vdla.compiler.ir.verify import verify
 from vdla.compiler.passes.inplace import InPlace
+from vdla.compiler.passes.start_sums import PRODUCT, RESET, STARTED, StartSums
 from vdla.compiler.passes.virtual_threads import InterleaveVirtualThreads
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
 from vdla.runtime.builder import Stream, StreamBuilder
 
-PIPELINE = (InPlace(), InterleaveVirtualThreads())
+BEFORE_EMISSION = (InPlace(), InterleaveVirtualThreads())
 SCRATCHPADS = {Scope.INPUT: MemoryType.INP, Scope.WEIGHT: MemoryType.WGT, Scope.ACCUMULATOR: MemoryType.ACC}
 LOADS = {"load_inp": MemoryType.INP, "load_inp_padded": MemoryType.INP, "load_wgt": MemoryType.WGT,
          "load_acc": MemoryType.ACC, "load_acc8": MemoryType.ACC_8BIT}
@@ -25,9 +27,14 @@ Values = dict[str, int]
 Action = Callable[[Values], None]
 
 
-def lower_to_calls(func: Func) -> Func:
+def pipeline(config: AcceleratorConfig) -> tuple:
+    """Return the passes that come before emission for `config`."""
+    return (StartSums(), *BEFORE_EMISSION) if config.has(Extension.OVERWRITE) else BEFORE_EMISSION
+
+
+def lower_to_calls(func: Func, config: AcceleratorConfig) -> Func:
     """Return `func` after the passes that come before emission."""
-    for item in PIPELINE:
+    for item in pipeline(config):
         func = item.run(func)
         verify(func)
     return func
@@ -39,7 +46,7 @@ def emit(func: Func, builder: StreamBuilder) -> None:
     Raises:
         IrError: a statement is none, a buffer does not fit its memory, or a subscript does not move evenly.
     """
-    _Emitter(builder).statement(lower_to_calls(func).body)({})
+    _Emitter(builder).statement(lower_to_calls(func, builder.config).body)({})
 
 
 def compile_stream(func: Func, config: AcceleratorConfig) -> Stream:
@@ -99,7 +106,9 @@ class _Emitter:
         call = nest.call
         if call.name in LOADS or call.name == "store":
             return self.transfer(nest)
-        if call.name in ALU or call.name in ("gemm", "reset"):
+        if call.name == STARTED:
+            return self.started_sum(nest)
+        if call.name in ALU or call.name in (PRODUCT, RESET) or call.name.startswith(NARROW_NAME):
             return self.kernel(nest)
         raise IrError(f"{call.name} is no instruction of the accelerator; it has gemm, reset, store, {', '.join((*LOADS, *ALU))}")
 
@@ -141,19 +150,42 @@ class _Emitter:
     def kernel(self, nest: Nest) -> Action:
         operands = [self.operand(operand) for operand in nest.call.operands if isinstance(operand, Read)]
         immediate = next((int(operand.value) for operand in nest.call.operands if isinstance(operand, Const)), None)
-        if nest.call.name in ALU:
+        if nest.call.name not in (PRODUCT, RESET):
             operands = self.in_place(nest.call, operands)
         record = self.recorder(nest.call.name, immediate)
 
         def act(values: Values, ranges: Ranges) -> None:
-            loops = {name: high - low for name, (low, high) in ranges.items()}
-            start = {name: low for name, (low, _) in ranges.items()}
-            moved = [_moved(operand.form, values, loops, start) for operand in operands]
-            base = tuple(place for place, _ in moved) + (0,) * (3 - len(moved))
-            steps = [Steps(trips, tuple(step.get(name, 0) for _, step in moved) + (0,) * (3 - len(moved))) for name, trips in loops.items()]
-            for kernel in fold_kernel(steps, base, self.config):
+            base, steps = _steps(operands, values, ranges)
+            for kernel in fold_kernel(list(steps.values()), base, self.config):
                 record(kernel.uops, kernel.outer, kernel.inner)
         return _boxed(nest, act)
+
+    def started_sum(self, nest: Nest) -> Action:
+        """Record products of which the first of each sum overwrites its accumulators; a condition says where sums start."""
+        operands = [self.operand(operand) for operand in nest.call.operands[:3]]
+        starts, = conditions_of(nest.call.operands[3])
+
+        def act(values: Values, ranges: Ranges) -> None:
+            base, steps = _steps(operands, values, ranges)
+            passed, free = starts.at(values, steps)
+            if passed < 0:
+                self.record_products(list(steps.values()), base)
+                return
+            summed = {name for name, _ in free}
+            outer, inner = ([step for name, step in steps.items() if (name in summed) is inside] for inside in (False, True))
+            folded = fold_sum(outer, inner, base, self.config)
+            if folded is None:
+                self.record_products(outer, base, reset=True)
+                self.record_products(list(steps.values()), base)
+                return
+            self.builder.gemm(folded[0].uops, folded[0].outer, folded[0].inner, overwrite=True)
+            if folded[1] is not None:
+                self.builder.gemm(folded[1].uops, folded[1].outer, folded[1].inner)
+        return _boxed(nest, act)
+
+    def record_products(self, steps: list[Steps], base: tuple[int, int, int], *, reset: bool = False) -> None:
+        for kernel in fold_kernel(steps, base, self.config):
+            self.builder.gemm(kernel.uops, kernel.outer, kernel.inner, reset=reset)
 
     def in_place(self, call: Call, operands: list[_Operand]) -> list[_Operand]:
         """Return destination and source of an operation whose first operand must be its destination."""
@@ -166,9 +198,22 @@ class _Emitter:
         return [dst, *right] if right else [dst, dst]
 
     def recorder(self, name: str, immediate: int | None):
-        if name in ("gemm", "reset"):
-            return lambda uops, outer, inner: self.builder.gemm(uops, outer, inner, reset=name == "reset")
+        if name in (PRODUCT, RESET):
+            return lambda uops, outer, inner: self.builder.gemm(uops, outer, inner, reset=name == RESET)
+        if name.startswith(NARROW_NAME):
+            control = int(name.removeprefix(NARROW_NAME))
+            return lambda uops, outer, inner: self.builder.alu(AluOpcode.NARROW, uops, outer, inner, imm=control)
         return lambda uops, outer, inner: self.builder.alu(ALU[name], uops, outer, inner, imm=immediate)
+
+
+def _steps(operands: list[_Operand], values: Values, ranges: Ranges) -> tuple[tuple[int, int, int], dict[str, Steps]]:
+    """Return the elements of a nest's first step, and what each loop adds to them."""
+    loops = {name: high - low for name, (low, high) in ranges.items()}
+    start = {name: low for name, (low, _) in ranges.items()}
+    moved = [_moved(operand.form, values, loops, start) for operand in operands]
+    missing = (0,) * (3 - len(moved))
+    base = (*(place for place, _ in moved), *missing)
+    return base, {name: Steps(trips, (*(step.get(name, 0) for _, step in moved), *missing)) for name, trips in loops.items()}
 
 
 def _in_turn(actions: list[Action]) -> Action:

@@ -9,7 +9,7 @@ Source: TVM, OSDI 2018, section 4.4 and figure 8.
 from dataclasses import dataclass, replace
 
 from vdla.compiler.ir.nodes import Alloc, Block, Buffer, For, Func, If, LoopKind, Read, Stmt, Write, block
-from vdla.compiler.ir.rewrite import Node, rewrite, variables, walk
+from vdla.compiler.ir.rewrite import Node, rewrite, variables
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,10 @@ def _interleave(thread: For, stmt: Stmt) -> Stmt:
 
 
 def _has_parts(stmt: Stmt) -> bool:
-    """Whether there is more than one kernel in `stmt`."""
-    return any(isinstance(part, (Block, Alloc)) for part in walk(stmt))
+    """Whether there is more than one kernel in `stmt`; what an intrinsic means inside does not count."""
+    if isinstance(stmt, (For, If)):
+        return _has_parts(stmt.body)
+    return isinstance(stmt, (Block, Alloc))
 
 
 def _of_thread(stmt: Stmt, shared: Buffer, own: Buffer, thread: For) -> Stmt:
