@@ -70,7 +70,7 @@ class _Checker:
                 self.write(stmt, buffer, indices, value)
             case Call(_, operands, meaning):
                 for operand in operands:
-                    self.expr(operand)
+                    _Checker(self.buffers, self.ranges, True).expr(operand)  # a tile outside is read only where the meaning reads it
                 self.statement(meaning)
 
     def loop(self, stmt: For, var: Var, extent: int) -> None:

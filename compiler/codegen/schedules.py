@@ -1,0 +1,134 @@
+"""Default schedules of the operators, for any configuration and size: tiles that fit, chosen by an estimate of their cycles."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from vdla.compiler.codegen.intrinsics import accelerator
+from vdla.compiler.ir.nodes import IrError, Scope
+from vdla.compiler.te.operators import Convolution, Operator, blocks
+from vdla.compiler.te.schedule import Schedule, create_schedule
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.memory import REFERENCE_MEMORY
+from vdla.hw.spec.vocabulary import MemoryType
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """What one virtual thread computes at a time: blocks of outputs, rows, columns; and blocks of inputs that it adds up at a time."""
+
+    outputs: int
+    rows: int
+    columns: int
+    inputs: int
+
+
+def divisors(value: int) -> list[int]:
+    """Return every number that divides `value`."""
+    return [number for number in range(1, value + 1) if value % number == 0]
+
+
+def choose_tiles(size: Convolution, config: AcceleratorConfig, threads: int) -> Tiles:
+    """Return the tiles of the least estimated cycles among those that fit the memories `threads` times.
+
+    Raises:
+        IrError: none fits.
+    """
+    fitting = [tiles for tiles in _candidates(size, config, threads) if _fits(tiles, size, config, threads)]
+    if not fitting:
+        raise IrError(f"no tile of {size} fits the memories of {config.name} {threads} times; use fewer virtual threads")
+    return min(fitting, key=lambda tiles: estimated_cycles(tiles, size, config, threads))
+
+
+def _candidates(size: Convolution, config: AcceleratorConfig, threads: int) -> Iterator[Tiles]:
+    outputs, inputs = blocks(size.outputs, config.block_out), blocks(size.channels, config.block_in)
+    height, width = size.out_size
+    for o, y, x, c in product(divisors(outputs), divisors(height), divisors(width), divisors(inputs)):
+        if (outputs // o) % threads == 0 or (height // y) % threads == 0:
+            yield Tiles(o, y, x, c)
+
+
+def _footprint(tiles: Tiles, size: Convolution) -> tuple[int, int, int]:
+    """Return the elements of input, weight and accumulators that a tile needs at a time."""
+    rows, columns = ((count - 1) * stride + dilation * (kernel - 1) + 1 for count, stride, dilation, kernel in zip(
+        (tiles.rows, tiles.columns), size.stride, size.dilation, size.kernel, strict=True))
+    return tiles.inputs * rows * columns, tiles.outputs * tiles.inputs * prod(size.kernel), tiles.outputs * tiles.rows * tiles.columns
+
+
+def _fits(tiles: Tiles, size: Convolution, config: AcceleratorConfig, threads: int) -> bool:
+    depths = (config.depth(memory) for memory in (MemoryType.INP, MemoryType.WGT, MemoryType.ACC))
+    uops = tiles.outputs * tiles.inputs * prod(size.kernel)
+    return all(threads * need <= depth for need, depth in zip(_footprint(tiles, size), depths, strict=True)) and (
+        4 * uops <= config.depth(MemoryType.UOP))
+
+
+def estimated_cycles(tiles: Tiles, size: Convolution, config: AcceleratorConfig, threads: int) -> float:
+    """Return about how many cycles a convolution takes: work and transfers overlap where there are threads, the first and last do not."""
+    inp, wgt, acc = _footprint(tiles, size)
+    bytes_of = {memory: config.element_bytes(memory) for memory in MemoryType}
+    outputs, inputs = blocks(size.outputs, config.block_out), blocks(size.channels, config.block_in)
+    spots = prod(size.out_size) // (tiles.rows * tiles.columns) * (outputs // tiles.outputs) * blocks(size.batch, config.batch)
+    chunks = inputs // tiles.inputs
+    load = (inp * bytes_of[MemoryType.INP] + wgt * bytes_of[MemoryType.WGT]) / config.bus_bytes
+    store = acc * bytes_of[MemoryType.OUT] / config.bus_bytes
+    steps = acc * tiles.inputs * prod(size.kernel)
+    compute, moved = spots * (chunks * steps + acc), spots * (chunks * load + store)
+    ends = load + store + 2 * REFERENCE_MEMORY.latency
+    waits = 20 * spots * chunks  # tokens between units
+    return max(compute + waits, moved) + ends if threads > 1 else compute + moved + REFERENCE_MEMORY.latency * spots * chunks
+
+
+def schedule_conv2d(operator: Operator, size: Convolution, config: AcceleratorConfig, *, shift: int, rectifies: bool = False,
+                    threads: int = 2, tiles: Tiles | None = None) -> Schedule:
+    """Return the schedule of a convolution: output tiles, each summed over chunks of input blocks, in `threads` virtual threads."""
+    tiles = tiles or choose_tiles(size, config, threads)
+    schedule, intrinsics = create_schedule(operator.out), accelerator(config)
+    source = operator.padded or schedule.cache_read(operator.inp, Scope.INPUT, [operator.total], name="XL")
+    weights = schedule.cache_read(operator.wgt, Scope.WEIGHT, [operator.total], name="WL")
+    schedule[source].set_scope(Scope.INPUT)
+    for tensor in (operator.total, operator.narrowed):
+        schedule[tensor].set_scope(Scope.ACCUMULATOR)
+    place = _tile_outputs(schedule, operator, tiles, threads)
+    for tensor in (operator.narrowed, operator.total):
+        schedule[tensor].compute_at(operator.out, place)
+    chunk = _order_sums(schedule, operator, tiles)
+    for tensor in (source, weights):
+        schedule[tensor].compute_at(operator.total, chunk)
+    for tensor, intrinsic in ((source, intrinsics.load_inp), (weights, intrinsics.load_wgt), (operator.total, intrinsics.gemm),
+                              (operator.narrowed, intrinsics.requantise(shift, rectifies=rectifies)), (operator.out, intrinsics.store)):
+        schedule[tensor].tensorize(schedule[tensor].axis[4], intrinsic)
+    return schedule
+
+
+def _tile_outputs(schedule: Schedule, operator: Operator, tiles: Tiles, threads: int) -> str:
+    """Tile the loops of the result; return the innermost loop around a tile."""
+    handle = schedule[operator.out]
+    n, o, y, x, b, j = handle.axis
+    outer_o, inner_o = handle.split(o, tiles.outputs)
+    outer_y, inner_y = handle.split(y, tiles.rows)
+    outer_x, inner_x = handle.split(x, tiles.columns)
+    order = [n, outer_o, outer_y, outer_x]
+    if threads > 1:
+        order = _with_threads(schedule, operator, order, (outer_o, outer_y), threads)
+    handle.reorder(*order, inner_o, inner_y, inner_x, b, j)
+    return order[-1]
+
+
+def _with_threads(schedule: Schedule, operator: Operator, order: list[str], choices: tuple[str, str], threads: int) -> list[str]:
+    """Make virtual threads of a loop whose trips they divide: of output blocks, or of rows; return the loops in order."""
+    handle, extents = schedule[operator.out], schedule.stage(operator.out).extents()
+    loop = next(choice for choice in choices if extents[choice] % threads == 0)
+    outer, thread = handle.split(loop, threads)
+    handle.vthread(thread)
+    return [*(outer if name == loop else name for name in order), thread]
+
+
+def _order_sums(schedule: Schedule, operator: Operator, tiles: Tiles) -> str:
+    """Order the loops of the sums, chunks of input blocks outermost; return the loop over chunks."""
+    handle = schedule[operator.total]
+    n, o, y, x, b, j = handle.axis
+    ci, dy, dx, k = handle.reduce_axis
+    chunk, inner = handle.split(ci, tiles.inputs)
+    handle.reorder(chunk, n, o, y, x, inner, dy, dx, b, j, k)
+    return chunk

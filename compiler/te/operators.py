@@ -1,0 +1,116 @@
+"""Operators stated as tensor expressions on the accelerator's blocked layouts.
+
+A tensor of channels is kept in blocks: activations as [n, c, h, w, batch, block], weights as [o, c, kh, kw, block_out, block_in], so that
+the last two dimensions are one element of the accelerator's memories.
+"""
+
+from dataclasses import dataclass
+
+from vdla.compiler.ir.nodes import IrError, both, cast, maximum, minimum, select
+from vdla.compiler.te.tensor import Tensor, compute, placeholder, reduce_axis, sum_over
+from vdla.hw.spec.config import AcceleratorConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """The sizes of a 2-D convolution, groups = 1.
+
+    Attributes:
+        batch, channels, height, width: of the input.
+        outputs: channels of the output.
+        kernel, stride, padding, dilation: (vertical, horizontal).
+
+    Source: ONNX operator Conv.
+    """
+
+    channels: int
+    height: int
+    width: int
+    outputs: int
+    kernel: tuple[int, int] = (3, 3)
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int] = (0, 0)
+    dilation: tuple[int, int] = (1, 1)
+    batch: int = 1
+
+    def __post_init__(self) -> None:
+        if min(self.out_size) < 1:
+            raise IrError(f"convolution: a kernel of {self.kernel} with dilation {self.dilation} does not fit an input of "
+                          f"{self.height}x{self.width} with padding {self.padding}")
+
+    @property
+    def out_size(self) -> tuple[int, int]:
+        """Height and width of the output."""
+        return tuple((size + 2 * pad - dilation * (kernel - 1) - 1) // stride + 1 for size, pad, dilation, kernel, stride in zip(
+            (self.height, self.width), self.padding, self.dilation, self.kernel, self.stride, strict=True))
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates."""
+        return self.batch * self.outputs * self.channels * self.kernel[0] * self.kernel[1] * self.out_size[0] * self.out_size[1]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator as tensors, producers first.
+
+    Attributes:
+        inp, wgt: placeholders: activations and weights.
+        padded: the input with its border; None without padding.
+        total: the sums.
+        narrowed: the sums, requantised.
+        out: the result.
+    """
+
+    inp: Tensor
+    wgt: Tensor
+    padded: Tensor | None
+    total: Tensor
+    narrowed: Tensor
+    out: Tensor
+
+
+def blocks(size: int, block: int) -> int:
+    """Return the blocks that hold `size` channels; the last may be filled up with zeros."""
+    return -(-size // block)
+
+
+def conv2d(size: Convolution, config: AcceleratorConfig, *, shift: int, rectifies: bool = False) -> Operator:
+    """State a convolution with requantisation by a power of two.
+
+    inp: int8[n / batch, c / block_in, h, w, batch, block_in]; wgt: int8[o / block_out, c / block_in, kh, kw, block_out, block_in];
+    out: int8[n / batch, o / block_out, oh, ow, batch, block_out] = clip((sum + half) >> shift).
+    """
+    b, i, o, acc = config.batch, config.block_in, config.block_out, f"int{config.acc_bits}"
+    n, channels, outputs = blocks(size.batch, b), blocks(size.channels, i), blocks(size.outputs, o)
+    inp = placeholder((n, channels, size.height, size.width, b, i), "X", "int8")
+    wgt = placeholder((outputs, channels, *size.kernel, o, i), "W", "int8")
+    padded = _padded(inp, size) if any(size.padding) else None
+    source = padded or inp
+    ci, dy, dx, k = (reduce_axis(extent, name) for extent, name in ((channels, "ci"), (size.kernel[0], "dy"), (size.kernel[1], "dx"), (i, "k")))
+    (sy, sx), (ey, ex) = size.stride, size.dilation
+    total = compute((n, outputs, *size.out_size, b, o), lambda n, o, y, x, b, j: sum_over(
+        cast(acc, source[n, ci, y * sy + dy * ey, x * sx + dx * ex, b, k]) * cast(acc, wgt[o, ci, dy, dx, j, k]), (ci, dy, dx, k)), "Y")
+    narrowed = requantised(total, shift, rectifies)
+    out = compute(total.shape, lambda n, o, y, x, b, j: cast("int8", narrowed[n, o, y, x, b, j]), "Z")
+    return Operator(inp, wgt, padded, total, narrowed, out)
+
+
+def _padded(inp: Tensor, size: Convolution) -> Tensor:
+    """Return the input with a border of zeros."""
+    n, channels, height, width, b, i = inp.shape
+    top, left = size.padding
+
+    def element(n, c, y, x, b, k):
+        inside = both(y >= top, y < top + height, x >= left, x < left + width)
+        return select(inside, inp[n, c, y - top, x - left, b, k], 0)
+    return compute((n, channels, height + 2 * top, width + 2 * left, b, i), element, "P")
+
+
+def requantised(total: Tensor, shift: int, rectifies: bool) -> Tensor:
+    """Return sums shifted right, rounded to nearest with halves up, and clipped to int8, or to its positive half."""
+    def element(*axes):
+        value = total[axes]
+        moved = ((value >> (shift - 1)) + 1) >> 1 if shift else value
+        return minimum(maximum(moved, 0 if rectifies else -128), 127)
+    return compute(total.shape, element, "R", axes=("n", "o", "y", "x", "b", "j"))
