@@ -1,14 +1,15 @@
 """Virtual threads: their work is interleaved into one program, each with buffers of its own.
 
 `for v in vthread(n): S1; S2` becomes `for v in vthread(n): S1`, `for v in vthread(n): S2`, inside common loops too, and a buffer allocated
-inside gets a dimension of n. A loop of that kind then stands only around single kernels, which are never folded across it.
+inside gets a dimension of n. Transfers that follow each other stay together: a thread must not wait for what another one loads. A
+loop of that kind then stands only around kernels and such transfers, which are never folded across it.
 
 Source: TVM, OSDI 2018, section 4.4 and figure 8.
 """
 
 from dataclasses import dataclass, replace
 
-from vdla.compiler.ir.nodes import Alloc, Block, Buffer, For, Func, If, LoopKind, Read, Stmt, Write, block
+from vdla.compiler.ir.nodes import Alloc, Block, Buffer, Call, For, Func, If, LoopKind, Read, Stmt, Write, block
 from vdla.compiler.ir.rewrite import Node, rewrite, variables
 
 
@@ -31,18 +32,53 @@ def _lowered(stmt: Stmt) -> Stmt:
 
 
 def _interleave(thread: For, stmt: Stmt) -> Stmt:
-    """Return what all threads do of `stmt`, statement by statement."""
+    """Return what all threads do of `stmt`: statement by statement, but transfers that follow each other thread by thread."""
     match stmt:
-        case Block(statements):
-            return block(*(_interleave(thread, part) for part in statements))
-        case Alloc(buffer, body):
-            own = replace(buffer, shape=(thread.extent, *buffer.shape))
-            return Alloc(own, _interleave(thread, _of_thread(body, buffer, own, thread)))
+        case Alloc() | Block():
+            buffers, statements = _flattened(stmt, thread)
+            body = block(*(_interleave_group(thread, group) for group in _groups(statements)))
+            for buffer in reversed(buffers):
+                body = Alloc(buffer, body)
+            return body
         case For(var, extent, body, kind) if _has_parts(body):
             return For(var, extent, _interleave(thread, body), kind)
         case If(condition, body) if _has_parts(body) and thread.var.name not in variables(condition):
             return If(condition, _interleave(thread, body))
     return For(thread.var, thread.extent, stmt, LoopKind.VTHREAD)
+
+
+def _flattened(stmt: Stmt, thread: For) -> tuple[list[Buffer], list[Stmt]]:
+    """Return the buffers allocated at the level of `stmt`, one for each thread, and its statements, each using its thread's."""
+    match stmt:
+        case Alloc(buffer, body):
+            own = replace(buffer, shape=(thread.extent, *buffer.shape))
+            buffers, statements = _flattened(_of_thread(body, buffer, own, thread), thread)
+            return [own, *buffers], statements
+        case Block(parts):
+            found = [_flattened(part, thread) for part in parts]
+            return [buffer for buffers, _ in found for buffer in buffers], [part for _, statements in found for part in statements]
+    return [], [stmt]
+
+
+def _groups(statements: list[Stmt]) -> list[list[Stmt]]:
+    """Part statements so that transfers into memories on chip that follow each other stand together."""
+    groups: list[list[Stmt]] = []
+    for statement in statements:
+        if groups and _only_loads(statement) and _only_loads(groups[-1][-1]):
+            groups[-1].append(statement)
+        else:
+            groups.append([statement])
+    return groups
+
+
+def _only_loads(stmt: Stmt) -> bool:
+    while isinstance(stmt, (For, If)):
+        stmt = stmt.body
+    return isinstance(stmt, Call) and stmt.name.startswith("load_")
+
+
+def _interleave_group(thread: For, group: list[Stmt]) -> Stmt:
+    return _interleave(thread, group[0]) if len(group) == 1 else For(thread.var, thread.extent, block(*group), LoopKind.VTHREAD)
 
 
 def _has_parts(stmt: Stmt) -> bool:
