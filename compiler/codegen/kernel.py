@@ -63,8 +63,8 @@ def conditions_of(expr: Expr) -> list[Form]:
             return [form_of(right - left - 1)]
         case Binary("<=", left, right):
             return [form_of(right - left)]
-        case Const(True):
-            return []
+        case Const(value):
+            return [] if value else [Form(-1, ())]
     raise IrError(f"{print_expr(expr)} cannot be turned into bounds of a transfer; use comparisons joined by and")
 
 

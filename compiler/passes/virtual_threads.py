@@ -1,16 +1,19 @@
 """Virtual threads: their work is interleaved into one program, each with buffers of its own.
 
 `for v in vthread(n): S1; S2` becomes `for v in vthread(n): S1`, `for v in vthread(n): S2`, inside common loops too, and a buffer allocated
-inside gets a dimension of n. Transfers that follow each other stay together: a thread must not wait for what another one loads. A
-loop of that kind then stands only around kernels and such transfers, which are never folded across it.
+inside gets a dimension of n. Statements of one unit that follow each other stay together, those of a loop's last iteration and of
+what follows the loop too: a thread's results must not wait for another's work. A loop of that kind then stands only around what
+one unit does, and kernels are never folded across it.
 
 Source: TVM, OSDI 2018, section 4.4 and figure 8.
 """
 
 from dataclasses import dataclass, replace
 
-from vdla.compiler.ir.nodes import Alloc, Block, Buffer, Call, For, Func, If, LoopKind, Read, Stmt, Write, block
-from vdla.compiler.ir.rewrite import Node, rewrite, variables
+from vdla.compiler.ir.affine import simplify
+from vdla.compiler.ir.nodes import Alloc, Block, Buffer, Call, Const, For, Func, If, LoopKind, Read, Scope, Stmt, Write, block
+from vdla.compiler.ir.rewrite import Node, rewrite, substitute, variables
+from vdla.hw.spec.units import Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ def _interleave(thread: For, stmt: Stmt) -> Stmt:
     match stmt:
         case Alloc() | Block():
             buffers, statements = _flattened(stmt, thread)
-            body = block(*(_interleave_group(thread, group) for group in _groups(statements)))
+            body = _with_last_iteration(thread, statements) or block(*(_interleave_group(thread, group) for group in _groups(statements)))
             for buffer in reversed(buffers):
                 body = Alloc(buffer, body)
             return body
@@ -60,21 +63,41 @@ def _flattened(stmt: Stmt, thread: For) -> tuple[list[Buffer], list[Stmt]]:
     return [], [stmt]
 
 
+def _with_last_iteration(thread: For, statements: list[Stmt]) -> Stmt | None:
+    """Join the last iteration of a loop with what follows it, so that each thread goes on with that before another's turn comes."""
+    for place, statement in enumerate(statements[:-1]):
+        if isinstance(statement, For) and _has_parts(statement.body) and _unit_of(statements[place + 1]) is Unit.COMPUTE:
+            last = simplify(substitute(statement.body, {statement.var.name: Const(statement.extent - 1)}))
+            rest = _interleave(thread, block(last, *statements[place + 1:]))
+            before = [For(statement.var, statement.extent - 1, statement.body, statement.kind)]  # loops with parts have two trips at least
+            return block(*(_interleave(thread, part) for part in (*statements[:place], *before)), rest)
+    return None
+
+
 def _groups(statements: list[Stmt]) -> list[list[Stmt]]:
-    """Part statements so that transfers into memories on chip that follow each other stand together."""
+    """Part statements so that those of one unit that follow each other stand together."""
     groups: list[list[Stmt]] = []
     for statement in statements:
-        if groups and _only_loads(statement) and _only_loads(groups[-1][-1]):
+        unit = _unit_of(statement)
+        if groups and unit is not None and unit is _unit_of(groups[-1][-1]):
             groups[-1].append(statement)
         else:
             groups.append([statement])
     return groups
 
 
-def _only_loads(stmt: Stmt) -> bool:
+def _unit_of(stmt: Stmt) -> Unit | None:
+    """Return the unit that carries out a nest around one intrinsic; None for anything else."""
     while isinstance(stmt, (For, If)):
         stmt = stmt.body
-    return isinstance(stmt, Call) and stmt.name.startswith("load_")
+    if not isinstance(stmt, Call):
+        return None
+    scopes = [operand.buffer.scope for operand in stmt.operands[:2] if isinstance(operand, Read)]
+    if Scope.DRAM not in scopes:
+        return Unit.COMPUTE
+    if scopes[0] is Scope.DRAM:
+        return Unit.STORE
+    return Unit.COMPUTE if scopes[0] is Scope.ACCUMULATOR else Unit.LOAD
 
 
 def _interleave_group(thread: For, group: list[Stmt]) -> Stmt:
