@@ -14,7 +14,8 @@ from pathlib import Path
 import click
 import numpy as np
 
-from vdla.compiler.codegen.schedules import choose_tiles, schedule_conv2d
+from vdla.compiler.codegen.choose import best_tiles
+from vdla.compiler.codegen.schedules import schedule_conv2d
 from vdla.compiler.codegen.stream import compile_stream
 from vdla.compiler.te.operators import Convolution, conv2d
 from vdla.hw.spec.config import AcceleratorConfig
@@ -87,7 +88,8 @@ def measure(name: str, size: Convolution, config: AcceleratorConfig, threads: tu
 def run(inp: np.ndarray, wgt: np.ndarray, size: Convolution, config: AcceleratorConfig, threads: int) -> tuple[int, np.ndarray]:
     """Return the cycles of a layer and its result, int8[o, oh, ow]."""
     operator = conv2d(size, config, shift=SHIFT)
-    stream = compile_stream(schedule_conv2d(operator, size, config, shift=SHIFT, threads=threads).lower(), config)
+    schedule = schedule_conv2d(operator, size, config, shift=SHIFT, threads=threads, tiles=best_tiles(size, config, threads))
+    stream = compile_stream(schedule.lower(), config)
     tensors = (operator.inp, operator.wgt, operator.out)
     launch = place(CycleDevice(config), stream, {tensor.name: tensor.buffer.size for tensor in tensors})
     i, o = config.block_in, config.block_out
@@ -103,7 +105,8 @@ def verdict(rows: list[Row], threads: int) -> dict[str, bool]:
     fractions = {row.name: row.fraction(threads) for row in rows}
     met = {f"{name} at least {REQUIRED[LAYERS[name].kernel]:.0%}": fractions[name] >= REQUIRED[LAYERS[name].kernel] for name in fractions}
     mean = float(np.exp(np.mean(np.log(list(fractions.values())))))
-    return met | {f"geometric mean {mean:.1%}, at least {REQUIRED_MEAN:.0%}": mean >= REQUIRED_MEAN, "results exact": all(row.correct for row in rows)}
+    return met | {f"geometric mean {mean:.1%}, at least {REQUIRED_MEAN:.0%}": mean >= REQUIRED_MEAN,
+                  "results exact": all(row.correct for row in rows)}
 
 
 @click.command(help=__doc__)
@@ -115,12 +118,13 @@ def main(name: str, plot: Path | None, as_json: bool) -> None:
     rows = [measure(label, size, config, threads) for label, size in LAYERS.items()]
     met = verdict(rows, threads[-1])
     if as_json:
-        click.echo(json.dumps([{"layer": row.name, "roofline": row.roofline, "cycles": row.cycles, "correct": row.correct} for row in rows], indent=1))
+        found = [{"layer": row.name, "roofline": row.roofline, "cycles": row.cycles, "correct": row.correct} for row in rows]
+        click.echo(json.dumps(found, indent=1))
     else:
         click.echo("layer   roofline   1 thread          2 threads         tiles")
         for row in rows:
             columns = "   ".join(f"{row.cycles[count]:9,} {row.fraction(count):6.1%}" for count in threads)
-            click.echo(f"{row.name:5} {row.roofline:10,}  {columns}   {choose_tiles(LAYERS[row.name], config, 2)}")
+            click.echo(f"{row.name:5} {row.roofline:10,}  {columns}   {best_tiles(LAYERS[row.name], config, 2)}")
         click.echo("\n".join(f"{'ok   ' if ok else 'SHORT'} {text}" for text, ok in met.items()))
     if plot:
         _plot(rows, config, threads, plot)
@@ -129,11 +133,11 @@ def main(name: str, plot: Path | None, as_json: bool) -> None:
 
 def _plot(rows: list[Row], config: AcceleratorConfig, threads: tuple[int, ...], path: Path) -> None:
     from vdla.sim.plots.files import save
-    from vdla.sim.plots.roofline import Point, roofline as draw
-    moved = {row.name: LAYERS[row.name].macs // (row.roofline * config.macs_per_cycle // config.bus_bytes) for row in rows}
+    from vdla.sim.plots.roofline import Point
+    from vdla.sim.plots.roofline import roofline as draw
+
     series = {f"{count} virtual thread{'s' * (count > 1)}": [
         Point(row.name, LAYERS[row.name].macs, _moved_bytes(LAYERS[row.name]), row.cycles[count]) for row in rows] for count in threads}
-    del moved
     save(draw(series, config), path)
 
 

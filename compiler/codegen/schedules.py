@@ -8,7 +8,7 @@ from math import prod
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.ir.nodes import IrError, Scope
 from vdla.compiler.te.operators import Convolution, Operator, blocks
-from vdla.compiler.te.schedule import Schedule, create_schedule
+from vdla.compiler.te.schedule import Schedule, StageHandle, create_schedule
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memory import REFERENCE_MEMORY
 from vdla.hw.spec.vocabulary import MemoryType
@@ -16,12 +16,21 @@ from vdla.hw.spec.vocabulary import MemoryType
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """What one virtual thread computes at a time: blocks of outputs, rows, columns; and blocks of inputs that it adds up at a time."""
+    """What one virtual thread computes at a time, and what is kept.
+
+    Attributes:
+        outputs, rows, columns: of the result; outputs in blocks.
+        inputs: blocks of input channels that are added up at a time.
+        keeps_weights: weights are loaded once for all rows and columns.
+        threads_over: the loop that becomes virtual threads: "outputs" or "rows".
+    """
 
     outputs: int
     rows: int
     columns: int
     inputs: int
+    keeps_weights: bool = False
+    threads_over: str = "outputs"
 
 
 def divisors(value: int) -> list[int]:
@@ -29,8 +38,8 @@ def divisors(value: int) -> list[int]:
     return [number for number in range(1, value + 1) if value % number == 0]
 
 
-def choose_tiles(size: Convolution, config: AcceleratorConfig, threads: int) -> Tiles:
-    """Return the tiles of the least estimated cycles among those that fit the memories `threads` times.
+def ranked_tiles(size: Convolution, config: AcceleratorConfig, threads: int) -> list[Tiles]:
+    """Return the tiles that fit the memories `threads` times, those of least estimated cycles first.
 
     Raises:
         IrError: none fits.
@@ -38,29 +47,40 @@ def choose_tiles(size: Convolution, config: AcceleratorConfig, threads: int) -> 
     fitting = [tiles for tiles in _candidates(size, config, threads) if _fits(tiles, size, config, threads)]
     if not fitting:
         raise IrError(f"no tile of {size} fits the memories of {config.name} {threads} times; use fewer virtual threads")
-    return min(fitting, key=lambda tiles: estimated_cycles(tiles, size, config, threads))
+    return sorted(fitting, key=lambda tiles: estimated_cycles(tiles, size, config, threads))
 
 
 def _candidates(size: Convolution, config: AcceleratorConfig, threads: int) -> Iterator[Tiles]:
     outputs, inputs = blocks(size.outputs, config.block_out), blocks(size.channels, config.block_in)
     height, width = size.out_size
-    for o, y, x, c in product(divisors(outputs), divisors(height), divisors(width), divisors(inputs)):
-        if (outputs // o) % threads == 0 or (height // y) % threads == 0:
-            yield Tiles(o, y, x, c)
+    for o, y, x, c, keeps in product(divisors(outputs), divisors(height), divisors(width), divisors(inputs), (False, True)):
+        if (outputs // o) % threads == 0:
+            yield Tiles(o, y, x, c, keeps, "outputs")
+        if (height // y) % threads == 0:
+            yield Tiles(o, y, x, c, keeps, "rows")
 
 
 def _footprint(tiles: Tiles, size: Convolution) -> tuple[int, int, int]:
     """Return the elements of input, weight and accumulators that a tile needs at a time."""
+    strides = (1 if size.skips_rows else size.stride[0], size.stride[1])
     rows, columns = ((count - 1) * stride + dilation * (kernel - 1) + 1 for count, stride, dilation, kernel in zip(
-        (tiles.rows, tiles.columns), size.stride, size.dilation, size.kernel, strict=True))
+        (tiles.rows, tiles.columns), strides, size.dilation, size.kernel, strict=True))
     return tiles.inputs * rows * columns, tiles.outputs * tiles.inputs * prod(size.kernel), tiles.outputs * tiles.rows * tiles.columns
 
 
+def _weights_at_once(tiles: Tiles, size: Convolution, config: AcceleratorConfig, threads: int) -> int:
+    """Return the weights that stand on chip at a time, for all threads."""
+    _, wgt, _ = _footprint(tiles, size)
+    if not tiles.keeps_weights:
+        return threads * wgt
+    chunks = blocks(size.channels, config.block_in) // tiles.inputs
+    return wgt * chunks * (threads if tiles.threads_over == "outputs" else 1)
+
+
 def _fits(tiles: Tiles, size: Convolution, config: AcceleratorConfig, threads: int) -> bool:
-    depths = (config.depth(memory) for memory in (MemoryType.INP, MemoryType.WGT, MemoryType.ACC))
-    uops = tiles.outputs * tiles.inputs * prod(size.kernel)
-    return all(threads * need <= depth for need, depth in zip(_footprint(tiles, size), depths, strict=True)) and (
-        4 * uops <= config.depth(MemoryType.UOP))
+    inp, wgt, acc = _footprint(tiles, size)
+    return (threads * inp <= config.depth(MemoryType.INP) and threads * acc <= config.depth(MemoryType.ACC)
+            and _weights_at_once(tiles, size, config, threads) <= config.depth(MemoryType.WGT) and 4 * wgt <= config.depth(MemoryType.UOP))
 
 
 def estimated_cycles(tiles: Tiles, size: Convolution, config: AcceleratorConfig, threads: int) -> float:
@@ -70,11 +90,13 @@ def estimated_cycles(tiles: Tiles, size: Convolution, config: AcceleratorConfig,
     outputs, inputs = blocks(size.outputs, config.block_out), blocks(size.channels, config.block_in)
     spots = prod(size.out_size) // (tiles.rows * tiles.columns) * (outputs // tiles.outputs) * blocks(size.batch, config.batch)
     chunks = inputs // tiles.inputs
-    load = (inp * bytes_of[MemoryType.INP] + wgt * bytes_of[MemoryType.WGT]) / config.bus_bytes
-    store = acc * bytes_of[MemoryType.OUT] / config.bus_bytes
+    weights = wgt * bytes_of[MemoryType.WGT] / config.bus_bytes
+    load, store = inp * bytes_of[MemoryType.INP] / config.bus_bytes, acc * bytes_of[MemoryType.OUT] / config.bus_bytes
     steps = acc * tiles.inputs * prod(size.kernel)
-    compute, moved = spots * (chunks * steps + acc), spots * (chunks * load + store)
-    ends = load + store + 2 * REFERENCE_MEMORY.latency
+    weight_loads = chunks * (outputs // tiles.outputs if tiles.keeps_weights else spots)
+    compute, moved = spots * (chunks * steps + acc), spots * (chunks * load + store) + weight_loads * weights
+    first = weights * (threads * chunks if tiles.keeps_weights and tiles.threads_over == "outputs" else chunks if tiles.keeps_weights else 1)
+    ends = load + first + acc + store + 2 * REFERENCE_MEMORY.latency
     waits = 20 * spots * chunks  # tokens between units
     return max(compute + waits, moved) + ends if threads > 1 else compute + moved + REFERENCE_MEMORY.latency * spots * chunks
 
@@ -82,27 +104,30 @@ def estimated_cycles(tiles: Tiles, size: Convolution, config: AcceleratorConfig,
 def schedule_conv2d(operator: Operator, size: Convolution, config: AcceleratorConfig, *, shift: int, rectifies: bool = False,
                     threads: int = 2, tiles: Tiles | None = None) -> Schedule:
     """Return the schedule of a convolution: output tiles, each summed over chunks of input blocks, in `threads` virtual threads."""
-    tiles = tiles or choose_tiles(size, config, threads)
+    tiles = tiles or ranked_tiles(size, config, threads)[0]
     schedule, intrinsics = create_schedule(operator.out), accelerator(config)
     source = operator.padded or schedule.cache_read(operator.inp, Scope.INPUT, [operator.total], name="XL")
     weights = schedule.cache_read(operator.wgt, Scope.WEIGHT, [operator.total], name="WL")
     schedule[source].set_scope(Scope.INPUT)
     for tensor in (operator.total, operator.narrowed):
         schedule[tensor].set_scope(Scope.ACCUMULATOR)
-    place = _tile_outputs(schedule, operator, tiles, threads)
+    outputs_loop, place = _tile_outputs(schedule, operator, tiles, threads)
     for tensor in (operator.narrowed, operator.total):
         schedule[tensor].compute_at(operator.out, place)
     chunk = _order_sums(schedule, operator, tiles)
-    for tensor in (source, weights):
-        schedule[tensor].compute_at(operator.total, chunk)
+    schedule[source].compute_at(operator.total, chunk)
+    if tiles.keeps_weights:
+        schedule[weights].compute_at(operator.out, outputs_loop)
+    else:
+        schedule[weights].compute_at(operator.total, chunk)
     for tensor, intrinsic in ((source, intrinsics.load_inp), (weights, intrinsics.load_wgt), (operator.total, intrinsics.gemm),
                               (operator.narrowed, intrinsics.requantise(shift, rectifies=rectifies)), (operator.out, intrinsics.store)):
         schedule[tensor].tensorize(schedule[tensor].axis[4], intrinsic)
     return schedule
 
 
-def _tile_outputs(schedule: Schedule, operator: Operator, tiles: Tiles, threads: int) -> str:
-    """Tile the loops of the result; return the innermost loop around a tile."""
+def _tile_outputs(schedule: Schedule, operator: Operator, tiles: Tiles, threads: int) -> tuple[str, str]:
+    """Tile the loops of the result; return the loop over tiles of outputs, and the innermost loop around a tile."""
     handle = schedule[operator.out]
     n, o, y, x, b, j = handle.axis
     outer_o, inner_o = handle.split(o, tiles.outputs)
@@ -110,15 +135,13 @@ def _tile_outputs(schedule: Schedule, operator: Operator, tiles: Tiles, threads:
     outer_x, inner_x = handle.split(x, tiles.columns)
     order = [n, outer_o, outer_y, outer_x]
     if threads > 1:
-        order = _with_threads(schedule, operator, order, (outer_o, outer_y), threads)
+        order = _with_threads(handle, order, outer_o if tiles.threads_over == "outputs" else outer_y, threads)
     handle.reorder(*order, inner_o, inner_y, inner_x, b, j)
-    return order[-1]
+    return order[1], order[-1]
 
 
-def _with_threads(schedule: Schedule, operator: Operator, order: list[str], choices: tuple[str, str], threads: int) -> list[str]:
-    """Make virtual threads of a loop whose trips they divide: of output blocks, or of rows; return the loops in order."""
-    handle, extents = schedule[operator.out], schedule.stage(operator.out).extents()
-    loop = next(choice for choice in choices if extents[choice] % threads == 0)
+def _with_threads(handle: StageHandle, order: list[str], loop: str, threads: int) -> list[str]:
+    """Make virtual threads of a loop; return the loops in order, threads innermost."""
     outer, thread = handle.split(loop, threads)
     handle.vthread(thread)
     return [*(outer if name == loop else name for name in order), thread]

@@ -45,6 +45,11 @@ class Convolution:
             (self.height, self.width), self.padding, self.dilation, self.kernel, self.stride, strict=True))
 
     @property
+    def skips_rows(self) -> bool:
+        """Whether whole rows of the input are never read, so that they need not be loaded."""
+        return self.kernel[0] == 1 and self.stride[0] > 1 and not any(self.padding)
+
+    @property
     def macs(self) -> int:
         """Multiply-accumulates."""
         return self.batch * self.outputs * self.channels * self.kernel[0] * self.kernel[1] * self.out_size[0] * self.out_size[1]
@@ -56,7 +61,7 @@ class Operator:
 
     Attributes:
         inp, wgt: placeholders: activations and weights.
-        padded: the input with its border; None without padding.
+        padded: the input with its border of zeros, or of a kernel one row high only the rows that a stride leaves; None where it is used as it is.
         total: the sums.
         narrowed: the sums, requantised.
         out: the result.
@@ -85,10 +90,10 @@ def conv2d(size: Convolution, config: AcceleratorConfig, *, shift: int, rectifie
     n, channels, outputs = blocks(size.batch, b), blocks(size.channels, i), blocks(size.outputs, o)
     inp = placeholder((n, channels, size.height, size.width, b, i), "X", "int8")
     wgt = placeholder((outputs, channels, *size.kernel, o, i), "W", "int8")
-    padded = _padded(inp, size) if any(size.padding) else None
+    padded = _padded(inp, size) if any(size.padding) else _used_rows(inp, size) if size.skips_rows else None
     source = padded or inp
     ci, dy, dx, k = (reduce_axis(extent, name) for extent, name in ((channels, "ci"), (size.kernel[0], "dy"), (size.kernel[1], "dx"), (i, "k")))
-    (sy, sx), (ey, ex) = size.stride, size.dilation
+    (sy, sx), (ey, ex) = (1 if size.skips_rows else size.stride[0], size.stride[1]), size.dilation
     total = compute((n, outputs, *size.out_size, b, o), lambda n, o, y, x, b, j: sum_over(
         cast(acc, source[n, ci, y * sy + dy * ey, x * sx + dx * ex, b, k]) * cast(acc, wgt[o, ci, dy, dx, j, k]), (ci, dy, dx, k)), "Y")
     narrowed = requantised(total, shift, rectifies)
@@ -105,6 +110,12 @@ def _padded(inp: Tensor, size: Convolution) -> Tensor:
         inside = both(y >= top, y < top + height, x >= left, x < left + width)
         return select(inside, inp[n, c, y - top, x - left, b, k], 0)
     return compute((n, channels, height + 2 * top, width + 2 * left, b, i), element, "P")
+
+
+def _used_rows(inp: Tensor, size: Convolution) -> Tensor:
+    """Return the rows of the input that a kernel one row high reads."""
+    n, channels, _, width, b, i = inp.shape
+    return compute((n, channels, size.out_size[0], width, b, i), lambda n, c, y, x, b, k: inp[n, c, y * size.stride[0], x, b, k], "P")
 
 
 def requantised(total: Tensor, shift: int, rectifies: bool) -> Tensor:
