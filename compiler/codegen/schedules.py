@@ -112,8 +112,8 @@ def schedule_conv2d(operator: Operator, size: Convolution, config: AcceleratorCo
     for tensor in (operator.total, operator.narrowed):
         schedule[tensor].set_scope(Scope.ACCUMULATOR)
     outputs_loop, place = _tile_outputs(schedule, operator, tiles, threads)
-    for tensor in (operator.narrowed, operator.total):
-        schedule[tensor].compute_at(operator.out, place)
+    schedule[operator.narrowed].compute_at(operator.out, _epilogue_loop(schedule, operator, place))
+    schedule[operator.total].compute_at(operator.out, place)
     chunk = _order_sums(schedule, operator, tiles)
     schedule[source].compute_at(operator.total, chunk)
     if tiles.keeps_weights:
@@ -138,6 +138,12 @@ def _tile_outputs(schedule: Schedule, operator: Operator, tiles: Tiles, threads:
         order = _with_threads(handle, order, outer_o if tiles.threads_over == "outputs" else outer_y, threads)
     handle.reorder(*order, inner_o, inner_y, inner_x, b, j)
     return order[1], order[-1]
+
+
+def _epilogue_loop(schedule: Schedule, operator: Operator, place: str) -> str:
+    """Return the loop in which results are narrowed and stored, a block of outputs at a time, so that stores begin early."""
+    loops = schedule[operator.out].loops
+    return loops[loops.index(place) + 1]
 
 
 def _with_threads(handle: StageHandle, order: list[str], loop: str, threads: int) -> list[str]:

@@ -1,9 +1,9 @@
 """Virtual threads: their work is interleaved into one program, each with buffers of its own.
 
 `for v in vthread(n): S1; S2` becomes `for v in vthread(n): S1`, `for v in vthread(n): S2`, inside common loops too, and a buffer allocated
-inside gets a dimension of n. Statements of one unit that follow each other stay together, those of a loop's last iteration and of
-what follows the loop too: a thread's results must not wait for another's work. A loop of that kind then stands only around what
-one unit does, and kernels are never folded across it.
+inside gets a dimension of n. Loads that follow each other stay together, and so does all other work, that of a loop's last iteration and
+of what follows the loop too: a thread's results must not wait for another's work. A loop of that kind then stands only around
+loads or around other work, and kernels are never folded across it.
 
 Source: TVM, OSDI 2018, section 4.4 and figure 8.
 """
@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 
 from vdla.compiler.ir.affine import simplify
 from vdla.compiler.ir.nodes import Alloc, Block, Buffer, Call, Const, For, Func, If, LoopKind, Read, Scope, Stmt, Write, block
-from vdla.compiler.ir.rewrite import Node, rewrite, substitute, variables
-from vdla.hw.spec.units import Unit
+from vdla.compiler.ir.rewrite import Node, rewrite, substitute, variables, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ def _interleave(thread: For, stmt: Stmt) -> Stmt:
             for buffer in reversed(buffers):
                 body = Alloc(buffer, body)
             return body
-        case For(var, extent, body, kind) if _has_parts(body):
+        case For(var, extent, body, kind) if _loads(body) is None and _has_parts(body):
             return For(var, extent, _interleave(thread, body), kind)
         case If(condition, body) if _has_parts(body) and thread.var.name not in variables(condition):
             return If(condition, _interleave(thread, body))
@@ -66,7 +65,7 @@ def _flattened(stmt: Stmt, thread: For) -> tuple[list[Buffer], list[Stmt]]:
 def _with_last_iteration(thread: For, statements: list[Stmt]) -> Stmt | None:
     """Join the last iteration of a loop with what follows it, so that each thread goes on with that before another's turn comes."""
     for place, statement in enumerate(statements[:-1]):
-        if isinstance(statement, For) and _has_parts(statement.body) and _unit_of(statements[place + 1]) is Unit.COMPUTE:
+        if isinstance(statement, For) and _loads(statement) is None and _loads(statements[place + 1]) is False:
             last = simplify(substitute(statement.body, {statement.var.name: Const(statement.extent - 1)}))
             rest = _interleave(thread, block(last, *statements[place + 1:]))
             before = [For(statement.var, statement.extent - 1, statement.body, statement.kind)]  # loops with parts have two trips at least
@@ -75,29 +74,26 @@ def _with_last_iteration(thread: For, statements: list[Stmt]) -> Stmt | None:
 
 
 def _groups(statements: list[Stmt]) -> list[list[Stmt]]:
-    """Part statements so that those of one unit that follow each other stand together."""
+    """Part statements so that loads that follow each other stand together, and so does all other work."""
     groups: list[list[Stmt]] = []
     for statement in statements:
-        unit = _unit_of(statement)
-        if groups and unit is not None and unit is _unit_of(groups[-1][-1]):
+        kind = _loads(statement)
+        if groups and kind is not None and kind is _loads(groups[-1][-1]):
             groups[-1].append(statement)
         else:
             groups.append([statement])
     return groups
 
 
-def _unit_of(stmt: Stmt) -> Unit | None:
-    """Return the unit that carries out a nest around one intrinsic; None for anything else."""
-    while isinstance(stmt, (For, If)):
-        stmt = stmt.body
-    if not isinstance(stmt, Call):
-        return None
-    scopes = [operand.buffer.scope for operand in stmt.operands[:2] if isinstance(operand, Read)]
-    if Scope.DRAM not in scopes:
-        return Unit.COMPUTE
-    if scopes[0] is Scope.DRAM:
-        return Unit.STORE
-    return Unit.COMPUTE if scopes[0] is Scope.ACCUMULATOR else Unit.LOAD
+def _loads(stmt: Stmt) -> bool | None:
+    """Whether all that `stmt` does is to load for others to work on; False: it only works and stores; None: it does both."""
+    found = {_is_load(part) for part in walk(stmt) if isinstance(part, Call)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _is_load(call: Call) -> bool:
+    scopes = [operand.buffer.scope for operand in call.operands[:2] if isinstance(operand, Read)]
+    return Scope.DRAM in scopes[1:] and scopes[0] is not Scope.ACCUMULATOR
 
 
 def _interleave_group(thread: For, group: list[Stmt]) -> Stmt:
