@@ -13,7 +13,7 @@ from vdla.runtime.builder import Stream
 from vdla.sim.program import decode_program
 from vdla.sim.timing.simulate import simulate
 
-CANDIDATES = 40
+CANDIDATES = 64
 ELSEWHERE = 1 << 24  # where tensors stand while a stream is judged; its cycles hardly depend on that
 
 

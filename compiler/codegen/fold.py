@@ -137,8 +137,11 @@ class Transfer:
     rows: Rows
 
 
-def fold_transfer(dimensions: list[Dimension], chip: int, dram: int) -> Iterator[Transfer]:
-    """Yield the instructions that move the elements of `dimensions`, on chip from `chip`, in DRAM from `dram` on."""
+def fold_transfer(dimensions: list[Dimension], chip: int, dram: int, *, inside: bool = True) -> Iterator[Transfer]:
+    """Yield the instructions that move the elements of `dimensions`, on chip from `chip`, in DRAM from `dram` on.
+
+    Without `inside` all of them lie outside the tensor, and nothing but padding is written.
+    """
     parts = _joined(sorted((part for part in dimensions if part.trips > 1), key=lambda part: part.chip))
     row = parts.pop(0) if parts and (parts[0].chip, parts[0].dram) == (1, 1) and parts[0].trips <= LONGEST_ROW else POINT
     fits = bool(parts) and parts[0].chip == row.trips and 0 <= parts[0].dram <= LONGEST_ROW and parts[0].trips <= LONGEST_ROW
@@ -146,7 +149,7 @@ def fold_transfer(dimensions: list[Dimension], chip: int, dram: int) -> Iterator
     for counters in product(*(range(part.trips) for part in parts)):
         here = chip + sum(count * part.chip for count, part in zip(counters, parts, strict=True))
         there = dram + sum(count * part.dram for count, part in zip(counters, parts, strict=True))
-        if all(part.low <= count < part.high for count, part in zip(counters, parts, strict=True)):
+        if inside and all(part.low <= count < part.high for count, part in zip(counters, parts, strict=True)):
             yield from _padded(row, rows, here, there)
         else:
             yield from _blank(here, rows.trips * row.trips)

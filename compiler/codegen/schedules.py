@@ -23,6 +23,7 @@ class Tiles:
         inputs: blocks of input channels that are added up at a time.
         keeps_weights: weights are loaded once for all rows and columns.
         threads_over: the loop that becomes virtual threads: "outputs" or "rows".
+        stores_early: results are narrowed and stored a block of outputs at a time, so that stores begin early.
     """
 
     outputs: int
@@ -31,6 +32,7 @@ class Tiles:
     inputs: int
     keeps_weights: bool = False
     threads_over: str = "outputs"
+    stores_early: bool = False
 
 
 def divisors(value: int) -> list[int]:
@@ -53,11 +55,11 @@ def ranked_tiles(size: Convolution, config: AcceleratorConfig, threads: int) -> 
 def _candidates(size: Convolution, config: AcceleratorConfig, threads: int) -> Iterator[Tiles]:
     outputs, inputs = blocks(size.outputs, config.block_out), blocks(size.channels, config.block_in)
     height, width = size.out_size
-    for o, y, x, c, keeps in product(divisors(outputs), divisors(height), divisors(width), divisors(inputs), (False, True)):
+    for o, y, x, c, keeps, early in product(divisors(outputs), divisors(height), divisors(width), divisors(inputs), *[(False, True)] * 2):
         if (outputs // o) % threads == 0:
-            yield Tiles(o, y, x, c, keeps, "outputs")
+            yield Tiles(o, y, x, c, keeps, "outputs", early)
         if (height // y) % threads == 0:
-            yield Tiles(o, y, x, c, keeps, "rows")
+            yield Tiles(o, y, x, c, keeps, "rows", early)
 
 
 def _footprint(tiles: Tiles, size: Convolution) -> tuple[int, int, int]:
@@ -96,7 +98,8 @@ def estimated_cycles(tiles: Tiles, size: Convolution, config: AcceleratorConfig,
     weight_loads = chunks * (outputs // tiles.outputs if tiles.keeps_weights else spots)
     compute, moved = spots * (chunks * steps + acc), spots * (chunks * load + store) + weight_loads * weights
     first = weights * (threads * chunks if tiles.keeps_weights and tiles.threads_over == "outputs" else chunks if tiles.keeps_weights else 1)
-    ends = load + first + acc + store + 2 * REFERENCE_MEMORY.latency
+    last = (acc + store) / (tiles.outputs if tiles.stores_early else 1) + store
+    ends = load + first + last + 2 * REFERENCE_MEMORY.latency
     waits = 20 * spots * chunks  # tokens between units
     return max(compute + waits, moved) + ends if threads > 1 else compute + moved + REFERENCE_MEMORY.latency * spots * chunks
 
@@ -112,7 +115,7 @@ def schedule_conv2d(operator: Operator, size: Convolution, config: AcceleratorCo
     for tensor in (operator.total, operator.narrowed):
         schedule[tensor].set_scope(Scope.ACCUMULATOR)
     outputs_loop, place = _tile_outputs(schedule, operator, tiles, threads)
-    schedule[operator.narrowed].compute_at(operator.out, _epilogue_loop(schedule, operator, place))
+    schedule[operator.narrowed].compute_at(operator.out, _first_inner(schedule, operator, place) if tiles.stores_early else place)
     schedule[operator.total].compute_at(operator.out, place)
     chunk = _order_sums(schedule, operator, tiles)
     schedule[source].compute_at(operator.total, chunk)
@@ -140,8 +143,8 @@ def _tile_outputs(schedule: Schedule, operator: Operator, tiles: Tiles, threads:
     return order[1], order[-1]
 
 
-def _epilogue_loop(schedule: Schedule, operator: Operator, place: str) -> str:
-    """Return the loop in which results are narrowed and stored, a block of outputs at a time, so that stores begin early."""
+def _first_inner(schedule: Schedule, operator: Operator, place: str) -> str:
+    """Return the loop inside `place`: the one over blocks of outputs of a tile."""
     loops = schedule[operator.out].loops
     return loops[loops.index(place) + 1]
 

@@ -133,7 +133,7 @@ class _Emitter:
             box = inside_box(tuple(_shifted(form, start) for form in padding), loops, values)
             dimensions = [Dimension(trips, on_chip.get(name, 0), in_dram.get(name, 0), *(box[name] if box else (0, 0)))
                           for name, trips in loops.items()]
-            for part in fold_transfer(dimensions, here, there):
+            for part in fold_transfer(dimensions, here, there, inside=box is not None):
                 record(part.chip, dram.buffer.name, part.dram, part.rows)
         return _boxed(nest, act)
 
