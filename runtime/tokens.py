@@ -40,8 +40,8 @@ class TokenPlanner:
 
     def place(self, unit: Unit, needs: Mapping[Unit, int]) -> int:
         """Append an instruction of `unit` that starts behind the instructions `needs` of other units (-1: none); return its position."""
-        edges = [edge for other, position in needs.items() if position > self._knows[unit][other]
-                 for edge in self._wait(unit, other, position)]
+        edges = [self._wait(unit, other, position) for other, position in self._on_own_edges(unit, needs).items()
+                 if position > self._knows[unit][other]]
         position = len(self.flags)
         self.flags.append(sum(_BITS[edge.pop_flag] for edge in edges))
         for edge in edges:
@@ -50,17 +50,22 @@ class TokenPlanner:
         self._of_unit[unit].append(position)
         return position
 
-    def _wait(self, unit: Unit, other: Unit, position: int) -> list[TokenEdge]:
-        """Let the next instruction of `unit` wait for `position` of `other`; return the edge on which it pops, if it must."""
-        edge = _EDGES.get((other, unit))
-        if edge is None:
-            through = self._first_behind(other, position)
-            return self._wait(unit, Unit.COMPUTE, through) if through > self._knows[unit][Unit.COMPUTE] else []
+    def _on_own_edges(self, unit: Unit, needs: Mapping[Unit, int]) -> dict[Unit, int]:
+        """Return needs of units from which an edge leads to `unit`: what it needs of another it waits for through the compute unit."""
+        direct = {other: position for other, position in needs.items() if (other, unit) in _EDGES}
+        for other in needs.keys() - direct.keys():
+            if needs[other] > self._knows[unit][other]:
+                direct[Unit.COMPUTE] = max(direct.get(Unit.COMPUTE, -1), self._first_behind(other, needs[other]))
+        return direct
+
+    def _wait(self, unit: Unit, other: Unit, position: int) -> TokenEdge:
+        """Let the next instruction of `unit` wait for `position` of `other`; return the edge on which it pops."""
+        edge = _EDGES[other, unit]
         if len(self._pops[edge]) - bisect_right(self._pops[edge], position) >= self._depth:
             position = self._relay(other, {})  # the edge holds no more tokens as early as that
         self.flags[position] |= _BITS[edge.push_flag]
         self._learn(unit, other, position)
-        return [edge]
+        return edge
 
     def _first_behind(self, other: Unit, position: int) -> int:
         """Return the first compute instruction that starts behind `position` of `other`."""

@@ -1,0 +1,103 @@
+"""The builder's pieces: encoding by columns, micro-kernels, and tokens that order what must be ordered and nothing else."""
+
+import random
+
+import numpy as np
+import pytest
+
+from vdla.hw.spec import codec, isa
+from vdla.hw.spec.errors import EncodingError, ProgramError
+from vdla.hw.spec.presets import DEFAULT, TINY, VTA
+from vdla.hw.spec.units import TOKEN_EDGES, Unit
+from vdla.hw.spec.vocabulary import MemoryType
+from vdla.runtime.builder import Loop, Rows, StreamBuilder
+from vdla.runtime.encode import encode_rows
+from vdla.runtime.micro_kernels import MicroKernels
+from vdla.sim.interleave import interleave
+from vdla.sim.program import decode_program
+
+
+@pytest.mark.parametrize("config", [DEFAULT, TINY, VTA], ids=lambda config: config.name)
+@pytest.mark.parametrize("form", isa.INSTRUCTIONS)
+def test_columns_encode_as_single_instructions_do(config, form):
+    rng, fields = random.Random(1), [field for field in isa.layout(form, config) if field.kind is int]
+    rows = [[rng.randint(field.low, field.high) for field in fields] for _ in range(20)]
+    words = encode_rows(form, config, [field.name for field in fields], rows)
+    for row, (low, high) in zip(rows, words.tolist(), strict=True):
+        instruction = form(**{field.name: value for field, value in zip(fields, row, strict=True)})
+        assert low | high << 64 == codec.encode(instruction, config)
+
+
+def test_a_value_that_does_not_fit_is_named():
+    with pytest.raises(EncodingError, match=r"LOAD.x_size = 70000 is outside 0..65535"):
+        encode_rows(isa.Load, TINY, ["x_size"], [[1], [70000]])
+    with pytest.raises(EncodingError, match="GEMM.overwrite = 1, but this configuration has no such field"):
+        encode_rows(isa.Gemm, VTA, ["overwrite"], [[1]])
+
+
+def test_a_micro_kernel_is_loaded_once_and_the_least_recently_used_makes_room():
+    kernels = MicroKernels(TINY.with_changes(uop_buffer_bytes=32))  # eight micro-ops
+    one, two, three = (tuple((number, i, 0) for i in range(4)) for number in range(3))
+    assert [kernels.place(kernel).must_load for kernel in (one, two, one)] == [True, True, False]
+    assert kernels.place(three).begin == 4  # where two was
+    assert [kernels.place(kernel).must_load for kernel in (one, two)] == [False, True]
+    assert len(kernels.words) == 12
+    with pytest.raises(ProgramError, match="a micro-kernel of 9 micro-ops does not fit micro-op memory, which holds 8"):
+        kernels.place(tuple((0, i, 0) for i in range(9)))
+
+
+def decoded(builder: StreamBuilder):
+    stream = builder.finish()
+    return decode_program(stream.relocated(dict.fromkeys(stream.tensors, 1 << 16)), stream.config)
+
+
+def test_only_what_conflicts_is_ordered():
+    builder = StreamBuilder(TINY)
+    loop = Loop(4, 1, 1, 0)
+    for half in range(2):
+        builder.load(MemoryType.INP, 8 * half, "A", 0, Rows(1, 4, 4))
+    builder.load(MemoryType.WGT, 0, "B", 0, Rows(1, 1, 1))
+    for half in range(2):
+        builder.gemm(((4 * half, 8 * half, 0),), loop, Loop())
+    builder.load(MemoryType.INP, 16, "A", 0, Rows(1, 4, 4))
+    builder.load(MemoryType.INP, 0, "A", 0, Rows(1, 4, 4))
+    builder.store(0, "C", 0, Rows(1, 8, 8))
+    program = decoded(builder)
+    loads = [index for index in range(len(program)) if program.unit[index] == Unit.LOAD]
+    names = [str(edge) for edge in TOKEN_EDGES]
+    pops = {index: [names[edge] for edge in np.flatnonzero(program.pops[index])] for index in range(len(program))}
+    gemms = np.flatnonzero(program.opcode == isa.Opcode.GEMM).tolist()
+    assert [pops[index] for index in gemms] == [["load->compute"], []]  # the second knows what the first waited for
+    assert [pops[index] for index in loads] == [[], [], [], [], ["compute->load"]]
+    assert program.pushes.sum() == program.pops.sum() == 3
+
+
+def test_what_two_units_without_an_edge_share_is_ordered_through_the_third():
+    builder = StreamBuilder(TINY)
+    builder.store(0, "A", 0, Rows(1, 4, 4))
+    builder.load(MemoryType.INP, 0, "A", 0, Rows(1, 4, 4))
+    for seed in range(20):
+        program = decoded(builder) if seed == 0 else program
+        order = interleave(program, seed).order.tolist()
+        store, load = (int(np.flatnonzero(program.unit == unit)[0]) for unit in (Unit.STORE, Unit.LOAD))
+        assert order.index(store) < order.index(load)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 255])
+def test_streams_go_on_however_few_tokens_there_is_room_for(depth):
+    rng, config = random.Random(depth), TINY.with_changes(token_depth=depth, load_queue_depth=2, store_queue_depth=2, compute_queue_depth=2)
+    builder = StreamBuilder(config)
+    for _ in range(300):
+        place = rng.randrange(6)
+        match rng.randrange(4):
+            case 0:
+                builder.load(rng.choice((MemoryType.INP, MemoryType.WGT)), place, "A", 0, Rows(1, 2, 2))
+            case 1:
+                builder.gemm(((place, rng.randrange(6), rng.randrange(6)),), Loop(2, 1), Loop())
+            case 2:
+                builder.store(place, rng.choice("AB"), 0, Rows(1, 2, 2))
+            case 3:
+                builder.load(MemoryType.ACC, place, "B", 0, Rows(1, 2, 2))
+    program = decoded(builder)
+    for seed in (None, 0, 1, 2):
+        assert interleave(program, seed).error is None
