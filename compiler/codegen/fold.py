@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from math import prod
 
@@ -33,7 +34,15 @@ class Kernel:
     inner: Loop
 
 
-def fold_sum(loops: list[Steps], sums: list[Steps], base: tuple[int, int, int], config: AcceleratorConfig) -> tuple[Kernel, Kernel | None] | None:
+@lru_cache(maxsize=1 << 16)
+def folded_kernels(loops: tuple[Steps, ...], base: tuple[int, int, int], config: AcceleratorConfig) -> tuple[Kernel, ...]:
+    """Return what `fold_kernel` yields; tiles of one shape in one buffer fold alike."""
+    return tuple(fold_kernel(list(loops), base, config))
+
+
+@lru_cache(maxsize=1 << 16)
+def fold_sum(loops: tuple[Steps, ...], sums: tuple[Steps, ...], base: tuple[int, int, int],
+             config: AcceleratorConfig) -> tuple[Kernel, Kernel | None] | None:
     """Return the instruction that writes the first product of every sum, and the one that adds the others to it.
 
     The loops of `sums` are written out as micro-ops, so that the first product is one micro-op of each accumulator's; None where that,
@@ -42,10 +51,10 @@ def fold_sum(loops: list[Steps], sums: list[Steps], base: tuple[int, int, int], 
     merged = _merged([loop for loop in loops if loop.trips > 1])
     chosen = sorted((loop for loop in merged if _fits(loop, config)), key=lambda loop: -loop.trips)[:2]
     rest = [loop for loop in merged if not any(loop is other for other in chosen)]
-    if prod(loop.trips for loop in rest + sums) > config.depth(MemoryType.UOP) // 2:
+    if prod(loop.trips for loop in (*rest, *sums)) > config.depth(MemoryType.UOP) // 2:
         return None
     first = tuple(_places(rest, base))
-    others = tuple(place for place in _places(sums + rest, base))[len(first):]
+    others = tuple(_places([*sums, *rest], base))[len(first):]
     outer, inner = [Loop(loop.trips, *loop.steps) for loop in chosen] + [Loop()] * (2 - len(chosen))
     return Kernel(first, outer, inner), Kernel(others, outer, inner) if others else None
 
@@ -135,6 +144,12 @@ class Transfer:
     chip: int
     dram: int
     rows: Rows
+
+
+@lru_cache(maxsize=1 << 16)
+def folded_transfers(dimensions: tuple[Dimension, ...], inside: bool) -> tuple[Transfer, ...]:
+    """Return what `fold_transfer` yields from element 0 on, on chip and in DRAM."""
+    return tuple(fold_transfer(list(dimensions), 0, 0, inside=inside))
 
 
 def fold_transfer(dimensions: list[Dimension], chip: int, dram: int, *, inside: bool = True) -> Iterator[Transfer]:

@@ -1,10 +1,10 @@
 """Loop programs of intrinsics to instruction streams: outer loops are walked here, inner ones folded into instructions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
 
-from vdla.compiler.codegen.fold import Dimension, Steps, fold_kernel, fold_sum, fold_transfer
+from vdla.compiler.codegen.fold import Dimension, Steps, fold_sum, folded_kernels, folded_transfers
 from vdla.compiler.codegen.intrinsics import NARROW_NAME
 from vdla.compiler.codegen.kernel import TILE_RANK, Form, Nest, Ranges, boxes, conditions_of, element_form, inside_box, nest_of
 from vdla.compiler.ir.nodes import Alloc, Block, Buffer, Call, Const, For, Func, If, IrError, Read, Scope, Stmt
@@ -131,10 +131,11 @@ class _Emitter:
             here, on_chip = _moved(chip.form, values, loops, start)
             there, in_dram = _moved(dram.form, values, loops, start)
             box = inside_box(tuple(_shifted(form, start) for form in padding), loops, values)
-            dimensions = [Dimension(trips, on_chip.get(name, 0), in_dram.get(name, 0), *(box[name] if box else (0, 0)))
-                          for name, trips in loops.items()]
-            for part in fold_transfer(dimensions, here, there, inside=box is not None):
-                record(part.chip, dram.buffer.name, part.dram, part.rows)
+            dimensions = tuple(Dimension(trips, on_chip.get(name, 0), in_dram.get(name, 0), *(box[name] if box else (0, 0)))
+                               for name, trips in loops.items())
+            for part in folded_transfers(dimensions, box is not None):
+                first = there + part.dram if part.rows.height else 0  # nothing but padding: read from nowhere
+                record(here + part.chip, dram.buffer.name, first, part.rows)
         return _boxed(nest, act)
 
     def record_load(self, memory: MemoryType):
@@ -156,7 +157,7 @@ class _Emitter:
 
         def act(values: Values, ranges: Ranges) -> None:
             base, steps = _steps(operands, values, ranges)
-            for kernel in fold_kernel(list(steps.values()), base, self.config):
+            for kernel in folded_kernels(tuple(steps.values()), base, self.config):
                 record(kernel.uops, kernel.outer, kernel.inner)
         return _boxed(nest, act)
 
@@ -169,22 +170,22 @@ class _Emitter:
             base, steps = _steps(operands, values, ranges)
             passed, free = starts.at(values, steps)
             if passed < 0:
-                self.record_products(list(steps.values()), base)
+                self.record_products(steps.values(), base)
                 return
             summed = {name for name, _ in free}
-            outer, inner = ([step for name, step in steps.items() if (name in summed) is inside] for inside in (False, True))
+            outer, inner = (tuple(step for name, step in steps.items() if (name in summed) is inside) for inside in (False, True))
             folded = fold_sum(outer, inner, base, self.config)
             if folded is None:
                 self.record_products(outer, base, reset=True)
-                self.record_products(list(steps.values()), base)
+                self.record_products(steps.values(), base)
                 return
             self.builder.gemm(folded[0].uops, folded[0].outer, folded[0].inner, overwrite=True)
             if folded[1] is not None:
                 self.builder.gemm(folded[1].uops, folded[1].outer, folded[1].inner)
         return _boxed(nest, act)
 
-    def record_products(self, steps: list[Steps], base: tuple[int, int, int], *, reset: bool = False) -> None:
-        for kernel in fold_kernel(steps, base, self.config):
+    def record_products(self, steps: Iterable[Steps], base: tuple[int, int, int], *, reset: bool = False) -> None:
+        for kernel in folded_kernels(tuple(steps), base, self.config):
             self.builder.gemm(kernel.uops, kernel.outer, kernel.inner, reset=reset)
 
     def in_place(self, call: Call, operands: list[_Operand]) -> list[_Operand]:
