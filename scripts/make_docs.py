@@ -1,23 +1,51 @@
 #!/usr/bin/env python3
 """Write the generated pages of docs/; with --check, only say whether they are as they should be."""
 
+import importlib.util
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import click
 
 from vdla.hw.spec.reference import PAGES
 
-DOCS = Path(__file__).parent.parent / "docs"
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+EXAMPLES = ("matrix_multiply", "virtual_threads")
+GENERATED = "<!-- Generated from examples/ by `make docs`. -->\n"
+
+
+def example(name: str) -> ModuleType:
+    """Return an example as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def schedules_page() -> str:
+    """Return the page that shows the examples stage by stage."""
+    parts = [GENERATED, "# Schedules, step by step\n"]
+    for name in EXAMPLES:
+        module = example(name)
+        parts.append(f"## examples/{name}.py\n{module.__doc__.strip()}\n\n")
+        parts += [f"{title}\n```python\n{text}```\n" for title, text in module.pages()]
+    return "".join(parts)
+
+
+def pages() -> dict[str, str]:
+    """Return every generated page, by file name."""
+    return {**{name: page() for name, page in PAGES.items()}, "schedules.md": schedules_page()}
 
 
 @click.command(help=__doc__)
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 when a page is stale.")
 def main(check: bool) -> None:
-    stale = [name for name, page in PAGES.items() if not (DOCS / name).exists() or (DOCS / name).read_text() != page()]
-    for name in stale:
+    stale = {name: text for name, text in pages().items() if not (DOCS / name).exists() or (DOCS / name).read_text() != text}
+    for name, text in stale.items():
         if not check:
-            (DOCS / name).write_text(PAGES[name]())
+            (DOCS / name).write_text(text)
         click.echo(f"docs/{name} {'is stale: run make docs' if check else 'written'}")
     sys.exit(1 if check and stale else 0)
 
