@@ -21,7 +21,7 @@ from vdla.compiler.te.operators import Convolution, conv2d
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import preset
 from vdla.runtime.devices.cycle import CycleDevice
-from vdla.runtime.launch import place
+from vdla.runtime.devices.launch import place
 
 SHIFT = 8
 REQUIRED = {(3, 3): 0.90, (1, 1): 0.78}

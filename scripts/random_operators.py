@@ -23,7 +23,7 @@ from vdla.runtime.builder import Stream
 from vdla.runtime.device import Device
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
-from vdla.runtime.launch import place
+from vdla.runtime.devices.launch import place
 
 INTERLEAVINGS = 3
 DRAM_BYTES = 1 << 24

@@ -4,7 +4,7 @@ from collections import namedtuple
 
 from vdla.hw.spec.registers import COUNTED_MEMORIES
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.sim.timing.compiled import part
+from vdla.sim.compiled import part
 from vdla.sim.timing.compute import compute_retires, compute_starts
 from vdla.sim.timing.decide import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT
 from vdla.sim.timing.fetch import dispatch_move, fetch_receives

@@ -1,6 +1,6 @@
 """Cutting a run of bytes into bursts, as `vdla.hw.bursts` does."""
 
-from vdla.sim.timing.compiled import part
+from vdla.sim.compiled import part
 
 
 @part

@@ -3,7 +3,7 @@
 Slots are issued without a gap, so the cycle of the last one says everything about them.
 """
 
-from vdla.sim.timing.compiled import part
+from vdla.sim.compiled import part
 from vdla.sim.timing.state import FAR, MOST_RETIRING
 
 

@@ -1,7 +1,7 @@
 """What each unit's cycles count as: the states of `UnitState`, summed and logged."""
 
 from vdla.hw.spec.registers import UnitState
-from vdla.sim.timing.compiled import part
+from vdla.sim.compiled import part
 from vdla.sim.timing.decide import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT
 from vdla.sim.timing.loader import STEP
 from vdla.sim.timing.tokens import EMPTY

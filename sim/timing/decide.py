@@ -3,7 +3,7 @@
 from collections import namedtuple
 
 from vdla.hw.spec.units import Unit
-from vdla.sim.timing.compiled import part
+from vdla.sim.compiled import part
 from vdla.sim.timing.compute import compute_free, compute_issues, pipeline_empty_from
 from vdla.sim.timing.fetch import dispatch_moves, fetch_offers
 from vdla.sim.timing.loader import loader_idle, loader_takes

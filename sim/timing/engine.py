@@ -5,8 +5,8 @@ A cycle in which every component just goes on with what it was doing (streaming 
 repeated as often as the first of them to change allows, at once.
 """
 
+from vdla.sim.compiled import part, revision, whole
 from vdla.sim.timing.act import OUT, act
-from vdla.sim.timing.compiled import part, revision, whole
 from vdla.sim.timing.compute import compute_steady_cycles
 from vdla.sim.timing.count import close_span, count, log_states, queue_heads, unit_states
 from vdla.sim.timing.decide import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT, decide

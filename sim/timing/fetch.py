@@ -1,8 +1,8 @@
 """Fetch and dispatch in time; `vdla.hw.fetch` and `vdla.hw.dispatch` are the hardware."""
 
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
+from vdla.sim.compiled import part
 from vdla.sim.timing.burst import burst_beats, burst_size
-from vdla.sim.timing.compiled import part
 
 
 @part

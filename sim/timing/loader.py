@@ -1,8 +1,8 @@
 """The load engine in time; `vdla.hw.loader` is the hardware."""
 
 from vdla.hw.spec.timing import LOADS_IN_PROGRESS
+from vdla.sim.compiled import part
 from vdla.sim.timing.burst import burst_beats, burst_size
-from vdla.sim.timing.compiled import part
 
 STEP, TAKES_BEAT, TURNS, RETIRES = 1, 2, 4, 8
 """What `loader_writes` did: a step; it took a beat; what it does next is of another kind; the instruction ended."""

@@ -1,6 +1,6 @@
 """The DMA and the reference memory in time; `vdla.hw.dma` and `vdla.hw.spec.memory` say what they do."""
 
-from vdla.sim.timing.compiled import part
+from vdla.sim.compiled import part
 from vdla.sim.timing.fetch import fetch_asks, fetch_offers
 from vdla.sim.timing.loader import loader_asks
 from vdla.sim.timing.result import Client

@@ -1,8 +1,8 @@
 """The store unit in time; `vdla.hw.store` is the hardware."""
 
 from vdla.hw.spec.timing import STORE_REQUESTS_AHEAD
+from vdla.sim.compiled import part
 from vdla.sim.timing.burst import burst_beats, burst_size
-from vdla.sim.timing.compiled import part
 from vdla.sim.timing.state import MOST_UNANSWERED
 
 NOTHING, NO_LAST = -1, -2  # no burst was answered; one was that is not the last of its instruction

@@ -2,7 +2,7 @@
 
 from vdla.hw.spec.registers import UnitState
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
-from vdla.sim.timing.compiled import part
+from vdla.sim.compiled import part
 
 EDGES = len(TOKEN_EDGES)
 OPEN, EMPTY = -1, -2

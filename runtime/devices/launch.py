@@ -1,27 +1,32 @@
-"""Running a stream on a device: tensors get their places, the stream its addresses."""
+"""Running a stream on a device: tensors get their places, the stream its addresses, and it is proved safe before it runs first."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, MemoryType
 from vdla.runtime.builder import UOP_TENSOR, Stream
 from vdla.runtime.device import Device, RunResult
+from vdla.sim.program import decode_program
+from vdla.sim.verify.verifier import verify
 
 
-@dataclass(frozen=True)
+@dataclass
 class Launch:
     """A stream that stands in a device's DRAM and can be run any number of times.
 
     Attributes:
         addresses: of its tensors.
+        verifies: prove the stream safe before its first run.
     """
 
     device: Device
     stream: Stream
     addresses: Mapping[str, int]
     stream_address: int
+    verifies: bool = True
+    _verified: bool = field(default=False, repr=False)
 
     def write(self, name: str, values: np.ndarray) -> None:
         """Copy `values` into a tensor."""
@@ -33,11 +38,22 @@ class Launch:
         return self.device.copy_out(self.addresses[name], size).view(dtype).reshape(shape)
 
     def run(self, *, cycle_limit: int | None = None) -> RunResult:
-        """Run the stream."""
+        """Run the stream.
+
+        Raises:
+            VerificationError: it is not safe, before anything runs; and what `Device.run` raises.
+        """
+        if self.verifies and not self._verified:
+            verify(decode_program(self._encoded(), self.device.config), self.device.dram)
+            self._verified = True
         return self.device.run(self.stream_address, self.stream.count, cycle_limit=cycle_limit)
 
+    def _encoded(self) -> np.ndarray:
+        """Return the stream as it stands in DRAM, uint8[n, 16]."""
+        return self.device.copy_out(self.stream_address, self.stream.count * INSTRUCTION_BYTES).reshape(-1, INSTRUCTION_BYTES)
 
-def place(device: Device, stream: Stream, sizes: Mapping[str, int]) -> Launch:
+
+def place(device: Device, stream: Stream, sizes: Mapping[str, int], *, verifies: bool = True) -> Launch:
     """Allocate tensors of the given sizes in bytes, and the stream.
 
     Raises:
@@ -50,4 +66,4 @@ def place(device: Device, stream: Stream, sizes: Mapping[str, int]) -> Launch:
     encoded = stream.relocated(addresses)
     stream_address = device.allocate(len(encoded) * INSTRUCTION_BYTES)
     device.copy_in(stream_address, encoded)
-    return Launch(device, stream, addresses, stream_address)
+    return Launch(device, stream, addresses, stream_address, verifies)

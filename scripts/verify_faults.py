@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Break real streams and see that the verifier refuses what it must.
+
+Streams are random programs and compiled convolutions. Each token flag is taken away by itself: where some legal interleaving of the units then hangs
+or leaves other data, the verifier must refuse the stream. Addresses are moved out of their memories: refused too. Unbroken streams
+pass. Exit status 1 where one of this fails.
+"""
+
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import click
+import numpy as np
+from random_operators import compile_case, random_case
+
+from vdla.hw.spec import codec, isa
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import EncodingError, ProgramError
+from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, MemoryType
+from vdla.runtime.builder import UOP_TENSOR
+from vdla.runtime.random_programs import random_config, random_program
+from vdla.sim.functional import Machine
+from vdla.sim.program import Program, decode_program
+from vdla.sim.verify.verifier import findings
+
+FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A stream with the DRAM it starts from; `filled`: it may read scratchpads that it has not written."""
+
+    config: AcceleratorConfig
+    instructions: tuple[isa.Instruction, ...]
+    image: np.ndarray
+    filled: bool
+
+    def program(self) -> Program:
+        """Return the stream, decoded."""
+        words = codec.to_bytes(self.instructions, self.config)
+        return decode_program(np.frombuffer(words, np.uint8).reshape(-1, INSTRUCTION_BYTES), self.config)
+
+    def changed(self, index: int, **fields: int) -> "Subject":
+        """Return the stream with other fields in one instruction."""
+        items = list(self.instructions)
+        items[index] = replace(items[index], **fields)
+        return replace(self, instructions=tuple(items))
+
+
+def random_subject(seed: int) -> Subject:
+    """Return a random program."""
+    program = random_program(random_config(seed), seed, 30)
+    return Subject(program.config, program.instructions, program.image, filled=True)
+
+
+def compiled_subject(seed: int) -> Subject:
+    """Return the stream of a random convolution on random data."""
+    case = random_case(seed)
+    operator, stream = compile_case(case)
+    sizes = {tensor.name: tensor.buffer.size for tensor in (operator.inp, operator.wgt, operator.out)} | {UOP_TENSOR: stream.uops.nbytes}
+    image, addresses, place = np.random.default_rng(seed).integers(0, 256, 1 << 20, np.uint8), {}, 4096
+    for name, size in sizes.items():
+        addresses[name], place = place, place + -(-size // 4096) * 4096
+    image[addresses[UOP_TENSOR]:addresses[UOP_TENSOR] + stream.uops.nbytes] = stream.uops.view(np.uint8)
+    words = stream.relocated(addresses)
+    items = tuple(codec.decode(int.from_bytes(word.tobytes(), "little"), case.config) for word in words)
+    return Subject(case.config, items, image, filled=False)
+
+
+def refused(subject: Subject) -> bool:
+    """Whether the verifier refuses a stream."""
+    try:
+        return bool(findings(subject.program(), subject.image, filled=subject.filled))
+    except ProgramError:
+        return True
+
+
+def result(subject: Subject, seed: int | None) -> bytes:
+    """Return what a stream leaves in DRAM in one legal interleaving; nothing where it hangs."""
+    image = subject.image.copy()
+    try:
+        Machine(subject.config).run(subject.program(), image, seed=seed)
+    except ProgramError:
+        return b""
+    return image.tobytes()
+
+
+def shows(subject: Subject, expected: bytes, orders: int) -> bool:
+    """Whether some interleaving hangs or gives another result."""
+    return any(result(subject, seed) != expected for seed in (None, *range(orders)))
+
+
+def without_flags(subject: Subject) -> Iterator[Subject]:
+    """Yield the stream without each of its token flags."""
+    for index, item in enumerate(subject.instructions):
+        for flag in FLAGS:
+            if getattr(item, flag):
+                yield subject.changed(index, **{flag: 0})
+
+
+def moved(subject: Subject, rng: random.Random) -> Iterator[Subject]:
+    """Yield the stream with a transfer that reaches past the end of its memory, or of DRAM."""
+    for index, item in enumerate(subject.instructions):
+        if isinstance(item, (isa.Load, isa.Store)) and item.x_size and item.y_size and rng.random() < 0.3:
+            memory = MemoryType.ACC if isinstance(item, isa.Store) else item.memory_type
+            yield subject.changed(index, sram_base=min(subject.config.depth(memory), 65535))
+            yield subject.changed(index, dram_base=len(subject.image) // subject.config.element_bytes(item.memory_type))
+
+
+def campaign(subject: Subject, rng: random.Random, orders: int, flags: int) -> Counter:
+    """Break one stream in every way; count what came of it."""
+    counts, expected = Counter(streams=1), result(subject, None)
+    counts["unbroken streams refused"] += refused(subject)
+    broken = list(without_flags(subject))
+    for other in rng.sample(broken, min(flags, len(broken))):
+        says, matters = refused(other), shows(other, expected, orders)
+        counts["flags removed"] += 1
+        counts["removals that showed"] += matters
+        counts["removals that showed and passed"] += matters and not says
+        counts["removals refused"] += says
+    for other in moved(subject, rng):
+        counts["addresses moved out"] += 1
+        try:
+            counts["addresses moved out and passed"] += not refused(other)
+        except EncodingError:
+            counts["addresses moved out"] -= 1
+    return counts
+
+
+@click.command(help=__doc__)
+@click.option("--streams", default=50, show_default=True)
+@click.option("--orders", default=20, show_default=True, help="Random interleavings of each broken stream.")
+@click.option("--flags", default=40, show_default=True, help="Token flags taken from each stream, at most.")
+def main(streams: int, orders: int, flags: int) -> None:
+    rng, counts = random.Random(0), Counter()
+    for number in range(streams):
+        subject = random_subject(number) if number % 2 else compiled_subject(number)
+        counts += Counter({**campaign(subject, rng, orders, flags)})
+    for name, count in counts.items():
+        click.echo(f"{count:6} {name}")
+    bad = sum(counts[name] for name in ("unbroken streams refused", "removals that showed and passed", "addresses moved out and passed"))
+    click.echo("every stream that had to be refused was, and no other" if not bad else f"{bad} wrong")
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The verifier: proves an instruction stream safe before it runs."""

@@ -1,0 +1,56 @@
+"""What is known to be done when an instruction starts, whatever the interleaving: vector clocks over the token edges.
+
+Units start their instructions in order, and the k-th pop on an edge takes the k-th push. So an instruction knows what the one before it in its unit
+knew, and, for each token it pops, the instruction that pushed it and what that one knew.
+"""
+
+import numpy as np
+
+from vdla.hw.spec.units import TOKEN_EDGES, Unit
+from vdla.sim.compiled import revision, whole
+from vdla.sim.program import Program
+
+UNITS = len(Unit)
+
+
+def pushers(program: Program) -> np.ndarray:
+    """Return int64[n, edges]: the instruction whose token each instruction pops, by edge; -1 where it pops none."""
+    found = np.full((len(program), len(TOKEN_EDGES)), -1)
+    for number in range(len(TOKEN_EDGES)):
+        pushing, popping = np.flatnonzero(program.pushes[:, number]), np.flatnonzero(program.pops[:, number])
+        matched = min(len(pushing), len(popping))
+        found[popping[:matched], number] = pushing[:matched]
+    return found
+
+
+def clocks(program: Program, order: np.ndarray) -> np.ndarray:
+    """Return int64[n, units]: the last instruction of each unit that is done when an instruction starts; -1: none is known to be.
+
+    Args:
+        order: a legal order of execution.
+    """
+    known = np.full((len(program), UNITS), -1)
+    latest = np.full((UNITS, UNITS), -1)
+    _fill(order, program.unit, pushers(program), known, latest)
+    return known
+
+
+def _compile(enclosed: int):
+    @whole
+    def fill(order, unit, pushed_by, known, latest):
+        for place in range(order.size):
+            index = order[place]
+            own = unit[index]
+            for edge in range(pushed_by.shape[1]):
+                other = pushed_by[index, edge]
+                if other >= 0:
+                    for column in range(known.shape[1]):
+                        latest[own, column] = max(latest[own, column], known[other, column])
+                    latest[own, unit[other]] = max(latest[own, unit[other]], other)
+            for column in range(known.shape[1]):
+                known[index, column] = latest[own, column]
+        return enclosed
+    return fill
+
+
+_fill = _compile(revision())

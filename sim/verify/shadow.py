@@ -1,0 +1,71 @@
+"""What is known of every element of every memory while a stream is followed: who touched it last, and whether it holds anything.
+
+A table per memory, kept per unit: in-order units make the last access of each enough.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.units import Unit
+from vdla.hw.spec.vocabulary import MemoryType
+
+PAGE_BYTES = 4096
+NEVER = -1
+
+
+class Shadow(NamedTuple):
+    """Tables of the memories on chip and of the pages of DRAM that a stream touches.
+
+    Attributes:
+        read, written: int32[elements, units]: the last instruction of each unit that read, or wrote, an element.
+        filled: bool[elements]: whether an element holds anything.
+        first, depth: int64[8]: where the elements of a memory begin, and how many there are, by memory type.
+        pages: int32[pages of DRAM]: which of the kept pages one is, or NEVER.
+        dram_first: where the elements of DRAM begin.
+        granule: bytes of an element of DRAM's table: the smallest element of any memory.
+    """
+
+    read: np.ndarray
+    written: np.ndarray
+    filled: np.ndarray
+    first: np.ndarray
+    depth: np.ndarray
+    pages: np.ndarray
+    dram_first: int
+    granule: int
+
+
+SCRATCHPADS = (MemoryType.UOP, MemoryType.WGT, MemoryType.INP, MemoryType.ACC)
+
+
+def new_shadow(config: AcceleratorConfig, columns: np.ndarray, dram_bytes: int, *, filled: bool) -> Shadow:
+    """Return tables for a stream; `filled`: scratchpads hold what an earlier stream has left there."""
+    first, depth, place = np.zeros(8, np.int64), np.zeros(8, np.int64), 0
+    for memory in SCRATCHPADS:
+        first[memory], depth[memory] = place, config.depth(memory)
+        place += config.depth(memory)
+    for alias in (MemoryType.ACC_8BIT, MemoryType.OUT):
+        first[alias], depth[alias] = first[MemoryType.ACC], depth[MemoryType.ACC]
+    granule = min(config.element_bytes(memory) for memory in MemoryType)
+    pages = _touched_pages(columns, dram_bytes)
+    size = place + int(pages.max(initial=NEVER) + 1) * (PAGE_BYTES // granule)
+    tables = (np.full((size, len(Unit)), NEVER, np.int32) for _ in range(2))
+    held = np.full(size, filled)
+    held[place:] = True
+    return Shadow(*tables, held, first, depth, pages, place, granule)
+
+
+def _touched_pages(columns: np.ndarray, dram_bytes: int) -> np.ndarray:
+    """Number the pages of DRAM that rows of transfers touch."""
+    touched = np.zeros(-(-dram_bytes // PAGE_BYTES) + 1, bool)
+    moving = columns[(columns["element_bytes"] > 0) & (columns["x_size"] > 0) & (columns["y_size"] > 0) & (columns["opcode"] <= 1)]
+    for row in np.unique(moving[["element_bytes", "dram_base", "y_size", "x_size", "x_stride"]]):
+        size, base, height, width, stride = (int(value) for value in row)
+        begins = (base + np.arange(height) * stride) * size
+        for begin, end in zip(begins.tolist(), (begins + width * size).tolist(), strict=True):
+            touched[begin // PAGE_BYTES:min(-(-end // PAGE_BYTES), len(touched))] = True
+    pages = np.full(len(touched), NEVER, np.int32)
+    pages[touched] = np.arange(np.count_nonzero(touched))
+    return pages

@@ -1,0 +1,104 @@
+"""Proving a stream safe before it runs.
+
+Streams have no data-dependent control flow, so following one legal order is enough: instructions of different units that touch the same data
+must be ordered by tokens, or another order could come. Linear in the steps that a stream executes and the elements that it moves.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vdla.hw.spec import isa
+from vdla.hw.spec.errors import ProgramError
+from vdla.hw.spec.units import TOKEN_EDGES, Unit
+from vdla.hw.spec.vocabulary import MemoryType
+from vdla.sim.interleave import interleave
+from vdla.sim.program import Program
+from vdla.sim.verify import follow as kinds
+from vdla.sim.verify.clocks import clocks
+from vdla.sim.verify.columns import touch_columns
+from vdla.sim.verify.shadow import new_shadow
+
+MOST_FINDINGS = 100
+
+
+class VerificationError(ProgramError):
+    """A stream is not safe to run: an access conflicts, reads what nobody wrote, or reaches too far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong.
+
+    Attributes:
+        kind: CONFLICT, EMPTY or BEYOND of `vdla.sim.verify.follow`.
+        index: the instruction.
+        other: the instruction that it conflicts with; -1 where there is none.
+        memory: None: DRAM.
+        element: of the memory; a byte address in DRAM.
+    """
+
+    kind: int
+    index: int
+    other: int
+    memory: MemoryType | None
+    element: int
+
+
+def findings(program: Program, dram: np.ndarray, *, filled: bool = False) -> list[Finding]:
+    """Return what is wrong with a stream, at most MOST_FINDINGS.
+
+    Args:
+        program: the stream, decoded.
+        dram: uint8[bytes]: what DRAM holds before, for the micro-ops.
+        filled: scratchpads hold what an earlier stream has left there.
+
+    Raises:
+        InvalidInstructionError, DeadlockError, UnfinishedError: it does not come to its end.
+    """
+    found = interleave(program)
+    if found.error is not None:
+        raise found.error
+    columns = touch_columns(program)
+    shadow = new_shadow(program.config, columns, len(dram), filled=filled)
+    rows, state = np.zeros((MOST_FINDINGS, 5), np.int64), np.zeros(1, np.int64)
+    uops = np.zeros(program.config.depth(MemoryType.UOP), np.int64)
+    words = dram[:len(dram) // 4 * 4].view("<u4")
+    widths = np.array([isa.field_of(isa.MicroOp, name, program.config).width for name in ("dst", "src", "wgt")])
+    kinds.follow(found.order, columns, program.unit, shadow, clocks(program, found.order), uops, words, widths, rows, state, len(dram))
+    return [Finding(kind, index, other, None if memory == kinds.DRAM else MemoryType(memory), element)
+            for kind, index, other, memory, element in rows[:state[0]].tolist()]
+
+
+def verify(program: Program, dram: np.ndarray, *, filled: bool = False) -> None:
+    """Refuse a stream that is not safe; see `findings`.
+
+    Raises:
+        VerificationError: naming instructions, memory and element, and the token that is missing.
+        InvalidInstructionError, DeadlockError, UnfinishedError: it does not come to its end.
+    """
+    found = findings(program, dram, filled=filled)
+    if found:
+        raise VerificationError(describe(found[0], program), found[0].index)
+
+
+def describe(finding: Finding, program: Program) -> str:
+    """Return a finding in words."""
+    place = f"DRAM byte {finding.element:#x}" if finding.memory is None else f"{finding.memory.name} element {finding.element}"
+    who = program.describe(finding.index)
+    match finding.kind:
+        case kinds.BEYOND:
+            return f"{who} reaches {place}, which does not exist"
+        case kinds.EMPTY:
+            return f"{who} reads {place}, which nothing has written"
+    return f"{who} and {program.describe(finding.other)} both use {place}, and no token orders them: {_missing(finding, program)}"
+
+
+def _missing(finding: Finding, program: Program) -> str:
+    """Say which token would order two instructions."""
+    first, second = Unit(program.unit[finding.other]), Unit(program.unit[finding.index])
+    edge = next((edge for edge in TOKEN_EDGES if (edge.producer, edge.consumer) == (first, second)), None)
+    if edge is None:
+        return f"tokens {first.name.lower()}->compute->{second.name.lower()} are missing"
+    return (f"a token {edge} is missing, pushed by the {first.name.lower()} unit from instruction {finding.other} on and popped by the "
+            f"{second.name.lower()} unit up to instruction {finding.index}")

@@ -1,0 +1,47 @@
+"""``vdla check``."""
+
+import json
+import sys
+from pathlib import Path
+
+import click
+import numpy as np
+
+from vdla.cli._options import reports_errors
+from vdla.hw.spec.errors import ProgramError
+from vdla.runtime.vectors import load_vector
+from vdla.sim.program import decode_program
+from vdla.sim.verify.verifier import describe, findings
+
+
+@click.command()
+@click.argument("vectors", nargs=-1, required=True, metavar="VECTOR...", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@reports_errors
+def command(vectors: tuple[Path, ...], as_json: bool) -> None:
+    """Prove programs safe before they run; exit status 1 where one is not.
+
+    Every encoding is valid, every access in bounds, everything read has been written, nothing deadlocks, and units that share data are
+    ordered by tokens.
+    """
+    rows = [{"name": path.stem, "problems": _problems(path)} for path in vectors]
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+    else:
+        for row in rows:
+            click.echo(f"{row['name']}: {'safe' if not row['problems'] else ''}")
+            for problem in row["problems"]:
+                click.echo(f"  {problem}")
+    sys.exit(1 if any(row["problems"] for row in rows) else 0)
+
+
+def _problems(path: Path) -> list[str]:
+    vector = load_vector(path)
+    dram = np.zeros(max(segment.end for segment in vector.segments), np.uint8)
+    for segment in vector.segments:
+        dram[segment.address:segment.address + segment.initial.size] = segment.initial
+    program = decode_program(vector.stream, vector.config)
+    try:
+        return [describe(finding, program) for finding in findings(program, dram)]
+    except ProgramError as error:
+        return [str(error)]
