@@ -1,0 +1,122 @@
+"""The verifier refuses what is unsafe, in words that say what is missing, and nothing else."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.sim.helpers import ACC, CONFIG, INP, UOP, WGT, alu, gemm, load, store, stream_of
+from vdla.hw.spec import isa
+from vdla.hw.spec.assembly import format_instruction
+from vdla.hw.spec.errors import DeadlockError, InvalidInstructionError, UnfinishedError
+from vdla.hw.spec.vocabulary import AluOpcode
+from vdla.runtime.random_programs import random_config, random_program
+from vdla.runtime.vectors import load_vector
+from vdla.sim.program import decode_program
+from vdla.sim.verify.clocks import clocks
+from vdla.sim.verify.verifier import VerificationError, findings, verify
+
+VECTORS = sorted((Path(__file__).parents[2] / "vectors" / "vta").glob("*.npz"))
+IMAGE = np.zeros(1 << 14, np.uint8)
+READY = (load(UOP), load(INP), load(WGT, push_next=1), gemm(pop_prev=1, reset=1))
+
+
+def decoded(*instructions):
+    return decode_program(stream_of((*instructions, isa.Finish()), CONFIG), CONFIG)
+
+
+SAFE = {
+    "load, multiply, store": (*READY, gemm(push_next=1), store(pop_prev=1)),
+    "an overwritten accumulator": (load(UOP), load(INP), load(WGT, push_next=1), gemm(pop_prev=1, overwrite=1, push_next=1), store(pop_prev=1)),
+    "a buffer used again behind a token": (*READY, gemm(push_prev=1), load(INP, pop_next=1, push_next=1), gemm(pop_prev=1)),
+    "what one token orders, all before it": (load(UOP), load(INP), load(INP, sram_base=1), load(WGT, push_next=1), gemm(pop_prev=1, reset=1), gemm()),
+    "loaded behind the store of it, through the compute unit": (
+        *READY, gemm(push_next=1), store(pop_prev=1, dram_base=256, push_prev=1), load(UOP, x_size=0, pop_next=1, push_prev=1),
+        load(INP, pop_next=1, dram_base=256)),
+    "an operation on itself": (load(ACC), load(UOP), alu(AluOpcode.ADD, use_imm=1)),
+}
+
+
+@pytest.mark.parametrize("name", SAFE)
+def test_safe_streams_pass(name):
+    assert findings(decoded(*SAFE[name]), IMAGE) == []
+
+
+UNSAFE = {
+    "a token forgotten between load and product": (
+        (load(UOP), load(INP), load(WGT), gemm(reset=1), gemm()),
+        "{4} and {1} both use INP element 0, and no token orders them: a token load->compute is missing, "
+        "pushed by the load unit from instruction 1 on and popped by the compute unit up to instruction 4"),
+    "a buffer loaded again too early": (
+        (*READY, gemm(), load(INP)),
+        "{5} and {4} both use INP element 0, and no token orders them: a token compute->load is missing, "
+        "pushed by the compute unit from instruction 4 on and popped by the load unit up to instruction 5"),
+    "a result stored too early": (
+        (load(UOP), gemm(reset=1), store(dram_base=256)),
+        "{2} and {1} both use ACC element 0, and no token orders them: a token compute->store is missing, "
+        "pushed by the compute unit from instruction 1 on and popped by the store unit up to instruction 2"),
+    "an accumulator changed under a store": (
+        (load(UOP), gemm(reset=1, push_next=1), store(pop_prev=1), gemm(reset=1)),
+        "{3} and {2} both use ACC element 0, and no token orders them: a token store->compute is missing, "
+        "pushed by the store unit from instruction 2 on and popped by the compute unit up to instruction 3"),
+    "loaded while it is stored": (
+        (load(UOP), gemm(reset=1, push_next=1), store(pop_prev=1, dram_base=256), load(INP, dram_base=256)),
+        "{3} and {2} both use DRAM byte 0x400, and no token orders them: tokens store->compute->load are missing"),
+    "an input that nobody loaded": ((load(UOP), load(WGT, push_next=1), gemm(pop_prev=1, reset=1), gemm()),
+                                    "{3} reads INP element 0, which nothing has written"),
+    "a sum that nobody began": ((load(UOP), load(INP), load(WGT, push_next=1), gemm(pop_prev=1)), "{3} reads ACC element 0, which nothing has written"),
+    "a store of nothing": ((store(),), "{0} reads ACC element 0, which nothing has written"),
+    "a micro-op that nobody loaded": ((gemm(reset=1),), "{0} reads UOP element 0, which nothing has written"),
+    "past the end of a scratchpad": ((load(INP, sram_base=15, x_size=2),), "{0} reaches INP element 16, which does not exist"),
+    "past the end of DRAM": ((load(INP, dram_base=1 << 12),), "{0} reaches DRAM byte 0x4000, which does not exist"),
+    "a loop past the end": ((load(UOP), gemm(reset=1, iter_in=2, dst_factor_in=15), gemm(reset=1, iter_in=3, dst_factor_in=8)),
+                            "{2} reaches ACC element 16, which does not exist"),
+}
+
+
+@pytest.mark.parametrize("name", UNSAFE)
+def test_unsafe_streams_are_refused_with_the_reason(name):
+    instructions, message = UNSAFE[name]
+    named = [f"instruction {index} ({format_instruction(item)})" for index, item in enumerate(instructions)]
+    with pytest.raises(VerificationError) as caught:
+        verify(decoded(*instructions), IMAGE)
+    assert str(caught.value) == message.format(*named)
+
+
+@pytest.mark.parametrize(("instructions", "error"), [
+    ((gemm(pop_prev=1),), DeadlockError), ((gemm(), 7), InvalidInstructionError), ((gemm(), None), UnfinishedError)])
+def test_streams_that_do_not_come_to_their_end_are_refused(instructions, error):
+    stream = stream_of([*(item for item in instructions if isinstance(item, isa.Instruction)), isa.Finish()], CONFIG).copy()
+    if instructions[-1] == 7:
+        stream[-1] = 7
+    with pytest.raises(error):
+        verify(decode_program(stream[:-1] if instructions[-1] is None else stream, CONFIG), IMAGE)
+
+
+def test_scratchpads_may_be_filled_before():
+    assert findings(decoded(gemm()), IMAGE, filled=True) == []
+    assert len(findings(decoded(gemm()), IMAGE)) > 1
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_random_programs_pass(seed):
+    program = random_program(random_config(seed), seed, 60)
+    stream = np.frombuffer(program.stream, np.uint8).reshape(-1, 16)
+    assert findings(decode_program(stream, program.config), program.image, filled=True) == []
+
+
+@pytest.mark.parametrize("path", VECTORS, ids=lambda path: path.stem)
+def test_streams_of_vta_pass_but_for_what_they_never_load(path):
+    vector = load_vector(path)
+    dram = np.zeros(max(segment.end for segment in vector.segments), np.uint8)
+    for segment in vector.segments:
+        dram[segment.address:segment.address + segment.initial.size] = segment.initial
+    program = decode_program(vector.stream, vector.config)
+    assert findings(program, dram, filled=True) == []
+    assert path.stem in ("fuzz1_d", "fuzz3_d") or findings(program, dram) == []
+
+
+def test_clocks_know_what_tokens_tell():
+    program = decoded(load(INP), load(INP, push_next=1), gemm(pop_prev=1, push_next=1), store(pop_prev=1), gemm())
+    known = clocks(program, np.arange(len(program)))
+    assert known.tolist() == [[-1, -1, -1], [-1, -1, -1], [1, -1, -1], [1, 2, -1], [1, -1, -1], [1, -1, -1]]
