@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from vdla.sim.program import Program
 DISPATCH = "dispatch"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Standstill:
     """A run in which nothing moves any more.
 
@@ -101,7 +102,7 @@ def _supplier_text(state: Standstill, lack: Lack) -> str:
     """Return who would supply what is lacking, and why that does not happen."""
     supplies = "pushes one" if lack.token else "pops one"
     if lack.supplier is None:
-        return f" (nothing that is left {supplies}{_suspect(state, lack)})"
+        return f" ({'; '.join([f'nothing that is left {supplies}', *_tally(state, lack), *_suspect(state, lack)])})"
     where = f"instruction {lack.supplier} of the {lack.supplying_unit.name.lower()} unit {supplies}"
     if lack.supplier >= state.dispatched:
         return f" ({where}, but is not dispatched)"
@@ -109,17 +110,29 @@ def _supplier_text(state: Standstill, lack: Lack) -> str:
     return f" ({where}, but waits itself)" if head == lack.supplier else f" ({where}, but stands behind instruction {head})"
 
 
-def _suspect(state: Standstill, lack: Lack) -> str:
+def _tally(state: Standstill, lack: Lack) -> Iterator[str]:
+    """Say how many tokens of the edge were pushed, if any, and what became of them."""
+    number = TOKEN_EDGES.index(lack.edge)
+    popped = _executed(state, lack.edge.consumer, state.program.pops[:, number])
+    pushed = popped + state.tokens[number]
+    if pushed:
+        yield f"{pushed} pushed, number {pushed + 1} wanted" if lack.token else f"{pushed} pushed, {popped} popped"
+
+
+def _executed(state: Standstill, unit: Unit, flags: np.ndarray) -> int:
+    """Return how many executed instructions of `unit` have the flag."""
+    return int(flags[:state.program.dispatched].sum() - flags[state.left[unit]].sum())
+
+
+def _suspect(state: Standstill, lack: Lack) -> Iterator[str]:
     """Name the instruction that may have been meant to supply: the last of its unit before the one that waits, if it does not."""
     number, unit = TOKEN_EDGES.index(lack.edge), lack.supplying_unit
     before = np.flatnonzero(state.program.unit[:lack.instruction] == unit)
+    flags, supplies = (state.program.pushes, "pushes") if lack.token else (state.program.pops, "pops")
     if not before.size:
-        return f"; the {unit.name.lower()} unit has no instruction before it"
-    flags = state.program.pushes if lack.token else state.program.pops
-    last = int(before[-1])
-    if flags[last, number]:
-        return "; all that were pushed are popped" if lack.token else ""
-    return f"; {state.program.describe(last)}, the last of the {unit.name.lower()} unit before it, does not"
+        yield f"the {unit.name.lower()} unit has no instruction before it"
+    elif not flags[last := int(before[-1]), number]:
+        yield f"likely culprit: {state.program.describe(last)} is the last of the {unit.name.lower()} unit before it and {supplies} none"
 
 
 def _dispatch_lines(state: Standstill) -> Iterator[str]:
@@ -142,10 +155,9 @@ def _chain(state: Standstill, lacks: dict[Unit, list[Lack]]) -> str:
         path.append(place)
         never = next((lack for lack in lacks.get(place, ()) if lack.supplier is None), None)
         if never is not None:
-            what = "a token" if never.token else "room on"
-            return f"chain of waits: {_arrows(path)}, which waits for {what} {never.edge} that nothing {'pushes' if never.token else 'makes'}"
+            return f"chain of waits: {_waits([*map(_name, path), _never_text(never)])}"
         place = _waits_for(state, lacks, place)
-    return f"cycle of waits: {_arrows([*path[path.index(place):], place])}"
+    return f"cycle of waits: {_waits(list(map(_name, [*path[path.index(place):], place])))}"
 
 
 def _waits_for(state: Standstill, lacks: dict[Unit, list[Lack]], place: Unit | str) -> Unit | str:
@@ -156,5 +168,14 @@ def _waits_for(state: Standstill, lacks: dict[Unit, list[Lack]], place: Unit | s
     return DISPATCH if lack.supplier >= state.dispatched else lack.supplying_unit
 
 
-def _arrows(path: list[Unit | str]) -> str:
-    return " -> ".join(place if isinstance(place, str) else place.name.lower() for place in path)
+def _never_text(lack: Lack) -> str:
+    return f"a token {lack.edge} that nothing pushes" if lack.token else f"room on {lack.edge} that nothing makes"
+
+
+def _name(place: Unit | str) -> str:
+    return place if isinstance(place, str) else place.name.lower()
+
+
+def _waits(names: list[str]) -> str:
+    """Say that each waits for the next. Not by arrows: those of token edges point the other way."""
+    return ", ".join(f"{name} waits for {following}" for name, following in pairwise(names))
