@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Measure how many instructions a second are emitted from a compiled convolution, and verified, for short and long streams."""
+
+import json
+import time
+from collections.abc import Callable
+
+import click
+import numpy as np
+from bench_sim import chain
+
+from vdla.compiler.codegen.schedules import Tiles, schedule_conv2d
+from vdla.compiler.codegen.stream import compile_stream
+from vdla.compiler.te.operators import Convolution, conv2d
+from vdla.hw.spec.presets import DEFAULT
+from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
+from vdla.sim.program import decode_program
+from vdla.sim.verify.verifier import findings
+
+SMALL_TILES = Tiles(outputs=1, rows=4, columns=14, inputs=1)
+SIZES = {"10^4": Convolution(128, 56, 56, 128, padding=(1, 1)), "10^5": Convolution(384, 56, 56, 384, padding=(1, 1))}
+LENGTHS = {"10^4": 10**4, "10^5": 10**5, "10^6": 10**6}
+
+
+def seconds(work: Callable[[], object]) -> tuple[float, object]:
+    """Return the time of a call, and what it returned."""
+    began = time.perf_counter()
+    result = work()
+    return time.perf_counter() - began, result
+
+
+def emission(size: Convolution) -> dict:
+    """Return the figures of emitting one convolution in small tiles, lowering not included."""
+    func = schedule_conv2d(conv2d(size, DEFAULT, shift=8), size, DEFAULT, shift=8, tiles=SMALL_TILES).lower()
+    spent, stream = seconds(lambda: compile_stream(func, DEFAULT))
+    return {"what": "emission", "instructions": stream.count, "seconds": spent}
+
+
+def verification(length: int) -> dict:
+    """Return the figures of verifying a chain of LOAD, GEMM, ALU and STORE, decoding included."""
+    stream = np.frombuffer(chain(length), np.uint8).reshape(-1, INSTRUCTION_BYTES)
+    image = np.zeros(1 << 20, np.uint8)
+    spent, _ = seconds(lambda: findings(decode_program(stream, DEFAULT), image, filled=True))
+    return {"what": "verification", "instructions": len(stream), "seconds": spent}
+
+
+@click.command(help=__doc__)
+@click.option("--json", "as_json", is_flag=True)
+def main(as_json: bool) -> None:
+    verification(1000)  # compiles the verifier
+    rows = [*(emission(size) for size in SIZES.values()), *(verification(length) for length in LENGTHS.values())]
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+        return
+    for row in rows:
+        click.echo(f"{row['what']:14} {row['instructions']:9,} instructions {row['seconds']:8.3f} s {row['instructions'] / row['seconds']:12,.0f} a second")
+
+
+if __name__ == "__main__":
+    main()
