@@ -3,7 +3,7 @@
 In the spirit of VTA's runtime, but what must wait for what is found from the addresses, so that launches join without a full synchronisation.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, AluOpcode, MemoryType
 from vdla.runtime.encode import encode_rows
-from vdla.runtime.micro_kernels import MicroKernels, MicroOps
+from vdla.runtime.micro_kernels import MicroKernel, MicroKernels, MicroOps
 from vdla.runtime.tokens import FLAGS, TokenPlanner
 
 UOP_TENSOR = "micro-ops"
@@ -136,6 +136,7 @@ class StreamBuilder:
 
     def gemm(self, uops: MicroOps, outer: Loop, inner: Loop, *, reset: bool = False, overwrite: bool = False) -> None:
         """Multiply and accumulate, or reset, over two loops and micro-ops; `overwrite`: write products instead of adding them."""
+        uops = uops if isinstance(uops, MicroKernel) else MicroKernel(uops)
         row = (reset, *self._micro_kernel(uops), outer.trips, inner.trips, outer.dst, inner.dst, outer.src, inner.src,
                outer.wgt, inner.wgt, overwrite)
         dst, src, wgt = (_span(uops, which, outer, inner) for which in range(3))
@@ -151,6 +152,7 @@ class StreamBuilder:
 
     def alu(self, opcode: AluOpcode, uops: MicroOps, outer: Loop, inner: Loop, *, imm: int | None = None) -> None:
         """Apply an operation to accumulators, with a constant or with others, over two loops and micro-ops."""
+        uops = uops if isinstance(uops, MicroKernel) else MicroKernel(uops)
         row = (0, *self._micro_kernel(uops), outer.trips, inner.trips, outer.dst, inner.dst, outer.src, inner.src,
                opcode, imm is not None, imm or 0)
         dst = _span(uops, 0, outer, inner)
@@ -195,9 +197,9 @@ class StreamBuilder:
         return Stream(self.config, words, tensors, np.array(self.kernels.words, np.uint32))
 
 
-def _span(uops: Sequence[tuple[int, int, int]], which: int, outer: Loop, inner: Loop) -> tuple[int, int]:
+def _span(uops: MicroKernel, which: int, outer: Loop, inner: Loop) -> tuple[int, int]:
     """Return the least interval [begin, end) that holds every index of one operand."""
-    indices = [uop[which] for uop in uops]
-    steps = [(loop.trips - 1) * (loop.dst, loop.src, loop.wgt)[which] for loop in (outer, inner)]
-    return min(indices), max(indices) + sum(steps) + 1
+    low, high = uops.ranges[which]
+    step_out, step_in = ((loop.dst, loop.src, loop.wgt)[which] for loop in (outer, inner))
+    return low, high + (outer.trips - 1) * step_out + (inner.trips - 1) * step_in + 1
 

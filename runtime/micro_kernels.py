@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import cached_property
 
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
@@ -9,6 +10,22 @@ from vdla.hw.spec.errors import ProgramError
 from vdla.hw.spec.vocabulary import MemoryType
 
 MicroOps = tuple[tuple[int, int, int], ...]  # dst, src, wgt of each
+
+
+class MicroKernel(tuple):
+    """Micro-ops, with what is asked of them again and again computed once."""
+
+    @cached_property
+    def _hash(self) -> int:
+        return super().__hash__()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """The least and the greatest dst, src and wgt."""
+        return tuple((min(indices), max(indices)) for indices in zip(*self, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.builder import Loop, Rows
-from vdla.runtime.micro_kernels import MicroOps
+from vdla.runtime.micro_kernels import MicroKernel
 
 LONGEST_LOOP = (1 << isa.LOOP_BITS) - 1
 LONGEST_ROW = (1 << 16) - 1
@@ -29,7 +29,7 @@ class Steps:
 class Kernel:
     """What one GEMM or ALU instruction does."""
 
-    uops: MicroOps
+    uops: MicroKernel
     outer: Loop
     inner: Loop
 
@@ -53,8 +53,8 @@ def fold_sum(loops: tuple[Steps, ...], sums: tuple[Steps, ...], base: tuple[int,
     rest = [loop for loop in merged if not any(loop is other for other in chosen)]
     if prod(loop.trips for loop in (*rest, *sums)) > config.depth(MemoryType.UOP) // 2:
         return None
-    first = tuple(_places(rest, base))
-    others = tuple(_places([*sums, *rest], base))[len(first):]
+    first = MicroKernel(_places(rest, base))
+    others = MicroKernel(tuple(_places([*sums, *rest], base))[len(first):])
     outer, inner = [Loop(loop.trips, *loop.steps) for loop in chosen] + [Loop()] * (2 - len(chosen))
     return Kernel(first, outer, inner), Kernel(others, outer, inner) if others else None
 
@@ -72,7 +72,7 @@ def fold_kernel(loops: list[Steps], base: tuple[int, int, int], config: Accelera
     uops = tuple(_places(written, (0, 0, 0)))
     outer, inner = [Loop(loop.trips, *loop.steps) for loop in chosen] + [Loop()] * (2 - len(chosen))
     for place in _places(repeated, base):
-        yield Kernel(tuple(tuple(one + other for one, other in zip(uop, place, strict=True)) for uop in uops), outer, inner)
+        yield Kernel(MicroKernel(tuple(one + other for one, other in zip(uop, place, strict=True)) for uop in uops), outer, inner)
 
 
 def _merged(loops: list[Steps]) -> list[Steps]:

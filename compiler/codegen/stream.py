@@ -25,6 +25,7 @@ ALU = {f"{opcode.name.lower()}{end}": opcode for opcode in AluOpcode for end in 
 
 Values = dict[str, int]
 Action = Callable[[Values], None]
+Base = tuple[int, int, int]  # elements of a step's operands
 
 
 def pipeline(config: AcceleratorConfig) -> tuple:
@@ -124,6 +125,8 @@ class _Emitter:
             chip, dram = dram, chip
         padding = conditions_of(call.operands[2]) if len(call.operands) > 2 else []
         record = self.record_store if call.name == "store" else self.record_load(LOADS[call.name])
+        if not nest.conditions and not padding:
+            return self.whole_transfer(nest.loops, chip, dram, record)
 
         def act(values: Values, ranges: Ranges) -> None:
             loops = {name: high - low for name, (low, high) in ranges.items()}
@@ -137,6 +140,18 @@ class _Emitter:
                 first = there + part.dram if part.rows.height else 0  # nothing but padding: read from nowhere
                 record(here + part.chip, dram.buffer.name, first, part.rows)
         return _boxed(nest, act)
+
+    def whole_transfer(self, loops: dict[str, int], chip: _Operand, dram: _Operand, record) -> Action:
+        """Record a transfer of which no iteration is ever cut off: the same instructions each time, at other elements."""
+        on_chip, in_dram = (dict(form.at(_Zeros(), loops)[1]) for form in (chip.form, dram.form))
+        parts = folded_transfers(tuple(Dimension(trips, on_chip.get(name, 0), in_dram.get(name, 0), 0, trips) for name, trips in loops.items()), True)
+        here, there, tensor = _first_element(chip.form, loops), _first_element(dram.form, loops), dram.buffer.name
+
+        def act(values: Values) -> None:
+            on, off = here(values), there(values)
+            for part in parts:
+                record(on + part.chip, tensor, off + part.dram, part.rows)
+        return act
 
     def record_load(self, memory: MemoryType):
         def record(chip: int, tensor: str, dram: int, rows) -> None:
@@ -155,19 +170,17 @@ class _Emitter:
             operands = self.in_place(nest.call, operands)
         record = self.recorder(nest.call.name, immediate)
 
-        def act(values: Values, ranges: Ranges) -> None:
-            base, steps = _steps(operands, values, ranges)
+        def act(base: Base, steps: dict[str, Steps], values: Values) -> None:
             for kernel in folded_kernels(tuple(steps.values()), base, self.config):
                 record(kernel.uops, kernel.outer, kernel.inner)
-        return _boxed(nest, act)
+        return _stepped(nest, operands, act)
 
     def started_sum(self, nest: Nest) -> Action:
         """Record products of which the first of each sum overwrites its accumulators; a condition says where sums start."""
         operands = [self.operand(operand) for operand in nest.call.operands[:3]]
         starts, = conditions_of(nest.call.operands[3])
 
-        def act(values: Values, ranges: Ranges) -> None:
-            base, steps = _steps(operands, values, ranges)
+        def act(base: Base, steps: dict[str, Steps], values: Values) -> None:
             passed, free = starts.at(values, steps)
             if passed < 0:
                 self.record_products(steps.values(), base)
@@ -182,9 +195,9 @@ class _Emitter:
             self.builder.gemm(folded[0].uops, folded[0].outer, folded[0].inner, overwrite=True)
             if folded[1] is not None:
                 self.builder.gemm(folded[1].uops, folded[1].outer, folded[1].inner)
-        return _boxed(nest, act)
+        return _stepped(nest, operands, act)
 
-    def record_products(self, steps: Iterable[Steps], base: tuple[int, int, int], *, reset: bool = False) -> None:
+    def record_products(self, steps: Iterable[Steps], base: Base, *, reset: bool = False) -> None:
         for kernel in folded_kernels(tuple(steps), base, self.config):
             self.builder.gemm(kernel.uops, kernel.outer, kernel.inner, reset=reset)
 
@@ -207,12 +220,43 @@ class _Emitter:
         return lambda uops, outer, inner: self.builder.alu(ALU[name], uops, outer, inner, imm=immediate)
 
 
-def _steps(operands: list[_Operand], values: Values, ranges: Ranges) -> tuple[tuple[int, int, int], dict[str, Steps]]:
+class _Zeros(dict):
+    """Variables that are all 0."""
+
+    def __missing__(self, name: str) -> int:
+        return 0
+
+
+def _first_element(form: Form, loops: dict[str, int]) -> Callable[[Values], int]:
+    """Return the function that gives the element of a nest's first iteration."""
+    constant, terms = form.constant, tuple((name, factor) for name, factor in form.terms if name not in loops)
+
+    def element(values: Values) -> int:
+        place = constant
+        for name, factor in terms:
+            place += factor * values[name]
+        return place
+    return element
+
+
+def _stepped(nest: Nest, operands: list[_Operand], visit: Callable[[Base, dict[str, Steps], Values], None]) -> Action:
+    """Return the action that visits a nest with its first step's elements and what each loop adds to them."""
+    missing = (0,) * (3 - len(operands))
+    if nest.conditions:
+        return _boxed(nest, lambda values, ranges: visit(*_steps(operands, missing, values, ranges), values))
+    _, steps = _steps(operands, missing, _Zeros(), {name: (0, extent) for name, extent in nest.loops.items()})
+    firsts = [_first_element(operand.form, nest.loops) for operand in operands]
+
+    def act(values: Values) -> None:
+        visit((*(first(values) for first in firsts), *missing), steps, values)
+    return act
+
+
+def _steps(operands: list[_Operand], missing: tuple[int, ...], values: Values, ranges: Ranges) -> tuple[Base, dict[str, Steps]]:
     """Return the elements of a nest's first step, and what each loop adds to them."""
     loops = {name: high - low for name, (low, high) in ranges.items()}
     start = {name: low for name, (low, _) in ranges.items()}
     moved = [_moved(operand.form, values, loops, start) for operand in operands]
-    missing = (0,) * (3 - len(moved))
     base = (*(place for place, _ in moved), *missing)
     return base, {name: Steps(trips, (*(step.get(name, 0) for _, step in moved), *missing)) for name, trips in loops.items()}
 
