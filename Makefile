@@ -40,10 +40,14 @@ bench: env tools
 	@$(PYTHON) scripts/bench_functional.py
 	@$(PYTHON) scripts/bench_rtl.py
 	@$(PYTHON) scripts/bench_sim.py
+	@$(PYTHON) scripts/bench_streams.py
+	@$(PYTHON) scripts/bench_layers.py
 
 campaign: env tools
 	@$(PYTHON) scripts/random_programs.py --programs 5000 --configurations 16
 	@$(PYTHON) scripts/planted_delays.py
+	@$(PYTHON) scripts/random_operators.py --cases 1000
+	@$(PYTHON) scripts/verify_faults.py --flags 1000
 
 area: env
 	@$(PYTHON) scripts/area_table.py
