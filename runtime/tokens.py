@@ -13,6 +13,7 @@ from vdla.hw.spec.units import TOKEN_EDGES, TokenEdge, Unit
 
 FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
 _BITS = {flag: 1 << number for number, flag in enumerate(FLAGS)}
+_POPS, _PUSHES = ({edge: _BITS[getattr(edge, flag)] for edge in TOKEN_EDGES} for flag in ("pop_flag", "push_flag"))
 _EDGES = {(edge.producer, edge.consumer): edge for edge in TOKEN_EDGES}
 
 Relay = Callable[[Unit, Mapping[Unit, int]], int]
@@ -40,15 +41,22 @@ class TokenPlanner:
 
     def place(self, unit: Unit, needs: Mapping[Unit, int]) -> int:
         """Append an instruction of `unit` that starts behind the instructions `needs` of other units (-1: none); return its position."""
-        edges = [self._wait(unit, other, position) for other, position in self._on_own_edges(unit, needs).items()
-                 if position > self._knows[unit][other]]
+        known = self._knows[unit]
+        edges = () if all(known[other] >= position for other, position in needs.items()) else self._waits(unit, needs)
         position = len(self.flags)
-        self.flags.append(sum(_BITS[edge.pop_flag] for edge in edges))
+        flags = 0
         for edge in edges:
+            flags |= _POPS[edge]
             self._pops[edge].append(position)
+        self.flags.append(flags)
         self._knew.append(self._knows[unit])
         self._of_unit[unit].append(position)
         return position
+
+    def _waits(self, unit: Unit, needs: Mapping[Unit, int]) -> list[TokenEdge]:
+        """Let the next instruction of `unit` wait for `needs`; return the edges on which it pops."""
+        return [self._wait(unit, other, position) for other, position in self._on_own_edges(unit, needs).items()
+                if position > self._knows[unit][other]]
 
     def _on_own_edges(self, unit: Unit, needs: Mapping[Unit, int]) -> dict[Unit, int]:
         """Return needs of units from which an edge leads to `unit`: what it needs of another it waits for through the compute unit."""
@@ -63,7 +71,7 @@ class TokenPlanner:
         edge = _EDGES[other, unit]
         if len(self._pops[edge]) - bisect_right(self._pops[edge], position) >= self._depth:
             position = self._relay(other, {})  # the edge holds no more tokens as early as that
-        self.flags[position] |= _BITS[edge.push_flag]
+        self.flags[position] |= _PUSHES[edge]
         self._learn(unit, other, position)
         return edge
 

@@ -54,12 +54,16 @@ class Row:
         return self.roofline / self.cycles[threads]
 
 
-def roofline(size: Convolution, config: AcceleratorConfig) -> int:
-    """Return the cycles that no schedule can undercut."""
+def compulsory_bytes(size: Convolution) -> int:
+    """Return the bytes of the input pixels that are used, of the weights and of the outputs, each once."""
     used = prod(-(-side // stride) if kernel == 1 else side for side, stride, kernel in zip(
         (size.height, size.width), size.stride, size.kernel, strict=True))
-    moved = size.channels * used + size.channels * size.outputs * prod(size.kernel) + size.outputs * prod(size.out_size)
-    return max(size.macs // config.macs_per_cycle, moved // config.bus_bytes)
+    return size.channels * used + size.channels * size.outputs * prod(size.kernel) + size.outputs * prod(size.out_size)
+
+
+def roofline(size: Convolution, config: AcceleratorConfig) -> int:
+    """Return the cycles that no schedule can undercut."""
+    return max(size.macs // config.macs_per_cycle, compulsory_bytes(size) // config.bus_bytes)
 
 
 def reference(inp: np.ndarray, wgt: np.ndarray, size: Convolution) -> np.ndarray:
@@ -137,12 +141,8 @@ def _plot(rows: list[Row], config: AcceleratorConfig, threads: tuple[int, ...], 
     from vdla.sim.plots.roofline import roofline as draw
 
     series = {f"{count} virtual thread{'s' * (count > 1)}": [
-        Point(row.name, LAYERS[row.name].macs, _moved_bytes(LAYERS[row.name]), row.cycles[count]) for row in rows] for count in threads}
+        Point(row.name, LAYERS[row.name].macs, compulsory_bytes(LAYERS[row.name]), row.cycles[count]) for row in rows] for count in threads}
     save(draw(series, config), path)
-
-
-def _moved_bytes(size: Convolution) -> int:
-    return size.channels * size.height * size.width + size.channels * size.outputs * prod(size.kernel) + size.outputs * prod(size.out_size)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,8 @@ def main(as_json: bool) -> None:
         click.echo(json.dumps(rows, indent=1))
         return
     for row in rows:
-        click.echo(f"{row['what']:14} {row['instructions']:9,} instructions {row['seconds']:8.3f} s {row['instructions'] / row['seconds']:12,.0f} a second")
+        rate = row["instructions"] / row["seconds"]
+        click.echo(f"{row['what']:14} {row['instructions']:9,} instructions {row['seconds']:8.3f} s {rate:12,.0f} a second")
 
 
 if __name__ == "__main__":
