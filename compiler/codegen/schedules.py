@@ -7,7 +7,7 @@ from math import prod
 
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.ir.nodes import IrError, Scope
-from vdla.compiler.te.operators import Convolution, Operator, blocks
+from vdla.compiler.te.operators import Convolution, Operator, Sum, blocks
 from vdla.compiler.te.schedule import Schedule, StageHandle, create_schedule
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memory import REFERENCE_MEMORY
@@ -126,6 +126,26 @@ def schedule_conv2d(operator: Operator, size: Convolution, config: AcceleratorCo
     for tensor, intrinsic in ((source, intrinsics.load_inp), (weights, intrinsics.load_wgt), (operator.total, intrinsics.gemm),
                               (operator.narrowed, intrinsics.requantise(shift, rectifies=rectifies)), (operator.out, intrinsics.store)):
         schedule[tensor].tensorize(schedule[tensor].axis[4], intrinsic)
+    return schedule
+
+
+def schedule_add(operator: Sum, config: AcceleratorConfig, *, shift: int = 0, rectifies: bool = False, threads: int = 2) -> Schedule:
+    """Return the schedule of an element-wise sum: tiles of the most elements that fit, in `threads` virtual threads."""
+    schedule, intrinsics = create_schedule(operator.out), accelerator(config)
+    elements, _, _ = operator.out.shape
+    most = config.depth(MemoryType.ACC) // (2 * threads)
+    handle = schedule[operator.out]
+    e, b, j = handle.axis
+    outer, inner = handle.split(e, min(most, blocks(elements, threads)))
+    tiles, thread = handle.split(outer, threads)
+    handle.reorder(tiles, thread, inner, b, j)
+    handle.vthread(thread)
+    for tensor in (operator.narrowed, operator.total, operator.wide_right, operator.wide_left):
+        schedule[tensor].set_scope(Scope.ACCUMULATOR)
+        schedule[tensor].compute_at(operator.out, thread)
+    for tensor, intrinsic in ((operator.wide_left, intrinsics.load_acc), (operator.wide_right, intrinsics.load_acc), (operator.total, intrinsics.alu),
+                              (operator.narrowed, intrinsics.requantise(shift, rectifies=rectifies)), (operator.out, intrinsics.store)):
+        schedule[tensor].tensorize(schedule[tensor].axis[1], intrinsic)
     return schedule
 
 

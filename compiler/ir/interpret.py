@@ -36,6 +36,15 @@ def interpret(func: Func, arguments: Mapping[str, np.ndarray]) -> None:
     Raises:
         IrError: an array is missing or has another shape or type, or a subscript is out of range.
     """
+    execute(func.body, bound_arrays(func, arguments), {})
+
+
+def bound_arrays(func: Func, arguments: Mapping[str, np.ndarray], *, contiguous: bool = False) -> Arrays:
+    """Return the array of each parameter.
+
+    Raises:
+        IrError: one is missing, has another shape or type, or is not contiguous where that is needed.
+    """
     arrays: Arrays = {}
     for buffer in func.params:
         array = arguments.get(buffer.name)
@@ -43,8 +52,10 @@ def interpret(func: Func, arguments: Mapping[str, np.ndarray]) -> None:
             raise IrError(f"{func.name} needs an array {buffer.name}; it was given {', '.join(arguments) or 'none'}")
         if array.shape != buffer.shape or array.dtype != DTYPES[buffer.dtype].numpy:
             raise IrError(f"{func.name}: {buffer.name} is {array.dtype}{list(array.shape)}, not {buffer.dtype}{list(buffer.shape)}")
+        if contiguous and not array.flags.c_contiguous:
+            raise IrError(f"{func.name}: {buffer.name} is not contiguous; pass np.ascontiguousarray of it")
         arrays[buffer.name] = array
-    execute(func.body, arrays, {})
+    return arrays
 
 
 def execute(stmt: Stmt, arrays: Arrays, values: Values) -> None:

@@ -28,7 +28,9 @@ from vdla.compiler.te.tensor import Element, Reduce, Tensor, inputs_of
 
 
 def lower(stages: list[Stage], outputs: list[Tensor], name: str) -> Func:
-    """Return the program of a schedule's stages, producers first: inputs and outputs are its parameters, everything else is allocated where it is computed.
+    """Return the program of a schedule's stages, producers first.
+
+    Inputs and outputs are its parameters, everything else is allocated where it is computed.
 
     Raises:
         ScheduleError: an intrinsic does not mean what it was put in place of.

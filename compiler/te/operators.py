@@ -55,6 +55,52 @@ class Convolution:
         return self.batch * self.outputs * self.channels * self.kernel[0] * self.kernel[1] * self.out_size[0] * self.out_size[1]
 
 
+def matrix_product(rows: int, outputs: int, inputs: int, config: AcceleratorConfig) -> Convolution:
+    """Return a matrix product, or a dense layer, as the convolution it is: 1x1, over one column of blocks of `batch` rows.
+
+    inp: int8[1, inputs / block_in, rows / batch, 1, batch, block_in]; out likewise with outputs / block_out.
+
+    Source: ONNX operator Gemm.
+    """
+    return Convolution(inputs, blocks(rows, config.batch), 1, outputs, (1, 1), batch=config.batch)
+
+
+@dataclass(frozen=True)
+class Sum:
+    """An element-wise sum as tensors, producers first.
+
+    Attributes:
+        left, right: placeholders.
+        wide_left, wide_right: the same as accumulators.
+        total, narrowed: their sum, and that requantised.
+        out: the result.
+    """
+
+    left: Tensor
+    right: Tensor
+    wide_left: Tensor
+    wide_right: Tensor
+    total: Tensor
+    narrowed: Tensor
+    out: Tensor
+
+
+def add(elements: int, config: AcceleratorConfig, *, shift: int = 0, rectifies: bool = False) -> Sum:
+    """State the sum of two tensors of `elements` blocks: clip((left + right + half) >> shift), from 0 on if `rectifies` (ReLU).
+
+    left, right, out: int8[elements, batch, block_out].
+
+    Source: ONNX operators Add and Relu.
+    """
+    shape, acc = (elements, config.batch, config.block_out), f"int{config.acc_bits}"
+    left, right = placeholder(shape, "A", "int8"), placeholder(shape, "B", "int8")
+    wide_left, wide_right = (compute(shape, lambda e, b, j, tensor=tensor: cast(acc, tensor[e, b, j]), name, axes=("e", "b", "j"))
+                             for tensor, name in ((left, "AL"), (right, "BL")))
+    total = compute(shape, lambda e, b, j: wide_left[e, b, j] + wide_right[e, b, j], "S")
+    narrowed = requantised(total, shift, rectifies)
+    return Sum(left, right, wide_left, wide_right, total, narrowed, compute(shape, lambda e, b, j: cast("int8", narrowed[e, b, j]), "Z"))
+
+
 @dataclass(frozen=True)
 class Operator:
     """An operator as tensors, producers first.
@@ -124,4 +170,4 @@ def requantised(total: Tensor, shift: int, rectifies: bool) -> Tensor:
         value = total[axes]
         moved = ((value >> (shift - 1)) + 1) >> 1 if shift else value
         return minimum(maximum(moved, 0 if rectifies else -128), 127)
-    return compute(total.shape, element, "R", axes=("n", "o", "y", "x", "b", "j"))
+    return compute(total.shape, element, "R", axes=tuple("noyxbj"[-len(total.shape):]))

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from vdla.compiler.codegen.fold import Dimension, Steps, fold_kernel, fold_transfer
-from vdla.compiler.codegen.schedules import Tiles, ranked_tiles, schedule_conv2d
+from vdla.compiler.codegen.schedules import Tiles, ranked_tiles, schedule_add, schedule_conv2d
 from vdla.compiler.codegen.stream import compile_stream
 from vdla.compiler.ir.nodes import IrError
-from vdla.compiler.te.operators import Convolution, conv2d
+from vdla.compiler.te.operators import Convolution, add, conv2d, matrix_product
 from vdla.hw.spec.presets import TINY, VTA
+from vdla.runtime.devices.functional import FunctionalDevice
+from vdla.runtime.devices.launch import place
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "random_operators.py"
 SIZE = Convolution(8, 6, 6, 8, padding=(1, 1))
@@ -62,7 +64,7 @@ def test_tiles_that_do_not_fit_are_named():
 
 
 def test_no_tiles_at_all_is_said():
-    with pytest.raises(IrError, match="no tile of .* fits the memories of tiny 64 times; use fewer virtual threads"):
+    with pytest.raises(IrError, match=r"no tile of .* fits the memories of tiny 64 times; use fewer virtual threads"):
         ranked_tiles(SIZE, TINY, 64)
 
 
@@ -75,6 +77,31 @@ def test_a_statement_without_an_intrinsic_is_shown():
 def test_requantisation_in_one_pass_needs_its_operation():
     with pytest.raises(IrError, match="needs the ALU operation NARROW; vta has MIN, MAX, ADD, SHR, MUL"):
         schedule_conv2d(conv2d(SIZE, VTA, shift=4), SIZE, VTA, shift=4)
+
+
+@pytest.mark.parametrize(("rows", "outputs", "inputs"), [(1, 10, 40), (37, 12, 9), (16, 64, 64)])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_matrix_product_is_exact(campaign, rows, outputs, inputs, batch):
+    config = TINY.with_changes(batch=batch, block_in=8)
+    size = matrix_product(rows, outputs, inputs, config)
+    case = campaign.Case(config, size, 3, False, 1, ranked_tiles(size, config, 1)[0], 5)
+    assert campaign.failures(case, on_rtl=False) == []
+
+
+@pytest.mark.parametrize("elements", [1, 7, 300, 1000])
+@pytest.mark.parametrize(("shift", "rectifies"), [(0, False), (1, True)])
+def test_an_element_wise_sum_is_exact(elements, shift, rectifies):
+    operator = add(elements, TINY, shift=shift, rectifies=rectifies)
+    stream = compile_stream(schedule_add(operator, TINY, shift=shift, rectifies=rectifies).lower(), TINY)
+    rng = np.random.default_rng(elements)
+    left, right = (rng.integers(-128, 128, operator.out.shape, np.int8) for _ in range(2))
+    expected = np.clip((left.astype(int) + right + (1 << shift >> 1)) >> shift, 0 if rectifies else -128, 127)
+    for seed in (None, 0, 1):
+        launch = place(FunctionalDevice(TINY, 1 << 20, seed), stream, dict.fromkeys("ABZ", left.size))
+        launch.write("A", left)
+        launch.write("B", right)
+        launch.run()
+        np.testing.assert_array_equal(launch.read("Z", left.shape, np.int8), expected)
 
 
 # Folding

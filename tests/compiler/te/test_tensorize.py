@@ -52,7 +52,8 @@ REFUSED = {
                       "its loops have extents 2x4, these 2x2"),
     "a shifted subscript": ("for y in range(2):\n    for x in range(4):\n        C[n, y] = C[n, y] + int32(A[n, y, x]) * int32(B[n, 3 - x])",
                             "where these loops have int32(A[n, i, k]) * int32(B[n, 0 - k + 3])"),
-    "a subscript outside that moves": ("for y in range(2):\n    for x in range(4):\n        C[n, y] = C[n, y] + int32(A[n + y, y, x]) * int32(B[n, x])",
+    "a subscript outside that moves": ("for y in range(2):\n    for x in range(4):\n"
+                                       "        C[n, y] = C[n, y] + int32(A[n + y, y, x]) * int32(B[n, x])",
                                        "where these loops have int32(A[n + i, i, k]) * int32(B[n, k])"),
     "a condition on the tile": ("for y in range(2):\n    for x in range(4):\n        if x < 3:\n"
                                 "            C[n, y] = C[n, y] + int32(A[n, y, x]) * int32(B[n, x])",

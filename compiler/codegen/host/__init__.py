@@ -1,0 +1,1 @@
+"""Loop programs as native code for the host."""
