@@ -80,7 +80,8 @@ class _Transfer(Instruction):
     memory_type: MemoryType = _bits(3, "memory that is read or written on chip", kind=MemoryType)
     sram_base: int = _bits(SRAM_BASE_BITS, "first element on chip")
     dram_base: int = _bits(DRAM_BASE_BITS, "first element in DRAM: byte address / element bytes")
-    pad_minimum: int = _bits(1, "pad with the least value of the element's type instead of zero (ACC_8BIT: the least narrow value; UOP: zero all the same)",
+    pad_minimum: int = _bits(1, "pad with the least value of the element's type instead of zero "
+                                "(ACC_8BIT: the least narrow value; UOP: zero all the same)",
                              extension=Extension.PAD_MINIMUM)
     y_size: int = _bits(16, "rows")
     x_size: int = _bits(16, "elements of a row; 0 makes the instruction do nothing but its token actions")

@@ -82,7 +82,8 @@ def registers_page() -> str:
 def configuration_page() -> str:
     """Return the page of parameters and presets."""
     declared = [field for field in fields(AcceleratorConfig) if field.name != "name"]
-    rows = ((f"`{field.name}`", _plain(getattr(AcceleratorConfig(), field.name)), _allowed(field.metadata), field.metadata["help"]) for field in declared)
+    rows = ((f"`{field.name}`", _plain(getattr(AcceleratorConfig(), field.name)), _allowed(field.metadata), field.metadata["help"])
+            for field in declared)
     changed = [field.name for field in declared if len({getattr(config, field.name) for config in PRESETS.values()}) > 1]
     presets = ((f"`{name}`", *(_plain(getattr(config, key)) for key in changed)) for name, config in PRESETS.items())
     return (f"{_NOTE}# Configuration\n{_table(('parameter', 'default', 'allowed', 'meaning'), rows)}\n"

@@ -10,7 +10,8 @@ from vdla.hw.spec.vocabulary import MemoryType
 INPUTS = ("instruction__valid", "instruction__payload", "load__ready", "compute__ready", "store__ready")
 STREAM = (
     isa.Load(memory_type=MemoryType.INP, x_size=1), isa.Load(memory_type=MemoryType.WGT), isa.Load(memory_type=MemoryType.UOP, x_size=2),
-    isa.Gemm(reset=1), isa.Load(memory_type=MemoryType.ACC), isa.Load(memory_type=MemoryType.ACC_8BIT), isa.Store(memory_type=MemoryType.OUT, x_size=3),
+    isa.Gemm(reset=1), isa.Load(memory_type=MemoryType.ACC), isa.Load(memory_type=MemoryType.ACC_8BIT),
+    isa.Store(memory_type=MemoryType.OUT, x_size=3),
     isa.Store(memory_type=MemoryType.UOP), isa.Alu(alu_opcode=isa.AluOpcode.SHR), isa.Load(memory_type=MemoryType.INP, push_next=1),
 )
 INVALID = (5, 6, 7, 4 << 7, 6 << 7, 7 << 7, 1 | 1 << 80, 1 | 6 << 7)

@@ -44,7 +44,8 @@ def steps(rng: random.Random) -> list[dict]:
     found = []
     for _ in range(120):
         immediate, opcode = rng.randrange(2), rng.choice((AluOpcode.ADD, AluOpcode.MAX, AluOpcode.MUL))
-        found.append({"alu": 1, "alu_opcode": int(opcode), "use_imm": immediate, "imm": rng.randint(-9, 9), "dst": rng.randrange(4), "src": rng.randrange(4)})
+        found.append({"alu": 1, "alu_opcode": int(opcode), "use_imm": immediate, "imm": rng.randint(-9, 9),
+                      "dst": rng.randrange(4), "src": rng.randrange(4)})
     return found
 
 

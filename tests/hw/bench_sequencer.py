@@ -21,10 +21,13 @@ PROGRAM = (
 def slots(instruction) -> list[dict]:
     """Return the slots of an instruction: micro-op, offsets and what kind each is."""
     loops = [] if isinstance(instruction, isa.Finish) else [
-        (i, j, uop) for i in range(instruction.iter_out) for j in range(instruction.iter_in) for uop in range(instruction.uop_begin, instruction.uop_end)]
+        (i, j, uop) for i in range(instruction.iter_out) for j in range(instruction.iter_in)
+        for uop in range(instruction.uop_begin, instruction.uop_end)]
     two = isinstance(instruction, isa.Alu) and not instruction.use_imm
-    found = [{"uop": uop, "source": int(source), **{name: i * getattr(instruction, f"{name}_factor_out", 0) + j * getattr(instruction, f"{name}_factor_in", 0)
-              for name in (("dst", "src") if isinstance(instruction, isa.Alu) else ("dst", "src", "wgt"))}} for i, j, uop in loops for source in ((True, False) if two else (False,))]
+    names = ("dst", "src") if isinstance(instruction, isa.Alu) else ("dst", "src", "wgt")
+    found = [{"uop": uop, "source": int(source),
+              **{name: i * getattr(instruction, f"{name}_factor_out", 0) + j * getattr(instruction, f"{name}_factor_in", 0) for name in names}}
+             for i, j, uop in loops for source in ((True, False) if two else (False,))]
     return [{**slot, "last": int(index == len(found) - 1)} for index, slot in enumerate(found)] or [{"empty": 1, "last": 1}]
 
 

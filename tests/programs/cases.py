@@ -22,7 +22,8 @@ def uops(count: int, **fields) -> isa.Load:
 
 
 def store(count: int, **fields) -> isa.Store:
-    return isa.Store(memory_type=MemoryType.OUT, dram_base=base(TINY, MemoryType.OUT, RESULT), **{"y_size": 1, "x_size": count, "x_stride": count, **fields})
+    return isa.Store(memory_type=MemoryType.OUT, dram_base=base(TINY, MemoryType.OUT, RESULT),
+                     **{"y_size": 1, "x_size": count, "x_stride": count, **fields})
 
 
 def all_out(pop: int = 1) -> tuple:
@@ -64,7 +65,8 @@ CASES = {
         FILL, isa.Load(memory_type=MemoryType.UOP, push_next=1), store(2, pop_prev=1), store(0), store(4, y_size=0), store(0),
         store(2, sram_base=4), store(0), store(0), store(1, sram_base=8, push_prev=1), isa.Finish(pop_next=1)),
     "gemm": _gemm(),
-    "gemm loops": _gemm(iter_out=2, iter_in=3, dst_factor_out=6, dst_factor_in=2, src_factor_out=1, src_factor_in=1, wgt_factor_out=3, wgt_factor_in=1),
+    "gemm loops": _gemm(iter_out=2, iter_in=3, dst_factor_out=6, dst_factor_in=2, src_factor_out=1, src_factor_in=1,
+                        wgt_factor_out=3, wgt_factor_in=1),
     "gemm on one accumulator": _gemm(iter_out=4, iter_in=2, uop_end=1, wgt_factor_in=1, src_factor_out=1),
     "gemm without trips": _gemm(iter_in=0),
     "gemm without micro-ops": _gemm(uop_begin=3, uop_end=3),
@@ -75,7 +77,8 @@ CASES = {
                            alu(AluOpcode.SHR, use_imm=1, imm=3), alu(AluOpcode.MIN, use_imm=1, imm=100),
                            alu(AluOpcode.MAX, use_imm=1, imm=-100), *all_out()),
     "alu chain": (FILL, uops(4), alu(AluOpcode.ADD, iter_in=3, dst_factor_in=1, src_factor_in=0, uop_end=1), *all_out()),
-    "alu loops": (FILL, uops(4), alu(AluOpcode.MAX, iter_out=2, iter_in=2, dst_factor_out=4, dst_factor_in=2, src_factor_out=1, src_factor_in=3, uop_end=2), *all_out()),
+    "alu loops": (FILL, uops(4), alu(AluOpcode.MAX, iter_out=2, iter_in=2, dst_factor_out=4, dst_factor_in=2, src_factor_out=1,
+                                      src_factor_in=3, uop_end=2), *all_out()),
     **{f"alu {opcode.name.lower()} {imm}": (FILL, uops(4), alu(opcode, use_imm=1, imm=imm), *all_out())
        for opcode in AluOpcode for imm in (3, -3, 40, -40, 96, 103, 32767, -32768)},
     **{f"alu {opcode.name.lower()} of accumulators": (FILL, uops(4), alu(opcode), *all_out()) for opcode in AluOpcode},

@@ -31,7 +31,7 @@ def test_columns_encode_as_single_instructions_do(config, form):
 def test_a_value_that_does_not_fit_is_named():
     with pytest.raises(EncodingError, match=r"LOAD.x_size = 70000 is outside 0..65535"):
         encode_rows(isa.Load, TINY, ["x_size"], [[1], [70000]])
-    with pytest.raises(EncodingError, match="GEMM.overwrite = 1, but this configuration has no such field"):
+    with pytest.raises(EncodingError, match=r"GEMM\.overwrite = 1, but this configuration has no such field"):
         encode_rows(isa.Gemm, VTA, ["overwrite"], [[1]])
 
 
@@ -76,8 +76,8 @@ def test_what_two_units_without_an_edge_share_is_ordered_through_the_third():
     builder = StreamBuilder(TINY)
     builder.store(0, "A", 0, Rows(1, 4, 4))
     builder.load(MemoryType.INP, 0, "A", 0, Rows(1, 4, 4))
+    program = decoded(builder)
     for seed in range(20):
-        program = decoded(builder) if seed == 0 else program
         order = interleave(program, seed).order.tolist()
         store, load = (int(np.flatnonzero(program.unit == unit)[0]) for unit in (Unit.STORE, Unit.LOAD))
         assert order.index(store) < order.index(load)

@@ -42,6 +42,7 @@ def _text(values: dict) -> str:
     lines += ["", "  memory    element bytes    depth  index bits       KiB"]
     lines += [f"  {name:8} {memory['element_bytes']:14} {memory['depth']:8} {memory['index_bits']:11} {memory['kib']:9g}"
               for name, memory in values["memories"].items()]
-    lines += ["", f"  peak              {values['macs_per_cycle']} MACs per cycle", f"  DRAM              {values['bus_bytes_per_cycle']} bytes per cycle",
+    lines += ["", f"  peak              {values['macs_per_cycle']} MACs per cycle",
+              f"  DRAM              {values['bus_bytes_per_cycle']} bytes per cycle",
               f"  on-chip memory    {values['memory_kib']:g} KiB", f"  digest            {values['digest']}"]
     return "\n".join(lines)

@@ -103,7 +103,8 @@ def test_missing_and_unknown_files_are_named(tmp_path):
 
 
 def test_settings_change_parameters_together():
-    changed = files.apply_settings(DEFAULT, ["block_in=32", "inp_buffer_bytes=64KiB", "wgt_buffer_bytes=0x80000", "alu_opcodes=min,MAX", "extensions=none"])
+    changed = files.apply_settings(
+        DEFAULT, ["block_in=32", "inp_buffer_bytes=64KiB", "wgt_buffer_bytes=0x80000", "alu_opcodes=min,MAX", "extensions=none"])
     assert changed.inp_buffer_bytes == 65536
     assert [opcode.name for opcode in changed.alu_opcodes] == ["MIN", "MAX"]
     assert changed.extensions == ()
