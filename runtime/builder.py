@@ -11,13 +11,14 @@ import numpy as np
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.units import Unit
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, AluOpcode, MemoryType
+from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, AluOpcode, MemoryType, Parameter
 from vdla.runtime.encode import encode_rows
 from vdla.runtime.micro_kernels import MicroKernel, MicroKernels, MicroOps
 from vdla.runtime.tokens import FLAGS, TokenPlanner
 
 UOP_TENSOR = "micro-ops"
 TRANSFER = ("memory_type", "sram_base", "dram_base", "pad_minimum", "y_size", "x_size", "x_stride", "y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")
+STORED = ("memory_type", "sram_base", "dram_base", "parameters", "y_size", "x_size", "x_stride")
 LOOP = ("reset", "uop_begin", "uop_end", "iter_out", "iter_in", "dst_factor_out", "dst_factor_in", "src_factor_out", "src_factor_in")
 GEMM = (*LOOP, "wgt_factor_out", "wgt_factor_in", "overwrite")
 ALU = (*LOOP, "alu_opcode", "use_imm", "imm")
@@ -123,15 +124,16 @@ class StreamBuilder:
         if written is not None:
             written[sram:end] = position
 
-    def store(self, sram: int, tensor: str, element: int, rows: Rows) -> None:
-        """Store rows of outputs from `sram` to `tensor`, from its `element` on."""
+    def store(self, sram: int, tensor: str, element: int, rows: Rows, *, parameters: int = 0) -> None:
+        """Store rows of outputs from `sram` to `tensor`, from its `element` on; requantised where a set of `parameters` is given."""
         end = sram + rows.elements
-        needs = {Unit.COMPUTE: int(self._computed[sram:end].max(initial=-1)), Unit.LOAD: -1}
+        used = slice((parameters - 1) * len(Parameter), parameters * len(Parameter)) if parameters else slice(0)
+        needs = {Unit.COMPUTE: int(max(self._computed[sram:end].max(initial=-1), self._computed[used].max(initial=-1))), Unit.LOAD: -1}
         for unit, position in self._read.get(tensor, {}).items():
             needs[unit] = max(needs[unit], position)
-        row = (MemoryType.OUT, sram, element, 0, rows.height, rows.width, rows.stride, 0, 0, 0, 0)
+        row = (MemoryType.OUT, sram, element, parameters, rows.height, rows.width, rows.stride)
         position = self._append(isa.Store, row, Unit.STORE, needs, tensor)
-        self._stored[sram:end] = position
+        self._stored[sram:end] = self._stored[used] = position
         self._written[tensor] = position
 
     def gemm(self, uops: MicroOps, outer: Loop, inner: Loop, *, reset: bool = False, overwrite: bool = False) -> None:
@@ -178,8 +180,8 @@ class StreamBuilder:
     def _relay(self, unit: Unit, needs: Mapping[Unit, int]) -> int:
         """Append a transfer of nothing."""
         memory = {Unit.LOAD: MemoryType.INP, Unit.COMPUTE: MemoryType.UOP, Unit.STORE: MemoryType.OUT}[unit]
-        form = isa.Store if unit is Unit.STORE else isa.Load
-        return self._append(form, (memory, *(0 for _ in TRANSFER[1:])), unit, needs)
+        form, fields = (isa.Store, STORED) if unit is Unit.STORE else (isa.Load, TRANSFER)
+        return self._append(form, (memory, *(0 for _ in fields[1:])), unit, needs)
 
     # Finishing
 
@@ -187,7 +189,7 @@ class StreamBuilder:
         """Return the stream, ended by FINISH. Nothing can be recorded afterwards."""
         self._append(isa.Finish, (), Unit.COMPUTE, {})
         words = np.zeros((len(self._tokens.flags), 2), np.uint64)
-        names = {isa.Load: TRANSFER, isa.Store: TRANSFER, isa.Gemm: GEMM, isa.Alu: ALU, isa.Finish: ()}
+        names = {isa.Load: TRANSFER, isa.Store: STORED, isa.Gemm: GEMM, isa.Alu: ALU, isa.Finish: ()}
         for form, fields in names.items():
             words[self._positions[form]] = encode_rows(form, self.config, fields, self._rows[form])
         for number, flag in enumerate(FLAGS):
