@@ -9,16 +9,19 @@ import click
 import numpy as np
 from bench_sim import chain
 
-from vdla.compiler.codegen.schedules import Tiles, schedule_conv2d
+from vdla.compiler.codegen.schedules import schedule_conv2d
 from vdla.compiler.codegen.stream import compile_stream
-from vdla.compiler.te.operators import Convolution, conv2d
+from vdla.compiler.codegen.tiles import Tiles
+from vdla.compiler.te.operators.convolution import conv2d
+from vdla.compiler.te.operators.narrowing import Scale
+from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.presets import DEFAULT
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
 from vdla.sim.program import decode_program
 from vdla.sim.verify.verifier import findings
 
 SMALL_TILES = Tiles(outputs=1, rows=4, columns=14, inputs=1)
-SIZES = {"10^4": Convolution(128, 56, 56, 128, padding=(1, 1)), "10^5": Convolution(384, 56, 56, 384, padding=(1, 1))}
+SIZES = {"10^4": Convolution(128, 56, 56, 128, padding=(1, 1, 1, 1)), "10^5": Convolution(384, 56, 56, 384, padding=(1, 1, 1, 1))}
 LENGTHS = {"10^4": 10**4, "10^5": 10**5, "10^6": 10**6}
 
 
@@ -31,7 +34,7 @@ def seconds(work: Callable[[], object]) -> tuple[float, object]:
 
 def emission(size: Convolution) -> dict:
     """Return the figures of emitting one convolution in small tiles, lowering not included."""
-    func = schedule_conv2d(conv2d(size, DEFAULT, shift=8), size, DEFAULT, shift=8, tiles=SMALL_TILES).lower()
+    func = schedule_conv2d(conv2d(size, DEFAULT, Scale()), size, DEFAULT, tiles=SMALL_TILES).lower()
     spent, stream = seconds(lambda: compile_stream(func, DEFAULT))
     return {"what": "emission", "instructions": stream.count, "seconds": spent}
 

@@ -1,30 +1,32 @@
 """Loop programs of intrinsics to instruction streams: outer loops are walked here, inner ones folded into instructions."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
 from vdla.compiler.codegen.fold import Dimension, Steps, fold_sum, folded_kernels, folded_transfers
-from vdla.compiler.codegen.intrinsics import NARROW_NAME
+from vdla.compiler.codegen.intrinsics import FILL, LEAST_PADDED, LOADS, PADDED, SCALED_STORE, STORE
 from vdla.compiler.codegen.kernel import TILE_RANK, Form, Nest, Ranges, boxes, conditions_of, element_form, inside_box, nest_of
 from vdla.compiler.ir.nodes import Alloc, Block, Buffer, Call, Const, For, Func, If, IrError, Read, Scope, Stmt
+from vdla.compiler.ir.rewrite import walk
 from vdla.compiler.ir.text import print_stmt
 from vdla.compiler.ir.verify import verify
 from vdla.compiler.passes.inplace import InPlace
 from vdla.compiler.passes.start_sums import PRODUCT, RESET, STARTED, StartSums
 from vdla.compiler.passes.virtual_threads import InterleaveVirtualThreads
+from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
-from vdla.runtime.builder import Stream, StreamBuilder
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
+from vdla.runtime.builder import Rows, Stream, StreamBuilder
 
 BEFORE_EMISSION = (InPlace(), InterleaveVirtualThreads())
-SCRATCHPADS = {Scope.INPUT: MemoryType.INP, Scope.WEIGHT: MemoryType.WGT, Scope.ACCUMULATOR: MemoryType.ACC}
-LOADS = {"load_inp": MemoryType.INP, "load_inp_padded": MemoryType.INP, "load_wgt": MemoryType.WGT,
-         "load_acc": MemoryType.ACC, "load_acc8": MemoryType.ACC_8BIT}
+SCRATCHPADS = {Scope.INPUT: MemoryType.INP, Scope.WEIGHT: MemoryType.WGT, Scope.ACCUMULATOR: MemoryType.ACC, Scope.PARAMETERS: MemoryType.ACC}
 ALU = {f"{opcode.name.lower()}{end}": opcode for opcode in AluOpcode for end in ("", "_imm")}
 
 Values = dict[str, int]
 Action = Callable[[Values], None]
+Record = Callable[[int, str, int, Rows], None]  # of a transfer: element on chip, tensor, its element, rows
 Base = tuple[int, int, int]  # elements of a step's operands
 
 
@@ -47,7 +49,8 @@ def emit(func: Func, builder: StreamBuilder) -> None:
     Raises:
         IrError: a statement is none, a buffer does not fit its memory, or a subscript does not move evenly.
     """
-    _Emitter(builder).statement(lower_to_calls(func, builder.config).body)({})
+    lowered = lower_to_calls(func, builder.config)
+    _Emitter(builder, lowered).statement(lowered.body)({})
 
 
 def compile_stream(func: Func, config: AcceleratorConfig) -> Stream:
@@ -68,11 +71,13 @@ class _Operand:
 class _Emitter:
     """Turns statements into actions that record instructions; what can be known before is computed once."""
 
-    def __init__(self, builder: StreamBuilder) -> None:
+    def __init__(self, builder: StreamBuilder, func: Func) -> None:
         self.builder = builder
         self.config = builder.config
         self.bases: dict[str, int] = {}
         self.used = dict.fromkeys(SCRATCHPADS, 0)
+        self.used[Scope.ACCUMULATOR] = sum(_elements(part.buffer) for part in walk(func.body)
+                                           if isinstance(part, Alloc) and part.buffer.scope is Scope.PARAMETERS)
 
     def statement(self, stmt: Stmt) -> Action:
         nest = nest_of(stmt)
@@ -93,7 +98,7 @@ class _Emitter:
         """Give a buffer its place on chip, for as long as its statement lasts."""
         if buffer.scope not in SCRATCHPADS:
             return self.statement(body)
-        elements, depth = prod(buffer.shape[:-TILE_RANK]), self.config.depth(SCRATCHPADS[buffer.scope])
+        elements, depth = _elements(buffer), self.capacity(buffer.scope)
         first = self.used[buffer.scope]
         if first + elements > depth:
             raise IrError(f"buffer {buffer.name} of {elements} elements does not fit the {buffer.scope.value} memory: it holds {depth}, "
@@ -103,15 +108,25 @@ class _Emitter:
         self.used[buffer.scope] = first
         return action
 
+    def capacity(self, scope: Scope) -> int:
+        """Return the elements that buffers in a scope can take."""
+        depth = self.config.depth(SCRATCHPADS[scope])
+        return min(depth, isa.MOST_PARAMETER_SETS * len(Parameter)) if scope is Scope.PARAMETERS else depth
+
     def nest(self, nest: Nest) -> Action:
-        call = nest.call
-        if call.name in LOADS or call.name == "store":
+        name = nest.call.name
+        if _load_of(name) in LOADS or name == STORE:
             return self.transfer(nest)
-        if call.name == STARTED:
+        if name == SCALED_STORE:
+            return self.scaled_store(nest)
+        if name == STARTED:
             return self.started_sum(nest)
-        if call.name in ALU or call.name in (PRODUCT, RESET) or call.name.startswith(NARROW_NAME):
+        if name == FILL:
+            return self.filled(nest)
+        if name in ALU or name in (PRODUCT, RESET):
             return self.kernel(nest)
-        raise IrError(f"{call.name} is no instruction of the accelerator; it has gemm, reset, store, {', '.join((*LOADS, *ALU))}")
+        own = (PRODUCT, RESET, FILL, STORE, SCALED_STORE, *LOADS, *ALU)
+        raise IrError(f"{name} is no instruction of the accelerator; it has {', '.join(own)}")
 
     def operand(self, operand: Read) -> _Operand:
         return _Operand(operand.buffer, element_form(operand, self.bases.get(operand.buffer.name, 0)))
@@ -119,12 +134,28 @@ class _Emitter:
     # Transfers
 
     def transfer(self, nest: Nest) -> Action:
-        call = nest.call
-        chip, dram = (self.operand(operand) for operand in call.operands[:2])
-        if call.name == "store":
-            chip, dram = dram, chip
-        padding = conditions_of(call.operands[2]) if len(call.operands) > 2 else []
-        record = self.record_store if call.name == "store" else self.record_load(LOADS[call.name])
+        """Record a LOAD, or a STORE that keeps the low bits."""
+        name, (one, other, *inside) = nest.call.name, nest.call.operands
+        if name == STORE:
+            return self.moved(nest, self.operand(other), self.operand(one), [], lambda values: self.builder.store)
+        return self.moved(nest, self.operand(one), self.operand(other), conditions_of(inside[0]) if inside else [], self.record_load(name))
+
+    def scaled_store(self, nest: Nest) -> Action:
+        """Record STOREs, one for each set of parameters: the loops over sets stand outside."""
+        dram, chip, kept = (self.operand(operand) for operand in nest.call.operands)
+        walked = {name: nest.loops[name] for name, _ in kept.form.terms if name in nest.loops}
+        inner = replace(nest, loops={name: extent for name, extent in nest.loops.items() if name not in walked})
+        first = _first_element(kept.form, {})
+
+        def record(values: Values) -> Record:
+            return partial(self.builder.store, parameters=_parameter_set(first(values)))
+        action = self.moved(inner, chip, dram, [], record)
+        for name, extent in walked.items():
+            action = _repeated(name, extent, action)
+        return action
+
+    def moved(self, nest: Nest, chip: _Operand, dram: _Operand, padding: list[Form], record: Callable[[Values], Record]) -> Action:
+        """Record the transfers of a nest between its operands' memories; `padding` says what lies inside the tensor."""
         if not nest.conditions and not padding:
             return self.whole_transfer(nest.loops, chip, dram, record)
 
@@ -136,30 +167,27 @@ class _Emitter:
             box = inside_box(tuple(_shifted(form, start) for form in padding), loops, values)
             dimensions = tuple(Dimension(trips, on_chip.get(name, 0), in_dram.get(name, 0), *(box[name] if box else (0, 0)))
                                for name, trips in loops.items())
+            write = record(values)
             for part in folded_transfers(dimensions, box is not None):
                 first = there + part.dram if part.rows.height else 0  # nothing but padding: read from nowhere
-                record(here + part.chip, dram.buffer.name, first, part.rows)
+                write(here + part.chip, dram.buffer.name, first, part.rows)
         return _boxed(nest, act)
 
-    def whole_transfer(self, loops: dict[str, int], chip: _Operand, dram: _Operand, record) -> Action:
+    def whole_transfer(self, loops: dict[str, int], chip: _Operand, dram: _Operand, record: Callable[[Values], Record]) -> Action:
         """Record a transfer of which no iteration is ever cut off: the same instructions each time, at other elements."""
         on_chip, in_dram = (dict(form.at(_Zeros(), loops)[1]) for form in (chip.form, dram.form))
         parts = folded_transfers(tuple(Dimension(trips, on_chip.get(name, 0), in_dram.get(name, 0), 0, trips) for name, trips in loops.items()), True)
         here, there, tensor = _first_element(chip.form, loops), _first_element(dram.form, loops), dram.buffer.name
 
         def act(values: Values) -> None:
-            on, off = here(values), there(values)
+            on, off, write = here(values), there(values), record(values)
             for part in parts:
-                record(on + part.chip, tensor, off + part.dram, part.rows)
+                write(on + part.chip, tensor, off + part.dram, part.rows)
         return act
 
-    def record_load(self, memory: MemoryType):
-        def record(chip: int, tensor: str, dram: int, rows) -> None:
-            self.builder.load(memory, chip, tensor, dram, rows)
-        return record
-
-    def record_store(self, chip: int, tensor: str, dram: int, rows) -> None:
-        self.builder.store(chip, tensor, dram, rows)
+    def record_load(self, name: str) -> Callable[[Values], Record]:
+        write = partial(self.builder.load, LOADS[_load_of(name)], pad_minimum=name.endswith(LEAST_PADDED))
+        return lambda values: write
 
     # Kernels
 
@@ -201,6 +229,17 @@ class _Emitter:
         for kernel in folded_kernels(tuple(steps), base, self.config):
             self.builder.gemm(kernel.uops, kernel.outer, kernel.inner, reset=reset)
 
+    def filled(self, nest: Nest) -> Action:
+        """Record accumulators set to a constant: to 0, and from there."""
+        operand, constant = self.operand(nest.call.operands[0]), int(nest.call.operands[1].value)
+
+        def act(base: Base, steps: dict[str, Steps], values: Values) -> None:
+            for kernel in folded_kernels(tuple(steps.values()), base, self.config):
+                self.builder.gemm(kernel.uops, kernel.outer, kernel.inner, reset=True)
+                if constant:
+                    self.builder.alu(AluOpcode.ADD, kernel.uops, kernel.outer, kernel.inner, imm=constant)
+        return _stepped(nest, [operand, operand], act)
+
     def in_place(self, call: Call, operands: list[_Operand]) -> list[_Operand]:
         """Return destination and source of an operation whose first operand must be its destination."""
         dst, left, *right = operands
@@ -214,10 +253,25 @@ class _Emitter:
     def recorder(self, name: str, immediate: int | None):
         if name in (PRODUCT, RESET):
             return lambda uops, outer, inner: self.builder.gemm(uops, outer, inner, reset=name == RESET)
-        if name.startswith(NARROW_NAME):
-            control = int(name.removeprefix(NARROW_NAME))
-            return lambda uops, outer, inner: self.builder.alu(AluOpcode.NARROW, uops, outer, inner, imm=control)
         return lambda uops, outer, inner: self.builder.alu(ALU[name], uops, outer, inner, imm=immediate)
+
+
+def _elements(buffer: Buffer) -> int:
+    """Return the elements of a buffer on chip."""
+    return prod(buffer.shape[:-TILE_RANK])
+
+
+def _load_of(name: str) -> str:
+    """Return the name of a load without what it says of borders."""
+    return name.removesuffix(LEAST_PADDED).removesuffix(PADDED)
+
+
+def _parameter_set(element: int) -> int:
+    """Return the number of the set of parameters that begins with an accumulator."""
+    number, rest = divmod(element, len(Parameter))
+    if rest:
+        raise IrError(f"parameters begin in accumulator {element}, which is no multiple of {len(Parameter)}; keep whole sets in a buffer")
+    return number + 1
 
 
 class _Zeros(dict):

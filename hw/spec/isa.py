@@ -121,7 +121,8 @@ class Store(_Transfer):
 
     opcode: ClassVar[Opcode] = Opcode.STORE
 
-    parameters: int = _bits(PARAMETER_SET_BITS, "requantise by this set of parameters, counted from 1; 0: keep the low bits", extension=Extension.REQUANTISE)
+    parameters: int = _bits(PARAMETER_SET_BITS, "requantise by this set of parameters, counted from 1; 0: keep the low bits",
+                            extension=Extension.REQUANTISE)
 
     @property
     def parameters_base(self) -> int:

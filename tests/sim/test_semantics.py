@@ -214,7 +214,8 @@ def test_store_keeps_the_low_bits_without_saturation(native):
 
 @pytest.mark.parametrize("config", [CONFIG, NARROW], ids=["32 bits", "16 bits"])
 def test_store_requantises_each_value_by_its_own_parameters(native, config):
-    sets = [requantise_parameters(*one) for one in ((0, 1, 0, 0, -128, 127), (100, 3, 4, -5, -128, 127), (-7, 40000, 20, 0, 0, 127), (0, 7, 1, 9, -3, 50))]
+    sets = [requantise_parameters(*one) for one in (
+        (0, 1, 0, 0, -128, 127), (100, 3, 4, -5, -128, 127), (-7, 40000, 20, 0, 0, 127), (0, 7, 1, 9, -3, 50))]
     values = [[1000, 1000, 1000, 1000], [-30, 30, 3000, -3]]
     acc = np.zeros((14, 4), np.int64)
     acc[4:8] = np.array(sets).T
