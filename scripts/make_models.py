@@ -2,7 +2,7 @@
 """Write the example networks as ONNX files: NAME.onnx in float32, NAME_int8.onnx quantised by onnxruntime.
 
 Weights, statistics and calibration data are random but seeded, so that the networks have the real ones' shapes, not their accuracy. Every file
-is checked and run once. Files that are there are kept.
+is checked and run once before it is written. Files that are there are kept.
 """
 
 import os
@@ -38,16 +38,17 @@ def write(model: onnx.ModelProto, path: Path) -> None:
     os.replace(partial, path)
 
 
-def try_out(network: Network, path: Path) -> Tensors:
+def try_out(network: Network, model: onnx.ModelProto) -> Tensors:
     """Return the outputs of one run.
 
     Raises:
         click.ClickException: an output is not finite, or the same everywhere.
     """
-    outputs = run(session_of(path), network.samples(1, TRIAL_SEED)[0])
+    outputs = run(session_of(model), network.samples(1, TRIAL_SEED)[0])
     for name, values in outputs.items():
         if not np.isfinite(values).all() or values.std() == 0:
-            raise click.ClickException(f"{path}: output {name} lies in {values.min()}..{values.max()}; finite values that differ were expected")
+            raise click.ClickException(
+                f"{network.name}: output {name} lies in {values.min()}..{values.max()}; finite values that differ were expected")
     return outputs
 
 
@@ -57,24 +58,36 @@ def difference(expected: Tensors, found: Tensors) -> float:
 
 
 def make(network: Network, folder: Path, force: bool) -> None:
-    """Write the files of a network and say what they are."""
+    """Write the files of a network that are missing, or both, and say what they are."""
     path, quantised = float_file(network, folder), quantised_file(network, folder)
     if force or not path.exists():
-        began = time.perf_counter()
-        write(network.model(SEED), path)
-        try_out(network, path)
-        _say(path, began, f"{len(onnx.load(path).graph.node)} nodes")
+        make_float(network, path)
     if force or not quantised.exists():
-        began = time.perf_counter()
-        write(quantise(path, network.samples(CALIBRATION_SAMPLES, CALIBRATION_SEED), network.float_operators), quantised)
-        error = difference(try_out(network, path), try_out(network, quantised))
-        _say(quantised, began, f"differs from float32 by {error:.1%}")
-        for region, count in regions(onnx.load(quantised)).items():
-            click.echo(f"    {count:3} x {' '.join(region)}")
+        make_quantised(network, path, quantised)
+
+
+def make_float(network: Network, path: Path) -> None:
+    """Write the float model."""
+    began = time.perf_counter()
+    model = network.model(SEED)
+    try_out(network, model)
+    write(model, path)
+    _say(path, began, f"{len(model.graph.node)} nodes")
+
+
+def make_quantised(network: Network, source: Path, path: Path) -> None:
+    """Write the quantised form of the float model in `source`."""
+    began = time.perf_counter()
+    model = quantise(source, network.samples(CALIBRATION_SAMPLES, CALIBRATION_SEED), network.float_operators)
+    error = difference(try_out(network, onnx.load(source)), try_out(network, model))
+    write(model, path)
+    _say(path, began, f"differs from float32 by {error:.1%}; between DequantizeLinear and QuantizeLinear:")
+    for region, count in regions(model).items():
+        click.echo(f"    {count:3} x {' '.join(region)}")
 
 
 def _say(path: Path, began: float, text: str) -> None:
-    click.echo(f"{path}: {path.stat().st_size / 1e6:.1f} MB, {text}, in {time.perf_counter() - began:.1f} s")
+    click.echo(f"{path}: {path.stat().st_size / 1e6:.1f} MB, in {time.perf_counter() - began:.1f} s; {text}")
 
 
 @click.command(help=__doc__)

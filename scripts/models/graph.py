@@ -74,11 +74,16 @@ class GraphBuilder:
         return self.node("ConvTranspose", data, weight, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[padding] * 4, dilations=[1, 1],
                          group=1)
 
-    def batch_norm(self, data: str, channels: int) -> str:
-        """Add a BatchNormalization; `settle` gives it the statistics of its input."""
-        scale = self.constant(self._random.uniform(0.8, 1.2, channels).astype(np.float32))
-        mean, variance = self.constant(np.zeros(channels, np.float32)), self.constant(np.ones(channels, np.float32))
-        return self.node("BatchNormalization", data, scale, self.bias(channels), mean, variance, epsilon=1e-5)
+    def batch_norm(self, data: str, channels: int, *, deviation: float = 1.0, mean: float = 1.0) -> str:
+        """Add a BatchNormalization to about `deviation` and `mean`; `settle` gives it the statistics of its input.
+
+        A mean of one deviation lets most values through a Relu. A mean of zero would make a network with random weights chaotic: every layer
+        would amplify rounding errors by a fifth, which trained networks do not.
+        """
+        scale = self.constant((deviation * self._random.uniform(0.8, 1.2, channels)).astype(np.float32))
+        shift = self._normal((channels,), 0.1, mean)
+        zeros, ones = self.constant(np.zeros(channels, np.float32)), self.constant(np.ones(channels, np.float32))
+        return self.node("BatchNormalization", data, scale, shift, zeros, ones, epsilon=1e-5)
 
     def layer_norm(self, data: str, width: int) -> str:
         """Add a LayerNormalization over the last dimension."""
@@ -107,5 +112,5 @@ class GraphBuilder:
         checker.check_model(model, full_check=True)
         return model
 
-    def _normal(self, shape: tuple[int, ...], deviation: float) -> str:
-        return self.constant((self._random.standard_normal(shape) * deviation).astype(np.float32))
+    def _normal(self, shape: tuple[int, ...], deviation: float, mean: float = 0.0) -> str:
+        return self.constant((self._random.standard_normal(shape) * deviation + mean).astype(np.float32))

@@ -36,19 +36,24 @@ def _resnet(name: str, seed: int, block: Block, expansion: int, depths: tuple[in
 
 
 def _normed(graph: GraphBuilder, data: str, channels: int, outputs: int, kernel: int, stride: int = 1) -> str:
-    convolved = graph.conv(data, channels, outputs, kernel, stride=stride, padding=kernel // 2)
-    return graph.batch_norm(convolved, outputs)
+    """Add Conv and BatchNormalization."""
+    return graph.batch_norm(graph.conv(data, channels, outputs, kernel, stride=stride, padding=kernel // 2), outputs)
+
+
+def _residual(graph: GraphBuilder, data: str, channels: int, outputs: int, kernel: int) -> str:
+    """Add Conv and BatchNormalization, small beside the block's input, as training leaves them."""
+    return graph.batch_norm(graph.conv(data, channels, outputs, kernel, padding=kernel // 2), outputs, deviation=0.4, mean=0.0)
 
 
 def _basic_block(graph: GraphBuilder, data: str, channels: int, width: int, stride: int) -> str:
     first = graph.relu(_normed(graph, data, channels, width, 3, stride))
-    return _joined(graph, data, _normed(graph, first, width, width, 3), channels, width, stride)
+    return _joined(graph, data, _residual(graph, first, width, width, 3), channels, width, stride)
 
 
 def _bottleneck(graph: GraphBuilder, data: str, channels: int, width: int, stride: int) -> str:
     narrow = graph.relu(_normed(graph, data, channels, width, 1))
     middle = graph.relu(_normed(graph, narrow, width, width, 3, stride))
-    return _joined(graph, data, _normed(graph, middle, width, 4 * width, 1), channels, 4 * width, stride)
+    return _joined(graph, data, _residual(graph, middle, width, 4 * width, 1), channels, 4 * width, stride)
 
 
 def _joined(graph: GraphBuilder, data: str, residual: str, channels: int, outputs: int, stride: int) -> str:

@@ -1,7 +1,5 @@
 """Running a model under onnxruntime."""
 
-from pathlib import Path
-
 import numpy as np
 from onnx import ModelProto
 from onnxruntime import InferenceSession, SessionOptions
@@ -9,12 +7,11 @@ from onnxruntime import InferenceSession, SessionOptions
 Tensors = dict[str, np.ndarray]
 
 
-def session_of(model: ModelProto | Path) -> InferenceSession:
+def session_of(model: ModelProto) -> InferenceSession:
     """Return a session that uses one thread."""
     options = SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    source = str(model) if isinstance(model, Path) else model.SerializeToString()
-    return InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    return InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
 def run(session: InferenceSession, feeds: Tensors) -> Tensors:
