@@ -77,8 +77,8 @@ class GraphBuilder:
     def batch_norm(self, data: str, channels: int, *, deviation: float = 1.0, mean: float = 1.0) -> str:
         """Add a BatchNormalization to about `deviation` and `mean`; `settle` gives it the statistics of its input.
 
-        A mean of one deviation lets most values through a Relu. A mean of zero would make a network with random weights chaotic: every layer
-        would amplify rounding errors by a fifth, which trained networks do not.
+        A mean of one deviation lets most values through a Relu. With a mean of zero and random weights, every layer would amplify rounding errors
+        by up to a fifth, and outputs of deep networks would say little about whether their layers were computed right.
         """
         scale = self.constant((deviation * self._random.uniform(0.8, 1.2, channels)).astype(np.float32))
         shift = self._normal((channels,), 0.1, mean)

@@ -41,7 +41,7 @@ def _normed(graph: GraphBuilder, data: str, channels: int, outputs: int, kernel:
 
 
 def _residual(graph: GraphBuilder, data: str, channels: int, outputs: int, kernel: int) -> str:
-    """Add Conv and BatchNormalization, small beside the block's input, as training leaves them."""
+    """Add Conv and BatchNormalization, small beside the block's input, so that sums do not grow from block to block."""
     return graph.batch_norm(graph.conv(data, channels, outputs, kernel, padding=kernel // 2), outputs, deviation=0.4, mean=0.0)
 
 
