@@ -81,8 +81,8 @@ def execute(stmt: Stmt, arrays: Arrays, values: Values) -> None:
 def evaluate(expr: Expr, arrays: Arrays, values: Values) -> int | float | bool:
     """Return the value of an expression."""
     match expr:
-        case Const(value):
-            return value
+        case Const(value, dtype):
+            return wrap(value, dtype)
         case Var(name):
             return values[name]
         case Read(buffer, indices):

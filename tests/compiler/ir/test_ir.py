@@ -64,6 +64,11 @@ def test_casts_wrap_integers_and_round_floats():
     assert [evaluate(cast("int8", read), values, {}) for read in reads] == [0, 2, -2, 44]
 
 
+def test_numbers_wrap_to_their_type():
+    assert [evaluate(Const(value, dtype), {}, {}) for value, dtype in [(200, "int8"), (-1, "uint8"), (2, "bool")]] == [-56, 255, True]
+    assert evaluate(Const(0.1, "float32"), {}, {}) == float(np.float32(0.1))
+
+
 def random_index(rng, depth=3):
     if depth == 0 or rng.random() < 0.2:
         return rng.choice([Var("i"), Var("j"), Var("k"), Const(rng.randint(-9, 9))])
@@ -84,6 +89,17 @@ def test_affine_forms_keep_value_and_bounds(seed):
         assert evaluate(affine(expr).expr(), {}, values) == value
         assert evaluate(simplify(expr), {}, values) == value
         assert reach.low <= value <= reach.high
+
+
+@pytest.mark.parametrize("op", ["//", "%"])
+@pytest.mark.parametrize("divisor", [-3, -1, 0])
+def test_index_arithmetic_leaves_divisors_alone_that_are_not_positive(op, divisor):
+    expr = Binary(op, Var("i") * 6 + 4, Const(divisor))
+    assert simplify(expr) == expr
+    reach = bounds(expr, {"i": Interval(0, 7)})
+    values = [evaluate(expr, {}, {"i": i}) for i in range(8)] if divisor else [0]
+    assert reach.low <= min(values)
+    assert max(values) <= reach.high
 
 
 def test_comparisons_are_decided_where_they_can_be():
