@@ -28,7 +28,6 @@ from vdla.compiler.ir.rewrite import children, has_reads
 from vdla.compiler.ir.text import print_expr, print_stmt
 from vdla.compiler.ir.types import DTYPES, INDEX, wrap
 
-
 KINDS = {"/": ("float",), "//": ("whole",), "%": ("whole",), ">>": ("whole",), "<<": ("whole",)}  # all others in ARITHMETIC are for both
 
 
