@@ -20,6 +20,11 @@ class DType:
     numpy: type
 
     @property
+    def bytes(self) -> int:
+        """Size of an element in memory."""
+        return self.numpy(0).itemsize
+
+    @property
     def is_float(self) -> bool:
         """Whether it is a floating-point type."""
         return issubclass(self.numpy, np.floating)
