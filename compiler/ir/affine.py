@@ -63,7 +63,7 @@ def _collect(expr: Expr, factor: int, terms: dict[Expr, int]) -> int:
             return _collect(left, factor, terms) + _collect(right, factor if op == "+" else -factor, terms)
         case Binary("*", left, Const() as right) | Binary("*", Const() as right, left):
             return _collect(left, factor * int(right.value), terms)
-        case Binary("//" | "%" as op, left, Const() as right):
+        case Binary("//" | "%" as op, left, Const() as right) if right.value > 0:
             return _collect_division(op, affine(left), int(right.value), factor, terms)
     terms[expr] = terms.get(expr, 0) + factor
     return 0
@@ -107,10 +107,10 @@ def _atom_bounds(atom: Expr, ranges: Mapping[str, Interval]) -> Interval:
     match atom:
         case Var():
             return ranges[atom.name]
-        case Binary("//", left, Const() as divisor):
+        case Binary("//", left, Const() as divisor) if divisor.value > 0:
             inner = bounds(left, ranges)
             return Interval(inner.low // int(divisor.value), inner.high // int(divisor.value))
-        case Binary("%", left, Const() as divisor):
+        case Binary("%", left, Const() as divisor) if divisor.value > 0:
             inner, size = bounds(left, ranges), int(divisor.value)
             fits = inner.low // size == inner.high // size
             return Interval(inner.low % size, inner.high % size) if fits else Interval(0, size - 1)

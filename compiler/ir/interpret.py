@@ -22,6 +22,7 @@ from vdla.compiler.ir.nodes import (
     Var,
     Write,
 )
+from vdla.compiler.ir.text import print_expr
 from vdla.compiler.ir.types import DTYPES, wrap
 
 Arrays = dict[str, np.ndarray]
@@ -34,7 +35,7 @@ def interpret(func: Func, arguments: Mapping[str, np.ndarray]) -> None:
     Elements of its own buffers start as 0.
 
     Raises:
-        IrError: an array is missing or has another shape or type, or a subscript is out of range.
+        IrError: an array is missing or has another shape or type, a subscript is out of range, or a whole number is divided by 0.
     """
     execute(func.body, bound_arrays(func, arguments), {})
 
@@ -79,18 +80,24 @@ def execute(stmt: Stmt, arrays: Arrays, values: Values) -> None:
 
 
 def evaluate(expr: Expr, arrays: Arrays, values: Values) -> int | float | bool:
-    """Return the value of an expression."""
+    """Return the value of an expression.
+
+    Raises:
+        IrError: a subscript is out of range, or a whole number is divided by 0.
+    """
     match expr:
-        case Const(value):
-            return value
+        case Const(value, dtype):
+            return wrap(value, dtype)
         case Var(name):
             return values[name]
         case Read(buffer, indices):
             return arrays[buffer.name][_place(buffer, indices, arrays, values)].item()
         case Cast(dtype, value):
-            return convert(evaluate(value, arrays, values), dtype)
+            return wrap(evaluate(value, arrays, values), dtype)
         case Select(condition, then, otherwise):
             return evaluate(then if evaluate(condition, arrays, values) else otherwise, arrays, values)
+        case Binary("//" | "%", left, right):
+            return _divided(expr, evaluate(left, arrays, values), evaluate(right, arrays, values), values)
         case Binary(op, left, right):
             return operate(op, evaluate(left, arrays, values), evaluate(right, arrays, values), left.dtype)
     raise AssertionError(expr)
@@ -104,18 +111,34 @@ def _place(buffer, indices: tuple[Expr, ...], arrays: Arrays, values: Values) ->
     return place
 
 
-def convert(value: int | float | bool, dtype: str) -> int | float | bool:
-    """Return `value` as `dtype`: what Cast does."""
-    if isinstance(value, float) and not DTYPES[dtype].is_float and dtype != "bool":
-        value = int(np.rint(value))
-    return wrap(value, dtype)
+def _divided(expr: Binary, left: int | float, right: int | float, values: Values) -> int | float | bool:
+    """Return `left // right` or `left % right`.
+
+    Raises:
+        IrError: `right` is 0.
+    """
+    if not right:
+        where = ", ".join(f"{name} = {value}" for name, value in values.items())
+        raise IrError(f"{print_expr(expr)} divides {left} by 0" + (f" at {where}" if where else ""))
+    return operate(expr.op, left, right, expr.left.dtype)
+
+
+def _quotient(left: float, right: float) -> float:
+    """Return `left / right` as IEEE 754 has it, infinite or NaN where `right` is 0."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return float(np.float64(left) / np.float64(right))
+
+
+def _shifted(value: int, places: int) -> int:
+    """Return `value` shifted left, or right by a negative number of places; 64 places are as good as any more."""
+    return value << min(places, 64) if places >= 0 else value >> min(-places, 64)
 
 
 OPERATIONS: dict[str, Callable] = {
     "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "//": lambda a, b: a // b, "%": lambda a, b: a % b,
-    "/": lambda a, b: a / b, "min": min, "max": max, "and": lambda a, b: a and b, "or": lambda a, b: a or b,
+    "/": _quotient, "min": min, "max": max, "and": lambda a, b: a and b, "or": lambda a, b: a or b,
     "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, "==": lambda a, b: a == b,
-    ">>": lambda a, b: a >> b if b >= 0 else a << -b, "<<": lambda a, b: a << b if b >= 0 else a >> -b,
+    ">>": lambda a, b: _shifted(a, -b), "<<": _shifted,
 }
 
 

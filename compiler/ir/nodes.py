@@ -135,7 +135,10 @@ LOGICAL = ("and", "or")
 
 @dataclass(frozen=True, slots=True)
 class Binary(Expr):
-    """`left op right`, of one type. `//` and `%` round down; `min` and `max` are written as calls."""
+    """`left op right`, of one type. `min` and `max` are written as calls.
+
+    `//` and `%` round down and are for whole numbers, which must not be divided by 0; `/` is for floats, and dividing by 0 is infinite or NaN.
+    """
 
     op: str
     left: Expr
@@ -163,7 +166,7 @@ class Select(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Cast(Expr):
-    """`value` as another type; integers wrap, floats round to the nearest integer, halves to even."""
+    """`value` as another type; integers wrap, floats round to the nearest integer of 64 bits, halves to even, and NaN is 0."""
 
     dtype: str
     value: Expr

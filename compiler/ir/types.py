@@ -20,6 +20,11 @@ class DType:
     numpy: type
 
     @property
+    def bytes(self) -> int:
+        """Size of an element in memory."""
+        return self.numpy(0).itemsize
+
+    @property
     def is_float(self) -> bool:
         """Whether it is a floating-point type."""
         return issubclass(self.numpy, np.floating)
@@ -45,11 +50,25 @@ DTYPES = {name: DType(name, numpy) for name, numpy in {
 
 
 def wrap(value: int | float | bool, dtype: str) -> int | float | bool:
-    """Return `value` as the type holds it: integers modulo 2^bits, floats rounded."""
+    """Return `value` as the type holds it, what Cast does: integers modulo 2^bits, floats rounded; `nearest_integer` takes the one to the other."""
     kind = DTYPES[dtype]
     if kind.name == "bool":
         return bool(value)
     if kind.is_float:
-        return float(kind.numpy(value))
+        return _as_float(value, kind.numpy)
     span = kind.greatest - kind.least + 1
-    return (int(value) - kind.least) % span + kind.least
+    whole = nearest_integer(value) if isinstance(value, float) else int(value)
+    return (whole - kind.least) % span + kind.least
+
+
+def _as_float(value: int | float | bool, kind: type) -> float:
+    """Round once: an integer must not become a double on its way to single precision."""
+    with np.errstate(over="ignore"):
+        return float(kind(np.int64(value) if isinstance(value, int) else value))
+
+
+def nearest_integer(value: float) -> int:
+    """Return the nearest integer of 64 bits, halves to even: beyond them the least or greatest, and 0 for NaN."""
+    if value != value:
+        return 0
+    return min(round(min(max(value, -2.0**63), 2.0**63)), (1 << 63) - 1)

@@ -12,6 +12,7 @@ from vdla.compiler.ir.nodes import (
     Block,
     Buffer,
     Call,
+    Const,
     Expr,
     For,
     Func,
@@ -25,7 +26,13 @@ from vdla.compiler.ir.nodes import (
 )
 from vdla.compiler.ir.rewrite import children, has_reads
 from vdla.compiler.ir.text import print_expr, print_stmt
-from vdla.compiler.ir.types import INDEX
+from vdla.compiler.ir.types import DTYPES, INDEX, wrap
+
+KINDS = {"/": ("float",), "//": ("whole",), "%": ("whole",), ">>": ("whole",), "<<": ("whole",)}  # all others in ARITHMETIC are for both
+
+
+def _kind(dtype: str) -> str:
+    return "truth" if dtype == "bool" else "float" if DTYPES[dtype].is_float else "whole"
 
 
 def verify(func: Func) -> None:
@@ -113,6 +120,11 @@ class _Checker:
             raise IrError(f"{print_expr(expr)}: {op!r} is no operator")
         if left.dtype != right.dtype or (op in LOGICAL and left.dtype != "bool"):
             raise IrError(f"{print_expr(expr)}: {op} has operands of types {left.dtype} and {right.dtype}")
+        kinds = KINDS.get(op, ("whole", "float") if op in ARITHMETIC else ())
+        if kinds and _kind(left.dtype) not in kinds:
+            raise IrError(f"{print_expr(expr)}: {op} is for {' and '.join(kinds)} numbers, not for {left.dtype}")
+        if op in ("//", "%") and isinstance(right, Const) and not wrap(right.value, right.dtype):
+            raise IrError(f"{print_expr(expr)} divides by 0")
 
     def subscripts(self, buffer: Buffer, indices: tuple[Expr, ...]) -> None:
         text = f"{buffer.name}[{', '.join(print_expr(index) for index in indices)}]"

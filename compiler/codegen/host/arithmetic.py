@@ -4,7 +4,7 @@ from llvmlite import ir
 
 from vdla.compiler.ir.nodes import Binary, Const, IrError
 from vdla.compiler.ir.text import print_expr
-from vdla.compiler.ir.types import DTYPES
+from vdla.compiler.ir.types import DTYPES, wrap
 
 I64 = ir.IntType(64)
 TYPES = {"bool": ir.IntType(1), "int8": ir.IntType(8), "int16": ir.IntType(16), "int32": ir.IntType(32), "int64": I64,
@@ -13,8 +13,9 @@ UNSIGNED = ("uint8", "bool")
 
 
 def constant(value: int | float | bool, dtype: str) -> ir.Constant:
-    """Return a number."""
-    return ir.Constant(TYPES[dtype], float(value) if DTYPES[dtype].is_float else int(value))
+    """Return a number as its type holds it."""
+    held = wrap(value, dtype)
+    return ir.Constant(TYPES[dtype], held if DTYPES[dtype].is_float else int(held))
 
 
 def operate(b: ir.IRBuilder, expr: Binary, left: ir.Value, right: ir.Value) -> ir.Value:
@@ -35,8 +36,7 @@ def operate(b: ir.IRBuilder, expr: Binary, left: ir.Value, right: ir.Value) -> i
     if op in ("//", "%"):
         return _divide(b, expr, left, right)
     if op in (">>", "<<"):
-        amount = right if op == ">>" else b.neg(right)
-        return _shift(b, dtype, left, amount)
+        return _shift(b, expr, left, right)
     return {"+": b.add, "-": b.sub, "*": b.mul}[op](left, right)
 
 
@@ -48,13 +48,16 @@ def _compare(b: ir.IRBuilder, op: str, dtype: str, left: ir.Value, right: ir.Val
 
 def _divide(b: ir.IRBuilder, expr: Binary, left: ir.Value, right: ir.Value) -> ir.Value:
     """Round down, also where the signs differ."""
-    if not isinstance(expr.right, Const) or not expr.right.value:
+    divisor = wrap(expr.right.value, expr.right.dtype) if isinstance(expr.right, Const) else 0
+    if not divisor:
         raise IrError(f"{print_expr(expr)}: host code divides whole numbers by constants other than 0 only")
     if expr.left.dtype in UNSIGNED:
         return b.udiv(left, right) if expr.op == "//" else b.urem(left, right)
     zero = ir.Constant(left.type, 0)
-    if expr.right.value == -1:
+    if divisor == -1:
         return b.neg(left) if expr.op == "//" else zero
+    if divisor > 0 and divisor.bit_count() == 1:
+        return b.ashr(left, left.type(divisor.bit_length() - 1)) if expr.op == "//" else b.and_(left, left.type(divisor - 1))
     quotient, remainder = b.sdiv(left, right), b.srem(left, right)
     differs = b.and_(b.icmp_signed("!=", remainder, zero), b.icmp_signed("<", b.xor(remainder, right), zero))
     if expr.op == "//":
@@ -62,24 +65,33 @@ def _divide(b: ir.IRBuilder, expr: Binary, left: ir.Value, right: ir.Value) -> i
     return b.add(remainder, b.select(differs, right, zero))
 
 
-def _shift(b: ir.IRBuilder, dtype: str, left: ir.Value, amount: ir.Value) -> ir.Value:
-    """Shift right, or left where `amount` is negative; whole-width shifts leave the sign, or 0."""
-    bits = left.type.width
-    zero, last = ir.Constant(left.type, 0), ir.Constant(left.type, bits - 1)
-    far = b.icmp_signed(">", amount, last)
-    right = b.select(b.icmp_signed("<", amount, zero), zero, b.select(far, last, amount))
-    if dtype in UNSIGNED:
-        down = b.select(far, zero, b.lshr(left, right))
-    else:
-        down = b.ashr(left, right)
-    other = b.neg(amount)
-    fits = b.and_(b.icmp_signed(">=", other, zero), b.icmp_signed("<=", other, last))
-    up = b.select(fits, b.shl(left, b.select(fits, other, zero)), zero)
-    return b.select(b.icmp_signed("<", amount, zero), up, down)
+def _shift(b: ir.IRBuilder, expr: Binary, left: ir.Value, places: ir.Value) -> ir.Value:
+    """Shift the other way where `places` is negative."""
+    unsigned = expr.left.dtype in UNSIGNED
+    one, other = (_shift_left, _shift_right) if expr.op == "<<" else (_shift_right, _shift_left)
+    if unsigned:
+        return one(b, left, places, unsigned)
+    negative = b.icmp_signed("<", places, places.type(0))
+    return b.select(negative, other(b, left, b.neg(places), unsigned), one(b, left, places, unsigned))
+
+
+def _shift_left(b: ir.IRBuilder, value: ir.Value, places: ir.Value, unsigned: bool) -> ir.Value:
+    """Shift by a number of places without a sign."""
+    within = b.icmp_unsigned("<", places, places.type(places.type.width))
+    return b.select(within, b.shl(value, b.select(within, places, places.type(0))), value.type(0))
+
+
+def _shift_right(b: ir.IRBuilder, value: ir.Value, places: ir.Value, unsigned: bool) -> ir.Value:
+    """Shift by a number of places without a sign; the sign fills what becomes free."""
+    last = places.type(places.type.width - 1)
+    within = b.icmp_unsigned("<=", places, last)
+    if not unsigned:
+        return b.ashr(value, b.select(within, places, last))
+    return b.select(within, b.lshr(value, b.select(within, places, places.type(0))), value.type(0))
 
 
 def convert(b: ir.IRBuilder, value: ir.Value, source: str, target: str) -> ir.Value:
-    """Emit a cast: whole numbers wrap, floats round to the nearest, halves to even (below 2^63)."""
+    """Emit a cast: whole numbers wrap, floats become the nearest of 64 bits, halves to even."""
     one, other = DTYPES[source], DTYPES[target]
     kind = TYPES[target]
     if target == "bool":
@@ -89,7 +101,8 @@ def convert(b: ir.IRBuilder, value: ir.Value, source: str, target: str) -> ir.Va
         return value if value.type == kind else b.fptrunc(value, kind) if target == "float32" else b.fpext(value, kind)
     if one.is_float:
         rounded = b.call(b.module.declare_intrinsic("llvm.rint", [value.type]), [value])
-        return _resized(b, b.fptosi(rounded, I64), "int64", kind)
+        nearest = b.module.declare_intrinsic("llvm.fptosi.sat", [I64, value.type], ir.FunctionType(I64, [value.type]))
+        return _resized(b, b.call(nearest, [rounded]), "int64", kind)
     if other.is_float:
         return (b.uitofp if source in UNSIGNED else b.sitofp)(value, kind)
     return _resized(b, value, source, kind)

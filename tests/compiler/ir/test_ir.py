@@ -7,10 +7,11 @@ import pytest
 
 from vdla.compiler.ir.affine import Interval, affine, bounds, decided, simplify
 from vdla.compiler.ir.interpret import evaluate, interpret, operate
-from vdla.compiler.ir.nodes import Binary, Buffer, Const, For, Func, IrError, Read, Var, Write, cast, maximum, select
+from vdla.compiler.ir.nodes import Binary, Buffer, Cast, Const, For, Func, IrError, Read, Var, Write, cast, maximum, select
 from vdla.compiler.ir.parse import parse_func
 from vdla.compiler.ir.rewrite import substitute, variables
 from vdla.compiler.ir.text import print_expr, print_func
+from vdla.compiler.ir.types import DTYPES
 from vdla.compiler.ir.verify import verify
 
 MATMUL = """\
@@ -64,6 +65,40 @@ def test_casts_wrap_integers_and_round_floats():
     assert [evaluate(cast("int8", read), values, {}) for read in reads] == [0, 2, -2, 44]
 
 
+def test_numbers_wrap_to_their_type():
+    assert [evaluate(Const(value, dtype), {}, {}) for value, dtype in [(200, "int8"), (-1, "uint8"), (2, "bool")]] == [-56, 255, True]
+    assert evaluate(Const(0.1, "float32"), {}, {}) == float(np.float32(0.1))
+
+
+@pytest.mark.parametrize(("value", "source", "target", "result"), [
+    (3.5, "float32", "int8", 4), (float("nan"), "float32", "int32", 0), (1e30, "float32", "int64", (1 << 63) - 1), (-1e30, "float64", "int8", 0),
+    ((1 << 60) + (1 << 36) + 1, "int64", "float32", float((1 << 60) + (1 << 37))), (1e300, "float64", "float32", float("inf")),
+])
+def test_casts_have_a_value_everywhere_and_round_once(value, source, target, result):
+    array = np.array([value], DTYPES[source].numpy)
+    read = Read(Buffer("X", (1,), source), (Const(0),))
+    assert evaluate(Cast(target, read), {"X": array}, {}) == result
+    assert cast(target, Const(array[0].item(), source)) == Const(result, target)
+
+
+@pytest.mark.parametrize(("op", "left", "right", "result"), [
+    (">>", -5, 1 << 62, -1), (">>", 5, -(1 << 63), 0), ("<<", 5, 1 << 62, 0), ("<<", -5, -(1 << 63), -1)])
+def test_shifts_by_more_than_the_width_have_a_value(op, left, right, result):
+    assert operate(op, left, right, "int64") == result
+
+
+def test_floats_divide_by_0_as_the_standard_says():
+    assert [operate("/", value, zero, "float32") for value in (1.0, -1.0) for zero in (0.0, -0.0)] == [np.inf, -np.inf, -np.inf, np.inf]
+    assert np.isnan(operate("/", 0.0, 0.0, "float32"))
+
+
+@pytest.mark.parametrize("op", ["//", "%"])
+def test_whole_numbers_divided_by_0_are_named(op):
+    func = parse_func(f"def f(A: int32[4], B: int32[4]):\n    for i in range(4):\n        A[i] = A[i] {op} B[i]\n")
+    with pytest.raises(IrError, match=rf"^A\[i\] {op} B\[i\] divides 7 by 0 at i = 2$"):
+        interpret(func, {"A": np.full(4, 7, np.int32), "B": np.array([1, 2, 0, 3], np.int32)})
+
+
 def random_index(rng, depth=3):
     if depth == 0 or rng.random() < 0.2:
         return rng.choice([Var("i"), Var("j"), Var("k"), Const(rng.randint(-9, 9))])
@@ -84,6 +119,17 @@ def test_affine_forms_keep_value_and_bounds(seed):
         assert evaluate(affine(expr).expr(), {}, values) == value
         assert evaluate(simplify(expr), {}, values) == value
         assert reach.low <= value <= reach.high
+
+
+@pytest.mark.parametrize("op", ["//", "%"])
+@pytest.mark.parametrize("divisor", [-3, -1, 0])
+def test_index_arithmetic_leaves_divisors_alone_that_are_not_positive(op, divisor):
+    expr = Binary(op, Var("i") * 6 + 4, Const(divisor))
+    assert simplify(expr) == expr
+    reach = bounds(expr, {"i": Interval(0, 7)})
+    values = [evaluate(expr, {}, {"i": i}) for i in range(8)] if divisor else [0]
+    assert reach.low <= min(values)
+    assert max(values) <= reach.high
 
 
 def test_comparisons_are_decided_where_they_can_be():
@@ -118,6 +164,9 @@ INDEX = Var("i")
     (For(INDEX, 4, Write(C, (INDEX, INDEX), Const(0, "int32"))), "has 2 subscripts, but C has 1 axes"),
     (For(INDEX, 4, For(INDEX, 4, Write(C, (INDEX,), Const(0, "int32")))), "loop variable i is declared twice"),
     (For(INDEX, 0, Write(C, (INDEX,), Const(0, "int32"))), "loop i has extent 0; it must be at least 1"),
+    (Write(A, (Const(0),), Binary("/", Read(A, (Const(0),)), Const(2, "int8"))), r"A\[0\] / int8\(2\): / is for float numbers, not for int8"),
+    (Write(A, (INDEX % 0,), Const(0, "int8")), "i % 0 divides by 0"),
+    (Write(A, (Const(0),), Read(A, (Const(0),)) // Const(256, "int8")), r"A\[0\] // int8\(256\) divides by 0"),
     (Write(Buffer("D", (1,), "int8"), (Const(0),), Const(0, "int8")), "buffer D is not declared here"),
 ])
 def test_the_verifier_refuses(body, message):
