@@ -119,15 +119,15 @@ class StreamBuilder:
         uops = uops if isinstance(uops, MicroKernel) else MicroKernel(uops)
         row = (reset, *self._micro_kernel(uops), outer.trips, inner.trips, outer.dst, inner.dst, outer.src, inner.src,
                outer.wgt, inner.wgt, overwrite)
-        touched = _touched(uops, outer, inner)
-        self._record(isa.Gemm, Unit.COMPUTE, row, touched[:3] if reset else touched)
+        operands = _operands(uops, outer, inner)
+        self._record(isa.Gemm, Unit.COMPUTE, row, operands[:3] if reset else operands)
 
     def alu(self, opcode: AluOpcode, uops: MicroOps, outer: Loop, inner: Loop, *, imm: int | None = None) -> None:
         """Apply an operation to accumulators, with a constant or with others, over two loops and micro-ops."""
         uops = uops if isinstance(uops, MicroKernel) else MicroKernel(uops)
         row = (0, *self._micro_kernel(uops), outer.trips, inner.trips, outer.dst, inner.dst, outer.src, inner.src,
                opcode, imm is not None, imm or 0)
-        self._record(isa.Alu, Unit.COMPUTE, row, _touched(uops, outer, inner)[:3])
+        self._record(isa.Alu, Unit.COMPUTE, row, _operands(uops, outer, inner)[:3])
 
     def _micro_kernel(self, uops: MicroOps) -> tuple[int, int]:
         """Return begin and end of a micro-kernel in micro-op memory; load it if it is not there."""
@@ -156,11 +156,9 @@ class StreamBuilder:
         plan = plan_tokens(units, conflicts(units, touched, self.config), self.config.token_depth)
         order = np.array(plan.numbers)
         words = self._words()[order]
-        for number, flag in enumerate(FLAGS):
-            start = isa.field_of(isa.Instruction, flag, self.config).start
-            words[:, 0] |= (np.array(plan.flags, np.uint64) >> np.uint64(number) & np.uint64(1)) << np.uint64(start)
-        at = np.append(tensors_of(touched), [-1] * len(Unit))[order]
-        tensors = {name: np.flatnonzero(at == number) for name, number in self._tensors.items()}
+        words[:, 0] |= self._flags(np.array(plan.flags, np.uint64))
+        moved = np.append(tensors_of(touched), [-1] * len(Unit))[order]
+        tensors = {name: np.flatnonzero(moved == number) for name, number in self._tensors.items()}
         return Stream(self.config, words, tensors, np.array(self.kernels.words, np.uint32))
 
     def _words(self) -> np.ndarray:
@@ -173,14 +171,22 @@ class StreamBuilder:
         waits = ((isa.Store, MemoryType.OUT), (isa.Load, MemoryType.UOP), (isa.Load, MemoryType.INP))
         return np.concatenate([words, *(encode_rows(form, self.config, ("memory_type",), [(memory,)]) for form, memory in waits)])
 
+    def _flags(self, planned: np.ndarray) -> np.ndarray:
+        """Return uint64[n]: the planner's flags where the encoding has them."""
+        words = np.zeros_like(planned)
+        for number, flag in enumerate(FLAGS):
+            start = isa.field_of(isa.Instruction, flag, self.config).start
+            words |= (planned >> np.uint64(number) & np.uint64(1)) << np.uint64(start)
+        return words
+
 
 def _rows(values: list[int], count: int) -> np.ndarray:
     """Return int64[count, -1]: values that stand row behind row."""
     return np.fromiter(values, np.int64, len(values)).reshape(count, len(values) // max(count, 1))
 
 
-def _touched(uops: MicroKernel, outer: Loop, inner: Loop) -> tuple[int, ...]:
-    """Return the least intervals that hold every accumulator, input and weight of a kernel, each behind its memory."""
+def _operands(uops: MicroKernel, outer: Loop, inner: Loop) -> tuple[int, ...]:
+    """Return the least intervals that hold all accumulators, inputs and weights of an instruction, each behind its memory."""
     (dst, last_dst), (src, last_src), (wgt, last_wgt) = uops.ranges
     again, inside = outer.trips - 1, inner.trips - 1
     return (MemoryType.ACC, dst, last_dst + again * outer.dst + inside * inner.dst + 1,

@@ -7,6 +7,7 @@ virtual threads (review of the TVM paper, appendix A).
 """
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 
 FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
-LOAD, COMPUTE, STORE = map(int, Unit)
+LOAD, COMPUTE, STORE = map(int, Unit)  # plain numbers are quicker to compare
 _NONE = (-1,) * len(Unit)
 _BITS = {flag: 1 << number for number, flag in enumerate(FLAGS)}
 _POPS, _PUSHES = ({(edge.producer, edge.consumer): _BITS[getattr(edge, flag)] for edge in TOKEN_EDGES} for flag in ("pop_flag", "push_flag"))
@@ -38,7 +39,7 @@ class TokenPlanner:
     _computes: list[int] = field(default_factory=list)  # positions of the compute unit
     _pops: dict[tuple[int, int], list[int]] = field(default_factory=lambda: {edge: [] for edge in _POPS})  # positions, by edge
 
-    def place(self, number: int, unit: int, needs: tuple[int, ...]) -> int:
+    def place(self, number: int, unit: int, needs: Sequence[int]) -> int:
         """Append an instruction of `unit` that starts behind the positions `needs` of each unit (-1: none); return its position."""
         edges = self._waits(unit, needs)
         flags, position = 0, len(self.flags)
@@ -52,7 +53,7 @@ class TokenPlanner:
             self._computes.append(position)
         return position
 
-    def _waits(self, unit: int, needs: tuple[int, ...]) -> list[tuple[int, int]]:
+    def _waits(self, unit: int, needs: Sequence[int]) -> list[tuple[int, int]]:
         """Let the next instruction of `unit` wait for `needs`; return the edges on which it pops."""
         load, compute, store = needs
         if unit == COMPUTE:
