@@ -7,8 +7,8 @@ virtual threads (review of the TVM paper, appendix A).
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import gt
 
 import numpy as np
 
@@ -39,9 +39,9 @@ class TokenPlanner:
     _computes: list[int] = field(default_factory=list)  # positions of the compute unit
     _pops: dict[tuple[int, int], list[int]] = field(default_factory=lambda: {edge: [] for edge in _POPS})  # positions, by edge
 
-    def place(self, number: int, unit: int, needs: Sequence[int]) -> int:
+    def place(self, number: int, unit: int, needs: tuple[int, ...]) -> int:
         """Append an instruction of `unit` that starts behind the positions `needs` of each unit (-1: none); return its position."""
-        edges = self._waits(unit, needs)
+        edges = self._waits(unit, needs) if any(map(gt, needs, self._knows[unit])) else ()
         flags, position = 0, len(self.flags)
         for edge in edges:
             flags |= _POPS[edge]
@@ -53,7 +53,7 @@ class TokenPlanner:
             self._computes.append(position)
         return position
 
-    def _waits(self, unit: int, needs: Sequence[int]) -> list[tuple[int, int]]:
+    def _waits(self, unit: int, needs: tuple[int, ...]) -> list[tuple[int, int]]:
         """Let the next instruction of `unit` wait for `needs`; return the edges on which it pops."""
         load, compute, store = needs
         if unit == COMPUTE:
@@ -94,6 +94,6 @@ def plan_tokens(units: np.ndarray, needs: np.ndarray, depth: int) -> TokenPlanne
         depth: tokens that an edge can hold.
     """
     planner, positions = TokenPlanner(depth), [-1] * (len(units) + 1)  # the last is where -1 is looked up
-    for number, (unit, *needed) in enumerate(zip(units.tolist(), *needs.T.tolist(), strict=True)):
-        positions[number] = planner.place(number, unit, [positions[other] for other in needed])
+    for number, (unit, load, compute, store) in enumerate(zip(units.tolist(), *needs.T.tolist(), strict=True)):
+        positions[number] = planner.place(number, unit, (positions[load], positions[compute], positions[store]))
     return planner
