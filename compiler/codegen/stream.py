@@ -215,7 +215,7 @@ def _once_each(forms: Iterable[Form], loops: Mapping[str, int], find: Callable[[
 
 
 def _transfers(chip: Form, dram: Form, padding: list[Form], values: Values, ranges: Ranges) -> Iterator[Transfer]:
-    """Yield what moves a box of a nest's iterations."""
+    """Return what moves a box of a nest's iterations."""
     loops, start = _box(ranges)
     (here, on_chip), (there, in_dram) = (_moved(form, values, loops, start) for form in (chip, dram))
     box = inside_box(tuple(_shifted(form, start) for form in padding), loops, values)
