@@ -91,7 +91,8 @@ class _Maker:
     def parameters(self, channels: int) -> np.ndarray:
         draw = self.data.integers
         least, greatest = np.sort(draw(-128, 128, (2, channels)), 0)
-        return parameter_words(draw(-3000, 3000, channels), draw(0, 1 << 16, channels), draw(8, 28, channels), draw(-20, 20, channels), least, greatest)
+        return parameter_words(draw(-3000, 3000, channels), draw(0, 1 << 16, channels), draw(8, 28, channels), draw(-20, 20, channels),
+                               least, greatest)
 
     def padding(self) -> tuple[int, int, int, int]:
         return tuple(self.rng.choice((0, 0, 1, 2)) for _ in range(4))
@@ -200,4 +201,5 @@ def _in_accumulators(total: np.ndarray, config: AcceleratorConfig) -> np.ndarray
     return total.astype(f"int{config.acc_bits}").astype(np.int64)
 
 
-KINDS: tuple[Callable[[_Maker], Case], ...] = (_convolution, _convolution, _depthwise, _matrix_product, _average, _max_pool, _elementwise, _elementwise)
+KINDS: tuple[Callable[[_Maker], Case], ...] = (
+    _convolution, _convolution, _depthwise, _matrix_product, _average, _max_pool, _elementwise, _elementwise)

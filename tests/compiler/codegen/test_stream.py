@@ -154,3 +154,15 @@ def test_folded_transfers_move_every_element_to_its_place(seed):
     expected = {10 + int(np.dot(at, chip)): 5000 + int(np.dot(at, dram)) if all(a <= b < c for a, b, c in zip(low, at, high, strict=True)) else None
                 for at in np.ndindex(*trips)}
     assert found == expected
+
+
+def test_a_nest_is_folded_once_for_each_value_of_the_variables_that_it_depends_on(monkeypatch):
+    from vdla.compiler.codegen import stream
+    size, folded = Convolution(32, 16, 16, 32, padding=(1, 1, 1, 1)), []
+    fold = stream.fold_transfer
+    monkeypatch.setattr(stream, "fold_transfer", lambda dimensions, *rest, **options: folded.append(dimensions) or fold(dimensions, *rest, **options))
+    tiles = Tiles(outputs=1, rows=4, columns=16, inputs=1)
+    words = compile_stream(scheduled(size, threads=1, tiles=tiles), TINY)
+    loads = np.count_nonzero(words.words[:, 0] & np.uint64(7) == np.uint64(0))
+    rows_of_tiles, nests = 4, 4  # inputs, weights and outputs, with what is left of the last iteration
+    assert 0 < len(folded) <= rows_of_tiles * nests < loads
