@@ -21,7 +21,7 @@ def requantise(values: np.ndarray, parameters: Sequence[np.ndarray], bits: int =
     bias, multiplier, low, clip = (np.asarray(row, np.int64) for row in parameters)
     product = _wrapped(np.asarray(values, np.int64) + bias, bits) * (multiplier & ((1 << MULTIPLIER_BITS) - 1))
     shift = low & ((1 << SHIFT_BITS) - 1)
-    scaled = (product + ((np.int64(1) << shift) >> 1)) >> shift
+    scaled = (((product << 1) >> shift) + 1) >> 1  # half of 2^63 would not fit
     zero, least, greatest = (_wrapped(byte, BYTE_BITS) for byte in (low >> BYTE_BITS, clip, clip >> BYTE_BITS))
     return np.maximum(np.minimum(scaled + zero, greatest), least).astype(np.int8)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from vdla.compiler.ir.nodes import Const, Expr, cast, maximum, minimum
+from vdla.compiler.ir.nodes import Expr, cast, maximum, minimum
 from vdla.compiler.te.tensor import Tensor, compute, placeholder
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.numerics import BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
@@ -63,8 +63,7 @@ def requantised(value: Expr, parameter: Callable[[Parameter], Expr]) -> Expr:
     shift_and_zero, clip = parameter(Parameter.SHIFT), parameter(Parameter.CLIP)
     shift = cast(wide, shift_and_zero) % (1 << SHIFT_BITS)
     product = cast(wide, value + parameter(Parameter.BIAS)) * (cast(wide, parameter(Parameter.MULTIPLIER)) % (1 << MULTIPLIER_BITS))
-    half = (Const(1, wide) << shift) >> 1
-    scaled = ((product + half) >> shift) + byte(shift_and_zero, 1)
+    scaled = ((((product << 1) >> shift) + 1) >> 1) + byte(shift_and_zero, 1)  # half of 2^63 would not fit
     return cast("int8", maximum(minimum(scaled, byte(clip, 1)), byte(clip, 0)))
 
 
