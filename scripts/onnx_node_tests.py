@@ -69,8 +69,8 @@ def with_parameters(model: ModelProto, inputs: list) -> tuple[ModelProto, list[n
     changed.CopyFrom(model)
     fed = []
     for value, array in zip(model.graph.input, inputs, strict=True):
-        if value.name in parameters:
-            changed.graph.initializer.append(numpy_helper.from_array(array, value.name))
+        if value.name in parameters and isinstance(array, np.ndarray | np.generic):
+            changed.graph.initializer.append(numpy_helper.from_array(np.asarray(array), value.name))
         else:
             fed.append(array)
     return changed, fed

@@ -78,11 +78,12 @@ def depth_to_space(x: np.ndarray, *, blocksize: int, mode: str) -> np.ndarray:
     return parts.reshape(n, inner, h * blocksize, w * blocksize)
 
 
-def space_to_depth(x: np.ndarray, *, blocksize: int) -> np.ndarray:
-    """Move squares of `blocksize` of x[N, C, H, W] into the outer part of the channels."""
+def space_to_depth(x: np.ndarray, *, blocksize: int, mode: str) -> np.ndarray:
+    """Move squares of `blocksize` of x[N, C, H, W] into the channels: into the outer part of C ("DCR") or the inner one ("CRD")."""
     n, c, h, w = x.shape
-    parts = x.reshape(n, c, h // blocksize, blocksize, w // blocksize, blocksize).transpose(0, 3, 5, 1, 2, 4)
-    return parts.reshape(n, c * blocksize**2, h // blocksize, w // blocksize)
+    parts = x.reshape(n, c, h // blocksize, blocksize, w // blocksize, blocksize)
+    order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
+    return parts.transpose(order).reshape(n, c * blocksize**2, h // blocksize, w // blocksize)
 
 
 OPERATORS = {

@@ -59,10 +59,18 @@ class Importer:
         refused = refused_nodes(graph, self.model.opset)
         for place, node in enumerate(graph.node):
             self.attempt(described(node, place), lambda node=node, place=place: self.add_node(node, refused.get(place)))
+        for value in graph.output:
+            self.attempt(f"output {value.name!r}", lambda value=value: self.check_output(value.name))
         if self.problems:
             raise self.failure()
         return Graph(identifier(graph.name or "model"), inputs, tuple(self.names[value.name] for value in graph.output), tuple(self.nodes),
                      self.constants, self.types)
+
+    def check_output(self, name: str) -> None:
+        """Refuse a constant that goes out but that no device can hold."""
+        own = self.names.get(name)
+        if own in self.constants:
+            check_constant(own, self.constants[own])
 
     def failure(self) -> GraphError:
         """Return the error that lists all problems."""

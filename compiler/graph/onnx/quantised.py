@@ -12,6 +12,7 @@ from vdla.compiler.graph.onnx.call import Call, Form, RefusalError
 def quantisation(call: Call) -> Form:
     """Add a zero point of 0 where there is none; name the axis where scales go along one, else 0."""
     call.require("block_size", 0)
+    call.require("precision", 0, 1)  # float32
     scale, axis = call.types[1], 0
     if scale.size > 1:
         axis = call.axis()

@@ -13,7 +13,7 @@ UNCHANGED = (
     "Abs", "Add", "And", "Ceil", "Cos", "DepthToSpace", "Div", "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Gemm", "GlobalAveragePool",
     "GlobalMaxPool", "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "InstanceNormalization", "LRN", "LeakyRelu", "Less",
     "LessOrEqual", "Log", "MatMul", "MatMulInteger", "Max", "Mean", "Min", "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "QLinearAdd",
-    "QLinearMatMul", "Range", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "SpaceToDepth", "Sqrt", "Sub",
+    "QLinearMatMul", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Sub",
     "Sum", "Tanh", "Where", "Xor",
 )
 REDUCTIONS = ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare")
@@ -22,6 +22,9 @@ WITHOUT_EFFECT_ON_ONE = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "
 
 def unchanged(call: Call) -> Form:
     """Take inputs and attributes as they are."""
+    more = sorted(set(call.attributes) - set(attributes_of(call.op)))
+    if more:
+        raise RefusalError(f"attribute {more[0]} is not supported")
     return Form(call.op, call.inputs, {name: call.attributes[name] for name in attributes_of(call.op)})
 
 
@@ -84,6 +87,17 @@ def reduction(call: Call) -> Form:
     return Form(call.op, call.inputs[:1], {"axes": found, "keepdims": call.attributes["keepdims"]})
 
 
+def range_(call: Call) -> Form:
+    """Refuse sums in another type than float32."""
+    call.require("stash_type", 1)
+    return Form("Range", call.inputs)
+
+
+def space_to_depth(call: Call) -> Form:
+    """Fill in the order that was the only one in old versions."""
+    return Form("SpaceToDepth", call.inputs, {"blocksize": call.attributes["blocksize"], "mode": call.attributes.get("mode", "DCR")})
+
+
 def arg(call: Call) -> Form:
     """Fill in what version 12 added."""
     last = call.attributes.get("select_last_index", 0)
@@ -93,5 +107,6 @@ def arg(call: Call) -> Form:
 IMPORTERS = {
     **dict.fromkeys(UNCHANGED, unchanged), **dict.fromkeys(REDUCTIONS, reduction), "ArgMax": arg, "ArgMin": arg,
     "BatchNormalization": batch_normalization, "Cast": cast, "CastLike": cast, "Clip": clip, "Dropout": dropout,
-    "LayerNormalization": layer_normalization, "LogSoftmax": softmax, "Softmax": softmax,
+    "LayerNormalization": layer_normalization, "LogSoftmax": softmax, "Range": range_, "Softmax": softmax,
+    "SpaceToDepth": space_to_depth,
 }

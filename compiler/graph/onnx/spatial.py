@@ -21,11 +21,18 @@ def convolution(call: Call) -> Form:
 
 
 def conv_transpose(call: Call) -> Form:
-    """Work out what is cut off where the size of the output is given instead."""
+    """Work out what is cut off, or added, where the size of the output is given."""
     kernel = _kernel_of(call, 1)
     strides, dilations = _steps(call, kernel)
     more = call.attributes.get("output_padding", (0,) * len(kernel))
-    pads = _cut(call, kernel, strides, dilations, more)
+    sizes = _asked_sizes(call, strides)
+    if sizes is None:
+        pads = _pads(call, kernel, strides, dilations)
+    else:
+        parts = zip(call.shape[2:], strides, spans(kernel, dilations), more, sizes, strict=True)
+        totals = [(size - 1) * stride + span + extra - out for size, stride, span, extra, out in parts]
+        more = tuple(extra + max(-total, 0) for extra, total in zip(more, totals, strict=True))
+        pads = _halves(call, [max(total, 0) for total in totals])
     return Form("ConvTranspose", call.inputs, {"dilations": dilations, "group": call.attributes["group"], "output_padding": more, "pads": pads,
                                                "strides": strides})
 
@@ -91,17 +98,13 @@ def _halves(call: Call, totals: Sequence[int]) -> tuple[int, ...]:
     return (*small, *large) if call.attributes["auto_pad"] == "SAME_UPPER" else (*large, *small)
 
 
-def _cut(call: Call, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], more: Sequence[int]) -> tuple[int, ...]:
-    """Return what ConvTranspose cuts off: begins, then ends."""
-    wanted = call.attributes.get("output_shape")
-    if wanted is None and _auto_pad(call) not in SAME:
-        return _pads(call, kernel, strides, dilations)
-    sizes = [size * stride for size, stride in zip(call.shape[2:], strides, strict=True)] if wanted is None else wanted[-len(kernel):]
-    parts = zip(call.shape[2:], strides, spans(kernel, dilations), more, sizes, strict=True)
-    totals = [(size - 1) * stride + span + extra - out for size, stride, span, extra, out in parts]
-    if min(totals) < 0:
-        raise RefusalError(f"its output is {tuple(sizes)}, more than its windows reach; set output_padding")
-    return _halves(call, totals)
+def _asked_sizes(call: Call, strides: Sequence[int]) -> Sequence[int] | None:
+    """Return the size of the output of ConvTranspose if it is given, or follows from the strides alone."""
+    if "output_shape" in call.attributes:
+        return call.attributes["output_shape"][-len(strides):]
+    if _auto_pad(call) in SAME:
+        return [size * stride for size, stride in zip(call.shape[2:], strides, strict=True)]
+    return None
 
 
 IMPORTERS = {
