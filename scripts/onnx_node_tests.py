@@ -4,14 +4,17 @@ import re
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 import click
 import numpy as np
 import onnx
 from onnx import ModelProto, numpy_helper
+from onnx.backend.test.case import node
+from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.loader import load_model_tests
 
 from vdla.compiler.graph.interpret import interpret
@@ -38,14 +41,16 @@ class Outcome:
     reason: str = ""
 
 
-def cases() -> Iterator:
-    """Yield the tests of single operators."""
+def cases(modules: Sequence[str] = ()) -> Iterator[TestCase]:
+    """Yield the tests of single operators: those of some modules of the suite, or all."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # those of the suite's own arithmetic
-        yield from load_model_tests(kind="node")
+        for module in modules:
+            import_module(f"{node.__name__}.{module}")
+        yield from node._NodeTestCases if modules else load_model_tests(kind="node")
 
 
-def outcome(case) -> Outcome:
+def outcome(case: TestCase) -> Outcome:
     """Import, print, read back, interpret and compare one test."""
     try:
         inputs, expected = case.data_sets[0]
@@ -64,7 +69,7 @@ def outcome(case) -> Outcome:
 
 def with_parameters(model: ModelProto, inputs: list) -> tuple[ModelProto, list[np.ndarray]]:
     """Return the model with parameters made constants, and the inputs that are left."""
-    parameters = {name for node in model.graph.node for place in PARAMETERS.get(node.op_type, ()) for name in node.input[place:place + 1] if name}
+    parameters = {name for each in model.graph.node for place in PARAMETERS.get(each.op_type, ()) for name in each.input[place:place + 1] if name}
     changed = ModelProto()
     changed.CopyFrom(model)
     fed = []
@@ -76,7 +81,7 @@ def with_parameters(model: ModelProto, inputs: list) -> tuple[ModelProto, list[n
     return changed, fed
 
 
-def compared(case, graph: Graph, fed: list[np.ndarray], expected: list[np.ndarray]) -> Outcome:
+def compared(case: TestCase, graph: Graph, fed: list[np.ndarray], expected: list[np.ndarray]) -> Outcome:
     """Run a graph and compare its outputs at the suite's tolerances."""
     outputs = interpret(graph, dict(zip(graph.inputs, fed, strict=True)))
     for name, want in zip(graph.outputs, expected, strict=True):

@@ -40,12 +40,12 @@ def _given(graph: Graph) -> set[str]:
 
 
 def _check_node(graph: Graph, node: Node, defined: set[str]) -> None:
+    _require(bool(node.outputs), graph, f"{node.op} {node.name!r} has no output")
     _require(node.op in OPERATORS, graph, f"{node}: operator {node.op!r} is unknown")
     _require(sorted(node.attributes) == sorted(attributes_of(node.op)), graph,
              f"{node} has attributes {', '.join(node.attributes) or 'none'}; {node.op} takes {', '.join(attributes_of(node.op)) or 'none'}")
     for name in node.inputs:
         _require(name == "" or name in defined, graph, f"{node} reads {name!r}, which nothing before it defines")
-    _require(bool(node.outputs), graph, f"{node.op} {node.name!r} has no output")
     for place, name in enumerate(node.outputs):
         _require(name not in defined and name not in node.outputs[:place], graph, f"{node} defines {name!r}, which is defined already")
 

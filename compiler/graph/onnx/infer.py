@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 
 import numpy as np
-from onnx import NodeProto, defs, helper, numpy_helper, shape_inference
+from onnx import NodeProto, checker, defs, helper, numpy_helper, shape_inference
 
 from vdla.compiler.graph.nodes import TensorType
 from vdla.compiler.graph.onnx.call import RefusalError
@@ -35,7 +35,7 @@ def output_types(node: NodeProto, schema: defs.OpSchema, opset: int, types: Sequ
              if value is not None and value.size <= PARAMETER_ELEMENTS}
     try:
         found = shape_inference.infer_node_outputs(schema, node, known, small, opset_imports=[helper.make_opsetid("", opset)])
-    except (shape_inference.InferenceError, RuntimeError, ValueError, KeyError) as error:
+    except (shape_inference.InferenceError, checker.ValidationError, RuntimeError, ValueError, KeyError) as error:
         raise RefusalError(f"its shape cannot be inferred: {first_line(error)}") from error
     return tuple(_output(name, found, place < needed) for place, name in enumerate(node.output))
 

@@ -6,6 +6,7 @@ Source: ONNX operator specification and its changelog.
 import numpy as np
 
 from vdla.compiler.graph.onnx.call import Call, Form, RefusalError, distinct_axes, positive_axis
+from vdla.compiler.graph.onnx.tensors import shortest
 
 
 def reshape(call: Call) -> Form:
@@ -91,7 +92,7 @@ def pad(call: Call) -> Form:
 
 def _pad_value(call: Call) -> float | int:
     value = call.known(2, "value").item() if call.has(2) else call.attributes.get("value", 0)
-    return float(value) if np.dtype(call.types[0].dtype).kind == "f" else int(value)
+    return shortest(value) if np.dtype(call.types[0].dtype).kind == "f" else int(value)
 
 
 def shape(call: Call) -> np.ndarray:
@@ -107,7 +108,8 @@ def size(call: Call) -> np.ndarray:
 def constant_of_shape(call: Call) -> Form:
     """Take the shape from the result; without a value, it is a float32 0."""
     value = call.attributes.get("value", np.zeros(1, np.float32))
-    return Form("ConstantOfShape", (), {"dtype": call.outputs[0].dtype, "shape": call.outputs[0].shape, "value": value.item()})
+    number = shortest(value.item()) if value.dtype == np.float32 else value.item()
+    return Form("ConstantOfShape", (), {"dtype": call.outputs[0].dtype, "shape": call.outputs[0].shape, "value": number})
 
 
 IMPORTERS = {

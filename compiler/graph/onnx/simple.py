@@ -7,6 +7,7 @@ import numpy as np
 
 from vdla.compiler.graph.nodes import TensorType
 from vdla.compiler.graph.onnx.call import Call, Form, RefusalError, distinct_axes
+from vdla.compiler.graph.onnx.tensors import shortest
 from vdla.runtime.host.evaluate import attributes_of
 
 UNCHANGED = (
@@ -37,13 +38,13 @@ def clip(call: Call) -> Form:
     """Take bounds from attributes or inputs; one left out is the type's last number."""
     kind = np.dtype(call.types[0].dtype)
     limits = np.finfo(kind) if kind.kind == "f" else np.iinfo(kind)
-    bounds = {"min": limits.min.item() if kind.kind == "f" else limits.min, "max": limits.max.item() if kind.kind == "f" else limits.max}
+    bounds = {"min": limits.min, "max": limits.max}
     for place, name in enumerate(bounds, 1):
         if call.has(place):
             bounds[name] = call.known(place, name).item()
         elif name in call.attributes:
             bounds[name] = call.attributes[name]
-    return Form("Clip", call.inputs[:1], bounds)
+    return Form("Clip", call.inputs[:1], {name: shortest(bound) if kind.kind == "f" else int(bound) for name, bound in bounds.items()})
 
 
 def dropout(call: Call) -> Form:

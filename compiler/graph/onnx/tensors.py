@@ -114,13 +114,13 @@ def _attribute(name: str, proto: AttributeProto) -> Attribute | np.ndarray:
         case AttributeProto.INT:
             return proto.i
         case AttributeProto.FLOAT:
-            return _shortest(proto.f)
+            return shortest(proto.f)
         case AttributeProto.STRING:
             return proto.s.decode("utf-8", "replace")
         case AttributeProto.INTS:
             return tuple(proto.ints)
         case AttributeProto.FLOATS:
-            return tuple(map(_shortest, proto.floats))
+            return tuple(map(shortest, proto.floats))
         case AttributeProto.TENSOR:
             return array_of(proto.t, None)
         case AttributeProto.GRAPH | AttributeProto.GRAPHS:
@@ -128,7 +128,7 @@ def _attribute(name: str, proto: AttributeProto) -> Attribute | np.ndarray:
     raise RefusalError(f"attribute {name} is of a kind that is not supported")
 
 
-def _shortest(value: float) -> float:
+def shortest(value: float) -> float:
     """Return the number with the fewest digits that is the same float32."""
     return float(str(np.float32(value)))
 
