@@ -7,8 +7,9 @@ from scripts.onnx_node_tests import cases, outcome
 
 MODULES = (
     "add", "averagepool", "batch_normalization", "clip", "concat", "conv", "convinteger", "convtranspose", "dequantizelinear", "div", "erf",
-    "flatten", "gather", "gelu", "gemm", "globalaveragepool", "layernormalization", "lrn", "matmul", "matmulinteger", "maxpool", "pad", "pow",
-    "qlinearconv", "qlinearmatmul", "quantizelinear", "reducesum", "reshape", "resize", "slice", "softmax", "split", "squeeze", "transpose", "unsqueeze", "where",
+    "flatten", "gather", "gelu", "gemm", "globalaveragepool", "layernormalization", "lrn", "matmul", "matmulinteger", "maxpool", "pad",
+    "pow", "qlinearconv", "qlinearmatmul", "quantizelinear", "reducesum", "reshape", "resize", "slice", "softmax", "split", "squeeze",
+    "transpose", "unsqueeze", "where",
 )
 ACCEPTED_REFUSALS = (
     "supported element types are", "which has no elements", "its output [12] .* is not supported", "attribute block_size", "attribute mode",
