@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 
 import click
 import numpy as np
@@ -120,5 +119,4 @@ def main(match: str, verbose: bool) -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
     main()

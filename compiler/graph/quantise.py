@@ -62,6 +62,7 @@ class _Quantiser:
         self.scales = {name: scale_for(magnitude) for name, magnitude in magnitudes.items()}
         self.narrow: dict[str, str] = {}
         self.paired: dict[str, str] = {}
+        self.taken = set(graph.types)
         self.nodes: list[Node] = []
         self.constants: dict[str, np.ndarray] = {}
         self.types: dict[str, TensorType] = {}
@@ -143,6 +144,7 @@ class _Quantiser:
         return name
 
     def new_value(self, wish: str, type_: TensorType) -> str:
-        name = fresh_name(wish, self.graph.types.keys() | self.types.keys())
+        name = fresh_name(wish, self.taken)
+        self.taken.add(name)
         self.types[name] = type_
         return name

@@ -39,7 +39,8 @@ class Importer:
         self.constants: dict[str, np.ndarray] = {}
         self.nodes: list[Node] = []
         graph = model.proto.graph
-        self.reserved = {name for node in graph.node for name in node.output} | {value.name for value in (*graph.input, *graph.initializer)}
+        self.own_names = {name for node in graph.node for name in node.output} | {value.name for value in (*graph.input, *graph.initializer)}
+        self.taken = set(self.own_names)
         self.used = {name for node in graph.node for name in node.input} | {value.name for value in graph.output}
 
     def run(self) -> Graph:
@@ -108,7 +109,8 @@ class Importer:
     def define(self, wish: str, type_: TensorType) -> str:
         """Make a value; return its name: the model's own if it is an identifier, else one like it that is free."""
         plain = identifier(wish)
-        name = wish if plain == wish and wish in self.reserved else fresh_name(plain, self.reserved | self.types.keys())
+        name = wish if plain == wish and wish in self.own_names else fresh_name(plain, self.taken)
+        self.taken.add(name)
         self.types[name] = type_
         return name
 
