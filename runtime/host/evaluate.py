@@ -14,6 +14,7 @@ from vdla.runtime.host import (
     convolution,
     elementwise,
     indexing,
+    int8,
     logic,
     matrix,
     normalisation,
@@ -26,7 +27,7 @@ from vdla.runtime.host import (
 
 Operator = Callable[..., "np.ndarray | tuple[np.ndarray, ...]"]
 
-FAMILIES = (elementwise, logic, convolution, pooling, normalisation, matrix, quantise, reduce, shape, indexing, resize)
+FAMILIES = (elementwise, logic, convolution, pooling, normalisation, matrix, quantise, reduce, shape, indexing, resize, int8)
 OPERATORS: Mapping[str, Operator] = {op: function for family in FAMILIES for op, function in family.OPERATORS.items()}
 
 

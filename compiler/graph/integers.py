@@ -1,0 +1,64 @@
+"""Scales as integers: what requantisation multiplies and shifts by."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vdla.hw.spec.numerics import MULTIPLIER_BITS, SHIFT_BITS
+from vdla.runtime.requantise import parameter_words
+
+LEAST, GREATEST = -128, 127
+FACTOR_BITS = 15  # of what an operand of a sum is multiplied by, without its sign
+LARGEST_SHIFT = (1 << SHIFT_BITS) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Quantisation:
+    """What an int8 tensor stands for: (value - zero) * scale.
+
+    Attributes:
+        scale: of one element.
+        least, greatest: bounds of the values that may be stored.
+    """
+
+    scale: float
+    zero: int
+    least: int = LEAST
+    greatest: int = GREATEST
+
+    def bounded(self, low: float, high: float) -> "Quantisation":
+        """Return the same with real numbers held between `low` and `high`."""
+        def stored(real: float, otherwise: int) -> int:
+            return int(np.clip(np.rint(real / self.scale) + self.zero, LEAST, GREATEST)) if np.isfinite(real) else otherwise
+        return Quantisation(self.scale, self.zero, max(self.least, stored(low, LEAST)), min(self.greatest, stored(high, GREATEST)))
+
+
+def multiplier_and_shift(ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return int64[n] multipliers and shifts with ratio = multiplier / 2^shift to 16 bits.
+
+    Raises:
+        ValueError: a ratio is not positive, not finite or too great.
+    """
+    ratios = np.asarray(ratios, np.float64).reshape(-1)
+    if not (np.isfinite(ratios) & (ratios > 0) & (ratios < 1 << MULTIPLIER_BITS - 1)).all():
+        raise ValueError(f"scales make a ratio of {ratios.max():g}, which is outside 0..{1 << MULTIPLIER_BITS - 1}")
+    shifts = np.minimum(MULTIPLIER_BITS - np.frexp(ratios)[1], LARGEST_SHIFT)
+    multipliers = np.rint(np.ldexp(ratios, shifts)).astype(np.int64)
+    over = multipliers >> MULTIPLIER_BITS  # rounded up to the next power of two
+    return multipliers >> over, shifts - over
+
+
+def scaling(ratios: np.ndarray, bias: np.ndarray | int, out: Quantisation) -> np.ndarray:
+    """Return int64[4, n]: the parameters that make outputs of sums, to which `bias` is added, times `ratios`."""
+    multipliers, shifts = multiplier_and_shift(ratios)
+    return parameter_words(np.asarray(bias, np.int64).reshape(-1), multipliers, shifts, out.zero, out.least, out.greatest)
+
+
+def factors_and_shift(ratios: Sequence[float]) -> tuple[tuple[int, ...], int]:
+    """Return factors of 15 bits and one shift with ratio = factor / 2^shift, as well as the greatest allows."""
+    shift = min(FACTOR_BITS - int(np.frexp(max(ratios))[1]), LARGEST_SHIFT)
+    factors = tuple(int(np.rint(np.ldexp(ratio, shift))) for ratio in ratios)
+    if max(factors) >> FACTOR_BITS:
+        return tuple(int(np.rint(np.ldexp(ratio, shift - 1))) for ratio in ratios), shift - 1
+    return factors, shift

@@ -1,0 +1,61 @@
+"""What the accelerator computes, on the CPU and to the last bit: operators on int8 tensors with parameters of requantisation.
+
+`parameters` are int64[4, channels], in the order of `vdla.hw.spec.vocabulary.Parameter`; one channel's serve all. Sums are int32.
+
+Source: `vdla.hw.spec.numerics.requantise`.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from vdla.runtime.host.convolution import conv_integer
+from vdla.runtime.host.matrix import matmul_integer
+from vdla.runtime.host.pooling import max_pool
+from vdla.runtime.host.windows import padded
+from vdla.runtime.requantise import requantise
+
+
+def int8_conv(x: np.ndarray, w: np.ndarray, parameters: np.ndarray, *, border: int, dilations: Sequence[int], group: int, pads: Sequence[int],
+              strides: Sequence[int]) -> np.ndarray:
+    """Convolve int8[N, C, H, W], around which `border` stands, with int8[M, C/group, KH, KW]; return int8[N, M, OH, OW]."""
+    sums = conv_integer(padded(x, pads, border), w, dilations=dilations, group=group, pads=(0, 0, 0, 0), strides=strides)
+    return requantise(sums, parameters[:, :, None, None])
+
+
+def int8_matmul(x: np.ndarray, w: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+    """Multiply int8[..., K] with int8[K, N]; return int8[..., N]."""
+    return requantise(matmul_integer(x, w), parameters)
+
+
+def int8_add(a: np.ndarray, b: np.ndarray, parameters: np.ndarray, *, factors: Sequence[int]) -> np.ndarray:
+    """Return int8[...]: a * factors[0] + b * factors[1], requantised."""
+    return requantise(a.astype(np.int64) * factors[0] + b.astype(np.int64) * factors[1], parameters.reshape(4, *[1] * a.ndim))
+
+
+def int8_mul(a: np.ndarray, b: np.ndarray, parameters: np.ndarray, *, zeros: Sequence[int]) -> np.ndarray:
+    """Return int8[...]: (a - zeros[0]) * (b - zeros[1]), requantised."""
+    return requantise((a.astype(np.int64) - zeros[0]) * (b.astype(np.int64) - zeros[1]), parameters.reshape(4, *[1] * a.ndim))
+
+
+def int8_requantise(x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+    """Return int8[...]: x requantised."""
+    return requantise(x, parameters.reshape(4, *[1] * x.ndim))
+
+
+def int8_max_pool(x: np.ndarray, *, kernel_shape: Sequence[int], pads: Sequence[int], strides: Sequence[int]) -> np.ndarray:
+    """Return the greatest element of each window of int8[N, C, H, W]; padding never is."""
+    return max_pool(x, ceil_mode=0, dilations=(1, 1), kernel_shape=kernel_shape, pads=pads, strides=strides)
+
+
+def dequantised_softmax(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, *, axis: int) -> np.ndarray:
+    """Return the softmax of (x - zero_point) scale along `axis`, float32, for int8[...] of one scale."""
+    real = (x.astype(np.int64) - int(zero_point)).astype(np.float32) * np.float32(scale)
+    powers = np.exp(real - real.max(axis=axis, keepdims=True))
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
+OPERATORS = {
+    "DequantizedSoftmax": dequantised_softmax, "Int8Add": int8_add, "Int8Conv": int8_conv, "Int8MatMul": int8_matmul, "Int8MaxPool": int8_max_pool,
+    "Int8Mul": int8_mul, "Int8Requantise": int8_requantise,
+}
