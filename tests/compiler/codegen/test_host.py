@@ -114,7 +114,9 @@ def test_parallel_loops_give_the_same_bits_on_any_number_of_threads(threads):
 @pytest.mark.parametrize("body", [
     "for i in parallel(4):\n        for j in parallel(4):\n            M[i, j] = M[i, j] + i32",
     "for i in range(4):\n        for j in parallel(4):\n            M[j, i] = M[j, i] * int32(3) + i32",
-    "for j in range(2):\n        M[j, 0] = i32\n    for i in parallel(4):\n        for j in range(4):\n            M[i, j] = M[i, j] - i32",
+    "for j in range(1):\n        M[0, 0] = i32\n    for i in parallel(4):\n        for j in range(4):\n            M[i, j] = M[i, j] - i32",
+    "if M[0, 0] < i32:\n        T = alloc(int32[1])\n        M[0, 0] = T[0]\n"
+    "    for i in parallel(4):\n        T = alloc(int32[2])\n        T[0] = i32\n        M[i, 0] = T[0] + T[1]",
     "for i_j in parallel(16):\n        M[i_j // 4, i_j % 4] = i32",
 ])
 def test_parallel_loops_stand_anywhere(body):
