@@ -9,8 +9,6 @@ from vdla.compiler.ir.rewrite import Node, children, has_reads, variables, walk
 from vdla.compiler.ir.text import print_expr
 
 OTHER = {"//": "%", "%": "//"}
-
-
 Guards = frozenset[tuple[Expr, int]]  # expressions, and the most that each can be
 
 
