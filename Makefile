@@ -48,6 +48,7 @@ campaign: env tools
 	@$(PYTHON) scripts/planted_delays.py
 	@$(PYTHON) scripts/random_operators.py --cases 1000
 	@$(PYTHON) scripts/verify_faults.py --flags 1000
+	@$(PYTHON) scripts/onnx_node_tests.py
 
 area: env
 	@$(PYTHON) scripts/area_table.py

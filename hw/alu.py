@@ -5,7 +5,6 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.numerics import NARROW_RECTIFIES, NARROW_ROUNDS, NARROW_SHIFT_BITS
 from vdla.hw.spec.vocabulary import AluOpcode
 
 
@@ -36,7 +35,6 @@ class AluLane(wiring.Component):
             AluOpcode.ADD: self.left + self.right,
             AluOpcode.SHR: self._shift(m) if AluOpcode.SHR in self.config.alu_opcodes else None,
             AluOpcode.MUL: self.left * self.right,
-            AluOpcode.NARROW: self._narrow(m) if AluOpcode.NARROW in self.config.alu_opcodes else None,
         }
         m.d.comb += self.result.eq(self.left)
         with m.Switch(self.opcode):
@@ -58,17 +56,3 @@ class AluLane(wiring.Component):
         left = Mux(whole, 0, (self.left << amount)[:width].as_signed())
         right = Mux(whole, self.left >> (width - 1), self.left >> amount)
         return Mux(self.right < 0, left, right)
-
-    def _narrow(self, m: Module):
-        """Build shift, rounding and clipping to the range of outputs; return the result."""
-        shift, rounds = Signal(NARROW_SHIFT_BITS), Signal()
-        shifted, rounded = Signal.like(self.left), Signal(signed(self.config.acc_bits + 1))
-        greatest = (1 << (self.config.out_bits - 1)) - 1
-        least = Mux((self.right & NARROW_RECTIFIES).any(), 0, -greatest - 1)
-        m.d.comb += [
-            shift.eq(self.right[:NARROW_SHIFT_BITS]),
-            rounds.eq((self.right & NARROW_ROUNDS).any() & (shift != 0)),
-            shifted.eq(self.left >> (shift - rounds)[:NARROW_SHIFT_BITS]),  # with the bit behind the last place, if it is to be rounded
-            rounded.eq(Mux(rounds, (shifted + 1) >> 1, shifted)),
-        ]
-        return Mux(rounded < least, least, Mux(rounded > greatest, greatest, rounded))

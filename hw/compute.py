@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from vdla.hw.alu import accumulator_vector
 from vdla.hw.layouts import decode
 from vdla.hw.loader import LoadEngine
 from vdla.hw.pipeline import Pipeline
@@ -14,6 +15,7 @@ from vdla.hw.signatures import (
     request_stream,
     scratchpad_read,
     scratchpad_write,
+    shadow,
     token_sink,
     token_source,
     unit_status,
@@ -60,7 +62,7 @@ class ComputeUnit(wiring.Component):
             "beats": Out(data.StructLayout({"uop": 1, "acc": 1})),
             "uop_write": Out(scratchpad_write(config, MemoryType.UOP)),
             "acc_write": Out(scratchpad_write(config, MemoryType.ACC)),
-            "out_write": Out(scratchpad_write(config, MemoryType.OUT)),
+            "out_write": Out(scratchpad_write(config, shadow(config))),
             **{memory.name.lower(): Out(scratchpad_read(config, memory))
                for memory in (MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC)},
             "finished": Out(1), "gemm_step": Out(1), "alu_step": Out(1),
@@ -104,15 +106,14 @@ class ComputeUnit(wiring.Component):
 
     def _write_accumulators(self, m: Module, loader, pipeline) -> None:
         """Share the accumulator's write port (loads write only while the pipeline is empty) and feed the shadow."""
-        narrow = [value[:self.config.out_bits] for value in
-                  data.View(data.ArrayLayout(self.config.acc_bits, self.config.batch * self.config.block_out),
-                            self.acc_write.data)]
+        values = data.View(accumulator_vector(self.config), self.acc_write.data)
+        kept = self.config.acc_bits if shadow(self.config) is MemoryType.ACC else self.config.out_bits
         m.d.comb += [
             self.acc_write.address.eq(loader.acc.address),
             self.acc_write.data.eq(loader.acc.data),
             self.acc_write.enable.eq(loader.acc.enable | pipeline.write.enable),
             self.out_write.address.eq(self.acc_write.address),
-            self.out_write.data.eq(Cat(narrow)),
+            self.out_write.data.eq(Cat(value[:kept] for value in values)),
             self.out_write.enable.eq(self.acc_write.enable),
         ]
         with m.If(pipeline.busy):

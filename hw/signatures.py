@@ -11,7 +11,7 @@ from amaranth.utils import bits_for
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.registers import REGISTER_SPACE_BITS
-from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, MemoryType
+from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, Extension, MemoryType
 
 
 def instruction_stream() -> stream.Signature:
@@ -70,6 +70,11 @@ def lanes(config: AcceleratorConfig, memory: MemoryType) -> int:
     """
     written = MemoryType.ACC if memory is MemoryType.OUT else memory
     return max(1, config.element_bits(written) // config.bus_bits)
+
+
+def shadow(config: AcceleratorConfig) -> MemoryType:
+    """Return what the store unit reads: a second copy of the accumulators where it requantises, else of their low bits only."""
+    return MemoryType.ACC if config.has(Extension.REQUANTISE) else MemoryType.OUT
 
 
 def scratchpad_write(config: AcceleratorConfig, memory: MemoryType) -> Signature:

@@ -1,6 +1,8 @@
-"""The store unit: accumulators, narrowed, to DRAM."""
+"""The store unit: accumulators, narrowed or requantised, to DRAM."""
 
-from amaranth.hdl import Module, Mux, Signal
+from itertools import pairwise
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
@@ -8,11 +10,13 @@ from amaranth.utils import exact_log2
 from vdla.hw.bursts import BurstCutter
 from vdla.hw.layouts import decode
 from vdla.hw.queue import Queue
+from vdla.hw.requantise import Requantiser
 from vdla.hw.signatures import (
     instruction_stream,
     request_layout,
     request_stream,
     scratchpad_read,
+    shadow,
     token_sink,
     token_source,
     unit_status,
@@ -21,8 +25,8 @@ from vdla.hw.signatures import (
 )
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.timing import BURSTS_STORED_AHEAD, STORE_REQUESTS_AHEAD
-from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, SRAM_BASE_BITS, MemoryType
+from vdla.hw.spec.timing import BURSTS_STORED_AHEAD, STORE_REQUESTS_AHEAD, store_stages
+from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, SRAM_BASE_BITS, Extension, MemoryType, Parameter
 from vdla.hw.start_gate import StartGate
 
 
@@ -34,31 +38,33 @@ def burst_layout(config: AcceleratorConfig) -> data.StructLayout:
 
 
 class ReadHalf(wiring.Component):
-    """Read the elements of one STORE after another and make bursts of beats of them.
+    """Read the elements of one STORE after another, requantise them, and make bursts of beats of them.
 
     Parameters:
         config: the accelerator.
 
     Members:
         instruction: a STORE to carry out.
-        out: read port of the OUT shadow.
+        out: read port of the accumulators' shadow.
         bursts: bursts whose beats are all in `beats`.
         beats: their data.
         idle: nothing in progress here; `bursts` may still hold something.
         step: a read is issued.
         overrun: its index is past the end of the scratchpad (it wraps).
 
-    Timing: the first read is issued in the cycle after the instruction is taken, then one per cycle (a beat of an element
-    wider than the bus, or one element) while `beats` has a place for it and fewer than 4 bursts wait. A beat enters its
-    queue, and the last of a burst brings the burst, in the cycle after its last read. The next instruction can
-    be taken in the cycle of the last read. A STORE that writes nothing takes one step and gives a burst of no beats.
+    Timing: the first read is issued in the cycle after the instruction is taken, then one per cycle (a parameter, a beat of an element
+    wider than the bus, or one element); reads of elements while, with those that have not reached the queues, `beats` has a place and
+    fewer bursts wait than its queue holds. A beat enters its queue, and the last of a burst brings the burst, `store_stages` cycles after
+    its last read. The next instruction can be taken in the cycle of the last read. A STORE that writes nothing reads no parameters,
+    takes one step and gives a burst of no beats.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
+        self._requantises = config.has(Extension.REQUANTISE)
         super().__init__({
             "instruction": In(instruction_stream()),
-            "out": Out(scratchpad_read(config, MemoryType.OUT)),
+            "out": Out(scratchpad_read(config, shadow(config))),
             "bursts": Out(wiring.Signature({"valid": Out(1), "ready": In(1), "payload": Out(burst_layout(config))})),
             "beats": Out(write_stream(config)),
             "idle": Out(1), "step": Out(1), "overrun": Out(1),
@@ -67,22 +73,25 @@ class ReadHalf(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         config = self.config
-        m.submodules.beat_queue = beats = Queue(write_beat_layout(config), BURSTS_STORED_AHEAD * config.burst_beats)
-        m.submodules.burst_queue = bursts = Queue(burst_layout(config), STORE_REQUESTS_AHEAD)
+        on_their_way = store_stages(self._requantises) - 1
+        m.submodules.beat_queue = beats = Queue(write_beat_layout(config), BURSTS_STORED_AHEAD * config.burst_beats + on_their_way)
+        m.submodules.burst_queue = bursts = Queue(burst_layout(config), STORE_REQUESTS_AHEAD + on_their_way)
         connect(m, beats.o, flipped(self.beats))
         m.d.comb += [self.bursts.valid.eq(bursts.o.valid), self.bursts.payload.eq(bursts.o.payload),
                      bursts.o.ready.eq(self.bursts.ready)]
-        self._stage = Signal(data.StructLayout({
+        layout = data.StructLayout({
             "valid": 1, "empty": 1, "lane": 6, "part": 16, "beat_ends": 1, "burst_ends": 1, "last": 1, "push_prev": 1,
-            "address": config.address_bits, "beats": request_layout(config)["beats"].shape}))
-        active = self._issue(m, beats, bursts)
-        self._form(m, beats, bursts)
-        m.d.comb += self.idle.eq(~active & ~self._stage.valid & ~bursts.o.valid)
+            "address": config.address_bits, "beats": request_layout(config)["beats"].shape, "scales": 1})
+        stages = [Signal(layout, name=f"stage_{index}") for index in range(1 + on_their_way)]
+        m.d.sync += [later.eq(earlier) for earlier, later in pairwise(stages)]
+        active = self._issue(m, beats, bursts, stages)
+        self._form(m, beats, bursts, stages[-1], self._outputs(m, stages[0]))
+        m.d.comb += self.idle.eq(~active & ~Cat(stage.valid for stage in stages).any() & ~bursts.o.valid)
         return m
 
-    def _issue(self, m: Module, beats: Queue, bursts: Queue) -> Signal:
-        """Walk the rows; one read per step, described for the cycle after in the stage register."""
-        config, stage = self.config, self._stage
+    def _issue(self, m: Module, beats: Queue, bursts: Queue, stages: list) -> Signal:
+        """Walk the parameters and the rows; one read per step, described for the cycle after in the first stage register."""
+        config, stage = self.config, stages[0]
         element_bytes = config.element_bytes(MemoryType.OUT)
         unit_bytes = min(element_bytes, config.bus_bytes)  # bytes of one step
         parts = max(1, element_bytes // config.bus_bytes)
@@ -100,23 +109,27 @@ class ReadHalf(wiring.Component):
         row_ends = remaining == unit_bytes
         beat_ends = row_ends | (after[:exact_log2(config.bus_bytes)] == 0)
         burst_ends = row_ends | (after[:exact_log2(config.burst_bytes)] == 0)
-        last = empty | (row_ends & (rows == 1))
-        room = (beats.level + stage.valid < beats.depth) & (bursts.level + stage.valid < bursts.depth)
+        prepares, parameter = self._parameters(m, store)
+        last = ~prepares & (empty | (row_ends & (rows == 1)))
+        on_their_way = sum(each.valid for each in stages)
+        room = (beats.level + on_their_way < beats.depth) & (bursts.level + on_their_way < bursts.depth)
+        index = Mux(prepares, parameter, element)
         m.d.comb += [
             cutter.address.eq(address), cutter.remaining.eq(remaining),
-            self.step.eq(active & room),
-            self.overrun.eq(self.step & ~empty & (element >= config.depth(MemoryType.OUT))),
-            self.out.address.eq(element),
+            self.step.eq(active & (prepares | room)),
+            self.overrun.eq(self.step & ~empty & (index >= config.depth(MemoryType.OUT))),
+            self.out.address.eq(index),
             self.instruction.ready.eq(~active | (self.step & last)),
         ]
         current = Mux(burst_starts, cutter.first_beat, burst.address), Mux(burst_starts, cutter.beats, burst.beats)
         m.d.sync += [
-            stage.valid.eq(self.step), stage.empty.eq(empty), stage.last.eq(last), stage.push_prev.eq(store.push_prev),
+            stage.valid.eq(self.step & ~prepares), stage.empty.eq(empty), stage.last.eq(last), stage.push_prev.eq(store.push_prev),
             stage.lane.eq(address[:exact_log2(config.bus_bytes)] >> exact_log2(unit_bytes)), stage.part.eq(part),
             stage.beat_ends.eq(beat_ends), stage.burst_ends.eq(burst_ends),
             stage.address.eq(current[0]), stage.beats.eq(Mux(empty, 0, current[1])),
+            stage.scales.eq(self._has_parameters(store)),
         ]
-        with m.If(self.step & ~empty):
+        with m.If(self.step & ~empty & ~prepares):
             m.d.sync += [burst.address.eq(current[0]), burst.beats.eq(current[1]), burst_starts.eq(burst_ends),
                          address.eq(after), remaining.eq(remaining - unit_bytes), part.eq(part + 1)]
             with m.If(part == parts - 1):
@@ -132,24 +145,42 @@ class ReadHalf(wiring.Component):
             base = taken.dram_base << exact_log2(element_bytes)
             m.d.sync += [active.eq(1), word.eq(self.instruction.payload), element.eq(taken.sram_base), part.eq(0),
                          address.eq(base), row.eq(base), rows.eq(taken.y_size), burst_starts.eq(1),
-                         remaining.eq(taken.x_size << exact_log2(element_bytes))]
+                         remaining.eq(taken.x_size << exact_log2(element_bytes)), self._prepares.eq(self._has_parameters(taken))]
         return active
 
-    def _form(self, m: Module, beats: Queue, bursts: Queue) -> None:
-        """Gather what was read into beats, and announce the bursts that are complete."""
-        config, stage = self.config, self._stage
-        bits = config.element_bits(MemoryType.OUT)
-        beat, held = Signal(write_beat_layout(config)), Signal(write_beat_layout(config))
-        if bits >= config.bus_bits:
-            m.d.comb += [beat.data.eq(self.out.data.word_select(stage.part[:exact_log2(bits // config.bus_bits)], config.bus_bits)),
-                         beat.strobe.eq(-1)]
-        else:
-            m.d.comb += [beat.data.eq(held.data | (self.out.data << (stage.lane * bits))),
-                         beat.strobe.eq(held.strobe | (((1 << bits // 8) - 1) << (stage.lane * (bits // 8))))]
-            with m.If(stage.valid & ~stage.empty):
-                m.d.sync += held.eq(beat)
-                with m.If(stage.beat_ends):
-                    m.d.sync += held.eq(0)
+    def _has_parameters(self, store):
+        """Return whether a STORE is to read parameters."""
+        return (store.parameters != 0) & (store.x_size != 0) & (store.y_size != 0) if self._requantises else 0
+
+    def _parameters(self, m: Module, store) -> tuple:
+        """Walk the parameters of a STORE; return whether one is to be read now, and where it stands."""
+        self._prepares, self._row = Signal(), Signal(Parameter)
+        if not self._requantises:
+            return Const(0), Const(0)
+        with m.If(self.step & self._prepares):
+            m.d.sync += [self._row.eq(self._row + 1), self._prepares.eq(self._row != Parameter.CLIP)]
+        return self._prepares, Cat(self._row, (store.parameters - 1)[:len(store.parameters)])
+
+    def _outputs(self, m: Module, stage):
+        """Return the outputs of a read, in the cycle in which they can enter the queue."""
+        if not self._requantises:
+            bits = min(self.config.element_bits(MemoryType.OUT), self.config.bus_bits)
+            return self.out.data.word_select(stage.part[:exact_log2(len(self.out.data) // bits)], bits)
+        m.submodules.requantiser = requantiser = Requantiser(self.config)
+        m.d.sync += [requantiser.keeps.eq(self.step & self._prepares), requantiser.row.eq(self._row)]
+        m.d.comb += [requantiser.element.as_value().eq(self.out.data), requantiser.part.eq(stage.part), requantiser.scales.eq(stage.scales)]
+        return requantiser.outputs.as_value()
+
+    def _form(self, m: Module, beats: Queue, bursts: Queue, stage, outputs) -> None:
+        """Gather outputs into beats, and announce the bursts that are complete."""
+        bits = len(outputs)
+        beat, held = Signal(write_beat_layout(self.config)), Signal(write_beat_layout(self.config))
+        m.d.comb += [beat.data.eq(held.data | (outputs << (stage.lane * bits))),
+                     beat.strobe.eq(held.strobe | (((1 << bits // 8) - 1) << (stage.lane * (bits // 8))))]
+        with m.If(stage.valid & ~stage.empty):
+            m.d.sync += held.eq(beat)
+            with m.If(stage.beat_ends):
+                m.d.sync += held.eq(0)
         announced = bursts.i.payload
         m.d.comb += [
             beat.last.eq(stage.burst_ends),
@@ -169,7 +200,7 @@ class StoreUnit(wiring.Component):
     Members:
         instruction: the queue's head; a transfer starts it.
         pop_prev, push_prev: token edges from and to the compute unit.
-        out: read port of the OUT shadow.
+        out: read port of the accumulators' shadow.
         request, write_data, write_done: DRAM.
         beats: a beat is written.
         status: for counters and run control.
@@ -184,7 +215,7 @@ class StoreUnit(wiring.Component):
         super().__init__({
             "instruction": In(instruction_stream()),
             "pop_prev": Out(token_source()), "push_prev": Out(token_sink()),
-            "out": Out(scratchpad_read(config, MemoryType.OUT)),
+            "out": Out(scratchpad_read(config, shadow(config))),
             "request": Out(request_stream(config)), "write_data": Out(write_stream(config)), "write_done": In(1),
             "beats": Out(1),
             "status": Out(unit_status()),

@@ -10,17 +10,21 @@ import numpy as np
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.units import Unit
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, AluOpcode, MemoryType
+from vdla.hw.spec.units import LOAD_UNIT_MEMORIES, Unit
+from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, AluOpcode, MemoryType, Parameter
+from vdla.runtime.conflicts import PLACES, conflicts, tensor_read, tensor_written, tensors_of
 from vdla.runtime.encode import encode_rows
 from vdla.runtime.micro_kernels import MicroKernel, MicroKernels, MicroOps
-from vdla.runtime.tokens import FLAGS, TokenPlanner
+from vdla.runtime.tokens import FLAGS, plan_tokens
 
 UOP_TENSOR = "micro-ops"
 TRANSFER = ("memory_type", "sram_base", "dram_base", "pad_minimum", "y_size", "x_size", "x_stride", "y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")
+STORED = ("memory_type", "sram_base", "dram_base", "parameters", "y_size", "x_size", "x_stride")
 LOOP = ("reset", "uop_begin", "uop_end", "iter_out", "iter_in", "dst_factor_out", "dst_factor_in", "src_factor_out", "src_factor_in")
 GEMM = (*LOOP, "wgt_factor_out", "wgt_factor_in", "overwrite")
 ALU = (*LOOP, "alu_opcode", "use_imm", "imm")
+FIELDS = {isa.Load: TRANSFER, isa.Store: STORED, isa.Gemm: GEMM, isa.Alu: ALU, isa.Finish: ()}
+NOTHING = (0, 0, 0) * PLACES
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,72 +96,38 @@ class StreamBuilder:
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
         self.kernels = MicroKernels(config)
-        self._tokens = TokenPlanner(config.token_depth, self._relay)
-        self._rows: dict[type, list[tuple[int, ...]]] = {form: [] for form in isa.INSTRUCTIONS}
-        self._positions: dict[type, list[int]] = {form: [] for form in isa.INSTRUCTIONS}
-        self._tensors: dict[str, list[int]] = {}
-        depth = {memory: config.depth(memory) for memory in (MemoryType.INP, MemoryType.WGT, MemoryType.ACC)}
-        self._loaded = {memory: np.full(depth[memory], -1) for memory in (MemoryType.INP, MemoryType.WGT)}  # by the load unit
-        self._used = {memory: np.full(depth[memory], -1) for memory in (MemoryType.INP, MemoryType.WGT)}  # by the compute unit
-        self._computed, self._stored = np.full(depth[MemoryType.ACC], -1), np.full(depth[MemoryType.ACC], -1)
-        self._written: dict[str, int] = {}  # tensors in DRAM: the last STORE into them,
-        self._read: dict[str, dict[Unit, int]] = {}  # and the last LOAD from them, by unit
+        self._opcodes, self._units, self._touched = bytearray(), bytearray(), []  # of each instruction
+        self._fields: dict[type, list[int]] = {form: [] for form in FIELDS}  # of all instructions of a form, one behind the other
+        self._tensors: dict[str, int] = {}  # their numbers
 
     # Recording
 
     def load(self, memory: MemoryType, sram: int, tensor: str, element: int, rows: Rows, *, pad_minimum: bool = False) -> None:
         """Load rows of `tensor`, from its `element` on, to `sram` of `memory`."""
         row = (memory, sram, element, pad_minimum, rows.height, rows.width, rows.stride, *rows.y_pads, *rows.x_pads)
-        end = sram + rows.elements
-        needs = {Unit.STORE: self._written.get(tensor, -1)}
-        if memory in self._loaded:
-            unit = Unit.LOAD
-            needs[Unit.COMPUTE] = int(self._used[memory][sram:end].max(initial=-1))
-        else:
-            unit = Unit.COMPUTE
-            if memory is not MemoryType.UOP:
-                needs[Unit.STORE] = max(needs[Unit.STORE], int(self._stored[sram:end].max(initial=-1)))
-        position = self._append(isa.Load, row, unit, needs, tensor)
-        self._read.setdefault(tensor, {})[unit] = position
-        written = self._loaded.get(memory, self._computed if memory is not MemoryType.UOP else None)
-        if written is not None:
-            written[sram:end] = position
+        unit = Unit.LOAD if memory in LOAD_UNIT_MEMORIES else Unit.COMPUTE
+        self._record(isa.Load, unit, row, (memory, sram, sram + rows.elements, *tensor_read(self._number(tensor), unit)))
 
-    def store(self, sram: int, tensor: str, element: int, rows: Rows) -> None:
-        """Store rows of outputs from `sram` to `tensor`, from its `element` on."""
-        end = sram + rows.elements
-        needs = {Unit.COMPUTE: int(self._computed[sram:end].max(initial=-1)), Unit.LOAD: -1}
-        for unit, position in self._read.get(tensor, {}).items():
-            needs[unit] = max(needs[unit], position)
-        row = (MemoryType.OUT, sram, element, 0, rows.height, rows.width, rows.stride, 0, 0, 0, 0)
-        position = self._append(isa.Store, row, Unit.STORE, needs, tensor)
-        self._stored[sram:end] = position
-        self._written[tensor] = position
+    def store(self, sram: int, tensor: str, element: int, rows: Rows, *, parameters: int = 0) -> None:
+        """Store rows of outputs from `sram` to `tensor`, from its `element` on; requantised where a set of `parameters` is given."""
+        row = (MemoryType.OUT, sram, element, parameters, rows.height, rows.width, rows.stride)
+        used = (MemoryType.ACC, (parameters - 1) * len(Parameter), parameters * len(Parameter))  # of set 0 nothing is left in the memory
+        self._record(isa.Store, Unit.STORE, row, (MemoryType.OUT, sram, sram + rows.elements, *tensor_written(self._number(tensor)), *used))
 
     def gemm(self, uops: MicroOps, outer: Loop, inner: Loop, *, reset: bool = False, overwrite: bool = False) -> None:
         """Multiply and accumulate, or reset, over two loops and micro-ops; `overwrite`: write products instead of adding them."""
         uops = uops if isinstance(uops, MicroKernel) else MicroKernel(uops)
         row = (reset, *self._micro_kernel(uops), outer.trips, inner.trips, outer.dst, inner.dst, outer.src, inner.src,
                outer.wgt, inner.wgt, overwrite)
-        dst, src, wgt = (_span(uops, which, outer, inner) for which in range(3))
-        needs = {Unit.STORE: int(self._stored[slice(*dst)].max(initial=-1)), Unit.LOAD: -1}
-        if not reset:
-            for memory, span in ((MemoryType.INP, src), (MemoryType.WGT, wgt)):
-                needs[Unit.LOAD] = max(needs[Unit.LOAD], int(self._loaded[memory][slice(*span)].max(initial=-1)))
-        position = self._append(isa.Gemm, row, Unit.COMPUTE, needs)
-        self._computed[slice(*dst)] = position
-        if not reset:
-            self._used[MemoryType.INP][slice(*src)] = position
-            self._used[MemoryType.WGT][slice(*wgt)] = position
+        operands = _operands(uops, outer, inner)
+        self._record(isa.Gemm, Unit.COMPUTE, row, operands[:3] if reset else operands)
 
     def alu(self, opcode: AluOpcode, uops: MicroOps, outer: Loop, inner: Loop, *, imm: int | None = None) -> None:
         """Apply an operation to accumulators, with a constant or with others, over two loops and micro-ops."""
         uops = uops if isinstance(uops, MicroKernel) else MicroKernel(uops)
         row = (0, *self._micro_kernel(uops), outer.trips, inner.trips, outer.dst, inner.dst, outer.src, inner.src,
                opcode, imm is not None, imm or 0)
-        dst = _span(uops, 0, outer, inner)
-        needs = {Unit.STORE: int(self._stored[slice(*dst)].max(initial=-1))}
-        self._computed[slice(*dst)] = self._append(isa.Alu, row, Unit.COMPUTE, needs)
+        self._record(isa.Alu, Unit.COMPUTE, row, _operands(uops, outer, inner)[:3])
 
     def _micro_kernel(self, uops: MicroOps) -> tuple[int, int]:
         """Return begin and end of a micro-kernel in micro-op memory; load it if it is not there."""
@@ -167,39 +137,58 @@ class StreamBuilder:
             self.load(MemoryType.UOP, placement.begin, UOP_TENSOR, self.kernels.starts[uops], Rows(1, size, size))
         return placement.begin, placement.begin + len(uops)
 
-    def _append(self, form: type, row: tuple[int, ...], unit: Unit, needs: Mapping[Unit, int], tensor: str | None = None) -> int:
-        position = self._tokens.place(unit, needs)
-        self._rows[form].append(row)
-        self._positions[form].append(position)
-        if tensor is not None:
-            self._tensors.setdefault(tensor, []).append(position)
-        return position
+    def _number(self, tensor: str) -> int:
+        return self._tensors.setdefault(tensor, len(self._tensors))
 
-    def _relay(self, unit: Unit, needs: Mapping[Unit, int]) -> int:
-        """Append a transfer of nothing."""
-        memory = {Unit.LOAD: MemoryType.INP, Unit.COMPUTE: MemoryType.UOP, Unit.STORE: MemoryType.OUT}[unit]
-        form = isa.Store if unit is Unit.STORE else isa.Load
-        return self._append(form, (memory, *(0 for _ in TRANSFER[1:])), unit, needs)
+    def _record(self, form: type, unit: Unit, row: tuple[int, ...], touched: tuple[int, ...] = ()) -> None:
+        """Append an instruction, and what it touches: of each place, the memory and its elements' begin and end."""
+        self._opcodes.append(form.opcode)
+        self._units.append(unit)
+        self._fields[form] += row
+        self._touched += touched + NOTHING[len(touched):]
 
     # Finishing
 
     def finish(self) -> Stream:
         """Return the stream, ended by FINISH. Nothing can be recorded afterwards."""
-        self._append(isa.Finish, (), Unit.COMPUTE, {})
-        words = np.zeros((len(self._tokens.flags), 2), np.uint64)
-        names = {isa.Load: TRANSFER, isa.Store: TRANSFER, isa.Gemm: GEMM, isa.Alu: ALU, isa.Finish: ()}
-        for form, fields in names.items():
-            words[self._positions[form]] = encode_rows(form, self.config, fields, self._rows[form])
-        for number, flag in enumerate(FLAGS):
-            start = isa.field_of(isa.Instruction, flag, self.config).start
-            words[:, 0] |= (np.array(self._tokens.flags, np.uint64) >> np.uint64(number) & np.uint64(1)) << np.uint64(start)
-        tensors = {name: np.array(positions) for name, positions in self._tensors.items()}
+        self._record(isa.Finish, Unit.COMPUTE, ())
+        units, touched = np.frombuffer(self._units, np.uint8), _rows(self._touched, len(self._units)).reshape(-1, PLACES, 3)
+        plan = plan_tokens(units, conflicts(units, touched, self.config), self.config.token_depth)
+        order = np.array(plan.numbers)
+        words = self._words()[order]
+        words[:, 0] |= self._flags(np.array(plan.flags, np.uint64))
+        moved = np.append(tensors_of(touched), [-1] * len(Unit))[order]
+        tensors = {name: np.flatnonzero(moved == number) for name, number in self._tensors.items()}
         return Stream(self.config, words, tensors, np.array(self.kernels.words, np.uint32))
 
+    def _words(self) -> np.ndarray:
+        """Return uint64[n + units, 2]: what was recorded, and last, from the last unit to the first, transfers of nothing."""
+        opcodes = np.frombuffer(self._opcodes, np.uint8)
+        words = np.zeros((len(opcodes), 2), np.uint64)
+        for form, names in FIELDS.items():
+            here = opcodes == form.opcode
+            words[here] = encode_rows(form, self.config, names, _rows(self._fields[form], np.count_nonzero(here)))
+        waits = ((isa.Store, MemoryType.OUT), (isa.Load, MemoryType.UOP), (isa.Load, MemoryType.INP))
+        return np.concatenate([words, *(encode_rows(form, self.config, ("memory_type",), [(memory,)]) for form, memory in waits)])
 
-def _span(uops: MicroKernel, which: int, outer: Loop, inner: Loop) -> tuple[int, int]:
-    """Return the least interval [begin, end) that holds every index of one operand."""
-    low, high = uops.ranges[which]
-    step_out, step_in = ((loop.dst, loop.src, loop.wgt)[which] for loop in (outer, inner))
-    return low, high + (outer.trips - 1) * step_out + (inner.trips - 1) * step_in + 1
+    def _flags(self, planned: np.ndarray) -> np.ndarray:
+        """Return uint64[n]: the planner's flags where the encoding has them."""
+        words = np.zeros_like(planned)
+        for number, flag in enumerate(FLAGS):
+            start = isa.field_of(isa.Instruction, flag, self.config).start
+            words |= (planned >> np.uint64(number) & np.uint64(1)) << np.uint64(start)
+        return words
 
+
+def _rows(values: list[int], count: int) -> np.ndarray:
+    """Return int64[count, -1]: values that stand row behind row."""
+    return np.fromiter(values, np.int64, len(values)).reshape(count, len(values) // max(count, 1))
+
+
+def _operands(uops: MicroKernel, outer: Loop, inner: Loop) -> tuple[int, ...]:
+    """Return the least intervals that hold all accumulators, inputs and weights of an instruction, each behind its memory."""
+    (dst, last_dst), (src, last_src), (wgt, last_wgt) = uops.ranges
+    again, inside = outer.trips - 1, inner.trips - 1
+    return (MemoryType.ACC, dst, last_dst + again * outer.dst + inside * inner.dst + 1,
+            MemoryType.INP, src, last_src + again * outer.src + inside * inner.src + 1,
+            MemoryType.WGT, wgt, last_wgt + again * outer.wgt + inside * inner.wgt + 1)

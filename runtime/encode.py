@@ -1,6 +1,6 @@
 """Instruction streams from columns of fields, at NumPy speed."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError
 
 
-def encode_rows(form: type[isa.Instruction], config: AcceleratorConfig, names: Sequence[str], rows: Iterable[Sequence[int]]) -> np.ndarray:
+def encode_rows(form: type[isa.Instruction], config: AcceleratorConfig, names: Sequence[str], rows: Sequence[Sequence[int]]) -> np.ndarray:
     """Return uint64[n, 2]: instructions of one form.
 
     Args:
@@ -19,9 +19,8 @@ def encode_rows(form: type[isa.Instruction], config: AcceleratorConfig, names: S
     Raises:
         EncodingError: a value does not fit its field.
     """
-    given = list(rows)
-    values = np.array(given, np.int64).reshape(len(given), len(names))
-    words = np.zeros((len(given), 2), np.uint64)
+    values = np.asarray(rows, np.int64).reshape(len(rows), len(names))
+    words = np.zeros((len(rows), 2), np.uint64)
     words[:, 0] = int(form.opcode)
     placed: Mapping[str, isa.PlacedField] = {field.name: field for field in isa.layout(form, config)}
     for column, name in enumerate(names):

@@ -51,7 +51,7 @@ class MicroKernels:
         self.config = config
         self.words: list[int] = []
         self.starts: dict[MicroOps, int] = {}
-        self._held: OrderedDict[MicroOps, int] = OrderedDict()  # least recently used first
+        self._held: OrderedDict[MicroOps, Placement] = OrderedDict()  # least recently used first
         self._depth = config.depth(MemoryType.UOP)
 
     def place(self, kernel: MicroOps) -> Placement:
@@ -60,14 +60,14 @@ class MicroKernels:
         Raises:
             ProgramError: it is longer than the memory.
         """
-        if kernel in self._held:
+        if (placement := self._held.get(kernel)) is not None:
             self._held.move_to_end(kernel)
-            return Placement(self._held[kernel], False)
+            return placement
         if len(kernel) > self._depth:
             raise ProgramError(f"a micro-kernel of {len(kernel)} micro-ops does not fit micro-op memory, which holds {self._depth}")
         self._intern(kernel)
         begin = self._free_place(len(kernel))
-        self._held[kernel] = begin
+        self._held[kernel] = Placement(begin, False)
         return Placement(begin, True)
 
     def _intern(self, kernel: MicroOps) -> None:
@@ -83,8 +83,8 @@ class MicroKernels:
 
     def _gap(self, size: int) -> int | None:
         end = 0
-        for kernel, begin in sorted(self._held.items(), key=lambda item: item[1]):
-            if begin - end >= size:
+        for kernel, placement in sorted(self._held.items(), key=lambda item: item[1].begin):
+            if placement.begin - end >= size:
                 return end
-            end = begin + len(kernel)
+            end = placement.begin + len(kernel)
         return end if self._depth - end >= size else None

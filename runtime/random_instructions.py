@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import Extension, MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 
 UOP_TABLE = 4096  # byte address of the micro-ops that programs load
 DATA = 8192  # byte address of the first data that programs load and store
@@ -88,8 +88,14 @@ class InstructionMaker:
         return load, Access()
 
     def _store(self) -> tuple[isa.Instruction, Access]:
-        store = isa.Store(**self._block(MemoryType.OUT, DATA, self._image_bytes, padded=False))
-        return store, Access(reads=_elements(MemoryType.ACC, _written(store)), writes=self._dram(store))
+        store = isa.Store(**self._block(MemoryType.OUT, DATA, self._image_bytes, padded=False), **self._parameters())
+        parameters = range(store.parameters_base, store.parameters_base + len(Parameter)) if store.parameters else ()
+        return store, Access(reads=_elements(MemoryType.ACC, (*_written(store), *parameters)), writes=self._dram(store))
+
+    def _parameters(self) -> dict:
+        """Return whether and by what a STORE requantises."""
+        sets = min(self._config.depth(MemoryType.ACC) // len(Parameter), isa.MOST_PARAMETER_SETS)
+        return {"parameters": self._rng.randint(0, sets)} if self._config.has(Extension.REQUANTISE) else {}
 
     def _dram(self, transfer: isa.Load | isa.Store) -> frozenset:
         """Return the DRAM granules that a transfer touches."""

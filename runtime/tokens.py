@@ -1,4 +1,4 @@
-"""Dependency tokens for a stream that is being built: each conflict of two units is ordered by as few as can be.
+"""Dependency tokens of a stream: each conflict of two units is ordered by as few as can be.
 
 An instruction that must wait for another unit's pops a token that the last instruction it must wait for pushes. What a unit
 knows to be done grows with every token it pops, and with what the pushing unit knew, so an order that follows from others costs nothing.
@@ -6,83 +6,94 @@ On an edge pushes and pops are added in one order, so the k-th pop takes the k-t
 virtual threads (review of the TVM paper, appendix A).
 """
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from operator import gt
 
-from vdla.hw.spec.units import TOKEN_EDGES, TokenEdge, Unit
+import numpy as np
+
+from vdla.hw.spec.units import TOKEN_EDGES, Unit
 
 FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
+LOAD, COMPUTE, STORE = map(int, Unit)  # plain numbers are quicker to compare
+_NONE = (-1,) * len(Unit)
 _BITS = {flag: 1 << number for number, flag in enumerate(FLAGS)}
-_POPS, _PUSHES = ({edge: _BITS[getattr(edge, flag)] for edge in TOKEN_EDGES} for flag in ("pop_flag", "push_flag"))
-_EDGES = {(edge.producer, edge.consumer): edge for edge in TOKEN_EDGES}
-
-Relay = Callable[[Unit, Mapping[Unit, int]], int]
+_POPS, _PUSHES = ({(edge.producer, edge.consumer): _BITS[getattr(edge, flag)] for edge in TOKEN_EDGES} for flag in ("pop_flag", "push_flag"))
 
 
+@dataclass(slots=True)
 class TokenPlanner:
-    """The flags of a stream's instructions, by position.
-
-    Args:
-        token_depth: tokens that an edge can hold.
-        relay: appends an instruction of a unit that does nothing but wait, places it here, and returns its position.
+    """Puts the instructions of a stream in place, and those in between that do nothing but wait.
 
     Attributes:
-        flags: per instruction, a bit for each of FLAGS.
+        depth: tokens that an edge can hold.
+        numbers: by position, the number that an instruction was placed with; `-1 - unit` where it does nothing but wait.
+        flags: by position, a bit for each of FLAGS.
     """
 
-    def __init__(self, token_depth: int, relay: Relay) -> None:
-        self.flags: list[int] = []
-        self._depth = token_depth
-        self._relay = relay
-        self._knew: list[tuple[int, ...]] = []  # by position: the last instruction of each unit that is done when it starts
-        self._knows: list[tuple[int, ...]] = [(-1, -1, -1)] * len(Unit)  # the same of what each unit starts next
-        self._of_unit: list[list[int]] = [[] for _ in Unit]
-        self._pops: dict[TokenEdge, list[int]] = {edge: [] for edge in TOKEN_EDGES}
+    depth: int
+    numbers: list[int] = field(default_factory=list)
+    flags: list[int] = field(default_factory=list)
+    _knew: list[tuple[int, ...]] = field(default_factory=list)  # by position: the last instruction of each unit that is done when it starts
+    _knows: list[tuple[int, ...]] = field(default_factory=lambda: [_NONE] * len(Unit))  # the same of what each unit starts next
+    _computes: list[int] = field(default_factory=list)  # positions of the compute unit
+    _pops: dict[tuple[int, int], list[int]] = field(default_factory=lambda: {edge: [] for edge in _POPS})  # positions, by edge
 
-    def place(self, unit: Unit, needs: Mapping[Unit, int]) -> int:
-        """Append an instruction of `unit` that starts behind the instructions `needs` of other units (-1: none); return its position."""
-        known = self._knows[unit]
-        edges = () if all(known[other] >= position for other, position in needs.items()) else self._waits(unit, needs)
-        position = len(self.flags)
-        flags = 0
+    def place(self, number: int, unit: int, needs: tuple[int, ...]) -> int:
+        """Append an instruction of `unit` that starts behind the positions `needs` of each unit (-1: none); return its position."""
+        edges = self._waits(unit, needs) if any(map(gt, needs, self._knows[unit])) else ()
+        flags, position = 0, len(self.flags)
         for edge in edges:
             flags |= _POPS[edge]
             self._pops[edge].append(position)
+        self.numbers.append(number)
         self.flags.append(flags)
         self._knew.append(self._knows[unit])
-        self._of_unit[unit].append(position)
+        if unit == COMPUTE:
+            self._computes.append(position)
         return position
 
-    def _waits(self, unit: Unit, needs: Mapping[Unit, int]) -> list[TokenEdge]:
+    def _waits(self, unit: int, needs: tuple[int, ...]) -> list[tuple[int, int]]:
         """Let the next instruction of `unit` wait for `needs`; return the edges on which it pops."""
-        return [self._wait(unit, other, position) for other, position in self._on_own_edges(unit, needs).items()
-                if position > self._knows[unit][other]]
+        load, compute, store = needs
+        if unit == COMPUTE:
+            return self._wait(unit, STORE, store) + self._wait(unit, LOAD, load)
+        other, beyond = (STORE, store) if unit == LOAD else (LOAD, load)
+        if beyond > self._knows[unit][other]:  # no edge leads from there
+            compute = max(compute, self._first_behind(other, beyond))
+        return self._wait(unit, COMPUTE, compute)
 
-    def _on_own_edges(self, unit: Unit, needs: Mapping[Unit, int]) -> dict[Unit, int]:
-        """Return needs of units from which an edge leads to `unit`: what it needs of another it waits for through the compute unit."""
-        direct = {other: position for other, position in needs.items() if (other, unit) in _EDGES}
-        for other in needs.keys() - direct.keys():
-            if needs[other] > self._knows[unit][other]:
-                direct[Unit.COMPUTE] = max(direct.get(Unit.COMPUTE, -1), self._first_behind(other, needs[other]))
-        return direct
-
-    def _wait(self, unit: Unit, other: Unit, position: int) -> TokenEdge:
-        """Let the next instruction of `unit` wait for `position` of `other`; return the edge on which it pops."""
-        edge = _EDGES[other, unit]
-        if len(self._pops[edge]) - bisect_right(self._pops[edge], position) >= self._depth:
-            position = self._relay(other, {})  # the edge holds no more tokens as early as that
+    def _wait(self, unit: int, other: int, position: int) -> list[tuple[int, int]]:
+        """Let the next instruction of `unit` wait for `position` of `other`; return the edge on which it pops, if it must."""
+        known, edge = self._knows[unit], (other, unit)
+        if position <= known[other]:
+            return []
+        pops = self._pops[edge]
+        if len(pops) >= self.depth and pops[-self.depth] > position:  # the edge holds no more tokens as early as that
+            position = self.place(-1 - other, other, _NONE)
         self.flags[position] |= _PUSHES[edge]
-        self._learn(unit, other, position)
-        return edge
-
-    def _first_behind(self, other: Unit, position: int) -> int:
-        """Return the first compute instruction that starts behind `position` of `other`."""
-        own = self._of_unit[Unit.COMPUTE]
-        place = bisect_left(own, position, key=lambda at: self._knew[at][other])
-        return own[place] if place < len(own) else self._relay(Unit.COMPUTE, {other: position})
-
-    def _learn(self, unit: Unit, other: Unit, position: int) -> None:
-        """Let `unit` know that `position` of `other` is done, and all that this one knew."""
-        known = [max(pair) for pair in zip(self._knows[unit], self._knew[position], strict=True)]
-        known[other] = max(known[other], position)
+        known = list(map(max, known, self._knew[position]))
+        known[other] = position
         self._knows[unit] = tuple(known)
+        return [edge]
+
+    def _first_behind(self, other: int, position: int) -> int:
+        """Return the first compute instruction that starts behind `position` of `other`."""
+        place = bisect_left(self._computes, position, key=lambda at: self._knew[at][other])
+        if place < len(self._computes):
+            return self._computes[place]
+        return self.place(-1 - COMPUTE, COMPUTE, tuple(position if unit == other else -1 for unit in range(len(Unit))))
+
+
+def plan_tokens(units: np.ndarray, needs: np.ndarray, depth: int) -> TokenPlanner:
+    """Return the plan of a stream.
+
+    Args:
+        units: uint8[n].
+        needs: int64[n, units]: of each unit, the instruction that must be done before; -1: none.
+        depth: tokens that an edge can hold.
+    """
+    planner, positions = TokenPlanner(depth), [-1] * (len(units) + 1)  # the last is where -1 is looked up
+    for number, (unit, load, compute, store) in enumerate(zip(units.tolist(), *needs.T.tolist(), strict=True)):
+        positions[number] = planner.place(number, unit, (positions[load], positions[compute], positions[store]))
+    return planner

@@ -15,22 +15,27 @@ import click
 import numpy as np
 
 from vdla.compiler.codegen.choose import best_tiles
+from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.schedules import schedule_conv2d
 from vdla.compiler.codegen.stream import compile_stream
-from vdla.compiler.te.operators import Convolution, conv2d
+from vdla.compiler.codegen.tiles import Work
+from vdla.compiler.te.operators.convolution import conv2d
+from vdla.compiler.te.operators.narrowing import Scale
+from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import preset
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.launch import place
+from vdla.runtime.layout import blocked, unblocked
+from vdla.runtime.requantise import parameter_words, requantise
 
-SHIFT = 8
 REQUIRED = {(3, 3): 0.90, (1, 1): 0.78}
 REQUIRED_MEAN = 0.88
 
 
 def layer(side: int, channels: int, outputs: int, kernel: int, stride: int) -> Convolution:
     """Return a square convolution with "same" padding."""
-    return Convolution(channels, side, side, outputs, (kernel, kernel), (stride, stride), (kernel // 2, kernel // 2))
+    return Convolution(channels, side, side, outputs, (kernel, kernel), (stride, stride), (kernel // 2,) * 4)
 
 
 LAYERS = {  # numbered as in table 2 of the TVM paper, OSDI 2018
@@ -66,16 +71,16 @@ def roofline(size: Convolution, config: AcceleratorConfig) -> int:
     return max(size.macs // config.macs_per_cycle, compulsory_bytes(size) // config.bus_bytes)
 
 
-def reference(inp: np.ndarray, wgt: np.ndarray, size: Convolution) -> np.ndarray:
-    """Return int8[o, oh, ow]: the layer of int8[c, h, w] and int8[o, c, kh, kw] in NumPy."""
-    (top, left), (sy, sx), (height, width) = size.padding, size.stride, size.out_size
-    padded = np.pad(inp, ((0, 0), (top, top), (left, left))).astype(np.float64)
+def reference(inp: np.ndarray, wgt: np.ndarray, words: np.ndarray, size: Convolution) -> np.ndarray:
+    """Return int8[o, oh, ow]: the layer of int8[c, h, w], int8[o, c, kh, kw] and parameters int[4, o] in NumPy."""
+    (top, left, below, right), (sy, sx), (height, width) = size.padding, size.stride, size.out_size
+    padded = np.pad(inp, ((0, 0), (top, below), (left, right))).astype(np.float64)
     total = np.zeros((size.outputs, height, width))
     for dy in range(size.kernel[0]):
         for dx in range(size.kernel[1]):
             window = padded[:, dy:dy + (height - 1) * sy + 1:sy, dx:dx + (width - 1) * sx + 1:sx]
             total += np.tensordot(wgt[:, :, dy, dx].astype(np.float64), window, 1)
-    return np.clip((total.astype(np.int64) + (1 << SHIFT >> 1)) >> SHIFT, -128, 127).astype(np.int8)
+    return requantise(total.astype(np.int64), words[:, :, None, None])
 
 
 def measure(name: str, size: Convolution, config: AcceleratorConfig, threads: tuple[int, ...]) -> Row:
@@ -83,25 +88,24 @@ def measure(name: str, size: Convolution, config: AcceleratorConfig, threads: tu
     rng = np.random.default_rng(0)
     inp = rng.integers(-128, 128, (size.channels, size.height, size.width), np.int8)
     wgt = rng.integers(-128, 128, (size.outputs, size.channels, *size.kernel), np.int8)
-    expected = reference(inp, wgt, size)
-    results = {count: run(inp, wgt, size, config, count) for count in threads}
+    words = parameter_words(rng.integers(-1000, 1000, size.outputs), rng.integers(1 << 15, 1 << 16, size.outputs), np.full(size.outputs, 24))
+    expected = reference(inp, wgt, words, size)
+    results = {count: run(inp, wgt, words, size, config, count) for count in threads}
     return Row(name, roofline(size, config), {count: cycles for count, (cycles, _) in results.items()},
                all(np.array_equal(out, expected) for _, out in results.values()))
 
 
-def run(inp: np.ndarray, wgt: np.ndarray, size: Convolution, config: AcceleratorConfig, threads: int) -> tuple[int, np.ndarray]:
+def run(inp: np.ndarray, wgt: np.ndarray, words: np.ndarray, size: Convolution, config: AcceleratorConfig, threads: int) -> tuple[int, np.ndarray]:
     """Return the cycles of a layer and its result, int8[o, oh, ow]."""
-    operator = conv2d(size, config, shift=SHIFT)
-    schedule = schedule_conv2d(operator, size, config, shift=SHIFT, threads=threads, tiles=best_tiles(size, config, threads))
+    operator = conv2d(size, config, Scale())
+    schedule = schedule_conv2d(operator, size, config, threads=threads, tiles=best_tiles(Work(size, config, threads, scales=True)))
     stream = compile_stream(schedule.lower(), config)
-    tensors = (operator.inp, operator.wgt, operator.out)
-    launch = place(CycleDevice(config), stream, {tensor.name: tensor.buffer.size for tensor in tensors})
-    i, o = config.block_in, config.block_out
-    launch.write("X", inp.reshape(size.channels // i, i, size.height, size.width).transpose(0, 2, 3, 1))
-    launch.write("W", wgt.reshape(size.outputs // o, o, size.channels // i, i, *size.kernel).transpose(0, 2, 4, 5, 1, 3))
+    given = {"X": blocked(inp[None], config.block_in, config.batch), "W": blocked_weights(wgt, size, config), "P": blocked_parameters(words, config)}
+    launch = place(CycleDevice(config), stream, {name: values.nbytes for name, values in given.items()} | {"Z": operator.out.buffer.size})
+    for name, values in given.items():
+        launch.write(name, values)
     cycles = launch.run().cycles
-    out = launch.read("Z", operator.out.shape, np.int8)[0, :, :, :, 0]
-    return cycles, out.transpose(0, 3, 1, 2).reshape(size.outputs, *size.out_size)
+    return cycles, unblocked(launch.read("Z", operator.out.shape, np.int8)[:, 0], 1, size.outputs)[0]
 
 
 def verdict(rows: list[Row], threads: int) -> dict[str, bool]:
@@ -128,7 +132,7 @@ def main(name: str, plot: Path | None, as_json: bool) -> None:
         click.echo("layer   roofline   1 thread          2 threads         tiles")
         for row in rows:
             columns = "   ".join(f"{row.cycles[count]:9,} {row.fraction(count):6.1%}" for count in threads)
-            click.echo(f"{row.name:5} {row.roofline:10,}  {columns}   {best_tiles(LAYERS[row.name], config, 2)}")
+            click.echo(f"{row.name:5} {row.roofline:10,}  {columns}   {best_tiles(Work(LAYERS[row.name], config, 2, scales=True))}")
         click.echo("\n".join(f"{'ok   ' if ok else 'SHORT'} {text}" for text, ok in met.items()))
     if plot:
         _plot(rows, config, threads, plot)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Break real streams and see that the verifier refuses what it must.
 
-Streams are random programs and compiled convolutions. Each token flag is taken away by itself: where some legal interleaving of the units then hangs
-or leaves other data, the verifier must refuse the stream. Addresses are moved out of their memories: refused too. Unbroken streams
-pass. Exit status 1 where one of this fails.
+Streams are random programs and compiled operators. Each token flag is taken away by itself: where some legal interleaving of the units then hangs
+or leaves other data, the verifier must refuse the stream. Addresses are moved out of their memories: refused too. Addresses and sizes are changed
+at random: where what is left in DRAM then depends on the interleaving, or on what the scratchpads held before the run, the stream must be
+refused. Unbroken streams pass. Exit status 1 where one of this fails.
 """
 
 import random
@@ -14,8 +15,10 @@ from dataclasses import dataclass, replace
 
 import click
 import numpy as np
-from random_operators import compile_case, random_case
+from random_operators import CONFIGS
 
+from vdla.compiler.codegen.random_operators import random_case
+from vdla.compiler.codegen.stream import compile_stream
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError, ProgramError
@@ -57,10 +60,10 @@ def random_subject(seed: int) -> Subject:
 
 
 def compiled_subject(seed: int) -> Subject:
-    """Return the stream of a random convolution on random data."""
-    case = random_case(seed)
-    operator, stream = compile_case(case)
-    sizes = {tensor.name: tensor.buffer.size for tensor in (operator.inp, operator.wgt, operator.out)} | {UOP_TENSOR: stream.uops.nbytes}
+    """Return the stream of a random operator on random data."""
+    case = random_case(seed, CONFIGS)
+    stream = compile_stream(case.func, case.config)
+    sizes = {name: values.nbytes for name, values in case.given.items()} | {"Z": case.func.params[-1].size, UOP_TENSOR: stream.uops.nbytes}
     image, addresses, place = np.random.default_rng(seed).integers(0, 256, 1 << 20, np.uint8), {}, 4096
     for name, size in sizes.items():
         addresses[name], place = place, place + -(-size // 4096) * 4096
@@ -78,11 +81,20 @@ def refused(subject: Subject) -> bool:
         return True
 
 
-def result(subject: Subject, seed: int | None) -> bytes:
-    """Return what a stream leaves in DRAM in one legal interleaving; nothing where it hangs."""
-    image = subject.image.copy()
+def result(subject: Subject, seed: int | None, noise: int | None = None) -> bytes:
+    """Return what a stream leaves in DRAM in one legal interleaving; nothing where it hangs or reaches too far.
+
+    Args:
+        noise: seed of what the scratchpads hold before; without it zeros.
+    """
+    image, machine = subject.image.copy(), Machine(subject.config)
+    if noise is not None:
+        rng = np.random.default_rng(noise)
+        for array in (machine.pads.inp, machine.pads.wgt, machine.pads.acc):
+            array[:] = rng.integers(-100, 100, array.shape)
+        machine.pads.refresh_operands()
     try:
-        Machine(subject.config).run(subject.program(), image, seed=seed)
+        machine.run(subject.program(), image, seed=seed)
     except ProgramError:
         return b""
     return image.tobytes()
@@ -110,6 +122,35 @@ def moved(subject: Subject, rng: random.Random) -> Iterator[Subject]:
             yield subject.changed(index, dram_base=len(subject.image) // subject.config.element_bytes(item.memory_type))
 
 
+CHANGED = {
+    isa.Load: ("sram_base", "y_size", "x_size", "x_pad_0", "y_pad_1"), isa.Store: ("sram_base", "dram_base", "y_size", "x_size", "parameters"),
+    isa.Gemm: ("dst_factor_out", "src_factor_in", "wgt_factor_in", "iter_in", "overwrite"), isa.Alu: ("dst_factor_in", "src_factor_out", "iter_out"),
+}
+
+
+def displaced(subject: Subject, rng: random.Random, count: int) -> Iterator[Subject]:
+    """Yield streams with one address, size or step changed by a little."""
+    places = [index for index, item in enumerate(subject.instructions) if type(item) in CHANGED]
+    for _ in range(count if places else 0):
+        index = rng.choice(places)
+        item = subject.instructions[index]
+        name = rng.choice(CHANGED[type(item)])
+        other = subject.changed(index, **{name: max(0, getattr(item, name) + rng.choice((-3, -2, -1, 1, 2, 3, 17)))})
+        try:
+            other.program()
+        except (EncodingError, ProgramError):
+            continue  # no such instruction can be written down
+        yield other
+
+
+def undefined(subject: Subject, orders: int) -> bool:
+    """Whether what a stream leaves in DRAM depends on the interleaving, or on what stood in the scratchpads."""
+    first = result(subject, None)
+    others = (result(subject, seed) for seed in range(orders))
+    noisy = () if subject.filled else (result(subject, None, noise) for noise in range(2))
+    return not first or any(other != first for other in (*noisy, *others))
+
+
 def campaign(subject: Subject, rng: random.Random, orders: int, flags: int) -> Counter:
     """Break one stream in every way; count what came of it."""
     counts, expected = Counter(streams=1), result(subject, None)
@@ -127,13 +168,19 @@ def campaign(subject: Subject, rng: random.Random, orders: int, flags: int) -> C
             counts["addresses moved out and passed"] += not refused(other)
         except EncodingError:
             counts["addresses moved out"] -= 1
+    for other in displaced(subject, rng, flags):
+        says, matters = refused(other), undefined(other, orders)
+        counts["addresses and sizes changed"] += 1
+        counts["changes that left the result undefined"] += matters
+        counts["changes that left the result undefined and passed"] += matters and not says
+        counts["changes refused"] += says
     return counts
 
 
 @click.command(help=__doc__)
 @click.option("--streams", default=50, show_default=True)
 @click.option("--orders", default=20, show_default=True, help="Random interleavings of each broken stream.")
-@click.option("--flags", default=40, show_default=True, help="Token flags taken from each stream, at most.")
+@click.option("--flags", default=40, show_default=True, help="Token flags taken from each stream, at most, and addresses changed.")
 def main(streams: int, orders: int, flags: int) -> None:
     rng, counts = random.Random(0), Counter()
     for number in range(streams):
@@ -141,7 +188,8 @@ def main(streams: int, orders: int, flags: int) -> None:
         counts += Counter({**campaign(subject, rng, orders, flags)})
     for name, count in counts.items():
         click.echo(f"{count:6} {name}")
-    bad = sum(counts[name] for name in ("unbroken streams refused", "removals that showed and passed", "addresses moved out and passed"))
+    bad = sum(counts[name] for name in ("unbroken streams refused", "removals that showed and passed", "addresses moved out and passed",
+                                     "changes that left the result undefined and passed"))
     click.echo("every stream that had to be refused was, and no other" if not bad else f"{bad} wrong")
     sys.exit(1 if bad else 0)
 

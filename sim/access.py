@@ -8,7 +8,7 @@ import numpy as np
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import AccessError
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import MemoryType, Parameter
 from vdla.sim.program import Program
 
 
@@ -77,6 +77,8 @@ def _store_reaches(store: isa.Store, config: AcceleratorConfig, dram_bytes: int)
     if store.x_size and store.y_size:
         high = store.sram_base + store.y_size * store.x_size
         yield Reach(store.memory_type, store.sram_base, high, config.depth(store.memory_type))
+        if store.parameters:
+            yield Reach(MemoryType.ACC, store.parameters_base, store.parameters_base + len(Parameter), config.depth(MemoryType.ACC))
         yield _dram_reach(store, config, dram_bytes)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from vdla.hw.spec import isa, numerics
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, MemoryType, Parameter
 from vdla.sim.access import operands, uop_column
 from vdla.sim.scratchpads import Scratchpads, pack, pad_value, unpack
 
@@ -46,11 +46,21 @@ def load(instruction: isa.Load, pads: Scratchpads, dram: np.ndarray) -> None:
 
 
 def store(instruction: isa.Store, pads: Scratchpads, dram: np.ndarray) -> None:
-    """Copy the low output bits of a block of accumulators into DRAM, row by row."""
+    """Copy a block of accumulators, cut to their low output bits or requantised, into DRAM, row by row."""
     it = instruction
     for y in range(it.y_size if it.x_size else 0):
         first = it.sram_base + y * it.x_size
-        _dram_row(dram, it, y, pads.config)[:] = pack(pads.acc[first:first + it.x_size], pads.config.out_bits)
+        values = pads.acc[first:first + it.x_size]
+        if it.parameters:
+            values = _requantised(values, pads.acc[it.parameters_base:it.parameters_base + len(Parameter)], pads.config)
+        _dram_row(dram, it, y, pads.config)[:] = pack(values, pads.config.out_bits)
+
+
+def _requantised(values: np.ndarray, parameters: np.ndarray, config: AcceleratorConfig) -> np.ndarray:
+    """Requantise accumulators [n, batch, block_out] by parameters [4, batch, block_out]."""
+    places = np.ndindex(values.shape)
+    flat = [numerics.requantise(int(values[place]), parameters[(slice(None), *place[1:])].tolist(), config.acc_bits) for place in places]
+    return np.array(flat, values.dtype).reshape(values.shape)
 
 
 def gemm(instruction: isa.Gemm, pads: Scratchpads) -> None:
@@ -73,7 +83,7 @@ def alu(instruction: isa.Alu, pads: Scratchpads) -> None:
 
 
 def _alu(operation: AluOpcode, left: np.ndarray, right: np.ndarray, config: AcceleratorConfig) -> np.ndarray:
-    flat = [numerics.alu(operation, a, b, config.acc_bits, config.out_bits) for a, b in zip(left.flat, right.flat, strict=True)]
+    flat = [numerics.alu(operation, a, b, config.acc_bits) for a, b in zip(left.flat, right.flat, strict=True)]
     return np.array(flat, object).reshape(left.shape)
 
 

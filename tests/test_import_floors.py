@@ -43,6 +43,7 @@ STANDARD_LIBRARY_ONLY = (GROUND, ROOMS[0])
 OWNERS = {
     "amaranth": ("vdla.hw", "vdla.runtime.devices.rtl"),
     "amaranth_boards": ("vdla.hw", "vdla.runtime.devices.rtl"),
+    "onnx": ("vdla.compiler.graph.onnx",),
 }
 
 
@@ -193,6 +194,7 @@ FORBIDDEN = [
     ("sim/timing.py", "from ..runtime import program", UPWARD.format(1, 1)),
     ("runtime/program.py", "from .devices import cycle", UPWARD.format(1, 2)),
     ("runtime/devices/cycle.py", "import amaranth", AMARANTH),
+    ("runtime/program.py", "import onnx", "only vdla.compiler.graph.onnx may"),
     ("compiler/te/schedule.py", "from vdla.compiler.tune import log", UPWARD.format(2, 3)),
     ("compiler/tune/log.py", "from vdla.cli import main", UPWARD.format(3, 4)),
     ("compiler/tune/log.py", "import scripts.demo", UPWARD.format(3, 4)),

@@ -5,10 +5,11 @@ Timing does not depend on data, so none is needed, and a layer is judged in mill
 
 from functools import lru_cache
 
-from vdla.compiler.codegen.schedules import Tiles, ranked_tiles, schedule_conv2d
+from vdla.compiler.codegen.schedules import schedule_conv2d
 from vdla.compiler.codegen.stream import compile_stream
-from vdla.compiler.te.operators import Convolution, conv2d
-from vdla.hw.spec.config import AcceleratorConfig
+from vdla.compiler.codegen.tiles import Tiles, Work, ranked_tiles
+from vdla.compiler.te.operators.convolution import conv2d
+from vdla.compiler.te.operators.narrowing import Scale, Shift
 from vdla.runtime.builder import Stream
 from vdla.sim.program import decode_program
 from vdla.sim.timing.simulate import simulate
@@ -18,19 +19,19 @@ ELSEWHERE = 1 << 24  # where tensors stand while a stream is judged; its cycles 
 
 
 @lru_cache(maxsize=1024)
-def best_tiles(size: Convolution, config: AcceleratorConfig, threads: int, candidates: int = CANDIDATES) -> Tiles:
+def best_tiles(work: Work, candidates: int = CANDIDATES) -> Tiles:
     """Return the tiles of fewest simulated cycles among the `candidates` that are estimated best.
 
     Raises:
         IrError: no tiles fit.
     """
-    return min(ranked_tiles(size, config, threads)[:candidates], key=lambda tiles: simulated_cycles(tiles, size, config, threads))
+    return min(ranked_tiles(work)[:candidates], key=lambda tiles: simulated_cycles(tiles, work))
 
 
-def simulated_cycles(tiles: Tiles, size: Convolution, config: AcceleratorConfig, threads: int) -> int:
+def simulated_cycles(tiles: Tiles, work: Work) -> int:
     """Return the cycles of a convolution with these tiles on the reference memory."""
-    schedule = schedule_conv2d(conv2d(size, config, shift=1), size, config, shift=1, threads=threads, tiles=tiles)
-    return cycles_of(compile_stream(schedule.lower(), config))
+    operator = conv2d(work.size, work.config, Scale() if work.scales else Shift(1))
+    return cycles_of(compile_stream(schedule_conv2d(operator, work.size, work.config, threads=work.threads, tiles=tiles).lower(), work.config))
 
 
 def cycles_of(stream: Stream) -> int:

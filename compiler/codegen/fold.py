@@ -146,12 +146,6 @@ class Transfer:
     rows: Rows
 
 
-@lru_cache(maxsize=1 << 16)
-def folded_transfers(dimensions: tuple[Dimension, ...], inside: bool) -> tuple[Transfer, ...]:
-    """Return what `fold_transfer` yields from element 0 on, on chip and in DRAM."""
-    return tuple(fold_transfer(list(dimensions), 0, 0, inside=inside))
-
-
 def fold_transfer(dimensions: list[Dimension], chip: int, dram: int, *, inside: bool = True) -> Iterator[Transfer]:
     """Yield the instructions that move the elements of `dimensions`, on chip from `chip`, in DRAM from `dram` on.
 

@@ -6,15 +6,19 @@ Source: `docs/isa.md`.
 from dataclasses import dataclass
 from functools import lru_cache
 
-from vdla.compiler.ir.nodes import IrError, Scope
+from vdla.compiler.ir.nodes import Buffer, Const, Expr, IrError, Read, Scope, Var
+from vdla.compiler.ir.text import print_expr
+from vdla.compiler.te.operators.narrowing import LEAST, requantised
 from vdla.compiler.te.tensorize import AnyOf, Intrinsic
-from vdla.hw.spec import numerics
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import AluOpcode
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
 
 ALU_TEXT = {AluOpcode.MIN: "min({}, {})", AluOpcode.MAX: "max({}, {})", AluOpcode.ADD: "{} + {}", AluOpcode.SHR: "{} >> {}", AluOpcode.MUL: "{} * {}"}
 NARROW = 8  # bits of inputs, weights and outputs that programs can name
-NARROW_NAME = "narrow_"  # with the control word of the operation behind it
+PADDED, LEAST_PADDED = "_padded", "_padded_least"  # endings of the names of loads with a border of 0, and of the least value
+STORE, SCALED_STORE, FILL = "store", "store_scaled", "fill"
+LOADS = {"load_inp": MemoryType.INP, "load_wgt": MemoryType.WGT, "load_acc": MemoryType.ACC, "load_acc8": MemoryType.ACC_8BIT,
+         "load_parameters": MemoryType.ACC}
 
 
 @dataclass(frozen=True)
@@ -23,9 +27,10 @@ class Accelerator:
 
     Attributes:
         gemm: a product added to accumulators, or accumulators set to 0.
-        load_inp, load_wgt, load_acc: an element of each memory, for `load_inp` also one that may lie outside its tensor.
-        store: an element of accumulators, narrowed.
-        alu: an operation with a constant or with other accumulators.
+        load_inp, load_wgt, load_acc: an element of each memory; inputs and narrow accumulators may also lie outside their tensor.
+        load_parameters: one of the parameters of a block of channels.
+        store: an element of accumulators, cut to its low bits or requantised.
+        alu: an operation with a constant or with other accumulators, or accumulators set to a constant.
     """
 
     config: AcceleratorConfig
@@ -33,24 +38,9 @@ class Accelerator:
     load_inp: AnyOf
     load_wgt: Intrinsic
     load_acc: AnyOf
-    store: Intrinsic
+    load_parameters: Intrinsic
+    store: AnyOf
     alu: AnyOf
-
-    def requantise(self, shift: int, *, rectifies: bool = False) -> Intrinsic:
-        """Return the intrinsic that shifts right, rounding to nearest with halves up, and clips to outputs, or to their positive half.
-
-        Raises:
-            IrError: the configuration's ALU has no NARROW.
-        """
-        if AluOpcode.NARROW not in self.config.alu_opcodes:
-            raise IrError(f"requantisation in one pass needs the ALU operation NARROW; {self.config.name} has "
-                          f"{', '.join(opcode.name for opcode in self.config.alu_opcodes)}")
-        b, o, acc = self.config.batch, self.config.block_out, f"int{self.config.acc_bits}"
-        control = shift | numerics.NARROW_ROUNDS | (numerics.NARROW_RECTIFIES if rectifies else 0)
-        moved = f"(left[i, j] >> {acc}({shift - 1})) + {acc}(1) >> {acc}(1)" if shift else "left[i, j]"
-        value = f"min(max({moved}, {acc}({0 if rectifies else -128})), {acc}(127))"
-        return _tile(f"{NARROW_NAME}{control}", f"dst: {acc}[{b}, {o}], left: {acc}[{b}, {o}]", value, b, o,
-                     dst=Scope.ACCUMULATOR, left=Scope.ACCUMULATOR)
 
 
 @lru_cache(maxsize=64)
@@ -64,19 +54,18 @@ def accelerator(config: AcceleratorConfig) -> Accelerator:
         raise IrError(f"inp_bits = {config.inp_bits} and wgt_bits = {config.wgt_bits}: "
                       f"programs are compiled for {NARROW}-bit inputs and weights only")
     b, i, o, acc = config.batch, config.block_in, config.block_out, f"int{config.acc_bits}"
+    on_chip = {"dst": Scope.ACCUMULATOR}
     return Accelerator(
         config,
-        gemm=AnyOf((_gemm(b, i, o, acc), _tile("reset", f"dst: {acc}[{b}, {o}]", f"{acc}(0)", b, o, dst=Scope.ACCUMULATOR))),
-        load_inp=AnyOf((
-            _tile("load_inp", f"dst: int8[{b}, {i}], src: int8[{b}, {i}]", "src[i, j]", b, i, dst=Scope.INPUT),
-            _tile("load_inp_padded", f"dst: int8[{b}, {i}], src: int8[{b}, {i}], inside: bool[1]", "select(inside[0], src[i, j], int8(0))",
-                  b, i, dst=Scope.INPUT))),
+        gemm=AnyOf((_gemm(b, i, o, acc), _tile("reset", f"dst: {acc}[{b}, {o}]", f"{acc}(0)", b, o, **on_chip))),
+        load_inp=AnyOf(_loads("load_inp", "int8", "int8", b, i, config, dst=Scope.INPUT)),
         load_wgt=_tile("load_wgt", f"dst: int8[{o}, {i}], src: int8[{o}, {i}]", "src[i, j]", o, i, dst=Scope.WEIGHT),
-        load_acc=AnyOf((
-            _tile("load_acc", f"dst: {acc}[{b}, {o}], src: {acc}[{b}, {o}]", "src[i, j]", b, o, dst=Scope.ACCUMULATOR),
-            _tile("load_acc8", f"dst: {acc}[{b}, {o}], src: int8[{b}, {o}]", f"{acc}(src[i, j])", b, o, dst=Scope.ACCUMULATOR))),
-        store=_tile("store", f"dst: int8[{b}, {o}], src: {acc}[{b}, {o}]", "int8(src[i, j])", b, o, src=Scope.ACCUMULATOR),
-        alu=AnyOf(tuple(_alu(opcode, b, o, acc, constant) for opcode in config.alu_opcodes if opcode in ALU_TEXT for constant in (True, False))),
+        load_acc=AnyOf((_tile("load_acc", f"dst: {acc}[{b}, {o}], src: {acc}[{b}, {o}]", "src[i, j]", b, o, **on_chip),
+                        *_loads("load_acc8", acc, "int8", b, o, config, **on_chip))),
+        load_parameters=_tile("load_parameters", f"dst: {acc}[{b}, {o}], src: {acc}[{b}, {o}]", "src[i, j]", b, o, dst=Scope.PARAMETERS),
+        store=AnyOf(tuple(_stores(config))),
+        alu=AnyOf((_tile(FILL, f"dst: {acc}[{b}, {o}], imm: {acc}[1]", "imm[0]", b, o, **on_chip),
+                   *(_alu(opcode, b, o, acc, constant) for opcode in config.alu_opcodes for constant in (True, False)))),
     )
 
 
@@ -98,6 +87,29 @@ def {name}({params}):
         for j in range({columns}):
             dst[i, j] = {value}
 """, **scopes)
+
+
+def _loads(name: str, dtype: str, source: str, rows: int, columns: int, config: AcceleratorConfig, **scopes: Scope) -> tuple[Intrinsic, ...]:
+    """Return the load of an element, and those of one that may lie outside its tensor."""
+    params = f"dst: {dtype}[{rows}, {columns}], src: {source}[{rows}, {columns}]"
+    value = "src[i, j]" if dtype == source else f"{dtype}(src[i, j])"
+    borders = {PADDED: 0} | ({LEAST_PADDED: LEAST} if config.has(Extension.PAD_MINIMUM) else {})
+    return (_tile(name, params, value, rows, columns, **scopes),
+            *(_tile(name + ending, f"{params}, inside: bool[1]", f"select(inside[0], {value}, {dtype}({border}))", rows, columns, **scopes)
+              for ending, border in borders.items()))
+
+
+def _stores(config: AcceleratorConfig):
+    """Yield the store of an element as it is, and requantised."""
+    b, o, acc = config.batch, config.block_out, f"int{config.acc_bits}"
+    params = f"dst: int8[{b}, {o}], src: {acc}[{b}, {o}]"
+    yield _tile(STORE, params, "int8(src[i, j])", b, o, src=Scope.ACCUMULATOR)
+    if config.has(Extension.REQUANTISE):
+        src, kept = Buffer("src", (b, o), acc), Buffer("kept", (len(Parameter), b, o), acc)
+        place: tuple[Expr, ...] = (Var("i"), Var("j"))
+        value = requantised(Read(src, place), lambda row: Read(kept, (Const(int(row)), *place)))
+        yield _tile(SCALED_STORE, f"{params}, kept: {acc}[{len(Parameter)}, {b}, {o}]", print_expr(value), b, o,
+                    src=Scope.ACCUMULATOR, kept=Scope.PARAMETERS)
 
 
 def _alu(opcode: AluOpcode, b: int, o: int, acc: str, constant: bool) -> Intrinsic:

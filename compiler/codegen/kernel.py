@@ -1,8 +1,9 @@
 """A nest of loops around one intrinsic, as numbers: how its operands' elements move with each loop, and which iterations are cut off."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import Self
 
 from vdla.compiler.ir.affine import affine
 from vdla.compiler.ir.nodes import Binary, Call, Const, Expr, For, If, IrError, LoopKind, Read, Stmt
@@ -27,6 +28,25 @@ class Form:
             else:
                 fixed += factor * values[name]
         return fixed, free
+
+    def parted(self, loops: Mapping[str, int]) -> tuple[Self, Self]:
+        """Return the form as a sum of two: what does not change with `loops`, and their terms."""
+        inside = tuple(term for term in self.terms if term[0] in loops)
+        return Form(self.constant, tuple(term for term in self.terms if term not in inside)), Form(0, inside)
+
+
+def evaluated(form: Form) -> Callable[[Mapping[str, int]], int]:
+    """Return `form` as a function of its variables' values."""
+    constant, terms = form.constant, form.terms
+    if not terms:
+        return lambda values: constant
+
+    def value(values: Mapping[str, int]) -> int:
+        total = constant
+        for name, factor in terms:
+            total += factor * values[name]
+        return total
+    return value
 
 
 def form_of(expr: Expr) -> Form:
@@ -100,9 +120,8 @@ def nest_of(stmt: Stmt) -> Nest | None:
 Ranges = dict[str, tuple[int, int]]  # by loop: first iteration, and one behind the last
 
 
-def boxes(conditions: tuple[Form, ...], loops: Mapping[str, int], values: dict[str, int],
-          visit: Callable[[dict[str, int], Ranges], None]) -> None:
-    """Cut iterations off that fail a condition, and visit the boxes that are left.
+def boxes(conditions: tuple[Form, ...], loops: Mapping[str, int], values: Mapping[str, int]) -> Iterator[tuple[Mapping[str, int], Ranges]]:
+    """Cut iterations off that fail a condition; yield the boxes that are left, each with the values of all other variables.
 
     A condition on several loops at once is decided iteration by iteration of its outermost one.
     """
@@ -113,11 +132,11 @@ def boxes(conditions: tuple[Form, ...], loops: Mapping[str, int], values: dict[s
             name = next(loop for loop in loops if any(loop == other for other, _ in free))
             inner = {loop: extent for loop, extent in loops.items() if loop != name}
             for value in range(loops[name]):
-                boxes(conditions, inner, {**values, name: value}, visit)
+                yield from boxes(conditions, inner, {**values, name: value})
             return
         if not _cut(ranges, fixed, free):
             return
-    visit(values, ranges)
+    yield values, ranges
 
 
 def _cut(ranges: Ranges, fixed: int, free: list[tuple[str, int]]) -> bool:

@@ -1,121 +1,32 @@
-"""Default schedules of the operators, for any configuration and size: tiles that fit, chosen by an estimate of their cycles."""
+"""Default schedules of the operators, for any configuration and size."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import product
-from math import prod
+from collections.abc import Iterable
 
-from vdla.compiler.codegen.intrinsics import accelerator
+from vdla.compiler.codegen.intrinsics import Accelerator, accelerator
+from vdla.compiler.codegen.tiles import GROUPS, OUTPUTS, ROWS, Tiles, Work, ranked_tiles
 from vdla.compiler.ir.nodes import IrError, Scope
-from vdla.compiler.te.operators import Convolution, Operator, Sum, blocks
+from vdla.compiler.te.operators.convolution import Product
+from vdla.compiler.te.operators.elementwise import Elementwise
+from vdla.compiler.te.operators.narrowing import Narrowed
+from vdla.compiler.te.operators.pooling import Maximum
+from vdla.compiler.te.operators.sizes import Convolution, Pooling, blocks
 from vdla.compiler.te.schedule import Schedule, StageHandle, create_schedule
+from vdla.compiler.te.tensor import Tensor
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.memory import REFERENCE_MEMORY
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 
 
-@dataclass(frozen=True, slots=True)
-class Tiles:
-    """What one virtual thread computes at a time, and what is kept.
-
-    Attributes:
-        outputs, rows, columns: of the result; outputs in blocks.
-        inputs: blocks of input channels that are added up at a time.
-        keeps_weights: weights are loaded once for all rows and columns.
-        threads_over: the loop that becomes virtual threads: "outputs" or "rows".
-        stores_early: results are narrowed and stored a block of outputs at a time, so that stores begin early.
-    """
-
-    outputs: int
-    rows: int
-    columns: int
-    inputs: int
-    keeps_weights: bool = False
-    threads_over: str = "outputs"
-    stores_early: bool = False
-
-
-def divisors(value: int) -> list[int]:
-    """Return every number that divides `value`."""
-    return [number for number in range(1, value + 1) if value % number == 0]
-
-
-def ranked_tiles(size: Convolution, config: AcceleratorConfig, threads: int) -> list[Tiles]:
-    """Return the tiles that fit the memories `threads` times, those of least estimated cycles first.
-
-    Raises:
-        IrError: none fits.
-    """
-    fitting = [tiles for tiles in _candidates(size, config, threads) if _fits(tiles, size, config, threads)]
-    if not fitting:
-        raise IrError(f"no tile of {size} fits the memories of {config.name} {threads} times; use fewer virtual threads")
-    return sorted(fitting, key=lambda tiles: estimated_cycles(tiles, size, config, threads))
-
-
-def _candidates(size: Convolution, config: AcceleratorConfig, threads: int) -> Iterator[Tiles]:
-    outputs, inputs = blocks(size.outputs, config.block_out), blocks(size.channels, config.block_in)
-    height, width = size.out_size
-    for o, y, x, c, keeps, early in product(divisors(outputs), divisors(height), divisors(width), divisors(inputs), *[(False, True)] * 2):
-        if (outputs // o) % threads == 0:
-            yield Tiles(o, y, x, c, keeps, "outputs", early)
-        if (height // y) % threads == 0:
-            yield Tiles(o, y, x, c, keeps, "rows", early)
-
-
-def _footprint(tiles: Tiles, size: Convolution) -> tuple[int, int, int]:
-    """Return the elements of input, weight and accumulators that a tile needs at a time."""
-    strides = (1 if size.skips_rows else size.stride[0], size.stride[1])
-    rows, columns = ((count - 1) * stride + dilation * (kernel - 1) + 1 for count, stride, dilation, kernel in zip(
-        (tiles.rows, tiles.columns), strides, size.dilation, size.kernel, strict=True))
-    return tiles.inputs * rows * columns, tiles.outputs * tiles.inputs * prod(size.kernel), tiles.outputs * tiles.rows * tiles.columns
-
-
-def _weights_at_once(tiles: Tiles, size: Convolution, config: AcceleratorConfig, threads: int) -> int:
-    """Return the weights that stand on chip at a time, for all threads."""
-    _, wgt, _ = _footprint(tiles, size)
-    if not tiles.keeps_weights:
-        return threads * wgt
-    chunks = blocks(size.channels, config.block_in) // tiles.inputs
-    return wgt * chunks * (threads if tiles.threads_over == "outputs" else 1)
-
-
-def _fits(tiles: Tiles, size: Convolution, config: AcceleratorConfig, threads: int) -> bool:
-    inp, wgt, acc = _footprint(tiles, size)
-    return (threads * inp <= config.depth(MemoryType.INP) and threads * acc <= config.depth(MemoryType.ACC)
-            and _weights_at_once(tiles, size, config, threads) <= config.depth(MemoryType.WGT) and 4 * wgt <= config.depth(MemoryType.UOP))
-
-
-def estimated_cycles(tiles: Tiles, size: Convolution, config: AcceleratorConfig, threads: int) -> float:
-    """Return about how many cycles a convolution takes: work and transfers overlap where there are threads, the first and last do not."""
-    inp, wgt, acc = _footprint(tiles, size)
-    bytes_of = {memory: config.element_bytes(memory) for memory in MemoryType}
-    outputs, inputs = blocks(size.outputs, config.block_out), blocks(size.channels, config.block_in)
-    spots = prod(size.out_size) // (tiles.rows * tiles.columns) * (outputs // tiles.outputs) * blocks(size.batch, config.batch)
-    chunks = inputs // tiles.inputs
-    weights = wgt * bytes_of[MemoryType.WGT] / config.bus_bytes
-    load, store = inp * bytes_of[MemoryType.INP] / config.bus_bytes, acc * bytes_of[MemoryType.OUT] / config.bus_bytes
-    steps = acc * tiles.inputs * prod(size.kernel)
-    weight_loads = chunks * (outputs // tiles.outputs if tiles.keeps_weights else spots)
-    compute, moved = spots * (chunks * steps + acc), spots * (chunks * load + store) + weight_loads * weights
-    first = weights * (threads * chunks if tiles.keeps_weights and tiles.threads_over == "outputs" else chunks if tiles.keeps_weights else 1)
-    last = (acc + store) / (tiles.outputs if tiles.stores_early else 1) + store
-    ends = load + first + last + 2 * REFERENCE_MEMORY.latency
-    waits = 20 * spots * chunks  # tokens between units
-    return max(compute + waits, moved) + ends if threads > 1 else compute + moved + REFERENCE_MEMORY.latency * spots * chunks
-
-
-def schedule_conv2d(operator: Operator, size: Convolution, config: AcceleratorConfig, *, shift: int, rectifies: bool = False,
-                    threads: int = 2, tiles: Tiles | None = None) -> Schedule:
+def schedule_conv2d(operator: Product, size: Convolution, config: AcceleratorConfig, *, threads: int = 2, tiles: Tiles | None = None) -> Schedule:
     """Return the schedule of a convolution: output tiles, each summed over chunks of input blocks, in `threads` virtual threads."""
-    tiles = tiles or ranked_tiles(size, config, threads)[0]
+    work = Work(size, config, threads, operator.narrowed.parameters is not None)
+    tiles = tiles or ranked_tiles(work)[0]
     schedule, intrinsics = create_schedule(operator.out), accelerator(config)
     source = operator.padded or schedule.cache_read(operator.inp, Scope.INPUT, [operator.total], name="XL")
     weights = schedule.cache_read(operator.wgt, Scope.WEIGHT, [operator.total], name="WL")
     schedule[source].set_scope(Scope.INPUT)
-    for tensor in (operator.total, operator.narrowed):
-        schedule[tensor].set_scope(Scope.ACCUMULATOR)
+    schedule[operator.total].set_scope(Scope.ACCUMULATOR)
     outputs_loop, place = _tile_outputs(schedule, operator, tiles, threads)
-    schedule[operator.narrowed].compute_at(operator.out, _first_inner(schedule, operator, place) if tiles.stores_early else place)
+    _narrow(schedule, operator.narrowed, place, None if work.keeps_parameters else outputs_loop, intrinsics)
     schedule[operator.total].compute_at(operator.out, place)
     chunk = _order_sums(schedule, operator, tiles)
     schedule[source].compute_at(operator.total, chunk)
@@ -123,64 +34,119 @@ def schedule_conv2d(operator: Operator, size: Convolution, config: AcceleratorCo
         schedule[weights].compute_at(operator.out, outputs_loop)
     else:
         schedule[weights].compute_at(operator.total, chunk)
-    for tensor, intrinsic in ((source, intrinsics.load_inp), (weights, intrinsics.load_wgt), (operator.total, intrinsics.gemm),
-                              (operator.narrowed, intrinsics.requantise(shift, rectifies=rectifies)), (operator.out, intrinsics.store)):
-        schedule[tensor].tensorize(schedule[tensor].axis[4], intrinsic)
+    _tensorize(schedule, ((source, intrinsics.load_inp), (weights, intrinsics.load_wgt), (operator.total, intrinsics.gemm)))
     return schedule
 
 
-def schedule_add(operator: Sum, config: AcceleratorConfig, *, shift: int = 0, rectifies: bool = False, threads: int = 2) -> Schedule:
-    """Return the schedule of an element-wise sum: tiles of the most elements that fit, in `threads` virtual threads."""
+def schedule_max_pool(operator: Maximum, size: Pooling, config: AcceleratorConfig, *, threads: int = 2) -> Schedule:
+    """Return the schedule of a max pooling: tiles of the most rows that fit, in `threads` virtual threads."""
     schedule, intrinsics = create_schedule(operator.out), accelerator(config)
-    elements, _, _ = operator.out.shape
-    most = config.depth(MemoryType.ACC) // (2 * threads)
     handle = schedule[operator.out]
-    e, b, j = handle.axis
-    outer, inner = handle.split(e, min(most, blocks(elements, threads)))
-    tiles, thread = handle.split(outer, threads)
-    handle.reorder(tiles, thread, inner, b, j)
-    handle.vthread(thread)
-    for tensor in (operator.narrowed, operator.total, operator.wide_right, operator.wide_left):
+    n, c, y, x, b, j = handle.axis
+    rows, columns = _pooling_tile(size, config, threads)
+    outer_y, inner_y = handle.split(y, rows)
+    outer_x, inner_x = handle.split(x, columns)
+    outer, thread = _threads(handle, outer_y, threads)
+    handle.reorder(n, c, outer_x, outer, *thread, inner_y, inner_x, b, j)
+    place = [outer, *thread][-1]
+    for tensor in (operator.greatest, operator.wide):
         schedule[tensor].set_scope(Scope.ACCUMULATOR)
-        schedule[tensor].compute_at(operator.out, thread)
-    for tensor, intrinsic in ((operator.wide_left, intrinsics.load_acc), (operator.wide_right, intrinsics.load_acc), (operator.total, intrinsics.alu),
-                              (operator.narrowed, intrinsics.requantise(shift, rectifies=rectifies)), (operator.out, intrinsics.store)):
-        schedule[tensor].tensorize(schedule[tensor].axis[1], intrinsic)
+        schedule[tensor].compute_at(operator.out, place)
+    greatest = schedule[operator.greatest]
+    dy, dx = greatest.reduce_axis
+    own = greatest.axis
+    greatest.reorder(*own[:2], dy, dx, *own[2:])
+    _tensorize(schedule, ((operator.wide, intrinsics.load_acc), (operator.greatest, intrinsics.alu), (operator.out, intrinsics.store)))
     return schedule
 
 
-def _tile_outputs(schedule: Schedule, operator: Operator, tiles: Tiles, threads: int) -> tuple[str, str]:
+def schedule_elementwise(operator: Elementwise, config: AcceleratorConfig, *, threads: int = 2) -> Schedule:
+    """Return the schedule of an operator on elements: tiles of the most elements that fit, in `threads` virtual threads."""
+    schedule, intrinsics = create_schedule(operator.out), accelerator(config)
+    _, elements, *_ = operator.out.shape
+    parameters = operator.narrowed.parameters
+    sets = 0 if parameters is None else parameters.shape[0]
+    keeps = sets <= config.depth(MemoryType.ACC) // (4 * len(Parameter))
+    most = (config.depth(MemoryType.ACC) - len(Parameter) * (sets if keeps else 1)) // (len(operator.inputs) * threads)
+    handle = schedule[operator.out]
+    c, e, b, j = handle.axis
+    outer, inner = handle.split(e, max(1, min(most, blocks(elements, threads))))
+    outer, thread = _threads(handle, outer, threads)
+    handle.reorder(c, outer, *thread, inner, b, j)
+    place = [outer, *thread][-1]
+    _narrow(schedule, operator.narrowed, place, None if keeps else c, intrinsics)
+    for tensor in (*reversed(operator.passes), *reversed(operator.wide)):
+        schedule[tensor].set_scope(Scope.ACCUMULATOR)
+        schedule[tensor].compute_at(operator.out, place)
+    _tensorize(schedule, [(tensor, intrinsics.load_acc) for tensor in operator.wide] + [(tensor, intrinsics.alu) for tensor in operator.passes])
+    return schedule
+
+
+def _tensorize(schedule: Schedule, intrinsics: Iterable[tuple[Tensor, object]]) -> None:
+    """Put an intrinsic in place of the last two loops over each tensor, those of an element."""
+    for tensor, intrinsic in intrinsics:
+        schedule[tensor].tensorize(schedule[tensor].axis[-2], intrinsic)
+
+
+def _narrow(schedule: Schedule, narrowed: Narrowed, place: str, parameters_at: str | None, intrinsics: Accelerator) -> None:
+    """Let passes be carried out at `place`, and parameters be loaded at their loop, or all of them at first."""
+    for tensor in reversed(narrowed.passes):
+        schedule[tensor].set_scope(Scope.ACCUMULATOR)
+        schedule[tensor].compute_at(narrowed.out, place)
+    _tensorize(schedule, [(tensor, intrinsics.alu) for tensor in narrowed.passes])
+    if narrowed.parameters is not None:
+        if not intrinsics.config.has(Extension.REQUANTISE):
+            raise IrError(f"requantisation by parameters needs the extension {Extension.REQUANTISE}, which {intrinsics.config.name} "
+                          "has switched off; switch it on, or narrow by a Shift")
+        kept = schedule.cache_read(narrowed.parameters, Scope.PARAMETERS, [narrowed.out], name="PL")
+        if parameters_at is not None:
+            schedule[kept].compute_at(narrowed.out, parameters_at)
+        _tensorize(schedule, [(kept, intrinsics.load_parameters)])
+    _tensorize(schedule, [(narrowed.out, intrinsics.store)])
+
+
+def _tile_outputs(schedule: Schedule, operator: Product, tiles: Tiles, threads: int) -> tuple[str, str]:
     """Tile the loops of the result; return the loop over tiles of outputs, and the innermost loop around a tile."""
     handle = schedule[operator.out]
-    n, o, y, x, b, j = handle.axis
+    n, g, o, y, x, b, j = handle.axis
     outer_o, inner_o = handle.split(o, tiles.outputs)
     outer_y, inner_y = handle.split(y, tiles.rows)
     outer_x, inner_x = handle.split(x, tiles.columns)
-    order = [n, outer_o, outer_y, outer_x]
-    if threads > 1:
-        order = _with_threads(handle, order, outer_o if tiles.threads_over == "outputs" else outer_y, threads)
-    handle.reorder(*order, inner_o, inner_y, inner_x, b, j)
-    return order[1], order[-1]
+    order, threaded = [n, g, outer_o, outer_y, outer_x], {GROUPS: 1, OUTPUTS: 2, ROWS: 3}[tiles.threads_over]
+    order[threaded], thread = _threads(handle, order[threaded], threads)
+    handle.reorder(*order, *thread, inner_o, inner_y, inner_x, b, j)
+    return order[2], [*order, *thread][-1]
 
 
-def _first_inner(schedule: Schedule, operator: Operator, place: str) -> str:
-    """Return the loop inside `place`: the one over blocks of outputs of a tile."""
-    loops = schedule[operator.out].loops
-    return loops[loops.index(place) + 1]
-
-
-def _with_threads(handle: StageHandle, order: list[str], loop: str, threads: int) -> list[str]:
-    """Make virtual threads of a loop; return the loops in order, threads innermost."""
+def _threads(handle: StageHandle, loop: str, threads: int) -> tuple[str, list[str]]:
+    """Make virtual threads of a loop; return what is left of it, and the loop over threads if there is more than one."""
+    if threads == 1:
+        return loop, []
     outer, thread = handle.split(loop, threads)
     handle.vthread(thread)
-    return [*(outer if name == loop else name for name in order), thread]
+    return outer, [thread]
 
 
-def _order_sums(schedule: Schedule, operator: Operator, tiles: Tiles) -> str:
+def _order_sums(schedule: Schedule, operator: Product, tiles: Tiles) -> str:
     """Order the loops of the sums, chunks of input blocks outermost; return the loop over chunks."""
     handle = schedule[operator.total]
-    n, o, y, x, b, j = handle.axis
+    n, g, o, y, x, b, j = handle.axis
     ci, dy, dx, k = handle.reduce_axis
     chunk, inner = handle.split(ci, tiles.inputs)
-    handle.reorder(chunk, n, o, y, x, inner, dy, dx, b, j, k)
+    handle.reorder(chunk, n, g, o, y, x, inner, dy, dx, b, j, k)
     return chunk
+
+
+def _pooling_tile(size: Pooling, config: AcceleratorConfig, threads: int) -> tuple[int, int]:
+    """Return the rows and columns of the largest tile whose window and result fit the accumulators `threads` times."""
+    room, (height, width) = config.depth(MemoryType.ACC) // threads, size.out_size
+
+    def elements(rows: int, columns: int) -> int:
+        return rows * columns + ((rows - 1) * size.stride[0] + size.kernel[0]) * ((columns - 1) * size.stride[1] + size.kernel[1])
+    whole = [(rows, width) for rows in range(blocks(height, threads), 0, -1)]
+    partial = [(1, columns) for columns in range(width - 1, 0, -1)]
+    for tile in (*whole, *partial):
+        if elements(*tile) <= room:
+            return tile
+    raise IrError(f"a window of {size.kernel} does not fit the accumulators of {config.name} {threads} times: they hold "
+                  f"{config.depth(MemoryType.ACC)} elements; use fewer virtual threads")

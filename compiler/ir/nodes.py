@@ -13,12 +13,13 @@ class IrError(VdlaError):
 
 
 class Scope(StrEnum):
-    """Where a buffer lives: in DRAM, or in one of the accelerator's memories."""
+    """Where a buffer lives: in DRAM, or in one of the accelerator's memories; parameters stand in the first accumulators."""
 
     DRAM = "dram"
     INPUT = "input"
     WEIGHT = "weight"
     ACCUMULATOR = "accumulator"
+    PARAMETERS = "parameters"
 
 
 @dataclass(frozen=True, slots=True)

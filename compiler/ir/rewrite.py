@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
+from functools import cache
 
 from vdla.compiler.ir.nodes import Buffer, Expr, For, Func, Read, Stmt, Var, Write
 
@@ -9,11 +10,16 @@ Node = Expr | Stmt
 BOUND = ("var", "axes")  # fields that declare variables and do not use them
 
 
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    """Return the fields in which a kind of node can have others."""
+    return tuple(field.name for field in fields(kind) if field.name not in BOUND)
+
+
 def children(node: Node) -> Iterator[Node]:
     """Yield the nodes directly below `node`, in order."""
-    for field in fields(node):
-        if field.name not in BOUND:
-            yield from _nodes(getattr(node, field.name))
+    for name in _names(type(node)):
+        yield from _nodes(getattr(node, name))
 
 
 def _nodes(value: object) -> Iterator[Node]:
@@ -33,8 +39,8 @@ def walk(node: Node) -> Iterator[Node]:
 
 def rewrite(node: Node, change: Callable[[Node], Node | None]) -> Node:
     """Return `node` with `change` applied to every node, from the bottom up; None leaves a node as it is."""
-    new = replace(node, **{field.name: _rewritten(value, change) for field in fields(node)
-                           if field.name not in BOUND and _has_nodes(value := getattr(node, field.name))})
+    below = {name: _rewritten(value, change) for name in _names(type(node)) if _has_nodes(value := getattr(node, name))}
+    new = replace(node, **below) if below else node
     changed = change(new)
     return new if changed is None else changed
 

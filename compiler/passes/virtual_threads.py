@@ -93,7 +93,7 @@ def _loads(stmt: Stmt) -> bool | None:
 
 def _is_load(call: Call) -> bool:
     scopes = [operand.buffer.scope for operand in call.operands[:2] if isinstance(operand, Read)]
-    return Scope.DRAM in scopes[1:] and scopes[0] is not Scope.ACCUMULATOR
+    return Scope.DRAM in scopes[1:] and scopes[0] in (Scope.INPUT, Scope.WEIGHT)
 
 
 def _interleave_group(thread: For, group: list[Stmt]) -> Stmt:

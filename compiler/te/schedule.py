@@ -52,7 +52,7 @@ class Schedule:
         value = tensor.value
         if isinstance(value, Reduce):
             combined = tuple(replace(axis, name=names[axis.name]) for axis in value.axes)
-            value = Reduce(value.op, substitute(value.value, renamed), combined)
+            value = replace(value, value=substitute(value.value, renamed), axes=combined)
         else:
             value = substitute(value, renamed)
         return Tensor(tensor.buffer, axes, value)

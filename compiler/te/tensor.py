@@ -35,11 +35,12 @@ class Element(Read):
 
 @dataclass(frozen=True, slots=True)
 class Reduce(Expr):
-    """`value` combined over `axes` by `op`: +, min or max."""
+    """`value` combined over `axes` by `op`: +, min or max; from `start` on where that is given."""
 
     op: str
     value: Expr
     axes: tuple[Axis, ...]
+    start: int | float | None = None
 
     @property
     def dtype(self) -> str:
@@ -48,6 +49,8 @@ class Reduce(Expr):
 
     def identity(self) -> Const:
         """Return the value that combining starts from."""
+        if self.start is not None:
+            return Const(self.start, self.dtype)
         kind = DTYPES[self.dtype]
         number = {"+": 0.0 if kind.is_float else 0, "min": kind.greatest, "max": kind.least}[self.op]
         return Const(number, self.dtype)
@@ -153,13 +156,13 @@ def _check(name: str, own: tuple[Axis, ...], value: Expr) -> None:
             raise IrError(f"{name}: {part.name} is no axis of {name}; it has {', '.join(sorted(known))}. Pass reduction axes to sum, min or max")
 
 
-def reduced(op: str, value: Expr, axis: Axis | Iterable[Axis]) -> Reduce:
-    """Return `value` combined by `op` over an axis or several."""
+def reduced(op: str, value: Expr, axis: Axis | Iterable[Axis], start: int | float | None = None) -> Reduce:
+    """Return `value` combined by `op` over an axis or several, from `start` on where that is given."""
     axes = (axis,) if isinstance(axis, Axis) else tuple(axis)
     for item in axes:
         if not isinstance(item, Axis) or not item.reduces:
             raise IrError(f"{item!r} is no reduction axis; make one with reduce_axis(extent, name)")
-    return Reduce(op, value, axes)
+    return Reduce(op, value, axes, start)
 
 
 def sum_over(value: Expr, axis: Axis | Iterable[Axis]) -> Reduce:
@@ -167,14 +170,14 @@ def sum_over(value: Expr, axis: Axis | Iterable[Axis]) -> Reduce:
     return reduced("+", value, axis)
 
 
-def max_over(value: Expr, axis: Axis | Iterable[Axis]) -> Reduce:
-    """Return the greatest over an axis or several."""
-    return reduced("max", value, axis)
+def max_over(value: Expr, axis: Axis | Iterable[Axis], *, start: int | float | None = None) -> Reduce:
+    """Return the greatest over an axis or several, and of `start`."""
+    return reduced("max", value, axis, start)
 
 
-def min_over(value: Expr, axis: Axis | Iterable[Axis]) -> Reduce:
-    """Return the least over an axis or several."""
-    return reduced("min", value, axis)
+def min_over(value: Expr, axis: Axis | Iterable[Axis], *, start: int | float | None = None) -> Reduce:
+    """Return the least over an axis or several, and of `start`."""
+    return reduced("min", value, axis, start)
 
 
 def inputs_of(tensor: Tensor) -> list[Tensor]:

@@ -20,11 +20,14 @@ from vdla.hw.spec.vocabulary import (
     AluOpcode,
     Extension,
     MemoryType,
+    Parameter,
 )
 
 OPCODE_BITS = 3
 WORD_BITS = 64
 LOOP_BITS = 14
+PARAMETER_SET_BITS = 6
+MOST_PARAMETER_SETS = (1 << PARAMETER_SET_BITS) - 1
 
 
 class Opcode(IntEnum):
@@ -80,9 +83,6 @@ class _Transfer(Instruction):
     memory_type: MemoryType = _bits(3, "memory that is read or written on chip", kind=MemoryType)
     sram_base: int = _bits(SRAM_BASE_BITS, "first element on chip")
     dram_base: int = _bits(DRAM_BASE_BITS, "first element in DRAM: byte address / element bytes")
-    pad_minimum: int = _bits(1, "pad with the least value of the element's type instead of zero "
-                                "(ACC_8BIT: the least narrow value; UOP: zero all the same)",
-                             extension=Extension.PAD_MINIMUM)
     y_size: int = _bits(16, "rows")
     x_size: int = _bits(16, "elements of a row; 0 makes the instruction do nothing but its token actions")
     x_stride: int = _bits(16, "elements from one row to the next in DRAM")
@@ -103,16 +103,31 @@ class Load(_Transfer):
 
     opcode: ClassVar[Opcode] = Opcode.LOAD
 
+    pad_minimum: int = _bits(1, "pad with the least value of the element's type instead of zero "
+                                "(ACC_8BIT: the least narrow value; UOP: zero all the same)",
+                             extension=Extension.PAD_MINIMUM)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store(_Transfer):
-    """Copy a block of accumulators, narrowed to their low output bits, into DRAM.
+    """Copy a block of accumulators, narrowed to their low output bits or requantised, into DRAM.
 
     Reads element `sram_base + y * x_size + x` and writes element `dram_base + y * x_stride + x`. Does not
     saturate. `memory_type` is OUT (any type where `x_size` is 0); padding fields have no effect.
+
+    Where `parameters` is not 0, every value is requantised by those of its own place in the accumulators from 4 * (parameters - 1) on: bias;
+    multiplier; shift and zero point; clip. `vdla.hw.spec.numerics.requantise` is the definition.
     """
 
     opcode: ClassVar[Opcode] = Opcode.STORE
+
+    parameters: int = _bits(PARAMETER_SET_BITS, "requantise by this set of parameters, counted from 1; 0: keep the low bits",
+                            extension=Extension.REQUANTISE)
+
+    @property
+    def parameters_base(self) -> int:
+        """The accumulator in which the set of parameters begins."""
+        return (self.parameters - 1) * len(Parameter)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,8 +171,7 @@ class Alu(_Loop):
     """Element-wise operation over the same loops as GEMM.
 
     acc[d] = op(acc[d], imm if use_imm else acc[s]). SHR by a negative amount shifts left; a shift by the
-    accumulator's width or more gives the sign fill (right) or 0 (left); ADD and MUL wrap. NARROW shifts right by the second operand's
-    low 5 bits, first adding half of the last place if bit 5 is set, and clips to the outputs' range, from 0 on if bit 6 is set.
+    accumulator's width or more gives the sign fill (right) or 0 (left); ADD and MUL wrap.
     """
 
     opcode: ClassVar[Opcode] = Opcode.ALU

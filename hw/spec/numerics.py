@@ -1,5 +1,7 @@
 """Integer arithmetic of the accelerator, defined on Python integers. Every device agrees with these."""
 
+from collections.abc import Sequence
+
 from vdla.hw.spec.vocabulary import AluOpcode
 
 
@@ -16,25 +18,35 @@ def shift_right(value: int, amount: int, bits: int) -> int:
     return wrap(value << min(-amount, bits), bits)
 
 
-NARROW_SHIFT_BITS = 5
-NARROW_ROUNDS = 1 << NARROW_SHIFT_BITS  # add half of the last place before the shift
-NARROW_RECTIFIES = 1 << (NARROW_SHIFT_BITS + 1)  # clip below at 0
+MULTIPLIER_BITS = 16
+SHIFT_BITS = 6
+BYTE_BITS = 8  # of the zero point, and of the least and the greatest output
 
 
-def narrow(value: int, control: int, out_bits: int) -> int:
-    """Shift `value` right and clip it to `out_bits` signed bits: requantisation by a power of two, with or without ReLU.
+def requantise(value: int, parameters: Sequence[int], bits: int) -> int:
+    """Return clip(zero + round((value + bias) * multiplier / 2^shift)), halves rounded up: an accumulator of `bits` bits as an output.
 
     Args:
-        control: the shift in its low 5 bits, then NARROW_ROUNDS and NARROW_RECTIFIES; higher bits have no meaning.
+        parameters: in the order of `Parameter`, as they stand in accumulators: the bias; the multiplier, unsigned, in the low 16 bits;
+            the shift in the low 6 bits and the zero point, signed, in bits 8 to 15; the least output, signed, in bits 0 to 7 and the greatest
+            in bits 8 to 15. `value + bias` wraps; other bits have no meaning.
     """
-    shift = control & (NARROW_ROUNDS - 1)
-    half = (1 << shift) >> 1 if control & NARROW_ROUNDS else 0
-    least = 0 if control & NARROW_RECTIFIES else -(1 << (out_bits - 1))
-    return max(least, min((value + half) >> shift, (1 << (out_bits - 1)) - 1))
+    bias, multiplier, shift_and_zero, clip = parameters
+    product = wrap(value + bias, bits) * (multiplier & ((1 << MULTIPLIER_BITS) - 1))
+    shift = shift_and_zero & ((1 << SHIFT_BITS) - 1)
+    scaled = (product + ((1 << shift) >> 1)) >> shift
+    zero, least, greatest = (wrap(byte, BYTE_BITS) for byte in (shift_and_zero >> BYTE_BITS, clip, clip >> BYTE_BITS))
+    return max(least, min(scaled + zero, greatest))
 
 
-def alu(operation: AluOpcode, left: int, right: int, bits: int, out_bits: int) -> int:
-    """Return `operation` of two signed accumulators of `bits` bits, where outputs have `out_bits`."""
+def requantise_parameters(bias: int, multiplier: int, shift: int, zero: int, least: int, greatest: int) -> tuple[int, ...]:
+    """Return the accumulators that `requantise` takes, in the order of `Parameter`."""
+    byte = (1 << BYTE_BITS) - 1
+    return bias, multiplier, shift | (zero & byte) << BYTE_BITS, least & byte | (greatest & byte) << BYTE_BITS
+
+
+def alu(operation: AluOpcode, left: int, right: int, bits: int) -> int:
+    """Return `operation` of two signed accumulators of `bits` bits."""
     match operation:
         case AluOpcode.MIN:
             return min(left, right)
@@ -46,5 +58,3 @@ def alu(operation: AluOpcode, left: int, right: int, bits: int, out_bits: int) -
             return shift_right(left, right, bits)
         case AluOpcode.MUL:
             return wrap(left * right, bits)
-        case AluOpcode.NARROW:
-            return narrow(left, right, out_bits)

@@ -2,12 +2,12 @@
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import ConfigError
-from vdla.hw.spec.vocabulary import VTA_ALU_OPCODES, Extension
+from vdla.hw.spec.vocabulary import Extension
 
 KIB = 1 << 10
 
 DEFAULT = AcceleratorConfig(name="default", extensions=tuple(Extension))
-VTA = DEFAULT.with_changes(name="vta", extensions=(), alu_opcodes=VTA_ALU_OPCODES)
+VTA = DEFAULT.with_changes(name="vta", extensions=())
 PAPER = DEFAULT.with_changes(name="paper", wgt_buffer_bytes=32 * KIB)
 SMALL = DEFAULT.with_changes(
     name="small", block_in=8, block_out=8,

@@ -12,11 +12,11 @@ _NOTE = "<!-- Generated from the specification by `make docs`. -->\n"
 _ALU = {
     AluOpcode.MIN: "the smaller of both", AluOpcode.MAX: "the greater of both", AluOpcode.ADD: "sum, wrapping",
     AluOpcode.SHR: "arithmetic shift right, left where the amount is negative", AluOpcode.MUL: "low bits of the product",
-    AluOpcode.NARROW: "shifted right (bits 0 to 4), rounded (bit 5), clipped to the outputs' range or its positive half (bit 6); an extension",
 }
 _EXTENSIONS = {
     Extension.PAD_MINIMUM: "`LOAD.pad_minimum` (bit 58): padding holds the least value of the element's type instead of zero",
     Extension.OVERWRITE: "`GEMM.overwrite` (the lowest free bit): the product is written instead of added, so that accumulators need no reset",
+    Extension.REQUANTISE: "`STORE.parameters` (bits 58 to 63): values are requantised, each channel by its own parameters, on their way to DRAM",
 }
 
 

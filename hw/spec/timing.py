@@ -19,6 +19,15 @@ OPERAND_STAGE = 3
 """Cycles from a slot's issue to its operands standing at the multiplier array."""
 
 
+REQUANTISE_STAGES = 3
+"""Cycles that the store unit needs to requantise what it has read: sum, product, shift with clip."""
+
+
+def store_stages(requantises: bool) -> int:
+    """Return the cycles from a read of the store unit to its beat entering the queue; both queues have places for those on their way."""
+    return 1 + (REQUANTISE_STAGES if requantises else 0)
+
+
 def execute_stage(gemm_stages: int) -> int:
     """Return the cycles from a slot's issue to its accumulator update."""
     return OPERAND_STAGE + gemm_stages

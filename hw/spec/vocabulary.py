@@ -11,10 +11,6 @@ class AluOpcode(IntEnum):
     ADD = 2
     SHR = 3
     MUL = 4
-    NARROW = 5
-
-
-VTA_ALU_OPCODES = (AluOpcode.MIN, AluOpcode.MAX, AluOpcode.ADD, AluOpcode.SHR, AluOpcode.MUL)
 
 
 class Extension(StrEnum):
@@ -22,6 +18,16 @@ class Extension(StrEnum):
 
     PAD_MINIMUM = "pad_minimum"
     OVERWRITE = "overwrite"
+    REQUANTISE = "requantise"
+
+
+class Parameter(IntEnum):
+    """What a STORE requantises an output channel by: one accumulator element each, one behind the other; see `numerics.requantise`."""
+
+    BIAS = 0
+    MULTIPLIER = 1
+    SHIFT = 2  # and the zero point
+    CLIP = 3  # the least and the greatest output
 
 
 class MemoryType(IntEnum):

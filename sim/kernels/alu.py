@@ -2,7 +2,7 @@
 
 from llvmlite import ir
 
-from vdla.hw.spec import isa, numerics
+from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 from vdla.sim.kernels.dot import broadcast
@@ -49,7 +49,7 @@ def _emit_variant(module: ir.Module, config: AcceleratorConfig, operation: AluOp
 
             place = place_in(d)
             right = immediate or e.load(vector, place_in(s))
-            e.store(_emit_operation(e.builder, operation, e.load(vector, place), right, config.out_bits), place)
+            e.store(_emit_operation(e.builder, operation, e.load(vector, place), right), place)
 
         e.repeat(values // lanes, part)
 
@@ -57,7 +57,7 @@ def _emit_variant(module: ir.Module, config: AcceleratorConfig, operation: AluOp
     return e.finish()
 
 
-def _emit_operation(b: ir.IRBuilder, operation: AluOpcode, left: ir.Value, right: ir.Value, out_bits: int) -> ir.Value:
+def _emit_operation(b: ir.IRBuilder, operation: AluOpcode, left: ir.Value, right: ir.Value) -> ir.Value:
     match operation:
         case AluOpcode.MIN:
             return b.select(b.icmp_signed("<", left, right), left, right)
@@ -69,8 +69,6 @@ def _emit_operation(b: ir.IRBuilder, operation: AluOpcode, left: ir.Value, right
             return b.mul(left, right)
         case AluOpcode.SHR:
             return _emit_shift(b, left, right)
-        case AluOpcode.NARROW:
-            return _emit_narrow(b, left, right, out_bits)
 
 
 def _emit_shift(b: ir.IRBuilder, left: ir.Value, right: ir.Value) -> ir.Value:
@@ -82,22 +80,3 @@ def _emit_shift(b: ir.IRBuilder, left: ir.Value, right: ir.Value) -> ir.Value:
     fits = b.icmp_unsigned("<=", amount, last)
     up = b.select(fits, b.shl(left, b.select(fits, amount, zero)), zero)
     return b.select(b.icmp_signed("<", right, zero), up, down)
-
-
-def _emit_narrow(b: ir.IRBuilder, left: ir.Value, right: ir.Value, out_bits: int) -> ir.Value:
-    """Shift, round and clip: the place behind the last is kept through the shift where it is to be rounded."""
-    kind, bits = left.type, left.type.element.width
-    zero, one = splat(0, kind), splat(1, kind)
-    shift = b.and_(right, splat(numerics.NARROW_ROUNDS - 1, kind))
-    asked = b.icmp_signed("!=", b.and_(right, splat(numerics.NARROW_ROUNDS, kind)), zero)
-    rounds = b.and_(asked, b.icmp_signed("!=", shift, zero))
-    amount = b.sub(shift, b.select(rounds, one, zero))
-    last = splat(bits - 1, kind)
-    shifted = b.ashr(left, b.select(b.icmp_unsigned("<", amount, last), amount, last))
-    half = b.add(b.ashr(shifted, one), b.and_(shifted, one))  # (shifted + 1) >> 1, without overflow
-    result = b.select(rounds, half, shifted)
-    greatest = splat((1 << (out_bits - 1)) - 1, kind)
-    rectifies = b.icmp_signed("!=", b.and_(right, splat(numerics.NARROW_RECTIFIES, kind)), zero)
-    least = b.select(rectifies, zero, splat(-(1 << (out_bits - 1)), kind))
-    result = b.select(b.icmp_signed(">", result, greatest), greatest, result)
-    return b.select(b.icmp_signed("<", result, least), least, result)

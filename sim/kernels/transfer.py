@@ -1,14 +1,16 @@
 """The native LOAD and STORE."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from llvmlite import ir
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import UOP_BITS, MemoryType
+from vdla.hw.spec.numerics import BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
+from vdla.hw.spec.vocabulary import UOP_BITS, Extension, MemoryType, Parameter
 from vdla.sim.kernels.dot import Dot
-from vdla.sim.kernels.emit import DONE, I8, I64, POINTER, Emitter, InstructionKernel, i64
+from vdla.sim.kernels.emit import DONE, I8, I64, POINTER, Emitter, InstructionKernel, i64, splat
 from vdla.sim.kernels.gemm import emit_pack_inp, emit_pack_wgt
 from vdla.sim.scratchpads import K_GROUP, pad_value, padded_block_in, padded_block_out
 
@@ -166,6 +168,9 @@ def _emit_packing(e: InstructionKernel, memory: MemoryType, packer: ir.Function,
     e.builder.call(packer, [first, operand, e.at(e.memory("wgt_bias"), e.scaled(base, row_bytes)), elements])
 
 
+OUTPUT_LANES = 16  # values that are stored at a time
+
+
 def emit_store(module: ir.Module, config: AcceleratorConfig) -> ir.Function:
     """Emit `store(state, row)`."""
     e = InstructionKernel(module, "store", isa.Store, config)
@@ -177,26 +182,63 @@ def emit_store(module: ir.Module, config: AcceleratorConfig) -> ir.Function:
     target, stride = _dram_start(e, shape)
     source = e.at(e.memory("acc"), e.scaled(e.field("sram_base"), shape.chip_bytes))
 
-    def row(y: ir.Value) -> None:
-        own = e.at(source, e.scaled(b.mul(y, size), shape.chip_bytes))
-        _emit_narrow(e, shape, own, e.at(target, b.mul(y, stride)), e.scaled(size, shape.dram_bytes))
+    def rows(narrowed: Narrowing) -> None:
+        def row(y: ir.Value) -> None:
+            own = e.at(source, e.scaled(b.mul(y, size), shape.chip_bytes))
+            _emit_outputs(e, shape, own, e.at(target, b.mul(y, stride)), size, narrowed)
+        e.loop(trips, row)
 
-    e.loop(trips, row)
+    if not config.has(Extension.REQUANTISE):
+        rows(lambda value, place: value)
+        return e.finish()
+    number = e.field("parameters")
+    with b.if_else(b.icmp_unsigned("==", number, i64(0))) as (plain, scaled):
+        with plain:
+            rows(lambda value, place: value)
+        with scaled:
+            end = e.scaled(number, len(Parameter))
+            e.refuse_if(b.icmp_unsigned(">", end, i64(config.depth(MemoryType.ACC))))
+            first = e.at(e.memory("acc"), e.scaled(b.sub(end, i64(len(Parameter))), shape.chip_bytes))
+            rows(lambda value, place: _emit_requantise(e, shape, first, value, place))
     return e.finish()
 
 
-def _emit_narrow(e: Emitter, shape: Shape, source: ir.Value, target: ir.Value, dram_bytes: ir.Value) -> None:
-    """Copy values to DRAM, cut to their low bits."""
-    b, chip = e.builder, ir.IntType(shape.chip_bits)
-    per_byte = 8 // shape.dram_bits
+Narrowing = Callable[[ir.Value, ir.Value], ir.Value]  # of values, from a byte of their element on
 
-    def byte(index: ir.Value) -> None:
-        packed = ir.Constant(I8, 0)
-        for place in range(per_byte):
-            at = e.sum(e.scaled(index, per_byte), i64(place))
-            value = b.trunc(e.load(chip, e.at(source, e.scaled(at, shape.chip_bits // 8))), I8)
-            low = b.and_(value, ir.Constant(I8, (1 << shape.dram_bits) - 1))
-            packed = b.or_(packed, b.shl(low, ir.Constant(I8, shape.dram_bits * place)))
-        e.store(packed, e.at(target, index))
 
-    e.loop(dram_bytes, byte)
+def _emit_outputs(e: Emitter, shape: Shape, source: ir.Value, target: ir.Value, elements: ir.Value, narrowed: Narrowing) -> None:
+    """Copy elements to DRAM, cut to their low bits after `narrowed`."""
+    b = e.builder
+    lanes = min(shape.values, OUTPUT_LANES)
+    wide, narrow = ir.VectorType(ir.IntType(shape.chip_bits), lanes), ir.VectorType(ir.IntType(shape.dram_bits), lanes)
+
+    def element(x: ir.Value) -> None:
+        own, there = e.at(source, e.scaled(x, shape.chip_bytes)), e.at(target, e.scaled(x, shape.dram_bytes))
+
+        def part(index: ir.Value) -> None:
+            place = e.scaled(index, lanes * shape.chip_bits // 8)
+            value = narrowed(e.load(wide, e.at(own, place)), place)
+            packed = b.bitcast(b.trunc(value, narrow), ir.IntType(lanes * shape.dram_bits))  # low bits first
+            e.store(packed, e.at(there, e.scaled(index, lanes * shape.dram_bits // 8)))
+        e.repeat(shape.values // lanes, part)
+    e.loop(elements, element)
+
+
+def _emit_requantise(e: Emitter, shape: Shape, first: ir.Value, value: ir.Value, place: ir.Value) -> ir.Value:
+    """Requantise values by the parameters that stand `place` bytes into the elements from `first` on."""
+    b, kind = e.builder, value.type
+    wide = ir.VectorType(I64, kind.count)
+
+    def clipped_to(relation: str, result: ir.Value, limit: ir.Value) -> ir.Value:
+        return b.select(b.icmp_signed(relation, result, limit), limit, result)
+
+    def byte(word: ir.Value, index: int) -> ir.Value:
+        return b.sext(b.trunc(b.lshr(word, splat(index * BYTE_BITS, kind)), ir.VectorType(I8, kind.count)), wide)
+
+    bias, multiplier, shift_and_zero, clip = (
+        e.load(kind, e.at(e.at(first, i64(row * shape.chip_bytes)), place)) for row in Parameter)
+    product = b.mul(b.sext(b.add(value, bias), wide), b.and_(b.sext(multiplier, wide), splat((1 << MULTIPLIER_BITS) - 1, wide)))
+    shift = b.and_(b.sext(shift_and_zero, wide), splat((1 << SHIFT_BITS) - 1, wide))
+    half = b.lshr(b.shl(splat(1, wide), shift), splat(1, wide))
+    scaled = b.add(b.ashr(b.add(product, half), shift), byte(shift_and_zero, 1))
+    return clipped_to("<", clipped_to(">", scaled, byte(clip, 1)), byte(clip, 0))

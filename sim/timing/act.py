@@ -10,14 +10,7 @@ from vdla.sim.timing.decide import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT
 from vdla.sim.timing.fetch import dispatch_move, fetch_receives
 from vdla.sim.timing.loader import RETIRES, STEP, TAKES_BEAT, TURNS, loader_starts, loader_writes
 from vdla.sim.timing.memory import COMPUTE, FETCH, LOAD, NOBODY, STORE, dma_takes, memory_accepts, memory_moves
-from vdla.sim.timing.store import (
-    NOTHING,
-    store_answered,
-    store_issue,
-    store_remembers,
-    store_stage,
-    store_starts,
-)
+from vdla.sim.timing.store import NOTHING, store_answered, store_moves_on, store_remembers, store_starts
 from vdla.sim.timing.tokens import retire, start
 
 OUT = COUNTED_MEMORIES.index(MemoryType.OUT)
@@ -112,16 +105,10 @@ def _pass_requests(machine, program, bursts, decision):
 
 @part
 def _read_stores(machine, program, decision):
-    """Let a mark pass, what was read in the cycle before enter the queues, and a read be issued."""
-    store = machine.store
-    was_staged, burst_ended = store.staged, store.stage_burst_ends
+    """Let a mark pass, what was read some cycles before enter the queues, and a read be issued."""
     if decision.marks:
-        store_remembers(store, True)
-    if was_staged:
-        store_stage(store)
-    if decision.reads:
-        store_issue(store, program, machine.hardware)
-    return decision.marks or store.staged != was_staged or burst_ended != 0 or store.stage_burst_ends != 0
+        store_remembers(machine.store, True)
+    return decision.marks | store_moves_on(machine, program, decision.reads)
 
 
 @part

@@ -6,7 +6,7 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.registers import COUNTED_MEMORIES
 from vdla.hw.spec.units import TOKEN_EDGES
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 from vdla.sim.program import Program, blocks
 
 INSTRUCTION = np.dtype([
@@ -26,6 +26,7 @@ INSTRUCTION = np.dtype([
     ("lead_steps", np.int32),  # cycles of padding before the first row,
     ("gap_steps", np.int32),  # between two rows,
     ("tail_steps", np.int32),  # and behind the last
+    ("parameters", np.int8),  # that a STORE reads before its rows
     ("lane_bytes", np.int16),  # bytes that one such cycle moves: an element, or a beat of a wider one
 ])
 assert len(TOKEN_EDGES) <= 8
@@ -74,6 +75,8 @@ def _fill_transfers(columns: np.ndarray, program: Program, form: type[isa.Load |
               "row_bytes": width * element, "rows": rows, "row_steps": width * (element // np.maximum(lane, 1)), "lane_bytes": lane}
     if form is isa.Load:
         values |= _padding(program, rows, width)
+    elif program.config.has(Extension.REQUANTISE):
+        values["parameters"] = np.where((program.column(form, "parameters") > 0) & (rows > 0), len(Parameter), 0)
     for name, value in values.items():
         columns[name][chosen] = value
 

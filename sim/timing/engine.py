@@ -70,7 +70,7 @@ def _skip(machine, program, decision, done, cycles):
     if done.compute_load & STEP:
         _skip_load(machine, machine.compute_load, program, done.compute_load, cycles)
     if decision.reads:
-        store_skips(machine.store, program, cycles)
+        store_skips(machine.store, program, machine.hardware, cycles)
     if done.drains:
         machine.store.beats -= cycles
         machine.counts.beats[OUT] += cycles

@@ -15,13 +15,16 @@ from vdla.hw.spec.timing import (
     QUIET_CYCLES,
     STORE_REQUESTS_AHEAD,
     retire_stage,
+    store_stages,
 )
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
+from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, Extension
 
 MOST_IN_FLIGHT = 1024  # requests that a reference memory can hold
 MOST_UNANSWERED = 256  # bursts of stores that can wait for their answer
 MOST_RETIRING = 16  # instructions that can be in the compute pipeline
+MOST_STAGES = store_stages(True)
+MOST_BURSTS = STORE_REQUESTS_AHEAD + MOST_STAGES
 FAR = 1 << 60  # a cycle that never comes
 
 
@@ -38,7 +41,7 @@ def _ring(places: int) -> dict[str, tuple]:
 
 HARDWARE = _record(
     "bus_shift", "burst_bytes", "fetch_depth", "fetch_lanes", "fetch_parts", "max_requests", "token_depth",
-    "latency", "memory_depth", "retire_stage", "store_beats", "store_requests", "loads_in_progress", "quiet_cycles",
+    "latency", "memory_depth", "retire_stage", "store_beats", "store_requests", "store_stages", "loads_in_progress", "quiet_cycles",
     queue_depth=(np.int64, (len(Unit),)))
 
 FETCH = _record("address", "remaining", "promised", "outstanding", "level", "part", "expected")
@@ -52,10 +55,12 @@ LOADER = _record(
 COMPUTE = _record("issue_last", "first", "level", "finished", retires=(np.int64, (MOST_RETIRING,)), **_ring(MOST_RETIRING))
 STORE = _record(
     "active", "instruction", "address", "row", "remaining", "rows", "burst_beats", "burst_starts",
-    "staged", "stage_beat_ends", "stage_burst_ends", "stage_last", "stage_instruction", "stage_beats",
-    "beats", "bursts_first", "bursts_level", "written_first", "written_level", "answers",
-    burst_beats_of=(np.int64, (STORE_REQUESTS_AHEAD,)), burst_last_of=(np.int64, (STORE_REQUESTS_AHEAD,)),
-    burst_instruction_of=(np.int64, (STORE_REQUESTS_AHEAD,)),
+    "prepares",  # parameters to be read yet
+    "staged", "staged_plain", "stage", "beats",  # reads on their way to the queues, those that bring just a beat, the place of the oldest
+     "bursts_first", "bursts_level", "written_first", "written_level", "answers",
+    stage_kind=(np.int64, (MOST_STAGES,)), stage_beat_ends=(np.int64, (MOST_STAGES,)), stage_burst_ends=(np.int64, (MOST_STAGES,)),
+    stage_last=(np.int64, (MOST_STAGES,)), stage_instruction=(np.int64, (MOST_STAGES,)), stage_beats=(np.int64, (MOST_STAGES,)),
+    burst_beats_of=(np.int64, (MOST_BURSTS,)), burst_last_of=(np.int64, (MOST_BURSTS,)), burst_instruction_of=(np.int64, (MOST_BURSTS,)),
     written_mark=(np.int64, (MOST_UNANSWERED,)), written_last=(np.int64, (MOST_UNANSWERED,)),
     written_instruction=(np.int64, (MOST_UNANSWERED,)))
 MEMORY = _record(
@@ -94,13 +99,15 @@ def new_machine(config: AcceleratorConfig, memory: MemoryParameters, stream_addr
 
 def _hardware(config: AcceleratorConfig, memory: MemoryParameters) -> dict[str, object]:
     """Return the values of HARDWARE."""
+    stages = store_stages(config.has(Extension.REQUANTISE))
     return {
         "bus_shift": config.bus_bytes.bit_length() - 1, "burst_bytes": config.burst_bytes,
         "fetch_depth": BURSTS_FETCHED_AHEAD * config.burst_bytes // INSTRUCTION_BYTES,
         "fetch_lanes": max(config.bus_bytes // INSTRUCTION_BYTES, 1), "fetch_parts": max(INSTRUCTION_BYTES // config.bus_bytes, 1),
         "max_requests": config.max_requests, "token_depth": config.token_depth,
         "latency": memory.latency, "memory_depth": memory.depth, "retire_stage": retire_stage(config.gemm_stages),
-        "store_beats": BURSTS_STORED_AHEAD * config.burst_beats, "store_requests": STORE_REQUESTS_AHEAD,
+        "store_beats": BURSTS_STORED_AHEAD * config.burst_beats + stages - 1, "store_requests": STORE_REQUESTS_AHEAD + stages - 1,
+        "store_stages": stages,
         "loads_in_progress": LOADS_IN_PROGRESS, "quiet_cycles": QUIET_CYCLES,
         "queue_depth": [config.load_queue_depth, config.compute_queue_depth, config.store_queue_depth],
     }

@@ -1,10 +1,10 @@
 """The store unit in time; `vdla.hw.store` is the hardware."""
 
-from vdla.hw.spec.timing import STORE_REQUESTS_AHEAD
 from vdla.sim.compiled import part
 from vdla.sim.timing.burst import burst_beats, burst_size
-from vdla.sim.timing.state import MOST_UNANSWERED
+from vdla.sim.timing.state import MOST_BURSTS, MOST_UNANSWERED
 
+NO_READ, PLAIN, OTHER = 0, 1, 2  # what a stage holds: nothing, a read that brings just a beat, any other
 NOTHING, NO_LAST = -1, -2  # no burst was answered; one was that is not the last of its instruction
 
 
@@ -44,7 +44,7 @@ def store_remembers(store, mark):
     store.written_mark[place] = mark
     store.written_last[place], store.written_instruction[place] = store.burst_last_of[source], store.burst_instruction_of[source]
     store.written_level += 1
-    store.bursts_first = (source + 1) % STORE_REQUESTS_AHEAD
+    store.bursts_first = (source + 1) % MOST_BURSTS
     store.bursts_level -= 1
 
 
@@ -66,54 +66,77 @@ def store_answered(store, write_done):
 
 @part
 def store_reads(machine):
-    """Whether a read is issued: the queues have room for what it and the read before it may bring."""
+    """Whether a read is issued: of a parameter, or the queues have room for what it and the reads on their way may bring."""
     store, hardware = machine.store, machine.hardware
-    return (store.active and store.beats + store.staged < hardware.store_beats
-            and store.bursts_level + store.staged < hardware.store_requests)
+    return store.active and (store.prepares > 0 or (
+        store.beats + store.staged < hardware.store_beats and store.bursts_level + store.staged < hardware.store_requests))
 
 
 @part
 def store_reads_last(store, program):
     """Whether the read to be issued is the instruction's last."""
-    return store.rows == 0 or (store.rows == 1 and store.remaining == program[store.instruction].lane_bytes)
+    return store.prepares == 0 and (store.rows == 0 or (store.rows == 1 and store.remaining == program[store.instruction].lane_bytes))
 
 
 @part
-def store_stage(store):
-    """Let the read of the cycle before enter the queues."""
-    store.beats += store.stage_beat_ends
-    if store.stage_burst_ends:
-        place = (store.bursts_first + store.bursts_level) % STORE_REQUESTS_AHEAD
-        store.burst_beats_of[place], store.burst_last_of[place] = store.stage_beats, store.stage_last
-        store.burst_instruction_of[place] = store.stage_instruction
+def store_moves_on(machine, program, reads):
+    """Let the oldest read on its way enter the queues, and a read be issued; return whether the next cycle will differ."""
+    store, stages = machine.store, machine.hardware.store_stages
+    prepares, left = store.prepares, store.stage_kind[store.stage]
+    if left != NO_READ:
+        _enter_queues(store)
+    kind = NO_READ
+    if reads and prepares > 0:
+        store.prepares -= 1
+    elif reads:
+        kind = _issue(store, program, machine.hardware)
+    store.stage_kind[store.stage] = kind
+    store.staged += (kind != NO_READ) - (left != NO_READ)
+    store.staged_plain += (kind == PLAIN) - (left == PLAIN)
+    rests = store.staged == 0 and left == NO_READ
+    store.stage = (store.stage + (not rests)) % stages
+    streams = left == PLAIN and store.staged_plain == stages
+    return prepares > 0 or not (rests or streams)
+
+
+@part
+def _enter_queues(store):
+    """Let the read at the last stage bring its beat, and its burst where it ends one."""
+    stage = store.stage
+    store.beats += store.stage_beat_ends[stage]
+    if store.stage_burst_ends[stage]:
+        place = (store.bursts_first + store.bursts_level) % MOST_BURSTS
+        store.burst_beats_of[place], store.burst_last_of[place] = store.stage_beats[stage], store.stage_last[stage]
+        store.burst_instruction_of[place] = store.stage_instruction[stage]
         store.bursts_level += 1
-    store.staged = store.stage_beat_ends = store.stage_burst_ends = 0
 
 
 @part
-def store_issue(store, program, hardware):
-    """Issue one read."""
-    last = store_reads_last(store, program)
-    store.staged, store.stage_last, store.stage_instruction = 1, last, store.instruction
+def _issue(store, program, hardware):
+    """Issue one read into the first stage; return its kind."""
+    last, stage = store_reads_last(store, program), store.stage
+    store.stage_last[stage], store.stage_instruction[stage] = last, store.instruction
     if store.rows == 0:
-        store.stage_beat_ends, store.stage_burst_ends, store.stage_beats = 0, 1, 0
+        store.stage_beat_ends[stage], store.stage_burst_ends[stage], store.stage_beats[stage] = 0, 1, 0
     else:
         _issue_data(store, program[store.instruction], hardware)
     if last:
         store.active = 0
+    return PLAIN if store.stage_beat_ends[stage] and not store.stage_burst_ends[stage] else OTHER
 
 
 @part
 def _issue_data(store, instruction, hardware):
     if store.burst_starts:
         store.burst_beats = burst_beats(hardware, store.address, store.remaining)
-    store.stage_beats = store.burst_beats
+    stage = store.stage
+    store.stage_beats[stage] = store.burst_beats
     store.address += instruction.lane_bytes
     store.remaining -= instruction.lane_bytes
     row_ends = store.remaining == 0
-    store.stage_beat_ends = row_ends or (store.address & ((1 << hardware.bus_shift) - 1)) == 0
-    store.stage_burst_ends = row_ends or (store.address & (hardware.burst_bytes - 1)) == 0
-    store.burst_starts = store.stage_burst_ends
+    store.stage_beat_ends[stage] = row_ends or (store.address & ((1 << hardware.bus_shift) - 1)) == 0
+    store.stage_burst_ends[stage] = row_ends or (store.address & (hardware.burst_bytes - 1)) == 0
+    store.burst_starts = store.stage_burst_ends[stage]
     if row_ends:
         store.row += instruction.stride_bytes
         store.address, store.remaining = store.row, instruction.row_bytes
@@ -127,6 +150,7 @@ def store_starts(store, program, index):
     store.active, store.instruction, store.rows = 1, index, instruction.rows
     store.address = store.row = instruction.address
     store.remaining, store.burst_starts = instruction.row_bytes, 1
+    store.prepares = instruction.parameters
 
 
 @part
@@ -136,12 +160,13 @@ def store_steady_cycles(store, program, hardware, drains):
     if not lane >> hardware.bus_shift:
         return 0
     left = burst_size(hardware, store.address, store.remaining) // lane - 1
-    return left if drains else min(left, hardware.store_beats - 1 - store.beats)
+    return left if drains else min(left, hardware.store_beats - store.staged - store.beats)
 
 
 @part
-def store_skips(store, program, cycles):
+def store_skips(store, program, hardware, cycles):
     """Do `cycles` reads of the kind just done, each of which brings a beat."""
+    store.stage = (store.stage + cycles) % hardware.store_stages
     lane = program[store.instruction].lane_bytes
     store.address += cycles * lane
     store.remaining -= cycles * lane

@@ -6,7 +6,8 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.program import Program, blocks, slots
 
-TRANSFER = ("memory_type", "sram_base", "dram_base", "y_size", "x_size", "x_stride", "y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")
+TRANSFER = ("memory_type", "sram_base", "dram_base", "y_size", "x_size", "x_stride", "y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1",
+            "parameters")
 LOOP = ("reset", "overwrite", "uop_begin", "uop_end", "iter_out", "iter_in", "dst_factor_out", "dst_factor_in", "src_factor_out",
         "src_factor_in", "wgt_factor_out", "wgt_factor_in", "use_imm")
 TOUCH = np.dtype([("opcode", np.int64), ("element_bytes", np.int64), *((name, np.int64) for name in (*TRANSFER, *LOOP))])

@@ -2,7 +2,7 @@
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.units import Unit
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import MemoryType, Parameter
 from vdla.sim.compiled import part, revision, whole
 
 CONFLICT, EMPTY, BEYOND = 1, 2, 3  # kinds of findings
@@ -11,7 +11,7 @@ DRAM = 7  # stands for a memory type in findings
 PAGE_SHIFT = 12
 LOAD, STORE, GEMM = (int(form.opcode) for form in (isa.Load, isa.Store, isa.Gemm))
 UOP, WGT, INP, ACC = (int(memory) for memory in (MemoryType.UOP, MemoryType.WGT, MemoryType.INP, MemoryType.ACC))
-UNITS = len(Unit)
+UNITS, PARAMETERS = len(Unit), len(Parameter)
 
 
 @part
@@ -80,23 +80,6 @@ def follow_load(item, index, unit, shadow, known, uops, words, findings, state, 
 
 
 @part
-def follow_store(item, index, unit, shadow, known, findings, state, dram_bytes):
-    """Follow a STORE: accumulators to rows."""
-    if item.x_size == 0:
-        return
-    if item.sram_base + item.y_size * item.x_size > shadow.depth[ACC]:
-        report(findings, state, BEYOND, index, -1, ACC, item.sram_base + item.y_size * item.x_size - 1)
-        return
-    for y in range(item.y_size):
-        start = (item.dram_base + y * item.x_stride) * item.element_bytes
-        if not touch_dram(shadow, start, item.x_size * item.element_bytes, unit, index, known, True, findings, state, dram_bytes):
-            return
-        for x in range(item.x_size):
-            element = item.sram_base + y * item.x_size + x
-            touch(shadow, shadow.first[ACC] + element, unit, index, known, False, True, findings, state, ACC, element)
-
-
-@part
 def touch_operand(shadow, memory, element, unit, index, known, writes, needs, findings, state):
     """Account for one operand of a step; return whether it exists."""
     if element >= shadow.depth[memory]:
@@ -104,6 +87,26 @@ def touch_operand(shadow, memory, element, unit, index, known, writes, needs, fi
         return False
     touch(shadow, shadow.first[memory] + element, unit, index, known, writes, needs, findings, state, memory, element)
     return True
+
+
+@part
+def follow_store(item, index, unit, shadow, known, findings, state, dram_bytes):
+    """Follow a STORE: parameters, and accumulators to rows."""
+    if item.x_size == 0:
+        return
+    if item.sram_base + item.y_size * item.x_size > shadow.depth[ACC]:
+        report(findings, state, BEYOND, index, -1, ACC, item.sram_base + item.y_size * item.x_size - 1)
+        return
+    for row in range(PARAMETERS if item.parameters and item.y_size else 0):
+        if not touch_operand(shadow, ACC, (item.parameters - 1) * PARAMETERS + row, unit, index, known, False, True, findings, state):
+            return
+    for y in range(item.y_size):
+        start = (item.dram_base + y * item.x_stride) * item.element_bytes
+        if not touch_dram(shadow, start, item.x_size * item.element_bytes, unit, index, known, True, findings, state, dram_bytes):
+            return
+        for x in range(item.x_size):
+            element = item.sram_base + y * item.x_size + x
+            touch(shadow, shadow.first[ACC] + element, unit, index, known, False, True, findings, state, ACC, element)
 
 
 @part

@@ -64,7 +64,7 @@ async def test_every_slot_sees_all_earlier_ones(dut):
             dut.valid.value, dut.slot.value = 1, slot(config, source=source, **step)
             await FallingEdge(dut.clk)
         right = step["imm"] if step["use_imm"] else model[step["src"]]
-        model[step["dst"]] = numerics.alu(AluOpcode(step["alu_opcode"]), model[step["dst"]], right, bits, config.out_bits)
+        model[step["dst"]] = numerics.alu(AluOpcode(step["alu_opcode"]), model[step["dst"]], right, bits)
     dut.valid.value = 0
     for _ in range(20):
         await FallingEdge(dut.clk)

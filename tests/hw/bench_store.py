@@ -6,9 +6,9 @@ import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
 from streams import configuration, send, start, unpack
 
-from vdla.hw.signatures import request_layout, write_beat_layout
-from vdla.hw.spec import codec, isa
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.signatures import request_layout, shadow, write_beat_layout
+from vdla.hw.spec import codec, isa, numerics
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 
 INPUTS = ("instruction__valid", "instruction__payload", "pop_prev__available", "push_prev__room", "out__data", "request__ready",
           "write_data__ready", "write_done")
@@ -23,20 +23,49 @@ STORES = (
 )
 
 
-def element(config, index: int) -> bytes:
-    """Return element `index` of the scratchpad."""
-    return bytes((index * 13 + place * 5 + 1) & 0xFF for place in range(config.element_bytes(OUT)))
+REQUANTISING = (
+    isa.Store(memory_type=OUT, parameters=2, sram_base=7, dram_base=700, y_size=2, x_size=9, x_stride=11, push_prev=1),
+    isa.Store(memory_type=OUT, parameters=9, x_size=0, push_prev=1),
+    isa.Store(memory_type=OUT, parameters=1, sram_base=40, dram_base=801, y_size=1, x_size=1),
+)
+
+
+def stores(config) -> tuple[isa.Store, ...]:
+    """Return the STOREs that a configuration has."""
+    return STORES + REQUANTISING if config.has(Extension.REQUANTISE) else STORES
+
+
+def element(config, index: int) -> list[int]:
+    """Return accumulator element `index` of the scratchpad."""
+    span = 1 << config.acc_bits
+    return [numerics.wrap((index * 7919 + place * 104729 + 12345) ** 2 % span, config.acc_bits) for place in range(config.batch * config.block_out)]
+
+
+def outputs(config, store: isa.Store, index: int) -> bytes:
+    """Return what a STORE makes of element `index`, as it stands in DRAM."""
+    values = element(config, index)
+    if store.parameters:
+        kept = [element(config, store.parameters_base + row) for row in Parameter]
+        values = [numerics.requantise(value, parameters, config.acc_bits) for value, *parameters in zip(values, *kept, strict=True)]
+    packed = sum((value & (1 << config.out_bits) - 1) << place * config.out_bits for place, value in enumerate(values))
+    return packed.to_bytes(config.element_bytes(OUT), "little")
 
 
 def expected(config) -> dict[int, int]:
-    """Return every byte of DRAM that STORES write."""
+    """Return every byte of DRAM that the STOREs write."""
     size, dram = config.element_bytes(OUT), {}
-    for store in STORES:
+    for store in stores(config):
         for y in range(store.y_size):
             for x in range(store.x_size):
                 start = (store.dram_base + y * store.x_stride + x) * size
-                dram.update(enumerate(element(config, store.sram_base + y * store.x_size + x), start))
+                dram.update(enumerate(outputs(config, store, store.sram_base + y * store.x_size + x), start))
     return dram
+
+
+def word(config, index: int) -> int:
+    """Return element `index` as the shadow holds it."""
+    bits = config.acc_bits if shadow(config) is MemoryType.ACC else config.out_bits
+    return sum((value & (1 << bits) - 1) << place * bits for place, value in enumerate(element(config, index)))
 
 
 async def scratchpad(dut, config) -> None:
@@ -45,7 +74,7 @@ async def scratchpad(dut, config) -> None:
         await RisingEdge(dut.clk)
         address = int(dut.out__address.value)
         await FallingEdge(dut.clk)
-        dut.out__data.value = int.from_bytes(element(config, address), "little")
+        dut.out__data.value = word(config, address)
 
 
 class Memory:
@@ -91,13 +120,13 @@ async def test_memory_holds_what_the_stores_say(dut, share):
     memory = Memory(dut, config, share)
     cocotb.start_soon(scratchpad(dut, config))
     cocotb.start_soon(memory.serve())
-    await send(dut, "instruction", [codec.encode(store, config) for store in STORES], share)
+    await send(dut, "instruction", [codec.encode(store, config) for store in stores(config)], share)
     for _ in range(4000):
         await FallingEdge(dut.clk)
         if int(dut.status__idle.value):
             break
     assert memory.bytes == expected(config)
-    assert memory.pushes == sum(store.push_prev for store in STORES)
+    assert memory.pushes == sum(store.push_prev for store in stores(config))
     for request in memory.requests:
         assert request["write"]
         assert request["address"] % config.bus_bytes == 0

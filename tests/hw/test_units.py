@@ -24,6 +24,8 @@ NARROW = TINY.with_changes(name="narrow", batch=2, block_in=8, inp_bits=4, wgt_b
 BATCH = NARROW.with_changes(name="batch", gemm_stages=2, alu_opcodes=TINY.alu_opcodes)
 DEEP = TINY.with_changes(name="deep", block_in=8, gemm_stages=6)
 WIDE = TINY.with_changes(name="wide", bus_bits=512, burst_bytes=128)
+PARTS = TINY.with_changes(name="parts", block_out=32, wgt_buffer_bytes=8192, acc_buffer_bytes=32768)
+PLAIN = TINY.with_changes(name="plain", extensions=())
 
 UNITS = {
     "queue": (lambda config: Queue(16, 3), TINY),
@@ -41,6 +43,8 @@ UNITS = {
     "store": (StoreUnit, TINY),
     "store wide": (StoreUnit, WIDE),
     "store narrow": (StoreUnit, NARROW),
+    "store parts": (StoreUnit, PARTS),
+    "store plain": (StoreUnit, PLAIN),
     "pipeline": (Pipeline, TINY),
     "pipeline deep": (Pipeline, DEEP),
     "pipeline batch": (Pipeline, BATCH),

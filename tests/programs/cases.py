@@ -21,8 +21,8 @@ def uops(count: int, **fields) -> isa.Load:
     return load(MemoryType.UOP, address=UOPS, x_size=count, **fields)
 
 
-def store(count: int, **fields) -> isa.Store:
-    return isa.Store(memory_type=MemoryType.OUT, dram_base=base(TINY, MemoryType.OUT, RESULT),
+def store(count: int, *, address: int = RESULT, **fields) -> isa.Store:
+    return isa.Store(memory_type=MemoryType.OUT, dram_base=base(TINY, MemoryType.OUT, address),
                      **{"y_size": 1, "x_size": count, "x_stride": count, **fields})
 
 
@@ -64,6 +64,11 @@ CASES = {
     "stores of nothing between stores": (  # answers of later bursts come while the empty ones are still retiring
         FILL, isa.Load(memory_type=MemoryType.UOP, push_next=1), store(2, pop_prev=1), store(0), store(4, y_size=0), store(0),
         store(2, sram_base=4), store(0), store(0), store(1, sram_base=8, push_prev=1), isa.Finish(pop_next=1)),
+    **{f"store by parameters {number}": (
+        FILL, isa.Load(memory_type=MemoryType.UOP, push_next=1), store(3, pop_prev=1), store(7, parameters=number, sram_base=5),
+        store(0, parameters=2), store(2, y_size=3, x_stride=5, parameters=5 - number, address=RESULT + 256),
+        store(4, address=RESULT + 512, push_prev=1), isa.Finish(pop_next=1))
+       for number in (1, 4)},
     "gemm": _gemm(),
     "gemm loops": _gemm(iter_out=2, iter_in=3, dst_factor_out=6, dst_factor_in=2, src_factor_out=1, src_factor_in=1,
                         wgt_factor_out=3, wgt_factor_in=1),

@@ -2,7 +2,7 @@
 
 from vdla.hw.spec import codec, isa, numerics
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import MemoryType, Parameter
 
 INP, WGT, ACC, OUT, UOP, ACC_8BIT = (MemoryType.INP, MemoryType.WGT, MemoryType.ACC, MemoryType.OUT, MemoryType.UOP, MemoryType.ACC_8BIT)
 
@@ -49,6 +49,9 @@ class Model:
         for y in range(store.y_size):
             for x in range(store.x_size):
                 values = self.pads[ACC][store.sram_base + y * store.x_size + x]
+                if store.parameters:
+                    kept = self.pads[ACC][store.parameters_base:store.parameters_base + len(Parameter)]
+                    values = [numerics.requantise(value, own, self.config.acc_bits) for value, *own in zip(values, *kept, strict=True)]
                 word = sum((value & (1 << bits) - 1) << bits * place for place, value in enumerate(values))
                 start = (store.dram_base + y * store.x_stride + x) * size
                 self.dram[start:start + size] = word.to_bytes(size, "little")
@@ -78,4 +81,4 @@ class Model:
     def alu(self, alu: isa.Alu, at: dict[str, int]) -> None:
         acc = self.pads[ACC][at["dst"]]
         right = [alu.imm] * len(acc) if alu.use_imm else list(self.pads[ACC][at["src"]])
-        acc[:] = [numerics.alu(alu.alu_opcode, a, b, self.config.acc_bits, self.config.out_bits) for a, b in zip(acc, right, strict=True)]
+        acc[:] = [numerics.alu(alu.alu_opcode, a, b, self.config.acc_bits) for a, b in zip(acc, right, strict=True)]

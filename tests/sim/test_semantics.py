@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from vdla.hw.spec.isa import MicroOp
+from vdla.hw.spec.numerics import requantise, requantise_parameters
 from vdla.hw.spec.vocabulary import AluOpcode, Extension
 
 from .helpers import ACC, ACC_8BIT, CONFIG, INP, UOP, WGT, alu, gemm, load, machine_with, run, store
@@ -209,6 +210,20 @@ def test_store_keeps_the_low_bits_without_saturation(native):
     machine, dram = machine_with(acc=[[127, 128, -129, 70000]]), np.full(64, 9, np.uint8)
     run(machine, store(dram_base=1), dram=dram, native=native)
     assert dram[:9].tolist() == [9, 9, 9, 9, 127, 128, 127, 112, 9]
+
+
+@pytest.mark.parametrize("config", [CONFIG, NARROW], ids=["32 bits", "16 bits"])
+def test_store_requantises_each_value_by_its_own_parameters(native, config):
+    sets = [requantise_parameters(*one) for one in (
+        (0, 1, 0, 0, -128, 127), (100, 3, 4, -5, -128, 127), (-7, 40000, 20, 0, 0, 127), (0, 7, 1, 9, -3, 50))]
+    values = [[1000, 1000, 1000, 1000], [-30, 30, 3000, -3]]
+    acc = np.zeros((14, 4), np.int64)
+    acc[4:8] = np.array(sets).T
+    acc[12:] = values
+    machine, dram = machine_with(config, acc=acc), np.full(64, 9, np.uint8)
+    run(machine, store(dram_base=1, sram_base=12, x_size=2, parameters=2), dram=dram, native=native)
+    expected = [requantise(value, one, config.acc_bits) for row in values for value, one in zip(row, sets, strict=True)]
+    assert dram[3:13].view(np.int8).tolist() == [9, *expected, 9]
 
 
 def test_store_rows_are_dense_on_chip_and_strided_in_dram(native):

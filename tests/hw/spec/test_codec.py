@@ -106,7 +106,7 @@ def test_extension_fields_are_refused_where_the_extension_is_off():
     (6 << 7, "LOAD.memory_type = 6 is none of UOP (0), WGT (1), INP (2), ACC (3), OUT (4), ACC_8BIT (5)"),
     (4 << 7, "LOAD.memory_type = OUT cannot be loaded; UOP, WGT, INP, ACC, ACC_8BIT can"),
     (1 | 1 << 80, "STORE.memory_type = UOP cannot be stored; only OUT can"),
-    (4 | 7 << 108, "ALU.alu_opcode = 7 is none of MIN (0), MAX (1), ADD (2), SHR (3), MUL (4), NARROW (5)"),
+    (4 | 7 << 108, "ALU.alu_opcode = 7 is none of MIN (0), MAX (1), ADD (2), SHR (3), MUL (4)"),
 ])
 def test_words_without_meaning_are_refused(word, message):
     with pytest.raises(EncodingError) as caught:

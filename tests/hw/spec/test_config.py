@@ -9,7 +9,7 @@ from vdla.hw.spec import files
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.presets import DEFAULT, PRESETS, VTA
-from vdla.hw.spec.vocabulary import VTA_ALU_OPCODES, MemoryType
+from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.random_programs import random_config
 
 REFUSED = [
@@ -20,9 +20,9 @@ REFUSED = [
     ({"block_in": "16"}, "block_in = '16' is not a whole number"),
     ({"wgt_buffer_bytes": 256}, "wgt_buffer_bytes = 256 holds fewer than 2 elements of 256 bytes; it must be at least 512"),
     ({"burst_bytes": 16, "bus_bits": 512}, "burst_bytes = 16 is outside 64..4096 for bus_bits = 512"),
-    ({"alu_opcodes": ("ADD", "XOR")}, "alu_opcodes holds 'XOR', which is none of MIN, MAX, ADD, SHR, MUL, NARROW"),
+    ({"alu_opcodes": ("ADD", "XOR")}, "alu_opcodes holds 'XOR', which is none of MIN, MAX, ADD, SHR, MUL"),
     ({"alu_opcodes": 5}, "alu_opcodes = 5 is not a list of AluOpcode names"),
-    ({"extensions": ("warp",)}, "extensions holds 'warp', which is none of pad_minimum, overwrite"),
+    ({"extensions": ("warp",)}, "extensions holds 'warp', which is none of pad_minimum, overwrite, requantise"),
     ({"acc_buffer_bytes": 1 << 20}, "the fields of MicroOp need 38 bits and there are 32; make a scratchpad smaller: "
      "U = 13 (uop_buffer_bytes = 32768), I = 11 (inp_buffer_bytes = 32768), W = 10 (wgt_buffer_bytes = 262144), A = 14 (acc_buffer_bytes = 1048576)"),
     ({"inp_bits": 2, "block_in": 1}, "one INP element is 2 bits, not whole bytes (batch = 1, block_in = 1, block_out = 16, "
@@ -40,7 +40,7 @@ def test_what_cannot_work_is_refused(changes, message):
 def test_presets_are_what_their_names_promise():
     assert (DEFAULT.batch, DEFAULT.block_in, DEFAULT.block_out) == (1, 16, 16)
     assert [DEFAULT.depth(memory) for memory in (MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC)] == [8192, 2048, 1024, 2048]
-    assert DEFAULT.with_changes(extensions=(), alu_opcodes=VTA_ALU_OPCODES).digest == VTA.digest
+    assert DEFAULT.with_changes(extensions=()).digest == VTA.digest
     assert DEFAULT.with_changes(wgt_buffer_bytes=32768).digest == PRESETS["paper"].digest
     assert [PRESETS[name].macs_per_cycle for name in ("default", "small", "tiny")] == [256, 64, 16]
 

@@ -1,0 +1,30 @@
+"""Weights and parameters in the blocks in which the accelerator's programs read them."""
+
+import numpy as np
+
+from vdla.compiler.te.operators.sizes import Convolution, grouping
+from vdla.hw.spec.config import AcceleratorConfig
+
+
+def blocked_weights(weights: np.ndarray, size: Convolution, config: AcceleratorConfig) -> np.ndarray:
+    """Return int8[o, c / groups, kh, kw] as int8[g, o / block_out, c / block_in, kh, kw, block_out, block_in] of joined groups.
+
+    Between two groups that share a block there are zeros.
+    """
+    groups, o, i = grouping(size, config), config.block_out, config.block_in
+    joined = size.groups // groups.count
+    outputs, inputs = size.outputs // size.groups, size.channels // size.groups
+    dense = np.zeros((groups.count, groups.outputs * o, groups.inputs * i, *size.kernel), np.int8)
+    apart = weights.reshape(groups.count, joined, outputs, inputs, *size.kernel)
+    for number in range(joined):
+        dense[:, number * outputs:(number + 1) * outputs, number * inputs:(number + 1) * inputs] = apart[:, number]
+    parts = dense.reshape(groups.count, groups.outputs, o, groups.inputs, i, *size.kernel)
+    return np.ascontiguousarray(parts.transpose(0, 1, 3, 5, 6, 2, 4))
+
+
+def blocked_parameters(words: np.ndarray, config: AcceleratorConfig) -> np.ndarray:
+    """Return int[4, channels] as int[channels / block_out, 4, batch, block_out]; what fills it up makes outputs of 0."""
+    rows, channels = words.shape
+    whole = np.pad(words, ((0, 0), (0, -channels % config.block_out)))
+    parts = whole.reshape(rows, -1, 1, config.block_out).transpose(1, 0, 2, 3)
+    return np.ascontiguousarray(np.repeat(parts, config.batch, 2)).astype(f"int{config.acc_bits}")

@@ -1,0 +1,1 @@
+"""Networks as graphs of operators: importing, text, checking, interpreting, passes, quantisation."""

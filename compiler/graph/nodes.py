@@ -1,0 +1,133 @@
+"""Graphs: operators in the order in which they run, on tensors of static types. All frozen."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from types import MappingProxyType
+
+import numpy as np
+
+from vdla.hw.spec.errors import VdlaError
+
+DTYPES = ("float32", "int8", "uint8", "int16", "uint16", "int32", "int64", "bool")
+
+Attribute = int | float | str | tuple[int, ...] | tuple[float, ...]
+
+
+class GraphError(VdlaError):
+    """A graph, a file holding one, or a request to change one, is ill-formed or beyond what is supported."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """The extents and the element type of a tensor.
+
+    Attributes:
+        shape: extents, at least 1 each; empty for a single number.
+        dtype: one of `DTYPES`.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]" if self.shape else self.dtype
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operator at work.
+
+    Attributes:
+        op: its name in `vdla.runtime.host`, which says what it means.
+        inputs: names of values; "" for an optional one that is left out.
+        outputs: names of the values it makes; the first of the operator's outputs, the rest are not needed.
+        attributes: exactly those that the operator takes.
+        name: what the node was called where it came from; only messages use it.
+    """
+
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", MappingProxyType(dict(sorted(self.attributes.items()))))
+
+    def __str__(self) -> str:
+        return f"{self.op} {self.name or self.outputs[0]!r}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """A network.
+
+    Attributes:
+        name: a Python identifier, as are the names of all values.
+        inputs: types of the values that come from outside, in order.
+        outputs: names of the values that go out, in order.
+        nodes: in an order in which they can run.
+        constants: arrays that never change; nobody may write to them.
+        types: of every value: inputs, constants, and outputs of nodes.
+    """
+
+    name: str
+    inputs: Mapping[str, TensorType]
+    outputs: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    constants: Mapping[str, np.ndarray]
+    types: Mapping[str, TensorType]
+
+    def __post_init__(self) -> None:
+        for part in ("inputs", "constants", "types"):
+            object.__setattr__(self, part, MappingProxyType(dict(getattr(self, part))))
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether everything is equal, constants to the last bit."""
+        if not isinstance(other, Graph):
+            return NotImplemented
+        ours, theirs = ((graph.name, tuple(graph.inputs.items()), graph.outputs, graph.nodes, graph.types) for graph in (self, other))
+        return ours == theirs and _bits(self.constants) == _bits(other.constants)
+
+    __hash__ = None
+
+
+def type_of(array: np.ndarray) -> TensorType:
+    """Return the type of an array."""
+    return TensorType(array.shape, str(array.dtype))
+
+
+def uses(graph: Graph) -> Iterator[tuple[Node, str]]:
+    """Yield every node with each value it reads, in order."""
+    for node in graph.nodes:
+        yield from ((node, name) for name in node.inputs if name)
+
+
+def producers(graph: Graph) -> dict[str, Node]:
+    """Return the node that makes each value."""
+    return {name: node for node in graph.nodes for name in node.outputs}
+
+
+def consumers(graph: Graph) -> dict[str, list[Node]]:
+    """Return the nodes that read each value, once for each time they do; values that nobody reads have none."""
+    readers: dict[str, list[Node]] = {name: [] for name in graph.types}
+    for node, name in uses(graph):
+        readers[name].append(node)
+    return readers
+
+
+def fresh_name(wish: str, taken: Mapping[str, object] | set[str]) -> str:
+    """Return `wish`, with a number behind it if it is taken."""
+    if wish not in taken:
+        return wish
+    return next(name for number in range(1, len(taken) + 2) if (name := f"{wish}_{number}") not in taken)
+
+
+def _bits(constants: Mapping[str, np.ndarray]) -> dict[str, tuple[TensorType, bytes]]:
+    return {name: (type_of(array), array.tobytes()) for name, array in constants.items()}

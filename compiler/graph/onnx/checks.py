@@ -1,0 +1,27 @@
+"""What no tensor of a graph may be."""
+
+import numpy as np
+
+from vdla.compiler.graph.nodes import DTYPES, TensorType, type_of
+from vdla.compiler.graph.onnx.call import RefusalError
+
+LARGEST_ELEMENTS = 1 << 31
+
+
+def check_constant(name: str, array: np.ndarray) -> None:
+    """Refuse a constant of a type that is not supported, without elements, or with elements that are no finite numbers."""
+    check_usable(type_of(array), f"its constant {name!r} ")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        bad = int(np.argmin(np.isfinite(array)))
+        count = int(np.sum(~np.isfinite(array)))
+        raise RefusalError(f"its constant {name!r} holds {count} NaN or infinite elements, the first, {array.flat[bad]}, at {bad}")
+
+
+def check_usable(type_: TensorType, subject: str = "it ") -> None:
+    """Refuse a type that is not supported, or a tensor that is empty or larger than any memory."""
+    if type_.dtype not in DTYPES:
+        raise RefusalError(f"{subject}is {type_}; supported element types are {', '.join(DTYPES)}")
+    if type_.size == 0:
+        raise RefusalError(f"{subject}is {type_}, which has no elements")
+    if type_.size >= LARGEST_ELEMENTS:
+        raise RefusalError(f"{subject}is {type_}, which has more than {LARGEST_ELEMENTS - 1} elements")

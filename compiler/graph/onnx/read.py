@@ -1,0 +1,95 @@
+"""Reading a model: a file, bytes, or what the `onnx` package holds, with one clear error for whatever is none."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import ModelProto, OperatorSetIdProto, defs, inliner
+
+from vdla.compiler.graph.nodes import GraphError
+from vdla.compiler.graph.onnx.tensors import first_line
+
+OLDEST_OPSET = 9
+MAIN_DOMAINS = ("", "ai.onnx")
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model and where it came from.
+
+    Attributes:
+        proto: the model, without functions of its own.
+        label: what messages call it.
+        folder: where files with its data are; None if it did not come from a file.
+        opset: version of the main operator set.
+    """
+
+    proto: ModelProto
+    label: str
+    folder: Path | None
+    opset: int
+
+
+def read_model(source: str | os.PathLike | bytes | ModelProto) -> Model:
+    """Read a model.
+
+    Raises:
+        GraphError: the file cannot be read, is no ONNX model, or is of an operator set that is not supported.
+    """
+    match source:
+        case ModelProto():
+            return _checked(source, source.graph.name or "model", None)
+        case bytes():
+            return _checked(_decoded(source, "the bytes given"), "the bytes given", None)
+    path = Path(source)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise GraphError(f"{path}: cannot be read: {error.strerror or error}") from error
+    return _checked(_decoded(data, str(path)), str(path), path.parent)
+
+
+def _decoded(data: bytes, label: str) -> ModelProto:
+    try:
+        return onnx.load_model_from_string(data)
+    except (DecodeError, UnicodeDecodeError, ValueError) as error:
+        raise GraphError(f"{label}: this is no ONNX model, or a damaged one, of {len(data)} bytes: {first_line(error)}") from error
+
+
+def _checked(proto: ModelProto, label: str, folder: Path | None) -> Model:
+    if not proto.HasField("graph") or not proto.ir_version or not proto.opset_import:
+        raise GraphError(f"{label}: this is no ONNX model, or a damaged one: it has no graph, no version or no operator set")
+    if not all(isinstance(name, str) for name in _names(proto)):
+        raise GraphError(f"{label}: this is a damaged ONNX model: it has a name that is no UTF-8 text")
+    versions = {entry.version for entry in proto.opset_import if entry.domain in MAIN_DOMAINS}
+    newest = defs.onnx_opset_version()
+    if len(versions) != 1 or not OLDEST_OPSET <= max(versions) <= newest:
+        raise GraphError(f"{label}: operator set {', '.join(map(str, sorted(versions))) or 'none'} is not supported; "
+                         f"one of {OLDEST_OPSET} to {newest} is: export it again or use onnx.version_converter")
+    return Model(_without_functions(proto, label), label, folder, versions.pop())
+
+
+def _names(proto: ModelProto) -> Iterator[str | bytes]:
+    """Yield every name that is read later; bytes where it is no text."""
+    yield proto.graph.name
+    for node in proto.graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output, *(attribute.name for attribute in node.attribute))
+    for part in (*proto.graph.initializer, *proto.graph.input, *proto.graph.output, *proto.opset_import):
+        yield part.domain if isinstance(part, OperatorSetIdProto) else part.name
+    for value in proto.graph.input:
+        yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
+    for tensor in proto.graph.initializer:
+        yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
+
+
+def _without_functions(proto: ModelProto, label: str) -> ModelProto:
+    """Put the bodies of the model's own functions in place of their calls."""
+    if not proto.functions:
+        return proto
+    try:
+        return inliner.inline_local_functions(proto)
+    except (RuntimeError, ValueError) as error:
+        raise GraphError(f"{label}: its functions cannot be put in place of their calls: {first_line(error)}") from error

@@ -1,0 +1,49 @@
+"""Resize and its predecessor Upsample: nearest elements only, scale and size of every dimension written out.
+
+Source: ONNX operator specification, Resize (10 to 19), Upsample (9).
+"""
+
+import numpy as np
+
+from vdla.compiler.graph.onnx.call import Call, Form, RefusalError, positive_axis
+from vdla.runtime.host.resize import COORDINATES, ROUNDINGS
+
+
+def upsample(call: Call) -> Form:
+    """Take the scales from the input; elements are repeated."""
+    return _nearest(call, _scales(call, 1), "asymmetric", "floor")
+
+
+def resize(call: Call) -> Form:
+    """Take scales, or sizes, of all dimensions or of some; version 10 knew no modes."""
+    if call.opset < 11:
+        return _nearest(call, _scales(call, 1), "asymmetric", "floor")
+    call.require("coordinate_transformation_mode", *COORDINATES)
+    call.require("nearest_mode", *ROUNDINGS)
+    call.require("antialias", 0)
+    call.require("keep_aspect_ratio_policy", "stretch")
+    how = call.attributes["coordinate_transformation_mode"], call.attributes["nearest_mode"]
+    return _nearest(call, _scales(call, 2) if call.has(2) and call.types[2].size else _scales_to(call), *how)
+
+
+def _nearest(call: Call, scales: tuple[float, ...], coordinates: str, rounding: str) -> Form:
+    call.require("mode", "nearest")
+    return Form("Resize", call.inputs[:1], {"coordinate_transformation_mode": coordinates, "nearest_mode": rounding, "scales": scales,
+                                            "sizes": call.outputs[0].shape})
+
+
+def _scales(call: Call, place: int) -> tuple[float, ...]:
+    given = call.known(place, "scales").ravel()
+    axes = call.attributes.get("axes", tuple(range(call.rank)))
+    if len(given) != len(axes) or not (np.isfinite(given) & (given > 0)).all():
+        raise RefusalError(f"scales {given.tolist()} are not a positive number for each of the axes {axes}")
+    by_axis = {positive_axis(axis, call.rank): float(scale) for axis, scale in zip(axes, given, strict=True)}
+    return tuple(by_axis.get(axis, 1.0) for axis in range(call.rank))
+
+
+def _scales_to(call: Call) -> tuple[float, ...]:
+    """Return the scales that lead to the sizes asked for."""
+    return tuple(out / size for out, size in zip(call.outputs[0].shape, call.shape, strict=True))
+
+
+IMPORTERS = {"Resize": resize, "Upsample": upsample}

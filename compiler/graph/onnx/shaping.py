@@ -1,0 +1,119 @@
+"""Operators about shapes and places: positions counted from the front, extents written out.
+
+Source: ONNX operator specification and its changelog.
+"""
+
+import numpy as np
+
+from vdla.compiler.graph.onnx.call import Call, Form, RefusalError, distinct_axes, positive_axis
+from vdla.compiler.graph.onnx.tensors import shortest
+
+
+def reshape(call: Call) -> Form:
+    """Write out the shape, which ONNX lets be deduced in part."""
+    return Form("Reshape", call.inputs[:1], {"shape": call.outputs[0].shape})
+
+
+def expand(call: Call) -> Form:
+    """Write out the shape; ONNX lets extents stay by giving 1."""
+    return Form("Expand", call.inputs[:1], {"shape": call.outputs[0].shape})
+
+
+def flatten(call: Call) -> Form:
+    """Count from the front; the rank itself is allowed."""
+    axis = call.attributes["axis"]
+    return Form("Flatten", call.inputs, {"axis": axis if axis == call.rank else call.axis()})
+
+
+def squeeze(call: Call) -> Form:
+    """Without axes, drop every dimension of extent 1."""
+    axes = call.integers("axes", 1)
+    found = distinct_axes(axes, call.rank) if axes else tuple(axis for axis, size in enumerate(call.shape) if size == 1)
+    return Form("Squeeze", call.inputs[:1], {"axes": found})
+
+
+def unsqueeze(call: Call) -> Form:
+    """Count the axes in the result."""
+    return Form("Unsqueeze", call.inputs[:1], {"axes": distinct_axes(call.integers("axes", 1), len(call.outputs[0].shape))})
+
+
+def transpose(call: Call) -> Form:
+    """Without an order, reverse."""
+    return Form("Transpose", call.inputs, {"perm": call.attributes.get("perm", tuple(reversed(range(call.rank))))})
+
+
+def along_axis(call: Call) -> Form:
+    """Concat, Gather and GatherElements."""
+    return Form(call.op, call.inputs, {"axis": call.axis()})
+
+
+def split(call: Call) -> Form:
+    """Write out the sizes of all parts."""
+    axis = call.axis()
+    if None in call.outputs:
+        raise RefusalError("the sizes of its parts cannot be known")
+    return Form("Split", call.inputs[:1], {"axis": axis, "split": tuple(type_.shape[axis] for type_ in call.outputs)})
+
+
+def tile(call: Call) -> Form:
+    """Take how often from an input."""
+    return Form("Tile", call.inputs[:1], {"repeats": call.integers("repeats", 1)})
+
+
+def slice_(call: Call) -> Form:
+    """Bound positions by the extents; where a reversed slice goes up to the first element, its end is left of that."""
+    starts, ends, axes, steps = (call.integers(name, place) for place, name in enumerate(("starts", "ends", "axes", "steps"), 1))
+    axes = tuple(positive_axis(axis, call.rank) for axis in axes) if axes is not None else tuple(range(len(starts)))
+    steps = (1,) * len(starts) if steps is None else steps
+    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
+        raise RefusalError(f"starts {starts}, ends {ends}, axes {axes} and steps {steps} do not go together")
+    cuts = [_bounded(start, end, step, call.shape[axis]) for start, end, step, axis in zip(starts, ends, steps, axes, strict=True)]
+    return Form("Slice", call.inputs[:1], {"axes": axes, "ends": tuple(end for _, end in cuts), "starts": tuple(start for start, _ in cuts),
+                                           "steps": steps})
+
+
+def _bounded(start: int, end: int, step: int, size: int) -> tuple[int, int]:
+    start, end, _ = slice(start, end, step).indices(size)
+    return start, end if end >= 0 else -size - 1
+
+
+def pad(call: Call) -> Form:
+    """Write out the border of all dimensions."""
+    call.require("mode", "constant", "reflect", "edge", "wrap")
+    pads, axes = call.integers("pads", 1), call.integers("axes", 3)
+    axes = tuple(range(call.rank)) if axes is None else tuple(positive_axis(axis, call.rank) for axis in axes)
+    if len(pads) != 2 * len(axes):
+        raise RefusalError(f"pads {pads} are not two for each of the axes {axes}")
+    full = [0] * (2 * call.rank)
+    for place, axis in enumerate(axes):
+        full[axis], full[call.rank + axis] = pads[place], pads[len(axes) + place]
+    return Form("Pad", call.inputs[:1], {"mode": call.attributes["mode"], "pads": tuple(full), "value": _pad_value(call)})
+
+
+def _pad_value(call: Call) -> float | int:
+    value = call.known(2, "value").item() if call.has(2) else call.attributes.get("value", 0)
+    return shortest(value) if np.dtype(call.types[0].dtype).kind == "f" else int(value)
+
+
+def shape(call: Call) -> np.ndarray:
+    """Shapes are known."""
+    return np.array(call.shape[call.attributes.get("start", 0):call.attributes.get("end", call.rank)], np.int64)
+
+
+def size(call: Call) -> np.ndarray:
+    """Sizes are known."""
+    return np.array(call.types[0].size, np.int64)
+
+
+def constant_of_shape(call: Call) -> Form:
+    """Take the shape from the result; without a value, it is a float32 0."""
+    value = call.attributes.get("value", np.zeros(1, np.float32))
+    number = shortest(value.item()) if value.dtype == np.float32 else value.item()
+    return Form("ConstantOfShape", (), {"dtype": call.outputs[0].dtype, "shape": call.outputs[0].shape, "value": number})
+
+
+IMPORTERS = {
+    "Concat": along_axis, "ConstantOfShape": constant_of_shape, "Expand": expand, "Flatten": flatten, "Gather": along_axis,
+    "GatherElements": along_axis, "Pad": pad, "Reshape": reshape, "Shape": shape, "Size": size, "Slice": slice_, "Split": split,
+    "Squeeze": squeeze, "Tile": tile, "Transpose": transpose, "Unsqueeze": unsqueeze,
+}

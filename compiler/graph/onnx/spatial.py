@@ -1,0 +1,113 @@
+"""Operators with windows: padding worked out, strides and dilations filled in.
+
+Source: ONNX operator specification, Conv, ConvInteger, ConvTranspose, QLinearConv, MaxPool, AveragePool.
+"""
+
+from collections.abc import Sequence
+
+from vdla.compiler.graph.nodes import Attribute
+from vdla.compiler.graph.onnx.call import Call, Form, RefusalError
+from vdla.runtime.host.windows import spans
+
+SAME = ("SAME_UPPER", "SAME_LOWER")
+
+
+def convolution(call: Call) -> Form:
+    """Conv, ConvInteger and QLinearConv; the extents of the kernel are those of the weights."""
+    kernel = _kernel_of(call, 3 if call.op == "QLinearConv" else 1)
+    strides, dilations = _steps(call, kernel)
+    pads = _pads(call, kernel, strides, dilations)
+    return Form(call.op, call.inputs, {"dilations": dilations, "group": call.attributes["group"], "pads": pads, "strides": strides})
+
+
+def conv_transpose(call: Call) -> Form:
+    """Work out what is cut off, or added, where the size of the output is given."""
+    kernel = _kernel_of(call, 1)
+    strides, dilations = _steps(call, kernel)
+    more = call.attributes.get("output_padding", (0,) * len(kernel))
+    sizes = _asked_sizes(call, strides)
+    if sizes is None:
+        pads = _pads(call, kernel, strides, dilations)
+    else:
+        parts = zip(call.shape[2:], strides, spans(kernel, dilations), more, sizes, strict=True)
+        totals = [(size - 1) * stride + span + extra - out for size, stride, span, extra, out in parts]
+        more = tuple(extra + max(-total, 0) for extra, total in zip(more, totals, strict=True))
+        pads = _halves(call, [max(total, 0) for total in totals])
+    return Form("ConvTranspose", call.inputs, {"dilations": dilations, "group": call.attributes["group"], "output_padding": more, "pads": pads,
+                                               "strides": strides})
+
+
+def pool(call: Call) -> Form:
+    """MaxPool and AveragePool; padding that follows from the size of the output leaves nothing to round up."""
+    kernel = call.attributes["kernel_shape"]
+    if len(kernel) != call.rank - 2:
+        raise RefusalError(f"kernel_shape {kernel} does not go with an input of rank {call.rank}")
+    strides, dilations = _steps(call, kernel)
+    attributes: dict[str, Attribute] = {"dilations": dilations, "kernel_shape": kernel, "strides": strides}
+    attributes["pads"] = _pads(call, kernel, strides, dilations)
+    attributes["ceil_mode"] = call.attributes.get("ceil_mode", 0) if _auto_pad(call) == "NOTSET" else 0
+    if call.op == "AveragePool":
+        attributes["count_include_pad"] = call.attributes["count_include_pad"]
+    return Form(call.op, call.inputs, attributes)
+
+
+def _kernel_of(call: Call, place: int) -> tuple[int, ...]:
+    kernel = call.types[place].shape[2:]
+    if len(kernel) != call.rank - 2 or not kernel:
+        raise RefusalError(f"weights {call.types[place]} do not go with an input {call.types[0]}")
+    if call.attributes.get("kernel_shape", kernel) != kernel:
+        raise RefusalError(f"kernel_shape {call.attributes['kernel_shape']} is not that of the weights {call.types[place]}")
+    return kernel
+
+
+def _steps(call: Call, kernel: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return strides and dilations."""
+    ones = (1,) * len(kernel)
+    strides, dilations = (call.attributes.get(name, ones) for name in ("strides", "dilations"))
+    if not len(strides) == len(dilations) == len(kernel):
+        raise RefusalError(f"strides {strides} and dilations {dilations} do not go with a kernel {tuple(kernel)}")
+    return strides, dilations
+
+
+def _auto_pad(call: Call) -> str:
+    call.require("auto_pad", "NOTSET", "VALID", *SAME)
+    return call.attributes.get("auto_pad", "NOTSET")
+
+
+def _pads(call: Call, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> tuple[int, ...]:
+    """Return begins, then ends."""
+    none = (0,) * 2 * len(kernel)
+    match _auto_pad(call):
+        case "NOTSET":
+            return _checked(call.attributes.get("pads", none), kernel)
+        case "VALID":
+            return none
+    sizes = zip(call.shape[2:], strides, spans(kernel, dilations), strict=True)
+    return _halves(call, [max((-(-size // stride) - 1) * stride + span - size, 0) for size, stride, span in sizes])
+
+
+def _checked(pads: tuple[int, ...], kernel: Sequence[int]) -> tuple[int, ...]:
+    if len(pads) != 2 * len(kernel) or min(pads, default=0) < 0:
+        raise RefusalError(f"pads {pads} do not go with a kernel {tuple(kernel)}; they must be {2 * len(kernel)} numbers, none negative")
+    return pads
+
+
+def _halves(call: Call, totals: Sequence[int]) -> tuple[int, ...]:
+    """Part padding between begin and end; the odd one goes to the end, or to the begin for SAME_LOWER."""
+    small, large = [total // 2 for total in totals], [total - total // 2 for total in totals]
+    return (*small, *large) if call.attributes["auto_pad"] == "SAME_UPPER" else (*large, *small)
+
+
+def _asked_sizes(call: Call, strides: Sequence[int]) -> Sequence[int] | None:
+    """Return the size of the output of ConvTranspose if it is given, or follows from the strides alone."""
+    if "output_shape" in call.attributes:
+        return call.attributes["output_shape"][-len(strides):]
+    if _auto_pad(call) in SAME:
+        return [size * stride for size, stride in zip(call.shape[2:], strides, strict=True)]
+    return None
+
+
+IMPORTERS = {
+    "AveragePool": pool, "Conv": convolution, "ConvInteger": convolution, "ConvTranspose": conv_transpose, "MaxPool": pool,
+    "QLinearConv": convolution,
+}

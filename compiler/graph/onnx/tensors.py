@@ -1,0 +1,153 @@
+"""Tensors, types and attributes of ONNX as those of a graph."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, TensorProto, TypeProto, checker, helper, numpy_helper
+
+from vdla.compiler.graph.nodes import Attribute, TensorType
+from vdla.compiler.graph.onnx.call import RefusalError
+
+
+def array_of(tensor: TensorProto, folder: Path | None) -> np.ndarray:
+    """Return the elements of a tensor, from the model or from a file in its folder.
+
+    Raises:
+        RefusalError: they are missing, too few or too many, or of no known type.
+    """
+    if min(tensor.dims, default=0) < 0:
+        raise RefusalError(f"extents {list(tensor.dims)} are negative")
+    if tensor.data_location == TensorProto.EXTERNAL:
+        _check_external(tensor, folder)
+    try:
+        return np.array(numpy_helper.to_array(tensor, str(folder or "")))
+    except (ValueError, TypeError, KeyError, OverflowError, MemoryError, OSError, checker.ValidationError) as error:
+        raise RefusalError(f"its elements cannot be read: {first_line(error)}") from error
+
+
+def _check_external(tensor: TensorProto, folder: Path | None) -> None:
+    """Refuse data outside the folder of the model, and data that are not there."""
+    where = {entry.key: entry.value for entry in tensor.external_data}
+    location = where.get("location", "")
+    if folder is None:
+        raise RefusalError(f"its elements are in a file {location!r}; load the model by its path")
+    file = folder / location
+    if not location or not os.path.realpath(file).startswith(os.path.realpath(folder) + os.sep):
+        raise RefusalError(f"its file {location!r} is not in the folder of the model")
+    if not file.is_file():
+        raise RefusalError(f"its file {location!r} is missing from {folder}")
+
+
+def dtype_of(code: int) -> str:
+    """Return the name of an element type.
+
+    Raises:
+        RefusalError: there is none with this number.
+    """
+    if code not in TensorProto.DataType.values() or code in (TensorProto.UNDEFINED, TensorProto.STRING):
+        known = code in TensorProto.DataType.values()
+        raise RefusalError(f"element type {TensorProto.DataType.Name(code) if known else code} is not supported")
+    return str(helper.tensor_dtype_to_np_dtype(code))
+
+
+def type_from(proto: TypeProto) -> TensorType:
+    """Return a type.
+
+    Raises:
+        RefusalError: it is no tensor, or its shape is not known.
+    """
+    if not proto.HasField("tensor_type"):
+        raise RefusalError(f"it is a {proto.WhichOneof('value') or 'value without a type'}; only tensors are supported")
+    tensor = proto.tensor_type
+    dtype = dtype_of(tensor.elem_type)
+    if not tensor.HasField("shape"):
+        raise RefusalError("its shape is dynamic: not even the rank is known")
+    return TensorType(tuple(_extent(dim, tensor.shape.dim) for dim in tensor.shape.dim), dtype)
+
+
+def type_with_shape(proto: TypeProto, shape: tuple[int, ...]) -> TensorType:
+    """Return a type with `shape` in place of its own, some of which may be dynamic.
+
+    Raises:
+        RefusalError: the shape contradicts its own.
+    """
+    own = proto.tensor_type.shape.dim
+    fits = not proto.tensor_type.HasField("shape") or len(own) == len(shape)
+    fits = fits and all(not dim.HasField("dim_value") or dim.dim_value == size for dim, size in zip(own, shape, strict=False))
+    if not fits or not all(isinstance(size, int) and size > 0 for size in shape):
+        raise RefusalError(f"the shape given, {list(shape)}, does not go with its own, {shape_text(own)}")
+    return TensorType(shape, dtype_of(proto.tensor_type.elem_type))
+
+
+def shape_text(dims) -> str:
+    """Return a shape with the names of dynamic extents."""
+    return f"[{', '.join(str(dim.dim_value) if dim.HasField('dim_value') else dim.dim_param or '?' for dim in dims)}]"
+
+
+def _extent(dim: onnx.TensorShapeProto.Dimension, dims) -> int:
+    if not dim.HasField("dim_value"):
+        raise RefusalError(f"its shape is dynamic: {shape_text(dims)}")
+    if not 0 <= dim.dim_value < 1 << 31:
+        raise RefusalError(f"its extent {dim.dim_value} is outside 0..{(1 << 31) - 1}")
+    return dim.dim_value
+
+
+def proto_of(type_: TensorType) -> TypeProto:
+    """Return a type as ONNX has it."""
+    return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(np.dtype(type_.dtype)), type_.shape)
+
+
+def attributes_from(protos: Mapping[str, AttributeProto]) -> dict[str, Attribute | np.ndarray]:
+    """Return attributes as Python values; tensors as arrays.
+
+    Raises:
+        RefusalError: one is a graph or of another kind that no supported operator has.
+    """
+    return {name: _attribute(name, proto) for name, proto in protos.items()}
+
+
+def _attribute(name: str, proto: AttributeProto) -> Attribute | np.ndarray:
+    match proto.type:
+        case AttributeProto.INT:
+            return proto.i
+        case AttributeProto.FLOAT:
+            return shortest(proto.f)
+        case AttributeProto.STRING:
+            return proto.s.decode("utf-8", "replace")
+        case AttributeProto.INTS:
+            return tuple(proto.ints)
+        case AttributeProto.FLOATS:
+            return tuple(map(shortest, proto.floats))
+        case AttributeProto.TENSOR:
+            return array_of(proto.t, None)
+        case AttributeProto.GRAPH | AttributeProto.GRAPHS:
+            raise RefusalError(f"it holds a subgraph, {name}; control flow is not supported")
+    raise RefusalError(f"attribute {name} is of a kind that is not supported")
+
+
+def shortest(value: float) -> float:
+    """Return the number with the fewest digits that is the same float32."""
+    return float(str(np.float32(value)))
+
+
+def constant_value(attributes: Mapping) -> np.ndarray:
+    """Return the elements of a Constant node.
+
+    Source: ONNX operator specification, Constant.
+    """
+    match attributes:
+        case {"value": np.ndarray() as array}:
+            return array
+        case {"value_float": value} | {"value_floats": value}:
+            return np.array(value, np.float32)
+        case {"value_int": value} | {"value_ints": value}:
+            return np.array(value, np.int64)
+    raise RefusalError(f"a constant given by {', '.join(attributes) or 'nothing'} is not supported")
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of what an error says."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

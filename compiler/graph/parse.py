@@ -1,0 +1,137 @@
+"""The text of a graph back to the graph; Python's own parser reads it, so positions are exact."""
+
+import ast
+from collections.abc import Mapping
+
+import numpy as np
+
+from vdla.compiler.graph.nodes import DTYPES, Attribute, Graph, GraphError, Node, TensorType, type_of
+from vdla.compiler.graph.text import digest
+
+
+def parse_graph(text: str, constants: Mapping[str, np.ndarray] | None = None) -> Graph:
+    """Read a graph.
+
+    Args:
+        constants: by name, at least those of which the text has the hash only.
+
+    Raises:
+        GraphError: the text is no graph, or a constant is missing or another than the one printed; the message shows the place.
+    """
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        raise GraphError(f"line {error.lineno}: {error.msg}\n{(error.text or '').rstrip()}\n{' ' * ((error.offset or 1) - 1)}^") from error
+    return _Parser(text, constants or {}).graph(tree)
+
+
+class _Parser:
+    """The values in sight, while a graph is read."""
+
+    def __init__(self, text: str, given: Mapping[str, np.ndarray]) -> None:
+        self.lines, self.given = text.splitlines(), given
+        self.types: dict[str, TensorType] = {}
+        self.constants: dict[str, np.ndarray] = {}
+        self.nodes: list[Node] = []
+
+    def fail(self, node: ast.AST, problem: str) -> GraphError:
+        """Return the error that points at `node`."""
+        return GraphError(f"line {node.lineno}: {problem}\n{self.lines[node.lineno - 1]}\n{' ' * node.col_offset}^")
+
+    def graph(self, tree: ast.Module) -> Graph:
+        match tree.body:
+            case [ast.FunctionDef(name=name, body=[*statements, ast.Return(value)], args=ast.arguments(args=args))]:
+                inputs = {arg.arg: self.declare(arg.arg, arg.annotation, arg) for arg in args}
+                for statement in statements:
+                    self.statement(statement)
+                return Graph(name, inputs, self.names(value), tuple(self.nodes), self.constants, self.types)
+        raise GraphError("line 1: a graph is one function that ends with return: def name(inputs): nodes; return outputs")
+
+    def names(self, node: ast.expr | None) -> tuple[str, ...]:
+        """Return the values named, with commas between them."""
+        parts = node.elts if isinstance(node, ast.Tuple) else [node] if node else []
+        return tuple(self.value(part) for part in parts)
+
+    def value(self, node: ast.expr) -> str:
+        match node:
+            case ast.Name(name) if name in self.types:
+                return name
+            case ast.Constant(None):
+                return ""
+        raise self.fail(node, "a value that was defined before is needed here")
+
+    def declare(self, name: str, annotation: ast.expr | None, node: ast.AST) -> TensorType:
+        if name in self.types:
+            raise self.fail(node, f"{name} is defined twice")
+        self.types[name] = self.type(name, annotation, node)
+        return self.types[name]
+
+    def type(self, name: str, annotation: ast.expr | None, node: ast.AST) -> TensorType:
+        match annotation:
+            case ast.Name(dtype) if dtype in DTYPES:
+                return TensorType((), dtype)
+            case ast.Subscript(ast.Name(dtype), extents) if dtype in DTYPES:
+                sizes = self.literal(extents)
+                return TensorType(sizes if isinstance(sizes, tuple) else (sizes,), dtype)
+        raise self.fail(node, f"{name} needs a type such as float32[1, 3]; element types are {', '.join(DTYPES)}")
+
+    def statement(self, node: ast.stmt) -> None:
+        match node:
+            case ast.AnnAssign(ast.Name(name), annotation, ast.Call(ast.Name("constant"), arguments, keywords)):
+                self.constant(node, name, self.declare(name, annotation, node), arguments, keywords)
+            case ast.AnnAssign(ast.Name(name), annotation, ast.Call(ast.Name()) as call):
+                made = self.node(call, (name,))
+                self.declare(name, annotation, node)
+                self.nodes.append(made)
+            case ast.AnnAssign(ast.Name(name), annotation, None):
+                self.declare(name, annotation, node)
+            case ast.Assign([ast.Tuple(names)], ast.Call(ast.Name()) as call):
+                self.nodes.append(self.node(call, tuple(self.value(name) for name in names)))
+            case _:
+                raise self.fail(node, "this is no statement of a graph: a constant, a node, or the type of a value")
+
+    def node(self, call: ast.Call, outputs: tuple[str, ...]) -> Node:
+        attributes = {keyword.arg or "": self.literal(keyword.value) for keyword in call.keywords}
+        name = attributes.pop("name", "")
+        return Node(call.func.id, tuple(self.value(argument) for argument in call.args), outputs, attributes, name)
+
+    def constant(self, node: ast.AST, name: str, type_: TensorType, arguments: list[ast.expr], keywords: list[ast.keyword]) -> None:
+        match arguments, keywords:
+            case [elements], []:
+                self.constants[name] = self.elements(elements, type_)
+            case [], [ast.keyword("sha256", ast.Constant(str(expected)))]:
+                self.constants[name] = self.given_constant(node, name, type_, expected)
+            case _:
+                raise self.fail(node, 'a constant is written constant(elements) or constant(sha256="...")')
+
+    def elements(self, node: ast.expr, type_: TensorType) -> np.ndarray:
+        try:
+            array = np.array(self.literal(node), type_.dtype)
+        except (ValueError, OverflowError) as error:
+            raise self.fail(node, f"these are no elements of {type_}: {error}") from error
+        if array.shape != type_.shape:
+            raise self.fail(node, f"the elements are of shape {list(array.shape)}, not {list(type_.shape)}")
+        return array
+
+    def given_constant(self, node: ast.AST, name: str, type_: TensorType, expected: str) -> np.ndarray:
+        array = self.given.get(name)
+        if array is None:
+            raise self.fail(node, f"the text holds only the hash of {name}; pass its elements in constants")
+        if type_of(array) != type_ or digest(array) != expected:
+            raise self.fail(node, f"the array given for {name}, {type_of(array)}, is not the one whose hash is printed")
+        return array
+
+    def literal(self, node: ast.expr) -> Attribute:
+        """Return a number, a string, or a tuple or list of them."""
+        match node:
+            case ast.Constant(value) if isinstance(value, int | float | str):
+                return value
+            case ast.UnaryOp(ast.USub(), ast.Constant(value)) if isinstance(value, int | float):
+                return -value
+            case ast.Call(ast.Name("float"), [ast.Constant(("inf" | "-inf" | "nan") as value)], []):
+                return float(value)
+            case ast.Tuple(parts):
+                return tuple(self.literal(part) for part in parts)
+            case ast.List(parts):
+                return [self.literal(part) for part in parts]
+        raise self.fail(node, "a number, a string, or a tuple of them is needed here")

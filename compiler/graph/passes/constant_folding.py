@@ -1,0 +1,36 @@
+"""Constant folding: what depends on constants only is computed once, here."""
+
+from dataclasses import dataclass
+
+from vdla.compiler.graph.interpret import run_node
+from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.graph.rewrite import rebuilt
+
+QUANTISATION = ("DequantizeLinear", "QuantizeLinear")
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantFolding:
+    """The pass.
+
+    Attributes:
+        kept: operators that stay: by default those of quantisation, so that weights stay narrow.
+        limit_elements: larger results are left to the run.
+    """
+
+    kept: tuple[str, ...] = QUANTISATION
+    limit_elements: int = 1 << 24
+
+    def run(self, graph: Graph) -> Graph:
+        """Return `graph` with constants in place of what can be computed now."""
+        constants, nodes = dict(graph.constants), []
+        for node in graph.nodes:
+            if self._can_fold(graph, node, constants):
+                constants |= run_node(node, constants, graph.types)
+            else:
+                nodes.append(node)
+        return rebuilt(graph, nodes, constants)
+
+    def _can_fold(self, graph: Graph, node: Node, constants: dict) -> bool:
+        small = all(graph.types[name].size <= self.limit_elements for name in node.outputs)
+        return small and node.op not in self.kept and all(name in constants for name in node.inputs if name)

@@ -1,0 +1,41 @@
+"""Passes one after the other, each checked; the passes every network goes through."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.graph.passes.common_subexpressions import CommonSubexpressions
+from vdla.compiler.graph.passes.constant_folding import ConstantFolding
+from vdla.compiler.graph.passes.dead_code import DeadCode
+from vdla.compiler.graph.passes.fold_batch_norm import FoldBatchNorm
+from vdla.compiler.graph.passes.remove_identity import RemoveIdentity
+from vdla.compiler.graph.verify import verify
+
+
+class Pass(Protocol):
+    """What takes a graph and returns one that means the same."""
+
+    def run(self, graph: Graph) -> Graph:
+        """Return the changed graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Passes in the order in which they run; it prints as it is written."""
+
+    passes: tuple[Pass, ...]
+
+    def run(self, graph: Graph) -> Graph:
+        """Return what the passes make of `graph`.
+
+        Raises:
+            GraphError: the graph is ill-formed, before or after a pass.
+        """
+        verify(graph)
+        for each in self.passes:
+            graph = each.run(graph)
+            verify(graph)
+        return graph
+
+
+SIMPLIFY = Pipeline((RemoveIdentity(), ConstantFolding(), FoldBatchNorm(), CommonSubexpressions(), DeadCode()))

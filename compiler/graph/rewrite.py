@@ -1,0 +1,29 @@
+"""Making a graph from another: new nodes and constants, other names, and nothing that nobody needs."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from vdla.compiler.graph.nodes import Graph, Node, TensorType, type_of
+
+
+def rebuilt(graph: Graph, nodes: Iterable[Node], constants: Mapping[str, np.ndarray] | None = None,
+            types: Mapping[str, TensorType] | None = None) -> Graph:
+    """Return `graph` with other nodes, and without the constants and types that then nothing needs.
+
+    Args:
+        constants: those that are new or changed.
+        types: of values that are new or changed, other than constants.
+    """
+    nodes = tuple(nodes)
+    needed = {name for node in nodes for name in (*node.inputs, *node.outputs)} | set(graph.outputs)
+    kept = {name: array for name, array in {**graph.constants, **(constants or {})}.items() if name in needed}
+    known = {**graph.types, **(types or {}), **{name: type_of(array) for name, array in kept.items()}}
+    return replace(graph, nodes=nodes, constants=kept, types={name: type_ for name, type_ in known.items() if name in needed or name in graph.inputs})
+
+
+def renamed(node: Node, names: Mapping[str, str]) -> Node:
+    """Return `node` with other names for the values it reads."""
+    inputs = tuple(names.get(name, name) for name in node.inputs)
+    return node if inputs == node.inputs else replace(node, inputs=inputs)

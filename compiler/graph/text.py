@@ -1,0 +1,93 @@
+"""Graphs as text: a subset of Python, printed here and read back equal by `vdla.compiler.graph.parse`.
+
+    def net(x: float32[1, 4]):
+        w: float32[4, 4] = constant(sha256="9f3a...")
+        b: float32[4] = constant([0.0, 0.5, 1.0, 1.5])
+        h: float32[1, 4] = Gemm(x, w, b, alpha=1.0, beta=1.0, transA=0, transB=0, name="fc")
+        y: float32[1, 4] = Relu(h)
+        return y
+
+A constant stands before its first use, with its elements when they are few, else with the hash of its bytes. A node of several outputs
+has their types on lines of their own before it.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from math import isfinite
+
+import numpy as np
+
+from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
+
+INDENT = "    "
+INLINE_ELEMENTS = 16
+
+
+def print_graph(graph: Graph) -> str:
+    """Return the text of a graph."""
+    params = ", ".join(f"{name}: {type_}" for name, type_ in graph.inputs.items())
+    return "\n".join([f"def {graph.name}({params}):", *(INDENT + line for line in _lines(graph))]) + "\n"
+
+
+def print_node(node: Node) -> str:
+    """Return the text of a node, without the types of its outputs."""
+    arguments = [name or "None" for name in node.inputs]
+    arguments += [f"{name}={print_attribute(value)}" for name, value in node.attributes.items()]
+    arguments += [f"name={print_attribute(node.name)}"] if node.name else []
+    return f"{', '.join(node.outputs)} = {node.op}({', '.join(arguments)})"
+
+
+def print_attribute(value: Attribute) -> str:
+    """Return a number, a string or a tuple as Python writes it; infinite numbers as `float("inf")`."""
+    match value:
+        case str():
+            return json.dumps(value, ensure_ascii=False)
+        case float() if not isfinite(value):
+            return f'float("{value!r}")'
+        case tuple():
+            return f"({', '.join(map(print_attribute, value))}{',' if len(value) == 1 else ''})"
+    return repr(value)
+
+
+def digest(array: np.ndarray) -> str:
+    """Return the SHA-256 of the elements' bytes, little end first, in row order."""
+    return hashlib.sha256(np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).tobytes()).hexdigest()
+
+
+def _lines(graph: Graph) -> Iterator[str]:
+    printed: set[str] = set()
+    used = {name for node in graph.nodes for name in node.inputs}
+    yield from (_constant(name, graph.constants[name]) for name in graph.constants if name not in used)
+    for node in graph.nodes:
+        for name in dict.fromkeys(node.inputs):
+            if name in graph.constants and name not in printed:
+                printed.add(name)
+                yield _constant(name, graph.constants[name])
+        yield from _typed(node, graph)
+    yield f"return {', '.join(graph.outputs)}" if graph.outputs else "return"
+
+
+def _typed(node: Node, graph: Graph) -> Iterator[str]:
+    if len(node.outputs) == 1:
+        (name,) = node.outputs
+        yield f"{name}: {graph.types[name]}{print_node(node)[len(name):]}"
+        return
+    yield from (f"{name}: {graph.types[name]}" for name in node.outputs)
+    yield print_node(node)
+
+
+def _constant(name: str, array: np.ndarray) -> str:
+    head = f"{name}: {TensorType(array.shape, str(array.dtype))}"
+    if array.size > INLINE_ELEMENTS:
+        return f'{head} = constant(sha256="{digest(array)}")'
+    return f"{head} = constant({_elements(array)})"
+
+
+def _elements(array: np.ndarray) -> str:
+    """Return nested lists; floats by the fewest digits that tell them apart from other float32."""
+    if array.ndim:
+        return f"[{', '.join(map(_elements, array))}]"
+    if array.dtype.kind == "f":
+        return print_attribute(float(str(array[()])))
+    return repr(array.item())

@@ -1,0 +1,74 @@
+"""Convolution, with its special cases: matrix products, dense layers, depthwise convolution and average pooling."""
+
+from dataclasses import dataclass
+
+from vdla.compiler.ir.nodes import Expr, both, cast, select
+from vdla.compiler.te.operators.narrowing import Narrowed, Narrowing, narrow
+from vdla.compiler.te.operators.sizes import Convolution, blocks, grouping
+from vdla.compiler.te.tensor import Tensor, compute, placeholder, reduce_axis, sum_over
+from vdla.hw.spec.config import AcceleratorConfig
+
+
+@dataclass(frozen=True)
+class Product:
+    """A convolution as tensors, producers first.
+
+    Attributes:
+        inp, wgt: placeholders: activations and weights.
+        padded: the input with its border, or of a kernel one row high only the rows that a stride leaves; None where it is used as it is.
+        total: the sums.
+        narrowed: what comes of them.
+    """
+
+    inp: Tensor
+    wgt: Tensor
+    padded: Tensor | None
+    total: Tensor
+    narrowed: Narrowed
+
+    @property
+    def out(self) -> Tensor:
+        """The result."""
+        return self.narrowed.out
+
+
+def conv2d(size: Convolution, config: AcceleratorConfig, narrowing: Narrowing, *, border: int = 0) -> Product:
+    """State a convolution.
+
+    With g joined groups (see `Grouping`), inp: int8[n / batch, c / block_in, h, w, batch, block_in];
+    wgt: int8[g, o / block_out, c / block_in, kh, kw, block_out, block_in], o and c of one joined group, with zeros where two groups meet;
+    parameters: int32[g, o / block_out, 4, batch, block_out]; out: int8[n / batch, g, o / block_out, oh, ow, batch, block_out].
+
+    Args:
+        border: what the padding holds: 0, or -128, the least input.
+    """
+    b, i, o, acc = config.batch, config.block_in, config.block_out, f"int{config.acc_bits}"
+    n, groups = blocks(size.batch, b), grouping(size, config)
+    inp = placeholder((n, groups.count * groups.inputs, size.height, size.width, b, i), "X", "int8")
+    wgt = placeholder((groups.count, groups.outputs, groups.inputs, *size.kernel, o, i), "W", "int8")
+    padded = bordered(inp, size, border, "XP") if any(size.padding) else _used_rows(inp, size) if size.skips_rows else None
+    source, (sy, sx), (ey, ex) = padded or inp, (1 if size.skips_rows else size.stride[0], size.stride[1]), size.dilation
+    ci, dy, dx, k = (reduce_axis(extent, name) for extent, name in ((groups.inputs, "ci"), (size.kernel[0], "dy"), (size.kernel[1], "dx"), (i, "k")))
+
+    def product(n, g, o, y, x, b, j) -> Expr:
+        pixel = source[n, g * groups.inputs + ci, y * sy + dy * ey, x * sx + dx * ex, b, k]
+        return sum_over(cast(acc, pixel) * cast(acc, wgt[g, o, ci, dy, dx, j, k]), (ci, dy, dx, k))
+    total = compute((n, groups.count, groups.outputs, *size.out_size, b, o), product, "Y")
+    return Product(inp, wgt, padded, total, narrow(total, narrowing, config, ("g", "o")))
+
+
+def bordered(inp: Tensor, size, border: int, name: str, dtype: str = "int8") -> Tensor:
+    """Return [n, c, h, w, batch, block] with a border around the pixels, as `dtype`."""
+    n, channels, height, width, *tile = inp.shape
+    top, left, below, right = size.padding
+
+    def element(n, c, y, x, b, k) -> Expr:
+        inside = both(y >= top, y < top + height, x >= left, x < left + width)
+        return select(inside, cast(dtype, inp[n, c, y - top, x - left, b, k]), border)
+    return compute((n, channels, height + top + below, width + left + right, *tile), element, name)
+
+
+def _used_rows(inp: Tensor, size: Convolution) -> Tensor:
+    """Return the rows of the input that a kernel one row high reads."""
+    n, channels, _, width, b, i = inp.shape
+    return compute((n, channels, size.out_size[0], width, b, i), lambda n, c, y, x, b, k: inp[n, c, y * size.stride[0], x, b, k], "XP")

@@ -1,0 +1,103 @@
+"""How accumulators become outputs: requantised by parameters as they are stored, or shifted and clipped by passes of the ALU."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from vdla.compiler.ir.nodes import Expr, cast, maximum, minimum
+from vdla.compiler.te.tensor import Tensor, compute, placeholder
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.numerics import BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
+from vdla.hw.spec.vocabulary import Parameter
+
+GREATEST = 127
+LEAST = -128
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """Division by 2^amount, rounded to nearest with halves up, and clipping to outputs, or to their positive half.
+
+    It takes passes of the ALU, and works on every configuration.
+    """
+
+    amount: int
+    rectifies: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Requantisation by parameters, `vdla.hw.spec.numerics.requantise`; it needs the extension REQUANTISE.
+
+    Attributes:
+        by_channel: every output channel has parameters of its own; else all share those of one block.
+    """
+
+    by_channel: bool = True
+
+
+Narrowing = Shift | Scale
+
+
+@dataclass(frozen=True)
+class Narrowed:
+    """Accumulators on their way to outputs.
+
+    Attributes:
+        passes: of the ALU, producers first.
+        parameters: placeholder int32[..., 4, batch, block_out]; None where there are none.
+        out: the outputs.
+    """
+
+    passes: tuple[Tensor, ...]
+    parameters: Tensor | None
+    out: Tensor
+
+
+def requantised(value: Expr, parameter: Callable[[Parameter], Expr]) -> Expr:
+    """Return `vdla.hw.spec.numerics.requantise` of an accumulator as an expression of type int8."""
+    wide = "int64"
+
+    def byte(word: Expr, place: int) -> Expr:
+        return cast(wide, cast("int8", word >> place * BYTE_BITS if place else word))
+
+    shift_and_zero, clip = parameter(Parameter.SHIFT), parameter(Parameter.CLIP)
+    shift = cast(wide, shift_and_zero) % (1 << SHIFT_BITS)
+    product = cast(wide, value + parameter(Parameter.BIAS)) * (cast(wide, parameter(Parameter.MULTIPLIER)) % (1 << MULTIPLIER_BITS))
+    scaled = ((((product << 1) >> shift) + 1) >> 1) + byte(shift_and_zero, 1)  # half of 2^63 would not fit
+    return cast("int8", maximum(minimum(scaled, byte(clip, 1)), byte(clip, 0)))
+
+
+def narrow(total: Tensor, narrowing: Narrowing, config: AcceleratorConfig, channels: Sequence[str] = ()) -> Narrowed:
+    """Return the outputs of accumulators [..., batch, block_out].
+
+    Args:
+        channels: the axes of `total` that tell the block of channels.
+    """
+    axes = tuple(axis.name for axis in total.axes)
+    if isinstance(narrowing, Scale):
+        return _scaled(total, config, axes, channels if narrowing.by_channel else ())
+    passes = _passes(total, narrowing, axes)
+    last = passes[-1]
+    return Narrowed(passes, None, compute(total.shape, lambda *at: cast("int8", last[at]), "Z", axes))
+
+
+def _scaled(total: Tensor, config: AcceleratorConfig, axes: Sequence[str], channels: Sequence[str]) -> Narrowed:
+    lead = tuple(extent for axis, extent in zip(axes, total.shape, strict=True) if axis in channels) or (1,)
+    parameters = placeholder((*lead, len(Parameter), config.batch, config.block_out), "P", total.dtype)
+
+    def element(*at):
+        own = tuple(index for axis, index in zip(axes, at, strict=True) if axis in channels) or (0,)
+        return requantised(total[at], lambda row: parameters[(*own, int(row), *at[-2:])])
+    return Narrowed((), parameters, compute(total.shape, element, "Z", axes))
+
+
+def _passes(total: Tensor, shift: Shift, axes: Sequence[str]) -> tuple[Tensor, ...]:
+    """Return one tensor for each pass of the ALU."""
+    half = 1 << shift.amount >> 1
+    steps = [("rounded", lambda value: value + half), ("shifted", lambda value: value >> shift.amount)] if shift.amount else []
+    steps += [("raised", lambda value: maximum(value, 0 if shift.rectifies else LEAST)), ("lowered", lambda value: minimum(value, GREATEST))]
+    passes, source = [], total
+    for name, step in steps:
+        source = compute(total.shape, lambda *at, source=source, step=step: step(source[at]), name, axes)
+        passes.append(source)
+    return tuple(passes)

@@ -1,0 +1,135 @@
+"""The sizes of operators, and what follows from them."""
+
+from dataclasses import dataclass
+from math import lcm, prod
+
+from vdla.compiler.ir.nodes import IrError
+from vdla.hw.spec.config import AcceleratorConfig
+
+Pads = tuple[int, int, int, int]  # above, left, below, right
+
+
+def blocks(size: int, block: int) -> int:
+    """Return the blocks that hold `size` channels; the last may be filled up with zeros."""
+    return -(-size // block)
+
+
+def window_size(size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int], padding: Pads,
+                dilation: tuple[int, int] = (1, 1)) -> tuple[int, int]:
+    """Return the height and width of what a sliding window gives."""
+    return tuple((size[axis] + padding[axis] + padding[axis + 2] - dilation[axis] * (kernel[axis] - 1) - 1) // stride[axis] + 1 for axis in (0, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """The sizes of a 2-D convolution.
+
+    Attributes:
+        batch, channels, height, width: of the input.
+        outputs: channels of the output.
+        kernel, stride, dilation: (vertical, horizontal).
+        padding: pixels added above, left, below and right.
+        groups: of channels that are convolved apart; `channels` for a depthwise convolution.
+
+    Source: ONNX operator Conv.
+    """
+
+    channels: int
+    height: int
+    width: int
+    outputs: int
+    kernel: tuple[int, int] = (3, 3)
+    stride: tuple[int, int] = (1, 1)
+    padding: Pads = (0, 0, 0, 0)
+    dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
+    batch: int = 1
+
+    def __post_init__(self) -> None:
+        if min(self.out_size) < 1:
+            raise IrError(f"convolution: a kernel of {self.kernel} with dilation {self.dilation} does not fit an input of "
+                          f"{self.height}x{self.width} with padding {self.padding}")
+        if self.channels % self.groups or self.outputs % self.groups:
+            raise IrError(f"convolution: {self.groups} groups divide {self.channels} channels and {self.outputs} outputs unevenly")
+
+    @property
+    def out_size(self) -> tuple[int, int]:
+        """Height and width of the output."""
+        return window_size((self.height, self.width), self.kernel, self.stride, self.padding, self.dilation)
+
+    @property
+    def skips_rows(self) -> bool:
+        """Whether whole rows of the input are never read, so that they need not be loaded."""
+        return self.kernel[0] == 1 and self.stride[0] > 1 and not any(self.padding)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates."""
+        return self.batch * self.outputs * self.channels // self.groups * prod(self.kernel) * prod(self.out_size)
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """How the groups of a convolution lie in blocks: as many as fill whole blocks are joined, with zeros between them.
+
+    Attributes:
+        count: joined groups.
+        inputs, outputs: blocks of each.
+    """
+
+    count: int
+    inputs: int
+    outputs: int
+
+
+def grouping(size: Convolution, config: AcceleratorConfig) -> Grouping:
+    """Return how the groups of `size` lie in the blocks of `config`."""
+    inputs, outputs = size.channels // size.groups, size.outputs // size.groups
+    joined = lcm(lcm(inputs, config.block_in) // inputs, lcm(outputs, config.block_out) // outputs)
+    if size.groups % joined:
+        joined = size.groups
+    return Grouping(size.groups // joined, blocks(joined * inputs, config.block_in), blocks(joined * outputs, config.block_out))
+
+
+def matrix_product(rows: int, outputs: int, inputs: int, config: AcceleratorConfig) -> Convolution:
+    """Return a matrix product, or a dense layer, as the convolution it is: 1x1, over one column of blocks of `batch` rows.
+
+    inp: int8[1, inputs / block_in, rows / batch, 1, batch, block_in]; out likewise with outputs / block_out.
+
+    Source: ONNX operators MatMul and Gemm.
+    """
+    return Convolution(inputs, blocks(rows, config.batch), 1, outputs, (1, 1), batch=config.batch)
+
+
+@dataclass(frozen=True, slots=True)
+class Pooling:
+    """The sizes of a 2-D pooling; attributes as those of `Convolution`.
+
+    Source: ONNX operators MaxPool and AveragePool.
+    """
+
+    channels: int
+    height: int
+    width: int
+    kernel: tuple[int, int]
+    stride: tuple[int, int] = (1, 1)
+    padding: Pads = (0, 0, 0, 0)
+    batch: int = 1
+
+    def __post_init__(self) -> None:
+        if min(self.out_size) < 1:
+            raise IrError(f"pooling: a window of {self.kernel} does not fit an input of {self.height}x{self.width} with padding {self.padding}")
+
+    @property
+    def out_size(self) -> tuple[int, int]:
+        """Height and width of the output."""
+        return window_size((self.height, self.width), self.kernel, self.stride, self.padding)
+
+
+def average_pool(size: Pooling) -> Convolution:
+    """Return the sum over each window as the depthwise convolution it is, with weights of 1; requantisation divides by their number.
+
+    Source: ONNX operators AveragePool (without padding, or counting it) and GlobalAveragePool.
+    """
+    return Convolution(size.channels, size.height, size.width, size.channels, size.kernel, size.stride, size.padding, groups=size.channels,
+                       batch=size.batch)

@@ -1,0 +1,30 @@
+"""Handwritten digits, 8x8 pixels, as scikit-learn has them, split for training and test."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+SEED = 0
+TEST_FRACTION = 0.2
+BRIGHTEST = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Images float32[n, 1, 8, 8] from 0 to 1, and the digits they show, int64[n]."""
+
+    images: np.ndarray
+    labels: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+def split() -> tuple[Samples, Samples]:
+    """Return training and test samples; together all, each once, the same at every call."""
+    digits = load_digits()
+    images = (digits.images[:, None] / BRIGHTEST).astype(np.float32)
+    order = np.random.default_rng(SEED).permutation(len(images))
+    test, train = np.split(order, [round(TEST_FRACTION * len(order))])
+    return Samples(images[train], digits.target[train]), Samples(images[test], digits.target[test])

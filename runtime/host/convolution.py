@@ -1,0 +1,109 @@
+"""Convolutions of any rank, by groups, as matrix products of windows.
+
+Source: ONNX operator specification, Conv, ConvTranspose, ConvInteger.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import numpy as np
+
+from vdla.runtime.host.matrix import exact_matmul, shifted
+from vdla.runtime.host.windows import padded, sliding_windows, spans
+
+
+def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, dilations: Sequence[int], group: int, pads: Sequence[int],
+         strides: Sequence[int]) -> np.ndarray:
+    """Convolve.
+
+    Args:
+        x: float32[N, C, spatial...]
+        w: float32[M, C/group, kernel...]
+        b: float32[M]
+        pads: begin of each spatial dimension, then the end of each.
+
+    Returns:
+        float32[N, M, out...]
+    """
+    sums = _by_groups(padded(x, pads), w, dilations, group, strides, np.matmul)
+    return sums if b is None else sums + _per_channel(b, sums.ndim)
+
+
+def conv_integer(x: np.ndarray, w: np.ndarray, x_zero_point: np.ndarray | None = None, w_zero_point: np.ndarray | None = None, *,
+                 dilations: Sequence[int], group: int, pads: Sequence[int], strides: Sequence[int]) -> np.ndarray:
+    """Convolve 8-bit integers exactly.
+
+    Args:
+        x: int8 or uint8[N, C, spatial...]; its padding means 0, that is, its zero point.
+        w: int8 or uint8[M, C/group, kernel...]
+        x_zero_point: of one element.
+        w_zero_point: of one element, or one for each of the M channels.
+
+    Returns:
+        int32[N, M, out...]
+    """
+    if w_zero_point is not None and w_zero_point.size > 1:
+        w_zero_point = w_zero_point.reshape(-1, *[1] * (w.ndim - 1))
+    return _by_groups(padded(shifted(x, x_zero_point), pads), shifted(w, w_zero_point), dilations, group, strides, exact_matmul)
+
+
+def conv_transpose(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, dilations: Sequence[int], group: int,
+                   output_padding: Sequence[int], pads: Sequence[int], strides: Sequence[int]) -> np.ndarray:
+    """Spread each element of x over the window that a convolution would read it from, and add up.
+
+    Args:
+        x: float32[N, C, spatial...]
+        w: float32[C, M/group, kernel...]
+        b: float32[M]
+        pads: what is cut off at the begin of each spatial dimension, then at the end of each.
+        output_padding: what is added at the end of each.
+
+    Returns:
+        float32[N, M, (spatial - 1) stride + span + output_padding - pads...]
+    """
+    shape, kernel = x.shape[2:], w.shape[2:]
+    parts = _spread(x, w, group)
+    lengths = zip(shape, strides, spans(kernel, dilations), output_padding, strict=True)
+    out = np.zeros((x.shape[0], w.shape[1] * group, *((size - 1) * step + span + more for size, step, span, more in lengths)), x.dtype)
+    for offset in product(*map(range, kernel)):
+        starts = [position * dilation for position, dilation in zip(offset, dilations, strict=True)]
+        out[(..., *_every(starts, strides, shape))] += parts[(..., *offset)]
+    cut = out[(..., *(slice(begin, size - end) for begin, end, size in zip(pads[:len(shape)], pads[len(shape):], out.shape[2:], strict=True)))]
+    return cut if b is None else cut + _per_channel(b, cut.ndim)
+
+
+def _by_groups(x: np.ndarray, w: np.ndarray, dilations: Sequence[int], group: int, strides: Sequence[int], multiply) -> np.ndarray:
+    """Multiply every window of x, padded already, with the kernels of its group."""
+    rank, (outputs, channels, *kernel) = w.ndim - 2, w.shape
+    if x.shape[1] != channels * group:
+        raise ValueError(f"{x.shape[1]} channels are not {group} groups of {channels}")
+    views = sliding_windows(x, kernel, strides, dilations)
+    batch, out = views.shape[0], views.shape[2:2 + rank]
+    grouped = views.reshape(batch, group, channels, *views.shape[2:]) if group > 1 else views[:, None]
+    order = (0, 1, *range(3, 3 + rank), 2, *range(3 + rank, 3 + 2 * rank))
+    rows = grouped.transpose(order).reshape(batch, group, -1, w[0].size)
+    sums = multiply(rows, w.reshape(group, outputs // group, -1).transpose(0, 2, 1))
+    return np.ascontiguousarray(sums.swapaxes(2, 3)).reshape(batch, outputs, *out)
+
+
+def _spread(x: np.ndarray, w: np.ndarray, group: int) -> np.ndarray:
+    """Return what each element adds at each place of its window: [N, M, spatial..., kernel...]."""
+    batch, channels, *shape = x.shape
+    per_group, *kernel = w.shape[1:]
+    columns = x.reshape(batch, group, channels // group, -1).swapaxes(2, 3)
+    kernels = w.reshape(group, channels // group, -1)
+    parts = np.matmul(columns, kernels).reshape(batch, group, -1, per_group, *kernel)
+    return np.moveaxis(parts, 3, 2).reshape(batch, group * per_group, *shape, *kernel)
+
+
+def _every(starts: Sequence[int], strides: Sequence[int], shape: Sequence[int]) -> Iterator[slice]:
+    """Yield slices that reach `shape` elements, `strides` apart, from `starts` on."""
+    for start, step, size in zip(starts, strides, shape, strict=True):
+        yield slice(start, start + (size - 1) * step + 1, step)
+
+
+def _per_channel(b: np.ndarray, rank: int) -> np.ndarray:
+    return b.reshape(-1, *[1] * (rank - 2))
+
+
+OPERATORS = {"Conv": conv, "ConvInteger": conv_integer, "ConvTranspose": conv_transpose}

@@ -1,0 +1,1 @@
+"""The example networks: their graphs, with seeded weights, and how they are quantised."""

@@ -1,0 +1,89 @@
+"""Quantisation to int8 with onnxruntime: QuantizeLinear and DequantizeLinear around every operator."""
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import onnx
+from onnx import ModelProto, NodeProto
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+from onnxruntime.quantization.shape_inference import quant_pre_process
+
+from models.run import Tensors
+
+SYMMETRIC = {"ActivationSymmetric": True, "WeightSymmetric": True}
+
+
+class Samples(CalibrationDataReader):
+    """Hands samples to the calibration one by one."""
+
+    def __init__(self, samples: list[Tensors]) -> None:
+        self._samples = iter(samples)
+
+    def get_next(self) -> Tensors | None:
+        """Return the next sample, None after the last."""
+        return next(self._samples, None)
+
+
+def quantise(source: Path, samples: list[Tensors], float_operators: frozenset[str] = frozenset()) -> ModelProto:
+    """Return the quantised form of a model: int8, symmetric, weights per channel.
+
+    Batch normalisations are folded first. An operator and the Relu behind it are rounded once, after the Relu.
+
+    Args:
+        source: the float model's file.
+        samples: inputs, whose activations give the ranges.
+        float_operators: operators to leave as they are.
+    """
+    with tempfile.TemporaryDirectory(prefix="quantise.") as folder:
+        folded, target = Path(folder) / "folded.onnx", Path(folder) / "quantised.onnx"
+        quant_pre_process(str(source), str(folded), skip_symbolic_shape=True)
+        operators = sorted({node.op_type for node in onnx.load(folded).graph.node} - float_operators)
+        quantize_static(folded, target, Samples(samples), quant_format=QuantFormat.QDQ, op_types_to_quantize=operators, per_channel=True,
+                        activation_type=QuantType.QInt8, weight_type=QuantType.QInt8, extra_options=SYMMETRIC)
+        model = onnx.load(target)
+    _fuse_relus(model)
+    _drop_unused_domains(model)
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def _fuse_relus(model: ModelProto) -> None:
+    """Take out the quantisation between an operator and the only Relu that reads it.
+
+    With a zero point of 0, quantize_static rounds before and after every Relu, although an accelerator's result passes it before it is narrowed.
+    """
+    graph = model.graph
+    makers = {name: node for node in graph.node for name in node.output}
+    readers = Counter(name for node in graph.node for name in node.input)
+    removed = []
+    for node in graph.node:
+        pair = _pair_before(node, makers)
+        if node.op_type == "Relu" and pair and all(readers[half.output[0]] == 1 for half in pair):
+            node.input[0] = pair[0].input[0]
+            removed += pair
+    for node in removed:
+        graph.node.remove(node)
+    _drop_unused_weights(model)
+
+
+def _pair_before(node: NodeProto, makers: dict[str, NodeProto]) -> tuple[NodeProto, NodeProto] | None:
+    """Return the QuantizeLinear and DequantizeLinear that a node's first input went through."""
+    last = makers.get(node.input[0])
+    first = makers.get(last.input[0]) if last and last.op_type == "DequantizeLinear" else None
+    return (first, last) if first and first.op_type == "QuantizeLinear" else None
+
+
+def _drop_unused_weights(model: ModelProto) -> None:
+    used = {name for node in model.graph.node for name in node.input}
+    kept = [weight for weight in model.graph.initializer if weight.name in used]
+    model.graph.ClearField("initializer")
+    model.graph.initializer.extend(kept)
+
+
+def _drop_unused_domains(model: ModelProto) -> None:
+    """Take out the operator sets that onnxruntime lists and no node is of."""
+    used = {node.domain for node in model.graph.node}
+    kept = [opset for opset in model.opset_import if opset.domain in used]
+    model.ClearField("opset_import")
+    model.opset_import.extend(kept)

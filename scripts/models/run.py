@@ -1,0 +1,20 @@
+"""Running a model under onnxruntime."""
+
+import numpy as np
+from onnx import ModelProto
+from onnxruntime import InferenceSession, SessionOptions
+
+Tensors = dict[str, np.ndarray]
+
+
+def session_of(model: ModelProto) -> InferenceSession:
+    """Return a session that uses one thread."""
+    options = SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    return InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def run(session: InferenceSession, feeds: Tensors) -> Tensors:
+    """Return the outputs of a model by name."""
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, feeds), strict=True))

@@ -1,0 +1,122 @@
+"""Hold the importer and the operators against the test-suite of the ONNX operator specification, as the `onnx` package makes it."""
+
+import re
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+import click
+import numpy as np
+import onnx
+from onnx import ModelProto, numpy_helper
+from onnx.backend.test.case import node
+from onnx.backend.test.case.test_case import TestCase
+from onnx.backend.test.loader import load_model_tests
+
+from vdla.compiler.graph.interpret import interpret
+from vdla.compiler.graph.nodes import Graph, GraphError
+from vdla.compiler.graph.onnx.load import load
+from vdla.compiler.graph.parse import parse_graph
+from vdla.compiler.graph.text import print_graph
+
+# Inputs of operators that a graph has as attributes or works out while importing; the suite feeds them when the network runs.
+PARAMETERS = {
+    "CastLike": (1,), "Clip": (1, 2), "ConstantOfShape": (0,), "Dropout": (1, 2), "Expand": (1,), "Pad": (1, 2, 3), "Range": (0, 1, 2),
+    "ReduceL1": (1,), "ReduceL2": (1,), "ReduceMax": (1,), "ReduceMean": (1,), "ReduceMin": (1,), "ReduceProd": (1,), "ReduceSum": (1,),
+    "ReduceSumSquare": (1,), "Reshape": (1,), "Resize": (1, 2, 3), "Slice": (1, 2, 3, 4), "Split": (1,), "Squeeze": (1,), "Tile": (1,),
+    "Unsqueeze": (1,), "Upsample": (1,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one test: "passed", "refused" or "wrong", and why."""
+
+    name: str
+    verdict: str
+    reason: str = ""
+
+
+def cases(modules: Sequence[str] = ()) -> Iterator[TestCase]:
+    """Yield the tests of single operators: those of some modules of the suite, or all."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those of the suite's own arithmetic
+        for module in modules:
+            import_module(f"{node.__name__}.{module}")
+        yield from node._NodeTestCases if modules else load_model_tests(kind="node")
+
+
+def outcome(case: TestCase) -> Outcome:
+    """Import, print, read back, interpret and compare one test."""
+    try:
+        inputs, expected = case.data_sets[0]
+        model, fed = with_parameters(case.model, inputs)
+        graph = load(model)
+    except GraphError as error:
+        return Outcome(case.name, "refused", reason_of(error))
+    try:
+        again = parse_graph(print_graph(graph), graph.constants)
+        if again != graph:
+            return Outcome(case.name, "wrong", "the text reads back as another graph")
+        return compared(case, graph, fed, expected)
+    except GraphError as error:
+        return Outcome(case.name, "wrong", str(error))
+
+
+def with_parameters(model: ModelProto, inputs: list) -> tuple[ModelProto, list[np.ndarray]]:
+    """Return the model with parameters made constants, and the inputs that are left."""
+    parameters = {name for each in model.graph.node for place in PARAMETERS.get(each.op_type, ()) for name in each.input[place:place + 1] if name}
+    changed = ModelProto()
+    changed.CopyFrom(model)
+    fed = []
+    for value, array in zip(model.graph.input, inputs, strict=True):
+        if value.name in parameters and isinstance(array, np.ndarray | np.generic):
+            changed.graph.initializer.append(numpy_helper.from_array(np.asarray(array), value.name))
+        else:
+            fed.append(array)
+    return changed, fed
+
+
+def compared(case: TestCase, graph: Graph, fed: list[np.ndarray], expected: list[np.ndarray]) -> Outcome:
+    """Run a graph and compare its outputs at the suite's tolerances."""
+    outputs = interpret(graph, dict(zip(graph.inputs, fed, strict=True)))
+    for name, want in zip(graph.outputs, expected, strict=True):
+        got = outputs[name]
+        if got.dtype != want.dtype or got.shape != want.shape:
+            return Outcome(case.name, "wrong", f"{name} is {got.dtype}{got.shape}, not {want.dtype}{want.shape}")
+        if not np.allclose(got, want, rtol=case.rtol, atol=case.atol, equal_nan=True):
+            return Outcome(case.name, "wrong", f"{name} differs by up to {np.nanmax(np.abs(got.astype(float) - want.astype(float)))}")
+    return Outcome(case.name, "passed")
+
+
+def reason_of(error: GraphError) -> str:
+    """Return the first problem without the names of this model's parts."""
+    lines = str(error).splitlines()
+    text = lines[1] if len(lines) > 1 else lines[0]
+    text = re.sub(r"^\s*[^:]*: ", "", text)
+    return re.sub(r"'[^']*'|\[[^\]]*\]", "…", text)
+
+
+@click.command()
+@click.option("--match", default="", help="Run only tests whose name has this in it.")
+@click.option("--verbose", is_flag=True, help="Name every test that was refused.")
+def main(match: str, verbose: bool) -> None:
+    """Run the tests; exit with 1 if any is wrong."""
+    outcomes = [outcome(case) for case in cases() if match in case.name]
+    counts = Counter(each.verdict for each in outcomes)
+    print(f"onnx {onnx.__version__}: {len(outcomes)} tests, {counts['passed']} passed, {counts['refused']} refused, {counts['wrong']} wrong")
+    for reason, count in Counter(each.reason for each in outcomes if each.verdict == "refused").most_common():
+        print(f"{count:6} {reason}")
+        if verbose:
+            print("       " + " ".join(each.name for each in outcomes if each.verdict == "refused" and each.reason == reason))
+    for each in outcomes:
+        if each.verdict == "wrong":
+            print(f"wrong: {each.name}: {each.reason}")
+    sys.exit(counts["wrong"] > 0)
+
+
+if __name__ == "__main__":
+    main()

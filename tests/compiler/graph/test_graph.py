@@ -1,0 +1,166 @@
+"""Graphs: text that reads back equal, what they mean, and what the verifier refuses."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vdla.compiler.graph.interpret import all_values, interpret
+from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType, fresh_name
+from vdla.compiler.graph.parse import parse_graph
+from vdla.compiler.graph.text import print_graph
+from vdla.compiler.graph.verify import verify
+
+RNG = np.random.default_rng(0)
+
+NET = """\
+def net(x: float32[1, 4], z: int8[2, 3, 1]):
+    w: float32[4, 5] = constant(sha256="{sha}")
+    b: float32[5] = constant([0.1, -0.0, 1e-30, float("inf"), 3.0])
+    h: float32[1, 5] = Gemm(x, w, b, alpha=1.0, beta=0.5, transA=0, transB=0, name="/fc/Gemm \\"1\\"")
+    c: float32[1, 5] = Clip(h, max=6.0, min=float("-inf"))
+    p: int8[2, 1, 1]
+    q: int8[2, 2, 1]
+    p, q = Split(z, axis=1, split=(1, 2))
+    flags: bool[2] = constant([True, False])
+    one: int64 = constant(1)
+    g: bool = Gather(flags, one, axis=0)
+    m: float32[1, 5] = LayerNormalization(c, b, None, axis=1, epsilon=1e-05)
+    return m, q, g
+"""
+
+
+def net_text() -> tuple[str, dict[str, np.ndarray]]:
+    """Return a text with everything that a text can have, and its large constant."""
+    w = RNG.normal(size=(4, 5)).astype(np.float32)
+    with pytest.raises(GraphError) as caught:
+        parse_graph(NET.format(sha="0"))
+    assert "the text holds only the hash of w; pass its elements in constants" in str(caught.value)
+    types = {"x": TensorType((1, 5), "float32"), "w": TensorType((4, 5), "float32"), "y": TensorType((4, 5), "float32")}
+    small = Graph("net", {"x": types["x"]}, ("y",), (Node("Add", ("x", "w"), ("y",)),), {"w": w}, types)
+    return NET.format(sha=re.search('sha256="(.*)"', print_graph(small))[1]), {"w": w}
+
+
+def test_text_reads_back_equal():
+    text, constants = net_text()
+    graph = parse_graph(text, constants)
+    verify(graph)
+    assert print_graph(graph) == text
+    assert parse_graph(print_graph(graph), graph.constants) == graph
+
+
+@pytest.mark.parametrize("change", [
+    lambda graph: replace(graph, name="other"),
+    lambda graph: replace(graph, outputs=graph.outputs[::-1]),
+    lambda graph: replace(graph, nodes=(replace(graph.nodes[0], attributes={**graph.nodes[0].attributes, "alpha": 2.0}), *graph.nodes[1:])),
+    lambda graph: replace(graph, constants={**graph.constants, "b": np.nextafter(graph.constants["b"], np.float32(9))}),
+    lambda graph: replace(graph, types={**graph.types, "q": TensorType((4,), "int8")}),
+])
+def test_graphs_that_differ_are_not_equal(change):
+    graph = parse_graph(*net_text())
+    assert change(graph) != graph
+
+
+def test_nothing_of_a_graph_can_be_changed_in_place():
+    graph = parse_graph(*net_text())
+    with pytest.raises(TypeError):
+        graph.types["x"] = TensorType((), "int8")
+    with pytest.raises(TypeError):
+        graph.nodes[0].attributes["alpha"] = 2.0
+
+
+BAD_TEXTS = [
+    ("def f(x: float32[2]):\n    y: float32[2] = Relu(z)\n    return y", "line 2: a value that was defined before is needed here", 25),
+    ("def f(x: float32[2]):\n    x: float32[2] = Relu(x)\n    return x", "line 2: x is defined twice", 4),
+    ("def f(x: float99[2]):\n    return x", "line 1: x needs a type such as float32[1, 3]; element types are float32, int8", 6),
+    ("def f(x: float32[2]):\n    c: int8[2] = constant([1, 2, 3])\n    return x", "line 2: the elements are of shape [3], not [2]", 26),
+    ("def f(x: float32[2]):\n    c: int8[1] = constant([300])\n    return x", "line 2: these are no elements of int8[1]", 26),
+    ("def f(x: float32[2]):\n    c: int8[1] = constant(3, 4)\n    return x", "line 2: a constant is written constant(elements)", 4),
+    ("def f(x: float32[2]):\n    for i in x: pass\n    return x", "line 2: this is no statement of a graph", 4),
+    ("def f(x: float32[2]):\n    y: float32[2] = Clip(x, max=x, min=0)\n    return y", "line 2: a number, a string, or a tuple", 32),
+    ("def f(x: float32[2]\n    return x", "line 1: '(' was never closed", 5),
+    ("x = 1", "line 1: a graph is one function that ends with return", None),
+]
+
+
+@pytest.mark.parametrize(("text", "message", "column"), BAD_TEXTS)
+def test_a_text_that_is_no_graph_is_refused_at_its_place(text, message, column):
+    with pytest.raises(GraphError, match="^" + re.escape(message)) as caught:
+        parse_graph(text)
+    if column is not None:
+        assert str(caught.value).splitlines()[-1] == " " * column + "^"
+
+
+def test_another_constant_than_the_one_printed_is_refused():
+    text, constants = net_text()
+    with pytest.raises(GraphError, match=r"the array given for w, float32\[4, 5\], is not the one whose hash is printed"):
+        parse_graph(text, {"w": constants["w"] + 1})
+
+
+def test_the_interpreter_returns_outputs_and_every_value():
+    text, constants = net_text()
+    graph = parse_graph(text.replace('float("inf")', "2.0"), constants)
+    x, z = RNG.normal(size=(1, 4)).astype(np.float32), RNG.integers(-9, 9, (2, 3, 1), np.int8)
+    outputs = interpret(graph, {"x": x, "z": z})
+    values = all_values(graph, {"x": x, "z": z})
+    assert list(outputs) == ["m", "q", "g"]
+    assert set(values) == set(graph.types) - set(graph.constants)
+    np.testing.assert_allclose(values["h"], x @ constants["w"] + 0.5 * graph.constants["b"], rtol=1e-5)
+    np.testing.assert_array_equal(values["c"], np.minimum(values["h"], 6))
+    np.testing.assert_array_equal(outputs["q"], z[:, 1:])
+    assert not outputs["g"]
+
+
+@pytest.mark.parametrize(("inputs", "message"), [
+    ({}, "graph f needs inputs x; it was given none"),
+    ({"x": np.ones(3, np.float32)}, "graph f: input x is float32[3], not float32[2]"),
+    ({"x": np.ones(2)}, "graph f: input x is float64[2], not float32[2]"),
+    ({"x": np.ones(2, np.float32)}, "Relu 'y' made y = float32[2], not int8[2]"),
+])
+def test_the_interpreter_refuses_other_inputs_and_results_than_declared(inputs, message):
+    graph = parse_graph("def f(x: float32[2]):\n    y: int8[2] = Relu(x)\n    return y")
+    with pytest.raises(GraphError, match=f"^{re.escape(message)}$"):
+        interpret(graph, inputs)
+
+
+FLOATS = TensorType((2,), "float32")
+
+
+def chain(**changes) -> Graph:
+    """Return x → Relu → h → Neg → y, changed."""
+    nodes = (Node("Relu", ("x",), ("h",), name="first"), Node("Neg", ("h",), ("y",)))
+    return replace(Graph("f", {"x": FLOATS}, ("y",), nodes, {}, dict.fromkeys("xhy", FLOATS)), **changes)
+
+
+RELU, NEG = chain().nodes
+
+FAULTS = {
+    "graph f: Neg 'y' reads 'h', which nothing before it defines": {"nodes": (NEG, RELU)},
+    "graph f: Relu 'first' reads 'y', which nothing before it defines": {"nodes": (replace(RELU, inputs=("y",)), NEG)},
+    "graph f: Relu 'h' defines 'h', which is defined already": {"nodes": (RELU, replace(RELU, name=""), NEG)},
+    "graph f: Conf 'y': operator 'Conf' is unknown": {"nodes": (RELU, replace(NEG, op="Conf"))},
+    "graph f: Neg 'y' has attributes alpha; Neg takes none": {"nodes": (RELU, replace(NEG, attributes={"alpha": 1}))},
+    "graph f: Relu '' has no output": {"nodes": (RELU, Node("Relu", ("x",), ()))},
+    "graph f: output 'z' is no value of the graph": {"outputs": ("z",)},
+    "graph f: value 'y' has no type": {"types": dict.fromkeys("xh", FLOATS)},
+    "graph f: types has z, which nothing defines": {"types": dict.fromkeys("xhyz", FLOATS)},
+    "graph f: value 'y' is float64; element types are float32, int8, uint8, int16, uint16, int32, int64, bool":
+        {"types": {**dict.fromkeys("xh", FLOATS), "y": TensorType((), "float64")}},
+    "graph f: value 'y' is float32[0]; extents are at least 1": {"types": {**dict.fromkeys("xh", FLOATS), "y": TensorType((0,), "float32")}},
+    "graph f: input 'x' is int8, but types says float32[2]": {"inputs": {"x": TensorType((), "int8")}},
+    "graph f: x is both an input and a constant": {"constants": {"x": np.ones(2, np.float32)}},
+    "graph a b: the name 'a b' is no Python identifier": {"name": "a b"},
+}
+
+
+@pytest.mark.parametrize("message", FAULTS)
+def test_the_verifier_finds_each_fault(message):
+    verify(chain())
+    with pytest.raises(GraphError, match=f"^{re.escape(message)}$"):
+        verify(chain(**FAULTS[message]))
+
+
+def test_a_fresh_name_is_free():
+    assert fresh_name("a", {"b"}) == "a"
+    assert fresh_name("a", {"a", "a_1"}) == "a_2"

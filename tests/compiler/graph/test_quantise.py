@@ -1,0 +1,166 @@
+"""Post-training quantisation: where pairs stand, what scales are, and how far the result is from float."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.compiler.graph.onnx.networks import small_cnn
+from vdla.compiler.graph.calibrate import calibrate
+from vdla.compiler.graph.interpret import all_values, interpret
+from vdla.compiler.graph.nodes import Graph, GraphError
+from vdla.compiler.graph.onnx.load import load
+from vdla.compiler.graph.parse import parse_graph
+from vdla.compiler.graph.passes.pipeline import SIMPLIFY
+from vdla.compiler.graph.quantisation_error import layer_errors, print_errors, ratio_db
+from vdla.compiler.graph.quantise import quantise
+from vdla.compiler.graph.text import print_graph
+
+RNG = np.random.default_rng(0)
+
+BEFORE = """\
+def f(x: float32[1, 2]):
+    w: float32[2, 2] = constant([[1.0, 0.0], [-2.0, 0.0]])
+    b: float32[2] = constant([0.5, 3.0])
+    g: float32[1, 2] = Gemm(x, w, b, alpha=0.5, beta=1.0, transA=0, transB=0)
+    r: float32[1, 2] = Relu(g)
+    s: float32[1, 2] = Sigmoid(r)
+    y: float32[1, 2] = Add(s, r)
+    return y
+"""
+AFTER = """\
+def f(x: float32[1, 2]):
+    w_int8: int8[2, 2] = constant([[64, 0], [-127, 0]])
+    w_int8_scale: float32[2] = constant([0.007874016, 0.007874016])
+    w_int8_zero: int8[2] = constant([0, 0])
+    w_again: float32[2, 2] = DequantizeLinear(w_int8, w_int8_scale, w_int8_zero, axis=1)
+    b_int32: int32[2] = constant([64, 381])
+    b_int32_scale: float32[2] = constant([0.007874016, 0.007874016])
+    b_int32_zero: int32[2] = constant([0, 0])
+    b_again: float32[2] = DequantizeLinear(b_int32, b_int32_scale, b_int32_zero, axis=0)
+    x_scale: float32 = constant(1.0)
+    x_zero: int8 = constant(0)
+    x_int8: int8[1, 2] = QuantizeLinear(x, x_scale, x_zero, axis=0)
+    x_again: float32[1, 2] = DequantizeLinear(x_int8, x_scale, x_zero, axis=0)
+    g: float32[1, 2] = Gemm(x_again, w_again, b_again, alpha=1.0, beta=1.0, transA=0, transB=0)
+    r: float32[1, 2] = Relu(g)
+    r_scale: float32 = constant(1.0)
+    r_zero: int8 = constant(0)
+    r_int8: int8[1, 2] = QuantizeLinear(r, r_scale, r_zero, axis=0)
+    r_again: float32[1, 2] = DequantizeLinear(r_int8, r_scale, r_zero, axis=0)
+    s: float32[1, 2] = Sigmoid(r_again)
+    s_scale: float32 = constant(0.007874016)
+    s_zero: int8 = constant(0)
+    s_int8: int8[1, 2] = QuantizeLinear(s, s_scale, s_zero, axis=0)
+    s_again: float32[1, 2] = DequantizeLinear(s_int8, s_scale, s_zero, axis=0)
+    y_real: float32[1, 2] = Add(s_again, r_again)
+    y_real_scale: float32 = constant(1.007874)
+    y_real_zero: int8 = constant(0)
+    y_real_int8: int8[1, 2] = QuantizeLinear(y_real, y_real_scale, y_real_zero, axis=0)
+    y: float32[1, 2] = DequantizeLinear(y_real_int8, y_real_scale, y_real_zero, axis=0)
+    return y
+"""
+
+
+def samples(count: int = 4) -> list[dict[str, np.ndarray]]:
+    """Return inputs for the small network, the same each time."""
+    generator = np.random.default_rng(1)
+    return [{"input_1": generator.normal(size=(1, 3, 16, 16)).astype(np.float32)} for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def network() -> Graph:
+    """Return a float network, simplified."""
+    return SIMPLIFY.run(load(small_cnn()))
+
+
+def test_pairs_stand_around_integer_operators_and_bounds_stay_fused():
+    x = np.array([[127, -63]], np.float32)  # g = [0.5 · 127 + 63 + 0.5, 3]
+    quantised = quantise(parse_graph(BEFORE), [{"x": x}])
+    assert print_graph(quantised) == AFTER
+    assert parse_graph(print_graph(quantised), quantised.constants) == quantised
+
+
+@pytest.mark.parametrize("op", ["Conv", "Gemm"])
+def test_integers_stay_within_half_a_step_of_the_weights(network, op):
+    quantised = quantise(network, samples(1))
+    values = all_values(quantised, samples(1)[0])
+    names = {node.outputs[0]: node for node in quantised.nodes}
+    for node, before in zip((node for node in quantised.nodes if node.op == op), (node for node in network.nodes if node.op == op), strict=True):
+        for place in range(1, len(node.inputs)):
+            back = names[node.inputs[place]]
+            scale = quantised.constants[back.inputs[1]]
+            exact = network.constants[before.inputs[place]]
+            along = scale.reshape([-1 if d == back.attributes["axis"] else 1 for d in range(exact.ndim)])
+            assert (np.abs(values[back.outputs[0]] - exact) <= along * 0.5001).all()
+            assert quantised.constants[back.inputs[0]].dtype == (np.int8 if place == 1 else np.int32)
+
+
+def test_biases_have_the_scale_of_the_sums(network):
+    quantised = quantise(network, samples())
+    makers = {node.outputs[0]: node for node in quantised.nodes}
+    gemm = next(node for node in quantised.nodes if node.op == "Gemm")
+    x_scale, w_scale, b_scale = (quantised.constants[makers[name].inputs[1]] for name in gemm.inputs)
+    np.testing.assert_array_equal(b_scale, x_scale * w_scale)
+
+
+def test_a_large_bias_beside_small_weights_does_not_overflow():
+    text = "def f(x: float32[1, 1]):\n    w: float32[1, 1] = constant([[1e-09]])\n    b: float32[1] = constant([100.0])\n" \
+           "    y: float32[1, 1] = Gemm(x, w, b, alpha=1.0, beta=1.0, transA=0, transB=0)\n    return y\n"
+    x = {"x": np.array([[1e-3]], np.float32)}
+    np.testing.assert_allclose(interpret(quantise(parse_graph(text), [x]), x)["y"], [[100]], rtol=1e-5)
+
+
+def test_what_only_moves_elements_is_exact():
+    text = "def f(x: float32[1, 2, 4]):\n" \
+           "    p: float32[1, 2, 2] = MaxPool(x, ceil_mode=0, dilations=(1,), kernel_shape=(2,), pads=(0, 0), strides=(2,))\n" \
+           "    y: float32[1, 4] = Flatten(p, axis=1)\n    return y\n"
+    graph, x = parse_graph(text), {"x": RNG.normal(size=(1, 2, 4)).astype(np.float32)}
+    quantised = quantise(graph, [x])
+    scales = {node.inputs[0]: quantised.constants[node.inputs[1]] for node in quantised.nodes if node.op == "QuantizeLinear"}
+    assert len(scales) == 3
+    assert len({float(scale) for scale in scales.values()}) == 1
+    again = np.rint(x["x"] / scales["x"]) * scales["x"]
+    np.testing.assert_array_equal(interpret(quantised, x)["y"], interpret(graph, {"x": again})["y"])
+
+
+def test_products_of_two_activations_stay_in_float():
+    text = "def f(x: float32[2, 2]):\n    y: float32[2, 2] = MatMul(x, x)\n    return y\n"
+    assert quantise(parse_graph(text), [{"x": np.eye(2, dtype=np.float32)}]) == parse_graph(text)
+
+
+def test_a_quantised_network_is_close_and_the_report_says_where_it_is_not(network):
+    quantised = quantise(network, samples())
+    errors = layer_errors(network, quantised, samples())
+    assert {"Conv", "Add", "MaxPool", "Gemm", "Softmax"} <= {error.op for error in errors}
+    assert min(error.signal_to_noise_db for error in errors if error.op != "Softmax") > 25  # softmax raises errors to exponents
+    scale = next(node.inputs[1] for node in quantised.nodes if node.op == "QuantizeLinear" and node.inputs[0] == "a")
+    broken = replace(quantised, constants={**quantised.constants, scale: quantised.constants[scale] / 50})
+    low = {error.value for error in layer_errors(network, broken, samples()) if error.signal_to_noise_db < 5}
+    assert {"a", "p"} <= low
+    assert not {"bn", "r", "c2"} & low
+    assert len(print_errors(errors).splitlines()) == len(errors)
+
+
+def test_ratios_are_in_decibels():
+    assert ratio_db(100, 1) == pytest.approx(20)
+    assert ratio_db(1, 0) == float("inf")
+    assert ratio_db(0, 1) == float("-inf")
+
+
+def test_calibration_takes_the_largest_or_a_percentile_of_all_samples():
+    graph = parse_graph("def f(x: float32[5]):\n    y: float32[5] = Neg(x)\n    return y\n")
+    data = [{"x": np.array([0, 1, -2, 3, -100], np.float32)}, {"x": np.array([0, 0, 0, 0, 7], np.float32)}]
+    assert calibrate(graph, data) == {"x": 100, "y": 100}
+    assert calibrate(graph, data, 75) == {"x": 3, "y": 3}
+
+
+@pytest.mark.parametrize(("data", "percentile", "message"), [
+    ([], 100, "graph f cannot be calibrated without samples"),
+    ([{"x": np.array([1], np.float32)}], 0, "percentile 0 is outside 0..100"),
+    ([{"x": np.array([np.inf], np.float32)}], 100, "value 'x' is not finite on a sample"),
+])
+def test_calibration_that_cannot_be_is_refused(data, percentile, message):
+    graph = parse_graph("def f(x: float32[1]):\n    y: float32[1] = Neg(x)\n    return y\n")
+    with pytest.raises(GraphError, match=f"^{message}$"):
+        calibrate(graph, data, percentile)
