@@ -25,7 +25,7 @@ from vdla.compiler.ir.types import DTYPES, wrap
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8")
 TYPES = (*INTEGERS, "float32")
 EXTENTS = (1, 2, 3, 7, 16, 33)
-LARGEST = 300  # elements of a buffer, and iterations of a nest
+LARGEST = 130  # elements of a buffer, and iterations of a nest
 FLOATS = (0.0, -0.0, 0.5, -1.5, 2.5, 3e9, -1e30, float("inf"), float("nan"), 1e-40)
 
 
@@ -42,7 +42,7 @@ class Writer:
         """Return a program."""
         self.buffers = [self.buffer() for _ in range(self.rng.randint(3, 6))]
         params = tuple(self.buffers)
-        return Func("f", params, Block(tuple(self.nest() for _ in range(self.rng.randint(1, 3)))))
+        return Func("f", params, Block(tuple(self.nest() for _ in range(self.rng.randint(1, 2)))))
 
     def buffer(self) -> Buffer:
         shape = [self.rng.choice(EXTENTS) for _ in range(self.rng.randint(1, 3))]
@@ -90,7 +90,7 @@ class Writer:
 
     def write(self, buffer: Buffer | None = None) -> Stmt:
         buffer = buffer or self.rng.choice(self.buffers)
-        place, value = self.place(buffer), self.value(buffer.dtype, self.rng.randint(1, 4))
+        place, value = self.place(buffer), self.value(buffer.dtype, self.rng.randint(1, 3))
         if self.rng.random() < 0.3:
             value = Binary(self.rng.choice(("+", "max", "*")), Read(buffer, place), value)
         return Write(buffer, place, value)

@@ -4,15 +4,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vdla.compiler.ir.affine import Affine, Interval, affine, bounds
-from vdla.compiler.ir.nodes import Alloc, Binary, Buffer, Call, Expr, For, Read, Var, Write
+from vdla.compiler.ir.nodes import Alloc, Binary, Buffer, Call, Const, Expr, For, If, Read, Var, Write
 from vdla.compiler.ir.rewrite import Node, children, has_reads, variables, walk
 from vdla.compiler.ir.text import print_expr
 
 OTHER = {"//": "%", "%": "//"}
+Guards = frozenset[tuple[Expr, int]]  # expressions, and the most that each can be
 
 
 def conflict(loop: For, ranges: Mapping[str, Interval], concerns: Callable[[Buffer], bool] = lambda buffer: True) -> str | None:
-    """Return where two iterations may meet, or None where it is proved that none do. Conditions are taken to hold.
+    """Return where two iterations may meet, or None where it is proved that none do.
 
     Args:
         ranges: of the variables of the loops around.
@@ -21,12 +22,12 @@ def conflict(loop: For, ranges: Mapping[str, Interval], concerns: Callable[[Buff
     if loop.extent == 1:
         return None
     inner = _ranges(loop)
-    proof = _Proof({**ranges, **inner}, frozenset(inner))
-    found = list(_accesses(loop.body))
+    found = list(_accesses(loop.body, frozenset()))
     own = {part.buffer for part in walk(loop.body) if isinstance(part, Alloc)}
-    for buffer in dict.fromkeys(part.buffer for part in found if isinstance(part, Write)):
-        places = [part.indices for part in found if part.buffer == buffer]
-        if buffer not in own and concerns(buffer) and not proof.tells(loop.var, places):
+    for buffer in dict.fromkeys(part.buffer for part, _ in found if isinstance(part, Write)):
+        touching = [(part.indices, guards) for part, guards in found if part.buffer == buffer]
+        places, guards = [place for place, _ in touching], frozenset.intersection(*(guards for _, guards in touching))
+        if buffer not in own and concerns(buffer) and not _Proof({**ranges, **inner}, frozenset(inner), guards).tells(loop.var, places):
             return f"its iterations may meet in {_texts(buffer, places)}"
     return None
 
@@ -40,12 +41,21 @@ def _ranges(loop: For) -> dict[str, Interval]:
     return found
 
 
-def _accesses(node: Node) -> Iterator[Read | Write]:
-    """Yield every access; operands of a call are none, its meaning has them."""
+def _accesses(node: Node, guards: Guards) -> Iterator[tuple[Read | Write, Guards]]:
+    """Yield every access and what is sure around it; operands of a call are none, its meaning has them."""
     if isinstance(node, (Read, Write)):
-        yield node
+        yield node, guards
     for child in (node.meaning,) if isinstance(node, Call) else children(node):
-        yield from _accesses(child)
+        yield from _accesses(child, guards | _guards(node.condition) if isinstance(node, If) and child is node.body else guards)
+
+
+def _guards(condition: Expr) -> Guards:
+    match condition:
+        case Binary("and", left, right):
+            return _guards(left) | _guards(right)
+        case Binary("<", left, Const(end, "index")) if not has_reads(left):
+            return frozenset({(left, end - 1)})
+    return frozenset()
 
 
 def _texts(buffer: Buffer, places: Sequence[tuple[Expr, ...]]) -> str:
@@ -59,22 +69,33 @@ class _Proof:
     Attributes:
         ranges: of all variables.
         moving: those that may differ between two iterations.
+        guards: what holds wherever the buffer is touched.
     """
 
     ranges: Mapping[str, Interval]
     moving: frozenset[str]
+    guards: Guards
 
     def tells(self, var: Var, places: Sequence[tuple[Expr, ...]]) -> bool:
         """Whether equal subscripts, wherever among `places`, mean equal values of `var`: `x // 4` and `x % 4` together tell x."""
-        pending = [[affine(index) for index in axis] for axis in zip(*places, strict=True)]
+        pending = [form for axis in zip(*places, strict=True) for form in self._views([affine(index) for index in axis])]
         told: set[Expr] = set()
         while pending:
-            for atom in self._told_by(pending.pop()):
-                whole = isinstance(atom, Binary) and atom.op in OTHER and Binary(OTHER[atom.op], atom.left, atom.right) in told
-                if whole and atom not in told:
-                    pending.append([affine(atom.left)])
+            for atom in set(self._told_by(pending.pop())) - told:
                 told.add(atom)
+                if any(atom == guarded for guarded, _ in self.guards):
+                    pending.extend(self._views([affine(atom)]))
+                if isinstance(atom, Binary) and atom.op in OTHER and Binary(OTHER[atom.op], atom.left, atom.right) in told:
+                    pending.extend(self._views([affine(atom.left)]))
         return var in told
+
+    def _views(self, forms: list[Affine]) -> Iterator[list[Affine]]:
+        """Yield the forms as they are, and with an expression that a condition bounds as one term."""
+        yield forms
+        for guarded, _ in self.guards:
+            grouped = [_grouped(form, guarded) for form in forms]
+            if None not in grouped:
+                yield grouped
 
     def _told_by(self, forms: Sequence[Affine]) -> Iterator[Expr]:
         """Yield the terms whose values follow from that of a subscript, in whichever of `forms` it was written."""
@@ -86,8 +107,24 @@ class _Proof:
 
     def _stands_out(self, atom: Expr, step: int, forms: Sequence[Affine]) -> bool:
         """Whether `step * atom` is a digit of its own: the other terms are multiples of all its range, or less than a step together."""
-        reach = bounds(atom, self.ranges)
+        reach = self._reach(atom)
         period = step * (reach.high - reach.low + 1)
         less = [Affine(tuple(term for term in form.terms if term[0] != atom and term[1] % period), form.constant) for form in forms]
         rest = [bounds(form.expr(), self.ranges) for form in less]
         return max(one.high for one in rest) - min(one.low for one in rest) < abs(step)
+
+    def _reach(self, atom: Expr) -> Interval:
+        reach = bounds(atom, self.ranges)
+        return Interval(reach.low, max(reach.low, min([reach.high, *(top for guarded, top in self.guards if guarded == atom)])))
+
+
+def _grouped(form: Affine, expr: Expr) -> Affine | None:
+    """Return a form with a multiple of `expr` as one term; None where it holds none, or where that is all there is to `expr`."""
+    parts, terms = affine(expr), dict(form.terms)
+    if len(parts.terms) < 2:
+        return None
+    atom, factor = parts.terms[0]
+    times = terms.get(atom, 0) // factor
+    if not times or any(terms.pop(other, 0) != times * own for other, own in parts.terms):
+        return None
+    return Affine((*terms.items(), (expr, times)), form.constant - times * parts.constant)

@@ -27,15 +27,18 @@ class HostFunction:
     Attributes:
         func: the program.
         optimised: its LLVM IR, as it was translated.
-        assembly: its machine code as text.
         crew: carries out its parallel loops.
     """
 
     func: Func
     optimised: str = field(repr=False)
-    assembly: str = field(repr=False)
     engine: llvm.ExecutionEngine = field(repr=False)
     crew: Crew = field(repr=False)
+
+    @property
+    def assembly(self) -> str:
+        """Its machine code as text."""
+        return _target_machine().emit_assembly(llvm.parse_assembly(self.optimised))
 
     def __call__(self, arguments: Mapping[str, np.ndarray]) -> None:
         """Run on arrays, one for each parameter, which it changes in place; as `interpret`, but for subscripts, which are not checked.
@@ -75,11 +78,11 @@ def compile_host(func: Func, threads: int | None = None) -> HostFunction:
     machine = _target_machine()
     module = llvm.parse_assembly(str(emitted.module))
     _optimise(module, machine)
-    optimised, assembly = str(module), machine.emit_assembly(module)
+    optimised = str(module)
     engine = llvm.create_mcjit_compiler(module, machine)
     engine.finalize_object()
     crew = Crew(threads, [(engine.get_function_address(name), words) for name, words in emitted.bodies])
-    return HostFunction(func, optimised, assembly, engine, crew)
+    return HostFunction(func, optimised, engine, crew)
 
 
 def vector_bytes() -> int:

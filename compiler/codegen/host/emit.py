@@ -154,6 +154,7 @@ class _Emitter:
         self.ranges = {**outside, name: Interval(0, loop.extent - 1)}
         self.statement(loop.body)
         self.ranges = outside
+        del self.values[name]  # another loop may have the name
         following = b.add(counter, I64(1), flags=("nsw", "nuw"))
         counter.add_incoming(following, b.block)
         annotate(b.cbranch(b.icmp_signed("<", following, end), head, after), wanted)
@@ -166,6 +167,7 @@ class _Emitter:
         memory = b.call(self.library("calloc", I8.as_pointer(), [I64, I64]), [ir.Constant(I64, size), ir.Constant(I64, 1)])
         self.pointers[buffer.name] = b.bitcast(memory, kind.as_pointer())
         self.statement(body)
+        del self.pointers[buffer.name]
         b.call(self.library("free", ir.VoidType(), [I8.as_pointer()]), [memory])
 
     def library(self, name: str, result: ir.Type, arguments: list[ir.Type]) -> ir.Function:
