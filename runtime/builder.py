@@ -4,7 +4,7 @@ In the spirit of VTA's runtime, but what must wait for what is found from the ad
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -61,12 +61,14 @@ class Stream:
         words: uint64[n, 2]; `dram_base` counts from the begin of its tensor until it is relocated.
         tensors: by name, the instructions whose `dram_base` is relative to it.
         uops: uint32[m], the contents of the tensor UOP_TENSOR.
+        labels: by name, the instructions that belong to it.
     """
 
     config: AcceleratorConfig
     words: np.ndarray
     tensors: Mapping[str, np.ndarray]
     uops: np.ndarray
+    labels: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -99,8 +101,13 @@ class StreamBuilder:
         self._opcodes, self._units, self._touched = bytearray(), bytearray(), []  # of each instruction
         self._fields: dict[type, list[int]] = {form: [] for form in FIELDS}  # of all instructions of a form, one behind the other
         self._tensors: dict[str, int] = {}  # their numbers
+        self._labels: list[tuple[int, str]] = []  # with the first instruction of each
 
     # Recording
+
+    def label(self, name: str) -> None:
+        """Let what is recorded from here on belong to `name`."""
+        self._labels.append((len(self._units), name))
 
     def load(self, memory: MemoryType, sram: int, tensor: str, element: int, rows: Rows, *, pad_minimum: bool = False) -> None:
         """Load rows of `tensor`, from its `element` on, to `sram` of `memory`."""
@@ -159,7 +166,14 @@ class StreamBuilder:
         words[:, 0] |= self._flags(np.array(plan.flags, np.uint64))
         moved = np.append(tensors_of(touched), [-1] * len(Unit))[order]
         tensors = {name: np.flatnonzero(moved == number) for name, number in self._tensors.items()}
-        return Stream(self.config, words, tensors, np.array(self.kernels.words, np.uint32))
+        return Stream(self.config, words, tensors, np.array(self.kernels.words, np.uint32), self._labelled(order))
+
+    def _labelled(self, order: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the positions in `order` of each label's instructions; a transfer of nothing belongs to what stands before it."""
+        recorded = np.where(order < len(self._units), order, -1)
+        recorded = np.maximum.accumulate(recorded)
+        owners = np.searchsorted([first for first, _ in self._labels], recorded, "right") - 1
+        return {name: np.flatnonzero(owners == number) for number, (_, name) in enumerate(self._labels)}
 
     def _words(self) -> np.ndarray:
         """Return uint64[n + units, 2]: what was recorded, and last, from the last unit to the first, transfers of nothing."""

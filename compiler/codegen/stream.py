@@ -49,14 +49,18 @@ def lower_to_calls(func: Func, config: AcceleratorConfig) -> Func:
     return func
 
 
-def emit(func: Func, builder: StreamBuilder) -> None:
-    """Record the instructions of a program whose every statement is an intrinsic's.
+def emit(func: Func, builder: StreamBuilder, tensors: Mapping[str, str] | None = None) -> None:
+    """Record the instructions of a program whose every statement is an intrinsic's, behind those that are recorded already.
+
+    Args:
+        tensors: what the stream calls the program's parameters, where that is not their own name. A tensor that one program writes and another
+            reads has one name; programs then wait for each other only where they meet.
 
     Raises:
         IrError: a statement is none, a buffer does not fit its memory, or a subscript does not move evenly.
     """
     lowered = lower_to_calls(func, builder.config)
-    _Emitter(builder, lowered).statement(lowered.body)({})
+    _Emitter(builder, lowered, tensors or {}).statement(lowered.body)({})
 
 
 def compile_stream(func: Func, config: AcceleratorConfig) -> Stream:
@@ -77,8 +81,8 @@ class _Operand:
 class _Emitter:
     """Turns statements into actions that record instructions; what can be known before is computed once."""
 
-    def __init__(self, builder: StreamBuilder, func: Func) -> None:
-        self.builder = builder
+    def __init__(self, builder: StreamBuilder, func: Func, tensors: Mapping[str, str]) -> None:
+        self.builder, self.tensors = builder, tensors
         self.config = builder.config
         self.bases: dict[str, int] = {}
         self.used = dict.fromkeys(SCRATCHPADS, 0)
@@ -160,7 +164,8 @@ class _Emitter:
     def transfer(self, nest: Nest, chip: _Operand, dram: _Operand, padding: list[Form], record_of: Callable[[Values], Move]) -> Action:
         """Record the transfers of a nest between its operands' memories; `padding` says what lies inside the tensor."""
         (here, on_chip), (there, in_dram) = (operand.form.parted(nest.loops) for operand in (chip, dram))
-        first_on_chip, first_in_dram, tensor = evaluated(here), evaluated(there), dram.buffer.name
+        first_on_chip, first_in_dram = evaluated(here), evaluated(there)
+        tensor = self.tensors.get(dram.buffer.name, dram.buffer.name)
 
         def fold(values: Values) -> Iterator[Transfer]:
             for fixed, ranges in boxes(nest.conditions, nest.loops, values):
