@@ -59,9 +59,26 @@ def place(device: Device, stream: Stream, sizes: Mapping[str, int], *, verifies:
     Raises:
         DeviceError: DRAM is full.
     """
-    sizes = {**sizes, UOP_TENSOR: stream.uops.nbytes}
+    return place_stream(device, stream, {name: allocate(device, size) for name, size in sizes.items()}, verifies=verifies)
+
+
+def allocate(device: Device, size: int) -> int:
+    """Reserve DRAM for a tensor; return its address, a multiple of every element's size.
+
+    Raises:
+        DeviceError: DRAM is full.
+    """
     alignment = max(device.config.element_bytes(memory) for memory in MemoryType)
-    addresses = {name: -(-device.allocate(size + alignment) // alignment) * alignment for name, size in sizes.items()}
+    return -(-device.allocate(size + alignment) // alignment) * alignment
+
+
+def place_stream(device: Device, stream: Stream, tensors: Mapping[str, int], *, verifies: bool = True) -> Launch:
+    """Allocate a stream and its micro-ops; its tensors stand at the addresses given already.
+
+    Raises:
+        DeviceError: DRAM is full.
+    """
+    addresses = {**tensors, UOP_TENSOR: allocate(device, stream.uops.nbytes)}
     device.copy_in(addresses[UOP_TENSOR], stream.uops)
     encoded = stream.relocated(addresses)
     stream_address = device.allocate(len(encoded) * INSTRUCTION_BYTES)
