@@ -1,8 +1,7 @@
 """The blocked layout in which the accelerator keeps activations: [n / batch, c / block, h, w, batch, block].
 
 Tensors of four dimensions are images [n, c, h, w]. Others are matrices of rows [..., c]: row r stands as the pixel (r // batch, 0) of image
-r % batch,
-so that a product of matrices is a 1x1 convolution.
+r % batch, so that a product of matrices is a 1x1 convolution.
 """
 
 from collections.abc import Mapping

@@ -11,18 +11,20 @@ from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.schedules import schedule_conv2d, schedule_elementwise, schedule_max_pool
 from vdla.compiler.codegen.tiles import Work
 from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.graph.passes.to_integers import MOVES
 from vdla.compiler.ir.nodes import Func, IrError
 from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.elementwise import Elementwise, add, multiply, requantise
 from vdla.compiler.te.operators.narrowing import LEAST, Scale
 from vdla.compiler.te.operators.pooling import max_pool
-from vdla.compiler.te.operators.sizes import Convolution, Pooling, matrix_product
+from vdla.compiler.te.operators.sizes import Convolution, Pooling, blocks, matrix_product
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode, Extension
 from vdla.runtime.layout import Fold, Layout
 
 SUM_BITS = 32  # of the sums that the integer operators are defined by
 CANDIDATES = 6  # tiles that are simulated for a convolution
+CONVERSIONS = ("DequantizeLinear", "DequantizedSoftmax", "QuantizeLinear")
 THREADS = (2, 1)  # virtual threads, in order of preference
 
 
@@ -60,13 +62,21 @@ def offload(graph: Graph, node: Node, config: AcceleratorConfig, *, folds: bool 
         OffloadError: it cannot.
     """
     if node.op not in OPERATORS:
-        raise OffloadError("the accelerator has no such operator; quantised convolutions, matrix products with constant weights, pooling, "
-                           "sums and products have")
+        raise OffloadError(_foreign(graph, node))
     _check(config)
     try:
         return OPERATORS[node.op](_Maker(graph, node, config, folds))
     except IrError as error:
         raise OffloadError(str(error).splitlines()[0]) from error
+
+
+def _foreign(graph: Graph, node: Node) -> str:
+    """Return why an operator is none of the accelerator's."""
+    if node.op in CONVERSIONS:
+        return "converts between real numbers and int8"
+    if any(graph.types[name].dtype == "float32" for name in (*node.inputs, *node.outputs) if name):
+        return "computes with real numbers"
+    return "moves single elements" if node.op in MOVES else "is not among the accelerator's operators"
 
 
 def _check(config: AcceleratorConfig) -> None:
@@ -154,9 +164,9 @@ def _of_channels(words: np.ndarray, channels: int) -> np.ndarray:
 def _fold(size: Convolution, border: int, config: AcceleratorConfig) -> Fold | None:
     """Return how the input of a strided convolution of few channels is folded; None where that saves nothing."""
     (sy, sx), (ky, kx) = size.stride, size.kernel
-    if size.groups != 1 or tuple(size.dilation) != (1, 1) or size.channels * sy * sx > config.block_in or sy * sx == 1:
-        return None
-    if -(-ky // sy) * -(-kx // sx) >= ky * kx:
+    steps, folded = (rows * columns * blocks(channels, config.block_in) for rows, columns, channels in (
+        (ky, kx, size.channels), (-(-ky // sy), -(-kx // sx), size.channels * sy * sx)))
+    if size.groups != 1 or tuple(size.dilation) != (1, 1) or folded >= steps:
         return None
     (top, left, *_), (rows, columns) = size.padding, size.out_size
     below, right = (rows + -(-ky // sy) - 1) * sy - top - size.height, (columns + -(-kx // sx) - 1) * sx - left - size.width

@@ -8,7 +8,7 @@ import numpy as np
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, MemoryType
 from vdla.runtime.builder import UOP_TENSOR, Stream
 from vdla.runtime.device import Device, RunResult
-from vdla.sim.program import decode_program
+from vdla.sim.program import Program, decode_program
 from vdla.sim.verify.verifier import verify
 
 
@@ -44,13 +44,14 @@ class Launch:
             VerificationError: it is not safe, before anything runs; and what `Device.run` raises.
         """
         if self.verifies and not self._verified:
-            verify(decode_program(self._encoded(), self.device.config), self.device.dram)
+            verify(self.program(), self.device.dram)
             self._verified = True
         return self.device.run(self.stream_address, self.stream.count, cycle_limit=cycle_limit)
 
-    def _encoded(self) -> np.ndarray:
-        """Return the stream as it stands in DRAM, uint8[n, 16]."""
-        return self.device.copy_out(self.stream_address, self.stream.count * INSTRUCTION_BYTES).reshape(-1, INSTRUCTION_BYTES)
+    def program(self) -> Program:
+        """Return the stream as it stands in DRAM, decoded."""
+        encoded = self.device.copy_out(self.stream_address, self.stream.count * INSTRUCTION_BYTES)
+        return decode_program(encoded.reshape(-1, INSTRUCTION_BYTES), self.device.config)
 
 
 def place(device: Device, stream: Stream, sizes: Mapping[str, int], *, verifies: bool = True) -> Launch:

@@ -21,10 +21,12 @@ class Ran:
     """One launch that has run.
 
     Attributes:
+        launch: the stream in the device's DRAM.
         timing: when its instructions ran; None on a device that does not tell.
     """
 
     step: LaunchStep
+    launch: Launch
     result: RunResult
     timing: Timing | None
 
@@ -100,9 +102,10 @@ class Session:
     def _launch(self, step: LaunchStep, values: Values) -> Ran:
         for one in step.packs:
             self.device.copy_in(self._addresses[one.tensor], one.layout.pack(values[one.value]))
-        result = self._launches[step.stream].run()
+        launch = self._launches[step.stream]
+        result = launch.run()
         values |= {one.value: self._read(one) for one in step.unpacks}
-        return Ran(step, result, getattr(self.device, "timing", None))
+        return Ran(step, launch, result, getattr(self.device, "timing", None))
 
     def _read(self, one: Crossing) -> np.ndarray:
         return one.layout.unpack(self.device.copy_out(self._addresses[one.tensor], one.layout.size))
