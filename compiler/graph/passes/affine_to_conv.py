@@ -99,7 +99,8 @@ def _merged(graph: Graph) -> Graph:
     current: dict[str, Node] = {}
     for node in graph.nodes:
         before = current.get(node.inputs[0], makers.get(node.inputs[0])) if node.op == "Conv" and _is_pointwise(graph, node) else None
-        if before is None or before.op != "Conv" or len(readers[node.inputs[0]]) != 1 or node.inputs[0] in graph.outputs or not _fixed(graph, before, made):
+        alone = before is not None and len(readers[node.inputs[0]]) == 1 and node.inputs[0] not in graph.outputs
+        if not alone or before.op != "Conv" or not _fixed(graph, before, made):
             continue
         current.pop(before.outputs[0], None)
         current[node.outputs[0]] = _joined(graph, before, node, made)
@@ -134,5 +135,6 @@ def _joined(graph: Graph, before: Node, node: Node, made: _Constants) -> Node:
     weights, factors = array(before.inputs[1]), array(node.inputs[1]).reshape(-1)
     bias = array(before.inputs[2]) if len(before.inputs) > 2 and before.inputs[2] else np.zeros(len(weights))
     shifts = array(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else np.zeros(len(weights))
-    names = made.add(f"{node.outputs[0]}_weight", weights * factors.reshape(-1, 1, 1, 1)), made.add(f"{node.outputs[0]}_bias", bias * factors + shifts)
+    parts = {"weight": weights * factors.reshape(-1, 1, 1, 1), "bias": bias * factors + shifts}
+    names = (made.add(f"{node.outputs[0]}_{part}", values) for part, values in parts.items())
     return replace(before, inputs=(before.inputs[0], *names), outputs=node.outputs)
