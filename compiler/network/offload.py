@@ -20,7 +20,7 @@ from vdla.compiler.te.operators.pooling import max_pool
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, blocks, matrix_product
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode, Extension
-from vdla.runtime.layout import Fold, Layout
+from vdla.runtime.layout import IMAGE_RANK, Fold, Layout
 
 SUM_BITS = 32  # of the sums that the integer operators are defined by
 CANDIDATES = 6  # tiles that are simulated for a convolution
@@ -108,6 +108,8 @@ class _Maker:
         name = self.node.inputs[place]
         if name in self.graph.constants:
             raise OffloadError(f"its operand {name} is a constant")
+        if not self.shape(place):
+            raise OffloadError(f"its operand {name} is a single number")
         return name, Layout(self.shape(place), block, self.config.batch, fold)
 
     def output(self) -> tuple[str, Layout]:
@@ -132,7 +134,9 @@ def _convolution(maker: _Maker) -> Offloaded:
 
 
 def _matrix_product(maker: _Maker) -> Offloaded:
-    weights = maker.constant(1)
+    weights, operand = maker.constant(1), maker.operand(0, maker.config.block_in)
+    if len(operand[1].shape) == IMAGE_RANK:
+        raise OffloadError(f"its rows have {IMAGE_RANK} dimensions, which stand as images")
     rows = prod(maker.shape(0)[:-1])
     size = matrix_product(rows, weights.shape[1], weights.shape[0], maker.config)
     return _product(maker, size, weights.T[:, :, None, None], 0, rows * weights.size)
@@ -199,13 +203,14 @@ def _max_pool(maker: _Maker) -> Offloaded:
 
 
 def _elementwise(maker: _Maker, inputs: int, state: Callable[[tuple[int, int]], Elementwise]) -> Offloaded:
-    config, out = maker.config, maker.output()
-    operator = state((1, out[1].size // (config.batch * config.block_out)))
-    func = _scheduled(lambda threads: schedule_elementwise(operator, config, threads=threads).lower())
-    words = maker.constant(inputs)
+    config, out, words = maker.config, maker.output(), maker.constant(inputs)
+    operands = {name: maker.operand(place, config.block_out) for place, name in enumerate("AB"[:inputs])}
+    if any(layout != out[1] for _, layout in operands.values()):
+        raise OffloadError("its operands differ in shape")
     if words.shape[1] != 1:
         raise OffloadError("its parameters differ from channel to channel")
-    operands = {name: maker.operand(place, config.block_out) for place, name in enumerate("AB"[:inputs])}
+    operator = state((1, out[1].size // (config.batch * config.block_out)))
+    func = _scheduled(lambda threads: schedule_elementwise(operator, config, threads=threads).lower())
     return Offloaded(maker.node, func, operands, out, {"P": blocked_parameters(_of_channels(words, config.block_out), config)})
 
 
