@@ -219,5 +219,5 @@ def _random_conv(net: Net, x: str) -> str:
     window, channels = _random_window(net, x), net.shape(x)[1]
     group = int(net.rng.choice([count for count in range(1, channels + 1) if channels % count == 0]))
     border = int(net.rng.choice([0, LEAST]))
-    return net.conv(x, group * int(net.rng.integers(1, 7 // group + 2)), window["kernel"], strides=window["strides"], pads=window["pads"], group=group,
-                    border=border)
+    outputs = group * int(net.rng.integers(1, 7 // group + 2))
+    return net.conv(x, outputs, window["kernel"], strides=window["strides"], pads=window["pads"], group=group, border=border)
