@@ -9,6 +9,8 @@ from vdla.compiler.graph.passes.constant_folding import ConstantFolding
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.passes.expand_qlinear import ExpandQLinear
 from vdla.compiler.graph.passes.fold_batch_norm import FoldBatchNorm
+from vdla.compiler.graph.passes.fold_flatten import FoldFlatten
+from vdla.compiler.graph.passes.fuse_softmax import FuseSoftmax
 from vdla.compiler.graph.passes.remove_identity import RemoveIdentity
 from vdla.compiler.graph.passes.signed_activations import SignedActivations
 from vdla.compiler.graph.passes.to_integers import ToIntegers
@@ -42,4 +44,5 @@ class Pipeline:
 
 
 SIMPLIFY = Pipeline((RemoveIdentity(), ConstantFolding(), FoldBatchNorm(), CommonSubexpressions(), DeadCode()))
-INTEGERS = Pipeline((ExpandQLinear(), SignedActivations(), ToIntegers(), RemoveIdentity(), DeadCode()))  # after SIMPLIFY
+# What SIMPLIFY returns, with integer operators wherever a quantised network allows.
+INTEGERS = Pipeline((ExpandQLinear(), SignedActivations(), ToIntegers(), RemoveIdentity(), DeadCode(), FoldFlatten(), FuseSoftmax()))

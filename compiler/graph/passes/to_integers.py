@@ -7,7 +7,7 @@ Source: Jacob et al., CVPR 2018, section 2.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 

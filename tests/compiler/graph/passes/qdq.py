@@ -61,6 +61,11 @@ class QdqBuilder:
         parameters = self.constant(np.float32(scale)), self.zero_point(dtype or self.dtype)
         return self.add("DequantizeLinear", self.add("QuantizeLinear", real, *parameters, axis=0), *parameters, axis=0)
 
+    def kept(self, real: str, like: str) -> str:
+        """Quantise a value by the scale and zero point of another that is quantised, and take it back."""
+        parameters = next(node.inputs[1:] for node in self.nodes if node.outputs == (like,))
+        return self.add("DequantizeLinear", self.add("QuantizeLinear", real, *parameters, axis=0), *parameters, axis=0)
+
     def quantised(self, *shape: int) -> str:
         """Add an input that is quantised."""
         return self.pair(self.input(*shape))

@@ -37,6 +37,11 @@ def joined(of: QdqBuilder) -> str:
     return of.add("Concat", *parts, axis=1)
 
 
+def flattened(of: QdqBuilder) -> str:
+    image = of.quantised(1, 3, 4, 2)
+    return of.kept(of.add("Flatten", image, axis=1), image)
+
+
 def bounded(of: QdqBuilder, inner: tuple[float, float], outer: tuple[float, float]) -> str:
     clipped = of.add("Clip", of.add("Add", of.quantised(4, 50), of.quantised(4, 50)), min=inner[0], max=inner[1])
     return of.add("Clip", clipped, min=outer[0], max=outer[1])
@@ -53,7 +58,7 @@ OPERATORS = {
     "MatMul, one scale": lambda of: of.add("MatMul", of.quantised(5, 7), of.weights(7, 2, axis=-1)),
     "Add": lambda of: of.add("Add", of.quantised(3, 50), of.quantised(3, 50)),
     "Add of itself": lambda of: of.add("Add", *[of.quantised(60)] * 2),
-    "Add of very different scales": lambda of: of.add("Add", of.pair(of.input(99), 0.9), of.pair(of.input(99), 0.003)),
+    "Add of very different scales": lambda of: of.add("Add", of.pair(of.input(99), 0.4), of.pair(of.input(99), 0.003)),
     "Mul": lambda of: of.add("Mul", of.quantised(3, 50), of.quantised(3, 50)),
     "MaxPool": lambda of: pooled(of, "MaxPool"),
     "AveragePool": lambda of: pooled(of, "AveragePool", pads=(0, 0, 0, 0), count_include_pad=0),
@@ -69,6 +74,9 @@ OPERATORS = {
     "Relu of MaxPool": lambda of: of.add("Relu", pooled(of, "MaxPool")),
     "Relu of Concat": lambda of: of.add("Relu", joined(of)),
     "Concat": joined,
+    "MatMul of a flattened image": lambda of: of.add("MatMul", flattened(of), of.weights(24, 5, axis=1)),
+    "Gemm of a flattened image": lambda of: of.add("Gemm", flattened(of), of.weights(5, 24, axis=0), of.bias(5, "int32"),
+                                                   alpha=1.0, beta=1.0, transA=0, transB=1),
     "another scale": lambda of: of.quantised(3, 50),
     "Flatten": lambda of: of.add("Flatten", of.quantised(2, 3, 4), axis=1),
     "Reshape": lambda of: of.add("Reshape", of.quantised(2, 3, 4), shape=(4, 6)),
