@@ -10,6 +10,8 @@ from vdla.runtime.requantise import parameter_words
 
 LEAST, GREATEST = -128, 127
 FACTOR_BITS = 15  # of what an operand of a sum is multiplied by, without its sign
+LARGEST_BIAS = 1 << 30  # leaves room for the sums
+SUM_BITS = 32
 LARGEST_RATIO = 64  # of scales in a sum
 LARGEST_SHIFT = (1 << SHIFT_BITS) - 1
 
@@ -57,6 +59,31 @@ def scaling(ratios: np.ndarray, bias: np.ndarray | int, out: Quantisation) -> np
     """Return int64[4, n]: the parameters that make outputs of sums, to which `bias` is added, times `ratios`."""
     multipliers, shifts = multiplier_and_shift(ratios)
     return parameter_words(np.asarray(bias, np.int64).reshape(-1), multipliers, shifts, out.zero, out.least, out.greatest)
+
+
+def product_parameters(weights: np.ndarray, scales: np.ndarray, bias: np.ndarray, inp: Quantisation,
+                       out: Quantisation) -> tuple[np.ndarray, np.ndarray]:
+    """Return int8[n, k] and int64[4, n]: weights and parameters that make outputs of sums of products.
+
+    Weights that are tiny beside the bias are rounded to larger steps, so that the bias fits the accumulator.
+
+    Args:
+        weights: int8[n, k].
+        scales: float64[n], of the products.
+        bias: float64[n], in real numbers.
+
+    Raises:
+        ValueError: a sum could leave the accumulator, or a ratio is out of range.
+    """
+    coarse = np.maximum(scales, np.abs(bias) / LARGEST_BIAS)
+    weights = np.rint(weights * (scales / coarse)[:, None]).astype(np.int8)
+    bias = np.rint(bias / coarse)
+    farthest = max(inp.zero - LEAST, GREATEST - inp.zero)
+    reach = np.abs(weights.astype(np.int64)).sum(1) * farthest + np.abs(bias)
+    if not (reach < 1 << SUM_BITS - 1).all():
+        raise ValueError(f"sums of up to {reach.max():g} do not fit {SUM_BITS} bits")
+    offset = bias.astype(np.int64) - inp.zero * weights.sum(1, dtype=np.int64)
+    return weights, scaling(coarse / out.scale, offset, out)
 
 
 def factors_and_shift(ratios: Sequence[float]) -> tuple[tuple[int, ...], int]:

@@ -12,16 +12,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vdla.compiler.graph.conversions import Conversions, Operand, UnfitError
-from vdla.compiler.graph.integers import GREATEST, LEAST, Quantisation, factors_and_shift, scaling
+from vdla.compiler.graph.integers import GREATEST, LEAST, Quantisation, factors_and_shift, product_parameters, scaling
 from vdla.compiler.graph.nodes import Graph, Node, TensorType, fresh_name, type_of
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.rewrite import rebuilt
 from vdla.runtime.requantise import parameter_words
 
 MOVES = ("Concat", "Flatten", "Reshape", "Split", "Squeeze", "Transpose", "Unsqueeze")  # elements of one scale, whatever their places
+WHOLE = {"ceil_mode": 0, "count_include_pad": 1, "dilations": (1, 1), "pads": (0, 0, 0, 0), "strides": (1, 1)}  # of a window on all of an image
 BORDERS = (0, LEAST)  # what the accelerator can pad with
-LARGEST_BIAS = 1 << 30  # leaves room for the sums
-SUM_BITS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +88,9 @@ class _Lowering:
             scales: float64[n], of the products of each output channel.
             bias: float64[n], in real numbers.
         """
-        along = (-1, 1, 1, 1) if attributes else (-1,)
-        coarse = np.maximum(scales, np.abs(bias) / LARGEST_BIAS)  # where weights are tiny beside the bias
-        weights = np.rint(weights * (scales / coarse).reshape(along)).astype(np.int8)
-        offset = _offset(x.quantisation.zero, weights.reshape(len(weights), -1).T if attributes else weights, np.rint(bias / coarse))
-        words = scaling(coarse / quantisation.scale, offset, quantisation)
+        rows = weights.reshape(len(weights), -1) if attributes else weights.T
+        integers, words = product_parameters(rows, scales, bias, x.quantisation, quantisation)
+        weights = integers.reshape(weights.shape) if attributes else integers.T
         names = self.constant(f"{out}_weights", np.ascontiguousarray(weights)), self.constant(f"{out}_parameters", words)
         self.add("Int8Conv" if attributes else "Int8MatMul", (x.name, *names), out, attributes, node.name)
 
@@ -134,16 +131,12 @@ class _Lowering:
         x, shape = self.found.operand(node.inputs[0]), self.graph.types[node.inputs[0]].shape
         if len(shape) != 4:
             raise UnfitError
-        whole = {"kernel_shape": shape[2:], "pads": (0, 0, 0, 0), "strides": (1, 1), "ceil_mode": 0, "count_include_pad": 1}
-        attributes = whole if node.op == "GlobalAveragePool" else node.attributes
-        plain = not attributes["ceil_mode"] and tuple(attributes.get("dilations", (1, 1))) == (1, 1)
-        if not plain or (any(attributes["pads"]) and not attributes["count_include_pad"]):
+        attributes = node.attributes if node.op == "AveragePool" else {**WHOLE, "kernel_shape": shape[2:]}
+        if attributes["ceil_mode"] or attributes["dilations"] != (1, 1) or (any(attributes["pads"]) and not attributes["count_include_pad"]):
             raise UnfitError
-        kernel = tuple(attributes["kernel_shape"])
-        weights = np.ones((shape[1], 1, *kernel), np.int8)
-        x, convolution = self.bordered(x, {"dilations": (1, 1), "group": shape[1], "pads": tuple(attributes["pads"]),
-                                           "strides": tuple(attributes["strides"])}, out)
-        scales = np.full(shape[1], x.quantisation.scale / np.prod(kernel))
+        weights = np.ones((shape[1], 1, *attributes["kernel_shape"]), np.int8)
+        scales = np.full(shape[1], x.quantisation.scale / weights[0].size)
+        x, convolution = self.bordered(x, {"group": shape[1], **{name: attributes[name] for name in ("dilations", "pads", "strides")}}, out)
         self.product(node, x, weights, scales, np.zeros(shape[1]), out, quantisation, convolution)
 
     def greatest(self, node: Node, out: str, quantisation: Quantisation) -> None:
@@ -218,18 +211,6 @@ class _Lowering:
 def _single(bias: int, multiplier: int, shift: int, out: Quantisation) -> np.ndarray:
     """Return int64[4, 1], the parameters of all channels."""
     return parameter_words(*(np.array([value]) for value in (bias, multiplier, shift, out.zero, out.least, out.greatest)))
-
-
-def _offset(zero: int, weights: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """Return int64[n]: what to add to sums of products of x with int8[k, n], so that they are those of x - zero, plus `bias`.
-
-    Raises:
-        UnfitError: a sum could leave the accumulator.
-    """
-    farthest = max(zero - LEAST, GREATEST - zero)
-    if (np.abs(weights.astype(np.int64)).sum(0) * farthest + np.abs(bias) >= 1 << SUM_BITS - 1).any():
-        raise UnfitError
-    return bias.astype(np.int64) - zero * weights.sum(0, dtype=np.int64)
 
 
 LOWERINGS: Mapping[str, Callable[[_Lowering, Node, str, Quantisation], None]] = {

@@ -128,3 +128,39 @@ def test_one_result_may_be_quantised_twice_and_read_in_float(op):
         assert largest_difference(graph, lowered, of.feeds()) <= 1
         sigmoid = graph.outputs[-1]
         np.testing.assert_allclose(all_values(lowered, of.feeds())[sigmoid], of.values[sigmoid], rtol=1e-6)
+
+
+def quantised_operator(of: QdqBuilder, op: str) -> str:
+    """Add an operator on quantised tensors, between conversions; its weights have their own type."""
+    def parts(dtype: str, *shape: int) -> tuple[str, ...]:
+        parameters = of.constant(np.float32(0.02)), of.zero_point(dtype)
+        return of.add("QuantizeLinear", of.input(*shape), *parameters, axis=0), *parameters
+    out = of.constant(np.float32(0.05)), of.zero_point(of.dtype)
+    match op:
+        case "QLinearAdd":
+            result = of.add(op, *parts(of.dtype, 3, 4), *parts(of.dtype, 3, 4), *out)
+        case "QLinearMatMul":
+            result = of.add(op, *parts(of.dtype, 3, 4), *_weights(of, (4, 5), 5), *out)
+        case "QLinearConv":
+            bias = of.constant(of.rng.integers(-2000, 2000, 6).astype(np.int32))
+            result = of.add(op, *parts(of.dtype, 1, 4, 5, 5), *_weights(of, (6, 2, 3, 3), 6), *out, bias, dilations=(1, 1), group=2,
+                            pads=(1, 1, 1, 1), strides=(1, 1))
+    return of.add("DequantizeLinear", result, *out, axis=0)
+
+
+def _weights(of: QdqBuilder, shape: tuple[int, ...], channels: int) -> tuple[str, ...]:
+    zero = 128 if of.dtype == "uint8" else 0
+    arrays = of.rng.integers(zero - 128, zero + 128, shape), of.rng.uniform(0.001, 0.01, channels), np.full(channels, zero)
+    return tuple(of.constant(array.astype(dtype)) for array, dtype in zip(arrays, (of.dtype, np.float32, of.dtype), strict=True))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("op", ["QLinearAdd", "QLinearConv", "QLinearMatMul"])
+def test_operators_on_quantised_tensors_become_integer_ones(op, dtype):
+    for seed in range(6):
+        of = QdqBuilder(seed, dtype)
+        graph = of.finish(quantised_operator(of, op))
+        lowered = INTEGERS.run(graph)
+        assert [node.op for node in lowered.nodes if node.op.startswith(("Int8", "QLinear"))] == [op.replace("QLinear", "Int8")], f"seed {seed}"
+        assert float_operators(lowered) == []
+        assert largest_difference(graph, lowered, of.feeds()) <= 1, f"seed {seed}"
