@@ -146,3 +146,10 @@ class Plan:
 
 
 PAGE = 1 << 13
+
+
+def random_inputs(inputs: Mapping[str, Value], seed: int = 0) -> dict[str, np.ndarray]:
+    """Return inputs for a run that is about time alone: normally distributed, or integers from 0 to 99; the same for the same seed."""
+    rng = np.random.default_rng(seed)
+    return {name: (rng.standard_normal(value.shape) if value.dtype.startswith("float") else rng.integers(0, 100, value.shape)).astype(value.dtype)
+            for name, value in inputs.items()}
