@@ -15,12 +15,12 @@ from vdla.compiler.graph.passes.to_integers import MOVES
 from vdla.compiler.ir.nodes import Func, IrError
 from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.elementwise import Elementwise, add, multiply, requantise
-from vdla.compiler.te.operators.narrowing import LEAST, Scale
+from vdla.compiler.te.operators.narrowing import Scale
 from vdla.compiler.te.operators.pooling import max_pool
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, blocks, matrix_product
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode, Extension
-from vdla.runtime.layout import Fold, Layout
+from vdla.runtime.layout import IMAGE_RANK, Fold, Layout
 
 SUM_BITS = 32  # of the sums that the integer operators are defined by
 CANDIDATES = 6  # tiles that are simulated for a convolution
@@ -108,6 +108,8 @@ class _Maker:
         name = self.node.inputs[place]
         if name in self.graph.constants:
             raise OffloadError(f"its operand {name} is a constant")
+        if not self.shape(place):
+            raise OffloadError(f"its operand {name} is a single number")
         return name, Layout(self.shape(place), block, self.config.batch, fold)
 
     def output(self) -> tuple[str, Layout]:
@@ -121,6 +123,7 @@ class _Maker:
 
 
 def _convolution(maker: _Maker) -> Offloaded:
+    """Weights and parameters constant; any strides, dilations, groups and padding, with 0 or -128."""
     n, channels, height, width = maker.shape(0)
     weights, attributes = maker.constant(1), maker.node.attributes
     size = Convolution(channels, height, width, weights.shape[0], weights.shape[2:], attributes["strides"], attributes["pads"],
@@ -132,7 +135,10 @@ def _convolution(maker: _Maker) -> Offloaded:
 
 
 def _matrix_product(maker: _Maker) -> Offloaded:
-    weights = maker.constant(1)
+    """Weights and parameters constant; rows of any number of dimensions but 4."""
+    weights, operand = maker.constant(1), maker.operand(0, maker.config.block_in)
+    if len(operand[1].shape) == IMAGE_RANK:
+        raise OffloadError(f"its rows have {IMAGE_RANK} dimensions, which stand as images")
     rows = prod(maker.shape(0)[:-1])
     size = matrix_product(rows, weights.shape[1], weights.shape[0], maker.config)
     return _product(maker, size, weights.T[:, :, None, None], 0, rows * weights.size)
@@ -189,6 +195,7 @@ def folded_weights(weights: np.ndarray, fold: Fold) -> np.ndarray:
 
 
 def _max_pool(maker: _Maker) -> Offloaded:
+    """Any window, strides and padding; the ALU has MAX and ADD."""
     maker.needs(AluOpcode.MAX, AluOpcode.ADD)
     n, channels, height, width = maker.shape(0)
     attributes, config = maker.node.attributes, maker.config
@@ -199,29 +206,33 @@ def _max_pool(maker: _Maker) -> Offloaded:
 
 
 def _elementwise(maker: _Maker, inputs: int, state: Callable[[tuple[int, int]], Elementwise]) -> Offloaded:
-    config, out = maker.config, maker.output()
-    operator = state((1, out[1].size // (config.batch * config.block_out)))
-    func = _scheduled(lambda threads: schedule_elementwise(operator, config, threads=threads).lower())
-    words = maker.constant(inputs)
+    config, out, words = maker.config, maker.output(), maker.constant(inputs)
+    operands = {name: maker.operand(place, config.block_out) for place, name in enumerate("AB"[:inputs])}
+    if any(layout != out[1] for _, layout in operands.values()):
+        raise OffloadError("its operands differ in shape")
     if words.shape[1] != 1:
         raise OffloadError("its parameters differ from channel to channel")
-    operands = {name: maker.operand(place, config.block_out) for place, name in enumerate("AB"[:inputs])}
+    operator = state((1, out[1].size // (config.batch * config.block_out)))
+    func = _scheduled(lambda threads: schedule_elementwise(operator, config, threads=threads).lower())
     return Offloaded(maker.node, func, operands, out, {"P": blocked_parameters(_of_channels(words, config.block_out), config)})
 
 
 def _add(maker: _Maker) -> Offloaded:
+    """Two operands of one shape, neither constant; the ALU has ADD and MUL."""
     maker.needs(AluOpcode.ADD, AluOpcode.MUL)
     factors = maker.node.attributes["factors"]
     return _elementwise(maker, 2, lambda shape: add(shape, maker.config, Scale(by_channel=False), factors=factors))
 
 
 def _multiply(maker: _Maker) -> Offloaded:
+    """Two operands of one shape, neither constant; the ALU has ADD and MUL."""
     maker.needs(AluOpcode.ADD, AluOpcode.MUL)
     zeros = maker.node.attributes["zeros"]
     return _elementwise(maker, 2, lambda shape: multiply(shape, maker.config, Scale(by_channel=False), zeros=zeros))
 
 
 def _requantise(maker: _Maker) -> Offloaded:
+    """One scale for all channels."""
     return _elementwise(maker, 1, lambda shape: requantise(shape, maker.config, Scale(by_channel=False)))
 
 
@@ -240,4 +251,3 @@ OPERATORS: Mapping[str, Callable[[_Maker], Offloaded]] = {
     "Int8Add": _add, "Int8Conv": _convolution, "Int8MatMul": _matrix_product, "Int8MaxPool": _max_pool, "Int8Mul": _multiply,
     "Int8Requantise": _requantise,
 }
-BORDERS = (0, LEAST)
