@@ -35,6 +35,8 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     Raises:
         InputError: it is none, or damaged.
     """
+    if not zipfile.is_zipfile(path):
+        raise InputError(f"{path} is no .npz file of arrays; numpy.savez writes one")
     try:
         with np.load(path, allow_pickle=False) as found:
             return {name: found[name] for name in found.files}
