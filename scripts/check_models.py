@@ -193,7 +193,7 @@ def main(models: tuple[Path, ...], seed: int) -> None:
         comparison = compare(path, seed)
         click.echo(report(path, comparison, time.perf_counter() - began))
         wrong |= comparison.largest > ALLOWED
-    sys.exit(wrong)
+    sys.exit(int(wrong))
 
 
 if __name__ == "__main__":
