@@ -1,6 +1,15 @@
-"""The blocked layout in which the accelerator keeps activations: [n / batch, c / block, h, w, batch, block]."""
+"""The blocked layout in which the accelerator keeps activations: [n / batch, c / block, h, w, batch, block].
+
+Tensors of four dimensions are images [n, c, h, w]. Others are matrices of rows [..., c]: row r stands as the pixel (r // batch, 0) of image
+r % batch, so that a product of matrices is a 1x1 convolution.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
+
+IMAGE_RANK = 4
 
 
 def blocked(values: np.ndarray, block: int, batch: int) -> np.ndarray:
@@ -15,3 +24,102 @@ def unblocked(values: np.ndarray, n: int, c: int) -> np.ndarray:
     """Return [n / batch, c / block, h, w, batch, block] as [n, c, h, w], without what fills it up."""
     outer, inner, height, width, batch, block = values.shape
     return np.ascontiguousarray(values.transpose(0, 4, 1, 5, 2, 3).reshape(outer * batch, inner * block, height, width)[:n, :c])
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Pixels that a strided convolution takes at once, gathered in the channels of one pixel (space to depth).
+
+    Attributes:
+        stride: (vertical, horizontal): pixels that are gathered.
+        pads: pixels added above, left, below and right before; less than 0 below and right cuts off.
+        border: what they hold.
+    """
+
+    stride: tuple[int, int]
+    pads: tuple[int, int, int, int]
+    border: int = 0
+
+    def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of an image [n, c, h, w] when it is folded; `stride` divides its sides with their borders."""
+        n, c, height, width = shape
+        (sy, sx), (top, left, below, right) = self.stride, self.pads
+        return n, c * sy * sx, (height + top + below) // sy, (width + left + right) // sx
+
+    def apply(self, image: np.ndarray) -> np.ndarray:
+        """Return an image folded: channel (y * stride[1] + x) * c + k is channel k of the pixel (y, x) of those gathered."""
+        (sy, sx), (top, left, below, right) = self.stride, self.pads
+        used = image[..., :image.shape[2] + min(below, 0), :image.shape[3] + min(right, 0)]
+        whole = np.pad(used, ((0, 0), (0, 0), (top, max(below, 0)), (left, max(right, 0))), constant_values=self.border)
+        n, c, height, width = whole.shape
+        parts = whole.reshape(n, c, height // sy, sy, width // sx, sx).transpose(0, 3, 5, 1, 2, 4)
+        return parts.reshape(self.shape(image.shape))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a tensor stands in the accelerator's DRAM.
+
+    Attributes:
+        shape: of the tensor, int8.
+        block: channels of an element: the accelerator's block_in or block_out.
+        batch: images, or rows, of an element.
+        fold: how it is folded before; None where it is not.
+    """
+
+    shape: tuple[int, ...]
+    block: int
+    batch: int
+    fold: Fold | None = None
+
+    @property
+    def image(self) -> tuple[int, int, int, int]:
+        """The shape of the image [n, c, h, w] that is kept."""
+        if self.fold is not None:
+            return self.fold.shape(self.shape)
+        if len(self.shape) == IMAGE_RANK:
+            return self.shape
+        rows = int(np.prod(self.shape[:-1], dtype=np.int64))
+        return self.batch, self.shape[-1], -(-rows // self.batch), 1
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """The extents in DRAM."""
+        n, c, height, width = self.image
+        return -(-n // self.batch), -(-c // self.block), height, width, self.batch, self.block
+
+    @property
+    def size(self) -> int:
+        """Bytes in DRAM."""
+        return int(np.prod(self.blocks, dtype=np.int64))
+
+    def pack(self, values: np.ndarray) -> np.ndarray:
+        """Return int8[blocks] of int8[shape]."""
+        if self.fold is not None:
+            return blocked(self.fold.apply(values), self.block, self.batch)
+        if len(self.shape) == IMAGE_RANK:
+            return blocked(values, self.block, self.batch)
+        rows = values.reshape(-1, self.shape[-1])
+        whole = np.pad(rows, ((0, -len(rows) % self.batch), (0, 0))).reshape(-1, self.batch, self.shape[-1])
+        return blocked(whole.transpose(1, 2, 0)[..., None], self.block, self.batch)
+
+    def unpack(self, values: np.ndarray) -> np.ndarray:
+        """Return int8[shape] of the bytes that stand in DRAM; a folded tensor is never read back."""
+        n, c, *_ = self.image
+        image = unblocked(values.view(np.int8).reshape(self.blocks), n, c)
+        if len(self.shape) == IMAGE_RANK:
+            return image
+        rows = image[..., 0].transpose(2, 0, 1).reshape(-1, c)
+        return np.ascontiguousarray(rows[:int(np.prod(self.shape[:-1], dtype=np.int64))].reshape(self.shape))
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as plain JSON values."""
+        fold = None if self.fold is None else {"stride": self.fold.stride, "pads": self.fold.pads, "border": self.fold.border}
+        return {"shape": self.shape, "block": self.block, "batch": self.batch, "fold": fold}
+
+    @classmethod
+    def from_json(cls, values: Mapping) -> "Layout":
+        """Return what `to_json` was made of."""
+        fold = values["fold"]
+        made = None if fold is None else Fold(tuple(fold["stride"]), tuple(fold["pads"]), int(fold["border"]))
+        return cls(tuple(values["shape"]), int(values["block"]), int(values["batch"]), made)

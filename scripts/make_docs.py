@@ -8,6 +8,7 @@ from types import ModuleType
 
 import click
 
+from vdla.compiler.network.support import page as operators_page
 from vdla.hw.spec.reference import PAGES
 
 ROOT = Path(__file__).parent.parent
@@ -36,7 +37,7 @@ def schedules_page() -> str:
 
 def pages() -> dict[str, str]:
     """Return every generated page, by file name."""
-    return {**{name: page() for name, page in PAGES.items()}, "schedules.md": schedules_page()}
+    return {**{name: page() for name, page in PAGES.items()}, "operators.md": operators_page(), "schedules.md": schedules_page()}
 
 
 @click.command(help=__doc__)

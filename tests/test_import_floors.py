@@ -28,9 +28,9 @@ ROOMS = (
     Room(1, ("vdla.compiler.ir",)),
     Room(1, ("vdla.runtime",)),
     Room(2, ("vdla.runtime.devices",)),
-    Room(2, ("vdla.compiler.te", "vdla.compiler.graph", "vdla.compiler.passes", "vdla.compiler.codegen")),
+    Room(2, ("vdla.compiler.te", "vdla.compiler.graph", "vdla.compiler.passes", "vdla.compiler.codegen", "vdla.compiler.network")),
     Room(3, ("vdla.compiler.tune",)),
-    Room(4, ("vdla.cli", "vdla.__main__")),
+    Room(4, ("vdla.cli", "vdla.api", "vdla.__main__")),
     Room(4, ("scripts", "tests", "examples")),
 )
 

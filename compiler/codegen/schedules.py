@@ -13,6 +13,7 @@ from vdla.compiler.te.operators.sizes import Convolution, Pooling, blocks
 from vdla.compiler.te.schedule import Schedule, StageHandle, create_schedule
 from vdla.compiler.te.tensor import Tensor
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.isa import MOST_PARAMETER_SETS
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 
 
@@ -66,7 +67,7 @@ def schedule_elementwise(operator: Elementwise, config: AcceleratorConfig, *, th
     _, elements, *_ = operator.out.shape
     parameters = operator.narrowed.parameters
     sets = 0 if parameters is None else parameters.shape[0]
-    keeps = sets <= config.depth(MemoryType.ACC) // (4 * len(Parameter))
+    keeps = sets <= min(MOST_PARAMETER_SETS, config.depth(MemoryType.ACC) // (4 * len(Parameter)))
     most = (config.depth(MemoryType.ACC) - len(Parameter) * (sets if keeps else 1)) // (len(operator.inputs) * threads)
     handle = schedule[operator.out]
     c, e, b, j = handle.axis

@@ -8,7 +8,7 @@ import numpy as np
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, MemoryType
 from vdla.runtime.builder import UOP_TENSOR, Stream
 from vdla.runtime.device import Device, RunResult
-from vdla.sim.program import decode_program
+from vdla.sim.program import Program, decode_program
 from vdla.sim.verify.verifier import verify
 
 
@@ -44,13 +44,14 @@ class Launch:
             VerificationError: it is not safe, before anything runs; and what `Device.run` raises.
         """
         if self.verifies and not self._verified:
-            verify(decode_program(self._encoded(), self.device.config), self.device.dram)
+            verify(self.program(), self.device.dram)
             self._verified = True
         return self.device.run(self.stream_address, self.stream.count, cycle_limit=cycle_limit)
 
-    def _encoded(self) -> np.ndarray:
-        """Return the stream as it stands in DRAM, uint8[n, 16]."""
-        return self.device.copy_out(self.stream_address, self.stream.count * INSTRUCTION_BYTES).reshape(-1, INSTRUCTION_BYTES)
+    def program(self) -> Program:
+        """Return the stream as it stands in DRAM, decoded."""
+        encoded = self.device.copy_out(self.stream_address, self.stream.count * INSTRUCTION_BYTES)
+        return decode_program(encoded.reshape(-1, INSTRUCTION_BYTES), self.device.config)
 
 
 def place(device: Device, stream: Stream, sizes: Mapping[str, int], *, verifies: bool = True) -> Launch:
@@ -59,9 +60,26 @@ def place(device: Device, stream: Stream, sizes: Mapping[str, int], *, verifies:
     Raises:
         DeviceError: DRAM is full.
     """
-    sizes = {**sizes, UOP_TENSOR: stream.uops.nbytes}
+    return place_stream(device, stream, {name: allocate(device, size) for name, size in sizes.items()}, verifies=verifies)
+
+
+def allocate(device: Device, size: int) -> int:
+    """Reserve DRAM for a tensor; return its address, a multiple of every element's size.
+
+    Raises:
+        DeviceError: DRAM is full.
+    """
     alignment = max(device.config.element_bytes(memory) for memory in MemoryType)
-    addresses = {name: -(-device.allocate(size + alignment) // alignment) * alignment for name, size in sizes.items()}
+    return -(-device.allocate(size + alignment) // alignment) * alignment
+
+
+def place_stream(device: Device, stream: Stream, tensors: Mapping[str, int], *, verifies: bool = True) -> Launch:
+    """Allocate a stream and its micro-ops; its tensors stand at the addresses given already.
+
+    Raises:
+        DeviceError: DRAM is full.
+    """
+    addresses = {**tensors, UOP_TENSOR: allocate(device, stream.uops.nbytes)}
     device.copy_in(addresses[UOP_TENSOR], stream.uops)
     encoded = stream.relocated(addresses)
     stream_address = device.allocate(len(encoded) * INSTRUCTION_BYTES)

@@ -1,3 +1,18 @@
 """A hardware-software co-design kit for deep-learning accelerators."""
 
+from importlib import import_module
+
 __version__ = "0.1.0"
+
+_API = ("Module", "compile", "load")
+
+
+def __getattr__(name: str):
+    """Return a part of `vdla.api`; it is imported only when it is asked for."""
+    if name in _API:
+        return getattr(import_module("vdla.api"), name)
+    raise AttributeError(f"module 'vdla' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_API]

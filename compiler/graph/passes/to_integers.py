@@ -217,3 +217,17 @@ LOWERINGS: Mapping[str, Callable[[_Lowering, Node, str, Quantisation], None]] = 
     "Add": _Lowering.sum, "AveragePool": _Lowering.average, "Conv": _Lowering.convolution, "DequantizeLinear": _Lowering.again,
     "Gemm": _Lowering.dense, "GlobalAveragePool": _Lowering.average, "MatMul": _Lowering.matrix_product, "MaxPool": _Lowering.greatest,
     "Mul": _Lowering.times, **dict.fromkeys(MOVES, _Lowering.move)}
+_MOVED = "on int8 elements, between conversions with one scale"
+CONDITIONS: Mapping[str, str] = {  # under which an operator is lowered, all of them between DequantizeLinear and QuantizeLinear
+    "Add": "two operands of one shape, neither constant",
+    "AveragePool": "2-D, no ceil_mode, no dilation; padding only if it is counted",
+    "Clip": "behind any of the others: its bounds come with their requantisation",
+    "Conv": "2-D, weights int8 and constant without zero point, bias constant",
+    "DequantizeLinear": "straight before QuantizeLinear: int8 to another scale",
+    "Gemm": "weights int8 and constant without zero point, bias constant; no transA, alpha and beta 1",
+    "GlobalAveragePool": "2-D",
+    "MatMul": "weights int8[k, n] and constant without zero point",
+    "MaxPool": "2-D, no ceil_mode, no dilation",
+    "Mul": "two operands of one shape, neither constant",
+    "Relu": "behind any of the others: its bound comes with their requantisation",
+    **dict.fromkeys(MOVES, _MOVED)}

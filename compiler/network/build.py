@@ -1,0 +1,177 @@
+"""From placed operators to the plan of a module: streams, crossings between host and accelerator, memory."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vdla.compiler.codegen.stream import emit
+from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.network.memory import Life, share
+from vdla.compiler.network.offload import Offloaded
+from vdla.compiler.network.partition import OnHost, Part, View
+from vdla.hw.spec import isa
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.vocabulary import MemoryType
+from vdla.runtime.builder import Stream, StreamBuilder
+from vdla.runtime.layout import Layout
+from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, Layer, Plan, Step, Value
+from vdla.sim.program import Program, decode_program
+
+Key = tuple[str, int, bool]  # a value, the block it stands in, and whether it is folded
+VALUE_TYPES = ("float32", "int8", "uint8", "int16", "uint16", "int32", "int64", "bool")
+
+
+def build(graph: Graph, parts: list[Part], config: AcceleratorConfig, report: Callable[[Offloaded], None] = lambda one: None) -> Plan:
+    """Return the plan of a network whose operators have their places; `report` is told of each before its instructions are made."""
+    builder = _Builder(graph, config, parts)
+    return builder.plan(report)
+
+
+@dataclass
+class _Builder:
+    graph: Graph
+    config: AcceleratorConfig
+    parts: list[Part]
+    steps: list[Step] = field(default_factory=list)
+    streams: dict[str, Stream] = field(default_factory=dict)
+    weights: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def plan(self, report: Callable[[Offloaded], None]) -> Plan:
+        self.aliases = {one.node.outputs[0]: one.node.inputs[0] for part in self.parts for one in part if isinstance(one, View)}
+        self.places, sizes = share(self.lives())
+        for number, part in enumerate(self.parts):
+            if isinstance(part[0], OnHost):
+                self.steps += [_host_step(one) for one in part]
+            else:
+                self.steps.append(self.launch(part, number, report))
+        constants = {name: self.graph.constants[name] for name in self.host_constants()}
+        outputs = {name: _value(self.graph, name) for name in self.graph.outputs}
+        return Plan(self.graph.name, self.config, {name: _value(self.graph, name) for name in self.graph.inputs}, outputs,
+                    tuple(self.steps), self.streams, sizes, self.weights, constants)
+
+    # Values
+
+    def origin(self, name: str) -> str:
+        """Return the value whose bytes `name` is."""
+        while name in self.aliases:
+            name = self.aliases[name]
+        return name
+
+    def touched(self, part: Part) -> Iterable[tuple[Key, Layout]]:
+        """Yield what a part of the accelerator keeps in DRAM, operator by operator."""
+        for one in part:
+            if isinstance(one, Offloaded):
+                for name, layout in (*one.inputs.values(), one.output):
+                    yield self.key(name, layout), layout
+
+    def key(self, name: str, layout: Layout) -> Key:
+        return self.origin(name), layout.block, layout.fold is not None
+
+    def lives(self) -> list[Life]:
+        """Return how long each tensor is needed; a step is an operator of the accelerator.
+
+        A tensor that crosses to the host, or is needed by another launch, lives until the end of the last part that touches it.
+        """
+        first: dict[Key, int] = {}
+        last: dict[Key, int] = {}
+        size: dict[Key, int] = {}
+        clock = 0
+        for part in self.parts:
+            begin = clock
+            for one in part:
+                if isinstance(one, Offloaded):
+                    for name, layout in (*one.inputs.values(), one.output):
+                        key = self.key(name, layout)
+                        first.setdefault(key, begin if self.comes_in(name, part) else clock)
+                        last[key], size[key] = clock, max(size.get(key, 0), layout.size)
+                clock += 1
+            for name in self.goes_out(part):
+                last |= {key: clock for key in last if key[0] == self.origin(name)}
+            clock += 1
+        return [Life(_text(key), size[key], first[key], last[key]) for key in first]
+
+    def comes_in(self, name: str, part: Part) -> bool:
+        """Whether a value is made outside a part."""
+        return not any(self.origin(name) in one.node.outputs for one in part)
+
+    def goes_out(self, part: Part) -> list[str]:
+        """Return the values that a part makes and others read, or that leave the network."""
+        made = [name for one in part for name in one.node.outputs]
+        inside = {id(one) for one in part}
+        read = {name for other in self.parts for one in other if id(one) not in inside for name in one.node.inputs}
+        return [name for name in made if name in read or name in self.graph.outputs]
+
+    def host_constants(self) -> list[str]:
+        used = [name for part in self.parts if isinstance(part[0], OnHost) for one in part for name in one.node.inputs]
+        return [name for name in dict.fromkeys((*used, *self.graph.outputs)) if name in self.graph.constants]
+
+    # Launches
+
+    def launch(self, part: Part, number: int, report: Callable[[Offloaded], None]) -> LaunchStep:
+        """Make the stream of a part."""
+        builder, packs = StreamBuilder(self.config), {}
+        for one in part:
+            if isinstance(one, View):
+                continue
+            report(one)
+            label = one.node.outputs[0]
+            builder.label(label)
+            tensors = {"Z": self.place(*one.output)}
+            for parameter, (name, layout) in one.inputs.items():
+                tensors[parameter] = self.place(name, layout)
+                if self.comes_in(name, part):
+                    packs[self.key(name, layout)] = Crossing(name, tensors[parameter], layout)
+            for parameter, values in one.constants.items():
+                tensors[parameter] = f"{label}.{parameter}"
+                self.weights[tensors[parameter]] = values
+            emit(one.func, builder, tensors)
+        stream = builder.finish()
+        name = f"launch{number}"
+        self.streams[name] = stream
+        return LaunchStep(name, tuple(packs.values()), self.unpacks(part), _layers(part, stream))
+
+    def place(self, name: str, layout: Layout) -> str:
+        return self.places[_text(self.key(name, layout))]
+
+    def unpacks(self, part: Part) -> tuple[Crossing, ...]:
+        """Return what the host, or another launch by way of the host, needs of a part."""
+        layouts = {one.output[0]: one.output[1] for one in part if isinstance(one, Offloaded)}
+        return tuple(Crossing(name, self.place(self.origin(name), layouts[self.origin(name)]),
+                              Layout(self.graph.types[name].shape, self.config.block_out, self.config.batch)) for name in self.goes_out(part))
+
+
+def _text(key: Key) -> str:
+    name, block, folded = key
+    return f"{name} by {block}{' folded' * folded}"
+
+
+def _value(graph: Graph, name: str) -> Value:
+    return Value(graph.types[name].shape, graph.types[name].dtype)
+
+
+def _host_step(one: OnHost) -> HostStep:
+    node = one.node
+    return HostStep(node.name or node.outputs[0], node.op, node.inputs, node.outputs, dict(node.attributes), one.reason)
+
+
+def _layers(part: Part, stream: Stream) -> tuple[Layer, ...]:
+    """Return what a part does, with the bytes that its instructions move."""
+    program = decode_program(stream.relocated(dict.fromkeys(stream.tensors, 0)), stream.config)
+    layers = []
+    for one in part:
+        name = one.node.name or one.node.outputs[0]
+        if isinstance(one, View):
+            layers.append(Layer(name, one.node.op, "", 0, 0, 0))
+        else:
+            label = one.node.outputs[0]
+            own = program.part(stream.labels[label])
+            layers.append(Layer(name, one.node.op, label, one.macs, _moved(own, isa.Load), _moved(own, isa.Store)))
+    return tuple(layers)
+
+
+def _moved(program: Program, form: type[isa.Load | isa.Store]) -> int:
+    """Return the bytes that LOADs or STOREs move."""
+    memories, rows, columns = (program.column(form, name) for name in ("memory_type", "y_size", "x_size"))
+    sizes: Mapping[int, int] = {int(memory): program.config.element_bytes(memory) for memory in MemoryType}
+    return int(sum(sizes.get(int(memory), 0) * int(count) for memory, count in zip(memories, rows * columns, strict=True)))

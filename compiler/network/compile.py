@@ -1,0 +1,77 @@
+"""Compiling a network: from an ONNX model to a plan that a device runs."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vdla.compiler.graph.nodes import Graph, GraphError
+from vdla.compiler.graph.onnx.load import load
+from vdla.compiler.graph.passes.affine_to_conv import AffineToConv
+from vdla.compiler.graph.passes.dead_code import DeadCode
+from vdla.compiler.graph.passes.expand_qlinear import ExpandQLinear
+from vdla.compiler.graph.passes.pipeline import SIMPLIFY, Pipeline
+from vdla.compiler.graph.passes.remove_identity import RemoveIdentity
+from vdla.compiler.graph.passes.signed_activations import SignedActivations
+from vdla.compiler.graph.passes.split_sums import SplitSums
+from vdla.compiler.graph.passes.to_integers import ToIntegers
+from vdla.compiler.graph.quantise import quantise
+from vdla.compiler.network.build import build
+from vdla.compiler.network.partition import parts, place
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.runtime.module.plan import Plan
+
+INTEGERS = Pipeline((ExpandQLinear(), SignedActivations(), ToIntegers(), RemoveIdentity(), DeadCode()))
+FLOATS = Pipeline((SplitSums(), AffineToConv(), DeadCode()))  # more that can be quantised
+Progress = Callable[[str], None]
+Samples = Iterable[Mapping[str, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled network.
+
+    Attributes:
+        graph: with integer operators: what the accelerator's results must equal.
+        plan: to be saved, or run.
+    """
+
+    graph: Graph
+    plan: Plan
+
+
+def compile_network(model: str | os.PathLike | bytes, config: AcceleratorConfig, *, samples: Samples | None = None, percentile: float = 100.0,
+                    shapes: Mapping[str, Sequence[int]] | None = None, progress: Progress = lambda text: None) -> Compiled:
+    """Compile a network.
+
+    Args:
+        model: an ONNX file, its bytes, or a model of the `onnx` package.
+        samples: inputs by which a float network is quantised.
+        percentile: of the magnitudes of each activation that its scale must hold.
+        shapes: of inputs whose own are dynamic.
+        progress: told of what is being done.
+
+    Raises:
+        GraphError: the model cannot be imported; or it is of floats, and no samples were given.
+    """
+    progress("import")
+    graph = integer_graph(load(model, shapes), samples, percentile)
+    placed = place(graph, config, lambda node: progress(str(node)))
+    progress("instructions")
+    return Compiled(graph, build(graph, parts(graph, placed, config), config, lambda one: progress(str(one.node))))
+
+
+def integer_graph(graph: Graph, samples: Samples | None = None, percentile: float = 100.0) -> Graph:
+    """Return a graph with integer operators wherever it is quantised, or can be by `samples`."""
+    simple = FLOATS.run(SIMPLIFY.run(graph))
+    if not _quantised(simple) and samples is not None:
+        simple = quantise(simple, samples, percentile)
+    elif not _quantised(simple):
+        raise GraphError(f"network {graph.name} computes with floats and the accelerator with integers; give samples of its inputs to quantise it by "
+                         "(--calibrate SAMPLES.npz), or a model that is quantised already")
+    return INTEGERS.run(simple)
+
+
+def _quantised(graph: Graph) -> bool:
+    return any("QuantizeLinear" in node.op or node.op.startswith("QLinear") for node in graph.nodes)

@@ -1,0 +1,117 @@
+"""Which operators run where, and in which order: as many as can be behind one another on the accelerator, so that few launches are needed."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from vdla.compiler.graph.nodes import Graph, Node, TensorType
+from vdla.compiler.network.offload import Offloaded, OffloadError, offload
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.runtime.layout import IMAGE_RANK
+
+VIEWS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
+Report = Callable[[Node], None]
+
+
+@dataclass(frozen=True)
+class OnHost:
+    """An operator that stays on the host, and why."""
+
+    node: Node
+    reason: str
+
+
+@dataclass(frozen=True)
+class View:
+    """An operator that changes the shape only, not the bytes in the accelerator's DRAM."""
+
+    node: Node
+
+
+Placed = OnHost | Offloaded | View
+Part = tuple[Placed, ...]  # all on the host, or all on the accelerator
+
+
+def place(graph: Graph, config: AcceleratorConfig, report: Report = lambda node: None) -> list[Placed]:
+    """Return where each node runs, in the graph's order; `report` is told of each before it is looked at."""
+    placed, inside = [], set()  # values that the accelerator makes
+    for node in graph.nodes:
+        report(node)
+        one = _place(graph, node, config, inside)
+        if not isinstance(one, OnHost):
+            inside.update(node.outputs)
+        placed.append(one)
+    return placed
+
+
+def _place(graph: Graph, node: Node, config: AcceleratorConfig, inside: set[str]) -> Placed:
+    if node.op in VIEWS and node.inputs[0] in inside and same_bytes(graph.types[node.inputs[0]], graph.types[node.outputs[0]], config):
+        return View(node)
+    try:
+        return offload(graph, node, config, folds=_folds(graph, node, inside))
+    except OffloadError as error:
+        return OnHost(node, str(error))
+
+
+def _folds(graph: Graph, node: Node, inside: set[str]) -> bool:
+    """Whether the node's first input comes from the host, and nobody else reads it."""
+    readers = sum(name == node.inputs[0] for other in graph.nodes for name in other.inputs) if node.inputs else 0
+    return readers == 1 and node.inputs[0] not in inside
+
+
+def same_bytes(one: TensorType, other: TensorType, config: AcceleratorConfig) -> bool:
+    """Whether two shapes of a tensor stand alike in the accelerator's DRAM: one pixel, or one row, of the same channels."""
+    return one.dtype == other.dtype == "int8" and _single_row(one, config) == _single_row(other, config) is not None
+
+
+def _single_row(type_: TensorType, config: AcceleratorConfig) -> int | None:
+    """Return the channels of a tensor of one pixel an image, or one row; None where there are more."""
+    if len(type_.shape) == IMAGE_RANK:
+        n, channels, *pixel = type_.shape
+        return channels if n == 1 and pixel == [1, 1] else None
+    return type_.shape[-1] if type_.shape and type_.size == type_.shape[-1] else None
+
+
+def parts(graph: Graph, placed: list[Placed], config: AcceleratorConfig) -> list[Part]:
+    """Return the nodes in an order that keeps what they need of each other, in parts of one place each, as few as can be.
+
+    A value that the accelerator has made but cannot read as it stands goes through the host, so that its reader belongs to a later part.
+    """
+    made = set(graph.inputs) | set(graph.constants)
+    waiting, found = list(placed), []
+    on_host, idle = True, False
+    while waiting:
+        part = _ready(waiting, made, on_host, config)
+        assert part or not idle, "the graph's nodes are in no order in which they can run"
+        idle = not part
+        if part:
+            found.append(tuple(one if not on_host else _on_host(one) for one in part))
+            taken = {id(one) for one in part}
+            waiting = [one for one in waiting if id(one) not in taken]
+            made.update(name for one in part for name in one.node.outputs)
+        on_host = not on_host
+    return found
+
+
+def _on_host(one: Placed) -> OnHost:
+    """Return an operator that has been found ready on the host."""
+    return one if isinstance(one, OnHost) else OnHost(one.node, "its input has come to the host")
+
+
+def _ready(waiting: list[Placed], made: set[str], on_host: bool, config: AcceleratorConfig) -> list[Placed]:
+    """Return what can run next in one place, in order."""
+    available, within, part = set(made), {}, []
+    for one in waiting:
+        needed = [name for name in one.node.inputs if name]
+        here = not isinstance(one, Offloaded) if on_host else not isinstance(one, OnHost)
+        if here and all(name in available for name in needed) and (on_host or _readable(one, within)):
+            part.append(one)
+            available.update(one.node.outputs)
+            within |= dict.fromkeys(one.node.outputs, config.block_out)
+    return part
+
+
+def _readable(one: Placed, within: Mapping[str, int]) -> bool:
+    """Whether what an operator reads of its own part stands in blocks of the size it needs; a view needs its input there."""
+    if isinstance(one, View):
+        return one.node.inputs[0] in within
+    return all(layout.block == within.get(name, layout.block) for name, layout in one.inputs.values())

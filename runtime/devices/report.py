@@ -1,0 +1,146 @@
+"""Where the cycles of a network went: layer by layer, with what bounded each."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+from vdla.hw.spec.registers import UnitState
+from vdla.hw.spec.units import Unit
+from vdla.runtime.devices.session import Outcome, Ran
+from vdla.runtime.module.plan import HostStep, Layer, Plan
+from vdla.sim.timing.result import Timing
+from vdla.sim.timing.simulate import simulate
+
+MOSTLY = 0.6  # of a layer's cycles that one thing must take to be called its bound
+
+
+@dataclass(frozen=True)
+class LayerReport:
+    """One operator's share of a run.
+
+    Attributes:
+        on: "accelerator" or "host".
+        cycles: from the end of the layer before to its own last instruction's; None on the host and on untimed devices.
+        utilisation: of the multipliers; None where there are no cycles.
+        busy: cycles in which each unit worked.
+        bound: what took most of its time: "compute", "memory", or "latency" where neither did.
+    """
+
+    name: str
+    op: str
+    on: str
+    cycles: int | None
+    macs: int
+    utilisation: float | None
+    bytes_read: int
+    bytes_written: int
+    busy: Mapping[str, int] = field(default_factory=dict)
+    bound: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """A whole run.
+
+    Attributes:
+        seconds: of the accelerator at the given clock; None on untimed devices.
+    """
+
+    device: str
+    cycles: int | None
+    seconds: float | None
+    macs: int
+    utilisation: float | None
+    layers: tuple[LayerReport, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as plain JSON values."""
+        return asdict(self)
+
+
+def report(plan: Plan, outcome: Outcome, device: str, clock_hz: float, memory: MemoryParameters = REFERENCE_MEMORY) -> Report:
+    """Account for a run; on the RTL, which tells only its total, the cycle simulator says where the cycles went."""
+    launches = iter(outcome.launches)
+    layers = [layer for step in plan.steps for layer in
+              (_host(step) if isinstance(step, HostStep) else _launch(next(launches), plan.config, memory))]
+    macs, cycles = sum(layer.macs for layer in layers), outcome.cycles
+    return Report(device, cycles, None if cycles is None else cycles / clock_hz, macs, _utilisation(macs, cycles, plan.config), tuple(layers))
+
+
+def _host(step: HostStep) -> Iterator[LayerReport]:
+    yield LayerReport(step.name, step.op, "host", None, 0, None, 0, 0)
+
+
+def _launch(ran: Ran, config: AcceleratorConfig, memory: MemoryParameters) -> Iterator[LayerReport]:
+    timing = _timing(ran, memory)
+    begin = 0
+    for number, layer in enumerate(ran.step.layers):
+        if timing is None:
+            yield LayerReport(layer.name, layer.op, "accelerator", None, layer.macs, None, layer.bytes_read, layer.bytes_written)
+            continue
+        last = not any(other.label for other in ran.step.layers[number + 1:])
+        end = timing.cycles if last else max(begin, _end(timing, ran, layer)) if layer.label else begin
+        yield _timed(layer, begin, end, timing, config)
+        begin = end
+
+
+def _timing(ran: Ran, memory: MemoryParameters) -> Timing | None:
+    """Return when everything of a launch happened; None on untimed devices."""
+    if ran.timing is not None or ran.result.cycles is None:
+        return ran.timing
+    return simulate(ran.launch.program(), memory, stream_address=ran.launch.stream_address, log=True)
+
+
+def _end(timing: Timing, ran: Ran, layer: Layer) -> int:
+    return int(timing.retired[ran.launch.stream.labels[layer.label]].max())
+
+
+def _timed(layer: Layer, begin: int, end: int, timing: Timing, config: AcceleratorConfig) -> LayerReport:
+    cycles = end - begin
+    busy = _busy(timing, begin, end)
+    return LayerReport(layer.name, layer.op, "accelerator", cycles, layer.macs, _utilisation(layer.macs, cycles, config), layer.bytes_read,
+                       layer.bytes_written, busy, _bound(layer, cycles, busy, config))
+
+
+def _busy(timing: Timing, begin: int, end: int) -> dict[str, int]:
+    """Return the cycles of each unit's work within an interval; nothing where no log was kept."""
+    if timing.log is None:
+        return {}
+    spans = timing.log.spans[timing.log.spans["state"] == tuple(UnitState).index(UnitState.BUSY)]
+    inside = np.clip(np.minimum(spans["end"], end) - np.maximum(spans["begin"], begin), 0, None)
+    return {unit.name.lower(): int(inside[spans["unit"] == unit].sum()) for unit in Unit}
+
+
+def _bound(layer: Layer, cycles: int, busy: Mapping[str, int], config: AcceleratorConfig) -> str:
+    if not cycles:
+        return ""
+    shares = {"compute": busy.get("compute", 0), "memory": (layer.bytes_read + layer.bytes_written) / config.bus_bytes}
+    name = max(shares, key=shares.get)
+    return name if shares[name] >= MOSTLY * cycles else "latency"
+
+
+def _utilisation(macs: int, cycles: int | None, config: AcceleratorConfig) -> float | None:
+    return macs / config.macs_per_cycle / cycles if cycles else None
+
+
+def table(found: Report) -> str:
+    """Return a report as text."""
+    width = max((len(layer.name) for layer in found.layers), default=5)
+    lines = [f"{'layer':{width}}  {'operator':18} {'on':11} {'cycles':>10} {'MMAC':>9} {'used':>6} {'KiB in':>8} {'KiB out':>8}  bound"]
+    for layer in found.layers:
+        cycles = "-" if layer.cycles is None else f"{layer.cycles:,}"
+        used = "-" if layer.utilisation is None else f"{layer.utilisation:.1%}"
+        lines.append(f"{layer.name:{width}}  {layer.op:18} {layer.on:11} {cycles:>10} {layer.macs / 1e6:9.2f} {used:>6} "
+                     f"{layer.bytes_read / 1024:8.1f} {layer.bytes_written / 1024:8.1f}  {layer.bound}")
+    return "\n".join([*lines, summary(found)])
+
+
+def summary(found: Report) -> str:
+    """Return the totals of a report as one line."""
+    if found.cycles is None:
+        return f"{found.device}: {found.macs / 1e6:,.1f} MMAC, untimed"
+    return (f"{found.device}: {found.cycles:,} cycles, {found.seconds * 1e3:.2f} ms, {found.macs / 1e6:,.1f} MMAC, "
+            f"{found.utilisation or 0:.1%} of the multipliers")

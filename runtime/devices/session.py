@@ -1,0 +1,138 @@
+"""Running a module on a device."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from vdla.runtime.device import Device, RunResult
+from vdla.runtime.devices.launch import Launch, allocate, place_stream
+from vdla.runtime.host.evaluate import OperatorError, evaluate
+from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, ModuleError, Plan, Value
+from vdla.sim.timing.result import Timing
+
+Values = dict[str, np.ndarray]
+Progress = Callable[[HostStep | LaunchStep], None]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One launch that has run.
+
+    Attributes:
+        launch: the stream in the device's DRAM.
+        timing: when its instructions ran; None on a device that does not tell.
+    """
+
+    step: LaunchStep
+    launch: Launch
+    result: RunResult
+    timing: Timing | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run of a module gave.
+
+    Attributes:
+        outputs: by name.
+        launches: in order.
+        seconds: wall time on this machine.
+    """
+
+    outputs: Values
+    launches: tuple[Ran, ...]
+    seconds: float
+
+    @property
+    def cycles(self) -> int | None:
+        """Cycles of the accelerator; None on untimed devices."""
+        if any(ran.result.cycles is None for ran in self.launches):
+            return None
+        return sum(ran.result.cycles for ran in self.launches)
+
+
+class Session:
+    """A module in a device's DRAM, ready to run any number of times.
+
+    Args:
+        device: of the module's configuration.
+        verifies: prove streams safe before their first run.
+
+    Raises:
+        ModuleError: the device is another accelerator.
+        DeviceError: its DRAM is too small.
+    """
+
+    def __init__(self, device: Device, plan: Plan, *, verifies: bool = True) -> None:
+        if device.config.digest != plan.config.digest:
+            raise ModuleError(f"module {plan.name} was compiled for the configuration {plan.config.name} ({plan.config.digest[:12]}), and the device "
+                              f"is {device.config.name} ({device.config.digest[:12]}); compile it for that one, or run it on the other")
+        self.device, self.plan = device, plan
+        self._addresses = {name: allocate(device, size) for name, size in plan.tensors.items()}
+        for name, values in plan.weights.items():
+            self._addresses[name] = allocate(device, values.nbytes)
+            device.copy_in(self._addresses[name], values)
+        self._launches: dict[str, Launch] = {name: place_stream(device, stream, self._addresses, verifies=verifies)
+                                             for name, stream in plan.streams.items()}
+
+    def run(self, inputs: Mapping[str, np.ndarray], *, progress: Progress | None = None) -> Outcome:
+        """Run the network.
+
+        Args:
+            inputs: an array for each input, of its shape and type.
+            progress: called before each step.
+
+        Raises:
+            ModuleError: an input is missing, unknown, of another shape or type, or not finite; an operator fails on the host.
+        """
+        began, values = time.perf_counter(), {**self.plan.constants, **checked(inputs, self.plan.inputs)}
+        launches = []
+        for step in self.plan.steps:
+            if progress is not None:
+                progress(step)
+            if isinstance(step, HostStep):
+                _run_host(step, values)
+            else:
+                launches.append(self._launch(step, values))
+        outputs = {name: values[name] for name in self.plan.outputs}
+        return Outcome(outputs, tuple(launches), time.perf_counter() - began)
+
+    def _launch(self, step: LaunchStep, values: Values) -> Ran:
+        for one in step.packs:
+            self.device.copy_in(self._addresses[one.tensor], one.layout.pack(values[one.value]))
+        launch = self._launches[step.stream]
+        result = launch.run()
+        values |= {one.value: self._read(one) for one in step.unpacks}
+        return Ran(step, launch, result, getattr(self.device, "timing", None))
+
+    def _read(self, one: Crossing) -> np.ndarray:
+        return one.layout.unpack(self.device.copy_out(self._addresses[one.tensor], one.layout.size))
+
+
+def checked(inputs: Mapping[str, np.ndarray], wanted: Mapping[str, Value]) -> Values:
+    """Return the inputs as arrays.
+
+    Raises:
+        ModuleError: one is missing, unknown, of another shape or type, or not finite.
+    """
+    if set(inputs) != set(wanted):
+        raise ModuleError(f"the network takes {', '.join(f'{name}: {value}' for name, value in wanted.items())}; "
+                          f"it was given {', '.join(inputs) or 'nothing'}")
+    values = {name: np.asarray(array) for name, array in inputs.items()}
+    for name, value in wanted.items():
+        array = values[name]
+        if array.shape != value.shape or array.dtype != value.dtype:
+            raise ModuleError(f"input {name} is {Value(array.shape, str(array.dtype))}, not {value}")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ModuleError(f"input {name} holds {np.count_nonzero(~np.isfinite(array))} values that are not finite")
+    return values
+
+
+def _run_host(step: HostStep, values: Values) -> None:
+    try:
+        results = evaluate(step.op, [values[name] if name else None for name in step.inputs], step.attributes)
+    except OperatorError as error:
+        raise ModuleError(f"{step.op} {step.name} on the host: {error}") from error
+    values |= dict(zip(step.outputs, results, strict=False))

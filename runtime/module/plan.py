@@ -1,0 +1,155 @@
+"""What a compiled network is: steps on the host and on the accelerator, with everything that they need."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import VdlaError
+from vdla.runtime.builder import Stream
+from vdla.runtime.layout import Layout
+
+
+class ModuleError(VdlaError):
+    """A module, or what it was given, is not what it should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """The type of a tensor that goes in or out, or between steps.
+
+    Attributes:
+        shape: extents.
+        dtype: as NumPy calls it.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True)
+class HostStep:
+    """An operator on the CPU.
+
+    Attributes:
+        name: of the operator in the network.
+        op: its name in `vdla.runtime.host`.
+        inputs, outputs: values; "" for an optional input that is left out.
+        reason: why it does not run on the accelerator.
+    """
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, object] = field(default_factory=dict)
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """An operator on the accelerator, for reports.
+
+    Attributes:
+        label: of its instructions in the stream; "" where it costs nothing.
+        bytes_read, bytes_written: that its instructions move.
+    """
+
+    name: str
+    op: str
+    label: str
+    macs: int
+    bytes_read: int
+    bytes_written: int
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """A value on its way between host and accelerator.
+
+    Attributes:
+        value: on the host.
+        tensor: in the accelerator's DRAM.
+        layout: how it stands there.
+    """
+
+    value: str
+    tensor: str
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class LaunchStep:
+    """A stream on the accelerator.
+
+    Attributes:
+        stream: which one.
+        packs: what is copied in before.
+        unpacks: what is copied out behind it.
+        layers: what it does, in order.
+    """
+
+    stream: str
+    packs: tuple[Crossing, ...]
+    unpacks: tuple[Crossing, ...]
+    layers: tuple[Layer, ...]
+
+
+Step = HostStep | LaunchStep
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A compiled network.
+
+    Attributes:
+        name: of the network.
+        config: of the accelerator that it was compiled for.
+        inputs, outputs: types by name, in order.
+        steps: in order.
+        streams: by name; their tensors are those of `tensors` and `weights`, and the micro-ops of their own.
+        tensors: bytes of each tensor that the accelerator reads and writes; steps may share them in turn.
+        weights: tensors that it only reads.
+        constants: values of host steps that never change.
+    """
+
+    name: str
+    config: AcceleratorConfig
+    inputs: Mapping[str, Value]
+    outputs: Mapping[str, Value]
+    steps: tuple[Step, ...]
+    streams: Mapping[str, Stream]
+    tensors: Mapping[str, int]
+    weights: Mapping[str, np.ndarray]
+    constants: Mapping[str, np.ndarray]
+
+    @property
+    def host_steps(self) -> tuple[HostStep, ...]:
+        """The steps on the host."""
+        return tuple(step for step in self.steps if isinstance(step, HostStep))
+
+    @property
+    def launches(self) -> tuple[LaunchStep, ...]:
+        """The steps on the accelerator."""
+        return tuple(step for step in self.steps if isinstance(step, LaunchStep))
+
+    @property
+    def dram_bytes(self) -> int:
+        """DRAM that a device needs for it, with room for alignment."""
+        parts = [*self.tensors.values(), *(values.nbytes for values in self.weights.values()),
+                 *(stream.words.nbytes + stream.uops.nbytes for stream in self.streams.values())]
+        return sum(-(-size // PAGE) * PAGE + PAGE for size in parts) + 16 * PAGE
+
+
+PAGE = 1 << 13
+
+
+def random_inputs(inputs: Mapping[str, Value], seed: int = 0) -> dict[str, np.ndarray]:
+    """Return inputs for a run that is about time alone: normally distributed, or integers from 0 to 99; the same for the same seed."""
+    rng = np.random.default_rng(seed)
+    return {name: (rng.standard_normal(value.shape) if value.dtype.startswith("float") else rng.integers(0, 100, value.shape)).astype(value.dtype)
+            for name, value in inputs.items()}

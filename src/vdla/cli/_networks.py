@@ -1,0 +1,79 @@
+"""What the commands for networks share."""
+
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import numpy as np
+
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import VdlaError
+from vdla.runtime.module.plan import Plan
+
+Samples = list[dict[str, np.ndarray]]
+
+
+class InputError(VdlaError):
+    """A file of arrays is not what it should be."""
+
+
+def takes_calibration(function: Callable) -> Callable:
+    """Add --calibrate and --percentile."""
+    samples = click.option("--calibrate", metavar="SAMPLES.npz", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+                           help="Samples to quantise a float network by: for each input an array with one more dimension in front.")
+    share = click.option("--percentile", default=100.0, show_default=True, type=click.FloatRange(50, 100),
+                         help="Share of each activation's magnitudes that its scale must hold.")
+    return samples(share(function))
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of an .npz file.
+
+    Raises:
+        InputError: it is none, or damaged.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as found:
+            return {name: found[name] for name in found.files}
+    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path} cannot be read as an .npz file of arrays: {error}") from error
+
+
+def read_samples(path: Path | None) -> Samples | None:
+    """Return the samples of an .npz file, one by one.
+
+    Raises:
+        InputError: its arrays do not have one length.
+    """
+    if path is None:
+        return None
+    arrays = read_arrays(path)
+    counts = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
+    if len(set(counts.values())) != 1 or not min(counts.values()):
+        found = ", ".join(f"{name}: {count}" for name, count in counts.items()) or "no"
+        raise InputError(f"{path}: arrays have {found} samples; give each input the same number, at least 1, along the first dimension")
+    return [{name: array[number] for name, array in arrays.items()} for number in range(min(counts.values()))]
+
+
+def compile_with_progress(model: Path, config: AcceleratorConfig, samples: list[Mapping[str, np.ndarray]] | None, percentile: float) -> Plan:
+    """Compile a network, telling on a terminal what is being done."""
+    from vdla.compiler.network.compile import compile_network
+    with status() as say:
+        return compile_network(model, config, samples=samples, percentile=percentile, progress=say).plan
+
+
+@contextmanager
+def status() -> Iterator[Callable[[str], None]]:
+    """Give a function that shows one line on a terminal, in place of the line before; nothing where there is no terminal."""
+    shown = sys.stderr.isatty()
+
+    def say(text: str) -> None:
+        if shown:
+            click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+    try:
+        yield say
+    finally:
+        say("")

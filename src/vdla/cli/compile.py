@@ -1,0 +1,36 @@
+"""``vdla compile``."""
+
+from pathlib import Path
+
+import click
+
+from vdla.cli._networks import compile_with_progress, read_samples, takes_calibration
+from vdla.cli._options import takes_config
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.runtime.module.file import save
+from vdla.runtime.module.plan import LaunchStep, Plan
+
+
+@click.command()
+@click.argument("model", metavar="MODEL.onnx", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Module to write (.vdla).")
+@takes_calibration
+@takes_config
+def command(model: Path, output: Path, calibrate: Path | None, percentile: float, config: AcceleratorConfig) -> None:
+    """Compile a network to a module that the accelerator runs."""
+    plan = compile_with_progress(model, config, read_samples(calibrate), percentile)
+    save(plan, output)
+    click.echo(described(plan))
+    click.echo(f"{output}: {output.stat().st_size / 2**20:.1f} MiB, {sum(stream.count for stream in plan.streams.values()):,} instructions "
+               f"in {len(plan.launches)} launches, {sum(plan.tensors.values()) / 2**20:.1f} MiB of activations in DRAM")
+
+
+def described(plan: Plan) -> str:
+    """Return the layers of a module, and what stays on the host with the reason."""
+    layers = [layer for step in plan.steps if isinstance(step, LaunchStep) for layer in step.layers]
+    width = max((len(layer.name) for layer in layers), default=5)
+    lines = [f"{'layer':{width}}  {'operator':16} {'MMAC':>9} {'KiB in':>8} {'KiB out':>8}"]
+    lines += [f"{layer.name:{width}}  {layer.op:16} {layer.macs / 1e6:9.2f} {layer.bytes_read / 1024:8.1f} {layer.bytes_written / 1024:8.1f}"
+              for layer in layers]
+    lines += [f"on the host: {step.op} {step.name}: {step.reason}" for step in plan.host_steps]
+    return "\n".join(lines)

@@ -1,0 +1,42 @@
+"""``vdla inspect``."""
+
+import json
+from pathlib import Path
+
+import click
+
+from vdla.cli._options import reports_errors
+from vdla.cli.compile import described
+from vdla.runtime.module.file import load
+from vdla.runtime.module.plan import Plan
+
+
+@click.command()
+@click.argument("module", metavar="MODULE.vdla", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@reports_errors
+def command(module: Path, as_json: bool) -> None:
+    """Show what a module holds: inputs and outputs, steps, streams and memory."""
+    plan = load(module)
+    click.echo(json.dumps(_facts(plan), indent=1) if as_json else _text(plan))
+
+
+def _facts(plan: Plan) -> dict[str, object]:
+    return {
+        "name": plan.name, "config": plan.config.name, "config_digest": plan.config.digest,
+        "inputs": {name: str(value) for name, value in plan.inputs.items()},
+        "outputs": {name: str(value) for name, value in plan.outputs.items()},
+        "streams": {name: {"instructions": stream.count, "micro_ops": len(stream.uops)} for name, stream in plan.streams.items()},
+        "host_operators": [f"{step.op} {step.name}" for step in plan.host_steps],
+        "weight_bytes": sum(values.nbytes for values in plan.weights.values()), "activation_bytes": sum(plan.tensors.values()),
+        "dram_bytes": plan.dram_bytes,
+    }
+
+
+def _text(plan: Plan) -> str:
+    facts = _facts(plan)
+    lines = [f"{plan.name}, compiled for {plan.config.name} ({plan.config.digest[:12]})"]
+    lines += [f"{kind[:-1]:8}{name}: {value}" for kind in ("inputs", "outputs") for name, value in facts[kind].items()]
+    lines += [f"stream  {name}: {about['instructions']:,} instructions, {about['micro_ops']:,} micro-ops" for name, about in facts["streams"].items()]
+    lines.append(f"memory  {facts['weight_bytes']:,} bytes of weights, {facts['activation_bytes']:,} of activations")
+    return "\n".join([*lines, described(plan)])

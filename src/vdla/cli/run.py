@@ -1,0 +1,79 @@
+"""``vdla run``."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+import numpy as np
+
+from vdla.api import CLOCK_HZ, Module, Run, load
+from vdla.cli._networks import compile_with_progress, read_arrays, read_samples, status, takes_calibration
+from vdla.cli._options import takes_config
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.memory import REFERENCE_MEMORY
+from vdla.runtime.devices.registry import DEVICE_CLASSES
+from vdla.runtime.module.plan import LaunchStep, ModuleError, Value, random_inputs
+from vdla.sim.trace.perfetto import write_perfetto
+
+MHZ = 1e6
+
+
+@click.command()
+@click.argument("model", metavar="MODEL.vdla|MODEL.onnx", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--input", "inputs", metavar="IN.npz", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="An array for each input. Without it inputs are random, the same each time.")
+@click.option("--output", metavar="OUT.npz", type=click.Path(dir_okay=False, path_type=Path), help="Where to write the outputs.")
+@click.option("--device", default="functional", show_default=True, type=click.Choice(list(DEVICE_CLASSES)))
+@click.option("--clock", default=CLOCK_HZ / MHZ, show_default=True, type=click.FloatRange(0, min_open=True), help="MHz, to turn cycles into time.")
+@click.option("--trace", metavar="T.json", type=click.Path(dir_okay=False, path_type=Path), help="Timeline to write (device cycle).")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@takes_calibration
+@takes_config
+def command(model: Path, inputs: Path | None, output: Path | None, device: str, clock: float, trace: Path | None, as_json: bool,
+            calibrate: Path | None, percentile: float, config: AcceleratorConfig) -> None:
+    """Run a network: a module, or a model that is compiled first (--config, --set, --calibrate are for that).
+
+    Prints each layer's cycles, multiply-accumulates, bytes, and what bounded it.
+    """
+    if trace is not None and device != "cycle":
+        raise click.UsageError("--trace needs --device cycle")
+    module = load(model) if model.suffix == ".vdla" else Module(compile_with_progress(model, config, read_samples(calibrate), percentile))
+    given = read_arrays(inputs) if inputs else _random(module.plan.inputs)
+    with status() as say:
+        done = module.run(given, device, clock_hz=clock * MHZ, progress=lambda step: say(_named(step)))
+    if output is not None:
+        _write(output, done.outputs)
+    if trace is not None:
+        _write_traces(done, trace)
+    click.echo(json.dumps(done.report.to_json(), indent=1) if as_json else done.table())
+
+
+def _named(step) -> str:
+    return f"launch {step.stream}" if isinstance(step, LaunchStep) else f"{step.op} {step.name}"
+
+
+def _random(inputs: Mapping[str, Value]) -> dict[str, np.ndarray]:
+    """Return random inputs, and say so."""
+    click.echo("no --input given: running on random numbers", err=True)
+    return random_inputs(inputs)
+
+
+def _write(path: Path, outputs: Mapping[str, np.ndarray]) -> None:
+    """Write the outputs; the file is whole, or as it was before."""
+    part = path.with_name(f".{path.name}.part.npz")
+    try:
+        np.savez(part, **outputs)
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise ModuleError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _write_traces(done: Run, path: Path) -> None:
+    """Write one timeline for each launch; from the second on their names have a number."""
+    for number, ran in enumerate(done.outcome.launches):
+        target = path if number == 0 else path.with_name(f"{path.stem}-{number + 1}{path.suffix}")
+        write_perfetto(ran.timing, target, REFERENCE_MEMORY)
+        click.echo(f"{target}: open it in https://ui.perfetto.dev", err=True)
+
