@@ -17,7 +17,8 @@ from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.elementwise import Elementwise, add, copy, multiply, requantise
 from vdla.compiler.te.operators.narrowing import Scale
 from vdla.compiler.te.operators.pooling import max_pool
-from vdla.compiler.te.operators.sizes import Convolution, Pooling, blocks, matrix_product
+from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed, blocks, matrix_product
+from vdla.compiler.te.operators.transposed import conv2d_transposed, one_phase, phase_weights
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode, Extension
 from vdla.runtime.layout import IMAGE_RANK, Fold, Layout
@@ -148,6 +149,19 @@ def _convolution(maker: _Maker) -> Offloaded:
     if fold is not None:
         return _product(maker, folded_size(size, fold), folded_weights(weights, fold), 0, size.macs, fold)
     return _product(maker, size, weights, attributes["border"], size.macs)
+
+
+def _transposed(maker: _Maker) -> Offloaded:
+    """Weights and parameters constant; strides 1 or 2, or of which one divides the padding; they divide the result."""
+    n, channels, height, width = maker.shape(0)
+    weights, attributes, config = maker.constant(1), maker.node.attributes, maker.config
+    size = Transposed(channels, height, width, weights.shape[1], weights.shape[2:], attributes["strides"], attributes["pads"],
+                      attributes["output_padding"], n)
+    phase = one_phase(size)
+    threads, tiles = _best(phase, config)
+    func = schedule_conv2d(conv2d_transposed(size, config, Scale()), phase, config, threads=threads, tiles=tiles).lower()
+    constants = {"W": phase_weights(weights, size, config), "P": blocked_parameters(_of_channels(maker.constant(2), size.outputs), config)}
+    return Offloaded(maker.node, (Program(func),), {"X": maker.operand(0, config.block_in)}, maker.output(), constants, size.macs)
 
 
 def _matrix_product(maker: _Maker) -> Offloaded:
@@ -285,6 +299,6 @@ def _scheduled(schedule: Callable[[int], Func]) -> Func:
 
 OPERATORS: Mapping[str, Callable[[_Maker], Offloaded]] = {
     "Concat": _concatenation,
-    "Int8Add": _add, "Int8Conv": _convolution, "Int8MatMul": _matrix_product, "Int8MaxPool": _max_pool, "Int8Mul": _multiply,
+    "Int8Add": _add, "Int8Conv": _convolution, "Int8ConvTranspose": _transposed, "Int8MatMul": _matrix_product, "Int8MaxPool": _max_pool, "Int8Mul": _multiply,
     "Int8Requantise": _requantise,
 }

@@ -103,6 +103,19 @@ class _Lowering:
         x, attributes = self.bordered(x, dict(node.attributes), out)
         self.product(node, x, weights, scales, bias, out, quantisation, attributes)
 
+    def transposed(self, node: Node, out: str, quantisation: Quantisation) -> None:
+        """Spread elements: what stands around and between them is 0, so their zero point must be."""
+        x, (weights, scales) = self.found.operand(node.inputs[0]), self.found.weights(node.inputs[1], 4, 1)
+        attributes = node.attributes
+        if x.quantisation.zero or attributes["group"] != 1 or tuple(attributes["dilations"]) != (1, 1):
+            raise UnfitError
+        rows, bias = weights.swapaxes(0, 1).reshape(weights.shape[1], -1), self.found.bias(node, weights.shape[1])
+        integers, words = product_parameters(rows, x.quantisation.scale * scales, bias, x.quantisation, quantisation)
+        outputs_first = integers.reshape(weights.shape[1], weights.shape[0], *weights.shape[2:])
+        names = self.constant(f"{out}_weights", np.ascontiguousarray(outputs_first.swapaxes(0, 1))), self.constant(f"{out}_parameters", words)
+        kept = {name: attributes[name] for name in ("output_padding", "pads", "strides")}
+        self.add("Int8ConvTranspose", (x.name, *names), out, kept, node.name)
+
     def bordered(self, x: Operand, attributes: dict, out: str) -> tuple[Operand, dict]:
         """Return attributes with what stands around the input; where the accelerator cannot pad with that, the input is padded before."""
         zero, pads = x.quantisation.zero, attributes["pads"]
@@ -214,7 +227,8 @@ def _single(bias: int, multiplier: int, shift: int, out: Quantisation) -> np.nda
 
 
 LOWERINGS: Mapping[str, Callable[[_Lowering, Node, str, Quantisation], None]] = {
-    "Add": _Lowering.sum, "AveragePool": _Lowering.average, "Conv": _Lowering.convolution, "DequantizeLinear": _Lowering.again,
+    "Add": _Lowering.sum, "AveragePool": _Lowering.average, "Conv": _Lowering.convolution, "ConvTranspose": _Lowering.transposed,
+    "DequantizeLinear": _Lowering.again,
     "Gemm": _Lowering.dense, "GlobalAveragePool": _Lowering.average, "MatMul": _Lowering.matrix_product, "MaxPool": _Lowering.greatest,
     "Mul": _Lowering.times, **dict.fromkeys(MOVES, _Lowering.move)}
 _MOVED = "on int8 elements, between conversions with one scale"
@@ -223,6 +237,7 @@ CONDITIONS: Mapping[str, str] = {  # under which an operator is lowered, all of 
     "AveragePool": "2-D, no ceil_mode, no dilation; padding only if it is counted",
     "Clip": "behind any of the others: its bounds come with their requantisation",
     "Conv": "2-D, weights int8 and constant without zero point, bias constant",
+    "ConvTranspose": "2-D, one group, no dilation, zero point 0; weights int8 and constant without zero point, bias constant",
     "DequantizeLinear": "straight before QuantizeLinear: int8 to another scale",
     "Gemm": "weights int8 and constant without zero point, bias constant; no transA, alpha and beta 1",
     "GlobalAveragePool": "2-D",
