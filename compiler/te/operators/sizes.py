@@ -73,22 +73,26 @@ class Grouping:
     """How the groups of a convolution lie in blocks: as many as fill whole blocks are joined, with zeros between them.
 
     Attributes:
-        count: joined groups.
+        count: joined groups; the last may be filled up with groups of zeros.
         inputs, outputs: blocks of each.
+        joined: groups in each.
     """
 
     count: int
     inputs: int
     outputs: int
+    joined: int
 
 
 def grouping(size: Convolution, config: AcceleratorConfig) -> Grouping:
     """Return how the groups of `size` lie in the blocks of `config`."""
     inputs, outputs = size.channels // size.groups, size.outputs // size.groups
     joined = lcm(lcm(inputs, config.block_in) // inputs, lcm(outputs, config.block_out) // outputs)
-    if size.groups % joined:
-        joined = size.groups
-    return Grouping(size.groups // joined, blocks(joined * inputs, config.block_in), blocks(joined * outputs, config.block_out))
+    found = Grouping(blocks(size.groups, joined), joined * inputs // config.block_in, joined * outputs // config.block_out, joined)
+    whole = found.count * found.inputs, found.count * found.outputs
+    if whole == (blocks(size.channels, config.block_in), blocks(size.outputs, config.block_out)):
+        return found
+    return Grouping(1, blocks(size.channels, config.block_in), blocks(size.outputs, config.block_out), size.groups)
 
 
 def matrix_product(rows: int, outputs: int, inputs: int, config: AcceleratorConfig) -> Convolution:
