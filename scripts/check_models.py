@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Hold the integer operators that networks are lowered to against onnxruntime, layer by layer.
 
-Every model is imported and simplified, quantised if it is not yet, and lowered. onnxruntime runs the same quantised model, unoptimised, on the same
-random input. Every integer operator is then given onnxruntime's own tensors, and its result compared with onnxruntime's. Exit status 1 where
-they are more than 1 apart.
+Every model is imported and simplified as for compiling, quantised if it is not yet, and lowered. onnxruntime runs the same quantised model,
+unoptimised, on the same random input. Every integer operator is then given onnxruntime's own tensors, and its result compared with onnxruntime's.
+Exit status 1 where they are more than 1 apart.
 """
 
 import sys
@@ -25,12 +25,11 @@ from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.onnx.export import export
 from vdla.compiler.graph.onnx.importer import Importer
 from vdla.compiler.graph.onnx.read import read_model
-from vdla.compiler.graph.passes.constant_folding import ConstantFolding
 from vdla.compiler.graph.passes.pipeline import INTEGERS, SIMPLIFY, Pipeline
 from vdla.compiler.graph.quantise import quantise
+from vdla.compiler.network.compile import FLOATS
 
-LARGEST_CONSTANT = 1 << 28  # elements; large weights of models may be made by operators
-WHOLE = Pipeline((ConstantFolding(limit_elements=LARGEST_CONSTANT), *SIMPLIFY.passes))
+PREPARE = Pipeline((*SIMPLIFY.passes, *FLOATS.passes))
 CALIBRATION_SAMPLES = 2
 NARROW = {"int8": 0, "uint8": 128}  # what int8 tensors have less
 ALLOWED = 1
@@ -87,7 +86,7 @@ def subject_of(path: Path, seed: int) -> Subject:
         GraphError: the model cannot be imported or calibrated.
     """
     importer = Importer(read_model(path), {})
-    graph = WHOLE.run(importer.run())
+    graph = PREPARE.run(importer.run())
     if any(node.op.startswith(("Quantize", "QLinear")) for node in graph.nodes):
         return Subject(graph, onnx.load(path), {own: name for name, own in importer.names.items()})
     graph = quantise(graph, [random_inputs(graph, seed + 1 + number) for number in range(CALIBRATION_SAMPLES)])
@@ -193,7 +192,7 @@ def main(models: tuple[Path, ...], seed: int) -> None:
         comparison = compare(path, seed)
         click.echo(report(path, comparison, time.perf_counter() - began))
         wrong |= comparison.largest > ALLOWED
-    sys.exit(wrong)
+    sys.exit(int(wrong))
 
 
 if __name__ == "__main__":

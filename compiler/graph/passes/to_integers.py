@@ -219,7 +219,7 @@ LOWERINGS: Mapping[str, Callable[[_Lowering, Node, str, Quantisation], None]] = 
     "Mul": _Lowering.times, **dict.fromkeys(MOVES, _Lowering.move)}
 _MOVED = "on int8 elements, between conversions with one scale"
 CONDITIONS: Mapping[str, str] = {  # under which an operator is lowered, all of them between DequantizeLinear and QuantizeLinear
-    "Add": "two operands of one shape, neither constant",
+    "Add": "two operands of one shape, neither constant, their scales less than 64 times the result's",
     "AveragePool": "2-D, no ceil_mode, no dilation; padding only if it is counted",
     "Clip": "behind any of the others: its bounds come with their requantisation",
     "Conv": "2-D, weights int8 and constant without zero point, bias constant",

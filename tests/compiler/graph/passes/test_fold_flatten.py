@@ -37,10 +37,10 @@ def test_the_text_before_and_after(title):
 LEFT_ALONE = {
     "several images": """\
 def f(x: int8[2, 1, 1, 2]):
-    a: int8[2, 2] = Flatten(x, axis=1)
-    w: int8[2, 1] = constant([[1], [2]])
+    a: int8[1, 4] = Reshape(x, shape=(1, 4))
+    w: int8[4, 1] = constant([[1], [2], [3], [4]])
     p: int64[4, 1] = constant([[5], [3], [2], [32640]])
-    y: int8[2, 1] = Int8MatMul(a, w, p)
+    y: int8[1, 1] = Int8MatMul(a, w, p)
     return y
 """,
     "several rows of an image": """\

@@ -63,6 +63,14 @@ def f(x: float32[2], p: uint8):
     y: float32[2] = DequantizeLinear(a, s, p, axis=0)
     return y
 """,
+    "integers that go out": """\
+def f(x: float32[2]):
+    s: float32 = constant(0.5)
+    p: uint8 = constant(3)
+    a: uint8[2] = QuantizeLinear(x, s, p, axis=0)
+    y: float32[2] = DequantizeLinear(a, s, p, axis=0)
+    return y, a
+""",
     "int8 already": """\
 def f(x: float32[2]):
     s: float32 = constant(0.5)

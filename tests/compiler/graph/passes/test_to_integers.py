@@ -137,6 +137,7 @@ UNFIT = {
     "scales too far apart to add": lambda of: of.add("Add", of.pair(of.input(3), 900.0), of.pair(of.input(3), 0.01)),
     "pooling that rounds up": lambda of: pooled(of, "MaxPool", ceil_mode=1),
     "pooling with gaps": lambda of: pooled(of, "MaxPool", dilations=(2, 1)),
+    "averages with gaps": lambda of: pooled(of, "AveragePool", count_include_pad=1, dilations=(2, 1)),
     "averages that leave out padding": lambda of: pooled(of, "AveragePool", count_include_pad=0),
     "averages over lines": lambda of: of.add("GlobalAveragePool", of.quantised(1, 2, 9)),
     "another operator": lambda of: of.add("Sigmoid", of.quantised(2, 3)),
