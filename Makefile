@@ -42,6 +42,8 @@ bench: env tools
 	@$(PYTHON) scripts/bench_sim.py
 	@$(PYTHON) scripts/bench_streams.py
 	@$(PYTHON) scripts/bench_layers.py
+	@$(PYTHON) scripts/bench_network.py
+	@$(PYTHON) scripts/run_on_rtl.py
 
 campaign: env tools
 	@$(PYTHON) scripts/random_programs.py --programs 5000 --configurations 16

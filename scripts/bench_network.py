@@ -3,7 +3,8 @@
 
 Every round runs all of them in turn; the best of each counts, as other work on the machine only ever adds time. The cycle device is measured
 as it is, and as `vdla run` uses it, which keeps a log and accounts for every layer. "timing alone" is the cycle simulator on the decoded streams.
-The model is made first where it is missing. Exit status 1 where a requirement is missed.
+A small network is compiled before: native code of the kit's own is made once after installation, in ten seconds. The model is made first where it
+is missing. Exit status 1 where a requirement is missed.
 """
 
 import os
@@ -37,6 +38,7 @@ from vdla.sim.timing.simulate import simulate  # noqa: E402
 
 MODELS = Path(__file__).parent.parent / "build" / "models"
 NETWORK = "resnet18"
+WARM_UP = Path(__file__).parent.parent / "examples" / "digits" / "digits.onnx"
 CYCLES_ALLOWED, HOST_NODES_ALLOWED, COMPILE_SECONDS_ALLOWED = 9_000_000, 2, 20.0
 RATIO_ALLOWED, TIMING_RATIO_ALLOWED = 20.0, 5.0  # of onnxruntime's time
 BASE, FUNCTIONAL, CYCLE, REPORTED, TIMING = "onnxruntime int8", "functional device", "cycle device", "cycle device, by layers", "timing alone"
@@ -80,6 +82,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 def measure(path: Path, rounds: int) -> Figures:
     """Compile the model and measure it."""
+    warm_up()
     began = time.perf_counter()
     compiled = compile_network(path, DEFAULT)
     compile_seconds = time.perf_counter() - began
@@ -94,6 +97,12 @@ def measure(path: Path, rounds: int) -> Figures:
     report = module.run(inputs, "cycle").report
     return Figures(compile_seconds, report.cycles, report.utilisation, _host_nodes(plan), seconds, _equal(compiled, inputs, outcomes),
                    _same_answer(run(reference, inputs), outcomes[0].outputs))
+
+
+def warm_up() -> None:
+    """Compile a small network, so that the compiler's own code is there."""
+    random = np.random.default_rng(0)
+    compile_network(WARM_UP, DEFAULT, samples=[{"image": random.random((1, 1, 8, 8), np.float32)}])
 
 
 def _timing_alone(outcome: Outcome) -> Callable[[], object]:

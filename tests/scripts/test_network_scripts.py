@@ -70,7 +70,8 @@ def test_accuracy_is_the_share_of_right_answers(script):
 
 
 def test_layers_are_listed_with_their_time_and_the_host_without(script):
-    layers = (LayerReport("q", "QuantizeLinear", "host", None, 0, None, 0, 0), LayerReport("c", "Int8Conv", "accelerator", 250, 100, 0.5, 1, 1))
+    layers = (LayerReport("q", "QuantizeLinear", "host", None, 0, None, 0, 0), LayerReport("r", "Reshape", "accelerator", 0, 0, None, 0, 0),
+              LayerReport("c", "Int8Conv", "accelerator", 250, 100, 0.5, 1, 1))
     found = script("demo").layer_lines(Report("cycle", 250, 2.5e-6, 100, 0.5, layers))
     assert [line.split() for line in found[1:]] == [
         ["q", "QuantizeLinear", "host"], ["c", "Int8Conv", "250", "2.50", "50.0%"], ["all", "250", "2.50", "50.0%"]]
