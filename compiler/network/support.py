@@ -87,7 +87,7 @@ def page() -> str:
         "on the host, with the reason. What is not listed is refused before anything runs.\n\n",
         *_table("operator", imported()),
         "\n## What runs on the accelerator\nIntegers to the last bit as `runtime/host/int8.py` says. The configuration needs 32 bits of accumulators "
-        "and the extensions REQUANTISE and PAD_MINIMUM.\n\n", *_table("integer operator", offloaded())))
+        "and the extensions `requantise` and `pad_minimum`.\n\n", *_table("integer operator", offloaded())))
 
 
 def _table(head: str, rows: list[Support]) -> Iterator[str]:
