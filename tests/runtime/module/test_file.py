@@ -19,7 +19,7 @@ from vdla.runtime.module.file import HEADER, MAGIC, MANIFEST, VERSION, from_byte
 from vdla.runtime.module.plan import HostStep, ModuleError, Plan
 
 RNG = np.random.default_rng(0)
-TITLES = ("residual", "with the host between", "several ends", "split", "only the host", "nothing", "first folded and read twice")
+TITLES = ("residual", "with the host between", "several ends", "split", "only the host", "nothing", "folded")
 
 
 def plain(value: object) -> object:
