@@ -11,7 +11,7 @@ from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.schedules import schedule_conv2d, schedule_elementwise, schedule_max_pool
 from vdla.compiler.codegen.tiles import Work
 from vdla.compiler.graph.nodes import Graph, Node
-from vdla.compiler.graph.passes.to_integers import MOVES
+from vdla.compiler.graph.passes.to_integers import BORDERS, MOVES
 from vdla.compiler.ir.nodes import Func, IrError
 from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.elementwise import Elementwise, add, copy, multiply, requantise
@@ -143,6 +143,8 @@ def _convolution(maker: _Maker) -> Offloaded:
     """Weights and parameters constant; any strides, dilations, groups and padding, with 0 or -128."""
     n, channels, height, width = maker.shape(0)
     weights, attributes = maker.constant(1), maker.node.attributes
+    if attributes["border"] not in BORDERS:
+        raise OffloadError(f"a border of {attributes['border']}; the accelerator pads with {' or '.join(map(str, BORDERS))}")
     size = Convolution(channels, height, width, weights.shape[0], weights.shape[2:], attributes["strides"], attributes["pads"],
                        attributes["dilations"], attributes["group"], n)
     fold = _fold(size, attributes["border"], maker.config) if maker.folds else None
@@ -240,8 +242,6 @@ def _elementwise(maker: _Maker, inputs: int, state: Callable[[tuple[int, int]], 
     operands = {name: maker.operand(place, config.block_out) for place, name in enumerate("AB"[:inputs])}
     if any(layout != out[1] for _, layout in operands.values()):
         raise OffloadError("its operands differ in shape")
-    if words.shape[1] != 1:
-        raise OffloadError("its parameters differ from channel to channel")
     operator = state((1, out[1].size // (config.batch * config.block_out)))
     func = _scheduled(lambda threads: schedule_elementwise(operator, config, threads=threads).lower())
     return Offloaded(maker.node, (Program(func),), operands, out, {"P": blocked_parameters(_of_channels(words, config.block_out), config)})
@@ -262,7 +262,7 @@ def _multiply(maker: _Maker) -> Offloaded:
 
 
 def _requantise(maker: _Maker) -> Offloaded:
-    """One scale for all channels."""
+    """Any shape but that of a single number."""
     return _elementwise(maker, 1, lambda shape: requantise(shape, maker.config, Scale(by_channel=False)))
 
 
@@ -299,6 +299,6 @@ def _scheduled(schedule: Callable[[int], Func]) -> Func:
 
 OPERATORS: Mapping[str, Callable[[_Maker], Offloaded]] = {
     "Concat": _concatenation,
-    "Int8Add": _add, "Int8Conv": _convolution, "Int8ConvTranspose": _transposed, "Int8MatMul": _matrix_product, "Int8MaxPool": _max_pool, "Int8Mul": _multiply,
-    "Int8Requantise": _requantise,
+    "Int8Add": _add, "Int8Conv": _convolution, "Int8ConvTranspose": _transposed, "Int8MatMul": _matrix_product, "Int8MaxPool": _max_pool,
+    "Int8Mul": _multiply, "Int8Requantise": _requantise,
 }

@@ -120,7 +120,7 @@ def checked(inputs: Mapping[str, np.ndarray], wanted: Mapping[str, Value]) -> Va
     if set(inputs) != set(wanted):
         raise ModuleError(f"the network takes {', '.join(f'{name}: {value}' for name, value in wanted.items())}; "
                           f"it was given {', '.join(inputs) or 'nothing'}")
-    values = {name: np.asarray(array) for name, array in inputs.items()}
+    values = {name: _array(name, array) for name, array in inputs.items()}
     for name, value in wanted.items():
         array = values[name]
         if array.shape != value.shape or array.dtype != value.dtype:
@@ -128,6 +128,13 @@ def checked(inputs: Mapping[str, np.ndarray], wanted: Mapping[str, Value]) -> Va
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ModuleError(f"input {name} holds {np.count_nonzero(~np.isfinite(array))} values that are not finite")
     return values
+
+
+def _array(name: str, values: object) -> np.ndarray:
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise ModuleError(f"input {name} is no array of numbers: {error}") from error
 
 
 def _run_host(step: HostStep, values: Values) -> None:

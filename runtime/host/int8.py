@@ -64,6 +64,6 @@ def dequantised_softmax(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray
 
 
 OPERATORS = {
-    "DequantizedSoftmax": dequantised_softmax, "Int8Add": int8_add, "Int8Conv": int8_conv, "Int8ConvTranspose": int8_conv_transpose, "Int8MatMul": int8_matmul, "Int8MaxPool": int8_max_pool,
-    "Int8Mul": int8_mul, "Int8Requantise": int8_requantise,
+    "DequantizedSoftmax": dequantised_softmax, "Int8Add": int8_add, "Int8Conv": int8_conv, "Int8ConvTranspose": int8_conv_transpose,
+    "Int8MatMul": int8_matmul, "Int8MaxPool": int8_max_pool, "Int8Mul": int8_mul, "Int8Requantise": int8_requantise,
 }

@@ -1,7 +1,7 @@
 """Module files (`.vdla`): a header of fixed size, then a ZIP archive of a JSON manifest and NumPy arrays.
 
-The header is the eight bytes `VDLA-MOD`, the version as 32 bits, four bytes of zero, the archive's size as 64 bits and its SHA-256; numbers
-are little-endian. Nothing in a file is executed or unpickled; what does not match the digest is not looked at.
+The header is the eight bytes `VDLA-MOD`, the version as 64 bits, the archive's size as 64 bits and its SHA-256; numbers are little-endian.
+Nothing in a file is executed or unpickled; what does not match the digest is not looked at.
 """
 
 import hashlib
@@ -10,22 +10,29 @@ import json
 import os
 import struct
 import zipfile
+import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+from numpy.lib.format import read_array
 
 from vdla.hw.spec.config import AcceleratorConfig, parameters
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.vocabulary import UOP_BITS
 from vdla.runtime.builder import Stream
 from vdla.runtime.layout import Layout
+from vdla.runtime.module.check import check
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, Layer, ModuleError, Plan, Step, Value
 
 MAGIC = b"VDLA-MOD"
 VERSION = 1
-HEADER = struct.Struct("<8sI4xQ32s")
+HEADER = struct.Struct("<8sQQ32s")
 MANIFEST = "manifest.json"
+AGAIN = "copy it again, or compile the network again"
+DAMAGE = (KeyError, IndexError, ValueError, TypeError, AttributeError, ArithmeticError, EOFError, RuntimeError, MemoryError, zlib.error,
+          zipfile.BadZipFile)  # what reading an archive that does not hold what it should can end in
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # the date of every member, so that equal modules are equal files
 
 
@@ -37,7 +44,8 @@ def save(plan: Plan, path: str | os.PathLike) -> None:
         scratch.write_bytes(data)
         scratch.replace(target)
     except OSError as error:
-        scratch.unlink(missing_ok=True)
+        with suppress(OSError):
+            scratch.unlink()
         raise ModuleError(f"{target} cannot be written: {error.strerror}") from error
 
 
@@ -75,29 +83,32 @@ def from_bytes(data: bytes, source: str = "module") -> Plan:
     try:
         with zipfile.ZipFile(io.BytesIO(payload)) as members:
             manifest = json.loads(members.read(MANIFEST))
-            arrays = {name.removesuffix(".npy"): np.load(io.BytesIO(members.read(name)), allow_pickle=False)
+            arrays = {name.removesuffix(".npy"): read_array(io.BytesIO(members.read(name)), allow_pickle=False)
                       for name in members.namelist() if name != MANIFEST}
-        return _plan(manifest, arrays)
-    except (KeyError, ValueError, TypeError, zipfile.BadZipFile) as error:
-        raise ModuleError(f"{source} is a module with a matching digest, but its contents are not what they should be: {error}") from error
+        plan = _plan(manifest, arrays)
+        check(plan)
     except VdlaError as error:
         raise ModuleError(f"{source}: {error}") from error
+    except DAMAGE as error:
+        raise ModuleError(f"{source} is a module with a matching digest, but its contents are not what they should be: {error!r}; {AGAIN}") from error
+    return plan
 
 
 def _payload(data: bytes, source: str) -> bytes:
     """Return the archive in a file, after its header and digest have been checked."""
     if not data.startswith(MAGIC):
-        raise ModuleError(f"{source} is no module: it does not begin with {MAGIC.decode()}")
+        raise ModuleError(f"{source} is no module: it does not begin with {MAGIC.decode()}; make one with `vdla compile MODEL.onnx -o MODULE.vdla`")
     if len(data) < HEADER.size:
-        raise ModuleError(f"{source} is truncated: it has {len(data)} bytes, and a header alone has {HEADER.size}")
+        raise ModuleError(f"{source} is truncated: it has {len(data)} bytes, and a header alone has {HEADER.size}; {AGAIN}")
     _, version, size, digest = HEADER.unpack_from(data)
     if version != VERSION:
-        raise ModuleError(f"{source} is a module of version {version}; this program reads version {VERSION}. Compile the network again")
+        raise ModuleError(f"{source} is a module of version {version}; this program reads version {VERSION}; compile the network again")
     payload = data[HEADER.size:]
     if len(payload) != size:
-        raise ModuleError(f"{source} is truncated or has been added to: it holds {len(payload)} bytes behind its header, which announces {size}")
+        raise ModuleError(f"{source} is truncated or has been added to: it holds {len(payload)} bytes behind its header, which announces {size}; "
+                          f"{AGAIN}")
     if hashlib.sha256(payload).digest() != digest:
-        raise ModuleError(f"{source} has been altered: its contents do not match their digest. Copy or compile it again")
+        raise ModuleError(f"{source} has been altered: its contents do not match their digest; {AGAIN}")
     return payload
 
 
@@ -157,7 +168,7 @@ def _plan(manifest: Mapping, arrays: Mapping[str, np.ndarray]) -> Plan:
 
 
 def _read_values(values: list) -> dict[str, Value]:
-    return {value["name"]: Value(tuple(value["shape"]), value["dtype"]) for value in values}
+    return {value["name"]: Value(tuple(map(int, value["shape"])), str(np.dtype(value["dtype"]))) for value in values}
 
 
 def _read_step(step: Mapping) -> Step:

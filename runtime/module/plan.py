@@ -7,7 +7,9 @@ import numpy as np
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import VdlaError
+from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.builder import Stream
+from vdla.runtime.device import PAGE_BYTES
 from vdla.runtime.layout import Layout
 
 
@@ -139,13 +141,12 @@ class Plan:
 
     @property
     def dram_bytes(self) -> int:
-        """DRAM that a device needs for it, with room for alignment."""
-        parts = [*self.tensors.values(), *(values.nbytes for values in self.weights.values()),
-                 *(stream.words.nbytes + stream.uops.nbytes for stream in self.streams.values())]
-        return sum(-(-size // PAGE) * PAGE + PAGE for size in parts) + 16 * PAGE
-
-
-PAGE = 1 << 13
+        """DRAM that a device needs for it, with room for alignment: each tensor to a multiple of every element's size, and all to pages."""
+        alignment = max(self.config.element_bytes(memory) for memory in MemoryType)
+        arrays = [*self.weights.values(), *(stream.uops for stream in self.streams.values())]
+        parts = [*(size + alignment for size in (*self.tensors.values(), *(array.nbytes for array in arrays))),
+                 *(stream.words.nbytes for stream in self.streams.values())]
+        return PAGE_BYTES + sum(-(-size // PAGE_BYTES) * PAGE_BYTES for size in parts)
 
 
 def random_inputs(inputs: Mapping[str, Value], seed: int = 0) -> dict[str, np.ndarray]:

@@ -60,6 +60,11 @@ class Net:
         words = self.words(outputs, 50 * 70 * (inputs * np.prod(kernel)) ** 0.5 / 64)
         return self.op("Int8Conv", (x, self.constant(weights), words), strides=strides, pads=pads, dilations=dilations, group=group, border=border)
 
+    def transposed(self, x: str, outputs: int, kernel: tuple[int, int], *, strides=(2, 2), pads=(1, 1, 1, 1), output_padding=(0, 0)) -> str:
+        weights = self.integers(self.shape(x)[1], outputs, *kernel)
+        words = self.words(outputs, 50 * 70 * (self.shape(x)[1] * np.prod(kernel)) ** 0.5 / 64)
+        return self.op("Int8ConvTranspose", (x, self.constant(weights), words), strides=strides, pads=pads, output_padding=output_padding)
+
     def matmul(self, x: str, outputs: int) -> str:
         inputs = self.shape(x)[-1]
         return self.op("Int8MatMul", (x, self.constant(self.integers(inputs, outputs)), self.words(outputs, 60 * inputs ** 0.5)))
@@ -98,7 +103,7 @@ def random_inputs(graph: Graph, seed: int) -> dict[str, np.ndarray]:
 # By hand: what networks are made of, and what is rare in them.
 
 def residual(net: Net) -> Graph:
-    x = net.conv(net.input(1, 3, 9, 9), 8, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1), border=LEAST)
+    x = net.conv(net.input(1, 1, 9, 9), 8, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1), border=LEAST)
     y = net.conv(net.conv(x, 8, (3, 3), pads=(1, 1, 1, 1)), 8)
     return net.graph(net.matmul(net.reshape(net.conv(net.add(x, y), 6, (5, 5)), 1, 6), 10))
 
@@ -111,6 +116,18 @@ def depthwise(net: Net) -> Graph:
 def pooled(net: Net) -> Graph:
     x = net.conv(net.input(2, 4, 8, 8), 5, (3, 2), strides=(1, 2), pads=(2, 0, 1, 1))
     return net.graph(net.pool(net.pool(x, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1)), (2, 1)))
+
+
+def grown(net: Net) -> Graph:
+    x = net.transposed(net.input(1, 10, 3, 4), 6, (4, 4))
+    return net.graph(net.transposed(net.transposed(x, 5, (3, 2), strides=(2, 1), pads=(1, 0, 0, 1)), 3, (2, 2), strides=(3, 3), pads=(0, 0, 0, 0)))
+
+
+def joined(net: Net) -> Graph:
+    x = net.conv(net.input(1, 5, 6, 6), 8, (3, 3), pads=(1, 1, 1, 1))
+    both = net.op("Concat", (x, net.conv(x, 16), net.requantise(x), net.conv(x, 3)), axis=1)
+    rows = net.op("Concat", (net.matmul(net.input(3, 9), 8), net.input(3, 5)), axis=1)
+    return net.graph(net.conv(both, 4, (2, 2)), rows)
 
 
 def with_the_host_between(net: Net) -> Graph:
@@ -163,7 +180,14 @@ def rows_of_images(net: Net) -> Graph:
     return net.graph(net.matmul(net.requantise(net.input(1, 2, 3, 5)), 4), net.matmul(net.requantise(net.input(2, 3, 5)), 4))
 
 
-def first_folded_and_read_twice(net: Net) -> Graph:
+def folded(net: Net) -> Graph:
+    a, b = net.input(2, 1, 7, 9), net.input(3, 1, 11, 8)
+    of_a = net.conv(a, 5, (4, 3), strides=(2, 3), pads=(0, 1, 2, 0))
+    of_b = net.conv(b, 3, (5, 5), strides=(3, 4), pads=(2, 0, 0, 3), border=LEAST)
+    return net.graph(of_a, of_b, net.conv(net.transpose(net.input(5, 5, 2, 1)), 4, (2, 2), strides=(2, 2)))
+
+
+def strided_and_read_twice(net: Net) -> Graph:
     x = net.input(1, 3, 8, 8)
     return net.graph(net.conv(x, 4, (4, 4), strides=(2, 2)), net.conv(x, 4, (3, 3), strides=(3, 3)))
 
@@ -173,8 +197,9 @@ def broadcast(net: Net) -> Graph:
 
 
 HANDMADE: Mapping[str, Callable[[Net], Graph]] = {function.__name__.replace("_", " "): function for function in (
-    residual, depthwise, pooled, with_the_host_between, several_ends, elements_of_many_ranks, views, split, only_the_host, nothing, batches,
-    rows_of_images, first_folded_and_read_twice, broadcast)}
+    residual, depthwise, pooled, grown, joined,
+    with_the_host_between, several_ends, elements_of_many_ranks, views, split, only_the_host, nothing, batches,
+    rows_of_images, folded, strided_and_read_twice, broadcast)}
 
 
 # At random
@@ -182,7 +207,7 @@ HANDMADE: Mapping[str, Callable[[Net], Graph]] = {function.__name__.replace("_",
 def random_graph(seed: int, operators: int = 6) -> Graph:
     """Return a random graph of a few operators; every value that nobody reads goes out."""
     net = Net(seed)
-    alive = [net.input(*shape) for shape in ((1, 3, 7, 6), (2, 5))]
+    alive = [net.input(*shape) for shape in ((1, 1 + 2 * (seed % 2), 7, 6), (2, 5))]
     for _ in range(operators):
         alive.append(_random_operator(net, alive[int(net.rng.integers(len(alive)))], alive))
     read = {name for node in net.nodes for name in node.inputs}

@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
+from tests.compiler.network.compiled import handmade, plan_of
 from tests.compiler.network.graphs import HANDMADE, Net, random_graph, random_inputs
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph
-from vdla.compiler.network.build import build
-from vdla.compiler.network.partition import parts, place
-from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import TINY
 from vdla.runtime.device import Device
 from vdla.runtime.devices.cycle import CycleDevice
@@ -25,10 +23,6 @@ CONFIGS = {
 }
 
 
-def plan_of(graph: Graph, config: AcceleratorConfig = TINY) -> Plan:
-    return build(graph, parts(graph, place(graph, config), config), config)
-
-
 def assert_equal(found, expected) -> None:
     assert list(found) == list(expected)
     for name, array in expected.items():
@@ -43,18 +37,37 @@ def check(graph: Graph, plan: Plan, device: Device, seed: int = 0) -> None:
         assert_equal(session.run(inputs).outputs, interpret(graph, inputs))
 
 
-@pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("title", HANDMADE)
-def test_a_network_is_what_its_graph_means(title, name):
-    graph = HANDMADE[title](Net())
-    plan = plan_of(graph, CONFIGS[name])
+def test_a_network_is_what_its_graph_means(title):
+    graph, plan = handmade(title)
     for seed in (None, 0, 1, 2):
         check(graph, plan, FunctionalDevice(plan.config, plan.dram_bytes, seed))
     check(graph, plan, CycleDevice(plan.config, plan.dram_bytes))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize(("title", "name"), [(title, name) for place, title in enumerate(HANDMADE) for name in
+                                             (list(CONFIGS)[1 + place % 4], list(CONFIGS)[1 + (place + 1) % 4])])
+def test_it_is_the_same_on_other_accelerators(title, name):
+    graph, config = HANDMADE[title](Net()), CONFIGS[name]
+    plan = plan_of(graph, config)
+    check(graph, plan, FunctionalDevice(config, plan.dram_bytes, 0))
+
+
+@pytest.mark.parametrize("seed", range(20))
 def test_a_random_network_is_what_its_graph_means(seed):
-    graph, config = random_graph(seed), list(CONFIGS.values())[seed % len(CONFIGS)]
+    graph, config = random_graph(seed, 5), list(CONFIGS.values())[seed % len(CONFIGS)]
     plan = plan_of(graph, config)
     check(graph, plan, FunctionalDevice(config, plan.dram_bytes, seed % 4 or None), seed)
+
+
+@pytest.mark.parametrize("title", ["several ends", "split"])
+def test_the_rtl_makes_the_same_in_the_cycles_of_the_simulator(title):
+    from vdla.runtime.devices.rtl.build import Optimise
+    from vdla.runtime.devices.rtl.device import RtlDevice
+    graph, plan = handmade(title)
+    inputs = random_inputs(graph, 0)
+    devices = (RtlDevice(TINY, plan.dram_bytes, optimise=Optimise.BUILD), CycleDevice(TINY, plan.dram_bytes))
+    rtl, cycle = (Session(device, plan).run(inputs) for device in devices)
+    assert_equal(rtl.outputs, interpret(graph, inputs))
+    assert rtl.cycles == cycle.cycles
+    assert [ran.result.counters for ran in rtl.launches] == [ran.result.counters for ran in cycle.launches]

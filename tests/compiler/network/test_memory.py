@@ -1,0 +1,43 @@
+"""Sharing memory: nothing that is needed is overwritten, and sharing never costs anything."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vdla.compiler.network.memory import Life, share, total
+
+LIVES = st.lists(st.tuples(st.integers(1, 50), st.integers(0, 12), st.integers(0, 6)), max_size=20).map(
+    lambda rows: [Life(f"t{number}", size, first, first + length) for number, (size, first, length) in enumerate(rows)])
+
+
+@given(LIVES)
+def test_no_two_tensors_that_are_needed_at_once_share_a_place(lives):
+    places, _ = share(lives)
+    for one in lives:
+        for other in lives:
+            if one.name < other.name and one.first <= other.last and other.first <= one.last:
+                assert places[one.name] != places[other.name]
+
+
+@given(LIVES)
+def test_every_tensor_fits_and_sharing_costs_nothing(lives):
+    places, sizes = share(lives)
+    assert set(places) == {life.name for life in lives}
+    assert set(places.values()) == set(sizes)
+    assert all(life.size <= sizes[places[life.name]] for life in lives)
+    assert total(sizes) <= sum(life.size for life in lives)
+
+
+@given(LIVES)
+def test_there_are_as_few_places_as_tensors_are_needed_at_once(lives):
+    _, sizes = share(lives)
+    assert len(sizes) == max((sum(one.first <= step <= one.last for one in lives) for step in range(20)), default=0)
+
+
+def test_a_chain_needs_two_places():
+    _, sizes = share([Life("a", 9, 0, 1), Life("b", 4, 1, 2), Life("c", 9, 2, 3), Life("d", 5, 3, 4)])
+    assert sizes == {"place0": 9, "place1": 5}
+
+
+def test_the_nearest_place_that_is_large_enough_is_taken():
+    places, sizes = share([Life("large", 100, 0, 0), Life("near", 12, 0, 0), Life("small", 5, 0, 0), Life("new", 10, 1, 1)])
+    assert (places["new"], sizes[places["near"]]) == (places["near"], 12)

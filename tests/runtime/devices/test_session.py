@@ -1,0 +1,131 @@
+"""Sessions: what a network is given is checked, and runs do not disturb each other."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.compiler.network.compiled import handmade, plan_of
+from tests.compiler.network.graphs import Net, random_inputs
+from vdla.compiler.graph.interpret import interpret
+from vdla.hw.spec.errors import DeviceError
+from vdla.hw.spec.presets import DEFAULT, TINY
+from vdla.runtime.devices.cycle import CycleDevice
+from vdla.runtime.devices.functional import FunctionalDevice
+from vdla.runtime.devices.session import Session, checked
+from vdla.runtime.module.plan import HostStep, ModuleError, Value
+
+WANTED = {"image": Value((1, 3), "float32"), "mask": Value((), "int8")}
+IMAGE, MASK = np.ones((1, 3), np.float32), np.int8(1)
+TAKES = "the network takes image: float32[1, 3], mask: int8[]"
+
+
+def session_of(title: str, device=FunctionalDevice) -> Session:
+    _, plan = handmade(title)
+    return Session(device(TINY, plan.dram_bytes), plan)
+
+
+@pytest.mark.parametrize(("inputs", "message"), [
+    ({}, f"{TAKES}; it was given nothing"),
+    ({"image": IMAGE}, f"{TAKES}; it was given image"),
+    ({"image": IMAGE, "mask": MASK, "more": MASK}, f"{TAKES}; it was given image, mask, more"),
+    ({"picture": IMAGE, "mask": MASK}, f"{TAKES}; it was given picture, mask"),
+    ({"image": IMAGE.T, "mask": MASK}, "input image is float32[3, 1], not float32[1, 3]"),
+    ({"image": IMAGE.astype(np.float64), "mask": MASK}, "input image is float64[1, 3], not float32[1, 3]"),
+    ({"image": IMAGE, "mask": 1}, "input mask is int64[], not int8[]"),
+    ({"image": [[1, 2], [3]], "mask": MASK}, "input image is no array of numbers: "),
+    ({"image": np.array(["a"]), "mask": MASK}, "input image is <U1[1], not float32[1, 3]"),
+    ({"image": np.array([[1, np.nan, np.inf]], np.float32), "mask": MASK}, "input image holds 2 values that are not finite"),
+])
+def test_inputs_that_are_not_what_the_network_takes_are_refused(inputs, message):
+    with pytest.raises(ModuleError) as caught:
+        checked(inputs, WANTED)
+    assert str(caught.value) == message or (message.endswith(": ") and str(caught.value).startswith(message))
+
+
+def test_inputs_that_are_right_are_taken():
+    found = checked({"mask": MASK, "image": IMAGE}, WANTED)
+    assert {name: (array.shape, array.dtype) for name, array in found.items()} == {"mask": ((), np.int8), "image": ((1, 3), np.float32)}
+
+
+def test_refused_inputs_run_nothing():
+    session, steps = session_of("several ends"), []
+    with pytest.raises(ModuleError):
+        session.run({}, progress=steps.append)
+    assert not steps
+
+
+def test_a_module_needs_the_accelerator_it_was_compiled_for():
+    _, plan = handmade("several ends")
+    with pytest.raises(ModuleError) as caught:
+        Session(FunctionalDevice(DEFAULT, 1 << 20), plan)
+    assert str(caught.value) == (f"module net was compiled for the configuration tiny ({TINY.digest[:12]}), and the device is default "
+                                 f"({DEFAULT.digest[:12]}); compile it for that one, or run it on the other")
+
+
+def test_a_device_that_is_too_small_says_so():
+    _, plan = handmade("residual")
+    with pytest.raises(DeviceError, match="give the device more with dram_bytes"):
+        Session(FunctionalDevice(TINY, 1 << 13), plan)
+
+
+@pytest.mark.parametrize("config", [TINY, DEFAULT.with_changes(block_in=128, block_out=128, wgt_buffer_bytes=1 << 20, acc_buffer_bytes=1 << 20)],
+                         ids=["tiny", "large blocks"])
+def test_the_dram_that_a_plan_asks_for_is_enough(config):
+    net = Net()
+    plan = plan_of(net.graph(net.matmul(net.input(1, 3), 5)), config)
+    for size in (1, 4095, 4096, 8192, 20_000):
+        large = replace(plan, tensors={**plan.tensors, **{f"more {number}": size for number in range(50)}})
+        Session(FunctionalDevice(config, large.dram_bytes), large)
+
+
+@pytest.mark.parametrize("device", [FunctionalDevice, CycleDevice])
+def test_runs_do_not_disturb_each_other(device):
+    (graph, _), session = handmade("with the host between"), session_of("with the host between", device)
+    first, second = random_inputs(graph, 1), random_inputs(graph, 2)
+    runs = [session.run(inputs) for inputs in (first, second, first)]
+    for name, array in interpret(graph, first).items():
+        np.testing.assert_array_equal(runs[0].outputs[name], array)
+        np.testing.assert_array_equal(runs[2].outputs[name], array)
+    assert runs[0].cycles == runs[2].cycles
+    assert (runs[0].cycles is None) is (device is FunctionalDevice)
+
+
+def test_what_a_run_gave_stays_as_it_is():
+    (graph, _), session = handmade("several ends"), session_of("several ends")
+    inputs = random_inputs(graph, 1)
+    given = {name: array.copy() for name, array in inputs.items()}
+    outputs = session.run(inputs).outputs
+    kept = {name: array.copy() for name, array in outputs.items()}
+    session.run(random_inputs(graph, 2))
+    for name, array in (*kept.items(), *given.items()):
+        np.testing.assert_array_equal({**outputs, **inputs}[name], array)
+
+
+def test_two_modules_share_a_device():
+    (one, plan_one), (other, plan_other) = handmade("several ends"), handmade("depthwise")
+    device = FunctionalDevice(TINY, plan_one.dram_bytes + plan_other.dram_bytes)
+    sessions = {id(one): Session(device, plan_one), id(other): Session(device, plan_other)}
+    for seed, graph in enumerate((one, other, one, other)):
+        inputs = random_inputs(graph, seed)
+        found = sessions[id(graph)].run(inputs).outputs
+        for name, array in interpret(graph, inputs).items():
+            np.testing.assert_array_equal(found[name], array)
+
+
+def test_progress_tells_each_step_before_it_runs():
+    (graph, plan), told = handmade("with the host between"), []
+    session_of("with the host between").run(random_inputs(graph, 0), progress=told.append)
+    assert told == list(plan.steps)
+    assert [isinstance(step, HostStep) for step in told] == [False, True, False]
+
+
+def test_an_operator_that_fails_on_the_host_is_named():
+    _, plan = handmade("only the host")
+    session = Session(FunctionalDevice(TINY, plan.dram_bytes), plan)
+    object.__setattr__(plan.steps[0], "attributes", {"perm": (0, 7)})
+    try:
+        with pytest.raises(ModuleError, match=r"^Transpose the Transpose on the host: Transpose\(int8\[2, 3\]\): axis 7 is out of bounds"):
+            session.run({"x0": np.zeros((2, 3), np.int8)})
+    finally:
+        object.__setattr__(plan.steps[0], "attributes", {"perm": (1, 0)})

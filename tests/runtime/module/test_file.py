@@ -1,0 +1,273 @@
+"""Module files: what is written reads back equal, and nothing that is no whole module is taken for one."""
+
+import hashlib
+import io
+import json
+import pickle
+import zipfile
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.compiler.network.compiled import handmade
+from tests.compiler.network.graphs import HANDMADE
+from vdla.runtime.builder import Stream
+from vdla.runtime.module.file import HEADER, MAGIC, MANIFEST, VERSION, from_bytes, load, save, to_bytes
+from vdla.runtime.module.plan import HostStep, ModuleError, Plan
+
+RNG = np.random.default_rng(0)
+TITLES = ("residual", "with the host between", "several ends", "split", "only the host", "nothing", "folded")
+
+
+def plain(value: object) -> object:
+    """Return something that compares with ==: arrays as their types and bytes."""
+    match value:
+        case np.ndarray():
+            return value.shape, str(value.dtype), value.tobytes()
+        case Stream():
+            return [plain(getattr(value, field.name)) for field in fields(Stream)]
+        case dict():
+            return [(name, plain(part)) for name, part in value.items()]
+    return value
+
+
+def everything(plan: Plan) -> list[object]:
+    return [plain(getattr(plan, field.name)) for field in fields(Plan)]
+
+
+@pytest.fixture
+def saved(tmp_path) -> Path:
+    save(handmade("split")[1], tmp_path / "net.vdla")
+    return tmp_path / "net.vdla"
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_a_module_reads_back_equal_and_is_written_the_same_twice(title, tmp_path):
+    assert title in HANDMADE
+    _, plan = handmade(title)
+    save(plan, tmp_path / "net.vdla")
+    assert everything(load(tmp_path / "net.vdla")) == everything(plan)
+    assert to_bytes(load(tmp_path / "net.vdla")) == to_bytes(plan) == (tmp_path / "net.vdla").read_bytes()
+
+
+def test_nothing_else_is_left_in_the_folder(saved):
+    assert list(saved.parent.iterdir()) == [saved]
+
+
+# Damage
+
+def refused(data: bytes) -> str:
+    with pytest.raises(ModuleError) as caught:
+        from_bytes(data, "net.vdla")
+    assert str(caught.value).startswith("net.vdla")
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_truncated_module_is_refused(saved):
+    data = saved.read_bytes()
+    for size in [*range(HEADER.size + 3), *RNG.integers(HEADER.size, len(data), 40), len(data) - 1]:
+        message = refused(data[:size])
+        assert ("is truncated" if size >= len(MAGIC) else "is no module: it does not begin with VDLA-MOD") in message
+        assert "compile" in message
+
+
+def test_every_bit_of_the_header_matters(saved):
+    data = saved.read_bytes()
+    for place in range(HEADER.size * 8):
+        broken = bytearray(data)
+        broken[place // 8] ^= 1 << place % 8
+        refused(bytes(broken))
+
+
+def test_altered_contents_are_refused(saved):
+    data = saved.read_bytes()
+    for place in RNG.integers(HEADER.size * 8, len(data) * 8, 100):
+        broken = bytearray(data)
+        broken[place // 8] ^= 1 << place % 8
+        assert refused(bytes(broken)) == ("net.vdla has been altered: its contents do not match their digest; copy it again, or compile the network "
+                                          "again")
+
+
+def test_a_module_that_has_been_added_to_is_refused(saved):
+    assert "has been added to: it holds" in refused(saved.read_bytes() + b"\0")
+
+
+def test_another_version_is_refused(saved):
+    data = bytearray(saved.read_bytes())
+    data[len(MAGIC)] = VERSION + 1
+    assert refused(bytes(data)) == "net.vdla is a module of version 2; this program reads version 1; compile the network again"
+
+
+def npz(**arrays: np.ndarray) -> bytes:
+    written = io.BytesIO()
+    np.savez(written, **arrays)
+    return written.getvalue()
+
+
+@pytest.mark.parametrize("data", [b"", RNG.bytes(10 << 20), npz(x=np.arange(3)), b"VDLA", b"\x08\x08" * 50],
+                         ids=["empty", "noise", "npz", "short", "onnx"])
+def test_what_is_no_module_is_refused(data, tmp_path):
+    (tmp_path / "x.vdla").write_bytes(data)
+    with pytest.raises(ModuleError) as caught:
+        load(tmp_path / "x.vdla")
+    assert str(caught.value) == (f"{tmp_path}/x.vdla is no module: it does not begin with VDLA-MOD; make one with "
+                                 "`vdla compile MODEL.onnx -o MODULE.vdla`")
+
+
+def test_noise_behind_the_right_beginning_is_refused():
+    for size in RNG.integers(0, 4 * HEADER.size, 200):
+        refused(MAGIC + RNG.bytes(size))
+
+
+@pytest.mark.parametrize(("path", "message"), [("", "cannot be read: Is a directory"), ("none", "cannot be read: No such file or directory")])
+def test_what_cannot_be_read_is_named(path, message, tmp_path):
+    with pytest.raises(ModuleError) as caught:
+        load(tmp_path / path)
+    assert str(caught.value) == f"{tmp_path / path} {message}"
+
+
+# What has a right digest, but is not what the compiler writes
+
+def members(data: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(data[HEADER.size:])) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def sealed(parts: dict[str, bytes]) -> bytes:
+    """Return a module of these members with a digest that matches."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as made:
+        for name, data in parts.items():
+            made.writestr(name, data)
+    return with_header(archive.getvalue())
+
+
+def with_header(payload: bytes) -> bytes:
+    return HEADER.pack(MAGIC, VERSION, len(payload), hashlib.sha256(payload).digest()) + payload
+
+
+def array(values: object, **options) -> bytes:
+    written = io.BytesIO()
+    np.save(written, values, **options)
+    return written.getvalue()
+
+
+class Trap:
+    """Runs code when it is unpickled."""
+
+    def __reduce__(self):
+        return pytest.fail, ("something was unpickled",)
+
+
+@pytest.mark.parametrize("name", ["streams/launch0/words.npy", "streams/launch0/labels/0.npy"])
+@pytest.mark.parametrize("content", [array(np.array([Trap()]), allow_pickle=True), pickle.dumps(Trap()), npz(x=np.ones(1)), b"", b"\x93NUMPY\x01\x00",
+                                     array(np.zeros((3, 3), np.float64)), array(np.array(7.5))])
+def test_members_that_are_no_plain_arrays_are_refused(name, content):
+    parts = members(to_bytes(handmade("with the host between")[1]))
+    assert name in parts
+    refused(sealed({**parts, name: content}))
+
+
+def manifest_of(change: Callable[[dict], object]) -> bytes:
+    """Return a module whose manifest has been changed."""
+    parts = members(to_bytes(handmade("with the host between")[1]))
+    manifest = json.loads(parts[MANIFEST])
+    change(manifest)
+    return sealed({**parts, MANIFEST: json.dumps(manifest).encode()})
+
+
+def host(manifest: dict) -> dict:
+    return next(step for step in manifest["steps"] if step["on"] == "host")
+
+
+def launch(manifest: dict) -> dict:
+    return next(step for step in manifest["steps"] if step["on"] == "accelerator")
+
+
+CHANGES = {
+    "its configuration does not match the digest": lambda manifest: manifest["config"].update(batch=2),
+    "batch = 3 is not a power of two": lambda manifest: manifest["config"].update(batch=3),
+    "unexpected keyword argument 'colour'": lambda manifest: manifest["config"].update(colour=3),
+    "KeyError('steps')": lambda manifest: manifest.pop("steps"),
+    "operator 'Explode' is unknown": lambda manifest: host(manifest).update(op="Explode"),
+    "Transpose the Transpose has attributes none; it takes perm": lambda manifest: host(manifest).update(attributes={}),
+    "Transpose the Transpose reads 'gone', which is not there": lambda manifest: host(manifest).update(inputs=["gone"]),
+    "a step runs stream 'launch9', which is not there": lambda manifest: launch(manifest).update(stream="launch9"),
+    "launch0 takes in 'gone', which is not there": lambda manifest: launch(manifest)["packs"][0].update(value="gone"),
+    "x0 stands in tensor 'gone', which is not there": lambda manifest: launch(manifest)["packs"][0].update(tensor="gone"),
+    "x0 takes 800 bytes, and tensor": lambda manifest: launch(manifest)["packs"][0]["layout"].update(shape=[100, 5]),
+    "ZeroDivisionError": lambda manifest: launch(manifest)["packs"][0]["layout"].update(block=0),
+    "launch0 has a layer 'gone', which is not there": lambda manifest: launch(manifest)["layers"][0].update(label="gone"),
+    "the network gives out 'gone', which is not there": lambda manifest: manifest["outputs"][0].update(name="gone"),
+    "has 0 bytes": lambda manifest: manifest["tensors"].update(dict.fromkeys(manifest["tensors"], 0)),
+    "stream launch0 has tensor": lambda manifest: manifest.update(tensors={}),
+    "object is not iterable": lambda manifest: manifest.update(steps=[{"on": "accelerator", "stream": "launch0", "packs": [], "unpacks": [],
+                                                                             "layers": 3}]),
+}
+
+
+@pytest.mark.parametrize("message", CHANGES)
+def test_a_manifest_that_contradicts_itself_is_refused(message):
+    assert message in refused(manifest_of(CHANGES[message]))
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"null", b"{", b"\xff", b"[" * 100_000, b'{"config": 3}'])
+def test_a_manifest_that_is_none_is_refused(text):
+    assert "its contents are not what they should be" in refused(sealed({MANIFEST: text}))
+
+
+def test_an_archive_that_is_none_is_refused():
+    assert "its contents are not what they should be" in refused(with_header(b"no archive"))
+
+
+def test_instructions_outside_a_stream_are_refused():
+    _, plan = handmade("split")
+    name, stream = next(iter(plan.streams.items()))
+    label, positions = next(iter(stream.labels.items()))
+    broken = replace(plan, streams={**plan.streams, name: replace(stream, labels={**stream.labels, label: positions + stream.count})})
+    assert f"those of {label} lie outside it" in refused(to_bytes(broken))
+
+
+def test_streams_of_another_shape_are_refused():
+    _, plan = handmade("split")
+    name, stream = next(iter(plan.streams.items()))
+    broken = replace(plan, streams={**plan.streams, name: replace(stream, words=stream.words[:, :1])})
+    assert "not uint64[n, 2]" in refused(to_bytes(broken))
+
+
+# Writing
+
+@pytest.mark.parametrize(("place", "message"), [("none/net.vdla", "No such file or directory"), ("file/net.vdla", "Not a directory"),
+                                                ("folder", "Is a directory")])
+def test_what_cannot_be_written_leaves_nothing(place, message, tmp_path):
+    (tmp_path / "file").write_bytes(b"here before")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ModuleError) as caught:
+        save(handmade("split")[1], tmp_path / place)
+    assert str(caught.value) == f"{tmp_path / place} cannot be written: {message}"
+    assert {path.name for path in tmp_path.rglob("*")} == {"file", "folder"}
+
+
+def test_a_save_that_fails_leaves_the_old_file(saved, monkeypatch):
+    before = saved.read_bytes()
+
+    def full(self: Path, data: bytes) -> None:
+        with self.open("wb") as half:
+            half.write(data[:100])
+        raise OSError(28, "No space left on device")
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(ModuleError, match="cannot be written: No space left on device"):
+        save(handmade("residual")[1], saved)
+    assert [path.read_bytes() for path in saved.parent.iterdir()] == [before]
+
+
+def test_a_module_that_cannot_be_put_in_bytes_writes_nothing(tmp_path):
+    _, plan = handmade("only the host")
+    odd = replace(plan, steps=(HostStep("odd", "Transpose", ("x0",), ("v0",), {"perm": object()}),))
+    with pytest.raises(TypeError):
+        save(odd, tmp_path / "net.vdla")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,73 @@
+"""The blocked layout: what is packed comes back, and stands where it should."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vdla.runtime.layout import Fold, Layout, blocked, unblocked
+
+POWERS = st.sampled_from((1, 2, 4, 8))
+SHAPES = st.lists(st.integers(1, 6), min_size=1, max_size=5).map(tuple)
+
+
+def numbered(shape: tuple[int, ...]) -> np.ndarray:
+    """Return int8[shape] of which neighbours differ, none 0."""
+    return (np.arange(np.prod(shape)) % 127 + 1).astype(np.int8).reshape(shape)
+
+
+@given(SHAPES, POWERS, POWERS)
+def test_what_is_packed_comes_back(shape, block, batch):
+    layout, values = Layout(shape, block, batch), numbered(shape)
+    packed = layout.pack(values)
+    assert (packed.shape, packed.nbytes, packed.dtype) == (layout.blocks, layout.size, np.int8)
+    assert np.count_nonzero(packed) == values.size  # zeros fill up
+    back = layout.unpack(packed.reshape(-1).view(np.uint8))
+    assert (back.dtype, back.flags.c_contiguous) == (np.int8, True)
+    np.testing.assert_array_equal(back, values)
+
+
+@given(st.tuples(*[st.integers(1, 6)] * 4), POWERS, POWERS)
+def test_an_element_of_an_image_stands_in_its_block(shape, block, batch):
+    values = numbered(shape)
+    packed = blocked(values, block, batch)
+    for n, c, y, x in np.ndindex(shape):
+        assert packed[n // batch, c // block, y, x, n % batch, c % block] == values[n, c, y, x]
+    np.testing.assert_array_equal(unblocked(packed, *shape[:2]), values)
+
+
+@given(st.integers(1, 9), st.integers(1, 9), POWERS, POWERS)
+def test_an_element_of_a_matrix_stands_in_its_rows_block(rows, columns, block, batch):
+    values = numbered((rows, columns))
+    packed = Layout(values.shape, block, batch).pack(values)
+    assert packed.shape == (1, -(-columns // block), -(-rows // batch), 1, batch, block)
+    for row, column in np.ndindex(values.shape):
+        assert packed[0, column // block, row // batch, 0, row % batch, column % block] == values[row, column]
+
+
+@given(st.tuples(*[st.integers(1, 9)] * 4), st.tuples(*[st.integers(1, 3)] * 2), st.tuples(*[st.integers(0, 2)] * 2), st.data())
+def test_a_fold_gathers_the_pixels_of_a_stride(shape, stride, before, data):
+    extents = [extent + pad for extent, pad in zip(shape[2:], before, strict=True)]
+    behind = [data.draw(st.sampled_from([size - extent for size in range(step, extent + 2 * step, step)]))  # less than 0 cuts off
+              for extent, step in zip(extents, stride, strict=True)]
+    behind = [max(pad, 1 - size) for pad, size in zip(behind, shape[2:], strict=True)]
+    behind = [pad + -(extent + pad) % step for pad, extent, step in zip(behind, extents, stride, strict=True)]
+    fold, image = Fold(stride, (*before, *behind), -128), numbered(shape)
+    folded = fold.apply(image)
+    assert folded.shape == fold.shape(shape)
+    _, channels, height, width = shape
+    for n, c, y, x in np.ndindex(folded.shape):
+        gathered, channel = divmod(c, channels)
+        row, column = y * stride[0] + gathered // stride[1] - before[0], x * stride[1] + gathered % stride[1] - before[1]
+        inside = 0 <= row < height and 0 <= column < width
+        assert folded[n, c, y, x] == (image[n, channel, row, column] if inside else -128)
+    layout = Layout(shape, 4, 2, fold)
+    np.testing.assert_array_equal(layout.pack(image), blocked(folded, 4, 2))
+    assert layout.size == layout.pack(image).nbytes
+
+
+@pytest.mark.parametrize("layout", [Layout((2, 3), 4, 1), Layout((1, 3, 8, 8), 4, 2, Fold((2, 2), (1, 0, -1, 2), -128))])
+def test_a_layout_reads_back_equal(layout):
+    assert Layout.from_json(json.loads(json.dumps(layout.to_json()))) == layout
