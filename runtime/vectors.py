@@ -3,12 +3,7 @@
 Source: `tests/vectors/vta/README.md` for the format.
 """
 
-import io
 import json
-import struct
-import tokenize
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -20,6 +15,7 @@ from vdla.hw.spec.config import PARAMETER_NAMES, AcceleratorConfig
 from vdla.hw.spec.errors import ConfigError, FileFormatError
 from vdla.hw.spec.presets import VTA
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
+from vdla.runtime.arrays import read_npz
 from vdla.runtime.device import PAGE_BYTES, Device, RunResult
 
 LAST_ADDRESS = 1 << 32
@@ -79,35 +75,11 @@ def load_vector(path: str | Path) -> Vector:
         FileFormatError: the file is truncated, altered, or no vector.
         OSError: the file cannot be opened.
     """
-    arrays = _read_arrays(Path(path))
+    arrays = read_npz(Path(path))
     try:
         return _vector(arrays)
     except (FileFormatError, ConfigError) as error:
         raise FileFormatError(f"{path} is not a conformance vector: {error}") from error
-
-
-UNREADABLE = (ValueError, TypeError, EOFError, KeyError, AttributeError, RuntimeError, OverflowError, MemoryError,
-              SyntaxError, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error)
-"""What NumPy and its unzipper raise on damaged files."""
-
-METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""How NumPy writes members; other methods have unpackers with errors of their own."""
-
-
-def _read_arrays(path: Path) -> dict[str, np.ndarray]:
-    data = io.BytesIO(path.read_bytes())  # from here on every error is the contents'
-    try:
-        with np.load(data, allow_pickle=False) as file:
-            _refuse_other_methods(file.zip)
-            return {name: file[name] for name in file.files}
-    except UNREADABLE as error:
-        raise FileFormatError(f"{path} cannot be read as .npz; it is truncated or altered: {error}") from error
-
-
-def _refuse_other_methods(archive: zipfile.ZipFile) -> None:
-    for member in archive.infolist():
-        if member.compress_type not in METHODS:
-            raise ValueError(f"{member.filename!r} is compressed by method {member.compress_type}")
 
 
 def _vector(arrays: Mapping[str, np.ndarray]) -> Vector:

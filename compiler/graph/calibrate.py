@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from vdla.compiler.graph.interpret import interpret
+from vdla.compiler.graph.interpret import check_inputs, interpret
 from vdla.compiler.graph.nodes import Graph, GraphError
 
 
@@ -22,6 +22,7 @@ def calibrate(graph: Graph, samples: Iterable[Mapping[str, np.ndarray]], percent
         raise GraphError(f"percentile {percentile} is outside 0..100")
     magnitudes: dict[str, float] = {}
     for sample in samples:
+        check_inputs(graph, sample)
         _enlarge(magnitudes, sample, percentile)
         interpret(graph, sample, lambda _, made: _enlarge(magnitudes, made, percentile))
     if not magnitudes:

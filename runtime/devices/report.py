@@ -134,7 +134,7 @@ def table(found: Report) -> str:
         cycles = "-" if layer.cycles is None else f"{layer.cycles:,}"
         used = "-" if layer.utilisation is None else f"{layer.utilisation:.1%}"
         lines.append(f"{layer.name:{width}}  {layer.op:18} {layer.on:11} {cycles:>10} {layer.macs / 1e6:9.2f} {used:>6} "
-                     f"{layer.bytes_read / 1024:8.1f} {layer.bytes_written / 1024:8.1f}  {layer.bound}")
+                     f"{layer.bytes_read / 1024:8.1f} {layer.bytes_written / 1024:8.1f}  {layer.bound}".rstrip())
     return "\n".join([*lines, summary(found)])
 
 

@@ -14,7 +14,9 @@ SAME = ("SAME_UPPER", "SAME_LOWER")
 
 def convolution(call: Call) -> Form:
     """Conv, ConvInteger and QLinearConv; the extents of the kernel are those of the weights."""
-    kernel = _kernel_of(call, 3 if call.op == "QLinearConv" else 1)
+    place = 3 if call.op == "QLinearConv" else 1
+    kernel = _kernel_of(call, place)
+    _check_channels(call, *call.types[place].shape[:2])
     strides, dilations = _steps(call, kernel)
     pads = _pads(call, kernel, strides, dilations)
     return Form(call.op, call.inputs, {"dilations": dilations, "group": call.attributes["group"], "pads": pads, "strides": strides})
@@ -58,6 +60,13 @@ def _kernel_of(call: Call, place: int) -> tuple[int, ...]:
     if call.attributes.get("kernel_shape", kernel) != kernel:
         raise RefusalError(f"kernel_shape {call.attributes['kernel_shape']} is not that of the weights {call.types[place]}")
     return kernel
+
+
+def _check_channels(call: Call, outputs: int, inputs: int) -> None:
+    """Refuse weights of other channels than the input's; shape inference does not look at them."""
+    group = call.attributes["group"]
+    if group < 1 or outputs % group or call.shape[1] != inputs * group:
+        raise RefusalError(f"weights of {outputs} outputs and {inputs} inputs in {group} groups do not go with an input {call.types[0]}")
 
 
 def _steps(call: Call, kernel: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:

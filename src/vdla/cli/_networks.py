@@ -1,7 +1,6 @@
 """What the commands for networks share."""
 
 import sys
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,8 @@ import click
 import numpy as np
 
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.errors import VdlaError
+from vdla.hw.spec.errors import OutputError, VdlaError
+from vdla.runtime.arrays import read_npz
 from vdla.runtime.module.plan import Plan
 
 Samples = list[dict[str, np.ndarray]]
@@ -33,15 +33,15 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Return the arrays of an .npz file.
 
     Raises:
-        InputError: it is none, or damaged.
+        InputError: it cannot be read.
+        FileFormatError: it is none, or damaged.
     """
     if not zipfile.is_zipfile(path):
         raise InputError(f"{path} is no .npz file of arrays; numpy.savez writes one")
     try:
-        with np.load(path, allow_pickle=False) as found:
-            return {name: found[name] for name in found.files}
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} cannot be read as an .npz file of arrays: {error}") from error
+        return read_npz(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def read_samples(path: Path | None) -> Samples | None:
@@ -58,6 +58,17 @@ def read_samples(path: Path | None) -> Samples | None:
         found = ", ".join(f"{name}: {count}" for name, count in counts.items()) or "no"
         raise InputError(f"{path}: arrays have {found} samples; give each input the same number, at least 1, along the first dimension")
     return [{name: array[number] for name, array in arrays.items()} for number in range(min(counts.values()))]
+
+
+def require_folder(*paths: Path | None) -> None:
+    """Refuse files that could not be written in the end, before any work is done.
+
+    Raises:
+        OutputError: naming the file whose folder does not exist.
+    """
+    for path in paths:
+        if path is not None and not path.parent.is_dir():
+            raise OutputError(f"{path} cannot be written: there is no folder {path.parent}")
 
 
 def compile_with_progress(model: Path, config: AcceleratorConfig, samples: list[Mapping[str, np.ndarray]] | None, percentile: float) -> Plan:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from vdla.cli._networks import compile_with_progress, read_samples, takes_calibration
+from vdla.cli._networks import compile_with_progress, read_samples, require_folder, takes_calibration
 from vdla.cli._options import takes_config
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.runtime.module.file import save
@@ -18,6 +18,7 @@ from vdla.runtime.module.plan import LaunchStep, Plan
 @takes_config
 def command(model: Path, output: Path, calibrate: Path | None, percentile: float, config: AcceleratorConfig) -> None:
     """Compile a network to a module that the accelerator runs."""
+    require_folder(output)
     plan = compile_with_progress(model, config, read_samples(calibrate), percentile)
     save(plan, output)
     click.echo(described(plan))

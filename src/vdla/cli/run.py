@@ -6,17 +6,20 @@ from pathlib import Path
 
 import click
 import numpy as np
+from click.core import ParameterSource
 
 from vdla.api import CLOCK_HZ, Module, Run, load
-from vdla.cli._networks import compile_with_progress, read_arrays, read_samples, status, takes_calibration
+from vdla.cli._networks import InputError, compile_with_progress, read_arrays, read_samples, require_folder, status, takes_calibration
 from vdla.cli._options import takes_config
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memory import REFERENCE_MEMORY
+from vdla.runtime.arrays import write_npz
 from vdla.runtime.devices.registry import DEVICE_CLASSES
-from vdla.runtime.module.plan import LaunchStep, ModuleError, Value, random_inputs
+from vdla.runtime.module.plan import LaunchStep, Value, random_inputs
 from vdla.sim.trace.perfetto import write_perfetto
 
 MHZ = 1e6
+COMPILING = {"config": "--config", "settings": "--set", "calibrate": "--calibrate", "percentile": "--percentile"}
 
 
 @click.command()
@@ -38,15 +41,25 @@ def command(model: Path, inputs: Path | None, output: Path | None, device: str, 
     """
     if trace is not None and device != "cycle":
         raise click.UsageError("--trace needs --device cycle")
-    module = load(model) if model.suffix == ".vdla" else Module(compile_with_progress(model, config, read_samples(calibrate), percentile))
+    require_folder(output, trace)
+    module = _loaded(model) if model.suffix == ".vdla" else Module(compile_with_progress(model, config, read_samples(calibrate), percentile))
     given = read_arrays(inputs) if inputs else _random(module.plan.inputs)
     with status() as say:
         done = module.run(given, device, clock_hz=clock * MHZ, progress=lambda step: say(_named(step)))
     if output is not None:
-        _write(output, done.outputs)
+        write_npz(output, done.outputs)
     if trace is not None:
         _write_traces(done, trace)
     click.echo(json.dumps(done.report.to_json(), indent=1) if as_json else done.table())
+
+
+def _loaded(path: Path) -> Module:
+    """Return a module from its file; refuse options that only compiling could follow."""
+    source = click.get_current_context().get_parameter_source
+    given = [option for name, option in COMPILING.items() if source(name) is ParameterSource.COMMANDLINE]
+    if given:
+        raise InputError(f"{path} is compiled already, so {' and '.join(given)} cannot change it; run the model, or compile it again")
+    return load(path)
 
 
 def _named(step) -> str:
@@ -57,17 +70,6 @@ def _random(inputs: Mapping[str, Value]) -> dict[str, np.ndarray]:
     """Return random inputs, and say so."""
     click.echo("no --input given: running on random numbers", err=True)
     return random_inputs(inputs)
-
-
-def _write(path: Path, outputs: Mapping[str, np.ndarray]) -> None:
-    """Write the outputs; the file is whole, or as it was before."""
-    part = path.with_name(f".{path.name}.part.npz")
-    try:
-        np.savez(part, **outputs)
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise ModuleError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _write_traces(done: Run, path: Path) -> None:
