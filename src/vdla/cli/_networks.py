@@ -1,6 +1,7 @@
 """What the commands for networks share."""
 
 import sys
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
