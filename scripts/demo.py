@@ -1,30 +1,49 @@
 #!/usr/bin/env python3
-"""The tour: generate Verilog, replay VTA's vectors, run a GEMM on the functional model, the cycle simulator and the RTL."""
+"""The tour: Verilog, VTA's own programs, and a trained network that reads handwritten digits, quantised, compiled and run to the cycle.
+
+Exit status 1 where something is not what it must be: an int8 accuracy below 95 %, or more than one point below float's.
+"""
 
 import subprocess
 import sys
-import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 import numpy as np
+from digit_text import bars, beside, drawn
 
+import vdla
+from vdla.api import Module
+from vdla.cli._networks import status
+from vdla.compiler.graph.interpret import interpret
+from vdla.compiler.graph.onnx.load import load
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import ToolError
-from vdla.hw.spec.presets import SMALL
+from vdla.hw.spec.memory import REFERENCE_MEMORY
+from vdla.hw.spec.presets import DEFAULT, SMALL, TINY
 from vdla.runtime.devices.registry import device_factory
+from vdla.runtime.devices.report import LayerReport, Report
+from vdla.runtime.devices.session import Outcome, Session
 from vdla.runtime.vectors import load_vector, replay
-from vdla.runtime.workloads import place_gemm, plan_gemm, random_operands
+from vdla.sim.plots.files import save
+from vdla.sim.plots.timeline import timeline
+from vdla.sim.trace.perfetto import write_perfetto
 
 ROOT = Path(__file__).parent.parent
-BUILD = ROOT / "build" / "demo"
-SIZE = 256
-CLOCK_MHZ = 100
+BUILD, EXAMPLE = ROOT / "build" / "demo", ROOT / "examples" / "digits"
+sys.path.append(str(EXAMPLE))
+from samples import Samples, split  # noqa: E402
+
+MODEL = EXAMPLE / "digits.onnx"
+CALIBRATION = 128  # training samples by which scales are found
+LEAST_ACCURACY, GREATEST_LOSS = 0.95, 0.01
+CLOCK_HZ = 100e6
 
 
 def generate(config: AcceleratorConfig) -> None:
     """Write Verilog of the AXI top, as `vdla verilog` does."""
-    click.echo(f"1. Verilog of an AXI accelerator, configuration {config.name}:")
+    click.echo(f"1. Verilog of the accelerator {config.name}: {config.macs_per_cycle} multipliers behind AXI")
     subprocess.run([sys.executable, "-m", "vdla", "verilog", "--config", config.name, "--top", "axi", "-o", str(BUILD)], check=True)
 
 
@@ -37,38 +56,116 @@ def conform() -> None:
         sys.exit(1)
 
 
-def multiply(config: AcceleratorConfig, name: str) -> np.ndarray | None:
-    """Run one GEMM on the device `name` and say what it cost; None when the device cannot be built here."""
-    plan = plan_gemm(config, SIZE, SIZE, SIZE)
+def compiled(config: AcceleratorConfig, training: Samples) -> Module:
+    """Return the network in int8, its scales found on training samples."""
+    with status() as say:
+        return vdla.compile(MODEL, config, samples=[{"image": image[None]} for image in training.images[:CALIBRATION]], progress=say)
+
+
+def float_scores(images: Iterable[np.ndarray]) -> np.ndarray:
+    """Return float32[n, 10]: the network as it was trained, on the CPU."""
+    graph = load(MODEL)
+    return np.concatenate([interpret(graph, {"image": image[None]})["scores"] for image in images])
+
+
+def device_scores(module: Module, images: np.ndarray) -> np.ndarray:
+    """Return float32[n, 10]: every image a run on the cycle device."""
+    session = module.session("cycle")
+    with click.progressbar(images, label=f"   {len(images)} digits on the cycle device", file=sys.stderr) as shown:
+        return np.concatenate([session.run({"image": image[None]}).outputs["scores"] for image in shown])
+
+
+def accuracy(scores: np.ndarray, labels: np.ndarray) -> float:
+    """Return the share of images whose digit has the highest score."""
+    return float(np.mean(scores.argmax(1) == labels))
+
+
+def shortfall(exact: float, found: float) -> str:
+    """Return what is wrong with an accuracy of int8 beside float's; "" where nothing is."""
+    if found < LEAST_ACCURACY:
+        return f"int8 is right on {found:.2%} of the digits; at least {LEAST_ACCURACY:.0%} was expected"
+    if round(exact - found, 9) > GREATEST_LOSS:
+        return f"int8 is right on {found:.2%} of the digits and float on {exact:.2%}; at most {GREATEST_LOSS * 100:g} point less was expected"
+    return ""
+
+
+def layer_lines(report: Report) -> list[str]:
+    """Return a table of where a run's cycles went; what costs the accelerator nothing is left out."""
+    lines = [f"{'layer':12} {'operator':18} {'cycles':>8} {'us':>8} {'of multipliers':>15}"]
+    return [*lines, *(_line(layer) for layer in report.layers if layer.cycles != 0),
+            f"{'all':31} {report.cycles:8,} {_microseconds(report.cycles):8.2f} {report.utilisation:15.1%}"]
+
+
+def _line(layer: LayerReport) -> str:
+    figures = f"{'host':>8}" if layer.cycles is None else f"{layer.cycles:8,} {_microseconds(layer.cycles):8.2f} {layer.utilisation:15.1%}"
+    return f"{layer.name:12} {layer.op:18} {figures}"
+
+
+def _microseconds(cycles: int) -> float:
+    return cycles / CLOCK_HZ * 1e6
+
+
+def confirm(module: Module, image: np.ndarray, expected: Outcome) -> None:
+    """Run one digit on the RTL: the same scores in the same cycles, or exit; where there are no tools for it, say so."""
+    click.echo("   the same digit on the RTL (Verilog is compiled for half a minute, once)")
     try:
-        device = device_factory(name)(config, 64 << 20)
+        device = device_factory("rtl")(module.plan.config, module.plan.dram_bytes, optimise="build")
     except ToolError as error:
-        click.echo(f"   {name:10} skipped: {error}")
-        return None
-    run = place_gemm(device, plan, *random_operands(plan))
-    began = time.perf_counter()
-    result = run.run()
-    seconds = time.perf_counter() - began
-    if not np.array_equal(run.output(), run.expected()):
-        sys.exit(f"the {name} device gave a wrong product")
-    timing = "" if result.cycles is None else (
-        f", {result.cycles} cycles = {result.cycles / CLOCK_MHZ / 1000:.2f} ms at {CLOCK_MHZ} MHz, "
-        f"{plan.gemm_cycles / result.cycles:.1%} of the multipliers' peak")
-    click.echo(f"   {name:10} right, in {seconds:.3f} s{timing}")
-    return run.output()
+        click.echo(f"   skipped: {error}")
+        return
+    outcome = Session(device, module.plan).run({"image": image})
+    if outcome.cycles != expected.cycles or not np.array_equal(outcome.outputs["scores"], expected.outputs["scores"]):
+        sys.exit(f"the RTL differs: {outcome.cycles} cycles, not {expected.cycles}, or other scores")
+    click.echo(f"   {outcome.cycles:,} cycles on the RTL too, and the same scores")
+
+
+def recognise(config: AcceleratorConfig) -> None:
+    """Compile the network for digits, run it on every test digit, and show one of them."""
+    training, test = split()
+    click.echo(f"3. Handwritten digits: a trained network, quantised by {CALIBRATION} training samples and compiled for {config.name}")
+    module = compiled(config, training)
+    scores = device_scores(module, test.images)
+    exact, found = accuracy(float_scores(test.images), test.labels), accuracy(scores, test.labels)
+    click.echo(f"   {len(test)} digits it has never seen: {found:.2%} right in int8 on the accelerator, {exact:.2%} in float on the CPU")
+    if problem := shortfall(exact, found):
+        sys.exit(problem)
+    outcome = account(module, training, test.images[:1])
+    confirm(module, test.images[:1], outcome)
+    write_views(outcome)
+    click.echo(f"   the network says {scores[0].argmax()}, and {test.labels[0]} is right:")
+    click.echo(indented(beside(drawn(test.images[0, 0]), bars(scores[0]))))
+
+
+def account(module: Module, training: Samples, image: np.ndarray) -> Outcome:
+    """Print what one digit costs, layer by layer, and in all on larger accelerators; return its run."""
+    run = module.run({"image": image}, "cycle", clock_hz=CLOCK_HZ)
+    click.echo(f"   one digit, at {CLOCK_HZ / 1e6:g} MHz:\n{indented(layer_lines(run.report))}")
+    for other in (SMALL, DEFAULT):
+        cycles = compiled(other, training).run({"image": image}, "cycle").report.cycles
+        click.echo(f"   compiled for {other.name}, {other.macs_per_cycle} multipliers: {cycles:,} cycles")
+    return run.outcome
+
+
+def write_views(outcome: Outcome) -> None:
+    """Write a timeline of a run's first launch, and a picture of it."""
+    timing = outcome.launches[0].timing
+    write_perfetto(timing, BUILD / "digit.json", REFERENCE_MEMORY)
+    save(timeline(timing), BUILD / "digit.png")
+    folder = BUILD.relative_to(ROOT)
+    click.echo(f"   what each unit did, and who waited for whom: {folder / 'digit.png'}, or {folder / 'digit.json'} in ui.perfetto.dev")
+
+
+def indented(lines: Iterable[str]) -> str:
+    """Return lines as text, set in."""
+    return "\n".join(f"   {line}" for line in lines)
 
 
 @click.command(help=__doc__)
 def main() -> None:
-    generate(SMALL)
+    generate(TINY)
     conform()
-    click.echo(f"3. {SIZE} x {SIZE} x {SIZE} int8 GEMM on the {SMALL.name} accelerator ({SMALL.macs_per_cycle} MACs per cycle):")
-    outputs = [multiply(SMALL, "functional"), multiply(SMALL, "cycle")]
-    click.echo("   rtl        compiling the Verilog (half a minute, once)")
-    outputs.append(multiply(SMALL, "rtl"))
-    if any(output is not None and not np.array_equal(output, outputs[0]) for output in outputs):
-        sys.exit("the devices disagree")
-    click.echo(f"The Verilog is in {BUILD.relative_to(ROOT)}. Next: vdla --help, docs/, make test.")
+    recognise(TINY)
+    click.echo("Next: vdla --help, docs/networks.md, make test.")
 
 
 if __name__ == "__main__":

@@ -66,6 +66,15 @@ def make(network: Network, folder: Path, force: bool) -> None:
         make_quantised(network, path, quantised)
 
 
+def quantised_model(name: str, folder: Path) -> Path:
+    """Return the file of a network's quantised model; it is made where it is missing."""
+    path = quantised_file(NETWORKS[name], folder)
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        make(NETWORKS[name], folder, force=False)
+    return path
+
+
 def make_float(network: Network, path: Path) -> None:
     """Write the float model."""
     began = time.perf_counter()

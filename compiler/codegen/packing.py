@@ -12,11 +12,12 @@ def blocked_weights(weights: np.ndarray, size: Convolution, config: AcceleratorC
     Between two groups that share a block there are zeros.
     """
     groups, o, i = grouping(size, config), config.block_out, config.block_in
-    joined = size.groups // groups.count
     outputs, inputs = size.outputs // size.groups, size.channels // size.groups
     dense = np.zeros((groups.count, groups.outputs * o, groups.inputs * i, *size.kernel), np.int8)
-    apart = weights.reshape(groups.count, joined, outputs, inputs, *size.kernel)
-    for number in range(joined):
+    whole = np.zeros((groups.count * groups.joined, outputs, inputs, *size.kernel), np.int8)
+    whole[:size.groups] = weights.reshape(size.groups, outputs, inputs, *size.kernel)
+    apart = whole.reshape(groups.count, groups.joined, *whole.shape[1:])
+    for number in range(groups.joined):
         dense[:, number * outputs:(number + 1) * outputs, number * inputs:(number + 1) * inputs] = apart[:, number]
     parts = dense.reshape(groups.count, groups.outputs, o, groups.inputs, i, *size.kernel)
     return np.ascontiguousarray(parts.transpose(0, 1, 3, 5, 6, 2, 4))

@@ -14,9 +14,11 @@ from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.elementwise import add, multiply, requantise
 from vdla.compiler.te.operators.narrowing import LEAST, Narrowing, Scale, Shift
 from vdla.compiler.te.operators.pooling import max_pool
-from vdla.compiler.te.operators.sizes import Convolution, Pooling, average_pool, blocks, matrix_product
+from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed, average_pool, blocks, matrix_product
+from vdla.compiler.te.operators.transposed import conv2d_transposed, one_phase, phase_weights
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension
+from vdla.runtime.host.convolution import conv_transpose
 from vdla.runtime.layout import blocked, unblocked
 from vdla.runtime.requantise import parameter_words
 from vdla.runtime.requantise import requantise as requantised
@@ -138,6 +140,23 @@ def _product(maker: _Maker, size: Convolution, weights: np.ndarray, border: int 
     return Case(f"{size}, {narrowing}, border {border}, {tiles}, {maker.threads} threads", config, func, given, expected)
 
 
+def _transposed(maker: _Maker) -> Case:
+    rng, config, narrowing = maker.rng, maker.config, _whole(maker.narrowing())
+    size = Transposed(rng.randint(1, 20), rng.randint(1, 6), rng.randint(1, 6), rng.randint(1, 20), (rng.randint(1, 5), rng.randint(1, 5)),
+                      (rng.randint(1, 2), rng.randint(1, 2)), tuple(rng.choice((0, 1, 1, 2)) for _ in range(4)), (rng.randint(0, 1), 0))
+    if min(size.out_size) < 1:
+        raise IrError("nothing is left of the result")
+    phase = one_phase(size)
+    tiles = rng.choice(ranked_tiles(Work(phase, config, maker.threads, isinstance(narrowing, Scale))))
+    inp, weights = maker.activations(size), maker.bytes(size.channels, size.outputs, *size.kernel)
+    sums = conv_transpose(inp.astype(np.float64), weights.astype(np.float64), dilations=(1, 1), group=1, output_padding=size.extra,
+                          pads=size.padding, strides=size.stride)
+    expected, kept = maker.narrowed(sums.astype(np.int64), narrowing)
+    func = schedule_conv2d(conv2d_transposed(size, config, narrowing), phase, config, threads=maker.threads, tiles=tiles).lower()
+    given = {"X": maker.blocked(inp, config.block_in), "W": phase_weights(weights, size, config), **kept}
+    return Case(f"{size}, {narrowing}, {tiles}, {maker.threads} threads", config, func, given, expected)
+
+
 def _whole(narrowing: Narrowing) -> Narrowing:
     """Return a narrowing of convolutions: parameters are those of channels."""
     return narrowing if isinstance(narrowing, Shift) else Scale()
@@ -202,4 +221,4 @@ def _in_accumulators(total: np.ndarray, config: AcceleratorConfig) -> np.ndarray
 
 
 KINDS: tuple[Callable[[_Maker], Case], ...] = (
-    _convolution, _convolution, _depthwise, _matrix_product, _average, _max_pool, _elementwise, _elementwise)
+    _convolution, _convolution, _transposed, _depthwise, _matrix_product, _average, _max_pool, _elementwise, _elementwise)

@@ -13,6 +13,7 @@ from vdla.compiler.te.operators.sizes import Convolution, Pooling, blocks
 from vdla.compiler.te.schedule import Schedule, StageHandle, create_schedule
 from vdla.compiler.te.tensor import Tensor
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.isa import MOST_PARAMETER_SETS
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 
 
@@ -66,7 +67,7 @@ def schedule_elementwise(operator: Elementwise, config: AcceleratorConfig, *, th
     _, elements, *_ = operator.out.shape
     parameters = operator.narrowed.parameters
     sets = 0 if parameters is None else parameters.shape[0]
-    keeps = sets <= config.depth(MemoryType.ACC) // (4 * len(Parameter))
+    keeps = sets <= min(MOST_PARAMETER_SETS, config.depth(MemoryType.ACC) // (4 * len(Parameter)))
     most = (config.depth(MemoryType.ACC) - len(Parameter) * (sets if keeps else 1)) // (len(operator.inputs) * threads)
     handle = schedule[operator.out]
     c, e, b, j = handle.axis
@@ -108,14 +109,20 @@ def _narrow(schedule: Schedule, narrowed: Narrowed, place: str, parameters_at: s
 def _tile_outputs(schedule: Schedule, operator: Product, tiles: Tiles, threads: int) -> tuple[str, str]:
     """Tile the loops of the result; return the loop over tiles of outputs, and the innermost loop around a tile."""
     handle = schedule[operator.out]
-    n, g, o, y, x, b, j = handle.axis
-    outer_o, inner_o = handle.split(o, tiles.outputs)
-    outer_y, inner_y = handle.split(y, tiles.rows)
-    outer_x, inner_x = handle.split(x, tiles.columns)
-    order, threaded = [n, g, outer_o, outer_y, outer_x], {GROUPS: 1, OUTPUTS: 2, ROWS: 3}[tiles.threads_over]
+    axes = _named_axes(operator.out, handle)
+    outer_o, inner_o = handle.split(axes["o"], tiles.outputs)
+    outer_y, inner_y = handle.split(axes["y"], tiles.rows)
+    outer_x, inner_x = handle.split(axes["x"], tiles.columns)
+    order = [*(axes[name] for name in operator.outer), outer_o, outer_y, outer_x]
+    threaded = order.index({GROUPS: axes[operator.outer[-1]], OUTPUTS: outer_o, ROWS: outer_y}[tiles.threads_over])
     order[threaded], thread = _threads(handle, order[threaded], threads)
-    handle.reorder(*order, *thread, inner_o, inner_y, inner_x, b, j)
-    return order[2], [*order, *thread][-1]
+    handle.reorder(*order, *thread, inner_o, inner_y, inner_x, axes["b"], axes["j"])
+    return order[len(operator.outer)], [*order, *thread][-1]
+
+
+def _named_axes(tensor: Tensor, handle: StageHandle) -> dict[str, str]:
+    """Return the loops of a stage by the names that the tensor's axes have in its statement."""
+    return dict(zip((axis.name for axis in tensor.axes), handle.axis, strict=True))
 
 
 def _threads(handle: StageHandle, loop: str, threads: int) -> tuple[str, list[str]]:
@@ -130,10 +137,11 @@ def _threads(handle: StageHandle, loop: str, threads: int) -> tuple[str, list[st
 def _order_sums(schedule: Schedule, operator: Product, tiles: Tiles) -> str:
     """Order the loops of the sums, chunks of input blocks outermost; return the loop over chunks."""
     handle = schedule[operator.total]
-    n, g, o, y, x, b, j = handle.axis
+    axes = _named_axes(operator.total, handle)
     ci, dy, dx, k = handle.reduce_axis
     chunk, inner = handle.split(ci, tiles.inputs)
-    handle.reorder(chunk, n, g, o, y, x, inner, dy, dx, b, j, k)
+    around = (axes[name] for name in (*operator.outer, "o", "y", "x"))
+    handle.reorder(chunk, *around, inner, dy, dx, axes["b"], axes["j"], k)
     return chunk
 
 

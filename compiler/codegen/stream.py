@@ -49,18 +49,19 @@ def lower_to_calls(func: Func, config: AcceleratorConfig) -> Func:
     return func
 
 
-def emit(func: Func, builder: StreamBuilder, tensors: Mapping[str, str] | None = None) -> None:
+def emit(func: Func, builder: StreamBuilder, tensors: Mapping[str, str] | None = None, begins: Mapping[str, int] | None = None) -> None:
     """Record the instructions of a program whose every statement is an intrinsic's, behind those that are recorded already.
 
     Args:
         tensors: what the stream calls the program's parameters, where that is not their own name. A tensor that one program writes and another
             reads has one name; programs then wait for each other only where they meet.
+        begins: the element of its tensor at which a parameter begins, where that is not the first.
 
     Raises:
         IrError: a statement is none, a buffer does not fit its memory, or a subscript does not move evenly.
     """
     lowered = lower_to_calls(func, builder.config)
-    _Emitter(builder, lowered, tensors or {}).statement(lowered.body)({})
+    _Emitter(builder, lowered, tensors or {}, begins or {}).statement(lowered.body)({})
 
 
 def compile_stream(func: Func, config: AcceleratorConfig) -> Stream:
@@ -81,10 +82,10 @@ class _Operand:
 class _Emitter:
     """Turns statements into actions that record instructions; what can be known before is computed once."""
 
-    def __init__(self, builder: StreamBuilder, func: Func, tensors: Mapping[str, str]) -> None:
+    def __init__(self, builder: StreamBuilder, func: Func, tensors: Mapping[str, str], begins: Mapping[str, int]) -> None:
         self.builder, self.tensors = builder, tensors
         self.config = builder.config
-        self.bases: dict[str, int] = {}
+        self.bases = dict(begins)
         self.used = dict.fromkeys(SCRATCHPADS, 0)
         self.used[Scope.ACCUMULATOR] = sum(_elements(part.buffer) for part in walk(func.body)
                                            if isinstance(part, Alloc) and part.buffer.scope is Scope.PARAMETERS)

@@ -24,8 +24,7 @@ class Tiles:
         outputs, rows, columns: of the result; outputs in blocks.
         inputs: blocks of input channels that are added up at a time.
         keeps_weights: weights are loaded once for all rows and columns.
-        threads_over: the loop that becomes virtual threads: MOST_PARTS = 6  # of an extent that tiles do not divide
-GROUPS, OUTPUTS or ROWS.
+        threads_over: the loop that becomes virtual threads: GROUPS, OUTPUTS or ROWS.
     """
 
     outputs: int

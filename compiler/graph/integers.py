@@ -1,7 +1,7 @@
 """Scales as integers: what requantisation multiplies and shifts by."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from vdla.runtime.requantise import parameter_words
 
 LEAST, GREATEST = -128, 127
 FACTOR_BITS = 15  # of what an operand of a sum is multiplied by, without its sign
+LARGEST_BIAS = 1 << 30  # leaves room for the sums
+SUM_BITS = 32
+LARGEST_RATIO = 64  # of scales in a sum
 LARGEST_SHIFT = (1 << SHIFT_BITS) - 1
 
 
@@ -28,10 +31,13 @@ class Quantisation:
     greatest: int = GREATEST
 
     def bounded(self, low: float, high: float) -> "Quantisation":
-        """Return the same with real numbers held between `low` and `high`."""
-        def stored(real: float, otherwise: int) -> int:
-            return int(np.clip(np.rint(real / self.scale) + self.zero, LEAST, GREATEST)) if np.isfinite(real) else otherwise
-        return Quantisation(self.scale, self.zero, max(self.least, stored(low, LEAST)), min(self.greatest, stored(high, GREATEST)))
+        """Return the same for values that are first held between `low` and `high`, then between the bounds that are there."""
+        low, high = self.stored(min(low, high)), self.stored(high)
+        return replace(self, least=min(max(self.least, low), self.greatest), greatest=max(min(self.greatest, high), self.least))
+
+    def stored(self, real: float) -> int:
+        """Return the integer nearest to what stands for a number, which may be infinite."""
+        return int(np.clip(np.rint(real / self.scale) + self.zero, LEAST, GREATEST))
 
 
 def multiplier_and_shift(ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -55,8 +61,39 @@ def scaling(ratios: np.ndarray, bias: np.ndarray | int, out: Quantisation) -> np
     return parameter_words(np.asarray(bias, np.int64).reshape(-1), multipliers, shifts, out.zero, out.least, out.greatest)
 
 
+def product_parameters(weights: np.ndarray, scales: np.ndarray, bias: np.ndarray, inp: Quantisation,
+                       out: Quantisation) -> tuple[np.ndarray, np.ndarray]:
+    """Return int8[n, k] and int64[4, n]: weights and parameters that make outputs of sums of products.
+
+    Weights that are tiny beside the bias are rounded to larger steps, so that the bias fits the accumulator.
+
+    Args:
+        weights: int8[n, k].
+        scales: float64[n], of the products.
+        bias: float64[n], in real numbers.
+
+    Raises:
+        ValueError: a sum could leave the accumulator, or a ratio is out of range.
+    """
+    coarse = np.maximum(scales, np.abs(bias) / LARGEST_BIAS)
+    weights = np.rint(weights * (scales / coarse)[:, None]).astype(np.int8)
+    bias = np.rint(bias / coarse)
+    farthest = max(inp.zero - LEAST, GREATEST - inp.zero)
+    reach = np.abs(weights.astype(np.int64)).sum(1) * farthest + np.abs(bias)
+    if not (reach < 1 << SUM_BITS - 1).all():
+        raise ValueError(f"sums of up to {reach.max():g} do not fit {SUM_BITS} bits")
+    offset = bias.astype(np.int64) - inp.zero * weights.sum(1, dtype=np.int64)
+    return weights, scaling(coarse / out.scale, offset, out)
+
+
 def factors_and_shift(ratios: Sequence[float]) -> tuple[tuple[int, ...], int]:
-    """Return factors of 15 bits and one shift with ratio = factor / 2^shift, as well as the greatest allows."""
+    """Return factors of 15 bits and one shift with ratio = factor / 2^shift, as well as the greatest allows.
+
+    Raises:
+        ValueError: a ratio is so great that the factors' rounding could change a sum of two bytes by one.
+    """
+    if not 0 < max(ratios) < LARGEST_RATIO:
+        raise ValueError(f"scales make a ratio of {max(ratios):g}, which is outside 0..{LARGEST_RATIO}")
     shift = min(FACTOR_BITS - int(np.frexp(max(ratios))[1]), LARGEST_SHIFT)
     factors = tuple(int(np.rint(np.ldexp(ratio, shift))) for ratio in ratios)
     if max(factors) >> FACTOR_BITS:

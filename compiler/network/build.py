@@ -125,7 +125,8 @@ class _Builder:
             for parameter, values in one.constants.items():
                 tensors[parameter] = f"{label}.{parameter}"
                 self.weights[tensors[parameter]] = values
-            emit(one.func, builder, tensors)
+            for program in one.programs:
+                emit(program.func, builder, {**tensors, **{own: tensors[name] for own, name in program.names.items()}}, {"Z": program.begin})
         stream = builder.finish()
         name = f"launch{number}"
         self.streams[name] = stream

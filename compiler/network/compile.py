@@ -8,19 +8,17 @@ import numpy as np
 
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.onnx.load import load
+from vdla.compiler.graph.passes.affine_to_conv import AffineToConv
 from vdla.compiler.graph.passes.dead_code import DeadCode
-from vdla.compiler.graph.passes.expand_qlinear import ExpandQLinear
-from vdla.compiler.graph.passes.pipeline import SIMPLIFY, Pipeline
-from vdla.compiler.graph.passes.remove_identity import RemoveIdentity
-from vdla.compiler.graph.passes.signed_activations import SignedActivations
-from vdla.compiler.graph.passes.to_integers import ToIntegers
+from vdla.compiler.graph.passes.pipeline import INTEGERS, SIMPLIFY, Pipeline
+from vdla.compiler.graph.passes.split_sums import SplitSums
 from vdla.compiler.graph.quantise import quantise
 from vdla.compiler.network.build import build
 from vdla.compiler.network.partition import parts, place
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.runtime.module.plan import Plan
 
-INTEGERS = Pipeline((ExpandQLinear(), SignedActivations(), ToIntegers(), RemoveIdentity(), DeadCode()))
+FLOATS = Pipeline((SplitSums(), AffineToConv(), DeadCode()))  # more that can be quantised
 Progress = Callable[[str], None]
 Samples = Iterable[Mapping[str, np.ndarray]]
 
@@ -61,7 +59,7 @@ def compile_network(model: str | os.PathLike | bytes, config: AcceleratorConfig,
 
 def integer_graph(graph: Graph, samples: Samples | None = None, percentile: float = 100.0) -> Graph:
     """Return a graph with integer operators wherever it is quantised, or can be by `samples`."""
-    simple = SIMPLIFY.run(graph)
+    simple = FLOATS.run(SIMPLIFY.run(graph))
     if not _quantised(simple) and samples is not None:
         simple = quantise(simple, samples, percentile)
     elif not _quantised(simple):

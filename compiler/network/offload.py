@@ -14,10 +14,11 @@ from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.passes.to_integers import BORDERS, MOVES
 from vdla.compiler.ir.nodes import Func, IrError
 from vdla.compiler.te.operators.convolution import conv2d
-from vdla.compiler.te.operators.elementwise import Elementwise, add, multiply, requantise
+from vdla.compiler.te.operators.elementwise import Elementwise, add, copy, multiply, requantise
 from vdla.compiler.te.operators.narrowing import Scale
 from vdla.compiler.te.operators.pooling import max_pool
-from vdla.compiler.te.operators.sizes import Convolution, Pooling, blocks, matrix_product
+from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed, blocks, matrix_product
+from vdla.compiler.te.operators.transposed import conv2d_transposed, one_phase, phase_weights
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode, Extension
 from vdla.runtime.layout import IMAGE_RANK, Fold, Layout
@@ -33,19 +34,33 @@ class OffloadError(Exception):
 
 
 @dataclass(frozen=True)
+class Program:
+    """A loop program that is, or is a part of, an operator.
+
+    Attributes:
+        names: the operator's names for its parameters, where they are not the program's own.
+        begin: the element of the operator's result Z with which its own begins.
+    """
+
+    func: Func
+    names: Mapping[str, str] = field(default_factory=dict)
+    begin: int = 0
+
+
+@dataclass(frozen=True)
 class Offloaded:
     """An operator as the accelerator carries it out.
 
     Attributes:
-        func: its program.
-        inputs: by the program's parameter, the graph's value and how it must stand in DRAM.
-        output: the graph's value that the program's Z is, and how it stands in DRAM.
-        constants: arrays by the program's parameter.
+        programs: in order.
+        inputs: by the programs' parameter, the graph's value and how it must stand in DRAM.
+        output: the graph's value that is their result Z, and how it stands in DRAM.
+        constants: arrays by the programs' parameter.
         macs: multiply-accumulates of the operator itself.
     """
 
     node: Node
-    func: Func
+    programs: tuple[Program, ...]
     inputs: Mapping[str, tuple[str, Layout]]
     output: tuple[str, Layout]
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -108,6 +123,8 @@ class _Maker:
         name = self.node.inputs[place]
         if name in self.graph.constants:
             raise OffloadError(f"its operand {name} is a constant")
+        if self.graph.types[name].dtype != "int8":
+            raise OffloadError(_foreign(self.graph, self.node))
         if not self.shape(place):
             raise OffloadError(f"its operand {name} is a single number")
         return name, Layout(self.shape(place), block, self.config.batch, fold)
@@ -136,6 +153,19 @@ def _convolution(maker: _Maker) -> Offloaded:
     return _product(maker, size, weights, attributes["border"], size.macs)
 
 
+def _transposed(maker: _Maker) -> Offloaded:
+    """Weights and parameters constant; strides 1 or 2, or of which one divides the padding; they divide the result."""
+    n, channels, height, width = maker.shape(0)
+    weights, attributes, config = maker.constant(1), maker.node.attributes, maker.config
+    size = Transposed(channels, height, width, weights.shape[1], weights.shape[2:], attributes["strides"], attributes["pads"],
+                      attributes["output_padding"], n)
+    phase = one_phase(size)
+    threads, tiles = _best(phase, config)
+    func = schedule_conv2d(conv2d_transposed(size, config, Scale()), phase, config, threads=threads, tiles=tiles).lower()
+    constants = {"W": phase_weights(weights, size, config), "P": blocked_parameters(_of_channels(maker.constant(2), size.outputs), config)}
+    return Offloaded(maker.node, (Program(func),), {"X": maker.operand(0, config.block_in)}, maker.output(), constants, size.macs)
+
+
 def _matrix_product(maker: _Maker) -> Offloaded:
     """Weights and parameters constant; rows of any number of dimensions but 4."""
     weights, operand = maker.constant(1), maker.operand(0, maker.config.block_in)
@@ -151,7 +181,7 @@ def _product(maker: _Maker, size: Convolution, weights: np.ndarray, border: int,
     threads, tiles = _best(size, config)
     func = schedule_conv2d(conv2d(size, config, Scale(), border=border), size, config, threads=threads, tiles=tiles).lower()
     constants = {"W": blocked_weights(weights, size, config), "P": blocked_parameters(_of_channels(maker.constant(2), size.outputs), config)}
-    return Offloaded(maker.node, func, {"X": maker.operand(0, config.block_in, fold)}, maker.output(), constants, macs)
+    return Offloaded(maker.node, (Program(func),), {"X": maker.operand(0, config.block_in, fold)}, maker.output(), constants, macs)
 
 
 def _best(size: Convolution, config: AcceleratorConfig):
@@ -204,7 +234,7 @@ def _max_pool(maker: _Maker) -> Offloaded:
     size = Pooling(channels, height, width, attributes["kernel_shape"], attributes["strides"], attributes["pads"], n)
     operator = max_pool(size, config)
     func = _scheduled(lambda threads: schedule_max_pool(operator, size, config, threads=threads).lower())
-    return Offloaded(maker.node, func, {"X": maker.operand(0, config.block_out)}, maker.output())
+    return Offloaded(maker.node, (Program(func),), {"X": maker.operand(0, config.block_out)}, maker.output())
 
 
 def _elementwise(maker: _Maker, inputs: int, state: Callable[[tuple[int, int]], Elementwise]) -> Offloaded:
@@ -214,7 +244,7 @@ def _elementwise(maker: _Maker, inputs: int, state: Callable[[tuple[int, int]], 
         raise OffloadError("its operands differ in shape")
     operator = state((1, out[1].size // (config.batch * config.block_out)))
     func = _scheduled(lambda threads: schedule_elementwise(operator, config, threads=threads).lower())
-    return Offloaded(maker.node, func, operands, out, {"P": blocked_parameters(_of_channels(words, config.block_out), config)})
+    return Offloaded(maker.node, (Program(func),), operands, out, {"P": blocked_parameters(_of_channels(words, config.block_out), config)})
 
 
 def _add(maker: _Maker) -> Offloaded:
@@ -236,6 +266,26 @@ def _requantise(maker: _Maker) -> Offloaded:
     return _elementwise(maker, 1, lambda shape: requantise(shape, maker.config, Scale(by_channel=False)))
 
 
+def _concatenation(maker: _Maker) -> Offloaded:
+    """Along channels, all operands but the last with whole blocks of them; one image, or a matrix."""
+    config, out, attributes = maker.config, maker.output(), maker.node.attributes
+    operands = {f"A{place}": maker.operand(place, config.block_out) for place in range(len(maker.node.inputs))}
+    layouts = [layout for _, layout in operands.values()]
+    image = len(out[1].shape) == IMAGE_RANK
+    if attributes["axis"] % len(out[1].shape) != (1 if image else len(out[1].shape) - 1) or (image and out[1].blocks[0] > 1):
+        raise OffloadError("it does not join the channels of one image, or of a matrix")
+    if any(layout.image[1] % config.block_out for layout in layouts[:-1]):
+        raise OffloadError(f"its operands have channels that are no multiple of {config.block_out}")
+    programs, begin = [], 0
+    for name, layout in zip(operands, layouts, strict=True):
+        elements = layout.size // (config.batch * config.block_out)
+        operator = copy((1, elements), config)
+        func = _scheduled(lambda threads, operator=operator: schedule_elementwise(operator, config, threads=threads).lower())
+        programs.append(Program(func, {"A": name}, begin))
+        begin += elements
+    return Offloaded(maker.node, tuple(programs), operands, out)
+
+
 def _scheduled(schedule: Callable[[int], Func]) -> Func:
     """Return the program with the most virtual threads that fit."""
     problems = []
@@ -248,6 +298,6 @@ def _scheduled(schedule: Callable[[int], Func]) -> Func:
 
 
 OPERATORS: Mapping[str, Callable[[_Maker], Offloaded]] = {
-    "Int8Add": _add, "Int8Conv": _convolution, "Int8MatMul": _matrix_product, "Int8MaxPool": _max_pool, "Int8Mul": _multiply,
-    "Int8Requantise": _requantise,
+    "Concat": _concatenation, "Int8Add": _add, "Int8Conv": _convolution, "Int8ConvTranspose": _transposed, "Int8MatMul": _matrix_product,
+    "Int8MaxPool": _max_pool, "Int8Mul": _multiply, "Int8Requantise": _requantise,
 }

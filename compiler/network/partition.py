@@ -47,14 +47,15 @@ def _place(graph: Graph, node: Node, config: AcceleratorConfig, inside: set[str]
     if node.op in VIEWS and node.inputs[0] in inside and same_bytes(graph.types[node.inputs[0]], graph.types[node.outputs[0]], config):
         return View(node)
     try:
-        return offload(graph, node, config, folds=node.inputs[0] not in inside and _alone(graph, node))
+        return offload(graph, node, config, folds=_folds(graph, node, inside))
     except OffloadError as error:
         return OnHost(node, str(error))
 
 
-def _alone(graph: Graph, node: Node) -> bool:
-    """Whether nobody else reads the node's first input."""
-    return sum(name == node.inputs[0] for other in graph.nodes for name in other.inputs) == 1
+def _folds(graph: Graph, node: Node, inside: set[str]) -> bool:
+    """Whether the node's first input comes from the host, and nobody else reads it."""
+    readers = sum(name == node.inputs[0] for other in graph.nodes for name in other.inputs) if node.inputs else 0
+    return readers == 1 and node.inputs[0] not in inside
 
 
 def same_bytes(one: TensorType, other: TensorType, config: AcceleratorConfig) -> bool:

@@ -48,6 +48,8 @@ def _where(op: str) -> tuple[str, str]:
         return COMPILER, "behind Conv, ConvTranspose or Gemm with constant weights, in which it is folded"
     if op in MEANINGS:
         return ACCELERATOR, f"scales and zero points constant; as {MEANINGS[op]}: {CONDITIONS[MEANINGS[op]]}"
+    if op in MOVES and op in OPERATORS:
+        return ACCELERATOR, f"{CONDITIONS[op]}; {_condition(cleandoc(OPERATORS[op].__doc__))}"
     if op in MOVES:
         return HOST, CONDITIONS[op] + "; nothing is left of it where no byte changes its place in the accelerator's DRAM" * (op in VIEWS)
     if op in CONDITIONS:

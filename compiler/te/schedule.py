@@ -94,12 +94,14 @@ class Schedule:
     def cache_read(self, tensor: Tensor, scope: Scope | str, readers: Sequence[Tensor], name: str | None = None) -> Tensor:
         """Copy `tensor` into a buffer in `scope`, from which `readers` read it; return that buffer's tensor.
 
+        At the loop where it is computed it stands before all that does not make `tensor`.
+
         `C[i] = A[i] * 2` becomes `A_L[i] = A[i]` and `C[i] = A_L[i] * 2`.
         """
         label = self._cache_name(tensor, name)
         axes = tuple(Axis(self._unique(_letter(number), label), INDEX, extent) for number, extent in enumerate(tensor.shape))
         copy = Tensor(Buffer(label, tensor.shape, tensor.dtype), axes, tensor[tuple(axis.var for axis in axes)])
-        place = min(self.stages.index(self.stage(reader)) for reader in readers)
+        place = next((number for number, stage in enumerate(self.stages, 1) if stage.name == tensor.name), 0)
         for reader in readers:
             stage = self.stage(reader)
             if all(source.name != tensor.name for source in inputs_of(stage.tensor)):

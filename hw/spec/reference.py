@@ -5,8 +5,9 @@ from inspect import cleandoc
 
 from vdla.hw.spec import isa, registers, units
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.numerics import BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
 from vdla.hw.spec.presets import DEFAULT, PRESETS
-from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
 
 _NOTE = "<!-- Generated from the specification by `make docs`. -->\n"
 _ALU = {
@@ -18,6 +19,21 @@ _EXTENSIONS = {
     Extension.OVERWRITE: "`GEMM.overwrite` (the lowest free bit): the product is written instead of added, so that accumulators need no reset",
     Extension.REQUANTISE: "`STORE.parameters` (bits 58 to 63): values are requantised, each channel by its own parameters, on their way to DRAM",
 }
+_PARAMETERS = {
+    Parameter.BIAS: "`bias`: the whole accumulator, signed",
+    Parameter.MULTIPLIER: f"`multiplier`: the low {MULTIPLIER_BITS} bits, unsigned",
+    Parameter.SHIFT: f"`shift`: the low {SHIFT_BITS} bits, unsigned; `zero`: bits {BYTE_BITS} to {2 * BYTE_BITS - 1}, signed",
+    Parameter.CLIP: f"`least`: bits 0 to {BYTE_BITS - 1}, signed; `greatest`: bits {BYTE_BITS} to {2 * BYTE_BITS - 1}, signed",
+}
+_REQUANTISED = f"""\
+With the extension `{Extension.REQUANTISE}`, a STORE whose `parameters` is s > 0 writes, in place of an accumulator's low bits,
+```
+clip(zero + round((acc + bias) * multiplier / 2^shift), least, greatest)
+```
+`acc + bias` wraps at the accumulator's width, the product and what follows lose nothing, and halves are rounded up. The parameters
+stand in the accumulators, {len(Parameter)} elements from {len(Parameter)} * (s - 1) on, so {isa.MOST_PARAMETER_SETS} sets at most;
+LOADs of ACC bring them. Each value takes those of its own row and column in the element. Bits not named have no meaning.
+"""
 
 
 def _table(head: tuple[str, ...], rows) -> str:
@@ -30,9 +46,10 @@ def isa_page() -> str:
     forms = "\n".join(_form(form) for form in (*isa.INSTRUCTIONS, isa.MicroOp))
     return (f"{_NOTE}# Instruction set\nTask instructions have 128 bits, micro-ops 32. Bit positions are those of the configuration "
             f"`{DEFAULT.name}`; widths follow from the configuration: {_letters()}. Fields are packed from bit 0 upward in the order "
-            "given; one that would cross bit 64 starts at bit 64. Every address counts elements of its memory.\n\n"
+            "given; one that would cross bit 64 starts at bit 64. Fields of extensions then take the lowest bits that are free. "
+            "Every address counts elements of its memory.\n\n"
             f"{forms}\n## Memory types\n{_memories()}\n## ALU operations\n{_alu()}\n## Units and tokens\n{_units()}\n"
-            f"## Extensions\n{_extensions()}")
+            f"## Extensions\n{_extensions()}\n## Requantisation\n{_REQUANTISED}\n{_parameters()}")
 
 
 def _letters() -> str:
@@ -68,6 +85,10 @@ def _units() -> str:
 
 def _extensions() -> str:
     return _table(("extension", "adds"), ((f"`{extension}`", _EXTENSIONS[extension]) for extension in Extension))
+
+
+def _parameters() -> str:
+    return _table(("element", "name", "holds, for each channel"), ((row.value, row.name, _PARAMETERS[row]) for row in Parameter))
 
 
 def registers_page() -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vdla.runtime.host.convolution import conv_integer
+from vdla.runtime.host.convolution import conv_integer, conv_transpose
 from vdla.runtime.host.matrix import matmul_integer
 from vdla.runtime.host.pooling import max_pool
 from vdla.runtime.host.windows import padded
@@ -21,6 +21,14 @@ def int8_conv(x: np.ndarray, w: np.ndarray, parameters: np.ndarray, *, border: i
     """Convolve int8[N, C, H, W], around which `border` stands, with int8[M, C/group, KH, KW]; return int8[N, M, OH, OW]."""
     sums = conv_integer(padded(x, pads, border), w, dilations=dilations, group=group, pads=(0, 0, 0, 0), strides=strides)
     return requantise(sums, parameters[:, :, None, None])
+
+
+def int8_conv_transpose(x: np.ndarray, w: np.ndarray, parameters: np.ndarray, *, output_padding: Sequence[int], pads: Sequence[int],
+                        strides: Sequence[int]) -> np.ndarray:
+    """Spread int8[N, C, H, W] over int8[C, M, KH, KW]; return int8[N, M, OH, OW]."""
+    sums = conv_transpose(x.astype(np.float64), w.astype(np.float64), dilations=(1, 1), group=1, output_padding=output_padding, pads=pads,
+                          strides=strides)
+    return requantise(sums.astype(np.int64), parameters[:, :, None, None])  # float64 holds every sum exactly
 
 
 def int8_matmul(x: np.ndarray, w: np.ndarray, parameters: np.ndarray) -> np.ndarray:
@@ -56,6 +64,6 @@ def dequantised_softmax(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray
 
 
 OPERATORS = {
-    "DequantizedSoftmax": dequantised_softmax, "Int8Add": int8_add, "Int8Conv": int8_conv, "Int8MatMul": int8_matmul, "Int8MaxPool": int8_max_pool,
-    "Int8Mul": int8_mul, "Int8Requantise": int8_requantise,
+    "DequantizedSoftmax": dequantised_softmax, "Int8Add": int8_add, "Int8Conv": int8_conv, "Int8ConvTranspose": int8_conv_transpose,
+    "Int8MatMul": int8_matmul, "Int8MaxPool": int8_max_pool, "Int8Mul": int8_mul, "Int8Requantise": int8_requantise,
 }

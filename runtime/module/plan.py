@@ -147,3 +147,10 @@ class Plan:
         parts = [*(size + alignment for size in (*self.tensors.values(), *(array.nbytes for array in arrays))),
                  *(stream.words.nbytes for stream in self.streams.values())]
         return PAGE_BYTES + sum(-(-size // PAGE_BYTES) * PAGE_BYTES for size in parts)
+
+
+def random_inputs(inputs: Mapping[str, Value], seed: int = 0) -> dict[str, np.ndarray]:
+    """Return inputs for a run that is about time alone: normally distributed, or integers from 0 to 99; the same for the same seed."""
+    rng = np.random.default_rng(seed)
+    return {name: (rng.standard_normal(value.shape) if value.dtype.startswith("float") else rng.integers(0, 100, value.shape)).astype(value.dtype)
+            for name, value in inputs.items()}

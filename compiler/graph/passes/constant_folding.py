@@ -19,7 +19,7 @@ class ConstantFolding:
     """
 
     kept: tuple[str, ...] = QUANTISATION
-    limit_elements: int = 1 << 24
+    limit_elements: int = 1 << 27
 
     def run(self, graph: Graph) -> Graph:
         """Return `graph` with constants in place of what can be computed now."""

@@ -33,8 +33,7 @@ class _Expansion:
 
     def run(self) -> Graph:
         for node in self.graph.nodes:
-            fixed = all(name in self.graph.constants for name in _parameters(node))
-            if node.op in MEANINGS and fixed:
+            if node.op in MEANINGS and all(name in self.graph.constants for name in _parameters(node)):
                 self.expand(node)
             else:
                 self.nodes.append(node)
@@ -42,7 +41,7 @@ class _Expansion:
 
     def expand(self, node: Node) -> None:
         first, second, out = node.inputs[:3], node.inputs[3:6], node.inputs[6:8]
-        operands = [self.real(first, 0), self.real(second, _axis(node))]
+        operands = [self.real(part, _axis(node, place, len(self.graph.types[part[0]].shape))) for place, part in enumerate((first, second))]
         if node.op == "QLinearConv" and len(node.inputs) > 8 and node.inputs[8]:
             operands.append(self.bias(node))
         result = self.value(f"{node.outputs[0]}_real", TensorType(self.graph.types[node.outputs[0]].shape, "float32"))
@@ -84,6 +83,6 @@ def _parameters(node: Node) -> tuple[str, ...]:
     return tuple(name for place, name in enumerate(node.inputs) if place in (1, 2, 4, 5, 6, 7) and name)
 
 
-def _axis(node: Node) -> int:
-    """Return the axis of the second operand along which scales may differ: that of the results' channels."""
-    return 0 if node.op == "QLinearConv" else 1
+def _axis(node: Node, place: int, rank: int) -> int:
+    """Return the axis along which scales of an operand may differ: rows of the left matrix, columns of the right one, output channels."""
+    return max(rank - 2 + place, 0) if node.op == "QLinearMatMul" else 0

@@ -1,4 +1,4 @@
-"""Passes one after the other, each checked; the passes every network goes through."""
+"""Passes one after the other, each checked; the passes every network goes through, and those to integer operators."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -7,8 +7,13 @@ from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.passes.common_subexpressions import CommonSubexpressions
 from vdla.compiler.graph.passes.constant_folding import ConstantFolding
 from vdla.compiler.graph.passes.dead_code import DeadCode
+from vdla.compiler.graph.passes.expand_qlinear import ExpandQLinear
 from vdla.compiler.graph.passes.fold_batch_norm import FoldBatchNorm
+from vdla.compiler.graph.passes.fold_flatten import FoldFlatten
+from vdla.compiler.graph.passes.fuse_softmax import FuseSoftmax
 from vdla.compiler.graph.passes.remove_identity import RemoveIdentity
+from vdla.compiler.graph.passes.signed_activations import SignedActivations
+from vdla.compiler.graph.passes.to_integers import ToIntegers
 from vdla.compiler.graph.verify import verify
 
 
@@ -39,3 +44,5 @@ class Pipeline:
 
 
 SIMPLIFY = Pipeline((RemoveIdentity(), ConstantFolding(), FoldBatchNorm(), CommonSubexpressions(), DeadCode()))
+# What SIMPLIFY returns, with integer operators wherever a quantised network allows.
+INTEGERS = Pipeline((ExpandQLinear(), SignedActivations(), ToIntegers(), RemoveIdentity(), DeadCode(), FoldFlatten(), FuseSoftmax()))

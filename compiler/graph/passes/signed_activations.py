@@ -20,7 +20,8 @@ class SignedActivations:
 
     def run(self, graph: Graph) -> Graph:
         """Return `graph` with signed bytes."""
-        moved = {name for name in graph.types if _movable(graph, name, consumers(graph), producers(graph))}
+        readers, makers = consumers(graph), producers(graph)
+        moved = {name for name in graph.types if _movable(graph, name, readers, makers)}
         zero_points = {node.inputs[2] for node in graph.nodes if node.op in CONVERSIONS and {node.inputs[0], node.outputs[0]} & moved}
         names = {name: fresh_name(f"{name}_signed", graph.types) for name in zero_points}
         constants = {names[name]: _signed(graph.constants[name]) for name in zero_points}

@@ -18,6 +18,7 @@ class Product:
         padded: the input with its border, or of a kernel one row high only the rows that a stride leaves; None where it is used as it is.
         total: the sums.
         narrowed: what comes of them.
+        outer: names of the loops around tiles, other than those of outputs, rows and columns: "o", "y" and "x".
     """
 
     inp: Tensor
@@ -25,6 +26,7 @@ class Product:
     padded: Tensor | None
     total: Tensor
     narrowed: Narrowed
+    outer: tuple[str, ...] = ("n", "g")
 
     @property
     def out(self) -> Tensor:

@@ -45,6 +45,15 @@ def requantise(shape: Shape, config: AcceleratorConfig, narrowing: Narrowing) ->
     return Elementwise((source,), (wide,), (), narrow(wide, narrowing, config, ("c",)))
 
 
+def copy(shape: Shape, config: AcceleratorConfig) -> Elementwise:
+    """State a copy of int8[channels, elements, batch, block_out].
+
+    Source: ONNX operators Concat, Identity.
+    """
+    (source,), (wide,) = _operands(shape, config, 1)
+    return Elementwise((source,), (wide,), (), Narrowed((), None, compute(wide.shape, lambda *at: cast("int8", wide[at]), "Z", AXES)))
+
+
 def add(shape: Shape, config: AcceleratorConfig, narrowing: Narrowing, *, factors: tuple[int, int] = (1, 1)) -> Elementwise:
     """State narrow(A * factors[0] + B * factors[1]) for int8[channels, elements, batch, block_out].
 

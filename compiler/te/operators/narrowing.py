@@ -67,28 +67,37 @@ def requantised(value: Expr, parameter: Callable[[Parameter], Expr]) -> Expr:
     return cast("int8", maximum(minimum(scaled, byte(clip, 1)), byte(clip, 0)))
 
 
-def narrow(total: Tensor, narrowing: Narrowing, config: AcceleratorConfig, channels: Sequence[str] = ()) -> Narrowed:
+def narrow(total: Tensor, narrowing: Narrowing, config: AcceleratorConfig, channels: Sequence[str] = (), order: Sequence[str] = ()) -> Narrowed:
     """Return the outputs of accumulators [..., batch, block_out].
 
     Args:
         channels: the axes of `total` that tell the block of channels.
+        order: of the outputs' axes, where it is not that of `total`.
     """
     axes = tuple(axis.name for axis in total.axes)
+    order = tuple(order) or axes
+    shape = tuple(total.shape[axes.index(name)] for name in order)
     if isinstance(narrowing, Scale):
-        return _scaled(total, config, axes, channels if narrowing.by_channel else ())
+        return _scaled(total, config, axes, channels if narrowing.by_channel else (), order, shape)
     passes = _passes(total, narrowing, axes)
     last = passes[-1]
-    return Narrowed(passes, None, compute(total.shape, lambda *at: cast("int8", last[at]), "Z", axes))
+    return Narrowed(passes, None, compute(shape, lambda *at: cast("int8", last[_in_order(axes, order, at)]), "Z", order))
 
 
-def _scaled(total: Tensor, config: AcceleratorConfig, axes: Sequence[str], channels: Sequence[str]) -> Narrowed:
+def _in_order(axes: Sequence[str], order: Sequence[str], at: Sequence[Expr]) -> tuple[Expr, ...]:
+    """Return subscripts that are given in `order` in the order of `axes`."""
+    return tuple(at[order.index(name)] for name in axes)
+
+
+def _scaled(total: Tensor, config: AcceleratorConfig, axes: Sequence[str], channels: Sequence[str], order: Sequence[str],
+            shape: Sequence[int]) -> Narrowed:
     lead = tuple(extent for axis, extent in zip(axes, total.shape, strict=True) if axis in channels) or (1,)
     parameters = placeholder((*lead, len(Parameter), config.batch, config.block_out), "P", total.dtype)
 
     def element(*at):
-        own = tuple(index for axis, index in zip(axes, at, strict=True) if axis in channels) or (0,)
-        return requantised(total[at], lambda row: parameters[(*own, int(row), *at[-2:])])
-    return Narrowed((), parameters, compute(total.shape, element, "Z", axes))
+        own = tuple(index for axis, index in zip(order, at, strict=True) if axis in channels) or (0,)
+        return requantised(total[_in_order(axes, order, at)], lambda row: parameters[(*own, int(row), *at[-2:])])
+    return Narrowed((), parameters, compute(shape, element, "Z", order))
 
 
 def _passes(total: Tensor, shift: Shift, axes: Sequence[str]) -> tuple[Tensor, ...]:

@@ -73,22 +73,26 @@ class Grouping:
     """How the groups of a convolution lie in blocks: as many as fill whole blocks are joined, with zeros between them.
 
     Attributes:
-        count: joined groups.
+        count: joined groups; the last may be filled up with groups of zeros.
         inputs, outputs: blocks of each.
+        joined: groups in each.
     """
 
     count: int
     inputs: int
     outputs: int
+    joined: int
 
 
 def grouping(size: Convolution, config: AcceleratorConfig) -> Grouping:
     """Return how the groups of `size` lie in the blocks of `config`."""
     inputs, outputs = size.channels // size.groups, size.outputs // size.groups
     joined = lcm(lcm(inputs, config.block_in) // inputs, lcm(outputs, config.block_out) // outputs)
-    if size.groups % joined:
-        joined = size.groups
-    return Grouping(size.groups // joined, blocks(joined * inputs, config.block_in), blocks(joined * outputs, config.block_out))
+    found = Grouping(blocks(size.groups, joined), joined * inputs // config.block_in, joined * outputs // config.block_out, joined)
+    whole = found.count * found.inputs, found.count * found.outputs
+    if whole == (blocks(size.channels, config.block_in), blocks(size.outputs, config.block_out)):
+        return found
+    return Grouping(1, blocks(size.channels, config.block_in), blocks(size.outputs, config.block_out), size.groups)
 
 
 def matrix_product(rows: int, outputs: int, inputs: int, config: AcceleratorConfig) -> Convolution:
@@ -99,6 +103,76 @@ def matrix_product(rows: int, outputs: int, inputs: int, config: AcceleratorConf
     Source: ONNX operators MatMul and Gemm.
     """
     return Convolution(inputs, blocks(rows, config.batch), 1, outputs, (1, 1), batch=config.batch)
+
+
+@dataclass(frozen=True, slots=True)
+class Transposed:
+    """The sizes of a transposed 2-D convolution; attributes as those of `Convolution`, `padding` is cut off the result.
+
+    Attributes:
+        extra: pixels added below and right of the result.
+
+    Source: ONNX operator ConvTranspose.
+    """
+
+    channels: int
+    height: int
+    width: int
+    outputs: int
+    kernel: tuple[int, int]
+    stride: tuple[int, int] = (1, 1)
+    padding: Pads = (0, 0, 0, 0)
+    extra: tuple[int, int] = (0, 0)
+    batch: int = 1
+
+    @property
+    def out_size(self) -> tuple[int, int]:
+        """Height and width of the output."""
+        sides = zip((self.height, self.width), self.kernel, self.stride, self.padding[:2], self.padding[2:], self.extra, strict=True)
+        return tuple((size - 1) * stride + kernel - before - behind + extra for size, kernel, stride, before, behind, extra in sides)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates."""
+        return self.batch * self.outputs * self.channels * prod(self.kernel) * self.height * self.width
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """One side of a transposed convolution: result `stride * y + phase` sums `taps` of the input, from `y + slope * phase - before` on.
+
+    Attributes:
+        before: elements of border that this needs before the input.
+        behind: and behind it; less than 0 where elements are left over.
+    """
+
+    stride: int
+    taps: int
+    slope: int
+    before: int
+    behind: int
+    size: int
+
+    def tap(self, phase: int, place: int, pad: int) -> int:
+        """Return the element of the kernel that stands at `place` of a phase's taps; it may lie behind the kernel's end."""
+        return (phase + pad) % self.stride + self.stride * (self.taps - 1 - place)
+
+
+def phases(length: int, kernel: int, stride: int, pad: int, result: int) -> Phases:
+    """Return how one side of a transposed convolution is made.
+
+    Raises:
+        IrError: the phases do not divide the result, or do not lie evenly over the input.
+    """
+    starts = [(phase + pad) // stride for phase in range(stride)]
+    slope = starts[-1] - starts[0] if stride == 2 else 0
+    if result % stride or starts != [starts[0] + slope * phase for phase in range(stride)]:
+        raise IrError(f"transposed convolution: a result of {result} with stride {stride} and padding {pad} has no phases of one form")
+    taps = blocks(kernel, stride)
+    before, rows = taps - 1 - starts[0], result // stride
+    if before < 0:
+        raise IrError(f"transposed convolution: padding {pad} cuts off whole elements of the input")
+    return Phases(stride, taps, slope, before, rows - 1 + slope * (stride - 1) + taps - before - length, rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """What the commands for networks share."""
 
 import sys
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,9 +34,11 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Return the arrays of an .npz file.
 
     Raises:
-        InputError: it cannot be read.
-        FileFormatError: it is none, or damaged.
+        InputError: it is none, or cannot be read.
+        FileFormatError: it is damaged.
     """
+    if not zipfile.is_zipfile(path):
+        raise InputError(f"{path} is no .npz file of arrays; numpy.savez writes one")
     try:
         return read_npz(path)
     except OSError as error:

@@ -15,7 +15,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memory import REFERENCE_MEMORY
 from vdla.runtime.arrays import write_npz
 from vdla.runtime.devices.registry import DEVICE_CLASSES
-from vdla.runtime.module.plan import LaunchStep, Value
+from vdla.runtime.module.plan import LaunchStep, Value, random_inputs
 from vdla.sim.trace.perfetto import write_perfetto
 
 MHZ = 1e6
@@ -67,11 +67,9 @@ def _named(step) -> str:
 
 
 def _random(inputs: Mapping[str, Value]) -> dict[str, np.ndarray]:
-    """Return inputs for a run that is about time alone."""
+    """Return random inputs, and say so."""
     click.echo("no --input given: running on random numbers", err=True)
-    rng = np.random.default_rng(0)
-    return {name: (rng.standard_normal(value.shape) if value.dtype.startswith("float") else rng.integers(0, 100, value.shape)).astype(value.dtype)
-            for name, value in inputs.items()}
+    return random_inputs(inputs)
 
 
 def _write_traces(done: Run, path: Path) -> None:

@@ -101,10 +101,15 @@ def test_a_window_that_does_not_fit_is_named():
         schedule_max_pool(max_pool(size, TINY), size, TINY)
 
 
-@pytest.mark.parametrize(("groups", "expected"), [(1, Grouping(1, 4, 8)), (2, Grouping(2, 2, 4)), (4, Grouping(4, 1, 2)), (8, Grouping(4, 1, 2)),
-                                                  (16, Grouping(4, 1, 2))])
+@pytest.mark.parametrize(("groups", "expected"), [
+    (1, Grouping(1, 4, 8, 1)), (2, Grouping(2, 2, 4, 1)), (4, Grouping(4, 1, 2, 1)), (8, Grouping(4, 1, 2, 2)), (16, Grouping(4, 1, 2, 4))])
 def test_groups_are_joined_until_they_fill_blocks(groups, expected):
     assert grouping(Convolution(16, 4, 4, 32, groups=groups), TINY) == expected
+
+
+def test_the_last_joined_groups_may_be_filled_up():
+    assert grouping(Convolution(10, 4, 4, 10, groups=10), TINY) == Grouping(3, 1, 1, 4)
+    assert grouping(Convolution(15, 4, 4, 15, groups=5), TINY) == Grouping(1, 4, 4, 5)
 
 
 # Folding

@@ -1,0 +1,140 @@
+"""What multiplies and shifts each channel by a constant becomes a depthwise 1x1 convolution, and that goes into the convolution before it.
+
+`Add(Mul(x, scale), shift)` with constants for each channel of an image, and batch normalisation that stands alone, are
+`Conv(x, scale, shift, group=channels)`; `Conv(Conv(x, w, b), scale, shift, group=channels)` is one convolution with `w scale` and `b scale + shift`.
+Integers know convolutions, so such operators can be quantised like them.
+
+Source: Jacob et al., CVPR 2018, section 3.2.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from vdla.compiler.graph.nodes import Graph, Node, consumers, fresh_name, producers
+from vdla.compiler.graph.rewrite import rebuilt
+
+IMAGE_RANK = 4
+
+
+@dataclass(frozen=True, slots=True)
+class AffineToConv:
+    """The pass."""
+
+    def run(self, graph: Graph) -> Graph:
+        """Return `graph` with convolutions instead of scales and shifts of channels."""
+        return _merged(_converted(graph))
+
+
+Affine = tuple[str, np.ndarray, np.ndarray]  # what is changed, and float64[channels] factors and shifts
+
+
+def _converted(graph: Graph) -> Graph:
+    made = _Constants(graph)
+    nodes = []
+    for node in graph.nodes:
+        found = AFFINE[node.op](graph, node) if node.op in AFFINE and len(graph.types[node.outputs[0]].shape) == IMAGE_RANK else None
+        nodes.append(node if found is None else made.depthwise(node, *found))
+    return rebuilt(graph, nodes, made.arrays)
+
+
+@dataclass
+class _Constants:
+    """Constants in the making."""
+
+    graph: Graph
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def add(self, wish: str, array: np.ndarray) -> str:
+        name = fresh_name(wish, {*self.graph.types, *self.arrays})
+        self.arrays[name] = np.ascontiguousarray(array, np.float32)
+        return name
+
+    def depthwise(self, node: Node, x: str, factors: np.ndarray, shifts: np.ndarray) -> Node:
+        """Return the convolution that changes each channel of `x`."""
+        names = self.add(f"{node.outputs[0]}_weight", factors.reshape(-1, 1, 1, 1)), self.add(f"{node.outputs[0]}_bias", shifts)
+        attributes = {"dilations": (1, 1), "group": len(factors), "pads": (0, 0, 0, 0), "strides": (1, 1)}
+        return Node("Conv", (x, *names), node.outputs, attributes, node.name)
+
+
+def _normalisation(graph: Graph, node: Node) -> Affine | None:
+    arrays = [graph.constants.get(name) for name in node.inputs[1:]]
+    if any(array is None for array in arrays):
+        return None
+    scale, shift, mean, variance = (array.astype(np.float64) for array in arrays)
+    factors = scale / np.sqrt(variance + node.attributes["epsilon"])
+    return node.inputs[0], factors, shift - mean * factors
+
+
+def _by_channel(graph: Graph, node: Node) -> tuple[str, np.ndarray] | None:
+    """Return the operand that is no constant, and the one that is, if it has a number for each channel."""
+    constant = [name in graph.constants for name in node.inputs]
+    if sum(constant) != 1:
+        return None
+    array, shape = graph.constants[node.inputs[constant.index(True)]], graph.types[node.outputs[0]].shape
+    channels = shape[1]
+    wanted = (1,) * (IMAGE_RANK - array.ndim) + array.shape
+    if wanted[0] != 1 or wanted[2:] != (1, 1) or wanted[1] not in (1, channels) or graph.types[node.inputs[constant.index(False)]].shape != shape:
+        return None
+    return node.inputs[constant.index(False)], np.broadcast_to(array.astype(np.float64).reshape(-1), (channels,))
+
+
+def _product(graph: Graph, node: Node) -> Affine | None:
+    found = _by_channel(graph, node)
+    return None if found is None else (found[0], found[1], np.zeros(len(found[1])))
+
+
+def _sum(graph: Graph, node: Node) -> Affine | None:
+    found = _by_channel(graph, node)
+    return None if found is None else (found[0], np.ones(len(found[1])), found[1])
+
+
+AFFINE: Mapping[str, Callable[[Graph, Node], Affine | None]] = {"Add": _sum, "BatchNormalization": _normalisation, "Mul": _product}
+
+
+def _merged(graph: Graph) -> Graph:
+    """Let depthwise 1x1 convolutions go into the convolutions before them."""
+    made, readers, makers = _Constants(graph), consumers(graph), producers(graph)
+    current: dict[str, Node] = {}
+    for node in graph.nodes:
+        before = current.get(node.inputs[0], makers.get(node.inputs[0])) if node.op == "Conv" and _is_pointwise(graph, node) else None
+        alone = before is not None and len(readers[node.inputs[0]]) == 1 and node.inputs[0] not in graph.outputs
+        if not alone or before.op != "Conv" or not _fixed(graph, before, made):
+            continue
+        current.pop(before.outputs[0], None)
+        current[node.outputs[0]] = _joined(graph, before, node, made)
+    gone = {name for node in current.values() for name in _chain(node, current, makers)}
+    nodes = [current.get(node.outputs[0], node) for node in graph.nodes if node.outputs[0] not in gone or node.outputs[0] in current]
+    return rebuilt(graph, nodes, made.arrays)
+
+
+def _chain(node: Node, current: Mapping[str, Node], makers: Mapping[str, Node]) -> list[str]:
+    """Return the values between what a joined convolution reads and makes."""
+    names, name = [], node.outputs[0]
+    while name != node.inputs[0]:
+        name = makers[name].inputs[0]
+        names.append(name)
+    return names[:-1]
+
+
+def _is_pointwise(graph: Graph, node: Node) -> bool:
+    weights = graph.constants.get(node.inputs[1])
+    return (weights is not None and weights.shape[1:] == (1, 1, 1) and node.attributes["group"] == len(weights)
+            and not any(node.attributes["pads"]) and tuple(node.attributes["strides"]) == (1, 1))
+
+
+def _fixed(graph: Graph, node: Node, made: _Constants) -> bool:
+    return all(name in graph.constants or name in made.arrays for name in node.inputs[1:] if name)
+
+
+def _joined(graph: Graph, before: Node, node: Node, made: _Constants) -> Node:
+    def array(name: str) -> np.ndarray:
+        return (made.arrays.get(name) if name in made.arrays else graph.constants[name]).astype(np.float64)
+
+    weights, factors = array(before.inputs[1]), array(node.inputs[1]).reshape(-1)
+    bias = array(before.inputs[2]) if len(before.inputs) > 2 and before.inputs[2] else np.zeros(len(weights))
+    shifts = array(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else np.zeros(len(weights))
+    parts = {"weight": weights * factors.reshape(-1, 1, 1, 1), "bias": bias * factors + shifts}
+    names = (made.add(f"{node.outputs[0]}_{part}", values) for part, values in parts.items())
+    return replace(before, inputs=(before.inputs[0], *names), outputs=node.outputs)

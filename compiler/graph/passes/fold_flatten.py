@@ -1,0 +1,51 @@
+"""A matrix product that reads all of one image becomes a convolution whose kernel is as large as the image.
+
+`Int8MatMul(Flatten(x), w)` becomes `Reshape(Int8Conv(x, w))` with w int8[c·h·w, N] as int8[N, c, h, w], so that x stays as convolutions make it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vdla.compiler.graph.nodes import Graph, Node, TensorType, fresh_name, producers
+from vdla.compiler.graph.passes.dead_code import DeadCode
+from vdla.compiler.graph.rewrite import rebuilt
+
+FLATTENING = ("Flatten", "Reshape")
+ONCE = {"border": 0, "dilations": (1, 1), "group": 1, "pads": (0, 0, 0, 0), "strides": (1, 1)}
+
+
+@dataclass(frozen=True, slots=True)
+class FoldFlatten:
+    """The pass; it folds products of one row with constant weights that read Flatten or Reshape of int8[1, c, h, w]."""
+
+    def run(self, graph: Graph) -> Graph:
+        """Return `graph` with convolutions in place of such products."""
+        nodes: list[Node] = []
+        constants: dict[str, np.ndarray] = {}
+        types: dict[str, TensorType] = {}
+        makers = producers(graph)
+        for node in graph.nodes:
+            flattening = makers.get(node.inputs[0]) if node.op == "Int8MatMul" else None
+            if flattening is None or not _can_fold(graph, flattening, node):
+                nodes.append(node)
+                continue
+            convolution = _convolution(graph, flattening, node, constants, types)
+            nodes += [convolution, Node("Reshape", convolution.outputs, node.outputs, {"shape": graph.types[node.outputs[0]].shape})]
+        return DeadCode().run(rebuilt(graph, nodes, constants, types))
+
+
+def _can_fold(graph: Graph, flattening: Node, product: Node) -> bool:
+    image, row = (graph.types[node.inputs[0]] for node in (flattening, product))
+    one_image = len(image.shape) == 4 and image.shape[0] == 1 and row.size == row.shape[-1]
+    return flattening.op in FLATTENING and one_image and all(name in graph.constants for name in product.inputs[1:])
+
+
+def _convolution(graph: Graph, flattening: Node, product: Node, constants: dict[str, np.ndarray], types: dict[str, TensorType]) -> Node:
+    """Return the convolution in place of a product; its weights and result are added to `constants` and `types`."""
+    (image, *_), (out,), weights = flattening.inputs, product.outputs, graph.constants[product.inputs[1]]
+    taken = {*graph.types, *constants, *types}
+    kernels, sums = fresh_name(f"{out}_kernels", taken), fresh_name(f"{out}_image", taken)
+    constants[kernels] = np.ascontiguousarray(weights.T).reshape(-1, *graph.types[image].shape[1:])
+    types[sums] = TensorType((1, weights.shape[1], 1, 1), "int8")
+    return Node("Int8Conv", (image, kernels, product.inputs[2]), (sums,), ONCE, product.name)

@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""Hold the integer operators that networks are lowered to against onnxruntime, layer by layer.
+
+Every model is imported and simplified as for compiling, quantised if it is not yet, and lowered. onnxruntime runs the same quantised model,
+unoptimised, on the same random input. Every integer operator is then given onnxruntime's own tensors, and its result compared with onnxruntime's.
+Exit status 1 where they are more than 1 apart.
+"""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import numpy as np
+import onnx
+from models.run import Tensors
+from onnx import ModelProto
+from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
+
+from vdla.compiler.graph.interpret import interpret, run_node
+from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.graph.onnx.export import export
+from vdla.compiler.graph.onnx.importer import Importer
+from vdla.compiler.graph.onnx.read import read_model
+from vdla.compiler.graph.passes.pipeline import INTEGERS, SIMPLIFY, Pipeline
+from vdla.compiler.graph.quantise import quantise
+from vdla.compiler.network.compile import FLOATS
+
+PREPARE = Pipeline((*SIMPLIFY.passes, *FLOATS.passes))
+CALIBRATION_SAMPLES = 2
+NARROW = {"int8": 0, "uint8": 128}  # what int8 tensors have less
+ALLOWED = 1
+TIE = 1e-6  # relative difference of outputs that are taken as equal
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A quantised network twice.
+
+    Attributes:
+        graph: ours, before it is lowered.
+        model: onnxruntime's.
+        names: what the model calls the values of the graph.
+    """
+
+    graph: Graph
+    model: ModelProto
+    names: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What came of a model.
+
+    Attributes:
+        differences: the largest of each quantised layer, by the layer.
+        rows, same_rows: vectors along the last dimension of the outputs, and those whose greatest element is at the same place.
+        on_host: operators that make or read real numbers.
+    """
+
+    differences: Mapping[str, int]
+    rows: int
+    same_rows: int
+    on_host: Mapping[str, int]
+
+    @property
+    def largest(self) -> int:
+        """The largest difference, in units of the last place."""
+        return max(self.differences.values(), default=0)
+
+
+def random_inputs(graph: Graph, seed: int) -> Tensors:
+    """Return normally distributed floats, and small whole numbers."""
+    rng = np.random.default_rng(seed)
+    return {name: (rng.standard_normal(type_.shape) if type_.dtype == "float32" else rng.integers(0, 2, type_.shape)).astype(type_.dtype)
+            for name, type_ in graph.inputs.items()}
+
+
+def subject_of(path: Path, seed: int) -> Subject:
+    """Return the quantised network in a file; if it is not quantised, what our quantiser makes of it on random samples.
+
+    Raises:
+        GraphError: the model cannot be imported or calibrated.
+    """
+    importer = Importer(read_model(path), {})
+    graph = PREPARE.run(importer.run())
+    if any(node.op.startswith(("Quantize", "QLinear")) for node in graph.nodes):
+        return Subject(graph, onnx.load(path), {own: name for name, own in importer.names.items()})
+    graph = quantise(graph, [random_inputs(graph, seed + 1 + number) for number in range(CALIBRATION_SAMPLES)])
+    return Subject(graph, export(graph), {name: name for name in graph.types})
+
+
+def reference(subject: Subject, inputs: Tensors) -> Tensors:
+    """Return what onnxruntime makes of the inputs: every quantised tensor and every output, by the graph's names."""
+    graph, model = subject.graph, ModelProto()
+    model.CopyFrom(subject.model)
+    wanted = {name: subject.names[name] for node in graph.nodes for name in node.outputs if graph.types[name].dtype in NARROW}
+    shown = {output.name for output in model.graph.output}
+    for own, name in wanted.items():
+        if name not in shown:
+            code = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(graph.types[own].dtype))
+            model.graph.output.append(onnx.helper.make_tensor_value_info(name, code, None))
+    wanted |= {own: subject.names[own] for own in graph.outputs}
+    made = unoptimised(model).run(list(wanted.values()), {subject.names[own]: array for own, array in inputs.items()})
+    return dict(zip(wanted, made, strict=True))
+
+
+def unoptimised(model: ModelProto) -> InferenceSession:
+    """Return a session of one thread that runs every operator as it stands."""
+    options = SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
+    return InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def layer_differences(lowered: Graph, inputs: Tensors, known: Tensors) -> dict[str, int]:
+    """Run every node on what is known of its inputs; return how far integer operators are from what is known of their results."""
+    values = {**lowered.constants, **inputs}
+    differences: dict[str, int] = {}
+    for node in lowered.nodes:
+        values |= run_node(node, values, lowered.types)
+        for name in known.keys() & set(node.outputs):
+            expected = as_made(known[name], values[name].dtype)
+            if node.op != "QuantizeLinear" and str(expected.dtype) in NARROW:
+                differences[f"{node.op} {name}"] = int(np.abs(values[name].astype(np.int64) - expected).max())
+            values[name] = expected
+    return differences
+
+
+def as_made(known: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return known values as our operators have them: uint8 as the int8 that stands for it."""
+    less = NARROW.get(str(known.dtype), 0) - NARROW.get(str(dtype), 0)
+    return (known.astype(np.int64) - less).astype(dtype) if less else known
+
+
+def same_rows(found: Iterable[np.ndarray], expected: Iterable[np.ndarray]) -> tuple[int, int]:
+    """Return how many rows there are, and for how many the place of the greatest element is one of those expected."""
+    rows = same = 0
+    for ours, theirs in zip(found, expected, strict=True):
+        ours, theirs = (np.atleast_1d(part).reshape(-1, part.shape[-1] if part.ndim else 1) for part in (ours, theirs))
+        chosen = np.take_along_axis(theirs, ours.argmax(axis=1)[:, None], axis=1)[:, 0]
+        rows, same = rows + len(ours), same + int(np.isclose(chosen, theirs.max(axis=1), rtol=TIE, atol=0).sum())
+    return rows, same
+
+
+def float_operators(graph: Graph) -> Counter[str]:
+    """Count the operators that make or read real numbers."""
+    def is_float(node: Node) -> bool:
+        return any(graph.types[name].dtype == "float32" for name in (*node.inputs, *node.outputs) if name)
+    return Counter(node.op for node in graph.nodes if is_float(node))
+
+
+def compare(path: Path, seed: int) -> Comparison:
+    """Compare one model.
+
+    Raises:
+        GraphError: the model cannot be imported or quantised.
+    """
+    subject = subject_of(path, seed)
+    lowered = INTEGERS.run(subject.graph)
+    inputs = random_inputs(subject.graph, seed)
+    known = reference(subject, inputs)
+    differences = layer_differences(lowered, inputs, known)
+    found = interpret(lowered, inputs)
+    return Comparison(differences, *same_rows((found[name] for name in lowered.outputs), (known[name] for name in lowered.outputs)),
+                      float_operators(lowered))
+
+
+def report(path: Path, comparison: Comparison, seconds: float) -> str:
+    """Return the line of a model; lines of layers that are too far off follow."""
+    host = ", ".join(f"{count} {op}" for op, count in sorted(comparison.on_host.items())) or "none"
+    top = f"{comparison.same_rows:6} of {comparison.rows:<6}"
+    line = f"{path.stem:22} {len(comparison.differences):6} {comparison.largest:10} {top} {seconds:6.1f}  {host}"
+    wrong = [f"    {layer}: {found}" for layer, found in comparison.differences.items() if found > ALLOWED]
+    return "\n".join([line, *wrong])
+
+
+@click.command(help=__doc__)
+@click.argument("models", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--seed", default=0, show_default=True, help="Of inputs and calibration samples.")
+def main(models: tuple[Path, ...], seed: int) -> None:
+    paths = models or tuple(sorted(Path("build/models").glob("*.onnx")))
+    if not paths:
+        raise click.ClickException("build/models holds no .onnx files; make some with scripts/make_models.py, or name others")
+    click.echo(f"{'model':22} {'layers':>6} {'difference':>10} {'top-1':>9} {'':6} {'s':>6}  on the host in float")
+    wrong = False
+    for path in paths:
+        began = time.perf_counter()
+        comparison = compare(path, seed)
+        click.echo(report(path, comparison, time.perf_counter() - began))
+        wrong |= comparison.largest > ALLOWED
+    sys.exit(int(wrong))
+
+
+if __name__ == "__main__":
+    main()

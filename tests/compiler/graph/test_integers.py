@@ -1,0 +1,76 @@
+"""Scales as integers: how near they come, what they refuse, and bounds on what may be stored."""
+
+from itertools import product
+from math import inf
+
+import numpy as np
+import pytest
+
+from vdla.compiler.graph.integers import Quantisation, factors_and_shift, multiplier_and_shift, product_parameters, scaling
+from vdla.runtime.requantise import requantise
+
+OUT = Quantisation(1.0, 0)
+
+
+def test_a_multiplier_and_a_shift_are_a_ratio_to_sixteen_bits():
+    ratios = np.exp(np.random.default_rng(0).uniform(np.log(2.0**-46), np.log(2.0**15), 10_000))
+    ratios = np.concatenate([ratios, 2.0 ** np.arange(-46, 15), 2.0 ** np.arange(-46, 15) * (1 - 2.0**-40)])
+    multipliers, shifts = multiplier_and_shift(ratios)
+    assert (multipliers.min(), multipliers.max() >> 16, shifts.min() < 0, shifts.max() >> 6) == (1 << 15, 0, False, 0)
+    assert np.abs(np.ldexp(multipliers.astype(float), -shifts) / ratios - 1).max() <= 2.0**-16
+
+
+@pytest.mark.parametrize("ratio", [0.0, -1.0, inf, np.nan, 32768.0])
+def test_a_ratio_out_of_range_is_refused(ratio):
+    with pytest.raises(ValueError, match=r"^scales make a ratio of .*, which is outside 0\.\.32768$"):
+        multiplier_and_shift(np.array([ratio]))
+
+
+@pytest.mark.parametrize("ratios", [(1.0, 0.3), (63.9, 1e-3), (0.99999999, 0.5), (1e-9, 1e-9), (1.0, 1e-12)])
+def test_sums_with_factors_are_within_half_a_step(ratios):
+    factors, shift = factors_and_shift(ratios)
+    assert max(factors) < 1 << 15
+    for bytes_ in product((-255, -3, 0, 1, 255), repeat=2):
+        exact, found = (sum(byte * ratio for byte, ratio in zip(bytes_, parts, strict=True)) for parts in (ratios, factors))
+        assert abs(exact - found / 2**shift) <= 0.5
+
+
+@pytest.mark.parametrize("ratio", [64.0, inf, 0.0])
+def test_scales_too_far_apart_for_a_sum_are_refused(ratio):
+    with pytest.raises(ValueError, match=r"^scales make a ratio of (64|inf|0), which is outside 0\.\.64$"):
+        factors_and_shift([ratio, 0.0])
+
+
+BOUNDS = [((0.0, inf), (5, 127)), ((-inf, inf), (-128, 127)), ((-1.0, 2.6), (3, 10)), ((300.0, 400.0), (127, 127)), ((3.0, 1.0), (7, 7)),
+          ((inf, inf), (127, 127))]
+
+
+@pytest.mark.parametrize(("real", "stored"), BOUNDS)
+def test_bounds_are_rounded_to_what_can_be_stored(real, stored):
+    found = Quantisation(0.5, 5).bounded(*real)
+    assert (found.least, found.greatest) == stored
+
+
+def test_bounds_that_do_not_meet_leave_the_outer_ones():
+    outer = Quantisation(1.0, 0).bounded(-9.0, -5.0)
+    assert outer.bounded(0.0, inf) == Quantisation(1.0, 0, -5, -5)
+    assert outer.bounded(-inf, -20.0) == Quantisation(1.0, 0, -9, -9)
+
+
+def test_parameters_hold_scale_bias_zero_point_and_bounds():
+    words = scaling(np.array([0.5]), 3, Quantisation(1.0, 10, 0, 50))
+    assert requantise(np.array([1, 2, -100, 100]), words).tolist() == [12, 13, 0, 50]
+
+
+def test_a_bias_beyond_the_accumulator_makes_the_steps_of_weights_larger():
+    weights, words = product_parameters(np.array([[100, 1]], np.int8), np.array([1e-9]), np.array([3.0]), Quantisation(1.0, 0), OUT)
+    assert weights.tolist() == [[36, 0]]
+    assert abs(words[0, 0]) <= 1 << 30
+    assert requantise(np.array([0]), words).tolist() == [3]
+
+
+def test_sums_that_could_leave_the_accumulator_are_refused():
+    weights = np.full((1, 70_000), 127, np.int8)
+    with pytest.raises(ValueError, match=r"^sums of up to 2\.26695e\+09 do not fit 32 bits$"):
+        product_parameters(weights, np.ones(1), np.zeros(1), Quantisation(1.0, -128), OUT)
+    product_parameters(weights, np.ones(1), np.zeros(1), Quantisation(1.0, 0), OUT)

@@ -1,0 +1,91 @@
+"""Lowered networks agree with onnxruntime layer by layer, and the command says where one does not."""
+
+import importlib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+
+from tests.compiler.graph.onnx.networks import small_cnn
+from vdla.compiler.graph.nodes import Graph
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+LAYERS = {"lstm_cell.onnx": 4, "lstm_cell_int8.onnx": 7, "dqn.onnx": 5, "dqn_int8.onnx": 5}
+
+
+@pytest.fixture(scope="module")
+def script():
+    """Return the module of the command."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(SCRIPTS)
+        yield importlib.import_module("check_models")
+
+
+@pytest.fixture(scope="module")
+def folder(script, tmp_path_factory):
+    """Return a folder with small models, float and quantised."""
+    found = tmp_path_factory.mktemp("models")
+    done = CliRunner().invoke(importlib.import_module("make_models").main, ["--output", str(found), "--only", "lstm_cell", "--only", "dqn"])
+    assert done.exit_code == 0, done.output
+    return found
+
+
+class Spoiled:
+    """A pipeline whose operators add to what they compute.
+
+    Args:
+        steps: how much, in units of the last place.
+    """
+
+    def __init__(self, pipeline, steps: int) -> None:
+        self.pipeline, self.steps = pipeline, steps
+
+    def run(self, graph: Graph) -> Graph:
+        lowered = self.pipeline.run(graph)
+        constants = {name: self.moved(array) if name.endswith("parameters") else array for name, array in lowered.constants.items()}
+        return replace(lowered, constants=constants)
+
+    def moved(self, parameters: np.ndarray) -> np.ndarray:
+        bias, multiplier, low, clip = parameters
+        return np.stack([bias, multiplier, low & 0xFF | ((low >> 8) + self.steps & 0xFF) << 8, clip])
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_every_layer_is_compared_and_agrees(script, folder, name):
+    found = script.compare(folder / name, 0)
+    assert len(found.differences) == LAYERS[name]
+    assert found.largest <= 1
+    assert found.same_rows == found.rows
+    assert all(not op.startswith("Int8") for op in found.on_host)
+
+
+def test_names_that_are_no_identifiers_are_found(script, tmp_path):
+    onnx.save(small_cnn(), tmp_path / "cnn.onnx")
+    found = script.compare(tmp_path / "cnn.onnx", 0)
+    assert found.largest <= 1
+
+
+def test_the_command_prints_a_table_and_succeeds(script, folder):
+    done = CliRunner().invoke(script.main, [str(folder / "dqn_int8.onnx")])
+    assert done.exit_code == 0, done.output
+    head, line = done.output.splitlines()
+    assert head.split() == ["model", "layers", "difference", "top-1", "s", "on", "the", "host", "in", "float"]
+    assert line.split()[:3] == ["dqn_int8", "5", "1"]
+    assert line.endswith("  1 DequantizeLinear, 1 QuantizeLinear")
+
+
+def test_layers_that_are_too_far_off_are_named_and_fail(script, folder, monkeypatch):
+    monkeypatch.setattr(script, "INTEGERS", Spoiled(script.INTEGERS, 3))
+    done = CliRunner().invoke(script.main, [str(folder / "dqn_int8.onnx")])
+    assert done.exit_code == 1
+    assert done.output.count("\n    ") == LAYERS["dqn_int8.onnx"]
+
+
+def test_without_models_the_command_says_what_to_do(script, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(script.main, [])
+    assert done.exit_code == 1
+    assert "build/models holds no .onnx files; make some with scripts/make_models.py" in done.output
