@@ -23,7 +23,8 @@ QDQ_NODES = (
     node("QuantizeLinear", "x s z", "xq"), node("DequantizeLinear", "xq s z", "xd"), node("DequantizeLinear", "wq ws z", "wd"),
     node("Conv", "xd wd", "c", pads=[1, 1, 1, 1]), node("Relu", "c", "r"),
     node("QuantizeLinear", "r ys z", "rq"), node("DequantizeLinear", "rq ys z", "rd"), node("MaxPool", "rd", "p", **POOL),
-    node("QuantizeLinear", "p ys z", "pq"), node("DequantizeLinear", "pq ys z", "pd"), node("Flatten", "pd", "f"),
+    node("QuantizeLinear", "p ys z", "pq"), node("DequantizeLinear", "pq ys z", "pd"), node("Transpose", "pd", "t", perm=[0, 1, 3, 2]),
+    node("QuantizeLinear", "t ys z", "tq"), node("DequantizeLinear", "tq ys z", "td"), node("Flatten", "td", "f"),
     node("QuantizeLinear", "f ys z", "fq"), node("DequantizeLinear", "fq ys z", "fd"), node("DequantizeLinear", "mq ws z", "md"),
     node("MatMul", "fd md", "g"), node("QuantizeLinear", "g ys z", "gq"), node("DequantizeLinear", "gq ys z", "y"))
 

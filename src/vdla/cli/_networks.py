@@ -34,8 +34,8 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Return the arrays of an .npz file.
 
     Raises:
-        InputError: it cannot be read.
-        FileFormatError: it is none, or damaged.
+        InputError: it is none, or cannot be read.
+        FileFormatError: it is damaged.
     """
     if not zipfile.is_zipfile(path):
         raise InputError(f"{path} is no .npz file of arrays; numpy.savez writes one")

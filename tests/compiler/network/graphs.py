@@ -60,10 +60,14 @@ class Net:
         words = self.words(outputs, 50 * 70 * (inputs * np.prod(kernel)) ** 0.5 / 64)
         return self.op("Int8Conv", (x, self.constant(weights), words), strides=strides, pads=pads, dilations=dilations, group=group, border=border)
 
-    def transposed(self, x: str, outputs: int, kernel: tuple[int, int], *, strides=(2, 2), pads=(1, 1, 1, 1), output_padding=(0, 0)) -> str:
-        weights = self.integers(self.shape(x)[1], outputs, *kernel)
-        words = self.words(outputs, 50 * 70 * (self.shape(x)[1] * np.prod(kernel)) ** 0.5 / 64)
-        return self.op("Int8ConvTranspose", (x, self.constant(weights), words), strides=strides, pads=pads, output_padding=output_padding)
+    def spread(self, x: str, outputs: int, kernel: tuple[int, int], *, strides=(1, 1), pads=(0, 0, 0, 0), output_padding=(0, 0)) -> str:
+        inputs = self.shape(x)[1]
+        words = self.words(outputs, 50 * 70 * (inputs * np.prod(kernel)) ** 0.5 / 64)
+        return self.op("Int8ConvTranspose", (x, self.constant(self.integers(inputs, outputs, *kernel)), words), strides=strides, pads=pads,
+                       output_padding=output_padding)
+
+    def join(self, *parts: str, axis: int = 1) -> str:
+        return self.op("Concat", parts, axis=axis)
 
     def matmul(self, x: str, outputs: int) -> str:
         inputs = self.shape(x)[-1]
@@ -116,18 +120,6 @@ def depthwise(net: Net) -> Graph:
 def pooled(net: Net) -> Graph:
     x = net.conv(net.input(2, 4, 8, 8), 5, (3, 2), strides=(1, 2), pads=(2, 0, 1, 1))
     return net.graph(net.pool(net.pool(x, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1)), (2, 1)))
-
-
-def grown(net: Net) -> Graph:
-    x = net.transposed(net.input(1, 10, 3, 4), 6, (4, 4))
-    return net.graph(net.transposed(net.transposed(x, 5, (3, 2), strides=(2, 1), pads=(1, 0, 0, 1)), 3, (2, 2), strides=(3, 3), pads=(0, 0, 0, 0)))
-
-
-def joined(net: Net) -> Graph:
-    x = net.conv(net.input(1, 5, 6, 6), 8, (3, 3), pads=(1, 1, 1, 1))
-    both = net.op("Concat", (x, net.conv(x, 16), net.requantise(x), net.conv(x, 3)), axis=1)
-    rows = net.op("Concat", (net.matmul(net.input(3, 9), 8), net.input(3, 5)), axis=1)
-    return net.graph(net.conv(both, 4, (2, 2)), rows)
 
 
 def with_the_host_between(net: Net) -> Graph:
@@ -196,10 +188,23 @@ def broadcast(net: Net) -> Graph:
     return net.graph(net.add(net.requantise(net.input(2, 3)), net.requantise(net.input(1, 3))), net.requantise(net.input()))
 
 
+def spread(net: Net) -> Graph:
+    x = net.spread(net.input(1, 5, 3, 2), 6, (4, 4), strides=(2, 2), pads=(1, 1, 1, 1))
+    y = net.spread(x, 3, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1), output_padding=(1, 1))
+    return net.graph(net.spread(y, 2, (2, 3)), net.spread(net.input(2, 4, 2, 2), 4, (2, 2), strides=(2, 2)),
+                     net.spread(net.input(1, 2, 3, 3), 3, (3, 3), strides=(3, 2), pads=(0, 1, 2, 0)))
+
+
+def joined(net: Net) -> Graph:
+    a, b = net.conv(net.input(1, 3, 3, 3), 8), net.requantise(net.input(1, 5, 3, 3))
+    rows = net.matmul(net.input(3, 4), 8)
+    return net.graph(net.requantise(net.join(a, a, b)), net.join(b, a), net.join(rows, net.input(3, 2), axis=-1), net.join(rows, rows, axis=0),
+                     net.join(net.input(2, 8, 1, 1), net.input(2, 1, 1, 1)), net.join(a, net.constant(net.integers(1, 2, 3, 3))))
+
+
 HANDMADE: Mapping[str, Callable[[Net], Graph]] = {function.__name__.replace("_", " "): function for function in (
-    residual, depthwise, pooled, grown, joined,
-    with_the_host_between, several_ends, elements_of_many_ranks, views, split, only_the_host, nothing, batches,
-    rows_of_images, folded, strided_and_read_twice, broadcast)}
+    residual, depthwise, pooled, with_the_host_between, several_ends, elements_of_many_ranks, views, split, only_the_host, nothing, batches,
+    rows_of_images, folded, strided_and_read_twice, broadcast, spread, joined)}
 
 
 # At random
@@ -218,8 +223,10 @@ def _random_operator(net: Net, x: str, alive: list[str]) -> str:
     """Return what a random operator makes of `x`, and perhaps of another value of its shape."""
     other = net.rng.choice([name for name in alive if net.shape(name) == net.shape(x)])
     choices: list[Callable[[], str]] = [lambda: net.add(x, str(other)), lambda: net.mul(str(other), x), lambda: net.requantise(x)]
+    if net.rng.random() < 0.2:
+        return net.join(x, str(other), axis=1)
     if len(net.shape(x)) == 4:
-        choices += [lambda: _random_conv(net, x), lambda: _random_conv(net, x), lambda: _random_pool(net, x),
+        choices += [lambda: _random_conv(net, x), lambda: _random_spread(net, x), lambda: _random_pool(net, x),
                     lambda: net.reshape(x, net.shape(x)[0], int(np.prod(net.shape(x)[1:])))]
     else:
         choices += [lambda: net.matmul(x, int(net.rng.integers(1, 13))), lambda: net.transpose(x), lambda: net.reshape(x, *net.shape(x), 1, 1)]
@@ -238,6 +245,15 @@ def _random_pool(net: Net, x: str) -> str:
     window = _random_window(net, x)
     return net.pool(x, window["kernel"], strides=window["strides"], pads=tuple(min(pad, window["kernel"][axis % 2] - 1) for axis, pad in
                                                                                enumerate(window["pads"])))
+
+
+def _random_spread(net: Net, x: str) -> str:
+    strides = int(net.rng.integers(1, 4)), int(net.rng.integers(1, 4))
+    if min(net.shape(x)[2:]) < 2 or max(net.shape(x)[2:]) > 8:
+        return _random_conv(net, x)
+    kernel, pads = tuple(map(int, net.rng.integers(1, 4, 2))), tuple(map(int, net.rng.integers(0, 2, 4)))
+    pads = tuple(min(pad, kernel[axis % 2] - 1) for axis, pad in enumerate(pads))
+    return net.spread(x, int(net.rng.integers(1, 7)), kernel, strides=strides, pads=pads)
 
 
 def _random_conv(net: Net, x: str) -> str:
