@@ -72,7 +72,8 @@ def first(op: str) -> Graph:
     net = Net()
     x = net.input(1, 4, 5, 5)
     make = {"Concat": lambda: net.join(x, x), "Int8ConvTranspose": lambda: net.spread(x, 4, (2, 2)), "Int8Add": lambda: net.add(x, x),
-            "Int8Conv": lambda: net.conv(x, 4), "Int8MatMul": lambda: net.matmul(net.input(2, 3), 4), "Int8MaxPool": lambda: net.pool(x), "Int8Mul": lambda: net.mul(x, x), "Int8Requantise": lambda: net.requantise(x)}
+            "Int8Conv": lambda: net.conv(x, 4), "Int8MatMul": lambda: net.matmul(net.input(2, 3), 4), "Int8MaxPool": lambda: net.pool(x),
+            "Int8Mul": lambda: net.mul(x, x), "Int8Requantise": lambda: net.requantise(x)}
     return net.graph(make[op]())
 
 
