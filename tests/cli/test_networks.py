@@ -85,7 +85,8 @@ def test_run_reports_json(files):
     assert result.keys() >= KEYS
     assert all(layer.keys() >= LAYER_KEYS for layer in result["layers"])
     assert [(layer["name"], layer["on"]) for layer in result["layers"]] == [
-        ("XQ", "host"), ("C", "accelerator"), ("P", "accelerator"), ("T", "host"), ("G", "accelerator"), ("gq", "accelerator"), ("Y", "host")]
+        ("XQ", "host"), ("C", "accelerator"), ("P", "accelerator"), ("T", "host"), ("G", "accelerator"),
+        ("gq", "accelerator"), ("Y", "host")]  # gq: the shape alone
     assert result["cycles"] == sum(layer["cycles"] or 0 for layer in result["layers"])
     assert result["seconds"] == pytest.approx(result["cycles"] / 200e6)
     assert result["macs"] == 4 * 9 * 64 + 64 * 5

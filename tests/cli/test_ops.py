@@ -1,0 +1,53 @@
+"""`vdla ops`: the table of operators is that of the code."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from vdla.cli import main
+from vdla.compiler.graph.onnx.survey import IMPORTERS
+from vdla.compiler.graph.passes.to_integers import CONDITIONS, LOWERINGS
+from vdla.compiler.network.offload import OPERATORS
+from vdla.compiler.network.support import ACCELERATOR, COMPILER, HOST, imported, offloaded
+from vdla.runtime.host.evaluate import OPERATORS as ON_HOST
+
+
+def table() -> dict[str, tuple[str, str]]:
+    return {one.op.rpartition(".")[2]: (one.on, one.condition) for one in imported()}
+
+
+def test_every_operator_that_is_imported_is_listed_once():
+    names = [one.op.rpartition(".")[2] for one in imported()]
+    assert sorted(names) == sorted({*IMPORTERS, "Constant"})
+    assert [one.op for one in offloaded()] == sorted(OPERATORS)
+
+
+def test_every_lowering_states_its_conditions():
+    assert set(CONDITIONS) == {*LOWERINGS, "Relu", "Clip"}
+    assert set(LOWERINGS) <= set(table())
+    assert all(one.condition for one in offloaded())
+
+
+@pytest.mark.parametrize(("op", "on"), [
+    ("Conv", ACCELERATOR), ("Relu", ACCELERATOR), ("QLinearConv", ACCELERATOR), ("Concat", ACCELERATOR), ("Transpose", HOST), ("Erf", HOST),
+    ("Dropout", COMPILER), ("Shape", COMPILER), ("BatchNormalization", COMPILER)])
+def test_where_an_operator_runs(op, on):
+    found, condition = table()[op]
+    assert found == on
+    assert bool(condition) is (op != "Erf")
+
+
+def test_what_runs_on_the_host_is_there():
+    others = {"CastLike", "Upsample"}  # which become Cast and Resize
+    assert {op for op, (on, _) in table().items() if on == HOST} - others <= set(ON_HOST)
+    assert {one.op for one in offloaded()} <= set(ON_HOST)
+
+
+def test_it_prints_the_table_and_json():
+    lines = CliRunner().invoke(main, ["ops"]).stdout.splitlines()
+    assert lines[0].split() == ["operator", "on", "condition"]
+    assert f"{'Abs':24}  host" in lines
+    found = json.loads(CliRunner().invoke(main, ["ops", "--json"]).stdout)
+    assert found["onnx"][0] == {"op": "Abs", "on": "host", "condition": ""}
+    assert [one["op"] for one in found["integer"]] == sorted(OPERATORS)

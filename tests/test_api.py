@@ -1,0 +1,77 @@
+"""The kit from Python: compile, save, load, run."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import vdla
+from tests.cli.models import float_model, model
+from vdla.compiler.graph.nodes import GraphError
+from vdla.hw.spec.presets import TINY
+from vdla.runtime.module.file import to_bytes
+from vdla.runtime.module.plan import ModuleError
+
+IMAGE = np.random.default_rng(0).normal(size=(1, 1, 8, 8)).astype(np.float32)
+BYTES = model().SerializeToString()
+
+
+@pytest.fixture(scope="module")
+def module():
+    return vdla.compile(BYTES, TINY)
+
+
+def test_a_model_comes_as_bytes_or_file_and_an_accelerator_by_name_or_value(module, tmp_path):
+    (tmp_path / "net.onnx").write_bytes(BYTES)
+    assert to_bytes(vdla.compile(tmp_path / "net.onnx", "tiny").plan) == to_bytes(module.plan)
+
+
+def test_devices_agree_and_keep_the_module(module):
+    functional, cycle = (module.run({"x": IMAGE}, device) for device in ("functional", "cycle"))
+    np.testing.assert_array_equal(functional.outputs["y"], cycle.outputs["y"])
+    assert functional.report.cycles is None
+    assert f"cycle: {cycle.report.cycles:,} cycles" in cycle.table()
+    assert module.session("cycle") is module.session("cycle")
+    assert module.run({"x": IMAGE}, "cycle", clock_hz=1e6).report.seconds == cycle.report.cycles / 1e6
+
+
+def test_a_module_that_was_saved_runs_without_the_compiler(module, tmp_path):
+    module.save(tmp_path / "net.vdla")
+    np.save(tmp_path / "x.npy", IMAGE)
+    code = ("import sys, numpy as np, vdla\n"
+            f"out = vdla.load({str(tmp_path / 'net.vdla')!r}).run({{'x': np.load({str(tmp_path / 'x.npy')!r})}}).outputs['y']\n"
+            "assert not {'onnx', 'amaranth', 'vdla.compiler'} & set(sys.modules), sorted(sys.modules)\n"
+            f"np.save({str(tmp_path / 'y.npy')!r}, out)\n")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), module.run({"x": IMAGE}).outputs["y"])
+
+
+def test_a_float_model_needs_samples():
+    with pytest.raises(GraphError, match="give samples of its inputs to quantise it by"):
+        vdla.compile(float_model().SerializeToString(), TINY)
+    assert vdla.compile(float_model().SerializeToString(), TINY, samples=[{"x": IMAGE}]).plan.launches
+
+
+def test_a_dynamic_shape_is_given():
+    dynamic = model(shape=("N", 1, 8, 8)).SerializeToString()
+    assert vdla.compile(dynamic, TINY, shapes={"x": (1, 1, 8, 8)}).plan.inputs["x"].shape == (1, 1, 8, 8)
+
+
+def test_progress_tells_what_is_done():
+    told = []
+    vdla.compile(BYTES, TINY, progress=told.append)
+    assert told[0] == "import"
+    assert "Int8Conv 'C'" in told
+
+
+def test_inputs_are_checked(module):
+    with pytest.raises(ModuleError, match="the network takes x"):
+        module.run({})
+
+
+def test_the_package_gives_only_what_it_says():
+    assert {"Module", "compile", "load"} <= set(dir(vdla))
+    with pytest.raises(AttributeError, match="module 'vdla' has no attribute 'colour'"):
+        _ = vdla.colour
