@@ -162,10 +162,11 @@ def test_folded_transfers_move_every_element_to_its_place(seed):
 
 
 def test_a_nest_is_folded_once_for_each_value_of_the_variables_that_it_depends_on(monkeypatch):
-    from vdla.compiler.codegen import stream
+    from vdla.compiler.codegen import transfers
     size, folded = Convolution(32, 16, 16, 32, padding=(1, 1, 1, 1)), []
-    fold = stream.fold_transfer
-    monkeypatch.setattr(stream, "fold_transfer", lambda dimensions, *rest, **options: folded.append(dimensions) or fold(dimensions, *rest, **options))
+    fold = transfers.fold_transfer
+    monkeypatch.setattr(transfers, "fold_transfer",
+                        lambda dimensions, *rest, **options: folded.append(dimensions) or fold(dimensions, *rest, **options))
     tiles = Tiles(outputs=1, rows=4, columns=16, inputs=1)
     words = compile_stream(scheduled(size, threads=1, tiles=tiles), TINY)
     loads = np.count_nonzero(words.words[:, 0] & np.uint64(7) == np.uint64(0))

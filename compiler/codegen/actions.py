@@ -1,0 +1,77 @@
+"""What loop programs become before they run: actions that take the values of loop variables, built once and carried out many times."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TypeVar
+
+from vdla.compiler.codegen.kernel import Form, Ranges
+from vdla.compiler.ir.nodes import Buffer
+
+Found = TypeVar("Found")
+Values = dict[str, int]
+Action = Callable[[Values], None]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand's memory and the form of its element's index."""
+
+    buffer: Buffer
+    form: Form
+
+
+def in_turn(actions: list[Action]) -> Action:
+    """Return the action that carries out others, one after another."""
+    def act(values: Values) -> None:
+        for action in actions:
+            action(values)
+    return act
+
+
+def repeated(name: str, extent: int, action: Action) -> Action:
+    """Return the action that carries out another for every value of a loop variable."""
+    def act(values: Values) -> None:
+        for value in range(extent):
+            values[name] = value
+            action(values)
+        del values[name]
+    return act
+
+
+def conditional(conditions: list[Form], action: Action) -> Action:
+    """Return the action that carries out another where conditions hold."""
+    def act(values: Values) -> None:
+        if all(form.at(values, {})[0] >= 0 for form in conditions):
+            action(values)
+    return act
+
+
+def once_each(forms: Iterable[Form], loops: Mapping[str, int], find: Callable[[Values], Iterable[Found]]) -> Callable[[Values], tuple[Found, ...]]:
+    """Return `find`, asked once for each set of values of the variables that `forms` have outside `loops`: it depends on nothing else."""
+    names = sorted({name for form in forms for name, _ in form.terms if name not in loops})
+    key_of = itemgetter(*names) if names else lambda values: None
+    known: dict[object, tuple[Found, ...]] = {}
+
+    def found(values: Values) -> tuple[Found, ...]:
+        key = key_of(values)
+        if key not in known:
+            known[key] = tuple(find(values))
+        return known[key]
+    return found
+
+
+def box_of(ranges: Ranges) -> tuple[dict[str, int], Values]:
+    """Return the extents of a box's loops, and their first iterations."""
+    return {name: high - low for name, (low, high) in ranges.items()}, {name: low for name, (low, _) in ranges.items()}
+
+
+def moved(form: Form, values: Values, loops: dict[str, int], start: Values) -> tuple[int, dict[str, int]]:
+    """Return the first element of a nest's operand, and its step in each loop."""
+    fixed, free = form.at(values, loops)
+    return fixed + sum(factor * start[name] for name, factor in free), dict(free)
+
+
+def shifted(form: Form, start: Values) -> Form:
+    """Return a condition's form for loops that begin at 0 instead of `start`."""
+    return Form(form.constant + sum(factor * start.get(name, 0) for name, factor in form.terms), form.terms)
