@@ -7,8 +7,8 @@ import numpy as np
 
 from vdla.compiler.codegen.stream import emit
 from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.network.maker import Offloaded
 from vdla.compiler.network.memory import Life, share
-from vdla.compiler.network.offload import Offloaded
 from vdla.compiler.network.partition import OnHost, Part, View
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
-from vdla.compiler.network.offload import Offloaded, OffloadError, offload
+from vdla.compiler.network.maker import Offloaded, OffloadError
+from vdla.compiler.network.offload import offload
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.runtime.layout import IMAGE_RANK
 

@@ -6,6 +6,7 @@ from inspect import cleandoc
 
 from vdla.compiler.graph.onnx.read import OLDEST_OPSET
 from vdla.compiler.graph.onnx.survey import CONTRIBUTED, CONTRIBUTED_DOMAIN, IMPORTERS
+from vdla.compiler.graph.passes.affine_to_conv import AFFINE
 from vdla.compiler.graph.passes.expand_qlinear import MEANINGS
 from vdla.compiler.graph.passes.remove_identity import ALWAYS
 from vdla.compiler.graph.passes.to_integers import CONDITIONS, MOVES
@@ -14,7 +15,7 @@ from vdla.compiler.network.partition import VIEWS
 
 ACCELERATOR, HOST, COMPILER = "accelerator", "host", "compiler"
 KNOWN = ("Constant", "Shape", "Size")
-FOLDED = "BatchNormalization"
+FOLDED, SPLIT = "BatchNormalization", "Sum"
 NOTE = "<!-- Generated from the compiler by `make docs`. -->\n"
 
 
@@ -45,11 +46,15 @@ def _where(op: str) -> tuple[str, str]:
     if op in ALWAYS:
         return COMPILER, "left out"
     if op == FOLDED:
-        return COMPILER, "behind Conv, ConvTranspose or Gemm with constant weights, in which it is folded"
+        return ACCELERATOR, "constant parameters; it goes into the Conv, ConvTranspose or Gemm before it, or alone becomes a depthwise Conv"
+    if op == SPLIT:
+        return ACCELERATOR, f"operands of one shape; as several Add: {CONDITIONS['Add']}"
     if op in MEANINGS:
         return ACCELERATOR, f"scales and zero points constant; as {MEANINGS[op]}: {CONDITIONS[MEANINGS[op]]}"
     if op in MOVES and op in OPERATORS:
         return ACCELERATOR, f"{CONDITIONS[op]}; {_condition(cleandoc(OPERATORS[op].__doc__))}"
+    if op in AFFINE:
+        return ACCELERATOR, f"{CONDITIONS[op]}; or a constant for each channel of an image: it becomes a depthwise Conv or goes into the one before"
     if op in MOVES:
         return HOST, CONDITIONS[op] + "; nothing is left of it where no byte changes its place in the accelerator's DRAM" * (op in VIEWS)
     if op in CONDITIONS:

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from tests.compiler.network.graphs import Net
 from vdla.compiler.graph.nodes import Graph
-from vdla.compiler.network.offload import OPERATORS, OffloadError, _fold, folded_size, folded_weights, offload
+from vdla.compiler.network.folding import fold_of, folded_size, folded_weights
+from vdla.compiler.network.maker import OffloadError
+from vdla.compiler.network.offload import OPERATORS, offload
 from vdla.compiler.te.operators.sizes import Convolution, blocks
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import DEFAULT, TINY
@@ -30,7 +32,7 @@ SMALL = st.tuples(st.integers(1, 7), st.integers(1, 7))
 def test_a_folded_convolution_is_the_same(channels, extents, kernel, stride, padding, border, batch):
     kernel = tuple(min(size, extent) for size, extent in zip(kernel, extents, strict=True))
     size = Convolution(channels, *extents, 5, kernel, stride, padding, batch=batch)
-    fold = _fold(size, border, DEFAULT)
+    fold = fold_of(size, border, DEFAULT)
     if fold is None:
         return
     rng = np.random.default_rng(0)
@@ -51,7 +53,7 @@ def steps(size: Convolution, config: AcceleratorConfig) -> int:
     (Convolution(3, 32, 32, 16, (3, 3), (2, 2), (1, 1, 1, 1)), DEFAULT, 9, 4),
 ])
 def test_a_fold_saves_steps(size, config, before, after):
-    assert (steps(size, config), steps(folded_size(size, _fold(size, 0, config)), config)) == (before, after)
+    assert (steps(size, config), steps(folded_size(size, fold_of(size, 0, config)), config)) == (before, after)
 
 
 @pytest.mark.parametrize(("size", "reason"), [
@@ -62,7 +64,7 @@ def test_a_fold_saves_steps(size, config, before, after):
     (Convolution(3, 8, 8, 4, (1, 1), (2, 2)), "one pixel is read of each"),
 ])
 def test_what_a_fold_would_not_help_is_left_alone(size, reason):
-    assert _fold(size, 0, DEFAULT) is None, reason
+    assert fold_of(size, 0, DEFAULT) is None, reason
 
 
 # What is refused

@@ -7,7 +7,7 @@ import pytest
 
 from tests.compiler.network.graphs import HANDMADE, Net, random_graph
 from vdla.compiler.graph.nodes import Graph, TensorType
-from vdla.compiler.network.offload import Offloaded
+from vdla.compiler.network.maker import Offloaded
 from vdla.compiler.network.partition import OnHost, Part, View, parts, place, same_bytes
 from vdla.hw.spec.presets import TINY
 

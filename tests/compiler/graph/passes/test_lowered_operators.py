@@ -105,6 +105,21 @@ def test_results_differ_by_at_most_one(title, dtype):
         assert largest_difference(graph, lowered, of.feeds()) <= 1, f"seed {seed}"
 
 
+@pytest.mark.parametrize(("pads", "strides", "output_padding"), [
+    ((0, 0, 0, 0), (1, 1), (0, 0)), ((1, 1, 1, 1), (2, 2), (0, 0)), ((1, 0, 2, 1), (2, 1), (1, 0))])
+def test_transposed_convolutions_of_zero_point_0_become_integer_ones(pads, strides, output_padding):
+    for seed in range(6):
+        of = QdqBuilder(seed, "int8")
+        of.zero_point = lambda dtype, *shape, of=of: of.constant(np.zeros(shape, dtype))
+        x, w = of.quantised(1, 5, 4, 3), of.weights(5, 6, 4, 3, axis=1)
+        real = of.add("ConvTranspose", x, w, of.bias(6, "float"), dilations=(1, 1), group=1, output_padding=output_padding, pads=pads,
+                      strides=strides)
+        graph = of.finish(of.pair(of.add("Relu", real)))
+        lowered = INTEGERS.run(graph)
+        assert [node.op for node in lowered.nodes if node.op.startswith("Int8")] == ["Int8ConvTranspose"]
+        assert largest_difference(graph, lowered, of.feeds()) <= 1, f"seed {seed}"
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 def test_parts_of_a_split_may_have_scales_of_their_own(dtype):
     for seed in range(6):
