@@ -10,6 +10,7 @@ from vdla.runtime.host.evaluate import evaluate
 from vdla.runtime.requantise import parameter_words
 
 LEAST = -128
+PRODUCT = 5500.0  # about the magnitude of a product of two random int8
 
 
 class Net:
@@ -37,8 +38,8 @@ class Net:
         return name
 
     def words(self, channels: int, magnitude: float) -> str:
-        """Return parameters that bring sums of this magnitude into the range of int8."""
-        low = int(np.log2(magnitude)) + 8
+        """Return parameters that bring sums of this magnitude to half the range of int8, and a little more or less."""
+        low = int(np.log2(magnitude)) + 9
         return self.constant(parameter_words(self.rng.integers(-50, 50, channels), self.rng.integers(1 << 14, 1 << 16, channels),
                                              self.rng.integers(low, low + 2, channels), self.rng.integers(-9, 9, channels),
                                              self.rng.integers(-128, -60, channels), self.rng.integers(60, 128, channels)))
@@ -57,12 +58,12 @@ class Net:
              border: int = 0) -> str:
         inputs = self.shape(x)[1] // group
         weights = self.integers(outputs, inputs, *kernel)
-        words = self.words(outputs, 50 * 70 * (inputs * np.prod(kernel)) ** 0.5 / 64)
+        words = self.words(outputs, PRODUCT * (inputs * np.prod(kernel)) ** 0.5)
         return self.op("Int8Conv", (x, self.constant(weights), words), strides=strides, pads=pads, dilations=dilations, group=group, border=border)
 
     def spread(self, x: str, outputs: int, kernel: tuple[int, int], *, strides=(1, 1), pads=(0, 0, 0, 0), output_padding=(0, 0)) -> str:
         inputs = self.shape(x)[1]
-        words = self.words(outputs, 50 * 70 * (inputs * np.prod(kernel)) ** 0.5 / 64)
+        words = self.words(outputs, PRODUCT * (inputs * np.prod(kernel)) ** 0.5)
         return self.op("Int8ConvTranspose", (x, self.constant(self.integers(inputs, outputs, *kernel)), words), strides=strides, pads=pads,
                        output_padding=output_padding)
 
@@ -71,16 +72,16 @@ class Net:
 
     def matmul(self, x: str, outputs: int) -> str:
         inputs = self.shape(x)[-1]
-        return self.op("Int8MatMul", (x, self.constant(self.integers(inputs, outputs)), self.words(outputs, 60 * inputs ** 0.5)))
+        return self.op("Int8MatMul", (x, self.constant(self.integers(inputs, outputs)), self.words(outputs, PRODUCT * inputs ** 0.5)))
 
     def add(self, a: str, b: str) -> str:
-        return self.op("Int8Add", (a, b, self.words(1, 100.0)), factors=tuple(map(int, self.rng.integers(30, 120, 2))))
+        return self.op("Int8Add", (a, b, self.words(1, 1.5 * PRODUCT)), factors=tuple(map(int, self.rng.integers(30, 120, 2))))
 
     def mul(self, a: str, b: str) -> str:
-        return self.op("Int8Mul", (a, b, self.words(1, 100.0)), zeros=tuple(map(int, self.rng.integers(-9, 9, 2))))
+        return self.op("Int8Mul", (a, b, self.words(1, PRODUCT)), zeros=tuple(map(int, self.rng.integers(-9, 9, 2))))
 
     def requantise(self, x: str) -> str:
-        return self.op("Int8Requantise", (x, self.words(1, 1.0)))
+        return self.op("Int8Requantise", (x, self.words(1, PRODUCT ** 0.5)))
 
     def pool(self, x: str, kernel: tuple[int, int] = (2, 2), *, strides=(1, 1), pads=(0, 0, 0, 0)) -> str:
         return self.op("Int8MaxPool", (x,), kernel_shape=kernel, strides=strides, pads=pads)

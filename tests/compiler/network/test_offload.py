@@ -115,6 +115,8 @@ REFUSED = {
     "its operands differ in shape": lambda net: net.graph(net.add(net.input(2, 3), net.input(3))),
     "its rows have 4 dimensions, which stand as images": lambda net: net.graph(net.matmul(net.input(1, 2, 3, 4), 5)),
     "a border of 3; the accelerator pads with 0 or -128": odd_border,
+    "it does not join the channels of one image, or of a matrix": lambda net: net.graph(net.join(x := net.input(2, 4, 1, 1), x)),
+    "its operands have channels that are no multiple of 4": lambda net: net.graph(net.join(x := net.input(2, 6), x, axis=-1)),
     "moves single elements": lambda net: net.graph(net.transpose(net.input(2, 3))),
     "computes with real numbers": lambda net: net.graph(net.op("Relu", (net.input(2, dtype="float32"),))),
     "is not among the accelerator's operators": lambda net: net.graph(net.op("Abs", (net.input(2),))),
