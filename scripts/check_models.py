@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Hold the integer operators that networks are lowered to against onnxruntime, layer by layer.
+"""Hold the integer operators that networks are lowered to against onnxruntime, layer by layer, and the accelerator against them.
 
 Every model is imported and simplified as for compiling, quantised if it is not yet, and lowered. onnxruntime runs the same quantised model,
 unoptimised, on the same random input. Every integer operator is then given onnxruntime's own tensors, and its result compared with onnxruntime's.
-Exit status 1 where they are more than 1 apart.
+The network is then compiled for the default configuration and run on the cycle device: its outputs must be the integer operators' to the last bit.
+Exit status 1 where results are more than 1 apart, or the accelerator's differ at all.
 """
 
 import sys
@@ -27,7 +28,10 @@ from vdla.compiler.graph.onnx.importer import Importer
 from vdla.compiler.graph.onnx.read import read_model
 from vdla.compiler.graph.passes.pipeline import INTEGERS, SIMPLIFY, Pipeline
 from vdla.compiler.graph.quantise import quantise
-from vdla.compiler.network.compile import FLOATS
+from vdla.compiler.network.compile import FLOATS, plan_of
+from vdla.hw.spec.presets import DEFAULT
+from vdla.runtime.devices.cycle import CycleDevice
+from vdla.runtime.devices.session import Session
 
 PREPARE = Pipeline((*SIMPLIFY.passes, *FLOATS.passes))
 CALIBRATION_SAMPLES = 2
@@ -59,12 +63,16 @@ class Comparison:
         differences: the largest of each quantised layer, by the layer.
         rows, same_rows: vectors along the last dimension of the outputs, and those whose greatest element is at the same place.
         on_host: operators that make or read real numbers.
+        cycles: of the accelerator.
+        exact: its outputs are those of the integer operators.
     """
 
     differences: Mapping[str, int]
     rows: int
     same_rows: int
     on_host: Mapping[str, int]
+    cycles: int
+    exact: bool
 
     @property
     def largest(self) -> int:
@@ -165,33 +173,46 @@ def compare(path: Path, seed: int) -> Comparison:
     known = reference(subject, inputs)
     differences = layer_differences(lowered, inputs, known)
     found = interpret(lowered, inputs)
+    cycles, made = on_accelerator(lowered, inputs)
+    exact = all(np.array_equal(made[name], found[name], equal_nan=True) for name in lowered.outputs)
     return Comparison(differences, *same_rows((found[name] for name in lowered.outputs), (known[name] for name in lowered.outputs)),
-                      float_operators(lowered))
+                      float_operators(lowered), cycles, exact)
+
+
+def on_accelerator(lowered: Graph, inputs: Tensors) -> tuple[int, Tensors]:
+    """Return the cycles and outputs of a network compiled for the default configuration."""
+    plan = plan_of(lowered, DEFAULT)
+    outcome = Session(CycleDevice(plan.config, plan.dram_bytes), plan).run(inputs)
+    return outcome.cycles or 0, outcome.outputs
 
 
 def report(path: Path, comparison: Comparison, seconds: float) -> str:
     """Return the line of a model; lines of layers that are too far off follow."""
     host = ", ".join(f"{count} {op}" for op, count in sorted(comparison.on_host.items())) or "none"
     top = f"{comparison.same_rows:6} of {comparison.rows:<6}"
-    line = f"{path.stem:22} {len(comparison.differences):6} {comparison.largest:10} {top} {seconds:6.1f}  {host}"
+    line = (f"{path.stem:22} {len(comparison.differences):6} {comparison.largest:10} {top} {comparison.cycles:12,} "
+            f"{'yes' if comparison.exact else 'NO':>5} {seconds:6.1f}  {host}")
     wrong = [f"    {layer}: {found}" for layer, found in comparison.differences.items() if found > ALLOWED]
     return "\n".join([line, *wrong])
 
 
 @click.command(help=__doc__)
 @click.argument("models", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--light", is_flag=True, help="Also the models that the onnx package carries for its own tests.")
 @click.option("--seed", default=0, show_default=True, help="Of inputs and calibration samples.")
-def main(models: tuple[Path, ...], seed: int) -> None:
-    paths = models or tuple(sorted(Path("build/models").glob("*.onnx")))
+def main(models: tuple[Path, ...], light: bool, seed: int) -> None:
+    paths = models or tuple(sorted(Path("build/models").glob("*_int8.onnx")))
+    if light:
+        paths += tuple(sorted(Path(onnx.__file__).parent.glob("backend/test/data/light/*.onnx")))
     if not paths:
         raise click.ClickException("build/models holds no .onnx files; make some with scripts/make_models.py, or name others")
-    click.echo(f"{'model':22} {'layers':>6} {'difference':>10} {'top-1':>9} {'':6} {'s':>6}  on the host in float")
+    click.echo(f"{'model':22} {'layers':>6} {'difference':>10} {'top-1':>9} {'':6} {'cycles':>12} {'exact':>5} {'s':>6}  on the host in float")
     wrong = False
     for path in paths:
         began = time.perf_counter()
         comparison = compare(path, seed)
         click.echo(report(path, comparison, time.perf_counter() - began))
-        wrong |= comparison.largest > ALLOWED
+        wrong |= comparison.largest > ALLOWED or not comparison.exact
     sys.exit(int(wrong))
 
 

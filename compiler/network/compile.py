@@ -12,6 +12,7 @@ from vdla.compiler.graph.passes.affine_to_conv import AffineToConv
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.passes.pipeline import INTEGERS, SIMPLIFY, Pipeline
 from vdla.compiler.graph.passes.split_sums import SplitSums
+from vdla.compiler.graph.quantisation_error import LayerError, layer_errors
 from vdla.compiler.graph.quantise import quantise
 from vdla.compiler.network.build import build
 from vdla.compiler.network.partition import parts, place
@@ -30,14 +31,17 @@ class Compiled:
     Attributes:
         graph: with integer operators: what the accelerator's results must equal.
         plan: to be saved, or run.
+        errors: of each layer against floats, if they were asked for and the network was quantised here.
     """
 
     graph: Graph
     plan: Plan
+    errors: tuple[LayerError, ...] = ()
 
 
 def compile_network(model: str | os.PathLike | bytes, config: AcceleratorConfig, *, samples: Samples | None = None, percentile: float = 100.0,
-                    shapes: Mapping[str, Sequence[int]] | None = None, progress: Progress = lambda text: None) -> Compiled:
+                    shapes: Mapping[str, Sequence[int]] | None = None, errors: bool = False,
+                    progress: Progress = lambda text: None) -> Compiled:
     """Compile a network.
 
     Args:
@@ -45,27 +49,47 @@ def compile_network(model: str | os.PathLike | bytes, config: AcceleratorConfig,
         samples: inputs by which a float network is quantised.
         percentile: of the magnitudes of each activation that its scale must hold.
         shapes: of inputs whose own are dynamic.
+        errors: measure on the samples how far each layer is from the float network.
         progress: told of what is being done.
 
     Raises:
         GraphError: the model cannot be imported; or it is of floats, and no samples were given.
     """
     progress("import")
-    graph = integer_graph(load(model, shapes), samples, percentile)
+    simple, given = FLOATS.run(SIMPLIFY.run(load(model, shapes))), None if samples is None else list(samples)
+    quantised = quantised_graph(simple, given, percentile)
+    found: tuple[LayerError, ...] = ()
+    if errors and quantised is not simple:
+        progress("errors of layers")
+        found = layer_errors(simple, quantised, given or ())
+    graph = INTEGERS.run(quantised)
+    return Compiled(graph, plan_of(graph, config, progress), found)
+
+
+def plan_of(graph: Graph, config: AcceleratorConfig, progress: Progress = lambda text: None) -> Plan:
+    """Return the plan of a graph of integer operators."""
     placed = place(graph, config, lambda node: progress(str(node)))
     progress("instructions")
-    return Compiled(graph, build(graph, parts(graph, placed, config), config, lambda one: progress(str(one.node))))
+    return build(graph, parts(graph, placed, config), config, lambda one: progress(str(one.node)))
 
 
 def integer_graph(graph: Graph, samples: Samples | None = None, percentile: float = 100.0) -> Graph:
     """Return a graph with integer operators wherever it is quantised, or can be by `samples`."""
-    simple = FLOATS.run(SIMPLIFY.run(graph))
-    if not _quantised(simple) and samples is not None:
-        simple = quantise(simple, samples, percentile)
-    elif not _quantised(simple):
+    return INTEGERS.run(quantised_graph(FLOATS.run(SIMPLIFY.run(graph)), samples, percentile))
+
+
+def quantised_graph(graph: Graph, samples: Samples | None, percentile: float) -> Graph:
+    """Return a graph as it is if it is quantised; else what quantising it by `samples` makes of it.
+
+    Raises:
+        GraphError: it is of floats, and no samples were given.
+    """
+    if _quantised(graph):
+        return graph
+    if samples is None:
         raise GraphError(f"network {graph.name} computes with floats and the accelerator with integers; give samples of its inputs to quantise it by "
                          "(--calibrate SAMPLES.npz), or a model that is quantised already")
-    return INTEGERS.run(simple)
+    return quantise(graph, samples, percentile)
 
 
 def _quantised(graph: Graph) -> bool:

@@ -117,6 +117,16 @@ def test_a_float_model_is_quantised_by_samples(files, tmp_path):
         assert np.abs(found["y"] - real).max() < 0.1 * np.abs(real).max()
 
 
+def test_errors_of_layers_are_printed_on_demand(files, tmp_path):
+    arguments = ("compile", files / "float.onnx", "-o", tmp_path / "a.vdla", "--config", "tiny", "--calibrate", files / "samples.npz")
+    lines = done(*arguments, "--errors").stdout.splitlines()
+    begin = lines.index("signal to quantisation noise, with that of all layers before:")
+    layers = [line.split() for line in lines[begin + 1:-1]]
+    assert layers
+    assert all(unit == "dB" and float(ratio) > 10 for ratio, unit, *_ in layers)
+    assert not any("dB" in line for line in done(*arguments).stdout.splitlines())
+
+
 def test_outputs_of_any_name_are_written(tmp_path):
     odd = float_model()
     odd.graph.output[0].name = "file"

@@ -72,7 +72,7 @@ def test_the_command_prints_a_table_and_succeeds(script, folder):
     done = CliRunner().invoke(script.main, [str(folder / "dqn_int8.onnx")])
     assert done.exit_code == 0, done.output
     head, line = done.output.splitlines()
-    assert head.split() == ["model", "layers", "difference", "top-1", "s", "on", "the", "host", "in", "float"]
+    assert head.split() == ["model", "layers", "difference", "top-1", "cycles", "exact", "s", "on", "the", "host", "in", "float"]
     assert line.split()[:3] == ["dqn_int8", "5", "1"]
     assert line.endswith("  1 DequantizeLinear, 1 QuantizeLinear")
 

@@ -5,6 +5,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
@@ -12,7 +13,9 @@ import numpy as np
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import OutputError, VdlaError
 from vdla.runtime.arrays import read_npz
-from vdla.runtime.module.plan import Plan
+
+if TYPE_CHECKING:
+    from vdla.compiler.network.compile import Compiled
 
 Samples = list[dict[str, np.ndarray]]
 
@@ -72,11 +75,12 @@ def require_folder(*paths: Path | None) -> None:
             raise OutputError(f"{path} cannot be written: there is no folder {path.parent}")
 
 
-def compile_with_progress(model: Path, config: AcceleratorConfig, samples: list[Mapping[str, np.ndarray]] | None, percentile: float) -> Plan:
+def compile_with_progress(model: Path, config: AcceleratorConfig, samples: list[Mapping[str, np.ndarray]] | None, percentile: float,
+                          errors: bool = False) -> "Compiled":
     """Compile a network, telling on a terminal what is being done."""
     from vdla.compiler.network.compile import compile_network
     with status() as say:
-        return compile_network(model, config, samples=samples, percentile=percentile, progress=say).plan
+        return compile_network(model, config, samples=samples, percentile=percentile, errors=errors, progress=say)
 
 
 @contextmanager

@@ -14,14 +14,19 @@ from vdla.runtime.module.plan import LaunchStep, Plan
 @click.command()
 @click.argument("model", metavar="MODEL.onnx", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Module to write (.vdla).")
+@click.option("--errors", is_flag=True, help="With --calibrate: print how far each layer is from the float network, on the samples.")
 @takes_calibration
 @takes_config
-def command(model: Path, output: Path, calibrate: Path | None, percentile: float, config: AcceleratorConfig) -> None:
+def command(model: Path, output: Path, errors: bool, calibrate: Path | None, percentile: float, config: AcceleratorConfig) -> None:
     """Compile a network to a module that the accelerator runs."""
+    from vdla.compiler.graph.quantisation_error import print_errors
     require_folder(output)
-    plan = compile_with_progress(model, config, read_samples(calibrate), percentile)
+    compiled = compile_with_progress(model, config, read_samples(calibrate), percentile, errors)
+    plan = compiled.plan
     save(plan, output)
     click.echo(described(plan))
+    if compiled.errors:
+        click.echo("signal to quantisation noise, with that of all layers before:\n" + print_errors(compiled.errors), nl=False)
     click.echo(f"{output}: {output.stat().st_size / 2**20:.1f} MiB, {sum(stream.count for stream in plan.streams.values()):,} instructions "
                f"in {len(plan.launches)} launches, {sum(plan.tensors.values()) / 2**20:.1f} MiB of activations in DRAM")
 

@@ -42,7 +42,7 @@ def command(model: Path, inputs: Path | None, output: Path | None, device: str, 
     if trace is not None and device != "cycle":
         raise click.UsageError("--trace needs --device cycle")
     require_folder(output, trace)
-    module = _loaded(model) if model.suffix == ".vdla" else Module(compile_with_progress(model, config, read_samples(calibrate), percentile))
+    module = _loaded(model) if model.suffix == ".vdla" else Module(compile_with_progress(model, config, read_samples(calibrate), percentile).plan)
     given = read_arrays(inputs) if inputs else _random(module.plan.inputs)
     with status() as say:
         done = module.run(given, device, clock_hz=clock * MHZ, progress=lambda step: say(_named(step)))
