@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from vdla.compiler.graph.calibrate import calibrate
-from vdla.compiler.graph.nodes import Graph, Node, TensorType, consumers, fresh_name, producers, type_of
+from vdla.compiler.graph.nodes import Graph, Node, TensorType, consumers, producers
 from vdla.compiler.graph.quantise_weights import (
     Integers,
     is_quantisable_product,
@@ -21,7 +21,7 @@ from vdla.compiler.graph.quantise_weights import (
     scale_for,
     without_factors,
 )
-from vdla.compiler.graph.rewrite import rebuilt, renamed
+from vdla.compiler.graph.rewrite import Rewriting, renamed
 from vdla.compiler.graph.verify import verify
 
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -47,7 +47,7 @@ def quantise(graph: Graph, samples: Iterable[Mapping[str, np.ndarray]], percenti
     return quantised
 
 
-class _Quantiser:
+class _Quantiser(Rewriting):
     """A quantised graph in the making.
 
     Attributes:
@@ -57,15 +57,11 @@ class _Quantiser:
     """
 
     def __init__(self, graph: Graph, magnitudes: Mapping[str, float]) -> None:
-        self.graph = graph
+        super().__init__(graph)
         self.readers, self.makers = consumers(graph), producers(graph)
         self.scales = {name: scale_for(magnitude) for name, magnitude in magnitudes.items()}
         self.narrow: dict[str, str] = {}
         self.paired: dict[str, str] = {}
-        self.taken = set(graph.types)
-        self.nodes: list[Node] = []
-        self.constants: dict[str, np.ndarray] = {}
-        self.types: dict[str, TensorType] = {}
 
     def run(self) -> Graph:
         """Return the quantised graph."""
@@ -74,7 +70,7 @@ class _Quantiser:
                 self.add_quantised(node)
             else:
                 self.nodes.append(renamed(node, self.narrow))
-        return rebuilt(self.graph, self.nodes, self.constants, self.types)
+        return self.finished()
 
     def is_quantised(self, node: Node) -> bool:
         """Whether a node will compute with integers."""
@@ -99,7 +95,7 @@ class _Quantiser:
         if len(following) == 1 and self.is_fused(following[0]):
             self.nodes.append(changed)
             return
-        made = self.new_value(f"{out}_real", self.graph.types[out]) if out in self.graph.outputs else out
+        made = self.value(f"{out}_real", self.graph.types[out]) if out in self.graph.outputs else out
         self.nodes.append(replace(changed, outputs=(made,)))
         self.narrow[out] = self.paired[out] = self.add_pair(made, self.scales[out], out if made != out else None)
 
@@ -123,9 +119,9 @@ class _Quantiser:
     def add_pair(self, name: str, scale: np.ndarray, result: str | None = None) -> str:
         """Quantise a value and take it back; return the name of what comes out."""
         type_ = self.types.get(name) or self.graph.types[name]
-        parameters = self.new_constant(f"{name}_scale", scale), self.new_constant(f"{name}_zero", np.zeros((), np.int8))
-        narrow = self.new_value(f"{name}_int8", TensorType(type_.shape, "int8"))
-        result = result or self.new_value(f"{name}_again", type_)
+        parameters = self.constant(f"{name}_scale", scale), self.constant(f"{name}_zero", np.zeros((), np.int8))
+        narrow = self.value(f"{name}_int8", TensorType(type_.shape, "int8"))
+        result = result or self.value(f"{name}_again", type_)
         self.nodes.append(Node("QuantizeLinear", (name, *parameters), (narrow,), {"axis": 0}))
         self.nodes.append(Node("DequantizeLinear", (narrow, *parameters), (result,), {"axis": 0}))
         return result
@@ -133,18 +129,7 @@ class _Quantiser:
     def add_integers(self, name: str, integers: Integers) -> str:
         """Add a constant of integers and take it back to float; return the name of what comes out."""
         parts = {"": integers.values, "_scale": integers.scale, "_zero": np.zeros(integers.scale.shape, integers.values.dtype)}
-        names = tuple(self.new_constant(f"{name}_{integers.values.dtype}{part}", array) for part, array in parts.items())
-        result = self.new_value(f"{name}_again", TensorType(integers.values.shape, "float32"))
+        names = tuple(self.constant(f"{name}_{integers.values.dtype}{part}", array) for part, array in parts.items())
+        result = self.value(f"{name}_again", TensorType(integers.values.shape, "float32"))
         self.nodes.append(Node("DequantizeLinear", names, (result,), {"axis": integers.axis}))
         return result
-
-    def new_constant(self, wish: str, array: np.ndarray) -> str:
-        name = self.new_value(wish, type_of(array))
-        self.constants[name] = array
-        return name
-
-    def new_value(self, wish: str, type_: TensorType) -> str:
-        name = fresh_name(wish, self.taken)
-        self.taken.add(name)
-        self.types[name] = type_
-        return name

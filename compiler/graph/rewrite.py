@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from vdla.compiler.graph.nodes import Graph, Node, TensorType, type_of
+from vdla.compiler.graph.nodes import Graph, Node, TensorType, fresh_name, type_of
 
 
 def rebuilt(graph: Graph, nodes: Iterable[Node], constants: Mapping[str, np.ndarray] | None = None,
@@ -27,3 +27,44 @@ def renamed(node: Node, names: Mapping[str, str]) -> Node:
     """Return `node` with other names for the values it reads."""
     inputs = tuple(names.get(name, name) for name in node.inputs)
     return node if inputs == node.inputs else replace(node, inputs=inputs)
+
+
+class Rewriting:
+    """A graph in the making, from another one.
+
+    Args:
+        graph: the other one.
+
+    Attributes:
+        nodes: of the new graph, in order.
+        constants, types: what is new of them.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.nodes: list[Node] = []
+        self.constants: dict[str, np.ndarray] = {}
+        self.types: dict[str, TensorType] = {}
+        self._taken = set(graph.types)
+
+    def add(self, op: str, inputs: tuple[str, ...], out: str, attributes: Mapping | None = None, name: str = "") -> str:
+        """Append a node of one output; return that."""
+        self.nodes.append(Node(op, inputs, (out,), attributes or {}, name))
+        return out
+
+    def constant(self, wish: str, array: np.ndarray) -> str:
+        """Add a constant; return its name, which is `wish` or like it."""
+        name = self.value(wish, type_of(array))
+        self.constants[name] = array
+        return name
+
+    def value(self, wish: str, type_: TensorType) -> str:
+        """Announce a value; return its name, which is `wish` or like it."""
+        name = fresh_name(wish, self._taken)
+        self._taken.add(name)
+        self.types[name] = type_
+        return name
+
+    def finished(self) -> Graph:
+        """Return the new graph, without what nothing needs."""
+        return rebuilt(self.graph, self.nodes, self.constants, self.types)

@@ -8,12 +8,12 @@ Source: Jacob et al., CVPR 2018, section 3.2.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vdla.compiler.graph.nodes import Graph, Node, consumers, fresh_name, producers
-from vdla.compiler.graph.rewrite import rebuilt
+from vdla.compiler.graph.nodes import Graph, Node, consumers, producers
+from vdla.compiler.graph.rewrite import Rewriting
 
 IMAGE_RANK = 4
 
@@ -31,31 +31,24 @@ Affine = tuple[str, np.ndarray, np.ndarray]  # what is changed, and float64[chan
 
 
 def _converted(graph: Graph) -> Graph:
-    made = _Constants(graph)
-    nodes = []
+    made = Rewriting(graph)
     for node in graph.nodes:
         found = AFFINE[node.op](graph, node) if node.op in AFFINE and len(graph.types[node.outputs[0]].shape) == IMAGE_RANK else None
-        nodes.append(node if found is None else made.depthwise(node, *found))
-    return rebuilt(graph, nodes, made.arrays)
+        made.nodes.append(node if found is None else _depthwise(made, node, *found))
+    return made.finished()
 
 
-@dataclass
-class _Constants:
-    """Constants in the making."""
+def _constants(made: Rewriting, node: Node, weights: np.ndarray, bias: np.ndarray) -> tuple[str, str]:
+    """Add the weights and the bias of a convolution in place of `node`."""
+    weights, bias = (np.ascontiguousarray(array, np.float32) for array in (weights, bias))
+    return made.constant(f"{node.outputs[0]}_weight", weights), made.constant(f"{node.outputs[0]}_bias", bias)
 
-    graph: Graph
-    arrays: dict[str, np.ndarray] = field(default_factory=dict)
 
-    def add(self, wish: str, array: np.ndarray) -> str:
-        name = fresh_name(wish, {*self.graph.types, *self.arrays})
-        self.arrays[name] = np.ascontiguousarray(array, np.float32)
-        return name
-
-    def depthwise(self, node: Node, x: str, factors: np.ndarray, shifts: np.ndarray) -> Node:
-        """Return the convolution that changes each channel of `x`."""
-        names = self.add(f"{node.outputs[0]}_weight", factors.reshape(-1, 1, 1, 1)), self.add(f"{node.outputs[0]}_bias", shifts)
-        attributes = {"dilations": (1, 1), "group": len(factors), "pads": (0, 0, 0, 0), "strides": (1, 1)}
-        return Node("Conv", (x, *names), node.outputs, attributes, node.name)
+def _depthwise(made: Rewriting, node: Node, x: str, factors: np.ndarray, shifts: np.ndarray) -> Node:
+    """Return the convolution that changes each channel of `x`."""
+    names = _constants(made, node, factors.reshape(-1, 1, 1, 1), shifts)
+    attributes = {"dilations": (1, 1), "group": len(factors), "pads": (0, 0, 0, 0), "strides": (1, 1)}
+    return Node("Conv", (x, *names), node.outputs, attributes, node.name)
 
 
 def _normalisation(graph: Graph, node: Node) -> Affine | None:
@@ -95,7 +88,7 @@ AFFINE: Mapping[str, Callable[[Graph, Node], Affine | None]] = {"Add": _sum, "Ba
 
 def _merged(graph: Graph) -> Graph:
     """Let depthwise 1x1 convolutions go into the convolutions before them."""
-    made, readers, makers = _Constants(graph), consumers(graph), producers(graph)
+    made, readers, makers = Rewriting(graph), consumers(graph), producers(graph)
     current: dict[str, Node] = {}
     for node in graph.nodes:
         before = current.get(node.inputs[0], makers.get(node.inputs[0])) if node.op == "Conv" and _is_pointwise(graph, node) else None
@@ -105,8 +98,8 @@ def _merged(graph: Graph) -> Graph:
         current.pop(before.outputs[0], None)
         current[node.outputs[0]] = _joined(graph, before, node, made)
     gone = {name for node in current.values() for name in _chain(node, current, makers)}
-    nodes = [current.get(node.outputs[0], node) for node in graph.nodes if node.outputs[0] not in gone or node.outputs[0] in current]
-    return rebuilt(graph, nodes, made.arrays)
+    made.nodes += [current.get(node.outputs[0], node) for node in graph.nodes if node.outputs[0] not in gone or node.outputs[0] in current]
+    return made.finished()
 
 
 def _chain(node: Node, current: Mapping[str, Node], makers: Mapping[str, Node]) -> list[str]:
@@ -124,17 +117,16 @@ def _is_pointwise(graph: Graph, node: Node) -> bool:
             and not any(node.attributes["pads"]) and tuple(node.attributes["strides"]) == (1, 1))
 
 
-def _fixed(graph: Graph, node: Node, made: _Constants) -> bool:
-    return all(name in graph.constants or name in made.arrays for name in node.inputs[1:] if name)
+def _fixed(graph: Graph, node: Node, made: Rewriting) -> bool:
+    return all(name in graph.constants or name in made.constants for name in node.inputs[1:] if name)
 
 
-def _joined(graph: Graph, before: Node, node: Node, made: _Constants) -> Node:
+def _joined(graph: Graph, before: Node, node: Node, made: Rewriting) -> Node:
     def array(name: str) -> np.ndarray:
-        return (made.arrays.get(name) if name in made.arrays else graph.constants[name]).astype(np.float64)
+        return (made.constants.get(name) if name in made.constants else graph.constants[name]).astype(np.float64)
 
     weights, factors = array(before.inputs[1]), array(node.inputs[1]).reshape(-1)
     bias = array(before.inputs[2]) if len(before.inputs) > 2 and before.inputs[2] else np.zeros(len(weights))
     shifts = array(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else np.zeros(len(weights))
-    parts = {"weight": weights * factors.reshape(-1, 1, 1, 1), "bias": bias * factors + shifts}
-    names = (made.add(f"{node.outputs[0]}_{part}", values) for part, values in parts.items())
+    names = _constants(made, node, weights * factors.reshape(-1, 1, 1, 1), bias * factors + shifts)
     return replace(before, inputs=(before.inputs[0], *names), outputs=node.outputs)

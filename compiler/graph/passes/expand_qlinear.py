@@ -5,12 +5,12 @@
 Source: ONNX operator specification, QLinearConv, QLinearMatMul; ONNX Runtime contrib operators, QLinearAdd.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from vdla.compiler.graph.nodes import Graph, Node, TensorType, fresh_name, type_of
-from vdla.compiler.graph.rewrite import rebuilt
+from vdla.compiler.graph.nodes import Graph, Node, TensorType
+from vdla.compiler.graph.rewrite import Rewriting
 
 MEANINGS = {"QLinearConv": "Conv", "QLinearMatMul": "MatMul", "QLinearAdd": "Add"}
 
@@ -24,20 +24,14 @@ class ExpandQLinear:
         return _Expansion(graph).run()
 
 
-@dataclass
-class _Expansion:
-    graph: Graph
-    nodes: list[Node] = field(default_factory=list)
-    constants: dict[str, np.ndarray] = field(default_factory=dict)
-    types: dict[str, TensorType] = field(default_factory=dict)
-
+class _Expansion(Rewriting):
     def run(self) -> Graph:
         for node in self.graph.nodes:
             if node.op in MEANINGS and all(name in self.graph.constants for name in _parameters(node)):
                 self.expand(node)
             else:
                 self.nodes.append(node)
-        return rebuilt(self.graph, self.nodes, self.constants, self.types)
+        return self.finished()
 
     def expand(self, node: Node) -> None:
         first, second, out = node.inputs[:3], node.inputs[3:6], node.inputs[6:8]
@@ -45,37 +39,25 @@ class _Expansion:
         if node.op == "QLinearConv" and len(node.inputs) > 8 and node.inputs[8]:
             operands.append(self.bias(node))
         result = self.value(f"{node.outputs[0]}_real", TensorType(self.graph.types[node.outputs[0]].shape, "float32"))
-        self.nodes.append(Node(MEANINGS[node.op], tuple(operands), (result,), node.attributes, node.name))
-        self.nodes.append(Node("QuantizeLinear", (result, out[0], self.zero_point(out[1] if len(out) > 1 else "", node.outputs[0])),
-                               node.outputs, {"axis": 0}, node.name))
+        self.add(MEANINGS[node.op], tuple(operands), result, node.attributes, node.name)
+        zero = self.zero_point(out[1] if len(out) > 1 else "", node.outputs[0])
+        self.add("QuantizeLinear", (result, out[0], zero), node.outputs[0], {"axis": 0}, node.name)
 
     def real(self, quantised: tuple[str, ...], axis: int) -> str:
         """Return the real numbers of a quantised tensor: value, scale and zero point."""
         name, scale, *zero = quantised
         result = self.value(f"{name}_real", TensorType(self.graph.types[name].shape, "float32"))
-        self.nodes.append(Node("DequantizeLinear", (name, scale, self.zero_point(zero[0] if zero else "", name)), (result,), {"axis": axis}))
-        return result
+        return self.add("DequantizeLinear", (name, scale, self.zero_point(zero[0] if zero else "", name)), result, {"axis": axis})
 
     def bias(self, node: Node) -> str:
         """Return the real bias of a convolution, whose scale is that of the products."""
         scale = self.graph.constants[node.inputs[1]] * self.graph.constants[node.inputs[4]]
         names = self.constant(f"{node.inputs[8]}_scale", scale), self.constant(f"{node.inputs[8]}_zero", np.zeros(scale.shape, np.int32))
         result = self.value(f"{node.inputs[8]}_real", TensorType(self.graph.types[node.inputs[8]].shape, "float32"))
-        self.nodes.append(Node("DequantizeLinear", (node.inputs[8], *names), (result,), {"axis": 0}))
-        return result
+        return self.add("DequantizeLinear", (node.inputs[8], *names), result, {"axis": 0})
 
     def zero_point(self, name: str, of: str) -> str:
         return name or self.constant(f"{of}_zero", np.zeros((), self.graph.types[of].dtype))
-
-    def constant(self, wish: str, array: np.ndarray) -> str:
-        name = self.value(wish, type_of(array))
-        self.constants[name] = array
-        return name
-
-    def value(self, wish: str, type_: TensorType) -> str:
-        name = fresh_name(wish, {*self.graph.types, *self.types})
-        self.types[name] = type_
-        return name
 
 
 def _parameters(node: Node) -> tuple[str, ...]:

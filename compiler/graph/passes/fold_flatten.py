@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vdla.compiler.graph.nodes import Graph, Node, TensorType, fresh_name, producers
+from vdla.compiler.graph.nodes import Graph, Node, TensorType, producers
 from vdla.compiler.graph.passes.dead_code import DeadCode
-from vdla.compiler.graph.rewrite import rebuilt
+from vdla.compiler.graph.rewrite import Rewriting
 
 FLATTENING = ("Flatten", "Reshape")
 ONCE = {"border": 0, "dilations": (1, 1), "group": 1, "pads": (0, 0, 0, 0), "strides": (1, 1)}
@@ -21,18 +21,14 @@ class FoldFlatten:
 
     def run(self, graph: Graph) -> Graph:
         """Return `graph` with convolutions in place of such products."""
-        nodes: list[Node] = []
-        constants: dict[str, np.ndarray] = {}
-        types: dict[str, TensorType] = {}
-        makers = producers(graph)
+        made, makers = Rewriting(graph), producers(graph)
         for node in graph.nodes:
             flattening = makers.get(node.inputs[0]) if node.op == "Int8MatMul" else None
             if flattening is None or not _can_fold(graph, flattening, node):
-                nodes.append(node)
-                continue
-            convolution = _convolution(graph, flattening, node, constants, types)
-            nodes += [convolution, Node("Reshape", convolution.outputs, node.outputs, {"shape": graph.types[node.outputs[0]].shape})]
-        return DeadCode().run(rebuilt(graph, nodes, constants, types))
+                made.nodes.append(node)
+            else:
+                _fold(made, flattening, node)
+        return DeadCode().run(made.finished())
 
 
 def _can_fold(graph: Graph, flattening: Node, product: Node) -> bool:
@@ -41,11 +37,10 @@ def _can_fold(graph: Graph, flattening: Node, product: Node) -> bool:
     return flattening.op in FLATTENING and one_image and all(name in graph.constants for name in product.inputs[1:])
 
 
-def _convolution(graph: Graph, flattening: Node, product: Node, constants: dict[str, np.ndarray], types: dict[str, TensorType]) -> Node:
-    """Return the convolution in place of a product; its weights and result are added to `constants` and `types`."""
-    (image, *_), (out,), weights = flattening.inputs, product.outputs, graph.constants[product.inputs[1]]
-    taken = {*graph.types, *constants, *types}
-    kernels, sums = fresh_name(f"{out}_kernels", taken), fresh_name(f"{out}_image", taken)
-    constants[kernels] = np.ascontiguousarray(weights.T).reshape(-1, *graph.types[image].shape[1:])
-    types[sums] = TensorType((1, weights.shape[1], 1, 1), "int8")
-    return Node("Int8Conv", (image, kernels, product.inputs[2]), (sums,), ONCE, product.name)
+def _fold(made: Rewriting, flattening: Node, product: Node) -> None:
+    """Append the convolution in place of a product, and the change of shape behind it."""
+    (image, *_), (out,), weights = flattening.inputs, product.outputs, made.graph.constants[product.inputs[1]]
+    kernels = made.constant(f"{out}_kernels", np.ascontiguousarray(weights.T).reshape(-1, *made.graph.types[image].shape[1:]))
+    sums = made.value(f"{out}_image", TensorType((1, weights.shape[1], 1, 1), "int8"))
+    made.add("Int8Conv", (image, kernels, product.inputs[2]), sums, ONCE, product.name)
+    made.add("Reshape", (sums,), out, {"shape": made.graph.types[out].shape})

@@ -13,9 +13,9 @@ import numpy as np
 
 from vdla.compiler.graph.conversions import Conversions, Operand, UnfitError
 from vdla.compiler.graph.integers import GREATEST, LEAST, Quantisation, factors_and_shift, product_parameters, scaling
-from vdla.compiler.graph.nodes import Graph, Node, TensorType, fresh_name, type_of
+from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.graph.passes.dead_code import DeadCode
-from vdla.compiler.graph.rewrite import rebuilt
+from vdla.compiler.graph.rewrite import Rewriting
 from vdla.runtime.requantise import parameter_words
 
 MOVES = ("Concat", "Flatten", "Reshape", "Split", "Squeeze", "Transpose", "Unsqueeze")  # elements of one scale, whatever their places
@@ -32,7 +32,7 @@ class ToIntegers:
         return DeadCode().run(_Lowering(graph).run())
 
 
-class _Lowering:
+class _Lowering(Rewriting):
     """A lowered graph in the making: the float operators, of which those that nobody needs any more go later, and integer operators.
 
     Attributes:
@@ -40,17 +40,15 @@ class _Lowering:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.graph, self.found = graph, Conversions(graph)
-        self.nodes: list[Node] = []
-        self.constants: dict[str, np.ndarray] = {}
-        self.types: dict[str, TensorType] = {}
+        super().__init__(graph)
+        self.found = Conversions(graph)
         self.moved: dict[tuple[str, ...], str] = {}
 
     def run(self) -> Graph:
         for node in self.graph.nodes:
             if node.op != "QuantizeLinear" or not self.lowered(node):
                 self.nodes.append(node)
-        return rebuilt(self.graph, self.nodes, self.constants, self.types)
+        return self.finished()
 
     def lowered(self, quantise: Node) -> bool:
         """Lower what a QuantizeLinear stands behind; return whether that could be done."""
@@ -65,20 +63,7 @@ class _Lowering:
             return False
         return True
 
-    # Making
-
-    def add(self, op: str, inputs: tuple[str, ...], out: str, attributes: Mapping | None = None, name: str = "") -> None:
-        self.nodes.append(Node(op, inputs, (out,), attributes or {}, name))
-
-    def constant(self, wish: str, array: np.ndarray) -> str:
-        name = self.value(wish, type_of(array))
-        self.constants[name] = array
-        return name
-
-    def value(self, wish: str, type_: TensorType) -> str:
-        name = fresh_name(wish, {*self.graph.types, *self.types})
-        self.types[name] = type_
-        return name
+    # Operators
 
     def product(self, node: Node, x: Operand, weights: np.ndarray, scales: np.ndarray, bias: np.ndarray, out: str, quantisation: Quantisation,
                 attributes: Mapping | None = None) -> None:
@@ -93,8 +78,6 @@ class _Lowering:
         weights = integers.reshape(weights.shape) if attributes else integers.T
         names = self.constant(f"{out}_weights", np.ascontiguousarray(weights)), self.constant(f"{out}_parameters", words)
         self.add("Int8Conv" if attributes else "Int8MatMul", (x.name, *names), out, attributes, node.name)
-
-    # Operators
 
     def convolution(self, node: Node, out: str, quantisation: Quantisation) -> None:
         x, (weights, scales) = self.found.operand(node.inputs[0]), self.found.weights(node.inputs[1], 4, 0)
