@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vdla.compiler.graph.nodes import Graph, Node, consumers, producers
+from vdla.compiler.graph.nodes import Graph, Node, consumers
 from vdla.compiler.graph.rewrite import Rewriting
 
 IMAGE_RANK = 4
@@ -88,27 +88,18 @@ AFFINE: Mapping[str, Callable[[Graph, Node], Affine | None]] = {"Add": _sum, "Ba
 
 def _merged(graph: Graph) -> Graph:
     """Let depthwise 1x1 convolutions go into the convolutions before them."""
-    made, readers, makers = Rewriting(graph), consumers(graph), producers(graph)
-    current: dict[str, Node] = {}
+    made, readers = Rewriting(graph), consumers(graph)
+    convolutions: dict[str, Node] = {}
     for node in graph.nodes:
-        before = current.get(node.inputs[0], makers.get(node.inputs[0])) if node.op == "Conv" and _is_pointwise(graph, node) else None
+        before = convolutions.get(node.inputs[0]) if node.op == "Conv" and _is_pointwise(graph, node) else None
         alone = before is not None and len(readers[node.inputs[0]]) == 1 and node.inputs[0] not in graph.outputs
-        if not alone or before.op != "Conv" or not _fixed(graph, before, made):
-            continue
-        current.pop(before.outputs[0], None)
-        current[node.outputs[0]] = _joined(graph, before, node, made)
-    gone = {name for node in current.values() for name in _chain(node, current, makers)}
-    made.nodes += [current.get(node.outputs[0], node) for node in graph.nodes if node.outputs[0] not in gone or node.outputs[0] in current]
+        if alone and _fixed(graph, before, made):
+            made.nodes.remove(before)
+            node = _joined(graph, before, node, made)
+        if node.op == "Conv":
+            convolutions[node.outputs[0]] = node
+        made.nodes.append(node)
     return made.finished()
-
-
-def _chain(node: Node, current: Mapping[str, Node], makers: Mapping[str, Node]) -> list[str]:
-    """Return the values between what a joined convolution reads and makes."""
-    names, name = [], node.outputs[0]
-    while name != node.inputs[0]:
-        name = makers[name].inputs[0]
-        names.append(name)
-    return names[:-1]
 
 
 def _is_pointwise(graph: Graph, node: Node) -> bool:

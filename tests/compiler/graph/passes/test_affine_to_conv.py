@@ -1,0 +1,102 @@
+"""Scales and shifts of channels become depthwise convolutions, and go into the convolutions before them."""
+
+import pytest
+
+from tests.compiler.graph.passes.golden import check_text
+from vdla.compiler.graph.passes.affine_to_conv import AffineToConv
+from vdla.compiler.graph.passes.pipeline import Pipeline
+
+DEPTHWISE = "dilations=(1, 1), group=2, pads=(0, 0, 0, 0), strides=(1, 1)"
+TEXTS = {
+    "scale and shift of an image": ("""\
+def f(x: float32[1, 2, 1, 3]):
+    s: float32[2, 1, 1] = constant([[[2.0]], [[-3.0]]])
+    a: float32[1, 2, 1, 3] = Mul(x, s)
+    t: float32[1, 2, 1, 1] = constant([[[[0.5]], [[1.0]]]])
+    y: float32[1, 2, 1, 3] = Add(t, a)
+    return y
+""", f"""\
+def f(x: float32[1, 2, 1, 3]):
+    y_weight_1: float32[2, 1, 1, 1] = constant([[[[2.0]]], [[[-3.0]]]])
+    y_bias_1: float32[2] = constant([0.5, 1.0])
+    y: float32[1, 2, 1, 3] = Conv(x, y_weight_1, y_bias_1, {DEPTHWISE})
+    return y
+"""),
+    "normalisation alone": ("""\
+def f(x: float32[1, 2, 1, 1]):
+    s: float32[2] = constant([2.0, 3.0])
+    b: float32[2] = constant([1.0, -1.0])
+    m: float32[2] = constant([0.5, 0.0])
+    v: float32[2] = constant([0.25, 1.0])
+    y: float32[1, 2, 1, 1] = BatchNormalization(x, s, b, m, v, epsilon=0.0)
+    return y
+""", f"""\
+def f(x: float32[1, 2, 1, 1]):
+    y_weight: float32[2, 1, 1, 1] = constant([[[[4.0]]], [[[3.0]]]])
+    y_bias: float32[2] = constant([-1.0, -1.0])
+    y: float32[1, 2, 1, 1] = Conv(x, y_weight, y_bias, {DEPTHWISE})
+    return y
+"""),
+    "behind a convolution": ("""\
+def f(x: float32[1, 1, 2, 2]):
+    w: float32[2, 1, 1, 1] = constant([[[[1.0]]], [[[2.0]]]])
+    c: float32[1, 2, 2, 2] = Conv(x, w, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1), name="c")
+    s: float32[1, 2, 1, 1] = constant([[[[2.0]], [[4.0]]]])
+    d: float32[1, 2, 2, 2] = Mul(c, s)
+    t: float32[1] = constant([3.0])
+    y: float32[1, 2, 2, 2] = Add(d, t)
+    return y
+""", """\
+def f(x: float32[1, 1, 2, 2]):
+    y_weight_1: float32[2, 1, 1, 1] = constant([[[[2.0]]], [[[8.0]]]])
+    y_bias_1: float32[2] = constant([3.0, 3.0])
+    y: float32[1, 2, 2, 2] = Conv(x, y_weight_1, y_bias_1, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1), name="c")
+    return y
+"""),
+}
+LEFT_ALONE = {
+    "a number for each column": """\
+def f(x: float32[1, 2, 1, 2]):
+    s: float32[2] = constant([2.0, 3.0])
+    y: float32[1, 2, 1, 2] = Mul(x, s)
+    return y
+""",
+    "no image": """\
+def f(x: float32[1, 2]):
+    s: float32[2] = constant([2.0, 3.0])
+    y: float32[1, 2] = Mul(x, s)
+    return y
+""",
+    "two operands that change": """\
+def f(x: float32[1, 2, 1, 1], y: float32[1, 2, 1, 1]):
+    z: float32[1, 2, 1, 1] = Add(x, y)
+    return z
+""",
+    "an operand that is spread": """\
+def f(x: float32[1, 1, 1, 1]):
+    s: float32[1, 2, 1, 1] = constant([[[[2.0]], [[3.0]]]])
+    y: float32[1, 2, 1, 1] = Mul(x, s)
+    return y
+""",
+}
+
+
+@pytest.mark.parametrize("title", TEXTS)
+def test_the_text_before_and_after(title):
+    check_text(AffineToConv(), *TEXTS[title])
+
+
+@pytest.mark.parametrize("title", LEFT_ALONE)
+def test_what_is_no_scale_of_channels_is_left_alone(title):
+    check_text(AffineToConv(), LEFT_ALONE[title])
+
+
+def test_a_convolution_that_something_else_reads_stays():
+    check_text(Pipeline((AffineToConv(),)), """\
+def f(x: float32[1, 1, 1, 1]):
+    w: float32[1, 1, 1, 1] = constant([[[[2.0]]]])
+    c: float32[1, 1, 1, 1] = Conv(x, w, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
+    b: float32[1] = constant([1.0])
+    y: float32[1, 1, 1, 1] = Conv(c, w, b, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
+    return c, y
+""")
