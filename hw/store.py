@@ -62,6 +62,8 @@ class ReadHalf(wiring.Component):
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
         self._requantises = config.has(Extension.REQUANTISE)
+        self._unit_bytes = min(config.element_bytes(MemoryType.OUT), config.bus_bytes)  # of one step
+        self._row_bits = 16 + exact_log2(config.element_bytes(MemoryType.OUT))
         super().__init__({
             "instruction": In(instruction_stream()),
             "out": Out(scratchpad_read(config, shadow(config))),
@@ -91,62 +93,70 @@ class ReadHalf(wiring.Component):
 
     def _issue(self, m: Module, beats: Queue, bursts: Queue, stages: list) -> Signal:
         """Walk the parameters and the rows; one read per step, described for the cycle after in the first stage register."""
-        config, stage = self.config, stages[0]
-        element_bytes = config.element_bytes(MemoryType.OUT)
-        unit_bytes = min(element_bytes, config.bus_bytes)  # bytes of one step
-        parts = max(1, element_bytes // config.bus_bytes)
-        active = Signal()
-        word = Signal(INSTRUCTION_BITS)
-        store = decode(isa.Store, config, word)
-        address, row = Signal(config.address_bits), Signal(config.address_bits)
-        row_bits = 16 + exact_log2(element_bytes)
-        remaining, rows = Signal(row_bits), Signal(16)
-        element, part = Signal(SRAM_BASE_BITS + 2), Signal(16)
-        m.submodules.cutter = cutter = BurstCutter(config, row_bits)
-        burst, burst_starts = Signal(data.StructLayout({"address": config.address_bits, "beats": len(cutter.beats)})), Signal(init=1)
-        empty = (store.x_size == 0) | (store.y_size == 0)
-        after = address + unit_bytes
-        row_ends = remaining == unit_bytes
-        beat_ends = row_ends | (after[:exact_log2(config.bus_bytes)] == 0)
-        burst_ends = row_ends | (after[:exact_log2(config.burst_bytes)] == 0)
+        config = self.config
+        self._active, self._word = Signal(), Signal(INSTRUCTION_BITS)
+        store = decode(isa.Store, config, self._word)
+        m.submodules.cutter = cutter = BurstCutter(config, self._row_bits)
+        self._at = at = Signal(data.StructLayout({
+            "address": config.address_bits, "row": config.address_bits, "remaining": self._row_bits, "rows": 16, "element": SRAM_BASE_BITS + 2,
+            "part": 16, "burst_starts": 1, "burst": data.StructLayout({"address": config.address_bits, "beats": len(cutter.beats)})}))
         prepares, parameter = self._parameters(m, store)
-        last = ~prepares & (empty | (row_ends & (rows == 1)))
+        empty, row_ends = (store.x_size == 0) | (store.y_size == 0), at.remaining == self._unit_bytes
+        last = ~prepares & (empty | (row_ends & (at.rows == 1)))
         on_their_way = sum(each.valid for each in stages)
         room = (beats.level + on_their_way < beats.depth) & (bursts.level + on_their_way < bursts.depth)
-        index = Mux(prepares, parameter, element)
+        index = Mux(prepares, parameter, at.element)
         m.d.comb += [
-            cutter.address.eq(address), cutter.remaining.eq(remaining),
-            self.step.eq(active & (prepares | room)),
+            cutter.address.eq(at.address), cutter.remaining.eq(at.remaining),
+            self.step.eq(self._active & (prepares | room)),
             self.overrun.eq(self.step & ~empty & (index >= config.depth(MemoryType.OUT))),
             self.out.address.eq(index),
-            self.instruction.ready.eq(~active | (self.step & last)),
+            self.instruction.ready.eq(~self._active | (self.step & last)),
         ]
-        current = Mux(burst_starts, cutter.first_beat, burst.address), Mux(burst_starts, cutter.beats, burst.beats)
-        m.d.sync += [
-            stage.valid.eq(self.step & ~prepares), stage.empty.eq(empty), stage.last.eq(last), stage.push_prev.eq(store.push_prev),
-            stage.lane.eq(address[:exact_log2(config.bus_bytes)] >> exact_log2(unit_bytes)), stage.part.eq(part),
-            stage.beat_ends.eq(beat_ends), stage.burst_ends.eq(burst_ends),
-            stage.address.eq(current[0]), stage.beats.eq(Mux(empty, 0, current[1])),
-            stage.scales.eq(self._has_parameters(store)),
-        ]
+        burst = Mux(at.burst_starts, cutter.first_beat, at.burst.address), Mux(at.burst_starts, cutter.beats, at.burst.beats)
+        burst_ends = self._describe(m, stages[0], store, empty, row_ends, burst)
+        m.d.sync += [stages[0].valid.eq(self.step & ~prepares), stages[0].last.eq(last)]
         with m.If(self.step & ~empty & ~prepares):
-            m.d.sync += [burst.address.eq(current[0]), burst.beats.eq(current[1]), burst_starts.eq(burst_ends),
-                         address.eq(after), remaining.eq(remaining - unit_bytes), part.eq(part + 1)]
-            with m.If(part == parts - 1):
-                m.d.sync += [part.eq(0), element.eq(element + 1)]
-            with m.If(row_ends):
-                following = row + (store.x_stride << exact_log2(element_bytes))
-                m.d.sync += [row.eq(following), address.eq(following), rows.eq(rows - 1),
-                             remaining.eq(store.x_size << exact_log2(element_bytes))]
+            self._advance(m, store, row_ends, burst, burst_ends)
         with m.If(self.step & last):
-            m.d.sync += active.eq(0)
+            m.d.sync += self._active.eq(0)
         with m.If(self.instruction.valid & self.instruction.ready):
-            taken = decode(isa.Store, config, self.instruction.payload)
-            base = taken.dram_base << exact_log2(element_bytes)
-            m.d.sync += [active.eq(1), word.eq(self.instruction.payload), element.eq(taken.sram_base), part.eq(0),
-                         address.eq(base), row.eq(base), rows.eq(taken.y_size), burst_starts.eq(1),
-                         remaining.eq(taken.x_size << exact_log2(element_bytes)), self._prepares.eq(self._has_parameters(taken))]
-        return active
+            self._take(m)
+        return self._active
+
+    def _describe(self, m: Module, stage, store, empty, row_ends, burst: tuple):
+        """Describe the read of this cycle in the first stage register; return whether it ends a burst."""
+        config, at = self.config, self._at
+        after = at.address + self._unit_bytes
+        burst_ends = row_ends | (after[:exact_log2(config.burst_bytes)] == 0)
+        m.d.sync += [
+            stage.empty.eq(empty), stage.push_prev.eq(store.push_prev), stage.scales.eq(self._has_parameters(store)),
+            stage.lane.eq(at.address[:exact_log2(config.bus_bytes)] >> exact_log2(self._unit_bytes)), stage.part.eq(at.part),
+            stage.beat_ends.eq(row_ends | (after[:exact_log2(config.bus_bytes)] == 0)), stage.burst_ends.eq(burst_ends),
+            stage.address.eq(burst[0]), stage.beats.eq(Mux(empty, 0, burst[1])),
+        ]
+        return burst_ends
+
+    def _advance(self, m: Module, store, row_ends, burst: tuple, burst_ends) -> None:
+        """Go on to the next read of a row, or to the next row."""
+        at, element_bytes = self._at, self.config.element_bytes(MemoryType.OUT)
+        m.d.sync += [at.burst.address.eq(burst[0]), at.burst.beats.eq(burst[1]), at.burst_starts.eq(burst_ends),
+                     at.address.eq(at.address + self._unit_bytes), at.remaining.eq(at.remaining - self._unit_bytes), at.part.eq(at.part + 1)]
+        with m.If(at.part == element_bytes // self._unit_bytes - 1):
+            m.d.sync += [at.part.eq(0), at.element.eq(at.element + 1)]
+        with m.If(row_ends):
+            following = at.row + (store.x_stride << exact_log2(element_bytes))
+            m.d.sync += [at.row.eq(following), at.address.eq(following), at.rows.eq(at.rows - 1),
+                         at.remaining.eq(store.x_size << exact_log2(element_bytes))]
+
+    def _take(self, m: Module) -> None:
+        """Begin with the instruction that is offered."""
+        at, places = self._at, exact_log2(self.config.element_bytes(MemoryType.OUT))
+        taken = decode(isa.Store, self.config, self.instruction.payload)
+        base = taken.dram_base << places
+        m.d.sync += [self._active.eq(1), self._word.eq(self.instruction.payload), at.element.eq(taken.sram_base), at.part.eq(0),
+                     at.address.eq(base), at.row.eq(base), at.rows.eq(taken.y_size), at.burst_starts.eq(1),
+                     at.remaining.eq(taken.x_size << places), self._prepares.eq(self._has_parameters(taken))]
 
     def _has_parameters(self, store):
         """Return whether a STORE is to read parameters."""
