@@ -30,7 +30,7 @@ def best_tiles(work: Work, candidates: int = CANDIDATES) -> Tiles:
 
 def simulated_cycles(tiles: Tiles, work: Work) -> int:
     """Return the cycles of a convolution with these tiles on the reference memory."""
-    operator = conv2d(work.size, work.config, Scale() if work.scales else Shift(1))
+    operator = conv2d(work.size, work.config, Scale() if work.scales else Shift(1), alike=work.alike)
     return cycles_of(compile_stream(schedule_conv2d(operator, work.size, work.config, threads=work.threads, tiles=tiles).lower(), work.config))
 
 

@@ -127,7 +127,15 @@ def _average(maker: _Maker) -> Case:
     rng, channels = maker.rng, maker.rng.randint(1, 40)
     kernel = (rng.randint(1, 4), rng.randint(1, 4))
     size = average_pool(Pooling(channels, rng.randint(4, 9), rng.randint(4, 9), kernel, (rng.randint(1, 2), rng.randint(1, 2)), maker.padding()))
-    return _product(maker, size, np.ones((channels, 1, *kernel), np.int8))
+    weights, config, narrowing = np.ones((channels, 1, *kernel), np.int8), maker.config, _whole(maker.narrowing())
+    if rng.random() < 0.5 or config.block_in != config.block_out:
+        return _product(maker, size, weights)
+    inp, work = maker.activations(size), Work(size, config, maker.threads, isinstance(narrowing, Scale), alike=True)
+    tiles = rng.choice(ranked_tiles(work))
+    expected, kept = maker.narrowed(convolved(inp, weights, size), narrowing)
+    func = schedule_conv2d(conv2d(size, config, narrowing, alike=True), size, config, threads=maker.threads, tiles=tiles).lower()
+    given = {"X": maker.blocked(inp, config.block_in), "W": np.eye(config.block_out, dtype=np.int8), **kept}
+    return Case(f"{size}, alike, {narrowing}, {tiles}, {maker.threads} threads", config, func, given, expected)
 
 
 def _product(maker: _Maker, size: Convolution, weights: np.ndarray, border: int = 0) -> Case:

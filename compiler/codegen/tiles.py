@@ -41,12 +41,14 @@ class Work:
 
     Attributes:
         scales: outputs are requantised by parameters, which take room beside the accumulators.
+        alike: all blocks of weights are the same one.
     """
 
     size: Convolution
     config: AcceleratorConfig
     threads: int
     scales: bool
+    alike: bool = False
 
     @property
     def keeps_parameters(self) -> bool:
@@ -90,34 +92,37 @@ def _candidates(work: Work) -> Iterator[Tiles]:
                 yield Tiles(o, y, x, c, keeps, loop)
 
 
-def _footprint(tiles: Tiles, size: Convolution) -> tuple[int, int, int]:
+def _footprint(tiles: Tiles, work: Work) -> tuple[int, int, int]:
     """Return the elements of input, weight and accumulators that a tile needs at a time."""
+    size = work.size
     strides = (1 if size.skips_rows else size.stride[0], size.stride[1])
     rows, columns = ((count - 1) * stride + dilation * (kernel - 1) + 1 for count, stride, dilation, kernel in zip(
         (tiles.rows, tiles.columns), strides, size.dilation, size.kernel, strict=True))
-    return tiles.inputs * rows * columns, tiles.outputs * tiles.inputs * prod(size.kernel), tiles.outputs * tiles.rows * tiles.columns
+    wgt = 1 if work.alike else tiles.outputs * tiles.inputs * prod(size.kernel)
+    return tiles.inputs * rows * columns, wgt, tiles.outputs * tiles.rows * tiles.columns
 
 
 def _weights_at_once(tiles: Tiles, work: Work) -> int:
     """Return the weights that stand on chip at a time, for all threads."""
-    _, wgt, _ = _footprint(tiles, work.size)
+    _, wgt, _ = _footprint(tiles, work)
     if not tiles.keeps_weights:
         return work.threads * wgt
     return wgt * grouping(work.size, work.config).inputs // tiles.inputs * (work.threads if tiles.threads_over != ROWS else 1)
 
 
 def _fits(tiles: Tiles, work: Work) -> bool:
-    inp, wgt, acc = _footprint(tiles, work.size)
+    inp, _, acc = _footprint(tiles, work)
     parameters = work.parameter_elements(tiles)
     return (work.threads * inp <= work.config.depth(MemoryType.INP)
             and parameters + work.threads * acc <= work.config.depth(MemoryType.ACC) and parameters <= MOST_PARAMETER_SETS * len(Parameter)
-            and _weights_at_once(tiles, work) <= work.config.depth(MemoryType.WGT) and 4 * wgt <= work.config.depth(MemoryType.UOP))
+            and _weights_at_once(tiles, work) <= work.config.depth(MemoryType.WGT)
+            and 4 * tiles.outputs * tiles.inputs * prod(work.size.kernel) <= work.config.depth(MemoryType.UOP))
 
 
 def estimated_cycles(tiles: Tiles, work: Work) -> float:
     """Return about how many cycles a convolution takes: work and transfers overlap where there are threads, the first and last do not."""
     size, config, threads = work.size, work.config, work.threads
-    inp, wgt, acc = _footprint(tiles, size)
+    inp, wgt, acc = _footprint(tiles, work)
     cycles_of = {memory: config.element_bytes(memory) / config.bus_bytes for memory in MemoryType}
     groups = grouping(size, config)
     chunks, outer, (height, width) = groups.inputs // tiles.inputs, groups.count * blocks(groups.outputs, tiles.outputs), size.out_size

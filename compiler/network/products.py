@@ -34,7 +34,24 @@ def _convolution(maker: Maker) -> Offloaded:
     fold = fold_of(size, attributes["border"], maker.config) if maker.folds else None
     if fold is not None:
         return _product(maker, folded_size(size, fold), folded_weights(weights, fold), 0, size.macs, fold)
+    if _sums_windows(size, weights, maker.config):
+        return _sum_of_windows(maker, size)
     return _product(maker, size, weights, attributes["border"], size.macs)
+
+
+def _sums_windows(size: Convolution, weights: np.ndarray, config: AcceleratorConfig) -> bool:
+    """Whether each output channel sums windows of one input channel, as average pooling does, so that every block of weights is the unit matrix."""
+    return size.groups == size.channels == size.outputs and config.block_in == config.block_out and bool((weights == 1).all())
+
+
+def _sum_of_windows(maker: Maker, size: Convolution) -> Offloaded:
+    config = maker.config
+    threads, tiles = _best(size, config, alike=True)
+    operator = conv2d(size, config, Scale(), border=maker.node.attributes["border"], alike=True)
+    func = schedule_conv2d(operator, size, config, threads=threads, tiles=tiles).lower()
+    unit = np.eye(config.block_out, dtype=np.int8).reshape(operator.wgt.shape)
+    parameters = blocked_parameters(of_channels(maker.constant(2), size.outputs), config)
+    return Offloaded(maker.node, (Program(func),), {"X": maker.operand(0, config.block_in)}, maker.output(), {"W": unit, "P": parameters}, size.macs)
 
 
 def _transposed(maker: Maker) -> Offloaded:
@@ -68,12 +85,12 @@ def _product(maker: Maker, size: Convolution, weights: np.ndarray, border: int, 
     return Offloaded(maker.node, (Program(func),), {"X": maker.operand(0, config.block_in, fold)}, maker.output(), constants, macs)
 
 
-def _best(size: Convolution, config: AcceleratorConfig) -> tuple[int, Tiles]:
+def _best(size: Convolution, config: AcceleratorConfig, *, alike: bool = False) -> tuple[int, Tiles]:
     """Return the virtual threads that fit, the most wanted first, and their best tiles."""
     problems = []
     for threads in THREADS:
         try:
-            return threads, best_tiles(Work(size, config, threads, scales=True), CANDIDATES)
+            return threads, best_tiles(Work(size, config, threads, True, alike), CANDIDATES)
         except IrError as error:
             problems.append(error)
     raise problems[-1]

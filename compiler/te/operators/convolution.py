@@ -34,7 +34,7 @@ class Product:
         return self.narrowed.out
 
 
-def conv2d(size: Convolution, config: AcceleratorConfig, narrowing: Narrowing, *, border: int = 0) -> Product:
+def conv2d(size: Convolution, config: AcceleratorConfig, narrowing: Narrowing, *, border: int = 0, alike: bool = False) -> Product:
     """State a convolution.
 
     With g joined groups (see `Grouping`), inp: int8[n / batch, c / block_in, h, w, batch, block_in];
@@ -43,18 +43,19 @@ def conv2d(size: Convolution, config: AcceleratorConfig, narrowing: Narrowing, *
 
     Args:
         border: what the padding holds: 0, or -128, the least input.
+        alike: all blocks of weights are the same one, and `wgt` holds it once: int8[1, 1, 1, 1, 1, block_out, block_in].
     """
     b, i, o, acc = config.batch, config.block_in, config.block_out, f"int{config.acc_bits}"
     n, groups = blocks(size.batch, b), grouping(size, config)
     inp = placeholder((n, groups.count * groups.inputs, size.height, size.width, b, i), "X", "int8")
-    wgt = placeholder((groups.count, groups.outputs, groups.inputs, *size.kernel, o, i), "W", "int8")
+    wgt = placeholder((*((1,) * 5 if alike else (groups.count, groups.outputs, groups.inputs, *size.kernel)), o, i), "W", "int8")
     padded = bordered(inp, size, border, "XP") if any(size.padding) else _used_rows(inp, size) if size.skips_rows else None
     source, (sy, sx), (ey, ex) = padded or inp, (1 if size.skips_rows else size.stride[0], size.stride[1]), size.dilation
     ci, dy, dx, k = (reduce_axis(extent, name) for extent, name in ((groups.inputs, "ci"), (size.kernel[0], "dy"), (size.kernel[1], "dx"), (i, "k")))
 
     def product(n, g, o, y, x, b, j) -> Expr:
         pixel = source[n, g * groups.inputs + ci, y * sy + dy * ey, x * sx + dx * ex, b, k]
-        return sum_over(cast(acc, pixel) * cast(acc, wgt[g, o, ci, dy, dx, j, k]), (ci, dy, dx, k))
+        return sum_over(cast(acc, pixel) * cast(acc, wgt[(*((0,) * 5 if alike else (g, o, ci, dy, dx)), j, k)]), (ci, dy, dx, k))
     total = compute((n, groups.count, groups.outputs, *size.out_size, b, o), product, "Y")
     return Product(inp, wgt, padded, total, narrow(total, narrowing, config, ("g", "o")))
 
