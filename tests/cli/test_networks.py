@@ -117,6 +117,15 @@ def test_a_float_model_is_quantised_by_samples(files, tmp_path):
         assert np.abs(found["y"] - real).max() < 0.1 * np.abs(real).max()
 
 
+def test_a_dynamic_shape_is_given(files, tmp_path):
+    (tmp_path / "d.onnx").write_bytes(changed(shape=("N", 1, 8, 8)))
+    done("run", tmp_path / "d.onnx", "--shape", "x=1,1,8,8", "--config", "tiny", "--input", files / "in.npz", "--output", tmp_path / "out.npz")
+    with np.load(tmp_path / "out.npz") as found:
+        np.testing.assert_array_equal(found["y"], expected())
+    assert refused("run", tmp_path / "d.onnx", "--shape", "x=1,one") == "--shape x=1,one is not of the form NAME=1,3,224,224"
+    assert "--shape x=..." in refused("run", tmp_path / "d.onnx")
+
+
 def test_errors_of_layers_are_printed_on_demand(files, tmp_path):
     arguments = ("compile", files / "float.onnx", "-o", tmp_path / "a.vdla", "--config", "tiny", "--calibrate", files / "samples.npz")
     lines = done(*arguments, "--errors").stdout.splitlines()

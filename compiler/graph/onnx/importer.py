@@ -137,7 +137,7 @@ class Importer:
         try:
             return type_from(value.type)
         except RefusalError as error:
-            hint = f"; give it with shapes={{{value.name!r}: (...)}}" if "dynamic" in str(error) else ""
+            hint = f"; give it with shapes={{{value.name!r}: (...)}}, or --shape {value.name}=..." if "dynamic" in str(error) else ""
             raise RefusalError(f"{error}{hint}") from None
 
     def add_node(self, node: NodeProto, refusal: str | None) -> None:

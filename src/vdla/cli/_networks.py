@@ -4,12 +4,15 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 import numpy as np
 
+from vdla.cli._options import reports_errors
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import OutputError, VdlaError
 from vdla.runtime.arrays import read_npz
@@ -24,13 +27,42 @@ class InputError(VdlaError):
     """A file of arrays is not what it should be."""
 
 
-def takes_calibration(function: Callable) -> Callable:
-    """Add --calibrate and --percentile."""
-    samples = click.option("--calibrate", metavar="SAMPLES.npz", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-                           help="Samples to quantise a float network by: for each input an array with one more dimension in front.")
-    share = click.option("--percentile", default=100.0, show_default=True, type=click.FloatRange(50, 100),
-                         help="Share of each activation's magnitudes that its scale must hold.")
-    return samples(share(function))
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What is to be known of a model before it can be compiled.
+
+    Attributes:
+        calibrate: samples to quantise a float network by.
+        percentile: of each activation's magnitudes that its scale must hold.
+        shapes: of inputs whose own are dynamic.
+    """
+
+    calibrate: Path | None
+    percentile: float
+    shapes: Mapping[str, tuple[int, ...]]
+
+
+def takes_recipe(function: Callable) -> Callable:
+    """Add --calibrate, --percentile and --shape; the command gets them as `recipe`."""
+    @click.option("--calibrate", metavar="SAMPLES.npz", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+                  help="Samples to quantise a float network by: for each input an array with one more dimension in front.")
+    @click.option("--percentile", default=100.0, show_default=True, type=click.FloatRange(50, 100),
+                  help="Share of each activation's magnitudes that its scale must hold.")
+    @click.option("--shape", "shapes", multiple=True, metavar="NAME=1,3,224,224", help="Shape of an input whose own is dynamic; may be repeated.")
+    @reports_errors
+    @wraps(function)
+    def wrapped(calibrate: Path | None, percentile: float, shapes: tuple[str, ...], **kwargs):
+        return function(recipe=Recipe(calibrate, percentile, dict(_shape(text) for text in shapes)), **kwargs)
+    return wrapped
+
+
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """Return the name and the extents that `NAME=1,3,224,224` gives."""
+    name, _, extents = text.partition("=")
+    try:
+        return name, tuple(int(extent) for extent in extents.split(","))
+    except ValueError as error:
+        raise InputError(f"--shape {text} is not of the form NAME=1,3,224,224") from error
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -75,12 +107,12 @@ def require_folder(*paths: Path | None) -> None:
             raise OutputError(f"{path} cannot be written: there is no folder {path.parent}")
 
 
-def compile_with_progress(model: Path, config: AcceleratorConfig, samples: list[Mapping[str, np.ndarray]] | None, percentile: float,
-                          errors: bool = False) -> "Compiled":
+def compile_with_progress(model: Path, config: AcceleratorConfig, recipe: Recipe, *, errors: bool = False) -> "Compiled":
     """Compile a network, telling on a terminal what is being done."""
     from vdla.compiler.network.compile import compile_network
+    samples = read_samples(recipe.calibrate)
     with status() as say:
-        return compile_network(model, config, samples=samples, percentile=percentile, errors=errors, progress=say)
+        return compile_network(model, config, samples=samples, percentile=recipe.percentile, shapes=recipe.shapes, errors=errors, progress=say)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from vdla.cli._networks import compile_with_progress, read_samples, require_folder, takes_calibration
+from vdla.cli._networks import Recipe, compile_with_progress, require_folder, takes_recipe
 from vdla.cli._options import takes_config
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.runtime.module.file import save
@@ -15,13 +15,13 @@ from vdla.runtime.module.plan import LaunchStep, Plan
 @click.argument("model", metavar="MODEL.onnx", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Module to write (.vdla).")
 @click.option("--errors", is_flag=True, help="With --calibrate: print how far each layer is from the float network, on the samples.")
-@takes_calibration
+@takes_recipe
 @takes_config
-def command(model: Path, output: Path, errors: bool, calibrate: Path | None, percentile: float, config: AcceleratorConfig) -> None:
+def command(model: Path, output: Path, errors: bool, recipe: Recipe, config: AcceleratorConfig) -> None:
     """Compile a network to a module that the accelerator runs."""
     from vdla.compiler.graph.quantisation_error import print_errors
     require_folder(output)
-    compiled = compile_with_progress(model, config, read_samples(calibrate), percentile, errors)
+    compiled = compile_with_progress(model, config, recipe, errors=errors)
     plan = compiled.plan
     save(plan, output)
     click.echo(described(plan))

@@ -9,7 +9,7 @@ import numpy as np
 from click.core import ParameterSource
 
 from vdla.api import CLOCK_HZ, Module, Run, load
-from vdla.cli._networks import InputError, compile_with_progress, read_arrays, read_samples, require_folder, status, takes_calibration
+from vdla.cli._networks import InputError, Recipe, compile_with_progress, read_arrays, require_folder, status, takes_recipe
 from vdla.cli._options import takes_config
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memory import REFERENCE_MEMORY
@@ -19,7 +19,7 @@ from vdla.runtime.module.plan import LaunchStep, Value, random_inputs
 from vdla.sim.trace.perfetto import write_perfetto
 
 MHZ = 1e6
-COMPILING = {"config": "--config", "settings": "--set", "calibrate": "--calibrate", "percentile": "--percentile"}
+COMPILING = {"config": "--config", "settings": "--set", "calibrate": "--calibrate", "percentile": "--percentile", "shapes": "--shape"}
 
 
 @click.command()
@@ -31,18 +31,18 @@ COMPILING = {"config": "--config", "settings": "--set", "calibrate": "--calibrat
 @click.option("--clock", default=CLOCK_HZ / MHZ, show_default=True, type=click.FloatRange(0, min_open=True), help="MHz, to turn cycles into time.")
 @click.option("--trace", metavar="T.json", type=click.Path(dir_okay=False, path_type=Path), help="Timeline to write (device cycle).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@takes_calibration
+@takes_recipe
 @takes_config
 def command(model: Path, inputs: Path | None, output: Path | None, device: str, clock: float, trace: Path | None, as_json: bool,
-            calibrate: Path | None, percentile: float, config: AcceleratorConfig) -> None:
-    """Run a network: a module, or a model that is compiled first (--config, --set, --calibrate are for that).
+            recipe: Recipe, config: AcceleratorConfig) -> None:
+    """Run a network: a module, or a model that is compiled first (--config, --set, --calibrate, --percentile and --shape are for that).
 
     Prints each layer's cycles, multiply-accumulates, bytes, and what bounded it.
     """
     if trace is not None and device != "cycle":
         raise click.UsageError("--trace needs --device cycle")
     require_folder(output, trace)
-    module = _loaded(model) if model.suffix == ".vdla" else Module(compile_with_progress(model, config, read_samples(calibrate), percentile).plan)
+    module = _loaded(model) if model.suffix == ".vdla" else Module(compile_with_progress(model, config, recipe).plan)
     given = read_arrays(inputs) if inputs else _random(module.plan.inputs)
     with status() as say:
         done = module.run(given, device, clock_hz=clock * MHZ, progress=lambda step: say(_named(step)))

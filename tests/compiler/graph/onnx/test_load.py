@@ -125,7 +125,7 @@ def test_quantised_additions_of_onnxruntime_are_taken():
 
 
 def test_a_dynamic_extent_needs_a_shape_from_the_caller():
-    with pytest.raises(GraphError, match=re.escape("input 'input.1': its shape is dynamic: [N, 3, 16, 16]; give it with shapes={'input.1': (...)}")):
+    with pytest.raises(GraphError, match=re.escape("input 'input.1': its shape is dynamic: [N, 3, 16, 16]; give it with shapes={'input.1': (...)}, or --shape input.1=...")):
         load(small_cnn("N"))
     assert load(small_cnn("N"), shapes={"input.1": (1, 3, 16, 16)}) == load(small_cnn())
 
@@ -204,7 +204,7 @@ def test_every_problem_is_listed_at_once_and_no_consequence_of_one():
         load(model(nodes, {"x": [2, 3, 4], "e": ["batch", 4]}, ["y"], {"w": NAN.reshape(3, 1)}))
     assert str(caught.value).splitlines() == [
         "net: cannot be imported, 4 problems:",
-        "  input 'e': its shape is dynamic: [batch, 4]; give it with shapes={'e': (...)}",
+        "  input 'e': its shape is dynamic: [batch, 4]; give it with shapes={'e': (...)}, or --shape e=...",
         "  node 0, Einsum 'the_Einsum': operator Einsum is not supported",
         "  node 2, Det 'the_Det': operator Det is not supported",
         "  node 3, Add 'the_Add': its constant 'w' holds 2 NaN or infinite elements, the first, nan, at 1",
