@@ -28,7 +28,8 @@ def command(model: Path, output: Path, errors: bool, recipe: Recipe, config: Acc
     if compiled.errors:
         click.echo("signal to quantisation noise, with that of all layers before:\n" + print_errors(compiled.errors), nl=False)
     click.echo(f"{output}: {output.stat().st_size / 2**20:.1f} MiB, {sum(stream.count for stream in plan.streams.values()):,} instructions "
-               f"in {len(plan.launches)} launch{'es' * (len(plan.launches) != 1)}, {sum(plan.tensors.values()) / 2**20:.1f} MiB of activations in DRAM")
+               f"in {len(plan.launches)} launch{'es' * (len(plan.launches) != 1)}, "
+               f"{sum(plan.tensors.values()) / 2**20:.1f} MiB of activations in DRAM")
 
 
 def described(plan: Plan) -> str:
