@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from functools import cache
 
-from vdla.compiler.ir.nodes import Buffer, Expr, For, Func, Read, Stmt, Var, Write
+from vdla.compiler.ir.nodes import Expr, For, Func, Read, Stmt, Var
 
 Node = Expr | Stmt
 BOUND = ("var", "axes")  # fields that declare variables and do not use them
@@ -58,15 +58,6 @@ def _rewritten(value: object, change: Callable) -> object:
 def substitute(node: Node, values: Mapping[str, Expr]) -> Node:
     """Return `node` with variables replaced by expressions, by name."""
     return rewrite(node, lambda part: values.get(part.name) if isinstance(part, Var) else None)
-
-
-def replace_buffers(node: Node, buffers: Mapping[str, Buffer]) -> Node:
-    """Return `node` with buffers exchanged, by name."""
-    def change(part: Node) -> Node | None:
-        if isinstance(part, (Read, Write)) and part.buffer.name in buffers:
-            return replace(part, buffer=buffers[part.buffer.name])
-        return None
-    return rewrite(node, change)
 
 
 def reads(node: Node) -> list[Read]:

@@ -1,6 +1,6 @@
 """From placed operators to the plan of a module: streams, crossings between host and accelerator, memory."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,7 +19,6 @@ from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, Layer, Plan
 from vdla.sim.program import Program, decode_program
 
 Key = tuple[str, int, bool]  # a value, the block it stands in, and whether it is folded
-VALUE_TYPES = ("float32", "int8", "uint8", "int16", "uint16", "int32", "int64", "bool")
 
 
 def build(graph: Graph, parts: list[Part], config: AcceleratorConfig, report: Callable[[Offloaded], None] = lambda one: None) -> Plan:
@@ -57,13 +56,6 @@ class _Builder:
         while name in self.aliases:
             name = self.aliases[name]
         return name
-
-    def touched(self, part: Part) -> Iterable[tuple[Key, Layout]]:
-        """Yield what a part of the accelerator keeps in DRAM, operator by operator."""
-        for one in part:
-            if isinstance(one, Offloaded):
-                for name, layout in (*one.inputs.values(), one.output):
-                    yield self.key(name, layout), layout
 
     def key(self, name: str, layout: Layout) -> Key:
         return self.origin(name), layout.block, layout.fold is not None

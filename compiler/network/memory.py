@@ -1,6 +1,6 @@
 """Static memory planning: tensors that are never needed at the same time share their place in DRAM."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -36,8 +36,3 @@ def share(lives: Iterable[Life]) -> tuple[dict[str, str], dict[str, int]]:
 def _waste(place: int, size: int) -> tuple[bool, int]:
     """Order places: those that are large enough first, and then the nearest."""
     return place < size, abs(place - size)
-
-
-def total(sizes: Mapping[str, int]) -> int:
-    """Return the bytes of all places."""
-    return sum(sizes.values())

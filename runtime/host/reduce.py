@@ -15,10 +15,6 @@ def _reduction(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]
     return reduce
 
 
-def _log_sum_exp(x: np.ndarray, axis: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    return np.logaddexp.reduce(x, axis=axis, keepdims=keepdims)
-
-
 def _norm(x: np.ndarray, axis: tuple[int, ...], keepdims: bool) -> np.ndarray:
     return np.sqrt(np.square(x).sum(axis=axis, keepdims=keepdims))
 
