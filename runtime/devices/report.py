@@ -129,13 +129,20 @@ def _utilisation(macs: int, cycles: int | None, config: AcceleratorConfig) -> fl
 def table(found: Report) -> str:
     """Return a report as text."""
     width = max((len(layer.name) for layer in found.layers), default=5)
-    lines = [f"{'layer':{width}}  {'operator':18} {'on':11} {'cycles':>10} {'MMAC':>9} {'used':>6} {'KiB in':>8} {'KiB out':>8}  bound"]
+    lines = [f"{'layer':{width}}  {'operator':18} {'on':11} {'cycles':>10} {'MMAC':>9} {'used':>6} {'KiB in':>8} {'KiB out':>8} "
+             f"{'load':>7} {'compute':>7} {'store':>7}  bound"]
     for layer in found.layers:
         cycles = "-" if layer.cycles is None else f"{layer.cycles:,}"
         used = "-" if layer.utilisation is None else f"{layer.utilisation:.1%}"
         lines.append(f"{layer.name:{width}}  {layer.op:18} {layer.on:11} {cycles:>10} {layer.macs / 1e6:9.2f} {used:>6} "
-                     f"{layer.bytes_read / 1024:8.1f} {layer.bytes_written / 1024:8.1f}  {layer.bound}".rstrip())
+                     f"{layer.bytes_read / 1024:8.1f} {layer.bytes_written / 1024:8.1f} {_busy_text(layer)}  {layer.bound}".rstrip())
     return "\n".join([*lines, summary(found)])
+
+
+def _busy_text(layer: LayerReport) -> str:
+    """Return the shares of a layer's cycles in which each unit worked; blanks where they are not known."""
+    shares = (f"{layer.busy[unit.name.lower()] / layer.cycles:.0%}" if layer.busy and layer.cycles else "" for unit in Unit)
+    return " ".join(f"{share:>7}" for share in shares)
 
 
 def summary(found: Report) -> str:

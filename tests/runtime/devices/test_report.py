@@ -83,6 +83,6 @@ def test_a_report_is_text_and_json(title):
     found, _ = report_of(title)
     lines = table(found).splitlines()
     assert len(lines) == len(found.layers) + 2
-    assert lines[0].split() == ["layer", "operator", "on", "cycles", "MMAC", "used", "KiB", "in", "KiB", "out", "bound"]
+    assert lines[0].split() == ["layer", "operator", "on", "cycles", "MMAC", "used", "KiB", "in", "KiB", "out", "load", "compute", "store", "bound"]
     assert json.loads(json.dumps(found.to_json()))["cycles"] == found.cycles
     assert all("\n" not in layer.name for layer in found.layers)
