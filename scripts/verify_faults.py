@@ -151,7 +151,7 @@ def undefined(subject: Subject, orders: int) -> bool:
     return not first or any(other != first for other in (*noisy, *others))
 
 
-def campaign(subject: Subject, rng: random.Random, orders: int, flags: int) -> Counter:
+def campaign(subject: Subject, rng: random.Random, orders: int, flags: int, changes: int) -> Counter:
     """Break one stream in every way; count what came of it."""
     counts, expected = Counter(streams=1), result(subject, None)
     counts["unbroken streams refused"] += refused(subject)
@@ -168,7 +168,7 @@ def campaign(subject: Subject, rng: random.Random, orders: int, flags: int) -> C
             counts["addresses moved out and passed"] += not refused(other)
         except EncodingError:
             counts["addresses moved out"] -= 1
-    for other in displaced(subject, rng, flags):
+    for other in displaced(subject, rng, changes):
         says, matters = refused(other), undefined(other, orders)
         counts["addresses and sizes changed"] += 1
         counts["changes that left the result undefined"] += matters
@@ -180,12 +180,13 @@ def campaign(subject: Subject, rng: random.Random, orders: int, flags: int) -> C
 @click.command(help=__doc__)
 @click.option("--streams", default=50, show_default=True)
 @click.option("--orders", default=20, show_default=True, help="Random interleavings of each broken stream.")
-@click.option("--flags", default=40, show_default=True, help="Token flags taken from each stream, at most, and addresses changed.")
-def main(streams: int, orders: int, flags: int) -> None:
+@click.option("--flags", default=40, show_default=True, help="Token flags taken from each stream, at most.")
+@click.option("--changes", default=40, show_default=True, help="Addresses and sizes changed in each stream.")
+def main(streams: int, orders: int, flags: int, changes: int) -> None:
     rng, counts = random.Random(0), Counter()
     for number in range(streams):
         subject = random_subject(number) if number % 2 else compiled_subject(number)
-        counts += Counter({**campaign(subject, rng, orders, flags)})
+        counts += Counter({**campaign(subject, rng, orders, flags, changes)})
     for name, count in counts.items():
         click.echo(f"{count:6} {name}")
     bad = sum(counts[name] for name in ("unbroken streams refused", "removals that showed and passed", "addresses moved out and passed",
