@@ -50,7 +50,7 @@ campaign: env tools
 	@$(PYTHON) scripts/planted_delays.py
 	@$(PYTHON) scripts/random_operators.py --cases 3000
 	@$(PYTHON) scripts/random_loops.py --cases 3000
-	@$(PYTHON) scripts/verify_faults.py --flags 1000
+	@$(PYTHON) scripts/verify_faults.py --flags 1000 --changes 20
 	@$(PYTHON) scripts/make_models.py
 	@$(PYTHON) scripts/check_models.py --light
 	@$(PYTHON) scripts/onnx_node_tests.py
