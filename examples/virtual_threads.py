@@ -58,8 +58,8 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "The stream, with its tokens.", "\n".join(format_instruction(program.instruction(index)) for index in range(len(program))) + "\n"
 
 
-def run(device: Device) -> np.ndarray:
-    """Return the product of two random matrices, int8[m, n], computed on `device`, and check it."""
+def run(device: Device) -> tuple[np.ndarray, np.ndarray]:
+    """Return the product of two random matrices, int8[m, n], computed on `device`, and by NumPy."""
     rng = np.random.default_rng(0)
     m, n, k = ROWS, OUTPUTS * BLOCK, CHUNKS * BLOCK
     left, right = rng.integers(-8, 8, (m, k), np.int8), rng.integers(-8, 8, (n, k), np.int8)
@@ -67,14 +67,12 @@ def run(device: Device) -> np.ndarray:
     launch.write("A", left)
     launch.write("B", right.reshape(OUTPUTS, BLOCK, CHUNKS, BLOCK).swapaxes(1, 2))
     launch.run()
-    product = launch.read("C", (m, n), np.int8)
-    np.testing.assert_array_equal(product, (left.astype(np.int32) @ right.astype(np.int32).T).astype(np.int8))
-    return product
+    return launch.read("C", (m, n), np.int8), (left.astype(np.int32) @ right.astype(np.int32).T).astype(np.int8)
 
 
 if __name__ == "__main__":
     from vdla.runtime.devices.cycle import CycleDevice
     for heading, text in pages():
         print(f"# {heading}\n{text}")
-    run(CycleDevice(CONFIG))
+    np.testing.assert_array_equal(*run(CycleDevice(CONFIG)))
     print("The cycle device's result equals NumPy's.")

@@ -28,6 +28,7 @@ def main() -> None:
 
 
 def row(config, target: str) -> str:
+    """Return one line of the table."""
     try:
         area = estimate(config, target)
     except ToolError as error:

@@ -45,12 +45,14 @@ class Writer:
         return Func("f", params, Block(tuple(self.nest() for _ in range(self.rng.randint(1, 2)))))
 
     def buffer(self) -> Buffer:
+        """Return a buffer of few elements."""
         shape = [self.rng.choice(EXTENTS) for _ in range(self.rng.randint(1, 3))]
         while prod(shape) > LARGEST:
             shape.pop()
         return Buffer(self.name("B"), tuple(shape), self.rng.choice(TYPES))
 
     def name(self, letter: str) -> str:
+        """Return a name that nothing has yet."""
         self.names += 1
         return f"{letter}{self.names}"
 
@@ -71,11 +73,13 @@ class Writer:
         return loop if conflict(loop, ranges) else independent
 
     def body(self) -> Stmt:
+        """Return what stands in a loop, with a buffer of its own now and then."""
         if self.rng.random() < 0.2:
             return self.allocated()
         return Block(tuple(self.statement() for _ in range(self.rng.randint(1, 2))))
 
     def allocated(self) -> Stmt:
+        """Return statements with a buffer of their own."""
         buffer = self.buffer()
         self.buffers.append(buffer)
         stmt = Alloc(buffer, Block((self.write(buffer), self.statement())))
@@ -83,12 +87,14 @@ class Writer:
         return stmt
 
     def statement(self) -> Stmt:
+        """Return a nest, a condition or a write."""
         choice = self.rng.random()
         if choice < 0.5:
             return self.nest()
         return If(self.condition(2), self.statement()) if choice < 0.6 else self.write()
 
     def write(self, buffer: Buffer | None = None) -> Stmt:
+        """Return a write to a buffer, or an update of what stands there."""
         buffer = buffer or self.rng.choice(self.buffers)
         place, value = self.place(buffer), self.value(buffer.dtype, self.rng.randint(1, 3))
         if self.rng.random() < 0.3:
@@ -98,6 +104,7 @@ class Writer:
     # Expressions
 
     def place(self, buffer: Buffer) -> tuple[Expr, ...]:
+        """Return subscripts of an element."""
         return tuple(self.index(extent) for extent in buffer.shape)
 
     def index(self, extent: int) -> Expr:
@@ -114,6 +121,7 @@ class Writer:
         return Binary("%", self.any_index(2), Const(extent))
 
     def any_index(self, depth: int) -> Expr:
+        """Return an index of any value."""
         if depth == 0 or not self.extents:
             return self.rng.choice([*map(Var, self.extents), Const(self.rng.randint(-4, 9))])
         op, left = self.rng.choice(("+", "-", "*", "//", "%")), self.any_index(depth - 1)
@@ -137,6 +145,7 @@ class Writer:
         return Const(self.rng.choice((0, 1, -1, 2, 7, 100, 300, DTYPES[dtype].least)), dtype)
 
     def value(self, dtype: str, depth: int) -> Expr:
+        """Return an expression of a type, of at most `depth` operations on top of each other."""
         if depth == 0:
             return self.read(dtype) if self.rng.random() < 0.7 else self.number(dtype)
         match self.rng.randrange(8):
@@ -153,19 +162,23 @@ class Writer:
         return Binary(self.rng.choice(("+", "-", "*", "min", "max")), self.value(dtype, depth - 1), self.value(dtype, depth - 1))
 
     def cast(self, dtype: str, depth: int) -> Expr:
+        """Return a value of another type, cast."""
         source = self.rng.choice((*(other for other in TYPES if other != dtype), "bool", "index"))
         if source == "bool":
             return Cast(dtype, self.condition(depth))
         return Cast(dtype, self.any_index(2) if source == "index" else self.value(source, depth))
 
     def divisor(self, dtype: str) -> Const:
+        """Return a divisor that is not 0."""
         choices = (1, -1, 2, 3, -3, 7, 16, 127, 300, DTYPES[dtype].least, DTYPES[dtype].greatest)
         return Const(self.rng.choice([number for number in choices if wrap(number, dtype)]), dtype)
 
     def places(self, dtype: str) -> Expr:
+        """Return how far to shift, either way."""
         return self.value(dtype, 0) if self.rng.random() < 0.3 else Const(self.rng.choice((0, 1, 3, 7, -2, 40, 63, -70)), dtype)
 
     def condition(self, depth: int) -> Expr:
+        """Return a truth value."""
         if depth and self.rng.random() < 0.3:
             return Binary(self.rng.choice(("and", "or")), self.condition(depth - 1), self.condition(depth - 1))
         op, dtype = self.rng.choice(("<", "<=", "==")), self.rng.choice((*TYPES, "index"))

@@ -75,6 +75,7 @@ class Kernels:
         return _stepped(nest, [operand, operand], fold)
 
     def folded(self, record: Record, steps: Iterable[Steps], base: Base) -> Recorded:
+        """Return the instructions that walk `steps` from `base` on, each with what records it."""
         return [(record, kernel) for kernel in folded_kernels(tuple(steps), base, self.config)]
 
     def in_place(self, call: Call, operands: list[Operand]) -> list[Operand]:
@@ -88,6 +89,7 @@ class Kernels:
         return [dst, *right] if right else [dst, dst]
 
     def recorder(self, name: str, immediate: int | None) -> Record:
+        """Return what records an operation by its name, with a constant where it has one."""
         if name in (PRODUCT, RESET):
             return partial(self.builder.gemm, reset=name == RESET)
         return partial(self.builder.alu, ALU[name], imm=immediate)

@@ -64,15 +64,18 @@ class Maker:
     folds: bool
 
     def shape(self, place: int) -> tuple[int, ...]:
+        """Return the shape of an input, by its place."""
         return self.graph.types[self.node.inputs[place]].shape
 
     def constant(self, place: int) -> np.ndarray:
+        """Return a constant input; raise OffloadError where it is none."""
         name = self.node.inputs[place]
         if name not in self.graph.constants:
             raise OffloadError(f"{name} is no constant")
         return self.graph.constants[name]
 
     def operand(self, place: int, block: int, fold: Fold | None = None) -> tuple[str, Layout]:
+        """Return an input that the accelerator reads, and how it must stand in DRAM; raise OffloadError where it cannot."""
         name = self.node.inputs[place]
         if name in self.graph.constants:
             raise OffloadError(f"its operand {name} is a constant")
@@ -83,10 +86,12 @@ class Maker:
         return name, Layout(self.shape(place), block, self.config.batch, fold)
 
     def output(self) -> tuple[str, Layout]:
+        """Return the result, and how it stands in DRAM."""
         name = self.node.outputs[0]
         return name, Layout(self.graph.types[name].shape, self.config.block_out, self.config.batch)
 
     def needs(self, *operations: AluOpcode) -> None:
+        """Raise OffloadError unless the ALU has these operations."""
         missing = [operation.name for operation in operations if operation not in self.config.alu_opcodes]
         if missing:
             raise OffloadError(f"the configuration's ALU has no {', '.join(missing)}")

@@ -43,8 +43,11 @@ class Opcode(IntEnum):
 class Depths(Protocol):
     """What the widths of the encoding depend on; `AcceleratorConfig` is one."""
 
-    def index_bits(self, memory: MemoryType) -> int: ...
-    def has(self, extension: Extension) -> bool: ...
+    def index_bits(self, memory: MemoryType) -> int:
+        """Return the bits of an on-chip element index of `memory`."""
+
+    def has(self, extension: Extension) -> bool:
+        """Return whether an extension is on."""
 
 
 INDEX_LETTERS = {"U": MemoryType.UOP, "I": MemoryType.INP, "W": MemoryType.WGT, "A": MemoryType.ACC}

@@ -17,8 +17,8 @@ def run_bench(folder: Path, config: AcceleratorConfig, top: str, bench: str) -> 
     simulate(folder, emit(config, top), f"vdla_{top}", config, bench)
 
 
-def simulate(folder: Path, verilog: str, module: str, config: AcceleratorConfig, bench: str) -> None:
-    """Build `module` of `verilog` and run a bench on it, which finds `config` in the file that VDLA_CONFIG names."""
+def simulate(folder: Path, verilog: str, module: str, config: AcceleratorConfig, bench: str) -> int:
+    """Build `module` of `verilog` and run a bench on it, which finds `config` in the file that VDLA_CONFIG names; return how many tests passed."""
     source = folder / "design.v"
     source.write_text(verilog)
     (folder / "config.toml").write_text(to_toml(config))
@@ -32,3 +32,4 @@ def simulate(folder: Path, verilog: str, module: str, config: AcceleratorConfig,
     assert "<testcase" in text, text
     assert "<failure" not in text, text
     assert "<error" not in text, text
+    return text.count("<testcase") - text.count("<skipped")

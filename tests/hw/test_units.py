@@ -64,4 +64,4 @@ UNITS = {
 @pytest.mark.parametrize("name", UNITS)
 def test_unit(tmp_path, name):
     make, config = UNITS[name]
-    run_unit(tmp_path, make(config), config, f"bench_{name.split()[0]}")
+    assert run_unit(tmp_path, make(config), config, f"bench_{name.split()[0]}") > 0

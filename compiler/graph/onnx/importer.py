@@ -94,6 +94,7 @@ class Importer:
                 self.attempt(f"initializer {tensor.name!r}", lambda tensor=tensor: self.add_initializer(tensor))
 
     def add_initializer(self, tensor: TensorProto) -> None:
+        """Make a constant of a tensor that the model carries."""
         self.add_constant(tensor.name, array_of(tensor, self.model.folder))
 
     def add_constant(self, name: str, array: np.ndarray) -> None:
@@ -126,6 +127,7 @@ class Importer:
         return {name: self.types[name] for name in names}
 
     def add_input(self, value: ValueInfoProto) -> None:
+        """Take an input of the model into the graph; refuse a type that no device can hold."""
         type_ = self.input_type(value)
         check_usable(type_)
         self.names[value.name] = self.define(value.name, type_)
@@ -209,6 +211,7 @@ class Importer:
         return node.op not in QUANTISATION and inputs_known and all(self.types[name].size <= PARAMETER_ELEMENTS for name in values)
 
     def evaluate(self, node: Node) -> dict[str, np.ndarray]:
+        """Return what a node makes of constants, by name; refuse it where its operator does."""
         try:
             return run_node(node, self.constants, self.types)
         except GraphError as error:

@@ -48,6 +48,7 @@ class RtlDevice(Device):
         self._model = self._create()
 
     def reset(self) -> None:
+        """Start the simulation anew; DRAM keeps its contents."""
         self._model.close()
         self._model = self._create()
 
@@ -56,6 +57,7 @@ class RtlDevice(Device):
         self._model.close()
 
     def run(self, stream_address: int, count: int, *, cycle_limit: int | None = None) -> RunResult:
+        """Run a stream, as the contract says. A run that fails, or reaches `cycle_limit`, resets the hardware."""
         self._stream(stream_address, count)  # refuses one that is not there
         self._model.attach(self.dram)
         began = time.perf_counter()

@@ -1,12 +1,10 @@
 """Compiled convolutions are exact on every device, whatever the units' interleaving; what cannot be compiled says why."""
 
-import importlib.util
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.loading import load_file
 from vdla.compiler.codegen.choose import best_tiles, simulated_cycles
 from vdla.compiler.codegen.fold import Dimension, Steps, fold_kernel, fold_transfer
 from vdla.compiler.codegen.random_operators import random_case
@@ -21,18 +19,13 @@ from vdla.compiler.te.operators.sizes import Convolution, Grouping, Pooling, gro
 from vdla.compiler.te.schedule import create_schedule
 from vdla.hw.spec.presets import TINY, VTA
 
-SCRIPT = Path(__file__).parents[3] / "scripts" / "random_operators.py"
 SIZE = Convolution(8, 6, 6, 8, padding=(1, 1, 1, 1))
 SHIFT = Shift(4)
 
 
 @pytest.fixture(scope="module")
 def campaign():
-    spec = importlib.util.spec_from_file_location("random_operators", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+    return load_file("scripts/random_operators.py")
 
 
 @pytest.mark.parametrize("seed", range(80))

@@ -76,7 +76,10 @@ def test_the_dram_that_a_plan_asks_for_is_enough(config):
     plan = plan_of(net.graph(net.matmul(net.input(1, 3), 5)), config)
     for size in (1, 4095, 4096, 8192, 20_000):
         large = replace(plan, tensors={**plan.tensors, **{f"more {number}": size for number in range(50)}})
-        Session(FunctionalDevice(config, large.dram_bytes), large)
+        device = FunctionalDevice(config, large.dram_bytes)
+        Session(device, large)
+        with pytest.raises(DeviceError, match="exceeds the device's DRAM"):
+            device.allocate(1)  # and no more than enough
 
 
 @pytest.mark.parametrize("device", [FunctionalDevice, CycleDevice])

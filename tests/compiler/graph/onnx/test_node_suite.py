@@ -1,13 +1,11 @@
 """A share of ONNX's own node tests: `scripts/onnx_node_tests.py` runs all of them."""
 
-import importlib.util
 import re
-import sys
-from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[4] / "scripts" / "onnx_node_tests.py"
+from tests.loading import load_file
+
 MODULES = (
     "add", "averagepool", "batch_normalization", "clip", "concat", "conv", "convinteger", "convtranspose", "dequantizelinear", "div", "erf",
     "flatten", "gather", "gelu", "gemm", "globalaveragepool", "layernormalization", "lrn", "matmul", "matmulinteger", "maxpool", "pad",
@@ -23,10 +21,7 @@ ACCEPTED_REFUSALS = (
 @pytest.fixture(scope="module")
 def outcomes():
     """Run the tests of some operators."""
-    spec = importlib.util.spec_from_file_location("onnx_node_tests", SCRIPT)
-    script = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = script  # dataclasses look their module up
-    spec.loader.exec_module(script)
+    script = load_file("scripts/onnx_node_tests.py")
     return [script.outcome(case) for case in script.cases(MODULES)]
 
 
