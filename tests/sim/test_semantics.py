@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from vdla.hw.spec.errors import AccessError
 from vdla.hw.spec.isa import MicroOp
 from vdla.hw.spec.numerics import requantise, requantise_parameters
 from vdla.hw.spec.vocabulary import AluOpcode, Extension
@@ -224,6 +225,13 @@ def test_store_requantises_each_value_by_its_own_parameters(native, config):
     run(machine, store(dram_base=1, sram_base=12, x_size=2, parameters=2), dram=dram, native=native)
     expected = [requantise(value, one, config.acc_bits) for row in values for value, one in zip(row, sets, strict=True)]
     assert dram[3:13].view(np.int8).tolist() == [9, *expected, 9]
+
+
+def test_parameters_past_the_end_are_refused(native):
+    machine, dram = machine_with(), np.full(64, 9, np.uint8)
+    with pytest.raises(AccessError, match=r"reaches ACC elements 16\.\.19, but ACC holds 16"):
+        run(machine, store(parameters=5), dram=dram, native=native)
+    assert (dram == 9).all()
 
 
 def test_store_rows_are_dense_on_chip_and_strided_in_dram(native):

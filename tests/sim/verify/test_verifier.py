@@ -20,6 +20,8 @@ VECTORS = sorted((Path(__file__).parents[2] / "vectors" / "vta").glob("*.npz"))
 IMAGE = np.zeros(1 << 14, np.uint8)
 READY = (load(UOP), load(INP), load(WGT, push_next=1), gemm(pop_prev=1, reset=1))
 
+PARAMETERS = load(ACC, sram_base=12, x_size=4)  # the fourth and last set
+
 
 def decoded(*instructions):
     return decode_program(stream_of((*instructions, isa.Finish()), CONFIG), CONFIG)
@@ -33,6 +35,8 @@ SAFE = {
     "loaded behind the store of it, through the compute unit": (
         *READY, gemm(push_next=1), store(pop_prev=1, dram_base=256, push_prev=1), load(UOP, x_size=0, pop_next=1, push_prev=1),
         load(INP, pop_next=1, dram_base=256)),
+    "parameters loaded before": (PARAMETERS, load(UOP), gemm(reset=1, push_next=1), store(pop_prev=1, parameters=4)),
+    "parameters of a store of nothing": (store(x_size=0, parameters=5), store(y_size=0, parameters=4)),
     "an operation on itself": (load(ACC), load(UOP), alu(AluOpcode.ADD, use_imm=1)),
 }
 
@@ -68,6 +72,18 @@ UNSAFE = {
                                 "{3} reads ACC element 0, which nothing has written"),
     "a store of nothing": ((store(),), "{0} reads ACC element 0, which nothing has written"),
     "a micro-op that nobody loaded": ((gemm(reset=1),), "{0} reads UOP element 0, which nothing has written"),
+    "parameters that nobody loaded": ((load(UOP), gemm(reset=1, push_next=1), store(pop_prev=1, parameters=4)),
+                                      "{2} reads ACC element 12, which nothing has written"),
+    "parameters used too early": (
+        (load(UOP), gemm(reset=1, push_next=1), PARAMETERS, store(pop_prev=1, parameters=4)),
+        "{3} and {2} both use ACC element 12, and no token orders them: a token compute->store is missing, "
+        "pushed by the compute unit from instruction 2 on and popped by the store unit up to instruction 3"),
+    "parameters changed under a store": (
+        (PARAMETERS, load(UOP), gemm(reset=1, push_next=1), store(pop_prev=1, parameters=4, dram_base=256), PARAMETERS),
+        "{4} and {3} both use ACC element 12, and no token orders them: a token store->compute is missing, "
+        "pushed by the store unit from instruction 3 on and popped by the compute unit up to instruction 4"),
+    "parameters past the end": ((load(UOP), gemm(reset=1, push_next=1), store(pop_prev=1, parameters=5)),
+                                "{2} reaches ACC element 16, which does not exist"),
     "past the end of a scratchpad": ((load(INP, sram_base=15, x_size=2),), "{0} reaches INP element 16, which does not exist"),
     "past the end of DRAM": ((load(INP, dram_base=1 << 12),), "{0} reaches DRAM byte 0x4000, which does not exist"),
     "a loop past the end": ((load(UOP), gemm(reset=1, iter_in=2, dst_factor_in=15), gemm(reset=1, iter_in=3, dst_factor_in=8)),
