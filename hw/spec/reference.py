@@ -94,8 +94,8 @@ def _parameters() -> str:
 def registers_page() -> str:
     """Return the reference page of the host-visible registers."""
     rows = ((f"{register.offset:#05x}", f"`{register.name}`", register.access.value, register.help) for register in registers.REGISTERS)
-    bits = [(kind.__name__.upper(), f"`{bit.name}`", f"{bit.value:#x}", registers.FAULT_MEANING.get(bit, ""))
-            for kind in (registers.Control, registers.Status, registers.Fault) for bit in kind]
+    bits = [(kind.__name__.upper(), f"`{bit.name}`", f"{bit.value:#x}", meanings[bit])
+            for kind, meanings in registers.MEANING.items() for bit in kind]
     return (f"# Registers\n32 bits each, at byte offsets. A unit's cycles that no counter names were idle.\n\n"
             f"{_table(('offset', 'register', 'access', 'meaning'), rows)}\n{_table(('register', 'bit', 'mask', 'meaning'), bits)}")
 

@@ -44,13 +44,22 @@ class Fault(IntFlag):
     DEADLOCK = 1 << 4
 
 
-FAULT_MEANING = {
+MEANING: dict[type[IntFlag], dict[IntFlag, str]] = {Control: {
+    Control.START: "begins a run; ignored while one is in progress",
+    Control.CLEAR_INTERRUPT: "drops the interrupt",
+}, Status: {
+    Status.RUNNING: "a run is in progress",
+    Status.DONE: "a run has ended since the last start",
+    Status.INTERRUPT: "the interrupt is raised",
+    Status.FAULT: "the last run went wrong; the register FAULT says how",
+}, Fault: {
     Fault.INVALID_INSTRUCTION: "an instruction with no meaning was fetched; the run ended there, see FAULT_INDEX",
     Fault.UNFINISHED: "every instruction was executed and none was FINISH",
     Fault.SRAM_OVERRUN: "an instruction reached past the end of a scratchpad; its addresses wrapped",
     Fault.MEMORY_ERROR: "the memory answered an access with an error",
     Fault.DEADLOCK: "every unit waits for a token that nobody will push, and the run was stopped",
-}
+}}
+"""What each bit means, by register: bits of different registers are equal as numbers."""
 
 
 class UnitState(Enum):
@@ -80,8 +89,8 @@ _FIXED = (
     ("IDENTITY", Access.READ, "the letters VDLA", IDENTITY),
     ("VERSION", Access.READ, "version of this register map", VERSION),
     ("CONFIG_DIGEST", Access.READ, "first 32 bits of the configuration's digest", 0),
-    ("CONTROL", Access.COMMAND, "START begins a run (ignored while one is running); CLEAR_INTERRUPT drops the interrupt", 0),
-    ("STATUS", Access.READ, "RUNNING, DONE (since the last start), INTERRUPT, FAULT", 0),
+    ("CONTROL", Access.COMMAND, "starts a run, or drops the interrupt", 0),
+    ("STATUS", Access.READ, "the state of the run and of the interrupt", 0),
     ("INTERRUPT_ENABLE", Access.WRITE, "1: raise the interrupt when a run is done", 0),
     ("FAULT", Access.READ, "what went wrong in the last run, a bit each", 0),
     ("FAULT_INDEX", Access.READ, "position in the stream of the invalid instruction", 0),

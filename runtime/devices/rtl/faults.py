@@ -12,7 +12,7 @@ from vdla.hw.spec.errors import (
     ProgramError,
     UnfinishedError,
 )
-from vdla.hw.spec.registers import FAULT_MEANING, Fault
+from vdla.hw.spec.registers import MEANING, Fault
 
 # What is met first says most: an instruction that reached too far ran before the one that stopped the run.
 _ERRORS = (
@@ -35,7 +35,7 @@ def error_of(fault: Fault, index: int, cycles: int, word_at: Callable[[int], int
     if first is None and Fault.INVALID_INSTRUCTION in fault:
         return _invalid_instruction(index, word_at(index), config)
     bit, kind = first or next(row for row in _ERRORS if row[0] in fault)
-    return kind(f"{FAULT_MEANING[bit]} (FAULT.{bit.name} after {cycles} cycles); "
+    return kind(f"{MEANING[Fault][bit]} (FAULT.{bit.name} after {cycles} cycles); "
                 "run the stream on the functional device to see the instruction")
 
 
