@@ -33,7 +33,7 @@ demo: env
 test: env tools
 	@$(PYTHON) -m pytest -n 2 -q tests
 
-tools:
+tools: env
 	@scripts/setup_rtl_tools.sh
 
 bench: env tools

@@ -5,11 +5,23 @@ set -euo pipefail
 # tool:Debian package
 TOOLS=(g++:g++ make:make perl:perl iverilog:iverilog ccache:ccache)
 
+# cocotb loads the shared library of this interpreter into Icarus Verilog. Debian puts that library into a package of its own.
+PYTHON=$(cd "$(dirname "$0")/.." && pwd)/.venv/bin/python
+
+has_libpython() {
+    "$PYTHON" -c 'import sys, find_libpython; sys.exit(find_libpython.find_libpython() is None)'
+}
+
+libpython_package() {
+    "$PYTHON" -c 'import sys; print("libpython{}.{}".format(*sys.version_info))'
+}
+
 missing_packages() {
     local entry
     for entry in "${TOOLS[@]}"; do
         command -v "${entry%%:*}" >/dev/null || echo "${entry##*:}"
     done
+    has_libpython || libpython_package
 }
 
 # Print the prefix that makes apt-get work without a question; fail when there is none.
@@ -30,6 +42,10 @@ install_packages() {
     $prefix DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 }
 
+if [[ ! -x $PYTHON ]]; then
+    echo "[tools] $PYTHON is missing; run \`make env\` first" >&2
+    exit 1
+fi
 mapfile -t missing < <(missing_packages)
 if ((${#missing[@]})); then
     install_packages "${missing[@]}" || true
@@ -38,6 +54,7 @@ fi
 if ((${#missing[@]})); then
     echo "[tools] missing: ${missing[*]}" >&2
     echo "[tools] install them with: sudo apt-get update && sudo apt-get install -y ${missing[*]}" >&2
+    echo "[tools] libpython is the shared library of $PYTHON; a Python built from source needs --enable-shared" >&2
     exit 1
 fi
 echo "[tools] ready"
