@@ -6,8 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vdla.hw.spec.errors import AccessError, EncodingError
+from vdla.runtime.builder import Stream
 from vdla.runtime.device import Device, RunResult
 from vdla.runtime.devices.launch import Launch, allocate, place_stream
+from vdla.runtime.devices.tensors import Tensor
 from vdla.runtime.host.evaluate import OperatorError, evaluate
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, ModuleError, Plan, Value
 from vdla.sim.timing.result import Timing
@@ -61,7 +64,8 @@ class Session:
         verifies: prove streams safe before their first run.
 
     Raises:
-        ModuleError: the device is another accelerator.
+        ModuleError: the device is another accelerator; or a stream reaches outside the tensors, weights and
+            micro-ops that the plan gives it.
         DeviceError: its DRAM is too small.
     """
 
@@ -70,12 +74,17 @@ class Session:
             raise ModuleError(f"module {plan.name} was compiled for the configuration {plan.config.name} ({plan.config.digest[:12]}), and the device "
                               f"is {device.config.name} ({device.config.digest[:12]}); compile it for that one, or run it on the other")
         self.device, self.plan = device, plan
-        self._addresses = {name: allocate(device, size) for name, size in plan.tensors.items()}
+        self._tensors = {name: Tensor(allocate(device, size), size) for name, size in plan.tensors.items()}
         for name, values in plan.weights.items():
-            self._addresses[name] = allocate(device, values.nbytes)
-            device.copy_in(self._addresses[name], values)
-        self._launches: dict[str, Launch] = {name: place_stream(device, stream, self._addresses, verifies=verifies)
-                                             for name, stream in plan.streams.items()}
+            self._tensors[name] = Tensor(allocate(device, values.nbytes), values.nbytes, writable=False)
+            device.copy_in(self._tensors[name].address, values)
+        self._launches = {name: self._place(name, stream, verifies) for name, stream in plan.streams.items()}
+
+    def _place(self, name: str, stream: Stream, verifies: bool) -> Launch:
+        try:
+            return place_stream(self.device, stream, self._tensors, verifies=verifies)
+        except (AccessError, EncodingError) as error:
+            raise ModuleError(f"module {self.plan.name}, stream {name}: {error}") from error
 
     def run(self, inputs: Mapping[str, np.ndarray], *, progress: Progress | None = None) -> Outcome:
         """Run the network.
@@ -101,14 +110,22 @@ class Session:
 
     def _launch(self, step: LaunchStep, values: Values) -> Ran:
         for one in step.packs:
-            self.device.copy_in(self._addresses[one.tensor], one.layout.pack(values[one.value]))
+            self._write(one, values[one.value])
         launch = self._launches[step.stream]
         result = launch.run()
         values |= {one.value: self._read(one) for one in step.unpacks}
         return Ran(step, launch, result, getattr(self.device, "timing", None))
 
+    def _write(self, one: Crossing, value: np.ndarray) -> None:
+        packed, tensor = one.layout.pack(value), self._tensors[one.tensor]
+        if packed.nbytes > tensor.size:
+            found = Value(value.shape, str(value.dtype))
+            raise ModuleError(f"{one.value} is {found} and takes {packed.nbytes} bytes, and tensor {one.tensor} "
+                              f"has {tensor.size}; compile the network again")
+        self.device.copy_in(tensor.address, packed)
+
     def _read(self, one: Crossing) -> np.ndarray:
-        return one.layout.unpack(self.device.copy_out(self._addresses[one.tensor], one.layout.size))
+        return one.layout.unpack(self.device.copy_out(self._tensors[one.tensor].address, one.layout.size))
 
 
 def checked(inputs: Mapping[str, np.ndarray], wanted: Mapping[str, Value]) -> Values:

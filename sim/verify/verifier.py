@@ -13,6 +13,7 @@ from vdla.hw.spec.errors import ProgramError
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.interleave import interleave
+from vdla.sim.overwrites import refuse_overwrites
 from vdla.sim.program import Program
 from vdla.sim.verify import follow as kinds
 from vdla.sim.verify.clocks import clocks
@@ -45,17 +46,21 @@ class Finding:
     element: int
 
 
-def findings(program: Program, dram: np.ndarray, *, filled: bool = False) -> list[Finding]:
+def findings(program: Program, dram: np.ndarray, *, filled: bool = False,
+             stream_address: int | None = None) -> list[Finding]:
     """Return what is wrong with a stream, at most MOST_FINDINGS.
 
     Args:
         program: the stream, decoded.
         dram: uint8[bytes]: what DRAM holds before, for the micro-ops.
         filled: scratchpads hold what an earlier stream has left there.
+        stream_address: byte address at which the stream will run; None: outside DRAM.
 
     Raises:
+        OverwriteError: it would change itself.
         InvalidInstructionError, DeadlockError, UnfinishedError: it does not come to its end.
     """
+    refuse_overwrites(program, stream_address)
     found = interleave(program)
     if found.error is not None:
         raise found.error
@@ -70,14 +75,16 @@ def findings(program: Program, dram: np.ndarray, *, filled: bool = False) -> lis
             for kind, index, other, memory, element in rows[:state[0]].tolist()]
 
 
-def verify(program: Program, dram: np.ndarray, *, filled: bool = False) -> None:
+def verify(program: Program, dram: np.ndarray, *, filled: bool = False,
+           stream_address: int | None = None) -> None:
     """Refuse a stream that is not safe; see `findings`.
 
     Raises:
         VerificationError: naming instructions, memory and element, and the token that is missing.
+        OverwriteError: it would change itself.
         InvalidInstructionError, DeadlockError, UnfinishedError: it does not come to its end.
     """
-    found = findings(program, dram, filled=filled)
+    found = findings(program, dram, filled=filled, stream_address=stream_address)
     if found:
         raise VerificationError(describe(found[0], program), found[0].index)
 

@@ -1,6 +1,6 @@
 """The RTL device: the hardware's own Verilog, compiled, with the reference memory before it."""
 
-import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -9,17 +9,19 @@ from vdla.hw.spec.errors import CycleLimitError, DeviceError
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.registers import COUNTERS, OFFSETS, Control, Fault, Status
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
-from vdla.runtime.device import DEFAULT_DRAM_BYTES, Device, RunResult
+from vdla.runtime.device import DEFAULT_DRAM_BYTES
+from vdla.runtime.devices.checked import CheckedDevice
 from vdla.runtime.devices.rtl.build import Optimise, Variant, build_library
 from vdla.runtime.devices.rtl.design import CORE, Design
 from vdla.runtime.devices.rtl.faults import error_of
 from vdla.runtime.devices.rtl.model import Model
+from vdla.sim.program import Program
 
 CHUNK_CYCLES = 200_000  # between two looks at Python's signals: well below a second
 WATCHDOG_CYCLES = 10_000_000
 
 
-class RtlDevice(Device):
+class RtlDevice(CheckedDevice):
     """Verilated RTL and the reference memory, stepped by C++.
 
     Building takes seconds where the cache does not hold this hardware yet; see `vdla.runtime.devices.rtl.build`.
@@ -56,13 +58,12 @@ class RtlDevice(Device):
         """End the simulation, which completes its waveform; the device cannot run afterwards."""
         self._model.close()
 
-    def run(self, stream_address: int, count: int, *, cycle_limit: int | None = None) -> RunResult:
-        """Run a stream, as the contract says. A run that fails, or reaches `cycle_limit`, resets the hardware."""
-        self._stream(stream_address, count)  # refuses one that is not there
+    def _run(self, program: Program, stream_address: int,
+             cycle_limit: int | None) -> tuple[int, Mapping[str, int]]:
+        """Run a stream. A run that fails, or reaches `cycle_limit`, resets the hardware."""
         self._model.attach(self.dram)
-        began = time.perf_counter()
         try:
-            start = self._start(stream_address, count)
+            start = self._start(stream_address, len(program))
             measured = self._step_until_done(start, cycle_limit)
             cycles = self._read("CYCLES") | self._read("CYCLES_HIGH") << 32
             self._check_hardware(cycles, measured)
@@ -70,7 +71,7 @@ class RtlDevice(Device):
         except BaseException:
             self._model.reset()  # whatever is still going on must not reach into the next run
             raise
-        return RunResult(cycles, time.perf_counter() - began, {name: self._read(name) for name in COUNTERS})
+        return cycles, {name: self._read(name) for name in COUNTERS}
 
     def _start(self, address: int, count: int) -> int:
         """Start a run; return the cycle in which that was accepted."""

@@ -5,10 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.sim.helpers import ACC, CONFIG, INP, UOP, WGT, alu, gemm, load, store, stream_of
+from tests.sim import helpers
+from tests.sim.helpers import ACC, CONFIG, INP, UOP, WGT, alu, gemm, load, stream_of
 from vdla.hw.spec import isa
 from vdla.hw.spec.assembly import format_instruction
-from vdla.hw.spec.errors import DeadlockError, InvalidInstructionError, UnfinishedError
+from vdla.hw.spec.errors import DeadlockError, InvalidInstructionError, OverwriteError, UnfinishedError
 from vdla.hw.spec.vocabulary import AluOpcode
 from vdla.runtime.random_programs import random_config, random_program
 from vdla.runtime.vectors import load_vector
@@ -18,6 +19,13 @@ from vdla.sim.verify.verifier import VerificationError, findings, verify
 
 VECTORS = sorted((Path(__file__).parents[2] / "vectors" / "vta").glob("*.npz"))
 IMAGE = np.zeros(1 << 14, np.uint8)
+
+
+def store(**fields: int) -> isa.Store:
+    """Return a STORE of one element, away from the micro-ops, or as `fields` say."""
+    return helpers.store(**{"dram_base": 512, **fields})
+
+
 READY = (load(UOP), load(INP), load(WGT, push_next=1), gemm(pop_prev=1, reset=1))
 
 PARAMETERS = load(ACC, sram_base=12, x_size=4)  # the fourth and last set
@@ -108,6 +116,16 @@ def test_streams_that_do_not_come_to_their_end_are_refused(instructions, error):
         stream[-1] = 7
     with pytest.raises(error):
         verify(decode_program(stream[:-1] if instructions[-1] is None else stream, CONFIG), IMAGE)
+
+
+def test_a_stream_that_would_change_itself_is_refused():
+    program = decoded(*READY, gemm(push_next=1), store(pop_prev=1))
+    assert findings(program, IMAGE, stream_address=2048 + 4) == []
+    for address in (2048, 2048 - 16 * len(program) + 4):
+        with pytest.raises(OverwriteError, match="of the stream that is running"):
+            verify(program, IMAGE, stream_address=address)
+    with pytest.raises(OverwriteError, match=r"micro-ops that instruction 0 .* reads"):
+        verify(decoded(*READY, gemm(push_next=1), store(pop_prev=1, dram_base=0)), IMAGE)
 
 
 def test_scratchpads_may_be_filled_before():
