@@ -59,7 +59,7 @@ class DramRows:
         return np.where((row < self.count) & (begin < high) & (begin + self.width > low), row, NO_ROW)
 
     def listed(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield all rows in order, about PART_ROWS at a time: places of their transfers, begins, ends: int64[r]."""
+        """Yield all rows in order, about PART_ROWS at a time: transfers' places, begins, ends: int64[r]."""
         parts = np.cumsum(self.count) // PART_ROWS
         for places in np.split(np.arange(len(self)), np.flatnonzero(np.diff(parts)) + 1) if len(self) else ():
             count = self.count[places]

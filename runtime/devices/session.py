@@ -120,8 +120,8 @@ class Session:
         packed, tensor = one.layout.pack(value), self._tensors[one.tensor]
         if packed.nbytes > tensor.size:
             found = Value(value.shape, str(value.dtype))
-            raise ModuleError(f"{one.value} is {found} and takes {packed.nbytes} bytes, and tensor {one.tensor} "
-                              f"has {tensor.size}; compile the network again")
+            raise ModuleError(f"{one.value} is {found} and takes {packed.nbytes} bytes, and tensor "
+                              f"{one.tensor} has {tensor.size}; compile the network again")
         self.device.copy_in(tensor.address, packed)
 
     def _read(self, one: Crossing) -> np.ndarray:

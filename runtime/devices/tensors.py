@@ -60,12 +60,12 @@ def _owners(program: Program, users: Mapping[str, np.ndarray]) -> np.ndarray:
     for number, (name, positions) in enumerate(users.items()):
         taken = positions[owners[positions] != NO_TENSOR].tolist()
         if taken:
-            raise AccessError(f"instruction {taken[0]} is relocated to two tensors, {names[owners[taken[0]]]!r} "
-                              f"and {name!r}; {AGAIN}", taken[0])
+            raise AccessError(f"instruction {taken[0]} is relocated to two tensors, "
+                              f"{names[owners[taken[0]]]!r} and {name!r}; {AGAIN}", taken[0])
         others = positions[~np.isin(program.opcode[positions], (isa.Opcode.LOAD, isa.Opcode.STORE))].tolist()
         if others:
-            raise AccessError(f"instruction {others[0]} is relocated to the tensor {name!r}, but is neither LOAD "
-                              f"nor STORE; {AGAIN}", others[0])
+            raise AccessError(f"instruction {others[0]} is relocated to the tensor {name!r}, but is "
+                              f"neither LOAD nor STORE; {AGAIN}", others[0])
         owners[positions] = number
     return owners
 
@@ -108,7 +108,9 @@ def _elsewhere(name: str | None, byte: int, tensors: Mapping[str, Tensor]) -> st
     if name is None:
         relation = "but belongs to no tensor; the nearest is"
         name = min(tensors, key=lambda key: max(tensors[key].address - byte, byte - tensors[key].end + 1, 0))
-    return f"{relation} {name!r} at {tensors[name].address:#x}..{tensors[name].end - 1:#x}"
+    tensor = tensors[name]
+    where = f" at {tensor.address:#x}..{tensor.end - 1:#x}" if tensor.size else ", which is empty"
+    return f"{relation} {name!r}{where}"
 
 
 def _misuse(name: str | None, stores: bool) -> str:

@@ -22,7 +22,7 @@ def command(vectors: tuple[Path, ...], as_json: bool) -> None:
     """Prove programs safe before they run; exit status 1 where one is not.
 
     Every encoding is valid, every access in bounds, everything read has been written, nothing deadlocks,
-    units that share data are ordered by tokens, and no STORE changes the stream itself or micro-ops that it loads.
+    units that share data are ordered by tokens, and no STORE changes the stream or micro-ops that it loads.
     """
     rows = [{"name": path.stem, "problems": _problems(path)} for path in vectors]
     if as_json:

@@ -255,8 +255,8 @@ ALTERED = {
         lambda: {"tensors": {**first_stream().tensors, STORED: np.array([first_stream().count - 1])}},
         "is neither LOAD nor STORE",
     ),
-    "fewer micro-ops": (lambda: {"uops": first_stream().uops[:-1]}, "outside its tensor 'micro-ops'"),
-    "no micro-ops": (lambda: {"uops": first_stream().uops[:0]}, "outside its tensor 'micro-ops'"),
+    "fewer micro-ops": (lambda: {"uops": first_stream().uops[:-1]}, "outside its tensor 'micro-ops' at 0x"),
+    "no micro-ops": (lambda: {"uops": first_stream().uops[:0]}, "outside its tensor 'micro-ops', which is empty"),
 }
 
 
