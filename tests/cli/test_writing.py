@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.cli.models import model
-from tests.hw.spec.test_writing import at_most
+from tests.limits import at_most
 from vdla.cli import main
 from vdla.hw import verilog
 from vdla.hw.spec.writing import ADVICE

@@ -2,16 +2,15 @@
 
 import errno
 import os
-import resource
 import signal
 import stat
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
 
 import pytest
 
+from tests.limits import at_most
 from vdla.hw.spec import writing
 from vdla.hw.spec.errors import OutputError
 from vdla.hw.spec.writing import ADVICE, check_writable, whole_file, write_bytes, write_text, write_together
@@ -23,17 +22,6 @@ def drafts(request, monkeypatch):
     if request.param == "named drafts":
         monkeypatch.setattr(writing, "_unnamed", lambda folder: None)
     return request.param
-
-
-@contextmanager
-def at_most(size: int):
-    """Let no file of this process grow beyond `size` bytes."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.usefixtures("drafts")
