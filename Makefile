@@ -54,6 +54,8 @@ campaign: env tools
 	@$(PYTHON) scripts/make_models.py
 	@$(PYTHON) scripts/check_models.py --light
 	@$(PYTHON) scripts/onnx_node_tests.py
+	@$(PYTHON) scripts/stress_cache.py --real 2
+	@$(PYTHON) scripts/kill_commands.py
 
 area: env
 	@$(PYTHON) scripts/area_table.py

@@ -1,19 +1,18 @@
 """Arrays in .npz files: damaged ones are refused with one error, and what is written is whole."""
 
 import io
-import os
 import struct
 import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 from numpy.lib.format import write_array
 
-from vdla.hw.spec.errors import FileFormatError, OutputError
+from vdla.hw.spec.errors import FileFormatError
+from vdla.hw.spec.writing import whole_file
 
 UNREADABLE = (ValueError, TypeError, LookupError, EOFError, AttributeError, RuntimeError, ArithmeticError, MemoryError,
               SyntaxError, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error)
@@ -47,19 +46,12 @@ def refuse_other_methods(archive: zipfile.ZipFile) -> None:
 
 
 def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write an .npz file, arrays of any names; it is whole, or as it was before.
+    """Write an .npz file, arrays of any names.
 
     Raises:
-        OutputError: it cannot be written.
+        OutputError: it cannot be written; what stood there is as it was.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with zipfile.ZipFile(part, "w") as archive:
-            for name, values in arrays.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    write_array(member, np.asanyarray(values), allow_pickle=False)
-        part.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            part.unlink()
-        raise OutputError(f"{path} cannot be written: {error.strerror or error}") from error
+    with whole_file(path, "wb") as file, zipfile.ZipFile(file, "w") as archive:
+        for name, values in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                write_array(member, np.asanyarray(values), allow_pickle=False)

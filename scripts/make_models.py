@@ -5,7 +5,6 @@ Weights, statistics and calibration data are random but seeded, so that the netw
 is checked and run once before it is written. Files that are there are kept.
 """
 
-import os
 import time
 from pathlib import Path
 
@@ -16,6 +15,8 @@ from models.catalogue import NETWORKS, Network
 from models.quantise import quantise
 from models.regions import regions
 from models.run import Tensors, run, session_of
+
+from vdla.hw.spec.writing import write_bytes
 
 CALIBRATION_SAMPLES = 8
 SEED, CALIBRATION_SEED, TRIAL_SEED = 0, 1, 2
@@ -29,13 +30,6 @@ def float_file(network: Network, folder: Path) -> Path:
 def quantised_file(network: Network, folder: Path) -> Path:
     """Return the file of the quantised model."""
     return folder / f"{network.name}_int8.onnx"
-
-
-def write(model: onnx.ModelProto, path: Path) -> None:
-    """Write a model so that the file is whole or not there."""
-    partial = path.with_suffix(".partial")
-    onnx.save(model, partial)
-    os.replace(partial, path)
 
 
 def try_out(network: Network, model: onnx.ModelProto) -> Tensors:
@@ -70,7 +64,6 @@ def quantised_model(name: str, folder: Path) -> Path:
     """Return the file of a network's quantised model; it is made where it is missing."""
     path = quantised_file(NETWORKS[name], folder)
     if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
         make(NETWORKS[name], folder, force=False)
     return path
 
@@ -80,7 +73,7 @@ def make_float(network: Network, path: Path) -> None:
     began = time.perf_counter()
     model = network.model(SEED)
     try_out(network, model)
-    write(model, path)
+    write_bytes(path, model.SerializeToString())
     _say(path, began, f"{len(model.graph.node)} nodes")
 
 
@@ -89,7 +82,7 @@ def make_quantised(network: Network, source: Path, path: Path) -> None:
     began = time.perf_counter()
     model = quantise(source, network.samples(CALIBRATION_SAMPLES, CALIBRATION_SEED), network.float_operators)
     error = difference(try_out(network, onnx.load(source)), try_out(network, model))
-    write(model, path)
+    write_bytes(path, model.SerializeToString())
     _say(path, began, f"differs from float32 by {error:.1%}; between DequantizeLinear and QuantizeLinear:")
     for region, count in regions(model).items():
         click.echo(f"    {count:3} x {' '.join(region)}")
@@ -108,7 +101,6 @@ def main(output: Path, only: tuple[str, ...], force: bool, lists: bool) -> None:
     if lists:
         click.echo("\n".join(f"{network.name:12} {network.summary}" for network in NETWORKS.values()))
         return
-    output.mkdir(parents=True, exist_ok=True)
     for name in only or NETWORKS:
         make(NETWORKS[name], output, force)
 

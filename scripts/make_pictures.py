@@ -34,7 +34,6 @@ def timing_of(m: int, n: int, k: int) -> Timing:
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), default=PICTURES, show_default=True)
 @click.option("--suffix", "suffixes", type=click.Choice(("svg", "png")), multiple=True, default=("svg",), show_default=True)
 def main(output: Path, suffixes: tuple[str, ...]) -> None:
-    output.mkdir(parents=True, exist_ok=True)
     timings = {f"GEMM {m}x{n}x{k}": timing_of(m, n, k) for m, n, k in SIZES}
     shown = {name: timings[name] for name in (f"GEMM {m}x{n}x{k}" for m, n, k in SHOWN)}
     figures = {"roofline": roofline({"simulated": [point_of(name, timing) for name, timing in timings.items()]}, DEFAULT),

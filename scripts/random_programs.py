@@ -23,6 +23,7 @@ from vdla.hw.spec.assembly import format_program
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.writing import write_text
 from vdla.runtime.device import Device, RunResult
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.random_programs import (
@@ -154,9 +155,8 @@ def compare_time(result: RunResult, other: RunResult) -> str:
 
 def report(program: Program, seed: int, name: str, difference: str, save: Path) -> str:
     """Save the failing program as assembly and return one line about it."""
-    save.mkdir(parents=True, exist_ok=True)
     path = save / f"{program.config.name}_{seed}.asm"
-    path.write_text(format_program(program.instructions))
+    write_text(path, format_program(program.instructions))
     return f"{program.config.name} seed {seed} on {name}: {difference} ({path})"
 
 

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """Train the network for handwritten digits and write it as ONNX."""
 
-import os
 from pathlib import Path
 
 import click
 import numpy as np
-import onnx
 from network import CLASSES, Parameters, accuracy, initial_parameters, loss_and_gradients
 from onnx import ModelProto, TensorProto, checker, helper, numpy_helper
 from samples import Samples, split
 from threadpoolctl import threadpool_limits
+
+from vdla.hw.spec.writing import write_bytes
 
 TARGET = Path(__file__).parent / "digits.onnx"
 SEED, EPOCHS, BATCH = 0, 40, 32
@@ -87,9 +87,7 @@ def main(epochs: int, output: Path) -> None:
     parameters, losses = train(training, epochs)
     for name, samples in (("training", training), ("test", test)):
         click.echo(f"{name:8} {accuracy(parameters, samples.images, samples.labels):.2%} of {len(samples)}")
-    partial = output.with_suffix(".partial")
-    onnx.save(to_onnx(parameters), partial)
-    os.replace(partial, output)
+    write_bytes(output, to_onnx(parameters).SerializeToString())
     click.echo(f"loss {losses[0]:.3f} in the first epoch, {losses[-1]:.5f} in the last; wrote {output}, {output.stat().st_size:,} bytes")
 
 

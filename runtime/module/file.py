@@ -11,7 +11,6 @@ import os
 import struct
 import zipfile
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.lib.format import read_array
 from vdla.hw.spec.config import AcceleratorConfig, parameters
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.vocabulary import UOP_BITS
+from vdla.hw.spec.writing import write_bytes
 from vdla.runtime.arrays import UNREADABLE, refuse_other_methods
 from vdla.runtime.builder import Stream
 from vdla.runtime.layout import Layout
@@ -35,16 +35,12 @@ EARLIEST = (1980, 1, 1, 0, 0, 0)  # the date of every member, so that equal modu
 
 
 def save(plan: Plan, path: str | os.PathLike) -> None:
-    """Write a module; a file that stood there is replaced only when the new one is complete."""
-    target, data = Path(path), to_bytes(plan)
-    scratch = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        scratch.write_bytes(data)
-        scratch.replace(target)
-    except OSError as error:
-        with suppress(OSError):
-            scratch.unlink()
-        raise ModuleError(f"{target} cannot be written: {error.strerror}") from error
+    """Write a module.
+
+    Raises:
+        OutputError: it cannot be written; what stood there is as it was.
+    """
+    write_bytes(path, to_bytes(plan))
 
 
 def load(path: str | os.PathLike) -> Plan:

@@ -2,10 +2,12 @@
 
 import os
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.limits import at_most
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import DEFAULT, VTA
@@ -180,6 +182,26 @@ def test_the_oldest_objects_make_way(tmp_path, monkeypatch):
         os.utime(cache_directory() / key, (age, age))
     write_object("d", b"object")
     assert {file.name for file in cache_directory().iterdir()} == {"c", "d"}
+
+
+def test_objects_that_another_process_deletes_meanwhile_do_not_keep_the_oldest_alive(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for age, key in enumerate("abc"):
+        write_object(key, b"object")
+        os.utime(cache_directory() / key, (age, age))
+    monkeypatch.setattr(cache, "MOST_OBJECTS", 1)
+    listed, real = [], Path.iterdir
+    monkeypatch.setattr(Path, "iterdir", lambda folder: listed or (listed.extend(real(folder)), (folder / "a").unlink(), listed)[-1])
+    write_object("d", b"object")
+    assert os.listdir(cache_directory()) == ["d"]
+
+
+def test_a_full_disk_leaves_no_half_of_an_object(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    write_object("key", b"object")
+    with at_most(1000):
+        write_object("big", bytes(100_000))
+    assert os.listdir(cache_directory()) == ["key"]
 
 
 def test_a_cache_that_cannot_be_written_to_is_no_error(tmp_path, monkeypatch):

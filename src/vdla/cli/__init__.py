@@ -5,6 +5,8 @@ underscores become hyphens, and a module whose name starts with an underscore is
 only when its command is asked for, so that ``vdla --version`` stays quick.
 """
 
+import os
+import sys
 from importlib import import_module
 from pkgutil import iter_modules
 
@@ -15,6 +17,17 @@ from vdla import __version__
 
 class CommandModules(click.Group):
     """A group whose sub-commands are the modules of this package."""
+
+    def main(self, *args, **kwargs) -> object:
+        """Run the command line; where standard output cannot be written, say so in one line and exit with status 2."""
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            if error.filename is not None:  # writing to a stream has none
+                raise
+            click.echo(f"error: standard output cannot be written: {error.strerror}; send it to a file that has room", err=True)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python writes when it ends
+            sys.exit(2)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all sub-commands, sorted."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from vdla.cli._options import reports_errors
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.errors import OutputError, VdlaError
+from vdla.hw.spec.errors import VdlaError
 from vdla.runtime.arrays import read_npz
 
 if TYPE_CHECKING:
@@ -94,17 +94,6 @@ def read_samples(path: Path | None) -> Samples | None:
         found = ", ".join(f"{name}: {count}" for name, count in counts.items()) or "no"
         raise InputError(f"{path}: arrays have {found} samples; give each input the same number, at least 1, along the first dimension")
     return [{name: array[number] for name, array in arrays.items()} for number in range(min(counts.values()))]
-
-
-def require_folder(*paths: Path | None) -> None:
-    """Refuse files that could not be written in the end, before any work is done.
-
-    Raises:
-        OutputError: naming the file whose folder does not exist.
-    """
-    for path in paths:
-        if path is not None and not path.parent.is_dir():
-            raise OutputError(f"{path} cannot be written: there is no folder {path.parent}")
 
 
 def compile_with_progress(model: Path, config: AcceleratorConfig, recipe: Recipe, *, errors: bool = False) -> "Compiled":

@@ -3,12 +3,15 @@
 import sys
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 
 import click
 
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.files import apply_settings, load
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+
+OUTPUT_FILE = click.Path(path_type=Path)  # without checks: `vdla.hw.spec.writing` says what is wrong, in one line
 
 
 def reports_errors(function: Callable) -> Callable:

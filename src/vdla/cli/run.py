@@ -9,10 +9,11 @@ import numpy as np
 from click.core import ParameterSource
 
 from vdla.api import CLOCK_HZ, Module, Run, load
-from vdla.cli._networks import InputError, Recipe, compile_with_progress, read_arrays, require_folder, status, takes_recipe
-from vdla.cli._options import takes_config
+from vdla.cli._networks import InputError, Recipe, compile_with_progress, read_arrays, status, takes_recipe
+from vdla.cli._options import OUTPUT_FILE, takes_config
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memory import REFERENCE_MEMORY
+from vdla.hw.spec.writing import check_writable
 from vdla.runtime.arrays import write_npz
 from vdla.runtime.devices.registry import DEVICE_CLASSES
 from vdla.runtime.module.plan import LaunchStep, Value, random_inputs
@@ -26,10 +27,10 @@ COMPILING = {"config": "--config", "settings": "--set", "calibrate": "--calibrat
 @click.argument("model", metavar="MODEL.vdla|MODEL.onnx", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--input", "inputs", metavar="IN.npz", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help="An array for each input. Without it inputs are random, the same each time.")
-@click.option("--output", metavar="OUT.npz", type=click.Path(dir_okay=False, path_type=Path), help="Where to write the outputs.")
+@click.option("--output", metavar="OUT.npz", type=OUTPUT_FILE, help="Where to write the outputs.")
 @click.option("--device", default="functional", show_default=True, type=click.Choice(list(DEVICE_CLASSES)))
 @click.option("--clock", default=CLOCK_HZ / MHZ, show_default=True, type=click.FloatRange(0, min_open=True), help="MHz, to turn cycles into time.")
-@click.option("--trace", metavar="T.json", type=click.Path(dir_okay=False, path_type=Path), help="Timeline to write (device cycle).")
+@click.option("--trace", metavar="T.json", type=OUTPUT_FILE, help="Timeline to write (device cycle).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @takes_recipe
 @takes_config
@@ -41,7 +42,7 @@ def command(model: Path, inputs: Path | None, output: Path | None, device: str, 
     """
     if trace is not None and device != "cycle":
         raise click.UsageError("--trace needs --device cycle")
-    require_folder(output, trace)
+    check_writable(output, trace)
     module = _loaded(model) if model.suffix == ".vdla" else Module(compile_with_progress(model, config, recipe).plan)
     given = read_arrays(inputs) if inputs else _random(module.plan.inputs)
     with status() as say:

@@ -241,30 +241,6 @@ def test_streams_of_another_shape_are_refused():
 
 # Writing
 
-@pytest.mark.parametrize(("place", "message"), [("none/net.vdla", "No such file or directory"), ("file/net.vdla", "Not a directory"),
-                                                ("folder", "Is a directory")])
-def test_what_cannot_be_written_leaves_nothing(place, message, tmp_path):
-    (tmp_path / "file").write_bytes(b"here before")
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(ModuleError) as caught:
-        save(handmade("split")[1], tmp_path / place)
-    assert str(caught.value) == f"{tmp_path / place} cannot be written: {message}"
-    assert {path.name for path in tmp_path.rglob("*")} == {"file", "folder"}
-
-
-def test_a_save_that_fails_leaves_the_old_file(saved, monkeypatch):
-    before = saved.read_bytes()
-
-    def full(self: Path, data: bytes) -> None:
-        with self.open("wb") as half:
-            half.write(data[:100])
-        raise OSError(28, "No space left on device")
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(ModuleError, match="cannot be written: No space left on device"):
-        save(handmade("residual")[1], saved)
-    assert [path.read_bytes() for path in saved.parent.iterdir()] == [before]
-
-
 def test_a_module_that_cannot_be_put_in_bytes_writes_nothing(tmp_path):
     _, plan = handmade("only the host")
     odd = replace(plan, steps=(HostStep("odd", "Transpose", ("x0",), ("v0",), {"perm": object()}),))
