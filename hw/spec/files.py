@@ -7,6 +7,7 @@ from pathlib import Path
 
 from vdla.hw.spec.config import PARAMETER_NAMES, AcceleratorConfig, parameters
 from vdla.hw.spec.errors import ConfigError
+from vdla.hw.spec.limits import read_at_most
 from vdla.hw.spec.presets import PRESETS, VTA, preset
 from vdla.hw.spec.showing import shown
 
@@ -27,18 +28,10 @@ def load(name_or_path: str | Path) -> AcceleratorConfig:
     if path.suffix not in readers:
         raise ConfigError(f"{name_or_path!s} is neither a preset ({', '.join(PRESETS)}) nor a .toml or .json file")
     try:
-        text = _read(path)
+        text = read_at_most(path, LARGEST_FILE_BYTES, ConfigError).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
     return readers[path.suffix](text, str(path))
-
-
-def _read(path: Path) -> str:
-    with path.open("rb") as file:
-        data = file.read(LARGEST_FILE_BYTES + 1)
-    if len(data) > LARGEST_FILE_BYTES:
-        raise ConfigError(f"{path} has more than {LARGEST_FILE_BYTES} bytes, which no configuration needs")
-    return data.decode()
 
 
 def to_toml(config: AcceleratorConfig) -> str:

@@ -37,7 +37,7 @@ def command(vectors: tuple[Path, ...], as_json: bool) -> None:
 
 def _problems(path: Path) -> list[str]:
     vector = load_vector(path)
-    dram = np.zeros(max(segment.end for segment in vector.segments), np.uint8)
+    dram = np.zeros(max((segment.end for segment in vector.segments), default=0), np.uint8)
     for segment in vector.segments:
         dram[segment.address:segment.address + segment.initial.size] = segment.initial
     program = decode_program(vector.stream, vector.config)

@@ -81,7 +81,7 @@ def test_a_file_longer_than_any_configuration_is_not_read_to_its_end(suffix, tmp
     path = tmp_path / f"long.{suffix}"
     with path.open("wb") as file:
         file.truncate(1 << 40)
-    assert refused(path) == f" has more than {LARGEST_FILE_BYTES} bytes, which no configuration needs"
+    assert refused(path) == f" has more than {LARGEST_FILE_BYTES} bytes, and no more are read of such a file"
 
 
 @pytest.mark.parametrize("value", ["9" * 5000, "0x" + "f" * 5000, "9" * 300])
