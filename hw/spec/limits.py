@@ -40,7 +40,7 @@ def limit_of(size: int) -> int:
     return size * int(text)
 
 
-def require_room(size: int, limit: int, subject: str, error: type[VdlaError]) -> None:
+def require_room(size: int, limit: int, subject: str, error: type[Exception]) -> None:
     """Refuse what would take more than one of the limits above.
 
     Args:
@@ -48,7 +48,7 @@ def require_room(size: int, limit: int, subject: str, error: type[VdlaError]) ->
         subject: of the message, with its verb: "weight w takes".
 
     Raises:
-        VdlaError: of the class `error`.
+        Exception: of the class `error`.
     """
     if size > limit_of(limit):
         raise error(f"{subject} {shown(size)} bytes, and the limit is {limit_of(limit)}; "
