@@ -21,6 +21,7 @@ from numpy.lib import format as npy
 
 from vdla.hw.spec.errors import FileFormatError, OutputError
 from vdla.hw.spec.limits import ARRAY_BYTES, limit_of, read_at_most, require_room
+from vdla.hw.spec.showing import short
 
 UNREADABLE = (ValueError, TypeError, LookupError, EOFError, AttributeError, RuntimeError, ArithmeticError, MemoryError,
               SyntaxError, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error)
@@ -32,6 +33,7 @@ METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 KINDS = "biufcSU"
 """Kinds of elements that are read: numbers and texts of fixed length."""
 
+LONGEST_REASON = 300
 MOST_MEMBERS = 1 << 16
 ENTRY = b"PK\x01\x02"
 """The begin of an entry of a ZIP archive's directory."""
@@ -52,7 +54,7 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
         with open_archive(data) as archive:
             return read_arrays(archive, archive.namelist(), str(path))
     except UNREADABLE as error:
-        raise FileFormatError(f"{path} cannot be read as .npz; it is truncated or altered: {error}") from error
+        raise FileFormatError(f"{path} cannot be read as .npz; it is truncated or altered: {short(str(error), LONGEST_REASON)}") from error
 
 
 def open_archive(data: bytes) -> zipfile.ZipFile:

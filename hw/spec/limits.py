@@ -28,6 +28,13 @@ TENSOR_BYTES = 512 << 20
 """One tensor of a network on the host."""
 
 
+OPERATOR_BYTES = 1 << 30
+"""The largest array that an operator on the host makes."""
+
+HOST_BYTES = 1 << 30
+"""All tensors that a run of a network keeps on the host."""
+
+
 def limit_of(size: int) -> int:
     """Return one of the limits above, multiplied by VDLA_MEMORY_FACTOR.
 

@@ -27,6 +27,6 @@ def shown(value: object) -> str:
     return _SHORT.repr(value)
 
 
-def short(text: str) -> str:
-    """Return a text without quotes, cut where it is long."""
-    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT - 3]}..."
+def short(text: str, length: int = LONGEST_TEXT) -> str:
+    """Return a text without quotes, cut to `length` characters."""
+    return text if len(text) <= length else f"{text[:length - 3]}..."

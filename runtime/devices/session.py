@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vdla.hw.spec.limits import HOST_BYTES, require_room
 from vdla.runtime.device import Device, RunResult
 from vdla.runtime.devices.launch import Launch, allocate, place_stream
 from vdla.runtime.host.evaluate import OperatorError, evaluate
@@ -101,7 +102,7 @@ class Session:
 
     def _launch(self, step: LaunchStep, values: Values) -> Ran:
         for one in step.packs:
-            self.device.copy_in(self._addresses[one.tensor], one.layout.pack(values[one.value]))
+            self.device.copy_in(self._addresses[one.tensor], _packed(one, values[one.value]))
         launch = self._launches[step.stream]
         result = launch.run()
         values |= {one.value: self._read(one) for one in step.unpacks}
@@ -137,9 +138,20 @@ def _array(name: str, values: object) -> np.ndarray:
         raise ModuleError(f"input {name} is no array of numbers: {error}") from error
 
 
+def _packed(one: Crossing, array: np.ndarray) -> np.ndarray:
+    """Return a value as it stands in DRAM."""
+    if array.shape != one.layout.shape or array.dtype != np.int8:
+        raise ModuleError(f"{one.value} is {Value(array.shape, str(array.dtype))}, and the accelerator takes {Value(one.layout.shape, 'int8')}; "
+                          "compile the network again")
+    return one.layout.pack(array)
+
+
 def _run_host(step: HostStep, values: Values) -> None:
     try:
         results = evaluate(step.op, [values[name] if name else None for name in step.inputs], step.attributes)
     except OperatorError as error:
         raise ModuleError(f"{step.op} {step.name} on the host: {error}") from error
+    if len(results) < len(step.outputs):
+        raise ModuleError(f"{step.op} {step.name} on the host: it makes {len(results)} outputs, not {len(step.outputs)}")
     values |= dict(zip(step.outputs, results, strict=False))
+    require_room(sum(array.nbytes for array in values.values()), HOST_BYTES, f"up to {step.op} {step.name}, the tensors on the host take", ModuleError)

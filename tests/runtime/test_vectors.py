@@ -247,7 +247,7 @@ def test_an_array_that_is_no_archive_is_refused(tmp_path):
 def test_pickles_are_not_read(tmp_path, arrays):
     path = tmp_path / "v.npz"
     np.savez(path, **arrays | {"meta": np.array([{}], object)}, allow_pickle=True)
-    with pytest.raises(FileFormatError, match="'meta.npy' holds elements of type object, not numbers"):
+    with pytest.raises(FileFormatError, match=r"'meta\.npy' holds elements of type object, not numbers"):
         load_vector(path)
 
 

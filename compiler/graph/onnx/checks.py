@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from vdla.compiler.graph.nodes import DTYPES, TensorType, type_of
+from vdla.compiler.graph.nodes import TensorType, type_of
 from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.compiler.graph.onnx.elements import check_room
 from vdla.hw.spec.limits import TENSOR_BYTES
+from vdla.runtime.host.dtypes import DTYPES
 
 
 def check_constant(name: str, array: np.ndarray) -> None:
