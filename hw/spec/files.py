@@ -7,8 +7,11 @@ from pathlib import Path
 
 from vdla.hw.spec.config import PARAMETER_NAMES, AcceleratorConfig, parameters
 from vdla.hw.spec.errors import ConfigError
+from vdla.hw.spec.limits import read_at_most
 from vdla.hw.spec.presets import PRESETS, VTA, preset
+from vdla.hw.spec.showing import shown
 
+LARGEST_FILE_BYTES = 1 << 20
 _SUFFIXES = {"KIB": 1 << 10, "K": 1 << 10, "MIB": 1 << 20, "M": 1 << 20}
 
 
@@ -25,7 +28,7 @@ def load(name_or_path: str | Path) -> AcceleratorConfig:
     if path.suffix not in readers:
         raise ConfigError(f"{name_or_path!s} is neither a preset ({', '.join(PRESETS)}) nor a .toml or .json file")
     try:
-        text = path.read_text()
+        text = read_at_most(path, LARGEST_FILE_BYTES, ConfigError).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
     return readers[path.suffix](text, str(path))
@@ -45,8 +48,10 @@ def from_toml(text: str, filename: str = "<text>") -> AcceleratorConfig:
     """
     try:
         values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise ConfigError(f"{filename} is not TOML: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{filename} is nested too deeply for a configuration") from error
     try:
         return AcceleratorConfig().with_changes(**values)
     except ConfigError as error:
@@ -74,6 +79,8 @@ def from_vta_json(text: str, filename: str = "<text>") -> AcceleratorConfig:
         values = json.loads(text)
     except ValueError as error:
         raise ConfigError(f"{filename} is not JSON: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{filename} is nested too deeply for a configuration") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{filename} is not a JSON object")
     if "LOG_BLOCK" in values:
@@ -88,13 +95,13 @@ def from_vta_json(text: str, filename: str = "<text>") -> AcceleratorConfig:
 
 def _known(filename: str, key: str) -> bool:
     if key not in _VTA_KEYS and key not in _VTA_IGNORED:
-        raise ConfigError(f"{filename}: key {key!r} is unknown; there are {', '.join((*_VTA_KEYS, 'LOG_BLOCK', *_VTA_IGNORED))}")
+        raise ConfigError(f"{filename}: key {shown(key)} is unknown; there are {', '.join((*_VTA_KEYS, 'LOG_BLOCK', *_VTA_IGNORED))}")
     return key in _VTA_KEYS
 
 
 def _power(filename: str, key: str, value: object) -> int:
     if type(value) is not int or not 0 <= value <= 30:
-        raise ConfigError(f"{filename}: {key} = {value!r} is not a whole number in 0..30")
+        raise ConfigError(f"{filename}: {key} = {shown(value)} is not a whole number in 0..30")
     return 1 << value
 
 
@@ -127,9 +134,9 @@ def apply_settings(config: AcceleratorConfig, settings: Iterable[str]) -> Accele
         key, separator, text = setting.partition("=")
         key = key.strip()
         if not separator:
-            raise ConfigError(f"setting {setting!r} is not of the form key=value")
+            raise ConfigError(f"setting {shown(setting)} is not of the form key=value")
         if key not in PARAMETER_NAMES:
-            raise ConfigError(f"configuration parameter {key!r} is unknown; there are {', '.join(PARAMETER_NAMES)}")
+            raise ConfigError(f"configuration parameter {shown(key)} is unknown; there are {', '.join(PARAMETER_NAMES)}")
         changes[key] = _setting(config, key, text.strip())
     return config.with_changes(**changes)
 
@@ -150,4 +157,4 @@ def _whole_number(key: str, text: str) -> int:
     try:
         return int(digits, 0) * (_SUFFIXES[suffix] if suffix else 1)
     except (ValueError, KeyError):
-        raise ConfigError(f"{key} = {text!r} is not a whole number (it may end in KiB or MiB)") from None
+        raise ConfigError(f"{key} = {shown(text)} is not a whole number (it may end in KiB or MiB)") from None

@@ -95,7 +95,7 @@ def _timing(ran: Ran, memory: MemoryParameters) -> Timing | None:
 
 
 def _end(timing: Timing, ran: Ran, layer: Layer) -> int:
-    return int(timing.retired[ran.launch.stream.labels[layer.label]].max())
+    return int(timing.retired[ran.launch.stream.labels[layer.label]].max(initial=0))
 
 
 def _timed(layer: Layer, begin: int, end: int, timing: Timing, config: AcceleratorConfig) -> LayerReport:

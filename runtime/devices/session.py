@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vdla.hw.spec.errors import AccessError, EncodingError
+from vdla.hw.spec.limits import HOST_BYTES, require_room
 from vdla.runtime.builder import Stream
 from vdla.runtime.device import Device, RunResult
 from vdla.runtime.devices.launch import Launch, allocate, place_stream
@@ -110,19 +111,11 @@ class Session:
 
     def _launch(self, step: LaunchStep, values: Values) -> Ran:
         for one in step.packs:
-            self._write(one, values[one.value])
+            self.device.copy_in(self._tensors[one.tensor].address, _packed(one, values[one.value]))
         launch = self._launches[step.stream]
         result = launch.run()
         values |= {one.value: self._read(one) for one in step.unpacks}
         return Ran(step, launch, result, getattr(self.device, "timing", None))
-
-    def _write(self, one: Crossing, value: np.ndarray) -> None:
-        packed, tensor = one.layout.pack(value), self._tensors[one.tensor]
-        if packed.nbytes > tensor.size:
-            found = Value(value.shape, str(value.dtype))
-            raise ModuleError(f"{one.value} is {found} and takes {packed.nbytes} bytes, and tensor "
-                              f"{one.tensor} has {tensor.size}; compile the network again")
-        self.device.copy_in(tensor.address, packed)
 
     def _read(self, one: Crossing) -> np.ndarray:
         return one.layout.unpack(self.device.copy_out(self._tensors[one.tensor].address, one.layout.size))
@@ -154,9 +147,20 @@ def _array(name: str, values: object) -> np.ndarray:
         raise ModuleError(f"input {name} is no array of numbers: {error}") from error
 
 
+def _packed(one: Crossing, array: np.ndarray) -> np.ndarray:
+    """Return a value as it stands in DRAM."""
+    if array.shape != one.layout.shape or array.dtype != np.int8:
+        raise ModuleError(f"{one.value} is {Value(array.shape, str(array.dtype))}, and the accelerator takes {Value(one.layout.shape, 'int8')}; "
+                          "compile the network again")
+    return one.layout.pack(array)
+
+
 def _run_host(step: HostStep, values: Values) -> None:
     try:
         results = evaluate(step.op, [values[name] if name else None for name in step.inputs], step.attributes)
     except OperatorError as error:
         raise ModuleError(f"{step.op} {step.name} on the host: {error}") from error
+    if len(results) < len(step.outputs):
+        raise ModuleError(f"{step.op} {step.name} on the host: it makes {len(results)} outputs, not {len(step.outputs)}")
     values |= dict(zip(step.outputs, results, strict=False))
+    require_room(sum(array.nbytes for array in values.values()), HOST_BYTES, f"up to {step.op} {step.name}, the tensors on the host take", ModuleError)

@@ -8,11 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import ProgramError
+from vdla.hw.spec.limits import TABLE_BYTES, require_room
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import MemoryType
 
 PAGE_BYTES = 4096
 NEVER = -1
+ELEMENT_BYTES = 2 * len(Unit) * np.dtype(np.int32).itemsize + 1
+"""What an element takes in the tables of who read and wrote it, and of whether it is filled."""
 
 
 class Shadow(NamedTuple):
@@ -41,7 +45,11 @@ SCRATCHPADS = (MemoryType.UOP, MemoryType.WGT, MemoryType.INP, MemoryType.ACC)
 
 
 def new_shadow(config: AcceleratorConfig, columns: np.ndarray, dram_bytes: int, *, filled: bool) -> Shadow:
-    """Return tables for a stream; `filled`: scratchpads hold what an earlier stream has left there."""
+    """Return tables for a stream; `filled`: scratchpads hold what an earlier stream has left there.
+
+    Raises:
+        ProgramError: they would take more than `TABLE_BYTES`.
+    """
     first, depth, place = np.zeros(8, np.int64), np.zeros(8, np.int64), 0
     for memory in SCRATCHPADS:
         first[memory], depth[memory] = place, config.depth(memory)
@@ -51,6 +59,7 @@ def new_shadow(config: AcceleratorConfig, columns: np.ndarray, dram_bytes: int, 
     granule = min(config.element_bytes(memory) for memory in MemoryType)
     pages = _touched_pages(columns, dram_bytes)
     size = place + int(pages.max(initial=NEVER) + 1) * (PAGE_BYTES // granule)
+    require_room(size * ELEMENT_BYTES, TABLE_BYTES, "verifying the stream takes tables of", ProgramError)
     tables = (np.full((size, len(Unit)), NEVER, np.int32) for _ in range(2))
     held = np.full(size, filled)
     held[place:] = True
@@ -59,13 +68,15 @@ def new_shadow(config: AcceleratorConfig, columns: np.ndarray, dram_bytes: int, 
 
 def _touched_pages(columns: np.ndarray, dram_bytes: int) -> np.ndarray:
     """Number the pages of DRAM that rows of transfers touch."""
-    touched = np.zeros(-(-dram_bytes // PAGE_BYTES) + 1, bool)
+    count = -(-dram_bytes // PAGE_BYTES) + 1
+    changes = np.zeros(count + 1, np.int64)  # of how many rows lie on a page, from the page before
     moving = columns[(columns["element_bytes"] > 0) & (columns["x_size"] > 0) & (columns["y_size"] > 0) & (columns["opcode"] <= 1)]
     for row in np.unique(moving[["element_bytes", "dram_base", "y_size", "x_size", "x_stride"]]):
         size, base, height, width, stride = (int(value) for value in row)
         begins = (base + np.arange(height) * stride) * size
-        for begin, end in zip(begins.tolist(), (begins + width * size).tolist(), strict=True):
-            touched[begin // PAGE_BYTES:min(-(-end // PAGE_BYTES), len(touched))] = True
+        np.add.at(changes, np.minimum(begins // PAGE_BYTES, count), 1)
+        np.add.at(changes, np.minimum(-(-(begins + width * size) // PAGE_BYTES), count), -1)
+    touched = np.cumsum(changes)[:count] > 0
     pages = np.full(len(touched), NEVER, np.int32)
     pages[touched] = np.arange(np.count_nonzero(touched))
     return pages

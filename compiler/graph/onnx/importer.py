@@ -9,6 +9,7 @@ from vdla.compiler.graph.interpret import run_node
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType, fresh_name, type_of
 from vdla.compiler.graph.onnx.call import Call, Form, RefusalError
 from vdla.compiler.graph.onnx.checks import check_constant, check_usable
+from vdla.compiler.graph.onnx.elements import check_room, size_of
 from vdla.compiler.graph.onnx.infer import PARAMETER_ELEMENTS, check_attributes, defaults_of, output_types
 from vdla.compiler.graph.onnx.names import identifier, trimmed, without_ends
 from vdla.compiler.graph.onnx.quantised import contributed_types
@@ -29,6 +30,7 @@ class Importer:
         problems: sentences, one for each thing that cannot be imported.
         names: the graph's name of each of the model's values, as far as they could be made.
         types, constants, nodes: as in a graph.
+        initializer_bytes: what the initializers so far take.
     """
 
     def __init__(self, model: Model, shapes: Shapes) -> None:
@@ -38,6 +40,7 @@ class Importer:
         self.types: dict[str, TensorType] = {}
         self.constants: dict[str, np.ndarray] = {}
         self.nodes: list[Node] = []
+        self.initializer_bytes = 0
         graph = model.proto.graph
         self.own_names = {name for node in graph.node for name in node.output} | {value.name for value in (*graph.input, *graph.initializer)}
         self.taken = set(self.own_names)
@@ -95,6 +98,8 @@ class Importer:
 
     def add_initializer(self, tensor: TensorProto) -> None:
         """Make a constant of a tensor that the model carries."""
+        self.initializer_bytes += size_of(tensor)
+        check_room(self.initializer_bytes, "with those before it, it takes")
         self.add_constant(tensor.name, array_of(tensor, self.model.folder))
 
     def add_constant(self, name: str, array: np.ndarray) -> None:

@@ -191,8 +191,8 @@ def launch(manifest: dict) -> dict:
 CHANGES = {
     "its configuration does not match the digest": lambda manifest: manifest["config"].update(batch=2),
     "batch = 3 is not a power of two": lambda manifest: manifest["config"].update(batch=3),
-    "unexpected keyword argument 'colour'": lambda manifest: manifest["config"].update(colour=3),
-    "KeyError('steps')": lambda manifest: manifest.pop("steps"),
+    "configuration parameter 'colour' is unknown": lambda manifest: manifest["config"].update(colour=3),
+    "its manifest is not what a module's is: Object missing required field `steps`; compile": lambda manifest: manifest.pop("steps"),
     "operator 'Explode' is unknown": lambda manifest: host(manifest).update(op="Explode"),
     "Transpose the Transpose has attributes none; it takes perm": lambda manifest: host(manifest).update(attributes={}),
     "Transpose the Transpose reads 'gone', which is not there": lambda manifest: host(manifest).update(inputs=["gone"]),
@@ -200,13 +200,13 @@ CHANGES = {
     "launch0 takes in 'gone', which is not there": lambda manifest: launch(manifest)["packs"][0].update(value="gone"),
     "x0 stands in tensor 'gone', which is not there": lambda manifest: launch(manifest)["packs"][0].update(tensor="gone"),
     "x0 takes 800 bytes, and tensor": lambda manifest: launch(manifest)["packs"][0]["layout"].update(shape=[100, 5]),
-    "ZeroDivisionError": lambda manifest: launch(manifest)["packs"][0]["layout"].update(block=0),
+    "Expected `int` >= 1 - at `$.steps[0].packs[0].layout.block`": lambda manifest: launch(manifest)["packs"][0]["layout"].update(block=0),
     "launch0 has a layer 'gone', which is not there": lambda manifest: launch(manifest)["layers"][0].update(label="gone"),
     "the network gives out 'gone', which is not there": lambda manifest: manifest["outputs"][0].update(name="gone"),
-    "has 0 bytes": lambda manifest: manifest["tensors"].update(dict.fromkeys(manifest["tensors"], 0)),
+    "Expected `int` >= 1 - at `$.tensors[...]`": lambda manifest: manifest["tensors"].update(dict.fromkeys(manifest["tensors"], 0)),
     "stream launch0 has tensor": lambda manifest: manifest.update(tensors={}),
-    "object is not iterable": lambda manifest: manifest.update(steps=[{"on": "accelerator", "stream": "launch0", "packs": [], "unpacks": [],
-                                                                             "layers": 3}]),
+    "Expected `array`, got `int` - at `$.steps[0].layers`": lambda manifest: manifest.update(
+        steps=[{"on": "accelerator", "stream": "launch0", "packs": [], "unpacks": [], "layers": 3}]),
 }
 
 
@@ -215,9 +215,17 @@ def test_a_manifest_that_contradicts_itself_is_refused(message):
     assert message in refused(manifest_of(CHANGES[message]))
 
 
-@pytest.mark.parametrize("text", [b"", b"[]", b"null", b"{", b"\xff", b"[" * 100_000, b'{"config": 3}'])
+NO_MANIFESTS = {
+    **dict.fromkeys([b"", b"{", b"\xff", b"[" * 100_000, b'{"name": ' + b"9" * 5000], "its contents are not what they should be"),
+    b"[]": "its manifest is not what a module's is: Expected `object`, got `array`",
+    b"null": "its manifest is not what a module's is: Expected `object`, got `null`",
+    b'{"config": 3}': "its manifest is not what a module's is: Expected `object`, got `int` - at `$.config`",
+}
+
+
+@pytest.mark.parametrize("text", NO_MANIFESTS, ids=lambda text: repr(text[:20]))
 def test_a_manifest_that_is_none_is_refused(text):
-    assert "its contents are not what they should be" in refused(sealed({MANIFEST: text}))
+    assert NO_MANIFESTS[text] in refused(sealed({MANIFEST: text}))
 
 
 def test_an_archive_that_is_none_is_refused():
