@@ -57,7 +57,8 @@ class Bench:
     def __init__(self, command: Command, place: Path) -> None:
         self._command, self._place = command, place
         self._folder, self._cache = place / "out", place / "cache"
-        self._environment = {**os.environ, "XDG_CACHE_HOME": str(self._cache), "PYTHONPATH": os.pathsep.join(sys.path)}
+        self._environment = {**os.environ, "XDG_CACHE_HOME": str(self._cache), "PYTHONPATH": os.pathsep.join(sys.path),
+                             "MPLCONFIGDIR": str(place / "matplotlib")}  # its list of fonts takes long to make, and is no concern of ours
         self._environment.pop("VDLA_CACHE_DIR", None)
         self._prepare(before=False)
         self._finish(600)  # compiles what numba keeps
