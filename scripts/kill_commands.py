@@ -78,8 +78,8 @@ class Bench:
             if process.poll() is not None:
                 self._seconds *= 0.9
                 return None
-            process.send_signal(SIGNALS[number % len(SIGNALS)])
-            errors = process.communicate(timeout=60)[1]
+            _send(SIGNALS[number % len(SIGNALS)], process)
+            errors = process.communicate(timeout=60 + 10 * self._seconds)[1]
             state, problems = self._state()
             self._seconds = self._finish(60 + 10 * self._seconds)
             problems += [f"{path} is left after the next run" for path in self._strays()]
@@ -133,6 +133,14 @@ class Bench:
         return [path for folder in folders for path in folder.rglob(".*") if DRAFT_NAME.fullmatch(path.name) or path.name.startswith(SCRATCH_PREFIX)]
 
 
+def _send(number: signal.Signals, process: subprocess.Popen) -> None:
+    """Send a signal to a command; as terminals do, SIGINT to the tools that it has started, too."""
+    if number is signal.SIGINT:
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+
+
 def _end(process: subprocess.Popen) -> None:
     """End what a killed command has started."""
     try:
@@ -149,12 +157,13 @@ def campaign(name: str, kills: int, seed: int, place: Path) -> tuple[Counter, li
     write_inputs(place)
     bench, rng = Bench(COMMANDS[name], place), random.Random(f"{name} {seed}")
     states, problems = Counter(), []
-    for number in range(kills):
-        while (result := bench.attempt(rng, number)) is None:
-            pass  # it ended too early to be killed; the next one is killed sooner
-        state, found = result
-        states[state] += 1
-        problems += [f"{name}, kill {number} ({SIGNALS[number % len(SIGNALS)].name}): {problem}" for problem in found]
+    with click.progressbar(range(kills), label=name, file=sys.stderr, hidden=not sys.stderr.isatty()) as progress:
+        for number in progress:
+            while (result := bench.attempt(rng, number)) is None:
+                pass  # it ended too early to be killed; the next one is killed sooner
+            state, found = result
+            states[state] += 1
+            problems += [f"{name}, kill {number} ({SIGNALS[number % len(SIGNALS)].name}): {problem}" for problem in found]
     return states, problems
 
 
