@@ -40,7 +40,11 @@ class CycleDevice(CheckedDevice):
 
     def _run(self, program: Program, stream_address: int,
              cycle_limit: int | None) -> tuple[int, Mapping[str, int]]:
-        """Run a stream. A run that reaches `cycle_limit` changes nothing."""
+        """Run a stream. A run that reaches `cycle_limit` changes nothing.
+
+        After an interrupt (KeyboardInterrupt), `timing` is as before, DRAM and scratchpads are as `Machine.run` says,
+        and the device can run again.
+        """
         timing = simulate(program, self.memory, stream_address=stream_address, log=self.log, cycle_limit=cycle_limit)
         if self.arithmetic:
             self._machine.run(program, self.dram)

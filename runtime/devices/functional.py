@@ -35,7 +35,8 @@ class FunctionalDevice(CheckedDevice):
              cycle_limit: int | None) -> tuple[None, Mapping[str, int]]:
         """Run a stream. `cycle_limit` is ignored: there are no cycles, and every run ends.
 
-        The counters are those of `vdla.sim.functional.counters`.
+        The counters are those of `vdla.sim.functional.counters`. After an interrupt (KeyboardInterrupt), DRAM and
+        scratchpads are as `Machine.run` says, and the device can run again.
         """
         order = self.machine.run(program, self.dram, seed=self.seed)
         return None, counters(program, order)

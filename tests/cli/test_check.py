@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from vdla.cli import replay
 from vdla.cli.check import command
 from vdla.cli.replay import command as replay
 from vdla.cli.trace import command as trace
@@ -52,7 +51,7 @@ def test_a_segment_near_4_gib_is_refused_by_check_and_replay_alike(tmp_path):
     addresses = arrays["segment_addresses"].copy()
     addresses[-1] = (1 << 32) - (1 << 20)
     np.savez(tmp_path / "far.npz", **arrays | {"segment_addresses": addresses})
-    answers = [CliRunner().invoke(one, [str(tmp_path / "far.npz")]) for one in (command, replay.command)]
+    answers = [CliRunner().invoke(one, [str(tmp_path / "far.npz")]) for one in (command, replay)]
     assert [one.exit_code for one in answers] == [2, 2]
     assert answers[0].stderr == answers[1].stderr
     assert "and the limit is 1073741824" in answers[0].stderr

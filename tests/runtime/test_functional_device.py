@@ -1,5 +1,8 @@
 """The functional device keeps the device contract."""
 
+import signal
+import threading
+
 import numpy as np
 import pytest
 
@@ -7,6 +10,7 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.errors import AccessError, DeviceError
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
+from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
 
 ADD_AND_STORE = (
@@ -31,6 +35,30 @@ def test_reset_clears_scratchpads_and_keeps_dram(device):
     device.execute(ADD_AND_STORE)
     device.reset()
     assert not device.machine.pads.acc.any()
+    assert device.copy_out(4, 4).tolist() == [5] * 4
+
+
+GIANT = (isa.Alu(alu_opcode=AluOpcode.ADD, use_imm=1, imm=1, uop_end=16, iter_out=16383, iter_in=16383),
+         isa.Finish())
+
+
+@pytest.mark.parametrize("kind", [FunctionalDevice, CycleDevice])
+def test_an_interrupted_run_leaves_what_it_has_done_and_the_device_runs_again(kind):
+    device = kind(TINY, 1 << 16)
+    device.execute(ADD_AND_STORE)  # compiles
+    pads = device._machine.pads if kind is CycleDevice else device.machine.pads
+    timer = threading.Timer(0.2, signal.raise_signal, (signal.SIGINT,))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        device.execute(GIANT)
+    timer.join()
+    done = int(pads.acc[0, 0, 0]) % (1 << 32) - 5
+    assert 0 < done < 16 * 16383 * 16383
+    assert done % 16 == 0
+    device.execute(ADD_AND_STORE)
+    assert device.copy_out(4, 4).tolist() == [(done + 10) % 256] * 4
+    device.reset()
+    device.execute(ADD_AND_STORE)
     assert device.copy_out(4, 4).tolist() == [5] * 4
 
 

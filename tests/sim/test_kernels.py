@@ -1,5 +1,6 @@
 """The native kernels against the NumPy reference, over configurations and ways to multiply."""
 
+import dataclasses
 import os
 import random
 from pathlib import Path
@@ -10,17 +11,18 @@ import pytest
 from tests.limits import at_most
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.presets import DEFAULT, VTA
+from vdla.hw.spec.presets import DEFAULT, TINY, VTA
+from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 from vdla.runtime.random_programs import random_config, random_program
 from vdla.sim.functional import Machine
-from vdla.sim.kernels import build, cache
+from vdla.sim.kernels import build, cache, steps
 from vdla.sim.kernels.cache import cache_directory, read_object, write_object
 from vdla.sim.kernels.dot import Dot, choose_dot
 from vdla.sim.program import decode_program
 from vdla.sim.reference import execute
 from vdla.sim.scratchpads import Scratchpads, pack, unpack
 
-from .helpers import CONFIG, gemm, stream_of
+from .helpers import CONFIG, alu, gemm, machine_with, stream_of
 
 MEMORIES = ("uop", "inp", "wgt", "acc", "inp_operand", "wgt_operand", "wgt_bias")
 
@@ -45,6 +47,45 @@ def test_random_interleavings_of_ordered_programs_agree(seed):
     program = random_program(random_config(0), seed, length=40)
     ordered, shuffled = run_program(program), run_program(program, seed=seed)
     assert [name for name in ordered if not np.array_equal(ordered[name], shuffled[name])] == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_pauses_change_nothing(seed, monkeypatch):
+    """With a budget of one step, native code returns to Python after every part of every instruction."""
+    program = random_program(random_config(seed), seed, length=40)
+    expected = run_program(program)
+    kernels = dataclasses.replace(build.kernels_for(program.config), budget=1)
+    monkeypatch.setattr("vdla.sim.functional.kernels_for", lambda _: kernels)
+    paused = run_program(program)
+    assert [name for name in expected if not np.array_equal(expected[name], paused[name])] == []
+
+
+@pytest.fixture(scope="module", params=[1, 4, 16])
+def small_parts(request):
+    """Kernels that look at their budget every few inner trips, and have one of a single step."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps, "trips_at_once", lambda _: request.param)
+        return dataclasses.replace(build.kernels_for.__wrapped__(TINY), budget=1)
+
+
+@pytest.mark.parametrize("trips", [(1, 9), (9, 1), (2, 16), (3, 5), (16, 2), (5, 17), (3, 15)], ids=str)
+def test_loops_pause_between_parts_of_any_size(trips, small_parts):
+    """Sums of overlapping sums show steps in another order, steps made twice and steps left out."""
+    loop = alu(AluOpcode.ADD, uop_end=2, iter_out=trips[0], iter_in=trips[1],
+               dst_factor_in=1, src_factor_out=1, src_factor_in=2)
+    uops = [isa.MicroOp(dst=0, src=1), isa.MicroOp(dst=1)]
+    values = np.random.default_rng(0).integers(-100, 100, (TINY.depth(MemoryType.ACC), 4))
+    native, expected = (machine_with(TINY, uops=uops, acc=values).pads for _ in range(2))
+    program, dram = decode_program(stream_of([loop], TINY), TINY), np.zeros(1, np.uint8)
+    assert small_parts.run(program, np.arange(1), native, dram) == 1
+    execute(loop, expected, dram)
+    assert np.array_equal(native.acc, expected.acc)
+
+
+def test_a_refusal_is_told_from_a_pause():
+    program = decode_program(stream_of([gemm(), gemm(), gemm(dst_factor_in=15, iter_in=3), gemm()]), CONFIG)
+    kernels = dataclasses.replace(build.kernels_for(CONFIG), budget=1)
+    assert kernels.run(program, np.arange(4), Scratchpads(CONFIG), np.zeros(1, np.uint8)) == 2
 
 
 def numeric_config(seed: int) -> AcceleratorConfig:

@@ -14,6 +14,9 @@ import click
 
 from vdla import __version__
 
+INTERRUPTED = 130
+"""Exit status of a command that was interrupted: 128 plus the number of SIGINT, as in shells; 1 is a check's no."""
+
 
 class CommandModules(click.Group):
     """A group whose sub-commands are the modules of this package."""
@@ -33,6 +36,14 @@ class CommandModules(click.Group):
         """Return the names of all sub-commands, sorted."""
         modules = (module.name for module in iter_modules(__path__) if not module.name.startswith("_"))
         return sorted(name.replace("_", "-") for name in modules)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a sub-command; an interrupt (Ctrl-C) becomes exit status INTERRUPTED and a word on standard error."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            ctx.exit(INTERRUPTED)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of sub-command ``cmd_name``; return None when there is no such module."""

@@ -10,12 +10,13 @@ from tests.sim.helpers import ACC, CONFIG, INP, UOP, WGT, alu, gemm, load, strea
 from vdla.hw.spec import isa
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import DeadlockError, InvalidInstructionError, OverwriteError, UnfinishedError
-from vdla.hw.spec.vocabulary import AluOpcode
+from vdla.hw.spec.vocabulary import AluOpcode, Parameter
 from vdla.runtime.random_programs import random_config, random_program
 from vdla.runtime.vectors import load_vector
 from vdla.sim.program import decode_program
 from vdla.sim.verify.clocks import clocks
-from vdla.sim.verify.verifier import VerificationError, findings, verify
+from vdla.sim.verify.touch import CONFLICT, EMPTY
+from vdla.sim.verify.verifier import Finding, VerificationError, findings, verify
 
 VECTORS = sorted((Path(__file__).parents[2] / "vectors" / "vta").glob("*.npz"))
 IMAGE = np.zeros(1 << 14, np.uint8)
@@ -106,6 +107,44 @@ def test_unsafe_streams_are_refused_with_the_reason(name):
     with pytest.raises(VerificationError) as caught:
         verify(decoded(*instructions), IMAGE)
     assert str(caught.value) == message.format(*named)
+
+
+def parameter(row, **fields):
+    """Return a LOAD of one of the parameters of the fourth set."""
+    return load(ACC, sram_base=12 + row, **fields)
+
+
+SCALED = (load(UOP), gemm(reset=1, push_next=1), store(pop_prev=1, parameters=4, dram_base=256))
+
+
+@pytest.mark.parametrize("row", Parameter)
+def test_each_parameter_that_nobody_loaded_is_named(row):
+    others = [parameter(other) for other in Parameter if other != row]
+    found = findings(decoded(*others, *SCALED), IMAGE)
+    assert found == [Finding(EMPTY, 5, -1, ACC, 12 + row)]
+
+
+@pytest.mark.parametrize("row", Parameter)
+def test_each_parameter_that_is_loaded_too_late_conflicts(row):
+    found = findings(decoded(PARAMETERS, *SCALED[:2], parameter(row), *SCALED[2:]), IMAGE)
+    assert found == [Finding(CONFLICT, 4, 3, ACC, 12 + row)]
+
+
+@pytest.mark.parametrize("row", Parameter)
+def test_each_parameter_that_changes_under_a_store_conflicts(row):
+    found = findings(decoded(PARAMETERS, *SCALED, parameter(row)), IMAGE)
+    assert found == [Finding(CONFLICT, 4, 3, ACC, 12 + row)]
+
+
+def test_an_opcode_that_the_verifier_does_not_know_is_refused():
+    """Decoding refuses what the configuration lacks; this guards against an instruction that is added to it alone."""
+    program = decoded(load(UOP), load(ACC))
+    program.opcode[1] = 5
+    message = (f"instruction 1 ({program.word(1):#034x}) has opcode 5, which the verifier does not know; "
+               "it knows LOAD (0), STORE (1), GEMM (2), FINISH (3), ALU (4)")
+    with pytest.raises(InvalidInstructionError) as caught:
+        verify(program, IMAGE)
+    assert (str(caught.value), caught.value.index) == (message, 1)
 
 
 @pytest.mark.parametrize(("instructions", "error"), [
