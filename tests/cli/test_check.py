@@ -94,7 +94,7 @@ def test_a_program_that_stores_into_itself_is_refused_where_replay_would_run_it(
     assert not (tmp_path / "trace.json").exists()
 
 
-def test_a_program_without_data_is_checked(tmp_path):
+def test_a_program_of_finish_alone_is_safe_without_data(tmp_path):
     vector = load_vector(GOOD)
     with np.load(GOOD) as file:
         arrays = {"meta": file["meta"], "segment_addresses": np.zeros(0, np.uint64)}

@@ -8,7 +8,6 @@ import pytest
 from tests.compiler.network.compiled import handmade
 from tests.compiler.network.graphs import random_inputs
 from tests.sim.helpers import ACC, CONFIG, INP, UOP, WGT, gemm, load, store, stream_of
-from vdla.compiler.graph.interpret import interpret
 from vdla.hw.spec import isa
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import AccessError, EncodingError, VdlaError
