@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -11,15 +10,15 @@ from random import Random
 
 import numpy as np
 import onnx
+
 from fuzzing.archives import changed_members, packed, saved, unpacked
 from fuzzing.budget import fits_module, fits_network, fits_vector
 from fuzzing.messages import changed_message
 from fuzzing.networks import NETWORKS, QUANTISED
 from fuzzing.values import changed_bytes, changed_tree, text_of
-
 from vdla.compiler.network.compile import compile_network
 from vdla.hw.spec.assembly import format_program
-from vdla.hw.spec.files import from_toml, to_toml, to_vta_json
+from vdla.hw.spec.files import to_toml, to_vta_json
 from vdla.hw.spec.presets import PRESETS, SMALL, TINY, VTA
 from vdla.runtime.module.file import HEADER, MAGIC, MANIFEST, VERSION, to_bytes
 from vdla.runtime.random_programs import random_config, random_program
@@ -73,8 +72,7 @@ def _changed_lines(data: bytes, rng: Random) -> bytes:
     if rng.random() < 0.5:
         return changed_bytes(data, rng)
     lines = data.split(b"\n")
-    for _ in range(rng.choice((1, 1, 2, 5))):
-        place = rng.randrange(len(lines))
+    for place in rng.sample(range(len(lines)), rng.choice((1, 1, 2, 5))):
         key, _, value = lines[place].partition(b"= ")
         tree = changed_tree([json.loads(value)] if value else [], rng)
         lines[place] = key + b"= " + text_of(tree[0] if tree and isinstance(tree, list) else tree)

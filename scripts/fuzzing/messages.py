@@ -2,9 +2,10 @@
 
 from random import Random
 
-from fuzzing.values import INTEGERS, TEXTS
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
+
+from fuzzing.values import INTEGERS, TEXTS
 
 INT64 = [value for value in INTEGERS if -(1 << 63) <= value < 1 << 63]
 FLOATS = (0.0, -1.0, 1e-30, 3e38, float("inf"), float("nan"), 1.5)

@@ -72,7 +72,9 @@ READ = {  # what both commands refuse when they read the file
     "a layer lacks a field": (lambda m: launch(m)["layers"][0].pop("macs"), "Object missing required field `macs`"),
     "a step is of no kind": (lambda m: host(m).update(on="fire"), "Invalid value 'fire' - at `$.steps[1].on`"),
     "the name is a list": (lambda m: m.update(name=[]), "Expected `str`, got `array` - at `$.name`"),
-    "the name is half a character": (lambda m: m.update(name="\ud800"), "surrogates not allowed"),
+    "the name is half a character": (lambda m: m.update(name="\ud800"), "Expected `str` matching regex"),
+    "the name is two lines": (lambda m: m.update(name="a\nb"), "matching regex"),
+    "a field has a name of two lines": (lambda m: launch(m).update({"a\nb": 1}), r"Object contains unknown field `a\nb` - at `$.steps[0]`"),
     "the name is very long": (lambda m: m.update(name="x" * 5000), "Expected `str` of length <= 4096 - at `$.name`"),
     "inputs are an object": (lambda m: m.update(inputs={}), "Expected `array`, got `object` - at `$.inputs`"),
     "a value has an unknown type": (lambda m: m["inputs"][0].update(dtype="O"), "Invalid enum value 'O' - at `$.inputs[0].dtype`"),
@@ -107,6 +109,8 @@ READ = {  # what both commands refuse when they read the file
     "an attribute is long": (lambda m: host(m)["attributes"].update(perm=[10**400]), "attributes[...]"),
     "a cast to objects": (lambda m: host(m).update(op="Cast", attributes={"to": "O"}), "attribute to = 'O' is not what Cast takes: Invalid enum value 'O'"),
     "a fill of objects": (lambda m: host(m).update(op="ConstantOfShape", attributes={"dtype": "O", "shape": [1], "value": 0}), "Invalid enum value 'O'"),
+    "a resize in no mode": (lambda m: host(m).update(op="Resize", attributes={
+        "coordinate_transformation_mode": "x", "nearest_mode": "floor", "scales": [2.0, 2.0], "sizes": [4, 4]}), "attribute coordinate_transformation_mode = 'x'"),
     "padding in no mode": (lambda m: host(m).update(op="Pad", attributes={"mode": "x", "pads": [], "value": 0}), "attribute mode = 'x'"),
     "the configuration holds lists": (lambda m: m["config"].update(batch=[1]), "Expected `str`, got `int` - at `$.config[...][0]`"),
     "the configuration has a long number": (lambda m: m["config"].update(batch=10**400), "batch = a number of 1329 bits is outside 1..64"),
@@ -151,8 +155,6 @@ RUN = {  # what is known only when it runs
     "a tensor of terabytes": (changed(lambda m: host(m).update(op="Tile", attributes={"repeats": [1 << 20, 1 << 20]})), "and the limit is 1073741824"),
     "a fill of terabytes": (changed(lambda m: host(m).update(
         op="ConstantOfShape", inputs=[], attributes={"dtype": "int8", "shape": [1 << 40], "value": 0})), "and the limit is 1073741824"),
-    "a resize in no mode": (changed(lambda m: host(m).update(op="Resize", attributes={
-        "coordinate_transformation_mode": "x", "nearest_mode": "floor", "scales": [2.0, 2.0], "sizes": [4, 4]})), "on the host: "),
 }
 
 

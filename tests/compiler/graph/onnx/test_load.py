@@ -332,6 +332,16 @@ def test_weights_count_together(tmp_path):
         load(tmp_path / "net.onnx")
 
 
+def test_names_come_out_on_one_line_and_no_longer_than_a_module_takes():
+    made = model([node("Relu", "x", "y" * 5000), node("Relu", "y" * 5000, "y" * 4999)], {"x": [1]}, ["y" * 4999])
+    made.graph.node[0].name = "two\nlines"
+    made.graph.node[1].name = "n" * 5000
+    graph = load(made)
+    assert [one.name for one in graph.nodes] == [r"two\nlines", "n" * 997 + "..."]
+    assert graph.nodes[0].outputs != graph.nodes[1].outputs
+    assert max(map(len, graph.types)) < 1010
+
+
 def test_a_tensor_larger_than_the_limit_is_refused():
     with pytest.raises(GraphError, match=r"input 'x': it is float32\[100000, 100000\], which takes 40000000000 bytes, and the limit is 536870912"):
         load(model([node("Relu", "x", "y")], {"x": [100_000, 100_000]}, ["y"]))
