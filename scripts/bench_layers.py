@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 import numpy as np
 
+from vdla.cli._options import reports_errors
 from vdla.compiler.codegen.choose import best_tiles
 from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.schedules import schedule_conv2d
@@ -23,6 +24,7 @@ from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.narrowing import Scale
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.extras import require_package
 from vdla.hw.spec.presets import preset
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.launch import place
@@ -121,7 +123,10 @@ def verdict(rows: list[Row], threads: int) -> dict[str, bool]:
 @click.option("--config", "name", default="default", show_default=True)
 @click.option("--plot", type=click.Path(path_type=Path), help="Write the roofline as PNG or SVG too.")
 @click.option("--json", "as_json", is_flag=True)
+@reports_errors
 def main(name: str, plot: Path | None, as_json: bool) -> None:
+    if plot:
+        require_package("matplotlib", "a roofline")
     config, threads = preset(name), (1, 2)
     rows = [measure(label, size, config, threads) for label, size in LAYERS.items()]
     met = verdict(rows, threads[-1])

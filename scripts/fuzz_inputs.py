@@ -14,6 +14,7 @@ Failures are kept in build/fuzz: the input, and what was said. Exit status 1 whe
 """
 
 import multiprocessing
+import os
 import shutil
 import sys
 import tempfile
@@ -31,6 +32,8 @@ from fuzzing.worker import ACCEPTED, CHATTER, SKIPPED, TRACEBACK, Outcome
 HANG, CRASH, MEMORY = "hang", "crash", "memory"
 FAILURES = (TRACEBACK, HANG, CRASH, MEMORY, CHATTER)
 SECONDS = 10.0
+WALL_SECONDS = 120.0  # for one that waits; on a busy machine time alone says little
+TICKS = os.sysconf("SC_CLK_TCK")
 MOST_BYTES = 2 << 30
 STALE_BYTES = 900 << 20  # of a process that is replaced, so that each input is measured from little
 WAIT_SECONDS = 0.2
@@ -43,14 +46,14 @@ class Hand:
 
     Attributes:
         task: what it has; None while it has nothing.
-        since: when the commands began; None while the input is being made.
+        since: seconds of the processor, and time, when the commands began; None while the input is being made.
     """
 
     process: multiprocessing.Process
     pipe: Connection
     folder: Path
     task: Task | None = None
-    since: float | None = None
+    since: tuple[float, float] | None = None
 
 
 @dataclass
@@ -138,13 +141,19 @@ def _heard(hand: Hand) -> tuple[Outcome | None, int]:
             said = hand.pipe.recv()
             if said is not None:
                 return said
-            hand.since = time.monotonic()
+            hand.since = _spent(hand), time.monotonic()
     except (EOFError, ConnectionResetError):
         hand.process.join()
         return Outcome(CRASH, f"exit code {hand.process.exitcode}", 0.0, 0), MOST_BYTES
-    if hand.since is not None and time.monotonic() - hand.since > SECONDS:
+    if hand.since is not None and (_spent(hand) - hand.since[0] > SECONDS or time.monotonic() - hand.since[1] > WALL_SECONDS):
         return Outcome(HANG, f"more than {SECONDS} s", SECONDS, 0), MOST_BYTES
     return None, 0
+
+
+def _spent(hand: Hand) -> float:
+    """Return the seconds of the processor that a process has taken."""
+    fields = Path(f"/proc/{hand.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def _dismiss(hand: Hand) -> None:

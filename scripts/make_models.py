@@ -12,10 +12,11 @@ import click
 import numpy as np
 import onnx
 from models.catalogue import NETWORKS, Network
-from models.quantise import quantise
 from models.regions import regions
 from models.run import Tensors, run, session_of
 
+from vdla.cli._options import reports_errors
+from vdla.hw.spec.extras import require_package
 from vdla.hw.spec.writing import write_bytes
 
 CALIBRATION_SAMPLES = 8
@@ -52,7 +53,12 @@ def difference(expected: Tensors, found: Tensors) -> float:
 
 
 def make(network: Network, folder: Path, force: bool) -> None:
-    """Write the files of a network that are missing, or both, and say what they are."""
+    """Write the files of a network that are missing, or both, and say what they are.
+
+    Raises:
+        ToolError: onnxruntime, which runs and quantises them, is not installed.
+    """
+    require_package("onnxruntime", "making models")
     path, quantised = float_file(network, folder), quantised_file(network, folder)
     if force or not path.exists():
         make_float(network, path)
@@ -79,6 +85,8 @@ def make_float(network: Network, path: Path) -> None:
 
 def make_quantised(network: Network, source: Path, path: Path) -> None:
     """Write the quantised form of the float model in `source`."""
+    from models.quantise import quantise
+
     began = time.perf_counter()
     model = quantise(source, network.samples(CALIBRATION_SAMPLES, CALIBRATION_SEED), network.float_operators)
     error = difference(try_out(network, onnx.load(source)), try_out(network, model))
@@ -97,6 +105,7 @@ def _say(path: Path, began: float, text: str) -> None:
 @click.option("--only", type=click.Choice(list(NETWORKS)), multiple=True, help="Make this network; may be repeated.")
 @click.option("--force", is_flag=True, help="Write files that are there again.")
 @click.option("--list", "lists", is_flag=True, help="Name the networks and stop.")
+@reports_errors
 def main(output: Path, only: tuple[str, ...], force: bool, lists: bool) -> None:
     if lists:
         click.echo("\n".join(f"{network.name:12} {network.summary}" for network in NETWORKS.values()))

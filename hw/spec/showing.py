@@ -28,5 +28,6 @@ def shown(value: object) -> str:
 
 
 def short(text: str, length: int = LONGEST_TEXT) -> str:
-    """Return a text without quotes, cut to `length` characters."""
-    return text if len(text) <= length else f"{text[:length - 3]}..."
+    """Return a text without quotes, on one line, cut to `length` characters."""
+    plain = text if len(text) <= length else f"{text[:length - 3]}..."
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in plain)

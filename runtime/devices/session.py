@@ -72,8 +72,10 @@ class Session:
 
     def __init__(self, device: Device, plan: Plan, *, verifies: bool = True) -> None:
         if device.config.digest != plan.config.digest:
-            raise ModuleError(f"module {plan.name} was compiled for the configuration {plan.config.name} ({plan.config.digest[:12]}), and the device "
-                              f"is {device.config.name} ({device.config.digest[:12]}); compile it for that one, or run it on the other")
+            raise ModuleError(
+                f"module {plan.name} was compiled for the configuration {plan.config.name} ({plan.config.digest[:12]}), and the device "
+                f"is {device.config.name} ({device.config.digest[:12]}); compile it for that one, or run it on the other"
+            )
         self.device, self.plan = device, plan
         self._tensors = {name: Tensor(allocate(device, size), size) for name, size in plan.tensors.items()}
         for name, values in plan.weights.items():
@@ -128,8 +130,9 @@ def checked(inputs: Mapping[str, np.ndarray], wanted: Mapping[str, Value]) -> Va
         ModuleError: one is missing, unknown, of another shape or type, or not finite.
     """
     if set(inputs) != set(wanted):
-        raise ModuleError(f"the network takes {', '.join(f'{name}: {value}' for name, value in wanted.items())}; "
-                          f"it was given {', '.join(inputs) or 'nothing'}")
+        raise ModuleError(
+            f"the network takes {', '.join(f'{name}: {value}' for name, value in wanted.items())}; it was given {', '.join(inputs) or 'nothing'}"
+        )
     values = {name: _array(name, array) for name, array in inputs.items()}
     for name, value in wanted.items():
         array = values[name]
@@ -150,8 +153,10 @@ def _array(name: str, values: object) -> np.ndarray:
 def _packed(one: Crossing, array: np.ndarray) -> np.ndarray:
     """Return a value as it stands in DRAM."""
     if array.shape != one.layout.shape or array.dtype != np.int8:
-        raise ModuleError(f"{one.value} is {Value(array.shape, str(array.dtype))}, and the accelerator takes {Value(one.layout.shape, 'int8')}; "
-                          "compile the network again")
+        raise ModuleError(
+            f"{one.value} is {Value(array.shape, str(array.dtype))}, and the accelerator takes {Value(one.layout.shape, 'int8')}; "
+            "compile the network again"
+        )
     return one.layout.pack(array)
 
 
@@ -163,4 +168,6 @@ def _run_host(step: HostStep, values: Values) -> None:
     if len(results) < len(step.outputs):
         raise ModuleError(f"{step.op} {step.name} on the host: it makes {len(results)} outputs, not {len(step.outputs)}")
     values |= dict(zip(step.outputs, results, strict=False))
-    require_room(sum(array.nbytes for array in values.values()), HOST_BYTES, f"up to {step.op} {step.name}, the tensors on the host take", ModuleError)
+    require_room(
+        sum(array.nbytes for array in values.values()), HOST_BYTES, f"up to {step.op} {step.name}, the tensors on the host take", ModuleError
+    )

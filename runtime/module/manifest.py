@@ -8,6 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from vdla.hw.spec.config import parameters
+from vdla.hw.spec.showing import short
+from vdla.runtime.arrays import LONGEST_REASON
 from vdla.runtime.module.plan import HostStep, LaunchStep, ModuleError, Name, Plan, Record, Value
 
 MANIFEST_BYTES = 16 << 20
@@ -45,7 +47,7 @@ class Manifest(Record, frozen=True):
     """
 
     name: Name
-    config: dict[str, int | Name | tuple[Name, ...]]
+    config: dict[str, int | str | tuple[str, ...]]  # no Name: see `Attribute`
     config_digest: Name
     inputs: tuple[NamedValue, ...]
     outputs: tuple[NamedValue, ...]
@@ -83,12 +85,10 @@ def decode(data: bytes) -> Manifest:
 
     Raises:
         ModuleError: it is not what the declaration says; the message names the place.
-        ValueError, RecursionError: it is no JSON, or holds text that no file could.
+        ValueError, RecursionError: it is no JSON.
     """
     values = json.loads(data)
     try:
-        manifest = msgspec.convert(values, Manifest)
+        return msgspec.convert(values, Manifest)
     except msgspec.ValidationError as error:
-        raise ModuleError(f"its manifest is not what a module's is: {error}; compile the network again") from error
-    json.dumps(values, ensure_ascii=False).encode()  # a lone surrogate, which JSON can hold, could not be printed
-    return manifest
+        raise ModuleError(f"its manifest is not what a module's is: {short(str(error), LONGEST_REASON)}; compile the network again") from error

@@ -25,10 +25,11 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a module's manifest holds as it stands: its declaration is the manifest's, written and read."""
 
 
-Name = Annotated[str, Meta(max_length=4096)]
+LONGEST_NAME = 4096
+Name = Annotated[str, Meta(max_length=LONGEST_NAME, pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]*\Z")]  # as it is printed on a line
 Count = Annotated[int, Meta(ge=0, lt=1 << 62)]
 Integer = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-Attribute = Integer | float | Name | tuple[Integer | float, ...]
+Attribute = Integer | float | str | tuple[Integer | float, ...]  # no Name: msgspec 0.22 frees a pattern in a union with a list twice
 
 
 class Value(Record, frozen=True):

@@ -58,11 +58,13 @@ class Format:
 
 # Configurations
 
+
 def configuration(rng: Random) -> tuple[bytes, str]:
     """Return a configuration in TOML, or in VTA's JSON."""
     if rng.random() < 0.3:
-        return text_of(changed_tree(json.loads(to_vta_json(VTA)), rng)) if rng.random() < 0.7 else \
-            changed_bytes(to_vta_json(VTA).encode(), rng), "json"
+        return text_of(changed_tree(json.loads(to_vta_json(VTA)), rng)) if rng.random() < 0.7 else changed_bytes(
+            to_vta_json(VTA).encode(), rng
+        ), "json"
     text = to_toml(PRESETS[rng.choice(list(PRESETS))])
     return _changed_lines(text.encode(), rng), "toml"
 
@@ -72,8 +74,7 @@ def _changed_lines(data: bytes, rng: Random) -> bytes:
     if rng.random() < 0.5:
         return changed_bytes(data, rng)
     lines = data.split(b"\n")
-    for _ in range(rng.choice((1, 1, 2, 5))):
-        place = rng.randrange(len(lines))
+    for place in rng.sample(range(len(lines)), rng.choice((1, 1, 2, 5))):
         key, _, value = lines[place].partition(b"= ")
         tree = changed_tree([json.loads(value)] if value else [], rng)
         lines[place] = key + b"= " + text_of(tree[0] if tree and isinstance(tree, list) else tree)
@@ -82,11 +83,12 @@ def _changed_lines(data: bytes, rng: Random) -> bytes:
 
 # Assembly
 
+
 @cache
 def programs() -> tuple[bytes, ...]:
     """Return random programs as assembly."""
     made = (random_program(random_config(seed), seed, 12) for seed in range(6))
-    return tuple(format_program(program.instructions).encode() for program in made) + (b"UOP(dst=1, src=2, wgt=3)\nUOP()\n",)
+    return (*(format_program(program.instructions).encode() for program in made), b"UOP(dst=1, src=2, wgt=3)\nUOP()\n")
 
 
 def assembly(rng: Random) -> tuple[bytes, str]:
@@ -101,6 +103,7 @@ def assembly(rng: Random) -> tuple[bytes, str]:
 
 
 # Vectors and modules
+
 
 @cache
 def vectors() -> tuple[dict[str, bytes], ...]:
@@ -126,7 +129,7 @@ def _with_other_meta(members: dict[str, bytes], rng: Random) -> dict[str, bytes]
 def modules() -> tuple[dict[str, bytes], ...]:
     """Return the members of compiled networks."""
     made = (compile_network(network().SerializeToString(), config).plan for network in QUANTISED for config in (TINY, SMALL))
-    return tuple(unpacked(to_bytes(plan)[HEADER.size:]) for plan in made)
+    return tuple(unpacked(to_bytes(plan)[HEADER.size :]) for plan in made)
 
 
 def module(rng: Random) -> tuple[bytes, str]:
@@ -148,6 +151,7 @@ def sealed(payload: bytes) -> bytes:
 
 
 # Networks
+
 
 @cache
 def networks() -> tuple[onnx.ModelProto, ...]:
@@ -196,7 +200,12 @@ FORMATS: dict[str, Format] = {
     "toml": Format(configuration, lambda rng: (Step(("config", "FILE")), Step(("config", "FILE", "--json")))),
     "asm": Format(assembly, _assembly_steps),
     "npz": Format(vector, _vector_steps),
-    "onnx": Format(network, lambda rng: (Step(("compile", "FILE", "-o", "OUT.vdla", "--config", "tiny"), fits_network, shows=2000),
-                                         Step(("run", "OUT.vdla"), fits_module))),
+    "onnx": Format(
+        network,
+        lambda rng: (
+            Step(("compile", "FILE", "-o", "OUT.vdla", "--config", "tiny"), fits_network, shows=2000),
+            Step(("run", "OUT.vdla"), fits_module),
+        ),
+    ),
     "vdla": Format(module, lambda rng: (Step(("inspect", "FILE")), Step(("run", "FILE"), fits_module))),
 }

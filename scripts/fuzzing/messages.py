@@ -19,7 +19,7 @@ def changed_message(message: Message, rng: Random) -> Message:
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         inner = made
         while rng.random() < 0.85:
-            deeper = [part for part in _messages(inner)]
+            deeper = list(_messages(inner))
             if not deeper:
                 break
             inner = rng.choice(deeper)
@@ -86,4 +86,6 @@ def _change_repeated(values, field: FieldDescriptor, rng: Random) -> None:
     elif place is not None:
         values[place] = _value(field, values[place], rng)
     else:
-        values.append(_value(field, b"" if field.type == FieldDescriptor.TYPE_BYTES else "" if field.cpp_type == FieldDescriptor.CPPTYPE_STRING else 0, rng))
+        values.append(
+            _value(field, b"" if field.type == FieldDescriptor.TYPE_BYTES else "" if field.cpp_type == FieldDescriptor.CPPTYPE_STRING else 0, rng)
+        )

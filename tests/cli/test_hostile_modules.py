@@ -72,14 +72,19 @@ READ = {  # what both commands refuse when they read the file
     "a layer lacks a field": (lambda m: launch(m)["layers"][0].pop("macs"), "Object missing required field `macs`"),
     "a step is of no kind": (lambda m: host(m).update(on="fire"), "Invalid value 'fire' - at `$.steps[1].on`"),
     "the name is a list": (lambda m: m.update(name=[]), "Expected `str`, got `array` - at `$.name`"),
-    "the name is half a character": (lambda m: m.update(name="\ud800"), "surrogates not allowed"),
+    "the name is half a character": (lambda m: m.update(name="\ud800"), "Expected `str` matching regex"),
+    "the name is two lines": (lambda m: m.update(name="a\nb"), "matching regex"),
+    "a field has a name of two lines": (lambda m: launch(m).update({"a\nb": 1}), r"Object contains unknown field `a\nb` - at `$.steps[0]`"),
     "the name is very long": (lambda m: m.update(name="x" * 5000), "Expected `str` of length <= 4096 - at `$.name`"),
     "inputs are an object": (lambda m: m.update(inputs={}), "Expected `array`, got `object` - at `$.inputs`"),
     "a value has an unknown type": (lambda m: m["inputs"][0].update(dtype="O"), "Invalid enum value 'O' - at `$.inputs[0].dtype`"),
     "a value has a negative extent": (lambda m: m["inputs"][0].update(shape=[-1]), "Expected `int` >= 1 - at `$.inputs[0].shape[0]`"),
     "a value has extents of text": (lambda m: m["inputs"][0].update(shape="12"), "Expected `array`, got `str` - at `$.inputs[0].shape`"),
     "a value has many dimensions": (lambda m: m["inputs"][0].update(shape=[1] * 99), "Expected `array` of length <= 16"),
-    "an input of terabytes": (lambda m: m["inputs"][0].update(shape=[1 << 20, 1 << 20]), "which takes 1099511627776 bytes, and the limit is 536870912"),
+    "an input of terabytes": (
+        lambda m: m["inputs"][0].update(shape=[1 << 20, 1 << 20]),
+        "which takes 1099511627776 bytes, and the limit is 536870912",
+    ),
     "an output of terabytes": (lambda m: m["outputs"][0].update(shape=[1 << 20, 1 << 20]), "and the limit is 536870912"),
     "tensors of terabytes": (lambda m: m["tensors"].update(dict.fromkeys(m["tensors"], TERABYTE)), "its tensors, weights and streams take"),
     "more tensors of terabytes": (lambda m: m["tensors"].update({f"t{i}": 1 << 61 for i in range(9)}), "its tensors, weights and streams take"),
@@ -95,18 +100,38 @@ READ = {  # what both commands refuse when they read the file
     "a layout folded by one number": (lambda m: layout(m).update(fold={"stride": [1], "pads": [0, 0, 0, 0], "border": 0}), "of length 2"),
     "a folded matrix": (lambda m: layout(m).update(fold={"stride": [1, 1], "pads": [0, 0, 0, 0], "border": 0}, shape=[2, 3]), "and has 2 dimensions"),
     "an uneven fold": (lambda m: layout(m).update(fold={"stride": [3, 3], "pads": [0, 0, 0, 0], "border": 0}, shape=[1, 1, 2, 2]), "be folded by"),
-    "a fold that cuts all": (lambda m: layout(m).update(fold={"stride": [1, 1], "pads": [3, 3, -3, -3], "border": 0}, shape=[1, 1, 2, 2]), "be folded"),
+    "a fold that cuts all": (
+        lambda m: layout(m).update(fold={"stride": [1, 1], "pads": [3, 3, -3, -3], "border": 0}, shape=[1, 1, 2, 2]),
+        "be folded",
+    ),
     "a border that is no int8": (lambda m: layout(m).update(fold={"stride": [1, 1], "pads": [0] * 4, "border": 300}), "Expected `int` <= 127"),
-    "a value read back folded": (lambda m: launch(m)["unpacks"][0]["layout"].update(
-        shape=[1, 1, 1, 1], fold={"stride": [1, 1], "pads": [0] * 4, "border": 0}), "is read back folded, which cannot be undone"),
-    "an attribute is text": (lambda m: host(m)["attributes"].update(perm="x"), "attribute perm = 'x' is not what Transpose takes: Expected `array`, got `str`"),
+    "a value read back folded": (
+        lambda m: launch(m)["unpacks"][0]["layout"].update(shape=[1, 1, 1, 1], fold={"stride": [1, 1], "pads": [0] * 4, "border": 0}),
+        "is read back folded, which cannot be undone",
+    ),
+    "an attribute is text": (
+        lambda m: host(m)["attributes"].update(perm="x"),
+        "attribute perm = 'x' is not what Transpose takes: Expected `array`, got `str`",
+    ),
     "an attribute is a number": (lambda m: host(m)["attributes"].update(perm=3), "attribute perm = 3 is not what Transpose takes"),
     "an attribute holds floats": (lambda m: host(m)["attributes"].update(perm=[0.5]), "Expected `int`, got `float` - at `$[0]`"),
     "an attribute is an object": (lambda m: host(m)["attributes"].update(perm={}), "got `object` - at `$.steps[1].attributes[...]`"),
     "an attribute is none": (lambda m: host(m)["attributes"].update(perm=None), "got `null`"),
     "an attribute is long": (lambda m: host(m)["attributes"].update(perm=[10**400]), "attributes[...]"),
-    "a cast to objects": (lambda m: host(m).update(op="Cast", attributes={"to": "O"}), "attribute to = 'O' is not what Cast takes: Invalid enum value 'O'"),
-    "a fill of objects": (lambda m: host(m).update(op="ConstantOfShape", attributes={"dtype": "O", "shape": [1], "value": 0}), "Invalid enum value 'O'"),
+    "a cast to objects": (
+        lambda m: host(m).update(op="Cast", attributes={"to": "O"}),
+        "attribute to = 'O' is not what Cast takes: Invalid enum value 'O'",
+    ),
+    "a fill of objects": (
+        lambda m: host(m).update(op="ConstantOfShape", attributes={"dtype": "O", "shape": [1], "value": 0}),
+        "Invalid enum value 'O'",
+    ),
+    "a resize in no mode": (
+        lambda m: host(m).update(
+            op="Resize", attributes={"coordinate_transformation_mode": "x", "nearest_mode": "floor", "scales": [2.0, 2.0], "sizes": [4, 4]}
+        ),
+        "attribute coordinate_transformation_mode = 'x'",
+    ),
     "padding in no mode": (lambda m: host(m).update(op="Pad", attributes={"mode": "x", "pads": [], "value": 0}), "attribute mode = 'x'"),
     "the configuration holds lists": (lambda m: m["config"].update(batch=[1]), "Expected `str`, got `int` - at `$.config[...][0]`"),
     "the configuration has a long number": (lambda m: m["config"].update(batch=10**400), "batch = a number of 1329 bits is outside 1..64"),
@@ -144,15 +169,21 @@ def test_an_array_that_no_compiler_wrote_is_refused(command, title, tmp_path):
 
 
 RUN = {  # what is known only when it runs
-    "a value of another shape": (changed(lambda m: (layout(m).update(shape=[2, 1]), launch(m).update(packs=launch(m)["packs"][:1]))), "takes int8[2, 1]"),
+    "a value of another shape": (
+        changed(lambda m: (layout(m).update(shape=[2, 1]), launch(m).update(packs=launch(m)["packs"][:1]))),
+        "takes int8[2, 1]",
+    ),
     "a permutation of no axes": (changed(lambda m: host(m)["attributes"].update(perm=[7, 8, 9])), "Transpose the Transpose on the host: "),
     "an input left out": (changed(lambda m: host(m).update(inputs=[""])), "Transpose the Transpose on the host: "),
     "no inputs": (changed(lambda m: host(m).update(inputs=[])), "Transpose the Transpose on the host: "),
-    "a tensor of terabytes": (changed(lambda m: host(m).update(op="Tile", attributes={"repeats": [1 << 20, 1 << 20]})), "and the limit is 1073741824"),
-    "a fill of terabytes": (changed(lambda m: host(m).update(
-        op="ConstantOfShape", inputs=[], attributes={"dtype": "int8", "shape": [1 << 40], "value": 0})), "and the limit is 1073741824"),
-    "a resize in no mode": (changed(lambda m: host(m).update(op="Resize", attributes={
-        "coordinate_transformation_mode": "x", "nearest_mode": "floor", "scales": [2.0, 2.0], "sizes": [4, 4]})), "on the host: "),
+    "a tensor of terabytes": (
+        changed(lambda m: host(m).update(op="Tile", attributes={"repeats": [1 << 20, 1 << 20]})),
+        "and the limit is 1073741824",
+    ),
+    "a fill of terabytes": (
+        changed(lambda m: host(m).update(op="ConstantOfShape", inputs=[], attributes={"dtype": "int8", "shape": [1 << 40], "value": 0})),
+        "and the limit is 1073741824",
+    ),
 }
 
 

@@ -125,7 +125,7 @@ def test_another_suffix_is_refused_before_anything_is_simulated(monkeypatch):
 def test_a_missing_library_is_named(monkeypatch):
     import sys
 
-    monkeypatch.setitem(sys.modules, "vdla.sim.plots.files", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     outcome = invoke(plot, GOOD, "-o", "plot.svg")
     assert outcome.exit_code == 2
-    assert "install it with: pip install 'vdla[plot]'" in outcome.stderr
+    assert 'install it with: pip install "vdla[plot]"' in outcome.stderr

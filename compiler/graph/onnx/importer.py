@@ -11,12 +11,13 @@ from vdla.compiler.graph.onnx.call import Call, Form, RefusalError
 from vdla.compiler.graph.onnx.checks import check_constant, check_usable
 from vdla.compiler.graph.onnx.elements import check_room, size_of
 from vdla.compiler.graph.onnx.infer import PARAMETER_ELEMENTS, check_attributes, defaults_of, output_types
-from vdla.compiler.graph.onnx.names import identifier, trimmed, without_ends
+from vdla.compiler.graph.onnx.names import LONGEST_NAME, identifier, trimmed, without_ends
 from vdla.compiler.graph.onnx.quantised import contributed_types
 from vdla.compiler.graph.onnx.read import Model
 from vdla.compiler.graph.onnx.survey import CONTRIBUTED_DOMAIN, IMPORTERS, described, order_problems, refused_nodes
 from vdla.compiler.graph.onnx.tensors import array_of, attributes_from, constant_value, type_from, type_with_shape
 from vdla.compiler.graph.passes.constant_folding import QUANTISATION
+from vdla.hw.spec.showing import short
 
 MANY_OUTPUTS = {"LayerNormalization": 3, "Split": 1 << 31}
 
@@ -162,7 +163,7 @@ class Importer:
         if isinstance(form, np.ndarray):
             self.add_constant(node.output[0], form)
         else:
-            self.make(form, node.name, list(zip(node.output, call.outputs, strict=False))[:count])
+            self.make(form, short(node.name, LONGEST_NAME), list(zip(node.output, call.outputs, strict=False))[:count])
 
     def wanted_outputs(self, node: NodeProto) -> int:
         """Return how many outputs of a node something reads; at least 1."""

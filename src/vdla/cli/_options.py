@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from vdla.hw.spec.errors import VdlaError
+from vdla.hw.spec.extras import require_package
 from vdla.hw.spec.files import apply_settings, load
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 
@@ -24,6 +25,19 @@ def reports_errors(function: Callable) -> Callable:
             click.echo(f"error: {error}", err=True)
             sys.exit(2)
     return wrapped
+
+
+def needs(purpose: str, *packages: str) -> Callable:
+    """Refuse a command before it does anything where a package that an extra brings is not installed; `purpose` names the command."""
+    def decorated(function: Callable) -> Callable:
+        @reports_errors
+        @wraps(function)
+        def wrapped(*args, **kwargs):
+            for package in packages:
+                require_package(package, purpose)
+            return function(*args, **kwargs)
+        return wrapped
+    return decorated
 
 
 def with_settings(function: Callable) -> Callable:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from vdla.cli._options import OUTPUT_FILE, reports_errors, takes_memory
+from vdla.cli._options import OUTPUT_FILE, needs, takes_memory
 from vdla.cli._runs import raise_fault, time_vector
-from vdla.hw.spec.errors import FileFormatError, ToolError
+from vdla.hw.spec.errors import FileFormatError
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.writing import check_writable
 from vdla.sim.timing.result import Timing
@@ -19,13 +19,10 @@ KINDS = ("utilisation", "roofline", "timeline")
 @click.option("-o", "--output", required=True, type=OUTPUT_FILE, help="A .png or .svg file.")
 @click.option("--kind", type=click.Choice(KINDS), default=KINDS[0], show_default=True)
 @takes_memory
-@reports_errors
+@needs("vdla plot", "matplotlib")
 def command(vectors: tuple[Path, ...], output: Path, kind: str, memory: MemoryParameters) -> None:
     """Simulate programs and plot where their cycles went, or how near they come to the roofline."""
-    try:
-        from vdla.sim.plots.files import check_suffix, save
-    except ImportError as error:
-        raise ToolError(f"plots need matplotlib ({error}); install it with: pip install 'vdla[plot]'") from error
+    from vdla.sim.plots.files import check_suffix, save
     check_suffix(output)
     check_writable(output)
     timings = {name: time_vector(path, memory) for name, path in _names(vectors).items()}
