@@ -6,8 +6,8 @@ import threading
 import numpy as np
 import pytest
 
-from vdla.hw.spec import isa
-from vdla.hw.spec.errors import AccessError, DeviceError
+from vdla.hw.spec import codec, isa
+from vdla.hw.spec.errors import AccessError, DeviceError, OverwriteError
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 from vdla.runtime.devices.cycle import CycleDevice
@@ -82,7 +82,8 @@ def test_a_stream_at_an_odd_address_is_refused(device):
         device.run(0x1008, 1)
 
 
-def test_a_stream_that_overwrites_itself_runs_as_it_was(device):
+def test_a_stream_that_overwrites_itself_stays_as_it_was(device):
     store = isa.Store(memory_type=MemoryType.OUT, dram_base=0x1000 // 4, y_size=1, x_size=12, sram_base=0)
-    device.execute((store, store, isa.Finish()))
-    assert not np.any(device.copy_out(0x1000, 48))
+    with pytest.raises(OverwriteError, match="overwrites instruction 0 of the stream that is running"):
+        device.execute((store, store, isa.Finish()))
+    assert device.copy_out(0x1000, 48).tobytes() == codec.to_bytes((store, store, isa.Finish()), device.config)
