@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Kill commands at random moments, by SIGKILL, SIGINT and SIGTERM, and look at what they leave.
+"""Kill commands, by SIGKILL, SIGINT and SIGTERM, and look at what they leave.
 
+Half of the kills come at a random moment, half as soon as the command has an output open.
 Each output must be absent, as it was before, or what an undisturbed run writes. A killed command may leave drafts of files and scratch folders
 in the cache; the next run must delete them, must not wait for a lock, and must succeed. Exit status 1 where anything else is found.
 """
@@ -16,6 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +44,7 @@ class Command:
 
 
 COMMANDS = {
+    "asm": Command("asm {0.parent}/stream.asm -o {0}/stream.bin", {"stream.bin": Path.read_bytes}),
     "compile": Command(f"compile {ROOT}/examples/digits/digits.onnx --calibrate {{0.parent}}/samples.npz -o {{0}}/net.vdla", {"net.vdla": load}),
     "verilog": Command("verilog --config tiny -o {0}", dict.fromkeys(("vdla_core.v", "vdla_core.toml", "vdla_core.md"), Path.read_text)),
     "plot": Command(f"plot {VECTOR} -o {{0}}/plot.svg", {"plot.svg": Path.read_text}),
@@ -71,10 +74,12 @@ class Bench:
     def attempt(self, rng: random.Random, number: int) -> tuple[str, list[str]] | None:
         """Kill one run; return what became of the outputs, and what is wrong. None where it ended before."""
         self._prepare(before=number % 2 == 1)
-        moment = rng.uniform(0, 1) if rng.random() < 0.5 else rng.uniform(0.8, 1.1)  # files are written towards the end
         process = self._start()
         try:
-            time.sleep(moment * self._seconds)
+            if self._whole and rng.random() < 0.5:
+                self._wait_for_writing(process)
+            else:
+                time.sleep(rng.random() * self._seconds)
             if process.poll() is not None:
                 self._seconds *= 0.9
                 return None
@@ -103,6 +108,15 @@ class Bench:
 
     def _start(self) -> subprocess.Popen:
         return subprocess.Popen(self._line(), env=self._environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+
+    def _wait_for_writing(self, process: subprocess.Popen) -> None:
+        """Wait until a command has a file in the folder of its outputs open, or ends."""
+        opened = Path(f"/proc/{process.pid}/fd")
+        while process.poll() is None:
+            with suppress(FileNotFoundError, PermissionError):  # closed, or ended, meanwhile
+                if any(os.readlink(file).startswith(f"{self._folder}/") for file in opened.iterdir()):
+                    return
+            time.sleep(0.0002)
 
     def _finish(self, seconds: float) -> float:
         """Run the command undisturbed; return the seconds it took, which must not be more than `seconds`."""
@@ -168,7 +182,8 @@ def campaign(name: str, kills: int, seed: int, place: Path) -> tuple[Counter, li
 
 
 def write_inputs(place: Path) -> None:
-    """Write what the commands read: samples of digits, and the compiled network."""
+    """Write what the commands read: a stream as text, samples of digits, and the compiled network."""
+    (place / "stream.asm").write_text("FINISH()\n" * 5000)
     np.savez(place / "samples.npz", image=np.random.default_rng(0).random((8, 1, 1, 8, 8), np.float32))
     line = ["compile", ROOT / "examples/digits/digits.onnx", "--calibrate", place / "samples.npz", "-o", place / "net.vdla"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
