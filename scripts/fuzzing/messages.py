@@ -19,7 +19,7 @@ def changed_message(message: Message, rng: Random) -> Message:
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         inner = made
         while rng.random() < 0.85:
-            deeper = [part for part in _messages(inner)]
+            deeper = list(_messages(inner))
             if not deeper:
                 break
             inner = rng.choice(deeper)
@@ -60,7 +60,9 @@ def _value(field: FieldDescriptor, old: object, rng: Random) -> object:
     match field.cpp_type:
         case FieldDescriptor.CPPTYPE_STRING:
             if field.type == FieldDescriptor.TYPE_BYTES:
-                return rng.choice((b"", old[:-1], old + b"\0", old * 2 if len(old) < LONGEST else old[:7], rng.randbytes(7)))
+                return rng.choice(
+                    (b"", old[:-1], old + b"\0", old * 2 if len(old) < LONGEST else old[:7], rng.randbytes(7))
+                )
             return rng.choice((*TEXTS, old + "x", old[:-1]))
         case FieldDescriptor.CPPTYPE_FLOAT | FieldDescriptor.CPPTYPE_DOUBLE:
             return rng.choice(FLOATS)
@@ -86,4 +88,14 @@ def _change_repeated(values, field: FieldDescriptor, rng: Random) -> None:
     elif place is not None:
         values[place] = _value(field, values[place], rng)
     else:
-        values.append(_value(field, b"" if field.type == FieldDescriptor.TYPE_BYTES else "" if field.cpp_type == FieldDescriptor.CPPTYPE_STRING else 0, rng))
+        values.append(
+            _value(
+                field,
+                b""
+                if field.type == FieldDescriptor.TYPE_BYTES
+                else ""
+                if field.cpp_type == FieldDescriptor.CPPTYPE_STRING
+                else 0,
+                rng,
+            )
+        )

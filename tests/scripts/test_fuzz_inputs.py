@@ -9,7 +9,7 @@ import pytest
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 INPUTS, SEED = 300, 7
-MEGABYTES = 2500
+TAKEN_BYTES = 400 << 20
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def die(config):
 
 
 def take_memory(config):
-    fail.kept = b"x" * (MEGABYTES << 20)
+    fail.kept = b"x" * TAKEN_BYTES
     return {}
 
 
@@ -79,7 +79,8 @@ PLANTED = {"traceback": fail, "hang": hang, "crash": die, "memory": take_memory,
 @pytest.mark.parametrize("verdict", PLANTED)
 def test_a_planted_fault_is_noticed_and_kept(fuzz, tmp_path, monkeypatch, verdict):
     monkeypatch.setattr("vdla.cli.config.describe", PLANTED[verdict])
-    monkeypatch.setattr(fuzz, "SECONDS", 1.0)
+    monkeypatch.setattr(fuzz, "SECONDS", 2.0)
+    monkeypatch.setattr(fuzz, "MOST_BYTES", fuzz.worker.peak_bytes() + (TAKEN_BYTES >> 1))
     done = campaign(fuzz, tmp_path, 12, "toml")
     assert done.counts["toml"][verdict] > 0
     assert done.failures == done.counts["toml"][verdict]

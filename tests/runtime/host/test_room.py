@@ -1,4 +1,4 @@
-"""What an operator takes is known before it runs: never less than what it makes, and refused where it is over the limit."""
+"""What an operator takes is known before it runs, is never less than what it makes, and has a limit."""
 
 from math import prod
 
@@ -48,13 +48,22 @@ CASES = {
     "MatMulInteger": ([i8(2, 3), i8(3, 4)], {}),
     "MaxPool": ([f32(1, 2, 5, 6)], POOL),
     "Pad": ([f32(3, 4)], {"mode": "constant", "pads": (5, -2, 0, 9), "value": 1.0}),
-    "QLinearConv": ([i8(1, 2, 5, 5), SCALE, ZERO, i8(1, 2, 3, 3), np.abs(f32(4)), np.zeros(1, np.int8), SCALE, ZERO],
-                    {"dilations": (1, 1), "group": 1, "pads": (1, 1, 1, 1), "strides": (1, 1)}),
+    "QLinearConv": (
+        [i8(1, 2, 5, 5), SCALE, ZERO, i8(1, 2, 3, 3), np.abs(f32(4)), np.zeros(1, np.int8), SCALE, ZERO],
+        {"dilations": (1, 1), "group": 1, "pads": (1, 1, 1, 1), "strides": (1, 1)},
+    ),
     "QLinearMatMul": ([i8(2, 3), SCALE, ZERO, i8(3, 4), SCALE, ZERO, SCALE, ZERO], {}),
     "QuantizeLinear": ([f32(3, 1, 2), np.abs(f32(5)), np.zeros(5, np.int8)], {"axis": 1}),
     "Range": ([np.array(0), np.array(10), np.array(3)], {}),
-    "Resize": ([f32(1, 2, 3, 4)], {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor",
-                                   "scales": (1.0, 1.0, 2.0, 0.5), "sizes": (1, 2, 6, 2)}),
+    "Resize": (
+        [f32(1, 2, 3, 4)],
+        {
+            "coordinate_transformation_mode": "asymmetric",
+            "nearest_mode": "floor",
+            "scales": (1.0, 1.0, 2.0, 0.5),
+            "sizes": (1, 2, 6, 2),
+        },
+    ),
     "Tile": ([f32(2, 3)], {"repeats": (4, 5)}),
     "Add": ([f32(3, 1), f32(1, 4)], {}),
     "Concat": ([f32(3, 2), f32(3, 2)], {"axis": 0}),
@@ -79,16 +88,34 @@ def test_an_operator_makes_no_more_than_was_said(op):
 HUGE = {
     "Add": ([np.zeros((1 << 20, 1), np.float32), np.zeros((1, 1 << 20), np.float32)], {}),
     "ConstantOfShape": ([], {"dtype": "int8", "shape": (1 << 40,), "value": 0}),
-    "Conv": ([np.zeros((1, 64, 900, 900), np.float32), np.zeros((1, 64, 9, 9), np.float32)],
-             {"dilations": (1, 1), "group": 1, "pads": (0, 0, 0, 0), "strides": (1, 1)}),
-    "ConvTranspose": ([f32(1, 1, 2, 2), f32(1, 1, 2, 2)],
-                      {"dilations": (1, 1), "group": 1, "output_padding": (0, 0), "pads": (0,) * 4, "strides": (1 << 20, 1 << 20)}),
+    "Conv": (
+        [np.zeros((1, 64, 900, 900), np.float32), np.zeros((1, 64, 9, 9), np.float32)],
+        {"dilations": (1, 1), "group": 1, "pads": (0, 0, 0, 0), "strides": (1, 1)},
+    ),
+    "ConvTranspose": (
+        [f32(1, 1, 2, 2), f32(1, 1, 2, 2)],
+        {
+            "dilations": (1, 1),
+            "group": 1,
+            "output_padding": (0, 0),
+            "pads": (0,) * 4,
+            "strides": (1 << 20, 1 << 20),
+        },
+    ),
     "Expand": ([f32(1)], {"shape": (1 << 20, 1 << 20)}),
     "MatMul": ([np.zeros((1 << 20, 1), np.float32), np.zeros((1, 1 << 20), np.float32)], {}),
     "MaxPool": ([f32(1, 1, 2, 2)], POOL | {"pads": (1 << 20,) * 4}),
     "Pad": ([f32(2)], {"mode": "edge", "pads": (1 << 40, 0)}),
     "Range": ([np.array(0), np.array(1 << 60), np.array(1)], {}),
-    "Resize": ([f32(1)], {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor", "scales": (1e12,), "sizes": (10**12,)}),
+    "Resize": (
+        [f32(1)],
+        {
+            "coordinate_transformation_mode": "asymmetric",
+            "nearest_mode": "floor",
+            "scales": (1e12,),
+            "sizes": (10**12,),
+        },
+    ),
     "Tile": ([f32(1)], {"repeats": (1 << 40,)}),
 }
 
@@ -97,16 +124,30 @@ HUGE = {
 def test_what_takes_too_much_is_refused_before_it_is_made(op):
     inputs, attributes = HUGE[op]
     attributes = attributes | ({"value": 0.0} if op == "Pad" else {})
-    with pytest.raises(OperatorError, match=rf"^{op}\(.*\) takes \d+ bytes, and the limit is {OPERATOR_BYTES}; VDLA_MEMORY_FACTOR=2"):
+    with pytest.raises(
+        OperatorError,
+        match=rf"^{op}\(.*\) takes \d+ bytes, and the limit is {OPERATOR_BYTES}; VDLA_MEMORY_FACTOR=2",
+    ):
         evaluate(op, inputs, attributes)
 
 
-@pytest.mark.parametrize(("op", "inputs", "attributes"), [
-    ("Relu", [None], {}), ("Resize", [f32(2)], {"coordinate_transformation_mode": "x", "nearest_mode": "floor", "scales": (2.0,), "sizes": (4,)}),
-    ("Gather", [f32(2), np.array([9])], {"axis": 0}), ("Range", [np.array(0), np.array(1), np.array(0)], {}),
-    ("Transpose", [f32(2)], {"perm": (10**30,)}), ("Conv", [f32(1, 1, 3), None], {"dilations": (1,), "group": 1, "pads": (0, 0), "strides": (1,)}),
-    ("MaxPool", [f32(1, 1, 3, 3)], POOL | {"strides": (0, 0)}), ("Pad", [f32(2)], {"mode": "edge", "pads": (1,), "value": 0.0}),
-])
+@pytest.mark.parametrize(
+    ("op", "inputs", "attributes"),
+    [
+        ("Relu", [None], {}),
+        (
+            "Resize",
+            [f32(2)],
+            {"coordinate_transformation_mode": "x", "nearest_mode": "floor", "scales": (2.0,), "sizes": (4,)},
+        ),
+        ("Gather", [f32(2), np.array([9])], {"axis": 0}),
+        ("Range", [np.array(0), np.array(1), np.array(0)], {}),
+        ("Transpose", [f32(2)], {"perm": (10**30,)}),
+        ("Conv", [f32(1, 1, 3), None], {"dilations": (1,), "group": 1, "pads": (0, 0), "strides": (1,)}),
+        ("MaxPool", [f32(1, 1, 3, 3)], POOL | {"strides": (0, 0)}),
+        ("Pad", [f32(2)], {"mode": "edge", "pads": (1,), "value": 0.0}),
+    ],
+)
 def test_whatever_does_not_go_together_is_one_kind_of_error(op, inputs, attributes):
     with pytest.raises(OperatorError, match=rf"^{op}\("):
         evaluate(op, inputs, attributes)
@@ -115,7 +156,9 @@ def test_whatever_does_not_go_together_is_one_kind_of_error(op, inputs, attribut
 def test_every_operator_states_the_types_of_its_attributes():
     for op, (_, attributes) in CASES.items():
         check_types(op, attributes)
-    with pytest.raises(OperatorError, match=r"^attribute axis = 1\.5 is not what Gather takes: Expected `int`, got `float`$"):
+    with pytest.raises(
+        OperatorError, match=r"^attribute axis = 1\.5 is not what Gather takes: Expected `int`, got `float`$"
+    ):
         check_types("Gather", {"axis": 1.5})
 
 
