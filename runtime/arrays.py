@@ -1,7 +1,7 @@
 """Arrays in .npz files: damaged ones are refused with one error, and what is written is whole.
 
-What a file would take is looked at before it is unpacked: the sizes in the archive's directory and in each array's header must agree with each
-other and stay within `ARRAY_BYTES`; no more than they say is unpacked.
+What a file would take is looked at before it is unpacked: the sizes in the archive's directory and in each
+array's header must agree with each other and stay within `ARRAY_BYTES`; no more than they say is unpacked.
 """
 
 import io
@@ -48,19 +48,21 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
         FileFormatError: the file is truncated, altered, or none, or takes more than `ARRAY_BYTES`.
         OSError: it cannot be opened.
     """
-    data = read_at_most(path, limit_of(ARRAY_BYTES), FileFormatError)  # from here on every error is the contents'
+    data = read_at_most(path, limit_of(ARRAY_BYTES), FileFormatError)
     try:
         with open_archive(data) as archive:
             return read_arrays(archive, archive.namelist(), str(path))
     except UNREADABLE as error:
-        raise FileFormatError(f"{path} cannot be read as .npz; it is truncated or altered: {short(str(error), LONGEST_REASON)}") from error
+        reason = short(str(error), LONGEST_REASON)
+        raise FileFormatError(f"{path} cannot be read as .npz; it is truncated or altered: {reason}") from error
 
 
 def open_archive(data: bytes) -> zipfile.ZipFile:
     """Open a ZIP archive such as NumPy writes.
 
     Raises:
-        ValueError: it has too many members, two of one name, or one compressed in another way; and the others of `UNREADABLE`.
+        ValueError: it has too many members, two of one name, or one compressed in another way; and the others of
+            `UNREADABLE`.
     """
     if data.count(ENTRY) > MOST_MEMBERS:
         raise ValueError(f"it has more than {MOST_MEMBERS} members")
@@ -92,8 +94,9 @@ def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray
         if dtype.kind not in KINDS or not dtype.itemsize:
             raise ValueError(f"{member.filename!r} holds elements of type {dtype}, not numbers")
         size = math.prod(shape) * dtype.itemsize
-        if size != member.file_size - file.tell():
-            raise ValueError(f"{member.filename!r} is an array of {size} bytes, and the archive has {member.file_size - file.tell()} of it")
+        held = member.file_size - file.tell()
+        if size != held:
+            raise ValueError(f"{member.filename!r} is an array of {size} bytes, and the archive has {held} of it")
         values = np.empty(size, np.uint8)
         _fill(values, file, member.filename)
     return values.view(dtype).reshape(shape, order="F" if in_fortran_order else "C")

@@ -131,7 +131,8 @@ def _name(meta: Mapping) -> str:
     if len(name) > MOST_NAME_CHARACTERS:
         raise FileFormatError(f"meta.name holds {len(name)} characters; it may hold {MOST_NAME_CHARACTERS}")
     if not name.isprintable():
-        raise FileFormatError(f"meta.name = {shown(name)} holds characters that cannot be printed on one line")
+        raise FileFormatError(f"meta.name = {shown(name)} holds characters that cannot be printed "
+                              "on one line")
     return name
 
 
@@ -153,7 +154,8 @@ def _segment(arrays: Mapping[str, np.ndarray], index: int, address: int) -> Segm
         if final.size < initial.size:
             raise FileFormatError(f"seg{index}_final has {final.size} bytes and seg{index}_initial {initial.size}")
     segment = Segment(address, initial, final)
-    require_room(segment.end, DRAM_BYTES, f"segment {index} ends at {segment.end:#x}: DRAM up to there takes", FileFormatError)
+    subject = f"segment {index} ends at {segment.end:#x}: DRAM up to there takes"
+    require_room(segment.end, DRAM_BYTES, subject, FileFormatError)
     return segment
 
 
@@ -222,7 +224,7 @@ COMPARED_BYTES = 1 << 22
 
 
 def _compare(vector: Vector, run: RunResult, device: Device) -> Replay:
-    """Compare DRAM part by part, as most of it may be a gap that takes no memory as long as nobody writes to it."""
+    """Compare DRAM part by part: most of it may be a gap, which takes no memory until it is written."""
     contents = [(segment.address, segment.expected) for segment in vector.segments]
     contents.append((stream_address(vector), vector.stream.reshape(-1)))
     ends = [address + data.size for address, data in contents]
@@ -233,13 +235,14 @@ def _compare(vector: Vector, run: RunResult, device: Device) -> Replay:
         differing = np.flatnonzero(expected != found)
         if differing.size and first is None:
             place = int(differing[0])
-            first = Difference(begin + place, int(expected[place]), int(found[place]), _place(vector, begin + place))
+            address = begin + place
+            first = Difference(address, int(expected[place]), int(found[place]), _place(vector, address))
         count += int(differing.size)
     return Replay(run, count, first)
 
 
 def _expected(contents: Sequence[tuple[int, np.ndarray]], begin: int, end: int) -> np.ndarray:
-    """Return what DRAM from `begin` to before `end` must hold: `contents`, in order of address, and zeros between."""
+    """Return what DRAM from `begin` to before `end` must hold: `contents`, in order, and zeros between."""
     values = np.zeros(end - begin, np.uint8)
     for address, data in contents:
         if address >= end:

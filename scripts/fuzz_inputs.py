@@ -1,14 +1,20 @@
 #!/usr/bin/env python3
-"""Meet damaged files of every format with the commands that read them: none may end in a traceback, take too long, or take too much memory.
+"""Meet damaged files of every format with the commands that read them, and see that none ends in a traceback.
 
-Formats: configurations (TOML and VTA's JSON), assembly, conformance vectors, ONNX models, and module files sealed again after they were damaged.
-What is accepted goes on as far as the commands take it: configurations are shown, assembly is assembled and disassembled, vectors are checked and
-replayed, networks are compiled and run, modules are inspected and run, all on the functional device. What would run for long is counted, not run.
+None may hang either: an input has 10 s of the processor and 2 GiB of memory.
 
-Mutators of our own damage valid seeds by their structure: JSON trees, protocol buffers by their descriptors, arrays and their headers, ZIP
-archives and their directories. Coverage-guided fuzzers (Atheris) need clang and an instrumented interpreter, and flip bytes that a digest or a
-checksum refuses first; Hypothesis makes examples of one test, and shrinks them, but does not survive a hang or a crash of its process. Here every
-input is a function of its format, its number and the seed, so that any of them can be made again, and processes that hang or die are replaced.
+Formats: configurations (TOML and VTA's JSON), assembly, conformance vectors, ONNX models, and module files that
+were sealed again after they were damaged. An accepted input goes on as far as the commands take it:
+configurations are shown, assembly is assembled and disassembled, vectors are checked and replayed, networks are
+compiled and run, modules are inspected and run, all on the functional device. Programs of many steps are counted,
+not run.
+
+Mutators of our own damage valid seeds by their structure: JSON trees, protocol buffers by their descriptors,
+arrays and their headers, ZIP archives and their directories. Coverage-guided fuzzers (Atheris) need clang and an
+instrumented interpreter, and flip bytes that a digest or a checksum refuses first. Hypothesis makes examples for
+one test and shrinks them, but does not survive a hang or a crash of its process. Here every input is a function
+of its format, its number and the seed, so that any of them can be made again, and a process that hangs or dies is
+replaced.
 
 Failures are kept in build/fuzz: the input, and what was said. Exit status 1 where there is one.
 """
@@ -46,7 +52,7 @@ class Hand:
 
     Attributes:
         task: what it has; None while it has nothing.
-        since: seconds of the processor, and time, when the commands began; None while the input is being made.
+        since: seconds of the processor, and time, when the commands began; None while the input is made.
     """
 
     process: multiprocessing.Process
@@ -78,7 +84,9 @@ class Campaign:
         self.counts.setdefault(task[0], Counter())[verdict] += 1
         self.slowest, self.largest = max(self.slowest, outcome.seconds), max(self.largest, outcome.peak_bytes)
         if verdict in FAILURES:
-            self.keep(task, verdict, f"{outcome.seconds:.1f} s, {outcome.peak_bytes >> 20} MiB\n{outcome.detail}")
+            self.keep(
+                task, verdict, f"{outcome.seconds:.1f} s, {outcome.peak_bytes >> 20} MiB\n{outcome.detail}"
+            )
 
     def keep(self, task: Task, verdict: str, detail: str) -> None:
         """Write an input and what was said of it."""
@@ -97,8 +105,10 @@ class Campaign:
 
 def run(campaign: Campaign, processes: int) -> None:
     """Meet all inputs of a campaign."""
-    with tempfile.TemporaryDirectory() as root, click.progressbar(length=len(campaign.tasks), file=sys.stderr,
-                                                                 hidden=not sys.stderr.isatty()) as bar:
+    with (
+        tempfile.TemporaryDirectory() as root,
+        click.progressbar(length=len(campaign.tasks), file=sys.stderr, hidden=not sys.stderr.isatty()) as bar,
+    ):
         hands = [_hired(Path(root)) for _ in range(min(processes, len(campaign.tasks)))]
         while hands:
             wait([hand.pipe for hand in hands], WAIT_SECONDS)
@@ -109,14 +119,16 @@ def _hired(root: Path) -> Hand:
     """Start a process; it is forked, so that all modules and native kernels are there."""
     ours, theirs = multiprocessing.Pipe()
     folder = Path(tempfile.mkdtemp(dir=root))
-    process = multiprocessing.get_context("fork").Process(target=worker.serve, args=(theirs, folder), daemon=True)
+    process = multiprocessing.get_context("fork").Process(
+        target=worker.serve, args=(theirs, folder), daemon=True
+    )
     process.start()
     theirs.close()
     return Hand(process, ours, folder)
 
 
 def _served(hand: Hand, campaign: Campaign, root: Path, bar) -> Iterator[Hand]:
-    """Take what a process says and give it work; yield it, or the one that takes its place, while there is work."""
+    """Take what a process says and give it work; yield it, or its successor, while there is work."""
     outcome, held = _heard(hand)
     if outcome is not None:
         campaign.note(hand.task, outcome)
@@ -135,7 +147,7 @@ def _served(hand: Hand, campaign: Campaign, root: Path, bar) -> Iterator[Hand]:
 
 
 def _heard(hand: Hand) -> tuple[Outcome | None, int]:
-    """Return an outcome, if there is one, and the memory that the process holds; a process that hangs or has died counts as full."""
+    """Return an outcome, if there is one, and the memory that the process holds: much if it hangs or has died."""
     try:
         while hand.task is not None and hand.pipe.poll():
             said = hand.pipe.recv()
@@ -145,7 +157,9 @@ def _heard(hand: Hand) -> tuple[Outcome | None, int]:
     except (EOFError, ConnectionResetError):
         hand.process.join()
         return Outcome(CRASH, f"exit code {hand.process.exitcode}", 0.0, 0), MOST_BYTES
-    if hand.since is not None and (_spent(hand) - hand.since[0] > SECONDS or time.monotonic() - hand.since[1] > WALL_SECONDS):
+    if hand.since is not None and (
+        _spent(hand) - hand.since[0] > SECONDS or time.monotonic() - hand.since[1] > WALL_SECONDS
+    ):
         return Outcome(HANG, f"more than {SECONDS} s", SECONDS, 0), MOST_BYTES
     return None, 0
 
@@ -164,7 +178,7 @@ def _dismiss(hand: Hand) -> None:
 
 
 def prepare() -> None:
-    """Make the seeds and meet each format once, so that what is compiled at the first use is there before processes are forked."""
+    """Meet a few inputs of each format, so that what is compiled at the first use is there before the forks."""
     with tempfile.TemporaryDirectory() as folder:
         for name in formats.FORMATS:
             for number in range(3):
@@ -179,9 +193,18 @@ def table(campaign: Campaign) -> str:
     lines = []
     for name, counts in campaign.counts.items():
         parts = sorted(counts.items(), key=lambda item: (item[0] not in (ACCEPTED, SKIPPED), -item[1]))
-        lines.append(f"{name:5} {sum(counts.values()):6}: " + ", ".join(f"{count} {verdict}" for verdict, count in parts))
+        lines.append(
+            f"{name:5} {sum(counts.values()):6}: "
+            + ", ".join(f"{count} {verdict}" for verdict, count in parts)
+        )
     total = sum(sum(counts.values()) for counts in campaign.counts.values())
-    return "\n".join([*lines, f"{total} inputs, {campaign.failures} failures; at most {campaign.slowest:.1f} s and {campaign.largest >> 20} MiB"])
+    return "\n".join(
+        [
+            *lines,
+            f"{total} inputs, {campaign.failures} failures; at most {campaign.slowest:.1f} s "
+            f"and {campaign.largest >> 20} MiB",
+        ]
+    )
 
 
 def tasks_of(inputs: int, seed: int, first: int, names: tuple[str, ...]) -> deque[Task]:
@@ -191,11 +214,29 @@ def tasks_of(inputs: int, seed: int, first: int, names: tuple[str, ...]) -> dequ
 
 @click.command(help=__doc__)
 @click.option("--inputs", default=20_000, show_default=True, help="How many.")
-@click.option("--first", default=0, show_default=True, help="Number of the first, to go on where a campaign was stopped.")
+@click.option(
+    "--first",
+    default=0,
+    show_default=True,
+    help="Number of the first, to go on where a campaign was stopped.",
+)
 @click.option("--seed", default=0, show_default=True)
-@click.option("--format", "names", multiple=True, type=click.Choice(list(formats.FORMATS)), help="Only this one; may be repeated.")
+@click.option(
+    "--format",
+    "names",
+    multiple=True,
+    type=click.Choice(list(formats.FORMATS)),
+    help="Only this one; may be repeated.",
+)
 @click.option("--processes", default=2, show_default=True)
-@click.option("--keep", "kept", default="build/fuzz", show_default=True, type=click.Path(file_okay=False, path_type=Path), help="Folder of failures.")
+@click.option(
+    "--keep",
+    "kept",
+    default="build/fuzz",
+    show_default=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of failures.",
+)
 def main(inputs: int, first: int, seed: int, names: tuple[str, ...], processes: int, kept: Path) -> None:
     prepare()
     campaign = Campaign(tasks_of(inputs, seed, first, names or tuple(formats.FORMATS)), kept)

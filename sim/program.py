@@ -134,7 +134,8 @@ def decode_program(stream: np.ndarray, config: AcceleratorConfig) -> Program:
         ProgramError: its tables would take more than `TABLE_BYTES`.
     """
     count = stream.size // INSTRUCTION_BYTES
-    require_room(count * INSTRUCTION_TABLE_BYTES, TABLE_BYTES, f"decoding and verifying a stream of {count} instructions takes", ProgramError)
+    subject = f"decoding and verifying a stream of {count} instructions takes"
+    require_room(count * INSTRUCTION_TABLE_BYTES, TABLE_BYTES, subject, ProgramError)
     words = np.array(stream, np.uint8, order="C").reshape(-1, INSTRUCTION_BYTES).view("<u8")
     n, edges = len(words), len(TOKEN_EDGES)
     program = Program(config, words, np.zeros(n, np.uint8), np.zeros((n, slot_count(config)), np.int64),

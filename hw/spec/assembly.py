@@ -75,7 +75,8 @@ class _Parser:
 
     def items(self) -> list:
         if len(self._text) > LARGEST_TEXT_BYTES:
-            raise AssemblyError(f"{self._filename} has {len(self._text)} bytes; assembly is read up to {LARGEST_TEXT_BYTES}: assemble it in parts")
+            raise AssemblyError(f"{self._filename} has {len(self._text)} bytes; assembly is read up to {LARGEST_TEXT_BYTES}: "
+                                "assemble it in parts")
         try:
             body = ast.parse(self._text).body
         except _TOO_DEEP:
@@ -111,9 +112,10 @@ class _Parser:
 
     def _value(self, form: type, keyword: ast.keyword) -> int:
         kind = next(field.metadata["kind"] for field in fields(form) if field.name == keyword.arg)
-        if isinstance(keyword.value, ast.Name) and issubclass(kind, IntEnum):
+        names = ", ".join(kind.__members__) if issubclass(kind, IntEnum) else ""
+        if isinstance(keyword.value, ast.Name) and names:
             if keyword.value.id not in kind.__members__:
-                raise self._at(keyword.value, f"{keyword.arg} = {short(keyword.value.id)} is none of {', '.join(kind.__members__)}")
+                raise self._at(keyword.value, f"{keyword.arg} = {short(keyword.value.id)} is none of {names}")
             return kind[keyword.value.id]
         value = _number(keyword.value)
         if value is None:
@@ -121,7 +123,7 @@ class _Parser:
         try:
             return kind(value)
         except ValueError:
-            raise self._at(keyword.value, f"{keyword.arg} = {shown(value)} is none of {', '.join(kind.__members__)}") from None
+            raise self._at(keyword.value, f"{keyword.arg} = {shown(value)} is none of {names}") from None
 
     def _at(self, node: ast.AST, message: str) -> AssemblyError:
         return self._error(node.lineno, node.col_offset, message)
@@ -130,7 +132,8 @@ class _Parser:
         lines = self._text.splitlines() or [""]
         begin = max(0, column - SHOWN_COLUMNS // 2)
         part = lines[min(line, len(lines)) - 1][begin:begin + SHOWN_COLUMNS]
-        return AssemblyError(f"{self._filename}:{line}:{column + 1}: {message}\n    {part}\n    {' ' * (column - begin)}^")
+        caret = " " * (column - begin) + "^"
+        return AssemblyError(f"{self._filename}:{line}:{column + 1}: {message}\n    {part}\n    {caret}")
 
 
 def _number(node: ast.expr) -> int | None:
@@ -138,6 +141,8 @@ def _number(node: ast.expr) -> int | None:
     match node:
         case ast.Constant(value=value) if type(value) is int:
             return value
-        case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=ast.Constant(value=value)) if type(value) is int:
-            return -value if isinstance(sign, ast.USub) else value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)) if type(value) is int:
+            return -value
+        case ast.UnaryOp(op=ast.UAdd(), operand=ast.Constant(value=value)) if type(value) is int:
+            return value
     return None

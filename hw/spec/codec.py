@@ -22,7 +22,8 @@ def encode(item: isa.Instruction | isa.MicroOp, config: AcceleratorConfig) -> in
     for field in placed:
         value = int(getattr(item, field.name))
         if not field.low <= value <= field.high:
-            raise EncodingError(f"{_title(form)}.{field.name} = {shown(value)} is outside {field.low}..{field.high}")
+            name = f"{_title(form)}.{field.name}"
+            raise EncodingError(f"{name} = {shown(value)} is outside {field.low}..{field.high}")
         word |= (value & ((1 << field.width) - 1)) << field.start
     _refuse_absent_fields(item, {field.name for field in placed})
     return word

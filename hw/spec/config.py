@@ -146,8 +146,13 @@ class AcceleratorConfig:
         """Return a copy with `changes`; unknown parameters are refused by name."""
         for key in changes:
             if key not in PARAMETER_NAMES:
-                raise ConfigError(f"configuration parameter {shown(key)} is unknown; there are {', '.join(PARAMETER_NAMES)}")
+                raise unknown_parameter(key)
         return replace(self, **changes)
+
+
+def unknown_parameter(key: str) -> ConfigError:
+    """Return the error for a parameter that no configuration has."""
+    return ConfigError(f"configuration parameter {shown(key)} is unknown; there are {', '.join(PARAMETER_NAMES)}")
 
 
 PARAMETER_NAMES = tuple(parameter.name for parameter in fields(AcceleratorConfig))

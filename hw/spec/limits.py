@@ -1,6 +1,6 @@
 """How much memory what a file asks for may take. More is refused by name, before anything is allocated.
 
-The limits keep one command on one file below 2 GB. VDLA_MEMORY_FACTOR in the environment multiplies all of them.
+The limits keep one command on one file below 2 GB. VDLA_MEMORY_FACTOR in the environment multiplies them.
 """
 
 import os
@@ -58,8 +58,10 @@ def require_room(size: int, limit: int, subject: str, error: type[Exception]) ->
         Exception: of the class `error`.
     """
     if size > limit_of(limit):
-        raise error(f"{subject} {shown(size)} bytes, and the limit is {limit_of(limit)}; "
-                    f"{FACTOR}=2 in the environment doubles every limit of memory")
+        raise error(
+            f"{subject} {shown(size)} bytes, and the limit is {limit_of(limit)}; "
+            f"{FACTOR}=2 in the environment doubles every limit of memory"
+        )
 
 
 def read_at_most(path: Path, limit: int, error: type[VdlaError]) -> bytes:
@@ -71,7 +73,9 @@ def read_at_most(path: Path, limit: int, error: type[VdlaError]) -> bytes:
     """
     with path.open("rb") as file:
         data = file.read(min(limit, os.fstat(file.fileno()).st_size) + 1)
-        while len(data) <= limit and (piece := file.read(PIECE_BYTES)):  # of a pipe, whose size is not known before
+        while len(data) <= limit and (
+            piece := file.read(PIECE_BYTES)
+        ):  # of a pipe, whose size is not known before
             data += piece
     if len(data) > limit:
         raise error(f"{path} has more than {limit} bytes, and no more are read of such a file")

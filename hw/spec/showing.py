@@ -7,7 +7,7 @@ LONGEST_TEXT = 80
 
 
 class _Short(reprlib.Repr):
-    """Cuts long values; says of long numbers how long they are, as Python refuses to write them in decimal."""
+    """Cuts long values; of long numbers it shows the length, as Python does not write them in decimal."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,5 +29,5 @@ def shown(value: object) -> str:
 
 def short(text: str, length: int = LONGEST_TEXT) -> str:
     """Return a text without quotes, on one line, cut to `length` characters."""
-    plain = text if len(text) <= length else f"{text[:length - 3]}..."
+    plain = text if len(text) <= length else f"{text[: length - 3]}..."
     return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in plain)

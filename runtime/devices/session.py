@@ -153,10 +153,8 @@ def _array(name: str, values: object) -> np.ndarray:
 def _packed(one: Crossing, array: np.ndarray) -> np.ndarray:
     """Return a value as it stands in DRAM."""
     if array.shape != one.layout.shape or array.dtype != np.int8:
-        raise ModuleError(
-            f"{one.value} is {Value(array.shape, str(array.dtype))}, and the accelerator takes {Value(one.layout.shape, 'int8')}; "
-            "compile the network again"
-        )
+        found, wanted = Value(array.shape, str(array.dtype)), Value(one.layout.shape, "int8")
+        raise ModuleError(f"{one.value} is {found}, and the accelerator takes {wanted}; compile the network again")
     return one.layout.pack(array)
 
 
@@ -165,9 +163,9 @@ def _run_host(step: HostStep, values: Values) -> None:
         results = evaluate(step.op, [values[name] if name else None for name in step.inputs], step.attributes)
     except OperatorError as error:
         raise ModuleError(f"{step.op} {step.name} on the host: {error}") from error
+    who = f"{step.op} {step.name}"
     if len(results) < len(step.outputs):
-        raise ModuleError(f"{step.op} {step.name} on the host: it makes {len(results)} outputs, not {len(step.outputs)}")
+        raise ModuleError(f"{who} on the host: it makes {len(results)} outputs, not {len(step.outputs)}")
     values |= dict(zip(step.outputs, results, strict=False))
-    require_room(
-        sum(array.nbytes for array in values.values()), HOST_BYTES, f"up to {step.op} {step.name}, the tensors on the host take", ModuleError
-    )
+    held = sum(array.nbytes for array in values.values())
+    require_room(held, HOST_BYTES, f"up to {who}, the tensors on the host take", ModuleError)

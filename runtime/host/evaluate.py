@@ -75,8 +75,8 @@ def evaluate(op: str, inputs: Sequence[np.ndarray | None], attributes: Mapping[s
         Its outputs, in the operator's order.
 
     Raises:
-        OperatorError: the operator is unknown, an input or attribute is missing or too many, their shapes do not go together,
-            or what it makes takes more than `OPERATOR_BYTES`.
+        OperatorError: the operator is unknown, an input or attribute is missing or too many, their shapes do not go
+            together, or what it makes takes more than `OPERATOR_BYTES`.
     """
     function = operator(op)
     _check_attributes(op, attributes)
@@ -97,7 +97,7 @@ def _check_attributes(op: str, attributes: Mapping[str, object]) -> None:
 
 
 def check_types(op: str, attributes: Mapping[str, object]) -> None:
-    """Refuse attributes that are not of the types that the operator's signature states; their names are not checked.
+    """Refuse attributes that are not of the types that the operator's signature states; names are not checked.
 
     Raises:
         OperatorError: naming the attribute, its value and its type.
@@ -107,7 +107,8 @@ def check_types(op: str, attributes: Mapping[str, object]) -> None:
         try:
             msgspec.convert(attributes[name], parameters[name].annotation)
         except msgspec.ValidationError as error:
-            raise OperatorError(f"attribute {name} = {shown(attributes[name])} is not what {op} takes: {error}") from error
+            given = f"attribute {name} = {shown(attributes[name])}"
+            raise OperatorError(f"{given} is not what {op} takes: {error}") from error
 
 
 def _described(array: np.ndarray | None) -> str:

@@ -8,7 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-Coordinates = Literal["align_corners", "asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel"]
+Coordinates = Literal["align_corners", "asymmetric", "half_pixel", "half_pixel_symmetric",
+                      "pytorch_half_pixel"]
 Rounding = Literal["ceil", "floor", "round_prefer_ceil", "round_prefer_floor"]
 
 # Where the centre of an element of the result lies in the input: by the result's index, both sizes, and the scale.
@@ -27,9 +28,8 @@ ROUNDINGS: dict[Rounding, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def resize(
-    x: np.ndarray, *, coordinate_transformation_mode: Coordinates, nearest_mode: Rounding, scales: Sequence[float], sizes: Sequence[int]
-) -> np.ndarray:
+def resize(x: np.ndarray, *, coordinate_transformation_mode: Coordinates, nearest_mode: Rounding,
+           scales: Sequence[float], sizes: Sequence[int]) -> np.ndarray:
     """Return x in the shape `sizes`, each element the nearest of x.
 
     Args:

@@ -22,7 +22,8 @@ def room(op: str, inputs: Inputs, attributes: Mapping[str, object]) -> int:
     """Return an upper bound of the bytes of the largest array that an operator makes.
 
     Raises:
-        ValueError, TypeError, LookupError, ArithmeticError, AttributeError: inputs and attributes do not go together.
+        ValueError, TypeError, LookupError, ArithmeticError, AttributeError: inputs and attributes do not
+            go together.
     """
     given = [x for x in inputs if x is not None]
     is_float = any(x.dtype.kind == "f" for x in given)
@@ -41,20 +42,23 @@ def _broadcast(inputs: Inputs, attributes: Mapping[str, object]) -> int:
 
 
 def _per_channel(*vectors: int, axis: int | None = None) -> Elements:
-    """Return the elements of an operator that shapes inputs as vectors along `axis`, or along the attribute of that name."""
+    """Return the elements of an operator that shapes inputs as vectors along an axis: `axis`, or its attribute."""
 
     def elements(inputs: Inputs, attributes: Mapping[str, object]) -> int:
         x = inputs[0]
         along = attributes["axis"] if axis is None else axis
         channels = x.shape[along] if x.ndim else 1
-        widest = max((inputs[place].size for place in vectors if place < len(inputs) and inputs[place] is not None), default=1)
+        widest = max(
+            (inputs[place].size for place in vectors if place < len(inputs) and inputs[place] is not None),
+            default=1,
+        )
         return x.size * (widest if channels == 1 else 1)
 
     return elements
 
 
 def _windowed(w: int = 1) -> Elements:
-    """Return the elements of a convolution with weights at place `w`: the padded image, its windows, and the result."""
+    """Return the elements of a convolution with weights at `w`: padded image, windows, and result."""
 
     def elements(inputs: Inputs, attributes: Mapping[str, object]) -> int:
         x, kernels, last = inputs[0], inputs[w], inputs[-1]
@@ -67,27 +71,52 @@ def _windowed(w: int = 1) -> Elements:
 
 
 def _pooled(inputs: Inputs, attributes: Mapping[str, object]) -> int:
-    image, _ = _slid(inputs[0].shape[2:], **{"kernel": attributes["kernel_shape"], "dilations": [1] * len(attributes["kernel_shape"]), **attributes})
-    reach = prod(2 * (stride + size) for stride, size in zip(attributes["strides"], attributes["kernel_shape"], strict=True))
+    image, _ = _slid(
+        inputs[0].shape[2:],
+        **{
+            "kernel": attributes["kernel_shape"],
+            "dilations": [1] * len(attributes["kernel_shape"]),
+            **attributes,
+        },
+    )
+    reach = prod(
+        2 * (stride + size)
+        for stride, size in zip(attributes["strides"], attributes["kernel_shape"], strict=True)
+    )
     return prod(inputs[0].shape[:2]) * (image + reach * bool(attributes.get("ceil_mode")))
 
 
 def _slid(
-    shape: Sequence[int], kernel: Sequence[int], *, dilations: Sequence[int], pads: Sequence[int], strides: Sequence[int], **others: object
+    shape: Sequence[int],
+    kernel: Sequence[int],
+    *,
+    dilations: Sequence[int],
+    pads: Sequence[int],
+    strides: Sequence[int],
+    **others: object,
 ) -> tuple[int, int]:
     """Return the elements of a padded image, and how many windows it has."""
     ends = zip(shape, pads[: len(shape)], pads[len(shape) :], strict=True)
     sizes = [size + begin + end for size, begin, end in ends]
-    windows = [max((size - span) // stride + 1, 0) for size, span, stride in zip(sizes, spans(kernel, dilations), strides, strict=True)]
+    windows = [
+        max((size - span) // stride + 1, 0)
+        for size, span, stride in zip(sizes, spans(kernel, dilations), strides, strict=True)
+    ]
     return prod(sizes), prod(windows)
 
 
 def _spread(inputs: Inputs, attributes: Mapping[str, object]) -> int:
-    """Return the elements of a transposed convolution: what each input adds in its window, and the result before it is cut."""
+    """Return the elements of a transposed convolution: the windows, and the result before it is cut."""
     x, w = inputs[0], inputs[1]
     _, per_group, *kernel = w.shape
     dilations, group = attributes.get("dilations", [1] * len(kernel)), attributes.get("group", 1)
-    lengths = zip(x.shape[2:], attributes["strides"], spans(kernel, dilations), attributes["output_padding"], strict=True)
+    lengths = zip(
+        x.shape[2:],
+        attributes["strides"],
+        spans(kernel, dilations),
+        attributes["output_padding"],
+        strict=True,
+    )
     out = prod((size - 1) * step + span + more for size, step, span, more in lengths)
     return x.shape[0] * per_group * group * max(prod(x.shape[2:]) * prod(kernel), out)
 
@@ -108,7 +137,10 @@ def _product(b: int = 1) -> Elements:
 
 def _padded(inputs: Inputs, attributes: Mapping[str, object]) -> int:
     x, pads = inputs[0], attributes["pads"]
-    return prod(max(size, size + begin + end) for size, begin, end in zip(x.shape, pads[: x.ndim], pads[x.ndim :], strict=True))
+    return prod(
+        max(size, size + begin + end)
+        for size, begin, end in zip(x.shape, pads[: x.ndim], pads[x.ndim :], strict=True)
+    )
 
 
 def _gathered(inputs: Inputs, attributes: Mapping[str, object]) -> int:

@@ -56,7 +56,8 @@ def slice_(x: np.ndarray, *, axes: Sequence[int], ends: Sequence[int], starts: S
     return x[tuple(cuts)]
 
 
-def pad(x: np.ndarray, *, mode: Literal["constant", "reflect", "edge", "wrap"], pads: Sequence[int], value: float | int) -> np.ndarray:
+def pad(x: np.ndarray, *, mode: Literal["constant", "reflect", "edge", "wrap"], pads: Sequence[int],
+        value: float | int) -> np.ndarray:
     """Add a border: `pads` are the begins of all dimensions, then the ends; negative ones cut off.
 
     Args:

@@ -1,4 +1,4 @@
-"""What the parts of a plan from a file must be, so that nothing of impossible size is made of them and no operator meets a type it does not take."""
+"""What the parts of a plan from a file must be: of sizes that a machine holds, and of types that operators take."""
 
 from math import prod
 
@@ -24,11 +24,16 @@ def check_contents(plan: Plan) -> None:
     for name, value in (*plan.inputs.items(), *plan.outputs.items()):
         check_value(name, value)
     for name, values in plan.constants.items():
-        _require(str(values.dtype) in DTYPES, f"constant {name} holds {values.dtype}; there are {', '.join(DTYPES)}")
+        _require(
+            str(values.dtype) in DTYPES,
+            f"constant {name} holds {values.dtype}; there are {', '.join(DTYPES)}",
+        )
     for name, values in plan.weights.items():
         _require(values.dtype.kind in NUMBERS, f"weight {name} holds {values.dtype}, not numbers")
     for name, stream in plan.streams.items():
-        _require(stream.uops.ndim == 1, f"the micro-ops of stream {name} have {stream.uops.ndim} dimensions, not 1")
+        _require(
+            stream.uops.ndim == 1, f"the micro-ops of stream {name} have {stream.uops.ndim} dimensions, not 1"
+        )
     for step in plan.steps:
         _check_step(step)
 
@@ -54,15 +59,19 @@ def _check_layout(one: Crossing) -> None:
     _require(rank > 0, f"{one.value} has a layout without dimensions")
     if layout.fold is not None:
         _require(rank == IMAGE_RANK, f"{one.value} is folded, and has {rank} dimensions, not {IMAGE_RANK}")
-        _require(_folds_evenly(layout), f"{one.value} of {list(layout.shape)} cannot be folded by {layout.fold}")
+        _require(
+            _folds_evenly(layout), f"{one.value} of {list(layout.shape)} cannot be folded by {layout.fold}"
+        )
 
 
 def _folds_evenly(layout: Layout) -> bool:
-    """Whether strides divide the sides of an image with its borders, of which nothing more than the image is cut off."""
+    """Whether strides divide the sides of an image with its borders, which cut off no more than the image."""
     (sy, sx), (top, left, below, right) = layout.fold.stride, layout.fold.pads
     _, _, height, width = layout.shape
     sides = (height + top + below, sy), (width + left + right, sx)
-    return min(top, left, height + below, width + right) >= 0 and all(side > 0 and side % stride == 0 for side, stride in sides)
+    return min(top, left, height + below, width + right) >= 0 and all(
+        side > 0 and side % stride == 0 for side, stride in sides
+    )
 
 
 def _require(holds: bool, problem: str) -> None:

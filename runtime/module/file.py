@@ -24,7 +24,15 @@ from vdla.runtime.arrays import LONGEST_REASON, UNREADABLE, open_archive, read_a
 from vdla.runtime.builder import Stream
 from vdla.runtime.module.check import check
 from vdla.runtime.module.contents import check_contents
-from vdla.runtime.module.manifest import MANIFEST_BYTES, Manifest, StreamNames, decode, encode, manifest_of, types_of
+from vdla.runtime.module.manifest import (
+    MANIFEST_BYTES,
+    Manifest,
+    StreamNames,
+    decode,
+    encode,
+    manifest_of,
+    types_of,
+)
 from vdla.runtime.module.plan import ModuleError, Plan
 
 MAGIC = b"VDLA-MOD"
@@ -79,15 +87,17 @@ def from_bytes(data: bytes, source: str = "module") -> Plan:
     try:
         with open_archive(payload) as members:
             manifest = decode(_manifest(members))
-            arrays = read_arrays(members, [name for name in members.namelist() if name != MANIFEST], "the archive")
+            names = [name for name in members.namelist() if name != MANIFEST]
+            arrays = read_arrays(members, names, "the archive")
         plan = _plan(manifest, arrays)
         check_contents(plan)
         check(plan)
     except VdlaError as error:
         raise ModuleError(f"{source}: {error}") from error
     except UNREADABLE as error:
-        raise ModuleError(f"{source} is a module with a matching digest, but its contents are not what they should be: "
-                          f"{type(error).__name__}: {short(str(error), LONGEST_REASON)}; {AGAIN}") from error
+        reason = f"{type(error).__name__}: {short(str(error), LONGEST_REASON)}"
+        raise ModuleError(f"{source} is a module with a matching digest, but its contents are not what they "
+                          f"should be: {reason}; {AGAIN}") from error
     return plan
 
 
@@ -97,7 +107,7 @@ def _manifest(members: zipfile.ZipFile) -> bytes:
     if size > MANIFEST_BYTES:
         raise ModuleError(f"its manifest has {size} bytes; it may have {MANIFEST_BYTES}")
     with members.open(MANIFEST) as file:
-        return file.read(MANIFEST_BYTES)  # `members.read` would unfold all there is, whatever the directory says
+        return file.read(MANIFEST_BYTES)  # `members.read` would unfold all there is, whatever its size
 
 
 def _payload(data: bytes, source: str) -> bytes:
@@ -139,7 +149,8 @@ def _plan(manifest: Manifest, arrays: Mapping[str, np.ndarray]) -> Plan:
         raise ModuleError("its configuration does not match the digest it was compiled with; compile the network again")
     return Plan(
         manifest.name, config, types_of(manifest.inputs), types_of(manifest.outputs), manifest.steps,
-        {name: _stream(name, about, config, arrays) for name, about in manifest.streams.items()}, manifest.tensors,
+        {name: _stream(name, about, config, arrays) for name, about in manifest.streams.items()},
+        manifest.tensors,
         {name: _array(arrays, f"weights/{number}") for number, name in enumerate(manifest.weights)},
         {name: _array(arrays, f"constants/{number}") for number, name in enumerate(manifest.constants)})
 
@@ -150,10 +161,11 @@ def _array(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
     return arrays[name]
 
 
-def _stream(name: str, about: StreamNames, config: AcceleratorConfig, arrays: Mapping[str, np.ndarray]) -> Stream:
+def _stream(name: str, about: StreamNames, config: AcceleratorConfig,
+            arrays: Mapping[str, np.ndarray]) -> Stream:
     words, uops = _array(arrays, f"streams/{name}/words"), _array(arrays, f"streams/{name}/uops")
     if words.ndim != 2 or words.shape[1] != 2 or words.dtype != np.uint64 or uops.dtype != np.dtype(f"uint{UOP_BITS}"):
         raise ModuleError(f"stream {name} is {words.dtype}{list(words.shape)} with micro-ops {uops.dtype}, not uint64[n, 2] and uint{UOP_BITS}")
-    tensors, labels = ({key: _array(arrays, f"streams/{name}/{kind}/{number}") for number, key in enumerate(getattr(about, kind))}
-                       for kind in ("tensors", "labels"))
+    tensors, labels = ({key: _array(arrays, f"streams/{name}/{kind}/{number}") for number, key in enumerate(keys)}
+                       for kind, keys in (("tensors", about.tensors), ("labels", about.labels)))
     return Stream(config, words, tensors, uops, labels)

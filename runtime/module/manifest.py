@@ -1,4 +1,4 @@
-"""The manifest of a module file: what it says of a plan beside the arrays, declared once, written and read as JSON."""
+"""The manifest of a module file: all of a plan but its arrays, declared once, written and read as JSON."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -61,9 +61,22 @@ class Manifest(Record, frozen=True):
 def manifest_of(plan: Plan) -> Manifest:
     """Return the manifest of a plan."""
     config = {"name": plan.config.name, **parameters(plan.config)}
-    streams = {name: StreamNames(tuple(stream.tensors), tuple(stream.labels)) for name, stream in plan.streams.items()}
-    return Manifest(plan.name, config, plan.config.digest, _named(plan.inputs), _named(plan.outputs), dict(plan.tensors),
-                    tuple(plan.weights), tuple(plan.constants), streams, plan.steps)
+    streams = {
+        name: StreamNames(tuple(stream.tensors), tuple(stream.labels))
+        for name, stream in plan.streams.items()
+    }
+    return Manifest(
+        plan.name,
+        config,
+        plan.config.digest,
+        _named(plan.inputs),
+        _named(plan.outputs),
+        dict(plan.tensors),
+        tuple(plan.weights),
+        tuple(plan.constants),
+        streams,
+        plan.steps,
+    )
 
 
 def _named(values: Mapping[str, Value]) -> tuple[NamedValue, ...]:
@@ -76,7 +89,7 @@ def types_of(values: Iterable[NamedValue]) -> dict[str, Value]:
 
 
 def encode(manifest: Manifest) -> bytes:
-    """Return a manifest as JSON. Floats that are no numbers are NaN and Infinity, which `msgspec.json` has not."""
+    """Return a manifest as JSON, with NaN and Infinity, which `msgspec.json` does not write."""
     return json.dumps(msgspec.to_builtins(manifest), indent=1).encode()
 
 
@@ -91,4 +104,7 @@ def decode(data: bytes) -> Manifest:
     try:
         return msgspec.convert(values, Manifest)
     except msgspec.ValidationError as error:
-        raise ModuleError(f"its manifest is not what a module's is: {short(str(error), LONGEST_REASON)}; compile the network again") from error
+        raise ModuleError(
+            f"its manifest is not what a module's is: {short(str(error), LONGEST_REASON)}; "
+            "compile the network again"
+        ) from error

@@ -26,10 +26,13 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 LONGEST_NAME = 4096
-Name = Annotated[str, Meta(max_length=LONGEST_NAME, pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]*\Z")]  # as it is printed on a line
+ON_ONE_LINE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]*\Z"
+Name = Annotated[str, Meta(max_length=LONGEST_NAME, pattern=ON_ONE_LINE)]
 Count = Annotated[int, Meta(ge=0, lt=1 << 62)]
 Integer = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-Attribute = Integer | float | str | tuple[Integer | float, ...]  # no Name: msgspec 0.22 frees a pattern in a union with a list twice
+Attribute = Integer | float | str | tuple[Integer | float, ...]
+"""No Name: msgspec 0.22 frees the pattern of a text twice that stands in a union with a list."""
+
 
 
 class Value(Record, frozen=True):

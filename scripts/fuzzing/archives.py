@@ -13,25 +13,63 @@ from fuzzing.values import INTEGERS, changed_bytes
 from vdla.runtime.arrays import UNREADABLE
 
 Members = dict[str, bytes]
-DTYPES = ("|u1", "|i1", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8", ">i4", "|b1", "|O", "|S3", "<U2", "|V4", "<M8[s]", "<c8")
-LOCAL_SIZE, ENTRY_SIZE = 22, 24  # where the unpacked size stands in a member's header and in its entry of the directory
+DTYPES = (
+    "|u1",
+    "|i1",
+    "<u2",
+    "<i4",
+    "<u4",
+    "<i8",
+    "<u8",
+    "<f4",
+    "<f8",
+    ">i4",
+    "|b1",
+    "|O",
+    "|S3",
+    "<U2",
+    "|V4",
+    "<M8[s]",
+    "<c8",
+)
+LOCAL_SIZE, ENTRY_SIZE = (
+    22,
+    24,
+)  # where the unpacked size stands in a member's header and in its entry of the directory
 BOMB_BYTES = (64 << 20, 600 << 20)
 
 
 def changed_array(data: bytes, rng: Random) -> bytes:
-    """Return an array in NumPy's format with other elements, another shape, another type, or a header that lies."""
+    """Return an array in NumPy's format with other elements, shape or type, or with a header that lies."""
     array = np.load(io.BytesIO(data))
     match rng.randrange(8):
         case 0 | 1 | 2:
             return saved(_with_other_elements(array, rng))
         case 3:
-            return saved(array[:rng.randrange(len(array) + 1)] if array.ndim and len(array) else np.zeros(0, array.dtype))
+            return saved(
+                array[: rng.randrange(len(array) + 1)]
+                if array.ndim and len(array)
+                else np.zeros(0, array.dtype)
+            )
         case 4:
             return saved(np.concatenate([array, array]) if array.ndim else array[None])
         case 5:
-            return saved(rng.choice((array.T, array[None], array.reshape(-1), array.astype(np.float64), array.astype(np.int64), array[..., None])))
+            return saved(
+                rng.choice(
+                    (
+                        array.T,
+                        array[None],
+                        array.reshape(-1),
+                        array.astype(np.float64),
+                        array.astype(np.int64),
+                        array[..., None],
+                    )
+                )
+            )
         case 6:
-            shape = tuple(rng.choice((*array.shape, *INTEGERS[:25])) for _ in range(rng.choice((0, 1, 1, 2, 3, 70))))
+            shape = tuple(
+                rng.choice((*array.shape, *INTEGERS[:25])) for _ in range(rng.choice((0, 1, 1, 2, 3, 70)))
+            )
             return headed(rng.choice((array.dtype.str, *DTYPES)), shape, rng.random() < 0.2, array.tobytes())
     return changed_bytes(data, rng)
 
@@ -65,11 +103,14 @@ def unpacked(data: bytes) -> Members:
 
 
 def packed(members: Members, rng: Random) -> bytes:
-    """Return an archive of members; now and then it lies about a size, has a bomb, a member twice, or other bytes changed."""
+    """Return an archive of members; now and then one that lies, unfolds to much, or has a member twice."""
     method = rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
     choice = rng.random()
     made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", method) as archive, warnings.catch_warnings(action="ignore"):  # it tells of names that are there twice
+    with (
+        zipfile.ZipFile(made, "w", method) as archive,
+        warnings.catch_warnings(action="ignore"),
+    ):  # it tells of names that are there twice
         for name, contents in members.items():
             archive.writestr(name, contents)
         if choice < 0.02:
@@ -97,7 +138,10 @@ def _with_other_size(data: bytes, rng: Random) -> bytes:
 def bomb(name: str, size: int) -> bytes:
     """Return an archive of one member that unfolds to an array of zeros."""
     made, piece = io.BytesIO(), bytes(1 << 20)
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive, archive.open(name, "w") as member:
+    with (
+        zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open(name, "w") as member,
+    ):
         member.write(headed("|u1", (size,), False, b""))
         for _ in range(size >> 20):
             member.write(piece)

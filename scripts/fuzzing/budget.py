@@ -1,4 +1,4 @@
-"""Whether an input that is accepted is small enough to be run: what it does, not how it is read, is counted here."""
+"""Whether an input that is accepted is small enough to be run."""
 
 from collections.abc import Iterable
 from math import prod
@@ -32,12 +32,15 @@ def fits_vector(path: Path) -> bool:
 
 
 def fits_module(path: Path) -> bool:
-    """Whether the streams of a module take few steps, and its inputs have few elements; a file that is refused fits."""
+    """Whether a module takes few steps and has inputs of few elements; a file that is refused fits."""
     try:
         plan = load_module(path)
     except VdlaError:
         return True
-    streams = (plan.streams[launch.stream].words.view(np.uint8).reshape(-1, INSTRUCTION_BYTES) for launch in plan.launches)
+    streams = (
+        plan.streams[launch.stream].words.view(np.uint8).reshape(-1, INSTRUCTION_BYTES)
+        for launch in plan.launches
+    )
     elements = sum(prod(value.shape) for value in plan.inputs.values())
     return elements <= MOST_INPUT_ELEMENTS and _steps(streams, plan.config) <= MOST_STEPS
 
@@ -52,11 +55,14 @@ def fits_network(path: Path) -> bool:
 
 def macs(graph: Graph) -> int:
     """Return about how many elements and products a network computes."""
-    return sum(sum(graph.types[name].size for name in node.outputs if name) * _reduced(graph, node.inputs) for node in graph.nodes)
+    return sum(
+        sum(graph.types[name].size for name in node.outputs if name) * _reduced(graph, node.inputs)
+        for node in graph.nodes
+    )
 
 
 def _reduced(graph: Graph, inputs: Iterable[str]) -> int:
-    """Return how many products an element may be the sum of: the elements of a weight for each of its outputs."""
+    """Return how many products an element may be the sum of."""
     weights = (graph.constants[name] for name in inputs if name in graph.constants)
     return max((values.size // max(values.shape[0], 1) for values in weights if values.ndim > 1), default=1)
 

@@ -62,9 +62,9 @@ class Format:
 def configuration(rng: Random) -> tuple[bytes, str]:
     """Return a configuration in TOML, or in VTA's JSON."""
     if rng.random() < 0.3:
-        return text_of(changed_tree(json.loads(to_vta_json(VTA)), rng)) if rng.random() < 0.7 else changed_bytes(
-            to_vta_json(VTA).encode(), rng
-        ), "json"
+        return text_of(
+            changed_tree(json.loads(to_vta_json(VTA)), rng)
+        ) if rng.random() < 0.7 else changed_bytes(to_vta_json(VTA).encode(), rng), "json"
     text = to_toml(PRESETS[rng.choice(list(PRESETS))])
     return _changed_lines(text.encode(), rng), "toml"
 
@@ -97,7 +97,15 @@ def assembly(rng: Random) -> tuple[bytes, str]:
     if rng.random() < 0.3:
         words = data.replace(b"(", b"( ").replace(b"=", b"= ").replace(b",", b" ,").split(b" ")
         place = rng.randrange(len(words))
-        words[place] = rng.choice((str(rng.choice((0, -1, 1 << 16, 1 << 40, 10**400))).encode(), b"(1)", b"-1", b"x=1", rng.choice(words)))
+        words[place] = rng.choice(
+            (
+                str(rng.choice((0, -1, 1 << 16, 1 << 40, 10**400))).encode(),
+                b"(1)",
+                b"-1",
+                b"x=1",
+                rng.choice(words),
+            )
+        )
         return b" ".join(words), "asm"
     return changed_bytes(data, rng), "asm"
 
@@ -128,7 +136,11 @@ def _with_other_meta(members: dict[str, bytes], rng: Random) -> dict[str, bytes]
 @cache
 def modules() -> tuple[dict[str, bytes], ...]:
     """Return the members of compiled networks."""
-    made = (compile_network(network().SerializeToString(), config).plan for network in QUANTISED for config in (TINY, SMALL))
+    made = (
+        compile_network(network().SerializeToString(), config).plan
+        for network in QUANTISED
+        for config in (TINY, SMALL)
+    )
     return tuple(unpacked(to_bytes(plan)[HEADER.size :]) for plan in made)
 
 
@@ -170,7 +182,19 @@ def network(rng: Random) -> tuple[bytes, str]:
     return made.SerializeToString(), "onnx"
 
 
-LOCATIONS = ("w.bin", "/etc/hostname", "../w.bin", "", ".", "a\0b", "w" * 400, "w/" * 3000, "input.onnx", "/dev/zero", "./input.onnx")
+LOCATIONS = (
+    "w.bin",
+    "/etc/hostname",
+    "../w.bin",
+    "",
+    ".",
+    "a\0b",
+    "w" * 400,
+    "w/" * 3000,
+    "input.onnx",
+    "/dev/zero",
+    "./input.onnx",
+)
 
 
 def _set_external(model: onnx.ModelProto, rng: Random) -> None:
@@ -179,7 +203,11 @@ def _set_external(model: onnx.ModelProto, rng: Random) -> None:
         return
     tensor = rng.choice(model.graph.initializer)
     tensor.data_location = onnx.TensorProto.EXTERNAL
-    for key, values in (("location", LOCATIONS), ("offset", ("0", "-1", "7", "x", "9" * 30)), ("length", ("0", "4", "-1", "9" * 30, ""))):
+    for key, values in (
+        ("location", LOCATIONS),
+        ("offset", ("0", "-1", "7", "x", "9" * 30)),
+        ("length", ("0", "4", "-1", "9" * 30, "")),
+    ):
         if rng.random() < 0.7:
             tensor.external_data.add(key=key, value=rng.choice(values))
 

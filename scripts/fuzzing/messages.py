@@ -60,7 +60,9 @@ def _value(field: FieldDescriptor, old: object, rng: Random) -> object:
     match field.cpp_type:
         case FieldDescriptor.CPPTYPE_STRING:
             if field.type == FieldDescriptor.TYPE_BYTES:
-                return rng.choice((b"", old[:-1], old + b"\0", old * 2 if len(old) < LONGEST else old[:7], rng.randbytes(7)))
+                return rng.choice(
+                    (b"", old[:-1], old + b"\0", old * 2 if len(old) < LONGEST else old[:7], rng.randbytes(7))
+                )
             return rng.choice((*TEXTS, old + "x", old[:-1]))
         case FieldDescriptor.CPPTYPE_FLOAT | FieldDescriptor.CPPTYPE_DOUBLE:
             return rng.choice(FLOATS)
@@ -87,5 +89,13 @@ def _change_repeated(values, field: FieldDescriptor, rng: Random) -> None:
         values[place] = _value(field, values[place], rng)
     else:
         values.append(
-            _value(field, b"" if field.type == FieldDescriptor.TYPE_BYTES else "" if field.cpp_type == FieldDescriptor.CPPTYPE_STRING else 0, rng)
+            _value(
+                field,
+                b""
+                if field.type == FieldDescriptor.TYPE_BYTES
+                else ""
+                if field.cpp_type == FieldDescriptor.CPPTYPE_STRING
+                else 0,
+                rng,
+            )
         )

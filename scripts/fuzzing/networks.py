@@ -1,4 +1,4 @@
-"""Small networks as seeds: quantised ones that run on the accelerator, with operators that stay on the host, and a float one."""
+"""Small networks as seeds: two quantised ones, which run on the accelerator and the host, and a float one."""
 
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
@@ -34,17 +34,37 @@ class Network:
     def conv(self, x: str, inputs: int, outputs: int, kernel: int, **attributes) -> str:
         """Add a quantised convolution."""
         bias = self.constant(self.rng.integers(-99, 99, outputs, np.int32))
-        return self.op("QLinearConv", x, SCALE, ZERO, self.integers(outputs, inputs, kernel, kernel), SCALE, ZERO, SCALE, ZERO, bias, **attributes)
+        return self.op(
+            "QLinearConv",
+            x,
+            SCALE,
+            ZERO,
+            self.integers(outputs, inputs, kernel, kernel),
+            SCALE,
+            ZERO,
+            SCALE,
+            ZERO,
+            bias,
+            **attributes,
+        )
 
     def product(self, x: str, inputs: int, outputs: int) -> str:
         """Add a quantised product of matrices."""
-        return self.op("QLinearMatMul", x, SCALE, ZERO, self.integers(inputs, outputs), SCALE, ZERO, SCALE, ZERO)
+        return self.op(
+            "QLinearMatMul", x, SCALE, ZERO, self.integers(inputs, outputs), SCALE, ZERO, SCALE, ZERO
+        )
 
-    def model(self, inputs: dict[str, tuple[int, ...]], output: str, element: int = TensorProto.FLOAT) -> ModelProto:
+    def model(
+        self, inputs: dict[str, tuple[int, ...]], output: str, element: int = TensorProto.FLOAT
+    ) -> ModelProto:
         """Return the model."""
-        graph = helper.make_graph(self.nodes, "net", [helper.make_tensor_value_info(name, element, shape) for name, shape in inputs.items()],
-                                  [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)],
-                                  [numpy_helper.from_array(values, name) for name, values in self.constants.items()])
+        graph = helper.make_graph(
+            self.nodes,
+            "net",
+            [helper.make_tensor_value_info(name, element, shape) for name, shape in inputs.items()],
+            [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)],
+            [numpy_helper.from_array(values, name) for name, values in self.constants.items()],
+        )
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
 
 
@@ -65,7 +85,10 @@ def rows() -> ModelProto:
     padded = net.op("Pad", y, net.constant(np.array([0, 1, 0, 1])), mode="constant")
     joined = net.op("Concat", padded, net.op("Erf", padded), axis=0)
     taken = net.op("Gather", joined, net.constant(np.array([0, 3])), axis=0)
-    return net.model({"x": (6, 4)}, net.op("ReduceMean", net.op("Tile", taken, net.constant(np.array([1, 2]))), axes=[1], keepdims=1))
+    return net.model(
+        {"x": (6, 4)},
+        net.op("ReduceMean", net.op("Tile", taken, net.constant(np.array([1, 2]))), axes=[1], keepdims=1),
+    )
 
 
 def floats() -> ModelProto:
@@ -76,7 +99,12 @@ def floats() -> ModelProto:
     batch = net.op("Gather", net.op("Shape", x), net.constant(np.array([0])), axis=0)
     shape = net.op("Concat", batch, net.constant(np.array([-1])), axis=0)
     pooled = net.op("AveragePool", x, kernel_shape=[2, 2])
-    return net.model({"x": (1, 2, 8, 8)}, net.op("Reshape", net.op("Resize", pooled, "", net.constant(np.array([1, 1, 2, 2], np.float32))), shape))
+    return net.model(
+        {"x": (1, 2, 8, 8)},
+        net.op(
+            "Reshape", net.op("Resize", pooled, "", net.constant(np.array([1, 1, 2, 2], np.float32))), shape
+        ),
+    )
 
 
 NETWORKS = (images, rows, floats)

@@ -6,12 +6,82 @@ import re
 from collections.abc import Callable
 from random import Random
 
-INTEGERS = (0, 1, -1, 2, 3, 7, 8, 15, 16, 17, 63, 64, 127, 128, 255, 256, 4095, 4096, 65_535, 65_536, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32,
-            1 << 40, (1 << 63) - 1, 1 << 63, -(1 << 31), -(1 << 63), 1 << 64, 10**30, 10**400)
+INTEGERS = (
+    0,
+    1,
+    -1,
+    2,
+    3,
+    7,
+    8,
+    15,
+    16,
+    17,
+    63,
+    64,
+    127,
+    128,
+    255,
+    256,
+    4095,
+    4096,
+    65_535,
+    65_536,
+    (1 << 31) - 1,
+    1 << 31,
+    (1 << 32) - 1,
+    1 << 32,
+    1 << 40,
+    (1 << 63) - 1,
+    1 << 63,
+    -(1 << 31),
+    -(1 << 63),
+    1 << 64,
+    10**30,
+    10**400,
+)
 FLOATS = (0.0, -0.0, 0.5, 1e-30, 1e30, float("inf"), float("-inf"), float("nan"))
-TEXTS = ("", "x", "none", "int8", "float64", "O", "a" * 5000, "a\nb", "\0", "\u202e", "é" * 50, "%s%n", "../x", "/", "\U0001f600")
-TOKENS = (b"", b"\0", b"\n", b"\xff\xff\xff\xff", b"PK\x01\x02", b"9" * 5000, b"0x" + b"f" * 4000, b"(" * 3000, b"[" * 3000, b"-" * 3000, b"nan",
-          b"1e999", b"\x93NUMPY", b'"', b"'''", b"#", b"=", b",", b"\xed\xa0\x80", b"**x", b"lambda: " * 2000, b"{" * 2000)
+TEXTS = (
+    "",
+    "x",
+    "none",
+    "int8",
+    "float64",
+    "O",
+    "a" * 5000,
+    "a\nb",
+    "\0",
+    "\u202e",
+    "é" * 50,
+    "%s%n",
+    "../x",
+    "/",
+    "\U0001f600",
+)
+TOKENS = (
+    b"",
+    b"\0",
+    b"\n",
+    b"\xff\xff\xff\xff",
+    b"PK\x01\x02",
+    b"9" * 5000,
+    b"0x" + b"f" * 4000,
+    b"(" * 3000,
+    b"[" * 3000,
+    b"-" * 3000,
+    b"nan",
+    b"1e999",
+    b"\x93NUMPY",
+    b'"',
+    b"'''",
+    b"#",
+    b"=",
+    b",",
+    b"\xed\xa0\x80",
+    b"**x",
+    b"lambda: " * 2000,
+    b"{" * 2000,
+)
 
 
 def some(rng: Random, depth: int = 2) -> object:
@@ -31,7 +101,9 @@ def some(rng: Random, depth: int = 2) -> object:
 
 def text_of(value: object) -> bytes:
     """Return a tree as JSON, with "@nested N@" as N lists in each other, which `json` could not write."""
-    return re.sub(r'"@nested (\d+)@"', lambda found: "[" * int(found[1]) + "]" * int(found[1]), json.dumps(value)).encode()
+    return re.sub(
+        r'"@nested (\d+)@"', lambda found: "[" * int(found[1]) + "]" * int(found[1]), json.dumps(value)
+    ).encode()
 
 
 def changed_bytes(data: bytes, rng: Random) -> bytes:
@@ -92,7 +164,9 @@ def _nudge(holder, key, rng: Random) -> None:
         case bool(value):
             holder[key] = not value
         case int(value):
-            holder[key] = rng.choice((value + 1, value - 1, -value, value * 2, value // 2, rng.choice(INTEGERS)))
+            holder[key] = rng.choice(
+                (value + 1, value - 1, -value, value * 2, value // 2, rng.choice(INTEGERS))
+            )
         case str(value):
             holder[key] = rng.choice((value + "x", value[:-1], value.upper(), rng.choice(TEXTS)))
         case list(value):
@@ -118,4 +192,12 @@ def _add(holder, key, rng: Random) -> None:
         holder.insert(rng.randrange(len(holder) + 1), copy.deepcopy(holder[key]))
 
 
-_CHANGES: tuple[Callable[[object, object, Random], None], ...] = (_replace, _nudge, _nudge, _nudge, _remove, _swap, _add)
+_CHANGES: tuple[Callable[[object, object, Random], None], ...] = (
+    _replace,
+    _nudge,
+    _nudge,
+    _nudge,
+    _remove,
+    _swap,
+    _add,
+)

@@ -70,7 +70,9 @@ def _meet(step: Step, path: Path) -> tuple[str, str]:
         return SKIPPED, ""
     result = CliRunner().invoke(main, arguments)
     detail = f"vdla {' '.join(arguments)}\n{result.stderr[:MESSAGE_CHARACTERS]}"
-    return _verdict(result, step), detail if result.exception is None else detail + "".join(traceback.format_exception(result.exception))
+    return _verdict(result, step), detail if result.exception is None else detail + "".join(
+        traceback.format_exception(result.exception)
+    )
 
 
 def _verdict(result: Result, step: Step) -> str:
@@ -79,7 +81,7 @@ def _verdict(result: Result, step: Step) -> str:
     cause = result.exception.__context__ if isinstance(result.exception, SystemExit) else None
     if result.exit_code != 2 or not isinstance(cause, VdlaError):
         return TRACEBACK
-    told = result.stderr[result.stderr.index("error: "):]
+    told = result.stderr[result.stderr.index("error: ") :]
     is_long = told.count("\n") > step.shows or len(told) > MESSAGE_CHARACTERS
     return CHATTER if is_long else type(cause).__name__
 
@@ -92,7 +94,9 @@ def peak_bytes() -> int:
 
 def held_bytes() -> int:
     """Return the memory that the process holds."""
-    return next(int(line.split()[1]) << 10 for line in STATUS.read_text().splitlines() if line.startswith("VmRSS"))
+    return next(
+        int(line.split()[1]) << 10 for line in STATUS.read_text().splitlines() if line.startswith("VmRSS")
+    )
 
 
 def serve(tasks: Connection, folder: Path) -> None:

@@ -42,20 +42,28 @@ SCRIPTS = {
 }
 
 
-def without(packages: tuple[str, ...], arguments: list[str], start: str, folder: Path) -> subprocess.CompletedProcess:
+def without(
+    packages: tuple[str, ...], arguments: list[str], start: str, folder: Path
+) -> subprocess.CompletedProcess:
     """Run Python code where packages cannot be imported."""
     code = BLOCKED.format(packages=packages, arguments=arguments, start=start)
     environment = os.environ | {"VDLA_CACHE_DIR": str(folder), "PATH": "/usr/bin:/bin"}
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, env=environment, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, env=environment, check=False
+    )
+
+
+def line_of(package: str, purpose: str) -> str:
+    """Return what a command says."""
+    cure = f'install it with: pip install "vdla[{EXTRAS[package]}]"'
+    return f"error: {purpose} needs {package}, which is not installed here; {cure}\n"
 
 
 @pytest.mark.parametrize("title", COMMANDS)
 def test_a_command_names_the_extra_that_it_needs(title, tmp_path):
     arguments, package, purpose = COMMANDS[title]
     done = without((package,), ["vdla", *arguments], "from vdla.cli import main\nmain()", tmp_path)
-    extra = EXTRAS[package]
-    message = f'error: {purpose} needs {package}, which is not installed here; install it with: pip install "vdla[{extra}]"\n'
-    assert (done.returncode, done.stderr) == (2, message)
+    assert (done.returncode, done.stderr) == (2, line_of(package, purpose))
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -63,8 +71,7 @@ def test_a_script_names_the_extra_that_it_needs(script, tmp_path):
     (package, purpose, arguments), path = SCRIPTS[script], str(ROOT / script)
     start = f"sys.path.insert(0, {str(Path(path).parent)!r})\nrunpy.run_path({path!r}, run_name='__main__')"
     done = without((package,), [path, *arguments], start, tmp_path)
-    message = f'error: {purpose} needs {package}, which is not installed here; install it with: pip install "vdla[{EXTRAS[package]}]"\n'
-    assert (done.returncode, done.stderr) == (2, message)
+    assert (done.returncode, done.stderr) == (2, line_of(package, purpose))
 
 
 EVERYTHING_OPTIONAL = (*EXTRAS, "cocotb", "cocotbext", "hypothesis", "pytest", "xgboost")
@@ -83,7 +90,9 @@ PLAIN = {
 @pytest.mark.parametrize("title", PLAIN)
 def test_all_else_runs_without_any_extra(title, tmp_path):
     (tmp_path / "net.onnx").write_bytes(model().SerializeToString())
-    done = without(EVERYTHING_OPTIONAL, ["vdla", *PLAIN[title]], "from vdla.cli import main\nmain()", tmp_path)
+    done = without(
+        EVERYTHING_OPTIONAL, ["vdla", *PLAIN[title]], "from vdla.cli import main\nmain()", tmp_path
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -30,8 +30,12 @@ def path(tmp_path):
 
 
 VALUES = {
-    "matrix": np.arange(12, dtype=np.int32).reshape(3, 4), "columns": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
-    "number": np.array(3.5), "none": np.zeros((0, 4), np.uint8), "big endian": np.arange(3, dtype=">u2"), "text": np.array(["a", "bc"]),
+    "matrix": np.arange(12, dtype=np.int32).reshape(3, 4),
+    "columns": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+    "number": np.array(3.5),
+    "none": np.zeros((0, 4), np.uint8),
+    "big endian": np.arange(3, dtype=">u2"),
+    "text": np.array(["a", "bc"]),
 }
 
 
@@ -55,8 +59,10 @@ def test_an_archive_that_unfolds_to_more_than_the_limit_is_not_unpacked(path):
     path.write_bytes(archive({f"{number}.npy": part for number in range(8)}))
     message, peak = refused(path)
     total = 8 * len(part)
-    assert message == (f"{path} is not unpacked: its arrays take {total} bytes, and the limit is {ARRAY_BYTES}; "
-                       "VDLA_MEMORY_FACTOR=2 in the environment doubles every limit of memory")
+    assert message == (
+        f"{path} is not unpacked: its arrays take {total} bytes, and the limit is {ARRAY_BYTES}; "
+        "VDLA_MEMORY_FACTOR=2 in the environment doubles every limit of memory"
+    )
     assert peak < 10 * MIB
 
 

@@ -281,7 +281,8 @@ def loaded(tmp_path, arrays):
 
 def test_a_vector_without_segments_replays(tmp_path, arrays):
     finish = codec.to_bytes([isa.Finish()], vectors.VTA)
-    vector = loaded(tmp_path, arrays | {"segment_addresses": np.zeros(0, np.uint64), "instructions": np.frombuffer(finish, np.uint8).reshape(1, 16)})
+    stream = np.frombuffer(finish, np.uint8).reshape(1, 16)
+    vector = loaded(tmp_path, arrays | {"segment_addresses": np.zeros(0, np.uint64), "instructions": stream})
     assert replayed(vector).conforms
 
 
@@ -298,7 +299,8 @@ def test_dram_of_which_nothing_is_written_takes_no_memory(tmp_path, arrays):
     found = replayed(loaded(tmp_path, changed_vector(arrays, address)))
     assert not found.conforms
     assert found.first.address < address
-    peaks = [int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
+    lines = Path("/proc/self/status").read_text().splitlines()
+    peaks = [int(line.split()[1]) for line in lines if line.startswith("VmHWM")]
     assert peaks[0] < 1 << 20  # KiB: less than that DRAM alone
 
 
@@ -325,11 +327,13 @@ def test_meta_of_megabytes_is_refused(tmp_path, arrays):
 def test_scratchpads_that_no_machine_holds_are_refused_before_they_are_made(tmp_path, arrays):
     huge = changed_vector(arrays, 65536, wgt_buffer_bytes=1 << 30,
                           inp_buffer_bytes=8 << 20, acc_buffer_bytes=32 << 20, batch=64, block_in=256, block_out=256)
-    with pytest.raises(DeviceError, match=r"^the functional model's scratchpads take \d+ bytes, and the limit is 536870912; "):
+    message = r"^the functional model's scratchpads take \d+ bytes, and the limit is 536870912; "
+    with pytest.raises(DeviceError, match=message):
         replayed(loaded(tmp_path, huge))
 
 
 def test_a_stream_whose_tables_no_machine_holds_is_refused(monkeypatch, vector):
     monkeypatch.setattr("vdla.sim.program.TABLE_BYTES", 40_000)
-    with pytest.raises(ProgramError, match=r"^decoding and verifying a stream of 80 instructions takes 40960 bytes, and the limit is 40000; "):
+    message = r"^decoding and verifying a stream of 80 instructions takes 40960 bytes, and the limit is 40000; "
+    with pytest.raises(ProgramError, match=message):
         replayed(vector)

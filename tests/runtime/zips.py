@@ -6,7 +6,10 @@ import zipfile
 
 import numpy as np
 
-LOCAL_SIZE, ENTRY_SIZE = 22, 24  # where the unpacked size stands in the header of a member and in its entry of the directory
+LOCAL_SIZE, ENTRY_SIZE = (
+    22,
+    24,
+)  # where the unpacked size stands in the header of a member and in its entry of the directory
 
 
 def archive(members: dict[str, bytes]) -> bytes:

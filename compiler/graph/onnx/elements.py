@@ -22,7 +22,9 @@ def dtype_of(code: int) -> str:
     """
     if code not in TensorProto.DataType.values() or code in (TensorProto.UNDEFINED, TensorProto.STRING):
         known = code in TensorProto.DataType.values()
-        raise RefusalError(f"element type {TensorProto.DataType.Name(code) if known else code} is not supported")
+        raise RefusalError(
+            f"element type {TensorProto.DataType.Name(code) if known else code} is not supported"
+        )
     return str(helper.tensor_dtype_to_np_dtype(code))
 
 

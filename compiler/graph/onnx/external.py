@@ -17,7 +17,8 @@ def with_data(tensor: TensorProto, folder: Path | None) -> TensorProto:
     """Return a tensor that holds its elements itself; no more of the file is read than its extents say.
 
     Raises:
-        RefusalError: the file is not in the folder, not there, or too short; or its length is not that of the tensor.
+        RefusalError: the file is not in the folder, not there, or too short;
+            or its length is not that of the tensor.
     """
     where = {entry.key: entry.value for entry in tensor.external_data}
     location = where.get("location", "")
@@ -60,7 +61,10 @@ def _part(file, where: dict[str, str], size: int) -> bytes:
     length = _number(where, "length")
     held = available - offset if length is None else length
     if held != size or offset + held > available:
-        raise _LengthError(f"has {available} bytes; {shown(held)} from {shown(offset)} on are named, and the tensor takes {size}")
+        raise _LengthError(
+            f"has {available} bytes; {shown(held)} from {shown(offset)} on are named, "
+            f"and the tensor takes {size}"
+        )
     file.seek(offset)
     return file.read(size)
 

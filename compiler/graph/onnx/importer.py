@@ -163,7 +163,8 @@ class Importer:
         if isinstance(form, np.ndarray):
             self.add_constant(node.output[0], form)
         else:
-            self.make(form, short(node.name, LONGEST_NAME), list(zip(node.output, call.outputs, strict=False))[:count])
+            outputs = list(zip(node.output, call.outputs, strict=False))[:count]
+            self.make(form, short(node.name, LONGEST_NAME), outputs)
 
     def wanted_outputs(self, node: NodeProto) -> int:
         """Return how many outputs of a node something reads; at least 1."""

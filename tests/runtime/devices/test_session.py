@@ -128,7 +128,8 @@ def test_an_operator_that_fails_on_the_host_is_named():
     _, plan = handmade("only the host")
     broken = structs.replace(plan.steps[0], attributes={"perm": (0, 7)})
     session = Session(FunctionalDevice(TINY, plan.dram_bytes), replace(plan, steps=(broken, *plan.steps[1:])))
-    with pytest.raises(ModuleError, match=r"^Transpose the Transpose on the host: Transpose\(int8\[2, 3\]\): axis 7 is out of bounds"):
+    message = r"^Transpose the Transpose on the host: Transpose\(int8\[2, 3\]\): axis 7 is out of bounds"
+    with pytest.raises(ModuleError, match=message):
         session.run({"x0": np.zeros((2, 3), np.int8)})
 
 
@@ -136,5 +137,6 @@ def test_a_step_that_names_more_outputs_than_its_operator_makes_is_refused():
     _, plan = handmade("only the host")
     broken = structs.replace(plan.steps[0], outputs=(*plan.steps[0].outputs, "more"))
     session = Session(FunctionalDevice(TINY, plan.dram_bytes), replace(plan, steps=(broken, *plan.steps[1:])))
-    with pytest.raises(ModuleError, match=r"^Transpose the Transpose on the host: it makes 1 outputs, not 2$"):
+    message = r"^Transpose the Transpose on the host: it makes 1 outputs, not 2$"
+    with pytest.raises(ModuleError, match=message):
         session.run({"x0": np.zeros((2, 3), np.int8)})

@@ -192,7 +192,8 @@ CHANGES = {
     "its configuration does not match the digest": lambda manifest: manifest["config"].update(batch=2),
     "batch = 3 is not a power of two": lambda manifest: manifest["config"].update(batch=3),
     "configuration parameter 'colour' is unknown": lambda manifest: manifest["config"].update(colour=3),
-    "its manifest is not what a module's is: Object missing required field `steps`; compile": lambda manifest: manifest.pop("steps"),
+    "its manifest is not what a module's is: Object missing required field `steps`":
+        lambda manifest: manifest.pop("steps"),
     "operator 'Explode' is unknown": lambda manifest: host(manifest).update(op="Explode"),
     "Transpose the Transpose has attributes none; it takes perm": lambda manifest: host(manifest).update(attributes={}),
     "Transpose the Transpose reads 'gone', which is not there": lambda manifest: host(manifest).update(inputs=["gone"]),
@@ -200,10 +201,12 @@ CHANGES = {
     "launch0 takes in 'gone', which is not there": lambda manifest: launch(manifest)["packs"][0].update(value="gone"),
     "x0 stands in tensor 'gone', which is not there": lambda manifest: launch(manifest)["packs"][0].update(tensor="gone"),
     "x0 takes 800 bytes, and tensor": lambda manifest: launch(manifest)["packs"][0]["layout"].update(shape=[100, 5]),
-    "Expected `int` >= 1 - at `$.steps[0].packs[0].layout.block`": lambda manifest: launch(manifest)["packs"][0]["layout"].update(block=0),
+    "Expected `int` >= 1 - at `$.steps[0].packs[0].layout.block`":
+        lambda manifest: launch(manifest)["packs"][0]["layout"].update(block=0),
     "launch0 has a layer 'gone', which is not there": lambda manifest: launch(manifest)["layers"][0].update(label="gone"),
     "the network gives out 'gone', which is not there": lambda manifest: manifest["outputs"][0].update(name="gone"),
-    "Expected `int` >= 1 - at `$.tensors[...]`": lambda manifest: manifest["tensors"].update(dict.fromkeys(manifest["tensors"], 0)),
+    "Expected `int` >= 1 - at `$.tensors[...]`":
+        lambda manifest: manifest["tensors"].update(dict.fromkeys(manifest["tensors"], 0)),
     "stream launch0 has tensor": lambda manifest: manifest.update(tensors={}),
     "Expected `array`, got `int` - at `$.steps[0].layers`": lambda manifest: manifest.update(
         steps=[{"on": "accelerator", "stream": "launch0", "packs": [], "unpacks": [], "layers": 3}]),
@@ -216,7 +219,8 @@ def test_a_manifest_that_contradicts_itself_is_refused(message):
 
 
 NO_MANIFESTS = {
-    **dict.fromkeys([b"", b"{", b"\xff", b"[" * 100_000, b'{"name": ' + b"9" * 5000], "its contents are not what they should be"),
+    **dict.fromkeys([b"", b"{", b"\xff", b"[" * 100_000, b'{"name": ' + b"9" * 5000],
+                    "its contents are not what they should be"),
     b"[]": "its manifest is not what a module's is: Expected `object`, got `array`",
     b"null": "its manifest is not what a module's is: Expected `object`, got `null`",
     b'{"config": 3}': "its manifest is not what a module's is: Expected `object`, got `int` - at `$.config`",
