@@ -1,6 +1,6 @@
 """From a schedule to the loop program that carries it out."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from vdla.compiler.ir.affine import Interval, decided, simplify
 from vdla.compiler.ir.nodes import (
@@ -12,6 +12,7 @@ from vdla.compiler.ir.nodes import (
     For,
     Func,
     If,
+    Intrinsic,
     LoopKind,
     Read,
     Stmt,
@@ -25,6 +26,7 @@ from vdla.compiler.ir.verify import verify
 from vdla.compiler.te.region import Domain, domains
 from vdla.compiler.te.stage import Stage
 from vdla.compiler.te.tensor import Element, Reduce, Tensor, inputs_of
+from vdla.compiler.te.tensorize import replaced
 
 
 def lower(stages: list[Stage], outputs: list[Tensor], name: str) -> Func:
@@ -113,7 +115,7 @@ class _Lowering:
         for leaf in reversed(inner):
             body = self._for(stage, domain, leaf, body)
             if stage.tensorized and leaf == stage.tensorized[0]:
-                body = stage.tensorized[1].replace(body)
+                body = replaced(body, stage.tensorized[1])
         if stage.tensorized and stage.tensorized[0] not in inner:
             body = self._initial_inside(stage, body, inner)
         return body
@@ -122,7 +124,7 @@ class _Lowering:
         """Tensorize the initial values where the loop named combines itself: then all of what is inside is the intrinsic's."""
         place = stage.leaves.index(stage.tensorized[0])
         covered = [leaf for leaf in stage.leaves[place:] if leaf in inner]
-        return _replaced_below(body, covered, stage.tensorized[1].replace)
+        return _replaced_below(body, covered, stage.tensorized[1])
 
     def _own_indices(self, stage: Stage, domain: Domain) -> tuple[Expr, ...]:
         return tuple(domain.local[axis.name] for axis in stage.tensor.axes)
@@ -170,15 +172,15 @@ class _Lowering:
 
     def _tensorized(self, stage: Stage, place: int) -> Stmt:
         """Return the loops from the tensorized one inwards as calls of its intrinsic."""
-        domain, intrinsic = self.domains[stage.name], stage.tensorized[1]
-        update = intrinsic.replace(self._loop(stage, domain, place))
+        domain = self.domains[stage.name]
+        update = replaced(self._loop(stage, domain, place), stage.tensorized[1])
         if self._first_reduction(stage) == place:
             return block(self._initial(stage, domain, place), update)
         return update
 
 
-def _replaced_below(stmt: Stmt, covered: list[str], replace) -> Stmt:
-    """Apply `replace` to the statement from the first loop of `covered` inwards."""
+def _replaced_below(stmt: Stmt, covered: list[str], intrinsics: Sequence[Intrinsic]) -> Stmt:
+    """Put an intrinsic in place of the statement from the first loop of `covered` inwards."""
     if isinstance(stmt, For) and stmt.var.name not in covered:
-        return For(stmt.var, stmt.extent, _replaced_below(stmt.body, covered, replace), stmt.kind)
-    return replace(stmt)
+        return For(stmt.var, stmt.extent, _replaced_below(stmt.body, covered, intrinsics), stmt.kind)
+    return replaced(stmt, intrinsics)

@@ -8,7 +8,7 @@ Source: Halide, PLDI 2013, and TVM, OSDI 2018, sections 4.1 to 4.4.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from vdla.compiler.ir.nodes import Buffer, Expr, Func, IrError, LoopKind, Scope, Var
+from vdla.compiler.ir.nodes import Buffer, Expr, Func, Intrinsic, IrError, LoopKind, Scope, Var
 from vdla.compiler.ir.rewrite import rewrite, substitute
 from vdla.compiler.ir.types import INDEX
 from vdla.compiler.te.lower import lower
@@ -329,10 +329,10 @@ class StageHandle:
             self.schedule._change_value(reader, _inlined(reader.tensor.value, stage.tensor))
         self.schedule.stages.remove(stage)
 
-    def tensorize(self, loop: str, intrinsic: object) -> None:
-        """Let an intrinsic do the work of a loop and of all inside it; lowering proves that it means the same, or refuses."""
+    def tensorize(self, loop: str, intrinsics: Sequence[Intrinsic]) -> None:
+        """Let the first intrinsic that means the same do the work of a loop and of all inside it; lowering proves that, or refuses."""
         place = self._place("tensorize", loop)
-        self._stage.tensorized = (self._stage.leaves[place], intrinsic)
+        self._stage.tensorized = (self._stage.leaves[place], tuple(intrinsics))
 
 
 def _inside(stage: Stage, outer: Stage) -> bool:

@@ -32,6 +32,9 @@ class Element(Read):
 
     tensor: "Tensor" = field(default=None, compare=False, repr=False)
 
+    def rebuilt(self, below: tuple) -> "Element":
+        return Element(self.buffer, below, self.tensor)
+
 
 @dataclass(frozen=True, slots=True)
 class Reduce(Expr):
@@ -46,6 +49,12 @@ class Reduce(Expr):
     def dtype(self) -> str:
         """Type of the result."""
         return self.value.dtype
+
+    def below(self) -> tuple[Expr, ...]:
+        return (self.value,)
+
+    def rebuilt(self, below: tuple) -> "Reduce":
+        return Reduce(self.op, below[0], self.axes, self.start)
 
     def identity(self) -> Const:
         """Return the value that combining starts from."""

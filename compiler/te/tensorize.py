@@ -3,81 +3,39 @@
 Source: TVM, OSDI 2018, section 4.3.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from itertools import permutations
 
 from vdla.compiler.ir.affine import affine, simplify
-from vdla.compiler.ir.nodes import Binary, Buffer, Call, Const, Expr, For, Func, If, IrError, Read, Scope, Stmt, Var, Write
-from vdla.compiler.ir.parse import parse_func
-from vdla.compiler.ir.rewrite import children, substitute, variables
+from vdla.compiler.ir.nodes import IMMEDIATE, Binary, Buffer, Call, Const, Expr, For, If, Intrinsic, IrError, Read, Stmt, Var, Write, is_tile
+from vdla.compiler.ir.rewrite import substitute, variables
 from vdla.compiler.ir.text import print_expr, print_stmt
 
 COMMUTATIVE = ("+", "*", "min", "max")
-IMMEDIATE = "imm"  # a parameter of this name stands for a constant
-CONDITION = "inside"  # a parameter of this name stands for a condition on the loops around
 
 
 class MatchError(IrError):
     """A loop nest is not what an intrinsic means."""
 
 
-@dataclass(frozen=True)
-class Intrinsic:
-    """What an accelerator, or a processor, does in one go.
+def replaced(stmt: Stmt, intrinsics: Sequence[Intrinsic]) -> Stmt:
+    """Return the call of the first intrinsic that does what `stmt` does, with the conditions around it that do not concern the tile.
 
-    Attributes:
-        meaning: the loop program that it is, on tiles; parameters called `imm` are constants of the instruction.
-        scopes: where each tile must live.
+    Raises:
+        MatchError: all do something else; the message shows where they differ.
     """
-
-    meaning: Func
-    scopes: Mapping[str, Scope] = field(default_factory=dict)
-
-    @classmethod
-    def declare(cls, text: str, **scopes: Scope | str) -> "Intrinsic":
-        """Return the intrinsic whose meaning is the program `text`, with the scopes of its tiles by name."""
-        return cls(parse_func(text), {name: Scope(scope) for name, scope in scopes.items()})
-
-    @property
-    def name(self) -> str:
-        """That of the program."""
-        return self.meaning.name
-
-    def replace(self, stmt: Stmt) -> Stmt:
-        """Return the call that does what `stmt` does, with the conditions around it that do not concern the tile.
-
-        Raises:
-            MatchError: it does something else; the message shows where they differ.
-        """
-        return replaced(stmt, [self])
-
-
-@dataclass(frozen=True)
-class AnyOf:
-    """Several intrinsics, of which the first that matches is taken: a product and its reset, say."""
-
-    intrinsics: tuple[Intrinsic, ...]
-
-    def replace(self, stmt: Stmt) -> Stmt:
-        """As `Intrinsic.replace`."""
-        return replaced(stmt, self.intrinsics)
-
-
-def replaced(stmt: Stmt, intrinsics: Iterable[Intrinsic]) -> Stmt:
-    """Return `stmt` as a call of the first intrinsic that means it."""
     conditions, nest = _without_conditions(stmt)
     reasons = []
     for intrinsic in intrinsics:
         try:
-            call: Stmt = Call(intrinsic.name, match(intrinsic, nest), nest)
+            call: Stmt = Call(intrinsic, match(intrinsic, nest))
         except MatchError as error:
-            reasons.append(f"{intrinsic.name}: {error}")
+            reasons.append((intrinsic, error))
             continue
         for condition in reversed(conditions):
             call = If(condition, call)
         return call
-    raise MatchError("no intrinsic means these loops\n" + print_stmt(stmt) + "\n".join(reasons))
+    raise MatchError("no intrinsic means these loops\n" + print_stmt(stmt) + "\n".join(f"{intrinsic.name}: {error}" for intrinsic, error in reasons))
 
 
 def _without_conditions(stmt: Stmt) -> tuple[list[Expr], Stmt]:
@@ -142,7 +100,6 @@ class _Unifier:
     """What the parameters of an intrinsic have been found to be."""
 
     def __init__(self, intrinsic: Intrinsic) -> None:
-        self.intrinsic = intrinsic
         self.params = {buffer.name: buffer for buffer in intrinsic.meaning.params}
         self.found: dict[str, Expr] = {}
 
@@ -153,7 +110,7 @@ class _Unifier:
 
     def expr(self, pattern: Expr, target: Expr) -> None:
         match pattern:
-            case Read(buffer) if buffer.name in (IMMEDIATE, CONDITION):
+            case Read(buffer) if not is_tile(buffer):
                 self.outside(buffer, pattern, target)
             case Read():
                 self.element(pattern, target)
@@ -178,7 +135,7 @@ class _Unifier:
         same = type(pattern) is type(target) and pattern.dtype == target.dtype
         if not same or (isinstance(pattern, Binary) and pattern.op != target.op):
             raise self.differ(pattern, target)
-        for one, other in zip(children(pattern), children(target), strict=True):
+        for one, other in zip(pattern.below(), target.below(), strict=True):
             self.expr(one, other)
 
     def outside(self, buffer: Buffer, pattern: Expr, target: Expr) -> None:
@@ -197,9 +154,8 @@ class _Unifier:
         if buffer.dtype != wanted.dtype or buffer.shape[-rank:] != wanted.shape:
             raise MatchError(f"{print_expr(target)} lies in {buffer.dtype}{list(buffer.shape)}, "
                              f"but {wanted.name} is {wanted.dtype}{list(wanted.shape)}")
-        if buffer.scope is not self.intrinsic.scopes.get(wanted.name, Scope.DRAM):
-            raise MatchError(f"{buffer.name} lies in {buffer.scope.value}, but {wanted.name} must lie in "
-                             f"{self.intrinsic.scopes.get(wanted.name, Scope.DRAM).value}")
+        if buffer.scope is not wanted.scope:
+            raise MatchError(f"{buffer.name} lies in {buffer.scope.value}, but {wanted.name} must lie in {wanted.scope.value}")
         if any(_inner(index) for index in leading) or [affine(one) for one in own] != [affine(one) for one in pattern.indices]:
             raise self.differ(pattern, target)
         self.bind(wanted.name, Read(buffer, (*leading, *(Const(0) for _ in range(rank)))))
