@@ -9,7 +9,7 @@ from vdla.compiler.codegen.emission import Emission, Instruction
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.kernel import TILE_RANK, Nest, conditions_of, nest_of
 from vdla.compiler.ir.nodes import Alloc, Block, Buffer, For, Func, If, IrError, Scope, Stmt
-from vdla.compiler.ir.rewrite import walk
+from vdla.compiler.ir.rewrite import walk_statements
 from vdla.compiler.ir.text import print_stmt
 from vdla.compiler.ir.verify import verify
 from vdla.compiler.passes.inplace import InPlace
@@ -77,7 +77,7 @@ class _Emitter:
         self.config = builder.config
         self.emission = Emission(builder, tensors, dict(begins))
         self.used = dict.fromkeys(SCRATCHPADS, 0)
-        self.used[Scope.ACCUMULATOR] = sum(_elements(part.buffer) for part in walk(func.body)
+        self.used[Scope.ACCUMULATOR] = sum(_elements(part.buffer) for part in walk_statements(func.body)
                                            if isinstance(part, Alloc) and part.buffer.scope is Scope.PARAMETERS)
 
     def statement(self, stmt: Stmt) -> Action:

@@ -3,7 +3,7 @@
 
 from vdla.compiler.ir.affine import simplify
 from vdla.compiler.ir.nodes import Call, Expr, For, Func, Intrinsic, Read, Stmt, Var, Write, is_tile
-from vdla.compiler.ir.rewrite import Node, rewrite, walk
+from vdla.compiler.ir.rewrite import Node, rewrite, rewrite_statements, walk_statements
 
 
 def meaning_of(call: Call) -> Stmt:
@@ -31,11 +31,11 @@ def _element(tile: Read, indices: tuple[Expr, ...]) -> Read:
     return Read(tile.buffer, (*leading, *(simplify(start + index) for start, index in zip(first, indices, strict=True))))
 
 
-def expanded(node: Node) -> Node:
-    """Return `node` with every call replaced by what it stands for."""
-    return rewrite(node, lambda part: meaning_of(part) if isinstance(part, Call) else None)
+def expanded(node: Stmt) -> Stmt:
+    """Return a statement with every call replaced by what it stands for."""
+    return rewrite_statements(node, lambda part: meaning_of(part) if isinstance(part, Call) else None)
 
 
 def intrinsics_of(func: Func) -> dict[str, Intrinsic]:
     """Return the intrinsics that a program calls, by name, in order of appearance."""
-    return {part.name: part.intrinsic for part in walk(func.body) if isinstance(part, Call)}
+    return {part.name: part.intrinsic for part in walk_statements(func.body) if isinstance(part, Call)}

@@ -1,6 +1,6 @@
 """Walking and rewriting loop programs."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import is_not
 
 from vdla.compiler.ir.nodes import Expr, For, Func, Read, Stmt, Var
@@ -23,25 +23,41 @@ def rewrite(node: Node, change: Change) -> Node:
 
     What has nothing changed below it is the same node as before.
     """
-    node = rewrite_below(node, lambda part: rewrite(part, change))
+    below = node.below()
+    if below:
+        node = with_below(node, below, [rewrite(part, change) for part in below])
     changed = change(node)
     return node if changed is None else changed
 
 
-def rewrite_below(node: Node, change: Callable[[Node], Node]) -> Node:
-    """Return `node` with `change` applied to the nodes directly below; the same node where that changes none of them."""
-    below = node.below()
-    if not below:
-        return node
-    changed = tuple(map(change, below))
-    return node.rebuilt(changed) if any(map(is_not, changed, below)) else node
+def with_below(node: Node, before: tuple[Node, ...], below: Sequence[Node]) -> Node:
+    """Return `node` with others `below` than `before`; the same node where they are the same."""
+    return node.rebuilt(tuple(below)) if any(map(is_not, below, before)) else node
 
 
 def substitute(node: Node, values: Mapping[str, Expr]) -> Node:
     """Return `node` with variables replaced by expressions, by name."""
     if isinstance(node, Var):
         return values.get(node.name, node)
-    return rewrite_below(node, lambda part: substitute(part, values))
+    below = node.below()
+    return with_below(node, below, [substitute(part, values) for part in below]) if below else node
+
+
+def walk_statements(stmt: Stmt) -> Iterator[Stmt]:
+    """Yield `stmt` and every statement below it, from the top down."""
+    waiting = [stmt]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        waiting += [inner for inner in part.below()[::-1] if isinstance(inner, Stmt)]
+
+
+def rewrite_statements(stmt: Stmt, change: Callable[[Stmt], Stmt | None]) -> Stmt:
+    """Return `stmt` with `change` applied to every statement, from the bottom up; see `rewrite`."""
+    below = stmt.below()
+    stmt = with_below(stmt, below, [rewrite_statements(part, change) if isinstance(part, Stmt) else part for part in below])
+    changed = change(stmt)
+    return stmt if changed is None else changed
 
 
 def reads(node: Node) -> list[Read]:
@@ -61,4 +77,4 @@ def has_reads(node: Node) -> bool:
 
 def loops_of(func: Func) -> list[For]:
     """Return every loop of `func`, from the top down."""
-    return [part for part in walk(func.body) if isinstance(part, For)]
+    return [part for part in walk_statements(func.body) if isinstance(part, For)]

@@ -9,7 +9,7 @@ from functools import reduce
 from operator import add
 
 from vdla.compiler.ir.nodes import Block, Call, Const, Expr, For, Func, If, Intrinsic, Read, Stmt, Var, block
-from vdla.compiler.ir.rewrite import Node, rewrite, variables, walk
+from vdla.compiler.ir.rewrite import rewrite_statements, variables, walk_statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,9 @@ class StartSums:
 
     def run(self, func: Func) -> Func:
         """Return `func` with every reset that a product can do for itself left out."""
-        return Func(func.name, func.params, rewrite(func.body, self._joined))
+        return Func(func.name, func.params, rewrite_statements(func.body, self._joined))
 
-    def _joined(self, part: Node) -> Node | None:
+    def _joined(self, part: Stmt) -> Stmt | None:
         if not isinstance(part, Block):
             return None
         for place, statement in enumerate(part.statements[:-1]):
@@ -37,7 +37,7 @@ class StartSums:
     def _with_start(self, stmt: Stmt, reset_nest: Stmt, reset: Call) -> Stmt | None:
         """Return `stmt` with its products starting the sums that `reset` would; None where they do not cover the same accumulators."""
         name = _tile(reset).buffer.name
-        calls = [part for part in walk(stmt) if isinstance(part, Call) and _touches(part, name)]
+        calls = [part for part in walk_statements(stmt) if isinstance(part, Call) and _touches(part, name)]
         if len(calls) != 1 or calls[0].intrinsic != self.product:
             return None
         product, around = calls[0], _around(stmt, calls[0])
@@ -46,7 +46,7 @@ class StartSums:
         if any(isinstance(part, If) for part in around) or target != _tile(reset) or not _covers(loops, _loops(reset_nest), target):
             return None
         started = Call(self.started, (*product.operands, _first(loops, target)))
-        return rewrite(stmt, lambda part: started if part is product else None)
+        return rewrite_statements(stmt, lambda part: started if part is product else None)
 
 
 def _tile(call: Call) -> Read:
@@ -90,6 +90,6 @@ def _covers(loops: dict[str, int], reset_loops: dict[str, int], target: Read) ->
 def _around(stmt: Stmt, call: Call) -> list[Stmt]:
     """Return the statements around `call`, from the outside in."""
     for part in stmt.below():
-        if part is call or any(other is call for other in walk(part)):
+        if isinstance(part, Stmt) and any(other is call for other in walk_statements(part)):
             return [stmt, *_around(part, call)]
     return []

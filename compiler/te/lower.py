@@ -25,7 +25,7 @@ from vdla.compiler.ir.rewrite import rewrite, substitute
 from vdla.compiler.ir.verify import verify
 from vdla.compiler.te.region import Domain, domains
 from vdla.compiler.te.stage import Stage
-from vdla.compiler.te.tensor import Element, Reduce, Tensor, inputs_of
+from vdla.compiler.te.tensor import Element, Reduce, Tensor
 from vdla.compiler.te.tensorize import replaced
 
 
@@ -49,6 +49,7 @@ class _Lowering:
         self.results = [tensor.buffer for tensor in outputs]
         self.outputs = {tensor.name for tensor in outputs}
         self.buffers = {stage.name: self._buffer(stage) for stage in self.stages}
+        self.ranges = {leaf: Interval(0, self.domains[stage.name].extents[leaf] - 1) for stage in self.stages for leaf in stage.leaves}
 
     def _buffer(self, stage: Stage) -> Buffer:
         shape = self.domains[stage.name].region.extents
@@ -61,7 +62,7 @@ class _Lowering:
         return func
 
     def _placeholders(self) -> Iterable[Tensor]:
-        found = {source.name: source for stage in self.stages for source in inputs_of(stage.tensor) if source.value is None}
+        found = {source.name: source for stage in self.stages for source in stage.tensor.inputs if source.value is None}
         return found.values()
 
     def _at_top(self) -> Stmt | None:
@@ -144,9 +145,9 @@ class _Lowering:
                 return None
             name = part.tensor.name
             if name not in self.domains:
-                return Read(part.tensor.buffer, tuple(simplify(index) for index in part.indices))
+                return Read(part.tensor.buffer, part.indices)
             corner = self.domains[name].region.corner
-            return Read(self.buffers[name], tuple(simplify(index - least) for index, least in zip(part.indices, corner, strict=True)))
+            return Read(self.buffers[name], tuple(index - least for index, least in zip(part.indices, corner, strict=True)))
         return rewrite(value, change)
 
     def _guarded(self, stage: Stage, domain: Domain, body: Stmt, *, with_reductions: bool) -> Stmt:
@@ -166,9 +167,7 @@ class _Lowering:
 
     def _open(self, condition: Expr) -> bool:
         """Whether a condition may fail."""
-        ranges = {leaf: Interval(0, domain.extents[leaf] - 1) for stage in self.stages
-                  for domain in [self.domains[stage.name]] for leaf in stage.leaves}
-        return decided(condition, ranges) is not True
+        return decided(condition, self.ranges) is not True
 
     def _tensorized(self, stage: Stage, place: int) -> Stmt:
         """Return the loops from the tensorized one inwards as calls of its intrinsic."""

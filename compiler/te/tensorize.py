@@ -11,6 +11,7 @@ from vdla.compiler.ir.nodes import IMMEDIATE, Binary, Buffer, Call, Const, Expr,
 from vdla.compiler.ir.rewrite import substitute, variables
 from vdla.compiler.ir.text import print_expr, print_stmt
 
+Loops = list[tuple[str, int]]  # variables and extents, from the outside in
 COMMUTATIVE = ("+", "*", "min", "max")
 
 
@@ -25,10 +26,12 @@ def replaced(stmt: Stmt, intrinsics: Sequence[Intrinsic]) -> Stmt:
         MatchError: all do something else; the message shows where they differ.
     """
     conditions, nest = _without_conditions(stmt)
+    loops, target = _nest(nest)
+    target = simplify(target)
     reasons = []
     for intrinsic in intrinsics:
         try:
-            call: Stmt = Call(intrinsic, match(intrinsic, nest))
+            call: Stmt = Call(intrinsic, _match(intrinsic, loops, target))
         except MatchError as error:
             reasons.append((intrinsic, error))
             continue
@@ -54,8 +57,8 @@ def _without_conditions(stmt: Stmt) -> tuple[list[Expr], Stmt]:
     return conditions, body
 
 
-def match(intrinsic: Intrinsic, stmt: Stmt) -> tuple[Expr, ...]:
-    """Prove that `stmt` is the intrinsic's meaning, up to names and affine re-indexing; return its operands.
+def _match(intrinsic: Intrinsic, found: Loops, target: Stmt) -> tuple[Expr, ...]:
+    """Prove that `target` in the loops `found` is the intrinsic's meaning, up to names and affine re-indexing; return its operands.
 
     An operand is the first element of a tile, a constant or a condition, in the order of the intrinsic's parameters.
 
@@ -63,8 +66,7 @@ def match(intrinsic: Intrinsic, stmt: Stmt) -> tuple[Expr, ...]:
         MatchError: it is not.
     """
     wanted, pattern = _nest(intrinsic.meaning.body)
-    found, target = _nest(stmt)
-    if not isinstance(target, Write):
+    if not isinstance(target, Write) or not isinstance(pattern, Write):
         raise MatchError("the loops hold more than one statement")
     if sorted(extent for _, extent in wanted) != sorted(extent for _, extent in found):
         raise MatchError(f"its loops have extents {_extents(wanted)}, these {_extents(found)}")
@@ -74,13 +76,13 @@ def match(intrinsic: Intrinsic, stmt: Stmt) -> tuple[Expr, ...]:
             names = {old: Var(f"${new}") for (old, _), (new, _) in zip(order, wanted, strict=True)}
             own = {new: Var(f"${new}") for new, _ in wanted}
             try:
-                return _Unifier(intrinsic).operands(substitute(pattern, own), simplify(substitute(target, names)))
+                return _Unifier(intrinsic).operands(substitute(pattern, own), substitute(target, names))
             except MatchError as error:
                 problems.append(str(error))
     raise MatchError(problems[0])
 
 
-def _nest(stmt: Stmt) -> tuple[list[tuple[str, int]], Stmt]:
+def _nest(stmt: Stmt) -> tuple[Loops, Stmt]:
     """Return the loops of more than one iteration, and what they hold."""
     loops = []
     while isinstance(stmt, For):
