@@ -103,8 +103,8 @@ def bounds(expr: Expr, ranges: Mapping[str, Interval]) -> Interval:
     low = high = form.constant
     for atom, factor in form.terms:
         inner = _atom_bounds(atom, ranges)
-        ends = sorted((factor * inner.low, factor * inner.high))
-        low, high = low + ends[0], high + ends[1]
+        least, greatest = (inner.low, inner.high) if factor > 0 else (inner.high, inner.low)
+        low, high = low + factor * least, high + factor * greatest
     return Interval(low, high)
 
 
@@ -144,7 +144,9 @@ def _is_arithmetic(node: Node) -> bool:
 
 def _canonical(expr: Expr) -> Affine:
     """Return the affine form of an index expression whose terms are simplified, positive ones first."""
-    if isinstance(expr, (Var, Const)) or not _is_arithmetic(expr):
+    if isinstance(expr, (Var, Const)):
+        return affine(expr)
+    if not _is_arithmetic(expr):
         return _sorted(affine(simplify(expr)))
     assert isinstance(expr, Binary)
     left, right = _canonical(expr.left), _canonical(expr.right)
@@ -177,7 +179,7 @@ def _multiple(form: Affine, factor: int) -> Affine:
 
 def _sorted(form: Affine) -> Affine:
     """Return a form as its expression reads: positive terms first."""
-    if all(factor > 0 for _, factor in form.terms):
+    if len(form.terms) < 2:
         return form
     return Affine(tuple(sorted(form.terms, key=lambda term: term[1] < 0)), form.constant)
 

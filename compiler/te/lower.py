@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from vdla.compiler.ir.affine import Interval, decided, simplify
+from vdla.compiler.ir.affine import Interval, bounds, decided, simplify
 from vdla.compiler.ir.nodes import (
     Alloc,
     Binary,
@@ -49,6 +49,7 @@ class _Lowering:
         self.results = [tensor.buffer for tensor in outputs]
         self.outputs = {tensor.name for tensor in outputs}
         self.buffers = {stage.name: self._buffer(stage) for stage in self.stages}
+        self.reducing = {stage.name: stage.reducing() for stage in self.stages}
         self.ranges = {leaf: Interval(0, self.domains[stage.name].extents[leaf] - 1) for stage in self.stages for leaf in stage.leaves}
 
     def _buffer(self, stage: Stage) -> Buffer:
@@ -106,13 +107,14 @@ class _Lowering:
 
     def _first_reduction(self, stage: Stage) -> int | None:
         """Return the place of the outermost loop that combines; None where nothing is combined."""
-        return next((place for place, leaf in enumerate(stage.leaves) if stage.reduces(leaf)), None)
+        reducing = self.reducing[stage.name]
+        return next((place for place, leaf in enumerate(stage.leaves) if reducing[leaf]), None)
 
     def _initial(self, stage: Stage, domain: Domain, place: int) -> Stmt:
         """Return the loops that set every element to what combining starts from."""
         value = stage.tensor.value.identity()
         body = self._guarded(stage, domain, Write(self.buffers[stage.name], self._own_indices(stage, domain), value), with_reductions=False)
-        inner = [leaf for leaf in stage.leaves[place:] if not stage.reduces(leaf)]
+        inner = [leaf for leaf in stage.leaves[place:] if not self.reducing[stage.name][leaf]]
         for leaf in reversed(inner):
             body = self._for(stage, domain, leaf, body)
             if stage.tensorized and leaf == stage.tensorized[0]:
@@ -152,22 +154,23 @@ class _Lowering:
 
     def _guarded(self, stage: Stage, domain: Domain, body: Stmt, *, with_reductions: bool) -> Stmt:
         """Keep iterations out that lie behind the end of a loop or of the tensor."""
-        every = dict.fromkeys(self._conditions(stage, domain, with_reductions))
-        conditions = [condition for condition in every if self._open(condition)]
+        conditions = dict.fromkeys(self._conditions(stage, domain, with_reductions))
         return If(both(*conditions), body) if conditions else body
 
     def _conditions(self, stage: Stage, domain: Domain, with_reductions: bool) -> Iterable[Expr]:
+        """Yield the conditions that may fail."""
         for loop in stage.uneven(domain.extents):
-            if with_reductions or not stage.reduces(loop):
-                yield simplify(domain.local[loop] < domain.extents[loop])
+            if with_reductions or not self.reducing[stage.name][loop]:
+                condition = simplify(domain.local[loop] < domain.extents[loop])
+                if decided(condition, self.ranges) is not True:
+                    yield condition
         for axis, dimension in zip(stage.tensor.axes, stage.tensor.shape, strict=True):
             index = domain.indices[axis.name]
-            yield index < dimension
-            yield Const(-1) < index
-
-    def _open(self, condition: Expr) -> bool:
-        """Whether a condition may fail."""
-        return decided(condition, self.ranges) is not True
+            reach = bounds(index, self.ranges)
+            if reach.high >= dimension:
+                yield index < dimension
+            if reach.low < 0:
+                yield Const(-1) < index
 
     def _tensorized(self, stage: Stage, place: int) -> Stmt:
         """Return the loops from the tensorized one inwards as calls of its intrinsic."""

@@ -90,6 +90,10 @@ class Stage:
 
     def reduces(self, loop: str) -> bool:
         """Whether a loop runs over a reduction axis, in part or as a whole."""
+        return self.reducing()[loop]
+
+    def reducing(self) -> dict[str, bool]:
+        """Return of every loop there is or was whether it runs over a reduction axis."""
         origins = {axis.name: axis.reduces for axis in self.axes}
         for relation in self.relations:
             match relation:
@@ -97,4 +101,4 @@ class Stage:
                     origins[outer] = origins[inner] = origins[parent]
                 case Fuse(outer, inner, fused):
                     origins[fused] = origins[outer] or origins[inner]
-        return origins[loop]
+        return origins

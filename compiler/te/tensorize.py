@@ -3,12 +3,13 @@
 Source: TVM, OSDI 2018, section 4.3.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import permutations
 
 from vdla.compiler.ir.affine import affine, simplify
 from vdla.compiler.ir.nodes import IMMEDIATE, Binary, Buffer, Call, Const, Expr, For, If, Intrinsic, IrError, Read, Stmt, Var, Write, is_tile
-from vdla.compiler.ir.rewrite import substitute, variables
+from vdla.compiler.ir.rewrite import substitute, variables, walk
 from vdla.compiler.ir.text import print_expr, print_stmt
 
 Loops = list[tuple[str, int]]  # variables and extents, from the outside in
@@ -73,13 +74,11 @@ def _match(intrinsic: Intrinsic, found: Loops, target: Stmt) -> tuple[Expr, ...]
     problems = []
     for order in permutations(found):
         if [extent for _, extent in order] == [extent for _, extent in wanted]:
-            names = {old: Var(f"${new}") for (old, _), (new, _) in zip(order, wanted, strict=True)}
-            own = {new: Var(f"${new}") for new, _ in wanted}
             try:
-                return _Unifier(intrinsic).operands(substitute(pattern, own), substitute(target, names))
+                return _Unifier(intrinsic, {name: own for (name, _), (own, _) in zip(order, wanted, strict=True)}).operands(pattern, target)
             except MatchError as error:
-                problems.append(str(error))
-    raise MatchError(problems[0])
+                problems.append(error)
+    raise problems[0]
 
 
 def _nest(stmt: Stmt) -> tuple[Loops, Stmt]:
@@ -99,13 +98,19 @@ def _extents(loops: Sequence[tuple[str, int]]) -> str:
 
 
 class _Unifier:
-    """What the parameters of an intrinsic have been found to be."""
+    """What the parameters of an intrinsic have been found to be.
 
-    def __init__(self, intrinsic: Intrinsic) -> None:
+    Attributes:
+        loops: what the intrinsic calls the loops of the target.
+    """
+
+    def __init__(self, intrinsic: Intrinsic, loops: Mapping[str, str]) -> None:
         self.params = {buffer.name: buffer for buffer in intrinsic.meaning.params}
+        self.loops = loops
         self.found: dict[str, Expr] = {}
 
     def operands(self, pattern: Write, target: Write) -> tuple[Expr, ...]:
+        pattern = substitute(pattern, {own: Var(name) for name, own in self.loops.items()})
         self.element(Read(pattern.buffer, pattern.indices), Read(target.buffer, target.indices))
         self.expr(pattern.value, target.value)
         return tuple(self.found[name] for name in self.params)
@@ -142,7 +147,7 @@ class _Unifier:
 
     def outside(self, buffer: Buffer, pattern: Expr, target: Expr) -> None:
         """Bind a constant, or a condition that does not depend on the tile."""
-        if target.dtype != buffer.dtype or (buffer.name == IMMEDIATE and not isinstance(target, Const)) or _inner(target):
+        if target.dtype != buffer.dtype or (buffer.name == IMMEDIATE and not isinstance(target, Const)) or self.inner(target):
             raise self.differ(pattern, target)
         self.bind(buffer.name, target)
 
@@ -158,7 +163,8 @@ class _Unifier:
                              f"but {wanted.name} is {wanted.dtype}{list(wanted.shape)}")
         if buffer.scope is not wanted.scope:
             raise MatchError(f"{buffer.name} lies in {buffer.scope.value}, but {wanted.name} must lie in {wanted.scope.value}")
-        if any(_inner(index) for index in leading) or [affine(one) for one in own] != [affine(one) for one in pattern.indices]:
+        same = own == pattern.indices or [affine(one) for one in own] == [affine(one) for one in pattern.indices]
+        if not same or any(self.inner(index) for index in leading):
             raise self.differ(pattern, target)
         self.bind(wanted.name, Read(buffer, (*leading, *(Const(0) for _ in range(rank)))))
 
@@ -166,14 +172,23 @@ class _Unifier:
         if self.found.setdefault(name, value) != value:
             raise MatchError(f"{name} would be {print_expr(self.found[name])} and {print_expr(value)} at once")
 
+    def inner(self, expr: Expr) -> bool:
+        """Whether an expression depends on the tile's loops."""
+        return any(isinstance(part, Var) and part.name in self.loops for part in walk(expr))
+
     def differ(self, pattern: Expr, target: Expr) -> MatchError:
-        one, other = (print_expr(expr).replace("$", "") for expr in (pattern, target))
-        return MatchError(f"it has {one} where these loops have {other}")
+        return MatchError(_Difference(pattern, target, self.loops))
 
 
-def _inner(expr: Expr) -> bool:
-    """Whether an expression depends on the tile's loops."""
-    return any(name.startswith("$") for name in variables(expr))
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """Where a meaning and a target differ, as text only if somebody reads it: most intrinsics are tried in vain."""
 
+    pattern: Expr
+    target: Expr
+    loops: Mapping[str, str]
 
-
+    def __str__(self) -> str:
+        names = {name: Var(own) for name, own in self.loops.items()}
+        one, other = (print_expr(substitute(expr, names)) for expr in (self.pattern, self.target))
+        return f"it has {one} where these loops have {other}"
