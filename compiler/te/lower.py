@@ -138,7 +138,8 @@ class _Lowering:
         inner = self._reading(substitute(value.value if isinstance(value, Reduce) else value, domain.indices))
         if isinstance(value, Reduce):
             inner = Binary(value.op, Read(self.buffers[stage.name], indices), inner)
-        return Write(self.buffers[stage.name], indices, simplify(inner))
+        update = Write(self.buffers[stage.name], indices, inner)
+        return update if stage.tensorized else simplify(update)  # what is tensorized, the matcher simplifies
 
     def _reading(self, value: Expr) -> Expr:
         """Return `value` reading buffers: an element of a box is subscripted from the box's corner."""

@@ -39,7 +39,8 @@ def replaced(stmt: Stmt, intrinsics: Sequence[Intrinsic]) -> Stmt:
         for condition in reversed(conditions):
             call = If(condition, call)
         return call
-    raise MatchError("no intrinsic means these loops\n" + print_stmt(stmt) + "\n".join(f"{intrinsic.name}: {error}" for intrinsic, error in reasons))
+    tried = "\n".join(f"{intrinsic.name}: {error}" for intrinsic, error in reasons)
+    raise MatchError(f"no intrinsic means these loops\n{print_stmt(simplify(stmt))}{tried}")
 
 
 def _without_conditions(stmt: Stmt) -> tuple[list[Expr], Stmt]:
