@@ -192,6 +192,19 @@ def test_affine_forms_keep_value_and_bounds(seed):
         assert reach.low <= value <= reach.high
 
 
+def step_by_step(part):
+    """Return the affine form of one operation whose operands have theirs."""
+    return affine(part).expr() if isinstance(part, Binary) and part.op in ("+", "-", "*", "//", "%") else None
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_simplification_does_at_once_what_it_would_do_from_the_bottom_up(seed):
+    expr = random_index(random.Random(seed), 5)
+    found = simplify(expr)
+    assert found == rewrite(expr, step_by_step)
+    assert simplify(found) == found
+
+
 @pytest.mark.parametrize("op", ["//", "%"])
 @pytest.mark.parametrize("divisor", [-3, -1, 0])
 def test_index_arithmetic_leaves_divisors_alone_that_are_not_positive(op, divisor):
