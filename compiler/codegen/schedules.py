@@ -1,10 +1,10 @@
 """Default schedules of the operators, for any configuration and size."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from vdla.compiler.codegen.intrinsics import Accelerator, accelerator
 from vdla.compiler.codegen.tiles import GROUPS, OUTPUTS, ROWS, Tiles, Work, ranked_tiles
-from vdla.compiler.ir.nodes import IrError, Scope
+from vdla.compiler.ir.nodes import Intrinsic, IrError, Scope
 from vdla.compiler.te.operators.convolution import Product
 from vdla.compiler.te.operators.elementwise import Elementwise
 from vdla.compiler.te.operators.narrowing import Narrowed
@@ -83,10 +83,10 @@ def schedule_elementwise(operator: Elementwise, config: AcceleratorConfig, *, th
     return schedule
 
 
-def _tensorize(schedule: Schedule, intrinsics: Iterable[tuple[Tensor, object]]) -> None:
+def _tensorize(schedule: Schedule, intrinsics: Iterable[tuple[Tensor, Sequence[Intrinsic]]]) -> None:
     """Put an intrinsic in place of the last two loops over each tensor, those of an element."""
-    for tensor, intrinsic in intrinsics:
-        schedule[tensor].tensorize(schedule[tensor].axis[-2], intrinsic)
+    for tensor, those in intrinsics:
+        schedule[tensor].tensorize(schedule[tensor].axis[-2], those)
 
 
 def _narrow(schedule: Schedule, narrowed: Narrowed, place: str, parameters_at: str | None, intrinsics: Accelerator) -> None:
