@@ -1,4 +1,4 @@
-"""What the tests say of the unchanged tree, and how long each takes: measured one file at a time, when it is first needed."""
+"""What tests say of the unchanged tree, and how long each takes: measured file by file, when first needed."""
 
 import hashlib
 import json
@@ -36,7 +36,8 @@ class Baseline:
     Args:
         trees: where they run.
         path: of the file, one JSON object a line.
-        imports: of the tree; a time belongs to the texts of all files that a test file or script reaches, and of those beside it.
+        imports: of the tree; a time belongs to the texts of all files that a test file or script reaches, and
+            of the helpers beside it.
     """
 
     def __init__(self, trees: Trees, path: Path, imports: Imports) -> None:
@@ -48,7 +49,7 @@ class Baseline:
             self._known[entry["key"]] = Measured(entry["seconds"])
 
     def measured(self, file: str, *arguments: str) -> Measured:
-        """Return what a test file's tests take, or a script with its arguments, running it where that is not known yet.
+        """Return what a test file's tests take, or a script with its arguments; run it if that is not known.
 
         Raises:
             BaselineError: it fails.
@@ -92,4 +93,7 @@ class Baseline:
 
 def _message(result: Result, what: str) -> str:
     last = "\n".join(result.text.strip().splitlines()[-20:])
-    return f"{what} does not pass on the unchanged tree (status {result.status}), so it can judge no mutant; mend it first. It ended with:\n{last}"
+    return (
+        f"{what} does not pass on the unchanged tree (status {result.status}), so it can judge no mutant; "
+        f"mend it first. It ended with:\n{last}"
+    )

@@ -1,4 +1,4 @@
-"""Who imports whom: the package's modules, and the test files with their helpers, as seen in the imports of their text."""
+"""Who imports whom, among modules, tests and scripts, as the import statements in their texts say."""
 
 import ast
 from collections import deque
@@ -60,7 +60,10 @@ class Imports:
         yield from (self.files[name] for name in names if name in self.files)
 
     def distances(self, *paths: str) -> dict[str, int]:
-        """Return how many imports away every path is that `paths` reach; test helpers are part of the tests that import them."""
+        """Return how many imports away every path is that `paths` reach.
+
+        Test helpers are part of the tests that import them: their import does not count.
+        """
         found, queue = dict.fromkeys(paths, 0), deque(paths)
         while queue:
             path = queue.popleft()
@@ -81,7 +84,7 @@ class Imports:
 
 
 def names_in_table(source: bytes, table: str) -> dict[str, set[str]]:
-    """Return the names that each entry of a dictionary, which a module assigns to `table`, mentions in its value."""
+    """Return the names that each value mentions in the dictionary that a module assigns to `table`."""
     for node in ast.parse(source).body:
         if (
             isinstance(node, ast.Assign)

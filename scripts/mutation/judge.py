@@ -81,7 +81,7 @@ class Judge:
         return self.trees.copy({mutant.module: mutant.change.applied(source)})
 
     def _near_tests(self, module: str) -> dict[str, float]:
-        """Return the near tests with their seconds: the nearest files first, and of them the quickest tests, until the time is used up."""
+        """Return the near tests with their seconds: of the nearest files the quickest, as time allows."""
         chosen: list[tuple[tuple, str, float]] = []
         left = NEAR_SECONDS
         for file in self.rings.near(module):
@@ -98,7 +98,7 @@ class Judge:
         return {test: seconds for _, test, seconds in sorted(chosen)}
 
     def _next_tests(self, module: str, near: Container[str]) -> dict[str, float]:
-        """Return the tests of the next ring with their seconds: the quickest that are not near, until the time is used up."""
+        """Return the tests of the next ring with their seconds: the quickest that are not near."""
         timed = sorted(
             (seconds, file, test)
             for file in self.rings.next(module)
@@ -111,7 +111,10 @@ class Judge:
 
 
 def _limit(seconds: float) -> float:
-    """Return how long a run may take that takes `seconds` on the unchanged tree: ten times that, and two minutes to compile in."""
+    """Return how long a run may take that takes `seconds` on the unchanged tree.
+
+    Ten times that, and two minutes, in which changed hardware or kernels are compiled.
+    """
     return 120 + 10 * seconds
 
 

@@ -1,7 +1,8 @@
 """Every small change that one module's source offers: the mutation operators.
 
-A change replaces the text of one node of the syntax tree and leaves the rest of the file as it is. Changes that no test should have to notice are
-not offered: docstrings, texts of errors and of logs, assertions, annotations, decorators, imports and what only a type checker reads.
+A change replaces the text of one node of the syntax tree and leaves the rest of the file as it is. Changes
+that no test should have to notice are not offered: in docstrings, texts of errors and of logs, formatted
+text, assertions, annotations, decorators, imports, and what only a type checker reads.
 """
 
 import ast
@@ -9,59 +10,30 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import singledispatchmethod
+from operator import attrgetter
+
+from mutation.statements import droppable
 
 COMPARISONS = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
 }
 ARITHMETIC = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Add,
-    ast.FloorDiv: ast.Mult,
-    ast.LShift: ast.RShift,
-    ast.RShift: ast.LShift,
-    ast.BitAnd: ast.BitOr,
-    ast.BitOr: ast.BitAnd,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Mult,
+    ast.LShift: ast.RShift, ast.RShift: ast.LShift, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
 }
-OPPOSITES = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)  # whose swap is their negation
+OPPOSITES = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)  # swapped: negated
+CLOSED = (ast.Name, ast.Attribute, ast.Call, ast.Constant, ast.Subscript)  # these bind most tightly
+CONTAINERS = (ast.List, ast.Tuple, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.JoinedStr)
 HARDWARE_CONDITIONS = ("If", "Elif")  # of an Amaranth module
-ANY_ORDER = {
-    "isinstance",
-    "issubclass",
-    "getattr",
-    "hasattr",
-    "setattr",
-    "max",
-    "min",
-    "gcd",
-    "lcm",
-    "allclose",
-    "namedtuple",
-    "field",
-}
-PASSED_ALONG = {
-    "m",
-    "self",
-    "machine",
-    "config",
-    "graph",
-    "program",
-    "shadow",
-    "func",
-    "np",
-}  # names of one thing that a function works on
+ANY_ORDER = {"isinstance", "issubclass", "getattr", "hasattr", "setattr", "max", "min", "gcd", "lcm",
+             "namedtuple", "field"}
+PASSED_ALONG = {"m", "self", "machine", "config", "graph", "program", "shadow", "func", "np"}  # of one type
 SPEAKING = {"print", "echo", "warn", "debug", "info", "warning", "exception"}
-OWN_BUGS = {"strict"}  # keywords that only check what the code itself did
+OWN_BUGS = {"strict"}  # keywords that check what the code itself did
 TEXT_METHODS = {"__repr__", "__str__"}
+
+Offer = tuple[str, ast.AST, str]  # the operator, the node that it replaces, and by what
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +55,18 @@ class Change:
 
     def applied(self, source: bytes) -> bytes:
         """Return the changed source."""
-        return source[: self.start] + self.text.encode() + source[self.end :]
+        return source[:self.start] + self.text.encode() + source[self.end:]
 
     def lines(self, source: bytes) -> tuple[str, str]:
         """Return the lines that it changes, before and after, each as one line without extra spaces."""
         begin, end = source.rfind(b"\n", 0, self.start) + 1, source.find(b"\n", self.end)
         end = len(source) if end < 0 else end
-        after = source[begin : self.start] + self.text.encode() + source[self.end : end]
+        after = source[begin:self.start] + self.text.encode() + source[self.end:end]
         return _flat(source[begin:end]), _flat(after)
 
 
 def _flat(text: bytes) -> str:
-    return re.sub(r"\s+", " ", text.decode()).strip()
+    return " ".join(text.decode().split())
 
 
 def changes(source: bytes) -> list[Change]:
@@ -102,9 +74,7 @@ def changes(source: bytes) -> list[Change]:
     finder = _Finder(source)
     finder.visit(ast.parse(source))
     unique = {(change.start, change.end, change.text): change for change in finder.found}
-    return sorted(
-        unique.values(), key=lambda change: (change.start, change.end, change.operator, change.text)
-    )
+    return sorted(unique.values(), key=attrgetter("start", "end", "operator", "text"))
 
 
 class _Finder(ast.NodeVisitor):
@@ -116,10 +86,8 @@ class _Finder(ast.NodeVisitor):
 
     def generic_visit(self, node: ast.AST) -> None:
         for operator, target, text in self.offers(node):
-            begin, end = (
-                self._starts[target.lineno - 1] + target.col_offset,
-                self._starts[target.end_lineno - 1] + target.end_col_offset,
-            )
+            begin = self._starts[target.lineno - 1] + target.col_offset
+            end = self._starts[target.end_lineno - 1] + target.end_col_offset
             self.found.append(Change(operator, target.lineno, begin, end, text))
         super().generic_visit(node)
 
@@ -153,150 +121,89 @@ class _Finder(ast.NodeVisitor):
             self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
-        name = _callee(node)
-        if name not in SPEAKING and not name.endswith("Error"):
+        if not _speaks(node):
             self.generic_visit(node)
 
-    # What is offered: kind, the node that is replaced, and by what
+    # What is offered
 
     @singledispatchmethod
-    def offers(self, node: ast.AST) -> Iterator[tuple[str, ast.AST, str]]:
+    def offers(self, node: ast.AST) -> Iterator[Offer]:
+        """Yield what can be done to a node."""
         yield from ()
 
     @offers.register
-    def _(self, node: ast.Compare):
+    def _(self, node: ast.Compare) -> Iterator[Offer]:
         for place, operator in enumerate(node.ops):
-            if type(operator) in COMPARISONS:
-                operators = [
-                    COMPARISONS[type(operator)]() if here == place else other
-                    for here, other in enumerate(node.ops)
-                ]
-                yield "comparison", node, _text(ast.Compare(node.left, operators, node.comparators))
+            operators = [*node.ops[:place], COMPARISONS[type(operator)](), *node.ops[place + 1:]]
+            yield "comparison", node, _text(ast.Compare(node.left, operators, node.comparators))
 
     @offers.register
-    def _(self, node: ast.Constant):
+    def _(self, node: ast.Constant) -> Iterator[Offer]:
         if isinstance(node.value, bool):
             yield "constant", node, str(not node.value)
         elif isinstance(node.value, int | float):
             yield from (("constant", node, repr(node.value + step)) for step in (1, -1))
 
     @offers.register
-    def _(self, node: ast.BinOp):
+    def _(self, node: ast.BinOp) -> Iterator[Offer]:
         if type(node.op) in ARITHMETIC and not any(map(_is_no_number, (node.left, node.right))):
             yield "arithmetic", node, _text(ast.BinOp(node.left, ARITHMETIC[type(node.op)](), node.right))
 
     @offers.register
-    def _(self, node: ast.UnaryOp):
+    def _(self, node: ast.UnaryOp) -> Iterator[Offer]:
         if isinstance(node.op, ast.Not | ast.Invert):
             yield "condition", node, _text(node.operand)
 
     @offers.register
-    def _(self, node: ast.AugAssign):
+    def _(self, node: ast.AugAssign) -> Iterator[Offer]:
         if _is_hardware(node.target):
             yield from (("statement", part, "[]") for part in getattr(node.value, "elts", ()))
         elif type(node.op) in ARITHMETIC:
-            yield (
-                "arithmetic",
-                node,
-                ast.unparse(ast.AugAssign(node.target, ARITHMETIC[type(node.op)](), node.value)),
-            )
+            other = ast.AugAssign(node.target, ARITHMETIC[type(node.op)](), node.value)
+            yield "arithmetic", node, ast.unparse(other)
 
     @offers.register
-    def _(self, node: ast.BoolOp):
+    def _(self, node: ast.BoolOp) -> Iterator[Offer]:
         other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
         yield "boolean", node, _text(ast.BoolOp(other, node.values))
         for place in range(len(node.values)):
-            rest = node.values[:place] + node.values[place + 1 :]
+            rest = node.values[:place] + node.values[place + 1:]
             yield "condition", node, _text(rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest))
 
     @offers.register
-    def _(self, node: ast.If | ast.While):
+    def _(self, node: ast.If | ast.While | ast.IfExp) -> Iterator[Offer]:
         yield from _negated(node.test)
-        yield "condition", node.test, "False"
+        if not isinstance(node, ast.IfExp):
+            yield "condition", node.test, "False"
         if isinstance(node, ast.If):
             yield "condition", node.test, "True"
 
     @offers.register
-    def _(self, node: ast.IfExp):
-        yield from _negated(node.test)
-
-    @offers.register
-    def _(self, node: ast.comprehension):
+    def _(self, node: ast.comprehension) -> Iterator[Offer]:
         for condition in node.ifs:
             yield from _negated(condition)
             yield "condition", condition, "True"
 
     @offers.register
-    def _(self, node: ast.Call):
-        first_two = node.args[:2]
-        if _callee(node) in HARDWARE_CONDITIONS and node.args:
-            yield "condition", node.args[0], f"{_text(node.args[0])} == 0"
-            yield "condition", node.args[0], "1"
-        elif _callee(node) == "Mux":
-            yield (
-                "arguments",
-                node,
-                _text(ast.Call(node.func, [node.args[0], node.args[2], node.args[1]], [])),
-            )
-        elif len(first_two) == 2 and _callee(node) not in ANY_ORDER and _are_alike(*first_two):
-            yield (
-                "arguments",
-                node,
-                _text(ast.Call(node.func, [*reversed(first_two), *node.args[2:]], node.keywords)),
-            )
+    def _(self, node: ast.Call) -> Iterator[Offer]:
+        name, first, rest = _callee(node), node.args[:2], node.args[2:]
+        if name in HARDWARE_CONDITIONS and first:
+            yield "condition", first[0], f"{_text(first[0])} == 0"
+            yield "condition", first[0], "1"
+        elif name == "Mux":
+            yield "arguments", node, _text(ast.Call(node.func, [first[0], rest[0], first[1]], []))
+        elif len(first) == 2 and name not in ANY_ORDER and _are_alike(*first):
+            yield "arguments", node, _text(ast.Call(node.func, [*reversed(first), *rest], node.keywords))
 
     @offers.register
-    def _(self, node: ast.FunctionDef):
-        bound = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
-        yield from _droppable(node, bound)
-
-
-def _droppable(function: ast.FunctionDef, bound: set[str]) -> Iterator[tuple[str, ast.AST, str]]:
-    """Yield the statements of a function, outside of functions in it, that can go without leaving a name unbound."""
-    for body in _bodies(function):
-        body = body[1:] if _is_docstring(body[0]) else body
-        for statement in body:
-            if len(body) > 1 and _can_go(statement, bound):
+    def _(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Offer]:
+        for statement in droppable(node):
+            value = getattr(statement, "value", None)
+            if not (isinstance(value, ast.Call) and _speaks(value)):
                 yield "statement", statement, "pass"
-            bound |= {
-                name.id
-                for name in ast.walk(statement)
-                if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
-            }
 
 
-def _bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    for name in ("body", "orelse", "finalbody"):
-        body = getattr(node, name, None)
-        if isinstance(body, list) and body:
-            yield body
-            for statement in body:
-                if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                    yield from _bodies(statement)
-    for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
-        yield from _bodies(part)
-
-
-def _can_go(statement: ast.stmt, bound: set[str]) -> bool:
-    match statement:
-        case ast.Expr(value=ast.Call() as call):
-            return _callee(call) not in SPEAKING
-        case ast.Expr(value=ast.Constant()):
-            return False
-        case ast.Assign(targets=targets):
-            names = [
-                name
-                for target in targets
-                for name in ast.walk(target)
-                if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
-            ]
-            return all(name.id in bound for name in names)
-        case ast.Expr() | ast.AugAssign() | ast.Continue() | ast.Break():
-            return True
-    return False
-
-
-def _negated(test: ast.expr) -> Iterator[tuple[str, ast.AST, str]]:
+def _negated(test: ast.expr) -> Iterator[Offer]:
     swaps = isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], OPPOSITES)
     if not swaps and not (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)):
         yield "condition", test, f"(not {_text(test)})"
@@ -305,15 +212,16 @@ def _negated(test: ast.expr) -> Iterator[tuple[str, ast.AST, str]]:
 def _text(node: ast.expr) -> str:
     """Return an expression as text that keeps its meaning wherever it is put."""
     text = ast.unparse(ast.fix_missing_locations(node))
-    return (
-        text
-        if isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Constant | ast.Subscript)
-        else f"({text})"
-    )
+    return text if isinstance(node, CLOSED) else f"({text})"
 
 
 def _callee(call: ast.Call) -> str:
     return getattr(call.func, "attr", None) or getattr(call.func, "id", "")
+
+
+def _speaks(call: ast.Call) -> bool:
+    """Whether a call prints, logs, or makes an error."""
+    return _callee(call) in SPEAKING or _callee(call).endswith("Error")
 
 
 def _are_alike(first: ast.expr, second: ast.expr) -> bool:
@@ -328,17 +236,9 @@ def _are_alike(first: ast.expr, second: ast.expr) -> bool:
     return False
 
 
-def _is_docstring(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-
-
 def _is_hardware(target: ast.expr) -> bool:
     """Whether statements of a clock domain are added to: `m.d.comb += ...`."""
-    return (
-        isinstance(target, ast.Attribute)
-        and isinstance(target.value, ast.Attribute)
-        and target.value.attr == "d"
-    )
+    return isinstance(target, ast.Attribute) and getattr(target.value, "attr", "") == "d"
 
 
 def _is_no_number(node: ast.expr) -> bool:
@@ -346,17 +246,6 @@ def _is_no_number(node: ast.expr) -> bool:
     match node:
         case ast.Constant(value=value):
             return value is None or isinstance(value, str | bytes)
-        case (
-            ast.List()
-            | ast.Tuple()
-            | ast.Dict()
-            | ast.Set()
-            | ast.ListComp()
-            | ast.DictComp()
-            | ast.SetComp()
-            | ast.JoinedStr()
-        ):
-            return True
         case ast.BinOp(left=left, right=right):
             return _is_no_number(left) or _is_no_number(right)
-    return False
+    return isinstance(node, CONTAINERS)

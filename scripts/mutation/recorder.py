@@ -1,6 +1,6 @@
-"""A pytest plugin: every test's outcome and time go to the file that MUTATION_RECORD names, one JSON object a line, as soon as they are known.
+"""A pytest plugin that writes every test's outcome and time to the file that MUTATION_RECORD names.
 
-So they are there even if the run is killed.
+One JSON object a line, written as soon as it is known, so that it is there even if the run is killed.
 """
 
 import json

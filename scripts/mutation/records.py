@@ -1,4 +1,4 @@
-"""What campaigns found, kept in files: verdicts, one JSON object a line, and the table of mutants that mean the same as the original."""
+"""What campaigns found: verdicts, one JSON object a line, and the table of equivalent mutants."""
 
 import json
 import threading
@@ -14,7 +14,7 @@ Place = tuple[str, str, str]  # module, line before, line after
 
 
 class Records:
-    """Verdicts on the mutants of one tree, in a file that is only ever appended to; the last one on a mutant counts.
+    """Verdicts on the mutants of one tree, in a file that is only appended to; the last on a mutant counts.
 
     Args:
         path: of the file.
@@ -85,7 +85,7 @@ class Equivalents:
             for module in {place[0] for place in self.reasons} & modules.keys()
         }
         return [
-            f"{module}: {before}  ->  {after} is no mutant of the sources any more; remove the entry or bring it up to date"
+            f"{module}: {before}  ->  {after} is no mutant of the sources any more; remove or mend the entry"
             for module, before, after in self.reasons
             if (before, after) not in offered.get(module, ())
         ]

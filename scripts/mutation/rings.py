@@ -1,7 +1,8 @@
 """Which tests look at a module: the near ones, and those of the next ring.
 
-Near tests of `a/b/c.py`, in this order: its mirror `tests/a/b/test_c.py`, or the cocotb bench of its component; tests that import it; tests of
-its folder that reach it; where there are none of these, tests of its room that reach it. The next ring has what runs whole programs and whole networks.
+Near tests of `a/b/c.py`, in this order: its mirror `tests/a/b/test_c.py` or `tests/a/test_b.py`, or the
+cocotb bench of its component; tests that import it; tests of its folder that reach it; where there are
+none of these, tests of its room that reach it. The next ring runs whole programs and whole networks.
 """
 
 from dataclasses import dataclass
@@ -87,7 +88,10 @@ class Rings:
         return None
 
     def next(self, module: str) -> list[str]:
-        """Return the test files of the next ring; commands find most modules by name, so the command line's are always among them."""
+        """Return the test files of the next ring.
+
+        Commands import most modules when they run, so the tests of the command line are always among them.
+        """
         return [
             file
             for file in self.imports.test_files()

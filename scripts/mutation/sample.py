@@ -1,4 +1,7 @@
-"""Which mutants a campaign plants: drawn evenly over the lines of all modules, the same ones for the same seed and sources."""
+"""Which mutants a campaign plants: drawn evenly over the lines of all modules.
+
+The same seed and sources give the same mutants.
+"""
 
 import hashlib
 import random
@@ -46,7 +49,7 @@ class Mutant:
 
 
 def sources(root: Path, rooms: tuple[str, ...] = ROOMS) -> dict[str, bytes]:
-    """Return the text of every module in `rooms` but the generators of test inputs, by its path below `root`, in order."""
+    """Return the text of every module in `rooms`, but generators of test inputs, by its path below `root`."""
     files = sorted(
         file for room in rooms for file in (root / room).rglob("*.py") if not file.name.startswith(GENERATORS)
     )
@@ -64,7 +67,7 @@ def mutants_of(module: str, source: bytes) -> list[Mutant]:
 
 
 def draw(modules: Mapping[str, bytes], count: int, seed: int) -> list[Mutant]:
-    """Draw mutants: lines at equal distances through all the modules, and of each line one change by a random operator.
+    """Draw mutants: lines at equal distances through all modules, and of each line one change at random.
 
     Args:
         count: how many, at most as many as there are lines that can change.

@@ -43,7 +43,7 @@ def table(verdicts: Verdicts) -> Iterator[str]:
 
 
 def percentages(verdicts: Sequence[Verdict]) -> tuple[float, float]:
-    """Return how many per cent the near tests noticed, and they and the next ring together; 100 where there is no mutant."""
+    """Return how many per cent the near tests noticed, and both rings together; 100 of no mutants."""
     count = len(verdicts) or 1
     near, both = (
         sum(verdict.ring == NEAR for verdict in verdicts),

@@ -1,9 +1,11 @@
 """Scratch copies of a tree: tests run in them, never in the user's own.
 
-`base` is a copy of the tree as it is. Every run gets a copy of `base` made of hard links, in which a changed module is a new file; it is deleted
-afterwards. A copy carries its caches with it (Python's and numba's in `__pycache__`, built RTL and kernels below `cache`), and what an unchanged run
-has put into them goes back into `base`. So no mutant ever sees what another one has compiled, whatever a cache's key is made of, and unchanged modules
-are not compiled again. Only the C++ compiler's cache is shared: its key is the text that it compiles.
+`base` is a copy of the tree as it is. Every run gets a copy of `base` made of hard links, in which a
+changed module is a new file; it is deleted afterwards. A copy carries its caches with it (Python's and
+numba's in `__pycache__`, built RTL and kernels below `cache`), and what an unchanged run has put into
+them goes back into `base`. So no mutant ever sees what another one has compiled, whatever a cache's key
+is made of, and unchanged modules are not compiled again. Only the C++ compiler's cache is shared: its
+key is the text that it compiles.
 """
 
 import contextlib
@@ -215,7 +217,7 @@ def _kill(process: subprocess.Popen) -> None:
 
 
 def _outcomes(record: Path) -> dict[str, tuple[str, float]]:
-    """Return the outcomes of all phases of each test as one: a failure counts more than a skip, and that more than a pass."""
+    """Return each test's outcome: of its phases, a failure counts before a skip, and that before a pass."""
     found: dict[str, tuple[str, float]] = {}
     for line in record.read_text().splitlines():
         entry = json.loads(line)
