@@ -3,7 +3,7 @@
 
 Each mutant is one change of one line in hw, sim, compiler or runtime, planted in a scratch copy of the
 tree. The tests near the changed module run first; what they miss goes to the next ring: whole programs,
-recorded streams, whole networks and short random campaigns. A run that takes ten times as long as on the
+recorded streams, whole networks and short random campaigns. A run that takes five times as long as on the
 unchanged tree counts as noticed. Verdicts are appended to a file, so the same command continues where the
 last one ended. Mutants that mean the same as the original are listed, with the reason, in
 scripts/mutation/equivalent.toml, and passed over.
@@ -65,7 +65,7 @@ def judge_all(tree: Path, folder: Path, mutants: list[Mutant], records: Records,
     """Judge `mutants` in copies of `tree`; leave with a message where that cannot be or is interrupted."""
     if not mutants:
         return
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # else what runs would outlive this process
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # else what runs would go on
     imports, tests = Imports(tree), digest(sources(tree, ("tests",)))
     try:
         with Trees(tree, folder) as trees:
@@ -76,6 +76,8 @@ def judge_all(tree: Path, folder: Path, mutants: list[Mutant], records: Records,
     except (KeyboardInterrupt, Stopped):
         click.echo("interrupted; the same command continues", err=True)
         sys.exit(INTERRUPTED)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def report(mutants: list[Mutant], records: Records, least: tuple[float, float]) -> bool:

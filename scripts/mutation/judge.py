@@ -10,7 +10,8 @@ from mutation.rings import Rings
 from mutation.sample import Mutant
 from mutation.trees import TIMEOUT, Result, Trees
 
-NEAR_SECONDS, NEXT_SECONDS = 60.0, 240.0  # of tests for one mutant, as the unchanged tree takes them
+NEAR_SECONDS, NEXT_SECONDS = 60.0, 240.0  # processor time of tests for one mutant, on the unchanged tree
+GRACE_SECONDS = 60.0  # in which changed hardware or kernels are compiled
 NEAR, NEXT = "near", "next"
 
 
@@ -22,6 +23,7 @@ class Verdict:
         ring: the one that noticed it; "" where none did.
         test: which test or script did; what else it was where none ran to its end.
         timeout: whether it was noticed because it took too long.
+        seconds: by the clock.
         tests: how many tests there were near.
     """
 
@@ -111,11 +113,8 @@ class Judge:
 
 
 def _limit(seconds: float) -> float:
-    """Return how long a run may take that takes `seconds` on the unchanged tree.
-
-    Ten times that, and two minutes, in which changed hardware or kernels are compiled.
-    """
-    return 120 + 10 * seconds
+    """Return how long a run may take that takes `seconds` on the unchanged tree."""
+    return GRACE_SECONDS + 5 * seconds
 
 
 def _culprit(result: Result, tests: list[str]) -> str:

@@ -8,13 +8,21 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 def droppable(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.stmt]:
     """Yield such statements of bodies of several statements, but not those of functions inside."""
-    bound = {argument.arg for argument in ast.walk(function.args) if isinstance(argument, ast.arg)}
-    for body in _bodies(function):
-        body = body[1:] if is_docstring(body[0]) else body
-        for statement in body:
-            if len(body) > 1 and _can_go(statement, bound):
-                yield statement
-            bound |= _stored(statement)
+    arguments = {part.arg for part in ast.walk(function.args) if isinstance(part, ast.arg)}
+    yield from _droppable(function.body, arguments)
+
+
+def _droppable(body: list[ast.stmt], bound: set[str]) -> Iterator[ast.stmt]:
+    """Yield such statements of a body that begins with the names `bound`, to which it adds its own."""
+    several = len(body) - is_docstring(body[0]) > 1
+    for statement in body:
+        if several and _can_go(statement, bound):
+            yield statement
+        if not isinstance(statement, DEFINITIONS):
+            parts = ast.iter_child_nodes(statement)
+            bound |= _stored(*(part for part in parts if not isinstance(part, ast.stmt)))
+            for inner in _bodies(statement):
+                yield from _droppable(inner, bound)
 
 
 def is_docstring(statement: ast.stmt) -> bool:
@@ -22,15 +30,10 @@ def is_docstring(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
-def _bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
+def _bodies(statement: ast.AST) -> Iterator[list[ast.stmt]]:
     for name in ("body", "orelse", "finalbody"):
-        body = getattr(node, name, None)
-        if isinstance(body, list) and body:
-            yield body
-            for statement in body:
-                if not isinstance(statement, DEFINITIONS):
-                    yield from _bodies(statement)
-    for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+        yield from filter(None, [getattr(statement, name, None)])
+    for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
         yield from _bodies(part)
 
 

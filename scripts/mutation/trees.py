@@ -35,8 +35,10 @@ LEFT_OUT = shutil.ignore_patterns(
     "sim_build",
 )
 CACHES = ("cache", "__pycache__")
+WAITING = 4  # times the processor time that a run may take by the clock, on a machine that others use too
 MEMORY_KILOBYTES = 8_000_000  # of data; address space is reserved in plenty by what runs WebAssembly
 TIMEOUT = "timeout"
+SCRIPTS = Path(__file__).parents[1]  # from where pytest loads the recorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,8 @@ class Result:
     Attributes:
         status: its exit status, TIMEOUT where it took too long.
         text: what it printed.
-        tests: outcome and seconds of the tests that it ran, by their ids, in order.
+        seconds: by the clock.
+        tests: outcome and processor time of the tests that it ran, by their ids, in order.
     """
 
     status: int | str
@@ -108,7 +111,7 @@ class Trees:
 
         Args:
             tests: files or ids.
-            limit: seconds.
+            limit: seconds of processor time.
             first: stop at the first failure.
         """
         record, names = place / "record.jsonl", place / "tests.txt"
@@ -132,11 +135,11 @@ class Trees:
         result = self.python(place, command, limit, {"MUTATION_RECORD": str(record)})
         return Result(result.status, result.text, result.seconds, _outcomes(record))
 
-    def python(
-        self, place: Path, command: Sequence[str], limit: float, more: Mapping[str, str] | None = None
-    ) -> Result:
-        """Run Python in a copy, with `limit` seconds and a bound on its memory."""
-        words = ["sh", "-c", f'ulimit -d {MEMORY_KILOBYTES}; exec "$@"', "sh", sys.executable, *command]
+    def python(self, place: Path, command: Sequence[str], limit: float,
+               more: Mapping[str, str] | None = None) -> Result:
+        """Run Python in a copy, with `limit` seconds of processor time per process and bounded memory."""
+        bounds = f"ulimit -d {MEMORY_KILOBYTES}; ulimit -t {round(limit)}"
+        words = ["sh", "-c", f'{bounds}; exec "$@"', "sh", sys.executable, *command]
         began, log = time.monotonic(), place / "output.txt"
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -152,7 +155,7 @@ class Trees:
             try:
                 if self._stopped:
                     raise Stopped
-                status: int | str = process.wait(limit)
+                status: int | str = process.wait(WAITING * limit)
             except subprocess.TimeoutExpired:
                 status = TIMEOUT
             finally:
@@ -160,6 +163,7 @@ class Trees:
                 self._running.discard(process)
         if self._stopped:
             raise Stopped
+        status = TIMEOUT if status == -signal.SIGKILL else status  # the processor time was used up
         return Result(status, log.read_text(errors="replace"), time.monotonic() - began)
 
     def stop(self) -> None:
@@ -171,7 +175,7 @@ class Trees:
     def _environment(self, place: Path) -> dict[str, str]:
         (place / "home").mkdir(exist_ok=True)
         own = {
-            "PYTHONPATH": f"{place / 'src'}{os.pathsep}{place / 'scripts'}",
+            "PYTHONPATH": f"{place / 'src'}{os.pathsep}{SCRIPTS}",
             "XDG_CACHE_HOME": str(place / "cache"),
             "HOME": str(place / "home"),
             "CCACHE_DIR": str(self.folder / "ccache"),
