@@ -57,6 +57,7 @@ campaign: env tools
 	@$(PYTHON) scripts/stress_cache.py --real 2
 	@$(PYTHON) scripts/kill_commands.py
 	@$(PYTHON) scripts/fuzz_inputs.py
+	@$(PYTHON) scripts/mutants.py
 
 area: env
 	@$(PYTHON) scripts/area_table.py
