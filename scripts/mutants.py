@@ -68,7 +68,7 @@ def judge_all(tree: Path, folder: Path, mutants: list[Mutant], records: Records,
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # else what runs would go on
     imports, tests = Imports(tree), digest(sources(tree, ("tests",)))
     try:
-        with Trees(tree, folder) as trees:
+        with Trees(tree, folder, digest(sources(tree))) as trees:
             judge = Judge(trees, Rings(imports), Baseline(trees, folder / "baseline.jsonl", imports))
             Campaign(judge, records, seed, tests).run(mutants, jobs)
     except BaselineError as error:

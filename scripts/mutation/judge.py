@@ -10,7 +10,7 @@ from mutation.rings import Rings
 from mutation.sample import Mutant
 from mutation.trees import TIMEOUT, Result, Trees
 
-NEAR_SECONDS, NEXT_SECONDS = 60.0, 240.0  # processor time of tests for one mutant, on the unchanged tree
+NEAR_SECONDS, NEXT_SECONDS = 45.0, 120.0  # processor time of tests for one mutant, on the unchanged tree
 GRACE_SECONDS = 60.0  # in which changed hardware or kernels are compiled
 NEAR, NEXT = "near", "next"
 

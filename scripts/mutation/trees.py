@@ -34,7 +34,8 @@ LEFT_OUT = shutil.ignore_patterns(
     ".hypothesis",
     "sim_build",
 )
-CACHES = ("cache", "__pycache__")
+CACHE = "cache"
+CACHES = (CACHE, "__pycache__")
 WAITING = 4  # times the processor time that a run may take by the clock, on a machine that others use too
 MEMORY_KILOBYTES = 8_000_000  # of data; address space is reserved in plenty by what runs WebAssembly
 TIMEOUT = "timeout"
@@ -69,25 +70,33 @@ class Stopped(Exception):
 class Trees:
     """The scratch copies of the tree at `root`, below `folder`.
 
+    Args:
+        key: what the caches belong to: a digest of the sources. The next campaign on the same ones finds them again.
+
     Raises:
         Stopped: of its methods, after `stop`.
     """
 
-    def __init__(self, root: Path, folder: Path) -> None:
+    def __init__(self, root: Path, folder: Path, key: str) -> None:
         self.root, self.folder, self.base = root, folder.resolve(), folder.resolve() / "base"
+        self._kept = self.folder / f"cache-{key}"
         self._lock, self._numbers, self._running, self._stopped = threading.Lock(), count(), set(), False
 
     def __enter__(self) -> "Trees":
-        self.close()
+        self._delete("base", "copy*")
         shutil.copytree(self.root, self.base, symlinks=True, ignore=LEFT_OUT)
+        if self._kept.exists():
+            self._kept.rename(self.base / CACHE)
+        self._delete("cache-*")
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        if (self.base / CACHE).exists():
+            (self.base / CACHE).rename(self._kept)
+        self._delete("base", "copy*")
 
-    def close(self) -> None:
-        """Delete all copies."""
-        for place in (self.base, *self.folder.glob("copy*")):
+    def _delete(self, *patterns: str) -> None:
+        for place in (found for pattern in patterns for found in self.folder.glob(pattern)):
             shutil.rmtree(place, ignore_errors=True)
 
     @contextlib.contextmanager
@@ -176,7 +185,7 @@ class Trees:
         (place / "home").mkdir(exist_ok=True)
         own = {
             "PYTHONPATH": f"{place / 'src'}{os.pathsep}{SCRIPTS}",
-            "XDG_CACHE_HOME": str(place / "cache"),
+            "XDG_CACHE_HOME": str(place / CACHE),
             "HOME": str(place / "home"),
             "CCACHE_DIR": str(self.folder / "ccache"),
             "OMP_NUM_THREADS": "1",
