@@ -71,7 +71,7 @@ class Trees:
     """The scratch copies of the tree at `root`, below `folder`.
 
     Args:
-        key: what the caches belong to: a digest of the sources. The next campaign on the same ones finds them again.
+        key: a digest of the sources, to which the caches belong; the next campaign on the same ones finds them.
 
     Raises:
         Stopped: of its methods, after `stop`.

@@ -76,6 +76,25 @@ def test_a_stream_outside_dram_is_refused(device, address, count):
                                  "65536 bytes")
 
 
+@pytest.mark.parametrize(("address", "size"), [(-1, 4), (65533, 4), (65536, 1), (0, 65537), (1 << 40, 0)])
+def test_copies_outside_dram_are_refused_and_change_nothing(device, address, size):
+    message = f" of {size} bytes at {address:#x} is outside the device's DRAM of 65536 bytes"
+    with pytest.raises(DeviceError) as caught:
+        device.copy_in(address, np.ones(size, np.uint8))
+    assert str(caught.value) == f"copy_in{message}"
+    with pytest.raises(DeviceError) as caught:
+        device.copy_out(address, size)
+    assert str(caught.value) == f"copy_out{message}"
+    assert not device.dram.any()
+
+
+@pytest.mark.parametrize(("address", "size"), [(0, 65536), (65532, 4), (65536, 0)])
+def test_copies_reach_both_ends_of_dram(device, address, size):
+    values = np.arange(size).astype(np.uint8)
+    device.copy_in(address, values)
+    assert device.copy_out(address, size).tolist() == values.tolist()
+
+
 def test_a_stream_at_an_odd_address_is_refused(device):
     with pytest.raises(DeviceError, match="stream address 0x1008 is not a multiple of 16"):
         device.run(0x1008, 1)
