@@ -30,7 +30,7 @@ ANY_ORDER = {"isinstance", "issubclass", "getattr", "hasattr", "setattr", "max",
              "namedtuple", "field"}
 PASSED_ALONG = {"m", "self", "machine", "config", "graph", "program", "shadow", "func", "np"}  # of one type
 SPEAKING = {"print", "echo", "warn", "debug", "info", "warning", "exception"}
-OWN_BUGS = {"strict"}  # keywords that check what the code itself did
+UNSEEN = {"strict", "repr"}  # keywords that check what the code itself did, and that shape text for debugging
 TEXT_METHODS = {"__repr__", "__str__"}
 
 Offer = tuple[str, ast.AST, str]  # the operator, the node that it replaces, and by what
@@ -113,7 +113,7 @@ class _Finder(ast.NodeVisitor):
             self.visit(node.value)
 
     def visit_keyword(self, node: ast.keyword) -> None:
-        if node.arg not in OWN_BUGS:
+        if node.arg not in UNSEEN:
             self.generic_visit(node)
 
     def visit_If(self, node: ast.If) -> None:
