@@ -24,6 +24,9 @@ SCRATCHPAD_BYTES = 512 << 20
 TABLE_BYTES = 1 << 30
 """Tables of what is known of a stream: its decoded instructions, or the elements that it touches."""
 
+STREAM_BYTES = 32 << 20
+"""A stream that is printed as text."""
+
 TENSOR_BYTES = 512 << 20
 """One tensor of a network on the host."""
 

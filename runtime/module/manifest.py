@@ -47,7 +47,7 @@ class Manifest(Record, frozen=True):
     """
 
     name: Name
-    config: dict[str, int | str | tuple[str, ...]]  # no Name: see `Attribute`
+    config: dict[Name, int | str | tuple[str, ...]]  # no Name: see `Attribute`
     config_digest: Name
     inputs: tuple[NamedValue, ...]
     outputs: tuple[NamedValue, ...]

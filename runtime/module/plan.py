@@ -64,7 +64,7 @@ class HostStep(Record, frozen=True, tag_field="on", tag="host"):
     op: Name
     inputs: tuple[Name, ...]
     outputs: tuple[Name, ...]
-    attributes: dict[str, Attribute] = {}
+    attributes: dict[Name, Attribute] = {}
     reason: Name = ""
 
 

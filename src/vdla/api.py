@@ -13,11 +13,12 @@ import numpy as np
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.files import load as load_config
+from vdla.hw.spec.limits import DRAM_BYTES, require_room
 from vdla.runtime.devices.registry import device_factory
 from vdla.runtime.devices.report import Report, report, table
 from vdla.runtime.devices.session import Outcome, Session
 from vdla.runtime.module import file
-from vdla.runtime.module.plan import HostStep, LaunchStep, Plan
+from vdla.runtime.module.plan import HostStep, LaunchStep, ModuleError, Plan
 
 CLOCK_HZ = 100e6  # at which cycles are turned into time, unless told otherwise
 
@@ -67,8 +68,14 @@ class Module:
         return Run(outcome.outputs, report(self.plan, outcome, device, clock_hz), outcome)
 
     def session(self, device: str) -> Session:
-        """Return the module on a device, placed there at the first call."""
+        """Return the module on a device, placed there at the first call.
+
+        Raises:
+            ModuleError: its DRAM takes more than `DRAM_BYTES`.
+        """
         if device not in self._sessions:
+            subject = f"{self.plan.name} on a device: its DRAM takes"
+            require_room(self.plan.dram_bytes, DRAM_BYTES, subject, ModuleError)
             options = {"log": True} if device == "cycle" else {}
             made = device_factory(device)(self.plan.config, dram_bytes=self.plan.dram_bytes, **options)
             self._sessions[device] = Session(made, self.plan)

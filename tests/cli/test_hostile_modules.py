@@ -189,6 +189,14 @@ READ = {  # what both commands refuse when they read the file
         ),
         "is read back folded, which cannot be undone",
     ),
+    "an attribute has a name of two lines": (
+        lambda m: host(m)["attributes"].update({"a\nb": 1}),
+        "Expected `str` matching regex",
+    ),
+    "a parameter has a name of two lines": (
+        lambda m: m["config"].update({"a\nb": 1}),
+        "Expected `str` matching regex",
+    ),
     "an attribute is text": (
         lambda m: host(m)["attributes"].update(perm="x"),
         "attribute perm = 'x' is not what Transpose takes: Expected `array`, got `str`",

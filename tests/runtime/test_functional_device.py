@@ -3,7 +3,6 @@
 import signal
 import threading
 
-import numpy as np
 import pytest
 
 from vdla.hw.spec import codec, isa

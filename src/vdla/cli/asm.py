@@ -8,6 +8,7 @@ from vdla.cli._options import OUTPUT_FILE, takes_config
 from vdla.hw.spec import assembly, codec
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import AssemblyError
+from vdla.hw.spec.limits import read_at_most
 from vdla.hw.spec.writing import check_writable, write_bytes
 
 
@@ -20,7 +21,7 @@ def command(config: AcceleratorConfig, file: Path, output: Path, uops: bool) -> 
     """Assemble FILE into 16-byte instructions, or 4-byte micro-ops."""
     check_writable(output)
     try:
-        text = file.read_text()
+        text = read_at_most(file, assembly.LARGEST_TEXT_BYTES, AssemblyError).decode()
     except UnicodeDecodeError as error:
         raise AssemblyError(f"{file} is not text: {error}") from error
     parse, pack = (assembly.parse_uops, codec.uops_to_bytes) if uops else (assembly.parse_program, codec.to_bytes)
