@@ -16,8 +16,8 @@ from vdla.compiler.te.operators.sizes import blocks
 from vdla.hw.spec.timing import LOADS_IN_PROGRESS
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, Extension, MemoryType, Parameter
 
-DISTURBANCE = 0.03
-SHARPNESS = 6  # order of the norm over the bounds: the higher, the less do bounds near each other add up
+DISTURBANCE = 0.04  # share by which a bound as great as the greatest lengthens it
+SHARPNESS = 4  # how fast that share falls where a bound is less than the greatest
 HANDOVER_CYCLES = 14  # from the end of one unit's instruction to the start of the one in another unit that waited for its token
 GEMM_CYCLES = 5  # of a GEMM instruction beyond its steps
 STORE_WAITS = 1 / 64  # of the latency, by which a burst of a store waits for the reads that memory accepted before it
@@ -65,13 +65,14 @@ def estimated_cycles(work: Work, table: TileTable) -> np.ndarray:
     kept = table.keeps_weights == 1
     often = Traffic(*(of_inp + np.where(kept, 0, of_wgt) for of_inp, of_wgt in zip(_columns(inp), _columns(wgt), strict=True)))  # in every chunk
     load, store = _load_cycles(often, work), out.beats + STORE_WAITS * work.memory.latency * out.bursts
-    steady = _steady_cycles(shape, often, load, store, inp.beats + wgt.beats + out.beats + _other_beats(shape, inp, wgt, out))
     refills, refill = _refills(shape, wgt)
+    first = often.beats / shape.chunks + np.where(kept, refill, 0)  # beats before the first product
+    bus = inp.beats + wgt.beats + out.beats + _other_beats(shape, inp, wgt, out)
+    steady = _steady_cycles(shape, often, load, store, bus, first)
     resets = np.where(shape.resets, shape.tiles / work.threads, 0)  # of the last thread's sums: it waits for the store of the sums before
-    first = often.beats / shape.chunks + np.where(kept, wgt.beats / shape.weight_loads, 0)
     latency = work.memory.latency
     waits = refills * (latency + refill + often.beats / shape.chunks + HANDOVER_CYCLES) + resets * (latency + store / shape.tiles)
-    return steady + waits + first + out.beats / shape.tiles + 2 * latency
+    return steady + waits + out.beats / shape.tiles + 2 * latency
 
 
 class _Shape:
@@ -118,7 +119,7 @@ def _columns(traffic: Traffic) -> tuple[np.ndarray, ...]:
 def _traffic(work: Work, memory: MemoryType, elements: np.ndarray, run: np.ndarray, instructions: np.ndarray) -> Traffic:
     """Return the traffic of so many elements in runs that lie together; a run begins anywhere in a burst."""
     config, size = work.config, work.config.element_bytes(memory)
-    moved, together = elements * float(size), run * float(size)
+    moved, together = elements * float(size), np.maximum(run, 1) * float(size)
     bursts = moved / together * ((together - min(size, config.burst_bytes)) / config.burst_bytes + 1)
     return Traffic(moved / config.bus_bytes, bursts, instructions)
 
@@ -181,21 +182,27 @@ def _other_beats(shape: _Shape, *moved: Traffic) -> np.ndarray:
 def _load_cycles(often: Traffic, work: Work) -> np.ndarray:
     """Return the cycles that loads need if nothing else moves: by the bus, the requests in flight, or the LOADs in progress."""
     latency, in_flight = work.memory.latency, min(work.config.max_requests, work.memory.depth)
-    by_requests = often.bursts * (latency + often.beats / often.bursts / 2) / in_flight  # half of a burst goes by while the next is asked for
+    by_requests = (often.bursts * latency + often.beats / 2) / in_flight  # half of a burst goes by while the next is asked for
     by_instructions = (often.instructions * latency + often.beats) / LOADS_IN_PROGRESS
     return np.maximum(np.maximum(often.beats, by_requests), by_instructions)
 
 
-def _steady_cycles(shape: _Shape, often: Traffic, load: np.ndarray, store: np.ndarray, bus: np.ndarray) -> np.ndarray:
-    """Return the cycles between start and end: with one thread of everything in turn, with more of what bounds them."""
+def _steady_cycles(shape: _Shape, often: Traffic, load: np.ndarray, store: np.ndarray, bus: np.ndarray,
+                   first: np.ndarray) -> np.ndarray:
+    """Return the cycles of loads, products and stores: with one thread of everything in turn, with more of what bounds them.
+
+    Before the units have work all the time there are the `first` beats, and memory is idle in the last chunk.
+    """
     work, threads = shape.work, shape.work.threads
     chain = shape.steps + load + shape.chunks * (work.memory.latency + HANDOVER_CYCLES)  # a thread's chunks, one after another
     if threads == 1:
         return chain + store
     in_flight = min(work.config.max_requests, work.memory.depth)
-    reads_ahead = np.minimum(often.beats / shape.chunks, in_flight * often.beats / often.bursts)  # before a store in memory's queue
+    reads_ahead = np.minimum(often.beats / shape.chunks, in_flight * often.beats / np.maximum(often.bursts, 1))  # before a store in memory's queue
     tiles = shape.steps + store + shape.tiles * (reads_ahead + HANDOVER_CYCLES)  # a thread's tiles: sums, then their store
-    bounds = np.stack(np.broadcast_arrays(shape.steps + GEMM_CYCLES * shape.chunks, bus, load, chain / threads, tiles / threads, store))
+    compute = shape.steps + GEMM_CYCLES * shape.chunks + first
+    memory = np.maximum(np.maximum(bus, load), store) + shape.steps / shape.chunks
+    bounds = np.stack(np.broadcast_arrays(compute, memory, chain / threads + first, tiles / threads + first))
     greatest = bounds.max(axis=0)
     return greatest * (1 + DISTURBANCE * (((bounds / greatest) ** SHARPNESS).sum(axis=0) - 1))
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from vdla.compiler.codegen.intrinsics import Accelerator, accelerator
 from vdla.compiler.codegen.estimate import ranked_tiles
+from vdla.compiler.codegen.intrinsics import Accelerator, accelerator
 from vdla.compiler.codegen.tiles import GROUPS, OUTPUTS, ROWS, Tiles, Work
 from vdla.compiler.ir.nodes import Intrinsic, IrError, Scope
 from vdla.compiler.te.operators.convolution import Product

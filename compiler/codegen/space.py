@@ -7,6 +7,7 @@ from vdla.compiler.codegen.schedules import elements_at_a_time, pooling_tile
 from vdla.compiler.codegen.tasks import ConvolutionTask, Elements, ElementsTask, PoolingTask, Task, TransposedTask, Unfit
 from vdla.compiler.codegen.tiles import Tiles, TileTable, Work, fitting_tiles
 from vdla.compiler.te.operators.narrowing import Scale
+from vdla.compiler.te.operators.sizes import Convolution
 from vdla.compiler.te.operators.transposed import one_phase
 from vdla.hw.spec.target import Target
 
@@ -56,11 +57,10 @@ class Space:
 def space_of(task: Task, target: Target) -> Space | Unfit:
     """Return the choices for `task` on `target`; Unfit where there are none."""
     match task:
-        case ConvolutionTask(size, narrowing, _, alike):
-            return _tiled(task, target, [Work(size, target.config, threads, isinstance(narrowing, Scale), alike, target.memory) for threads in THREADS])
-        case TransposedTask(size, narrowing):
-            phase = one_phase(size)
-            return _tiled(task, target, [Work(phase, target.config, threads, isinstance(narrowing, Scale), memory=target.memory) for threads in THREADS])
+        case ConvolutionTask(size):
+            return _tiled(task, target, size, alike=task.alike)
+        case TransposedTask(size):
+            return _tiled(task, target, one_phase(size), alike=False)
         case PoolingTask(size):
             fits = [threads for threads in THREADS if pooling_tile(size, target.config, threads) is not None]
             what = f"a window of {size.kernel}"
@@ -73,9 +73,10 @@ def space_of(task: Task, target: Target) -> Space | Unfit:
     return Space(task, target, fits[0]) if fits else Unfit(f"{what} does not fit the accumulators of {target.name}")
 
 
-def _tiled(task: Task, target: Target, works: list[Work]) -> Space | Unfit:
-    for work in works:
+def _tiled(task: ConvolutionTask | TransposedTask, target: Target, size: Convolution, *, alike: bool) -> Space | Unfit:
+    for threads in THREADS:
+        work = Work(size, target.config, threads, isinstance(task.narrowing, Scale), alike, target.memory)
         table = fitting_tiles(work)
         if len(table):
-            return Space(task, target, work.threads, work, table)
-    return Unfit(f"no tile of {works[-1].size} fits the memories of {target.name}")
+            return Space(task, target, threads, work, table)
+    return Unfit(f"no tile of {size} fits the memories of {target.name}")

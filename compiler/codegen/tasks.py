@@ -7,12 +7,15 @@ from vdla.compiler.te.operators.narrowing import Narrowing, Scale
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed
 
 
+BY_CHANNEL = Scale()
+
+
 @dataclass(frozen=True, slots=True)
 class ConvolutionTask:
     """A convolution or a matrix product; `border` and `alike` as `vdla.compiler.te.operators.convolution.conv2d` has them."""
 
     size: Convolution
-    narrowing: Narrowing = Scale()
+    narrowing: Narrowing = BY_CHANNEL
     border: int = 0
     alike: bool = False
 
@@ -22,7 +25,7 @@ class TransposedTask:
     """A transposed convolution."""
 
     size: Transposed
-    narrowing: Narrowing = Scale()
+    narrowing: Narrowing = BY_CHANNEL
 
 
 @dataclass(frozen=True, slots=True)

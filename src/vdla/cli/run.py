@@ -20,7 +20,8 @@ from vdla.runtime.module.plan import LaunchStep, Value, random_inputs
 from vdla.sim.trace.perfetto import write_perfetto
 
 MHZ = 1e6
-COMPILING = {"config": "--config", "target": "--target", "settings": "--set", "calibrate": "--calibrate", "percentile": "--percentile", "shapes": "--shape"}
+COMPILING = {"config": "--config", "target": "--target", "settings": "--set", "calibrate": "--calibrate",
+             "percentile": "--percentile", "shapes": "--shape"}
 
 
 @click.command()
