@@ -6,7 +6,6 @@ from enum import StrEnum
 from vdla.compiler.te.operators.narrowing import Narrowing, Scale
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed
 
-
 BY_CHANNEL = Scale()
 
 

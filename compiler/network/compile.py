@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vdla.compiler.codegen.store import kept
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.onnx.load import load
 from vdla.compiler.graph.passes.affine_to_conv import AffineToConv
@@ -64,7 +65,7 @@ def compile_network(model: str | os.PathLike | bytes, target: Target, *, samples
         progress("errors of layers")
         found = layer_errors(simple, quantised, given or ())
     graph = INTEGERS.run(quantised)
-    return Compiled(graph, plan_of(graph, target, choices, progress=progress), found)
+    return Compiled(graph, plan_of(graph, target, choices, choose=kept(), progress=progress), found)
 
 
 def integer_graph(graph: Graph, samples: Samples | None = None, percentile: float = 100.0) -> Graph:

