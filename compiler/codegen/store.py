@@ -20,7 +20,7 @@ from vdla.hw.spec.errors import ToolError
 FILE = "choices.sqlite"
 MOST_CHOICES = 20_000
 WAIT_SECONDS = 30  # for another process that writes
-DECIDING = ("compiler", "hw/spec", "runtime", "sim")  # packages whose sources decide which choice is best
+DECIDING = ("compiler/codegen", "compiler/ir", "compiler/passes", "compiler/te", "hw/spec", "sim")  # packages whose sources decide which choice is best
 TABLE = "CREATE TABLE IF NOT EXISTS choices (key TEXT PRIMARY KEY, task TEXT, choice TEXT, made INTEGER)"
 
 
@@ -51,7 +51,8 @@ def key_of(space: Space) -> str:
 def version() -> str:
     """Return a digest of the sources that decide."""
     root = Path(vdla.__file__).parent
-    return digest_of(digest_of_files(root / package, "*.py") for package in DECIDING)
+    stream = (path.read_bytes() for path in sorted((root / "runtime").glob("*.py")))  # the stream builder
+    return digest_of([*(digest_of_files(root / package, "*.py") for package in DECIDING), *stream])
 
 
 def read(key: str) -> Choice | None:

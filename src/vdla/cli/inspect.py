@@ -38,9 +38,9 @@ def _facts(plan: Plan) -> dict[str, object]:
 def _text(plan: Plan) -> str:
     facts = _facts(plan)
     lines = [f"{plan.name}, compiled for {plan.config.name} ({plan.config.digest[:12]})"]
-    lines.append(f"target  {plan.target.clock_mhz:g} MHz, memory of {plan.target.memory.latency} cycles' latency and {plan.target.memory.depth} "
-                 f"requests in flight ({plan.target.digest[:12]})")
     lines += [f"{kind[:-1]:8}{name}: {value}" for kind in ("inputs", "outputs") for name, value in facts[kind].items()]
     lines += [f"stream  {name}: {about['instructions']:,} instructions, {about['micro_ops']:,} micro-ops" for name, about in facts["streams"].items()]
+    lines.append(f"target  {plan.target.clock_mhz:g} MHz, memory of {plan.target.memory.latency} cycles' latency and {plan.target.memory.depth} "
+                 f"requests in flight ({plan.target.digest[:12]})")
     lines.append(f"memory  {facts['weight_bytes']:,} bytes of weights, {facts['activation_bytes']:,} of activations")
     return "\n".join([*lines, described(plan)])

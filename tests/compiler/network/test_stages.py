@@ -51,7 +51,7 @@ def test_recorded_choices_give_the_same_module(title):
 def test_choices_of_another_target_are_refused():
     graph = twins(Net())
     record = stages.record_of(chosen_for(graph), TARGET)
-    with pytest.raises(ChoiceError, match="the choices were made for the target .* configuration or memory differ; choose again"):
+    with pytest.raises(ChoiceError, match=r"the choices were made for the target .* configuration or memory differ; choose again"):
         stages.plan_of(graph, replace(TARGET, memory=MemoryParameters(65)), record)
 
 
