@@ -20,7 +20,7 @@ from vdla.hw.spec.errors import ToolError
 FILE = "choices.sqlite"
 MOST_CHOICES = 20_000
 WAIT_SECONDS = 30  # for another process that writes
-DECIDING = ("compiler/codegen", "compiler/ir", "compiler/passes", "compiler/te", "hw/spec", "sim")  # packages whose sources decide which choice is best
+DECIDING = ("compiler/codegen", "compiler/ir", "compiler/passes", "compiler/te", "hw/spec", "sim")  # their sources decide which choice is best
 TABLE = "CREATE TABLE IF NOT EXISTS choices (key TEXT PRIMARY KEY, task TEXT, choice TEXT, made INTEGER)"
 
 
