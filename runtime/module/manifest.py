@@ -79,11 +79,6 @@ def manifest_of(plan: Plan) -> Manifest:
         for name, stream in plan.streams.items()
     }
     target = plan.target
-    streams = {
-        name: StreamNames(tuple(stream.tensors), tuple(stream.labels))
-        for name, stream in plan.streams.items()
-    }
-    target = plan.target
     return Manifest(
         plan.name,
         config,
