@@ -40,6 +40,7 @@ def layer(side: int, channels: int, outputs: int, kernel: int, stride: int) -> C
     return Convolution(channels, side, side, outputs, (kernel, kernel), (stride, stride), (kernel // 2,) * 4)
 
 
+CANDIDATES = 64  # tiles that are simulated for a layer
 LAYERS = {  # numbered as in table 2 of the TVM paper, OSDI 2018
     "C2": layer(56, 64, 64, 3, 1), "C3": layer(56, 64, 64, 1, 1), "C4": layer(56, 64, 128, 3, 2), "C5": layer(56, 64, 128, 1, 2),
     "C6": layer(28, 128, 128, 3, 1), "C7": layer(28, 128, 256, 3, 2), "C8": layer(28, 128, 256, 1, 2), "C9": layer(14, 256, 256, 3, 1),
@@ -100,7 +101,7 @@ def measure(name: str, size: Convolution, config: AcceleratorConfig, threads: tu
 def run(inp: np.ndarray, wgt: np.ndarray, words: np.ndarray, size: Convolution, config: AcceleratorConfig, threads: int) -> tuple[int, np.ndarray]:
     """Return the cycles of a layer and its result, int8[o, oh, ow]."""
     operator = conv2d(size, config, Scale())
-    schedule = schedule_conv2d(operator, size, config, threads=threads, tiles=best_tiles(Work(size, config, threads, scales=True)))
+    schedule = schedule_conv2d(operator, size, config, threads=threads, tiles=best_tiles(Work(size, config, threads, scales=True), CANDIDATES))
     stream = compile_stream(schedule.lower(), config)
     given = {"X": blocked(inp[None], config.block_in, config.batch), "W": blocked_weights(wgt, size, config), "P": blocked_parameters(words, config)}
     launch = place(CycleDevice(config), stream, {name: values.nbytes for name, values in given.items()} | {"Z": operator.out.buffer.size})
@@ -137,7 +138,7 @@ def main(name: str, plot: Path | None, as_json: bool) -> None:
         click.echo("layer   roofline   1 thread          2 threads         tiles")
         for row in rows:
             columns = "   ".join(f"{row.cycles[count]:9,} {row.fraction(count):6.1%}" for count in threads)
-            click.echo(f"{row.name:5} {row.roofline:10,}  {columns}   {best_tiles(Work(LAYERS[row.name], config, 2, scales=True))}")
+            click.echo(f"{row.name:5} {row.roofline:10,}  {columns}   {best_tiles(Work(LAYERS[row.name], config, 2, scales=True), CANDIDATES)}")
         click.echo("\n".join(f"{'ok   ' if ok else 'SHORT'} {text}" for text, ok in met.items()))
     if plot:
         _plot(rows, config, threads, plot)

@@ -32,6 +32,7 @@ from vdla.compiler.graph.interpret import interpret  # noqa: E402
 from vdla.compiler.network.compile import Compiled, compile_network  # noqa: E402
 from vdla.hw.spec.memory import REFERENCE_MEMORY  # noqa: E402
 from vdla.hw.spec.presets import DEFAULT  # noqa: E402
+from vdla.hw.spec.target import Target  # noqa: E402
 from vdla.runtime.devices.registry import device_factory  # noqa: E402
 from vdla.runtime.devices.session import Outcome, Session  # noqa: E402
 from vdla.runtime.module.plan import Plan, random_inputs  # noqa: E402
@@ -85,7 +86,7 @@ def measure(path: Path, rounds: int) -> Figures:
     """Compile the model and measure it."""
     warm_up()
     began = time.perf_counter()
-    compiled = compile_network(path, DEFAULT)
+    compiled = compile_network(path, Target(DEFAULT))
     compile_seconds = time.perf_counter() - began
     plan, module, reference = compiled.plan, Module(compiled.plan), session_of(onnx.load(path))
     inputs = random_inputs(plan.inputs)
@@ -103,7 +104,7 @@ def measure(path: Path, rounds: int) -> Figures:
 def warm_up() -> None:
     """Compile a small network, so that the compiler's own code is there."""
     random = np.random.default_rng(0)
-    compile_network(WARM_UP, DEFAULT, samples=[{"image": random.random((1, 1, 8, 8), np.float32)}])
+    compile_network(WARM_UP, Target(DEFAULT), samples=[{"image": random.random((1, 1, 8, 8), np.float32)}])
 
 
 def _timing_alone(outcome: Outcome) -> Callable[[], object]:

@@ -29,8 +29,10 @@ from vdla.compiler.graph.onnx.importer import Importer
 from vdla.compiler.graph.onnx.read import read_model
 from vdla.compiler.graph.passes.pipeline import INTEGERS, SIMPLIFY, Pipeline
 from vdla.compiler.graph.quantise import quantise
-from vdla.compiler.network.compile import FLOATS, plan_of
+from vdla.compiler.network.compile import FLOATS
+from vdla.compiler.network.stages import plan_of
 from vdla.hw.spec.presets import DEFAULT
+from vdla.hw.spec.target import Target
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.session import Session
 
@@ -187,7 +189,7 @@ def compare(path: Path, seed: int) -> Comparison:
 
 def on_accelerator(lowered: Graph, inputs: Tensors) -> tuple[int, Tensors]:
     """Return the cycles and outputs of a network compiled for the default configuration."""
-    plan = plan_of(lowered, DEFAULT)
+    plan = plan_of(lowered, Target(DEFAULT))
     outcome = Session(CycleDevice(plan.config, plan.dram_bytes), plan).run(inputs)
     return outcome.cycles or 0, outcome.outputs
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import click
 
+from vdla.hw.spec.cache import cache_folder
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.files import to_toml
 from vdla.hw.spec.presets import TINY
@@ -120,7 +121,7 @@ def stress(processes: int, builds: int, keys: int, kept_seconds: float) -> Outco
     time.sleep(kept_seconds + CLOCK_SECONDS)
     with ProcessPoolExecutor(1) as pool:
         total += pool.submit(asking_for, [keys], kept_seconds).result()  # a new entry, so that the others are forgotten
-    left = {path.name for path in (cache.cache_folder() / "stress").iterdir() if path.stem != key_of(keys)}
+    left = {path.name for path in (cache_folder() / "stress").iterdir() if path.stem != key_of(keys)}
     if left:
         total.failures.append(f"{len(left)} files and folders are left of entries that were forgotten: {', '.join(sorted(left)[:5])}")
     return total

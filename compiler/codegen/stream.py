@@ -59,8 +59,12 @@ def emit(func: Func, builder: StreamBuilder, tensors: Mapping[str, str] | None =
     Raises:
         IrError: a statement is none, a buffer does not fit its memory, or a subscript does not move evenly.
     """
-    lowered = lower_to_calls(func, builder.config)
-    _Emitter(builder, lowered, tensors or {}, begins or {}).statement(lowered.body)({})
+    emit_calls(lower_to_calls(func, builder.config), builder, tensors, begins)
+
+
+def emit_calls(func: Func, builder: StreamBuilder, tensors: Mapping[str, str] | None = None, begins: Mapping[str, int] | None = None) -> None:
+    """Record the instructions of what `lower_to_calls` returned; otherwise as `emit`."""
+    _Emitter(builder, func, tensors or {}, begins or {}).statement(func.body)({})
 
 
 def compile_stream(func: Func, config: AcceleratorConfig) -> Stream:

@@ -27,11 +27,19 @@ def load(name_or_path: str | Path) -> AcceleratorConfig:
     readers = {".toml": from_toml, ".json": from_vta_json}
     if path.suffix not in readers:
         raise ConfigError(f"{name_or_path!s} is neither a preset ({', '.join(PRESETS)}) nor a .toml or .json file")
+    return readers[path.suffix](read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
     try:
-        text = read_at_most(path, LARGEST_FILE_BYTES, ConfigError).decode()
+        return read_at_most(path, LARGEST_FILE_BYTES, ConfigError).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
-    return readers[path.suffix](text, str(path))
 
 
 def to_toml(config: AcceleratorConfig) -> str:
@@ -46,16 +54,25 @@ def from_toml(text: str, filename: str = "<text>") -> AcceleratorConfig:
     Raises:
         ConfigError: naming file, parameter, value and what is allowed.
     """
-    try:
-        values = tomllib.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"{filename} is not TOML: {error}") from error
-    except RecursionError as error:
-        raise ConfigError(f"{filename} is nested too deeply for a configuration") from error
+    values = toml_values(text, filename)
     try:
         return AcceleratorConfig().with_changes(**values)
     except ConfigError as error:
         raise ConfigError(f"{filename}: {error}") from error
+
+
+def toml_values(text: str, filename: str) -> dict[str, object]:
+    """Return the values in `text`.
+
+    Raises:
+        ConfigError: it is not TOML.
+    """
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"{filename} is not TOML: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{filename} is nested too deeply for a configuration") from error
 
 
 _VTA_SIZES = {"UOP": "uop_buffer_bytes", "INP": "inp_buffer_bytes", "WGT": "wgt_buffer_bytes", "ACC": "acc_buffer_bytes"}
@@ -145,14 +162,19 @@ def apply_settings(config: AcceleratorConfig, settings: Iterable[str]) -> Accele
 def _setting(config: AcceleratorConfig, key: str, text: str) -> object:
     match getattr(config, key):
         case int():
-            return _whole_number(key, text)
+            return whole_number(key, text)
         case tuple():
             return () if text.lower() == "none" else tuple(part.strip() for part in text.split(","))
         case _:
             return text
 
 
-def _whole_number(key: str, text: str) -> int:
+def whole_number(key: str, text: str) -> int:
+    """Return the number that a setting's text gives.
+
+    Raises:
+        ConfigError: it is none.
+    """
     digits = text.rstrip("KkMmIiBb")
     suffix = text[len(digits):].upper()
     try:

@@ -18,6 +18,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.limits import ARRAY_BYTES, limit_of, read_at_most
 from vdla.hw.spec.showing import short
+from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import UOP_BITS
 from vdla.hw.spec.writing import write_bytes
 from vdla.runtime.arrays import LONGEST_REASON, UNREADABLE, open_archive, read_arrays
@@ -36,7 +37,7 @@ from vdla.runtime.module.manifest import (
 from vdla.runtime.module.plan import ModuleError, Plan
 
 MAGIC = b"VDLA-MOD"
-VERSION = 1
+VERSION = 2
 HEADER = struct.Struct("<8sQQ32s")
 MANIFEST = "manifest.json"
 
@@ -148,7 +149,7 @@ def _plan(manifest: Manifest, arrays: Mapping[str, np.ndarray]) -> Plan:
     if config.digest != manifest.config_digest:
         raise ModuleError("its configuration does not match the digest it was compiled with; compile the network again")
     return Plan(
-        manifest.name, config, types_of(manifest.inputs), types_of(manifest.outputs), manifest.steps,
+        manifest.name, _target(config, manifest), types_of(manifest.inputs), types_of(manifest.outputs), manifest.steps,
         {name: _stream(name, about, config, arrays) for name, about in manifest.streams.items()},
         manifest.tensors,
         {name: _array(arrays, f"weights/{number}") for number, name in enumerate(manifest.weights)},
@@ -159,6 +160,14 @@ def _array(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
     if name not in arrays:
         raise ModuleError(f"the array {name} is missing; {AGAIN}")
     return arrays[name]
+
+
+def _target(config: AcceleratorConfig, manifest: Manifest) -> Target:
+    around = manifest.target
+    target = Target(config, around.memory, around.clock_mhz, around.energy)
+    if target.digest != manifest.target_digest:
+        raise ModuleError("its memory, clock or energies do not match the digest it was compiled with; compile the network again")
+    return target
 
 
 def _stream(name: str, about: StreamNames, config: AcceleratorConfig,

@@ -8,7 +8,9 @@ import msgspec
 from msgspec import Meta
 
 from vdla.hw.spec.config import parameters
+from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.showing import short
+from vdla.hw.spec.target import EnergyTable
 from vdla.runtime.arrays import LONGEST_REASON
 from vdla.runtime.module.plan import HostStep, LaunchStep, ModuleError, Name, Plan, Record, Value
 
@@ -38,17 +40,28 @@ class StreamNames(Record, frozen=True):
     labels: tuple[Name, ...]
 
 
+class Surroundings(Record, frozen=True):
+    """What a target has beside its configuration; attributes as those of `Target`."""
+
+    clock_mhz: float
+    memory: MemoryParameters
+    energy: EnergyTable
+
+
 class Manifest(Record, frozen=True):
     """What a plan holds but for its arrays, whose names it has in the order of their members.
 
     Attributes:
         config: every parameter of the configuration, and its name.
+        target: what it was compiled for beside that; `target_digest` is the digest of both.
         others: as those of `Plan`.
     """
 
     name: Name
     config: dict[Name, int | str | tuple[str, ...]]  # no Name: see `Attribute`
     config_digest: Name
+    target: Surroundings
+    target_digest: Name
     inputs: tuple[NamedValue, ...]
     outputs: tuple[NamedValue, ...]
     tensors: dict[Name, TensorBytes]
@@ -65,10 +78,13 @@ def manifest_of(plan: Plan) -> Manifest:
         name: StreamNames(tuple(stream.tensors), tuple(stream.labels))
         for name, stream in plan.streams.items()
     }
+    target = plan.target
     return Manifest(
         plan.name,
         config,
         plan.config.digest,
+        Surroundings(target.clock_mhz, target.memory, target.energy),
+        target.digest,
         _named(plan.inputs),
         _named(plan.outputs),
         dict(plan.tensors),

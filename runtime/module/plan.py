@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import VdlaError
+from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.builder import Stream
 from vdla.runtime.device import PAGE_BYTES
@@ -123,7 +124,7 @@ class Plan:
 
     Attributes:
         name: of the network.
-        config: of the accelerator that it was compiled for.
+        target: what it was compiled for.
         inputs, outputs: types by name, in order.
         steps: in order.
         streams: by name; their tensors are those of `tensors` and `weights`, and the micro-ops of their own.
@@ -133,7 +134,7 @@ class Plan:
     """
 
     name: str
-    config: AcceleratorConfig
+    target: Target
     inputs: Mapping[str, Value]
     outputs: Mapping[str, Value]
     steps: tuple[Step, ...]
@@ -141,6 +142,11 @@ class Plan:
     tensors: Mapping[str, int]
     weights: Mapping[str, np.ndarray]
     constants: Mapping[str, np.ndarray]
+
+    @property
+    def config(self) -> AcceleratorConfig:
+        """The accelerator that it was compiled for."""
+        return self.target.config
 
     @property
     def host_steps(self) -> tuple[HostStep, ...]:

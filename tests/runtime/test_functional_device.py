@@ -3,6 +3,7 @@
 import signal
 import threading
 
+import numpy as np
 import pytest
 
 from vdla.hw.spec import codec, isa

@@ -5,16 +5,16 @@ built or deleted a scratch folder (.scratch-KEY-...). Whoever holds the lock kno
 processes that were killed.
 """
 
-import hashlib
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from vdla.hw.spec.cache import cache_folder
 from vdla.hw.spec.errors import ToolError
 
 KEPT_DAYS = 30
@@ -22,30 +22,6 @@ SECONDS_PER_DAY = 86400
 POLL_SECONDS = 0.01
 LOCK_SUFFIX = ".lock"
 SCRATCH_PREFIX = ".scratch-"
-
-
-def cache_folder() -> Path:
-    """Return the folder of the cache: VDLA_CACHE_DIR, else `vdla` in XDG_CACHE_HOME or ~/.cache."""
-    own = os.environ.get("VDLA_CACHE_DIR")
-    if own:
-        return Path(own).expanduser().resolve()
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache").resolve() / "vdla"
-
-
-def digest_of(parts: Iterable[str | bytes]) -> str:
-    """Return a SHA-256 (hex) of `parts`, with their borders."""
-    total = hashlib.sha256()
-    for part in parts:
-        raw = part.encode() if isinstance(part, str) else part
-        total.update(len(raw).to_bytes(8, "little") + raw)
-    return total.hexdigest()
-
-
-def digest_of_files(folder: Path, pattern: str) -> str:
-    """Return a digest of the names and contents of all files below `folder` that match `pattern`."""
-    files = sorted(folder.rglob(pattern))
-    return digest_of(part for file in files for part in (str(file.relative_to(folder)), file.read_bytes()))
 
 
 def built(kind: str, key: str, build: Callable[[Path], None]) -> Path:

@@ -6,12 +6,15 @@ import pytest
 
 from tests.loading import load_file
 from vdla.compiler.codegen.choose import best_tiles, simulated_cycles
+from vdla.compiler.codegen.estimate import ranked_tiles
 from vdla.compiler.codegen.fold import Dimension, Steps, fold_kernel, fold_transfer
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.random_operators import random_case
 from vdla.compiler.codegen.schedules import schedule_conv2d, schedule_max_pool
+from vdla.compiler.codegen.space import Choice
 from vdla.compiler.codegen.stream import compile_stream, lower_to_calls
-from vdla.compiler.codegen.tiles import Tiles, Work, ranked_tiles
+from vdla.compiler.codegen.tasks import ConvolutionTask
+from vdla.compiler.codegen.tiles import Tiles, Work
 from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.ir.parse import parse_func
 from vdla.compiler.ir.text import print_calls, print_func
@@ -21,6 +24,7 @@ from vdla.compiler.te.operators.pooling import max_pool
 from vdla.compiler.te.operators.sizes import Convolution, Grouping, Pooling, grouping
 from vdla.compiler.te.schedule import create_schedule
 from vdla.hw.spec.presets import TINY, VTA
+from vdla.hw.spec.target import Target
 
 SIZE = Convolution(8, 6, 6, 8, padding=(1, 1, 1, 1))
 SHIFT = Shift(4)
@@ -67,7 +71,7 @@ def test_fused_loops_around_an_instruction_are_refused():
 def test_virtual_threads_hide_latency():
     size = Convolution(32, 16, 16, 32, padding=(1, 1, 1, 1))
     works = [Work(size, TINY, threads, scales=True) for threads in (1, 2)]
-    one, two = (simulated_cycles(best_tiles(work, 8), work) for work in works)
+    one, two = (simulated_cycles(ConvolutionTask(work.size), Choice(work.threads, best_tiles(work, 8)), Target(work.config)) for work in works)
     assert two < 0.97 * one
 
 

@@ -10,11 +10,12 @@ import pytest
 
 from tests.loading import load_file
 from tests.runtime.devices.memory_probe import PROBE
+from vdla.hw.spec.cache import cache_folder
 from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.presets import TINY
 from vdla.runtime.devices.rtl import RtlDevice, build, design
 from vdla.runtime.devices.rtl.build import Optimise, Variant
-from vdla.runtime.devices.rtl.cache import KEPT_DAYS, SCRATCH_PREFIX, SECONDS_PER_DAY, built, cache_folder
+from vdla.runtime.devices.rtl.cache import KEPT_DAYS, SCRATCH_PREFIX, SECONDS_PER_DAY, built
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ def test_a_module_that_has_been_added_to_is_refused(saved):
 def test_another_version_is_refused(saved):
     data = bytearray(saved.read_bytes())
     data[len(MAGIC)] = VERSION + 1
-    assert refused(bytes(data)) == "net.vdla is a module of version 2; this program reads version 1; compile the network again"
+    assert refused(bytes(data)) == "net.vdla is a module of version 3; this program reads version 2; compile the network again"
 
 
 def npz(**arrays: np.ndarray) -> bytes:
