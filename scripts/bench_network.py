@@ -27,7 +27,7 @@ from make_models import quantised_model  # noqa: E402
 from models.run import run, session_of  # noqa: E402
 
 from vdla.api import Module  # noqa: E402
-from vdla.cli._options import reports_errors  # noqa: E402
+from vdla.cli._options import needs  # noqa: E402
 from vdla.compiler.graph.interpret import interpret  # noqa: E402
 from vdla.compiler.network.compile import Compiled, compile_network  # noqa: E402
 from vdla.hw.spec.memory import REFERENCE_MEMORY  # noqa: E402
@@ -153,7 +153,7 @@ def table(figures: Figures) -> Iterator[str]:
 @click.command(help=__doc__)
 @click.option("--rounds", default=9, show_default=True, type=click.IntRange(1), help="Runs of each that count.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@reports_errors
+@needs("measuring a network", "onnxruntime")
 def main(rounds: int, as_json: bool) -> None:
     pin_to_one_core()
     path = quantised_model(NETWORK, MODELS)

@@ -21,6 +21,7 @@ from vdla.compiler.network.compile import compile_network
 from vdla.hw.spec.assembly import format_program
 from vdla.hw.spec.files import to_toml, to_vta_json
 from vdla.hw.spec.presets import DEFAULT, PRESETS, SMALL, TINY, VTA
+from vdla.hw.spec.target import Target
 from vdla.runtime.module.file import HEADER, MAGIC, MANIFEST, VERSION, to_bytes
 from vdla.runtime.random_programs import random_program
 
@@ -140,7 +141,7 @@ def _with_other_meta(members: dict[str, bytes], rng: Random) -> dict[str, bytes]
 def modules() -> tuple[dict[str, bytes], ...]:
     """Return the members of compiled networks."""
     made = (
-        compile_network(network().SerializeToString(), config).plan
+        compile_network(network().SerializeToString(), Target(config)).plan
         for network in QUANTISED
         for config in (TINY, SMALL)
     )

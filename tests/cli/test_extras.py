@@ -34,7 +34,7 @@ COMMANDS = {
 SCRIPTS = {
     "scripts/make_models.py": ("onnxruntime", "making models", ()),
     "scripts/check_models.py": ("onnxruntime", "checking models", ()),
-    "scripts/bench_network.py": ("onnxruntime", "making models", ()),
+    "scripts/bench_network.py": ("onnxruntime", "measuring a network", ()),
     "scripts/bench_layers.py": ("matplotlib", "a roofline", ("--plot", "x.svg")),
     "scripts/make_pictures.py": ("matplotlib", "drawing", ("--output", "pictures")),
     "scripts/demo.py": ("sklearn", "the demonstration", ()),

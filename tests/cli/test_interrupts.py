@@ -24,6 +24,8 @@ RUNS = {
 }
 ANNOUNCED = """
 import importlib
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job starts with it ignored
 module, owner, name = {run}
 owner = getattr(importlib.import_module(module), owner)
 original = getattr(owner, name)

@@ -47,11 +47,13 @@ def test_an_interrupted_run_leaves_what_it_has_done_and_the_device_runs_again(ki
     device = kind(TINY, 1 << 16)
     device.execute(ADD_AND_STORE)  # compiles
     pads = device._machine.pads if kind is CycleDevice else device.machine.pads
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job starts with it ignored
     timer = threading.Timer(0.2, signal.raise_signal, (signal.SIGINT,))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         device.execute(GIANT)
     timer.join()
+    signal.signal(signal.SIGINT, before)
     done = int(pads.acc[0, 0, 0]) % (1 << 32) - 5
     assert 0 < done < 16 * 16383 * 16383
     assert done % 16 == 0
