@@ -11,7 +11,7 @@ help:
 	@echo "make test   set up .venv and the RTL tools, then run every test"
 	@echo "make env    set up .venv only          make tools  check or install the RTL tools"
 	@echo "make lint   check the style            make docs   write the generated documentation"
-	@echo "make bench  measure simulators and RTL make campaign  the long checks: random programs, operators, loops, broken streams and RTL"
+	@echo "make bench  measure simulators and RTL make campaign  the long checks: random programs, operators, loops, broken streams, RTL and files"
 	@echo "make area   synthesise the area table (an hour)"
 	@echo "make lock   resolve requirements.lock  make clean  remove whatever make has made"
 
@@ -54,6 +54,10 @@ campaign: env tools
 	@$(PYTHON) scripts/make_models.py
 	@$(PYTHON) scripts/check_models.py --light
 	@$(PYTHON) scripts/onnx_node_tests.py
+	@$(PYTHON) scripts/stress_cache.py --real 2
+	@$(PYTHON) scripts/kill_commands.py
+	@$(PYTHON) scripts/fuzz_inputs.py
+	@$(PYTHON) scripts/mutants.py
 
 area: env
 	@$(PYTHON) scripts/area_table.py

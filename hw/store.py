@@ -64,6 +64,9 @@ class ReadHalf(wiring.Component):
         self._requantises = config.has(Extension.REQUANTISE)
         self._unit_bytes = min(config.element_bytes(MemoryType.OUT), config.bus_bytes)  # of one step
         self._row_bits = 16 + exact_log2(config.element_bytes(MemoryType.OUT))
+        # The places of a step in a beat and in an element; two at least, so that signals have a bit.
+        self._lanes = range(max(2, config.bus_bytes // self._unit_bytes))
+        self._parts = range(max(2, config.element_bytes(MemoryType.OUT) // self._unit_bytes))
         super().__init__({
             "instruction": In(instruction_stream()),
             "out": Out(scratchpad_read(config, shadow(config))),
@@ -82,8 +85,9 @@ class ReadHalf(wiring.Component):
         m.d.comb += [self.bursts.valid.eq(bursts.o.valid), self.bursts.payload.eq(bursts.o.payload),
                      bursts.o.ready.eq(self.bursts.ready)]
         layout = data.StructLayout({
-            "valid": 1, "empty": 1, "lane": 6, "part": 16, "beat_ends": 1, "burst_ends": 1, "last": 1, "push_prev": 1,
-            "address": config.address_bits, "beats": request_layout(config)["beats"].shape, "scales": 1})
+            "valid": 1, "empty": 1, "lane": self._lanes, "part": self._parts, "beat_ends": 1, "burst_ends": 1,
+            "last": 1, "push_prev": 1, "address": config.address_bits, "beats": request_layout(config)["beats"].shape,
+            "scales": 1})
         stages = [Signal(layout, name=f"stage_{index}") for index in range(1 + on_their_way)]
         m.d.sync += [later.eq(earlier) for earlier, later in pairwise(stages)]
         active = self._issue(m, beats, bursts, stages)
@@ -99,7 +103,8 @@ class ReadHalf(wiring.Component):
         m.submodules.cutter = cutter = BurstCutter(config, self._row_bits)
         self._at = at = Signal(data.StructLayout({
             "address": config.address_bits, "row": config.address_bits, "remaining": self._row_bits, "rows": 16, "element": SRAM_BASE_BITS + 2,
-            "part": 16, "burst_starts": 1, "burst": data.StructLayout({"address": config.address_bits, "beats": len(cutter.beats)})}))
+            "part": self._parts, "burst_starts": 1,
+            "burst": data.StructLayout({"address": config.address_bits, "beats": len(cutter.beats)})}))
         prepares, parameter = self._parameters(m, store)
         empty, row_ends = (store.x_size == 0) | (store.y_size == 0), at.remaining == self._unit_bytes
         last = ~prepares & (empty | (row_ends & (at.rows == 1)))

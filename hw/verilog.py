@@ -9,6 +9,7 @@ from amaranth.lib import wiring
 from vdla.hw.axi import AxiTop
 from vdla.hw.core import Core
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.files import to_toml
 
 TOPS = {"core": Core, "axi": AxiTop}
@@ -32,8 +33,16 @@ def emit(config: AcceleratorConfig, top: str = "core") -> str:
 
 
 def convert(component: wiring.Component, name: str, **options: object) -> str:
-    """Return the Verilog of any component, as deterministic and portable as `emit`'s."""
-    text = verilog.convert(component, name=name, emit_src=False, strip_internal_attrs=True, **options)
+    """Return the Verilog of any component, as deterministic and portable as `emit`'s.
+
+    Raises:
+        ToolError: Yosys fails, for instance because the folder of temporary files is full.
+    """
+    try:
+        text = verilog.convert(component, name=name, emit_src=False, strip_internal_attrs=True, **options)
+    except verilog.YosysError as error:
+        reason = (str(error).splitlines() or ["it did not say why"])[-1]
+        raise ToolError(f"Yosys, which writes the Verilog, failed: {reason}") from error
     return _start_blocks(_fold_zero_initialisation(text))
 
 

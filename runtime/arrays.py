@@ -1,65 +1,133 @@
-"""Arrays in .npz files: damaged ones are refused with one error, and what is written is whole."""
+"""Arrays in .npz files: damaged ones are refused with one error, and what is written is whole.
+
+What a file would take is looked at before it is unpacked: the sizes in the archive's directory and in each
+array's header must agree with each other and stay within `ARRAY_BYTES`; no more than they say is unpacked.
+"""
 
 import io
-import os
+import math
 import struct
 import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
-from numpy.lib.format import write_array
+from numpy.lib import format as npy
 
-from vdla.hw.spec.errors import FileFormatError, OutputError
+from vdla.hw.spec.errors import FileFormatError
+from vdla.hw.spec.limits import ARRAY_BYTES, limit_of, read_at_most, require_room
+from vdla.hw.spec.showing import short
+from vdla.hw.spec.writing import whole_file
 
 UNREADABLE = (ValueError, TypeError, LookupError, EOFError, AttributeError, RuntimeError, ArithmeticError, MemoryError,
               SyntaxError, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error)
-"""What NumPy and its unzipper raise on damaged files."""
+"""What NumPy and the unzipper raise on damaged files."""
 
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """How NumPy writes members; other methods have unpackers with errors of their own."""
+
+KINDS = "biufcSU"
+"""Kinds of elements that are read: numbers and texts of fixed length."""
+
+LONGEST_REASON = 300
+MOST_MEMBERS = 1 << 16
+ENTRY = b"PK\x01\x02"
+"""The begin of an entry of a ZIP archive's directory."""
+
+HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+PIECE_BYTES = 1 << 22
 
 
 def read_npz(path: Path) -> dict[str, np.ndarray]:
     """Return the arrays of an .npz file, by name; nothing is unpickled.
 
     Raises:
-        FileFormatError: the file is truncated, altered, or none.
+        FileFormatError: the file is truncated, altered, or none, or takes more than `ARRAY_BYTES`.
         OSError: it cannot be opened.
     """
-    data = io.BytesIO(path.read_bytes())  # from here on every error is the contents'
+    data = read_at_most(path, limit_of(ARRAY_BYTES), FileFormatError)
     try:
-        with np.load(data, allow_pickle=False) as file:
-            refuse_other_methods(file.zip)
-            return {name: file[name] for name in file.files}
+        with open_archive(data) as archive:
+            return read_arrays(archive, archive.namelist(), str(path))
     except UNREADABLE as error:
-        raise FileFormatError(f"{path} cannot be read as .npz; it is truncated or altered: {error}") from error
+        reason = short(str(error), LONGEST_REASON)
+        raise FileFormatError(f"{path} cannot be read as .npz; it is truncated or altered: {reason}") from error
 
 
-def refuse_other_methods(archive: zipfile.ZipFile) -> None:
-    """Raise ValueError where a member is compressed in a way that NumPy never writes."""
+def open_archive(data: bytes) -> zipfile.ZipFile:
+    """Open a ZIP archive such as NumPy writes.
+
+    Raises:
+        ValueError: it has too many members, two of one name, or one compressed in another way; and the others of
+            `UNREADABLE`.
+    """
+    if data.count(ENTRY) > MOST_MEMBERS:
+        raise ValueError(f"it has more than {MOST_MEMBERS} members")
+    archive = zipfile.ZipFile(io.BytesIO(data))
     for member in archive.infolist():
         if member.compress_type not in METHODS:
             raise ValueError(f"{member.filename!r} is compressed by method {member.compress_type}")
+    if len(set(archive.namelist())) < len(archive.namelist()):
+        raise ValueError("two of its members have one name")
+    return archive
+
+
+def read_arrays(archive: zipfile.ZipFile, members: list[str], source: str) -> dict[str, np.ndarray]:
+    """Return arrays of an archive by the names of their members, without ".npy".
+
+    Raises:
+        FileFormatError: they take more than `ARRAY_BYTES`.
+        ValueError: a member is no array, or not of the size that it says; and the others of `UNREADABLE`.
+    """
+    total = sum(archive.getinfo(name).file_size for name in members)
+    require_room(total, ARRAY_BYTES, f"{source} is not unpacked: its arrays take", FileFormatError)
+    return {name.removesuffix(".npy"): _read_array(archive, archive.getinfo(name)) for name in members}
+
+
+def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    """Return one array; memory is taken only when its header and the directory agree on its size."""
+    with archive.open(member) as file:
+        shape, in_fortran_order, dtype = _read_header(file)
+        if dtype.kind not in KINDS or not dtype.itemsize:
+            raise ValueError(f"{member.filename!r} holds elements of type {dtype}, not numbers")
+        size = math.prod(shape) * dtype.itemsize
+        held = member.file_size - file.tell()
+        if size != held:
+            raise ValueError(f"{member.filename!r} is an array of {size} bytes, and the archive has {held} of it")
+        values = np.empty(size, np.uint8)
+        _fill(values, file, member.filename)
+    return values.view(dtype).reshape(shape, order="F" if in_fortran_order else "C")
+
+
+def _read_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype]:
+    version = npy.read_magic(file)
+    if version not in HEADERS:
+        raise ValueError(f"version {version} of NumPy's format is not read")
+    return HEADERS[version](file)
+
+
+def _fill(values: np.ndarray, file: BinaryIO, name: str) -> None:
+    """Fill uint8[n] from a member, which must end with it; reading its end checks its checksum."""
+    place = 0
+    while piece := file.read(PIECE_BYTES):
+        if place + len(piece) > len(values):
+            raise ValueError(f"{name!r} is longer than the archive says")
+        values[place:place + len(piece)] = np.frombuffer(piece, np.uint8)
+        place += len(piece)
+    if place < len(values):
+        raise EOFError(f"{name!r} ends after {place} of {len(values)} bytes")
 
 
 def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write an .npz file, arrays of any names; it is whole, or as it was before.
+    """Write an .npz file, arrays of any names.
 
     Raises:
-        OutputError: it cannot be written.
+        OutputError: it cannot be written; what stood there is as it was.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with zipfile.ZipFile(part, "w") as archive:
-            for name, values in arrays.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    write_array(member, np.asanyarray(values), allow_pickle=False)
-        part.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            part.unlink()
-        raise OutputError(f"{path} cannot be written: {error.strerror or error}") from error
+    with whole_file(path, "wb") as file, zipfile.ZipFile(file, "w") as archive:
+        for name, values in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                npy.write_array(member, np.asanyarray(values), allow_pickle=False)

@@ -10,6 +10,7 @@ import numpy as np
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import EncodingError
 from vdla.hw.spec.units import LOAD_UNIT_MEMORIES, Unit
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, AluOpcode, MemoryType, Parameter
 from vdla.runtime.conflicts import PLACES, conflicts, tensor_read, tensor_written, tensors_of
@@ -76,7 +77,14 @@ class Stream:
         return len(self.words)
 
     def relocated(self, addresses: Mapping[str, int]) -> np.ndarray:
-        """Return uint8[n, 16]: the stream for tensors at these byte addresses, each a multiple of its element's size."""
+        """Return uint8[n, 16]: the stream for tensors at these byte addresses.
+
+        Args:
+            addresses: by tensor; each a multiple of its element's size.
+
+        Raises:
+            EncodingError: an address, in elements, does not fit `dram_base`.
+        """
         words = self.words.copy()
         field = isa.field_of(isa.Load, "dram_base", self.config)
         memory = isa.field_of(isa.Load, "memory_type", self.config)
@@ -84,6 +92,8 @@ class Stream:
         for name, positions in self.tensors.items():
             kinds = (words[positions, 0] >> np.uint64(memory.start) & np.uint64(7)).astype(np.int64)
             base = addresses[name] // sizes[kinds]
+            offset = words[positions, 0] >> np.uint64(field.start) & np.uint64(field.high)
+            _check_elements(name, positions, base + offset.astype(np.int64), field.high)
             words[positions, 0] += base.astype(np.uint64) << np.uint64(field.start)
         return words.view(np.uint8).reshape(-1, INSTRUCTION_BYTES)
 
@@ -192,6 +202,15 @@ class StreamBuilder:
             start = isa.field_of(isa.Instruction, flag, self.config).start
             words |= (planned >> np.uint64(number) & np.uint64(1)) << np.uint64(start)
         return words
+
+
+def _check_elements(tensor: str, positions: np.ndarray, element: np.ndarray, high: int) -> None:
+    """Refuse addresses that do not fit their field: they would change the field behind it."""
+    wrong = np.flatnonzero(element > high)
+    if wrong.size:
+        index, value = positions[wrong[0]], element[wrong[0]]
+        raise EncodingError(f"instruction {index} has dram_base = {value} in the tensor {tensor!r}, "
+                            f"which is outside 0..{high}; put the tensor lower, or compile it again")
 
 
 def _rows(values: list[int], count: int) -> np.ndarray:

@@ -101,6 +101,7 @@ class Device(ABC):
 
         Raises:
             InvalidInstructionError: an instruction that this configuration does not have.
+            OverwriteError: a STORE would write the stream, or micro-ops that it loads; nothing has changed.
             AccessError: an access outside a scratchpad or outside DRAM.
             DeadlockError: no unit can go on.
             UnfinishedError: the stream has no FINISH, or ends before it.

@@ -4,12 +4,18 @@ Tensors of four dimensions are images [n, c, h, w]. Others are matrices of rows 
 r % batch, so that a product of matrices is a 1x1 convolution.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from math import prod
+from typing import Annotated
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
 IMAGE_RANK = 4
+
+Extent = Annotated[int, Meta(ge=1, lt=1 << 31)]
+Shape = Annotated[tuple[Extent, ...], Meta(max_length=16)]
+Padding = Annotated[int, Meta(gt=-1 << 31, lt=1 << 31)]
 
 
 def blocked(values: np.ndarray, block: int, batch: int) -> np.ndarray:
@@ -26,8 +32,7 @@ def unblocked(values: np.ndarray, n: int, c: int) -> np.ndarray:
     return np.ascontiguousarray(values.transpose(0, 4, 1, 5, 2, 3).reshape(outer * batch, inner * block, height, width)[:n, :c])
 
 
-@dataclass(frozen=True, slots=True)
-class Fold:
+class Fold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Pixels that a strided convolution takes at once, gathered in the channels of one pixel (space to depth).
 
     Attributes:
@@ -36,9 +41,9 @@ class Fold:
         border: what they hold.
     """
 
-    stride: tuple[int, int]
-    pads: tuple[int, int, int, int]
-    border: int = 0
+    stride: tuple[Extent, Extent]
+    pads: tuple[Padding, Padding, Padding, Padding]
+    border: Annotated[int, Meta(ge=-128, le=127)] = 0
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of an image [n, c, h, w] when it is folded; `stride` divides its sides with their borders."""
@@ -56,8 +61,7 @@ class Fold:
         return parts.reshape(self.shape(image.shape))
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a tensor stands in the accelerator's DRAM.
 
     Attributes:
@@ -67,9 +71,9 @@ class Layout:
         fold: how it is folded before; None where it is not.
     """
 
-    shape: tuple[int, ...]
-    block: int
-    batch: int
+    shape: Shape
+    block: Extent
+    batch: Extent
     fold: Fold | None = None
 
     @property
@@ -79,7 +83,7 @@ class Layout:
             return self.fold.shape(self.shape)
         if len(self.shape) == IMAGE_RANK:
             return self.shape
-        rows = int(np.prod(self.shape[:-1], dtype=np.int64))
+        rows = prod(self.shape[:-1])
         return self.batch, self.shape[-1], -(-rows // self.batch), 1
 
     @property
@@ -91,7 +95,7 @@ class Layout:
     @property
     def size(self) -> int:
         """Bytes in DRAM."""
-        return int(np.prod(self.blocks, dtype=np.int64))
+        return prod(self.blocks)
 
     def pack(self, values: np.ndarray) -> np.ndarray:
         """Return int8[blocks] of int8[shape]."""
@@ -110,16 +114,4 @@ class Layout:
         if len(self.shape) == IMAGE_RANK:
             return image
         rows = image[..., 0].transpose(2, 0, 1).reshape(-1, c)
-        return np.ascontiguousarray(rows[:int(np.prod(self.shape[:-1], dtype=np.int64))].reshape(self.shape))
-
-    def to_json(self) -> dict[str, object]:
-        """Return it as plain JSON values."""
-        fold = None if self.fold is None else {"stride": self.fold.stride, "pads": self.fold.pads, "border": self.fold.border}
-        return {"shape": self.shape, "block": self.block, "batch": self.batch, "fold": fold}
-
-    @classmethod
-    def from_json(cls, values: Mapping) -> "Layout":
-        """Return what `to_json` was made of."""
-        fold = values["fold"]
-        made = None if fold is None else Fold(tuple(fold["stride"]), tuple(fold["pads"]), int(fold["border"]))
-        return cls(tuple(values["shape"]), int(values["block"]), int(values["batch"]), made)
+        return np.ascontiguousarray(rows[:prod(self.shape[:-1])].reshape(self.shape))

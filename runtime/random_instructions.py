@@ -44,6 +44,19 @@ class InstructionMaker:
         makers += [self._alu] * 3 if self._config.alu_opcodes else []
         return self._rng.choice(makers)()
 
+    def store_onto(self, byte: int) -> isa.Store:
+        """Return a STORE within its scratchpad that writes DRAM byte `byte` in one of its rows."""
+        rng, memory = self._rng, MemoryType.OUT
+        depth, target = self._config.depth(memory), byte // self._config.element_bytes(memory)
+        while True:
+            x_size, y_size = max(1, self._size(depth)), max(1, self._size(depth))
+            x_stride = rng.choice((x_size, x_size + rng.randrange(8), rng.randrange(x_size + 1)))
+            base = target - rng.randrange(y_size) * x_stride - rng.randrange(x_size)
+            if x_size * y_size <= depth and base >= 0:
+                sram_base = rng.randrange(depth - x_size * y_size + 1)
+                return isa.Store(memory_type=memory, sram_base=sram_base, dram_base=base, x_size=x_size,
+                                 y_size=y_size, x_stride=x_stride, **self._parameters())
+
     def _random_uop(self) -> isa.MicroOp:
         config, rng = self._config, self._rng
         acc, inp, wgt = (config.depth(memory) for memory in (MemoryType.ACC, MemoryType.INP, MemoryType.WGT))

@@ -8,13 +8,14 @@ import numpy as np
 
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.errors import ConfigError
+from vdla.hw.spec.errors import ConfigError, OverwriteError
 from vdla.hw.spec.units import TOKEN_EDGES, TokenEdge, Unit, unit_of
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, Extension, MemoryType
+from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, UOP_BITS, Extension, MemoryType
 from vdla.runtime.device import Device, RunResult
 from vdla.runtime.random_instructions import UOP_TABLE, Access, InstructionMaker
 
 IMAGE_BYTES = 1 << 18
+UOP_BYTES = UOP_BITS // 8
 FINISH_NOISE_START = 7  # first bit of FINISH that means nothing
 
 
@@ -39,11 +40,28 @@ class Program:
 
     def run_on(self, device: Device) -> tuple[RunResult, np.ndarray]:
         """Run on `device` from cleared scratchpads; return the result and the final image, uint8[IMAGE_BYTES]."""
+        result = self._run(device)
+        return result, device.copy_out(0, IMAGE_BYTES)
+
+    def refusal_by(self, device: Device) -> tuple[OverwriteError | None, int]:
+        """Run on `device`, which must refuse it.
+
+        Returns:
+            the error, None where the program ran; and how many bytes of DRAM, stream included, have changed.
+        """
+        error = None
+        try:
+            self._run(device)
+        except OverwriteError as caught:
+            error = caught
+        before = np.append(self.image, np.frombuffer(self.stream, np.uint8))
+        return error, int(np.count_nonzero(device.copy_out(0, self.dram_bytes) != before))
+
+    def _run(self, device: Device) -> RunResult:
         device.reset()
         device.copy_in(0, self.image)
         device.copy_in(IMAGE_BYTES, self.stream)
-        result = device.run(IMAGE_BYTES, len(self.stream) // INSTRUCTION_BYTES)
-        return result, device.copy_out(0, IMAGE_BYTES)
+        return device.run(IMAGE_BYTES, len(self.stream) // INSTRUCTION_BYTES)
 
 
 def random_program(config: AcceleratorConfig, seed: int, length: int = 60) -> Program:
@@ -63,6 +81,31 @@ def random_program(config: AcceleratorConfig, seed: int, length: int = 60) -> Pr
     weaver.add(isa.Finish(), Access())
     instructions = tuple(weaver.instructions)
     return Program(config, instructions, image, _encode(instructions, config, rng))
+
+
+def self_storing_program(config: AcceleratorConfig, seed: int, length: int = 60) -> Program:
+    """Return a random program with one STORE more, which writes the stream or micro-ops that it loads."""
+    rng, program = random.Random(seed), random_program(config, seed, length)
+    byte = rng.choice([_random_stream_byte, _random_uop_byte])(program, rng)
+    store = InstructionMaker(config, rng, IMAGE_BYTES).store_onto(byte)
+    position = rng.randrange(len(program.instructions))  # in front of any instruction, FINISH included
+    instructions = (*program.instructions[:position], store, *program.instructions[position:])
+    return replace(program, instructions=instructions, stream=_encode(instructions, config, rng))
+
+
+def _random_stream_byte(program: Program, rng: random.Random) -> int:
+    return IMAGE_BYTES + rng.randrange(len(program.stream))
+
+
+def _random_uop_byte(program: Program, rng: random.Random) -> int:
+    """Return the address of a byte that a LOAD of UOP reads; of the stream where there is no such LOAD."""
+    loads = [item for item in program.instructions if isinstance(item, isa.Load)
+             and item.memory_type is MemoryType.UOP and item.x_size and item.y_size]
+    if not loads:
+        return _random_stream_byte(program, rng)
+    load = rng.choice(loads)
+    element = load.dram_base + rng.randrange(load.y_size) * load.x_stride + rng.randrange(load.x_size)
+    return element * UOP_BYTES + rng.randrange(UOP_BYTES)
 
 
 def _encode(instructions: tuple, config: AcceleratorConfig, rng: random.Random) -> bytes:

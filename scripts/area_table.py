@@ -9,6 +9,7 @@ from vdla.cli.area import estimate
 from vdla.hw.area import TARGETS
 from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY
+from vdla.hw.spec.writing import write_text
 
 PAGE = Path(__file__).parent.parent / "docs" / "area.md"
 HEAD = """# Area
@@ -23,7 +24,7 @@ on ECP5 and units of 36 Kbit on xc7.
 @click.command(help=__doc__)
 def main() -> None:
     rows = "".join(row(config, target) for config in (TINY, SMALL, DEFAULT) for target in TARGETS)
-    PAGE.write_text(HEAD + rows)
+    write_text(PAGE, HEAD + rows)
     click.echo(HEAD + rows)
 
 

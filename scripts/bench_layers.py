@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 import numpy as np
 
+from vdla.cli._options import reports_errors
 from vdla.compiler.codegen.choose import best_tiles
 from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.schedules import schedule_conv2d
@@ -23,6 +24,7 @@ from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.narrowing import Scale
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.extras import require_package
 from vdla.hw.spec.presets import preset
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.launch import place
@@ -38,6 +40,7 @@ def layer(side: int, channels: int, outputs: int, kernel: int, stride: int) -> C
     return Convolution(channels, side, side, outputs, (kernel, kernel), (stride, stride), (kernel // 2,) * 4)
 
 
+CANDIDATES = 64  # tiles that are simulated for a layer
 LAYERS = {  # numbered as in table 2 of the TVM paper, OSDI 2018
     "C2": layer(56, 64, 64, 3, 1), "C3": layer(56, 64, 64, 1, 1), "C4": layer(56, 64, 128, 3, 2), "C5": layer(56, 64, 128, 1, 2),
     "C6": layer(28, 128, 128, 3, 1), "C7": layer(28, 128, 256, 3, 2), "C8": layer(28, 128, 256, 1, 2), "C9": layer(14, 256, 256, 3, 1),
@@ -98,7 +101,7 @@ def measure(name: str, size: Convolution, config: AcceleratorConfig, threads: tu
 def run(inp: np.ndarray, wgt: np.ndarray, words: np.ndarray, size: Convolution, config: AcceleratorConfig, threads: int) -> tuple[int, np.ndarray]:
     """Return the cycles of a layer and its result, int8[o, oh, ow]."""
     operator = conv2d(size, config, Scale())
-    schedule = schedule_conv2d(operator, size, config, threads=threads, tiles=best_tiles(Work(size, config, threads, scales=True)))
+    schedule = schedule_conv2d(operator, size, config, threads=threads, tiles=best_tiles(Work(size, config, threads, scales=True), CANDIDATES))
     stream = compile_stream(schedule.lower(), config)
     given = {"X": blocked(inp[None], config.block_in, config.batch), "W": blocked_weights(wgt, size, config), "P": blocked_parameters(words, config)}
     launch = place(CycleDevice(config), stream, {name: values.nbytes for name, values in given.items()} | {"Z": operator.out.buffer.size})
@@ -121,7 +124,10 @@ def verdict(rows: list[Row], threads: int) -> dict[str, bool]:
 @click.option("--config", "name", default="default", show_default=True)
 @click.option("--plot", type=click.Path(path_type=Path), help="Write the roofline as PNG or SVG too.")
 @click.option("--json", "as_json", is_flag=True)
+@reports_errors
 def main(name: str, plot: Path | None, as_json: bool) -> None:
+    if plot:
+        require_package("matplotlib", "a roofline")
     config, threads = preset(name), (1, 2)
     rows = [measure(label, size, config, threads) for label, size in LAYERS.items()]
     met = verdict(rows, threads[-1])
@@ -132,7 +138,7 @@ def main(name: str, plot: Path | None, as_json: bool) -> None:
         click.echo("layer   roofline   1 thread          2 threads         tiles")
         for row in rows:
             columns = "   ".join(f"{row.cycles[count]:9,} {row.fraction(count):6.1%}" for count in threads)
-            click.echo(f"{row.name:5} {row.roofline:10,}  {columns}   {best_tiles(Work(LAYERS[row.name], config, 2, scales=True))}")
+            click.echo(f"{row.name:5} {row.roofline:10,}  {columns}   {best_tiles(Work(LAYERS[row.name], config, 2, scales=True), CANDIDATES)}")
         click.echo("\n".join(f"{'ok   ' if ok else 'SHORT'} {text}" for text, ok in met.items()))
     if plot:
         _plot(rows, config, threads, plot)

@@ -27,10 +27,12 @@ from make_models import quantised_model  # noqa: E402
 from models.run import run, session_of  # noqa: E402
 
 from vdla.api import Module  # noqa: E402
+from vdla.cli._options import needs  # noqa: E402
 from vdla.compiler.graph.interpret import interpret  # noqa: E402
 from vdla.compiler.network.compile import Compiled, compile_network  # noqa: E402
 from vdla.hw.spec.memory import REFERENCE_MEMORY  # noqa: E402
 from vdla.hw.spec.presets import DEFAULT  # noqa: E402
+from vdla.hw.spec.target import Target  # noqa: E402
 from vdla.runtime.devices.registry import device_factory  # noqa: E402
 from vdla.runtime.devices.session import Outcome, Session  # noqa: E402
 from vdla.runtime.module.plan import Plan, random_inputs  # noqa: E402
@@ -84,7 +86,7 @@ def measure(path: Path, rounds: int) -> Figures:
     """Compile the model and measure it."""
     warm_up()
     began = time.perf_counter()
-    compiled = compile_network(path, DEFAULT)
+    compiled = compile_network(path, Target(DEFAULT))
     compile_seconds = time.perf_counter() - began
     plan, module, reference = compiled.plan, Module(compiled.plan), session_of(onnx.load(path))
     inputs = random_inputs(plan.inputs)
@@ -102,7 +104,7 @@ def measure(path: Path, rounds: int) -> Figures:
 def warm_up() -> None:
     """Compile a small network, so that the compiler's own code is there."""
     random = np.random.default_rng(0)
-    compile_network(WARM_UP, DEFAULT, samples=[{"image": random.random((1, 1, 8, 8), np.float32)}])
+    compile_network(WARM_UP, Target(DEFAULT), samples=[{"image": random.random((1, 1, 8, 8), np.float32)}])
 
 
 def _timing_alone(outcome: Outcome) -> Callable[[], object]:
@@ -151,6 +153,7 @@ def table(figures: Figures) -> Iterator[str]:
 @click.command(help=__doc__)
 @click.option("--rounds", default=9, show_default=True, type=click.IntRange(1), help="Runs of each that count.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@needs("measuring a network", "onnxruntime")
 def main(rounds: int, as_json: bool) -> None:
     pin_to_one_core()
     path = quantised_model(NETWORK, MODELS)

@@ -13,14 +13,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
 import onnx
 from models.run import Tensors
 from onnx import ModelProto
-from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
 
+from vdla.cli._options import needs
 from vdla.compiler.graph.interpret import interpret, run_node
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.onnx.export import export
@@ -28,10 +29,15 @@ from vdla.compiler.graph.onnx.importer import Importer
 from vdla.compiler.graph.onnx.read import read_model
 from vdla.compiler.graph.passes.pipeline import INTEGERS, SIMPLIFY, Pipeline
 from vdla.compiler.graph.quantise import quantise
-from vdla.compiler.network.compile import FLOATS, plan_of
+from vdla.compiler.network.compile import FLOATS
+from vdla.compiler.network.stages import plan_of
 from vdla.hw.spec.presets import DEFAULT
+from vdla.hw.spec.target import Target
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.session import Session
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
 
 PREPARE = Pipeline((*SIMPLIFY.passes, *FLOATS.passes))
 CALIBRATION_SAMPLES = 2
@@ -116,8 +122,10 @@ def reference(subject: Subject, inputs: Tensors) -> Tensors:
     return dict(zip(wanted, made, strict=True))
 
 
-def unoptimised(model: ModelProto) -> InferenceSession:
+def unoptimised(model: ModelProto) -> "InferenceSession":
     """Return a session of one thread that runs every operator as it stands."""
+    from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
+
     options = SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -181,7 +189,7 @@ def compare(path: Path, seed: int) -> Comparison:
 
 def on_accelerator(lowered: Graph, inputs: Tensors) -> tuple[int, Tensors]:
     """Return the cycles and outputs of a network compiled for the default configuration."""
-    plan = plan_of(lowered, DEFAULT)
+    plan = plan_of(lowered, Target(DEFAULT))
     outcome = Session(CycleDevice(plan.config, plan.dram_bytes), plan).run(inputs)
     return outcome.cycles or 0, outcome.outputs
 
@@ -200,6 +208,7 @@ def report(path: Path, comparison: Comparison, seconds: float) -> str:
 @click.argument("models", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--light", is_flag=True, help="Also the models that the onnx package carries for its own tests.")
 @click.option("--seed", default=0, show_default=True, help="Of inputs and calibration samples.")
+@needs("checking models", "onnxruntime")
 def main(models: tuple[Path, ...], light: bool, seed: int) -> None:
     paths = models or tuple(sorted(Path("build/models").glob("*_int8.onnx")))
     if light:

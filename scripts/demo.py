@@ -16,6 +16,7 @@ from digit_text import bars, beside, drawn
 import vdla
 from vdla.api import Module
 from vdla.cli._networks import status
+from vdla.cli._options import needs
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.onnx.load import load
 from vdla.hw.spec.config import AcceleratorConfig
@@ -26,8 +27,6 @@ from vdla.runtime.devices.registry import device_factory
 from vdla.runtime.devices.report import LayerReport, Report
 from vdla.runtime.devices.session import Outcome, Session
 from vdla.runtime.vectors import load_vector, replay
-from vdla.sim.plots.files import save
-from vdla.sim.plots.timeline import timeline
 from vdla.sim.trace.perfetto import write_perfetto
 
 ROOT = Path(__file__).parent.parent
@@ -148,6 +147,9 @@ def account(module: Module, training: Samples, image: np.ndarray) -> Outcome:
 
 def write_views(outcome: Outcome) -> None:
     """Write a timeline of a run's first launch, and a picture of it."""
+    from vdla.sim.plots.files import save
+    from vdla.sim.plots.timeline import timeline
+
     timing = outcome.launches[0].timing
     write_perfetto(timing, BUILD / "digit.json", REFERENCE_MEMORY)
     save(timeline(timing), BUILD / "digit.png")
@@ -161,6 +163,7 @@ def indented(lines: Iterable[str]) -> str:
 
 
 @click.command(help=__doc__)
+@needs("the demonstration", "matplotlib", "sklearn")
 def main() -> None:
     generate(TINY)
     conform()

@@ -10,6 +10,7 @@ import click
 
 from vdla.compiler.network.support import page as operators_page
 from vdla.hw.spec.reference import PAGES
+from vdla.hw.spec.writing import write_text
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -46,7 +47,7 @@ def main(check: bool) -> None:
     stale = {name: text for name, text in pages().items() if not (DOCS / name).exists() or (DOCS / name).read_text() != text}
     for name, text in stale.items():
         if not check:
-            (DOCS / name).write_text(text)
+            write_text(DOCS / name, text)
         click.echo(f"docs/{name} {'is stale: run make docs' if check else 'written'}")
     sys.exit(1 if check and stale else 0)
 

@@ -5,7 +5,6 @@ Weights, statistics and calibration data are random but seeded, so that the netw
 is checked and run once before it is written. Files that are there are kept.
 """
 
-import os
 import time
 from pathlib import Path
 
@@ -13,9 +12,12 @@ import click
 import numpy as np
 import onnx
 from models.catalogue import NETWORKS, Network
-from models.quantise import quantise
 from models.regions import regions
 from models.run import Tensors, run, session_of
+
+from vdla.cli._options import reports_errors
+from vdla.hw.spec.extras import require_package
+from vdla.hw.spec.writing import write_bytes
 
 CALIBRATION_SAMPLES = 8
 SEED, CALIBRATION_SEED, TRIAL_SEED = 0, 1, 2
@@ -29,13 +31,6 @@ def float_file(network: Network, folder: Path) -> Path:
 def quantised_file(network: Network, folder: Path) -> Path:
     """Return the file of the quantised model."""
     return folder / f"{network.name}_int8.onnx"
-
-
-def write(model: onnx.ModelProto, path: Path) -> None:
-    """Write a model so that the file is whole or not there."""
-    partial = path.with_suffix(".partial")
-    onnx.save(model, partial)
-    os.replace(partial, path)
 
 
 def try_out(network: Network, model: onnx.ModelProto) -> Tensors:
@@ -58,7 +53,12 @@ def difference(expected: Tensors, found: Tensors) -> float:
 
 
 def make(network: Network, folder: Path, force: bool) -> None:
-    """Write the files of a network that are missing, or both, and say what they are."""
+    """Write the files of a network that are missing, or both, and say what they are.
+
+    Raises:
+        ToolError: onnxruntime, which runs and quantises them, is not installed.
+    """
+    require_package("onnxruntime", "making models")
     path, quantised = float_file(network, folder), quantised_file(network, folder)
     if force or not path.exists():
         make_float(network, path)
@@ -70,7 +70,6 @@ def quantised_model(name: str, folder: Path) -> Path:
     """Return the file of a network's quantised model; it is made where it is missing."""
     path = quantised_file(NETWORKS[name], folder)
     if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
         make(NETWORKS[name], folder, force=False)
     return path
 
@@ -80,16 +79,18 @@ def make_float(network: Network, path: Path) -> None:
     began = time.perf_counter()
     model = network.model(SEED)
     try_out(network, model)
-    write(model, path)
+    write_bytes(path, model.SerializeToString())
     _say(path, began, f"{len(model.graph.node)} nodes")
 
 
 def make_quantised(network: Network, source: Path, path: Path) -> None:
     """Write the quantised form of the float model in `source`."""
+    from models.quantise import quantise
+
     began = time.perf_counter()
     model = quantise(source, network.samples(CALIBRATION_SAMPLES, CALIBRATION_SEED), network.float_operators)
     error = difference(try_out(network, onnx.load(source)), try_out(network, model))
-    write(model, path)
+    write_bytes(path, model.SerializeToString())
     _say(path, began, f"differs from float32 by {error:.1%}; between DequantizeLinear and QuantizeLinear:")
     for region, count in regions(model).items():
         click.echo(f"    {count:3} x {' '.join(region)}")
@@ -104,11 +105,11 @@ def _say(path: Path, began: float, text: str) -> None:
 @click.option("--only", type=click.Choice(list(NETWORKS)), multiple=True, help="Make this network; may be repeated.")
 @click.option("--force", is_flag=True, help="Write files that are there again.")
 @click.option("--list", "lists", is_flag=True, help="Name the networks and stop.")
+@reports_errors
 def main(output: Path, only: tuple[str, ...], force: bool, lists: bool) -> None:
     if lists:
         click.echo("\n".join(f"{network.name:12} {network.summary}" for network in NETWORKS.values()))
         return
-    output.mkdir(parents=True, exist_ok=True)
     for name in only or NETWORKS:
         make(NETWORKS[name], output, force)
 

@@ -6,13 +6,10 @@ from pathlib import Path
 
 import click
 
+from vdla.cli._options import needs
 from vdla.hw.spec.presets import DEFAULT
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.workloads import place_gemm, plan_gemm, random_operands
-from vdla.sim.plots.files import save
-from vdla.sim.plots.roofline import point_of, roofline
-from vdla.sim.plots.timeline import timeline
-from vdla.sim.plots.utilisation import utilisation
 from vdla.sim.timing.result import Timing
 
 SIZES = ((64, 64, 64), (128, 128, 128), (256, 256, 256), (512, 512, 512), (1024, 1024, 1024), (1024, 64, 64), (64, 1024, 64), (64, 64, 1024),
@@ -33,8 +30,13 @@ def timing_of(m: int, n: int, k: int) -> Timing:
 @click.command(help=__doc__)
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), default=PICTURES, show_default=True)
 @click.option("--suffix", "suffixes", type=click.Choice(("svg", "png")), multiple=True, default=("svg",), show_default=True)
+@needs("drawing", "matplotlib")
 def main(output: Path, suffixes: tuple[str, ...]) -> None:
-    output.mkdir(parents=True, exist_ok=True)
+    from vdla.sim.plots.files import save
+    from vdla.sim.plots.roofline import point_of, roofline
+    from vdla.sim.plots.timeline import timeline
+    from vdla.sim.plots.utilisation import utilisation
+
     timings = {f"GEMM {m}x{n}x{k}": timing_of(m, n, k) for m, n, k in SIZES}
     shown = {name: timings[name] for name in (f"GEMM {m}x{n}x{k}" for m, n, k in SHOWN)}
     figures = {"roofline": roofline({"simulated": [point_of(name, timing) for name, timing in timings.items()]}, DEFAULT),

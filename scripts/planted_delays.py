@@ -18,6 +18,7 @@ from amaranth.lib.wiring import connect, flipped
 import vdla.hw.core
 import vdla.hw.pipeline
 from vdla.hw.queue import Queue
+from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.presets import TINY
@@ -25,7 +26,6 @@ from vdla.hw.spec.timing import execute_stage, retire_stage
 from vdla.hw.verilog import emit
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.rtl.build import Optimise
-from vdla.runtime.devices.rtl.cache import digest_of
 from vdla.runtime.devices.rtl.design import Design, core_sources
 from vdla.runtime.devices.rtl.device import RtlDevice
 from vdla.runtime.random_programs import IMAGE_BYTES, random_program

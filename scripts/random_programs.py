@@ -3,6 +3,8 @@
 
 Every program runs on the functional device in program order, on the functional device in random legal interleavings, and on
 each device asked for; the final DRAM must be the same everywhere, and so must cycles and every counter on the devices that have time.
+Every eighth program stores into its own stream or into micro-ops that it loads: every device must refuse it
+with the same error and leave DRAM as it was.
 Exit status 1 on any difference.
 """
 
@@ -21,11 +23,19 @@ from vdla.hw.spec.assembly import format_program
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.writing import write_text
 from vdla.runtime.device import Device, RunResult
 from vdla.runtime.devices.functional import FunctionalDevice
-from vdla.runtime.random_programs import IMAGE_BYTES, Program, random_config, random_program
+from vdla.runtime.random_programs import (
+    IMAGE_BYTES,
+    Program,
+    random_config,
+    random_program,
+    self_storing_program,
+)
 
 INTERLEAVINGS = 2
+SELF_STORING_EVERY = 8  # programs
 DRAM_BYTES = 2 * IMAGE_BYTES
 MEMORIES = (MemoryParameters(), MemoryParameters(1, 1), MemoryParameters(7, 2), MemoryParameters(200, 64), MemoryParameters(1, 64),
             MemoryParameters(31, 5))
@@ -37,6 +47,7 @@ class Outcome:
 
     configuration: str
     programs: int = 0
+    self_storing: int = 0
     instructions: int = 0
     cycles: int = 0
     seconds: float = 0.0
@@ -59,6 +70,7 @@ def cycle_device(config: AcceleratorConfig, memory: MemoryParameters) -> Device:
 
 
 DEVICES = {"cycle": cycle_device, "rtl": rtl_device}
+Named = list[tuple[str, Device]]
 
 
 def run_configuration(config_seed: int, first: int, count: int, devices: tuple[str, ...], save: Path) -> Outcome:
@@ -69,18 +81,53 @@ def run_configuration(config_seed: int, first: int, count: int, devices: tuple[s
     untimed = [(f"functional[seed {order}]", FunctionalDevice(config, DRAM_BYTES, seed=order)) for order in range(INTERLEAVINGS)]
     timed = [[(f"{name}[{memory}]", DEVICES[name](config, memory)) for name in devices] for memory in MEMORIES]
     for seed in range(first, first + count):
-        program = random_program(config, seed, random.Random(seed).randint(5, 100))
-        _, expected = program.run_on(reference)
-        measured: list[RunResult] = []
-        for name, device in untimed + timed[seed % len(MEMORIES)]:
-            difference = compare(program, device, expected, measured)
-            if difference:
-                outcome.differences.append(report(program, seed, name, difference, save))
-        outcome.cycles += sum(result.cycles for result in measured)
-        outcome.programs += 1
-        outcome.instructions += len(program.instructions)
+        held, length = untimed + timed[seed % len(MEMORIES)], random.Random(seed).randint(5, 100)
+        if seed % SELF_STORING_EVERY == 0:
+            run_self_storing(self_storing_program(config, seed, length), seed, reference, held, outcome, save)
+        else:
+            run_program(random_program(config, seed, length), seed, reference, held, outcome, save)
     outcome.seconds = time.perf_counter() - began
     return outcome
+
+
+def run_program(program: Program, seed: int, reference: Device, devices: Named,
+                outcome: Outcome, save: Path) -> None:
+    """Hold devices against `reference` on a program, and add what that showed to `outcome`."""
+    _, expected = program.run_on(reference)
+    measured: list[RunResult] = []
+    for name, device in devices:
+        difference = compare(program, device, expected, measured)
+        if difference:
+            outcome.differences.append(report(program, seed, name, difference, save))
+    outcome.cycles += sum(result.cycles for result in measured)
+    outcome.programs += 1
+    outcome.instructions += len(program.instructions)
+
+
+def run_self_storing(program: Program, seed: int, reference: Device, devices: Named,
+                     outcome: Outcome, save: Path) -> None:
+    """See every device refuse a program that would change itself, and add what that showed to `outcome`."""
+    expected, _ = program.refusal_by(reference)
+    for name, device in [("functional", reference), *devices]:
+        difference = compare_refusal(program, device, str(expected))
+        if difference:
+            outcome.differences.append(report(program, seed, name, difference, save))
+    outcome.programs += 1
+    outcome.self_storing += 1
+    outcome.instructions += len(program.instructions)
+
+
+def compare_refusal(program: Program, device: Device, expected: str) -> str:
+    """Run `program` on `device`, which must refuse it in the words `expected`; return what differs."""
+    try:
+        error, changed = program.refusal_by(device)
+    except VdlaError as other:
+        return f"{type(other).__name__}: {other}"
+    if error is None:
+        return "it stores into itself and ran"
+    if changed:
+        return f"it was refused, but {changed} bytes of DRAM changed"
+    return "" if str(error) == expected else f"it was refused with {str(error)!r} instead of {expected!r}"
 
 
 def compare(program: Program, device: Device, expected: np.ndarray, measured: list[RunResult]) -> str:
@@ -108,9 +155,8 @@ def compare_time(result: RunResult, other: RunResult) -> str:
 
 def report(program: Program, seed: int, name: str, difference: str, save: Path) -> str:
     """Save the failing program as assembly and return one line about it."""
-    save.mkdir(parents=True, exist_ok=True)
     path = save / f"{program.config.name}_{seed}.asm"
-    path.write_text(format_program(program.instructions))
+    write_text(path, format_program(program.instructions))
     return f"{program.config.name} seed {seed} on {name}: {difference} ({path})"
 
 
@@ -138,7 +184,9 @@ def main(programs: int, configurations: int, seed: int, jobs: int, devices: tupl
         click.echo(json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
     else:
         click.echo(f"{sum(outcome.programs for outcome in outcomes)} programs, {sum(outcome.instructions for outcome in outcomes)} "
-                   f"instructions, {len(outcomes)} configurations, devices {', '.join(devices)}: {len(differences)} differences")
+                   f"instructions, {sum(outcome.self_storing for outcome in outcomes)} programs that store "
+                   f"into themselves, {len(outcomes)} configurations, devices {', '.join(devices)}: "
+                   f"{len(differences)} differences")
         click.echo("\n".join(differences[:20]))
     sys.exit(1 if differences else 0)
 

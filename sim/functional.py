@@ -32,6 +32,8 @@ class Machine:
         """Run a program to its end; return int64[n], the order in which its instructions executed.
 
         Where it ends badly, what executed before stays done and the offending instruction has written nothing.
+        Where it is interrupted (KeyboardInterrupt), what executed before stays done, too, and the next instruction,
+        if it is a GEMM or ALU instruction, may have made its first steps.
 
         Args:
             program: decoded before anything executes.

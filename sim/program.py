@@ -13,12 +13,15 @@ import numpy as np
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.errors import EncodingError, InvalidInstructionError
+from vdla.hw.spec.errors import EncodingError, InvalidInstructionError, ProgramError
+from vdla.hw.spec.limits import TABLE_BYTES, require_room
 from vdla.hw.spec.units import TOKEN_EDGES, unit_of
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
 
 FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
 ENUM_BITS = 3
+INSTRUCTION_TABLE_BYTES = 512
+"""What the simulators' and the verifier's tables take at most for an instruction."""
 
 
 @lru_cache(maxsize=1024)
@@ -126,7 +129,13 @@ def decode_program(stream: np.ndarray, config: AcceleratorConfig) -> Program:
     Args:
         stream: uint8[n, 16], instructions in program order, little-endian.
         config: the accelerator.
+
+    Raises:
+        ProgramError: its tables would take more than `TABLE_BYTES`.
     """
+    count = stream.size // INSTRUCTION_BYTES
+    subject = f"decoding and verifying a stream of {count} instructions takes"
+    require_room(count * INSTRUCTION_TABLE_BYTES, TABLE_BYTES, subject, ProgramError)
     words = np.array(stream, np.uint8, order="C").reshape(-1, INSTRUCTION_BYTES).view("<u8")
     n, edges = len(words), len(TOKEN_EDGES)
     program = Program(config, words, np.zeros(n, np.uint8), np.zeros((n, slot_count(config)), np.int64),

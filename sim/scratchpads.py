@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import DeviceError
+from vdla.hw.spec.limits import SCRATCHPAD_BYTES, require_room
 from vdla.hw.spec.vocabulary import MemoryType
 
 K_GROUP = 4
@@ -48,6 +50,9 @@ def pad_value(memory: MemoryType, config: AcceleratorConfig) -> int:
 class Scratchpads:
     """The memories of one accelerator, all zero at first. 2- and 4-bit values stand one to a byte.
 
+    Raises:
+        DeviceError: they take more than `SCRATCHPAD_BYTES`.
+
     Attributes:
         uop: uint32[depth].
         inp: int8[depth, batch, block_in].
@@ -72,16 +77,18 @@ class Scratchpads:
         inps, wgts, accs = (c.depth(memory) for memory in (MemoryType.INP, MemoryType.WGT, MemoryType.ACC))
         k, o = padded_block_in(c), padded_block_out(c)
         arrays = {
-            "uop": _aligned_zeros((c.depth(MemoryType.UOP),), np.uint32),
-            "inp": _aligned_zeros((inps, c.batch, c.block_in), np.int8),
-            "wgt": _aligned_zeros((wgts, c.block_out, c.block_in), np.int8),
-            "acc": _aligned_zeros((accs, c.batch, c.block_out), acc_dtype(c)),
-            "inp_operand": _aligned_zeros((inps, c.batch, k), np.uint8),
-            "wgt_operand": _aligned_zeros((wgts, k // K_GROUP, o, K_GROUP), np.int8),
-            "wgt_bias": _aligned_zeros((wgts, o), np.int32),
+            "uop": ((c.depth(MemoryType.UOP),), np.uint32),
+            "inp": ((inps, c.batch, c.block_in), np.int8),
+            "wgt": ((wgts, c.block_out, c.block_in), np.int8),
+            "acc": ((accs, c.batch, c.block_out), acc_dtype(c)),
+            "inp_operand": ((inps, c.batch, k), np.uint8),
+            "wgt_operand": ((wgts, k // K_GROUP, o, K_GROUP), np.int8),
+            "wgt_bias": ((wgts, o), np.int32),
         }
-        for name, array in arrays.items():
-            object.__setattr__(self, name, array)
+        size = sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in arrays.values())
+        require_room(size, SCRATCHPAD_BYTES, "the functional model's scratchpads take", DeviceError)
+        for name, (shape, dtype) in arrays.items():
+            object.__setattr__(self, name, _aligned_zeros(shape, dtype))
         self.refresh_operands()
 
     def refresh_operands(self) -> None:

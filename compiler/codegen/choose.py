@@ -1,40 +1,64 @@
-"""Choosing tiles with the cycle simulator: the estimate picks a few, exact cycles decide between them.
+"""Choosing: pure functions from a space to one of its choices.
 
-Timing does not depend on data, so none is needed, and a layer is judged in milliseconds.
+Timing does not depend on data, so none is needed, and the cycle simulator judges a choice in milliseconds.
 """
 
-from functools import lru_cache
+from collections.abc import Callable
 
-from vdla.compiler.codegen.schedules import schedule_conv2d
-from vdla.compiler.codegen.stream import compile_stream
-from vdla.compiler.codegen.tiles import Tiles, Work, ranked_tiles
-from vdla.compiler.te.operators.convolution import conv2d
+from vdla.compiler.codegen.estimate import ranked_tiles
+from vdla.compiler.codegen.lowering import calls_of
+from vdla.compiler.codegen.space import Choice, Space
+from vdla.compiler.codegen.stream import emit_calls
+from vdla.compiler.codegen.tasks import ConvolutionTask, Task
+from vdla.compiler.codegen.tiles import Tiles, Work
 from vdla.compiler.te.operators.narrowing import Scale, Shift
-from vdla.runtime.builder import Stream
-from vdla.sim.program import decode_program
-from vdla.sim.timing.simulate import simulate
+from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+from vdla.hw.spec.target import Target
+from vdla.runtime.builder import Stream, StreamBuilder
 
-CANDIDATES = 64
+CANDIDATES = 3  # that are simulated
 ELSEWHERE = 1 << 24  # where tensors stand while a stream is judged; its cycles hardly depend on that
+Chooser = Callable[[Space], Choice]
 
 
-@lru_cache(maxsize=1024)
+def by_estimate(space: Space) -> Choice:
+    """Return the choice of fewest estimated cycles."""
+    return _candidates(space, 1)[0]
+
+
+def by_simulator(space: Space, candidates: int = CANDIDATES) -> Choice:
+    """Return the choice of fewest simulated cycles among the `candidates` that are estimated best."""
+    found = _candidates(space, candidates)
+    return found[0] if len(found) == 1 else min(found, key=lambda choice: simulated_cycles(space.task, choice, space.target))
+
+
+def _candidates(space: Space, most: int) -> list[Choice]:
+    if space.work is None:
+        return [Choice(space.threads)]
+    return [Choice(space.threads, tiles) for tiles in ranked_tiles(space.work, most, distinct=True)]
+
+
+def simulated_cycles(task: Task, choice: Choice, target: Target) -> int:
+    """Return the cycles of a task alone on a target."""
+    builder = StreamBuilder(target.config)
+    emit_calls(calls_of(task, choice, target.config), builder)
+    return cycles_of(builder.finish(), target.memory)
+
+
 def best_tiles(work: Work, candidates: int = CANDIDATES) -> Tiles:
     """Return the tiles of fewest simulated cycles among the `candidates` that are estimated best.
 
     Raises:
         IrError: no tiles fit.
     """
-    return min(ranked_tiles(work)[:candidates], key=lambda tiles: simulated_cycles(tiles, work))
+    task = ConvolutionTask(work.size, Scale() if work.scales else Shift(1), alike=work.alike)
+    target = Target(work.config, work.memory)
+    return min(ranked_tiles(work, candidates, distinct=True), key=lambda tiles: simulated_cycles(task, Choice(work.threads, tiles), target))
 
 
-def simulated_cycles(tiles: Tiles, work: Work) -> int:
-    """Return the cycles of a convolution with these tiles on the reference memory."""
-    operator = conv2d(work.size, work.config, Scale() if work.scales else Shift(1), alike=work.alike)
-    return cycles_of(compile_stream(schedule_conv2d(operator, work.size, work.config, threads=work.threads, tiles=tiles).lower(), work.config))
-
-
-def cycles_of(stream: Stream) -> int:
+def cycles_of(stream: Stream, memory: MemoryParameters = REFERENCE_MEMORY) -> int:
     """Return the cycles of a stream whose tensors stand on boundaries of bursts."""
+    from vdla.sim.program import decode_program
+    from vdla.sim.timing.simulate import simulate  # numba: a second that a compilation of recorded choices need not spend
     words = stream.relocated(dict.fromkeys(stream.tensors, ELSEWHERE))
-    return simulate(decode_program(words, stream.config)).cycles
+    return simulate(decode_program(words, stream.config), memory).cycles

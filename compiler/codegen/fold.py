@@ -54,7 +54,7 @@ def fold_sum(loops: tuple[Steps, ...], sums: tuple[Steps, ...], base: tuple[int,
     if prod(loop.trips for loop in (*rest, *sums)) > config.depth(MemoryType.UOP) // 2:
         return None
     first = MicroKernel(_places(rest, base))
-    others = MicroKernel(tuple(_places([*sums, *rest], base))[len(first):])
+    others = MicroKernel(_places([*sums, *rest], base)[len(first):])
     outer, inner = [Loop(loop.trips, *loop.steps) for loop in chosen] + [Loop()] * (2 - len(chosen))
     return Kernel(first, outer, inner), Kernel(others, outer, inner) if others else None
 
@@ -69,7 +69,7 @@ def fold_kernel(loops: list[Steps], base: tuple[int, int, int], config: Accelera
     chosen = sorted((loop for loop in merged if _fits(loop, config)), key=lambda loop: -loop.trips)[:2]
     rest = [loop for loop in merged if not any(loop is other for other in chosen)]
     written, repeated = _within(rest, config.depth(MemoryType.UOP) // 2)
-    uops = tuple(_places(written, (0, 0, 0)))
+    uops = _places(written, (0, 0, 0))
     outer, inner = [Loop(loop.trips, *loop.steps) for loop in chosen] + [Loop()] * (2 - len(chosen))
     for place in _places(repeated, base):
         yield Kernel(MicroKernel(tuple(one + other for one, other in zip(uop, place, strict=True)) for uop in uops), outer, inner)
@@ -106,11 +106,13 @@ def _within(loops: list[Steps], limit: int) -> tuple[list[Steps], list[Steps]]:
     return written, [loop for loop in loops if not any(loop is other for other in written)]
 
 
-def _places(loops: list[Steps], base: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
-    """Yield the elements of every iteration of `loops`."""
-    for counters in product(*(range(loop.trips) for loop in loops)):
-        yield tuple(start + sum(count * loop.steps[which] for count, loop in zip(counters, loops, strict=True))
-                    for which, start in enumerate(base))
+def _places(loops: list[Steps], base: tuple[int, int, int]) -> tuple[tuple[int, int, int], ...]:
+    """Return the elements of every iteration of `loops`, the last of which is the innermost."""
+    places = [base]
+    for loop in loops:
+        one, two, three = loop.steps
+        places = [(dst + count * one, src + count * two, wgt + count * three) for dst, src, wgt in places for count in range(loop.trips)]
+    return tuple(places)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,32 +1,34 @@
-"""What the accelerator does in one go, each declared by the loop program it means.
+"""What the accelerator does in one go: each instruction is declared by the loop program it means, with what emits it.
 
 Source: `docs/isa.md`.
 """
 
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache, partial
+from textwrap import indent
 
-from vdla.compiler.ir.nodes import Buffer, Const, Expr, IrError, Read, Scope, Var
-from vdla.compiler.ir.text import print_expr
+from vdla.compiler.codegen import kernels, transfers
+from vdla.compiler.codegen.emission import Emit, Instruction
+from vdla.compiler.ir.nodes import IMMEDIATE, Buffer, Const, Expr, IrError, Read, Scope, Var
+from vdla.compiler.ir.parse import parse_intrinsic
+from vdla.compiler.ir.text import print_expr, print_param
 from vdla.compiler.te.operators.narrowing import LEAST, requantised
-from vdla.compiler.te.tensorize import AnyOf, Intrinsic
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
 
 ALU_TEXT = {AluOpcode.MIN: "min({}, {})", AluOpcode.MAX: "max({}, {})", AluOpcode.ADD: "{} + {}", AluOpcode.SHR: "{} >> {}", AluOpcode.MUL: "{} * {}"}
 NARROW = 8  # bits of inputs, weights and outputs that programs can name
-PADDED, LEAST_PADDED = "_padded", "_padded_least"  # endings of the names of loads with a border of 0, and of the least value
-STORE, SCALED_STORE, FILL = "store", "store_scaled", "fill"
-LOADS = {"load_inp": MemoryType.INP, "load_wgt": MemoryType.WGT, "load_acc": MemoryType.ACC, "load_acc8": MemoryType.ACC_8BIT,
-         "load_parameters": MemoryType.ACC}
+Instructions = tuple[Instruction, ...]
 
 
 @dataclass(frozen=True)
 class Accelerator:
-    """The intrinsics of one configuration.
+    """The intrinsics of one configuration; where there are several, the first that means what is wanted is taken.
 
     Attributes:
-        gemm: a product added to accumulators, or accumulators set to 0.
+        gemm: a product added to accumulators, then accumulators set to 0.
+        gemm_from: a product that may start its sum, if there is one.
         load_inp, load_wgt, load_acc: an element of each memory; inputs and narrow accumulators may also lie outside their tensor.
         load_parameters: one of the parameters of a block of channels.
         store: an element of accumulators, cut to its low bits or requantised.
@@ -34,13 +36,19 @@ class Accelerator:
     """
 
     config: AcceleratorConfig
-    gemm: AnyOf
-    load_inp: AnyOf
-    load_wgt: Intrinsic
-    load_acc: AnyOf
-    load_parameters: Intrinsic
-    store: AnyOf
-    alu: AnyOf
+    gemm: Instructions
+    gemm_from: Instructions
+    load_inp: Instructions
+    load_wgt: Instructions
+    load_acc: Instructions
+    load_parameters: Instructions
+    store: Instructions
+    alu: Instructions
+
+    @property
+    def every(self) -> Instructions:
+        """All of them."""
+        return tuple(instruction for group in fields(self) if group.name != "config" for instruction in getattr(self, group.name))
 
 
 @lru_cache(maxsize=64)
@@ -53,67 +61,98 @@ def accelerator(config: AcceleratorConfig) -> Accelerator:
     if (config.inp_bits, config.wgt_bits) != (NARROW, NARROW):
         raise IrError(f"inp_bits = {config.inp_bits} and wgt_bits = {config.wgt_bits}: "
                       f"programs are compiled for {NARROW}-bit inputs and weights only")
-    b, i, o, acc = config.batch, config.block_in, config.block_out, f"int{config.acc_bits}"
-    on_chip = {"dst": Scope.ACCUMULATOR}
+    inp, wgt, acc, out = _shapes(config)
+    dst = acc("dst", Scope.ACCUMULATOR)
     return Accelerator(
         config,
-        gemm=AnyOf((_gemm(b, i, o, acc), _tile("reset", f"dst: {acc}[{b}, {o}]", f"{acc}(0)", b, o, **on_chip))),
-        load_inp=AnyOf(_loads("load_inp", "int8", "int8", b, i, config, dst=Scope.INPUT)),
-        load_wgt=_tile("load_wgt", f"dst: int8[{o}, {i}], src: int8[{o}, {i}]", "src[i, j]", o, i, dst=Scope.WEIGHT),
-        load_acc=AnyOf((_tile("load_acc", f"dst: {acc}[{b}, {o}], src: {acc}[{b}, {o}]", "src[i, j]", b, o, **on_chip),
-                        *_loads("load_acc8", acc, "int8", b, o, config, **on_chip))),
-        load_parameters=_tile("load_parameters", f"dst: {acc}[{b}, {o}], src: {acc}[{b}, {o}]", "src[i, j]", b, o, dst=Scope.PARAMETERS),
-        store=AnyOf(tuple(_stores(config))),
-        alu=AnyOf((_tile(FILL, f"dst: {acc}[{b}, {o}], imm: {acc}[1]", "imm[0]", b, o, **on_chip),
-                   *(_alu(opcode, b, o, acc, constant) for opcode in config.alu_opcodes for constant in (True, False)))),
+        gemm=(_gemm(config), _tile("reset", (dst,), f"{dst.dtype}(0)", kernels.reset)),
+        gemm_from=(_gemm(config, starts=True),) if config.has(Extension.OVERWRITE) else (),
+        load_inp=tuple(_loads("load_inp", inp("dst", Scope.INPUT), inp("src"), MemoryType.INP, config)),
+        load_wgt=(_load("load_wgt", wgt("dst", Scope.WEIGHT), wgt("src"), MemoryType.WGT),),
+        load_acc=(_load("load_acc", dst, acc("src"), MemoryType.ACC), *_loads("load_acc8", dst, out("src"), MemoryType.ACC_8BIT, config)),
+        load_parameters=(_load("load_parameters", acc("dst", Scope.PARAMETERS), acc("src"), MemoryType.ACC),),
+        store=tuple(_stores(config, out("dst"), acc("src", Scope.ACCUMULATOR))),
+        alu=(_tile("fill", (dst, Buffer(IMMEDIATE, (1,), dst.dtype)), "imm[0]", kernels.filled),
+             *(make(opcode, dst) for opcode in config.alu_opcodes for make in (_alu_immediate, _alu))),
     )
 
 
-def _gemm(b: int, i: int, o: int, acc: str) -> Intrinsic:
-    return Intrinsic.declare(f"""\
-def gemm(acc: {acc}[{b}, {o}], inp: int8[{b}, {i}], wgt: int8[{o}, {i}]):
-    for i in range({b}):
-        for j in range({o}):
-            for k in range({i}):
-                acc[i, j] = acc[i, j] + {acc}(inp[i, k]) * {acc}(wgt[j, k])
-""", acc=Scope.ACCUMULATOR, inp=Scope.INPUT, wgt=Scope.WEIGHT)
+Shape = Callable[..., Buffer]  # of a name, and a scope where that is not DRAM
 
 
-def _tile(name: str, params: str, value: str, rows: int, columns: int, **scopes: Scope) -> Intrinsic:
-    """Return an intrinsic that writes a tile `dst` element by element."""
-    return Intrinsic.declare(f"""\
-def {name}({params}):
-    for i in range({rows}):
-        for j in range({columns}):
-            dst[i, j] = {value}
-""", **scopes)
+def _shapes(config: AcceleratorConfig) -> tuple[Shape, Shape, Shape, Shape]:
+    """Return what makes a tile of one element of inputs, weights, accumulators and outputs."""
+    def shape(rows: int, columns: int, bits: int) -> Shape:
+        return lambda name, scope=Scope.DRAM: Buffer(name, (rows, columns), f"int{bits}", scope)
+    b, i, o = config.batch, config.block_in, config.block_out
+    return shape(b, i, NARROW), shape(o, i, NARROW), shape(b, o, config.acc_bits), shape(b, o, NARROW)
 
 
-def _loads(name: str, dtype: str, source: str, rows: int, columns: int, config: AcceleratorConfig, **scopes: Scope) -> tuple[Intrinsic, ...]:
-    """Return the load of an element, and those of one that may lie outside its tensor."""
-    params = f"dst: {dtype}[{rows}, {columns}], src: {source}[{rows}, {columns}]"
-    value = "src[i, j]" if dtype == source else f"{dtype}(src[i, j])"
-    borders = {PADDED: 0} | ({LEAST_PADDED: LEAST} if config.has(Extension.PAD_MINIMUM) else {})
-    return (_tile(name, params, value, rows, columns, **scopes),
-            *(_tile(name + ending, f"{params}, inside: bool[1]", f"select(inside[0], {value}, {dtype}({border}))", rows, columns, **scopes)
-              for ending, border in borders.items()))
+def _declared(name: str, params: Iterable[Buffer], body: str, emit: Emit) -> Instruction:
+    """Return an instruction that means `body`, the text of a loop nest."""
+    head = f"def {name}({', '.join(map(print_param, params))}):\n"
+    return Instruction(parse_intrinsic(head + indent(body, "    ")).meaning, emit)
 
 
-def _stores(config: AcceleratorConfig):
+def _tile(name: str, params: Sequence[Buffer], value: str, emit: Emit) -> Instruction:
+    """Return an instruction that writes its first tile, `dst`, element by element."""
+    rows, columns = params[0].shape
+    return _declared(name, params, f"for i in range({rows}):\n    for j in range({columns}):\n        dst[i, j] = {value}\n", emit)
+
+
+def _gemm(config: AcceleratorConfig, *, starts: bool = False) -> Instruction:
+    """Return the product; with `starts` that which overwrites accumulators where a condition holds."""
+    inp, wgt, acc, _ = _shapes(config)
+    params = (acc("acc", Scope.ACCUMULATOR), inp("inp", Scope.INPUT), wgt("wgt", Scope.WEIGHT))
+    wide, first = f"int{config.acc_bits}", f"""
+        if first[0]:
+            acc[i, j] = int{config.acc_bits}(0)"""
+    body = f"""\
+for i in range({config.batch}):
+    for j in range({config.block_out}):{first * starts}
+        for k in range({config.block_in}):
+            acc[i, j] = acc[i, j] + {wide}(inp[i, k]) * {wide}(wgt[j, k])
+"""
+    if starts:
+        return _declared("gemm_from", (*params, Buffer("first", (1,), "bool")), body, kernels.started_sum)
+    return _declared("gemm", params, body, kernels.product)
+
+
+def _widened(dst: Buffer, src: Buffer) -> str:
+    return "src[i, j]" if dst.dtype == src.dtype else f"{dst.dtype}(src[i, j])"
+
+
+def _load(name: str, dst: Buffer, src: Buffer, memory: MemoryType) -> Instruction:
+    return _tile(name, (dst, src), _widened(dst, src), partial(transfers.load, memory))
+
+
+def _loads(name: str, dst: Buffer, src: Buffer, memory: MemoryType, config: AcceleratorConfig) -> Iterator[Instruction]:
+    """Yield the load of an element, and those of one that may lie outside its tensor, where there is 0 or the least value."""
+    yield _load(name, dst, src, memory)
+    params = (dst, src, Buffer("inside", (1,), "bool"))
+    value = f"select(inside[0], {_widened(dst, src)}, {dst.dtype}({{}}))"
+    yield _tile(f"{name}_padded", params, value.format(0), partial(transfers.load, memory))
+    if config.has(Extension.PAD_MINIMUM):
+        yield _tile(f"{name}_padded_least", params, value.format(LEAST), partial(transfers.load, memory, pad_minimum=True))
+
+
+def _stores(config: AcceleratorConfig, dst: Buffer, src: Buffer) -> Iterator[Instruction]:
     """Yield the store of an element as it is, and requantised."""
-    b, o, acc = config.batch, config.block_out, f"int{config.acc_bits}"
-    params = f"dst: int8[{b}, {o}], src: {acc}[{b}, {o}]"
-    yield _tile(STORE, params, "int8(src[i, j])", b, o, src=Scope.ACCUMULATOR)
+    yield _tile("store", (dst, src), "int8(src[i, j])", transfers.store)
     if config.has(Extension.REQUANTISE):
-        src, kept = Buffer("src", (b, o), acc), Buffer("kept", (len(Parameter), b, o), acc)
+        kept = Buffer("kept", (len(Parameter), *src.shape), src.dtype, Scope.PARAMETERS)
         place: tuple[Expr, ...] = (Var("i"), Var("j"))
         value = requantised(Read(src, place), lambda row: Read(kept, (Const(int(row)), *place)))
-        yield _tile(SCALED_STORE, f"{params}, kept: {acc}[{len(Parameter)}, {b}, {o}]", print_expr(value), b, o,
-                    src=Scope.ACCUMULATOR, kept=Scope.PARAMETERS)
+        yield _tile("store_scaled", (dst, src, kept), print_expr(value), transfers.scaled_store)
 
 
-def _alu(opcode: AluOpcode, b: int, o: int, acc: str, constant: bool) -> Intrinsic:
-    right, params = ("imm[0]", f"imm: {acc}[1]") if constant else ("right[i, j]", f"right: {acc}[{b}, {o}]")
-    scopes = {"dst": Scope.ACCUMULATOR, "left": Scope.ACCUMULATOR} | ({} if constant else {"right": Scope.ACCUMULATOR})
-    return _tile(f"{opcode.name.lower()}{'_imm' if constant else ''}", f"dst: {acc}[{b}, {o}], left: {acc}[{b}, {o}], {params}",
-                 ALU_TEXT[opcode].format("left[i, j]", right), b, o, **scopes)
+def _alu(opcode: AluOpcode, dst: Buffer) -> Instruction:
+    left, right = (replace(dst, name=name) for name in ("left", "right"))
+    value = ALU_TEXT[opcode].format("left[i, j]", "right[i, j]")
+    return _tile(opcode.name.lower(), (dst, left, right), value, partial(kernels.alu, opcode))
+
+
+def _alu_immediate(opcode: AluOpcode, dst: Buffer) -> Instruction:
+    left, constant = replace(dst, name="left"), Buffer(IMMEDIATE, (1,), dst.dtype)
+    value = ALU_TEXT[opcode].format("left[i, j]", f"{IMMEDIATE}[0]")
+    return _tile(f"{opcode.name.lower()}_imm", (dst, left, constant), value, partial(kernels.alu_immediate, opcode))

@@ -6,7 +6,7 @@ from math import prod
 from typing import Self
 
 from vdla.compiler.ir.affine import affine
-from vdla.compiler.ir.nodes import Binary, Call, Const, Expr, For, If, IrError, LoopKind, Read, Stmt
+from vdla.compiler.ir.nodes import Binary, Call, Const, Expr, For, If, IrError, LoopKind, Read, Stmt, Var
 from vdla.compiler.ir.text import print_expr
 
 TILE_RANK = 2  # the last dimensions of every buffer are those of an element
@@ -55,19 +55,24 @@ def form_of(expr: Expr) -> Form:
     Raises:
         IrError: it divides, so that it does not move evenly.
     """
-    found = affine(expr)
-    if not found.is_linear:
-        raise IrError(f"{print_expr(expr)} is not affine, so no instruction can follow it; do not fuse loops that an intrinsic is put into")
-    return Form(found.constant, tuple((atom.name, factor) for atom, factor in found.terms))
+    found, terms = affine(expr), []
+    for atom, factor in found.terms:
+        if not isinstance(atom, Var):
+            raise IrError(f"{print_expr(expr)} is not affine, so no instruction can follow it; do not fuse loops that an intrinsic is put into")
+        terms.append((atom.name, factor))
+    return Form(found.constant, tuple(terms))
 
 
 def element_form(operand: Read, base: int = 0) -> Form:
     """Return the index of an operand's element in its memory: the buffer's elements stand one after another from `base` on."""
     shape = operand.buffer.shape[:-TILE_RANK]
-    index: Expr = Const(base)
-    for axis, part in enumerate(operand.indices[:-TILE_RANK]):
-        index = index + part * prod(shape[axis + 1:])
-    return form_of(index)
+    constant, terms = base, {}
+    for axis, index in enumerate(operand.indices[:-TILE_RANK]):
+        form, size = form_of(index), prod(shape[axis + 1:])
+        constant += form.constant * size
+        for name, factor in form.terms:
+            terms[name] = terms.get(name, 0) + factor * size
+    return Form(constant, tuple((name, factor) for name, factor in terms.items() if factor))
 
 
 def conditions_of(expr: Expr) -> list[Form]:

@@ -1,98 +1,103 @@
 """GEMM and ALU instructions of nests of loops."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 from vdla.compiler.codegen.actions import Action, Operand, Values, box_of, moved, once_each
+from vdla.compiler.codegen.emission import Emission
 from vdla.compiler.codegen.fold import Kernel, Steps, fold_sum, folded_kernels
 from vdla.compiler.codegen.kernel import Form, Nest, Ranges, boxes, conditions_of
-from vdla.compiler.ir.nodes import Call, Const, IrError, Read
-from vdla.compiler.passes.start_sums import PRODUCT, RESET
+from vdla.compiler.ir.nodes import Call, Const, Expr, IrError
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode
-from vdla.runtime.builder import Loop, StreamBuilder
+from vdla.runtime.builder import Loop
 from vdla.runtime.micro_kernels import MicroKernel
-
-ALU = {f"{opcode.name.lower()}{end}": opcode for opcode in AluOpcode for end in ("", "_imm")}
 
 Base = tuple[int, int, int]  # elements of a step's operands
 Record = Callable[[MicroKernel, Loop, Loop], None]
 Recorded = list[tuple[Record, Kernel]]
 
 
-@dataclass(frozen=True)
-class Kernels:
-    """Records kernels; `operand` finds the memory and the index of an operand."""
+def product(emission: Emission, nest: Nest) -> Action:
+    """Record products that are added to accumulators: gemm(acc, inp, wgt)."""
+    return _each_step(emission, nest, emission.tiles(nest.call), emission.builder.gemm)
 
-    builder: StreamBuilder
-    operand: Callable[[Read], Operand]
 
-    @property
-    def config(self) -> AcceleratorConfig:
-        """The accelerator."""
-        return self.builder.config
+def reset(emission: Emission, nest: Nest) -> Action:
+    """Record accumulators set to 0: reset(acc)."""
+    return _each_step(emission, nest, emission.tiles(nest.call), partial(emission.builder.gemm, reset=True))
 
-    def kernel(self, nest: Nest) -> Action:
-        """Record one operation on every step."""
-        operands = [self.operand(operand) for operand in nest.call.operands if isinstance(operand, Read)]
-        immediate = next((int(operand.value) for operand in nest.call.operands if isinstance(operand, Const)), None)
-        if nest.call.name not in (PRODUCT, RESET):
-            operands = self.in_place(nest.call, operands)
-        record = self.recorder(nest.call.name, immediate)
 
-        def fold(base: Base, steps: dict[str, Steps], values: Values) -> Recorded:
-            return self.folded(record, steps.values(), base)
-        return _stepped(nest, operands, fold)
+def started_sum(emission: Emission, nest: Nest) -> Action:
+    """Record products of which the first of each sum overwrites its accumulators: gemm_from(acc, inp, wgt, first)."""
+    starts, = conditions_of(nest.call.operands[-1])
+    gemm = emission.builder.gemm
 
-    def started_sum(self, nest: Nest) -> Action:
-        """Record products of which the first of each sum overwrites its accumulators; a condition says where sums start."""
-        operands = [self.operand(operand) for operand in nest.call.operands[:3]]
-        starts, = conditions_of(nest.call.operands[3])
-        gemm = self.builder.gemm
+    def fold(base: Base, steps: dict[str, Steps], values: Values) -> Recorded:
+        passed, free = starts.at(values, steps)
+        if passed < 0:
+            return _folded(gemm, steps.values(), base, emission.config)
+        summed = {name for name, _ in free}
+        outer, inner = (tuple(step for name, step in steps.items() if (name in summed) is inside) for inside in (False, True))
+        found = fold_sum(outer, inner, base, emission.config)
+        if found is None:
+            resets = _folded(partial(gemm, reset=True), outer, base, emission.config)
+            return resets + _folded(gemm, steps.values(), base, emission.config)
+        first, others = found
+        return [(partial(gemm, overwrite=True), first)] + [(gemm, others)] * (others is not None)
+    return _stepped(nest, emission.tiles(nest.call), fold, starts)
 
-        def fold(base: Base, steps: dict[str, Steps], values: Values) -> Recorded:
-            passed, free = starts.at(values, steps)
-            if passed < 0:
-                return self.folded(gemm, steps.values(), base)
-            summed = {name for name, _ in free}
-            outer, inner = (tuple(step for name, step in steps.items() if (name in summed) is inside) for inside in (False, True))
-            found = fold_sum(outer, inner, base, self.config)
-            if found is None:
-                return self.folded(partial(gemm, reset=True), outer, base) + self.folded(gemm, steps.values(), base)
-            first, others = found
-            return [(partial(gemm, overwrite=True), first)] + [(gemm, others)] * (others is not None)
-        return _stepped(nest, operands, fold, starts)
 
-    def filled(self, nest: Nest) -> Action:
-        """Record accumulators set to a constant: to 0, and from there."""
-        operand, constant = self.operand(nest.call.operands[0]), int(nest.call.operands[1].value)
+def filled(emission: Emission, nest: Nest) -> Action:
+    """Record accumulators set to a constant, to 0 and from there: fill(dst, imm)."""
+    operand, = emission.tiles(nest.call)
+    constant = _constant(nest.call.operands[-1])
+    builder, config = emission.builder, emission.config
 
-        def fold(base: Base, steps: dict[str, Steps], values: Values) -> Recorded:
-            to_zero = self.folded(partial(self.builder.gemm, reset=True), steps.values(), base)
-            away = self.folded(partial(self.builder.alu, AluOpcode.ADD, imm=constant), steps.values(), base)
-            return to_zero + away * (constant != 0)
-        return _stepped(nest, [operand, operand], fold)
+    def fold(base: Base, steps: dict[str, Steps], values: Values) -> Recorded:
+        to_zero = _folded(partial(builder.gemm, reset=True), steps.values(), base, config)
+        away = _folded(partial(builder.alu, AluOpcode.ADD, imm=constant), steps.values(), base, config)
+        return to_zero + away * (constant != 0)
+    return _stepped(nest, [operand, operand], fold)
 
-    def folded(self, record: Record, steps: Iterable[Steps], base: Base) -> Recorded:
-        """Return the instructions that walk `steps` from `base` on, each with what records it."""
-        return [(record, kernel) for kernel in folded_kernels(tuple(steps), base, self.config)]
 
-    def in_place(self, call: Call, operands: list[Operand]) -> list[Operand]:
-        """Return destination and source of an operation whose first operand must be its destination."""
-        dst, left, *right = operands
-        if right and dst != left and dst == right[0]:
-            left, right = right[0], [left]
-        if dst != left:
-            raise IrError(f"{call.name} changes accumulators in place, but its result {dst.buffer.name} and its operand {left.buffer.name} are kept "
-                          f"apart: something else still reads {left.buffer.name}, or they are computed at different loops")
-        return [dst, *right] if right else [dst, dst]
+def alu(opcode: AluOpcode, emission: Emission, nest: Nest) -> Action:
+    """Record an operation on accumulators, of which one is the result: dst = left op right."""
+    operands = _in_place(nest.call, emission.tiles(nest.call))
+    return _each_step(emission, nest, operands, partial(emission.builder.alu, opcode, imm=None))
 
-    def recorder(self, name: str, immediate: int | None) -> Record:
-        """Return what records an operation by its name, with a constant where it has one."""
-        if name in (PRODUCT, RESET):
-            return partial(self.builder.gemm, reset=name == RESET)
-        return partial(self.builder.alu, ALU[name], imm=immediate)
+
+def alu_immediate(opcode: AluOpcode, emission: Emission, nest: Nest) -> Action:
+    """Record an operation on accumulators and a constant: dst = left op imm."""
+    operands = _in_place(nest.call, emission.tiles(nest.call))
+    constant = _constant(nest.call.operands[-1])
+    return _each_step(emission, nest, operands, partial(emission.builder.alu, opcode, imm=constant))
+
+
+def _constant(operand: Expr) -> int:
+    assert isinstance(operand, Const), "the verifier lets only constants be immediate"
+    return int(operand.value)
+
+
+def _in_place(call: Call, operands: list[Operand]) -> list[Operand]:
+    """Return destination and source of an operation whose first operand must be its destination."""
+    dst, left, *right = operands
+    if right and dst != left and dst == right[0]:
+        left, right = right[0], [left]
+    if dst != left:
+        raise IrError(f"{call.name} changes accumulators in place, but its result {dst.buffer.name} and its operand {left.buffer.name} are kept "
+                      f"apart: something else still reads {left.buffer.name}, or they are computed at different loops")
+    return [dst, *right] if right else [dst, dst]
+
+
+def _folded(record: Record, steps: Iterable[Steps], base: Base, config: AcceleratorConfig) -> Recorded:
+    """Return the instructions that walk `steps` from `base` on, each with what records it."""
+    return [(record, kernel) for kernel in folded_kernels(tuple(steps), base, config)]
+
+
+def _each_step(emission: Emission, nest: Nest, operands: list[Operand], record: Record) -> Action:
+    """Return the action that records one operation on every step of a nest."""
+    return _stepped(nest, operands, lambda base, steps, values: _folded(record, steps.values(), base, emission.config))
 
 
 def _stepped(nest: Nest, operands: list[Operand], fold: Callable[[Base, dict[str, Steps], Values], Recorded], *forms: Form) -> Action:

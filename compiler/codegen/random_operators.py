@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vdla.compiler.codegen.estimate import ranked_tiles
 from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.schedules import schedule_conv2d, schedule_elementwise, schedule_max_pool
-from vdla.compiler.codegen.tiles import Work, ranked_tiles
+from vdla.compiler.codegen.tiles import Work
 from vdla.compiler.ir.nodes import Func, IrError
 from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.elementwise import add, multiply, requantise

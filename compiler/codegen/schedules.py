@@ -1,10 +1,11 @@
 """Default schedules of the operators, for any configuration and size."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from vdla.compiler.codegen.estimate import ranked_tiles
 from vdla.compiler.codegen.intrinsics import Accelerator, accelerator
-from vdla.compiler.codegen.tiles import GROUPS, OUTPUTS, ROWS, Tiles, Work, ranked_tiles
-from vdla.compiler.ir.nodes import IrError, Scope
+from vdla.compiler.codegen.tiles import GROUPS, OUTPUTS, ROWS, Tiles, Work
+from vdla.compiler.ir.nodes import Intrinsic, IrError, Scope
 from vdla.compiler.te.operators.convolution import Product
 from vdla.compiler.te.operators.elementwise import Elementwise
 from vdla.compiler.te.operators.narrowing import Narrowed
@@ -20,7 +21,7 @@ from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 def schedule_conv2d(operator: Product, size: Convolution, config: AcceleratorConfig, *, threads: int = 2, tiles: Tiles | None = None) -> Schedule:
     """Return the schedule of a convolution: output tiles, each summed over chunks of input blocks, in `threads` virtual threads."""
     work = Work(size, config, threads, operator.narrowed.parameters is not None)
-    tiles = tiles or ranked_tiles(work)[0]
+    tiles = tiles or ranked_tiles(work, 1)[0]
     schedule, intrinsics = create_schedule(operator.out), accelerator(config)
     source = operator.padded or schedule.cache_read(operator.inp, Scope.INPUT, [operator.total], name="XL")
     weights = schedule.cache_read(operator.wgt, Scope.WEIGHT, [operator.total], name="WL")
@@ -44,7 +45,11 @@ def schedule_max_pool(operator: Maximum, size: Pooling, config: AcceleratorConfi
     schedule, intrinsics = create_schedule(operator.out), accelerator(config)
     handle = schedule[operator.out]
     n, c, y, x, b, j = handle.axis
-    rows, columns = _pooling_tile(size, config, threads)
+    tile = pooling_tile(size, config, threads)
+    if tile is None:
+        raise IrError(f"a window of {size.kernel} does not fit the accumulators of {config.name} {threads} times: they hold "
+                      f"{config.depth(MemoryType.ACC)} elements; use fewer virtual threads")
+    rows, columns = tile
     outer_y, inner_y = handle.split(y, rows)
     outer_x, inner_x = handle.split(x, columns)
     outer, thread = _threads(handle, outer_y, threads)
@@ -67,8 +72,8 @@ def schedule_elementwise(operator: Elementwise, config: AcceleratorConfig, *, th
     _, elements, *_ = operator.out.shape
     parameters = operator.narrowed.parameters
     sets = 0 if parameters is None else parameters.shape[0]
-    keeps = sets <= min(MOST_PARAMETER_SETS, config.depth(MemoryType.ACC) // (4 * len(Parameter)))
-    most = (config.depth(MemoryType.ACC) - len(Parameter) * (sets if keeps else 1)) // (len(operator.inputs) * threads)
+    keeps = _keeps_parameters(sets, config)
+    most = elements_at_a_time(config, sets, len(operator.inputs), threads)
     handle = schedule[operator.out]
     c, e, b, j = handle.axis
     outer, inner = handle.split(e, max(1, min(most, blocks(elements, threads))))
@@ -83,10 +88,21 @@ def schedule_elementwise(operator: Elementwise, config: AcceleratorConfig, *, th
     return schedule
 
 
-def _tensorize(schedule: Schedule, intrinsics: Iterable[tuple[Tensor, object]]) -> None:
+def elements_at_a_time(config: AcceleratorConfig, sets: int, operands: int, threads: int) -> int:
+    """Return the elements that fit the accumulators `threads` times, for each operand, beside `sets` of parameters; less than 1 where none does."""
+    kept = sets if _keeps_parameters(sets, config) else 1
+    return (config.depth(MemoryType.ACC) - len(Parameter) * kept) // (operands * threads)
+
+
+def _keeps_parameters(sets: int, config: AcceleratorConfig) -> bool:
+    """Whether the parameters of an operator on elements stand on chip at once."""
+    return sets <= min(MOST_PARAMETER_SETS, config.depth(MemoryType.ACC) // (4 * len(Parameter)))
+
+
+def _tensorize(schedule: Schedule, intrinsics: Iterable[tuple[Tensor, Sequence[Intrinsic]]]) -> None:
     """Put an intrinsic in place of the last two loops over each tensor, those of an element."""
-    for tensor, intrinsic in intrinsics:
-        schedule[tensor].tensorize(schedule[tensor].axis[-2], intrinsic)
+    for tensor, those in intrinsics:
+        schedule[tensor].tensorize(schedule[tensor].axis[-2], those)
 
 
 def _narrow(schedule: Schedule, narrowed: Narrowed, place: str, parameters_at: str | None, intrinsics: Accelerator) -> None:
@@ -145,16 +161,12 @@ def _order_sums(schedule: Schedule, operator: Product, tiles: Tiles) -> str:
     return chunk
 
 
-def _pooling_tile(size: Pooling, config: AcceleratorConfig, threads: int) -> tuple[int, int]:
-    """Return the rows and columns of the largest tile whose window and result fit the accumulators `threads` times."""
+def pooling_tile(size: Pooling, config: AcceleratorConfig, threads: int) -> tuple[int, int] | None:
+    """Return the rows and columns of the largest tile whose window and result fit the accumulators `threads` times; None where none does."""
     room, (height, width) = config.depth(MemoryType.ACC) // threads, size.out_size
 
     def elements(rows: int, columns: int) -> int:
         return rows * columns + ((rows - 1) * size.stride[0] + size.kernel[0]) * ((columns - 1) * size.stride[1] + size.kernel[1])
     whole = [(rows, width) for rows in range(blocks(height, threads), 0, -1)]
     partial = [(1, columns) for columns in range(width - 1, 0, -1)]
-    for tile in (*whole, *partial):
-        if elements(*tile) <= room:
-            return tile
-    raise IrError(f"a window of {size.kernel} does not fit the accumulators of {config.name} {threads} times: they hold "
-                  f"{config.depth(MemoryType.ACC)} elements; use fewer virtual threads")
+    return next((tile for tile in (*whole, *partial) if elements(*tile) <= room), None)

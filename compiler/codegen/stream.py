@@ -2,38 +2,49 @@
 
 from collections.abc import Mapping
 from math import prod
+from typing import Protocol
 
-from vdla.compiler.codegen.actions import Action, Operand, conditional, in_turn, repeated
-from vdla.compiler.codegen.intrinsics import FILL, LOADS, SCALED_STORE, STORE
-from vdla.compiler.codegen.kernel import TILE_RANK, Nest, conditions_of, element_form, nest_of
-from vdla.compiler.codegen.kernels import ALU, Kernels
-from vdla.compiler.codegen.transfers import Transfers, load_of
-from vdla.compiler.ir.nodes import Alloc, Block, Buffer, For, Func, If, IrError, Read, Scope, Stmt
-from vdla.compiler.ir.rewrite import walk
+from vdla.compiler.codegen.actions import Action, conditional, in_turn, repeated
+from vdla.compiler.codegen.emission import Emission, Instruction
+from vdla.compiler.codegen.intrinsics import accelerator
+from vdla.compiler.codegen.kernel import TILE_RANK, Nest, conditions_of, nest_of
+from vdla.compiler.ir.nodes import Alloc, Block, Buffer, For, Func, If, IrError, Scope, Stmt
+from vdla.compiler.ir.rewrite import walk_statements
 from vdla.compiler.ir.text import print_stmt
 from vdla.compiler.ir.verify import verify
 from vdla.compiler.passes.inplace import InPlace
-from vdla.compiler.passes.start_sums import PRODUCT, RESET, STARTED, StartSums
+from vdla.compiler.passes.start_sums import StartSums
 from vdla.compiler.passes.virtual_threads import InterleaveVirtualThreads
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
+from vdla.hw.spec.vocabulary import MemoryType, Parameter
 from vdla.runtime.builder import Stream, StreamBuilder
 
-BEFORE_EMISSION = (InPlace(), InterleaveVirtualThreads())
+
+class Pass(Protocol):
+    """A step from one loop program to another that means the same."""
+
+    def run(self, func: Func) -> Func:
+        """Return the changed program."""
+
+
+BEFORE_EMISSION: tuple[Pass, ...] = (InPlace(), InterleaveVirtualThreads())
 SCRATCHPADS = {Scope.INPUT: MemoryType.INP, Scope.WEIGHT: MemoryType.WGT, Scope.ACCUMULATOR: MemoryType.ACC, Scope.PARAMETERS: MemoryType.ACC}
 
 
-def pipeline(config: AcceleratorConfig) -> tuple:
+def pipeline(config: AcceleratorConfig) -> tuple[Pass, ...]:
     """Return the passes that come before emission for `config`."""
-    return (StartSums(), *BEFORE_EMISSION) if config.has(Extension.OVERWRITE) else BEFORE_EMISSION
+    own = accelerator(config)
+    return (*(StartSums(*own.gemm, started) for started in own.gemm_from), *BEFORE_EMISSION)
 
 
-def lower_to_calls(func: Func, config: AcceleratorConfig) -> Func:
-    """Return `func` after the passes that come before emission."""
+def lower_to_calls(func: Func, config: AcceleratorConfig, *, verify_each: bool = False) -> Func:
+    """Return `func` after the passes that come before emission, verified; with `verify_each` after each pass, to find the one to blame."""
     for item in pipeline(config):
         func = item.run(func)
-        verify(func)
+        if verify_each:
+            verify(func)
+    verify(func)
     return func
 
 
@@ -48,8 +59,12 @@ def emit(func: Func, builder: StreamBuilder, tensors: Mapping[str, str] | None =
     Raises:
         IrError: a statement is none, a buffer does not fit its memory, or a subscript does not move evenly.
     """
-    lowered = lower_to_calls(func, builder.config)
-    _Emitter(builder, lowered, tensors or {}, begins or {}).statement(lowered.body)({})
+    emit_calls(lower_to_calls(func, builder.config), builder, tensors, begins)
+
+
+def emit_calls(func: Func, builder: StreamBuilder, tensors: Mapping[str, str] | None = None, begins: Mapping[str, int] | None = None) -> None:
+    """Record the instructions of what `lower_to_calls` returned; otherwise as `emit`."""
+    _Emitter(builder, func, tensors or {}, begins or {}).statement(func.body)({})
 
 
 def compile_stream(func: Func, config: AcceleratorConfig) -> Stream:
@@ -64,10 +79,9 @@ class _Emitter:
 
     def __init__(self, builder: StreamBuilder, func: Func, tensors: Mapping[str, str], begins: Mapping[str, int]) -> None:
         self.config = builder.config
-        self.transfers, self.kernels = Transfers(builder, tensors), Kernels(builder, self.operand)
-        self.bases = dict(begins)
+        self.emission = Emission(builder, tensors, dict(begins))
         self.used = dict.fromkeys(SCRATCHPADS, 0)
-        self.used[Scope.ACCUMULATOR] = sum(_elements(part.buffer) for part in walk(func.body)
+        self.used[Scope.ACCUMULATOR] = sum(_elements(part.buffer) for part in walk_statements(func.body)
                                            if isinstance(part, Alloc) and part.buffer.scope is Scope.PARAMETERS)
 
     def statement(self, stmt: Stmt) -> Action:
@@ -94,7 +108,7 @@ class _Emitter:
         if first + elements > depth:
             raise IrError(f"buffer {buffer.name} of {elements} elements does not fit the {buffer.scope.value} memory: it holds {depth}, "
                           f"and {first} are taken; use smaller tiles or fewer virtual threads")
-        self.bases[buffer.name], self.used[buffer.scope] = first, first + elements
+        self.emission.bases[buffer.name], self.used[buffer.scope] = first, first + elements
         action = self.statement(body)
         self.used[buffer.scope] = first
         return action
@@ -105,23 +119,11 @@ class _Emitter:
         return min(depth, isa.MOST_PARAMETER_SETS * len(Parameter)) if scope is Scope.PARAMETERS else depth
 
     def nest(self, nest: Nest) -> Action:
-        name = nest.call.name
-        if load_of(name) in LOADS:
-            chip, dram, *inside = nest.call.operands
-            return self.transfers.load(nest, self.operand(chip), self.operand(dram), inside)
-        if name in (STORE, SCALED_STORE):
-            return self.transfers.store(nest, *map(self.operand, nest.call.operands))
-        if name == STARTED:
-            return self.kernels.started_sum(nest)
-        if name == FILL:
-            return self.kernels.filled(nest)
-        if name in ALU or name in (PRODUCT, RESET):
-            return self.kernels.kernel(nest)
-        own = (PRODUCT, RESET, FILL, STORE, SCALED_STORE, *LOADS, *ALU)
-        raise IrError(f"{name} is no instruction of the accelerator; it has {', '.join(own)}")
-
-    def operand(self, operand: Read) -> Operand:
-        return Operand(operand.buffer, element_form(operand, self.bases.get(operand.buffer.name, 0)))
+        intrinsic = nest.call.intrinsic
+        if not isinstance(intrinsic, Instruction):
+            own = ", ".join(instruction.name for instruction in accelerator(self.config).every)
+            raise IrError(f"{intrinsic.name} is no instruction of the accelerator; it has {own}")
+        return intrinsic.emit(self.emission, nest)
 
 
 def _elements(buffer: Buffer) -> int:

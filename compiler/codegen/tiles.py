@@ -1,19 +1,20 @@
-"""Tiles of a convolution: those that fit the memories, ranked by an estimate of their cycles."""
+"""Tiles of a convolution: those that fit the memories. `vdla.compiler.codegen.estimate` ranks them."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
+from functools import cached_property, lru_cache
 from math import prod
 
-from vdla.compiler.ir.nodes import IrError
-from vdla.compiler.te.operators.sizes import Convolution, blocks, grouping
+import numpy as np
+
+from vdla.compiler.te.operators.sizes import Convolution, Grouping, blocks, grouping
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.isa import MOST_PARAMETER_SETS
-from vdla.hw.spec.memory import REFERENCE_MEMORY
+from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
 
 MOST_PARTS = 6  # of an extent that tiles do not divide
 GROUPS, OUTPUTS, ROWS = "groups", "outputs", "rows"
+LOOPS = (GROUPS, OUTPUTS, ROWS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Work:
     Attributes:
         scales: outputs are requantised by parameters, which take room beside the accumulators.
         alike: all blocks of weights are the same one.
+        memory: behind the accelerator.
     """
 
     size: Convolution
@@ -49,21 +51,123 @@ class Work:
     threads: int
     scales: bool
     alike: bool = False
+    memory: MemoryParameters = REFERENCE_MEMORY
+
+    @property
+    def groups(self) -> Grouping:
+        """How the groups of the convolution lie in blocks."""
+        return grouping(self.size, self.config)
+
+    @property
+    def sets(self) -> int:
+        """Sets of parameters of all outputs."""
+        return self.groups.count * self.groups.outputs
 
     @property
     def keeps_parameters(self) -> bool:
         """Whether the parameters of all outputs stand on chip at once; else those of a tile's."""
-        groups = grouping(self.size, self.config)
-        sets = groups.count * groups.outputs
-        return sets <= min(MOST_PARAMETER_SETS, self.config.depth(MemoryType.ACC) // (4 * len(Parameter)))
+        return self.sets <= min(MOST_PARAMETER_SETS, self.config.depth(MemoryType.ACC) // (4 * len(Parameter)))
 
-    def parameter_elements(self, tiles: Tiles) -> int:
-        """Return the accumulators that parameters take."""
-        if not self.scales:
-            return 0
-        groups = grouping(self.size, self.config)
-        sets = groups.count * groups.outputs if self.keeps_parameters else tiles.outputs * (self.threads if tiles.threads_over != ROWS else 1)
-        return sets * len(Parameter)
+
+@dataclass(frozen=True, eq=False)
+class TileTable:
+    """Tiles of one convolution as columns, int64[n] each; names are those of `Tiles`.
+
+    Attributes:
+        keeps_weights: 0 or 1.
+        threads_over: places in LOOPS.
+    """
+
+    outputs: np.ndarray
+    rows: np.ndarray
+    columns: np.ndarray
+    inputs: np.ndarray
+    keeps_weights: np.ndarray
+    threads_over: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.outputs)
+
+    def tiles(self, place: int) -> Tiles:
+        """Return one of the tiles."""
+        outputs, rows, columns, inputs = (int(column[place]) for column in (self.outputs, self.rows, self.columns, self.inputs))
+        return Tiles(outputs, rows, columns, inputs, bool(self.keeps_weights[place]), LOOPS[self.threads_over[place]])
+
+    def holds(self, tiles: Tiles) -> bool:
+        """Whether these are among the tiles."""
+        wanted = (tiles.outputs, tiles.rows, tiles.columns, tiles.inputs, int(tiles.keeps_weights), LOOPS.index(tiles.threads_over))
+        columns = (getattr(self, name) for name in TileTable.__dataclass_fields__)
+        return bool(np.logical_and.reduce([column == value for column, value in zip(columns, wanted, strict=True)]).any())
+
+    def taken(self, chosen: np.ndarray) -> "TileTable":
+        """Return the chosen tiles: places, or a mask."""
+        return TileTable(*(getattr(self, name)[chosen] for name in TileTable.__dataclass_fields__))
+
+
+@dataclass(frozen=True, eq=False)
+class Footprint:
+    """What each tile of a table needs on chip at a time, in elements of each memory: int64[n].
+
+    Attributes:
+        height, width: of the input's part, in pixels.
+        inp, wgt, acc: of one tile, in one chunk of input blocks.
+        parameters: accumulators that parameters take beside it.
+        weights: that stand on chip at a time, for all threads.
+    """
+
+    work: Work
+    table: TileTable
+
+    @cached_property
+    def height(self) -> np.ndarray:
+        size = self.work.size
+        return (self.table.rows - 1) * (1 if size.skips_rows else size.stride[0]) + size.dilation[0] * (size.kernel[0] - 1) + 1
+
+    @cached_property
+    def width(self) -> np.ndarray:
+        size = self.work.size
+        return (self.table.columns - 1) * size.stride[1] + size.dilation[1] * (size.kernel[1] - 1) + 1
+
+    @cached_property
+    def inp(self) -> np.ndarray:
+        return self.table.inputs * self.height * self.width
+
+    @cached_property
+    def products(self) -> np.ndarray:
+        """Blocks of weights of one output pixel."""
+        return self.table.outputs * self.table.inputs * prod(self.work.size.kernel)
+
+    @cached_property
+    def wgt(self) -> np.ndarray:
+        return np.ones_like(self.products) if self.work.alike else self.products
+
+    @cached_property
+    def acc(self) -> np.ndarray:
+        return self.table.outputs * self.table.rows * self.table.columns
+
+    @cached_property
+    def thread_weights(self) -> np.ndarray:
+        """Threads whose weights differ."""
+        return np.where(self.table.threads_over == LOOPS.index(ROWS), 1, self.work.threads)
+
+    @cached_property
+    def parameters(self) -> np.ndarray:
+        work = self.work
+        if not work.scales:
+            return np.zeros_like(self.acc)
+        return (np.full_like(self.acc, work.sets) if work.keeps_parameters else self.table.outputs * self.thread_weights) * len(Parameter)
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        kept = self.wgt * (self.work.groups.inputs // self.table.inputs) * self.thread_weights
+        return np.where(self.table.keeps_weights == 1, kept, self.work.threads * self.wgt)
+
+    def fits(self) -> np.ndarray:
+        """Return bool[n]: which tiles fit the memories."""
+        config, threads = self.work.config, self.work.threads
+        return ((threads * self.inp <= config.depth(MemoryType.INP)) & (self.parameters + threads * self.acc <= config.depth(MemoryType.ACC))
+                & (self.parameters <= MOST_PARAMETER_SETS * len(Parameter)) & (self.weights <= config.depth(MemoryType.WGT))
+                & (4 * self.products <= config.depth(MemoryType.UOP)))
 
 
 def tile_sizes(extent: int) -> list[int]:
@@ -71,67 +175,18 @@ def tile_sizes(extent: int) -> list[int]:
     return sorted({size for size in range(1, extent + 1) if extent % size == 0} | {blocks(extent, parts) for parts in range(1, MOST_PARTS + 1)})
 
 
-def ranked_tiles(work: Work) -> list[Tiles]:
-    """Return the tiles that fit the memories, those of least estimated cycles first.
-
-    Raises:
-        IrError: none fits.
-    """
-    fitting = [tiles for tiles in _candidates(work) if _fits(tiles, work)]
-    if not fitting:
-        raise IrError(f"no tile of {work.size} fits the memories of {work.config.name} {work.threads} times; use fewer virtual threads")
-    return sorted(fitting, key=lambda tiles: estimated_cycles(tiles, work))
+@lru_cache(maxsize=1024)
+def fitting_tiles(work: Work) -> TileTable:
+    """Return every tile that fits the memories; there may be none."""
+    table = _candidates(work)
+    return table.taken(Footprint(work, table).fits())
 
 
-def _candidates(work: Work) -> Iterator[Tiles]:
-    groups, (height, width) = grouping(work.size, work.config), work.size.out_size
+def _candidates(work: Work) -> TileTable:
+    """Return all combinations of sizes worth trying, of which threads take whole shares."""
+    groups, (height, width) = work.groups, work.size.out_size
     whole = [size for size in tile_sizes(groups.inputs) if groups.inputs % size == 0]
-    for o, y, x, c, keeps in product(tile_sizes(groups.outputs), tile_sizes(height), tile_sizes(width), whole, (False, True)):
-        for loop, trips in ((GROUPS, groups.count), (OUTPUTS, blocks(groups.outputs, o)), (ROWS, blocks(height, y))):
-            if trips % work.threads == 0:
-                yield Tiles(o, y, x, c, keeps, loop)
-
-
-def _footprint(tiles: Tiles, work: Work) -> tuple[int, int, int]:
-    """Return the elements of input, weight and accumulators that a tile needs at a time."""
-    size = work.size
-    strides = (1 if size.skips_rows else size.stride[0], size.stride[1])
-    rows, columns = ((count - 1) * stride + dilation * (kernel - 1) + 1 for count, stride, dilation, kernel in zip(
-        (tiles.rows, tiles.columns), strides, size.dilation, size.kernel, strict=True))
-    wgt = 1 if work.alike else tiles.outputs * tiles.inputs * prod(size.kernel)
-    return tiles.inputs * rows * columns, wgt, tiles.outputs * tiles.rows * tiles.columns
-
-
-def _weights_at_once(tiles: Tiles, work: Work) -> int:
-    """Return the weights that stand on chip at a time, for all threads."""
-    _, wgt, _ = _footprint(tiles, work)
-    if not tiles.keeps_weights:
-        return work.threads * wgt
-    return wgt * grouping(work.size, work.config).inputs // tiles.inputs * (work.threads if tiles.threads_over != ROWS else 1)
-
-
-def _fits(tiles: Tiles, work: Work) -> bool:
-    inp, _, acc = _footprint(tiles, work)
-    parameters = work.parameter_elements(tiles)
-    return (work.threads * inp <= work.config.depth(MemoryType.INP)
-            and parameters + work.threads * acc <= work.config.depth(MemoryType.ACC) and parameters <= MOST_PARAMETER_SETS * len(Parameter)
-            and _weights_at_once(tiles, work) <= work.config.depth(MemoryType.WGT)
-            and 4 * tiles.outputs * tiles.inputs * prod(work.size.kernel) <= work.config.depth(MemoryType.UOP))
-
-
-def estimated_cycles(tiles: Tiles, work: Work) -> float:
-    """Return about how many cycles a convolution takes: work and transfers overlap where there are threads, the first and last do not."""
-    size, config, threads = work.size, work.config, work.threads
-    inp, wgt, acc = _footprint(tiles, work)
-    cycles_of = {memory: config.element_bytes(memory) / config.bus_bytes for memory in MemoryType}
-    groups = grouping(size, config)
-    chunks, outer, (height, width) = groups.inputs // tiles.inputs, groups.count * blocks(groups.outputs, tiles.outputs), size.out_size
-    spots = blocks(height, tiles.rows) * blocks(width, tiles.columns) * outer * blocks(size.batch, config.batch)
-    weights, load, store = wgt * cycles_of[MemoryType.WGT], inp * cycles_of[MemoryType.INP], acc * cycles_of[MemoryType.OUT]
-    steps, passes = acc * tiles.inputs * prod(size.kernel), 0 if work.scales else 4 * acc  # too many of what lies behind the edges
-    weight_loads = chunks * (outer if tiles.keeps_weights else spots)
-    compute, moved = spots * (chunks * steps + passes), spots * (chunks * load + store) + weight_loads * weights
-    first = weights * (chunks * (threads if tiles.threads_over != ROWS else 1) if tiles.keeps_weights else 1)
-    ends = load + first + passes + store + 2 * REFERENCE_MEMORY.latency
-    waits = 20 * spots * chunks  # tokens between units
-    return max(compute + waits, moved) + ends if threads > 1 else compute + moved + REFERENCE_MEMORY.latency * spots * chunks
+    sizes = (tile_sizes(groups.outputs), tile_sizes(height), tile_sizes(width), whole, (0, 1), range(len(LOOPS)))
+    table = TileTable(*(column.ravel() for column in np.meshgrid(*(np.array(part, np.int64) for part in sizes), indexing="ij")))
+    trips = np.choose(table.threads_over, (groups.count, -(-groups.outputs // table.outputs), -(-height // table.rows)))
+    return table.taken(trips % work.threads == 0)

@@ -1,71 +1,64 @@
 """LOADs and STOREs of nests of loops: folded once for all values of the variables that cut them, recorded for each."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from vdla.compiler.codegen.actions import Action, Operand, Values, box_of, moved, once_each, repeated, shifted
+from vdla.compiler.codegen.emission import Emission
 from vdla.compiler.codegen.fold import Dimension, Transfer, fold_transfer
-from vdla.compiler.codegen.intrinsics import LEAST_PADDED, LOADS, PADDED
 from vdla.compiler.codegen.kernel import Form, Nest, Ranges, boxes, conditions_of, evaluated, inside_box
-from vdla.compiler.ir.nodes import Expr, IrError
-from vdla.hw.spec.vocabulary import Parameter
-from vdla.runtime.builder import Rows, StreamBuilder
+from vdla.compiler.ir.nodes import IrError
+from vdla.hw.spec.vocabulary import MemoryType, Parameter
+from vdla.runtime.builder import Rows
 
 Move = Callable[[int, str, int, Rows], None]  # records a transfer: element on chip, tensor, its element, rows
 
 
-def load_of(name: str) -> str:
-    """Return the name of a load without what it says of borders."""
-    return name.removesuffix(LEAST_PADDED).removesuffix(PADDED)
+def load(memory: MemoryType, emission: Emission, nest: Nest, *, pad_minimum: bool = False) -> Action:
+    """Record LOADs of load(dst, src) or load(dst, src, inside), where `inside` says what lies in the tensor; the rest is padding."""
+    chip, dram = emission.tiles(nest.call)
+    _, _, *inside = nest.call.operands
+    padding = [form for condition in inside for form in conditions_of(condition)]
+    record = partial(emission.builder.load, memory, pad_minimum=pad_minimum)
+    return _transfer(nest, chip, dram, emission.tensor(dram.buffer), padding, lambda values: record)
 
 
-@dataclass(frozen=True)
-class Transfers:
-    """Records transfers.
+def store(emission: Emission, nest: Nest) -> Action:
+    """Record STOREs of store(dst, src)."""
+    dram, chip = emission.tiles(nest.call)
+    return _transfer(nest, chip, dram, emission.tensor(dram.buffer), [], lambda values: emission.builder.store)
 
-    Attributes:
-        tensors: what the stream calls a program's parameters, where that is not their own name.
-    """
 
-    builder: StreamBuilder
-    tensors: Mapping[str, str]
+def scaled_store(emission: Emission, nest: Nest) -> Action:
+    """Record STOREs of store(dst, src, kept), one for each set of parameters: the loops over sets stand outside."""
+    dram, chip, kept = emission.tiles(nest.call)
+    walked = {name: nest.loops[name] for name, _ in kept.form.terms if name in nest.loops}
+    inner = replace(nest, loops={name: extent for name, extent in nest.loops.items() if name not in walked})
+    first = evaluated(kept.form)
+    action = _transfer(inner, chip, dram, emission.tensor(dram.buffer), [],
+                       lambda values: partial(emission.builder.store, parameters=_parameter_set(first(values))))
+    for name, extent in walked.items():
+        action = repeated(name, extent, action)
+    return action
 
-    def load(self, nest: Nest, chip: Operand, dram: Operand, inside: list[Expr]) -> Action:
-        """Record LOADs; `inside` may say what lies in the tensor."""
-        name = nest.call.name
-        record = partial(self.builder.load, LOADS[load_of(name)], pad_minimum=name.endswith(LEAST_PADDED))
-        return self.transfer(nest, chip, dram, conditions_of(inside[0]) if inside else [], lambda values: record)
 
-    def store(self, nest: Nest, dram: Operand, chip: Operand, *kept: Operand) -> Action:
-        """Record STOREs, one for each set of parameters: the loops over sets stand outside."""
-        if not kept:
-            return self.transfer(nest, chip, dram, [], lambda values: self.builder.store)
-        walked = {name: nest.loops[name] for name, _ in kept[0].form.terms if name in nest.loops}
-        inner = replace(nest, loops={name: extent for name, extent in nest.loops.items() if name not in walked})
-        first = evaluated(kept[0].form)
-        action = self.transfer(inner, chip, dram, [], lambda values: partial(self.builder.store, parameters=_parameter_set(first(values))))
-        for name, extent in walked.items():
-            action = repeated(name, extent, action)
-        return action
+def _transfer(nest: Nest, chip: Operand, dram: Operand, tensor: str, padding: list[Form], record_of: Callable[[Values], Move]) -> Action:
+    """Record the transfers of a nest between its operands' memories; `padding` says what lies inside the tensor."""
+    (here, on_chip), (there, in_dram) = (operand.form.parted(nest.loops) for operand in (chip, dram))
+    first_on_chip, first_in_dram = evaluated(here), evaluated(there)
 
-    def transfer(self, nest: Nest, chip: Operand, dram: Operand, padding: list[Form], record_of: Callable[[Values], Move]) -> Action:
-        """Record the transfers of a nest between its operands' memories; `padding` says what lies inside the tensor."""
-        (here, on_chip), (there, in_dram) = (operand.form.parted(nest.loops) for operand in (chip, dram))
-        first_on_chip, first_in_dram = evaluated(here), evaluated(there)
-        tensor = self.tensors.get(dram.buffer.name, dram.buffer.name)
+    def fold(values: Values) -> Iterator[Transfer]:
+        for fixed, ranges in boxes(nest.conditions, nest.loops, values):
+            yield from _transfers(on_chip, in_dram, padding, fixed, ranges)
+    transfers = once_each((*nest.conditions, *padding), nest.loops, fold)
 
-        def fold(values: Values) -> Iterator[Transfer]:
-            for fixed, ranges in boxes(nest.conditions, nest.loops, values):
-                yield from _transfers(on_chip, in_dram, padding, fixed, ranges)
-        transfers = once_each((*nest.conditions, *padding), nest.loops, fold)
-
-        def act(values: Values) -> None:
-            on, off, record = first_on_chip(values), first_in_dram(values), record_of(values)
-            for part in transfers(values):
-                first = off + part.dram if part.rows.height else 0  # nothing but padding: read from nowhere
-                record(on + part.chip, tensor, first, part.rows)
-        return act
+    def act(values: Values) -> None:
+        on, off, record = first_on_chip(values), first_in_dram(values), record_of(values)
+        for part in transfers(values):
+            first = off + part.dram if part.rows.height else 0  # nothing but padding: read from nowhere
+            record(on + part.chip, tensor, first, part.rows)
+    return act
 
 
 def _transfers(chip: Form, dram: Form, padding: list[Form], values: Values, ranges: Ranges) -> Iterator[Transfer]:

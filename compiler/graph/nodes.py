@@ -9,8 +9,6 @@ import numpy as np
 
 from vdla.hw.spec.errors import VdlaError
 
-DTYPES = ("float32", "int8", "uint8", "int16", "uint16", "int32", "int64", "bool")
-
 Attribute = int | float | str | tuple[int, ...] | tuple[float, ...]
 
 
@@ -24,7 +22,7 @@ class TensorType:
 
     Attributes:
         shape: extents, at least 1 each; empty for a single number.
-        dtype: one of `DTYPES`.
+        dtype: one of `vdla.runtime.host.dtypes.DTYPES`.
     """
 
     shape: tuple[int, ...]

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from vdla.compiler.graph.nodes import DTYPES, Attribute, Graph, GraphError, Node, TensorType, type_of
+from vdla.compiler.graph.nodes import Attribute, Graph, GraphError, Node, TensorType, type_of
 from vdla.compiler.graph.text import digest
+from vdla.runtime.host.dtypes import DTYPES
 
 
 def parse_graph(text: str, constants: Mapping[str, np.ndarray] | None = None) -> Graph:

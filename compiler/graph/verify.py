@@ -2,7 +2,8 @@
 
 import keyword
 
-from vdla.compiler.graph.nodes import DTYPES, Graph, GraphError, Node, TensorType, type_of
+from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType, type_of
+from vdla.runtime.host.dtypes import DTYPES
 from vdla.runtime.host.evaluate import OPERATORS, attributes_of
 
 

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vdla.compiler.ir.nodes import Binary, Const, Expr, Select, Var
-from vdla.compiler.ir.rewrite import Node, rewrite
+from vdla.compiler.ir.rewrite import Node, with_below
+from vdla.compiler.ir.types import INDEX
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Affine:
     """`constant + sum(coefficient * variable)`; `terms` has no coefficient 0.
 
@@ -49,6 +50,10 @@ class Affine:
 
 def affine(expr: Expr) -> Affine:
     """Return the affine form of an index expression; what is not affine becomes a variable of its own."""
+    if isinstance(expr, Var):
+        return Affine(((expr, 1),), 0)
+    if isinstance(expr, Const):
+        return Affine((), int(expr.value))
     terms: dict[Expr, int] = {}
     constant = _collect(expr, 1, terms)
     return Affine(tuple((atom, factor) for atom, factor in terms.items() if factor), constant)
@@ -98,8 +103,8 @@ def bounds(expr: Expr, ranges: Mapping[str, Interval]) -> Interval:
     low = high = form.constant
     for atom, factor in form.terms:
         inner = _atom_bounds(atom, ranges)
-        ends = sorted((factor * inner.low, factor * inner.high))
-        low, high = low + ends[0], high + ends[1]
+        least, greatest = (inner.low, inner.high) if factor > 0 else (inner.high, inner.low)
+        low, high = low + factor * least, high + factor * greatest
     return Interval(low, high)
 
 
@@ -126,20 +131,68 @@ def _atom_bounds(atom: Expr, ranges: Mapping[str, Interval]) -> Interval:
 
 def simplify(node: Node) -> Node:
     """Return `node` with index arithmetic in affine form, constants folded and decided branches taken."""
-    return rewrite(node, _simplified)
+    if _is_arithmetic(node):
+        return _canonical(node).expr()
+    below = node.below()
+    return _folded(with_below(node, below, [simplify(part) for part in below])) if below else node
 
 
-def _simplified(part: Node) -> Node | None:
+def _is_arithmetic(node: Node) -> bool:
+    """Whether a node is arithmetic on indices, so that it has an affine form."""
+    return isinstance(node, Binary) and node.op in ("+", "-", "*", "//", "%") and node.left.dtype == INDEX
+
+
+def _canonical(expr: Expr) -> Affine:
+    """Return the affine form of an index expression whose terms are simplified, positive ones first."""
+    if isinstance(expr, (Var, Const)):
+        return affine(expr)
+    if not _is_arithmetic(expr):
+        return _sorted(affine(simplify(expr)))
+    assert isinstance(expr, Binary)
+    left, right = _canonical(expr.left), _canonical(expr.right)
+    match expr.op:
+        case "+" | "-" as op:
+            return _sorted(_sum(left, right, 1 if op == "+" else -1))
+        case "*" if right.is_constant:
+            return _sorted(_multiple(left, right.constant))
+        case "*" if left.is_constant:
+            return _sorted(_multiple(right, left.constant))
+        case "//" | "%" as op if right.is_constant and right.constant > 0:
+            terms: dict[Expr, int] = {}
+            constant = _collect_division(op, left, right.constant, 1, terms)
+            return _sorted(Affine(tuple(terms.items()), constant))
+    return Affine(((Binary(expr.op, left.expr(), right.expr()), 1),), 0)
+
+
+def _sum(left: Affine, right: Affine, factor: int) -> Affine:
+    """Return `left + factor * right`."""
+    terms = dict(left.terms)
+    for atom, coefficient in right.terms:
+        terms[atom] = terms.get(atom, 0) + factor * coefficient
+    return Affine(tuple(term for term in terms.items() if term[1]), left.constant + factor * right.constant)
+
+
+def _multiple(form: Affine, factor: int) -> Affine:
+    """Return `factor * form`."""
+    return Affine(tuple((atom, factor * coefficient) for atom, coefficient in form.terms if factor), factor * form.constant)
+
+
+def _sorted(form: Affine) -> Affine:
+    """Return a form as its expression reads: positive terms first."""
+    if len(form.terms) < 2:
+        return form
+    return Affine(tuple(sorted(form.terms, key=lambda term: term[1] < 0)), form.constant)
+
+
+def _folded(part: Node) -> Node:
     match part:
-        case Binary(op, left, right) if left.dtype == "index" and op in ("+", "-", "*", "//", "%"):
-            return affine(part).expr()
         case Binary("<" | "<=" | "==" as op, Const() as left, Const() as right):
             return Const({"<": left.value < right.value, "<=": left.value <= right.value, "==": left.value == right.value}[op], "bool")
         case Binary("and", Const(True), other) | Binary("and", other, Const(True)):
             return other
         case Select(Const() as condition, then, otherwise):
             return then if condition.value else otherwise
-    return None
+    return part
 
 
 def decided(condition: Expr, ranges: Mapping[str, Interval]) -> bool | None:

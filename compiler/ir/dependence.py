@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vdla.compiler.ir.affine import Affine, Interval, affine, bounds
-from vdla.compiler.ir.nodes import Alloc, Binary, Buffer, Call, Const, Expr, For, If, Read, Var, Write
-from vdla.compiler.ir.rewrite import Node, children, has_reads, variables, walk
+from vdla.compiler.ir.calls import expanded
+from vdla.compiler.ir.nodes import Alloc, Binary, Buffer, Const, Expr, For, If, Read, Var, Write
+from vdla.compiler.ir.rewrite import Node, has_reads, variables, walk
 from vdla.compiler.ir.text import print_expr
 
 OTHER = {"//": "%", "%": "//"}
@@ -21,6 +22,7 @@ def conflict(loop: For, ranges: Mapping[str, Interval], concerns: Callable[[Buff
     """
     if loop.extent == 1:
         return None
+    loop = expanded(loop)
     inner = _ranges(loop)
     found = list(_accesses(loop.body, frozenset()))
     own = {part.buffer for part in walk(loop.body) if isinstance(part, Alloc)}
@@ -42,10 +44,10 @@ def _ranges(loop: For) -> dict[str, Interval]:
 
 
 def _accesses(node: Node, guards: Guards) -> Iterator[tuple[Read | Write, Guards]]:
-    """Yield every access and what is sure around it; operands of a call are none, its meaning has them."""
+    """Yield every access and what is sure around it."""
     if isinstance(node, (Read, Write)):
         yield node, guards
-    for child in (node.meaning,) if isinstance(node, Call) else children(node):
+    for child in node.below():
         yield from _accesses(child, guards | _guards(node.condition) if isinstance(node, If) and child is node.body else guards)
 
 

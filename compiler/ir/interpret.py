@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from vdla.compiler.ir.calls import meaning_of
 from vdla.compiler.ir.nodes import (
     Alloc,
     Binary,
@@ -73,8 +74,8 @@ def execute(stmt: Stmt, arrays: Arrays, values: Values) -> None:
                 execute(body, arrays, values)
         case Alloc(buffer, body):
             execute(body, {**arrays, buffer.name: np.zeros(buffer.shape, DTYPES[buffer.dtype].numpy)}, values)
-        case Call(_, _, meaning):
-            execute(meaning, arrays, values)
+        case Call():
+            execute(meaning_of(stmt), arrays, values)
         case Write(buffer, indices, value):
             arrays[buffer.name][_place(buffer, indices, arrays, values)] = evaluate(value, arrays, values)
 

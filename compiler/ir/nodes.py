@@ -1,6 +1,7 @@
 """The nodes of loop programs: expressions, statements and functions, all frozen."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import prod
 
@@ -55,6 +56,14 @@ class Expr:
 
     __slots__ = ()
     dtype: str
+
+    def below(self) -> "tuple[Expr, ...]":
+        """Return the nodes directly below."""
+        return ()
+
+    def rebuilt(self, below: tuple) -> "Expr":
+        """Return the same node with others `below`."""
+        return self
 
     def __add__(self, other):
         return binary("+", self, other)
@@ -131,6 +140,7 @@ class Var(Expr):
 ARITHMETIC = ("+", "-", "*", "//", "%", "/", ">>", "<<", "min", "max")
 COMPARISONS = ("<", "<=", "==")
 LOGICAL = ("and", "or")
+TRUTHS = frozenset(COMPARISONS + LOGICAL)  # operators whose result is a truth value
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +157,13 @@ class Binary(Expr):
     @property
     def dtype(self) -> str:
         """Type of the result."""
-        return "bool" if self.op in COMPARISONS + LOGICAL else self.left.dtype
+        return "bool" if self.op in TRUTHS else self.left.dtype
+
+    def below(self) -> tuple[Expr, ...]:
+        return self.left, self.right
+
+    def rebuilt(self, below: tuple) -> "Binary":
+        return Binary(self.op, *below)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +179,12 @@ class Select(Expr):
         """Type of the result."""
         return self.then.dtype
 
+    def below(self) -> tuple[Expr, ...]:
+        return self.condition, self.then, self.otherwise
+
+    def rebuilt(self, below: tuple) -> "Select":
+        return Select(*below)
+
 
 @dataclass(frozen=True, slots=True)
 class Cast(Expr):
@@ -170,6 +192,12 @@ class Cast(Expr):
 
     dtype: str
     value: Expr
+
+    def below(self) -> tuple[Expr, ...]:
+        return (self.value,)
+
+    def rebuilt(self, below: tuple) -> "Cast":
+        return Cast(self.dtype, *below)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +211,12 @@ class Read(Expr):
     def dtype(self) -> str:
         """Type of the element."""
         return self.buffer.dtype
+
+    def below(self) -> tuple[Expr, ...]:
+        return self.indices
+
+    def rebuilt(self, below: tuple) -> "Read":
+        return Read(self.buffer, below)
 
 
 class LoopKind(StrEnum):
@@ -200,6 +234,14 @@ class Stmt:
 
     __slots__ = ()
 
+    def below(self) -> "tuple[Expr | Stmt, ...]":
+        """Return the nodes directly below; a variable or a buffer that the statement declares is none of them."""
+        raise NotImplementedError(type(self).__name__)
+
+    def rebuilt(self, below: tuple) -> "Stmt":
+        """Return the same statement with other nodes `below`."""
+        raise NotImplementedError(type(self).__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class For(Stmt):
@@ -210,6 +252,12 @@ class For(Stmt):
     body: Stmt
     kind: LoopKind = LoopKind.SERIAL
 
+    def below(self) -> tuple[Stmt, ...]:
+        return (self.body,)
+
+    def rebuilt(self, below: tuple) -> "For":
+        return For(self.var, self.extent, below[0], self.kind)
+
 
 @dataclass(frozen=True, slots=True)
 class Write(Stmt):
@@ -219,6 +267,12 @@ class Write(Stmt):
     indices: tuple[Expr, ...]
     value: Expr
 
+    def below(self) -> tuple[Expr, ...]:
+        return *self.indices, self.value
+
+    def rebuilt(self, below: tuple) -> "Write":
+        return Write(self.buffer, below[:-1], below[-1])
+
 
 @dataclass(frozen=True, slots=True)
 class If(Stmt):
@@ -227,12 +281,24 @@ class If(Stmt):
     condition: Expr
     body: Stmt
 
+    def below(self) -> tuple[Expr | Stmt, ...]:
+        return self.condition, self.body
+
+    def rebuilt(self, below: tuple) -> "If":
+        return If(*below)
+
 
 @dataclass(frozen=True, slots=True)
 class Block(Stmt):
     """Statements, one after another."""
 
     statements: tuple[Stmt, ...]
+
+    def below(self) -> tuple[Stmt, ...]:
+        return self.statements
+
+    def rebuilt(self, below: tuple) -> "Block":
+        return Block(below)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,20 +308,11 @@ class Alloc(Stmt):
     buffer: Buffer
     body: Stmt
 
+    def below(self) -> tuple[Stmt, ...]:
+        return (self.body,)
 
-@dataclass(frozen=True, slots=True)
-class Call(Stmt):
-    """An intrinsic on tiles of buffers; `meaning` is the loop program that it stands for.
-
-    Attributes:
-        name: of the intrinsic.
-        operands: the first element of each tile, a constant, or a condition.
-        meaning: the statement that has been replaced; what the interpreter executes.
-    """
-
-    name: str
-    operands: tuple[Expr, ...]
-    meaning: Stmt
+    def rebuilt(self, below: tuple) -> "Alloc":
+        return Alloc(self.buffer, below[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +322,68 @@ class Func:
     name: str
     params: tuple[Buffer, ...]
     body: Stmt
+
+
+IMMEDIATE = "imm"  # a parameter of this name stands for a constant
+
+
+@dataclass(frozen=True, slots=True)
+class Intrinsic:
+    """What an accelerator, or a processor, does in one go.
+
+    Attributes:
+        meaning: the loop program that it is. A parameter is a tile, of the last dimensions of a buffer in the parameter's scope; a constant, if
+            it is called `imm`; or a condition, if it is of truth values.
+        certain: names of the parameters that it touches whatever the conditions are.
+    """
+
+    meaning: Func
+    certain: frozenset[str] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "certain", frozenset(_certain(self.meaning.body)))
+
+    @property
+    def name(self) -> str:
+        """That of the program."""
+        return self.meaning.name
+
+
+def _certain(node: Expr | Stmt) -> Iterator[str]:
+    """Yield the names of the buffers that are touched under no condition."""
+    if isinstance(node, (Read, Write)):
+        yield node.buffer.name
+    conditional = isinstance(node, (Select, If))
+    for part in node.below()[:1] if conditional else node.below():
+        yield from _certain(part)
+
+
+def is_tile(param: Buffer) -> bool:
+    """Whether a parameter of an intrinsic is a tile, not a constant or a condition."""
+    return param.name != IMMEDIATE and param.dtype != "bool"
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Stmt):
+    """An intrinsic on tiles of buffers; `meaning_of` returns the statement that it stands for.
+
+    Attributes:
+        operands: for each parameter of the intrinsic the first element of a tile, a constant, or a condition.
+    """
+
+    intrinsic: Intrinsic
+    operands: tuple[Expr, ...]
+
+    @property
+    def name(self) -> str:
+        """That of the intrinsic."""
+        return self.intrinsic.name
+
+    def below(self) -> tuple[Expr, ...]:
+        return self.operands
+
+    def rebuilt(self, below: tuple) -> "Call":
+        return Call(self.intrinsic, below)
 
 
 def as_expr(value: object, dtype: str = INDEX) -> Expr:

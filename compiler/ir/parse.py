@@ -1,6 +1,7 @@
 """The text of a loop program back to its nodes; Python's own parser reads it, so positions are exact."""
 
 import ast
+from collections.abc import Iterable, Mapping
 
 from vdla.compiler.ir.nodes import (
     Alloc,
@@ -13,6 +14,7 @@ from vdla.compiler.ir.nodes import (
     For,
     Func,
     If,
+    Intrinsic,
     IrError,
     LoopKind,
     Read,
@@ -23,31 +25,62 @@ from vdla.compiler.ir.nodes import (
     Write,
     block,
 )
-from vdla.compiler.ir.text import FUNCTIONS
+from vdla.compiler.ir.text import FUNCTIONS, print_calls
 from vdla.compiler.ir.types import DTYPES
+from vdla.compiler.ir.verify import verify
 
 OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%", ast.Div: "/", ast.RShift: ">>", ast.LShift: "<<",
              ast.Lt: "<", ast.LtE: "<=", ast.Eq: "==", ast.And: "and", ast.Or: "or"}
 
 
-def parse_func(text: str) -> Func:
-    """Read a program.
+def parse_func(text: str, intrinsics: Iterable[Intrinsic] = ()) -> Func:
+    """Read a program. It may call the `intrinsics` given, and those that stand before it in the text, each marked by `@intrinsic`.
 
     Raises:
         IrError: the text is no program; the message shows the place.
     """
+    *declared, last = _functions(text)
+    known = {intrinsic.name: intrinsic for intrinsic in intrinsics}
+    for head in declared:
+        own = _Parser(text, {}).intrinsic(head)
+        if known.setdefault(own.name, own).meaning != own.meaning:
+            raise IrError(f"line {head.lineno}: {own.name} means something else here than the intrinsic of that name that was given:\n"
+                          f"{print_calls(known[own.name].meaning)}")
+    return _Parser(text, known).func(last)
+
+
+def parse_intrinsic(text: str) -> Intrinsic:
+    """Read the program that an intrinsic means. A tile that does not lie in DRAM has its scope behind its type: `acc: int32[1, 16] @ accumulator`.
+
+    Raises:
+        IrError: the text is no program, or ill-formed.
+    """
+    meaning = parse_func(text)
+    verify(meaning)
+    return Intrinsic(meaning)
+
+
+def _functions(text: str) -> list[ast.FunctionDef]:
+    """Return the functions of a text: intrinsics, then one program."""
     try:
-        tree = ast.parse(text)
+        body = ast.parse(text).body
     except SyntaxError as error:
         raise IrError(f"line {error.lineno}: {error.msg}\n{(error.text or '').rstrip()}\n{' ' * ((error.offset or 1) - 1)}^") from error
-    return _Parser(text).func(tree)
+    functions = [node for node in body if isinstance(node, ast.FunctionDef)]
+    if not functions or len(functions) < len(body) or functions[-1].decorator_list or not all(map(_is_intrinsic, functions[:-1])):
+        raise IrError("line 1: a program is one function: def name(buffers): body; before it, intrinsics may stand, each marked by @intrinsic")
+    return functions
+
+
+def _is_intrinsic(function: ast.FunctionDef) -> bool:
+    return [ast.unparse(mark) for mark in function.decorator_list] == ["intrinsic"]
 
 
 class _Parser:
-    """The buffers and variables in sight, while a program is read."""
+    """The intrinsics, buffers and variables in sight, while a program is read."""
 
-    def __init__(self, text: str) -> None:
-        self.lines = text.splitlines()
+    def __init__(self, text: str, intrinsics: Mapping[str, Intrinsic]) -> None:
+        self.lines, self.intrinsics = text.splitlines(), intrinsics
         self.buffers: dict[str, Buffer] = {}
         self.variables: set[str] = set()
 
@@ -56,12 +89,23 @@ class _Parser:
         line = self.lines[node.lineno - 1]
         return IrError(f"line {node.lineno}: {problem}\n{line}\n{' ' * node.col_offset}^")
 
-    def func(self, tree: ast.Module) -> Func:
-        if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
-            raise IrError("line 1: a program is one function: def name(buffers): body")
-        head = tree.body[0]
-        params = tuple(self.declare(arg.arg, arg.annotation, Scope.DRAM, arg) for arg in head.args.args)
+    def func(self, head: ast.FunctionDef) -> Func:
+        params = tuple(self.param(arg) for arg in head.args.args)
         return Func(head.name, params, self.statements(head.body))
+
+    def intrinsic(self, head: ast.FunctionDef) -> Intrinsic:
+        meaning = self.func(head)
+        try:
+            verify(meaning)
+        except IrError as error:
+            raise self.fail(head, f"intrinsic {head.name}: {error}") from error
+        return Intrinsic(meaning)
+
+    def param(self, arg: ast.arg) -> Buffer:
+        match arg.annotation:
+            case ast.BinOp(kind, ast.MatMult(), ast.Name(scope) as place):
+                return self.declare(arg.arg, kind, self.scope(scope, place), arg)
+        return self.declare(arg.arg, arg.annotation, Scope.DRAM, arg)
 
     def declare(self, name: str, annotation: ast.expr | None, scope: Scope, node: ast.AST) -> Buffer:
         match annotation:
@@ -80,17 +124,19 @@ class _Parser:
         for position, node in enumerate(nodes):
             match node:
                 case ast.Assign([ast.Name(name)], ast.Call(ast.Name("alloc"), [kind, *scope])):
-                    buffer = self.declare(name, kind, self.scope(scope), node)
+                    buffer = self.declare(name, kind, self.scope_of(scope), node)
                     alloc = Alloc(buffer, self.statements(nodes[position + 1:]))
                     return block(*(self.statement(before) for before in nodes[:position]), alloc)
         return block(*(self.statement(node) for node in nodes))
 
-    def scope(self, nodes: list[ast.expr]) -> Scope:
+    def scope_of(self, nodes: list[ast.expr]) -> Scope:
         if not nodes:
             return Scope.DRAM
-        value = nodes[0].value if isinstance(nodes[0], ast.Constant) else None
+        return self.scope(nodes[0].value if isinstance(nodes[0], ast.Constant) else None, nodes[0])
+
+    def scope(self, value: object, node: ast.expr) -> Scope:
         if value not in tuple(Scope):
-            raise self.fail(nodes[0], f"scope {value!r} is none of {', '.join(Scope)}")
+            raise self.fail(node, f"scope {value!r} is none of {', '.join(Scope)}")
         return Scope(value)
 
     def statement(self, node: ast.stmt) -> Stmt:
@@ -103,9 +149,16 @@ class _Parser:
             case ast.Assign([ast.Subscript() as target], value):
                 place = self.read(target)
                 return Write(place.buffer, place.indices, self.expr(value))
-            case ast.With([ast.withitem(ast.Call(ast.Name(name), operands))], body):
-                return Call(name, tuple(self.expr(operand) for operand in operands), self.statements(body))
-        raise self.fail(node, "this is no statement of a loop program: for, if, with, an assignment to an element, or alloc")
+            case ast.Expr(ast.Call(ast.Name(name), operands, [])):
+                return self.called(node, name, operands)
+        raise self.fail(node, "this is no statement of a loop program: for, if, an intrinsic, an assignment to an element, or alloc")
+
+    def called(self, node: ast.stmt, name: str, operands: list[ast.expr]) -> Call:
+        intrinsic = self.intrinsics.get(name)
+        if intrinsic is None:
+            raise self.fail(node, f"no intrinsic is called {name}; there are {', '.join(self.intrinsics) or 'none'}. Declare it before the program: "
+                                  f"@intrinsic def {name}(tiles): loops")
+        return Call(intrinsic, tuple(self.expr(operand) for operand in operands))
 
     def read(self, node: ast.expr) -> Read:
         match node:

@@ -1,63 +1,63 @@
 """Walking and rewriting loop programs."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, replace
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import is_not
 
 from vdla.compiler.ir.nodes import Expr, For, Func, Read, Stmt, Var
 
 Node = Expr | Stmt
-BOUND = ("var", "axes")  # fields that declare variables and do not use them
-
-
-@cache
-def _names(kind: type) -> tuple[str, ...]:
-    """Return the fields in which a kind of node can have others."""
-    return tuple(field.name for field in fields(kind) if field.name not in BOUND)
-
-
-def children(node: Node) -> Iterator[Node]:
-    """Yield the nodes directly below `node`, in order."""
-    for name in _names(type(node)):
-        yield from _nodes(getattr(node, name))
-
-
-def _nodes(value: object) -> Iterator[Node]:
-    if isinstance(value, (Expr, Stmt)):
-        yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _nodes(item)
+Change = Callable[[Node], Node | None]
 
 
 def walk(node: Node) -> Iterator[Node]:
     """Yield `node` and everything below it, from the top down."""
-    yield node
-    for child in children(node):
-        yield from walk(child)
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        waiting += part.below()[::-1]
 
 
-def rewrite(node: Node, change: Callable[[Node], Node | None]) -> Node:
-    """Return `node` with `change` applied to every node, from the bottom up; None leaves a node as it is."""
-    below = {name: _rewritten(value, change) for name in _names(type(node)) if _has_nodes(value := getattr(node, name))}
-    new = replace(node, **below) if below else node
-    changed = change(new)
-    return new if changed is None else changed
+def rewrite(node: Node, change: Change) -> Node:
+    """Return `node` with `change` applied to every node, from the bottom up; None leaves a node as it is.
+
+    What has nothing changed below it is the same node as before.
+    """
+    below = node.below()
+    if below:
+        node = with_below(node, below, [rewrite(part, change) for part in below])
+    changed = change(node)
+    return node if changed is None else changed
 
 
-def _has_nodes(value: object) -> bool:
-    return isinstance(value, (Expr, Stmt)) or (isinstance(value, tuple) and any(isinstance(item, (Expr, Stmt)) for item in value))
-
-
-def _rewritten(value: object, change: Callable) -> object:
-    if isinstance(value, tuple):
-        return tuple(rewrite(item, change) for item in value)
-    return rewrite(value, change)
+def with_below(node: Node, before: tuple[Node, ...], below: Sequence[Node]) -> Node:
+    """Return `node` with others `below` than `before`; the same node where they are the same."""
+    return node.rebuilt(tuple(below)) if any(map(is_not, below, before)) else node
 
 
 def substitute(node: Node, values: Mapping[str, Expr]) -> Node:
     """Return `node` with variables replaced by expressions, by name."""
-    return rewrite(node, lambda part: values.get(part.name) if isinstance(part, Var) else None)
+    if isinstance(node, Var):
+        return values.get(node.name, node)
+    below = node.below()
+    return with_below(node, below, [substitute(part, values) for part in below]) if below else node
+
+
+def walk_statements(stmt: Stmt) -> Iterator[Stmt]:
+    """Yield `stmt` and every statement below it, from the top down."""
+    waiting = [stmt]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        waiting += [inner for inner in part.below()[::-1] if isinstance(inner, Stmt)]
+
+
+def rewrite_statements(stmt: Stmt, change: Callable[[Stmt], Stmt | None]) -> Stmt:
+    """Return `stmt` with `change` applied to every statement, from the bottom up; see `rewrite`."""
+    below = stmt.below()
+    stmt = with_below(stmt, below, [rewrite_statements(part, change) if isinstance(part, Stmt) else part for part in below])
+    changed = change(stmt)
+    return stmt if changed is None else changed
 
 
 def reads(node: Node) -> list[Read]:
@@ -77,4 +77,4 @@ def has_reads(node: Node) -> bool:
 
 def loops_of(func: Func) -> list[For]:
     """Return every loop of `func`, from the top down."""
-    return [part for part in walk(func.body) if isinstance(part, For)]
+    return [part for part in walk_statements(func.body) if isinstance(part, For)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from vdla.compiler.ir.calls import intrinsics_of
 from vdla.compiler.ir.nodes import (
     Alloc,
     Binary,
@@ -29,9 +30,14 @@ INDENT = "    "
 
 
 def print_func(func: Func) -> str:
-    """Return the text of a program."""
-    params = ", ".join(f"{buffer.name}: {buffer_type(buffer)}" for buffer in func.params)
-    return "\n".join([f"def {func.name}({params}):", *print_lines(func.body, 1)]) + "\n"
+    """Return the text of a program, behind those of the intrinsics that it calls."""
+    declared = [f"@intrinsic\n{print_calls(intrinsic.meaning)}\n" for intrinsic in intrinsics_of(func).values()]
+    return "".join(declared) + print_calls(func)
+
+
+def print_calls(func: Func) -> str:
+    """Return the text of a program without those of its intrinsics, which the parser must then be given."""
+    return "\n".join([f"def {func.name}({', '.join(map(print_param, func.params))}):", *print_lines(func.body, 1)]) + "\n"
 
 
 def print_stmt(stmt: Stmt) -> str:
@@ -44,36 +50,33 @@ def buffer_type(buffer: Buffer) -> str:
     return f"{buffer.dtype}[{', '.join(map(str, buffer.shape))}]"
 
 
-def print_lines(stmt: Stmt, depth: int, shows_meaning: bool = True) -> Iterator[str]:
-    """Yield the lines of a statement; without `shows_meaning` a call stands for itself."""
+def print_param(buffer: Buffer) -> str:
+    """Return `name: dtype[extents]`, and for a tile of an intrinsic that does not lie in DRAM, `name: dtype[extents] @ scope`."""
+    place = "" if buffer.scope is Scope.DRAM else f" @ {buffer.scope.value}"
+    return f"{buffer.name}: {buffer_type(buffer)}{place}"
+
+
+def print_lines(stmt: Stmt, depth: int) -> Iterator[str]:
+    """Yield the lines of a statement."""
     pad = INDENT * depth
     match stmt:
         case Block(statements):
             for part in statements:
-                yield from print_lines(part, depth, shows_meaning)
+                yield from print_lines(part, depth)
         case For(var, extent, body, kind):
             yield f"{pad}for {var.name} in {kind.value}({extent}):"
-            yield from print_lines(body, depth + 1, shows_meaning)
+            yield from print_lines(body, depth + 1)
         case If(condition, body):
             yield f"{pad}if {print_expr(condition)}:"
-            yield from print_lines(body, depth + 1, shows_meaning)
+            yield from print_lines(body, depth + 1)
         case Alloc(buffer, body):
             scope = "" if buffer.scope is Scope.DRAM else f', "{buffer.scope.value}"'
             yield f"{pad}{buffer.name} = alloc({buffer_type(buffer)}{scope})"
-            yield from print_lines(body, depth, shows_meaning)
+            yield from print_lines(body, depth)
         case Write(buffer, indices, value):
             yield f"{pad}{buffer.name}[{_indices(indices)}] = {print_expr(value)}"
-        case Call(name, operands, meaning):
-            call = f"{name}({', '.join(print_expr(operand) for operand in operands)})"
-            yield f"{pad}with {call}:" if shows_meaning else f"{pad}{call}"
-            if shows_meaning:
-                yield from print_lines(meaning, depth + 1)
-
-
-def print_calls(func: Func) -> str:
-    """Return the text of a program in which intrinsics stand for themselves; it is shorter, and not meant to be parsed."""
-    params = ", ".join(f"{buffer.name}: {buffer_type(buffer)}" for buffer in func.params)
-    return "\n".join([f"def {func.name}({params}):", *print_lines(func.body, 1, shows_meaning=False)]) + "\n"
+        case Call(intrinsic, operands):
+            yield f"{pad}{intrinsic.name}({_indices(operands)})"
 
 
 def print_expr(expr: Expr, strength: int = 0) -> str:

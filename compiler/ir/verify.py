@@ -1,11 +1,13 @@
 """What every loop program must keep, whatever pass has made it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from vdla.compiler.ir.affine import Interval, bounds
 from vdla.compiler.ir.nodes import (
     ARITHMETIC,
     COMPARISONS,
+    IMMEDIATE,
     LOGICAL,
     Alloc,
     Binary,
@@ -17,18 +19,22 @@ from vdla.compiler.ir.nodes import (
     For,
     Func,
     If,
+    Intrinsic,
     IrError,
     Read,
     Select,
     Stmt,
     Var,
     Write,
+    is_tile,
 )
-from vdla.compiler.ir.rewrite import children, has_reads
+from vdla.compiler.ir.rewrite import has_reads
 from vdla.compiler.ir.text import print_expr, print_stmt
 from vdla.compiler.ir.types import DTYPES, INDEX, wrap
 
 KINDS = {"/": ("float",), "//": ("whole",), "%": ("whole",), ">>": ("whole",), "<<": ("whole",)}  # all others in ARITHMETIC are for both
+OPERATORS = frozenset(ARITHMETIC + COMPARISONS + LOGICAL)
+ORIGIN = Const(0)
 
 
 def _kind(dtype: str) -> str:
@@ -38,13 +44,15 @@ def _kind(dtype: str) -> str:
 def verify(func: Func) -> None:
     """Check a program: names declared and unique, types equal, subscripts of the right number and, without conditions, in range.
 
+    A call's operands must be what its intrinsic's parameters say; the intrinsic's meaning is checked where it is declared.
+
     Raises:
         IrError: naming the statement and what is wrong with it.
     """
     names = [buffer.name for buffer in func.params]
     if len(set(names)) < len(names):
         raise IrError(f"{func.name}: two parameters have one name among {', '.join(names)}")
-    _Checker({buffer.name: buffer for buffer in func.params}, {}, False).statement(func.body)
+    _Checker({buffer.name: buffer for buffer in func.params}).statement(func.body)
 
 
 class _Checker:
@@ -52,11 +60,21 @@ class _Checker:
 
     Attributes:
         buffers, ranges: declared so far.
+        intrinsics: called so far.
         guarded: a condition stands around, so that subscripts may look out of range without being so.
     """
 
-    def __init__(self, buffers: Mapping[str, Buffer], ranges: Mapping[str, Interval], guarded: bool) -> None:
-        self.buffers, self.ranges, self.guarded = buffers, ranges, guarded
+    def __init__(self, buffers: dict[str, Buffer]) -> None:
+        self.buffers, self.guarded = buffers, False
+        self.ranges: dict[str, Interval] = {}
+        self.intrinsics: dict[str, Intrinsic] = {}
+
+    @contextmanager
+    def under_condition(self, holds: bool = True) -> Iterator[None]:
+        """Check what is done under a condition, if `holds`."""
+        before, self.guarded = self.guarded, self.guarded or holds
+        yield
+        self.guarded = before
 
     def statement(self, stmt: Stmt) -> None:
         match stmt:
@@ -65,20 +83,23 @@ class _Checker:
                     self.statement(part)
             case For(var, extent, body):
                 self.loop(stmt, var, extent)
-                _Checker(self.buffers, {**self.ranges, var.name: Interval(0, extent - 1)}, self.guarded).statement(body)
+                self.ranges[var.name] = Interval(0, extent - 1)
+                self.statement(body)
+                del self.ranges[var.name]
             case If(condition, body):
                 self.condition(condition)
-                _Checker(self.buffers, self.ranges, True).statement(body)
+                with self.under_condition():
+                    self.statement(body)
             case Alloc(buffer, body):
                 if buffer.name in self.buffers:
                     raise IrError(f"buffer {buffer.name} is declared twice")
-                _Checker({**self.buffers, buffer.name: buffer}, self.ranges, self.guarded).statement(body)
+                self.buffers[buffer.name] = buffer
+                self.statement(body)
+                del self.buffers[buffer.name]
             case Write(buffer, indices, value):
                 self.write(stmt, buffer, indices, value)
-            case Call(_, operands, meaning):
-                for operand in operands:
-                    _Checker(self.buffers, self.ranges, True).expr(operand)  # a tile outside is read only where the meaning reads it
-                self.statement(meaning)
+            case Call(intrinsic, operands):
+                self.call(stmt, intrinsic, operands)
 
     def loop(self, stmt: For, var: Var, extent: int) -> None:
         if var.name in self.ranges or var.name in self.buffers:
@@ -90,7 +111,39 @@ class _Checker:
         self.subscripts(buffer, indices)
         self.expr(value)
         if value.dtype != buffer.dtype:
-            raise IrError(f"{print_stmt(stmt).strip()}: the value is {value.dtype}, but {buffer.name} holds {buffer.dtype}")
+            raise IrError(f"{_text(stmt)}: the value is {value.dtype}, but {buffer.name} holds {buffer.dtype}")
+
+    # Calls
+
+    def call(self, stmt: Call, intrinsic: Intrinsic, operands: tuple[Expr, ...]) -> None:
+        params = intrinsic.meaning.params
+        if self.intrinsics.setdefault(intrinsic.name, intrinsic) != intrinsic:
+            raise IrError(f"{_text(stmt)}: two intrinsics are called {intrinsic.name}")
+        if len(operands) != len(params):
+            raise IrError(f"{_text(stmt)}: {len(operands)} operands, but {intrinsic.name} takes {', '.join(param.name for param in params)}")
+        for param, operand in zip(params, operands, strict=True):
+            if is_tile(param):
+                self.tile(stmt, param, operand)
+            elif operand.dtype != param.dtype or (param.name == IMMEDIATE and not isinstance(operand, Const)):
+                raise IrError(f"{_text(stmt)}: {param.name} is {print_expr(operand)}, not a {'constant' if param.name == IMMEDIATE else 'condition'} "
+                              f"of type {param.dtype}")
+            else:
+                with self.under_condition():
+                    self.expr(operand)
+
+    def tile(self, stmt: Call, param: Buffer, operand: Expr) -> None:
+        """Check the first element of a tile; one that the intrinsic reads under a condition only may lie outside its buffer."""
+        rank = len(param.shape)
+        if not isinstance(operand, Read) or operand.indices[-rank:] != (ORIGIN,) * rank:
+            raise IrError(f"{_text(stmt)}: {param.name} is {print_expr(operand)}, which is not where a tile begins")
+        buffer = operand.buffer
+        if (buffer.dtype, buffer.shape[-rank:], buffer.scope) != (param.dtype, param.shape, param.scope):
+            raise IrError(f"{_text(stmt)}: {buffer.name} holds {buffer.dtype}{list(buffer.shape[-rank:])} in {buffer.scope.value}, "
+                          f"but {param.name} is {param.dtype}{list(param.shape)} in {param.scope.value}")
+        with self.under_condition(param.name not in stmt.intrinsic.certain):
+            self.subscripts(buffer, operand.indices)
+
+    # Expressions
 
     def condition(self, condition: Expr) -> None:
         self.expr(condition)
@@ -99,24 +152,28 @@ class _Checker:
 
     def expr(self, expr: Expr) -> None:
         match expr:
-            case Var(name) if name not in self.ranges:
-                raise IrError(f"variable {name} stands outside its loop")
+            case Const():
+                return
+            case Var(name):
+                if name not in self.ranges:
+                    raise IrError(f"variable {name} stands outside its loop")
             case Read(buffer, indices):
                 self.subscripts(buffer, indices)
-                return
             case Select(condition, then, otherwise):
                 self.condition(condition)
-                inner = _Checker(self.buffers, self.ranges, True)
-                inner.expr(then)
-                inner.expr(otherwise)
-                return
+                with self.under_condition():
+                    self.expr(then)
+                    self.expr(otherwise)
             case Binary(op, left, right):
                 self.operands(expr, op, left, right)
-        for child in children(expr):
-            self.expr(child)
+                self.expr(left)
+                self.expr(right)
+            case _:
+                for part in expr.below():
+                    self.expr(part)
 
     def operands(self, expr: Binary, op: str, left: Expr, right: Expr) -> None:
-        if op not in ARITHMETIC + COMPARISONS + LOGICAL:
+        if op not in OPERATORS:
             raise IrError(f"{print_expr(expr)}: {op!r} is no operator")
         if left.dtype != right.dtype or (op in LOGICAL and left.dtype != "bool"):
             raise IrError(f"{print_expr(expr)}: {op} has operands of types {left.dtype} and {right.dtype}")
@@ -127,20 +184,29 @@ class _Checker:
             raise IrError(f"{print_expr(expr)} divides by 0")
 
     def subscripts(self, buffer: Buffer, indices: tuple[Expr, ...]) -> None:
-        text = f"{buffer.name}[{', '.join(print_expr(index) for index in indices)}]"
         if self.buffers.get(buffer.name) != buffer:
-            raise IrError(f"{text}: buffer {buffer.name} is not declared here, or differently")
+            raise IrError(f"{_element(buffer, indices)}: buffer {buffer.name} is not declared here, or differently")
         if len(indices) != len(buffer.shape):
-            raise IrError(f"{text} has {len(indices)} subscripts, but {buffer.name} has {len(buffer.shape)} axes")
-        for axis, (index, extent) in enumerate(zip(indices, buffer.shape, strict=True)):
+            raise IrError(f"{_element(buffer, indices)} has {len(indices)} subscripts, but {buffer.name} has {len(buffer.shape)} axes")
+        for axis, index in enumerate(indices):
             self.expr(index)
             if index.dtype != INDEX:
-                raise IrError(f"{text}: subscript {axis} is {index.dtype}, not an index")
-            self.in_range(text, axis, index, extent)
+                raise IrError(f"{_element(buffer, indices)}: subscript {axis} is {index.dtype}, not an index")
+            if not self.guarded:
+                self.in_range(buffer, indices, axis)
 
-    def in_range(self, text: str, axis: int, index: Expr, extent: int) -> None:
-        if self.guarded or has_reads(index):
+    def in_range(self, buffer: Buffer, indices: tuple[Expr, ...], axis: int) -> None:
+        if has_reads(indices[axis]):
             return
-        reach = bounds(index, self.ranges)
-        if reach.low < 0 or reach.high >= extent:
-            raise IrError(f"{text}: subscript {axis} runs from {reach.low} to {reach.high}, but the axis has {extent} elements")
+        reach = bounds(indices[axis], self.ranges)
+        if reach.low < 0 or reach.high >= buffer.shape[axis]:
+            raise IrError(f"{_element(buffer, indices)}: subscript {axis} runs from {reach.low} to {reach.high}, "
+                          f"but the axis has {buffer.shape[axis]} elements")
+
+
+def _text(stmt: Stmt) -> str:
+    return print_stmt(stmt).strip()
+
+
+def _element(buffer: Buffer, indices: tuple[Expr, ...]) -> str:
+    return print_expr(Read(buffer, indices))

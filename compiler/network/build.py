@@ -1,17 +1,20 @@
-"""From placed operators to the plan of a module: streams, crossings between host and accelerator, memory."""
+"""Linking: from placed operators and their programs to the plan of a module: streams, crossings between host and accelerator, memory."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from vdla.compiler.codegen.stream import emit
+from vdla.compiler.codegen.stream import emit_calls
+from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.ir.nodes import Func
 from vdla.compiler.network.maker import Offloaded
 from vdla.compiler.network.memory import Life, share
 from vdla.compiler.network.partition import OnHost, Part, View
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.builder import Stream, StreamBuilder
 from vdla.runtime.layout import Layout
@@ -21,20 +24,31 @@ from vdla.sim.program import Program, decode_program
 Key = tuple[str, int, bool]  # a value, the block it stands in, and whether it is folded
 
 
-def build(graph: Graph, parts: list[Part], config: AcceleratorConfig, report: Callable[[Offloaded], None] = lambda one: None) -> Plan:
-    """Return the plan of a network whose operators have their places; `report` is told of each before its instructions are made."""
-    builder = _Builder(graph, config, parts)
+def build(graph: Graph, parts: list[Part], target: Target, programs: Mapping[Task, Func],
+          report: Callable[[Offloaded], None] = lambda one: None) -> Plan:
+    """Return the plan of a network whose operators have their places.
+
+    Args:
+        programs: of every task of `parts`, as `vdla.compiler.codegen.lowering.calls_of` returns them.
+        report: told of each operator before its instructions are emitted.
+    """
+    builder = _Builder(graph, target, parts, programs)
     return builder.plan(report)
 
 
 @dataclass
 class _Builder:
     graph: Graph
-    config: AcceleratorConfig
+    target: Target
     parts: list[Part]
+    programs: Mapping[Task, Func]
     steps: list[Step] = field(default_factory=list)
     streams: dict[str, Stream] = field(default_factory=dict)
     weights: dict[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def config(self) -> AcceleratorConfig:
+        return self.target.config
 
     def plan(self, report: Callable[[Offloaded], None]) -> Plan:
         self.aliases = {one.node.outputs[0]: one.node.inputs[0] for part in self.parts for one in part if isinstance(one, View)}
@@ -46,7 +60,7 @@ class _Builder:
                 self.steps.append(self.launch(part, number, report))
         constants = {name: self.graph.constants[name] for name in self.host_constants()}
         outputs = {name: _value(self.graph, name) for name in self.graph.outputs}
-        return Plan(self.graph.name, self.config, {name: _value(self.graph, name) for name in self.graph.inputs}, outputs,
+        return Plan(self.graph.name, self.target, {name: _value(self.graph, name) for name in self.graph.inputs}, outputs,
                     tuple(self.steps), self.streams, sizes, self.weights, constants)
 
     # Values
@@ -117,8 +131,9 @@ class _Builder:
             for parameter, values in one.constants.items():
                 tensors[parameter] = f"{label}.{parameter}"
                 self.weights[tensors[parameter]] = values
-            for program in one.programs:
-                emit(program.func, builder, {**tensors, **{own: tensors[name] for own, name in program.names.items()}}, {"Z": program.begin})
+            for piece in one.pieces:
+                names = {**tensors, **{own: tensors[name] for own, name in piece.names.items()}}
+                emit_calls(self.programs[piece.task], builder, names, {"Z": piece.begin})
         stream = builder.finish()
         name = f"launch{number}"
         self.streams[name] = stream

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vdla.compiler.codegen.store import kept
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.onnx.load import load
 from vdla.compiler.graph.passes.affine_to_conv import AffineToConv
@@ -14,9 +15,8 @@ from vdla.compiler.graph.passes.pipeline import INTEGERS, SIMPLIFY, Pipeline
 from vdla.compiler.graph.passes.split_sums import SplitSums
 from vdla.compiler.graph.quantisation_error import LayerError, layer_errors
 from vdla.compiler.graph.quantise import quantise
-from vdla.compiler.network.build import build
-from vdla.compiler.network.partition import parts, place
-from vdla.hw.spec.config import AcceleratorConfig
+from vdla.compiler.network.stages import Choices, plan_of
+from vdla.hw.spec.target import Target
 from vdla.runtime.module.plan import Plan
 
 FLOATS = Pipeline((SplitSums(), AffineToConv(), DeadCode()))  # more that can be quantised
@@ -39,17 +39,19 @@ class Compiled:
     errors: tuple[LayerError, ...] = ()
 
 
-def compile_network(model: str | os.PathLike | bytes, config: AcceleratorConfig, *, samples: Samples | None = None, percentile: float = 100.0,
-                    shapes: Mapping[str, Sequence[int]] | None = None, errors: bool = False,
+def compile_network(model: str | os.PathLike | bytes, target: Target, *, samples: Samples | None = None, percentile: float = 100.0,
+                    shapes: Mapping[str, Sequence[int]] | None = None, errors: bool = False, choices: Choices | None = None,
                     progress: Progress = lambda text: None) -> Compiled:
     """Compile a network.
 
     Args:
         model: an ONNX file, its bytes, or a model of the `onnx` package.
+        target: what it is compiled for.
         samples: inputs by which a float network is quantised.
         percentile: of the magnitudes of each activation that its scale must hold.
         shapes: of inputs whose own are dynamic.
         errors: measure on the samples how far each layer is from the float network.
+        choices: of tiles, where they are given.
         progress: told of what is being done.
 
     Raises:
@@ -63,14 +65,7 @@ def compile_network(model: str | os.PathLike | bytes, config: AcceleratorConfig,
         progress("errors of layers")
         found = layer_errors(simple, quantised, given or ())
     graph = INTEGERS.run(quantised)
-    return Compiled(graph, plan_of(graph, config, progress), found)
-
-
-def plan_of(graph: Graph, config: AcceleratorConfig, progress: Progress = lambda text: None) -> Plan:
-    """Return the plan of a graph of integer operators."""
-    placed = place(graph, config, lambda node: progress(str(node)))
-    progress("instructions")
-    return build(graph, parts(graph, placed, config), config, lambda one: progress(str(one.node)))
+    return Compiled(graph, plan_of(graph, target, choices, choose=kept(), progress=progress), found)
 
 
 def integer_graph(graph: Graph, samples: Samples | None = None, percentile: float = 100.0) -> Graph:

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from vdla.compiler.codegen.tasks import Unfit
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
-from vdla.compiler.network.maker import Offloaded, OffloadError
+from vdla.compiler.network.maker import Offloaded
 from vdla.compiler.network.offload import offload
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.target import Target
 from vdla.runtime.layout import IMAGE_RANK
 
 VIEWS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
@@ -32,25 +34,23 @@ Placed = OnHost | Offloaded | View
 Part = tuple[Placed, ...]  # all on the host, or all on the accelerator
 
 
-def place(graph: Graph, config: AcceleratorConfig, report: Report = lambda node: None) -> list[Placed]:
+def place(graph: Graph, target: Target, report: Report = lambda node: None) -> list[Placed]:
     """Return where each node runs, in the graph's order; `report` is told of each before it is looked at."""
     placed, inside = [], set()  # values that the accelerator makes
     for node in graph.nodes:
         report(node)
-        one = _place(graph, node, config, inside)
+        one = _place(graph, node, target, inside)
         if not isinstance(one, OnHost):
             inside.update(node.outputs)
         placed.append(one)
     return placed
 
 
-def _place(graph: Graph, node: Node, config: AcceleratorConfig, inside: set[str]) -> Placed:
-    if node.op in VIEWS and node.inputs[0] in inside and same_bytes(graph.types[node.inputs[0]], graph.types[node.outputs[0]], config):
+def _place(graph: Graph, node: Node, target: Target, inside: set[str]) -> Placed:
+    if node.op in VIEWS and node.inputs[0] in inside and same_bytes(graph.types[node.inputs[0]], graph.types[node.outputs[0]], target.config):
         return View(node)
-    try:
-        return offload(graph, node, config, folds=_folds(graph, node, inside))
-    except OffloadError as error:
-        return OnHost(node, str(error))
+    found = offload(graph, node, target, folds=_folds(graph, node, inside))
+    return OnHost(node, found.reason) if isinstance(found, Unfit) else found
 
 
 def _folds(graph: Graph, node: Node, inside: set[str]) -> bool:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from inspect import cleandoc
 
 from vdla.compiler.graph.onnx.read import OLDEST_OPSET
 from vdla.compiler.graph.onnx.survey import CONTRIBUTED, CONTRIBUTED_DOMAIN, IMPORTERS
@@ -52,7 +51,7 @@ def _where(op: str) -> tuple[str, str]:
     if op in MEANINGS:
         return ACCELERATOR, f"scales and zero points constant; as {MEANINGS[op]}: {CONDITIONS[MEANINGS[op]]}"
     if op in MOVES and op in OPERATORS:
-        return ACCELERATOR, f"{CONDITIONS[op]}; {_condition(cleandoc(OPERATORS[op].__doc__))}"
+        return ACCELERATOR, f"{CONDITIONS[op]}; {OPERATORS[op].condition}"
     if op in AFFINE:
         return ACCELERATOR, f"{CONDITIONS[op]}; or a constant for each channel of an image: it becomes a depthwise Conv or goes into the one before"
     if op in MOVES:
@@ -64,12 +63,7 @@ def _where(op: str) -> tuple[str, str]:
 
 def offloaded() -> list[Support]:
     """Return the integer operators that the others become, sorted, with what the accelerator asks of each."""
-    return [Support(op, ACCELERATOR, _condition(cleandoc(make.__doc__))) for op, make in sorted(OPERATORS.items())]
-
-
-def _condition(text: str) -> str:
-    """Return the first line of a docstring as a clause."""
-    return text[0].lower() + text.splitlines()[0][1:].rstrip(".")
+    return [Support(op, ACCELERATOR, kind.condition) for op, kind in sorted(OPERATORS.items())]
 
 
 def to_json() -> dict[str, object]:

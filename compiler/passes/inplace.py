@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from vdla.compiler.ir.affine import simplify
 from vdla.compiler.ir.nodes import Alloc, Buffer, Call, Expr, Func, Read, Scope, Stmt, Write
-from vdla.compiler.ir.rewrite import Node, rewrite, variables, walk
+from vdla.compiler.ir.rewrite import Node, rewrite, variables, walk_statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def _replaced(part: Node, place: Place) -> Node | None:
 
 def _find(body: Stmt, scope: Scope) -> Place | None:
     """Return a buffer that can take the place of another, and where."""
-    calls = [part for part in walk(body) if isinstance(part, Call)]
+    calls = [part for part in walk_statements(body) if isinstance(part, Call)]
     for call in calls:
         result, *operands = call.operands
         if not isinstance(result, Read) or result.buffer.scope is not scope:

@@ -4,40 +4,69 @@
 which resets its accumulators where the condition holds. The hardware does both in one step.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
-from vdla.compiler.ir.nodes import Alloc, Block, Call, Const, Expr, For, Func, If, Read, Stmt, Var, block
-from vdla.compiler.ir.rewrite import Node, rewrite, variables, walk
-
-RESET, PRODUCT, STARTED = "reset", "gemm", "gemm_from"
+from vdla.compiler.ir.nodes import Block, Call, Const, Expr, For, Func, If, Intrinsic, Read, Stmt, Var, block
+from vdla.compiler.ir.rewrite import rewrite_statements, variables, walk_statements
 
 
 @dataclass(frozen=True, slots=True)
 class StartSums:
-    """The pass."""
+    """The pass: `started` does what `reset` and `product` do, where the condition holds that is its last operand."""
+
+    product: Intrinsic
+    reset: Intrinsic
+    started: Intrinsic
 
     def run(self, func: Func) -> Func:
         """Return `func` with every reset that a product can do for itself left out."""
-        return Func(func.name, func.params, rewrite(func.body, _started))
+        return Func(func.name, func.params, rewrite_statements(func.body, self._joined))
 
-
-def _started(part: Node) -> Node | None:
-    if not isinstance(part, Block):
+    def _joined(self, part: Stmt) -> Stmt | None:
+        if not isinstance(part, Block):
+            return None
+        for place, statement in enumerate(part.statements[:-1]):
+            reset = _only_call(statement, self.reset)
+            following = part.statements[place + 1]
+            if reset is not None and (changed := self._with_start(following, statement, reset)) is not None:
+                return block(*part.statements[:place], changed, *part.statements[place + 2:])
         return None
-    for place, statement in enumerate(part.statements[:-1]):
-        reset = _only_call(statement, RESET)
-        following = part.statements[place + 1]
-        if reset is not None and (changed := _with_start(following, statement, reset)) is not None:
-            return block(*part.statements[:place], changed, *part.statements[place + 2:])
-    return None
+
+    def _with_start(self, stmt: Stmt, reset_nest: Stmt, reset: Call) -> Stmt | None:
+        """Return `stmt` with its products starting the sums that `reset` would; None where they do not cover the same accumulators."""
+        name = _tile(reset).buffer.name
+        calls = [part for part in walk_statements(stmt) if isinstance(part, Call) and _touches(part, name)]
+        if len(calls) != 1 or calls[0].intrinsic != self.product:
+            return None
+        product, around = calls[0], _around(stmt, calls[0])
+        loops = {part.var.name: part.extent for part in around if isinstance(part, For)}
+        target = _tile(product)
+        if any(isinstance(part, If) for part in around) or target != _tile(reset) or not _covers(loops, _loops(reset_nest), target):
+            return None
+        started = Call(self.started, (*product.operands, _first(loops, target)))
+        return rewrite_statements(stmt, lambda part: started if part is product else None)
 
 
-def _only_call(stmt: Stmt, name: str) -> Call | None:
-    """Return the call of a nest of loops around `name`, without conditions; None where it is anything else."""
+def _tile(call: Call) -> Read:
+    """Return the accumulators that a call changes."""
+    target = call.operands[0]
+    assert isinstance(target, Read), "the verifier lets only tiles be changed"
+    return target
+
+
+def _first(loops: dict[str, int], target: Read) -> Expr:
+    """Return the condition that holds in the first step of each sum: all loops that do not move `target` are at 0."""
+    steps = [Var(name) for name, extent in loops.items() if extent > 1 and name not in variables(target)]
+    return (reduce(add, steps) if steps else Const(0)) < 1
+
+
+def _only_call(stmt: Stmt, intrinsic: Intrinsic) -> Call | None:
+    """Return the call of a nest of loops around `intrinsic`, without conditions; None where it is anything else."""
     while isinstance(stmt, For):
         stmt = stmt.body
-    return stmt if isinstance(stmt, Call) and stmt.name == name else None
+    return stmt if isinstance(stmt, Call) and stmt.intrinsic == intrinsic else None
 
 
 def _loops(stmt: Stmt) -> dict[str, int]:
@@ -46,29 +75,6 @@ def _loops(stmt: Stmt) -> dict[str, int]:
         found[stmt.var.name] = stmt.extent
         stmt = stmt.body
     return found
-
-
-def _with_start(stmt: Stmt, reset_nest: Stmt, reset: Call) -> Stmt | None:
-    """Return `stmt` with its products starting the sums that `reset` would; None where they do not cover the same accumulators."""
-    buffer = reset.operands[0].buffer
-    calls = [part for part in walk(stmt) if isinstance(part, Call) and _touches(part, buffer.name)]
-    if len(calls) != 1 or calls[0].name != PRODUCT or _guarded(stmt, calls[0]):
-        return None
-    loops, product = _all_loops(stmt, calls[0]), calls[0]
-    target = product.operands[0]
-    if target.indices != reset.operands[0].indices or not _covers(loops, _loops(reset_nest), target):
-        return None
-    steps = [Var(name) for name, extent in loops.items() if extent > 1 and name not in variables(target)]
-    first: Expr = Const(0)
-    for step in steps:
-        first = first + step if steps.index(step) else step
-    condition = first < 1
-
-    def change(part: Node) -> Node | None:
-        if part is product or part == product:
-            return Call(STARTED, (*product.operands, condition), block(If(condition, reset.meaning), product.meaning))
-        return None
-    return rewrite(stmt, change)
 
 
 def _touches(call: Call, name: str) -> bool:
@@ -81,22 +87,9 @@ def _covers(loops: dict[str, int], reset_loops: dict[str, int], target: Read) ->
     return used == reset_loops
 
 
-def _path(stmt: Stmt, call: Call) -> Iterator[Stmt]:
-    """Yield the statements around `call`, from the outside in."""
-    if stmt == call:
-        return
-    yield stmt
-    parts = stmt.statements if isinstance(stmt, Block) else (stmt.body,) if isinstance(stmt, (For, If, Alloc)) else ()
-    for part in parts:
-        if any(other == call for other in walk(part)):
-            yield from _path(part, call)
-            return
-
-
-def _guarded(stmt: Stmt, call: Call) -> bool:
-    return any(isinstance(part, If) for part in _path(stmt, call))
-
-
-def _all_loops(stmt: Stmt, call: Call) -> dict[str, int]:
-    """Return the loops around `call`, by variable."""
-    return {part.var.name: part.extent for part in _path(stmt, call) if isinstance(part, For)}
+def _around(stmt: Stmt, call: Call) -> list[Stmt]:
+    """Return the statements around `call`, from the outside in."""
+    for part in stmt.below():
+        if isinstance(part, Stmt) and any(other is call for other in walk_statements(part)):
+            return [stmt, *_around(part, call)]
+    return []

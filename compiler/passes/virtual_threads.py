@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from vdla.compiler.ir.affine import simplify
 from vdla.compiler.ir.nodes import Alloc, Block, Buffer, Call, Const, For, Func, If, LoopKind, Read, Scope, Stmt, Write, block
-from vdla.compiler.ir.rewrite import Node, rewrite, substitute, variables, walk
+from vdla.compiler.ir.rewrite import Node, rewrite, rewrite_statements, substitute, variables, walk_statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,11 @@ class InterleaveVirtualThreads:
 
 def _lowered(stmt: Stmt) -> Stmt:
     """Interleave every virtual thread below `stmt`, inner ones first."""
-    def change(part: Node) -> Node | None:
+    def change(part: Stmt) -> Stmt | None:
         if isinstance(part, For) and part.kind is LoopKind.VTHREAD:
             return _interleave(part, part.body)
         return None
-    return rewrite(stmt, change)
+    return rewrite_statements(stmt, change)
 
 
 def _interleave(thread: For, stmt: Stmt) -> Stmt:
@@ -87,7 +87,7 @@ def _groups(statements: list[Stmt]) -> list[list[Stmt]]:
 
 def _loads(stmt: Stmt) -> bool | None:
     """Whether all that `stmt` does is to load for others to work on; False: it only works and stores; None: it does both."""
-    found = {_is_load(part) for part in walk(stmt) if isinstance(part, Call)}
+    found = {_is_load(part) for part in walk_statements(stmt) if isinstance(part, Call)}
     return found.pop() if len(found) == 1 else None
 
 

@@ -1,8 +1,8 @@
 """From a schedule to the loop program that carries it out."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from vdla.compiler.ir.affine import Interval, decided, simplify
+from vdla.compiler.ir.affine import Interval, bounds, decided, simplify
 from vdla.compiler.ir.nodes import (
     Alloc,
     Binary,
@@ -12,6 +12,7 @@ from vdla.compiler.ir.nodes import (
     For,
     Func,
     If,
+    Intrinsic,
     LoopKind,
     Read,
     Stmt,
@@ -24,7 +25,8 @@ from vdla.compiler.ir.rewrite import rewrite, substitute
 from vdla.compiler.ir.verify import verify
 from vdla.compiler.te.region import Domain, domains
 from vdla.compiler.te.stage import Stage
-from vdla.compiler.te.tensor import Element, Reduce, Tensor, inputs_of
+from vdla.compiler.te.tensor import Element, Reduce, Tensor
+from vdla.compiler.te.tensorize import replaced
 
 
 def lower(stages: list[Stage], outputs: list[Tensor], name: str) -> Func:
@@ -47,6 +49,8 @@ class _Lowering:
         self.results = [tensor.buffer for tensor in outputs]
         self.outputs = {tensor.name for tensor in outputs}
         self.buffers = {stage.name: self._buffer(stage) for stage in self.stages}
+        self.reducing = {stage.name: stage.reducing() for stage in self.stages}
+        self.ranges = {leaf: Interval(0, self.domains[stage.name].extents[leaf] - 1) for stage in self.stages for leaf in stage.leaves}
 
     def _buffer(self, stage: Stage) -> Buffer:
         shape = self.domains[stage.name].region.extents
@@ -59,7 +63,7 @@ class _Lowering:
         return func
 
     def _placeholders(self) -> Iterable[Tensor]:
-        found = {source.name: source for stage in self.stages for source in inputs_of(stage.tensor) if source.value is None}
+        found = {source.name: source for stage in self.stages for source in stage.tensor.inputs if source.value is None}
         return found.values()
 
     def _at_top(self) -> Stmt | None:
@@ -103,17 +107,18 @@ class _Lowering:
 
     def _first_reduction(self, stage: Stage) -> int | None:
         """Return the place of the outermost loop that combines; None where nothing is combined."""
-        return next((place for place, leaf in enumerate(stage.leaves) if stage.reduces(leaf)), None)
+        reducing = self.reducing[stage.name]
+        return next((place for place, leaf in enumerate(stage.leaves) if reducing[leaf]), None)
 
     def _initial(self, stage: Stage, domain: Domain, place: int) -> Stmt:
         """Return the loops that set every element to what combining starts from."""
         value = stage.tensor.value.identity()
         body = self._guarded(stage, domain, Write(self.buffers[stage.name], self._own_indices(stage, domain), value), with_reductions=False)
-        inner = [leaf for leaf in stage.leaves[place:] if not stage.reduces(leaf)]
+        inner = [leaf for leaf in stage.leaves[place:] if not self.reducing[stage.name][leaf]]
         for leaf in reversed(inner):
             body = self._for(stage, domain, leaf, body)
             if stage.tensorized and leaf == stage.tensorized[0]:
-                body = stage.tensorized[1].replace(body)
+                body = replaced(body, stage.tensorized[1])
         if stage.tensorized and stage.tensorized[0] not in inner:
             body = self._initial_inside(stage, body, inner)
         return body
@@ -122,7 +127,7 @@ class _Lowering:
         """Tensorize the initial values where the loop named combines itself: then all of what is inside is the intrinsic's."""
         place = stage.leaves.index(stage.tensorized[0])
         covered = [leaf for leaf in stage.leaves[place:] if leaf in inner]
-        return _replaced_below(body, covered, stage.tensorized[1].replace)
+        return _replaced_below(body, covered, stage.tensorized[1])
 
     def _own_indices(self, stage: Stage, domain: Domain) -> tuple[Expr, ...]:
         return tuple(domain.local[axis.name] for axis in stage.tensor.axes)
@@ -133,7 +138,8 @@ class _Lowering:
         inner = self._reading(substitute(value.value if isinstance(value, Reduce) else value, domain.indices))
         if isinstance(value, Reduce):
             inner = Binary(value.op, Read(self.buffers[stage.name], indices), inner)
-        return Write(self.buffers[stage.name], indices, simplify(inner))
+        update = Write(self.buffers[stage.name], indices, inner)
+        return update if stage.tensorized else simplify(update)  # what is tensorized, the matcher simplifies
 
     def _reading(self, value: Expr) -> Expr:
         """Return `value` reading buffers: an element of a box is subscripted from the box's corner."""
@@ -142,43 +148,42 @@ class _Lowering:
                 return None
             name = part.tensor.name
             if name not in self.domains:
-                return Read(part.tensor.buffer, tuple(simplify(index) for index in part.indices))
+                return Read(part.tensor.buffer, part.indices)
             corner = self.domains[name].region.corner
-            return Read(self.buffers[name], tuple(simplify(index - least) for index, least in zip(part.indices, corner, strict=True)))
+            return Read(self.buffers[name], tuple(index - least for index, least in zip(part.indices, corner, strict=True)))
         return rewrite(value, change)
 
     def _guarded(self, stage: Stage, domain: Domain, body: Stmt, *, with_reductions: bool) -> Stmt:
         """Keep iterations out that lie behind the end of a loop or of the tensor."""
-        every = dict.fromkeys(self._conditions(stage, domain, with_reductions))
-        conditions = [condition for condition in every if self._open(condition)]
+        conditions = dict.fromkeys(self._conditions(stage, domain, with_reductions))
         return If(both(*conditions), body) if conditions else body
 
     def _conditions(self, stage: Stage, domain: Domain, with_reductions: bool) -> Iterable[Expr]:
+        """Yield the conditions that may fail."""
         for loop in stage.uneven(domain.extents):
-            if with_reductions or not stage.reduces(loop):
-                yield simplify(domain.local[loop] < domain.extents[loop])
+            if with_reductions or not self.reducing[stage.name][loop]:
+                condition = simplify(domain.local[loop] < domain.extents[loop])
+                if decided(condition, self.ranges) is not True:
+                    yield condition
         for axis, dimension in zip(stage.tensor.axes, stage.tensor.shape, strict=True):
             index = domain.indices[axis.name]
-            yield index < dimension
-            yield Const(-1) < index
-
-    def _open(self, condition: Expr) -> bool:
-        """Whether a condition may fail."""
-        ranges = {leaf: Interval(0, domain.extents[leaf] - 1) for stage in self.stages
-                  for domain in [self.domains[stage.name]] for leaf in stage.leaves}
-        return decided(condition, ranges) is not True
+            reach = bounds(index, self.ranges)
+            if reach.high >= dimension:
+                yield index < dimension
+            if reach.low < 0:
+                yield Const(-1) < index
 
     def _tensorized(self, stage: Stage, place: int) -> Stmt:
         """Return the loops from the tensorized one inwards as calls of its intrinsic."""
-        domain, intrinsic = self.domains[stage.name], stage.tensorized[1]
-        update = intrinsic.replace(self._loop(stage, domain, place))
+        domain = self.domains[stage.name]
+        update = replaced(self._loop(stage, domain, place), stage.tensorized[1])
         if self._first_reduction(stage) == place:
             return block(self._initial(stage, domain, place), update)
         return update
 
 
-def _replaced_below(stmt: Stmt, covered: list[str], replace) -> Stmt:
-    """Apply `replace` to the statement from the first loop of `covered` inwards."""
+def _replaced_below(stmt: Stmt, covered: list[str], intrinsics: Sequence[Intrinsic]) -> Stmt:
+    """Put an intrinsic in place of the statement from the first loop of `covered` inwards."""
     if isinstance(stmt, For) and stmt.var.name not in covered:
-        return For(stmt.var, stmt.extent, _replaced_below(stmt.body, covered, replace), stmt.kind)
-    return replace(stmt)
+        return For(stmt.var, stmt.extent, _replaced_below(stmt.body, covered, intrinsics), stmt.kind)
+    return replaced(stmt, intrinsics)

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from vdla.compiler.ir.affine import Affine, Interval, affine, bounds, simplify
 from vdla.compiler.ir.nodes import Const, Expr
-from vdla.compiler.ir.rewrite import substitute, variables, walk
+from vdla.compiler.ir.rewrite import substitute, variables
 from vdla.compiler.te.stage import Stage
-from vdla.compiler.te.tensor import Element
 
 
 @dataclass(frozen=True)
@@ -88,9 +87,9 @@ def _needed(stage: Stage, stages: list[Stage], found: Mapping[str, Domain]) -> R
 def _reads_of(stage: Stage, stages: list[Stage], found: Mapping[str, Domain]) -> Iterator[tuple[Expr, ...]]:
     """Yield the subscripts of every read of `stage`, in terms of its readers' loops."""
     for reader in stages:
-        for part in walk(reader.tensor.value):
-            if isinstance(part, Element) and part.tensor.name == stage.name:
-                yield tuple(simplify(substitute(index, found[reader.name].indices)) for index in part.indices)
+        for element in reader.tensor.elements:
+            if element.tensor.name == stage.name:
+                yield tuple(simplify(substitute(index, found[reader.name].indices)) for index in element.indices)
 
 
 Span = tuple[Affine | None, Interval]  # the part that the loops around fix (None: unknown), and what varies

@@ -8,12 +8,12 @@ Source: Halide, PLDI 2013, and TVM, OSDI 2018, sections 4.1 to 4.4.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from vdla.compiler.ir.nodes import Buffer, Expr, Func, IrError, LoopKind, Scope, Var
+from vdla.compiler.ir.nodes import Buffer, Expr, Func, Intrinsic, IrError, LoopKind, Scope, Var
 from vdla.compiler.ir.rewrite import rewrite, substitute
 from vdla.compiler.ir.types import INDEX
 from vdla.compiler.te.lower import lower
 from vdla.compiler.te.stage import Fuse, Split, Stage
-from vdla.compiler.te.tensor import Axis, Element, Reduce, Tensor, inputs_of
+from vdla.compiler.te.tensor import Axis, Element, Reduce, Tensor
 
 
 class ScheduleError(IrError):
@@ -35,7 +35,7 @@ class Schedule:
             self._add(tensor)
 
     def _add(self, tensor: Tensor) -> None:
-        for source in inputs_of(tensor):
+        for source in tensor.inputs:
             self._add(source)
         if tensor.value is not None and all(stage.name != tensor.name for stage in self.stages):
             self.stages.append(Stage(self._with_unique_axes(tensor)))
@@ -83,7 +83,7 @@ class Schedule:
 
     def consumers(self, tensor: Tensor) -> list[Stage]:
         """Return the stages that read `tensor`."""
-        return [stage for stage in self.stages if any(source.name == tensor.name for source in inputs_of(stage.tensor))]
+        return [stage for stage in self.stages if any(source.name == tensor.name for source in stage.tensor.inputs)]
 
     def lower(self, name: str = "main") -> Func:
         """Return the loop program that carries out the schedule as it stands."""
@@ -104,7 +104,7 @@ class Schedule:
         place = next((number for number, stage in enumerate(self.stages, 1) if stage.name == tensor.name), 0)
         for reader in readers:
             stage = self.stage(reader)
-            if all(source.name != tensor.name for source in inputs_of(stage.tensor)):
+            if all(source.name != tensor.name for source in stage.tensor.inputs):
                 raise ScheduleError(f"cache_read: {reader.name} does not read {tensor.name}")
             self._change_value(stage, _reading(stage.tensor.value, tensor, copy))
         self.stages.insert(place, Stage(copy, Scope(scope)))
@@ -132,7 +132,7 @@ class Schedule:
 
     def _cache_name(self, tensor: Tensor, name: str | None) -> str:
         """Return a name for a cache of `tensor` that no tensor here has: the one asked for, or one with Ls behind it."""
-        taken = {stage.name for stage in self.stages} | {source.name for stage in self.stages for source in inputs_of(stage.tensor)}
+        taken = {stage.name for stage in self.stages} | {source.name for stage in self.stages for source in stage.tensor.inputs}
         if name in taken:
             raise ScheduleError(f"a cache of {tensor.name} cannot be called {name}: a tensor of that name is there already")
         while name is None or name in taken:
@@ -329,10 +329,10 @@ class StageHandle:
             self.schedule._change_value(reader, _inlined(reader.tensor.value, stage.tensor))
         self.schedule.stages.remove(stage)
 
-    def tensorize(self, loop: str, intrinsic: object) -> None:
-        """Let an intrinsic do the work of a loop and of all inside it; lowering proves that it means the same, or refuses."""
+    def tensorize(self, loop: str, intrinsics: Sequence[Intrinsic]) -> None:
+        """Let the first intrinsic that means the same do the work of a loop and of all inside it; lowering proves that, or refuses."""
         place = self._place("tensorize", loop)
-        self._stage.tensorized = (self._stage.leaves[place], intrinsic)
+        self._stage.tensorized = (self._stage.leaves[place], tuple(intrinsics))
 
 
 def _inside(stage: Stage, outer: Stage) -> bool:

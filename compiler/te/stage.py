@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vdla.compiler.ir.affine import simplify
-from vdla.compiler.ir.nodes import Const, Expr, LoopKind, Scope, Var
+from vdla.compiler.ir.nodes import Const, Expr, Intrinsic, LoopKind, Scope, Var
 from vdla.compiler.te.tensor import Axis, Tensor
 
 
@@ -39,7 +39,7 @@ class Stage:
         leaves: its loops, from the outside in.
         kinds: of loops that are not serial.
         attach: the stage and loop inside which it is computed; None: at the top.
-        tensorized: the loop from which on an intrinsic does the work, and the intrinsic.
+        tensorized: the loop from which on an intrinsic does the work, and the intrinsics of which the first that means it is taken.
     """
 
     tensor: Tensor
@@ -49,7 +49,7 @@ class Stage:
     leaves: list[str] = field(default_factory=list)
     kinds: dict[str, LoopKind] = field(default_factory=dict)
     attach: "tuple[Stage, str] | None" = None
-    tensorized: tuple[str, object] | None = None
+    tensorized: tuple[str, tuple[Intrinsic, ...]] | None = None
 
     def __post_init__(self) -> None:
         self.axes = (*self.tensor.axes, *self.tensor.reduce_axes)
@@ -90,6 +90,10 @@ class Stage:
 
     def reduces(self, loop: str) -> bool:
         """Whether a loop runs over a reduction axis, in part or as a whole."""
+        return self.reducing()[loop]
+
+    def reducing(self) -> dict[str, bool]:
+        """Return of every loop there is or was whether it runs over a reduction axis."""
         origins = {axis.name: axis.reduces for axis in self.axes}
         for relation in self.relations:
             match relation:
@@ -97,4 +101,4 @@ class Stage:
                     origins[outer] = origins[inner] = origins[parent]
                 case Fuse(outer, inner, fused):
                     origins[fused] = origins[outer] or origins[inner]
-        return origins[loop]
+        return origins

@@ -6,6 +6,7 @@ Source: TVM, OSDI 2018, section 4.1.
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from vdla.compiler.ir.nodes import Buffer, Const, Expr, IrError, Read, Var, as_expr
 from vdla.compiler.ir.rewrite import Node, rewrite, walk
@@ -32,6 +33,9 @@ class Element(Read):
 
     tensor: "Tensor" = field(default=None, compare=False, repr=False)
 
+    def rebuilt(self, below: tuple) -> "Element":
+        return Element(self.buffer, below, self.tensor)
+
 
 @dataclass(frozen=True, slots=True)
 class Reduce(Expr):
@@ -46,6 +50,12 @@ class Reduce(Expr):
     def dtype(self) -> str:
         """Type of the result."""
         return self.value.dtype
+
+    def below(self) -> tuple[Expr, ...]:
+        return (self.value,)
+
+    def rebuilt(self, below: tuple) -> "Reduce":
+        return Reduce(self.op, below[0], self.axes, self.start)
 
     def identity(self) -> Const:
         """Return the value that combining starts from."""
@@ -89,6 +99,19 @@ class Tensor:
     def reduce_axes(self) -> tuple[Axis, ...]:
         """The axes over which it combines."""
         return self.value.axes if isinstance(self.value, Reduce) else ()
+
+    @cached_property
+    def inputs(self) -> "tuple[Tensor, ...]":
+        """The tensors that it reads, each once, in order of appearance."""
+        found: dict[str, Tensor] = {}
+        for element in self.elements:
+            found.setdefault(element.tensor.name, element.tensor)
+        return tuple(found.values())
+
+    @cached_property
+    def elements(self) -> "tuple[Element, ...]":
+        """The elements that it reads, in order of appearance."""
+        return () if self.value is None else tuple(part for part in walk(self.value) if isinstance(part, Element))
 
     def __getitem__(self, indices: object) -> Element:
         """Return an element.
@@ -178,16 +201,6 @@ def max_over(value: Expr, axis: Axis | Iterable[Axis], *, start: int | float | N
 def min_over(value: Expr, axis: Axis | Iterable[Axis], *, start: int | float | None = None) -> Reduce:
     """Return the least over an axis or several, and of `start`."""
     return reduced("min", value, axis, start)
-
-
-def inputs_of(tensor: Tensor) -> list[Tensor]:
-    """Return the tensors that `tensor` reads, each once, in order of appearance."""
-    found: dict[str, Tensor] = {}
-    if tensor.value is not None:
-        for part in walk(tensor.value):
-            if isinstance(part, Element):
-                found.setdefault(part.tensor.name, part.tensor)
-    return list(found.values())
 
 
 def with_plain_axes(value: Expr) -> Expr:

@@ -3,81 +3,44 @@
 Source: TVM, OSDI 2018, section 4.3.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import permutations
 
 from vdla.compiler.ir.affine import affine, simplify
-from vdla.compiler.ir.nodes import Binary, Buffer, Call, Const, Expr, For, Func, If, IrError, Read, Scope, Stmt, Var, Write
-from vdla.compiler.ir.parse import parse_func
-from vdla.compiler.ir.rewrite import children, substitute, variables
+from vdla.compiler.ir.nodes import IMMEDIATE, Binary, Buffer, Call, Const, Expr, For, If, Intrinsic, IrError, Read, Stmt, Var, Write, is_tile
+from vdla.compiler.ir.rewrite import substitute, variables, walk
 from vdla.compiler.ir.text import print_expr, print_stmt
 
+Loops = list[tuple[str, int]]  # variables and extents, from the outside in
 COMMUTATIVE = ("+", "*", "min", "max")
-IMMEDIATE = "imm"  # a parameter of this name stands for a constant
-CONDITION = "inside"  # a parameter of this name stands for a condition on the loops around
 
 
 class MatchError(IrError):
     """A loop nest is not what an intrinsic means."""
 
 
-@dataclass(frozen=True)
-class Intrinsic:
-    """What an accelerator, or a processor, does in one go.
+def replaced(stmt: Stmt, intrinsics: Sequence[Intrinsic]) -> Stmt:
+    """Return the call of the first intrinsic that does what `stmt` does, with the conditions around it that do not concern the tile.
 
-    Attributes:
-        meaning: the loop program that it is, on tiles; parameters called `imm` are constants of the instruction.
-        scopes: where each tile must live.
+    Raises:
+        MatchError: all do something else; the message shows where they differ.
     """
-
-    meaning: Func
-    scopes: Mapping[str, Scope] = field(default_factory=dict)
-
-    @classmethod
-    def declare(cls, text: str, **scopes: Scope | str) -> "Intrinsic":
-        """Return the intrinsic whose meaning is the program `text`, with the scopes of its tiles by name."""
-        return cls(parse_func(text), {name: Scope(scope) for name, scope in scopes.items()})
-
-    @property
-    def name(self) -> str:
-        """That of the program."""
-        return self.meaning.name
-
-    def replace(self, stmt: Stmt) -> Stmt:
-        """Return the call that does what `stmt` does, with the conditions around it that do not concern the tile.
-
-        Raises:
-            MatchError: it does something else; the message shows where they differ.
-        """
-        return replaced(stmt, [self])
-
-
-@dataclass(frozen=True)
-class AnyOf:
-    """Several intrinsics, of which the first that matches is taken: a product and its reset, say."""
-
-    intrinsics: tuple[Intrinsic, ...]
-
-    def replace(self, stmt: Stmt) -> Stmt:
-        """As `Intrinsic.replace`."""
-        return replaced(stmt, self.intrinsics)
-
-
-def replaced(stmt: Stmt, intrinsics: Iterable[Intrinsic]) -> Stmt:
-    """Return `stmt` as a call of the first intrinsic that means it."""
     conditions, nest = _without_conditions(stmt)
+    loops, target = _nest(nest)
+    target = simplify(target)
     reasons = []
     for intrinsic in intrinsics:
         try:
-            call: Stmt = Call(intrinsic.name, match(intrinsic, nest), nest)
+            call: Stmt = Call(intrinsic, _match(intrinsic, loops, target))
         except MatchError as error:
-            reasons.append(f"{intrinsic.name}: {error}")
+            reasons.append((intrinsic, error))
             continue
         for condition in reversed(conditions):
             call = If(condition, call)
         return call
-    raise MatchError("no intrinsic means these loops\n" + print_stmt(stmt) + "\n".join(reasons))
+    tried = "\n".join(f"{intrinsic.name}: {error}" for intrinsic, error in reasons)
+    raise MatchError(f"no intrinsic means these loops\n{print_stmt(simplify(stmt))}{tried}")
 
 
 def _without_conditions(stmt: Stmt) -> tuple[list[Expr], Stmt]:
@@ -96,8 +59,8 @@ def _without_conditions(stmt: Stmt) -> tuple[list[Expr], Stmt]:
     return conditions, body
 
 
-def match(intrinsic: Intrinsic, stmt: Stmt) -> tuple[Expr, ...]:
-    """Prove that `stmt` is the intrinsic's meaning, up to names and affine re-indexing; return its operands.
+def _match(intrinsic: Intrinsic, found: Loops, target: Stmt) -> tuple[Expr, ...]:
+    """Prove that `target` in the loops `found` is the intrinsic's meaning, up to names and affine re-indexing; return its operands.
 
     An operand is the first element of a tile, a constant or a condition, in the order of the intrinsic's parameters.
 
@@ -105,24 +68,21 @@ def match(intrinsic: Intrinsic, stmt: Stmt) -> tuple[Expr, ...]:
         MatchError: it is not.
     """
     wanted, pattern = _nest(intrinsic.meaning.body)
-    found, target = _nest(stmt)
-    if not isinstance(target, Write):
+    if not isinstance(target, Write) or not isinstance(pattern, Write):
         raise MatchError("the loops hold more than one statement")
     if sorted(extent for _, extent in wanted) != sorted(extent for _, extent in found):
         raise MatchError(f"its loops have extents {_extents(wanted)}, these {_extents(found)}")
     problems = []
     for order in permutations(found):
         if [extent for _, extent in order] == [extent for _, extent in wanted]:
-            names = {old: Var(f"${new}") for (old, _), (new, _) in zip(order, wanted, strict=True)}
-            own = {new: Var(f"${new}") for new, _ in wanted}
             try:
-                return _Unifier(intrinsic).operands(substitute(pattern, own), simplify(substitute(target, names)))
+                return _Unifier(intrinsic, {name: own for (name, _), (own, _) in zip(order, wanted, strict=True)}).operands(pattern, target)
             except MatchError as error:
-                problems.append(str(error))
-    raise MatchError(problems[0])
+                problems.append(error)
+    raise problems[0]
 
 
-def _nest(stmt: Stmt) -> tuple[list[tuple[str, int]], Stmt]:
+def _nest(stmt: Stmt) -> tuple[Loops, Stmt]:
     """Return the loops of more than one iteration, and what they hold."""
     loops = []
     while isinstance(stmt, For):
@@ -139,21 +99,26 @@ def _extents(loops: Sequence[tuple[str, int]]) -> str:
 
 
 class _Unifier:
-    """What the parameters of an intrinsic have been found to be."""
+    """What the parameters of an intrinsic have been found to be.
 
-    def __init__(self, intrinsic: Intrinsic) -> None:
-        self.intrinsic = intrinsic
+    Attributes:
+        loops: what the intrinsic calls the loops of the target.
+    """
+
+    def __init__(self, intrinsic: Intrinsic, loops: Mapping[str, str]) -> None:
         self.params = {buffer.name: buffer for buffer in intrinsic.meaning.params}
+        self.loops = loops
         self.found: dict[str, Expr] = {}
 
     def operands(self, pattern: Write, target: Write) -> tuple[Expr, ...]:
+        pattern = substitute(pattern, {own: Var(name) for name, own in self.loops.items()})
         self.element(Read(pattern.buffer, pattern.indices), Read(target.buffer, target.indices))
         self.expr(pattern.value, target.value)
         return tuple(self.found[name] for name in self.params)
 
     def expr(self, pattern: Expr, target: Expr) -> None:
         match pattern:
-            case Read(buffer) if buffer.name in (IMMEDIATE, CONDITION):
+            case Read(buffer) if not is_tile(buffer):
                 self.outside(buffer, pattern, target)
             case Read():
                 self.element(pattern, target)
@@ -178,12 +143,12 @@ class _Unifier:
         same = type(pattern) is type(target) and pattern.dtype == target.dtype
         if not same or (isinstance(pattern, Binary) and pattern.op != target.op):
             raise self.differ(pattern, target)
-        for one, other in zip(children(pattern), children(target), strict=True):
+        for one, other in zip(pattern.below(), target.below(), strict=True):
             self.expr(one, other)
 
     def outside(self, buffer: Buffer, pattern: Expr, target: Expr) -> None:
         """Bind a constant, or a condition that does not depend on the tile."""
-        if target.dtype != buffer.dtype or (buffer.name == IMMEDIATE and not isinstance(target, Const)) or _inner(target):
+        if target.dtype != buffer.dtype or (buffer.name == IMMEDIATE and not isinstance(target, Const)) or self.inner(target):
             raise self.differ(pattern, target)
         self.bind(buffer.name, target)
 
@@ -197,10 +162,10 @@ class _Unifier:
         if buffer.dtype != wanted.dtype or buffer.shape[-rank:] != wanted.shape:
             raise MatchError(f"{print_expr(target)} lies in {buffer.dtype}{list(buffer.shape)}, "
                              f"but {wanted.name} is {wanted.dtype}{list(wanted.shape)}")
-        if buffer.scope is not self.intrinsic.scopes.get(wanted.name, Scope.DRAM):
-            raise MatchError(f"{buffer.name} lies in {buffer.scope.value}, but {wanted.name} must lie in "
-                             f"{self.intrinsic.scopes.get(wanted.name, Scope.DRAM).value}")
-        if any(_inner(index) for index in leading) or [affine(one) for one in own] != [affine(one) for one in pattern.indices]:
+        if buffer.scope is not wanted.scope:
+            raise MatchError(f"{buffer.name} lies in {buffer.scope.value}, but {wanted.name} must lie in {wanted.scope.value}")
+        same = own == pattern.indices or [affine(one) for one in own] == [affine(one) for one in pattern.indices]
+        if not same or any(self.inner(index) for index in leading):
             raise self.differ(pattern, target)
         self.bind(wanted.name, Read(buffer, (*leading, *(Const(0) for _ in range(rank)))))
 
@@ -208,14 +173,23 @@ class _Unifier:
         if self.found.setdefault(name, value) != value:
             raise MatchError(f"{name} would be {print_expr(self.found[name])} and {print_expr(value)} at once")
 
+    def inner(self, expr: Expr) -> bool:
+        """Whether an expression depends on the tile's loops."""
+        return any(isinstance(part, Var) and part.name in self.loops for part in walk(expr))
+
     def differ(self, pattern: Expr, target: Expr) -> MatchError:
-        one, other = (print_expr(expr).replace("$", "") for expr in (pattern, target))
-        return MatchError(f"it has {one} where these loops have {other}")
+        return MatchError(_Difference(pattern, target, self.loops))
 
 
-def _inner(expr: Expr) -> bool:
-    """Whether an expression depends on the tile's loops."""
-    return any(name.startswith("$") for name in variables(expr))
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """Where a meaning and a target differ, as text only if somebody reads it: most intrinsics are tried in vain."""
 
+    pattern: Expr
+    target: Expr
+    loops: Mapping[str, str]
 
-
+    def __str__(self) -> str:
+        names = {name: Var(own) for name, own in self.loops.items()}
+        one, other = (print_expr(substitute(expr, names)) for expr in (self.pattern, self.target))
+        return f"it has {one} where these loops have {other}"

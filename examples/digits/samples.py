@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 SEED = 0
 TEST_FRACTION = 0.2
@@ -23,6 +22,8 @@ class Samples:
 
 def split() -> tuple[Samples, Samples]:
     """Return training and test samples; together all, each once, the same at every call."""
+    from sklearn.datasets import load_digits
+
     digits = load_digits()
     images = (digits.images[:, None] / BRIGHTEST).astype(np.float32)
     order = np.random.default_rng(SEED).permutation(len(images))

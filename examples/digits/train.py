@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """Train the network for handwritten digits and write it as ONNX."""
 
-import os
 from pathlib import Path
 
 import click
 import numpy as np
-import onnx
 from network import CLASSES, Parameters, accuracy, initial_parameters, loss_and_gradients
 from onnx import ModelProto, TensorProto, checker, helper, numpy_helper
 from samples import Samples, split
-from threadpoolctl import threadpool_limits
+
+from vdla.cli._options import needs
+from vdla.hw.spec.writing import write_bytes
 
 TARGET = Path(__file__).parent / "digits.onnx"
 SEED, EPOCHS, BATCH = 0, 40, 32
@@ -40,13 +40,15 @@ class Adam:
             parameters[name] -= rate * self._means[name] / unbiased[0] / (np.sqrt(self._powers[name] / unbiased[1]) + 1e-8)
 
 
-@threadpool_limits.wrap(limits=1)  # matrices as small as these are multiplied faster by one thread
 def train(samples: Samples, epochs: int = EPOCHS, seed: int = SEED) -> tuple[Parameters, list[float]]:
     """Return trained parameters and the mean loss of each epoch, the same for the same seed."""
+    from threadpoolctl import threadpool_limits
+
     random = np.random.default_rng(seed)
     parameters = initial_parameters(random)
     adam = Adam(parameters, epochs * -(-len(samples) // BATCH))
-    return parameters, [_epoch(parameters, adam, samples, random) for _ in range(epochs)]
+    with threadpool_limits(limits=1):  # matrices as small as these are multiplied faster by one thread
+        return parameters, [_epoch(parameters, adam, samples, random) for _ in range(epochs)]
 
 
 def _epoch(parameters: Parameters, adam: Adam, samples: Samples, random: np.random.Generator) -> float:
@@ -82,14 +84,13 @@ def to_onnx(parameters: Parameters) -> ModelProto:
 @click.command(help=__doc__)
 @click.option("--epochs", default=EPOCHS, show_default=True)
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), default=TARGET, show_default="digits.onnx beside this file")
+@needs("training", "sklearn", "threadpoolctl")
 def main(epochs: int, output: Path) -> None:
     training, test = split()
     parameters, losses = train(training, epochs)
     for name, samples in (("training", training), ("test", test)):
         click.echo(f"{name:8} {accuracy(parameters, samples.images, samples.labels):.2%} of {len(samples)}")
-    partial = output.with_suffix(".partial")
-    onnx.save(to_onnx(parameters), partial)
-    os.replace(partial, output)
+    write_bytes(output, to_onnx(parameters).SerializeToString())
     click.echo(f"loss {losses[0]:.3f} in the first epoch, {losses[-1]:.5f} in the last; wrote {output}, {output.stat().st_size:,} bytes")
 
 

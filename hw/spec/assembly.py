@@ -14,6 +14,11 @@ from enum import IntEnum
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.errors import AssemblyError
+from vdla.hw.spec.showing import short, shown
+
+LARGEST_TEXT_BYTES = 8 << 20  # its syntax tree takes up to 140 times as much
+SHOWN_COLUMNS = 120
+_TOO_DEEP = (RecursionError, MemoryError)  # what Python's parser raises where its stack does not reach
 
 _FORMS = {form.opcode.name: form for form in isa.INSTRUCTIONS}
 _UOP = {"UOP": isa.MicroOp}
@@ -69,8 +74,13 @@ class _Parser:
         self._text, self._filename, self._forms = text, filename, forms
 
     def items(self) -> list:
+        if len(self._text) > LARGEST_TEXT_BYTES:
+            raise AssemblyError(f"{self._filename} has {len(self._text)} bytes; assembly is read up to {LARGEST_TEXT_BYTES}: "
+                                "assemble it in parts")
         try:
             body = ast.parse(self._text).body
+        except _TOO_DEEP:
+            raise self._error(1, 0, "the text is nested too deeply for assembly") from None
         except (SyntaxError, ValueError) as error:
             line, column = getattr(error, "lineno", None) or 1, getattr(error, "offset", None) or 1
             raise self._error(line, column - 1, getattr(error, "msg", str(error))) from None
@@ -81,42 +91,58 @@ class _Parser:
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             raise self._at(statement, f"a line is one call, such as {next(iter(self._forms))}(…)")
         if call.func.id not in self._forms:
-            raise self._at(call, f"{call.func.id} is no mnemonic; there are {', '.join(self._forms)}")
+            raise self._at(call, f"{short(call.func.id)} is no mnemonic; there are {', '.join(self._forms)}")
         if call.args:
             raise self._at(call.args[0], "fields are given by name, as name=value")
         form, values = self._forms[call.func.id], {}
         for keyword in call.keywords:
             name = self._name(form, keyword)
+            if name in values:
+                raise self._at(keyword, f"{name} is given twice")
             values[name] = self._value(form, keyword)
         return form(**values)
 
     def _name(self, form: type, keyword: ast.keyword) -> str:
         names = [field.name for field in fields(form)]
+        if keyword.arg is None:
+            raise self._at(keyword, "fields are given by name, as name=value")
         if keyword.arg not in names:
-            raise self._at(keyword, f"{keyword.arg} is no field of it; there are {', '.join(names)}")
+            raise self._at(keyword, f"{short(keyword.arg)} is no field of it; there are {', '.join(names)}")
         return keyword.arg
 
     def _value(self, form: type, keyword: ast.keyword) -> int:
         kind = next(field.metadata["kind"] for field in fields(form) if field.name == keyword.arg)
-        if isinstance(keyword.value, ast.Name) and issubclass(kind, IntEnum):
+        names = ", ".join(kind.__members__) if issubclass(kind, IntEnum) else ""
+        if isinstance(keyword.value, ast.Name) and names:
             if keyword.value.id not in kind.__members__:
-                raise self._at(keyword.value, f"{keyword.arg} = {keyword.value.id} is none of {', '.join(kind.__members__)}")
+                raise self._at(keyword.value, f"{keyword.arg} = {short(keyword.value.id)} is none of {names}")
             return kind[keyword.value.id]
-        try:
-            value = ast.literal_eval(keyword.value)
-        except ValueError:
-            value = None
-        if type(value) is not int:
+        value = _number(keyword.value)
+        if value is None:
             raise self._at(keyword.value, f"{keyword.arg} takes a whole number" + (" or a name" if kind is not int else ""))
         try:
             return kind(value)
         except ValueError:
-            raise self._at(keyword.value, f"{keyword.arg} = {value} is none of {', '.join(kind.__members__)}") from None
+            raise self._at(keyword.value, f"{keyword.arg} = {shown(value)} is none of {names}") from None
 
     def _at(self, node: ast.AST, message: str) -> AssemblyError:
         return self._error(node.lineno, node.col_offset, message)
 
     def _error(self, line: int, column: int, message: str) -> AssemblyError:
         lines = self._text.splitlines() or [""]
-        shown = lines[min(line, len(lines)) - 1]
-        return AssemblyError(f"{self._filename}:{line}:{column + 1}: {message}\n    {shown}\n    {' ' * column}^")
+        begin = max(0, column - SHOWN_COLUMNS // 2)
+        part = lines[min(line, len(lines)) - 1][begin:begin + SHOWN_COLUMNS]
+        caret = " " * (column - begin) + "^"
+        return AssemblyError(f"{self._filename}:{line}:{column + 1}: {message}\n    {part}\n    {caret}")
+
+
+def _number(node: ast.expr) -> int | None:
+    """Return the whole number that an expression is, with at most one sign; None where it is none."""
+    match node:
+        case ast.Constant(value=value) if type(value) is int:
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)) if type(value) is int:
+            return -value
+        case ast.UnaryOp(op=ast.UAdd(), operand=ast.Constant(value=value)) if type(value) is int:
+            return value
+    return None

@@ -6,6 +6,7 @@ from dataclasses import fields
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError
+from vdla.hw.spec.showing import shown
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, UOP_BITS
 
 
@@ -21,7 +22,8 @@ def encode(item: isa.Instruction | isa.MicroOp, config: AcceleratorConfig) -> in
     for field in placed:
         value = int(getattr(item, field.name))
         if not field.low <= value <= field.high:
-            raise EncodingError(f"{_title(form)}.{field.name} = {value} is outside {field.low}..{field.high}")
+            name = f"{_title(form)}.{field.name}"
+            raise EncodingError(f"{name} = {shown(value)} is outside {field.low}..{field.high}")
         word |= (value & ((1 << field.width) - 1)) << field.start
     _refuse_absent_fields(item, {field.name for field in placed})
     return word
@@ -31,7 +33,7 @@ def _refuse_absent_fields(item: object, present: set[str]) -> None:
     for declared in fields(item):
         value = getattr(item, declared.name)
         if value and declared.name not in present:
-            raise EncodingError(f"{_title(type(item))}.{declared.name} = {value} needs the extension "
+            raise EncodingError(f"{_title(type(item))}.{declared.name} = {shown(value)} needs the extension "
                                 f"{declared.metadata['extension'].value!r}, which this configuration has switched off")
 
 

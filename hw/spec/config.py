@@ -8,6 +8,7 @@ from functools import cached_property
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.errors import ConfigError
+from vdla.hw.spec.showing import shown
 from vdla.hw.spec.vocabulary import (
     DRAM_BASE_BITS,
     INSTRUCTION_BYTES,
@@ -61,6 +62,7 @@ class AcceleratorConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "alu_opcodes", _members(AluOpcode, "alu_opcodes", self.alu_opcodes))
         object.__setattr__(self, "extensions", _members(Extension, "extensions", self.extensions))
+        _check_name(self.name)
         for parameter in fields(self):
             _check_parameter(parameter.name, getattr(self, parameter.name), parameter.metadata)
         check_consistency(self)
@@ -144,8 +146,13 @@ class AcceleratorConfig:
         """Return a copy with `changes`; unknown parameters are refused by name."""
         for key in changes:
             if key not in PARAMETER_NAMES:
-                raise ConfigError(f"configuration parameter {key!r} is unknown; there are {', '.join(PARAMETER_NAMES)}")
+                raise unknown_parameter(key)
         return replace(self, **changes)
+
+
+def unknown_parameter(key: str) -> ConfigError:
+    """Return the error for a parameter that no configuration has."""
+    return ConfigError(f"configuration parameter {shown(key)} is unknown; there are {', '.join(PARAMETER_NAMES)}")
 
 
 PARAMETER_NAMES = tuple(parameter.name for parameter in fields(AcceleratorConfig))
@@ -165,30 +172,37 @@ def _members(kind: type, name: str, values: Iterable) -> tuple:
     if isinstance(values, str):
         values = values.replace(",", " ").split()
     if not isinstance(values, Iterable):
-        raise ConfigError(f"{name} = {values!r} is not a list of {kind.__name__} names")
-    found = {_member(kind, name, value) for value in values}
+        raise ConfigError(f"{name} = {shown(values)} is not a list of {kind.__name__} names")
+    found = [_member(kind, name, value) for value in values]
     return tuple(member for member in kind if member in found)
 
 
 def _member(kind: type, name: str, value: object):
     for member in kind:
-        if value is member or str(value).upper() == member.name:
+        if value is member or (isinstance(value, str) and value.upper() == member.name):
             return member
     allowed = ", ".join(member.name.lower() if kind is Extension else member.name for member in kind)
-    raise ConfigError(f"{name} holds {value!r}, which is none of {allowed}")
+    raise ConfigError(f"{name} holds {shown(value)}, which is none of {allowed}")
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str):
+        raise ConfigError(f"name = {shown(name)} is no text")
+    if not name.isprintable():
+        raise ConfigError(f"name = {shown(name)} holds characters that cannot be printed on one line")
 
 
 def _check_parameter(name: str, value: object, limits: Mapping) -> None:
     if "low" not in limits:
         return
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigError(f"{name} = {value!r} is not a whole number")
+        raise ConfigError(f"{name} = {shown(value)} is not a whole number")
     if limits["choices"]:
         if value not in limits["choices"]:
-            raise ConfigError(f"{name} = {value} is none of {', '.join(map(str, limits['choices']))}")
+            raise ConfigError(f"{name} = {shown(value)} is none of {', '.join(map(str, limits['choices']))}")
         return
     if not limits["low"] <= value <= limits["high"]:
-        raise ConfigError(f"{name} = {value} is outside {limits['low']}..{limits['high']}")
+        raise ConfigError(f"{name} = {shown(value)} is outside {limits['low']}..{limits['high']}")
     if limits["power"] and value & (value - 1):
         raise ConfigError(f"{name} = {value} is not a power of two; the nearest are {_neighbours(value)}")
 

@@ -53,6 +53,10 @@ class AccessError(ProgramError):
     """An instruction reaches outside a scratchpad or outside DRAM."""
 
 
+class OverwriteError(ProgramError):
+    """A STORE would write the stream that is running, or micro-ops that the stream loads."""
+
+
 class DeadlockError(ProgramError):
     """No unit can go on: each waits for a token that nobody will push."""
 

@@ -5,10 +5,13 @@ import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
-from vdla.hw.spec.config import PARAMETER_NAMES, AcceleratorConfig, parameters
+from vdla.hw.spec.config import PARAMETER_NAMES, AcceleratorConfig, parameters, unknown_parameter
 from vdla.hw.spec.errors import ConfigError
+from vdla.hw.spec.limits import read_at_most
 from vdla.hw.spec.presets import PRESETS, VTA, preset
+from vdla.hw.spec.showing import shown
 
+LARGEST_FILE_BYTES = 1 << 20
 _SUFFIXES = {"KIB": 1 << 10, "K": 1 << 10, "MIB": 1 << 20, "M": 1 << 20}
 
 
@@ -24,11 +27,19 @@ def load(name_or_path: str | Path) -> AcceleratorConfig:
     readers = {".toml": from_toml, ".json": from_vta_json}
     if path.suffix not in readers:
         raise ConfigError(f"{name_or_path!s} is neither a preset ({', '.join(PRESETS)}) nor a .toml or .json file")
+    return readers[path.suffix](read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
     try:
-        text = path.read_text()
+        return read_at_most(path, LARGEST_FILE_BYTES, ConfigError).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
-    return readers[path.suffix](text, str(path))
 
 
 def to_toml(config: AcceleratorConfig) -> str:
@@ -43,14 +54,25 @@ def from_toml(text: str, filename: str = "<text>") -> AcceleratorConfig:
     Raises:
         ConfigError: naming file, parameter, value and what is allowed.
     """
-    try:
-        values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{filename} is not TOML: {error}") from error
+    values = toml_values(text, filename)
     try:
         return AcceleratorConfig().with_changes(**values)
     except ConfigError as error:
         raise ConfigError(f"{filename}: {error}") from error
+
+
+def toml_values(text: str, filename: str) -> dict[str, object]:
+    """Return the values in `text`.
+
+    Raises:
+        ConfigError: it is not TOML.
+    """
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"{filename} is not TOML: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{filename} is nested too deeply for a configuration") from error
 
 
 _VTA_SIZES = {"UOP": "uop_buffer_bytes", "INP": "inp_buffer_bytes", "WGT": "wgt_buffer_bytes", "ACC": "acc_buffer_bytes"}
@@ -74,6 +96,8 @@ def from_vta_json(text: str, filename: str = "<text>") -> AcceleratorConfig:
         values = json.loads(text)
     except ValueError as error:
         raise ConfigError(f"{filename} is not JSON: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{filename} is nested too deeply for a configuration") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{filename} is not a JSON object")
     if "LOG_BLOCK" in values:
@@ -88,13 +112,14 @@ def from_vta_json(text: str, filename: str = "<text>") -> AcceleratorConfig:
 
 def _known(filename: str, key: str) -> bool:
     if key not in _VTA_KEYS and key not in _VTA_IGNORED:
-        raise ConfigError(f"{filename}: key {key!r} is unknown; there are {', '.join((*_VTA_KEYS, 'LOG_BLOCK', *_VTA_IGNORED))}")
+        known = ", ".join((*_VTA_KEYS, "LOG_BLOCK", *_VTA_IGNORED))
+        raise ConfigError(f"{filename}: key {shown(key)} is unknown; there are {known}")
     return key in _VTA_KEYS
 
 
 def _power(filename: str, key: str, value: object) -> int:
     if type(value) is not int or not 0 <= value <= 30:
-        raise ConfigError(f"{filename}: {key} = {value!r} is not a whole number in 0..30")
+        raise ConfigError(f"{filename}: {key} = {shown(value)} is not a whole number in 0..30")
     return 1 << value
 
 
@@ -127,9 +152,9 @@ def apply_settings(config: AcceleratorConfig, settings: Iterable[str]) -> Accele
         key, separator, text = setting.partition("=")
         key = key.strip()
         if not separator:
-            raise ConfigError(f"setting {setting!r} is not of the form key=value")
+            raise ConfigError(f"setting {shown(setting)} is not of the form key=value")
         if key not in PARAMETER_NAMES:
-            raise ConfigError(f"configuration parameter {key!r} is unknown; there are {', '.join(PARAMETER_NAMES)}")
+            raise unknown_parameter(key)
         changes[key] = _setting(config, key, text.strip())
     return config.with_changes(**changes)
 
@@ -137,17 +162,22 @@ def apply_settings(config: AcceleratorConfig, settings: Iterable[str]) -> Accele
 def _setting(config: AcceleratorConfig, key: str, text: str) -> object:
     match getattr(config, key):
         case int():
-            return _whole_number(key, text)
+            return whole_number(key, text)
         case tuple():
             return () if text.lower() == "none" else tuple(part.strip() for part in text.split(","))
         case _:
             return text
 
 
-def _whole_number(key: str, text: str) -> int:
+def whole_number(key: str, text: str) -> int:
+    """Return the number that a setting's text gives.
+
+    Raises:
+        ConfigError: it is none.
+    """
     digits = text.rstrip("KkMmIiBb")
     suffix = text[len(digits):].upper()
     try:
         return int(digits, 0) * (_SUFFIXES[suffix] if suffix else 1)
     except (ValueError, KeyError):
-        raise ConfigError(f"{key} = {text!r} is not a whole number (it may end in KiB or MiB)") from None
+        raise ConfigError(f"{key} = {shown(text)} is not a whole number (it may end in KiB or MiB)") from None

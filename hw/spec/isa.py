@@ -120,6 +120,10 @@ class Store(_Transfer):
 
     Where `parameters` is not 0, every value is requantised by those of its own place in the accumulators from 4 * (parameters - 1) on: bias;
     multiplier; shift and zero point; clip. `vdla.hw.spec.numerics.requantise` is the definition.
+
+    A STORE must not write any byte of the stream that is running, nor any byte that a LOAD of UOP of the same
+    stream reads. Every device and the verifier refuse such a stream before it runs. The hardware does not
+    check: what it would execute is not defined.
     """
 
     opcode: ClassVar[Opcode] = Opcode.STORE

@@ -33,7 +33,7 @@ class MemoryParameters:
     def __post_init__(self) -> None:
         for name, high in (("latency", 1 << 20), ("depth", 1 << 10)):
             value = getattr(self, name)
-            if not isinstance(value, int) or not 1 <= value <= high:
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= high:
                 raise ConfigError(f"memory {name} = {value!r} is outside 1..{high}")
 
 

@@ -1,20 +1,21 @@
 """The device with the hardware's time: the functional model's results and the cycle simulator's cycles."""
 
-import time
+from collections.abc import Mapping
 from typing import ClassVar
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import ProgramError
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
-from vdla.runtime.device import DEFAULT_DRAM_BYTES, Device, RunResult
+from vdla.runtime.device import DEFAULT_DRAM_BYTES
+from vdla.runtime.devices.checked import CheckedDevice
 from vdla.sim.functional import Machine
 from vdla.sim.interleave import interleave
-from vdla.sim.program import Program, decode_program
+from vdla.sim.program import Program
 from vdla.sim.timing.result import Timing
 from vdla.sim.timing.simulate import simulate
 
 
-class CycleDevice(Device):
+class CycleDevice(CheckedDevice):
     """Takes exactly the cycles of the RTL in front of the reference memory, and leaves the DRAM of the functional device.
 
     Args:
@@ -37,17 +38,20 @@ class CycleDevice(Device):
         self.timing: Timing | None = None
         self._machine = Machine(config)
 
-    def run(self, stream_address: int, count: int, *, cycle_limit: int | None = None) -> RunResult:
-        """Run a stream, as the contract says. A run that reaches `cycle_limit` changes nothing."""
-        stream, began = self._stream(stream_address, count), time.perf_counter()
-        program = decode_program(stream, self.config)
+    def _run(self, program: Program, stream_address: int,
+             cycle_limit: int | None) -> tuple[int, Mapping[str, int]]:
+        """Run a stream. A run that reaches `cycle_limit` changes nothing.
+
+        After an interrupt (KeyboardInterrupt), `timing` is as before, DRAM and scratchpads are as `Machine.run` says,
+        and the device can run again.
+        """
         timing = simulate(program, self.memory, stream_address=stream_address, log=self.log, cycle_limit=cycle_limit)
         if self.arithmetic:
             self._machine.run(program, self.dram)
         if timing.fault:
             raise _explained(program, timing)
         self.timing = timing
-        return RunResult(timing.cycles, time.perf_counter() - began, timing.counters)
+        return timing.cycles, timing.counters
 
     def reset(self) -> None:
         """Clear the scratchpads; DRAM keeps its contents."""

@@ -1,15 +1,16 @@
 """The device without time: the exact meaning of a stream, as fast as this machine allows."""
 
-import time
+from collections.abc import Mapping
 from typing import ClassVar
 
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.runtime.device import DEFAULT_DRAM_BYTES, Device, RunResult
+from vdla.runtime.device import DEFAULT_DRAM_BYTES
+from vdla.runtime.devices.checked import CheckedDevice
 from vdla.sim.functional import Machine, counters
-from vdla.sim.program import decode_program
+from vdla.sim.program import Program
 
 
-class FunctionalDevice(Device):
+class FunctionalDevice(CheckedDevice):
     """Executes whole instructions, in program order where tokens allow it.
 
     Args:
@@ -30,15 +31,15 @@ class FunctionalDevice(Device):
         self.seed = seed
         self.machine = Machine(config)
 
-    def run(self, stream_address: int, count: int, *, cycle_limit: int | None = None) -> RunResult:
-        """Run a stream, as the contract says. `cycle_limit` is ignored: there are no cycles, and every run ends.
+    def _run(self, program: Program, stream_address: int,
+             cycle_limit: int | None) -> tuple[None, Mapping[str, int]]:
+        """Run a stream. `cycle_limit` is ignored: there are no cycles, and every run ends.
 
-        The counters are those of `vdla.sim.functional.counters`.
+        The counters are those of `vdla.sim.functional.counters`. After an interrupt (KeyboardInterrupt), DRAM and
+        scratchpads are as `Machine.run` says, and the device can run again.
         """
-        stream, started = self._stream(stream_address, count), time.perf_counter()
-        program = decode_program(stream, self.config)
         order = self.machine.run(program, self.dram, seed=self.seed)
-        return RunResult(None, time.perf_counter() - started, counters(program, order))
+        return None, counters(program, order)
 
     def reset(self) -> None:
         """Clear the scratchpads; DRAM keeps its contents."""

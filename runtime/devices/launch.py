@@ -1,4 +1,8 @@
-"""Running a stream on a device: tensors get their places, the stream its addresses, and it is proved safe before it runs first."""
+"""Running a stream on a device.
+
+Tensors get their places, and the stream its addresses. It must stay inside its tensors, and is proved safe
+before its first run.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,6 +12,7 @@ import numpy as np
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, MemoryType
 from vdla.runtime.builder import UOP_TENSOR, Stream
 from vdla.runtime.device import Device, RunResult
+from vdla.runtime.devices.tensors import Tensor, check_tensors
 from vdla.sim.program import Program, decode_program
 from vdla.sim.verify.verifier import verify
 
@@ -41,10 +46,10 @@ class Launch:
         """Run the stream.
 
         Raises:
-            VerificationError: it is not safe, before anything runs; and what `Device.run` raises.
+            VerificationError, OverwriteError: it is not safe; nothing has run. And what `Device.run` raises.
         """
         if self.verifies and not self._verified:
-            verify(self.program(), self.device.dram)
+            verify(self.program(), self.device.dram, stream_address=self.stream_address)
             self._verified = True
         return self.device.run(self.stream_address, self.stream.count, cycle_limit=cycle_limit)
 
@@ -55,12 +60,14 @@ class Launch:
 
 
 def place(device: Device, stream: Stream, sizes: Mapping[str, int], *, verifies: bool = True) -> Launch:
-    """Allocate tensors of the given sizes in bytes, and the stream.
+    """Allocate tensors of the given sizes in bytes, which the stream may read and write, and the stream.
 
     Raises:
         DeviceError: DRAM is full.
+        AccessError: the stream reaches outside its tensors.
     """
-    return place_stream(device, stream, {name: allocate(device, size) for name, size in sizes.items()}, verifies=verifies)
+    tensors = {name: Tensor(allocate(device, size), size) for name, size in sizes.items()}
+    return place_stream(device, stream, tensors, verifies=verifies)
 
 
 def allocate(device: Device, size: int) -> int:
@@ -73,15 +80,21 @@ def allocate(device: Device, size: int) -> int:
     return -(-device.allocate(size + alignment) // alignment) * alignment
 
 
-def place_stream(device: Device, stream: Stream, tensors: Mapping[str, int], *, verifies: bool = True) -> Launch:
-    """Allocate a stream and its micro-ops; its tensors stand at the addresses given already.
+def place_stream(device: Device, stream: Stream, tensors: Mapping[str, Tensor], *,
+                 verifies: bool = True) -> Launch:
+    """Allocate a stream and its micro-ops; its tensors stand where `tensors` says already.
 
     Raises:
         DeviceError: DRAM is full.
+        AccessError: the stream reaches outside its tensors; see `check_tensors`.
+        EncodingError: an address does not fit the stream's instructions.
     """
-    addresses = {**tensors, UOP_TENSOR: allocate(device, stream.uops.nbytes)}
-    device.copy_in(addresses[UOP_TENSOR], stream.uops)
+    size = stream.uops.nbytes
+    placed = {**tensors, UOP_TENSOR: Tensor(allocate(device, size), size, writable=False)}
+    addresses = {name: tensor.address for name, tensor in placed.items()}
     encoded = stream.relocated(addresses)
+    check_tensors(decode_program(encoded, device.config), stream.tensors, placed)
+    device.copy_in(addresses[UOP_TENSOR], stream.uops)
     stream_address = device.allocate(len(encoded) * INSTRUCTION_BYTES)
     device.copy_in(stream_address, encoded)
     return Launch(device, stream, addresses, stream_address, verifies)

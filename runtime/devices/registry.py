@@ -5,6 +5,7 @@ from importlib import import_module
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import DeviceError
+from vdla.hw.spec.target import Target
 from vdla.runtime.device import Device
 
 DEVICE_CLASSES = {
@@ -12,6 +13,7 @@ DEVICE_CLASSES = {
     "cycle": ("vdla.runtime.devices.cycle", "CycleDevice"),
     "rtl": ("vdla.runtime.devices.rtl.device", "RtlDevice"),
 }
+TIMED = ("cycle", "rtl")  # devices that run in front of a memory
 
 
 def device_factory(name: str) -> Callable[[AcceleratorConfig, int], Device]:
@@ -24,3 +26,17 @@ def device_factory(name: str) -> Callable[[AcceleratorConfig, int], Device]:
         raise DeviceError(f"no device is called {name!r}; there are {', '.join(DEVICE_CLASSES)}")
     module, attribute = DEVICE_CLASSES[name]
     return getattr(import_module(module), attribute)
+
+
+def device_of(name: str, target: Target, dram_bytes: int, **options: object) -> Device:
+    """Return a device of that name: the target's accelerator, and on timed devices in front of the target's memory.
+
+    Args:
+        dram_bytes: size of DRAM.
+        options: further arguments of the device's class.
+
+    Raises:
+        DeviceError: there is none of that name.
+    """
+    memory = {"memory": target.memory} if name in TIMED else {}
+    return device_factory(name)(target.config, dram_bytes, **memory, **options)

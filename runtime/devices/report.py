@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.registers import UnitState
 from vdla.hw.spec.units import Unit
 from vdla.runtime.devices.session import Outcome, Ran
@@ -61,8 +61,14 @@ class Report:
         return asdict(self)
 
 
-def report(plan: Plan, outcome: Outcome, device: str, clock_hz: float, memory: MemoryParameters = REFERENCE_MEMORY) -> Report:
-    """Account for a run; on the RTL, which tells only its total, the cycle simulator says where the cycles went."""
+def report(plan: Plan, outcome: Outcome, device: str, clock_hz: float | None = None, memory: MemoryParameters | None = None) -> Report:
+    """Account for a run; on the RTL, which tells only its total, the cycle simulator says where the cycles went.
+
+    Args:
+        clock_hz: turns cycles into time; None: the clock of the plan's target.
+        memory: of the device that ran it; None: that of the plan's target.
+    """
+    clock_hz, memory = clock_hz or plan.target.clock_hz, memory or plan.target.memory
     launches = iter(outcome.launches)
     layers = [layer for step in plan.steps for layer in
               (_host(step) if isinstance(step, HostStep) else _launch(next(launches), plan.config, memory))]
@@ -95,7 +101,7 @@ def _timing(ran: Ran, memory: MemoryParameters) -> Timing | None:
 
 
 def _end(timing: Timing, ran: Ran, layer: Layer) -> int:
-    return int(timing.retired[ran.launch.stream.labels[layer.label]].max())
+    return int(timing.retired[ran.launch.stream.labels[layer.label]].max(initial=0))
 
 
 def _timed(layer: Layer, begin: int, end: int, timing: Timing, config: AcceleratorConfig) -> LayerReport:

@@ -6,8 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vdla.hw.spec.errors import AccessError, EncodingError
+from vdla.hw.spec.limits import HOST_BYTES, require_room
+from vdla.runtime.builder import Stream
 from vdla.runtime.device import Device, RunResult
 from vdla.runtime.devices.launch import Launch, allocate, place_stream
+from vdla.runtime.devices.tensors import Tensor
 from vdla.runtime.host.evaluate import OperatorError, evaluate
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, ModuleError, Plan, Value
 from vdla.sim.timing.result import Timing
@@ -61,21 +65,29 @@ class Session:
         verifies: prove streams safe before their first run.
 
     Raises:
-        ModuleError: the device is another accelerator.
+        ModuleError: the device is another accelerator; or a stream reaches outside the tensors, weights and
+            micro-ops that the plan gives it.
         DeviceError: its DRAM is too small.
     """
 
     def __init__(self, device: Device, plan: Plan, *, verifies: bool = True) -> None:
         if device.config.digest != plan.config.digest:
-            raise ModuleError(f"module {plan.name} was compiled for the configuration {plan.config.name} ({plan.config.digest[:12]}), and the device "
-                              f"is {device.config.name} ({device.config.digest[:12]}); compile it for that one, or run it on the other")
+            raise ModuleError(
+                f"module {plan.name} was compiled for the configuration {plan.config.name} ({plan.config.digest[:12]}), and the device "
+                f"is {device.config.name} ({device.config.digest[:12]}); compile it for that one, or run it on the other"
+            )
         self.device, self.plan = device, plan
-        self._addresses = {name: allocate(device, size) for name, size in plan.tensors.items()}
+        self._tensors = {name: Tensor(allocate(device, size), size) for name, size in plan.tensors.items()}
         for name, values in plan.weights.items():
-            self._addresses[name] = allocate(device, values.nbytes)
-            device.copy_in(self._addresses[name], values)
-        self._launches: dict[str, Launch] = {name: place_stream(device, stream, self._addresses, verifies=verifies)
-                                             for name, stream in plan.streams.items()}
+            self._tensors[name] = Tensor(allocate(device, values.nbytes), values.nbytes, writable=False)
+            device.copy_in(self._tensors[name].address, values)
+        self._launches = {name: self._place(name, stream, verifies) for name, stream in plan.streams.items()}
+
+    def _place(self, name: str, stream: Stream, verifies: bool) -> Launch:
+        try:
+            return place_stream(self.device, stream, self._tensors, verifies=verifies)
+        except (AccessError, EncodingError) as error:
+            raise ModuleError(f"module {self.plan.name}, stream {name}: {error}") from error
 
     def run(self, inputs: Mapping[str, np.ndarray], *, progress: Progress | None = None) -> Outcome:
         """Run the network.
@@ -101,14 +113,14 @@ class Session:
 
     def _launch(self, step: LaunchStep, values: Values) -> Ran:
         for one in step.packs:
-            self.device.copy_in(self._addresses[one.tensor], one.layout.pack(values[one.value]))
+            self.device.copy_in(self._tensors[one.tensor].address, _packed(one, values[one.value]))
         launch = self._launches[step.stream]
         result = launch.run()
         values |= {one.value: self._read(one) for one in step.unpacks}
         return Ran(step, launch, result, getattr(self.device, "timing", None))
 
     def _read(self, one: Crossing) -> np.ndarray:
-        return one.layout.unpack(self.device.copy_out(self._addresses[one.tensor], one.layout.size))
+        return one.layout.unpack(self.device.copy_out(self._tensors[one.tensor].address, one.layout.size))
 
 
 def checked(inputs: Mapping[str, np.ndarray], wanted: Mapping[str, Value]) -> Values:
@@ -118,8 +130,9 @@ def checked(inputs: Mapping[str, np.ndarray], wanted: Mapping[str, Value]) -> Va
         ModuleError: one is missing, unknown, of another shape or type, or not finite.
     """
     if set(inputs) != set(wanted):
-        raise ModuleError(f"the network takes {', '.join(f'{name}: {value}' for name, value in wanted.items())}; "
-                          f"it was given {', '.join(inputs) or 'nothing'}")
+        raise ModuleError(
+            f"the network takes {', '.join(f'{name}: {value}' for name, value in wanted.items())}; it was given {', '.join(inputs) or 'nothing'}"
+        )
     values = {name: _array(name, array) for name, array in inputs.items()}
     for name, value in wanted.items():
         array = values[name]
@@ -137,9 +150,22 @@ def _array(name: str, values: object) -> np.ndarray:
         raise ModuleError(f"input {name} is no array of numbers: {error}") from error
 
 
+def _packed(one: Crossing, array: np.ndarray) -> np.ndarray:
+    """Return a value as it stands in DRAM."""
+    if array.shape != one.layout.shape or array.dtype != np.int8:
+        found, wanted = Value(array.shape, str(array.dtype)), Value(one.layout.shape, "int8")
+        raise ModuleError(f"{one.value} is {found}, and the accelerator takes {wanted}; compile the network again")
+    return one.layout.pack(array)
+
+
 def _run_host(step: HostStep, values: Values) -> None:
     try:
         results = evaluate(step.op, [values[name] if name else None for name in step.inputs], step.attributes)
     except OperatorError as error:
         raise ModuleError(f"{step.op} {step.name} on the host: {error}") from error
+    who = f"{step.op} {step.name}"
+    if len(results) < len(step.outputs):
+        raise ModuleError(f"{who} on the host: it makes {len(results)} outputs, not {len(step.outputs)}")
     values |= dict(zip(step.outputs, results, strict=False))
+    held = sum(array.nbytes for array in values.values())
+    require_room(held, HOST_BYTES, f"up to {who}, the tensors on the host take", ModuleError)

@@ -5,8 +5,11 @@ Source: ONNX operator specification, the operator of each function's entry in `O
 
 import math
 from functools import reduce
+from typing import Literal
 
 import numpy as np
+
+from vdla.runtime.host.dtypes import Dtype
 
 _erf = np.frompyfunc(math.erf, 1, 1)
 
@@ -85,7 +88,7 @@ def softsign(x: np.ndarray) -> np.ndarray:
     return x / (1 + np.abs(x))
 
 
-def gelu(x: np.ndarray, *, approximate: str) -> np.ndarray:
+def gelu(x: np.ndarray, *, approximate: Literal["none", "tanh"]) -> np.ndarray:
     """Return x times the normal distribution's value at x, exactly ("none") or by its usual approximation ("tanh")."""
     if approximate == "tanh":
         return x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
@@ -117,7 +120,7 @@ def identity(x: np.ndarray) -> np.ndarray:
     return x
 
 
-def cast(x: np.ndarray, *, to: str) -> np.ndarray:
+def cast(x: np.ndarray, *, to: Dtype) -> np.ndarray:
     """Convert to the type `to`: floats round towards zero, integers wrap."""
     return x.astype(to)
 

@@ -7,9 +7,12 @@ shapes, padding, bounds) is an attribute, every attribute is given, and nothing 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
 import numpy as np
 
 from vdla.hw.spec.errors import VdlaError
+from vdla.hw.spec.limits import OPERATOR_BYTES, require_room
+from vdla.hw.spec.showing import shown
 from vdla.runtime.host import (
     convolution,
     elementwise,
@@ -24,11 +27,16 @@ from vdla.runtime.host import (
     resize,
     shape,
 )
+from vdla.runtime.host.room import room
 
 Operator = Callable[..., "np.ndarray | tuple[np.ndarray, ...]"]
 
 FAMILIES = (elementwise, logic, convolution, pooling, normalisation, matrix, quantise, reduce, shape, indexing, resize, int8)
 OPERATORS: Mapping[str, Operator] = {op: function for family in FAMILIES for op, function in family.OPERATORS.items()}
+
+
+FAILURES = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, MemoryError)
+"""What functions on arrays raise where inputs and attributes do not go together."""
 
 
 class OperatorError(VdlaError):
@@ -67,15 +75,18 @@ def evaluate(op: str, inputs: Sequence[np.ndarray | None], attributes: Mapping[s
         Its outputs, in the operator's order.
 
     Raises:
-        OperatorError: the operator is unknown, an input or attribute is missing or too many, or their shapes do not go together.
+        OperatorError: the operator is unknown, an input or attribute is missing or too many, their shapes do not go
+            together, or what it makes takes more than `OPERATOR_BYTES`.
     """
     function = operator(op)
     _check_attributes(op, attributes)
+    call = f"{op}({', '.join(map(_described, inputs))})"
     try:
         with np.errstate(all="ignore"):  # infinities and NaN pass through, as IEEE 754 says
+            require_room(room(op, inputs, attributes), OPERATOR_BYTES, f"{call} takes", OperatorError)
             result = function(*inputs, **attributes)
-    except (ValueError, TypeError, IndexError) as error:
-        raise OperatorError(f"{op}({', '.join(map(_described, inputs))}): {error}") from error
+    except FAILURES as error:
+        raise OperatorError(f"{call}: {str(error) or type(error).__name__}") from error
     return [np.asarray(part) for part in (result if isinstance(result, tuple) else (result,))]
 
 
@@ -83,6 +94,21 @@ def _check_attributes(op: str, attributes: Mapping[str, object]) -> None:
     wanted = attributes_of(op)
     if sorted(wanted) != sorted(attributes):
         raise OperatorError(f"{op} has attributes {', '.join(attributes) or 'none'}; it takes {', '.join(wanted) or 'none'}")
+
+
+def check_types(op: str, attributes: Mapping[str, object]) -> None:
+    """Refuse attributes that are not of the types that the operator's signature states; names are not checked.
+
+    Raises:
+        OperatorError: naming the attribute, its value and its type.
+    """
+    parameters = inspect.signature(operator(op)).parameters
+    for name in parameters.keys() & attributes.keys():
+        try:
+            msgspec.convert(attributes[name], parameters[name].annotation)
+        except msgspec.ValidationError as error:
+            given = f"attribute {name} = {shown(attributes[name])}"
+            raise OperatorError(f"{given} is not what {op} takes: {error}") from error
 
 
 def _described(array: np.ndarray | None) -> str:

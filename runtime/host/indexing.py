@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from vdla.runtime.host.dtypes import Dtype
+
 
 def gather(x: np.ndarray, indices: np.ndarray, *, axis: int) -> np.ndarray:
     """Pick indices of dimension `axis`; negative ones count from the end."""
@@ -39,7 +41,7 @@ def size(x: np.ndarray) -> np.ndarray:
     return np.array(x.size, np.int64)
 
 
-def constant_of_shape(*, dtype: str, shape: Sequence[int], value: float | int) -> np.ndarray:
+def constant_of_shape(*, dtype: Dtype, shape: Sequence[int], value: float | int) -> np.ndarray:
     """Return an array full of `value`."""
     return np.full(shape, value, dtype)
 

@@ -4,18 +4,23 @@ Source: ONNX operator specification, Resize, with mode "nearest".
 """
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import numpy as np
 
+Coordinates = Literal["align_corners", "asymmetric", "half_pixel", "half_pixel_symmetric",
+                      "pytorch_half_pixel"]
+Rounding = Literal["ceil", "floor", "round_prefer_ceil", "round_prefer_floor"]
+
 # Where the centre of an element of the result lies in the input: by the result's index, both sizes, and the scale.
-COORDINATES: dict[str, Callable[[np.ndarray, int, int, float], np.ndarray]] = {
+COORDINATES: dict[Coordinates, Callable[[np.ndarray, int, int, float], np.ndarray]] = {
     "align_corners": lambda index, size, out, scale: index * ((size - 1) / (out - 1) if out > 1 else 0.0),
     "asymmetric": lambda index, size, out, scale: index / scale,
     "half_pixel": lambda index, size, out, scale: (index + 0.5) / scale - 0.5,
     "half_pixel_symmetric": lambda index, size, out, scale: size / 2 * (1 - out / (scale * size)) + (index + 0.5) / scale - 0.5,
     "pytorch_half_pixel": lambda index, size, out, scale: (index + 0.5) / scale - 0.5 if out > 1 else np.zeros_like(index),
 }
-ROUNDINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+ROUNDINGS: dict[Rounding, Callable[[np.ndarray], np.ndarray]] = {
     "ceil": np.ceil,
     "floor": np.floor,
     "round_prefer_ceil": lambda place: np.floor(place + 0.5),
@@ -23,7 +28,8 @@ ROUNDINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def resize(x: np.ndarray, *, coordinate_transformation_mode: str, nearest_mode: str, scales: Sequence[float], sizes: Sequence[int]) -> np.ndarray:
+def resize(x: np.ndarray, *, coordinate_transformation_mode: Coordinates, nearest_mode: Rounding,
+           scales: Sequence[float], sizes: Sequence[int]) -> np.ndarray:
     """Return x in the shape `sizes`, each element the nearest of x.
 
     Args:

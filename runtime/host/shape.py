@@ -5,6 +5,7 @@ Source: ONNX operator specification, the operator of each function's entry in `O
 
 from collections.abc import Sequence
 from itertools import accumulate
+from typing import Literal
 
 import numpy as np
 
@@ -55,7 +56,8 @@ def slice_(x: np.ndarray, *, axes: Sequence[int], ends: Sequence[int], starts: S
     return x[tuple(cuts)]
 
 
-def pad(x: np.ndarray, *, mode: str, pads: Sequence[int], value: float | int) -> np.ndarray:
+def pad(x: np.ndarray, *, mode: Literal["constant", "reflect", "edge", "wrap"], pads: Sequence[int],
+        value: float | int) -> np.ndarray:
     """Add a border: `pads` are the begins of all dimensions, then the ends; negative ones cut off.
 
     Args:
@@ -67,7 +69,7 @@ def pad(x: np.ndarray, *, mode: str, pads: Sequence[int], value: float | int) ->
     return np.pad(kept, widths, mode, constant_values=value) if mode == "constant" else np.pad(kept, widths, mode)
 
 
-def depth_to_space(x: np.ndarray, *, blocksize: int, mode: str) -> np.ndarray:
+def depth_to_space(x: np.ndarray, *, blocksize: int, mode: Literal["DCR", "CRD"]) -> np.ndarray:
     """Move channels of x[N, C, H, W] into squares of `blocksize`: the outer part of C ("DCR") or the inner one ("CRD")."""
     n, c, h, w = x.shape
     inner = c // blocksize**2
@@ -78,7 +80,7 @@ def depth_to_space(x: np.ndarray, *, blocksize: int, mode: str) -> np.ndarray:
     return parts.reshape(n, inner, h * blocksize, w * blocksize)
 
 
-def space_to_depth(x: np.ndarray, *, blocksize: int, mode: str) -> np.ndarray:
+def space_to_depth(x: np.ndarray, *, blocksize: int, mode: Literal["DCR", "CRD"]) -> np.ndarray:
     """Move squares of `blocksize` of x[N, C, H, W] into the channels: into the outer part of C ("DCR") or the inner one ("CRD")."""
     n, c, h, w = x.shape
     parts = x.reshape(n, c, h // blocksize, blocksize, w // blocksize, blocksize)

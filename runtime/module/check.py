@@ -18,6 +18,9 @@ def check(plan: Plan) -> None:
     """
     for name, size in plan.tensors.items():
         _require(size > 0, f"tensor {name} has {size} bytes")
+    for name in (*plan.tensors, *plan.weights):
+        meanings = (name in plan.tensors) + (name in plan.weights) + (name == UOP_TENSOR)
+        _require(meanings == 1, f"{name!r} is the name of two tensors")
     for name, stream in plan.streams.items():
         _check_stream(plan, name, stream)
     known = {*plan.inputs, *plan.constants}

@@ -1,24 +1,42 @@
 """What a compiled network is: steps on the host and on the accelerator, with everything that they need."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Annotated
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import VdlaError
+from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.builder import Stream
 from vdla.runtime.device import PAGE_BYTES
-from vdla.runtime.layout import Layout
+from vdla.runtime.host.dtypes import Dtype
+from vdla.runtime.layout import Layout, Shape
 
 
 class ModuleError(VdlaError):
     """A module, or what it was given, is not what it should be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a module's manifest holds as it stands: its declaration is the manifest's, written and read."""
+
+
+LONGEST_NAME = 4096
+ON_ONE_LINE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]*\Z"
+Name = Annotated[str, Meta(max_length=LONGEST_NAME, pattern=ON_ONE_LINE)]
+Count = Annotated[int, Meta(ge=0, lt=1 << 62)]
+Integer = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+Attribute = Integer | float | str | tuple[Integer | float, ...]
+"""No Name: msgspec 0.22 frees the pattern of a text twice that stands in a union with a list."""
+
+
+
+class Value(Record, frozen=True):
     """The type of a tensor that goes in or out, or between steps.
 
     Attributes:
@@ -26,15 +44,14 @@ class Value:
         dtype: as NumPy calls it.
     """
 
-    shape: tuple[int, ...]
-    dtype: str
+    shape: Shape
+    dtype: Dtype
 
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 
 
-@dataclass(frozen=True)
-class HostStep:
+class HostStep(Record, frozen=True, tag_field="on", tag="host"):
     """An operator on the CPU.
 
     Attributes:
@@ -44,16 +61,15 @@ class HostStep:
         reason: why it does not run on the accelerator.
     """
 
-    name: str
-    op: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    attributes: Mapping[str, object] = field(default_factory=dict)
-    reason: str = ""
+    name: Name
+    op: Name
+    inputs: tuple[Name, ...]
+    outputs: tuple[Name, ...]
+    attributes: dict[Name, Attribute] = {}
+    reason: Name = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Record, frozen=True):
     """An operator on the accelerator, for reports.
 
     Attributes:
@@ -61,16 +77,15 @@ class Layer:
         bytes_read, bytes_written: that its instructions move.
     """
 
-    name: str
-    op: str
-    label: str
-    macs: int
-    bytes_read: int
-    bytes_written: int
+    name: Name
+    op: Name
+    label: Name
+    macs: Count
+    bytes_read: Count
+    bytes_written: Count
 
 
-@dataclass(frozen=True, slots=True)
-class Crossing:
+class Crossing(Record, frozen=True):
     """A value on its way between host and accelerator.
 
     Attributes:
@@ -79,13 +94,12 @@ class Crossing:
         layout: how it stands there.
     """
 
-    value: str
-    tensor: str
+    value: Name
+    tensor: Name
     layout: Layout
 
 
-@dataclass(frozen=True)
-class LaunchStep:
+class LaunchStep(Record, frozen=True, tag_field="on", tag="accelerator"):
     """A stream on the accelerator.
 
     Attributes:
@@ -95,7 +109,7 @@ class LaunchStep:
         layers: what it does, in order.
     """
 
-    stream: str
+    stream: Name
     packs: tuple[Crossing, ...]
     unpacks: tuple[Crossing, ...]
     layers: tuple[Layer, ...]
@@ -110,7 +124,7 @@ class Plan:
 
     Attributes:
         name: of the network.
-        config: of the accelerator that it was compiled for.
+        target: what it was compiled for.
         inputs, outputs: types by name, in order.
         steps: in order.
         streams: by name; their tensors are those of `tensors` and `weights`, and the micro-ops of their own.
@@ -120,7 +134,7 @@ class Plan:
     """
 
     name: str
-    config: AcceleratorConfig
+    target: Target
     inputs: Mapping[str, Value]
     outputs: Mapping[str, Value]
     steps: tuple[Step, ...]
@@ -128,6 +142,11 @@ class Plan:
     tensors: Mapping[str, int]
     weights: Mapping[str, np.ndarray]
     constants: Mapping[str, np.ndarray]
+
+    @property
+    def config(self) -> AcceleratorConfig:
+        """The accelerator that it was compiled for."""
+        return self.target.config
 
     @property
     def host_steps(self) -> tuple[HostStep, ...]:

@@ -17,23 +17,35 @@ from vdla.sim.kernels.cache import read_object, write_object
 from vdla.sim.kernels.dot import Dot, choose_dot
 from vdla.sim.kernels.emit import DONE, I8, I64, POINTER, STATE, Emitter, i64
 from vdla.sim.kernels.gemm import emit_gemm
+from vdla.sim.kernels.steps import steps_at_once
 from vdla.sim.kernels.transfer import emit_load, emit_store
 from vdla.sim.program import Program, slot_count
 from vdla.sim.scratchpads import Scratchpads
 
 _ADDRESS, _COUNT = ctypes.c_uint64, ctypes.c_uint64
+_BUDGET = STATE.index("budget")
 _RUN = ctypes.CFUNCTYPE(ctypes.c_uint64, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _COUNT)
 
 
 @dataclass(frozen=True)
 class Kernels:
-    """Compiled kernels of one configuration; `engine` owns the code."""
+    """Compiled kernels of one configuration.
+
+    Attributes:
+        engine: owns the code.
+        address: of `run`.
+        budget: steps after which native code returns, so that Python hears signals; see `STATE`.
+    """
 
     engine: llvm.ExecutionEngine
     address: int
+    budget: int
 
     def run(self, program: Program, order: np.ndarray, pads: Scratchpads, dram: np.ndarray) -> int:
         """Execute instructions one after the other.
+
+        It can be interrupted (KeyboardInterrupt): instructions up to some point have executed then and, of the next
+        one, where it is a GEMM or ALU instruction, perhaps the first steps.
 
         Args:
             order: int64[n], their indices; all valid.
@@ -44,15 +56,22 @@ class Kernels:
             n, or the position in `order` of the first instruction that touches anything outside a memory: those
             before it have executed, it has written nothing.
         """
-        order = np.ascontiguousarray(order, np.int64)
-        state = np.array([_state_word(name, pads, dram) for name in STATE], np.uint64)
-        arrays = (state, program.table, program.opcode, order)
-        return _RUN(self.address)(*(array.ctypes.data for array in arrays), len(order))
+        order, run = np.ascontiguousarray(order, np.int64), _RUN(self.address)
+        state = np.array([_state_word(name, pads, dram) for name in STATE], np.int64)
+        fixed = [array.ctypes.data for array in (state, program.table, program.opcode)]
+        reached = 0
+        while True:
+            state[_BUDGET] = self.budget
+            reached += run(*fixed, order.ctypes.data + reached * order.itemsize, len(order) - reached)
+            if reached == len(order) or state[_BUDGET] > 0:
+                return reached
 
 
 def _state_word(name: str, pads: Scratchpads, dram: np.ndarray) -> int:
     if name == "dram_bytes":
         return len(dram)
+    if name in ("budget", "first_out", "first_in"):
+        return 0
     return (dram if name == "dram" else getattr(pads, name)).ctypes.data
 
 
@@ -74,7 +93,7 @@ def kernels_for(config: AcceleratorConfig, dot: Dot | None = None) -> Kernels:
     engine = llvm.create_mcjit_compiler(module, machine)
     engine.set_object_cache(lambda _, compiled: write_object(key, compiled), lambda _: stored)
     engine.finalize_object()
-    return Kernels(engine, engine.get_function_address("run"))
+    return Kernels(engine, engine.get_function_address("run"), steps_at_once(config))
 
 
 def _key(text: str) -> str:
@@ -96,7 +115,11 @@ def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
 
 
 def emit_module(config: AcceleratorConfig, dot: Dot) -> ir.Module:
-    """Return the IR of all kernels and of `run(state, table, opcodes, order, count)`, which calls them in turn."""
+    """Return the IR of all kernels and of `run(state, table, opcodes, order, count)`, which calls them in turn.
+
+    It returns how many instructions it has executed: fewer than `count` where the budget is spent, or where there is
+    some left and an instruction was refused.
+    """
     module = ir.Module(name="vdla")
     kernels = {
         Opcode.LOAD: emit_load(module, config, dot), Opcode.STORE: emit_store(module, config),
@@ -112,6 +135,9 @@ def _emit_run(module: ir.Module, kernels: Mapping[Opcode, ir.Function], slots: i
     state, table, opcodes, order, count = e.arguments
 
     def step(position: ir.Value) -> None:
+        budget = e.load(I64, e.at(state, i64(8 * _BUDGET)))
+        with b.if_then(b.icmp_signed("<=", budget, i64(0)), likely=False):
+            b.ret(position)
         index = e.load(I64, e.at(order, e.scaled(position, 8)))
         row = e.at(table, e.scaled(index, 8 * slots))
         after = b.append_basic_block("next")

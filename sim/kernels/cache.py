@@ -2,8 +2,10 @@
 
 import hashlib
 import os
-import tempfile
 from pathlib import Path
+
+from vdla.hw.spec.errors import OutputError
+from vdla.hw.spec.writing import DRAFT_NAME, write_bytes
 
 DIGEST_BYTES = 32
 MOST_OBJECTS = 256
@@ -28,17 +30,22 @@ def write_object(key: str, data: bytes) -> None:
     """Store `data` under `key`; a directory that cannot be written to is no error, only slower next time."""
     folder = cache_directory()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-            file.write(hashlib.sha256(data).digest() + data)
-        os.replace(file.name, folder / key)
+        write_bytes(folder / key, hashlib.sha256(data).digest() + data)
         _forget_oldest(folder)
-    except OSError:
+    except (OutputError, OSError):
         return
 
 
 def _forget_oldest(folder: Path) -> None:
     """Keep the `MOST_OBJECTS` files written last."""
-    files = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
-    for file in files[MOST_OBJECTS:]:
+    files = [file for file in folder.iterdir() if not DRAFT_NAME.fullmatch(file.name)]
+    for file in sorted(files, key=_written, reverse=True)[MOST_OBJECTS:]:
         file.unlink(missing_ok=True)
+
+
+def _written(file: Path) -> float:
+    """Return when a file was written; 0 where another process has deleted it."""
+    try:
+        return file.stat().st_mtime
+    except FileNotFoundError:
+        return 0

@@ -12,10 +12,18 @@ from vdla.sim.program import slots
 I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 POINTER = ir.PointerType()
 
-STATE = ("dram", "dram_bytes", "uop", "inp", "wgt", "acc", "inp_operand", "wgt_operand", "wgt_bias")
-"""What every kernel is given, as an array of 64-bit words: addresses of memories, and the size of DRAM."""
+STATE = ("dram", "dram_bytes", "uop", "inp", "wgt", "acc", "inp_operand", "wgt_operand", "wgt_bias",
+         "budget", "first_out", "first_in")
+"""What every kernel is given, as an array of 64-bit words: addresses of memories, size of DRAM, and where to pause.
 
-DONE, REFUSED = 0, 1
+`budget` (signed) is how many steps may still be made. Where it is not positive, execution pauses: `run` returns.
+`first_out` and `first_in` are the loop trips with which an instruction goes on after a pause; else 0.
+"""
+
+STEPS_OF_ELEMENT = 8
+"""Steps that an element of a transfer takes off the budget: to unpack one takes longer than to multiply with it."""
+
+DONE, REFUSED, PAUSED = 0, 1, 2
 
 
 def i64(value: int) -> ir.Constant:
@@ -65,19 +73,31 @@ class Emitter:
         """Return a variable that holds `initial` from here on."""
         return Variable(self, initial)
 
-    def loop(self, count: ir.Value, body: Callable[[ir.Value], None]) -> None:
-        """Emit `for index in range(count): body(index)`."""
+    def loop(self, count: ir.Value, body: Callable[[ir.Value], None], first: ir.Value | None = None) -> None:
+        """Emit `for index in range(first, count): body(index)`; `first` None: 0."""
         b = self.builder
         before = b.block
         head, inside, after = (b.append_basic_block(name) for name in ("head", "body", "after"))
         b.branch(head)
         b.position_at_end(head)
         index = b.phi(I64)
-        index.add_incoming(i64(0), before)
+        index.add_incoming(first or i64(0), before)
         b.cbranch(b.icmp_unsigned("<", index, count), inside, after)
         b.position_at_end(inside)
         body(index)
         index.add_incoming(b.add(index, i64(1)), b.block)
+        b.branch(head)
+        b.position_at_end(after)
+
+    def loop_while(self, condition: Callable[[], ir.Value], body: Callable[[], None]) -> None:
+        """Emit `while condition(): body()`."""
+        b = self.builder
+        head, inside, after = (b.append_basic_block(name) for name in ("head", "body", "after"))
+        b.branch(head)
+        b.position_at_end(head)
+        b.cbranch(condition(), inside, after)
+        b.position_at_end(inside)
+        body()
         b.branch(head)
         b.position_at_end(after)
 
@@ -108,6 +128,10 @@ class Emitter:
     def scaled(self, value: ir.Value, factor: int) -> ir.Value:
         """Return `value * factor`."""
         return self.builder.mul(value, i64(factor))
+
+    def least(self, left: ir.Value, right: ir.Value) -> ir.Value:
+        """Return the lesser of two unsigned values."""
+        return self.builder.select(self.builder.icmp_unsigned("<", left, right), left, right)
 
     def sum(self, first: ir.Value, *rest: ir.Value) -> ir.Value:
         """Return the sum of i64 values."""
@@ -153,6 +177,15 @@ class InstructionKernel(Emitter):
         """Return the address of a memory of `STATE`."""
         return self.load(POINTER, self.at(self.state, i64(8 * STATE.index(name))))
 
-    def dram_bytes(self) -> ir.Value:
-        """Return the size of DRAM."""
-        return self.load(I64, self.at(self.state, i64(8 * STATE.index("dram_bytes"))))
+    def word(self, name: str) -> ir.Value:
+        """Return a word of `STATE` that is no address."""
+        return self.load(I64, self.at(self.state, i64(8 * STATE.index(name))))
+
+    def set_word(self, name: str, value: ir.Value) -> None:
+        """Change a word of `STATE`."""
+        self.store(value, self.at(self.state, i64(8 * STATE.index(name))))
+
+    def spend(self, elements: ir.Value) -> None:
+        """Take the elements of a transfer off the budget."""
+        spent = self.scaled(elements, STEPS_OF_ELEMENT)
+        self.set_word("budget", self.builder.sub(self.word("budget"), spent))

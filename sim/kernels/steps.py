@@ -6,10 +6,23 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from vdla.hw.spec import isa
+from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import UOP_BITS, MemoryType
-from vdla.sim.kernels.emit import I32, I64, InstructionKernel, i64
+from vdla.sim.kernels.emit import I32, I64, PAUSED, InstructionKernel, i64
 
 UOP_BYTES = UOP_BITS // 8
+MACS_AT_ONCE = 1 << 32
+MOST_STEPS_AT_ONCE = 1 << 24
+
+
+def steps_at_once(config: AcceleratorConfig) -> int:
+    """Return how many steps are made between two looks at Python's signals: they take well below a second."""
+    return max(1, min(MOST_STEPS_AT_ONCE, MACS_AT_ONCE // (config.batch * config.block_in * config.block_out)))
+
+
+def trips_at_once(config: AcceleratorConfig) -> int:
+    """Return how many inner trips are made between two looks at the budget, few enough to keep to it."""
+    return max(1, steps_at_once(config) // config.depth(MemoryType.UOP))
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +34,7 @@ class Operand:
 
 
 class StepKernel(InstructionKernel):
-    """A kernel of a looping instruction; emitting one returns DONE at once where the loops are empty."""
+    """A kernel of a looping instruction, which can pause; it returns DONE at once where the loops are empty."""
 
     def begin(self) -> None:
         """Read the loop fields and leave if there is no step."""
@@ -57,7 +70,7 @@ class StepKernel(InstructionKernel):
         b = self.builder
         factors = [(self.field(f"{o.name}_factor_out"), self.field(f"{o.name}_factor_in")) for o in operands]
 
-        def outer(i: ir.Value) -> None:
+        def outer(i: ir.Value, first_in: ir.Value, last_in: ir.Value) -> None:
             rows = [b.mul(i, out) for out, _ in factors]
 
             def inner(j: ir.Value) -> None:
@@ -69,9 +82,45 @@ class StepKernel(InstructionKernel):
 
                 self.loop(self.uops, step)
 
-            self.loop(self.trips_in, inner)
+            self.loop(last_in, inner, first_in)
 
-        self.loop(self.trips_out, outer)
+        self._in_parts(outer)
+
+    def _in_parts(self, body: Callable[[ir.Value, ir.Value, ir.Value], None]) -> None:
+        """Emit `body(i, first, last)`: inner trips `first` to `last - 1` of outer trip `i`, from the last pause on.
+
+        A part is at most `trips_at_once` inner trips, of one outer trip or of several whole ones. Before each part,
+        the kernel pauses if the budget is spent.
+        """
+        b, most = self.builder, i64(trips_at_once(self.config))
+        i, j, left = (self.variable(self.word(name)) for name in ("first_out", "first_in", "budget"))
+        self.set_word("first_out", i64(0))
+        self.set_word("first_in", i64(0))
+        whole = b.lshr(most, b.sub(i64(64), b.ctlz(self.trips_in, ir.Constant(ir.IntType(1), 1))))
+        step_out = b.select(b.icmp_unsigned("==", whole, i64(0)), i64(1), whole)
+
+        def part() -> None:
+            first_out, first_in = i.get(), j.get()
+            self._pause_if_spent(left.get(), first_out, first_in)
+            last_out = self.least(self.sum(first_out, step_out), self.trips_out)
+            last_in = self.least(self.sum(first_in, most), self.trips_in)
+            self.loop(last_out, lambda index: body(index, first_in, last_in), first_out)
+            trips = b.mul(b.sub(last_out, first_out), b.sub(last_in, first_in))
+            left.set(b.sub(left.get(), b.mul(trips, self.uops)))
+            ends = b.icmp_unsigned("==", last_in, self.trips_in)
+            i.set(b.select(ends, last_out, first_out))
+            j.set(b.select(ends, i64(0), last_in))
+
+        self.loop_while(lambda: b.icmp_unsigned("<", i.get(), self.trips_out), part)
+        self.set_word("budget", left.get())
+
+    def _pause_if_spent(self, left: ir.Value, i: ir.Value, j: ir.Value) -> None:
+        """Return PAUSED where no budget is `left`, to go on with outer trip `i` and inner trip `j`."""
+        with self.builder.if_then(self.builder.icmp_signed("<=", left, i64(0)), likely=False):
+            self.set_word("budget", left)
+            self.set_word("first_out", i)
+            self.set_word("first_in", j)
+            self.builder.ret(i64(PAUSED))
 
     def _uop(self, index: ir.Value) -> ir.Value:
         return self.builder.zext(self.load(I32, self.at(self.base, self.scaled(index, UOP_BYTES))), I64)

@@ -88,6 +88,7 @@ def _emit_load_of(module: ir.Module, config: AcceleratorConfig, memory: MemoryTy
     e.done_if(b.icmp_unsigned("==", size, i64(0)))
     e.done_if(b.icmp_unsigned("==", elements, i64(0)))
     _refuse_outside(e, shape, memory, elements, trips)
+    e.spend(elements)
 
     kind = ir.IntType(shape.chip_bits)
     padding = b.select(b.icmp_unsigned("!=", e.field("pad_minimum"), i64(0)),
@@ -121,7 +122,7 @@ def _refuse_outside(e: InstructionKernel, shape: Shape, memory: MemoryType,
     end = e.sum(e.field("sram_base"), elements)
     e.refuse_if(b.icmp_unsigned(">", end, i64(e.config.depth(memory))))
     last = e.sum(e.field("dram_base"), b.mul(b.sub(trips, i64(1)), e.field("x_stride")), e.field("x_size"))
-    outside = b.icmp_unsigned(">", e.scaled(last, shape.dram_bytes), e.dram_bytes())
+    outside = b.icmp_unsigned(">", e.scaled(last, shape.dram_bytes), e.word("dram_bytes"))
     e.refuse_if(b.and_(b.icmp_unsigned("!=", trips, i64(0)), outside))
 
 
@@ -186,6 +187,7 @@ def emit_store(module: ir.Module, config: AcceleratorConfig) -> ir.Function:
         def row(y: ir.Value) -> None:
             own = e.at(source, e.scaled(b.mul(y, size), shape.chip_bytes))
             _emit_outputs(e, shape, own, e.at(target, b.mul(y, stride)), size, narrowed)
+        e.spend(elements)
         e.loop(trips, row)
 
     if not config.has(Extension.REQUANTISE):

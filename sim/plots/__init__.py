@@ -1,1 +1,1 @@
-"""Pictures of runs; they need matplotlib (`pip install vdla[plot]`)."""
+"""Pictures of runs; they need matplotlib (`pip install "vdla[plot]"`)."""

@@ -1,6 +1,6 @@
 """How figures look, and writing them: whole or not at all, and the same bytes for the same figure."""
 
-import os
+import io
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -8,6 +8,7 @@ import matplotlib.style
 from matplotlib.figure import Figure
 
 from vdla.hw.spec.errors import FileFormatError
+from vdla.hw.spec.writing import write_bytes
 
 FORMATS = {".png": {"Software": None}, ".svg": {"Date": None}}  # with the metadata that must not differ from run to run
 STYLE = {"svg.hashsalt": "vdla", "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
@@ -31,17 +32,13 @@ def check_suffix(path: str | Path) -> Path:
 
 
 def save(figure: Figure, path: str | Path) -> None:
-    """Write `figure` to `path`, as PNG or SVG by its suffix; make the folder if there is none.
+    """Write `figure` to `path`, as PNG or SVG by its suffix.
 
     Raises:
         FileFormatError: the suffix is another.
+        OutputError: it cannot be written; what stood there is as it was.
     """
-    path = check_suffix(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with styled():
-            figure.savefig(part, format=path.suffix[1:], dpi=150, metadata=FORMATS[path.suffix])
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    path, picture = check_suffix(path), io.BytesIO()
+    with styled():
+        figure.savefig(picture, format=path.suffix[1:], dpi=150, metadata=FORMATS[path.suffix])
+    write_bytes(path, picture.getvalue())

@@ -100,9 +100,11 @@ def _control(machine, spans, ends, quiet):
 def _compile(enclosed: int):
     """Return the engine, compiled or from the cache; see `revision` for `enclosed`."""
     @whole
-    def advance(machine, program, queued, times, spans, bursts, until):
-        """Go on until the run is done, cycle `until` is reached, or a log has no more room."""
-        while machine.control.cycle < until and not machine.control.done:
+    def advance(machine, program, queued, times, spans, bursts, until, looks):
+        """Go on until the run is done, cycle `until` is reached, a log has no more room, or after `looks` evaluated cycles."""
+        for _ in range(looks):
+            if machine.control.cycle >= until or machine.control.done:
+                break
             if machine.log.wanted and min(spans.size - machine.log.spans, bursts.size - machine.log.bursts) < LOGGED_PER_CYCLE:
                 break
             _cycle(machine, program, queued, times, spans, bursts, until)

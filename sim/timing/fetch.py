@@ -29,7 +29,10 @@ def fetch_asks(machine):
 
 @part
 def fetch_receives(machine):
-    """Work on the beat that memory offers; return whether it is taken. `ended` is still that of the cycle's start."""
+    """Work on the beat that memory offers; return whether it is taken. `ended` is still that of the cycle's start.
+
+    Once dispatch has ended, the hardware drops what arrives. Here `level` still counts it: nothing reads it any more.
+    """
     fetch, hardware = machine.fetch, machine.hardware
     completes, takes = True, True
     if hardware.fetch_parts > 1:
@@ -39,8 +42,7 @@ def fetch_receives(machine):
         takes = fetch.part == hardware.fetch_lanes - 1 or fetch.expected == 1 or machine.dispatch.ended
         fetch.part = (fetch.part + 1) % hardware.fetch_lanes
         fetch.expected -= 1
-    if completes and not machine.dispatch.ended:
-        fetch.level += 1
+    fetch.level += completes
     if takes:
         fetch.outstanding -= 1
         machine.counts.fetch_beats += 1

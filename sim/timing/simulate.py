@@ -11,13 +11,13 @@ from vdla.hw.spec.registers import COUNTED_MEMORIES, COUNTED_STATES, Fault, Unit
 from vdla.hw.spec.units import Unit
 from vdla.sim.program import Program
 from vdla.sim.timing.columns import steps, timing_columns
-from vdla.sim.timing.engine import advance
+from vdla.sim.timing.engine import LOGGED_PER_CYCLE, advance
 from vdla.sim.timing.result import BURST, NEVER, SPAN, Log, Timing
 from vdla.sim.timing.state import FAR, new_machine
 
 Times = namedtuple("Times", ("dispatched", "started", "retired"))
 
-CHUNK_CYCLES = 50_000_000  # between two looks at Python's signals
+LOOKS_AT_ONCE = 1 << 19  # evaluated cycles between two looks at Python's signals: well below a second
 LOG_PLACES = 1 << 12  # of a log at first
 
 
@@ -41,7 +41,7 @@ def simulate(program: Program, memory: MemoryParameters = REFERENCE_MEMORY, *, s
     while not run.done:
         if cycle_limit is not None and run.cycle >= cycle_limit:
             raise CycleLimitError(f"the run was stopped at its limit of {cycle_limit} cycles; it had not finished")
-        run.advance(min(run.cycle + CHUNK_CYCLES, FAR if cycle_limit is None else cycle_limit))
+        run.advance(FAR if cycle_limit is None else cycle_limit)
     return run.timing()
 
 
@@ -72,10 +72,12 @@ class _Simulation:
         return int(self.machine["control"]["cycle"])
 
     def advance(self, until: int) -> None:
-        """Go on to cycle `until`, or the run's end, or until a log is nearly full; make room in it then."""
-        advance(self.state[0], self.columns, self.queued, self.times, self.spans, self.bursts, until)
+        """Go on towards cycle `until` or the run's end for a while; make room where a log is nearly full."""
+        logs = (self.spans, self.bursts)
+        advance(self.state[0], self.columns, self.queued, self.times, *logs, until, LOOKS_AT_ONCE)
         assert self.cycle < FAR, "the simulated accelerator waits for nothing"
-        if self.cycle < until and not self.done:
+        used = self.machine["log"]["spans"], self.machine["log"]["bursts"]
+        if min(len(log) - count for log, count in zip(logs, used, strict=True)) < LOGGED_PER_CYCLE:
             self.spans, self.bursts = (np.resize(log, 2 * len(log)) for log in (self.spans, self.bursts))
 
     def timing(self) -> Timing:

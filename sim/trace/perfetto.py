@@ -19,9 +19,9 @@ from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.registers import UnitState
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
+from vdla.hw.spec.writing import whole_file
 from vdla.sim.timing.result import Client, Timing
 from vdla.sim.trace.events import STATES, executed, held, label, tokens, wait_text, waits, work_begins
-from vdla.sim.trace.files import whole_file
 
 PROCESS = 10  # no lane's number: the viewer calls a thread with the number of its process the main thread
 ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from vdla.hw.spec import isa
+from vdla.hw.spec.errors import InvalidInstructionError
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.program import Program, blocks, slots
 
@@ -11,6 +12,25 @@ TRANSFER = ("memory_type", "sram_base", "dram_base", "y_size", "x_size", "x_stri
 LOOP = ("reset", "overwrite", "uop_begin", "uop_end", "iter_out", "iter_in", "dst_factor_out", "dst_factor_in", "src_factor_out",
         "src_factor_in", "wgt_factor_out", "wgt_factor_in", "use_imm")
 TOUCH = np.dtype([("opcode", np.int64), ("element_bytes", np.int64), *((name, np.int64) for name in (*TRANSFER, *LOOP))])
+
+FOLLOWED = tuple(form.opcode for form in (isa.Load, isa.Store, isa.Gemm, isa.Alu, isa.Finish))
+
+
+def refuse_unknown(program: Program, order: np.ndarray) -> None:
+    """Refuse instructions of which the verifier does not know what they touch.
+
+    Args:
+        order: int64[executed], indices of instructions.
+
+    Raises:
+        InvalidInstructionError: there is one.
+    """
+    unknown = order[~np.isin(program.opcode[order], FOLLOWED)]
+    if unknown.size:
+        index, known = int(unknown[0]), ", ".join(f"{opcode.name} ({opcode})" for opcode in sorted(FOLLOWED))
+        raise InvalidInstructionError(
+            f"instruction {index} ({program.word(index):#034x}) has opcode {program.opcode[index]}, "
+            f"which the verifier does not know; it knows {known}", index)
 
 
 def touch_columns(program: Program) -> np.ndarray:

@@ -7,12 +7,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import ProgramError
+from vdla.hw.spec.limits import TABLE_BYTES, require_room
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import MemoryType
+from vdla.sim.compiled import revision, whole
 
+STORE = int(isa.Store.opcode)  # the greater of the two opcodes that transfer
 PAGE_BYTES = 4096
 NEVER = -1
+ELEMENT_BYTES = 2 * len(Unit) * np.dtype(np.int32).itemsize + 1
+"""What an element takes in the tables of who read and wrote it, and of whether it is filled."""
 
 
 class Shadow(NamedTuple):
@@ -25,6 +32,7 @@ class Shadow(NamedTuple):
         pages: int32[pages of DRAM]: which of the kept pages one is, or NEVER.
         dram_first: where the elements of DRAM begin.
         granule: bytes of an element of DRAM's table: the smallest element of any memory.
+        nearest: int64[elements of the deepest memory on chip]: room for the sets of elements of `loops`.
     """
 
     read: np.ndarray
@@ -35,13 +43,18 @@ class Shadow(NamedTuple):
     pages: np.ndarray
     dram_first: int
     granule: int
+    nearest: np.ndarray
 
 
 SCRATCHPADS = (MemoryType.UOP, MemoryType.WGT, MemoryType.INP, MemoryType.ACC)
 
 
 def new_shadow(config: AcceleratorConfig, columns: np.ndarray, dram_bytes: int, *, filled: bool) -> Shadow:
-    """Return tables for a stream; `filled`: scratchpads hold what an earlier stream has left there."""
+    """Return tables for a stream; `filled`: scratchpads hold what an earlier stream has left there.
+
+    Raises:
+        ProgramError: they would take more than `TABLE_BYTES`.
+    """
     first, depth, place = np.zeros(8, np.int64), np.zeros(8, np.int64), 0
     for memory in SCRATCHPADS:
         first[memory], depth[memory] = place, config.depth(memory)
@@ -49,23 +62,39 @@ def new_shadow(config: AcceleratorConfig, columns: np.ndarray, dram_bytes: int, 
     for alias in (MemoryType.ACC_8BIT, MemoryType.OUT):
         first[alias], depth[alias] = first[MemoryType.ACC], depth[MemoryType.ACC]
     granule = min(config.element_bytes(memory) for memory in MemoryType)
-    pages = _touched_pages(columns, dram_bytes)
+    pages = _touched_pages(columns, depth, dram_bytes)
     size = place + int(pages.max(initial=NEVER) + 1) * (PAGE_BYTES // granule)
+    require_room(size * ELEMENT_BYTES, TABLE_BYTES, "verifying the stream takes tables of", ProgramError)
     tables = (np.full((size, len(Unit)), NEVER, np.int32) for _ in range(2))
     held = np.full(size, filled)
     held[place:] = True
-    return Shadow(*tables, held, first, depth, pages, place, granule)
+    return Shadow(*tables, held, first, depth, pages, place, granule, np.zeros(depth.max(), np.int64))
 
 
-def _touched_pages(columns: np.ndarray, dram_bytes: int) -> np.ndarray:
+def _touched_pages(columns: np.ndarray, depth: np.ndarray, dram_bytes: int) -> np.ndarray:
     """Number the pages of DRAM that rows of transfers touch."""
     touched = np.zeros(-(-dram_bytes // PAGE_BYTES) + 1, bool)
-    moving = columns[(columns["element_bytes"] > 0) & (columns["x_size"] > 0) & (columns["y_size"] > 0) & (columns["opcode"] <= 1)]
-    for row in np.unique(moving[["element_bytes", "dram_base", "y_size", "x_size", "x_stride"]]):
-        size, base, height, width, stride = (int(value) for value in row)
-        begins = (base + np.arange(height) * stride) * size
-        for begin, end in zip(begins.tolist(), (begins + width * size).tolist(), strict=True):
-            touched[begin // PAGE_BYTES:min(-(-end // PAGE_BYTES), len(touched))] = True
+    _mark_pages(columns, depth, touched)
     pages = np.full(len(touched), NEVER, np.int32)
     pages[touched] = np.arange(np.count_nonzero(touched))
     return pages
+
+
+def _compile(enclosed: int):
+    @whole
+    def mark_pages(columns, depth, touched):
+        """Mark the pages of all transfers that fit on chip; the others are refused before they touch DRAM."""
+        for index in range(columns.size):
+            item = columns[index]
+            if item.opcode <= STORE and 0 < item.x_size * item.y_size <= depth[item.memory_type]:
+                for y in range(item.y_size):
+                    begin = (item.dram_base + y * item.x_stride) * item.element_bytes
+                    end = begin + item.x_size * item.element_bytes
+                    last = min((end + PAGE_BYTES - 1) // PAGE_BYTES, touched.size)
+                    for page in range(begin // PAGE_BYTES, last):
+                        touched[page] = True
+        return enclosed
+    return mark_pages
+
+
+_mark_pages = _compile(revision())

@@ -1,7 +1,8 @@
 """Proving a stream safe before it runs.
 
 Streams have no data-dependent control flow, so following one legal order is enough: instructions of different units that touch the same data
-must be ordered by tokens, or another order could come. Linear in the steps that a stream executes and the elements that it moves.
+must be ordered by tokens, or another order could come. The time is bounded by the instructions times the elements of the memories on chip,
+however many steps loops make.
 """
 
 from dataclasses import dataclass
@@ -13,10 +14,12 @@ from vdla.hw.spec.errors import ProgramError
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.interleave import interleave
+from vdla.sim.overwrites import refuse_overwrites
 from vdla.sim.program import Program
-from vdla.sim.verify import follow as kinds
+from vdla.sim.verify import touch as kinds
 from vdla.sim.verify.clocks import clocks
-from vdla.sim.verify.columns import touch_columns
+from vdla.sim.verify.columns import refuse_unknown, touch_columns
+from vdla.sim.verify.follow import follow
 from vdla.sim.verify.shadow import new_shadow
 
 MOST_FINDINGS = 100
@@ -31,7 +34,7 @@ class Finding:
     """One thing that is wrong.
 
     Attributes:
-        kind: CONFLICT, EMPTY or BEYOND of `vdla.sim.verify.follow`.
+        kind: CONFLICT, EMPTY or BEYOND of `vdla.sim.verify.touch`.
         index: the instruction.
         other: the instruction that it conflicts with; -1 where there is none.
         memory: None: DRAM.
@@ -45,39 +48,46 @@ class Finding:
     element: int
 
 
-def findings(program: Program, dram: np.ndarray, *, filled: bool = False) -> list[Finding]:
+def findings(program: Program, dram: np.ndarray, *, filled: bool = False,
+             stream_address: int | None = None) -> list[Finding]:
     """Return what is wrong with a stream, at most MOST_FINDINGS.
 
     Args:
         program: the stream, decoded.
         dram: uint8[bytes]: what DRAM holds before, for the micro-ops.
         filled: scratchpads hold what an earlier stream has left there.
+        stream_address: byte address at which the stream will run; None: outside DRAM.
 
     Raises:
+        OverwriteError: it would change itself.
         InvalidInstructionError, DeadlockError, UnfinishedError: it does not come to its end.
     """
+    refuse_overwrites(program, stream_address)
     found = interleave(program)
     if found.error is not None:
         raise found.error
+    refuse_unknown(program, found.order)
     columns = touch_columns(program)
     shadow = new_shadow(program.config, columns, len(dram), filled=filled)
     rows, state = np.zeros((MOST_FINDINGS, 5), np.int64), np.zeros(1, np.int64)
     uops = np.zeros(program.config.depth(MemoryType.UOP), np.int64)
     words = dram[:len(dram) // 4 * 4].view("<u4")
     widths = np.array([isa.field_of(isa.MicroOp, name, program.config).width for name in ("dst", "src", "wgt")])
-    kinds.follow(found.order, columns, program.unit, shadow, clocks(program, found.order), uops, words, widths, rows, state, len(dram))
+    follow(found.order, columns, program.unit, shadow, clocks(program, found.order), uops, words, widths, rows, state, len(dram))
     return [Finding(kind, index, other, None if memory == kinds.DRAM else MemoryType(memory), element)
             for kind, index, other, memory, element in rows[:state[0]].tolist()]
 
 
-def verify(program: Program, dram: np.ndarray, *, filled: bool = False) -> None:
+def verify(program: Program, dram: np.ndarray, *, filled: bool = False,
+           stream_address: int | None = None) -> None:
     """Refuse a stream that is not safe; see `findings`.
 
     Raises:
         VerificationError: naming instructions, memory and element, and the token that is missing.
+        OverwriteError: it would change itself.
         InvalidInstructionError, DeadlockError, UnfinishedError: it does not come to its end.
     """
-    found = findings(program, dram, filled=filled)
+    found = findings(program, dram, filled=filled, stream_address=stream_address)
     if found:
         raise VerificationError(describe(found[0], program), found[0].index)
 

@@ -7,19 +7,21 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.files import load as load_config
-from vdla.runtime.devices.registry import device_factory
+from vdla.hw.spec.limits import DRAM_BYTES, require_room
+from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.target import Target
+from vdla.hw.spec.target_files import target_of
+from vdla.runtime.devices.registry import device_of
 from vdla.runtime.devices.report import Report, report, table
 from vdla.runtime.devices.session import Outcome, Session
 from vdla.runtime.module import file
-from vdla.runtime.module.plan import HostStep, LaunchStep, Plan
-
-CLOCK_HZ = 100e6  # at which cycles are turned into time, unless told otherwise
+from vdla.runtime.module.plan import HostStep, LaunchStep, ModuleError, Plan
 
 
 @dataclass(frozen=True)
@@ -50,29 +52,39 @@ class Module:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[tuple[str, MemoryParameters], Session] = {}
 
-    def run(self, inputs: Mapping[str, np.ndarray], device: str = "functional", *, clock_hz: float = CLOCK_HZ,
-            progress: Callable[[HostStep | LaunchStep], None] | None = None) -> Run:
+    def run(self, inputs: Mapping[str, np.ndarray], device: str = "functional", *, clock_hz: float | None = None,
+            memory: MemoryParameters | None = None, progress: Callable[[HostStep | LaunchStep], None] | None = None) -> Run:
         """Run the network on a device; the module stays in its DRAM for the next run.
 
         Args:
             inputs: an array for each input, of its shape and type.
             device: "functional", "cycle" or "rtl".
+            clock_hz: turns cycles into time; None: the clock of the target that the module was compiled for.
+            memory: of a timed device; None: that of the target. Results do not depend on it, cycles do.
+            progress: called before each step.
 
         Raises:
             ModuleError: an input is not what the network takes.
         """
-        outcome = self.session(device).run(inputs, progress=progress)
-        return Run(outcome.outputs, report(self.plan, outcome, device, clock_hz), outcome)
+        outcome = self.session(device, memory).run(inputs, progress=progress)
+        return Run(outcome.outputs, report(self.plan, outcome, device, clock_hz, memory), outcome)
 
-    def session(self, device: str) -> Session:
-        """Return the module on a device, placed there at the first call."""
-        if device not in self._sessions:
+    def session(self, device: str, memory: MemoryParameters | None = None) -> Session:
+        """Return the module on a device in front of a memory, the target's by default; it is placed there at the first call.
+
+        Raises:
+            ModuleError: its DRAM takes more than `DRAM_BYTES`.
+        """
+        target = replace(self.plan.target, memory=memory or self.plan.target.memory)
+        key = device, target.memory
+        if key not in self._sessions:
+            subject = f"{self.plan.name} on a device: its DRAM takes"
+            require_room(self.plan.dram_bytes, DRAM_BYTES, subject, ModuleError)
             options = {"log": True} if device == "cycle" else {}
-            made = device_factory(device)(self.plan.config, dram_bytes=self.plan.dram_bytes, **options)
-            self._sessions[device] = Session(made, self.plan)
-        return self._sessions[device]
+            self._sessions[key] = Session(device_of(device, target, self.plan.dram_bytes, **options), self.plan)
+        return self._sessions[key]
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the module to a file."""
@@ -84,13 +96,13 @@ def load(path: str | os.PathLike) -> Module:
     return Module(file.load(path))
 
 
-def compile(model: str | os.PathLike | bytes, config: AcceleratorConfig | str = "default", *,
+def compile(model: str | os.PathLike | bytes, target: Target | AcceleratorConfig | str | Path = "default", *,
             samples: Iterable[Mapping[str, np.ndarray]] | None = None, percentile: float = 100.0,
             shapes: Mapping[str, Sequence[int]] | None = None, progress: Callable[[str], None] = lambda text: None) -> Module:
     """Compile an ONNX model.
 
     Args:
-        config: a configuration, the name of a preset, or a file.
+        target: a target or a configuration, the name of a preset, or a file.
         samples: inputs by which a float network is quantised.
         percentile: of the magnitudes of each activation that its scale must hold.
         shapes: of inputs whose own are dynamic.
@@ -100,5 +112,4 @@ def compile(model: str | os.PathLike | bytes, config: AcceleratorConfig | str = 
         GraphError: the model cannot be imported; or it is of floats, and no samples were given.
     """
     from vdla.compiler.network.compile import compile_network
-    chosen = config if isinstance(config, AcceleratorConfig) else load_config(config)
-    return Module(compile_network(model, chosen, samples=samples, percentile=percentile, shapes=shapes, progress=progress).plan)
+    return Module(compile_network(model, target_of(target), samples=samples, percentile=percentile, shapes=shapes, progress=progress).plan)

@@ -39,6 +39,14 @@ def test_errors_are_one_message_and_status_2(arguments, message):
     assert (done.exit_code, done.stderr) == (2, message)
 
 
+@pytest.mark.parametrize("arguments", [("config",), ("ops",), ("disasm", next((ROOT / "tests" / "vectors" / "vta").glob("*.npz")))])
+def test_standard_output_that_is_full_is_one_line_and_status_2(arguments):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([sys.executable, "-m", "vdla", *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
+    message = "error: standard output cannot be written: No space left on device; send it to a file that has room\n"
+    assert (done.returncode, done.stderr) == (2, message)
+
+
 def test_disassembly_assembles_to_the_same_binary(tmp_path):
     vector = ROOT / "tests" / "vectors" / "vta" / "padacc8_d.npz"
     text = run("disasm", vector).stdout

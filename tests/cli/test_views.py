@@ -62,15 +62,6 @@ def test_the_summary_tells_how_busy_the_units_were(tmp_path):
                         outcome.stderr)
 
 
-@pytest.mark.parametrize("name", ["trace.json", "trace.txt"])
-def test_a_file_that_cannot_be_written_is_named(tmp_path, name):
-    path = tmp_path / "missing" / name
-    outcome = invoke(trace, GOOD, "-o", path)
-    assert outcome.exit_code == 2
-    assert outcome.stderr.startswith(f"error: {path} cannot be written: No such file or directory; name a file in a folder")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_memory_can_be_chosen(tmp_path):
     slow, fast = (invoke(trace, GOOD, "--text", "-o", "-", "--latency", latency).stderr for latency in (500, 1))
     assert slow != fast
@@ -134,7 +125,7 @@ def test_another_suffix_is_refused_before_anything_is_simulated(monkeypatch):
 def test_a_missing_library_is_named(monkeypatch):
     import sys
 
-    monkeypatch.setitem(sys.modules, "vdla.sim.plots.files", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     outcome = invoke(plot, GOOD, "-o", "plot.svg")
     assert outcome.exit_code == 2
-    assert "install it with: pip install 'vdla[plot]'" in outcome.stderr
+    assert 'install it with: pip install "vdla[plot]"' in outcome.stderr

@@ -88,3 +88,29 @@ async def test_the_first_client_goes_first_and_an_offer_is_held(dut):
         for client in more:
             getattr(dut, f"{client}_request__valid").value = 0
     assert order == list(PRIORITY)
+
+
+@cocotb.test()
+async def test_a_store_is_taken_while_a_read_waits_for_room(dut):
+    """As many reads as may be in flight are; the next waits until the last beat of one has come, a store does not wait."""
+    config, accepted = configuration(), []
+    await start(dut, *INPUTS)
+    dut.memory__request__ready.value = 1
+    for client in ("load", "store"):
+        getattr(dut, f"{client}_request__payload").value = pack(config, write=int(client == "store"), beats=2)
+    dut.load_request__valid.value = 1
+    cocotb.start_soon(receive(dut, "memory__request", accepted))
+    for _ in range(config.max_requests + 4):
+        await FallingEdge(dut.clk)
+    assert len(accepted) == config.max_requests
+    dut.store_request__valid.value = 1
+    await RisingEdge(dut.clk)
+    assert (int(dut.store_request__ready.value), int(dut.load_request__ready.value)) == (1, 0)
+    await FallingEdge(dut.clk)
+    dut.store_request__valid.value = 0
+    dut.load_data__ready.value = dut.memory__read_data__valid.value = 1
+    for ready in (0, 0, 1):  # the two beats of the oldest read, and the cycle after them
+        await RisingEdge(dut.clk)
+        assert int(dut.load_request__ready.value) == ready
+        await FallingEdge(dut.clk)
+    assert [unpack(request_layout(config), request)["write"] for request in accepted] == [0] * config.max_requests + [1]

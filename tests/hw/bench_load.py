@@ -85,3 +85,25 @@ async def test_pads_are_written_one_each_cycle_from_instruction_to_instruction(d
     first = busy.index(True)
     assert busy[first:first + 32] == [True] * 32
     assert sum(busy) == 32
+
+
+@cocotb.test()
+@cocotb.parametrize(kind=[INP, WGT])
+async def test_an_overrun_is_reported_from_the_first_element_past_the_end_on(dut, kind):
+    config, found, expected = configuration(), [], []
+    loads = [isa.Load(memory_type=kind, sram_base=config.depth(kind) - 2, **fields)
+             for count in (1, 2, 3, 4) for fields in ({"y_size": 1, "x_size": count}, {"y_pad_0": 1, "x_size": count})]
+    for load in loads:
+        steps = max(1, config.element_bytes(kind) // config.bus_bytes) if load.y_size else 1
+        expected += [place >= 2 for place in range(load.x_size) for _ in range(steps)]
+    await start(dut, *INPUTS)
+    cocotb.start_soon(memory(dut, config, 0.0, []))
+    cocotb.start_soon(send(dut, "instruction", [codec.encode(load, config) for load in loads]))
+    for _ in range(40 + 2 * len(expected)):
+        await RisingEdge(dut.clk)
+        overrun = bool(int(dut.status__overrun.value))
+        if int(getattr(dut, f"{kind.name.lower()}__enable").value):
+            found.append(overrun)
+        else:
+            assert not overrun
+    assert found == expected

@@ -1,13 +1,16 @@
 """Runs inside the simulator: the store unit against a scratchpad and a memory in Python."""
 
 import random
+from itertools import islice
 
 import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
+from dram import bursts
 from streams import configuration, send, start, unpack
 
 from vdla.hw.signatures import request_layout, shadow, write_beat_layout
 from vdla.hw.spec import codec, isa, numerics
+from vdla.hw.spec.timing import BURSTS_STORED_AHEAD, STORE_REQUESTS_AHEAD, store_stages
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 
 INPUTS = ("instruction__valid", "instruction__payload", "pop_prev__available", "push_prev__room", "out__data", "request__ready",
@@ -27,6 +30,8 @@ REQUANTISING = (
     isa.Store(memory_type=OUT, parameters=2, sram_base=7, dram_base=700, y_size=2, x_size=9, x_stride=11, push_prev=1),
     isa.Store(memory_type=OUT, parameters=9, x_size=0, push_prev=1),
     isa.Store(memory_type=OUT, parameters=1, sram_base=40, dram_base=801, y_size=1, x_size=1),
+    isa.Store(memory_type=OUT, parameters=33, sram_base=50, dram_base=803, y_size=1, x_size=2),
+    isa.Store(memory_type=OUT, parameters=isa.MOST_PARAMETER_SETS, sram_base=60, dram_base=806, y_size=1, x_size=1),
 )
 
 
@@ -51,10 +56,10 @@ def outputs(config, store: isa.Store, index: int) -> bytes:
     return packed.to_bytes(config.element_bytes(OUT), "little")
 
 
-def expected(config) -> dict[int, int]:
+def expected(config, executed: tuple[isa.Store, ...]) -> dict[int, int]:
     """Return every byte of DRAM that the STOREs write."""
     size, dram = config.element_bytes(OUT), {}
-    for store in stores(config):
+    for store in executed:
         for y in range(store.y_size):
             for x in range(store.x_size):
                 start = (store.dram_base + y * store.x_stride + x) * size
@@ -125,7 +130,7 @@ async def test_memory_holds_what_the_stores_say(dut, share):
         await FallingEdge(dut.clk)
         if int(dut.status__idle.value):
             break
-    assert memory.bytes == expected(config)
+    assert memory.bytes == expected(config, stores(config))
     assert memory.pushes == sum(store.push_prev for store in stores(config))
     for request in memory.requests:
         assert request["write"]
@@ -148,3 +153,96 @@ async def test_a_store_is_done_only_when_memory_has_answered(dut):
     assert int(dut.push_prev__push.value)
     await FallingEdge(dut.clk)
     assert int(dut.status__idle.value)
+
+
+@cocotb.test()
+async def test_answers_that_come_while_empty_stores_retire_are_all_counted(dut):
+    """A write, empty STOREs, and as many writes as can still wait for an answer; memory answers one each cycle."""
+    config, pushes = configuration(), []
+    empty, later = config.max_requests // 2, config.max_requests - config.max_requests // 2 - 1
+    written = isa.Store(memory_type=OUT, x_size=1, y_size=1, push_prev=1)
+    program = [written, *[isa.Store(memory_type=OUT, push_prev=1)] * empty, *[written] * later]
+    await start(dut, *INPUTS)
+    dut.push_prev__room.value = dut.request__ready.value = dut.write_data__ready.value = 1
+    await send(dut, "instruction", [codec.encode(store, config) for store in program])
+    for _ in range(100):
+        await FallingEdge(dut.clk)
+        assert not int(dut.push_prev__push.value)
+    for cycle in range(len(program)):
+        dut.write_done.value = int(cycle < 1 + later)
+        await RisingEdge(dut.clk)
+        pushes.append(int(dut.push_prev__push.value))
+        await FallingEdge(dut.clk)
+    assert pushes == [1] * len(program)
+    assert int(dut.status__idle.value)
+
+
+def most_reads(config, store: isa.Store) -> int:
+    """Return the reads that one STORE of whole beats can issue while memory takes nothing: the queues are full then."""
+    on_their_way = store_stages(config.has(Extension.REQUANTISE)) - 1
+    beats, reads = BURSTS_STORED_AHEAD * config.burst_beats + on_their_way, 0
+    for request in islice(bursts(config, store), STORE_REQUESTS_AHEAD + on_their_way):
+        taken = min(beats, request["beats"])
+        beats -= taken
+        reads += taken * reads_of_beat(config, store)
+    return reads
+
+
+def reads_of_beat(config, store: isa.Store) -> int:
+    """Return the reads that make one beat of `store`'s rows, which are single elements or fill their beats."""
+    return 1 if store.x_size == 1 else max(1, config.bus_bytes // config.element_bytes(OUT))
+
+
+@cocotb.test(timeout_time=100, timeout_unit="us")
+@cocotb.parametrize(store=[
+    isa.Store(memory_type=OUT, y_size=20, x_size=1, x_stride=3),
+    isa.Store(memory_type=OUT, y_size=1, x_size=160),
+])
+async def test_reads_stop_where_the_queues_are_full_and_nothing_is_lost(dut, store):
+    config, busy = configuration(), 0
+    await start(dut, *INPUTS)
+    memory = Memory(dut, config, 1.0)
+    cocotb.start_soon(scratchpad(dut, config))
+    cocotb.start_soon(memory.serve())
+    await send(dut, "instruction", [codec.encode(store, config)])
+    for _ in range(500):
+        busy += int(dut.status__busy.value)
+        await FallingEdge(dut.clk)
+    assert busy == most_reads(config, store)
+    memory.share = 0.0
+    while not int(dut.status__idle.value):
+        await FallingEdge(dut.clk)
+    assert memory.bytes == expected(config, (store,))
+
+
+@cocotb.test(timeout_time=100, timeout_unit="us")
+@cocotb.parametrize(store=[
+    isa.Store(memory_type=OUT, y_size=1, x_size=0x8000),
+    isa.Store(memory_type=OUT, y_size=0x8001, x_size=1, x_stride=0xFFFF),
+])
+async def test_a_large_store_does_not_end_early(dut, store):
+    """Its first bursts: a size cut to fewer bits would be 0, or 1."""
+    config = configuration()
+    await start(dut, *INPUTS)
+    memory = Memory(dut, config, 0.0)
+    cocotb.start_soon(memory.serve())
+    await send(dut, "instruction", [codec.encode(store, config)])
+    while len(memory.requests) < 3:
+        assert not int(dut.status__idle.value)
+        await FallingEdge(dut.clk)
+    assert memory.requests == list(islice(bursts(config, store), 3))
+
+
+@cocotb.test()
+async def test_an_overrun_is_reported_from_the_first_element_past_the_end_on(dut):
+    config, overruns = configuration(), []
+    store = isa.Store(memory_type=OUT, sram_base=config.depth(OUT) - 2, y_size=2, x_size=2, x_stride=2)
+    reads = max(1, config.element_bytes(OUT) // config.bus_bytes)
+    await start(dut, *INPUTS)
+    await send(dut, "instruction", [codec.encode(store, config)])
+    for _ in range(4 * reads):
+        overruns.append(int(dut.status__overrun.value))
+        assert int(dut.status__busy.value)
+        await FallingEdge(dut.clk)
+    assert overruns == [0] * 2 * reads + [1] * 2 * reads
+    assert not int(dut.status__overrun.value)

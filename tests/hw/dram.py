@@ -1,4 +1,4 @@
-"""Runs inside the simulator: a DRAM of known bytes that answers reads, and what LOADs from it write."""
+"""Runs inside the simulator: a DRAM of known bytes that answers reads, what LOADs from it write, bursts of transfers."""
 
 import random
 
@@ -6,6 +6,7 @@ from cocotb.triggers import FallingEdge, RisingEdge
 from streams import unpack
 
 from vdla.hw.signatures import request_layout
+from vdla.hw.spec import isa
 from vdla.hw.spec.vocabulary import MemoryType
 
 
@@ -61,6 +62,18 @@ def written(config, loads) -> dict:
                 pads[target(load), position] = element(config, load.memory_type, index) if inside else padding(config, load)
                 position += 1
     return pads
+
+
+def bursts(config, transfer):
+    """Yield the requests of a LOAD or STORE, in order: each row cut at the multiples of `burst_bytes`."""
+    size, bus, longest = config.element_bytes(transfer.memory_type), config.bus_bytes, config.burst_bytes
+    for y in range(transfer.y_size):
+        start = (transfer.dram_base + y * transfer.x_stride) * size
+        end = start + transfer.x_size * size
+        while start < end:
+            stop, first = min(end, (start // longest + 1) * longest), start // bus * bus
+            yield {"write": int(isinstance(transfer, isa.Store)), "address": first, "beats": -(-(stop - first) // bus)}
+            start = stop
 
 
 async def memory(dut, config, share: float, requests: list) -> None:

@@ -9,6 +9,8 @@ from cocotb.triggers import FallingEdge, RisingEdge
 
 from vdla.hw.spec.files import load
 
+CLOCK_NS = 10
+
 
 def configuration():
     """Return the configuration that the design was built for."""
@@ -20,7 +22,7 @@ async def start(dut, *inputs: str) -> None:
     for name in inputs:
         getattr(dut, name).value = 0
     dut.rst.value = 1
-    cocotb.start_soon(Clock(dut.clk, 10, "ns").start())
+    cocotb.start_soon(Clock(dut.clk, CLOCK_NS, "ns").start())
     for _ in range(3):
         await FallingEdge(dut.clk)
     dut.rst.value = 0

@@ -11,11 +11,13 @@ from vdla.hw.dma import Dma
 from vdla.hw.fetch import Fetch
 from vdla.hw.gemm import MultiplierArray
 from vdla.hw.load import LoadUnit
+from vdla.hw.loader import RequestHalf, WriteHalf
 from vdla.hw.pipeline import Pipeline
 from vdla.hw.queue import Queue
 from vdla.hw.scratchpad import Scratchpad
 from vdla.hw.sequencer import Sequencer
 from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.units import LOAD_UNIT_MEMORIES
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.hw.store import StoreUnit
 from vdla.hw.tokens import TokenCounter
@@ -24,7 +26,7 @@ NARROW = TINY.with_changes(name="narrow", batch=2, block_in=8, inp_bits=4, wgt_b
 BATCH = NARROW.with_changes(name="batch", gemm_stages=2, alu_opcodes=TINY.alu_opcodes)
 DEEP = TINY.with_changes(name="deep", block_in=8, gemm_stages=6)
 WIDE = TINY.with_changes(name="wide", bus_bits=512, burst_bytes=128)
-PARTS = TINY.with_changes(name="parts", block_out=32, wgt_buffer_bytes=8192, acc_buffer_bytes=32768)
+PARTS = TINY.with_changes(name="parts", batch=2, block_out=32, wgt_buffer_bytes=8192, acc_buffer_bytes=65536)
 PLAIN = TINY.with_changes(name="plain", extensions=())
 
 UNITS = {
@@ -40,6 +42,9 @@ UNITS = {
     "load": (LoadUnit, TINY),
     "load wide": (LoadUnit, WIDE),
     "load narrow": (LoadUnit, NARROW),
+    "load parts": (LoadUnit, PARTS),
+    "requests": (lambda config: RequestHalf(config, LOAD_UNIT_MEMORIES), TINY.with_changes(burst_bytes=2048)),
+    "writes": (lambda config: WriteHalf(config, (MemoryType.INP,)), PLAIN.with_changes(block_in=8)),
     "store": (StoreUnit, TINY),
     "store wide": (StoreUnit, WIDE),
     "store narrow": (StoreUnit, NARROW),

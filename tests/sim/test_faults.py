@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from vdla.hw.spec import isa
+from tests.programs.model import Model
+from vdla.hw.spec import codec, isa
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import AccessError, InvalidInstructionError
 from vdla.hw.spec.isa import MicroOp
@@ -52,21 +53,45 @@ def test_an_overrun_is_refused_and_changes_nothing(instruction, reach, native):
     assert np.array_equal(machine.pads.acc[:, 0], expected)
 
 
-WITHIN = [
-    load(INP, sram_base=14, x_size=2), load(INP, dram_base=1023), load(WGT, dram_base=255),
-    load(ACC, y_size=0, y_pad_0=15, y_pad_1=1, dram_base=0xFFFFFFFF), store(dram_base=1021, sram_base=13, x_size=3),
-    gemm(iter_in=1, iter_out=1, dst_factor_in=15, src_factor_out=15),
-    gemm(reset=1, iter_in=4, src_factor_in=15, wgt_factor_in=15),
-    alu(AluOpcode.ADD, use_imm=1, iter_in=9, src_factor_in=15), gemm(uop_end=16),
-    gemm(uop_begin=15, uop_end=31, iter_out=0), gemm(uop_begin=15, uop_end=3, iter_out=9, iter_in=9),
+WITHIN = [  # an instruction, the memory that it changes, and the elements (DRAM: bytes) of it
+    (load(INP, sram_base=14, x_size=2), "inp", [14, 15]),
+    (load(INP, dram_base=1023), "inp", [0]),
+    (load(WGT, dram_base=255), "wgt", [0]),
+    (load(ACC, y_size=0, y_pad_0=15, y_pad_1=1, dram_base=0xFFFFFFFF), "acc", range(16)),
+    (store(dram_base=1021, sram_base=13, x_size=3), "dram", range(4084, 4096)),
+    (gemm(iter_in=1, iter_out=1, dst_factor_in=15, src_factor_out=15), "acc", [15]),
+    (gemm(reset=1, iter_in=4, src_factor_in=15, wgt_factor_in=15), "acc", [15]),
+    (alu(AluOpcode.ADD, use_imm=1, imm=1, iter_in=9, src_factor_in=15), "acc", [15]),
+    (gemm(uop_end=16), "acc", [15]),
+    (gemm(uop_begin=15, uop_end=31, iter_out=0), "acc", []),
+    (gemm(uop_begin=15, uop_end=3, iter_out=9, iter_in=9), "acc", []),
 ]
 
 
 @pytest.mark.parametrize("native", [True, False], ids=["native", "reference"])
-@pytest.mark.parametrize("instruction", WITHIN, ids=str)
-def test_the_last_element_can_be_reached(instruction, native):
-    machine = machine_with(uops=LAST * 16)
-    run(machine, instruction, dram=np.zeros(DRAM_BYTES, np.uint8), native=native)
+@pytest.mark.parametrize(("instruction", "changes", "elements"), WITHIN)
+def test_the_last_element_can_be_reached(instruction, changes, elements, native):
+    model = Model(CONFIG, bytearray(range(1, 251)) * 17)
+    del model.dram[DRAM_BYTES:]
+    for first, memory in enumerate((INP, WGT, ACC), 1):
+        model.pads[memory] = [[first + 3 * index + place for place in range(len(values))]
+                              for index, values in enumerate(model.pads[memory])]
+    model.pads[UOP] = [[codec.encode(uop, CONFIG)] for uop in LAST * 16]
+    machine = machine_with(uops=LAST * 16, inp=model.pads[INP], wgt=model.pads[WGT], acc=model.pads[ACC])
+    dram, before = np.array(model.dram), contents(machine, np.array(model.dram))
+    run(machine, instruction, dram=dram, native=native)
+    after, expected = contents(machine, dram), model.run([instruction])
+    differs = {name: np.flatnonzero((after[name] != before[name]).any(axis=1)).tolist() for name in after}
+    assert differs == {name: list(elements) if name == changes else [] for name in after}
+    assert after["dram"].tobytes() == expected
+    for memory in (INP, WGT, ACC):
+        assert np.array_equal(after[memory.name.lower()], model.pads[memory])
+
+
+def contents(machine, dram: np.ndarray) -> dict[str, np.ndarray]:
+    """Return copies of DRAM, uint8[bytes, 1], and of the scratchpads, int[elements, values], by name."""
+    pads = {name: getattr(machine.pads, name) for name in ("uop", "inp", "wgt", "acc")}
+    return {name: array.reshape(len(array), -1).copy() for name, array in {"dram": dram, **pads}.items()}
 
 
 OPCODES = "LOAD (0), STORE (1), GEMM (2), FINISH (3), ALU (4)"

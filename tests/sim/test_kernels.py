@@ -1,24 +1,28 @@
 """The native kernels against the NumPy reference, over configurations and ways to multiply."""
 
+import dataclasses
 import os
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.limits import at_most
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.presets import DEFAULT, VTA
+from vdla.hw.spec.presets import DEFAULT, TINY, VTA
+from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 from vdla.runtime.random_programs import random_config, random_program
 from vdla.sim.functional import Machine
-from vdla.sim.kernels import build, cache
+from vdla.sim.kernels import build, cache, steps
 from vdla.sim.kernels.cache import cache_directory, read_object, write_object
 from vdla.sim.kernels.dot import Dot, choose_dot
 from vdla.sim.program import decode_program
 from vdla.sim.reference import execute
 from vdla.sim.scratchpads import Scratchpads, pack, unpack
 
-from .helpers import CONFIG, gemm, stream_of
+from .helpers import CONFIG, alu, gemm, machine_with, stream_of
 
 MEMORIES = ("uop", "inp", "wgt", "acc", "inp_operand", "wgt_operand", "wgt_bias")
 
@@ -43,6 +47,45 @@ def test_random_interleavings_of_ordered_programs_agree(seed):
     program = random_program(random_config(0), seed, length=40)
     ordered, shuffled = run_program(program), run_program(program, seed=seed)
     assert [name for name in ordered if not np.array_equal(ordered[name], shuffled[name])] == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_pauses_change_nothing(seed, monkeypatch):
+    """With a budget of one step, native code returns to Python after every part of every instruction."""
+    program = random_program(random_config(seed), seed, length=40)
+    expected = run_program(program)
+    kernels = dataclasses.replace(build.kernels_for(program.config), budget=1)
+    monkeypatch.setattr("vdla.sim.functional.kernels_for", lambda _: kernels)
+    paused = run_program(program)
+    assert [name for name in expected if not np.array_equal(expected[name], paused[name])] == []
+
+
+@pytest.fixture(scope="module", params=[1, 4, 16])
+def small_parts(request):
+    """Kernels that look at their budget every few inner trips, and have one of a single step."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps, "trips_at_once", lambda _: request.param)
+        return dataclasses.replace(build.kernels_for.__wrapped__(TINY), budget=1)
+
+
+@pytest.mark.parametrize("trips", [(1, 9), (9, 1), (2, 16), (3, 5), (16, 2), (5, 17), (3, 15)], ids=str)
+def test_loops_pause_between_parts_of_any_size(trips, small_parts):
+    """Sums of overlapping sums show steps in another order, steps made twice and steps left out."""
+    loop = alu(AluOpcode.ADD, uop_end=2, iter_out=trips[0], iter_in=trips[1],
+               dst_factor_in=1, src_factor_out=1, src_factor_in=2)
+    uops = [isa.MicroOp(dst=0, src=1), isa.MicroOp(dst=1)]
+    values = np.random.default_rng(0).integers(-100, 100, (TINY.depth(MemoryType.ACC), 4))
+    native, expected = (machine_with(TINY, uops=uops, acc=values).pads for _ in range(2))
+    program, dram = decode_program(stream_of([loop], TINY), TINY), np.zeros(1, np.uint8)
+    assert small_parts.run(program, np.arange(1), native, dram) == 1
+    execute(loop, expected, dram)
+    assert np.array_equal(native.acc, expected.acc)
+
+
+def test_a_refusal_is_told_from_a_pause():
+    program = decode_program(stream_of([gemm(), gemm(), gemm(dst_factor_in=15, iter_in=3), gemm()]), CONFIG)
+    kernels = dataclasses.replace(build.kernels_for(CONFIG), budget=1)
+    assert kernels.run(program, np.arange(4), Scratchpads(CONFIG), np.zeros(1, np.uint8)) == 2
 
 
 def numeric_config(seed: int) -> AcceleratorConfig:
@@ -180,6 +223,26 @@ def test_the_oldest_objects_make_way(tmp_path, monkeypatch):
         os.utime(cache_directory() / key, (age, age))
     write_object("d", b"object")
     assert {file.name for file in cache_directory().iterdir()} == {"c", "d"}
+
+
+def test_objects_that_another_process_deletes_meanwhile_do_not_keep_the_oldest_alive(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for age, key in enumerate("abc"):
+        write_object(key, b"object")
+        os.utime(cache_directory() / key, (age, age))
+    monkeypatch.setattr(cache, "MOST_OBJECTS", 1)
+    listed, real = [], Path.iterdir
+    monkeypatch.setattr(Path, "iterdir", lambda folder: listed or (listed.extend(real(folder)), (folder / "a").unlink(), listed)[-1])
+    write_object("d", b"object")
+    assert os.listdir(cache_directory()) == ["d"]
+
+
+def test_a_full_disk_leaves_no_half_of_an_object(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    write_object("key", b"object")
+    with at_most(1000):
+        write_object("big", bytes(100_000))
+    assert os.listdir(cache_directory()) == ["key"]
 
 
 def test_a_cache_that_cannot_be_written_to_is_no_error(tmp_path, monkeypatch):

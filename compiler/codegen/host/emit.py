@@ -8,13 +8,13 @@ from llvmlite import ir
 from vdla.compiler.codegen.host.arithmetic import I64, TYPES, constant, convert, operate
 from vdla.compiler.codegen.host.hints import annotate, hints
 from vdla.compiler.ir.affine import Interval
+from vdla.compiler.ir.calls import expanded
 from vdla.compiler.ir.dependence import conflict
 from vdla.compiler.ir.nodes import (
     Alloc,
     Binary,
     Block,
     Buffer,
-    Call,
     Cast,
     Const,
     Expr,
@@ -62,7 +62,7 @@ def emit_module(func: Func, threads: int, vector_bytes: int) -> Emitted:
     function = _function(emitted.module, NAME, [LAUNCH, *(_memory_type(buffer.dtype).as_pointer() for buffer in func.params)])
     pointers = dict(zip((buffer.name for buffer in func.params), function.args[1:], strict=True))
     emitter = _Emitter(emitted, function, pointers, {}, {}, function.args[0] if threads > 1 else None)
-    emitter.statement(func.body)
+    emitter.statement(expanded(func.body))
     emitter.builder.ret_void()
     return emitted
 
@@ -102,8 +102,6 @@ class _Emitter:
                     self.statement(body)
             case Alloc(buffer, body):
                 self.allocated(buffer, body)
-            case Call(_, _, meaning):
-                self.statement(meaning)
             case Write(buffer, indices, value):
                 result = self.expr(value)
                 self.builder.store(self.builder.zext(result, I8) if buffer.dtype == "bool" else result, self.place(buffer, indices))

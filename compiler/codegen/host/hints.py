@@ -6,8 +6,8 @@ from llvmlite import ir
 
 from vdla.compiler.ir.affine import Interval, affine
 from vdla.compiler.ir.dependence import conflict
-from vdla.compiler.ir.nodes import Alloc, Binary, Call, Expr, For, LoopKind, Read, Var, Write
-from vdla.compiler.ir.rewrite import Node, children, has_reads, variables, walk
+from vdla.compiler.ir.nodes import Alloc, Binary, Expr, For, LoopKind, Read, Var, Write
+from vdla.compiler.ir.rewrite import Node, has_reads, variables, walk
 from vdla.compiler.ir.types import DTYPES
 
 Hint = tuple[str, ir.Constant] | tuple[str]
@@ -61,8 +61,7 @@ def _accumulates(write: Write, var: Var) -> bool:
 def unrolled_size(node: Node) -> int:
     """Return the number of nodes of a statement with its unrolled loops written out."""
     copies = node.extent if isinstance(node, For) and node.kind is LoopKind.UNROLLED else 1
-    below = (node.meaning,) if isinstance(node, Call) else children(node)
-    return copies * (1 + sum(map(unrolled_size, below)))
+    return copies * (1 + sum(map(unrolled_size, node.below())))
 
 
 def lanes(loop: For, vector_bytes: int) -> int:

@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from vdla.compiler.graph.nodes import DTYPES, TensorType, type_of
+from vdla.compiler.graph.nodes import TensorType, type_of
 from vdla.compiler.graph.onnx.call import RefusalError
-
-LARGEST_ELEMENTS = 1 << 31
+from vdla.compiler.graph.onnx.elements import check_room
+from vdla.hw.spec.limits import TENSOR_BYTES
+from vdla.runtime.host.dtypes import DTYPES
 
 
 def check_constant(name: str, array: np.ndarray) -> None:
@@ -23,5 +24,4 @@ def check_usable(type_: TensorType, subject: str = "it ") -> None:
         raise RefusalError(f"{subject}is {type_}; supported element types are {', '.join(DTYPES)}")
     if type_.size == 0:
         raise RefusalError(f"{subject}is {type_}, which has no elements")
-    if type_.size >= LARGEST_ELEMENTS:
-        raise RefusalError(f"{subject}is {type_}, which has more than {LARGEST_ELEMENTS - 1} elements")
+    check_room(type_.size * np.dtype(type_.dtype).itemsize, f"{subject}is {type_}, which takes", TENSOR_BYTES)

@@ -9,13 +9,15 @@ from vdla.compiler.graph.interpret import run_node
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType, fresh_name, type_of
 from vdla.compiler.graph.onnx.call import Call, Form, RefusalError
 from vdla.compiler.graph.onnx.checks import check_constant, check_usable
+from vdla.compiler.graph.onnx.elements import check_room, size_of
 from vdla.compiler.graph.onnx.infer import PARAMETER_ELEMENTS, check_attributes, defaults_of, output_types
-from vdla.compiler.graph.onnx.names import identifier, trimmed, without_ends
+from vdla.compiler.graph.onnx.names import LONGEST_NAME, identifier, trimmed, without_ends
 from vdla.compiler.graph.onnx.quantised import contributed_types
 from vdla.compiler.graph.onnx.read import Model
 from vdla.compiler.graph.onnx.survey import CONTRIBUTED_DOMAIN, IMPORTERS, described, order_problems, refused_nodes
 from vdla.compiler.graph.onnx.tensors import array_of, attributes_from, constant_value, type_from, type_with_shape
 from vdla.compiler.graph.passes.constant_folding import QUANTISATION
+from vdla.hw.spec.showing import short
 
 MANY_OUTPUTS = {"LayerNormalization": 3, "Split": 1 << 31}
 
@@ -29,6 +31,7 @@ class Importer:
         problems: sentences, one for each thing that cannot be imported.
         names: the graph's name of each of the model's values, as far as they could be made.
         types, constants, nodes: as in a graph.
+        initializer_bytes: what the initializers so far take.
     """
 
     def __init__(self, model: Model, shapes: Shapes) -> None:
@@ -38,6 +41,7 @@ class Importer:
         self.types: dict[str, TensorType] = {}
         self.constants: dict[str, np.ndarray] = {}
         self.nodes: list[Node] = []
+        self.initializer_bytes = 0
         graph = model.proto.graph
         self.own_names = {name for node in graph.node for name in node.output} | {value.name for value in (*graph.input, *graph.initializer)}
         self.taken = set(self.own_names)
@@ -95,6 +99,8 @@ class Importer:
 
     def add_initializer(self, tensor: TensorProto) -> None:
         """Make a constant of a tensor that the model carries."""
+        self.initializer_bytes += size_of(tensor)
+        check_room(self.initializer_bytes, "with those before it, it takes")
         self.add_constant(tensor.name, array_of(tensor, self.model.folder))
 
     def add_constant(self, name: str, array: np.ndarray) -> None:
@@ -157,7 +163,8 @@ class Importer:
         if isinstance(form, np.ndarray):
             self.add_constant(node.output[0], form)
         else:
-            self.make(form, node.name, list(zip(node.output, call.outputs, strict=False))[:count])
+            outputs = list(zip(node.output, call.outputs, strict=False))[:count]
+            self.make(form, short(node.name, LONGEST_NAME), outputs)
 
     def wanted_outputs(self, node: NodeProto) -> int:
         """Return how many outputs of a node something reads; at least 1."""

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from onnx import NodeProto
 
+LONGEST_NAME = 1000
+
 
 def without_ends(node: NodeProto) -> NodeProto:
     """Return a node without the inputs and outputs that are left out at the end."""
@@ -25,7 +27,7 @@ def trimmed(names: Iterable[str]) -> list[str]:
 
 
 def identifier(name: str) -> str:
-    """Return a Python identifier that looks like `name`."""
-    plain = re.sub(r"\W", "_", name, flags=re.ASCII)
+    """Return a Python identifier that looks like `name`, or like the begin of a long one."""
+    plain = re.sub(r"\W", "_", name[:LONGEST_NAME], flags=re.ASCII)
     plain = plain if plain[:1].isalpha() or (plain.strip("_") and not plain[0].isdigit()) else f"v{plain}"
     return f"{plain}_" if keyword.iskeyword(plain) else plain

@@ -11,6 +11,7 @@ from onnx import ModelProto, OperatorSetIdProto, defs, inliner
 
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.onnx.tensors import first_line
+from vdla.hw.spec.limits import ARRAY_BYTES, limit_of, read_at_most
 
 OLDEST_OPSET = 9
 MAIN_DOMAINS = ("", "ai.onnx")
@@ -46,7 +47,7 @@ def read_model(source: str | os.PathLike | bytes | ModelProto) -> Model:
             return _checked(_decoded(source, "the bytes given"), "the bytes given", None)
     path = Path(source)
     try:
-        data = path.read_bytes()
+        data = read_at_most(path, limit_of(ARRAY_BYTES), GraphError)
     except OSError as error:
         raise GraphError(f"{path}: cannot be read: {error.strerror or error}") from error
     return _checked(_decoded(data, str(path)), str(path), path.parent)

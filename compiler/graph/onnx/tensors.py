@@ -1,6 +1,5 @@
 """Tensors, types and attributes of ONNX as those of a graph."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,6 +9,8 @@ from onnx import AttributeProto, TensorProto, TypeProto, checker, helper, numpy_
 
 from vdla.compiler.graph.nodes import Attribute, TensorType
 from vdla.compiler.graph.onnx.call import RefusalError
+from vdla.compiler.graph.onnx.elements import check_room, dtype_of, size_of
+from vdla.compiler.graph.onnx.external import with_data
 
 
 def array_of(tensor: TensorProto, folder: Path | None) -> np.ndarray:
@@ -18,39 +19,13 @@ def array_of(tensor: TensorProto, folder: Path | None) -> np.ndarray:
     Raises:
         RefusalError: they are missing, too few or too many, or of no known type.
     """
-    if min(tensor.dims, default=0) < 0:
-        raise RefusalError(f"extents {list(tensor.dims)} are negative")
+    check_room(size_of(tensor), "it takes")  # as its elements may be far fewer than its extents promise
     if tensor.data_location == TensorProto.EXTERNAL:
-        _check_external(tensor, folder)
+        tensor = with_data(tensor, folder)
     try:
-        return np.array(numpy_helper.to_array(tensor, str(folder or "")))
-    except (ValueError, TypeError, KeyError, OverflowError, MemoryError, OSError, checker.ValidationError) as error:
+        return np.array(numpy_helper.to_array(tensor))
+    except (ValueError, TypeError, KeyError, OverflowError, MemoryError, checker.ValidationError) as error:
         raise RefusalError(f"its elements cannot be read: {first_line(error)}") from error
-
-
-def _check_external(tensor: TensorProto, folder: Path | None) -> None:
-    """Refuse data outside the folder of the model, and data that are not there."""
-    where = {entry.key: entry.value for entry in tensor.external_data}
-    location = where.get("location", "")
-    if folder is None:
-        raise RefusalError(f"its elements are in a file {location!r}; load the model by its path")
-    file = folder / location
-    if not location or not os.path.realpath(file).startswith(os.path.realpath(folder) + os.sep):
-        raise RefusalError(f"its file {location!r} is not in the folder of the model")
-    if not file.is_file():
-        raise RefusalError(f"its file {location!r} is missing from {folder}")
-
-
-def dtype_of(code: int) -> str:
-    """Return the name of an element type.
-
-    Raises:
-        RefusalError: there is none with this number.
-    """
-    if code not in TensorProto.DataType.values() or code in (TensorProto.UNDEFINED, TensorProto.STRING):
-        known = code in TensorProto.DataType.values()
-        raise RefusalError(f"element type {TensorProto.DataType.Name(code) if known else code} is not supported")
-    return str(helper.tensor_dtype_to_np_dtype(code))
 
 
 def type_from(proto: TypeProto) -> TensorType:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.runtime.devices.rtl.cache import built, digest_of
+from vdla.runtime.devices.rtl.cache import built
 from vdla.runtime.devices.rtl.design import HERE, WRAPPER_NAME, Design, verilog_files
 from vdla.runtime.devices.rtl.tools import (
     compiler,

@@ -1,48 +1,34 @@
-"""A per-user cache of built files: each key is built once, even when several processes ask for it together."""
+"""A per-user cache of built files: each key is built once, even when several processes ask for it together.
 
-import fcntl
-import hashlib
+A kind of entry is a folder, which holds for each key: the entry (a folder called KEY), its lock (KEY.lock), and while it is
+built or deleted a scratch folder (.scratch-KEY-...). Whoever holds the lock knows that scratch folders of its key belong to
+processes that were killed.
+"""
+
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
+from vdla.hw.spec.cache import cache_folder
 from vdla.hw.spec.errors import ToolError
 
 KEPT_DAYS = 30
-
-
-def cache_folder() -> Path:
-    """Return the folder of the cache: VDLA_CACHE_DIR, else `vdla` in XDG_CACHE_HOME or ~/.cache."""
-    own = os.environ.get("VDLA_CACHE_DIR")
-    if own:
-        return Path(own).expanduser().resolve()
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache").resolve() / "vdla"
-
-
-def digest_of(parts: Iterable[str | bytes]) -> str:
-    """Return a SHA-256 (hex) of `parts`, with their borders."""
-    total = hashlib.sha256()
-    for part in parts:
-        raw = part.encode() if isinstance(part, str) else part
-        total.update(len(raw).to_bytes(8, "little") + raw)
-    return total.hexdigest()
-
-
-def digest_of_files(folder: Path, pattern: str) -> str:
-    """Return a digest of the names and contents of all files below `folder` that match `pattern`."""
-    files = sorted(folder.rglob(pattern))
-    return digest_of(part for file in files for part in (str(file.relative_to(folder)), file.read_bytes()))
+SECONDS_PER_DAY = 86400
+POLL_SECONDS = 0.01
+LOCK_SUFFIX = ".lock"
+SCRATCH_PREFIX = ".scratch-"
 
 
 def built(kind: str, key: str, build: Callable[[Path], None]) -> Path:
     """Return the folder of `key` among the cache's entries of one `kind`, building it when it is not there.
 
     Args:
+        key: letters and digits.
         build: fills the empty folder that it is given; when it raises, nothing is kept.
 
     Raises:
@@ -50,44 +36,88 @@ def built(kind: str, key: str, build: Callable[[Path], None]) -> Path:
     """
     entry = cache_folder() / kind / key
     try:
-        if not entry.is_dir():
-            _build_alone(entry, build)
-        os.utime(entry)
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        with _lock(entry):
+            found = entry.is_dir()
+            if not found:
+                _build(entry, build)
+            os.utime(entry)
+        if not found:
+            _forget_unused(entry.parent)
     except OSError as error:
         raise ToolError(f"the cache folder {entry.parent} cannot be used ({error.strerror or error}); "
                         "name another one with VDLA_CACHE_DIR") from error
     return entry
 
 
-def _build_alone(entry: Path, build: Callable[[Path], None]) -> None:
-    entry.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(entry.with_suffix(".lock")):
-        if not entry.is_dir():
-            _build(entry, build)
-            _forget_unused(entry.parent)
+def _lock(entry: Path) -> FileLock:
+    """Return the lock that must be held to build, use or delete an entry; the system releases it when its holder dies."""
+    return FileLock(entry.with_suffix(LOCK_SUFFIX), poll_interval=POLL_SECONDS)
 
 
 def _build(entry: Path, build: Callable[[Path], None]) -> None:
-    folder = Path(tempfile.mkdtemp(prefix=".building-", dir=entry.parent))
+    """Build an entry whose lock is held; it appears when it is complete on the disk."""
+    _delete_scratch(entry)
+    folder = _scratch(entry)
     try:
         build(folder)
+        _sync(folder)
         folder.rename(entry)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock file at `path`; another process that wants it waits."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def _scratch(entry: Path) -> Path:
+    """Make an empty folder for what is not, or no longer, an entry; only the holder of the entry's lock uses it."""
+    return Path(tempfile.mkdtemp(prefix=f"{SCRATCH_PREFIX}{entry.name}-", dir=entry.parent))
+
+
+def _sync(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
 
 
 def _forget_unused(folder: Path) -> None:
-    """Delete what nobody has asked for in KEPT_DAYS."""
-    oldest = time.time() - KEPT_DAYS * 86400
-    for entry in folder.iterdir():
-        if entry.stat().st_mtime < oldest:
-            shutil.rmtree(entry) if entry.is_dir() else entry.unlink(missing_ok=True)
+    """Delete entries nobody has asked for in KEPT_DAYS, their locks, and what killed builders have left."""
+    oldest = time.time() - KEPT_DAYS * SECONDS_PER_DAY
+    names = os.listdir(folder)
+    for key in {_key_of(name) for name in names if name.startswith(SCRATCH_PREFIX) or _is_older(folder / name, oldest)}:
+        _forget(folder / key, oldest)
+
+
+def _key_of(name: str) -> str:
+    """Return the key of the entry that a file or folder of the cache belongs to."""
+    if name.startswith(SCRATCH_PREFIX):
+        return name.removeprefix(SCRATCH_PREFIX).rpartition("-")[0]
+    return name.removesuffix(LOCK_SUFFIX)
+
+
+def _is_older(path: Path, oldest: float) -> bool:
+    """Whether `path` was there and last used before `oldest`; other processes may delete it meanwhile."""
+    try:
+        return path.stat().st_mtime < oldest
+    except FileNotFoundError:
+        return False
+
+
+def _forget(entry: Path, oldest: float) -> None:
+    """Delete what is left of an entry, unless another process holds its lock or has asked for it since."""
+    try:
+        with _lock(entry).acquire(blocking=False):
+            if _is_older(entry, oldest):
+                entry.rename(_scratch(entry))  # so that no half of it can be taken for an entry
+            _delete_scratch(entry)
+            if not entry.exists():
+                entry.with_suffix(LOCK_SUFFIX).unlink()  # who waits for it sees that, and makes a new one
+    except Timeout:
+        return
+
+
+def _delete_scratch(entry: Path) -> None:
+    """Delete the scratch folders of an entry whose lock is held. A compiler that outlived its killed builder may still be
+    writing there; what it adds meanwhile is deleted the next time."""
+    for folder in entry.parent.glob(f"{SCRATCH_PREFIX}{entry.name}-*"):
+        shutil.rmtree(folder, ignore_errors=True)

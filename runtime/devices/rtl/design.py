@@ -6,8 +6,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import vdla.hw
+from vdla.hw.spec.cache import digest_of, digest_of_files
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.runtime.devices.rtl.cache import built, digest_of, digest_of_files
+from vdla.runtime.devices.rtl.cache import built
 
 HARDWARE = Path(vdla.hw.__file__).parent
 HERE = Path(__file__).parent

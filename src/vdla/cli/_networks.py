@@ -13,8 +13,8 @@ import click
 import numpy as np
 
 from vdla.cli._options import reports_errors
-from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.errors import OutputError, VdlaError
+from vdla.hw.spec.errors import VdlaError
+from vdla.hw.spec.target import Target
 from vdla.runtime.arrays import read_npz
 
 if TYPE_CHECKING:
@@ -96,23 +96,12 @@ def read_samples(path: Path | None) -> Samples | None:
     return [{name: array[number] for name, array in arrays.items()} for number in range(min(counts.values()))]
 
 
-def require_folder(*paths: Path | None) -> None:
-    """Refuse files that could not be written in the end, before any work is done.
-
-    Raises:
-        OutputError: naming the file whose folder does not exist.
-    """
-    for path in paths:
-        if path is not None and not path.parent.is_dir():
-            raise OutputError(f"{path} cannot be written: there is no folder {path.parent}")
-
-
-def compile_with_progress(model: Path, config: AcceleratorConfig, recipe: Recipe, *, errors: bool = False) -> "Compiled":
+def compile_with_progress(model: Path, target: Target, recipe: Recipe, *, errors: bool = False) -> "Compiled":
     """Compile a network, telling on a terminal what is being done."""
     from vdla.compiler.network.compile import compile_network
     samples = read_samples(recipe.calibrate)
     with status() as say:
-        return compile_network(model, config, samples=samples, percentile=recipe.percentile, shapes=recipe.shapes, errors=errors, progress=say)
+        return compile_network(model, target, samples=samples, percentile=recipe.percentile, shapes=recipe.shapes, errors=errors, progress=say)
 
 
 @contextmanager

@@ -2,13 +2,19 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
+from pathlib import Path
 
 import click
 
 from vdla.hw.spec.errors import VdlaError
-from vdla.hw.spec.files import apply_settings, load
+from vdla.hw.spec.extras import require_package
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+from vdla.hw.spec.target import Target
+from vdla.hw.spec.target_files import apply_settings, load
+
+OUTPUT_FILE = click.Path(path_type=Path)  # without checks: `vdla.hw.spec.writing` says what is wrong, in one line
 
 
 def reports_errors(function: Callable) -> Callable:
@@ -23,21 +29,66 @@ def reports_errors(function: Callable) -> Callable:
     return wrapped
 
 
+def needs(purpose: str, *packages: str) -> Callable:
+    """Refuse a command, which `purpose` names, before it does anything where its packages are not installed."""
+    def decorated(function: Callable) -> Callable:
+        @reports_errors
+        @wraps(function)
+        def wrapped(*args, **kwargs):
+            for package in packages:
+                require_package(package, purpose)
+            return function(*args, **kwargs)
+        return wrapped
+    return decorated
+
+
 def with_settings(function: Callable) -> Callable:
-    """Apply --set to the argument `config` (a preset's name or a file) and pass the configuration on instead."""
-    @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change one parameter; may be repeated.")
+    """Apply --set to the argument `target` (a preset's name or a file) and pass the target on instead."""
+    @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
+                  help="Change one parameter, as in block_in=32, memory.latency=400 or clock_mhz=120; may be repeated.")
     @reports_errors
     @wraps(function)
-    def wrapped(config: str, settings: tuple[str, ...], **kwargs):
-        return function(config=apply_settings(load(config), settings), **kwargs)
+    def wrapped(target: str, settings: tuple[str, ...], **kwargs):
+        return function(target=apply_settings(load(target), settings), **kwargs)
+    return wrapped
+
+
+def takes_target(function: Callable) -> Callable:
+    """Add --config and --target, which name the same record, and --set; the command gets the resulting `target`."""
+    inner = with_settings(function)
+
+    @click.option("--config", metavar="NAME|FILE", help="A preset, or a .toml or VTA .json file.  [default: default]")
+    @click.option("--target", metavar="NAME|FILE", help="The same as --config.")
+    @wraps(inner)
+    def wrapped(config: str | None, target: str | None, **kwargs):
+        if None not in (config, target):
+            raise click.UsageError(f"--config {config} and --target {target} name one record; give one of them")
+        return inner(target=target or config or "default", **kwargs)
     return wrapped
 
 
 def takes_config(function: Callable) -> Callable:
-    """Add --config and --set; the command gets the resulting `config`."""
-    option = click.option("--config", default="default", show_default=True, metavar="NAME|FILE",
-                          help="A preset, or a .toml or VTA .json file.")
-    return option(with_settings(function))
+    """Add the options of `takes_target`; the command gets the resulting target's `config`."""
+    return takes_target(_of_config(function))
+
+
+def takes_config_alone(function: Callable) -> Callable:
+    """Add --config and --set, for commands whose --target is something else; the command gets `config`."""
+    inner = with_settings(_of_config(function))
+
+    @click.option("--config", default="default", show_default=True, metavar="NAME|FILE", help="A preset, or a .toml or VTA .json file.")
+    @wraps(inner)
+    def wrapped(config: str, **kwargs):
+        return inner(target=config, **kwargs)
+    return wrapped
+
+
+def _of_config(function: Callable) -> Callable:
+    """Give a function that takes `config` the configuration of a target."""
+    @wraps(function)
+    def wrapped(target: Target, **kwargs):
+        return function(config=target.config, **kwargs)
+    return wrapped
 
 
 def takes_memory(function: Callable) -> Callable:
@@ -48,4 +99,15 @@ def takes_memory(function: Callable) -> Callable:
     @wraps(function)
     def wrapped(latency: int, depth: int, **kwargs):
         return function(memory=MemoryParameters(latency, depth), **kwargs)
+    return wrapped
+
+
+def overrides_memory(function: Callable) -> Callable:
+    """Add --latency and --depth; the command gets them as `memory`, a function from the target's memory to the one to run with."""
+    @click.option("--latency", type=int, help="Cycles from a read's acceptance to its first data.  [default: the target's]")
+    @click.option("--depth", type=int, help="Requests in flight at once.  [default: the target's]")
+    @wraps(function)
+    def wrapped(latency: int | None, depth: int | None, **kwargs):
+        given = {name: value for name, value in (("latency", latency), ("depth", depth)) if value is not None}
+        return function(memory=lambda own: replace(own, **given), **kwargs)
     return wrapped

@@ -5,15 +5,22 @@ from pathlib import Path
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.runtime.vectors import load_vector, stream_address
 from vdla.sim.interleave import interleave
+from vdla.sim.overwrites import refuse_overwrites
 from vdla.sim.program import decode_program
 from vdla.sim.timing.result import Timing
 from vdla.sim.timing.simulate import simulate
 
 
 def time_vector(path: Path, memory: MemoryParameters) -> Timing:
-    """Simulate a vector's program, with a log. A run that the hardware would stop is returned too."""
+    """Simulate a vector's program, with a log. A run that the hardware would stop is returned too.
+
+    Raises:
+        OverwriteError: the program would change itself.
+    """
     vector = load_vector(path)
-    return simulate(decode_program(vector.stream, vector.config), memory, stream_address=stream_address(vector), log=True)
+    program, address = decode_program(vector.stream, vector.config), stream_address(vector)
+    refuse_overwrites(program, address)
+    return simulate(program, memory, stream_address=address, log=True)
 
 
 def raise_fault(timing: Timing) -> None:

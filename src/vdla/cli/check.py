@@ -9,7 +9,7 @@ import numpy as np
 
 from vdla.cli._options import reports_errors
 from vdla.hw.spec.errors import ProgramError
-from vdla.runtime.vectors import load_vector
+from vdla.runtime.vectors import load_vector, stream_address
 from vdla.sim.program import decode_program
 from vdla.sim.verify.verifier import describe, findings
 
@@ -21,8 +21,8 @@ from vdla.sim.verify.verifier import describe, findings
 def command(vectors: tuple[Path, ...], as_json: bool) -> None:
     """Prove programs safe before they run; exit status 1 where one is not.
 
-    Every encoding is valid, every access in bounds, everything read has been written, nothing deadlocks, and units that share data are
-    ordered by tokens.
+    Every encoding is valid, every access in bounds, everything read has been written, nothing deadlocks,
+    units that share data are ordered by tokens, and no STORE changes the stream or micro-ops that it loads.
     """
     rows = [{"name": path.stem, "problems": _problems(path)} for path in vectors]
     if as_json:
@@ -37,11 +37,12 @@ def command(vectors: tuple[Path, ...], as_json: bool) -> None:
 
 def _problems(path: Path) -> list[str]:
     vector = load_vector(path)
-    dram = np.zeros(max(segment.end for segment in vector.segments), np.uint8)
+    dram = np.zeros(max((segment.end for segment in vector.segments), default=0), np.uint8)
     for segment in vector.segments:
         dram[segment.address:segment.address + segment.initial.size] = segment.initial
     program = decode_program(vector.stream, vector.config)
     try:
-        return [describe(finding, program) for finding in findings(program, dram)]
+        found = findings(program, dram, stream_address=stream_address(vector))
+        return [describe(finding, program) for finding in found]
     except ProgramError as error:
         return [str(error)]

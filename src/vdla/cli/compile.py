@@ -4,28 +4,29 @@ from pathlib import Path
 
 import click
 
-from vdla.cli._networks import Recipe, compile_with_progress, require_folder, takes_recipe
-from vdla.cli._options import takes_config
-from vdla.hw.spec.config import AcceleratorConfig
+from vdla.cli._networks import Recipe, compile_with_progress, takes_recipe
+from vdla.cli._options import OUTPUT_FILE, takes_target
+from vdla.hw.spec.target import Target
+from vdla.hw.spec.writing import check_writable
 from vdla.runtime.module.file import save
 from vdla.runtime.module.plan import LaunchStep, Plan
 
 
 @click.command()
 @click.argument("model", metavar="MODEL.onnx", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Module to write (.vdla).")
+@click.option("-o", "--output", required=True, type=OUTPUT_FILE, help="Module to write (.vdla).")
 @click.option("--errors", is_flag=True, help="With --calibrate: print how far each layer is from the float network, on the samples.")
 @takes_recipe
-@takes_config
-def command(model: Path, output: Path, errors: bool, recipe: Recipe, config: AcceleratorConfig) -> None:
+@takes_target
+def command(model: Path, output: Path, errors: bool, recipe: Recipe, target: Target) -> None:
     """Compile a network to a module that the accelerator runs."""
-    from vdla.compiler.graph.quantisation_error import print_errors
-    require_folder(output)
-    compiled = compile_with_progress(model, config, recipe, errors=errors)
+    check_writable(output)
+    compiled = compile_with_progress(model, target, recipe, errors=errors)
     plan = compiled.plan
     save(plan, output)
     click.echo(described(plan))
     if compiled.errors:
+        from vdla.compiler.graph.quantisation_error import print_errors
         click.echo("signal to quantisation noise, with that of all layers before:\n" + print_errors(compiled.errors), nl=False)
     click.echo(f"{output}: {output.stat().st_size / 2**20:.1f} MiB, {sum(stream.count for stream in plan.streams.values()):,} instructions "
                f"in {len(plan.launches)} launch{'es' * (len(plan.launches) != 1)}, "

@@ -5,24 +5,26 @@ import json
 import click
 
 from vdla.cli._options import with_settings
-from vdla.hw.spec.config import AcceleratorConfig, parameters
+from vdla.hw.spec.config import parameters
+from vdla.hw.spec.target import Target, surroundings
 from vdla.hw.spec.vocabulary import MemoryType
 
 MEMORIES = (MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC, MemoryType.OUT)
 
 
 @click.command()
-@click.argument("config", default="default", metavar="[NAME|FILE]")
+@click.argument("target", default="default", metavar="[NAME|FILE]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @with_settings
-def command(config: AcceleratorConfig, as_json: bool) -> None:
-    """Show a configuration and what follows from it."""
-    values = describe(config)
+def command(target: Target, as_json: bool) -> None:
+    """Show a target: its configuration and what follows from it, its memory, clock and energy table."""
+    values = describe(target)
     click.echo(json.dumps(values, indent=2) if as_json else _text(values))
 
 
-def describe(config: AcceleratorConfig) -> dict:
-    """Return parameters, memories and derived figures of `config` as plain values."""
+def describe(target: Target) -> dict:
+    """Return parameters, memories and derived figures of `target` as plain values."""
+    config = target.config
     memories = {
         memory.name.lower(): {
             "element_bytes": config.element_bytes(memory), "depth": config.depth(memory),
@@ -33,6 +35,7 @@ def describe(config: AcceleratorConfig) -> dict:
         "name": config.name, "parameters": parameters(config), "memories": memories,
         "macs_per_cycle": config.macs_per_cycle, "bus_bytes_per_cycle": config.bus_bytes, "address_bits": config.address_bits,
         "memory_kib": sum(memory["kib"] for memory in memories.values()), "digest": config.digest,
+        **surroundings(target), "target_digest": target.digest,
     }
 
 
@@ -44,5 +47,9 @@ def _text(values: dict) -> str:
               for name, memory in values["memories"].items()]
     lines += ["", f"  peak              {values['macs_per_cycle']} MACs per cycle",
               f"  DRAM              {values['bus_bytes_per_cycle']} bytes per cycle",
-              f"  on-chip memory    {values['memory_kib']:g} KiB", f"  digest            {values['digest']}"]
+              f"  on-chip memory    {values['memory_kib']:g} KiB", f"  digest            {values['digest']}",
+              "", f"  memory            {values['memory']['latency']} cycles of latency, {values['memory']['depth']} requests in flight",
+              f"  clock             {values['clock_mhz']:g} MHz",
+              f"  energy            {', '.join(f'{event} {value:g} pJ' for event, value in values['energy'].items())}",
+              f"  target digest     {values['target_digest']}"]
     return "\n".join(lines)

@@ -7,7 +7,8 @@ import click
 from vdla.cli._options import takes_config
 from vdla.hw.spec import assembly, codec
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.errors import EncodingError
+from vdla.hw.spec.errors import EncodingError, FileFormatError
+from vdla.hw.spec.limits import STREAM_BYTES, limit_of, read_at_most, require_room
 from vdla.hw.spec.vocabulary import UOP_BITS
 
 
@@ -21,9 +22,10 @@ def command(config: AcceleratorConfig, file: Path, uops: bool) -> None:
         from vdla.runtime.vectors import load_vector  # NumPy takes longer to import than the rest to run
 
         vector = load_vector(file)
+        require_room(vector.stream.nbytes, STREAM_BYTES, "disassembling: the stream has", FileFormatError)
         config, binary = vector.config, vector.stream.tobytes()
     else:
-        binary = file.read_bytes()
+        binary = read_at_most(file, limit_of(STREAM_BYTES), FileFormatError)
     if uops:
         lines = [assembly.format_uop(codec.decode_uop(word, config)) for word in codec.words(binary, UOP_BITS // 8)]
     else:

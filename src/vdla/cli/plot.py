@@ -4,10 +4,11 @@ from pathlib import Path
 
 import click
 
-from vdla.cli._options import reports_errors, takes_memory
+from vdla.cli._options import OUTPUT_FILE, needs, takes_memory
 from vdla.cli._runs import raise_fault, time_vector
-from vdla.hw.spec.errors import FileFormatError, ToolError
+from vdla.hw.spec.errors import FileFormatError
 from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.writing import check_writable
 from vdla.sim.timing.result import Timing
 
 KINDS = ("utilisation", "roofline", "timeline")
@@ -15,17 +16,15 @@ KINDS = ("utilisation", "roofline", "timeline")
 
 @click.command()
 @click.argument("vectors", nargs=-1, required=True, metavar="VECTOR...", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, writable=True, path_type=Path), help="A .png or .svg file.")
+@click.option("-o", "--output", required=True, type=OUTPUT_FILE, help="A .png or .svg file.")
 @click.option("--kind", type=click.Choice(KINDS), default=KINDS[0], show_default=True)
 @takes_memory
-@reports_errors
+@needs("vdla plot", "matplotlib")
 def command(vectors: tuple[Path, ...], output: Path, kind: str, memory: MemoryParameters) -> None:
     """Simulate programs and plot where their cycles went, or how near they come to the roofline."""
-    try:
-        from vdla.sim.plots.files import check_suffix, save
-    except ImportError as error:
-        raise ToolError(f"plots need matplotlib ({error}); install it with: pip install 'vdla[plot]'") from error
+    from vdla.sim.plots.files import check_suffix, save
     check_suffix(output)
+    check_writable(output)
     timings = {name: time_vector(path, memory) for name, path in _names(vectors).items()}
     for timing in timings.values():
         raise_fault(timing)

@@ -1,55 +1,60 @@
 """``vdla run``."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import click
 import numpy as np
 from click.core import ParameterSource
 
-from vdla.api import CLOCK_HZ, Module, Run, load
-from vdla.cli._networks import InputError, Recipe, compile_with_progress, read_arrays, require_folder, status, takes_recipe
-from vdla.cli._options import takes_config
-from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.memory import REFERENCE_MEMORY
+from vdla.api import Module, Run, load
+from vdla.cli._networks import InputError, Recipe, compile_with_progress, read_arrays, status, takes_recipe
+from vdla.cli._options import OUTPUT_FILE, overrides_memory, takes_target
+from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.target import Target
+from vdla.hw.spec.writing import check_writable
 from vdla.runtime.arrays import write_npz
 from vdla.runtime.devices.registry import DEVICE_CLASSES
 from vdla.runtime.module.plan import LaunchStep, Value, random_inputs
 from vdla.sim.trace.perfetto import write_perfetto
 
 MHZ = 1e6
-COMPILING = {"config": "--config", "settings": "--set", "calibrate": "--calibrate", "percentile": "--percentile", "shapes": "--shape"}
+COMPILING = {"config": "--config", "target": "--target", "settings": "--set", "calibrate": "--calibrate",
+             "percentile": "--percentile", "shapes": "--shape"}
 
 
 @click.command()
 @click.argument("model", metavar="MODEL.vdla|MODEL.onnx", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--input", "inputs", metavar="IN.npz", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help="An array for each input. Without it inputs are random, the same each time.")
-@click.option("--output", metavar="OUT.npz", type=click.Path(dir_okay=False, path_type=Path), help="Where to write the outputs.")
+@click.option("--output", metavar="OUT.npz", type=OUTPUT_FILE, help="Where to write the outputs.")
 @click.option("--device", default="functional", show_default=True, type=click.Choice(list(DEVICE_CLASSES)))
-@click.option("--clock", default=CLOCK_HZ / MHZ, show_default=True, type=click.FloatRange(0, min_open=True), help="MHz, to turn cycles into time.")
-@click.option("--trace", metavar="T.json", type=click.Path(dir_okay=False, path_type=Path), help="Timeline to write (device cycle).")
+@click.option("--clock", type=click.FloatRange(0, min_open=True), help="MHz, to turn cycles into time.  [default: the target's]")
+@click.option("--trace", metavar="T.json", type=OUTPUT_FILE, help="Timeline to write (device cycle).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@overrides_memory
 @takes_recipe
-@takes_config
-def command(model: Path, inputs: Path | None, output: Path | None, device: str, clock: float, trace: Path | None, as_json: bool,
-            recipe: Recipe, config: AcceleratorConfig) -> None:
-    """Run a network: a module, or a model that is compiled first (--config, --set, --calibrate, --percentile and --shape are for that).
+@takes_target
+def command(model: Path, inputs: Path | None, output: Path | None, device: str, clock: float | None, trace: Path | None, as_json: bool,
+            recipe: Recipe, target: Target, memory: Callable[[MemoryParameters], MemoryParameters]) -> None:
+    """Run a network: a module, or a model that is compiled first (--config, --target, --set, --calibrate, --percentile and --shape are
+    for that). A timed device has the memory and the clock of the target that the network was compiled for, unless told otherwise.
 
     Prints each layer's cycles, multiply-accumulates, bytes, and what bounded it.
     """
     if trace is not None and device != "cycle":
         raise click.UsageError("--trace needs --device cycle")
-    require_folder(output, trace)
-    module = _loaded(model) if model.suffix == ".vdla" else Module(compile_with_progress(model, config, recipe).plan)
+    check_writable(output, trace)
+    module = _loaded(model) if model.suffix == ".vdla" else Module(compile_with_progress(model, target, recipe).plan)
     given = read_arrays(inputs) if inputs else _random(module.plan.inputs)
+    chosen = memory(module.plan.target.memory)
     with status() as say:
-        done = module.run(given, device, clock_hz=clock * MHZ, progress=lambda step: say(_named(step)))
+        done = module.run(given, device, clock_hz=clock and clock * MHZ, memory=chosen, progress=lambda step: say(_named(step)))
     if output is not None:
         write_npz(output, done.outputs)
     if trace is not None:
-        _write_traces(done, trace)
+        _write_traces(done, trace, chosen)
     click.echo(json.dumps(done.report.to_json(), indent=1) if as_json else done.table())
 
 
@@ -72,10 +77,10 @@ def _random(inputs: Mapping[str, Value]) -> dict[str, np.ndarray]:
     return random_inputs(inputs)
 
 
-def _write_traces(done: Run, path: Path) -> None:
+def _write_traces(done: Run, path: Path, memory: MemoryParameters) -> None:
     """Write one timeline for each launch; from the second on their names have a number."""
     for number, ran in enumerate(done.outcome.launches):
         target = path if number == 0 else path.with_name(f"{path.stem}-{number + 1}{path.suffix}")
-        write_perfetto(ran.timing, target, REFERENCE_MEMORY)
+        write_perfetto(ran.timing, target, memory)
         click.echo(f"{target}: open it in https://ui.perfetto.dev", err=True)
 

@@ -4,20 +4,20 @@ from pathlib import Path
 
 import click
 
-from vdla.cli._options import reports_errors, takes_memory
+from vdla.cli._options import OUTPUT_FILE, reports_errors, takes_memory
 from vdla.cli._runs import raise_fault, time_vector
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.registers import UnitState
 from vdla.hw.spec.units import Unit
+from vdla.hw.spec.writing import check_writable, whole_file
 from vdla.sim.timing.result import Timing
-from vdla.sim.trace.files import whole_file
 from vdla.sim.trace.perfetto import write_perfetto
 from vdla.sim.trace.text import lines
 
 
 @click.command()
 @click.argument("vector", metavar="VECTOR", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
+@click.option("-o", "--output", required=True, type=OUTPUT_FILE,
               help="File to write, as text if it ends in .txt; - is standard output (with --text).")
 @click.option("--text", is_flag=True, help="Write one line per event instead of a timeline.")
 @takes_memory
@@ -27,7 +27,9 @@ def command(vector: Path, output: Path, text: bool, memory: MemoryParameters) ->
 
     A program that the hardware stops (a deadlock, say) is shown up to there; the reason is printed and the exit status is 2.
     """
-    if str(output) == "-" and not text:
+    if str(output) != "-":
+        check_writable(output)
+    elif not text:
         raise click.UsageError("a timeline goes to a file: give -o FILE, or --text")
     text = text or output.suffix == ".txt"
     timing = time_vector(vector, memory)

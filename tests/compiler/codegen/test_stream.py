@@ -6,18 +6,25 @@ import pytest
 
 from tests.loading import load_file
 from vdla.compiler.codegen.choose import best_tiles, simulated_cycles
+from vdla.compiler.codegen.estimate import ranked_tiles
 from vdla.compiler.codegen.fold import Dimension, Steps, fold_kernel, fold_transfer
+from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.random_operators import random_case
 from vdla.compiler.codegen.schedules import schedule_conv2d, schedule_max_pool
-from vdla.compiler.codegen.stream import compile_stream
-from vdla.compiler.codegen.tiles import Tiles, Work, ranked_tiles
+from vdla.compiler.codegen.space import Choice
+from vdla.compiler.codegen.stream import compile_stream, lower_to_calls
+from vdla.compiler.codegen.tasks import ConvolutionTask
+from vdla.compiler.codegen.tiles import Tiles, Work
 from vdla.compiler.ir.nodes import IrError
+from vdla.compiler.ir.parse import parse_func
+from vdla.compiler.ir.text import print_calls, print_func
 from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.narrowing import Scale, Shift
 from vdla.compiler.te.operators.pooling import max_pool
 from vdla.compiler.te.operators.sizes import Convolution, Grouping, Pooling, grouping
 from vdla.compiler.te.schedule import create_schedule
 from vdla.hw.spec.presets import TINY, VTA
+from vdla.hw.spec.target import Target
 
 SIZE = Convolution(8, 6, 6, 8, padding=(1, 1, 1, 1))
 SHIFT = Shift(4)
@@ -38,10 +45,33 @@ def test_the_rtl_agrees_in_data_and_cycles(campaign, seed):
     assert campaign.failures(random_case(seed, (TINY,)), on_rtl=True) == []
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_every_pass_leaves_a_program_that_verifies_and_whose_text_reads_back(campaign, seed):
+    case = random_case(seed, campaign.CONFIGS)
+    own = accelerator(case.config).every
+    for func in (case.func, lower_to_calls(case.func, case.config, verify_each=True)):
+        assert print_func(parse_func(print_func(func), own)) == print_func(func)
+        assert print_calls(parse_func(print_calls(func), own)) == print_calls(func)
+
+
+def test_an_intrinsic_of_somebody_else_is_no_instruction():
+    func = parse_func("@intrinsic\ndef mine(dst: int8[1, 4]):\n    for j in range(4):\n        dst[0, j] = int8(0)\n\n"
+                      "def f(A: int8[3, 1, 4]):\n    for i in range(3):\n        mine(A[i, 0, 0])\n")
+    with pytest.raises(IrError, match=r"^mine is no instruction of the accelerator; it has gemm, reset, gemm_from, load_inp, load_inp_padded, "):
+        compile_stream(func, TINY)
+
+
+def test_fused_loops_around_an_instruction_are_refused():
+    func = parse_func("def f(A: int8[2, 3, 1, 4]):\n    L = alloc(int8[6, 1, 4], \"input\")\n    for i in range(6):\n"
+                      "        load_inp(L[i, 0, 0], A[i // 3, i % 3, 0, 0])\n", accelerator(TINY).every)
+    with pytest.raises(IrError, match=r"^i // 3 is not affine, so no instruction can follow it; do not fuse loops that an intrinsic is put into$"):
+        compile_stream(func, TINY)
+
+
 def test_virtual_threads_hide_latency():
     size = Convolution(32, 16, 16, 32, padding=(1, 1, 1, 1))
     works = [Work(size, TINY, threads, scales=True) for threads in (1, 2)]
-    one, two = (simulated_cycles(best_tiles(work, 8), work) for work in works)
+    one, two = (simulated_cycles(ConvolutionTask(work.size), Choice(work.threads, best_tiles(work, 8)), Target(work.config)) for work in works)
     assert two < 0.97 * one
 
 

@@ -142,6 +142,25 @@ def test_a_quantised_network_is_close_and_the_report_says_where_it_is_not(networ
     assert len(print_errors(errors).splitlines()) == len(errors)
 
 
+def test_errors_are_ratios_of_the_powers_of_all_samples():
+    graph = parse_graph("""\
+def f(x: float32[2]):
+    a: float32[2] = Neg(x)
+    b: float32[2] = Relu(a)
+    return b
+""")
+    halves = parse_graph("""\
+def f(x: float32[2]):
+    h: float32 = constant(0.5)
+    a: float32[2] = Neg(x)
+    b: float32[2] = Mul(a, h)
+    return b
+""")
+    samples = [{"x": np.array([-4, -2], np.float32)}, {"x": np.array([-6, 0], np.float32)}]
+    found = {error.value: error.signal_to_noise_db for error in layer_errors(graph, halves, samples)}
+    assert found == {"a": float("inf"), "b": pytest.approx(10 * np.log10((16 + 4 + 36) / (4 + 1 + 9)))}
+
+
 def test_ratios_are_in_decibels():
     assert ratio_db(100, 1) == pytest.approx(20)
     assert ratio_db(1, 0) == float("inf")

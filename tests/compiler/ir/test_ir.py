@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from vdla.compiler.ir.affine import Interval, affine, bounds, decided, simplify
+from vdla.compiler.ir.calls import intrinsics_of
 from vdla.compiler.ir.interpret import evaluate, interpret, operate
-from vdla.compiler.ir.nodes import Binary, Buffer, Cast, Const, For, Func, IrError, Read, Var, Write, cast, maximum, select
-from vdla.compiler.ir.parse import parse_func
-from vdla.compiler.ir.rewrite import substitute, variables
-from vdla.compiler.ir.text import print_expr, print_func
+from vdla.compiler.ir.nodes import Binary, Buffer, Call, Cast, Const, For, Func, IrError, Read, Var, Write, block, cast, maximum, select
+from vdla.compiler.ir.parse import parse_func, parse_intrinsic
+from vdla.compiler.ir.rewrite import rewrite, substitute, variables
+from vdla.compiler.ir.text import print_calls, print_expr, print_func
 from vdla.compiler.ir.types import DTYPES
 from vdla.compiler.ir.verify import verify
 
@@ -23,13 +24,18 @@ def matmul(A: int8[4, 6], B: int8[5, 6], C: int32[4, 5]):
                 C[y, x] = C[y, x] + int32(A[y, k]) * int32(B[x, k])
 """
 EVERYTHING = """\
+@intrinsic
+def vdla(dst: int32[8] @ accumulator, src: int32[8], rows: int32[8, 8], inside: bool[1], imm: int32[1]):
+    for j in range(8):
+        dst[j] = select(inside[0], min(src[j], int32(-7)), max(rows[j, 7 - j] >> imm[0], rows[0, 7 - j]))
+
 def everything(X: int32[8, 8], Y: float32[8]):
     T = alloc(int32[4, 8], "accumulator")
     for i in unrolled(4):
         for j in vectorized(8):
             if i * 2 - j < 3 and (j // 2 == i or 1 <= i):
-                with vdla(T[i, 0], X[i, j]):
-                    T[i, j] = select(j < 4, min(X[i, j], int32(-7)), max(X[j, i] >> int32(2), X[i * 2, 7 - j]))
+                vdla(T[i, 0], X[i * 3, 0], X[0, 0], j < 4, int32(2))
+                T[i, j] = select(j < 4, min(X[i, j], int32(-7)), max(X[j, i] >> int32(2), X[i * 2, 7 - j]))
         Y[i] = Y[i] * float32(0.5) - (Y[i + 1] - float32("-inf"))
 """
 
@@ -40,6 +46,71 @@ def test_text_reads_back_equal(text):
     assert print_func(func) == text
     assert parse_func(print_func(func)) == func
     verify(func)
+
+
+DOUBLED = "dst: int32[4] @ accumulator, src: int32[4]):\n    for i in range(4):\n        dst[i] = src[i]"
+CALLING = "def f(A: int32[9, 4], B: int8[9, 4]):\n    C = alloc(int32[9, 4], \"accumulator\")\n    for i in range(9):\n        {}\n"
+COPY, CHOICE = parse_intrinsic(f"def copy({DOUBLED}\n"), parse_intrinsic("""\
+def choice(dst: int32[4] @ accumulator, src: int32[4], inside: bool[1], imm: int32[1]):
+    for i in range(4):
+        dst[i] = select(inside[0], src[i], imm[0])
+""")
+
+
+def test_intrinsics_given_to_the_parser_are_those_called():
+    func = parse_func(CALLING.format("copy(C[i, 0], A[i, 0])"), [COPY])
+    assert intrinsics_of(func)["copy"] is COPY
+    assert parse_func(print_func(func), [COPY]) == parse_func(print_func(func)) == func
+    assert parse_func(print_calls(func), [COPY]) == func
+
+
+def test_intrinsics_are_refused_that_mean_something_else_than_the_one_given():
+    func = parse_func(CALLING.format("copy(C[i, 0], A[i, 0])"), [COPY])
+    other = print_func(func).replace("dst[i] = src[i]", "dst[i] = src[i] + int32(1)")
+    with pytest.raises(IrError, match="line 2: copy means something else here than the intrinsic of that name that was given:\ndef copy"):
+        parse_func(other, [COPY])
+
+
+def test_a_call_outside_reads_only_where_its_condition_holds():
+    func = parse_func(CALLING.format("choice(C[i, 0], A[i - 1, 0], 0 < i, int32(7))") +
+                      "        for j in range(4):\n            B[i, j] = int8(C[i, j])\n", [CHOICE])
+    verify(func)
+    arrays = {"A": np.arange(36, dtype=np.int32).reshape(9, 4), "B": np.zeros((9, 4), np.int8)}
+    interpret(func, arrays)
+    np.testing.assert_array_equal(arrays["B"], np.vstack([np.full((1, 4), 7), arrays["A"][:-1]]))
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    ("copy(C[i, 0])", r"copy\(C\[i, 0\]\): 1 operands, but copy takes dst, src"),
+    ("copy(C[i, 0], A[i, 1])", r"src is A\[i, 1\], which is not where a tile begins"),
+    ("copy(C[i, 0], int32(3))", r"src is int32\(3\), which is not where a tile begins"),
+    ("copy(C[i, 0], B[i, 0])", r"B holds int8\[4\] in dram, but src is int32\[4\] in dram"),
+    ("copy(A[i, 0], A[i, 0])", r"A holds int32\[4\] in dram, but dst is int32\[4\] in accumulator"),
+    ("copy(C[i, 0], A[i + 1, 0])", r"A\[i \+ 1, 0\]: subscript 0 runs from 1 to 9, but the axis has 9 elements"),
+    ("choice(C[i - 1, 0], A[i, 0], i < 3, int32(7))", r"C\[i - 1, 0\]: subscript 0 runs from -1 to 7, but the axis has 9 elements"),
+    ("choice(C[i, 0], A[i, 0], i, int32(7))", "inside is i, not a condition of type bool"),
+    ("choice(C[i, 0], A[i, 0], i < 3, A[i, 0])", r"imm is A\[i, 0\], not a constant of type int32"),
+])
+def test_the_verifier_refuses_operands_that_an_intrinsic_cannot_take(call, message):
+    with pytest.raises(IrError, match=message):
+        verify(parse_func(CALLING.format(call), [COPY, CHOICE]))
+
+
+def test_two_intrinsics_of_one_name_are_refused():
+    func = parse_func(CALLING.format("copy(C[i, 0], A[i, 0])"), [COPY])
+    other = parse_intrinsic(f"def copy({DOUBLED} + int32(1)\n")
+    body = rewrite(func.body, lambda part: block(part, Call(other, part.operands)) if isinstance(part, Call) else None)
+    with pytest.raises(IrError, match="two intrinsics are called copy"):
+        verify(Func("f", func.params, body))
+
+
+def test_what_is_not_changed_stays_the_same_node():
+    func = parse_func(EVERYTHING)
+    assert rewrite(func.body, lambda part: None) is func.body
+    assert substitute(func.body, {"elsewhere": Const(0)}) is func.body
+    changed = substitute(func.body, {"j": Const(0)})
+    assert changed is not func.body
+    assert changed.body.body.statements[1] is func.body.body.body.statements[1]
 
 
 def test_the_interpreter_multiplies_matrices():
@@ -121,6 +192,19 @@ def test_affine_forms_keep_value_and_bounds(seed):
         assert reach.low <= value <= reach.high
 
 
+def step_by_step(part):
+    """Return the affine form of one operation whose operands have theirs."""
+    return affine(part).expr() if isinstance(part, Binary) and part.op in ("+", "-", "*", "//", "%") else None
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_simplification_does_at_once_what_it_would_do_from_the_bottom_up(seed):
+    expr = random_index(random.Random(seed), 5)
+    found = simplify(expr)
+    assert found == rewrite(expr, step_by_step)
+    assert simplify(found) == found
+
+
 @pytest.mark.parametrize("op", ["//", "%"])
 @pytest.mark.parametrize("divisor", [-3, -1, 0])
 def test_index_arithmetic_leaves_divisors_alone_that_are_not_positive(op, divisor):
@@ -181,6 +265,12 @@ def test_the_verifier_refuses(body, message):
     ("def f(A: int8[4]):\n    while A: pass", "line 2: this is no statement of a loop program"),
     ("def f(A: int8[4]):\n    A[0] = foo(1)", "line 2: foo with 1 arguments is unknown"),
     ("x = 1", "line 1: a program is one function"),
+    ("def f(A: int8[4]):\n    foo(A[0])", "line 2: no intrinsic is called foo; there are none. "
+     "Declare it before the program: @intrinsic def foo(tiles): loops\n    foo(A[0])\n    ^"),
+    ("@intrinsic\ndef g(A: int8[4]):\n    A[4] = int8(0)\n\ndef f(A: int8[4]):\n    g(A[0])",
+     "line 2: intrinsic g: A[4]: subscript 0 runs from 4 to 4, but the axis has 4 elements"),
+    ("def g(A: int8[4]):\n    A[0] = int8(0)\n\ndef f(A: int8[4]):\n    g(A[0])", "before it, intrinsics may stand, each marked by @intrinsic"),
+    ("@intrinsic\ndef g(A: int8[4] @ chip):\n    A[0] = int8(0)\n\ndef f(A: int8[4]):\n    g(A[0])", "line 2: scope 'chip' is none of dram, input"),
     ("def f(:\n", "line 1: "),
 ])
 def test_the_parser_points_at_what_is_wrong(text, message):

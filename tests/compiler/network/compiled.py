@@ -3,17 +3,18 @@
 from functools import cache
 
 from tests.compiler.network.graphs import HANDMADE, Net
+from vdla.compiler.codegen.choose import by_estimate
 from vdla.compiler.graph.nodes import Graph
-from vdla.compiler.network.build import build
-from vdla.compiler.network.partition import parts, place
+from vdla.compiler.network import stages
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.target import Target
 from vdla.runtime.module.plan import Plan
 
 
 def plan_of(graph: Graph, config: AcceleratorConfig = TINY) -> Plan:
     """Return the plan of a graph of integer operators."""
-    return build(graph, parts(graph, place(graph, config), config), config)
+    return stages.plan_of(graph, Target(config), choose=by_estimate)
 
 
 @cache

@@ -6,13 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.compiler.network.graphs import Net
+from vdla.compiler.codegen.tasks import Unfit
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.network.folding import fold_of, folded_size, folded_weights
-from vdla.compiler.network.maker import OffloadError
+from vdla.compiler.network.maker import Offloaded
 from vdla.compiler.network.offload import OPERATORS, offload
 from vdla.compiler.te.operators.sizes import Convolution, blocks
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import DEFAULT, TINY
+from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import AluOpcode, Extension
 from vdla.runtime.host.convolution import conv_integer
 from vdla.runtime.host.windows import padded
@@ -80,15 +82,17 @@ def first(op: str) -> Graph:
 
 
 def reason(graph: Graph, config: AcceleratorConfig = TINY) -> str:
-    with pytest.raises(OffloadError) as caught:
-        offload(graph, graph.nodes[-1], config)
-    return str(caught.value)
+    found = offload(graph, graph.nodes[-1], Target(config))
+    assert isinstance(found, Unfit)
+    return found.reason
 
 
 @pytest.mark.parametrize("op", OPERATORS)
 def test_every_operator_is_offloaded_and_needs_what_the_hardware_may_lack(op):
     graph = first(op)
-    assert offload(graph, graph.nodes[0], TINY).node.op == op
+    found = offload(graph, graph.nodes[0], Target(TINY))
+    assert isinstance(found, Offloaded)
+    assert found.node.op == op
     assert reason(graph, TINY.with_changes(acc_bits=16)) == "acc_bits = 16: sums of networks have 32 bits"
     assert reason(graph, TINY.with_changes(extensions=(Extension.OVERWRITE,))) == "the configuration has switched off requantise, pad_minimum"
 

@@ -10,6 +10,7 @@ from vdla.compiler.graph.nodes import Graph, TensorType
 from vdla.compiler.network.maker import Offloaded
 from vdla.compiler.network.partition import OnHost, Part, View, parts, place, same_bytes
 from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.target import Target
 
 WIDE = TINY.with_changes(block_in=8)
 GRAPHS = {**{title: lambda make=make: make(Net()) for title, make in HANDMADE.items()},
@@ -17,7 +18,7 @@ GRAPHS = {**{title: lambda make=make: make(Net()) for title, make in HANDMADE.it
 
 
 def parted(graph: Graph, config=TINY) -> list[Part]:
-    return parts(graph, place(graph, config), config)
+    return parts(graph, place(graph, Target(config)), config)
 
 
 @pytest.mark.parametrize("config", [TINY, WIDE], ids=["tiny", "wide in"])
@@ -116,7 +117,7 @@ def test_only_bytes_stand_alike():
 
 def test_a_fold_is_for_what_only_one_operator_reads():
     def strides(title: str) -> list[tuple[int, int] | None]:
-        layouts = [one.inputs["X"][1] for one in place(HANDMADE[title](Net()), TINY) if isinstance(one, Offloaded) and "X" in one.inputs]
+        layouts = [one.inputs["X"][1] for one in place(HANDMADE[title](Net()), Target(TINY)) if isinstance(one, Offloaded) and "X" in one.inputs]
         return [layout.fold and layout.fold.stride for layout in layouts]
     assert strides("strided and read twice") == [None, None]
     assert strides("residual") == [(2, 2), None, None, None, None]
@@ -124,5 +125,5 @@ def test_a_fold_is_for_what_only_one_operator_reads():
 
 
 def test_the_reason_is_kept():
-    (only,) = place(HANDMADE["only the host"](Net()), TINY)
+    (only,) = place(HANDMADE["only the host"](Net()), Target(TINY))
     assert only.reason == "moves single elements"

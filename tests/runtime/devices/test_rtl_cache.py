@@ -1,17 +1,21 @@
 """A simulation is built once, and again as soon as anything it is made from changes."""
 
 import os
+import subprocess
+import sys
 import time
 from dataclasses import replace
 
 import pytest
 
+from tests.loading import load_file
 from tests.runtime.devices.memory_probe import PROBE
+from vdla.hw.spec.cache import cache_folder
 from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.presets import TINY
 from vdla.runtime.devices.rtl import RtlDevice, build, design
 from vdla.runtime.devices.rtl.build import Optimise, Variant
-from vdla.runtime.devices.rtl.cache import KEPT_DAYS, built, cache_folder
+from vdla.runtime.devices.rtl.cache import KEPT_DAYS, SCRATCH_PREFIX, SECONDS_PER_DAY, built
 
 
 @pytest.fixture
@@ -101,8 +105,84 @@ def test_the_core_depends_on_every_file_of_the_hardware(tmp_path, monkeypatch):
 def test_what_nobody_asks_for_is_forgotten(tmp_path, monkeypatch):
     monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
     old = built("kind", "old", lambda folder: None)
-    long_ago = time.time() - (KEPT_DAYS + 1) * 86400
+    long_ago = time.time() - (KEPT_DAYS + 1) * SECONDS_PER_DAY
     os.utime(old, (long_ago, long_ago))
     built("kind", "new", lambda folder: None)
     assert not old.exists()
     assert cache_folder() == tmp_path
+
+
+# Several processes
+
+@pytest.mark.parametrize(("keys", "kept_seconds"), [(4, SECONDS_PER_DAY), (1000, SECONDS_PER_DAY), (20, 0.05), (1000, 0.05)])
+def test_processes_share_a_cache_whose_entries_are_forgotten_all_the_time(tmp_path, monkeypatch, keys, kept_seconds):
+    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
+    assert load_file("scripts/stress_cache.py").stress(8, 160, keys, kept_seconds).failures == []
+
+
+BUILDER = """
+import sys
+from vdla.runtime.devices.rtl.cache import built
+
+def build(folder):
+    (folder / "half").write_text("")
+    print("building", flush=True)
+    sys.stdin.read()
+    (folder / "whole").write_text("")
+
+built("kind", "key", build)
+"""
+
+
+@pytest.fixture
+def builder(tmp_path, monkeypatch):
+    """Start a process that has built half of an entry."""
+    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
+    with subprocess.Popen([sys.executable, "-c", BUILDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"building\n"
+        yield process
+
+
+def names(tmp_path) -> set[str]:
+    return {path.name for path in (tmp_path / "kind").iterdir()}
+
+
+def age(tmp_path) -> None:
+    """Let everything in the cache be as old as what is forgotten."""
+    long_ago = time.time() - (KEPT_DAYS + 1) * SECONDS_PER_DAY
+    for path in (tmp_path / "kind").iterdir():
+        os.utime(path, (long_ago, long_ago))
+
+
+def test_what_a_killed_builder_leaves_goes_with_the_next_build_of_the_same(tmp_path, builder):
+    builder.kill()
+    builder.wait(timeout=10)
+    assert any(name.startswith(SCRATCH_PREFIX) for name in names(tmp_path))
+    assert not list(built("kind", "key", lambda folder: None).iterdir())
+    assert names(tmp_path) == {"key", "key.lock"}
+
+
+def test_what_a_killed_builder_leaves_goes_with_the_next_build_of_another(tmp_path, builder):
+    builder.kill()
+    builder.wait(timeout=10)
+    built("kind", "other", lambda folder: None)
+    assert names(tmp_path) == {"other", "other.lock"}
+
+
+def test_what_is_being_built_is_not_deleted_however_old_it_is(tmp_path, builder):
+    age(tmp_path)
+    built("kind", "other", lambda folder: None)
+    builder.communicate(timeout=10)
+    assert builder.returncode == 0
+    assert names(tmp_path) == {"key", "key.lock", "other", "other.lock"}
+    assert (tmp_path / "kind" / "key" / "whole").exists()
+
+
+def test_locks_go_with_their_entries(tmp_path, monkeypatch):
+    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
+    for key in ("a", "b", "c"):
+        built("kind", key, lambda folder: None)
+    age(tmp_path)
+    built("kind", "b", lambda folder: pytest.fail("it is there"))
+    built("kind", "new", lambda folder: None)
+    assert names(tmp_path) == {"b", "b.lock", "new", "new.lock"}

@@ -12,6 +12,7 @@ from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.registers import COUNTED_STATES, COUNTERS, beat_counter, state_counter
 from vdla.hw.spec.units import Unit
+from vdla.runtime.random_programs import IMAGE_BYTES
 
 NAMES = ["finish alone", "load strided", "store strided", "stores of nothing between stores", "gemm loops", "gemm reset",
          "alu chain", "load what was stored", "micro-ops replaced", "noise on unused edges"]
@@ -54,7 +55,8 @@ def test_the_register_says_the_cycles_that_passed(program):
     rtl._model.write = lambda offset, value: starts.append(write(offset, value)) or starts[-1]
     try:
         rtl.copy_in(0, program.image)
-        rtl.execute(program.instructions)
+        rtl.copy_in(IMAGE_BYTES, program.stream)
+        rtl.run(IMAGE_BYTES, len(program.instructions))
     finally:
         del rtl._model.write
     passed = rtl._model.cycle - 1 - starts[-1]

@@ -177,7 +177,7 @@ def core_that_reads(value: int) -> Design:
 
 
 def test_hardware_that_hangs_is_stopped(monkeypatch):
-    monkeypatch.setattr(rtl, "CHUNK_CYCLES", 100)
+    monkeypatch.setattr(rtl, "FIRST_CHUNK_CYCLES", 100)
     monkeypatch.setattr(rtl, "WATCHDOG_CYCLES", 1000)
     device = RtlDevice(TINY, DRAM_BYTES, optimise=Optimise.BUILD, design=core_that_reads(0))
     with pytest.raises(DeviceError, match="neither finished nor done anything for 1000 cycles"):

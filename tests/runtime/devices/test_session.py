@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from tests.compiler.network.compiled import handmade, plan_of
 from tests.compiler.network.graphs import Net, random_inputs
@@ -125,10 +126,17 @@ def test_progress_tells_each_step_before_it_runs():
 
 def test_an_operator_that_fails_on_the_host_is_named():
     _, plan = handmade("only the host")
-    session = Session(FunctionalDevice(TINY, plan.dram_bytes), plan)
-    object.__setattr__(plan.steps[0], "attributes", {"perm": (0, 7)})
-    try:
-        with pytest.raises(ModuleError, match=r"^Transpose the Transpose on the host: Transpose\(int8\[2, 3\]\): axis 7 is out of bounds"):
-            session.run({"x0": np.zeros((2, 3), np.int8)})
-    finally:
-        object.__setattr__(plan.steps[0], "attributes", {"perm": (1, 0)})
+    broken = structs.replace(plan.steps[0], attributes={"perm": (0, 7)})
+    session = Session(FunctionalDevice(TINY, plan.dram_bytes), replace(plan, steps=(broken, *plan.steps[1:])))
+    message = r"^Transpose the Transpose on the host: Transpose\(int8\[2, 3\]\): axis 7 is out of bounds"
+    with pytest.raises(ModuleError, match=message):
+        session.run({"x0": np.zeros((2, 3), np.int8)})
+
+
+def test_a_step_that_names_more_outputs_than_its_operator_makes_is_refused():
+    _, plan = handmade("only the host")
+    broken = structs.replace(plan.steps[0], outputs=(*plan.steps[0].outputs, "more"))
+    session = Session(FunctionalDevice(TINY, plan.dram_bytes), replace(plan, steps=(broken, *plan.steps[1:])))
+    message = r"^Transpose the Transpose on the host: it makes 1 outputs, not 2$"
+    with pytest.raises(ModuleError, match=message):
+        session.run({"x0": np.zeros((2, 3), np.int8)})

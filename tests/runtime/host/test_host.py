@@ -96,6 +96,15 @@ def test_integers_go_as_the_specification_says(op, inputs, attributes, expected)
     np.testing.assert_array_equal(y, expected)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8"])
+def test_integer_quotients_round_towards_zero_for_all_signs(dtype):
+    least = max(np.iinfo(dtype).min, -9)
+    pairs = [(a, b) for a in range(least, 10) for b in range(least, 10) if b]
+    (y,) = evaluate("Div", [np.array(part, dtype) for part in zip(*pairs, strict=True)], {})
+    assert y.dtype == dtype
+    assert y.tolist() == [abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) for a, b in pairs]
+
+
 def test_quantisation_rounds_ties_to_even_and_saturates():
     x = np.array([-1000, -2.5, -1.5, 0.5, 1.5, 1000], np.float32)
     (q,) = evaluate("QuantizeLinear", [x, np.array(1, np.float32), np.array(3, np.int8)], {"axis": 0})

@@ -229,22 +229,6 @@ def test_the_user_s_settings_of_matplotlib_change_nothing_and_stay(tmp_path, tim
     assert (tmp_path / "plain.svg").read_bytes() == (tmp_path / "theirs.svg").read_bytes()
 
 
-def test_a_missing_folder_is_made(tmp_path):
-    save(roofline({"runs": POINTS}, DEFAULT), tmp_path / "new" / "plot.png")
-    assert [path.name for path in (tmp_path / "new").iterdir()] == ["plot.png"]
-
-
-def test_a_file_stays_as_it_was_when_writing_fails(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise OSError("no space left")
-
-    (tmp_path / "plot.png").write_bytes(b"before")
-    monkeypatch.setattr("vdla.sim.plots.files.os.replace", refuse)
-    with pytest.raises(OSError, match="no space left"):
-        save(roofline({"runs": POINTS}, DEFAULT), tmp_path / "plot.png")
-    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("plot.png", b"before")]
-
-
 def test_another_suffix_is_refused(tmp_path):
     with pytest.raises(FileFormatError, match=r"a plot is written as .png or .svg, not as .pdf"):
         save(roofline({"runs": POINTS}, DEFAULT), tmp_path / "plot.pdf")

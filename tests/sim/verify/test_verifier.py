@@ -5,19 +5,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.sim.helpers import ACC, CONFIG, INP, UOP, WGT, alu, gemm, load, store, stream_of
+from tests.sim import helpers
+from tests.sim.helpers import ACC, CONFIG, INP, UOP, WGT, alu, gemm, load, stream_of
 from vdla.hw.spec import isa
 from vdla.hw.spec.assembly import format_instruction
-from vdla.hw.spec.errors import DeadlockError, InvalidInstructionError, UnfinishedError
-from vdla.hw.spec.vocabulary import AluOpcode
+from vdla.hw.spec.errors import DeadlockError, InvalidInstructionError, OverwriteError, UnfinishedError
+from vdla.hw.spec.vocabulary import AluOpcode, Parameter
 from vdla.runtime.random_programs import random_config, random_program
 from vdla.runtime.vectors import load_vector
 from vdla.sim.program import decode_program
 from vdla.sim.verify.clocks import clocks
-from vdla.sim.verify.verifier import VerificationError, findings, verify
+from vdla.sim.verify.touch import CONFLICT, EMPTY
+from vdla.sim.verify.verifier import Finding, VerificationError, findings, verify
 
 VECTORS = sorted((Path(__file__).parents[2] / "vectors" / "vta").glob("*.npz"))
 IMAGE = np.zeros(1 << 14, np.uint8)
+
+
+def store(**fields: int) -> isa.Store:
+    """Return a STORE of one element, away from the micro-ops, or as `fields` say."""
+    return helpers.store(**{"dram_base": 512, **fields})
+
+
 READY = (load(UOP), load(INP), load(WGT, push_next=1), gemm(pop_prev=1, reset=1))
 
 PARAMETERS = load(ACC, sram_base=12, x_size=4)  # the fourth and last set
@@ -100,6 +109,44 @@ def test_unsafe_streams_are_refused_with_the_reason(name):
     assert str(caught.value) == message.format(*named)
 
 
+def parameter(row, **fields):
+    """Return a LOAD of one of the parameters of the fourth set."""
+    return load(ACC, sram_base=12 + row, **fields)
+
+
+SCALED = (load(UOP), gemm(reset=1, push_next=1), store(pop_prev=1, parameters=4, dram_base=256))
+
+
+@pytest.mark.parametrize("row", Parameter)
+def test_each_parameter_that_nobody_loaded_is_named(row):
+    others = [parameter(other) for other in Parameter if other != row]
+    found = findings(decoded(*others, *SCALED), IMAGE)
+    assert found == [Finding(EMPTY, 5, -1, ACC, 12 + row)]
+
+
+@pytest.mark.parametrize("row", Parameter)
+def test_each_parameter_that_is_loaded_too_late_conflicts(row):
+    found = findings(decoded(PARAMETERS, *SCALED[:2], parameter(row), *SCALED[2:]), IMAGE)
+    assert found == [Finding(CONFLICT, 4, 3, ACC, 12 + row)]
+
+
+@pytest.mark.parametrize("row", Parameter)
+def test_each_parameter_that_changes_under_a_store_conflicts(row):
+    found = findings(decoded(PARAMETERS, *SCALED, parameter(row)), IMAGE)
+    assert found == [Finding(CONFLICT, 4, 3, ACC, 12 + row)]
+
+
+def test_an_opcode_that_the_verifier_does_not_know_is_refused():
+    """Decoding refuses what the configuration lacks; this guards against an instruction that is added to it alone."""
+    program = decoded(load(UOP), load(ACC))
+    program.opcode[1] = 5
+    message = (f"instruction 1 ({program.word(1):#034x}) has opcode 5, which the verifier does not know; "
+               "it knows LOAD (0), STORE (1), GEMM (2), FINISH (3), ALU (4)")
+    with pytest.raises(InvalidInstructionError) as caught:
+        verify(program, IMAGE)
+    assert (str(caught.value), caught.value.index) == (message, 1)
+
+
 @pytest.mark.parametrize(("instructions", "error"), [
     ((gemm(pop_prev=1),), DeadlockError), ((gemm(), 7), InvalidInstructionError), ((gemm(), None), UnfinishedError)])
 def test_streams_that_do_not_come_to_their_end_are_refused(instructions, error):
@@ -108,6 +155,16 @@ def test_streams_that_do_not_come_to_their_end_are_refused(instructions, error):
         stream[-1] = 7
     with pytest.raises(error):
         verify(decode_program(stream[:-1] if instructions[-1] is None else stream, CONFIG), IMAGE)
+
+
+def test_a_stream_that_would_change_itself_is_refused():
+    program = decoded(*READY, gemm(push_next=1), store(pop_prev=1))
+    assert findings(program, IMAGE, stream_address=2048 + 4) == []
+    for address in (2048, 2048 - 16 * len(program) + 4):
+        with pytest.raises(OverwriteError, match="of the stream that is running"):
+            verify(program, IMAGE, stream_address=address)
+    with pytest.raises(OverwriteError, match=r"micro-ops that instruction 0 .* reads"):
+        verify(decoded(*READY, gemm(push_next=1), store(pop_prev=1, dram_base=0)), IMAGE)
 
 
 def test_scratchpads_may_be_filled_before():

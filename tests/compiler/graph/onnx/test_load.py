@@ -1,5 +1,6 @@
 """Importing: one form whatever the version, what is computed on the way, and what is refused, all of it at once."""
 
+import os
 import random
 import re
 
@@ -22,63 +23,78 @@ AXES, SHAPE = np.array([1]), np.array([0, -1])
 
 # What is the same in several versions: (opset, nodes, constants) of a model of x[2, 3, 4], each of which becomes the node.
 VERSIONS = {
-    "y: float32[2, 3, 4] = Clip(x, max=6.0, min=0.0, name=\"the_Clip\")": [
+    'y: float32[2, 3, 4] = Clip(x, max=6.0, min=0.0, name="the_Clip")': [
         (9, [node("Clip", "x", "y", min=0.0, max=6.0)], {}),
         (11, [node("Clip", "x low high", "y")], {"low": np.float32(0), "high": np.float32(6)}),
         (13, [node("Clip", "x low high", "y")], {"low": np.float32(0), "high": np.float32(6)}),
     ],
-    "y: float32[2, 3, 4] = Clip(x, max=3.4028235e+38, min=0.5, name=\"the_Clip\")": [
+    'y: float32[2, 3, 4] = Clip(x, max=3.4028235e+38, min=0.5, name="the_Clip")': [
         (9, [node("Clip", "x", "y", min=0.5)], {}),
         (13, [node("Clip", "x low", "y")], {"low": np.float32(0.5)}),
     ],
-    "y: float32[2, 4] = ReduceSum(x, axes=(1,), keepdims=0, name=\"the_ReduceSum\")": [
+    'y: float32[2, 4] = ReduceSum(x, axes=(1,), keepdims=0, name="the_ReduceSum")': [
         (9, [node("ReduceSum", "x", "y", axes=[-2], keepdims=0)], {}),
         (13, [node("ReduceSum", "x axes", "y", keepdims=0)], {"axes": AXES}),
     ],
-    "y: float32[2, 4] = ReduceMean(x, axes=(1,), keepdims=0, name=\"the_ReduceMean\")": [
+    'y: float32[2, 4] = ReduceMean(x, axes=(1,), keepdims=0, name="the_ReduceMean")': [
         (13, [node("ReduceMean", "x", "y", axes=[1], keepdims=0)], {}),
         (18, [node("ReduceMean", "x axes", "y", keepdims=0)], {"axes": AXES}),
     ],
-    "y: float32[2, 1, 3, 4] = Unsqueeze(x, axes=(1,), name=\"the_Unsqueeze\")": [
+    'y: float32[2, 1, 3, 4] = Unsqueeze(x, axes=(1,), name="the_Unsqueeze")': [
         (11, [node("Unsqueeze", "x", "y", axes=[-3])], {}),
         (13, [node("Unsqueeze", "x axes", "y")], {"axes": AXES}),
     ],
-    "y: float32[2, 2, 4] = Slice(x, axes=(1,), ends=(3,), starts=(1,), steps=(1,), name=\"the_Slice\")": [
+    'y: float32[2, 2, 4] = Slice(x, axes=(1,), ends=(3,), starts=(1,), steps=(1,), name="the_Slice")': [
         (9, [node("Slice", "x", "y", axes=[1], starts=[-2], ends=[99])], {}),
         (10, [node("Slice", "x start end axes", "y")], {"start": np.array([1]), "end": np.array([1 << 62]), "axes": AXES}),
     ],
-    "y: float32[2, 3, 6] = Pad(x, mode=\"constant\", pads=(0, 0, 1, 0, 0, 1), value=0.5, name=\"the_Pad\")": [
+    'y: float32[2, 3, 6] = Pad(x, mode="constant", pads=(0, 0, 1, 0, 0, 1), value=0.5, name="the_Pad")': [
         (9, [node("Pad", "x", "y", pads=[0, 0, 1, 0, 0, 1], value=0.5)], {}),
         (11, [node("Pad", "x pads value", "y")], {"pads": np.array([0, 0, 1, 0, 0, 1]), "value": np.float32(0.5)}),
         (18, [node("Pad", "x pads value axes", "y")], {"pads": np.array([1, 1]), "value": np.float32(0.5), "axes": np.array([-1])}),
     ],
-    "y: float32[2, 12] = Reshape(x, shape=(2, 12), name=\"the_Reshape\")": [
+    'y: float32[2, 12] = Reshape(x, shape=(2, 12), name="the_Reshape")': [
         (9, [node("Reshape", "x shape", "y")], {"shape": SHAPE}),
         (14, [node("Reshape", "x shape", "y", allowzero=1)], {"shape": np.array([2, -1])}),
-        (13, [node("Shape", "x", "s"), node("Gather", "s zero", "n"), node("Mul", "n one", "m"), node("Unsqueeze", "m axes", "u"),
-              node("Concat", "u rest", "shape", axis=0), node("Reshape", "x shape", "y")],
-         {"zero": np.array(0), "one": np.array(1), "axes": np.array([0]), "rest": np.array([-1])}),
+        (
+            13,
+            [
+                node("Shape", "x", "s"),
+                node("Gather", "s zero", "n"),
+                node("Mul", "n one", "m"),
+                node("Unsqueeze", "m axes", "u"),
+                node("Concat", "u rest", "shape", axis=0),
+                node("Reshape", "x shape", "y"),
+            ],
+            {"zero": np.array(0), "one": np.array(1), "axes": np.array([0]), "rest": np.array([-1])},
+        ),
         (13, [node("Constant", "", "shape", value_ints=[2, 12]), node("Reshape", "x shape", "y")], {}),
     ],
-    "y: float32[2, 3, 4] = Softmax(x, axis=2, name=\"the_Softmax\")": [
+    'y: float32[2, 3, 4] = Softmax(x, axis=2, name="the_Softmax")': [
         (9, [node("Softmax", "x", "y", axis=2)], {}),
         (12, [node("Softmax", "x", "y", axis=-1)], {}),
         (13, [node("Softmax", "x", "y")], {}),
     ],
-    "y: float32[2, 3, 4] = Dropout(x, name=\"the_Dropout\")": [
+    'y: float32[2, 3, 4] = Dropout(x, name="the_Dropout")': [
         (9, [node("Dropout", "x", "y mask", ratio=0.3)], {}),
         (13, [node("Dropout", "x ratio no", "y")], {"ratio": np.float32(0.3), "no": np.array(False)}),
     ],
-    "y: float32[2, 3, 8] = Resize(x, coordinate_transformation_mode=\"asymmetric\", nearest_mode=\"floor\", scales=(1.0, 1.0, 2.0), "
-    "sizes=(2, 3, 8), name=\"the_Resize\")": [
+    'y: float32[2, 3, 8] = Resize(x, coordinate_transformation_mode="asymmetric", nearest_mode="floor", scales=(1.0, 1.0, 2.0), '
+    'sizes=(2, 3, 8), name="the_Resize")': [
         (10, [node("Resize", "x scales", "y")], {"scales": np.array([1, 1, 2], np.float32)}),
-        (11, [node("Resize", "x none none sizes", "y", coordinate_transformation_mode="asymmetric", nearest_mode="floor")],
-         {"sizes": np.array([2, 3, 8]), "none": np.array([], np.float32)}),
-        (18, [node("Resize", "x - scales", "y", coordinate_transformation_mode="asymmetric", nearest_mode="floor", axes=[2])],
-         {"scales": np.array([2], np.float32)}),
+        (
+            11,
+            [node("Resize", "x none none sizes", "y", coordinate_transformation_mode="asymmetric", nearest_mode="floor")],
+            {"sizes": np.array([2, 3, 8]), "none": np.array([], np.float32)},
+        ),
+        (
+            18,
+            [node("Resize", "x - scales", "y", coordinate_transformation_mode="asymmetric", nearest_mode="floor", axes=[2])],
+            {"scales": np.array([2], np.float32)},
+        ),
     ],
     "y: float32[2, 3, 4] = AveragePool(x, ceil_mode=0, count_include_pad=0, dilations=(1,), kernel_shape=(2,), pads=(0, 1), strides=(1,), "
-    "name=\"the_AveragePool\")": [
+    'name="the_AveragePool")': [
         (9, [node("AveragePool", "x", "y", kernel_shape=[2], auto_pad="SAME_UPPER")], {}),
         (19, [node("AveragePool", "x", "y", kernel_shape=[2], pads=[0, 1])], {}),
     ],
@@ -102,7 +118,19 @@ def test_old_softmax_takes_the_later_dimensions_together():
 def test_a_network_comes_out_plain_and_reads_back_equal():
     graph = load(small_cnn())
     assert [node.op for node in graph.nodes] == [
-        "Conv", "BatchNormalization", "Relu", "Conv", "Add", "MaxPool", "QuantizeLinear", "DequantizeLinear", "Reshape", "Gemm", "Dropout", "Softmax"]
+        "Conv",
+        "BatchNormalization",
+        "Relu",
+        "Conv",
+        "Add",
+        "MaxPool",
+        "QuantizeLinear",
+        "DequantizeLinear",
+        "Reshape",
+        "Gemm",
+        "Dropout",
+        "Softmax",
+    ]
     assert list(graph.inputs) == ["input_1"]
     assert graph.nodes[0].attributes["pads"] == (0, 0, 1, 1)
     assert parse_graph(print_graph(graph), graph.constants) == graph
@@ -131,12 +159,15 @@ def test_a_dynamic_extent_needs_a_shape_from_the_caller():
     assert load(small_cnn("N"), shapes={"input.1": (1, 3, 16, 16)}) == load(small_cnn())
 
 
-@pytest.mark.parametrize(("shapes", "message"), [
-    ({"input": (1, 3, 16, 16)}, "shapes names 'input', which is no input; there are input.1"),
-    ({"input.1": (1, 4, 16, 16)}, "input 'input.1': the shape given, [1, 4, 16, 16], does not go with its own, [N, 3, 16, 16]"),
-    ({"input.1": (0, 3, 16, 16)}, "input 'input.1': the shape given, [0, 3, 16, 16], does not go with its own, [N, 3, 16, 16]"),
-    ({"input.1": (3, 16, 16)}, "input 'input.1': the shape given, [3, 16, 16], does not go with its own, [N, 3, 16, 16]"),
-])
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ({"input": (1, 3, 16, 16)}, "shapes names 'input', which is no input; there are input.1"),
+        ({"input.1": (1, 4, 16, 16)}, "input 'input.1': the shape given, [1, 4, 16, 16], does not go with its own, [N, 3, 16, 16]"),
+        ({"input.1": (0, 3, 16, 16)}, "input 'input.1': the shape given, [0, 3, 16, 16], does not go with its own, [N, 3, 16, 16]"),
+        ({"input.1": (3, 16, 16)}, "input 'input.1': the shape given, [3, 16, 16], does not go with its own, [N, 3, 16, 16]"),
+    ],
+)
 def test_shapes_that_contradict_the_model_are_refused(shapes, message):
     with pytest.raises(GraphError, match=re.escape(message)):
         load(small_cnn("N"), shapes)
@@ -156,32 +187,62 @@ REFUSED = {
     "an unknown attribute": ([node("Relu", "x", "y", alpha=1.0)], {}, "it has an attribute 'alpha', which Relu has not; it takes none"),
     "an attribute of another kind": ([node("LeakyRelu", "x", "y", alpha=1)], {}, "attribute alpha is not of the kind FLOAT"),
     "a missing attribute": ([node("Concat", "x x", "y")], {}, "attribute axis is missing"),
-    "an unsupported attribute": ([node("Resize", "x - s", "y", mode="linear")], {"s": np.ones(3, np.float32)},
-                                 "attribute mode = 'linear' is not supported; it may be 'nearest'"),
-    "weights of other channels": ([node("Conv", "x w", "y")], {"w": np.ones((2, 1, 1), np.float32)},
-                                  "weights of 2 outputs and 1 inputs in 1 groups do not go with an input float32[2, 3, 4]"),
-    "groups that do not divide": ([node("Conv", "x w", "y", group=3)], {"w": np.ones((4, 1, 1), np.float32)},
-                                  "weights of 4 outputs and 1 inputs in 3 groups do not go with an input float32[2, 3, 4]"),
+    "an unsupported attribute": (
+        [node("Resize", "x - s", "y", mode="linear")],
+        {"s": np.ones(3, np.float32)},
+        "attribute mode = 'linear' is not supported; it may be 'nearest'",
+    ),
+    "weights of other channels": (
+        [node("Conv", "x w", "y")],
+        {"w": np.ones((2, 1, 1), np.float32)},
+        "weights of 2 outputs and 1 inputs in 1 groups do not go with an input float32[2, 3, 4]",
+    ),
+    "groups that do not divide": (
+        [node("Conv", "x w", "y", group=3)],
+        {"w": np.ones((4, 1, 1), np.float32)},
+        "weights of 4 outputs and 1 inputs in 3 groups do not go with an input float32[2, 3, 4]",
+    ),
     "a stride of 0": ([node("MaxPool", "x", "y", kernel_shape=[2], strides=[0])], {}, "attribute strides = (0,) must be positive"),
     "indices": ([node("MaxPool", "x", "m y", kernel_shape=[2])], {}, "its output 1 ('y') is not supported"),
-    "a branch": ([node("If", "c", "y", then_branch=body(), else_branch=body())], {"c": np.array(True)},
-                 "it holds a subgraph (else_branch, then_branch); control flow is not supported"),
-    "a shape that is computed": ([node("Cast", "x", "i", to=TensorProto.INT64), node("Reshape", "x i", "y")], {},
-                                 "node 1, Reshape 'the_Reshape': output 'y': its shape is dynamic"),
-    "bounds that are computed": ([node("ReduceMax", "x", "m", keepdims=0), node("Clip", "x m", "y")], {},
-                                 "min ('m') is computed while the network runs; it must be a constant"),
-    "weights that are no numbers": ([node("Add", "x w", "y")], {"w": NAN.reshape(3, 1)},
-                                    "its constant 'w' holds 2 NaN or infinite elements, the first, nan, at 1"),
-    "an empty tensor": ([node("Concat", "x w", "y", axis=1)], {"w": np.zeros((2, 0, 4), np.float32)},
-                        "its constant 'w' is float32[2, 0, 4], which has no elements"),
+    "a branch": (
+        [node("If", "c", "y", then_branch=body(), else_branch=body())],
+        {"c": np.array(True)},
+        "it holds a subgraph (else_branch, then_branch); control flow is not supported",
+    ),
+    "a shape that is computed": (
+        [node("Cast", "x", "i", to=TensorProto.INT64), node("Reshape", "x i", "y")],
+        {},
+        "node 1, Reshape 'the_Reshape': output 'y': its shape is dynamic",
+    ),
+    "bounds that are computed": (
+        [node("ReduceMax", "x", "m", keepdims=0), node("Clip", "x m", "y")],
+        {},
+        "min ('m') is computed while the network runs; it must be a constant",
+    ),
+    "weights that are no numbers": (
+        [node("Add", "x w", "y")],
+        {"w": NAN.reshape(3, 1)},
+        "its constant 'w' holds 2 NaN or infinite elements, the first, nan, at 1",
+    ),
+    "an empty tensor": (
+        [node("Concat", "x w", "y", axis=1)],
+        {"w": np.zeros((2, 0, 4), np.float32)},
+        "its constant 'w' is float32[2, 0, 4], which has no elements",
+    ),
     "an empty result": ([node("Slice", "x one one", "y")], {"one": AXES}, "its output 'y' is float32[0, 3, 4], which has no elements"),
     "other types": ([node("Cast", "x", "y", to=TensorProto.DOUBLE)], {}, "its output 'y' is float64[2, 3, 4]; supported element types are float32"),
-    "types that do not go together": ([node("Add", "x w", "y")], {"w": np.ones(4)},
-                                      "its input 1 (B) is float64[4], but an input before it is tensor(float)"),
+    "types that do not go together": (
+        [node("Add", "x w", "y")],
+        {"w": np.ones(4)},
+        "its input 1 (B) is float64[4], but an input before it is tensor(float)",
+    ),
     "shapes that do not go together": ([node("Add", "x w", "y")], {"w": np.ones(5, np.float32)}, "its shape cannot be inferred: "),
     "too many inputs": ([node("Relu", "x x", "y")], {}, "it has 2 inputs; Relu takes 1 to 1"),
-    "an unsorted graph": ([node("Neg", "a", "y"), node("Relu", "x", "a")], {},
-                          "node 0, Neg 'the_Neg': it reads 'a' before node 1, Relu 'the_Relu' makes it; nodes must be in order"),
+    "an unsorted graph": (
+        [node("Neg", "a", "y"), node("Relu", "x", "a")],
+        {},
+        "node 0, Neg 'the_Neg': it reads 'a' before node 1, Relu 'the_Relu' makes it; nodes must be in order",
+    ),
     "a circle": ([node("Add", "x b", "a"), node("Relu", "a", "b"), node("Neg", "b", "y")], {}, "nodes go round in a circle: node "),
     "a value from nowhere": ([node("Relu", "gone", "y")], {}, "node 0, Relu 'the_Relu': it reads 'gone', which nothing makes"),
     "a value made twice": ([node("Relu", "x", "y"), node("Neg", "x", "y")], {}, "node 1, Neg 'the_Neg': it makes 'y', which exists already"),
@@ -199,8 +260,13 @@ def test_what_cannot_be_imported_is_refused_with_its_reason(title):
 
 
 def test_every_problem_is_listed_at_once_and_no_consequence_of_one():
-    nodes = [node("Einsum", "x", "a", equation="abc->a"), node("Relu", "a", "b"), node("Det", "b", "c"), node("Add", "x w", "d"),
-             node("Sum", "c d e", "y")]
+    nodes = [
+        node("Einsum", "x", "a", equation="abc->a"),
+        node("Relu", "a", "b"),
+        node("Det", "b", "c"),
+        node("Add", "x w", "d"),
+        node("Sum", "c d e", "y"),
+    ]
     with pytest.raises(GraphError) as caught:
         load(model(nodes, {"x": [2, 3, 4], "e": ["batch", 4]}, ["y"], {"w": NAN.reshape(3, 1)}))
     assert str(caught.value).splitlines() == [
@@ -232,17 +298,123 @@ def test_weights_in_a_file_beside_the_model_are_read(tmp_path):
     np.testing.assert_array_equal(load(tmp_path / "net.onnx").constants["w"], [0, 1, 2, 3])
 
 
-@pytest.mark.parametrize(("location", "message"), [
-    ("w.bin", "initializer 'w': its file 'w.bin' is missing from "),
-    ("../w.bin", "initializer 'w': its file '../w.bin' is not in the folder of the model"),
-    ("/etc/passwd", "initializer 'w': its file '/etc/passwd' is not in the folder of the model"),
-    ("short.bin", "initializer 'w': its elements cannot be read: "),
+LOCATIONS = {
+    "w.bin": "its file 'w.bin' is missing from ",
+    "../w.bin": "its file '../w.bin' is not in the folder of the model",
+    "/etc/passwd": "its file '/etc/passwd' is not in the folder of the model",
+    "": "its file '' is not in the folder of the model",
+    ".": "its file '.' is not in the folder of the model",
+    "folder": "its file 'folder' is no file",
+    "folder/w.bin": "its file 'folder/w.bin' is missing from ",
+    "loop": "its file 'loop' ",
+    "outside": "its file 'outside' is not in the folder of the model",
+    "net.onnx/w.bin": "its file 'net.onnx/w.bin' cannot be read: Not a directory",
+    "w" * 300: "cannot be read: File name too long",
+    "w/" * 3000: "cannot be read: File name too long",
+    "w\0.bin": r"its file 'w\x00.bin' has a name with a NUL, which no file has",
+    "w\n.bin": r"its file 'w\n.bin' is missing from ",
+    "pipe": "its file 'pipe' is no file",
+    "short.bin": "its elements cannot be read: its file 'short.bin' has 5 bytes; "
+                 "5 from 0 on are named, and the tensor takes 16",
+    "long.bin": "its elements cannot be read: its file 'long.bin' has 1099511627776 bytes; "
+                "1099511627776 from 0 on are named, and the tensor takes 16",
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return a folder with files of every kind."""
+    inner = tmp_path / "model"
+    (inner / "folder").mkdir(parents=True)
+    (tmp_path / "w.bin").write_bytes(bytes(16))
+    (inner / "short.bin").write_bytes(b"short")
+    (inner / "outside").symlink_to(tmp_path / "w.bin")
+    (inner / "loop").symlink_to(inner / "loop")
+    with (inner / "long.bin").open("wb") as file:
+        file.truncate(1 << 40)
+    os.mkfifo(inner / "pipe")
+    return inner
+
+
+@pytest.mark.parametrize("location", LOCATIONS, ids=lambda location: repr(location)[:20])
+def test_weights_that_are_not_where_they_should_be_are_refused(folder, location):
+    (folder / "net.onnx").write_bytes(external(location).SerializeToString())
+    with pytest.raises(GraphError) as caught:
+        load(str(folder / "net.onnx"))
+    head, problem = str(caught.value).split("\n")
+    assert head == f"{folder}/net.onnx: cannot be imported, 1 problem:"
+    assert problem.startswith("  initializer 'w': ")
+    assert LOCATIONS[location] in problem
+    assert len(problem) < 400
+
+
+def entered(**entries: str):
+    """Return a model whose weights are in the file w.bin, with more entries on where."""
+    made = external("w.bin")
+    for key, value in entries.items():
+        made.graph.initializer[0].external_data.add(key=key, value=value)
+    return made
+
+
+def test_weights_in_a_part_of_a_file_are_read(tmp_path):
+    (tmp_path / "net.onnx").write_bytes(entered(offset="4096", length="16").SerializeToString())
+    (tmp_path / "w.bin").write_bytes(bytes(4096) + np.arange(4, dtype=np.float32).tobytes() + b"more")
+    assert load(tmp_path / "net.onnx").constants["w"].tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("entries", [
+    {"offset": "-4"}, {"offset": "four"}, {"offset": "9" * 5000}, {"offset": "1"}, {"offset": "99"},
+    {"offset": "9" * 18, "length": "16"}, {"length": "-1"}, {"length": "15"}, {"length": "17"}, {"length": "9" * 5000},
+    {"length": "9" * 18}, {"length": ""}, {"offset": "1.5"}, {"offset": "4", "length": "16"},
 ])
-def test_weights_that_are_not_where_they_should_be_are_refused(tmp_path, location, message):
-    (tmp_path / "net.onnx").write_bytes(external(location).SerializeToString())
-    (tmp_path / "short.bin").write_bytes(b"short")
-    with pytest.raises(GraphError, match=re.escape(message)):
-        load(str(tmp_path / "net.onnx"))
+def test_parts_that_a_file_does_not_have_are_refused(tmp_path, entries):
+    (tmp_path / "net.onnx").write_bytes(entered(**entries).SerializeToString())
+    (tmp_path / "w.bin").write_bytes(bytes(16))
+    message = r"initializer 'w': its elements cannot be read: its file 'w.bin' has "
+    with pytest.raises(GraphError, match=message) as caught:
+        load(tmp_path / "net.onnx")
+    assert len(str(caught.value)) < 400
+
+
+def test_weights_larger_than_the_limit_are_refused_before_they_are_read(tmp_path):
+    made = external("w.bin")
+    made.graph.initializer[0].dims[:] = [1 << 20, 1 << 20]
+    (tmp_path / "net.onnx").write_bytes(made.SerializeToString())
+    with (tmp_path / "w.bin").open("wb") as file:
+        file.truncate(1 << 42)
+    message = r"initializer 'w': with those before it, it takes 4398046511104 bytes, and the limit is 536870912; "
+    with pytest.raises(GraphError, match=message):
+        load(tmp_path / "net.onnx")
+
+
+def test_weights_count_together(tmp_path):
+    made = model([node("Sum", "x a b", "y")], {"x": [1]}, ["y"], dict.fromkeys("ab", np.zeros(1, np.float32)))
+    tensor = made.graph.initializer[1]
+    onnx.external_data_helper.set_external_data(tensor, "w.bin")
+    tensor.ClearField("raw_data")
+    tensor.dims[:] = [1 << 27]
+    (tmp_path / "net.onnx").write_bytes(made.SerializeToString())
+    with (tmp_path / "w.bin").open("wb") as file:
+        file.truncate(1 << 29)
+    with pytest.raises(GraphError, match=r"initializer 'b': with those before it, it takes 536870916 bytes"):
+        load(tmp_path / "net.onnx")
+
+
+def test_names_come_out_on_one_line_and_no_longer_than_a_module_takes():
+    long, longer = "y" * 4999, "y" * 5000
+    made = model([node("Relu", "x", longer), node("Relu", longer, long)], {"x": [1]}, [long])
+    made.graph.node[0].name = "two\nlines"
+    made.graph.node[1].name = "n" * 5000
+    graph = load(made)
+    assert [one.name for one in graph.nodes] == [r"two\nlines", "n" * 997 + "..."]
+    assert graph.nodes[0].outputs != graph.nodes[1].outputs
+    assert max(map(len, graph.types)) < 1010
+
+
+def test_a_tensor_larger_than_the_limit_is_refused():
+    message = r"input 'x': it is float32\[100000, 100000\], which takes 40000000000 bytes, and the limit is 536870912"
+    with pytest.raises(GraphError, match=message):
+        load(model([node("Relu", "x", "y")], {"x": [100_000, 100_000]}, ["y"]))
 
 
 def test_weights_in_a_file_need_the_models_path():
@@ -255,10 +427,16 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
         load(tmp_path / "none.onnx")
 
 
-@pytest.mark.parametrize(("title", "data"), [
-    ("empty", b""), ("text", b"this is no model"), ("noise", random.Random(0).randbytes(10_000_000)), ("zeros", bytes(1000)),
-    ("half a model", small_cnn().SerializeToString()[:5000]),
-])
+@pytest.mark.parametrize(
+    ("title", "data"),
+    [
+        ("empty", b""),
+        ("text", b"this is no model"),
+        ("noise", random.Random(0).randbytes(10_000_000)),
+        ("zeros", bytes(1000)),
+        ("half a model", small_cnn().SerializeToString()[:5000]),
+    ],
+)
 def test_files_that_are_no_models_are_named_and_refused(tmp_path, title, data):
     file = tmp_path / f"{title}.onnx"
     file.write_bytes(data)
@@ -273,7 +451,7 @@ def test_flipped_bits_and_cut_ends_give_a_graph_or_a_clear_error():
         for _ in range(generator.choice([1, 1, 2, 8])):
             damaged[generator.randrange(1200)] ^= 1 << generator.randrange(8)
         if generator.random() < 0.1:
-            damaged = damaged[:generator.randrange(len(damaged))]
+            damaged = damaged[: generator.randrange(len(damaged))]
         try:
             load(bytes(damaged))
         except GraphError:

@@ -54,11 +54,13 @@ class QdqBuilder:
         point = self.rng.choice([*usual, *self.rng.integers(limits.min, limits.max + 1, len(usual))])
         return self.constant(np.full(shape, point, dtype))
 
-    def pair(self, real: str, scale: float | None = None, dtype: str = "") -> str:
-        """Quantise a value, by a scale that fits roughly, and take it back."""
+    def pair(self, real: str, scale: float | None = None, dtype: str = "", zero: int | None = None) -> str:
+        """Quantise a value, by a scale that fits roughly, and take it back; the zero point is random unless `zero` is given."""
         magnitude = float(np.abs(self.values[real]).max()) or 1.0
         scale = magnitude / self.rng.uniform(60, 250) if scale is None else scale
-        parameters = self.constant(np.float32(scale)), self.zero_point(dtype or self.dtype)
+        dtype = dtype or self.dtype
+        point = self.zero_point(dtype) if zero is None else self.constant(np.array(zero, dtype))
+        parameters = self.constant(np.float32(scale)), point
         return self.add("DequantizeLinear", self.add("QuantizeLinear", real, *parameters, axis=0), *parameters, axis=0)
 
     def kept(self, real: str, like: str) -> str:

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.compiler.graph.passes.golden import check_text
+from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.passes.affine_to_conv import AffineToConv
 from vdla.compiler.graph.passes.pipeline import Pipeline
 
@@ -89,6 +90,40 @@ def test_the_text_before_and_after(title):
 @pytest.mark.parametrize("title", LEFT_ALONE)
 def test_what_is_no_scale_of_channels_is_left_alone(title):
     check_text(AffineToConv(), LEFT_ALONE[title])
+
+
+def joinable(second: str, out: tuple[int, ...] = (1, 2, 4, 4), shape: str = "2, 1, 1, 1", results: str = "y") -> str:
+    """Return a graph of two convolutions, the second with the attributes `second`."""
+    weights = {"2, 1, 1, 1": "[[[[3.0]]], [[[4.0]]]]", "2, 1, 1, 2": "[[[[3.0, 1.0]]], [[[4.0, 1.0]]]]",
+               "2, 2, 1, 1": "[[[[3.0]], [[1.0]]], [[[4.0]], [[1.0]]]]"}
+    return f"""\
+def f(x: float32[1, 1, 4, 4]):
+    w: float32[2, 1, 1, 1] = constant([[[[2.0]]], [[[1.0]]]])
+    c: float32[1, 2, 4, 4] = Conv(x, w, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
+    v: float32[{shape}] = constant({weights[shape]})
+    y: float32{list(out)} = Conv(c, v, {second})
+    return {results}
+"""
+
+
+# The second convolution scales channels in all but one respect.
+APART = {
+    "it skips rows": joinable("dilations=(1, 1), group=2, pads=(0, 0, 0, 0), strides=(2, 1)", (1, 2, 2, 4)),
+    "it skips columns": joinable("dilations=(1, 1), group=2, pads=(0, 0, 0, 0), strides=(1, 2)", (1, 2, 4, 2)),
+    "it pads": joinable("dilations=(1, 1), group=2, pads=(0, 1, 0, 0), strides=(1, 1)", (1, 2, 4, 5)),
+    "it has a wider window": joinable("dilations=(1, 1), group=2, pads=(0, 0, 0, 0), strides=(1, 1)", (1, 2, 4, 3), "2, 1, 1, 2"),
+    "it mixes channels": joinable("dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1)", shape="2, 2, 1, 1"),
+    "the first one's result is an output": joinable(DEPTHWISE, results="c, y"),
+}
+
+
+@pytest.mark.parametrize("title", APART)
+def test_two_convolutions_stay_apart_where_the_second_does_more_than_scale_channels(title):
+    check_text(AffineToConv(), APART[title])
+
+
+def test_two_convolutions_join_where_the_second_scales_channels():
+    assert [node.op for node in AffineToConv().run(parse_graph(joinable(DEPTHWISE))).nodes] == ["Conv"]
 
 
 def test_a_convolution_that_something_else_reads_stays():

@@ -146,6 +146,14 @@ def f(x: float32[1, 1]):
     y: float32[1, 1] = Add(g, n)
     return y
 """, None),
+    "sums that are an output stay": (FoldBatchNorm(), """\
+def f(x: float32[1, 1]):
+    w: float32[1, 1] = constant([[1.0]])
+    g: float32[1, 1] = Gemm(x, w, alpha=1.0, beta=1.0, transA=0, transB=0)
+    one: float32[1] = constant([1.0])
+    y: float32[1, 1] = BatchNormalization(g, one, one, one, one, epsilon=1.0)
+    return g, y
+""", None),
 }
 
 RNG = np.random.default_rng(0)

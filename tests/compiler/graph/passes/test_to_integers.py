@@ -116,6 +116,12 @@ def convolved(of: QdqBuilder, x: tuple[int, ...], w: str) -> str:
     return of.add("Conv", of.quantised(*x), w, dilations=(1,) * rank, group=1, pads=(0,) * 2 * rank, strides=(1,) * rank)
 
 
+def spread(of: QdqBuilder, zero: int = 0, **more) -> str:
+    x = of.pair(of.input(1, 4, 3, 3), zero=zero)
+    shape = {"dilations": (1, 1), "group": 1, "output_padding": (0, 0), "pads": (0, 0, 0, 0), "strides": (2, 2)}
+    return of.add("ConvTranspose", x, of.weights(4, 2, 2, 2, axis=1), **{**shape, **more})
+
+
 UNFIT = {
     "bias that is no constant": lambda of: product(of, of.quantised(2, 3), of.weights(3, 4, axis=1), of.input(4)),
     "bias of several rows": lambda of: product(of, of.quantised(3, 3), of.weights(3, 3, axis=1), of.constant(of.values[of.quantised(3, 3)])),
@@ -132,6 +138,10 @@ UNFIT = {
     "a vector of weights": lambda of: of.add("MatMul", of.quantised(2, 3), of.weights(3, axis=-1)),
     "stacked weights": lambda of: of.add("MatMul", of.quantised(2, 2, 3), of.weights(2, 3, 2, axis=-1)),
     "a convolution of one dimension": lambda of: convolved(of, (1, 2, 9), of.weights(4, 2, 3, axis=0)),
+    "a transposed convolution of zero point 3": lambda of: spread(of, zero=3),
+    "a transposed convolution of zero point -128": lambda of: spread(of, zero=-128),
+    "a transposed convolution in groups": lambda of: spread(of, group=2),
+    "a transposed convolution with gaps": lambda of: spread(of, dilations=(1, 2)),
     "operands that broadcast": lambda of: of.add("Add", of.quantised(2, 3), of.quantised(3)),
     "a constant operand": lambda of: of.add("Mul", of.quantised(3), of.weights(3, axis=-1)),
     "scales too far apart to add": lambda of: of.add("Add", of.pair(of.input(3), 900.0), of.pair(of.input(3), 0.01)),

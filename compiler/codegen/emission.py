@@ -1,0 +1,50 @@
+"""What the emission of a call may use, and intrinsics that say what they become."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from vdla.compiler.codegen.actions import Action, Operand
+from vdla.compiler.codegen.kernel import Nest, element_form
+from vdla.compiler.ir.nodes import Buffer, Call, Intrinsic, Read
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.runtime.builder import StreamBuilder
+
+
+@dataclass(frozen=True)
+class Emission:
+    """Where instructions are recorded, and where buffers stand.
+
+    Attributes:
+        tensors: what the stream calls a program's parameters, where that is not their own name.
+        bases: the first element of each buffer in its memory, or in its tensor, where that is not 0.
+    """
+
+    builder: StreamBuilder
+    tensors: Mapping[str, str]
+    bases: dict[str, int]
+
+    @property
+    def config(self) -> AcceleratorConfig:
+        """The accelerator."""
+        return self.builder.config
+
+    def tensor(self, buffer: Buffer) -> str:
+        """Return what the stream calls a buffer in DRAM."""
+        return self.tensors.get(buffer.name, buffer.name)
+
+    def tiles(self, call: Call) -> list[Operand]:
+        """Return the operands of a call that are tiles."""
+        return [self._operand(operand) for operand in call.operands if isinstance(operand, Read)]
+
+    def _operand(self, operand: Read) -> Operand:
+        return Operand(operand.buffer, element_form(operand, self.bases.get(operand.buffer.name, 0)))
+
+
+Emit = Callable[[Emission, Nest], Action]
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction(Intrinsic):
+    """An intrinsic of the accelerator's; `emit` returns the action that records what a nest of loops around a call becomes."""
+
+    emit: Emit = field(compare=False, repr=False)

@@ -1,0 +1,59 @@
+"""Lowering: from a task and a choice to the loop program of intrinsics."""
+
+from functools import lru_cache
+from typing import assert_never
+
+from vdla.compiler.codegen.schedules import schedule_conv2d, schedule_elementwise, schedule_max_pool
+from vdla.compiler.codegen.space import Choice
+from vdla.compiler.codegen.stream import lower_to_calls
+from vdla.compiler.codegen.tasks import ConvolutionTask, Elements, ElementsTask, PoolingTask, Task, TransposedTask
+from vdla.compiler.ir.nodes import Func
+from vdla.compiler.te.operators.convolution import conv2d
+from vdla.compiler.te.operators.elementwise import Elementwise, add, copy, multiply, requantise
+from vdla.compiler.te.operators.narrowing import Scale
+from vdla.compiler.te.operators.pooling import max_pool
+from vdla.compiler.te.operators.transposed import conv2d_transposed, one_phase
+from vdla.compiler.te.schedule import Schedule
+from vdla.hw.spec.config import AcceleratorConfig
+
+MOST_KEPT = 256  # programs of one process, so that a candidate that was simulated need not be lowered again
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def calls_of(task: Task, choice: Choice, config: AcceleratorConfig) -> Func:
+    """Return the loop program of a task, ready for emission: every statement is an intrinsic's.
+
+    Raises:
+        IrError: the choice is not in the task's space.
+    """
+    return lower_to_calls(schedule_of(task, choice, config).lower(), config)
+
+
+def schedule_of(task: Task, choice: Choice, config: AcceleratorConfig) -> Schedule:
+    """Return the schedule of a task."""
+    match task:
+        case ConvolutionTask(size, narrowing, border, alike):
+            operator = conv2d(size, config, narrowing, border=border, alike=alike)
+            return schedule_conv2d(operator, size, config, threads=choice.threads, tiles=choice.tiles)
+        case TransposedTask(size, narrowing):
+            operator = conv2d_transposed(size, config, narrowing)
+            return schedule_conv2d(operator, one_phase(size), config, threads=choice.threads, tiles=choice.tiles)
+        case PoolingTask(size):
+            return schedule_max_pool(max_pool(size, config), size, config, threads=choice.threads)
+        case ElementsTask():
+            return schedule_elementwise(_elements(task, config), config, threads=choice.threads)
+    assert_never(task)
+
+
+def _elements(task: ElementsTask, config: AcceleratorConfig) -> Elementwise:
+    shape, narrowing = (1, task.elements), Scale(by_channel=False)
+    match task.kind:
+        case Elements.ADD:
+            return add(shape, config, narrowing, factors=task.constants)
+        case Elements.COPY:
+            return copy(shape, config)
+        case Elements.MULTIPLY:
+            return multiply(shape, config, narrowing, zeros=task.constants)
+        case Elements.REQUANTISE:
+            return requantise(shape, config, narrowing)
+    assert_never(task.kind)

@@ -1,0 +1,69 @@
+"""Choices as a record: what was chosen for each task on a target, as JSON that reads back equal."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+
+from vdla.compiler.codegen.space import Choice
+from vdla.compiler.codegen.tasks import Task
+from vdla.compiler.codegen.tiles import LOOPS, Tiles
+from vdla.hw.spec.errors import VdlaError
+
+
+class ChoiceError(VdlaError):
+    """A record of choices is not what it should be."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Choices by the text of their tasks.
+
+    Attributes:
+        target: timing digest of the target they were made for; "" where there are none.
+    """
+
+    target: str = ""
+    by_task: Mapping[str, Choice] = field(default_factory=dict)
+
+    def of(self, task: Task) -> Choice | None:
+        """Return the choice for a task; None where the record holds none."""
+        return self.by_task.get(str(task))
+
+    def __str__(self) -> str:
+        return json.dumps({"target": self.target, "choices": {task: choice_to_json(choice) for task, choice in self.by_task.items()}}, indent=1)
+
+
+def choices_of(target: str, chosen: Iterable[tuple[Task, Choice]]) -> Choices:
+    """Return the record of tasks and what was chosen for them."""
+    return Choices(target, {str(task): choice for task, choice in chosen})
+
+
+def parse_choices(text: str) -> Choices:
+    """Return the record that `str` of one gave.
+
+    Raises:
+        ChoiceError: the text is none.
+    """
+    try:
+        values = json.loads(text)
+        return Choices(str(values["target"]), {task: choice_from_json(choice) for task, choice in values["choices"].items()})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ChoiceError(f"the text is no record of choices: {error!r}; write one with str(choices)") from error
+
+
+def choice_to_json(choice: Choice) -> dict[str, object]:
+    """Return a choice as plain JSON values."""
+    return {"threads": choice.threads, "tiles": None if choice.tiles is None else asdict(choice.tiles)}
+
+
+def choice_from_json(values: Mapping) -> Choice:
+    """Return the choice that `choice_to_json` gave as plain JSON values.
+
+    Raises:
+        KeyError, TypeError, ValueError: they are none.
+    """
+    tiles = None if values["tiles"] is None else Tiles(**values["tiles"])
+    numbers = [values["threads"], *([] if tiles is None else (tiles.outputs, tiles.rows, tiles.columns, tiles.inputs))]
+    if not all(type(number) is int and number > 0 for number in numbers) or (tiles is not None and tiles.threads_over not in LOOPS):
+        raise ValueError(f"{values} is no choice")
+    return Choice(values["threads"], tiles)

@@ -1,0 +1,82 @@
+"""Spaces: what may be chosen for a task on a target."""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from vdla.compiler.codegen.schedules import elements_at_a_time, pooling_tile
+from vdla.compiler.codegen.tasks import ConvolutionTask, Elements, ElementsTask, PoolingTask, Task, TransposedTask, Unfit
+from vdla.compiler.codegen.tiles import Tiles, TileTable, Work, fitting_tiles
+from vdla.compiler.te.operators.narrowing import Scale
+from vdla.compiler.te.operators.sizes import Convolution
+from vdla.compiler.te.operators.transposed import one_phase
+from vdla.hw.spec.target import Target
+
+THREADS = (2, 1)  # virtual threads, in order of preference
+OPERANDS = {Elements.ADD: 2, Elements.COPY: 1, Elements.MULTIPLY: 2, Elements.REQUANTISE: 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a space; `tiles` is None where the task has no tiles to choose."""
+
+    threads: int
+    tiles: Tiles | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """The legal choices for a task on a target: the most virtual threads that fit, and every tile that fits them.
+
+    Attributes:
+        work: the convolution that is tiled; None where there are no tiles to choose.
+        table: its tiles; None likewise.
+    """
+
+    task: Task
+    target: Target
+    threads: int
+    work: Work | None = None
+    table: TileTable | None = None
+
+    def __len__(self) -> int:
+        return 1 if self.table is None else len(self.table)
+
+    def __contains__(self, choice: Choice) -> bool:
+        if self.table is None or choice.tiles is None or choice.threads != self.threads:
+            return choice == Choice(self.threads) and self.table is None
+        return self.table.holds(choice.tiles)
+
+    def __str__(self) -> str:
+        return f"{self.task} on {self.target.name}: {len(self)} choices with {self.threads} virtual threads"
+
+    def choice(self, place: int) -> Choice:
+        """Return one of the choices."""
+        return Choice(self.threads, None if self.table is None else self.table.tiles(place))
+
+
+def space_of(task: Task, target: Target) -> Space | Unfit:
+    """Return the choices for `task` on `target`; Unfit where there are none."""
+    match task:
+        case ConvolutionTask(size):
+            return _tiled(task, target, size, alike=task.alike)
+        case TransposedTask(size):
+            return _tiled(task, target, one_phase(size), alike=False)
+        case PoolingTask(size):
+            fits = [threads for threads in THREADS if pooling_tile(size, target.config, threads) is not None]
+            what = f"a window of {size.kernel}"
+        case ElementsTask(kind):
+            sets = 0 if kind is Elements.COPY else 1
+            fits = [threads for threads in THREADS if elements_at_a_time(target.config, sets, OPERANDS[kind], threads) > 0]
+            what = f"one element of {kind}"
+        case _:
+            assert_never(task)
+    return Space(task, target, fits[0]) if fits else Unfit(f"{what} does not fit the accumulators of {target.name}")
+
+
+def _tiled(task: ConvolutionTask | TransposedTask, target: Target, size: Convolution, *, alike: bool) -> Space | Unfit:
+    for threads in THREADS:
+        work = Work(size, target.config, threads, isinstance(task.narrowing, Scale), alike, target.memory)
+        table = fitting_tiles(work)
+        if len(table):
+            return Space(task, target, threads, work, table)
+    return Unfit(f"no tile of {size} fits the memories of {target.name}")

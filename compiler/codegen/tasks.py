@@ -1,0 +1,67 @@
+"""Tasks: operators with their sizes, as the accelerator's programs are chosen and lowered for them. Equal tasks have equal programs."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from vdla.compiler.te.operators.narrowing import Narrowing, Scale
+from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed
+
+BY_CHANNEL = Scale()
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionTask:
+    """A convolution or a matrix product; `border` and `alike` as `vdla.compiler.te.operators.convolution.conv2d` has them."""
+
+    size: Convolution
+    narrowing: Narrowing = BY_CHANNEL
+    border: int = 0
+    alike: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TransposedTask:
+    """A transposed convolution."""
+
+    size: Transposed
+    narrowing: Narrowing = BY_CHANNEL
+
+
+@dataclass(frozen=True, slots=True)
+class PoolingTask:
+    """A max pooling."""
+
+    size: Pooling
+
+
+class Elements(StrEnum):
+    """What is done with elements."""
+
+    ADD = "add"
+    COPY = "copy"
+    MULTIPLY = "multiply"
+    REQUANTISE = "requantise"
+
+
+@dataclass(frozen=True, slots=True)
+class ElementsTask:
+    """An operator on elements.
+
+    Attributes:
+        elements: of `batch x block_out` numbers each.
+        constants: the factors of ADD, the zeros of MULTIPLY.
+    """
+
+    kind: Elements
+    elements: int
+    constants: tuple[int, ...] = ()
+
+
+Task = ConvolutionTask | TransposedTask | PoolingTask | ElementsTask
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """A target cannot run an operator; `reason` says why."""
+
+    reason: str

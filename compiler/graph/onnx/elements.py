@@ -1,0 +1,39 @@
+"""Element types of tensors, and the memory that tensors take."""
+
+from math import prod
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from vdla.compiler.graph.onnx.call import RefusalError
+from vdla.hw.spec.limits import ARRAY_BYTES, require_room
+
+
+def check_room(size: int, subject: str, limit: int = ARRAY_BYTES) -> None:
+    """Refuse what takes more memory than a limit; see `require_room`."""
+    require_room(size, limit, subject, RefusalError)
+
+
+def dtype_of(code: int) -> str:
+    """Return the name of an element type.
+
+    Raises:
+        RefusalError: there is none with this number.
+    """
+    if code not in TensorProto.DataType.values() or code in (TensorProto.UNDEFINED, TensorProto.STRING):
+        known = code in TensorProto.DataType.values()
+        raise RefusalError(
+            f"element type {TensorProto.DataType.Name(code) if known else code} is not supported"
+        )
+    return str(helper.tensor_dtype_to_np_dtype(code))
+
+
+def size_of(tensor: TensorProto) -> int:
+    """Return the bytes that the elements of a tensor take.
+
+    Raises:
+        RefusalError: an extent is negative, or the type of the elements is not known.
+    """
+    if min(tensor.dims, default=0) < 0:
+        raise RefusalError(f"extents {list(tensor.dims)} are negative")
+    return prod(tensor.dims) * np.dtype(dtype_of(tensor.data_type)).itemsize

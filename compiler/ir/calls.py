@@ -1,0 +1,41 @@
+"""What calls of intrinsics stand for: the intrinsic's meaning, on the call's tiles."""
+
+
+from vdla.compiler.ir.affine import simplify
+from vdla.compiler.ir.nodes import Call, Expr, For, Func, Intrinsic, Read, Stmt, Var, Write, is_tile
+from vdla.compiler.ir.rewrite import Node, rewrite, rewrite_statements, walk_statements
+
+
+def meaning_of(call: Call) -> Stmt:
+    """Return the statement that a call stands for; its loops have names that no others have."""
+    operands = {param.name: operand for param, operand in zip(call.intrinsic.meaning.params, call.operands, strict=True)}
+
+    def change(part: Node) -> Node | None:
+        match part:
+            case Var(name):
+                return Var(f"{call.name}.{name}")
+            case For(var, extent, body, kind):
+                return For(Var(f"{call.name}.{var.name}"), extent, body, kind)
+            case Read(param, indices):
+                return _element(operands[param.name], indices) if is_tile(param) else operands[param.name]
+            case Write(param, indices, value):
+                place = _element(operands[param.name], indices)
+                return Write(place.buffer, place.indices, value)
+        return None
+    return rewrite(call.intrinsic.meaning.body, change)
+
+
+def _element(tile: Read, indices: tuple[Expr, ...]) -> Read:
+    """Return an element of a tile."""
+    leading, first = tile.indices[:-len(indices)], tile.indices[-len(indices):]
+    return Read(tile.buffer, (*leading, *(simplify(start + index) for start, index in zip(first, indices, strict=True))))
+
+
+def expanded(node: Stmt) -> Stmt:
+    """Return a statement with every call replaced by what it stands for."""
+    return rewrite_statements(node, lambda part: meaning_of(part) if isinstance(part, Call) else None)
+
+
+def intrinsics_of(func: Func) -> dict[str, Intrinsic]:
+    """Return the intrinsics that a program calls, by name, in order of appearance."""
+    return {part.name: part.intrinsic for part in walk_statements(func.body) if isinstance(part, Call)}

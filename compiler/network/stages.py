@@ -1,0 +1,80 @@
+"""The stages from a graph of integer operators to a plan. Each takes frozen values and returns one:
+
+    support   `place`: each operator on the accelerator, as tasks, or on the host with the reason
+    space     `space_of`: the legal choices for each task
+    choice    `choices_for`: one of them for each task, from a record, by estimate or by simulation
+    lowering  `programs_of`: the loop program of each task; equal tasks share it
+    emission, linking  `build`: instructions, addresses, and what crosses between host and accelerator
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from vdla.compiler.codegen.choose import Chooser, by_simulator
+from vdla.compiler.codegen.lowering import calls_of
+from vdla.compiler.codegen.record import ChoiceError, Choices, choices_of
+from vdla.compiler.codegen.space import Choice, Space, space_of
+from vdla.compiler.codegen.tasks import Task, Unfit
+from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.ir.nodes import Func
+from vdla.compiler.network.build import build
+from vdla.compiler.network.maker import Offloaded
+from vdla.compiler.network.partition import Part, parts, place
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.target import Target
+from vdla.runtime.module.plan import Plan
+
+Progress = Callable[[str], None]
+
+
+def plan_of(graph: Graph, target: Target, choices: Choices | None = None, *, choose: Chooser = by_simulator,
+            progress: Progress = lambda text: None) -> Plan:
+    """Return the plan of a graph of integer operators.
+
+    Args:
+        choices: are followed where they name a task.
+        choose: makes the other choices.
+        progress: told of what is being done.
+
+    Raises:
+        ChoiceError: `choices` were made for another target, or one is not in its task's space.
+    """
+    parted = parts(graph, place(graph, target, lambda node: progress(str(node))), target.config)
+    chosen = choices_for(tasks_of(parted), target, choices or Choices(), choose, progress)
+    progress("instructions")
+    return build(graph, parted, target, programs_of(chosen, target.config), lambda one: progress(str(one.node)))
+
+
+def tasks_of(parted: Iterable[Part]) -> list[Task]:
+    """Return the tasks of operators on the accelerator, each once, in order."""
+    return list(dict.fromkeys(piece.task for part in parted for one in part if isinstance(one, Offloaded) for piece in one.pieces))
+
+
+def choices_for(tasks: Iterable[Task], target: Target, choices: Choices, choose: Chooser = by_simulator,
+                progress: Progress = lambda text: None) -> dict[Task, Choice]:
+    """Return a choice for each task; errors as those of `plan_of`."""
+    if choices.by_task and choices.target != target.timing_digest:
+        raise ChoiceError(f"the choices were made for the target {choices.target[:12]}, not for {target.name} ({target.timing_digest[:12]}): "
+                          "configuration or memory differ; choose again")
+    found = {}
+    for task in tasks:
+        progress(str(task))
+        space, given = space_of(task, target), choices.of(task)
+        assert not isinstance(space, Unfit), "an operator without choices stays on the host"
+        found[task] = choose(space) if given is None else _legal(given, space)
+    return found
+
+
+def _legal(choice: Choice, space: Space) -> Choice:
+    if choice not in space:
+        raise ChoiceError(f"{choice} is not among the {len(space)} choices for {space.task} on {space.target.name}; choose again")
+    return choice
+
+
+def record_of(chosen: Mapping[Task, Choice], target: Target) -> Choices:
+    """Return choices as a record that prints and reads back."""
+    return choices_of(target.timing_digest, chosen.items())
+
+
+def programs_of(chosen: Mapping[Task, Choice], config: AcceleratorConfig) -> dict[Task, Func]:
+    """Return the loop program of each task as it was chosen."""
+    return {task: calls_of(task, choice, config) for task, choice in chosen.items()}

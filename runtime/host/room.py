@@ -1,0 +1,190 @@
+"""How much memory an operator takes for what it makes, known from shapes and attributes before it runs.
+
+Most operators make no more than their inputs hold, broadcast; `ELEMENTS` has the others.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from math import ceil, prod
+
+import numpy as np
+
+from vdla.runtime.host.windows import spans
+
+Inputs = Sequence[np.ndarray | None]
+Elements = Callable[[Inputs, Mapping[str, object]], int]
+
+WIDEST_BYTES = 8
+OBJECT_BYTES = 64  # an element that NumPy hands to a function of Python
+BY_ELEMENT = ("Erf", "Gelu")
+
+
+def room(op: str, inputs: Inputs, attributes: Mapping[str, object]) -> int:
+    """Return an upper bound of the bytes of the largest array that an operator makes.
+
+    Raises:
+        ValueError, TypeError, LookupError, ArithmeticError, AttributeError: inputs and attributes do not
+            go together.
+    """
+    given = [x for x in inputs if x is not None]
+    is_float = any(x.dtype.kind == "f" for x in given)
+    item = OBJECT_BYTES if op in BY_ELEMENT else max(x.itemsize for x in given) if is_float else WIDEST_BYTES
+    return item * ELEMENTS.get(op, _broadcast)(inputs, attributes)
+
+
+def _broadcast(inputs: Inputs, attributes: Mapping[str, object]) -> int:
+    """Return the elements of all inputs, or of their common shape where that is more."""
+    given = [x for x in inputs if x is not None]
+    total = sum(x.size for x in given)
+    try:
+        return max(total, prod(np.broadcast_shapes(*(x.shape for x in given))))
+    except ValueError:  # they have no common shape: the operator broadcasts none, or refuses them itself
+        return total
+
+
+def _per_channel(*vectors: int, axis: int | None = None) -> Elements:
+    """Return the elements of an operator that shapes inputs as vectors along an axis: `axis`, or its attribute."""
+
+    def elements(inputs: Inputs, attributes: Mapping[str, object]) -> int:
+        x = inputs[0]
+        along = attributes["axis"] if axis is None else axis
+        channels = x.shape[along] if x.ndim else 1
+        widest = max(
+            (inputs[place].size for place in vectors if place < len(inputs) and inputs[place] is not None),
+            default=1,
+        )
+        return x.size * (widest if channels == 1 else 1)
+
+    return elements
+
+
+def _windowed(w: int = 1) -> Elements:
+    """Return the elements of a convolution with weights at `w`: padded image, windows, and result."""
+
+    def elements(inputs: Inputs, attributes: Mapping[str, object]) -> int:
+        x, kernels, last = inputs[0], inputs[w], inputs[-1]
+        outputs, _, *kernel = kernels.shape
+        image, out = _slid(x.shape[2:], kernel, **attributes)
+        per_channel = last.size if outputs == 1 and last is not None else outputs
+        return x.shape[0] * max(x.shape[1] * image, x.shape[1] * out * prod(kernel), per_channel * out)
+
+    return elements
+
+
+def _pooled(inputs: Inputs, attributes: Mapping[str, object]) -> int:
+    image, _ = _slid(
+        inputs[0].shape[2:],
+        **{
+            "kernel": attributes["kernel_shape"],
+            "dilations": [1] * len(attributes["kernel_shape"]),
+            **attributes,
+        },
+    )
+    reach = prod(
+        2 * (stride + size)
+        for stride, size in zip(attributes["strides"], attributes["kernel_shape"], strict=True)
+    )
+    return prod(inputs[0].shape[:2]) * (image + reach * bool(attributes.get("ceil_mode")))
+
+
+def _slid(
+    shape: Sequence[int],
+    kernel: Sequence[int],
+    *,
+    dilations: Sequence[int],
+    pads: Sequence[int],
+    strides: Sequence[int],
+    **others: object,
+) -> tuple[int, int]:
+    """Return the elements of a padded image, and how many windows it has."""
+    ends = zip(shape, pads[: len(shape)], pads[len(shape) :], strict=True)
+    sizes = [size + begin + end for size, begin, end in ends]
+    windows = [
+        max((size - span) // stride + 1, 0)
+        for size, span, stride in zip(sizes, spans(kernel, dilations), strides, strict=True)
+    ]
+    return prod(sizes), prod(windows)
+
+
+def _spread(inputs: Inputs, attributes: Mapping[str, object]) -> int:
+    """Return the elements of a transposed convolution: the windows, and the result before it is cut."""
+    x, w = inputs[0], inputs[1]
+    _, per_group, *kernel = w.shape
+    dilations, group = attributes.get("dilations", [1] * len(kernel)), attributes.get("group", 1)
+    lengths = zip(
+        x.shape[2:],
+        attributes["strides"],
+        spans(kernel, dilations),
+        attributes["output_padding"],
+        strict=True,
+    )
+    out = prod((size - 1) * step + span + more for size, step, span, more in lengths)
+    return x.shape[0] * per_group * group * max(prod(x.shape[2:]) * prod(kernel), out)
+
+
+def _product(b: int = 1) -> Elements:
+    """Return the elements of a product of matrices, the second at place `b`."""
+
+    def elements(inputs: Inputs, attributes: Mapping[str, object]) -> int:
+        one, other = inputs[0], inputs[b]
+        rows = one.shape[-1 if attributes.get("transA") else -2] if one.ndim > 1 else 1
+        columns = other.shape[-2 if attributes.get("transB") else -1] if other.ndim > 1 else 1
+        stacked = prod(np.broadcast_shapes(one.shape[:-2], other.shape[:-2])) * rows * columns
+        widest = max((x.size for x in inputs if x is not None and x is not one and x is not other), default=1)
+        return max(one.size, other.size, stacked * (widest if 1 in (rows, columns) else 1))
+
+    return elements
+
+
+def _padded(inputs: Inputs, attributes: Mapping[str, object]) -> int:
+    x, pads = inputs[0], attributes["pads"]
+    return prod(
+        max(size, size + begin + end)
+        for size, begin, end in zip(x.shape, pads[: x.ndim], pads[x.ndim :], strict=True)
+    )
+
+
+def _gathered(inputs: Inputs, attributes: Mapping[str, object]) -> int:
+    x, indices = inputs
+    return indices.size * (x.size // max(x.shape[attributes["axis"]], 1))
+
+
+def _counted(inputs: Inputs, attributes: Mapping[str, object]) -> int:
+    start, limit, delta = (part.item() for part in inputs)
+    return max(ceil((limit - start) / delta), 0)
+
+
+def _resized(inputs: Inputs, attributes: Mapping[str, object]) -> int:
+    return prod(max(pair) for pair in zip(inputs[0].shape, attributes["sizes"], strict=True))
+
+
+def _expanded(inputs: Inputs, attributes: Mapping[str, object]) -> int:
+    return prod(np.broadcast_shapes(inputs[0].shape, tuple(attributes["shape"])))
+
+
+ELEMENTS: Mapping[str, Elements] = {
+    "AveragePool": _pooled,
+    "BatchNormalization": _per_channel(1, 2, 3, 4, axis=1),
+    "ConstantOfShape": lambda inputs, attributes: prod(attributes["shape"]),
+    "Conv": _windowed(),
+    "ConvInteger": _windowed(),
+    "ConvTranspose": _spread,
+    "DequantizeLinear": _per_channel(1, 2),
+    "Expand": _expanded,
+    "Gather": _gathered,
+    "Gemm": _product(),
+    "InstanceNormalization": _per_channel(1, 2, axis=1),
+    "Int8Conv": _windowed(),
+    "Int8ConvTranspose": _spread,
+    "Int8MatMul": _product(),
+    "Int8MaxPool": _pooled,
+    "MatMul": _product(),
+    "MatMulInteger": _product(),
+    "MaxPool": _pooled,
+    "Pad": _padded,
+    "QLinearConv": _windowed(3),
+    "QLinearMatMul": _product(3),
+    "QuantizeLinear": _per_channel(1, 2),
+    "Range": _counted,
+    "Resize": _resized,
+    "Tile": lambda inputs, attributes: inputs[0].size * prod(attributes["repeats"]),
+}

@@ -1,0 +1,79 @@
+"""What the parts of a plan from a file must be: of sizes that a machine holds, and of types that operators take."""
+
+from math import prod
+
+import numpy as np
+
+from vdla.hw.spec.limits import DRAM_BYTES, TENSOR_BYTES, require_room
+from vdla.runtime.host.dtypes import DTYPES
+from vdla.runtime.host.evaluate import check_types
+from vdla.runtime.layout import IMAGE_RANK, Layout
+from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, ModuleError, Plan, Value
+
+NUMBERS = "biuf"
+
+
+def check_contents(plan: Plan) -> None:
+    """Check types of attributes and arrays, and sizes of all that a run allocates.
+
+    Raises:
+        ModuleError: naming the step, value or array.
+        OperatorError: a step's operator is unknown, or does not take an attribute.
+    """
+    require_room(plan.dram_bytes, DRAM_BYTES, "its tensors, weights and streams take", ModuleError)
+    for name, value in (*plan.inputs.items(), *plan.outputs.items()):
+        check_value(name, value)
+    for name, values in plan.constants.items():
+        _require(
+            str(values.dtype) in DTYPES,
+            f"constant {name} holds {values.dtype}; there are {', '.join(DTYPES)}",
+        )
+    for name, values in plan.weights.items():
+        _require(values.dtype.kind in NUMBERS, f"weight {name} holds {values.dtype}, not numbers")
+    for name, stream in plan.streams.items():
+        _require(
+            stream.uops.ndim == 1, f"the micro-ops of stream {name} have {stream.uops.ndim} dimensions, not 1"
+        )
+    for step in plan.steps:
+        _check_step(step)
+
+
+def check_value(name: str, value: Value) -> None:
+    """Refuse an input or output that takes more than `TENSOR_BYTES`."""
+    size = prod(value.shape) * np.dtype(value.dtype).itemsize
+    require_room(size, TENSOR_BYTES, f"{name} is {value}, which takes", ModuleError)
+
+
+def _check_step(step: HostStep | LaunchStep) -> None:
+    if isinstance(step, HostStep):
+        check_types(step.op, step.attributes)
+        return
+    for one in (*step.packs, *step.unpacks):
+        _check_layout(one)
+    for one in step.unpacks:
+        _require(one.layout.fold is None, f"{one.value} is read back folded, which cannot be undone")
+
+
+def _check_layout(one: Crossing) -> None:
+    layout, rank = one.layout, len(one.layout.shape)
+    _require(rank > 0, f"{one.value} has a layout without dimensions")
+    if layout.fold is not None:
+        _require(rank == IMAGE_RANK, f"{one.value} is folded, and has {rank} dimensions, not {IMAGE_RANK}")
+        _require(
+            _folds_evenly(layout), f"{one.value} of {list(layout.shape)} cannot be folded by {layout.fold}"
+        )
+
+
+def _folds_evenly(layout: Layout) -> bool:
+    """Whether strides divide the sides of an image with its borders, which cut off no more than the image."""
+    (sy, sx), (top, left, below, right) = layout.fold.stride, layout.fold.pads
+    _, _, height, width = layout.shape
+    sides = (height + top + below, sy), (width + left + right, sx)
+    return min(top, left, height + below, width + right) >= 0 and all(
+        side > 0 and side % stride == 0 for side, stride in sides
+    )
+
+
+def _require(holds: bool, problem: str) -> None:
+    if not holds:
+        raise ModuleError(f"{problem}; compile the network again")

@@ -1,0 +1,1 @@
+"""Damaged inputs for `scripts/fuzz_inputs.py`: seeds, mutators, and what is done with each."""

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Plant small mistakes in the package's sources and count those that tests notice.
+
+Each mutant is one change of one line in hw, sim, compiler or runtime, planted in a scratch copy of the
+tree. The tests near the changed module run first; what they miss goes to the next ring: whole programs,
+recorded streams, whole networks and short random campaigns. A run that takes five times as long as on the
+unchanged tree counts as noticed. Verdicts are appended to a file, so the same command continues where the
+last one ended. Mutants that mean the same as the original are listed, with the reason, in
+scripts/mutation/equivalent.toml, and passed over.
+
+Exit status 1 where fewer are noticed than asked for, or an entry of that list is out of date.
+
+Own code, because no library fits: mutmut 3 puts all mutants of a function into one file and chooses one
+when the function is called. The sources are then the same for every mutant, so caches keyed by sources
+(built RTL, kernels) mix mutants, numba compiles the choice, and code outside of functions (widths, tables,
+fields) never changes. cosmic-ray changes the tree that it runs in, has one test command for all mutants,
+and neither draws by seed nor drops statements.
+"""
+
+import difflib
+import signal
+import sys
+from pathlib import Path
+
+import click
+from mutation.baseline import Baseline, BaselineError
+from mutation.campaign import Campaign
+from mutation.graph import Imports
+from mutation.judge import Judge
+from mutation.records import Equivalents, Records
+from mutation.rings import Rings
+from mutation.sample import Mutant, digest, draw, sources
+from mutation.summary import percentages, survivors, table, verdict_text
+from mutation.trees import Stopped, Trees
+
+ROOT = Path(__file__).parents[1]
+EQUIVALENT = "scripts/mutation/equivalent.toml"
+INTERRUPTED = 130
+
+
+def show_diff(mutant: Mutant, source: bytes) -> None:
+    """Print a mutant as a diff that `patch -p1` takes."""
+    texts = source, mutant.change.applied(source)
+    before, after = (text.decode().splitlines(keepends=True) for text in texts)
+    lines = difflib.unified_diff(before, after, f"a/{mutant.module}", f"b/{mutant.module}")
+    click.echo("".join(lines), nl=False)
+
+
+def show_list(mutants: list[Mutant], records: Records, equivalents: Equivalents) -> None:
+    """Print every mutant with its number and what is known of it."""
+    for number, mutant in enumerate(mutants):
+        verdict = records.verdict(mutant)
+        known = verdict_text(verdict) if verdict else "not run yet"
+        click.echo(f"{number:4}  {mutant}\n      {'equivalent' if equivalents.holds(mutant) else known}")
+
+
+def unfinished(mutants: list[Mutant], records: Records, again: bool) -> list[Mutant]:
+    """Return the mutants without a verdict; `again`: and those that survived."""
+    verdicts = {mutant: records.verdict(mutant) for mutant in mutants}
+    return [mutant for mutant, verdict in verdicts.items() if not verdict or (again and not verdict.ring)]
+
+
+def judge_all(tree: Path, folder: Path, mutants: list[Mutant], records: Records, seed: int,
+              jobs: int) -> None:
+    """Judge `mutants` in copies of `tree`; leave with a message where that cannot be or is interrupted."""
+    if not mutants:
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # else what runs would go on
+    imports, tests = Imports(tree), digest(sources(tree, ("tests",)))
+    try:
+        with Trees(tree, folder, digest(sources(tree))) as trees:
+            judge = Judge(trees, Rings(imports), Baseline(trees, folder / "baseline.jsonl", imports))
+            Campaign(judge, records, seed, tests).run(mutants, jobs)
+    except BaselineError as error:
+        raise click.ClickException(str(error)) from error
+    except (KeyboardInterrupt, Stopped):
+        click.echo("interrupted; the same command continues", err=True)
+        sys.exit(INTERRUPTED)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def report(mutants: list[Mutant], records: Records, least: tuple[float, float]) -> bool:
+    """Print the summary; return whether as many were noticed as asked for."""
+    verdicts = {mutant: verdict for mutant in mutants if (verdict := records.verdict(mutant))}
+    click.echo("\n".join(table(verdicts)))
+    for line in survivors(mutants, verdicts):
+        click.echo(f"survived: {line}")
+    shares = zip(percentages(list(verdicts.values())), least, ("near tests", "both rings"), strict=True)
+    short = [f"{share:.1f} % were noticed by {name}; {bound:g} % were asked for"
+             for share, bound, name in shares if share < bound]
+    click.echo("\n".join(short), nl=bool(short))
+    return not short
+
+
+@click.command(help=__doc__.partition("\n\nOwn code")[0])
+@click.option("--mutants", "count", default=100, show_default=True)
+@click.option("--seed", default=0, show_default=True)
+@click.option("--jobs", default=2, show_default=True)
+@click.option("--only", type=int, help="Judge this one, judged before or not, and print it as a diff.")
+@click.option("--again", is_flag=True, help="Judge survivors again.")
+@click.option("--list", "listing", is_flag=True, help="Print the mutants and what is known of them.")
+@click.option("--near", default=85.0, show_default=True, help="Per cent that the near tests must notice.")
+@click.option("--both", default=95.0, show_default=True, help="Per cent that both rings must notice.")
+@click.option("--tree", type=click.Path(exists=True, file_okay=False, path_type=Path), default=ROOT,
+              help="The tree to plant mutants in, instead of this script's.")
+def main(count: int, seed: int, jobs: int, only: int | None, again: bool, listing: bool, near: float,
+         both: float, tree: Path) -> None:
+    folder, modules = tree / "build" / "mutants", sources(tree)
+    folder.mkdir(parents=True, exist_ok=True)
+    records = Records(folder / "verdicts.jsonl", digest(modules))
+    mutants, equivalents = draw(modules, count, seed), Equivalents.read(tree / EQUIVALENT)
+    wanted = [mutant for mutant in mutants if not equivalents.holds(mutant)]
+    if only is not None:
+        if not 0 <= only < len(mutants):
+            raise click.UsageError(f"--only {only}: there are mutants 0 to {len(mutants) - 1}")
+        show_diff(mutants[only], modules[mutants[only].module])
+        judge_all(tree, folder, [mutants[only]], records, seed, jobs)
+    elif listing:
+        show_list(mutants, records, equivalents)
+    else:
+        judge_all(tree, folder, unfinished(wanted, records, again), records, seed, jobs)
+        enough, stale = report(wanted, records, (near, both)), equivalents.stale(modules)
+        click.echo(f"{len(mutants) - len(wanted)} more are in {EQUIVALENT}")
+        click.echo("\n".join(stale), nl=bool(stale))
+        sys.exit(0 if enough and not stale else 1)
+
+
+if __name__ == "__main__":
+    main()

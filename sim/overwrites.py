@@ -1,0 +1,126 @@
+"""A stream must not change itself: no STORE writes the running stream, nor micro-ops that the stream loads.
+
+What a STORE writes follows from the stream alone, so this is decided before a run. Rows count, to the byte.
+"""
+
+import numpy as np
+
+from vdla.hw.spec import isa
+from vdla.hw.spec.errors import OverwriteError
+from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, MemoryType
+from vdla.sim.program import Program
+from vdla.sim.rows import NO_ROW, DramRows, dram_rows
+
+LAW = "a stream must not change what it executes"
+
+
+def refuse_overwrites(program: Program, stream_address: int | None) -> None:
+    """Refuse a stream that would change itself.
+
+    Args:
+        program: the stream. What stands behind its first FINISH does not execute, but is protected too.
+        stream_address: byte address at which the stream stands when it runs; None: outside DRAM.
+
+    Raises:
+        OverwriteError: a STORE writes a byte of the stream, or one that a LOAD of UOP reads.
+    """
+    stores = dram_rows(program, isa.Store)
+    if not len(stores):
+        return
+    found = [] if stream_address is None else [_stream_overwrite(program, stores, stream_address)]
+    found.append(_uop_overwrite(program, stores))
+    errors = [error for error in found if error is not None]
+    if errors:
+        raise min(errors, key=lambda error: error.index)
+
+
+def _stream_overwrite(program: Program, stores: DramRows, address: int) -> OverwriteError | None:
+    """Return the error of the first STORE that writes a byte of the stream at `address`."""
+    rows = stores.first_row_in(address, address + len(program) * INSTRUCTION_BYTES)
+    if np.all(rows == NO_ROW):
+        return None
+    place = int(np.argmax(rows != NO_ROW))
+    begin, end = _row(stores, place, int(rows[place]))
+    begin = max(begin, address)
+    victim = (begin - address) // INSTRUCTION_BYTES
+    end = min(end, address + (victim + 1) * INSTRUCTION_BYTES)
+    return _error(program, int(stores.index[place]), f"instruction {victim} of the stream that is running",
+                  begin, end, "put the stream elsewhere")
+
+
+def _uop_overwrite(program: Program, stores: DramRows) -> OverwriteError | None:
+    """Return the error of the first STORE that writes a byte that a LOAD of UOP reads."""
+    loads = dram_rows(program, isa.Load)
+    loads = _near(loads.chosen(loads.memory == MemoryType.UOP), stores)
+    stores = _near(stores, loads)
+    hit = _first_hit(stores.merged(), *_union(loads.merged())) if len(stores) else None
+    if hit is None:
+        return None
+    place, begin, end = hit
+    reading = loads.first_row_in(begin, begin + 1)
+    load = int(np.argmax(reading != NO_ROW))
+    _, load_end = _row(loads, load, int(reading[load]))
+    victim = f"micro-ops that {program.describe(int(loads.index[load]))} reads"
+    return _error(program, int(stores.index[place]), victim, begin, min(end, load_end),
+                  "load the micro-ops from elsewhere")
+
+
+def _near(rows: DramRows, others: DramRows) -> DramRows:
+    """Return those of `rows` that reach between the first and the last byte of `others`."""
+    if not len(others):
+        return rows.chosen(slice(0))
+    return rows.chosen((rows.begin < others.end.max()) & (rows.end > others.begin.min()))
+
+
+def _row(rows: DramRows, place: int, row: int) -> tuple[int, int]:
+    """Return begin and end of one row in bytes."""
+    begin = int(rows.begin[place] + row * rows.stride[place])
+    return begin, begin + int(rows.width[place])
+
+
+def _union(rows: DramRows) -> tuple[np.ndarray, np.ndarray]:
+    """Return int64[k] begins and ends of the disjoint intervals, in order, that hold the bytes of `rows`."""
+    begins, ends = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    for part in (rows.chosen(rows.count == 1), _distinct(rows.chosen(rows.count > 1))):
+        for _, begin, end in part.listed():
+            begins, ends = _joined(np.append(begins, begin), np.append(ends, end))
+    return begins, ends
+
+
+def _distinct(rows: DramRows) -> DramRows:
+    """Return one transfer of each kind: streams load the same micro-ops again and again."""
+    order = np.lexsort((rows.begin, rows.stride, rows.width, rows.count))
+    same = [getattr(rows, name)[order] for name in ("begin", "stride", "width", "count")]
+    changes = np.any([column[1:] != column[:-1] for column in same], axis=0)
+    return rows.chosen(order[np.append(np.ones(min(len(rows), 1), bool), changes)])
+
+
+def _joined(begins: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return intervals in order, those that touch or overlap joined."""
+    order = np.argsort(begins, kind="stable")
+    begins, reached = begins[order], np.maximum.accumulate(ends[order])
+    gaps = np.flatnonzero(begins[1:] > reached[:-1])
+    return begins[np.append(0, gaps + 1)], reached[np.append(gaps, -1)]
+
+
+def _first_hit(stores: DramRows, begins: np.ndarray, ends: np.ndarray) -> tuple[int, int, int] | None:
+    """Return the place of the first STORE with bytes in the intervals; begin and end of the first of them."""
+    near = np.flatnonzero(_meets(stores.begin, stores.end, begins, ends))
+    for owner, begin, end in stores.chosen(near).listed():
+        inside = _meets(begin, end, begins, ends)
+        if inside.any():
+            row = int(np.argmax(inside))
+            at = np.searchsorted(ends, begin[row], "right")
+            return int(near[owner[row]]), int(max(begin[row], begins[at])), int(min(end[row], ends[at]))
+    return None
+
+
+def _meets(begin: np.ndarray, end: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Return bool[n]: whether [begin, end) has a byte in one of the intervals, disjoint and in order."""
+    interval = np.searchsorted(ends, begin, "right")
+    return np.append(begins, np.iinfo(np.int64).max)[interval] < end
+
+
+def _error(program: Program, index: int, victim: str, begin: int, end: int, remedy: str) -> OverwriteError:
+    did = f"{program.describe(index)} overwrites {victim}, DRAM bytes {begin:#x}..{end - 1:#x}"
+    return OverwriteError(f"{did}; {LAW}: let the STORE write elsewhere, or {remedy}", index)

@@ -1,0 +1,144 @@
+"""Spaces, estimates, choices, and what is kept of them."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vdla.compiler.codegen import store
+from vdla.compiler.codegen.choose import by_estimate, by_simulator, simulated_cycles
+from vdla.compiler.codegen.estimate import estimated_cycles
+from vdla.compiler.codegen.record import ChoiceError, choices_of, parse_choices
+from vdla.compiler.codegen.space import Choice, space_of
+from vdla.compiler.codegen.tasks import ConvolutionTask, Elements, ElementsTask, PoolingTask, Unfit
+from vdla.compiler.codegen.tiles import Tiles, Work
+from vdla.compiler.te.operators.sizes import Convolution, Pooling
+from vdla.hw.spec.errors import ToolError
+from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.presets import DEFAULT, TINY
+from vdla.hw.spec.target import Target
+
+TARGET = Target(TINY)
+CONVOLUTION = ConvolutionTask(Convolution(16, 8, 8, 16, padding=(1, 1, 1, 1)))
+POOLING = PoolingTask(Pooling(4, 8, 8, (2, 2)))
+SUM = ElementsTask(Elements.ADD, 64, (3, 4))
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("task", [CONVOLUTION, POOLING, SUM], ids=lambda task: type(task).__name__)
+def test_every_chooser_chooses_from_the_space(task):
+    space = space_of(task, TARGET)
+    assert len(space) >= 1
+    assert by_estimate(space) in space
+    assert by_simulator(space) in space
+    assert Choice(7) not in space
+
+
+@pytest.mark.parametrize(("task", "reason"), [
+    (ConvolutionTask(Convolution(4, 40, 400, 4, (20, 20))), "no tile of Convolution(channels=4, height=40"),
+    (PoolingTask(Pooling(4, 40, 40, (30, 30))), "a window of (30, 30) does not fit the accumulators of tiny"),
+    (SUM, "one element of add does not fit the accumulators of tiny"),
+])
+def test_what_does_not_fit_is_unfit_with_a_reason(task, reason):
+    config = TINY.with_changes(inp_buffer_bytes=64, wgt_buffer_bytes=64, acc_buffer_bytes=64)
+    found = space_of(task, Target(config))
+    assert isinstance(found, Unfit)
+    assert found.reason.startswith(reason)
+
+
+def test_the_simulated_choice_is_at_least_as_good_as_the_estimated_one():
+    space = space_of(CONVOLUTION, TARGET)
+    simulated, estimated = (simulated_cycles(CONVOLUTION, choose(space), TARGET) for choose in (by_simulator, by_estimate))
+    assert simulated <= estimated
+
+
+ESTIMATED = [Convolution(64, 14, 14, 64, padding=(1, 1, 1, 1)), Convolution(64, 28, 28, 128, (1, 1)), Convolution(128, 1, 1, 256, (1, 1))]
+
+
+@pytest.mark.parametrize("size", ESTIMATED, ids=lambda size: f"{size.channels} to {size.outputs}")
+def test_the_estimate_is_near_the_simulator(size):
+    target = Target(DEFAULT)
+    space = space_of(ConvolutionTask(size), target)
+    estimates = estimated_cycles(space.work, space.table)
+    best = np.argsort(estimates)[:2]
+    for place in best:
+        cycles = simulated_cycles(space.task, space.choice(int(place)), target)
+        assert cycles == pytest.approx(estimates[place], rel=0.2)
+
+
+def test_tiles_follow_the_memory():
+    task = ConvolutionTask(Convolution(64, 56, 56, 128, (1, 1), (2, 2)))
+    far = Target(DEFAULT, MemoryParameters(400))
+    near_choice, far_choice = (by_simulator(space_of(task, target)) for target in (Target(DEFAULT), far))
+    assert near_choice != far_choice
+    assert simulated_cycles(task, far_choice, far) < simulated_cycles(task, near_choice, far)
+
+
+def test_equal_work_on_another_memory_is_other_work():
+    assert Work(CONVOLUTION.size, TINY, 2, scales=True) != Work(CONVOLUTION.size, TINY, 2, scales=True, memory=MemoryParameters(400))
+
+
+def test_choices_read_back_equal():
+    chosen = [(task, by_estimate(space_of(task, TARGET))) for task in (CONVOLUTION, POOLING, SUM)]
+    choices = choices_of(TARGET.timing_digest, chosen)
+    assert parse_choices(str(choices)) == choices
+    assert choices.of(CONVOLUTION) == chosen[0][1]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"target": "", "choices": {"a": {"threads": 0, "tiles": null}}}',
+                                  '{"target": "", "choices": {"a": {"threads": 2, "tiles": {"outputs": 1}}}}'])
+def test_what_is_no_record_is_refused(text):
+    with pytest.raises(ChoiceError, match="the text is no record of choices"):
+        parse_choices(text)
+
+
+# Kept
+
+def never(space):
+    pytest.fail(f"{space} was chosen again")
+
+
+def test_a_choice_is_made_once(cache):
+    space = space_of(CONVOLUTION, TARGET)
+    made = store.kept(by_estimate)(space)
+    assert store.kept(never)(space) == made
+    assert store.count() == 1
+
+
+@pytest.mark.parametrize("target", [Target(TINY, MemoryParameters(65)), Target(TINY.with_changes(bus_bits=128))])
+def test_another_memory_or_configuration_chooses_anew(cache, target):
+    store.kept(by_estimate)(space_of(CONVOLUTION, TARGET))
+    store.kept(by_estimate)(space_of(CONVOLUTION, target))
+    assert store.count() == 2
+
+
+def test_the_clock_does_not_choose_anew(cache):
+    store.kept(by_estimate)(space_of(CONVOLUTION, TARGET))
+    store.kept(never)(space_of(CONVOLUTION, replace(TARGET, clock_mhz=50)))
+
+
+def test_another_compiler_chooses_anew(cache, monkeypatch):
+    store.kept(by_estimate)(space_of(CONVOLUTION, TARGET))
+    monkeypatch.setattr(store, "version", lambda: "another")
+    store.kept(by_estimate)(space_of(CONVOLUTION, TARGET))
+    assert store.count() == 2
+
+
+def test_the_oldest_choices_are_forgotten(cache, monkeypatch):
+    monkeypatch.setattr(store, "MOST_CHOICES", 2)
+    for key in "abc":
+        store.write(key, key, Choice(2, Tiles(1, 1, 1, 1)))
+    assert store.read("a") is None
+    assert store.read("c") == Choice(2, Tiles(1, 1, 1, 1))
+
+
+def test_a_damaged_cache_says_what_to_do(cache):
+    (cache / store.FILE).write_text(json.dumps("no table" * 99))
+    with pytest.raises(ToolError, match=r"choices\.sqlite cannot be used \(.*\); empty it with `vdla cache clear`"):
+        store.kept(by_estimate)(space_of(CONVOLUTION, TARGET))

@@ -1,0 +1,59 @@
+"""Runs inside the simulator: the request half of a load engine, on LOADs as large as their fields allow."""
+
+from itertools import islice
+
+import cocotb
+from cocotb.triggers import FallingEdge
+from dram import bursts
+from streams import configuration, send, start, unpack
+
+from vdla.hw.signatures import request_layout
+from vdla.hw.spec import codec, isa
+from vdla.hw.spec.vocabulary import MemoryType
+
+INPUTS = ("instruction__valid", "instruction__payload", "request__ready")
+INP, WGT = MemoryType.INP, MemoryType.WGT
+WHOLE = (
+    isa.Load(memory_type=WGT, dram_base=3, y_size=2, x_size=0xFFFF, x_stride=0xFFFF),
+    isa.Load(memory_type=INP, dram_base=3, y_size=2, x_size=0xFFFF, x_stride=0xFFFE),
+    isa.Load(memory_type=INP, dram_base=(1 << 32) - 1, y_size=300, x_size=1),
+    isa.Load(memory_type=WGT, dram_base=(1 << 32) - 0x8001, y_size=1, x_size=0x8001),
+)
+FIRST = (
+    isa.Load(memory_type=INP, y_size=0xFFFF, x_size=1, x_stride=0xFFFF),
+    isa.Load(memory_type=INP, y_size=0x8001, x_size=1, x_stride=1),
+    isa.Load(memory_type=WGT, y_size=0x4001, x_size=1, x_stride=0x8000),
+)
+
+
+async def ask(dut, load) -> None:
+    """Hand over `load`, and accept every request from now on."""
+    await start(dut, *INPUTS)
+    dut.request__ready.value = 1
+    await send(dut, "instruction", [codec.encode(load, configuration())])
+
+
+async def asked(dut, most: int) -> list[dict[str, int]]:
+    """Return the requests of this and the next cycles, up to the first cycle without one, at most `most`."""
+    layout, found = request_layout(configuration()), []
+    while int(dut.request__valid.value) and len(found) < most:
+        found.append(unpack(layout, int(dut.request__payload.value)))
+        await FallingEdge(dut.clk)
+    return found
+
+
+@cocotb.test()
+@cocotb.parametrize(load=WHOLE)
+async def test_every_byte_of_a_load_is_asked_for_without_a_gap(dut, load):
+    await ask(dut, load)
+    expected = list(bursts(configuration(), load))
+    assert await asked(dut, len(expected) + 1) == expected
+    assert int(dut.idle.value)
+
+
+@cocotb.test()
+@cocotb.parametrize(load=FIRST)
+async def test_many_rows_do_not_end_early(dut, load):
+    await ask(dut, load)
+    assert await asked(dut, 50) == list(islice(bursts(configuration(), load), 50))
+    assert not int(dut.idle.value)

@@ -1,0 +1,88 @@
+"""Assembly: whatever a text holds, it is read or refused with a message that points at the place."""
+
+import pytest
+
+from vdla.hw.spec import assembly, codec
+from vdla.hw.spec.assembly import LARGEST_TEXT_BYTES, parse_program, parse_uops
+from vdla.hw.spec.errors import AssemblyError, EncodingError
+from vdla.hw.spec.presets import DEFAULT
+
+LONGEST_MESSAGE = 1000
+
+
+def refused(text: str) -> str:
+    """Return why a text is refused."""
+    with pytest.raises(AssemblyError) as caught:
+        parse_program(text, "x.asm")
+    message = str(caught.value)
+    assert message.startswith("x.asm:1:")
+    assert len(message) < LONGEST_MESSAGE
+    return message
+
+
+WHOLE = "x_size takes a whole number"
+REFUSED = {
+    "decimal digits": (f"LOAD(x_size={'9' * 5000})", "Exceeds the limit (4300 digits)"),
+    "parentheses": (f"LOAD(x_size={'(' * 5000}1{')' * 5000})", "too many nested parentheses"),
+    "signs": (f"LOAD(x_size={'-' * 5000}1)", "nested too deeply"),
+    "fewer signs": (f"LOAD(x_size={'-' * 900}1)", WHOLE),
+    "two signs": ("LOAD(x_size=--1)", WHOLE),
+    "calls": ("LOAD" + "()" * 5000, "nested too deeply"),
+    "attributes": ("LOAD" + ".a" * 5000, "nested too deeply"),
+    "negations": ("not " * 3000 + "1", "nested too deeply"),
+    "functions": ("lambda: " * 3000 + "1", "nested too deeply"),
+    "sums": ("1" + "+1" * 20_000, "nested too deeply"),
+    "a sum": ("LOAD(x_size=1+2)", WHOLE),
+    "a complex number": ("LOAD(x_size=1+2j)", WHOLE),
+    "a truth value": ("LOAD(x_size=True)", WHOLE),
+    "a text": ("LOAD(x_size='a')", WHOLE),
+    "a long name": (f"{'x' * 5000}()", "is no mnemonic"),
+    "a long field": (f"LOAD({'x' * 5000}=1)", "is no field of it"),
+    "a long member": (f"LOAD(memory_type={'X' * 5000})", "is none of"),
+    "a member's long number": (
+        f"LOAD(memory_type=0x{'f' * 5000})",
+        "memory_type = a number of 20000 bits is none of",
+    ),
+    "a field given twice": ("LOAD(x_size=1, x_size=2)", "x_size is given twice"),
+    "fields unpacked": ("LOAD(**fields)", "fields are given by name, as name=value"),
+    "a NUL": ("LOAD()\0", "null bytes"),
+}
+
+
+@pytest.mark.parametrize("title", REFUSED)
+def test_a_text_that_is_no_program_is_refused_at_its_place(title):
+    text, message = REFUSED[title]
+    assert message in refused(text)
+
+
+def test_the_caret_points_into_a_part_of_a_long_line():
+    _, shown, caret = refused(
+        "LOAD(" + "x_size=1, " * 3 + "x_pad=2, " + "y_size=3, " * 300 + ")"
+    ).splitlines()
+    assert shown[caret.index("^") :].startswith("x_pad") or shown[caret.index("^") :].startswith("x_size")
+    assert len(shown) < 200
+
+
+def test_a_number_that_no_field_holds_is_refused_in_one_line():
+    with pytest.raises(EncodingError) as caught:
+        codec.to_bytes(parse_program(f"LOAD(x_size=0x{'f' * 5000})"), DEFAULT)
+    assert str(caught.value) == "LOAD.x_size = a number of 20000 bits is outside 0..65535"
+    with pytest.raises(EncodingError, match="a number of 20000 bits is outside"):
+        codec.uops_to_bytes(parse_uops(f"UOP(dst=0x{'f' * 5000})"), DEFAULT)
+
+
+def test_a_negative_number_is_one_sign_and_digits():
+    assert [one.imm for one in parse_program("ALU(alu_opcode=ADD, imm=-3)\nALU(alu_opcode=ADD, imm=+3)")] == [
+        -3,
+        3,
+    ]
+
+
+def test_a_text_longer_than_its_tree_may_be_is_refused():
+    text = "FINISH()\n" * (LARGEST_TEXT_BYTES // 9 + 1)
+    with pytest.raises(AssemblyError) as caught:
+        assembly.parse_program(text, "x.asm")
+    assert (
+        str(caught.value)
+        == f"x.asm has {len(text)} bytes; assembly is read up to {LARGEST_TEXT_BYTES}: assemble it in parts"
+    )

@@ -1,0 +1,96 @@
+"""Configuration files: whatever is in them, they are read or refused with one message of bounded length."""
+
+from pathlib import Path
+
+import pytest
+
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import ConfigError
+from vdla.hw.spec.files import LARGEST_FILE_BYTES, apply_settings, load
+from vdla.hw.spec.presets import DEFAULT
+
+LONGEST_MESSAGE = 1000
+
+
+def refused(path: Path) -> str:
+    """Return why a file is refused."""
+    with pytest.raises(ConfigError) as caught:
+        load(path)
+    message = str(caught.value)
+    assert message.startswith(str(path))
+    assert "\n" not in message
+    assert len(message) < LONGEST_MESSAGE
+    return message.removeprefix(str(path))
+
+
+TOML = {
+    f"batch = {'9' * 5000}": "is not TOML: Exceeds the limit",
+    f"batch = -{'9' * 5000}": "is not TOML: Exceeds the limit",
+    f"batch = 0x{'f' * 5000}": ": batch = a number of 20000 bits is outside 1..64",
+    f"inp_bits = 0x{'f' * 5000}": ": inp_bits = a number of 20000 bits is none of 2, 4, 8",
+    f"batch = {'9' * 300}": ": batch = a number of 997 bits is outside 1..64",
+    f"batch = {'[' * 3000}{']' * 3000}": "is nested too deeply",
+    f"batch = {'[' * 150}{']' * 150}": ": batch = [[[[[[[...]]]]]]] is not a whole number",
+    f"alu_opcodes = {'[' * 150}{']' * 150}": ": alu_opcodes holds [[[[[[[...]]]]]]], which is none of",
+    f"alu_opcodes = [0x{'f' * 5000}]": ": alu_opcodes holds a number of 20000 bits, which is none of MIN",
+    "alu_opcodes = [{a = 1}]": ": alu_opcodes holds {'a': 1}, which is none of MIN",
+    "alu_opcodes = [1979-05-27]": ": alu_opcodes holds datetime.date(1979, 5, 27), which is none of MIN",
+    "extensions = [nan]": ": extensions holds nan, which is none of",
+    f"alu_opcodes = ['{'x' * 5000}']": ": alu_opcodes holds 'xxx",
+    f"batch = '{'x' * 5000}'": ": batch = 'xxx",
+    f"{'x' * 5000} = 1": ": configuration parameter 'xxx",
+    "name = []": ": name = [] is no text",
+    "name = 3": ": name = 3 is no text",
+    "name = {}": ": name = {} is no text",
+    "name = '''two\nlines'''": r": name = 'two\nlines' holds characters that cannot be printed on one line",
+    '"name\\nbatch" = 1': r": configuration parameter 'name\nbatch' is unknown",
+    "batch = inf": ": batch = inf is not a whole number",
+    "batch = 12:00:00": ": batch = datetime.time(12, 0) is not a whole number",
+    "a." * 2000 + "b = 1": "",
+}
+
+
+@pytest.mark.parametrize("text", TOML, ids=lambda text: text[:30])
+def test_toml_that_is_no_configuration_is_refused_in_one_line(text, tmp_path):
+    (tmp_path / "odd.toml").write_text(text)
+    assert TOML[text] in refused(tmp_path / "odd.toml")
+
+
+JSON = {
+    f'{{"LOG_BATCH": {"9" * 5000}}}': "is not JSON: Exceeds the limit",
+    f'{{"LOG_BATCH": {"9" * 4000}}}': ": LOG_BATCH = a number of 13288 bits is not a whole number in 0..30",
+    f'{{"LOG_BATCH": {"[" * 3000}{"]" * 3000}}}': "is nested too deeply",
+    f'{{"LOG_BATCH": {"[" * 150}{"]" * 150}}}': ": LOG_BATCH = [[[[[[[...]]]]]]] is not a whole number",
+    f'{{"LOG_BLOCK": "{"x" * 5000}"}}': ": LOG_BLOCK_IN = 'xxx",
+    f'{{"{"x" * 5000}": 1}}': ": key 'xxx",
+    '{"\\ud800": 1}': r": key '\ud800' is unknown",
+    '{"LOG_BATCH": NaN}': ": LOG_BATCH = nan is not a whole number",
+    '{"LOG_BATCH": true}': ": LOG_BATCH = True is not a whole number",
+    "[" * 100_000: "is nested too deeply",
+}
+
+
+@pytest.mark.parametrize("text", JSON, ids=lambda text: text[:30])
+def test_vta_json_that_is_no_configuration_is_refused_in_one_line(text, tmp_path):
+    (tmp_path / "odd.json").write_text(text)
+    assert JSON[text] in refused(tmp_path / "odd.json")
+
+
+@pytest.mark.parametrize("suffix", ["toml", "json"])
+def test_a_file_longer_than_any_configuration_is_not_read_to_its_end(suffix, tmp_path):
+    path = tmp_path / f"long.{suffix}"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    assert refused(path) == f" has more than {LARGEST_FILE_BYTES} bytes, and no more are read of such a file"
+
+
+@pytest.mark.parametrize("value", ["9" * 5000, "0x" + "f" * 5000, "9" * 300])
+def test_a_setting_with_a_long_number_is_refused_in_one_line(value):
+    with pytest.raises(ConfigError) as caught:
+        apply_settings(DEFAULT, [f"batch={value}"])
+    assert len(str(caught.value)) < LONGEST_MESSAGE
+
+
+def test_a_name_is_text():
+    with pytest.raises(ConfigError, match=r"^name = 3 is no text$"):
+        AcceleratorConfig(name=3)

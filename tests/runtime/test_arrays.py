@@ -1,0 +1,137 @@
+"""Files of arrays are measured before they are unpacked."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from tests.runtime.zips import archive, npy, with_size, zeros
+from vdla.hw.spec.errors import FileFormatError, VdlaError
+from vdla.hw.spec.limits import ARRAY_BYTES
+from vdla.runtime.arrays import MOST_MEMBERS, read_npz, write_npz
+
+MIB = 1 << 20
+
+
+def refused(path) -> tuple[str, int]:
+    """Return why a file is refused, and the peak of what was allocated to find out."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(FileFormatError) as caught:
+            read_npz(path)
+        return str(caught.value), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "x.npz"
+
+
+VALUES = {
+    "matrix": np.arange(12, dtype=np.int32).reshape(3, 4),
+    "columns": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+    "number": np.array(3.5),
+    "none": np.zeros((0, 4), np.uint8),
+    "big endian": np.arange(3, dtype=">u2"),
+    "text": np.array(["a", "bc"]),
+}
+
+
+def test_what_is_written_is_read_as_numpy_reads_it(path):
+    write_npz(path, VALUES)
+    found = read_npz(path)
+    with np.load(path) as file:
+        for name in VALUES:
+            assert found[name].dtype == file[name].dtype
+            assert found[name].tolist() == file[name].tolist() == VALUES[name].tolist()
+    assert found["matrix"].flags.writeable
+
+
+def test_compressed_arrays_are_read(path):
+    np.savez_compressed(path, **VALUES)
+    assert read_npz(path)["matrix"].tolist() == VALUES["matrix"].tolist()
+
+
+def test_an_archive_that_unfolds_to_more_than_the_limit_is_not_unpacked(path):
+    part = zeros(ARRAY_BYTES // 8)
+    path.write_bytes(archive({f"{number}.npy": part for number in range(8)}))
+    message, peak = refused(path)
+    total = 8 * len(part)
+    assert message == (
+        f"{path} is not unpacked: its arrays take {total} bytes, and the limit is {ARRAY_BYTES}; "
+        "VDLA_MEMORY_FACTOR=2 in the environment doubles every limit of memory"
+    )
+    assert peak < 10 * MIB
+
+
+def test_an_array_whose_header_promises_more_than_the_archive_has_takes_no_memory(path):
+    path.write_bytes(archive({"x.npy": npy((1 << 40,), b"12")}))
+    message, peak = refused(path)
+    assert message.endswith("'x.npy' is an array of 1099511627776 bytes, and the archive has 2 of it")
+    assert peak < 10 * MIB
+
+
+@pytest.mark.parametrize("shape", [(1 << 62, 1 << 62), (-2, -1), (-1,), (1,) * 70, (2, 0, 1 << 62)])
+def test_shapes_that_no_array_has_are_refused(path, shape):
+    path.write_bytes(archive({"x.npy": npy(shape, b"12")}))
+    refused(path)
+
+
+@pytest.mark.parametrize("dtype", ["|O", "|V8", "|S0", "<M8[s]", [("a", "<i4")], "nonsense"])
+def test_elements_that_are_no_numbers_are_refused(path, dtype):
+    path.write_bytes(archive({"x.npy": npy((1,), bytes(8), dtype)}))
+    refused(path)
+
+
+def test_a_directory_that_hides_what_a_member_unfolds_to_is_refused(path):
+    path.write_bytes(with_size(archive({"x.npy": zeros(50 * MIB)}), 1000))
+    message, peak = refused(path)
+    assert "Bad CRC-32 for file 'x.npy'" in message
+    assert peak < 20 * MIB
+
+
+def test_a_directory_and_a_header_that_both_lie_unpack_no_more_than_they_say(path):
+    inner = npy((872,), bytes(50 * MIB))
+    path.write_bytes(with_size(archive({"x.npy": inner}), 1000))
+    message, peak = refused(path)
+    assert "Bad CRC-32" in message
+    assert peak < 20 * MIB
+
+
+def test_a_directory_that_promises_more_than_a_member_has_is_refused(path):
+    path.write_bytes(with_size(archive({"x.npy": npy((100 * MIB,), b"12")}), 100 * MIB + 128))
+    assert "x.npy" in refused(path)[0]
+
+
+def test_two_members_of_one_name_are_refused(path):
+    data = archive({"x.npy": zeros(3), "y.npy": zeros(3)})
+    path.write_bytes(data.replace(b"y.npy", b"x.npy"))
+    assert refused(path)[0].endswith("two of its members have one name")
+
+
+def test_an_archive_of_very_many_members_is_refused_before_its_directory_is_read(path):
+    path.write_bytes(archive({"x.npy": zeros(3)}) + b"PK\x01\x02" * (MOST_MEMBERS + 1))
+    assert refused(path)[0].endswith(f"it has more than {MOST_MEMBERS} members")
+
+
+def test_a_file_longer_than_the_limit_is_not_read_to_its_end(path, monkeypatch):
+    monkeypatch.setattr("vdla.runtime.arrays.ARRAY_BYTES", 1000)
+    path.write_bytes(bytes(1001))
+    assert refused(path)[0] == f"{path} has more than 1000 bytes, and no more are read of such a file"
+
+
+def test_the_limits_can_be_raised(path, monkeypatch):
+    monkeypatch.setattr("vdla.runtime.arrays.ARRAY_BYTES", 1000)
+    write_npz(path, {"x": np.zeros(900)})
+    refused(path)
+    monkeypatch.setenv("VDLA_MEMORY_FACTOR", "10")
+    assert read_npz(path)["x"].size == 900
+
+
+@pytest.mark.parametrize("factor", ["0", "-1", "1.5", "two", "", "9" * 5000, "²"])
+def test_a_factor_that_is_none_is_refused(path, monkeypatch, factor):
+    monkeypatch.setenv("VDLA_MEMORY_FACTOR", factor)
+    with pytest.raises(VdlaError, match=r"^VDLA_MEMORY_FACTOR = .* is not a whole number of at least 1$"):
+        read_npz(path)

@@ -1,0 +1,96 @@
+"""Damaged inputs of every format end in an answer; and the campaign notices those that do not."""
+
+import importlib
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+INPUTS, SEED = 300, 7
+TAKEN_BYTES = 400 << 20
+
+
+@pytest.fixture(scope="module")
+def fuzz():
+    """Return scripts/fuzz_inputs.py, ready to run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(SCRIPTS)
+        script = importlib.import_module("fuzz_inputs")
+        script.prepare()
+        yield script
+
+
+def campaign(fuzz, kept: Path, inputs: int, *names: str):
+    """Run a campaign and return it."""
+    made = fuzz.Campaign(fuzz.tasks_of(inputs, SEED, 0, names or tuple(fuzz.formats.FORMATS)), kept)
+    fuzz.run(made, processes=1)
+    return made
+
+
+def test_every_input_is_accepted_or_refused_within_its_limits(fuzz, tmp_path):
+    done = campaign(fuzz, tmp_path, INPUTS)
+    assert [path.read_text() for path in tmp_path.glob("*.txt")] == []
+    assert set(done.counts) == {"toml", "asm", "npz", "onnx", "vdla"}
+    for counts in done.counts.values():
+        assert counts["accepted"] > 0
+        assert sum(counts.values()) - counts["accepted"] > 0
+        assert sum(counts.values()) == INPUTS // 5
+
+
+def test_inputs_are_the_same_for_the_same_numbers(fuzz):
+    for name in fuzz.formats.FORMATS:
+        assert fuzz.worker.damaged(name, 5, SEED) == fuzz.worker.damaged(name, 5, SEED)
+        assert fuzz.worker.damaged(name, 5, SEED)[0] != fuzz.worker.damaged(name, 6, SEED)[0]
+
+
+def fail(config):
+    raise KeyError("planted")
+
+
+def hang(config):
+    while True:
+        pass
+
+
+def wait_for_long(config):
+    time.sleep(1000)
+
+
+def die(config):
+    os.abort()
+
+
+def take_memory(config):
+    fail.kept = b"x" * TAKEN_BYTES
+    return {}
+
+
+def chatter(config):
+    from vdla.hw.spec.errors import ConfigError
+
+    raise ConfigError("one line\nand another")
+
+
+PLANTED = {"traceback": fail, "hang": hang, "crash": die, "memory": take_memory, "many lines": chatter}
+
+
+@pytest.mark.parametrize("verdict", PLANTED)
+def test_a_planted_fault_is_noticed_and_kept(fuzz, tmp_path, monkeypatch, verdict):
+    monkeypatch.setattr("vdla.cli.config.describe", PLANTED[verdict])
+    monkeypatch.setattr(fuzz, "SECONDS", 2.0)
+    monkeypatch.setattr(fuzz, "MOST_BYTES", fuzz.worker.peak_bytes() + (TAKEN_BYTES >> 1))
+    done = campaign(fuzz, tmp_path, 12, "toml")
+    assert done.counts["toml"][verdict] > 0
+    assert done.failures == done.counts["toml"][verdict]
+    kept = sorted(path.suffix for path in tmp_path.iterdir())
+    assert kept.count(".txt") == done.failures
+    assert len(kept) == 2 * done.failures
+    assert f"{done.failures} failures" in fuzz.table(done)
+
+
+def test_one_that_only_waits_is_a_hang_too(fuzz, tmp_path, monkeypatch):
+    monkeypatch.setattr("vdla.cli.config.describe", wait_for_long)
+    monkeypatch.setattr(fuzz, "WALL_SECONDS", 1.0)
+    assert campaign(fuzz, tmp_path, 6, "toml").counts["toml"]["hang"] > 0

@@ -1,0 +1,201 @@
+"""A stream that would change itself is refused, to the byte; no other stream is."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.sim.helpers import ACC, CONFIG, INP, UOP, gemm, load, store, stream_of
+from vdla.hw.spec import isa
+from vdla.hw.spec.assembly import format_instruction
+from vdla.hw.spec.errors import OverwriteError, ProgramError
+from vdla.sim import rows
+from vdla.sim.overwrites import refuse_overwrites
+from vdla.sim.program import decode_program
+
+ADDRESS = 0x1000
+STREAM = ADDRESS // 4  # as an element: OUT elements have four bytes here, as micro-ops do
+FINISH = isa.Finish()
+
+
+def refusal(instructions, address=ADDRESS) -> OverwriteError | None:
+    program = decode_program(stream_of(instructions), CONFIG)
+    try:
+        refuse_overwrites(program, address)
+    except OverwriteError as error:
+        return error
+    return None
+
+
+REFUSED = {
+    "the last instruction": (
+        (gemm(), store(dram_base=STREAM + 8), FINISH),
+        "{1} overwrites instruction 2 of the stream that is running, DRAM bytes 0x1020..0x1023",
+    ),
+    "itself": (
+        (store(dram_base=STREAM, x_size=9), FINISH),
+        "{0} overwrites instruction 0 of the stream that is running, DRAM bytes 0x1000..0x100f",
+    ),
+    "the first byte, from below": (
+        (store(dram_base=STREAM - 3, x_size=4), FINISH),
+        "{0} overwrites instruction 0 of the stream that is running, DRAM bytes 0x1000..0x1003",
+    ),
+    "behind FINISH": (
+        (store(dram_base=STREAM + 11), FINISH, gemm()),
+        "{0} overwrites instruction 2 of the stream that is running, DRAM bytes 0x102c..0x102f",
+    ),
+    "the third row": (
+        (store(dram_base=STREAM - 200, y_size=9, x_size=2, x_stride=101), FINISH),
+        "{0} overwrites instruction 0 of the stream that is running, DRAM bytes 0x1008..0x100f",
+    ),
+    "micro-ops loaded before": (
+        (load(UOP, dram_base=64, x_size=4), store(dram_base=66), FINISH),
+        "{1} overwrites micro-ops that {0} reads, DRAM bytes 0x108..0x10b",
+    ),
+    "micro-ops loaded later": (
+        (store(dram_base=63, x_size=9), load(UOP, dram_base=64, x_size=4), FINISH),
+        "{0} overwrites micro-ops that {1} reads, DRAM bytes 0x100..0x10f",
+    ),
+    "one row of micro-ops": (
+        (
+            load(UOP),
+            load(UOP, dram_base=64, y_size=3, x_stride=7),
+            store(dram_base=60, y_size=3, x_stride=9),
+            FINISH,
+        ),
+        "{2} overwrites micro-ops that {1} reads, DRAM bytes 0x138..0x13b",
+    ),
+    "the first of two stores": (
+        (load(UOP, dram_base=64), store(dram_base=64), store(dram_base=STREAM), FINISH),
+        "{1} overwrites micro-ops that {0} reads, DRAM bytes 0x100..0x103",
+    ),
+    "the first of two stores, the other way": (
+        (load(UOP, dram_base=64), store(dram_base=STREAM), store(dram_base=64), FINISH),
+        "{1} overwrites instruction 0 of the stream that is running, DRAM bytes 0x1000..0x1003",
+    ),
+}
+RULE = "; a stream must not change what it executes: let the STORE write elsewhere, or "
+REMEDY = {
+    "stream": f"{RULE}put the stream elsewhere",
+    "micro-ops": f"{RULE}load the micro-ops from elsewhere",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_stream_that_changes_itself_is_refused_with_the_bytes(name):
+    instructions, message = REFUSED[name]
+    error = refusal(instructions)
+    named = [f"instruction {index} ({format_instruction(item)})" for index, item in enumerate(instructions)]
+    assert (
+        str(error) == message.format(*named) + REMEDY["stream" if "of the stream" in message else "micro-ops"]
+    )
+    assert isinstance(error, ProgramError)
+    assert str(error).startswith(f"instruction {error.index} ")
+
+
+@pytest.mark.parametrize(
+    "instructions",
+    [
+        (
+            store(dram_base=STREAM - 1),
+            store(dram_base=STREAM + 16),
+            store(dram_base=STREAM - 5, y_size=2, x_size=5, x_stride=21),
+            FINISH,
+        ),
+        (store(dram_base=STREAM, x_size=0), store(dram_base=STREAM, y_size=0), FINISH),
+        (FINISH, store(dram_base=STREAM)),
+        (
+            load(UOP, dram_base=64, y_size=3, x_stride=2),
+            store(dram_base=65, y_size=2, x_stride=2),
+            store(dram_base=63),
+            store(dram_base=69),
+            FINISH,
+        ),
+        (
+            load(UOP, dram_base=64, x_size=0),
+            load(UOP, dram_base=64, y_size=0, y_pad_0=1),
+            store(dram_base=64),
+            FINISH,
+        ),
+        (load(ACC, dram_base=16), load(INP, dram_base=64), store(dram_base=64), FINISH),
+        (store(dram_base=64), FINISH, load(UOP, dram_base=64)),
+        (FINISH,),
+        (),
+    ],
+    ids=[
+        "around the stream",
+        "of nothing",
+        "behind FINISH",
+        "between micro-ops",
+        "micro-ops of nothing",
+        "operands",
+        "micro-ops behind FINISH",
+        "no STORE",
+        "no instruction",
+    ],
+)
+def test_a_stream_that_stores_elsewhere_is_not_refused(instructions):
+    assert refusal(instructions) is None
+
+
+def test_a_stream_outside_dram_keeps_its_micro_ops():
+    assert refusal((store(dram_base=STREAM), FINISH), None) is None
+    assert refusal((load(UOP, dram_base=STREAM), store(dram_base=STREAM), FINISH), None) is not None
+
+
+def test_what_comes_behind_an_invalid_instruction_does_not_count():
+    stream = stream_of((gemm(), store(dram_base=STREAM), FINISH)).copy()
+    stream[0] = 7
+    refuse_overwrites(decode_program(stream, CONFIG), ADDRESS)
+
+
+TRANSFERS = st.fixed_dictionaries(
+    {
+        "dram_base": st.integers(STREAM - 40, STREAM + 40),
+        "y_size": st.integers(0, 5),
+        "x_size": st.integers(0, 6),
+        "x_stride": st.integers(0, 12),
+    }
+)
+LOADS = st.builds(lambda fields: load(UOP, **fields), TRANSFERS)
+STORES = st.builds(lambda fields: store(**fields), TRANSFERS)
+
+
+def bytes_of(item: isa.Load | isa.Store) -> set[int]:
+    elements = {
+        item.dram_base + y * item.x_stride + x for y in range(item.y_size) for x in range(item.x_size)
+    }
+    return {4 * element + byte for element in elements for byte in range(4)}
+
+
+@pytest.mark.parametrize("part", [1, 7, rows.PART_ROWS])
+def test_the_check_agrees_with_sets_of_bytes(part, monkeypatch):
+    monkeypatch.setattr(rows, "PART_ROWS", part)
+
+    @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(st.lists(LOADS | STORES, max_size=6), st.integers(-12, 12))
+    def agrees(instructions, distance):
+        address = ADDRESS + 16 * distance
+        stored = [
+            (index, bytes_of(item)) for index, item in enumerate(instructions) if isinstance(item, isa.Store)
+        ]
+        kept = set(range(address, address + 16 * (len(instructions) + 1)))
+        kept |= {byte for item in instructions if isinstance(item, isa.Load) for byte in bytes_of(item)}
+        expected = next((index for index, written in stored if written & kept), None)
+        error = refusal((*instructions, FINISH), address)
+        assert (None if error is None else error.index) == expected
+        if error is not None:
+            first, last = (
+                int(end, 16) for end in str(error).partition("DRAM bytes ")[2].partition(";")[0].split("..")
+            )
+            assert set(range(first, last + 1)) <= dict(stored)[expected] & kept
+
+    agrees()
+
+
+def test_transfers_that_lie_apart_are_not_taken_apart_into_rows(monkeypatch):
+    listed = []
+    monkeypatch.setattr(rows.DramRows, "listed", lambda self: listed.append(int(self.count.sum())) or ())
+    stores = [store(dram_base=(1 << 20) + index, y_size=65535, x_stride=3) for index in range(100)]
+    loads = [load(UOP, dram_base=index, y_size=65535, x_stride=7) for index in range(100)]
+    assert refusal((*stores, *loads, FINISH)) is None
+    assert sum(listed) == 0

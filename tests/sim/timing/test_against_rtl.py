@@ -1,0 +1,120 @@
+"""The cycle simulator against the RTL: small programs, in each of which one rule of the timing decides the cycles."""
+
+import numpy as np
+import pytest
+
+from tests.programs.devices import device
+from vdla.hw.spec import codec, isa
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import UnfinishedError
+from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.registers import Fault
+from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, AluOpcode, MemoryType
+from vdla.runtime.device import RunResult
+from vdla.sim.program import decode_program
+from vdla.sim.timing.result import Timing
+from vdla.sim.timing.simulate import simulate
+
+WIDE = TINY.with_changes(name="wide", batch=4, block_in=2, block_out=8, inp_buffer_bytes=1 << 14,
+                         acc_buffer_bytes=1 << 16, bus_bits=256, burst_bytes=512, gemm_stages=1,
+                         alu_opcodes="MAX", extensions=())
+"""Two instructions in a beat, and outputs as wide as a beat."""
+
+INP, WGT, ACC, OUT, UOP = MemoryType.INP, MemoryType.WGT, MemoryType.ACC, MemoryType.OUT, MemoryType.UOP
+STREAM = 0x20000
+
+
+def on_rtl(config: AcceleratorConfig, instructions: list[isa.Instruction],
+           memory: MemoryParameters = REFERENCE_MEMORY, address: int = STREAM) -> RunResult:
+    """Run on the RTL from cleared scratchpads; the limit is far above what these programs take."""
+    rtl = device("rtl", config, memory)
+    rtl.reset()
+    rtl.copy_in(address, codec.to_bytes(instructions, config))
+    return rtl.run(address, len(instructions), cycle_limit=1_000_000)
+
+
+def simulated(config: AcceleratorConfig, instructions: list[isa.Instruction],
+              memory: MemoryParameters = REFERENCE_MEMORY, address: int = STREAM) -> Timing:
+    stream = np.frombuffer(codec.to_bytes(instructions, config), np.uint8).reshape(-1, INSTRUCTION_BYTES)
+    return simulate(decode_program(stream, config), memory, stream_address=address, cycle_limit=1_000_000)
+
+
+def check(config: AcceleratorConfig, instructions: list[isa.Instruction],
+          memory: MemoryParameters = REFERENCE_MEMORY, address: int = STREAM) -> None:
+    """Assert that simulator and RTL agree in cycles and in every counter."""
+    timing, run = (on(config, instructions, memory, address) for on in (simulated, on_rtl))
+    assert timing.cycles == run.cycles
+    assert timing.counters == run.counters
+
+
+def load(memory: MemoryType, rows: int = 1, width: int = 1, **fields) -> isa.Load:
+    return isa.Load(memory_type=memory, **{"y_size": rows, "x_size": width, "x_stride": width, **fields})
+
+
+def store(rows: int = 1, width: int = 1, **fields) -> isa.Store:
+    return isa.Store(memory_type=OUT, **{"y_size": rows, "x_size": width, "x_stride": width, **fields})
+
+
+MANY_STEPS = {
+    "load": [load(INP, 400, x_stride=3)],
+    "padded load": [load(INP, 350, 1, y_pad_0=9, y_pad_1=11, x_pad_1=1)],
+    "long load": [load(INP, 1, 700)],
+    "load of accumulators": [load(ACC, 310, x_stride=2)],
+    "store": [store(400, x_stride=3)],
+    "long store": [store(1, 500)],
+    "gemm": [isa.Gemm(iter_out=17, iter_in=10, uop_end=2)],
+    "gemm without trips": [isa.Gemm(iter_out=400, uop_end=1)],
+    "alu": [isa.Alu(iter_out=31, iter_in=10, uop_end=1, alu_opcode=AluOpcode.MAX)],
+    "alu by an immediate": [isa.Alu(iter_out=2, iter_in=160, uop_end=1, use_imm=1, alu_opcode=AluOpcode.MAX)],
+}
+
+
+@pytest.mark.parametrize("config", [TINY, WIDE], ids=lambda config: config.name)
+@pytest.mark.parametrize("name", MANY_STEPS)
+def test_instructions_of_more_than_300_rows_or_steps(name, config):
+    check(config, [*MANY_STEPS[name], isa.Finish()])
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 5, 8, 15, 16, 17])
+@pytest.mark.parametrize("config", [TINY, WIDE], ids=lambda config: config.name)
+def test_requests_wait_for_room_in_memory(config, depth):
+    """Many reads of a beat, whose number in flight decides the cycles; and writes between them."""
+    program = [load(INP, 60, x_stride=50), store(30, x_stride=50), load(WGT, 40, x_stride=50), isa.Finish()]
+    check(config, program, MemoryParameters(latency=40, depth=depth))
+
+
+@pytest.mark.parametrize(("latency", "depth"), [(60, 2), (60, 3), (30, 2), (100, 16)])
+@pytest.mark.parametrize("first", [0, 5, 13])
+def test_a_store_of_whole_beats_reads_no_further_than_its_queue_has_room(first, latency, depth):
+    """The row need not begin with a burst. A burst that was ready too early would overtake requests of the LOAD."""
+    program = [load(INP, 30, x_stride=50), store(1, 120, dram_base=first), isa.Finish()]
+    check(WIDE, program, MemoryParameters(latency, depth))
+
+
+BEHIND = [load(INP, 1, 40), isa.Gemm(iter_out=2, iter_in=3, uop_end=1), store(1, 8)] * 40
+
+
+@pytest.mark.parametrize("latency", [1, 64])
+@pytest.mark.parametrize("before", [0, 1, 2, 3, 15, 16, 31, 32])  # 16 and 32 instructions make a burst
+@pytest.mark.parametrize("config", [TINY, WIDE], ids=lambda config: config.name)
+def test_what_follows_finish_is_neither_asked_for_nor_executed(config, before, latency):
+    """FINISH has any place in a beat; what was asked for behind it is dropped before the run ends."""
+    check(config, [*[load(UOP)] * before, isa.Finish(), *BEHIND], MemoryParameters(latency, 16))
+
+
+@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("count", [1, 2, 3, 9])
+def test_a_stream_may_begin_and_end_anywhere_in_a_beat(place, count):
+    check(WIDE, [*[load(UOP)] * (count - 1), isa.Finish()], address=STREAM + place * INSTRUCTION_BYTES)
+
+
+@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("count", [1, 2, 3, 9])
+def test_a_stream_without_finish_is_stopped_in_the_same_cycle(place, count):
+    """Its last beat is taken with its last instruction, wherever that stands in the beat: else fetch would never rest."""
+    program, address = [load(UOP)] * count, STREAM + place * INSTRUCTION_BYTES
+    timing = simulated(WIDE, program, address=address)
+    assert timing.fault == Fault.UNFINISHED
+    with pytest.raises(UnfinishedError, match=f"after {timing.cycles} cycles"):
+        on_rtl(WIDE, program, address=address)

@@ -1,0 +1,95 @@
+"""The verifier's findings about elements on chip, by a plain walk of every step: slow and simple."""
+
+from collections import defaultdict
+from itertools import product
+
+import numpy as np
+
+from tests.sim.helpers import ACC, INP, UOP, WGT
+from vdla.hw.spec import codec, isa
+from vdla.hw.spec.units import Unit
+from vdla.hw.spec.vocabulary import Parameter
+from vdla.sim.program import Program
+from vdla.sim.verify.clocks import clocks
+from vdla.sim.verify.touch import BEYOND, CONFLICT, EMPTY
+
+
+class Walk:
+    """Follows a program whose DRAM accesses are all in bounds and never conflict.
+
+    Attributes:
+        found: set of (kind, instruction, other instruction, memory, element).
+    """
+
+    def __init__(self, program: Program, dram: np.ndarray) -> None:
+        self.program, self.config = program, program.config
+        self.words = dram.view("<u4").tolist()
+        self.known = clocks(program, np.arange(len(program)))
+        self.uops = [isa.MicroOp()] * self.config.depth(UOP)
+        self.last = defaultdict(lambda: {"read": [-1] * len(Unit), "write": [-1] * len(Unit)})
+        self.filled, self.found = set(), set()
+        for self.index in range(len(program)):
+            self._follow(program.instruction(self.index))
+
+    def _follow(self, item: isa.Instruction) -> None:
+        match item:
+            case isa.Load():
+                self._load(item)
+            case isa.Store():
+                first = item.parameters_base
+                for element in range(first, first + len(Parameter)) if item.parameters else ():
+                    self._touch("read", ACC, element)
+                for element in range(item.sram_base, item.sram_base + item.y_size * item.x_size):
+                    self._touch("read", ACC, element)
+            case isa.Gemm() | isa.Alu():
+                self._loops(item)
+
+    def _load(self, load: isa.Load) -> None:
+        for x in range(load.x_size):
+            self._touch("write", load.memory_type, load.sram_base + x)
+            if load.memory_type == UOP:
+                self.uops[load.sram_base + x] = codec.decode_uop(self.words[load.dram_base + x], self.config)
+
+    def _loops(self, item: isa.Gemm | isa.Alu) -> None:
+        steps = product(range(item.iter_out), range(item.iter_in), range(item.uop_begin, item.uop_end))
+        for i, j, position in steps:
+            if not self._step(item, i, j, position):
+                return
+
+    def _step(self, item: isa.Gemm | isa.Alu, i: int, j: int, position: int) -> bool:
+        def element(name: str) -> int:
+            return (getattr(self.uops[position], name) + i * getattr(item, f"{name}_factor_out")
+                    + j * getattr(item, f"{name}_factor_in"))
+
+        if not self._touch("read", UOP, position):
+            return False
+        if isinstance(item, isa.Gemm):
+            sources = {} if item.reset else {"src": INP, "wgt": WGT}
+            reads = not (item.reset or item.overwrite)
+        else:
+            sources, reads = {} if item.use_imm else {"src": ACC}, True
+        fine = [self._touch("read", memory, element(name)) for name, memory in sources.items()]
+        return all(fine) and self._touch("write", ACC, element("dst"), reads=reads)
+
+    def _touch(self, access: str, memory: int, element: int, *, reads: bool | None = None) -> bool:
+        """Account for one access, `reads` before it writes if at all; return whether the element exists."""
+        if element >= self.config.depth(memory):
+            self.found.add((BEYOND, self.index, -1, memory, element))
+            return False
+        place, own = (memory, element), self.program.unit[self.index]
+        if (access == "read" if reads is None else reads) and place not in self.filled:
+            self.found.add((EMPTY, self.index, -1, memory, element))
+            self.filled.add(place)
+        for kind in ("read", "write") if access == "write" else ("write",):
+            for unit, other in enumerate(self.last[place][kind]):
+                if unit != own and other > self.known[self.index, unit]:
+                    self._conflict(place, unit, access)
+        self.last[place][access][own] = self.index
+        if access == "write":
+            self.filled.add(place)
+        return True
+
+    def _conflict(self, place: tuple, unit: int, access: str) -> None:
+        last = self.last[place]
+        other = max(last["write"][unit], last["read"][unit] if access == "write" else -1)
+        self.found.add((CONFLICT, self.index, other, *place))
