@@ -1,6 +1,6 @@
 """The vector ALU: one combinational lane per accumulator value."""
 
-from amaranth.hdl import Module, Mux, Signal, signed, unsigned
+from amaranth.hdl import Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -27,7 +27,7 @@ class AluLane(wiring.Component):
         value = signed(config.acc_bits)
         super().__init__({"opcode": In(3), "left": In(value), "right": In(value), "result": Out(value)})
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         results = {
             AluOpcode.MIN: Mux(self.left < self.right, self.left, self.right),
@@ -43,7 +43,7 @@ class AluLane(wiring.Component):
                     m.d.comb += self.result.eq(results[opcode])
         return m
 
-    def _shift(self, m: Module):
+    def _shift(self, m: Module) -> Value:
         """Build the two-way shifter and return its result."""
         width = self.config.acc_bits
         magnitude, whole = Signal(unsigned(width)), Signal()

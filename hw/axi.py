@@ -62,7 +62,7 @@ class AxiMaster(wiring.Component):
         self.config = config
         super().__init__({"port": In(memory_port(config)), "axi": Out(axi4_signature(config))})
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         request, write, axi = self.port.request, self.port.write_data, self.axi
         m.submodules.writes = writes = Queue(request.payload.shape(), 4)
@@ -106,7 +106,7 @@ class AxiLiteSlave(wiring.Component):
     axi: In(axi4_lite_signature())
     port: Out(register_port())
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         axi, port = self.axi, self.port
         takes_write, takes_read, reading = Signal(), Signal(), Signal()
@@ -151,7 +151,7 @@ class AxiTop(wiring.Component):
         self.config = config
         super().__init__({"m_axi": Out(axi4_signature(config)), "s_axi": In(axi4_lite_signature()), "interrupt": Out(1)})
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.core = core = Core(self.config)
         m.submodules.master = master = AxiMaster(self.config)

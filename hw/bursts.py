@@ -32,7 +32,7 @@ class BurstCutter(wiring.Component):
             "first_beat": Out(config.address_bits),
         })
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         beat_bits = exact_log2(self.config.bus_bytes)
         room = Signal.like(self.size)

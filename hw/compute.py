@@ -1,6 +1,6 @@
 """The compute unit: GEMM, ALU, FINISH, and the loads of micro-ops and accumulators."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -69,7 +69,7 @@ class ComputeUnit(wiring.Component):
             "status": Out(unit_status()),
         })
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.sequencer = sequencer = Sequencer(self.config)
         m.submodules.pipeline = pipeline = Pipeline(self.config)
@@ -82,7 +82,7 @@ class ComputeUnit(wiring.Component):
         self._report(m, sequencer, pipeline, loader, starts)
         return m
 
-    def _issue(self, m: Module, sequencer, pipeline) -> None:
+    def _issue(self, m: Module, sequencer: Sequencer, pipeline: Pipeline) -> None:
         for memory in (pipeline.inp, self.inp), (pipeline.wgt, self.wgt), (pipeline.acc, self.acc):
             connect(m, memory[0], flipped(memory[1]))
         step = sequencer.active & ~sequencer.slot.empty & ~sequencer.slot.source
@@ -95,7 +95,7 @@ class ComputeUnit(wiring.Component):
             self.alu_step.eq(step & sequencer.slot.alu),
         ]
 
-    def _load(self, m: Module, loader, pipeline) -> None:
+    def _load(self, m: Module, loader: LoadEngine, pipeline: Pipeline) -> None:
         connect(m, loader.request, flipped(self.request))
         connect(m, flipped(self.read_data), loader.read_data)
         connect(m, loader.uop, flipped(self.uop_write))
@@ -104,7 +104,7 @@ class ComputeUnit(wiring.Component):
             self.beats.eq(loader.beats),
         ]
 
-    def _write_accumulators(self, m: Module, loader, pipeline) -> None:
+    def _write_accumulators(self, m: Module, loader: LoadEngine, pipeline: Pipeline) -> None:
         """Share the accumulator's write port (loads write only while the pipeline is empty) and feed the shadow."""
         values = data.View(accumulator_vector(self.config), self.acc_write.data)
         kept = self.config.acc_bits if shadow(self.config) is MemoryType.ACC else self.config.out_bits
@@ -119,7 +119,7 @@ class ComputeUnit(wiring.Component):
         with m.If(pipeline.busy):
             m.d.comb += [self.acc_write.address.eq(pipeline.write.address), self.acc_write.data.eq(pipeline.write.data)]
 
-    def _start(self, m: Module, sequencer, loader) -> Signal:
+    def _start(self, m: Module, sequencer: Sequencer, loader: LoadEngine) -> Signal:
         """Start the head of the queue when tokens, sequencer and load engine allow; return the pulse."""
         m.submodules.gate = gate = StartGate(self.config, ("prev", "next"))
         self._gate = gate
@@ -141,7 +141,7 @@ class ComputeUnit(wiring.Component):
         ]
         return gate.start
 
-    def _retire(self, m: Module, loader, pipeline) -> None:
+    def _retire(self, m: Module, loader: LoadEngine, pipeline: Pipeline) -> None:
         """Push the tokens of whatever ends; a load and a step never end in one cycle."""
         m.d.comb += [
             self.push_prev.push.eq(loader.push_prev | pipeline.push_prev),
@@ -149,7 +149,7 @@ class ComputeUnit(wiring.Component):
             self.finished.eq(pipeline.finish),
         ]
 
-    def _report(self, m: Module, sequencer, pipeline, loader, starts) -> None:
+    def _report(self, m: Module, sequencer: Sequencer, pipeline: Pipeline, loader: LoadEngine, starts: Value) -> None:
         working = sequencer.active | loader.step | starts
         waiting = ~working & loader.idle
         m.d.comb += [

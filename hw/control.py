@@ -1,6 +1,6 @@
 """Run control, counters and host-visible registers."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -44,7 +44,7 @@ class RunControl(wiring.Component):
     memory_error: In(1)
     fault: Out(len(Fault))
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         finish_seen = Signal()
         quiet_cycles = Signal(range(QUIET_CYCLES))
@@ -62,13 +62,13 @@ class RunControl(wiring.Component):
             m.d.sync += [self.running.eq(1), self.done.eq(0), self.fault.eq(0), finish_seen.eq(0), quiet_cycles.eq(0)]
         return m
 
-    def _seen(self):
+    def _seen(self) -> Value:
         """Return the faults that show while the run goes on."""
         return (Mux(self.invalid, Fault.INVALID_INSTRUCTION, 0)
                 | Mux(self.overrun, Fault.SRAM_OVERRUN, 0)
                 | Mux(self.memory_error, Fault.MEMORY_ERROR, 0))
 
-    def _stuck(self):
+    def _stuck(self) -> Value:
         """Return the fault that ends a run in which nothing moves any more."""
         return Mux(self.invalid, 0, Mux(self.starved, Fault.UNFINISHED, Fault.DEADLOCK))
 
@@ -108,7 +108,7 @@ class Registers(wiring.Component):
             "interrupt": Out(1),
         })
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         written = {register.name: Signal(32, name=register.name.lower())
                    for register in REGISTERS if register.access is Access.WRITE}
@@ -126,13 +126,13 @@ class Registers(wiring.Component):
         m.d.sync += self.port.read_data.eq(words[self.port.address[2:]])
         return m
 
-    def _writes(self, name: str):
+    def _writes(self, name: str) -> Value:
         return self.port.write & (self.port.address == OFFSETS[name])
 
-    def _commands(self, command: Control):
+    def _commands(self, command: Control) -> Value:
         return (self.port.write_data & command).any()
 
-    def _raise_interrupt(self, m: Module, enable) -> None:
+    def _raise_interrupt(self, m: Module, enable: Value) -> None:
         was_done = Signal()
         m.d.sync += was_done.eq(self.done)
         with m.If(self.done & ~was_done & enable[0]):
@@ -140,7 +140,7 @@ class Registers(wiring.Component):
         with m.If(self._writes("CONTROL") & self._commands(Control.CLEAR_INTERRUPT)):
             m.d.sync += self.interrupt.eq(0)
 
-    def _status(self, m: Module) -> dict:
+    def _status(self, m: Module) -> dict[str, Value]:
         cycles = Signal(64)
         with m.If(self.running):
             m.d.sync += cycles.eq(cycles + 1)
@@ -157,7 +157,7 @@ class Registers(wiring.Component):
             "CYCLES_HIGH": cycles[32:],
         }
 
-    def _counters(self, m: Module) -> dict:
+    def _counters(self, m: Module) -> dict[str, Value]:
         counters = {}
         for bit, name in enumerate(COUNTERS):
             counters[name] = Signal(32, name=name.lower())

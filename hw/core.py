@@ -1,6 +1,6 @@
 """The accelerator: units, queues, token counters, scratchpads and control, wired together."""
 
-from amaranth.hdl import Cat, Module, ResetInserter
+from amaranth.hdl import Cat, Module, ResetInserter, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -46,13 +46,14 @@ class Datapath(wiring.Component):
             "events": Out(len(COUNTERS)),
         })
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
         m.submodules.fetch = self.fetch = Fetch(config)
         m.submodules.dispatch = self.dispatch = Dispatch(config)
         m.submodules.dma = self.dma = Dma(config)
-        self.units = {Unit.LOAD: LoadUnit(config), Unit.COMPUTE: ComputeUnit(config), Unit.STORE: StoreUnit(config)}
+        self.units: dict[Unit, LoadUnit | ComputeUnit | StoreUnit] = {
+            Unit.LOAD: LoadUnit(config), Unit.COMPUTE: ComputeUnit(config), Unit.STORE: StoreUnit(config)}
         self.queues = {Unit.LOAD: Queue(INSTRUCTION_BITS, config.load_queue_depth),
                        Unit.COMPUTE: Queue(INSTRUCTION_BITS, config.compute_queue_depth),
                        Unit.STORE: Queue(INSTRUCTION_BITS, config.store_queue_depth)}
@@ -131,7 +132,7 @@ class Datapath(wiring.Component):
 
     def _count(self, m: Module) -> None:
         """Drive the counters' events, by the names in the specification."""
-        events = {}
+        events: dict[str, Value] = {}
         for unit in Unit:
             status = self.units[unit].status
             states = {UnitState.BUSY: status.busy, UnitState.MEMORY: status.waits_memory,
@@ -170,7 +171,7 @@ class Core(wiring.Component):
             "interrupt": Out(1),
         })
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.registers = registers = Registers(self.config)
         m.submodules.control = control = RunControl()

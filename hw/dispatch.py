@@ -1,6 +1,8 @@
 """Dispatch: each instruction to the queue of its unit, in program order."""
 
-from amaranth.hdl import Module, Mux, Signal
+from collections.abc import Iterable
+
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -37,7 +39,7 @@ class Dispatch(wiring.Component):
             "ended": Out(1), "invalid": Out(1), "invalid_index": Out(32), "moved": Out(1),
         })
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         word = decode(isa.Load, self.config, self.instruction.payload)
         meaningful, to_load, to_store = Signal(), Signal(), Signal()
@@ -63,7 +65,7 @@ class Dispatch(wiring.Component):
                 m.d.sync += self.ended.eq(1)
         return m
 
-    def _meaningful(self):
+    def _meaningful(self) -> Value:
         """Build `codec.decode`'s test of an instruction's meaning."""
         word, alu = (decode(form, self.config, self.instruction.payload) for form in (isa.Load, isa.Alu))
         storable = (word.memory_type == MemoryType.OUT) | ((word.x_size == 0) & _among(word.memory_type, MemoryType))
@@ -73,7 +75,7 @@ class Dispatch(wiring.Component):
                 | ((word.opcode == isa.Opcode.ALU) & _among(alu.alu_opcode, self.config.alu_opcodes)))
 
 
-def _among(value, members):
+def _among(value: Value, members: Iterable[int]) -> Value:
     """Return whether `value` equals one of `members`; never, where there are none."""
     found = 0
     for member in members:

@@ -41,7 +41,7 @@ class Dma(wiring.Component):
             "error": Out(1),
         })
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         beats = request_layout(self.config)["beats"].shape
         tag = data.StructLayout({"client": range(len(READERS)), "beats": beats})

@@ -1,6 +1,6 @@
 """Fetch: reads the instruction stream ahead of dispatch."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
@@ -41,7 +41,7 @@ class Fetch(wiring.Component):
             "beats": Out(1), "busy": Out(1), "blocked": Out(1),
         })
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         depth = BURSTS_FETCHED_AHEAD * self.config.burst_bytes // INSTRUCTION_BYTES
         m.submodules.queue = queue = Queue(INSTRUCTION_BITS, depth)
@@ -88,7 +88,7 @@ class Fetch(wiring.Component):
         else:
             self._pick(m, queue, moves, expected)
 
-    def _gather(self, m: Module, queue: Queue, moves) -> None:
+    def _gather(self, m: Module, queue: Queue, moves: Value) -> None:
         parts = INSTRUCTION_BITS // self.config.bus_bits
         held = Signal(INSTRUCTION_BITS - self.config.bus_bits)
         part = Signal(range(parts))
@@ -100,7 +100,7 @@ class Fetch(wiring.Component):
         with m.If(self.read_data.valid):
             m.d.sync += [part.eq(part + 1), held.eq(Cat(held, self.read_data.payload) >> self.config.bus_bits)]
 
-    def _pick(self, m: Module, queue: Queue, moves, expected) -> None:
+    def _pick(self, m: Module, queue: Queue, moves: Value, expected: Value) -> None:
         lanes = self.config.bus_bits // INSTRUCTION_BITS
         lane = Signal(exact_log2(lanes))
         ends = (lane == lanes - 1) | (expected == 1)

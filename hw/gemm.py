@@ -1,6 +1,6 @@
 """The multiplier array of the GEMM core."""
 
-from amaranth.hdl import Module, Signal, signed
+from amaranth.hdl import Module, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -36,7 +36,7 @@ class MultiplierArray(wiring.Component):
             "sums": Out(data.ArrayLayout(vector, config.batch)),
         })
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         for row in range(self.config.batch):
             for column in range(self.config.block_out):
@@ -44,7 +44,7 @@ class MultiplierArray(wiring.Component):
                 m.d.comb += self.sums[row][column].eq(self._sum(m, products, f"r{row}_c{column}"))
         return m
 
-    def _sum(self, m: Module, terms: list, name: str):
+    def _sum(self, m: Module, terms: list[Value], name: str) -> Value:
         """Add `terms` in a binary tree, with the registers after the levels that `_registers_after` says."""
         registers = self._registers_after()
         level = 0
@@ -74,7 +74,7 @@ def _matrix(bits: int, rows: int, columns: int) -> data.ArrayLayout:
     return data.ArrayLayout(data.ArrayLayout(signed(bits), columns), rows)
 
 
-def _register(m: Module, value, name: str) -> Signal:
+def _register(m: Module, value: Value, name: str) -> Signal:
     register = Signal(value.shape(), name=name, reset_less=True)
     m.d.sync += register.eq(value)
     return register

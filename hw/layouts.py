@@ -1,6 +1,7 @@
 """Amaranth views of the encodings, derived from the specification's tables."""
 
 from amaranth import Shape
+from amaranth.hdl import Value
 from amaranth.lib import data
 
 from vdla.hw.spec import isa
@@ -15,6 +16,6 @@ def encoding_layout(form: type, config: AcceleratorConfig) -> data.FlexibleLayou
     return data.FlexibleLayout(form.bits, members)
 
 
-def decode(form: type, config: AcceleratorConfig, word) -> data.View:
+def decode(form: type, config: AcceleratorConfig, word: Value) -> data.View:
     """Return `word` (128 bits; 32 for a micro-op) seen as `form`."""
     return data.View(encoding_layout(form, config), word)

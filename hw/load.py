@@ -49,7 +49,7 @@ class LoadUnit(wiring.Component):
             "status": Out(unit_status()),
         })
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.gate = gate = StartGate(self.config, ("next",))
         m.submodules.engine = engine = LoadEngine(self.config, LOAD_UNIT_MEMORIES)

@@ -1,6 +1,6 @@
 """The load engine: 2-D strided, padded copies from DRAM into scratchpads, many in flight."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
@@ -41,7 +41,7 @@ class RequestHalf(wiring.Component):
         self.memories = memories
         super().__init__({"instruction": In(instruction_stream()), "request": Out(request_stream(config)), "idle": Out(1)})
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         row_bits = 16 + max(exact_log2(self.config.element_bytes(memory)) for memory in self.memories)
         active = Signal()
@@ -68,7 +68,7 @@ class RequestHalf(wiring.Component):
             self._latch(m, active, (address, row), (remaining, width), stride, rows)
         return m
 
-    def _latch(self, m: Module, active, addresses, widths, stride, rows) -> None:
+    def _latch(self, m: Module, active: Signal, addresses: tuple[Signal, ...], widths: tuple[Signal, ...], stride: Signal, rows: Signal) -> None:
         load = decode(isa.Load, self.config, self.instruction.payload)
         m.d.sync += [active.eq((load.x_size != 0) & (load.y_size != 0)), rows.eq(load.y_size)]
         with m.Switch(load.memory_type):
@@ -113,7 +113,7 @@ class WriteHalf(wiring.Component):
             "beats": Out(data.StructLayout({memory.name.lower(): 1 for memory in pads})),
         })
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         self._load = load = decode(isa.Load, self.config, self.instruction.payload)
         self._walk(m, load)
@@ -125,7 +125,7 @@ class WriteHalf(wiring.Component):
                     self._write(m, memory, index)
         return m
 
-    def _walk(self, m: Module, load) -> None:
+    def _walk(self, m: Module, load: data.View) -> None:
         """Build the counters that walk the padded block, and what they say of this cycle."""
         self._offset, self._lane_row = Signal(SRAM_BASE_BITS + 1), Signal(6)
         self._part = Signal(range(max(2, *(self._parts(memory) for memory in self.memories))))
@@ -160,7 +160,7 @@ class WriteHalf(wiring.Component):
         """Return the steps that write one element of `memory`: one per beat that it fills."""
         return max(1, self.config.element_bits(memory) // self.config.bus_bits)
 
-    def _write(self, m: Module, memory: MemoryType, index) -> None:
+    def _write(self, m: Module, memory: MemoryType, index: Value) -> None:
         """Drive the port of `memory`'s scratchpad, and say when its element and its beat end."""
         narrow = memory is MemoryType.ACC_8BIT
         target = MemoryType.ACC if narrow else memory
@@ -183,13 +183,13 @@ class WriteHalf(wiring.Component):
             port.enable.eq(Mux(self._writes, enable, 0)),
         ]
 
-    def _extended(self, values):
+    def _extended(self, values: Value) -> Value:
         """Sign-extend narrow values to the accumulator's width."""
         narrow, wide = self.config.out_bits, self.config.acc_bits
         parts = [values[start:start + narrow].as_signed() for start in range(0, len(values), narrow)]
         return Cat(Cat(part, part[-1].replicate(wide - narrow)) for part in parts)
 
-    def _pad(self, memory: MemoryType):
+    def _pad(self, memory: MemoryType) -> Value:
         """Return one padding element."""
         config = self.config
         widths = {MemoryType.INP: (config.inp_bits, config.inp_bits), MemoryType.WGT: (config.wgt_bits, config.wgt_bits),
@@ -234,7 +234,7 @@ class LoadEngine(wiring.Component):
             "beats": Out(data.StructLayout({memory.name.lower(): 1 for memory in pads})),
         })
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.requests = requests = RequestHalf(self.config, self.memories)
         m.submodules.started = started = Queue(INSTRUCTION_BITS, LOADS_IN_PROGRESS)

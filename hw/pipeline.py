@@ -1,7 +1,7 @@
 """The compute unit's pipeline: micro-op, operands, multiplier array, accumulator."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from vdla.hw.alu import AluLane, accumulator_vector
@@ -13,6 +13,8 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.timing import execute_stage, retire_stage
 from vdla.hw.spec.vocabulary import MemoryType
+
+Stage = tuple[Value, data.View]  # whether it holds a step, and the step
 
 
 class Pipeline(wiring.Component):
@@ -52,7 +54,7 @@ class Pipeline(wiring.Component):
             "overrun": Out(1),
         })
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         valid, slots = self._slots(m)
         execute = execute_stage(self.config.gemm_stages)
@@ -88,11 +90,11 @@ class Pipeline(wiring.Component):
             valid.append(following_valid)
         return valid, slots
 
-    def _acc_index(self, slot):
+    def _acc_index(self, slot: data.View) -> Value:
         """Return the accumulator that `slot` reads: its operand's in a source slot, else its destination."""
         return Mux(slot.source, slot.src, slot.dst)[:self.config.index_bits(MemoryType.ACC)]
 
-    def _overruns(self, slot):
+    def _overruns(self, slot: data.View) -> Value:
         acc, inp, wgt = (self.config.index_bits(memory) for memory in (MemoryType.ACC, MemoryType.INP, MemoryType.WGT))
         multiplies = ~slot.alu & ~slot.reset
         return ~slot.empty & (
@@ -100,7 +102,7 @@ class Pipeline(wiring.Component):
             | (slot.source & slot.src[acc:].any())
             | (multiplies & (slot.src[inp:].any() | slot.wgt[wgt:].any())))
 
-    def _accumulate(self, m: Module, executing, writing, sums) -> None:
+    def _accumulate(self, m: Module, executing: Stage, writing: Stage, sums: data.View) -> None:
         """Read-modify-write: build the execute stage, the write stage and the forwarding between them."""
         vector = accumulator_vector(self.config)
         (valid, slot), (write_valid, write_slot) = executing, writing
@@ -125,7 +127,7 @@ class Pipeline(wiring.Component):
             m.d.sync += operand.eq(current)
         m.d.sync += self._update(m, slot, result, current, operand, sums)
 
-    def _update(self, m: Module, slot, result, current, operand, sums) -> list:
+    def _update(self, m: Module, slot: data.View, result: Value, current: Value, operand: Value, sums: data.View) -> list[Value]:
         """Return the assignments of the next `result`, value by value."""
         statements = []
         for index in range(self.config.batch * self.config.block_out):

@@ -1,6 +1,6 @@
 """The queue between components."""
 
-from amaranth.hdl import Module, Mux, Shape, Signal, unsigned
+from amaranth.hdl import Module, Mux, Shape, ShapeLike, Signal, Value, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -22,7 +22,7 @@ class Queue(wiring.Component):
     addressed with the next head and transparent for the write.
     """
 
-    def __init__(self, shape, depth: int) -> None:
+    def __init__(self, shape: ShapeLike, depth: int) -> None:
         self.depth = depth
         self._bits = Shape.cast(shape).width
         super().__init__({
@@ -31,7 +31,7 @@ class Queue(wiring.Component):
             "level": Out(range(depth + 1)),
         })
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.memory = memory = Memory(shape=unsigned(self._bits), depth=self.depth, init=[])
         write = memory.write_port()
@@ -52,9 +52,9 @@ class Queue(wiring.Component):
             m.d.sync += tail.eq(self._after(tail))
         return m
 
-    def _after(self, pointer):
+    def _after(self, pointer: Value) -> Value:
         return Mux(pointer == self.depth - 1, 0, pointer + 1)
 
 
-def _bits(payload):
+def _bits(payload: Value) -> Value:
     return payload if isinstance(payload, Signal) else payload.as_value()

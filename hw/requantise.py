@@ -1,6 +1,6 @@
 """Requantisation on the way to DRAM: what the store unit read, as outputs."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed, unsigned
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -42,7 +42,7 @@ class Requantiser(wiring.Component):
             "outputs": Out(data.ArrayLayout(config.out_bits, lanes_per_read(config))),
         })
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         self._kept = {row: Signal(accumulator_vector(self.config), name=f"kept_{row.name.lower()}", reset_less=True) for row in Parameter}
         for row, kept in self._kept.items():
@@ -57,12 +57,12 @@ class Requantiser(wiring.Component):
             self._lane(m, lane, part, scales)
         return m
 
-    def _of_lane(self, vector, part: Signal, lane: int):
+    def _of_lane(self, vector: Value, part: Signal, lane: int) -> Value:
         """Return the value of a lane in a part of an accumulator element."""
         count = lanes_per_read(self.config)
         return Array(vector[first + lane] for first in range(0, self._parts * count, count))[part] if self._parts > 1 else vector[lane]
 
-    def _lane(self, m: Module, lane: int, part: list, scales: list) -> None:
+    def _lane(self, m: Module, lane: int, part: list[Value], scales: list[Value]) -> None:
         """Build sum, product, and shift with clip, each with a register behind it."""
         bits = self.config.acc_bits
         total, product = Signal(signed(bits), reset_less=True), Signal(signed(bits + MULTIPLIER_BITS), reset_less=True)
@@ -74,9 +74,9 @@ class Requantiser(wiring.Component):
             self.outputs[lane].eq(Mux(scales[2], self._clipped(m, lane, product, shift, clip), product)),
         ]
 
-    def _clipped(self, m: Module, lane: int, product: Signal, shift_and_zero, clip):
+    def _clipped(self, m: Module, lane: int, product: Signal, shift_and_zero: Value, clip: Value) -> Value:
         """Return a product shifted right and rounded, with the zero point, between the least and the greatest output."""
-        def byte(value, place: int):
+        def byte(value: Value, place: int) -> Value:
             return value[place * BYTE_BITS:(place + 1) * BYTE_BITS].as_signed()
 
         amount = Signal(unsigned(SHIFT_BITS), name=f"amount_{lane}")

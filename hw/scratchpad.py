@@ -34,7 +34,7 @@ class Scratchpad(wiring.Component):
         self._lanes = lanes(config, memory)
         super().__init__({"write": In(scratchpad_write(config, memory)), "read": In(scratchpad_read(config, memory))})
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.memory = memory = Memory(
             shape=unsigned(self._bits), depth=self._depth, init=[], attrs=COLLISIONS_ARE_FREE)

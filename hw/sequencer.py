@@ -1,6 +1,6 @@
 """The compute unit's sequencer: turns a GEMM or ALU instruction into one slot per cycle."""
 
-from amaranth.hdl import Module, Mux, Signal, signed, unsigned
+from amaranth.hdl import Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -37,15 +37,18 @@ class _Loop:
         self.outer = Signal(offset_bits(width), name=f"{name}_outer")
         self.offset = Signal(offset_bits(width), name=f"{name}_offset")
 
-    def start(self, factor_out, factor_in) -> list:
+    def start(self, factor_out: Value, factor_in: Value) -> list[Value]:
         return [self.factor_out.eq(factor_out), self.factor_in.eq(factor_in), self.outer.eq(0), self.offset.eq(0)]
 
-    def next_inner(self) -> list:
+    def next_inner(self) -> list[Value]:
         return [self.offset.eq(self.offset + self.factor_in)]
 
-    def next_outer(self) -> list:
+    def next_outer(self) -> list[Value]:
         following = self.outer + self.factor_out
         return [self.outer.eq(following), self.offset.eq(following)]
+
+
+Loops = tuple[_Loop, _Loop, _Loop]  # of destination, source and weight
 
 
 class Sequencer(wiring.Component):
@@ -79,7 +82,7 @@ class Sequencer(wiring.Component):
             "uop_overrun": Out(1),
         })
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         acc, inp, wgt = (self.config.index_bits(memory) for memory in (MemoryType.ACC, MemoryType.INP, MemoryType.WGT))
         loops = _Loop("dst", acc), _Loop("src", max(acc, inp)), _Loop("wgt", wgt)
@@ -115,7 +118,8 @@ class Sequencer(wiring.Component):
             self._latch(m, slot, loops, bounds, (uop, i, j))
         return m
 
-    def _advance(self, m: Module, loops, bounds, uop_loop, outer_loop, inner_loop) -> None:
+    def _advance(self, m: Module, loops: Loops, bounds: data.View, uop_loop: tuple[Value, Value],
+                 outer_loop: tuple[Value], inner_loop: tuple[Value, Value]) -> None:
         """Step the innermost loop that has not ended."""
         (uop, uops_end), (i,), (j, inner_ends) = uop_loop, outer_loop, inner_loop
         with m.If(~uops_end):
@@ -127,7 +131,7 @@ class Sequencer(wiring.Component):
             with m.Else():
                 m.d.sync += [j.eq(0), i.eq(i + 1), *(statement for loop in loops for statement in loop.next_outer())]
 
-    def _latch(self, m: Module, slot, loops, bounds, counters) -> None:
+    def _latch(self, m: Module, slot: data.View, loops: Loops, bounds: data.View, counters: tuple[Signal, Signal, Signal]) -> None:
         """Take a new instruction into the working registers."""
         gemm, alu = (decode(form, self.config, self.instruction) for form in (isa.Gemm, isa.Alu))
         finish = gemm.opcode == isa.Opcode.FINISH

@@ -38,7 +38,7 @@ class StartGate(wiring.Component):
             **{f"push_{side}": Out(token_sink()) for side in sides},
         })
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         flags = decode(isa.Instruction, self.config, self.instruction)
         lacks = {"prev": Signal(name="lacks_prev"), "next": Signal(name="lacks_next")}

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
@@ -75,7 +75,7 @@ class ReadHalf(wiring.Component):
             "idle": Out(1), "step": Out(1), "overrun": Out(1),
         })
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
         on_their_way = store_stages(self._requantises) - 1
@@ -95,7 +95,7 @@ class ReadHalf(wiring.Component):
         m.d.comb += self.idle.eq(~active & ~Cat(stage.valid for stage in stages).any() & ~bursts.o.valid)
         return m
 
-    def _issue(self, m: Module, beats: Queue, bursts: Queue, stages: list) -> Signal:
+    def _issue(self, m: Module, beats: Queue, bursts: Queue, stages: list[data.View]) -> Signal:
         """Walk the parameters and the rows; one read per step, described for the cycle after in the first stage register."""
         config = self.config
         self._active, self._word = Signal(), Signal(INSTRUCTION_BITS)
@@ -129,7 +129,7 @@ class ReadHalf(wiring.Component):
             self._take(m)
         return self._active
 
-    def _describe(self, m: Module, stage, store, empty, row_ends, burst: tuple):
+    def _describe(self, m: Module, stage: data.View, store: data.View, empty: Value, row_ends: Value, burst: tuple[Value, ...]) -> Value:
         """Describe the read of this cycle in the first stage register; return whether it ends a burst."""
         config, at = self.config, self._at
         after = at.address + self._unit_bytes
@@ -142,7 +142,7 @@ class ReadHalf(wiring.Component):
         ]
         return burst_ends
 
-    def _advance(self, m: Module, store, row_ends, burst: tuple, burst_ends) -> None:
+    def _advance(self, m: Module, store: data.View, row_ends: Value, burst: tuple[Value, ...], burst_ends: Value) -> None:
         """Go on to the next read of a row, or to the next row."""
         at, element_bytes = self._at, self.config.element_bytes(MemoryType.OUT)
         m.d.sync += [at.burst.address.eq(burst[0]), at.burst.beats.eq(burst[1]), at.burst_starts.eq(burst_ends),
@@ -163,11 +163,11 @@ class ReadHalf(wiring.Component):
                      at.address.eq(base), at.row.eq(base), at.rows.eq(taken.y_size), at.burst_starts.eq(1),
                      at.remaining.eq(taken.x_size << places), self._prepares.eq(self._has_parameters(taken))]
 
-    def _has_parameters(self, store):
+    def _has_parameters(self, store: data.View) -> Value:
         """Return whether a STORE is to read parameters."""
         return (store.parameters != 0) & (store.x_size != 0) & (store.y_size != 0) if self._requantises else 0
 
-    def _parameters(self, m: Module, store) -> tuple:
+    def _parameters(self, m: Module, store: data.View) -> tuple[Value, ...]:
         """Walk the parameters of a STORE; return whether one is to be read now, and where it stands."""
         self._prepares, self._row = Signal(), Signal(Parameter)
         if not self._requantises:
@@ -176,7 +176,7 @@ class ReadHalf(wiring.Component):
             m.d.sync += [self._row.eq(self._row + 1), self._prepares.eq(self._row != Parameter.CLIP)]
         return self._prepares, Cat(self._row, (store.parameters - 1)[:len(store.parameters)])
 
-    def _outputs(self, m: Module, stage):
+    def _outputs(self, m: Module, stage: data.View) -> Value:
         """Return the outputs of a read, in the cycle in which they can enter the queue."""
         if not self._requantises:
             bits = min(self.config.element_bits(MemoryType.OUT), self.config.bus_bits)
@@ -186,7 +186,7 @@ class ReadHalf(wiring.Component):
         m.d.comb += [requantiser.element.as_value().eq(self.out.data), requantiser.part.eq(stage.part), requantiser.scales.eq(stage.scales)]
         return requantiser.outputs.as_value()
 
-    def _form(self, m: Module, beats: Queue, bursts: Queue, stage, outputs) -> None:
+    def _form(self, m: Module, beats: Queue, bursts: Queue, stage: data.View, outputs: Value) -> None:
         """Gather outputs into beats, and announce the bursts that are complete."""
         bits = len(outputs)
         beat, held = Signal(write_beat_layout(self.config)), Signal(write_beat_layout(self.config))
@@ -236,7 +236,7 @@ class StoreUnit(wiring.Component):
             "status": Out(unit_status()),
         })
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.gate = gate = StartGate(self.config, ("prev",))
         m.submodules.reads = reads = ReadHalf(self.config)

@@ -25,7 +25,7 @@ class TokenCounter(wiring.Component):
         self.depth = depth
         super().__init__({"sink": In(token_sink()), "source": In(token_source())})
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         count = Signal(range(self.depth + 1))
         pledged = Signal(range(self.depth + 1))  # tokens held and places reserved

@@ -32,7 +32,7 @@ def emit(config: AcceleratorConfig, top: str = "core") -> str:
     return _header(config, name) + text
 
 
-def convert(component, name: str, **options) -> str:
+def convert(component: wiring.Component, name: str, **options: object) -> str:
     """Return the Verilog of any component, as deterministic and portable as `emit`'s.
 
     Raises:
