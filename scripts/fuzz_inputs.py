@@ -42,6 +42,7 @@ WALL_SECONDS = 120.0  # for one that waits; on a busy machine time alone says li
 TICKS = os.sysconf("SC_CLK_TCK")
 MOST_BYTES = 2 << 30
 STALE_BYTES = 900 << 20  # of a process that is replaced, so that each input is measured from little
+NEVER_AGAIN = sys.maxsize  # bytes held by a process that must be replaced, whatever the limits are
 WAIT_SECONDS = 0.2
 Task = tuple[str, int, int]
 
@@ -147,7 +148,7 @@ def _served(hand: Hand, campaign: Campaign, root: Path, bar) -> Iterator[Hand]:
 
 
 def _heard(hand: Hand) -> tuple[Outcome | None, int]:
-    """Return an outcome, if there is one, and the memory that the process holds: much if it hangs or has died."""
+    """Return an outcome, if there is one, and the memory that the process holds: NEVER_AGAIN if it hangs or has died."""
     try:
         while hand.task is not None and hand.pipe.poll():
             said = hand.pipe.recv()
@@ -156,11 +157,11 @@ def _heard(hand: Hand) -> tuple[Outcome | None, int]:
             hand.since = _spent(hand), time.monotonic()
     except (EOFError, ConnectionResetError):
         hand.process.join()
-        return Outcome(CRASH, f"exit code {hand.process.exitcode}", 0.0, 0), MOST_BYTES
+        return Outcome(CRASH, f"exit code {hand.process.exitcode}", 0.0, 0), NEVER_AGAIN
     if hand.since is not None and (
         _spent(hand) - hand.since[0] > SECONDS or time.monotonic() - hand.since[1] > WALL_SECONDS
     ):
-        return Outcome(HANG, f"more than {SECONDS} s", SECONDS, 0), MOST_BYTES
+        return Outcome(HANG, f"more than {SECONDS} s", SECONDS, 0), NEVER_AGAIN
     return None, 0
 
 
