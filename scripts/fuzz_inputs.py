@@ -39,7 +39,7 @@ HANG, CRASH, MEMORY = "hang", "crash", "memory"
 FAILURES = (TRACEBACK, HANG, CRASH, MEMORY, CHATTER)
 SECONDS = 10.0
 WALL_SECONDS = 120.0  # for one that waits; on a busy machine time alone says little
-TICKS = os.sysconf("SC_CLK_TCK")
+TICKS, RUNNING = os.sysconf("SC_CLK_TCK"), "R"
 MOST_BYTES = 2 << 30
 STALE_BYTES = 900 << 20  # of a process that is replaced, so that each input is measured from little
 NEVER_AGAIN = sys.maxsize  # bytes held by a process that must be replaced, whatever the limits are
@@ -154,21 +154,26 @@ def _heard(hand: Hand) -> tuple[Outcome | None, int]:
             said = hand.pipe.recv()
             if said is not None:
                 return said
-            hand.since = _spent(hand), time.monotonic()
+            hand.since = _spent(hand)[0], time.monotonic()
     except (EOFError, ConnectionResetError):
         hand.process.join()
         return Outcome(CRASH, f"exit code {hand.process.exitcode}", 0.0, 0), NEVER_AGAIN
-    if hand.since is not None and (
-        _spent(hand) - hand.since[0] > SECONDS or time.monotonic() - hand.since[1] > WALL_SECONDS
-    ):
+    if hand.since is not None and _hangs(hand):
         return Outcome(HANG, f"more than {SECONDS} s", SECONDS, 0), NEVER_AGAIN
     return None, 0
 
 
-def _spent(hand: Hand) -> float:
-    """Return the seconds of the processor that a process has taken."""
+def _hangs(hand: Hand) -> bool:
+    """Whether a process has computed for too long, or waits; one that only waits for the processor does not."""
+    spent, state = _spent(hand)
+    waits = time.monotonic() - hand.since[1] > WALL_SECONDS and state != RUNNING
+    return spent - hand.since[0] > SECONDS or waits
+
+
+def _spent(hand: Hand) -> tuple[float, str]:
+    """Return the seconds of the processor that a process has taken, and its state."""
     fields = Path(f"/proc/{hand.process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    return (int(fields[11]) + int(fields[12])) / TICKS, fields[0]
 
 
 def _dismiss(hand: Hand) -> None:

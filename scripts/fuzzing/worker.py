@@ -1,6 +1,7 @@
 """One process that meets inputs with commands, and says of each what came of it."""
 
 import gc
+import os
 import resource
 import time
 import traceback
@@ -21,6 +22,7 @@ MESSAGE_CHARACTERS = 100_000
 ADDRESS_SPACE_BYTES = 12 << 30
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 RESET_PEAK = "5"
+POLL_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -100,10 +102,15 @@ def held_bytes() -> int:
 
 
 def serve(tasks: Connection, folder: Path) -> None:
-    """Meet one input after another, as numbers of them come, until None does."""
+    """Meet one input after another, as numbers of them come, until the process is killed or left alone."""
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    while (task := tasks.recv()) is not None:
+    parent = os.getppid()
+    while True:
+        while not tasks.poll(POLL_SECONDS):
+            if os.getppid() != parent:  # who gave the work is gone
+                return
+        task = tasks.recv()
         data, suffix, steps = damaged(*task)
         path = folder / f"input.{suffix}"
         path.write_bytes(data)
