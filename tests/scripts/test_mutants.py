@@ -222,7 +222,6 @@ def test_a_campaign_tells_what_is_noticed_and_what_survives(script, toy, monkeyp
     assert done.exit_code == 1
     for after, verdict in found.items():
         assert verdict["ring"] == ("" if after.startswith("return") and "a" in after else "near"), after
-    assert found["n += 1"]["timeout"]
     assert "80.0 % were noticed by near tests; 85 % were asked for" in done.output
     assert "runtime/toy.py:11 [comparison]  return a < b  ->  return (a <= b)" in done.output
 
