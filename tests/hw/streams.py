@@ -10,6 +10,7 @@ from cocotb.triggers import FallingEdge, RisingEdge
 from vdla.hw.spec.files import load
 
 CLOCK_NS = 10
+LONGEST_WAIT = 5000  # cycles in which any bench's unit takes what it is offered
 
 
 def configuration():
@@ -29,7 +30,7 @@ async def start(dut, *inputs: str) -> None:
 
 
 async def send(dut, name: str, payloads, share: float = 0.0, seed: int = 1) -> None:
-    """Drive stream `name` with `payloads`, idle in a random `share` of the cycles."""
+    """Drive stream `name` with `payloads`, idle in a random `share` of the cycles; fail if one is not taken."""
     rng = random.Random(seed)
     valid, ready, payload = (getattr(dut, f"{name}__{part}") for part in ("valid", "ready", "payload"))
     for item in payloads:
@@ -37,8 +38,12 @@ async def send(dut, name: str, payloads, share: float = 0.0, seed: int = 1) -> N
             await FallingEdge(dut.clk)
         valid.value, payload.value = 1, item
         await RisingEdge(dut.clk)
-        while not int(ready.value):
+        for _ in range(LONGEST_WAIT):
+            if int(ready.value):
+                break
             await RisingEdge(dut.clk)
+        else:
+            raise AssertionError(f"{name} has not taken {item:#x} in {LONGEST_WAIT} cycles")
         await FallingEdge(dut.clk)
         valid.value = 0
 
