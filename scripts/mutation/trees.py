@@ -71,7 +71,7 @@ class Trees:
     """The scratch copies of the tree at `root`, below `folder`.
 
     Args:
-        key: a digest of the sources, to which the caches belong; the next campaign on the same ones finds them.
+        key: a digest of the sources, to which the caches belong; the next campaign on them finds the caches.
 
     Raises:
         Stopped: of its methods, after `stop`.

@@ -64,7 +64,7 @@ NOTHING = [
     "raise ValueError(a + 1)", "y = ParseError(a + 1)", "y = f'{a + 1}'", "y: tuple[int, 3]", "y = 'a' + b",
     "def f(a: Literal[1] = b) -> int | str:\n    return a", "@cache(maxsize=64)\ndef f():\n    return a",
     "y = zip(a, strict=True)", "y = field(repr=False)", "if TYPE_CHECKING:\n    y = 1", "print(a + 1)", "logger.warning(a, 1)",
-    "class A:\n    def __repr__(self):\n        return a + 1", "y = [a] * n", "y = isinstance(a, b)",
+    "class A:\n    def __repr__(self):\n        return a + 1", "y = [a] * n", "Y = A | Word", "y = isinstance(a, b)",
     "def f():\n    only(a)", "def f():\n    a = g()\n    return a", "y = f(a, 'b')", "y = f(a, a)",
 ]
 
