@@ -85,7 +85,7 @@ class Judge:
         return self.trees.copy({mutant.module: mutant.change.applied(source)})
 
     def _near_tests(self, module: str) -> Iterator[dict[str, float]]:
-        """Yield the near tests with their seconds, tier by tier: of each file the quickest, as time allows."""
+        """Yield the near tests with their seconds, tier by tier: as many of each file as time allows."""
         left = NEAR_SECONDS
         for _, files in groupby(self.rings.near(module), lambda file: self.rings.tier(module, file)):
             tests: list[tuple[float, str, float, str]] = []
@@ -102,7 +102,7 @@ class Judge:
                 return
 
     def _ranked(self, module: str, measured: Measured) -> Iterator[tuple[float, str]]:
-        """Yield the tests of a file that are near `module`, with their seconds: the nearest first, then the quickest."""
+        """Yield the tests of a file that are near `module`, with their seconds, the nearest first."""
         ranks = {test: self.rings.rank(module, test) for test in measured.seconds}
         near = ((rank, measured.seconds[test], test) for test, rank in ranks.items() if rank is not None)
         yield from ((seconds, test) for _, seconds, test in sorted(near))
