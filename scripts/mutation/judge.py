@@ -1,11 +1,11 @@
 """Whether tests notice a mutant: the near ones, then those of the next ring."""
 
 import time
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, groupby
 
-from mutation.baseline import Baseline
+from mutation.baseline import Baseline, Measured
 from mutation.rings import Rings
 from mutation.sample import Mutant
 from mutation.trees import TIMEOUT, Result, Trees
@@ -44,15 +44,17 @@ class Judge:
 
     def judge(self, mutant: Mutant) -> Verdict:
         """Plant a mutant in a copy of the tree, and run ring after ring until something notices it."""
-        near = self._near_tests(mutant.module)
+        near: dict[str, float] = {}
         began = time.monotonic()
 
         def verdict(ring: str, test: str = "", timeout: bool = False) -> Verdict:
             return Verdict(ring, test, timeout, time.monotonic() - began, len(near))
 
-        noticed = self._noticed(mutant, near)
-        if noticed:
-            return verdict(NEAR, *noticed)
+        for tests in self._near_tests(mutant.module):
+            near |= tests
+            noticed = self._noticed(mutant, tests)
+            if noticed:
+                return verdict(NEAR, *noticed)
         noticed = self._noticed(mutant, self._next_tests(mutant.module, near))
         if noticed:
             return verdict(NEXT, *noticed)
@@ -82,22 +84,28 @@ class Judge:
         source = (self.trees.base / mutant.module).read_bytes()
         return self.trees.copy({mutant.module: mutant.change.applied(source)})
 
-    def _near_tests(self, module: str) -> dict[str, float]:
-        """Return the near tests with their seconds: of the nearest files the quickest, as time allows."""
-        chosen: list[tuple[tuple, str, float]] = []
+    def _near_tests(self, module: str) -> Iterator[dict[str, float]]:
+        """Yield the near tests with their seconds, tier by tier: as many of each file as time allows."""
         left = NEAR_SECONDS
-        for file in self.rings.near(module):
-            measured = self.baseline.measured(file)
-            ranked = (
-                (self.rings.rank(module, test), seconds, test) for test, seconds in measured.seconds.items()
-            )
-            for rank, seconds, test in sorted(entry for entry in ranked if entry[0] is not None):
-                if seconds <= left:
-                    chosen.append(((rank[0], measured.total, file, seconds), test, seconds))
-                    left -= seconds
+        for _, files in groupby(self.rings.near(module), lambda file: self.rings.tier(module, file)):
+            tests: list[tuple[float, str, float, str]] = []
+            for file in files:
+                measured = self.baseline.measured(file)
+                for seconds, test in self._ranked(module, measured):
+                    if seconds <= left:
+                        left -= seconds
+                        tests.append((measured.total, file, seconds, test))
+                if left < NEAR_SECONDS / 10:
+                    break
+            yield {test: seconds for _, _, seconds, test in sorted(tests)}
             if left < NEAR_SECONDS / 10:
-                break
-        return {test: seconds for _, test, seconds in sorted(chosen)}
+                return
+
+    def _ranked(self, module: str, measured: Measured) -> Iterator[tuple[float, str]]:
+        """Yield the tests of a file that are near `module`, with their seconds, the nearest first."""
+        ranks = {test: self.rings.rank(module, test) for test in measured.seconds}
+        near = ((rank, measured.seconds[test], test) for test, rank in ranks.items() if rank is not None)
+        yield from ((seconds, test) for _, seconds, test in sorted(near))
 
     def _next_tests(self, module: str, near: Container[str]) -> dict[str, float]:
         """Return the tests of the next ring with their seconds: the quickest that are not near."""

@@ -30,7 +30,7 @@ ANY_ORDER = {"isinstance", "issubclass", "getattr", "hasattr", "setattr", "max",
              "namedtuple", "field"}
 PASSED_ALONG = {"m", "self", "machine", "config", "graph", "program", "shadow", "func", "np"}  # of one type
 SPEAKING = {"print", "echo", "warn", "debug", "info", "warning", "exception"}
-UNSEEN = {"strict", "repr"}  # keywords that check what the code itself did, and that shape text for debugging
+UNSEEN = {"strict", "repr"}  # keywords that check the code itself, or shape text for debugging
 TEXT_METHODS = {"__repr__", "__str__"}
 
 Offer = tuple[str, ast.AST, str]  # the operator, the node that it replaces, and by what
@@ -246,6 +246,8 @@ def _is_no_number(node: ast.expr) -> bool:
     match node:
         case ast.Constant(value=value):
             return value is None or isinstance(value, str | bytes)
+        case ast.Name(id=name):
+            return name[0].isupper() and not name.isupper()  # a class
         case ast.BinOp(left=left, right=right):
             return _is_no_number(left) or _is_no_number(right)
     return isinstance(node, CONTAINERS)

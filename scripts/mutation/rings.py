@@ -59,10 +59,13 @@ class Rings:
     def near(self, module: str) -> list[str]:
         """Return the test files near `module`, the nearest first."""
         ranks = {file: self._file_rank(module, file) for file in self.imports.test_files()}
-        found = sorted(
-            (file for file, rank in ranks.items() if rank is not None), key=lambda file: (ranks[file], file)
-        )
+        found = [file for file, rank in ranks.items() if rank is not None]
+        found.sort(key=lambda file: (ranks[file], _folder(file) != f"tests/{_folder(module)}", file))
         return [file for file in found if ranks[file][0] < ROOM] or found
+
+    def tier(self, module: str, file: str) -> int:
+        """Return the tier of one of the files near `module`."""
+        return self._file_rank(module, file)[0]
 
     def rank(self, module: str, test: str) -> Rank | None:
         """Return how near a test (`file::name[...]`) is to `module`; None: it is not near."""

@@ -36,7 +36,7 @@ LEFT_OUT = shutil.ignore_patterns(
 )
 CACHE = "cache"
 CACHES = (CACHE, "__pycache__")
-WAITING = 4  # times the processor time that a run may take by the clock, on a machine that others use too
+WAITING = 10  # times the processor time that a run may take by the clock, on a machine that others use too
 MEMORY_KILOBYTES = 8_000_000  # of data; address space is reserved in plenty by what runs WebAssembly
 TIMEOUT = "timeout"
 SCRIPTS = Path(__file__).parents[1]  # from where pytest loads the recorder
@@ -71,7 +71,7 @@ class Trees:
     """The scratch copies of the tree at `root`, below `folder`.
 
     Args:
-        key: a digest of the sources, to which the caches belong; the next campaign on the same ones finds them.
+        key: a digest of the sources, to which the caches belong; the next campaign on them finds the caches.
 
     Raises:
         Stopped: of its methods, after `stop`.

@@ -64,7 +64,7 @@ NOTHING = [
     "raise ValueError(a + 1)", "y = ParseError(a + 1)", "y = f'{a + 1}'", "y: tuple[int, 3]", "y = 'a' + b",
     "def f(a: Literal[1] = b) -> int | str:\n    return a", "@cache(maxsize=64)\ndef f():\n    return a",
     "y = zip(a, strict=True)", "y = field(repr=False)", "if TYPE_CHECKING:\n    y = 1", "print(a + 1)", "logger.warning(a, 1)",
-    "class A:\n    def __repr__(self):\n        return a + 1", "y = [a] * n", "y = isinstance(a, b)",
+    "class A:\n    def __repr__(self):\n        return a + 1", "y = [a] * n", "Y = A | Word", "y = isinstance(a, b)",
     "def f():\n    only(a)", "def f():\n    a = g()\n    return a", "y = f(a, 'b')", "y = f(a, a)",
 ]
 
@@ -210,9 +210,15 @@ def verdicts(toy: Path) -> list[dict]:
     return [json.loads(line) for line in (toy / "build/mutants/verdicts.jsonl").read_text().splitlines()]
 
 
+def patient(script, monkeypatch) -> None:
+    """Let runs end by their processor time, whatever else the machine does: eight seconds instead of a minute."""
+    monkeypatch.setattr(script("mutation.judge"), "GRACE_SECONDS", 8.0)
+    monkeypatch.setattr(script("mutation.trees"), "WAITING", 100)
+
+
 @pytest.mark.slow
 def test_a_campaign_tells_what_is_noticed_and_what_survives(script, toy, monkeypatch):
-    monkeypatch.setattr(script("mutation.judge"), "GRACE_SECONDS", 8.0)
+    patient(script, monkeypatch)
     before = state(toy)
     done = run(script, toy)
     found = {entry["after"]: entry["verdict"] for entry in verdicts(toy)}
@@ -228,8 +234,8 @@ def test_a_campaign_tells_what_is_noticed_and_what_survives(script, toy, monkeyp
 
 @pytest.mark.slow
 def test_a_campaign_goes_on_where_it_ended(script, toy, monkeypatch):
+    patient(script, monkeypatch)
     judge = script("mutation.judge")
-    monkeypatch.setattr(judge, "GRACE_SECONDS", 8.0)
     judged = []
     original = judge.Judge.judge
 
