@@ -64,6 +64,7 @@ area: env
 
 lint: env
 	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m ruff format --check .
 
 docs: env
 	@$(PYTHON) scripts/make_docs.py

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A matrix product, scheduled step by step for a small accelerator, and run on it.
 
-Source: the program of TVM's figure 5 (OSDI 2018), on blocked tensors: the last two dimensions are one element of the accelerator's memories.
+Source: the program of TVM's figure 5 (OSDI 2018), on blocked tensors: the last two dimensions are one element
+of the accelerator's memories.
 """
 
 from collections.abc import Iterator
@@ -24,11 +25,20 @@ BLOCKS = SIZE // BLOCK
 
 
 def state() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return A, B, the sums of their product and C, its low bits: C[y, x] = int8(sum over k of A[y, k] * B[x, k])."""
-    left, right = placeholder((SIZE, BLOCKS, 1, BLOCK), "A", "int8"), placeholder((BLOCKS, BLOCKS, BLOCK, BLOCK), "B", "int8")
+    """Return A, B, the sums of their product and C, its low bits: C[y, x] = int8(sum over k of A[y, k] * B[x,
+    k])."""
+    left, right = (
+        placeholder((SIZE, BLOCKS, 1, BLOCK), "A", "int8"),
+        placeholder((BLOCKS, BLOCKS, BLOCK, BLOCK), "B", "int8"),
+    )
     ko, ki = reduce_axis(BLOCKS, "ko"), reduce_axis(BLOCK, "ki")
-    total = compute((SIZE, BLOCKS, 1, BLOCK), lambda y, x, b, j: sum_over(
-        cast("int32", left[y, ko, b, ki]) * cast("int32", right[x, ko, j, ki]), (ko, ki)), "S")
+    total = compute(
+        (SIZE, BLOCKS, 1, BLOCK),
+        lambda y, x, b, j: sum_over(
+            cast("int32", left[y, ko, b, ki]) * cast("int32", right[x, ko, j, ki]), (ko, ki)
+        ),
+        "S",
+    )
     return left, right, total, compute(total.shape, lambda y, x, b, j: cast("int8", total[y, x, b, j]), "C")
 
 
@@ -43,7 +53,10 @@ def steps() -> Iterator[tuple[str, Schedule]]:
     schedule[total].set_scope("accumulator")
     schedule[total].compute_at(result, xo)
     yield "Loop tiling: each tile of C is summed up in the accumulators.", schedule
-    inputs, weights = schedule.cache_read(left, "input", [total], "AL"), schedule.cache_read(right, "weight", [total], "BL")
+    inputs, weights = (
+        schedule.cache_read(left, "input", [total], "AL"),
+        schedule.cache_read(right, "weight", [total], "BL"),
+    )
     (y, x, b, j), (k, ki) = schedule[total].axis, schedule[total].reduce_axis
     ko, kk = schedule[total].split(k, 4)
     schedule[total].reorder(ko, y, x, kk, b, j, ki)
@@ -51,7 +64,12 @@ def steps() -> Iterator[tuple[str, Schedule]]:
         schedule[cache].compute_at(total, ko)
     yield "Data cached in the accelerator's memories, a chunk of the sum at a time.", schedule
     own = accelerator(CONFIG)
-    for tensor, intrinsic in ((inputs, own.load_inp), (weights, own.load_wgt), (total, own.gemm), (result, own.store)):
+    for tensor, intrinsic in (
+        (inputs, own.load_inp),
+        (weights, own.load_wgt),
+        (total, own.gemm),
+        (result, own.store),
+    ):
         schedule[tensor].tensorize(schedule[tensor].axis[2], intrinsic)
     yield "Mapped to the accelerator's instructions.", schedule
 
@@ -69,15 +87,20 @@ def run(device: Device) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     left, right = rng.integers(-8, 8, (SIZE, SIZE), np.int8), rng.integers(-8, 8, (SIZE, SIZE), np.int8)
     *_, (_, schedule) = steps()
-    launch = place(device, compile_stream(schedule.lower("matrix_multiply"), CONFIG), dict.fromkeys("ABC", SIZE * SIZE))
+    launch = place(
+        device, compile_stream(schedule.lower("matrix_multiply"), CONFIG), dict.fromkeys("ABC", SIZE * SIZE)
+    )
     launch.write("A", left)
     launch.write("B", right.reshape(BLOCKS, BLOCK, BLOCKS, BLOCK).swapaxes(1, 2))
     launch.run()
-    return launch.read("C", (SIZE, SIZE), np.int8), (left.astype(np.int32) @ right.astype(np.int32).T).astype(np.int8)
+    return launch.read("C", (SIZE, SIZE), np.int8), (left.astype(np.int32) @ right.astype(np.int32).T).astype(
+        np.int8
+    )
 
 
 if __name__ == "__main__":
     from vdla.runtime.devices.cycle import CycleDevice
+
     for heading, text in pages():
         print(f"# {heading}\n{text}")
     np.testing.assert_array_equal(*run(CycleDevice(CONFIG)))

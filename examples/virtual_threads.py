@@ -26,10 +26,18 @@ ROWS, CHUNKS, OUTPUTS, BLOCK, THREADS = 16, 4, 8, CONFIG.block_in, 2
 
 def scheduled(threads: int = THREADS) -> Schedule:
     """Return a product whose tiles of outputs are summed up by virtual threads."""
-    left, right = placeholder((ROWS, CHUNKS, 1, BLOCK), "A", "int8"), placeholder((OUTPUTS, CHUNKS, BLOCK, BLOCK), "B", "int8")
+    left, right = (
+        placeholder((ROWS, CHUNKS, 1, BLOCK), "A", "int8"),
+        placeholder((OUTPUTS, CHUNKS, BLOCK, BLOCK), "B", "int8"),
+    )
     ko, ki = reduce_axis(CHUNKS, "k"), reduce_axis(BLOCK, "ki")
-    total = compute((ROWS, OUTPUTS, 1, BLOCK), lambda y, x, b, j: sum_over(
-        cast("int32", left[y, ko, b, ki]) * cast("int32", right[x, ko, j, ki]), (ko, ki)), "S")
+    total = compute(
+        (ROWS, OUTPUTS, 1, BLOCK),
+        lambda y, x, b, j: sum_over(
+            cast("int32", left[y, ko, b, ki]) * cast("int32", right[x, ko, j, ki]), (ko, ki)
+        ),
+        "S",
+    )
     result = compute(total.shape, lambda y, x, b, j: cast("int8", total[y, x, b, j]), "C")
     schedule, own = create_schedule(result), accelerator(CONFIG)
     y, x, b, j = schedule[result].axis
@@ -38,12 +46,20 @@ def scheduled(threads: int = THREADS) -> Schedule:
     schedule[result].vthread(thread)
     schedule[total].set_scope("accumulator")
     schedule[total].compute_at(result, thread)
-    inputs, weights = schedule.cache_read(left, "input", [total], "AL"), schedule.cache_read(right, "weight", [total], "BL")
+    inputs, weights = (
+        schedule.cache_read(left, "input", [total], "AL"),
+        schedule.cache_read(right, "weight", [total], "BL"),
+    )
     (y, x, b, j), (k, ki) = schedule[total].axis, schedule[total].reduce_axis
     schedule[total].reorder(k, y, x, b, j, ki)
     for cache in (inputs, weights):
         schedule[cache].compute_at(total, k)
-    for tensor, intrinsic in ((inputs, own.load_inp), (weights, own.load_wgt), (total, own.gemm), (result, own.store)):
+    for tensor, intrinsic in (
+        (inputs, own.load_inp),
+        (weights, own.load_wgt),
+        (total, own.gemm),
+        (result, own.store),
+    ):
         schedule[tensor].tensorize(schedule[tensor].axis[2], intrinsic)
     return schedule
 
@@ -55,7 +71,10 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "Interleaved, with buffers for each thread.", print_calls(lower_to_calls(func, CONFIG))
     stream = compile_stream(func, CONFIG)
     program = decode_program(stream.relocated(dict.fromkeys(stream.tensors, 0)), CONFIG)
-    yield "The stream, with its tokens.", "\n".join(format_instruction(program.instruction(index)) for index in range(len(program))) + "\n"
+    yield (
+        "The stream, with its tokens.",
+        "\n".join(format_instruction(program.instruction(index)) for index in range(len(program))) + "\n",
+    )
 
 
 def run(device: Device) -> tuple[np.ndarray, np.ndarray]:
@@ -63,15 +82,20 @@ def run(device: Device) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     m, n, k = ROWS, OUTPUTS * BLOCK, CHUNKS * BLOCK
     left, right = rng.integers(-8, 8, (m, k), np.int8), rng.integers(-8, 8, (n, k), np.int8)
-    launch = place(device, compile_stream(scheduled().lower("threads"), CONFIG), {"A": m * k, "B": n * k, "C": m * n})
+    launch = place(
+        device, compile_stream(scheduled().lower("threads"), CONFIG), {"A": m * k, "B": n * k, "C": m * n}
+    )
     launch.write("A", left)
     launch.write("B", right.reshape(OUTPUTS, BLOCK, CHUNKS, BLOCK).swapaxes(1, 2))
     launch.run()
-    return launch.read("C", (m, n), np.int8), (left.astype(np.int32) @ right.astype(np.int32).T).astype(np.int8)
+    return launch.read("C", (m, n), np.int8), (left.astype(np.int32) @ right.astype(np.int32).T).astype(
+        np.int8
+    )
 
 
 if __name__ == "__main__":
     from vdla.runtime.devices.cycle import CycleDevice
+
     for heading, text in pages():
         print(f"# {heading}\n{text}")
     np.testing.assert_array_equal(*run(CycleDevice(CONFIG)))

@@ -1,4 +1,5 @@
-"""The accelerator as a Zynq design takes it: AXI4 to memory, AXI4-Lite to the registers, an interrupt line."""
+"""The accelerator as a Zynq design takes it: AXI4 to memory, AXI4-Lite to the registers, an interrupt
+line."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
@@ -21,25 +22,57 @@ BYTES = 4
 def axi4_signature(config: AcceleratorConfig) -> Signature:
     """Return the wires of an AXI4 master of one ID, as the specification (ARM IHI 0022) names them."""
     address = {"id": 1, "addr": config.address_bits, "len": 8, "size": 3, "burst": 2, "cache": 4, "prot": 3}
-    return Signature({
-        **{f"{channel}{name}": Out(width) for channel in ("aw", "ar") for name, width in address.items()},
-        "awvalid": Out(1), "awready": In(1), "arvalid": Out(1), "arready": In(1),
-        "wdata": Out(config.bus_bits), "wstrb": Out(config.bus_bytes), "wlast": Out(1), "wvalid": Out(1), "wready": In(1),
-        "bid": In(1), "bresp": In(2), "bvalid": In(1), "bready": Out(1),
-        "rid": In(1), "rdata": In(config.bus_bits), "rresp": In(2), "rlast": In(1), "rvalid": In(1), "rready": Out(1),
-    })
+    return Signature(
+        {
+            **{f"{channel}{name}": Out(width) for channel in ("aw", "ar") for name, width in address.items()},
+            "awvalid": Out(1),
+            "awready": In(1),
+            "arvalid": Out(1),
+            "arready": In(1),
+            "wdata": Out(config.bus_bits),
+            "wstrb": Out(config.bus_bytes),
+            "wlast": Out(1),
+            "wvalid": Out(1),
+            "wready": In(1),
+            "bid": In(1),
+            "bresp": In(2),
+            "bvalid": In(1),
+            "bready": Out(1),
+            "rid": In(1),
+            "rdata": In(config.bus_bits),
+            "rresp": In(2),
+            "rlast": In(1),
+            "rvalid": In(1),
+            "rready": Out(1),
+        }
+    )
 
 
 def axi4_lite_signature() -> Signature:
-    """Return the wires of an AXI4-Lite master of 32 bits that reaches the registers; a slave has them flipped."""
-    return Signature({
-        **{f"{channel}{name}": Out(width) for channel in ("aw", "ar")
-           for name, width in (("addr", REGISTER_SPACE_BITS), ("prot", 3), ("valid", 1))},
-        "awready": In(1), "arready": In(1),
-        "wdata": Out(32), "wstrb": Out(BYTES), "wvalid": Out(1), "wready": In(1),
-        "bresp": In(2), "bvalid": In(1), "bready": Out(1),
-        "rdata": In(32), "rresp": In(2), "rvalid": In(1), "rready": Out(1),
-    })
+    """Return the wires of an AXI4-Lite master of 32 bits that reaches the registers; a slave has them
+    flipped."""
+    return Signature(
+        {
+            **{
+                f"{channel}{name}": Out(width)
+                for channel in ("aw", "ar")
+                for name, width in (("addr", REGISTER_SPACE_BITS), ("prot", 3), ("valid", 1))
+            },
+            "awready": In(1),
+            "arready": In(1),
+            "wdata": Out(32),
+            "wstrb": Out(BYTES),
+            "wvalid": Out(1),
+            "wready": In(1),
+            "bresp": In(2),
+            "bvalid": In(1),
+            "bready": Out(1),
+            "rdata": In(32),
+            "rresp": In(2),
+            "rvalid": In(1),
+            "rready": Out(1),
+        }
+    )
 
 
 class AxiMaster(wiring.Component):
@@ -52,10 +85,12 @@ class AxiMaster(wiring.Component):
         port: the core's side.
         axi: the bus.
 
-    Timing: no output depends on an input of the same cycle. Write addresses pass a queue of 4, so that a write's data need not
-    wait for its address to be accepted; read data pass a queue of 2, at full rate and one cycle late; the rest is wires to the core's
-    registers. Every output is held until taken. One ID: reads return in order, and so do write answers; nothing orders reads
-    against writes, which the accelerator does by waiting for answers.
+    Timing: no output depends on an input of the same cycle. Write addresses pass a queue of 4, so that a
+        write's data need not
+    wait for its address to be accepted; read data pass a queue of 2, at full rate and one cycle late; the
+    rest is wires to the core's registers. Every output is held until taken. One ID: reads return in order,
+    and so do write answers; nothing orders reads against writes, which the accelerator does by waiting for
+    answers.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -70,18 +105,33 @@ class AxiMaster(wiring.Component):
         connect(m, reads.o, flipped(self.port.read_data))
         size = exact_log2(self.config.bus_bytes)
         for channel, source in (("ar", request.payload), ("aw", writes.o.payload)):
-            fields = {"id": 0, "addr": source.address, "len": source.beats - 1, "size": size, "burst": INCREMENTING,
-                      "cache": NORMAL_BUFFERABLE, "prot": UNPRIVILEGED_DATA}
+            fields = {
+                "id": 0,
+                "addr": source.address,
+                "len": source.beats - 1,
+                "size": size,
+                "burst": INCREMENTING,
+                "cache": NORMAL_BUFFERABLE,
+                "prot": UNPRIVILEGED_DATA,
+            }
             m.d.comb += [getattr(axi, channel + name).eq(value) for name, value in fields.items()]
         m.d.comb += [
             axi.arvalid.eq(request.valid & ~request.payload.write),
-            writes.i.valid.eq(request.valid & request.payload.write), writes.i.payload.eq(request.payload),
+            writes.i.valid.eq(request.valid & request.payload.write),
+            writes.i.payload.eq(request.payload),
             request.ready.eq(Mux(request.payload.write, writes.i.ready, axi.arready)),
-            axi.awvalid.eq(writes.o.valid), writes.o.ready.eq(axi.awready),
-            axi.wdata.eq(write.payload.data), axi.wstrb.eq(write.payload.strobe), axi.wlast.eq(write.payload.last),
-            axi.wvalid.eq(write.valid), write.ready.eq(axi.wready),
-            reads.i.payload.eq(axi.rdata), reads.i.valid.eq(axi.rvalid), axi.rready.eq(reads.i.ready),
-            axi.bready.eq(1), self.port.write_done.eq(axi.bvalid),
+            axi.awvalid.eq(writes.o.valid),
+            writes.o.ready.eq(axi.awready),
+            axi.wdata.eq(write.payload.data),
+            axi.wstrb.eq(write.payload.strobe),
+            axi.wlast.eq(write.payload.last),
+            axi.wvalid.eq(write.valid),
+            write.ready.eq(axi.wready),
+            reads.i.payload.eq(axi.rdata),
+            reads.i.valid.eq(axi.rvalid),
+            axi.rready.eq(reads.i.ready),
+            axi.bready.eq(1),
+            self.port.write_done.eq(axi.bvalid),
             self.port.error.eq((axi.bvalid & axi.bresp[1]) | (axi.rvalid & axi.rready & axi.rresp[1])),
         ]
         return m
@@ -94,11 +144,12 @@ class AxiLiteSlave(wiring.Component):
         axi: the bus.
         port: the register file's side.
 
-    Timing: every output comes from a register. A write is taken in the cycle after its address and data are both offered
-    and the answer to the one before has gone, and answered in the next; a read in the cycle after its address is offered, no
-    read is being answered and no write is about to be taken (the register port has one address), and answered two cycles later. Registers
-    are written whole: a write with some but not all strobes is answered SLVERR and has no effect; one with none is answered
-    OKAY and has none either.
+    Timing: every output comes from a register. A write is taken in the cycle after its address and data are
+        both offered
+    and the answer to the one before has gone, and answered in the next; a read in the cycle after its address
+    is offered, no read is being answered and no write is about to be taken (the register port has one
+    address), and answered two cycles later. Registers are written whole: a write with some but not all
+    strobes is answered SLVERR and has no effect; one with none is answered OKAY and has none either.
 
     Source: AXI specification (ARM IHI 0022), A3.2.1: no combinational path leads from an input to an output.
     """
@@ -112,9 +163,12 @@ class AxiLiteSlave(wiring.Component):
         takes_write, takes_read, reading = Signal(), Signal(), Signal()
         write_next = axi.awvalid & axi.wvalid & ~axi.bvalid & ~takes_write
         m.d.comb += [
-            axi.awready.eq(takes_write), axi.wready.eq(takes_write), axi.arready.eq(takes_read),
+            axi.awready.eq(takes_write),
+            axi.wready.eq(takes_write),
+            axi.arready.eq(takes_read),
             port.address.eq(Mux(takes_write, axi.awaddr, axi.araddr) & ~(BYTES - 1)),
-            port.write.eq(takes_write & axi.wstrb.all()), port.write_data.eq(axi.wdata),
+            port.write.eq(takes_write & axi.wstrb.all()),
+            port.write_data.eq(axi.wdata),
             axi.rresp.eq(OKAY),
         ]
         m.d.sync += [
@@ -127,7 +181,10 @@ class AxiLiteSlave(wiring.Component):
         with m.Elif(axi.rready):
             m.d.sync += axi.rvalid.eq(0)
         with m.If(takes_write):
-            m.d.sync += [axi.bvalid.eq(1), axi.bresp.eq(Mux(axi.wstrb.any() & ~axi.wstrb.all(), SLVERR, OKAY))]
+            m.d.sync += [
+                axi.bvalid.eq(1),
+                axi.bresp.eq(Mux(axi.wstrb.any() & ~axi.wstrb.all(), SLVERR, OKAY)),
+            ]
         with m.Elif(axi.bready):
             m.d.sync += axi.bvalid.eq(0)
         return m
@@ -140,7 +197,8 @@ class AxiTop(wiring.Component):
         config: the accelerator.
 
     Members:
-        m_axi: AXI4 master; addresses have the width that the configuration needs, of which a smaller system uses the low bits.
+        m_axi: AXI4 master; addresses have the width that the configuration needs, of which a smaller system
+            uses the low bits.
         s_axi: AXI4-Lite slave.
         interrupt: level; a run is done, if INTERRUPT_ENABLE was set, until CONTROL.CLEAR_INTERRUPT.
 
@@ -149,7 +207,9 @@ class AxiTop(wiring.Component):
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
-        super().__init__({"m_axi": Out(axi4_signature(config)), "s_axi": In(axi4_lite_signature()), "interrupt": Out(1)})
+        super().__init__(
+            {"m_axi": Out(axi4_signature(config)), "s_axi": In(axi4_lite_signature()), "interrupt": Out(1)}
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

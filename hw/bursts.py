@@ -26,11 +26,15 @@ class BurstCutter(wiring.Component):
 
     def __init__(self, config: AcceleratorConfig, remaining_bits: int) -> None:
         self.config = config
-        super().__init__({
-            "address": In(config.address_bits), "remaining": In(remaining_bits),
-            "size": Out(bits_for(config.burst_bytes)), "beats": Out(bits_for(config.burst_beats)),
-            "first_beat": Out(config.address_bits),
-        })
+        super().__init__(
+            {
+                "address": In(config.address_bits),
+                "remaining": In(remaining_bits),
+                "size": Out(bits_for(config.burst_bytes)),
+                "beats": Out(bits_for(config.burst_beats)),
+                "first_beat": Out(config.address_bits),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -38,7 +42,7 @@ class BurstCutter(wiring.Component):
         room = Signal.like(self.size)
         in_beat = self.address[:beat_bits]
         m.d.comb += [
-            room.eq(self.config.burst_bytes - self.address[:exact_log2(self.config.burst_bytes)]),
+            room.eq(self.config.burst_bytes - self.address[: exact_log2(self.config.burst_bytes)]),
             self.size.eq(Mux(self.remaining < room, self.remaining, room)),
             self.beats.eq((in_beat + self.size + self.config.bus_bytes - 1) >> beat_bits),
             self.first_beat.eq(self.address - in_beat),

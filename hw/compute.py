@@ -46,28 +46,37 @@ class ComputeUnit(wiring.Component):
         gemm_step, alu_step: a step of that kind is issued.
         status: for counters and run control.
 
-    Timing: GEMM and ALU instructions follow each other without a gap; a step's results can be read by the next step. A LOAD
-    starts behind the last slot of the instruction before and writes once the pipeline is empty; a GEMM, ALU or
-    FINISH behind a LOAD starts in the cycle after the LOAD retires.
+    Timing: GEMM and ALU instructions follow each other without a gap; a step's results can be read by the
+        next step. A LOAD
+    starts behind the last slot of the instruction before and writes once the pipeline is empty; a GEMM, ALU
+    or FINISH behind a LOAD starts in the cycle after the LOAD retires.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
-        super().__init__({
-            "instruction": In(instruction_stream()),
-            "pop_prev": Out(token_source()), "pop_next": Out(token_source()),
-            "push_prev": Out(token_sink()), "push_next": Out(token_sink()),
-            "request": Out(request_stream(config)),
-            "read_data": In(read_stream(config)),
-            "beats": Out(data.StructLayout({"uop": 1, "acc": 1})),
-            "uop_write": Out(scratchpad_write(config, MemoryType.UOP)),
-            "acc_write": Out(scratchpad_write(config, MemoryType.ACC)),
-            "out_write": Out(scratchpad_write(config, shadow(config))),
-            **{memory.name.lower(): Out(scratchpad_read(config, memory))
-               for memory in (MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC)},
-            "finished": Out(1), "gemm_step": Out(1), "alu_step": Out(1),
-            "status": Out(unit_status()),
-        })
+        super().__init__(
+            {
+                "instruction": In(instruction_stream()),
+                "pop_prev": Out(token_source()),
+                "pop_next": Out(token_source()),
+                "push_prev": Out(token_sink()),
+                "push_next": Out(token_sink()),
+                "request": Out(request_stream(config)),
+                "read_data": In(read_stream(config)),
+                "beats": Out(data.StructLayout({"uop": 1, "acc": 1})),
+                "uop_write": Out(scratchpad_write(config, MemoryType.UOP)),
+                "acc_write": Out(scratchpad_write(config, MemoryType.ACC)),
+                "out_write": Out(scratchpad_write(config, shadow(config))),
+                **{
+                    memory.name.lower(): Out(scratchpad_read(config, memory))
+                    for memory in (MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC)
+                },
+                "finished": Out(1),
+                "gemm_step": Out(1),
+                "alu_step": Out(1),
+                "status": Out(unit_status()),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -105,7 +114,8 @@ class ComputeUnit(wiring.Component):
         ]
 
     def _write_accumulators(self, m: Module, loader: LoadEngine, pipeline: Pipeline) -> None:
-        """Share the accumulator's write port (loads write only while the pipeline is empty) and feed the shadow."""
+        """Share the accumulator's write port (loads write only while the pipeline is empty) and feed the
+        shadow."""
         values = data.View(accumulator_vector(self.config), self.acc_write.data)
         kept = self.config.acc_bits if shadow(self.config) is MemoryType.ACC else self.config.out_bits
         m.d.comb += [
@@ -117,7 +127,10 @@ class ComputeUnit(wiring.Component):
             self.out_write.enable.eq(self.acc_write.enable),
         ]
         with m.If(pipeline.busy):
-            m.d.comb += [self.acc_write.address.eq(pipeline.write.address), self.acc_write.data.eq(pipeline.write.data)]
+            m.d.comb += [
+                self.acc_write.address.eq(pipeline.write.address),
+                self.acc_write.data.eq(pipeline.write.data),
+            ]
 
     def _start(self, m: Module, sequencer: Sequencer, loader: LoadEngine) -> Signal:
         """Start the head of the queue when tokens, sequencer and load engine allow; return the pulse."""
@@ -131,12 +144,15 @@ class ComputeUnit(wiring.Component):
         word = self.instruction.payload
         m.d.comb += [
             is_load.eq(decode(isa.Instruction, self.config, word).opcode == isa.Opcode.LOAD),
-            gate.instruction.eq(word), gate.valid.eq(self.instruction.valid),
+            gate.instruction.eq(word),
+            gate.valid.eq(self.instruction.valid),
             gate.start.eq(self.instruction.valid & self.instruction.ready),
-            loader.instruction.payload.eq(word), sequencer.instruction.eq(word),
+            loader.instruction.payload.eq(word),
+            sequencer.instruction.eq(word),
             loader.instruction.valid.eq(self.instruction.valid & is_load & gate.open & sequencer.free),
             self.instruction.ready.eq(
-                gate.open & sequencer.free & Mux(is_load, loader.instruction.ready, loader.idle)),
+                gate.open & sequencer.free & Mux(is_load, loader.instruction.ready, loader.idle)
+            ),
             sequencer.start.eq(gate.start & ~is_load),
         ]
         return gate.start
@@ -149,7 +165,9 @@ class ComputeUnit(wiring.Component):
             self.finished.eq(pipeline.finish),
         ]
 
-    def _report(self, m: Module, sequencer: Sequencer, pipeline: Pipeline, loader: LoadEngine, starts: Value) -> None:
+    def _report(
+        self, m: Module, sequencer: Sequencer, pipeline: Pipeline, loader: LoadEngine, starts: Value
+    ) -> None:
         working = sequencer.active | loader.step | starts
         waiting = ~working & loader.idle
         m.d.comb += [

@@ -26,7 +26,8 @@ class RunControl(wiring.Component):
         overrun, memory_error: pulses.
         fault: bits of `Fault`.
 
-    Timing: `done` rises in the cycle after the first in which FINISH has retired and `drained` is high, or after
+    Timing: `done` rises in the cycle after the first in which FINISH has retired and `drained` is high, or
+        after
     16 cycles of `quiet` on end.
     """
 
@@ -59,14 +60,22 @@ class RunControl(wiring.Component):
         with m.If(ends):
             m.d.sync += [self.running.eq(0), self.done.eq(1)]
         with m.If(self.accepted):
-            m.d.sync += [self.running.eq(1), self.done.eq(0), self.fault.eq(0), finish_seen.eq(0), quiet_cycles.eq(0)]
+            m.d.sync += [
+                self.running.eq(1),
+                self.done.eq(0),
+                self.fault.eq(0),
+                finish_seen.eq(0),
+                quiet_cycles.eq(0),
+            ]
         return m
 
     def _seen(self) -> Value:
         """Return the faults that show while the run goes on."""
-        return (Mux(self.invalid, Fault.INVALID_INSTRUCTION, 0)
-                | Mux(self.overrun, Fault.SRAM_OVERRUN, 0)
-                | Mux(self.memory_error, Fault.MEMORY_ERROR, 0))
+        return (
+            Mux(self.invalid, Fault.INVALID_INSTRUCTION, 0)
+            | Mux(self.overrun, Fault.SRAM_OVERRUN, 0)
+            | Mux(self.memory_error, Fault.MEMORY_ERROR, 0)
+        )
 
     def _stuck(self) -> Value:
         """Return the fault that ends a run in which nothing moves any more."""
@@ -88,30 +97,36 @@ class Registers(wiring.Component):
         stream_address, stream_count: what the host has written.
         interrupt: a run is done, INTERRUPT_ENABLE was set, and nobody has cleared it yet.
 
-    Timing: `port.read_data` follows its address by one cycle. CYCLES counts from 1 in the cycle after `clear` and
+    Timing: `port.read_data` follows its address by one cycle. CYCLES counts from 1 in the cycle after `clear`
+        and
     stops when `running` falls, so it ends as the distance from start to done.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
-        super().__init__({
-            "port": In(register_port()),
-            "clear": In(1),
-            "events": In(len(COUNTERS)),
-            "start": Out(1),
-            "running": In(1),
-            "done": In(1),
-            "fault": In(len(Fault)),
-            "invalid_index": In(32),
-            "stream_address": Out(config.address_bits),
-            "stream_count": Out(32),
-            "interrupt": Out(1),
-        })
+        super().__init__(
+            {
+                "port": In(register_port()),
+                "clear": In(1),
+                "events": In(len(COUNTERS)),
+                "start": Out(1),
+                "running": In(1),
+                "done": In(1),
+                "fault": In(len(Fault)),
+                "invalid_index": In(32),
+                "stream_address": Out(config.address_bits),
+                "stream_count": Out(32),
+                "interrupt": Out(1),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        written = {register.name: Signal(32, name=register.name.lower())
-                   for register in REGISTERS if register.access is Access.WRITE}
+        written = {
+            register.name: Signal(32, name=register.name.lower())
+            for register in REGISTERS
+            if register.access is Access.WRITE
+        }
         for name, value in written.items():
             with m.If(self._writes(name)):
                 m.d.sync += value.eq(self.port.write_data)
@@ -122,7 +137,9 @@ class Registers(wiring.Component):
         ]
         self._raise_interrupt(m, written["INTERRUPT_ENABLE"])
         values = {**written, **self._status(m), **self._counters(m)}
-        words = Array([*(values.get(register.name, register.reset) for register in REGISTERS), 0])  # 0 past the last
+        words = Array(
+            [*(values.get(register.name, register.reset) for register in REGISTERS), 0]
+        )  # 0 past the last
         m.d.sync += self.port.read_data.eq(words[self.port.address[2:]])
         return m
 
@@ -146,8 +163,12 @@ class Registers(wiring.Component):
             m.d.sync += cycles.eq(cycles + 1)
         with m.If(self.clear):
             m.d.sync += cycles.eq(1)
-        flags = {Status.RUNNING: self.running, Status.DONE: self.done,
-                 Status.INTERRUPT: self.interrupt, Status.FAULT: self.fault.any()}
+        flags = {
+            Status.RUNNING: self.running,
+            Status.DONE: self.done,
+            Status.INTERRUPT: self.interrupt,
+            Status.FAULT: self.fault.any(),
+        }
         return {
             "CONFIG_DIGEST": int(self.config.digest[:8], 16),
             "STATUS": sum((Mux(value, flag, 0) for flag, value in flags.items()), start=0),

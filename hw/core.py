@@ -37,14 +37,28 @@ class Datapath(wiring.Component):
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
-        super().__init__({
-            "memory": Out(memory_port(config)),
-            "begin": In(1), "address": In(config.address_bits), "count": In(32),
-            **{name: Out(1) for name in
-               ("finished", "drained", "quiet", "starved", "invalid", "overrun", "memory_error")},
-            "invalid_index": Out(32),
-            "events": Out(len(COUNTERS)),
-        })
+        super().__init__(
+            {
+                "memory": Out(memory_port(config)),
+                "begin": In(1),
+                "address": In(config.address_bits),
+                "count": In(32),
+                **{
+                    name: Out(1)
+                    for name in (
+                        "finished",
+                        "drained",
+                        "quiet",
+                        "starved",
+                        "invalid",
+                        "overrun",
+                        "memory_error",
+                    )
+                },
+                "invalid_index": Out(32),
+                "events": Out(len(COUNTERS)),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -53,10 +67,15 @@ class Datapath(wiring.Component):
         m.submodules.dispatch = self.dispatch = Dispatch(config)
         m.submodules.dma = self.dma = Dma(config)
         self.units: dict[Unit, LoadUnit | ComputeUnit | StoreUnit] = {
-            Unit.LOAD: LoadUnit(config), Unit.COMPUTE: ComputeUnit(config), Unit.STORE: StoreUnit(config)}
-        self.queues = {Unit.LOAD: Queue(INSTRUCTION_BITS, config.load_queue_depth),
-                       Unit.COMPUTE: Queue(INSTRUCTION_BITS, config.compute_queue_depth),
-                       Unit.STORE: Queue(INSTRUCTION_BITS, config.store_queue_depth)}
+            Unit.LOAD: LoadUnit(config),
+            Unit.COMPUTE: ComputeUnit(config),
+            Unit.STORE: StoreUnit(config),
+        }
+        self.queues = {
+            Unit.LOAD: Queue(INSTRUCTION_BITS, config.load_queue_depth),
+            Unit.COMPUTE: Queue(INSTRUCTION_BITS, config.compute_queue_depth),
+            Unit.STORE: Queue(INSTRUCTION_BITS, config.store_queue_depth),
+        }
         for unit in Unit:
             m.submodules[f"{unit.name.lower()}_unit"] = self.units[unit]
             m.submodules[f"{unit.name.lower()}_queue"] = self.queues[unit]
@@ -70,7 +89,11 @@ class Datapath(wiring.Component):
 
     def _connect_instructions(self, m: Module) -> None:
         connect(m, self.fetch.instruction, self.dispatch.instruction)
-        outputs = {Unit.LOAD: self.dispatch.load, Unit.COMPUTE: self.dispatch.compute, Unit.STORE: self.dispatch.store}
+        outputs = {
+            Unit.LOAD: self.dispatch.load,
+            Unit.COMPUTE: self.dispatch.compute,
+            Unit.STORE: self.dispatch.store,
+        }
         for unit in Unit:
             connect(m, outputs[unit], self.queues[unit].i)
             connect(m, self.queues[unit].o, self.units[unit].instruction)
@@ -90,26 +113,41 @@ class Datapath(wiring.Component):
 
     def _connect_scratchpads(self, m: Module) -> None:
         load, compute, store = (self.units[unit] for unit in Unit)
-        pads = {memory: Scratchpad(self.config, memory) for memory in (MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC)}
+        pads = {
+            memory: Scratchpad(self.config, memory)
+            for memory in (MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC)
+        }
         pads[MemoryType.OUT] = Scratchpad(self.config, shadow(self.config))
         for memory, pad in pads.items():
             m.submodules[f"{memory.name.lower()}_scratchpad"] = pad
-        wires = ((load.inp, pads[MemoryType.INP].write), (load.wgt, pads[MemoryType.WGT].write),
-                 (compute.uop_write, pads[MemoryType.UOP].write), (compute.acc_write, pads[MemoryType.ACC].write),
-                 (compute.out_write, pads[MemoryType.OUT].write),
-                 (compute.uop, pads[MemoryType.UOP].read), (compute.inp, pads[MemoryType.INP].read),
-                 (compute.wgt, pads[MemoryType.WGT].read), (compute.acc, pads[MemoryType.ACC].read),
-                 (store.out, pads[MemoryType.OUT].read))
+        wires = (
+            (load.inp, pads[MemoryType.INP].write),
+            (load.wgt, pads[MemoryType.WGT].write),
+            (compute.uop_write, pads[MemoryType.UOP].write),
+            (compute.acc_write, pads[MemoryType.ACC].write),
+            (compute.out_write, pads[MemoryType.OUT].write),
+            (compute.uop, pads[MemoryType.UOP].read),
+            (compute.inp, pads[MemoryType.INP].read),
+            (compute.wgt, pads[MemoryType.WGT].read),
+            (compute.acc, pads[MemoryType.ACC].read),
+            (store.out, pads[MemoryType.OUT].read),
+        )
         for one, other in wires:
             connect(m, one, other)
 
     def _connect_memory(self, m: Module) -> None:
         load, compute, store = (self.units[unit] for unit in Unit)
-        wires = ((self.fetch.request, self.dma.fetch_request), (self.dma.fetch_data, self.fetch.read_data),
-                 (compute.request, self.dma.compute_request), (self.dma.compute_data, compute.read_data),
-                 (load.request, self.dma.load_request), (self.dma.load_data, load.read_data),
-                 (store.request, self.dma.store_request), (store.write_data, self.dma.store_data),
-                 (self.dma.memory, flipped(self.memory)))
+        wires = (
+            (self.fetch.request, self.dma.fetch_request),
+            (self.dma.fetch_data, self.fetch.read_data),
+            (compute.request, self.dma.compute_request),
+            (self.dma.compute_data, compute.read_data),
+            (load.request, self.dma.load_request),
+            (self.dma.load_data, load.read_data),
+            (store.request, self.dma.store_request),
+            (store.write_data, self.dma.store_data),
+            (self.dma.memory, flipped(self.memory)),
+        )
         for one, other in wires:
             connect(m, one, other)
         m.d.comb += store.write_done.eq(self.dma.write_done)
@@ -135,15 +173,26 @@ class Datapath(wiring.Component):
         events: dict[str, Value] = {}
         for unit in Unit:
             status = self.units[unit].status
-            states = {UnitState.BUSY: status.busy, UnitState.MEMORY: status.waits_memory,
-                      UnitState.TOKEN_PREV: status.waits_prev, UnitState.TOKEN_NEXT: status.waits_next,
-                      UnitState.ROOM: status.waits_room}
+            states = {
+                UnitState.BUSY: status.busy,
+                UnitState.MEMORY: status.waits_memory,
+                UnitState.TOKEN_PREV: status.waits_prev,
+                UnitState.TOKEN_NEXT: status.waits_next,
+                UnitState.ROOM: status.waits_room,
+            }
             states[UnitState.INSTRUCTION] = (
-                ~Cat(states.values()).any() & ~self.queues[unit].o.valid & ~self.dispatch.ended)
+                ~Cat(states.values()).any() & ~self.queues[unit].o.valid & ~self.dispatch.ended
+            )
             events |= {state_counter(unit, state): event for state, event in states.items()}
         load, compute, store = (self.units[unit] for unit in Unit)
-        beats = {None: self.fetch.beats, MemoryType.UOP: compute.beats.uop, MemoryType.ACC: compute.beats.acc,
-                 MemoryType.INP: load.beats.inp, MemoryType.WGT: load.beats.wgt, MemoryType.OUT: store.beats}
+        beats = {
+            None: self.fetch.beats,
+            MemoryType.UOP: compute.beats.uop,
+            MemoryType.ACC: compute.beats.acc,
+            MemoryType.INP: load.beats.inp,
+            MemoryType.WGT: load.beats.wgt,
+            MemoryType.OUT: store.beats,
+        }
         events |= {beat_counter(memory): beats[memory] for memory in (None, *COUNTED_MEMORIES)}
         events |= {"GEMM_STEPS": compute.gemm_step, "ALU_STEPS": compute.alu_step}
         m.d.comb += self.events.eq(Cat(events[name] for name in COUNTERS))
@@ -165,11 +214,13 @@ class Core(wiring.Component):
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
-        super().__init__({
-            "registers": In(register_port()),
-            "memory": Out(memory_port(config)),
-            "interrupt": Out(1),
-        })
+        super().__init__(
+            {
+                "registers": In(register_port()),
+                "memory": Out(memory_port(config)),
+                "interrupt": Out(1),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -184,8 +235,10 @@ class Core(wiring.Component):
             datapath.begin.eq(control.begin),
             datapath.address.eq(registers.stream_address),
             datapath.count.eq(registers.stream_count),
-            *(getattr(control, name).eq(getattr(datapath, name)) for name in
-              ("finished", "drained", "quiet", "starved", "invalid", "overrun", "memory_error")),
+            *(
+                getattr(control, name).eq(getattr(datapath, name))
+                for name in ("finished", "drained", "quiet", "starved", "invalid", "overrun", "memory_error")
+            ),
             registers.clear.eq(control.accepted),
             registers.events.eq(datapath.events & control.running.replicate(len(COUNTERS))),
             *(getattr(registers, name).eq(getattr(control, name)) for name in ("running", "done", "fault")),

@@ -27,17 +27,24 @@ class Dispatch(wiring.Component):
         invalid, invalid_index: the latter was met, at this position in the stream.
         moved: an instruction is taken in this cycle.
 
-    Timing: combinational from input to outputs, one instruction per cycle. An invalid instruction is dropped in the
-    cycle it is met; `ended` and `invalid` rise in the cycle after. While `ended`, every instruction is dropped.
+    Timing: combinational from input to outputs, one instruction per cycle. An invalid instruction is dropped
+        in the
+    cycle it is met; `ended` and `invalid` rise in the cycle after. While `ended`, every instruction is
+    dropped.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
-        super().__init__({
-            "instruction": In(instruction_stream()),
-            **{unit: Out(instruction_stream()) for unit in ("load", "compute", "store")},
-            "ended": Out(1), "invalid": Out(1), "invalid_index": Out(32), "moved": Out(1),
-        })
+        super().__init__(
+            {
+                "instruction": In(instruction_stream()),
+                **{unit: Out(instruction_stream()) for unit in ("load", "compute", "store")},
+                "ended": Out(1),
+                "invalid": Out(1),
+                "invalid_index": Out(32),
+                "moved": Out(1),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -68,11 +75,15 @@ class Dispatch(wiring.Component):
     def _meaningful(self) -> Value:
         """Build `codec.decode`'s test of an instruction's meaning."""
         word, alu = (decode(form, self.config, self.instruction.payload) for form in (isa.Load, isa.Alu))
-        storable = (word.memory_type == MemoryType.OUT) | ((word.x_size == 0) & _among(word.memory_type, MemoryType))
-        return (((word.opcode == isa.Opcode.LOAD) & _among(word.memory_type, codec.LOADABLE))
-                | ((word.opcode == isa.Opcode.STORE) & storable)
-                | _among(word.opcode, (isa.Opcode.GEMM, isa.Opcode.FINISH))
-                | ((word.opcode == isa.Opcode.ALU) & _among(alu.alu_opcode, self.config.alu_opcodes)))
+        storable = (word.memory_type == MemoryType.OUT) | (
+            (word.x_size == 0) & _among(word.memory_type, MemoryType)
+        )
+        return (
+            ((word.opcode == isa.Opcode.LOAD) & _among(word.memory_type, codec.LOADABLE))
+            | ((word.opcode == isa.Opcode.STORE) & storable)
+            | _among(word.opcode, (isa.Opcode.GEMM, isa.Opcode.FINISH))
+            | ((word.opcode == isa.Opcode.ALU) & _among(alu.alu_opcode, self.config.alu_opcodes))
+        )
 
 
 def _among(value: Value, members: Iterable[int]) -> Value:

@@ -25,21 +25,24 @@ class Dma(wiring.Component):
         memory: the memory port.
         write_done, error: from memory.
 
-    Timing: takes one request per cycle into the output register, in a cycle in which that is empty or memory accepts what it
-    holds; offers it from the next cycle on. Passes over readers while `max_requests` reads are in flight (taken, last
-    beat not yet delivered). Data pass through combinationally.
+    Timing: takes one request per cycle into the output register, in a cycle in which that is empty or memory
+        accepts what it
+    holds; offers it from the next cycle on. Passes over readers while `max_requests` reads are in flight
+    (taken, last beat not yet delivered). Data pass through combinationally.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
-        super().__init__({
-            **{f"{client}_request": In(request_stream(config)) for client in PRIORITY},
-            **{f"{client}_data": Out(read_stream(config)) for client in READERS},
-            "store_data": In(write_stream(config)),
-            "memory": Out(memory_port(config)),
-            "write_done": Out(1),
-            "error": Out(1),
-        })
+        super().__init__(
+            {
+                **{f"{client}_request": In(request_stream(config)) for client in PRIORITY},
+                **{f"{client}_data": Out(read_stream(config)) for client in READERS},
+                "store_data": In(write_stream(config)),
+                "memory": Out(memory_port(config)),
+                "write_done": Out(1),
+                "error": Out(1),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -83,7 +86,10 @@ class Dma(wiring.Component):
         for index, client in enumerate(READERS):
             out = getattr(self, f"{client}_data")
             mine = reads.o.valid & (reads.o.payload.client == index)
-            m.d.comb += [out.payload.eq(self.memory.read_data.payload), out.valid.eq(self.memory.read_data.valid & mine)]
+            m.d.comb += [
+                out.payload.eq(self.memory.read_data.payload),
+                out.valid.eq(self.memory.read_data.valid & mine),
+            ]
             with m.If(mine):
                 m.d.comb += self.memory.read_data.ready.eq(out.ready)
         m.d.comb += reads.o.ready.eq(moves & last)

@@ -28,18 +28,27 @@ class Fetch(wiring.Component):
         busy: a read is outstanding.
         blocked: no read is outstanding and none is being asked for.
 
-    Timing: the first request is offered in the cycle after `begin`. An instruction is offered in the cycle after its
+    Timing: the first request is offered in the cycle after `begin`. An instruction is offered in the cycle
+        after its
     last beat arrives; a beat that holds several gives one per cycle.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
-        super().__init__({
-            "begin": In(1), "address": In(config.address_bits), "count": In(32), "stop": In(1),
-            "request": Out(request_stream(config)), "read_data": In(read_stream(config)),
-            "instruction": Out(instruction_stream()),
-            "beats": Out(1), "busy": Out(1), "blocked": Out(1),
-        })
+        super().__init__(
+            {
+                "begin": In(1),
+                "address": In(config.address_bits),
+                "count": In(32),
+                "stop": In(1),
+                "request": Out(request_stream(config)),
+                "read_data": In(read_stream(config)),
+                "instruction": Out(instruction_stream()),
+                "beats": Out(1),
+                "busy": Out(1),
+                "blocked": Out(1),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -59,9 +68,11 @@ class Fetch(wiring.Component):
         accepted = self.request.valid & self.request.ready
         leaves = self.instruction.valid & self.instruction.ready
         m.d.comb += [
-            cutter.address.eq(address), cutter.remaining.eq(remaining),
+            cutter.address.eq(address),
+            cutter.remaining.eq(remaining),
             self.request.valid.eq((remaining != 0) & (promised + asked <= depth) & ~self.stop),
-            self.request.payload.address.eq(cutter.first_beat), self.request.payload.beats.eq(cutter.beats),
+            self.request.payload.address.eq(cutter.first_beat),
+            self.request.payload.beats.eq(cutter.beats),
             self.busy.eq(outstanding != 0),
             self.blocked.eq(~self.busy & ~self.request.valid),
         ]
@@ -78,7 +89,10 @@ class Fetch(wiring.Component):
         """Make instructions of beats: several beats each, or several in a beat."""
         expected = Signal(32)
         moves = Signal()
-        m.d.comb += [self.beats.eq(self.read_data.valid & self.read_data.ready), queue.i.valid.eq(moves & ~self.stop)]
+        m.d.comb += [
+            self.beats.eq(self.read_data.valid & self.read_data.ready),
+            queue.i.valid.eq(moves & ~self.stop),
+        ]
         with m.If(moves):
             m.d.sync += expected.eq(expected - 1)
         with m.If(self.begin):
@@ -98,7 +112,10 @@ class Fetch(wiring.Component):
             queue.i.payload.eq(Cat(held, self.read_data.payload)),
         ]
         with m.If(self.read_data.valid):
-            m.d.sync += [part.eq(part + 1), held.eq(Cat(held, self.read_data.payload) >> self.config.bus_bits)]
+            m.d.sync += [
+                part.eq(part + 1),
+                held.eq(Cat(held, self.read_data.payload) >> self.config.bus_bits),
+            ]
 
     def _pick(self, m: Module, queue: Queue, moves: Value, expected: Value) -> None:
         lanes = self.config.bus_bits // INSTRUCTION_BITS

@@ -16,25 +16,28 @@ class MultiplierArray(wiring.Component):
     """Multiply `batch x block_in` inputs with `block_out x block_in` weights.
 
     Parameters:
-        config: the accelerator; `gemm_stages` registers lie between operands and sums, the first behind the products, the
-            others spread over the levels of the adder tree.
+        config: the accelerator; `gemm_stages` registers lie between operands and sums, the first behind the
+            products, the others spread over the levels of the adder tree.
 
     Members:
         inp: input[batch][block_in].
         wgt: weight[block_out][block_in].
         sums: exact dot products [batch][block_out], not yet accumulated.
 
-    Timing: one product of blocks per cycle; `sums` follows its operands by `gemm_stages` cycles. No reset, no stall.
+    Timing: one product of blocks per cycle; `sums` follows its operands by `gemm_stages` cycles. No reset, no
+        stall.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
         vector = data.ArrayLayout(signed(dot_product_bits(config)), config.block_out)
-        super().__init__({
-            "inp": In(_matrix(config.inp_bits, config.batch, config.block_in)),
-            "wgt": In(_matrix(config.wgt_bits, config.block_out, config.block_in)),
-            "sums": Out(data.ArrayLayout(vector, config.batch)),
-        })
+        super().__init__(
+            {
+                "inp": In(_matrix(config.inp_bits, config.batch, config.block_in)),
+                "wgt": In(_matrix(config.wgt_bits, config.block_out, config.block_in)),
+                "sums": Out(data.ArrayLayout(vector, config.batch)),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -50,14 +53,17 @@ class MultiplierArray(wiring.Component):
         level = 0
         while True:
             for stage in range(registers[level]):
-                terms = [_register(m, term, f"{name}_l{level}_{stage}_{index}") for index, term in enumerate(terms)]
+                terms = [
+                    _register(m, term, f"{name}_l{level}_{stage}_{index}") for index, term in enumerate(terms)
+                ]
             if len(terms) == 1:
                 return terms[0]
             terms = [left + right for left, right in zip(terms[::2], terms[1::2], strict=True)]
             level += 1
 
     def _registers_after(self) -> list[int]:
-        """Return the number of registers behind the products (first) and behind each adder level; they sum to the stages."""
+        """Return the number of registers behind the products (first) and behind each adder level; they sum to
+        the stages."""
         levels = (self.config.block_in - 1).bit_length()
         counts = [0] * (levels + 1)
         stages = self.config.gemm_stages

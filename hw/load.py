@@ -39,27 +39,36 @@ class LoadUnit(wiring.Component):
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
-        super().__init__({
-            "instruction": In(instruction_stream()),
-            "pop_next": Out(token_source()), "push_next": Out(token_sink()),
-            "request": Out(request_stream(config)), "read_data": In(read_stream(config)),
-            "inp": Out(scratchpad_write(config, MemoryType.INP)),
-            "wgt": Out(scratchpad_write(config, MemoryType.WGT)),
-            "beats": Out(data.StructLayout({"inp": 1, "wgt": 1})),
-            "status": Out(unit_status()),
-        })
+        super().__init__(
+            {
+                "instruction": In(instruction_stream()),
+                "pop_next": Out(token_source()),
+                "push_next": Out(token_sink()),
+                "request": Out(request_stream(config)),
+                "read_data": In(read_stream(config)),
+                "inp": Out(scratchpad_write(config, MemoryType.INP)),
+                "wgt": Out(scratchpad_write(config, MemoryType.WGT)),
+                "beats": Out(data.StructLayout({"inp": 1, "wgt": 1})),
+                "status": Out(unit_status()),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.gate = gate = StartGate(self.config, ("next",))
         m.submodules.engine = engine = LoadEngine(self.config, LOAD_UNIT_MEMORIES)
-        for own, inner in ((self.pop_next, gate.pop_next), (self.request, engine.request),
-                           (self.inp, engine.inp), (self.wgt, engine.wgt)):
+        for own, inner in (
+            (self.pop_next, gate.pop_next),
+            (self.request, engine.request),
+            (self.inp, engine.inp),
+            (self.wgt, engine.wgt),
+        ):
             connect(m, inner, flipped(own))
         connect(m, flipped(self.read_data), engine.read_data)
         waiting = engine.idle & ~gate.start
         m.d.comb += [
-            gate.instruction.eq(self.instruction.payload), gate.valid.eq(self.instruction.valid),
+            gate.instruction.eq(self.instruction.payload),
+            gate.valid.eq(self.instruction.valid),
             engine.instruction.payload.eq(self.instruction.payload),
             engine.instruction.valid.eq(self.instruction.valid & gate.open),
             self.instruction.ready.eq(gate.open & engine.instruction.ready),

@@ -32,14 +32,17 @@ class RequestHalf(wiring.Component):
         request: its bursts.
         idle: nothing left to ask for.
 
-    Timing: the first burst is offered in the cycle after the instruction is taken, then one per accepted burst, row
+    Timing: the first burst is offered in the cycle after the instruction is taken, then one per accepted
+        burst, row
     after row. The next instruction can be taken in the cycle in which the last burst is accepted.
     """
 
     def __init__(self, config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> None:
         self.config = config
         self.memories = memories
-        super().__init__({"instruction": In(instruction_stream()), "request": Out(request_stream(config)), "idle": Out(1)})
+        super().__init__(
+            {"instruction": In(instruction_stream()), "request": Out(request_stream(config)), "idle": Out(1)}
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -52,23 +55,38 @@ class RequestHalf(wiring.Component):
         row_ends = cutter.size == remaining
         ends = accepted & row_ends & (rows == 1)
         m.d.comb += [
-            cutter.address.eq(address), cutter.remaining.eq(remaining),
+            cutter.address.eq(address),
+            cutter.remaining.eq(remaining),
             self.request.valid.eq(active),
-            self.request.payload.address.eq(cutter.first_beat), self.request.payload.beats.eq(cutter.beats),
+            self.request.payload.address.eq(cutter.first_beat),
+            self.request.payload.beats.eq(cutter.beats),
             self.instruction.ready.eq(~active | ends),
             self.idle.eq(~active),
         ]
         with m.If(accepted):
             m.d.sync += [address.eq(address + cutter.size), remaining.eq(remaining - cutter.size)]
             with m.If(row_ends):
-                m.d.sync += [address.eq(row + stride), row.eq(row + stride), remaining.eq(width), rows.eq(rows - 1)]
+                m.d.sync += [
+                    address.eq(row + stride),
+                    row.eq(row + stride),
+                    remaining.eq(width),
+                    rows.eq(rows - 1),
+                ]
         with m.If(ends):
             m.d.sync += active.eq(0)
         with m.If(self.instruction.valid & self.instruction.ready):
             self._latch(m, active, (address, row), (remaining, width), stride, rows)
         return m
 
-    def _latch(self, m: Module, active: Signal, addresses: tuple[Signal, ...], widths: tuple[Signal, ...], stride: Signal, rows: Signal) -> None:
+    def _latch(
+        self,
+        m: Module,
+        active: Signal,
+        addresses: tuple[Signal, ...],
+        widths: tuple[Signal, ...],
+        stride: Signal,
+        rows: Signal,
+    ) -> None:
         load = decode(isa.Load, self.config, self.instruction.payload)
         m.d.sync += [active.eq((load.x_size != 0) & (load.y_size != 0)), rows.eq(load.y_size)]
         with m.Switch(load.memory_type):
@@ -106,12 +124,18 @@ class WriteHalf(wiring.Component):
         self.config = config
         self.memories = memories
         pads = scratchpads(memories)
-        super().__init__({
-            "instruction": In(instruction_stream()), "hold": In(1), "read_data": In(read_stream(config)),
-            **{memory.name.lower(): Out(scratchpad_write(config, memory)) for memory in pads},
-            "retire": Out(1), "step": Out(1), "overrun": Out(1),
-            "beats": Out(data.StructLayout({memory.name.lower(): 1 for memory in pads})),
-        })
+        super().__init__(
+            {
+                "instruction": In(instruction_stream()),
+                "hold": In(1),
+                "read_data": In(read_stream(config)),
+                **{memory.name.lower(): Out(scratchpad_write(config, memory)) for memory in pads},
+                "retire": Out(1),
+                "step": Out(1),
+                "overrun": Out(1),
+                "beats": Out(data.StructLayout({memory.name.lower(): 1 for memory in pads})),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -138,9 +162,15 @@ class WriteHalf(wiring.Component):
         self._lane = (load.dram_base + self._lane_row + column - load.x_pad_0)[:6]
         self._writes = Signal()
         m.d.comb += [
-            self._is_data.eq((row >= load.y_pad_0) & (row < load.y_pad_0 + load.y_size)
-                             & (column >= load.x_pad_0) & (column < load.x_pad_0 + load.x_size)),
-            self.step.eq(self.instruction.valid & ~self.hold & (empty | ~self._is_data | self.read_data.valid)),
+            self._is_data.eq(
+                (row >= load.y_pad_0)
+                & (row < load.y_pad_0 + load.y_size)
+                & (column >= load.x_pad_0)
+                & (column < load.x_pad_0 + load.x_size)
+            ),
+            self.step.eq(
+                self.instruction.valid & ~self.hold & (empty | ~self._is_data | self.read_data.valid)
+            ),
             self._writes.eq(self.step & ~empty),
             self.retire.eq(self.step & (empty | (self._element_ends & row_ends & ends))),
             self.instruction.ready.eq(self.retire),
@@ -167,17 +197,21 @@ class WriteHalf(wiring.Component):
         port = getattr(self, target.name.lower())
         source, parts = self.config.element_bits(memory), self._parts(memory)
         in_beat = max(1, self.config.bus_bits // source)
-        lane = self._lane[:exact_log2(in_beat)]
+        lane = self._lane[: exact_log2(in_beat)]
         values = self.read_data.payload.word_select(lane, source) if in_beat > 1 else self.read_data.payload
         values = self._extended(values) if narrow else values
         covered = lanes(self.config, target) // parts
         enable = Signal(lanes(self.config, target), name=f"{memory.name.lower()}_enable")
         m.d.comb += [
             self._element_ends.eq(~self._is_data | (self._part == parts - 1)),
-            self.read_data.ready.eq(self._writes & self._is_data & ((lane == in_beat - 1) | self._data_row_ends)),
+            self.read_data.ready.eq(
+                self._writes & self._is_data & ((lane == in_beat - 1) | self._data_row_ends)
+            ),
             self.beats[target.name.lower()].eq(self.read_data.valid & self.read_data.ready),
             self.overrun.eq(self._writes & (index >= self.config.depth(memory))),
-            enable.eq(Mux(self._is_data, ((1 << covered) - 1) << (self._part[:exact_log2(parts)] * covered), -1)),
+            enable.eq(
+                Mux(self._is_data, ((1 << covered) - 1) << (self._part[: exact_log2(parts)] * covered), -1)
+            ),
             port.address.eq(index),
             port.data.eq(Mux(self._is_data, values.replicate(parts), self._pad(memory))),
             port.enable.eq(Mux(self._writes, enable, 0)),
@@ -186,14 +220,18 @@ class WriteHalf(wiring.Component):
     def _extended(self, values: Value) -> Value:
         """Sign-extend narrow values to the accumulator's width."""
         narrow, wide = self.config.out_bits, self.config.acc_bits
-        parts = [values[start:start + narrow].as_signed() for start in range(0, len(values), narrow)]
+        parts = [values[start : start + narrow].as_signed() for start in range(0, len(values), narrow)]
         return Cat(Cat(part, part[-1].replicate(wide - narrow)) for part in parts)
 
     def _pad(self, memory: MemoryType) -> Value:
         """Return one padding element."""
         config = self.config
-        widths = {MemoryType.INP: (config.inp_bits, config.inp_bits), MemoryType.WGT: (config.wgt_bits, config.wgt_bits),
-                  MemoryType.ACC: (config.acc_bits, config.acc_bits), MemoryType.ACC_8BIT: (config.acc_bits, config.out_bits)}
+        widths = {
+            MemoryType.INP: (config.inp_bits, config.inp_bits),
+            MemoryType.WGT: (config.wgt_bits, config.wgt_bits),
+            MemoryType.ACC: (config.acc_bits, config.acc_bits),
+            MemoryType.ACC_8BIT: (config.acc_bits, config.out_bits),
+        }
         if memory not in widths or not config.has(Extension.PAD_MINIMUM):
             return Const(0)
         width, value_bits = widths[memory]
@@ -225,14 +263,22 @@ class LoadEngine(wiring.Component):
         self.config = config
         self.memories = memories
         pads = scratchpads(memories)
-        super().__init__({
-            "instruction": In(instruction_stream()), "hold": In(1),
-            "request": Out(request_stream(config)), "read_data": In(read_stream(config)),
-            **{memory.name.lower(): Out(scratchpad_write(config, memory)) for memory in pads},
-            "retire": Out(1), "push_prev": Out(1), "push_next": Out(1),
-            "idle": Out(1), "step": Out(1), "overrun": Out(1),
-            "beats": Out(data.StructLayout({memory.name.lower(): 1 for memory in pads})),
-        })
+        super().__init__(
+            {
+                "instruction": In(instruction_stream()),
+                "hold": In(1),
+                "request": Out(request_stream(config)),
+                "read_data": In(read_stream(config)),
+                **{memory.name.lower(): Out(scratchpad_write(config, memory)) for memory in pads},
+                "retire": Out(1),
+                "push_prev": Out(1),
+                "push_next": Out(1),
+                "idle": Out(1),
+                "step": Out(1),
+                "overrun": Out(1),
+                "beats": Out(data.StructLayout({memory.name.lower(): 1 for memory in pads})),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -252,7 +298,10 @@ class LoadEngine(wiring.Component):
             *(half.valid.eq(self.instruction.valid & ready) for half in (requests.instruction, started.i)),
             writes.hold.eq(self.hold),
             self.retire.eq(writes.retire),
-            *(getattr(self, flag).eq(writes.retire & getattr(retiring, flag)) for flag in ("push_prev", "push_next")),
+            *(
+                getattr(self, flag).eq(writes.retire & getattr(retiring, flag))
+                for flag in ("push_prev", "push_next")
+            ),
             self.idle.eq(requests.idle & ~started.o.valid),
             *(getattr(self, name).eq(getattr(writes, name)) for name in ("step", "overrun", "beats")),
         ]

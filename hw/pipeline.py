@@ -29,30 +29,34 @@ class Pipeline(wiring.Component):
         inp, wgt, acc: scratchpad reads.
         write: the accumulator's write port.
         busy: a slot is anywhere behind its issue.
-        retire: the last slot of an instruction is being written; with `push_prev`, `push_next` and `finish` of it.
+        retire: the last slot of an instruction is being written; with `push_prev`, `push_next` and `finish`
+            of it.
         overrun: a step's index is past the end of its scratchpad (it wraps).
 
-    Timing: a slot issued in cycle t meets its accumulator in t + 3 + gemm_stages and is written one cycle later.
+    Timing: a slot issued in cycle t meets its accumulator in t + 3 + gemm_stages and is written one cycle
+        later.
     Results of the two slots before it are forwarded, so every slot sees all earlier ones.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
-        super().__init__({
-            "valid": In(1),
-            "slot": In(slot_layout(config)),
-            "uop": In(config.element_bits(MemoryType.UOP)),
-            "inp": Out(scratchpad_read(config, MemoryType.INP)),
-            "wgt": Out(scratchpad_read(config, MemoryType.WGT)),
-            "acc": Out(scratchpad_read(config, MemoryType.ACC)),
-            "write": Out(scratchpad_write(config, MemoryType.ACC)),
-            "busy": Out(1),
-            "retire": Out(1),
-            "push_prev": Out(1),
-            "push_next": Out(1),
-            "finish": Out(1),
-            "overrun": Out(1),
-        })
+        super().__init__(
+            {
+                "valid": In(1),
+                "slot": In(slot_layout(config)),
+                "uop": In(config.element_bits(MemoryType.UOP)),
+                "inp": Out(scratchpad_read(config, MemoryType.INP)),
+                "wgt": Out(scratchpad_read(config, MemoryType.WGT)),
+                "acc": Out(scratchpad_read(config, MemoryType.ACC)),
+                "write": Out(scratchpad_write(config, MemoryType.ACC)),
+                "busy": Out(1),
+                "retire": Out(1),
+                "push_prev": Out(1),
+                "push_next": Out(1),
+                "finish": Out(1),
+                "overrun": Out(1),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -68,11 +72,16 @@ class Pipeline(wiring.Component):
             self.busy.eq(Cat(valid[1:]).any()),
             self.overrun.eq(valid[2] & self._overruns(slots[2])),
         ]
-        self._accumulate(m, (valid[execute], slots[execute]), (valid[execute + 1], slots[execute + 1]), array.sums)
+        self._accumulate(
+            m, (valid[execute], slots[execute]), (valid[execute + 1], slots[execute + 1]), array.sums
+        )
         final = slots[execute + 1]
         m.d.comb += [
             self.retire.eq(valid[execute + 1] & final.last),
-            *(getattr(self, name).eq(self.retire & final[name]) for name in ("push_prev", "push_next", "finish")),
+            *(
+                getattr(self, name).eq(self.retire & final[name])
+                for name in ("push_prev", "push_next", "finish")
+            ),
         ]
         return m
 
@@ -85,28 +94,35 @@ class Pipeline(wiring.Component):
             m.d.sync += [following.eq(slots[-1]), following_valid.eq(valid[-1])]
             if stage == 2:
                 uop = decode(isa.MicroOp, self.config, self.uop)
-                m.d.sync += [following[name].eq(slots[-1][name] + getattr(uop, name)) for name in ("dst", "src", "wgt")]
+                m.d.sync += [
+                    following[name].eq(slots[-1][name] + getattr(uop, name)) for name in ("dst", "src", "wgt")
+                ]
             slots.append(following)
             valid.append(following_valid)
         return valid, slots
 
     def _acc_index(self, slot: data.View) -> Value:
         """Return the accumulator that `slot` reads: its operand's in a source slot, else its destination."""
-        return Mux(slot.source, slot.src, slot.dst)[:self.config.index_bits(MemoryType.ACC)]
+        return Mux(slot.source, slot.src, slot.dst)[: self.config.index_bits(MemoryType.ACC)]
 
     def _overruns(self, slot: data.View) -> Value:
-        acc, inp, wgt = (self.config.index_bits(memory) for memory in (MemoryType.ACC, MemoryType.INP, MemoryType.WGT))
+        acc, inp, wgt = (
+            self.config.index_bits(memory) for memory in (MemoryType.ACC, MemoryType.INP, MemoryType.WGT)
+        )
         multiplies = ~slot.alu & ~slot.reset
         return ~slot.empty & (
             slot.dst[acc:].any()
             | (slot.source & slot.src[acc:].any())
-            | (multiplies & (slot.src[inp:].any() | slot.wgt[wgt:].any())))
+            | (multiplies & (slot.src[inp:].any() | slot.wgt[wgt:].any()))
+        )
 
     def _accumulate(self, m: Module, executing: Stage, writing: Stage, sums: data.View) -> None:
         """Read-modify-write: build the execute stage, the write stage and the forwarding between them."""
         vector = accumulator_vector(self.config)
         (valid, slot), (write_valid, write_slot) = executing, writing
-        result, operand, earlier = (Signal(vector, name=name, reset_less=True) for name in ("result", "operand", "earlier"))
+        result, operand, earlier = (
+            Signal(vector, name=name, reset_less=True) for name in ("result", "operand", "earlier")
+        )
         earlier_valid, earlier_index = Signal(), Signal.like(self.acc.address)
         index, write_index = self._acc_index(slot), self._acc_index(write_slot)
         writes = Signal()
@@ -127,7 +143,9 @@ class Pipeline(wiring.Component):
             m.d.sync += operand.eq(current)
         m.d.sync += self._update(m, slot, result, current, operand, sums)
 
-    def _update(self, m: Module, slot: data.View, result: Value, current: Value, operand: Value, sums: data.View) -> list[Value]:
+    def _update(
+        self, m: Module, slot: data.View, result: Value, current: Value, operand: Value, sums: data.View
+    ) -> list[Value]:
         """Return the assignments of the next `result`, value by value."""
         statements = []
         for index in range(self.config.batch * self.config.block_out):

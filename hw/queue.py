@@ -17,19 +17,22 @@ class Queue(wiring.Component):
         i, o: the stream in and out.
         level: items held.
 
-    Timing: an item taken in cycle t is offered from t + 1 on; one item in and one out per cycle. `i.ready` is low exactly
-    while `depth` items are held. Both handshakes come from registers. Maps to block RAM: the read port is synchronous,
-    addressed with the next head and transparent for the write.
+    Timing: an item taken in cycle t is offered from t + 1 on; one item in and one out per cycle. `i.ready` is
+        low exactly
+    while `depth` items are held. Both handshakes come from registers. Maps to block RAM: the read port is
+    synchronous, addressed with the next head and transparent for the write.
     """
 
     def __init__(self, shape: ShapeLike, depth: int) -> None:
         self.depth = depth
         self._bits = Shape.cast(shape).width
-        super().__init__({
-            "i": In(stream.Signature(shape)),
-            "o": Out(stream.Signature(shape)),
-            "level": Out(range(depth + 1)),
-        })
+        super().__init__(
+            {
+                "i": In(stream.Signature(shape)),
+                "o": Out(stream.Signature(shape)),
+                "level": Out(range(depth + 1)),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -44,8 +47,11 @@ class Queue(wiring.Component):
             self.o.valid.eq(self.level != 0),
             _bits(self.o.payload).eq(read.data),
             following.eq(Mux(leaves, self._after(head), head)),
-            write.addr.eq(tail), write.data.eq(self.i.payload), write.en.eq(enters),
-            read.addr.eq(following), read.en.eq(1),
+            write.addr.eq(tail),
+            write.data.eq(self.i.payload),
+            write.en.eq(enters),
+            read.addr.eq(following),
+            read.en.eq(1),
         ]
         m.d.sync += [head.eq(following), self.level.eq(self.level + enters - leaves)]
         with m.If(enters):

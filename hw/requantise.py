@@ -11,12 +11,14 @@ from vdla.hw.spec.vocabulary import MemoryType, Parameter
 
 
 def lanes_per_read(config: AcceleratorConfig) -> int:
-    """Return the values that one read of the store unit brings: those of a beat, or of an element that is no wider."""
+    """Return the values that one read of the store unit brings: those of a beat, or of an element that is no
+    wider."""
     return min(config.element_bits(MemoryType.OUT), config.bus_bits) // config.out_bits
 
 
 class Requantiser(wiring.Component):
-    """Turn the accumulators of one read after another into outputs; `vdla.hw.spec.numerics.requantise` is the meaning.
+    """Turn the accumulators of one read after another into outputs; `vdla.hw.spec.numerics.requantise` is the
+    meaning.
 
     Parameters:
         config: the accelerator.
@@ -29,22 +31,31 @@ class Requantiser(wiring.Component):
         scales: by the parameters; else outputs are the low bits.
         outputs: of the part given REQUANTISE_STAGES cycles before.
 
-    Timing: one part per cycle, never stalls. Parameters kept in one cycle hold for parts from the next cycle on; a part is
+    Timing: one part per cycle, never stalls. Parameters kept in one cycle hold for parts from the next cycle
+        on; a part is
     not touched by parameters kept behind it in the order of `Parameter`, one per cycle.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
         self._parts = config.batch * config.block_out // lanes_per_read(config)
-        super().__init__({
-            "element": In(accumulator_vector(config)),
-            "keeps": In(1), "row": In(Parameter), "part": In(range(max(self._parts, 2))), "scales": In(1),
-            "outputs": Out(data.ArrayLayout(config.out_bits, lanes_per_read(config))),
-        })
+        super().__init__(
+            {
+                "element": In(accumulator_vector(config)),
+                "keeps": In(1),
+                "row": In(Parameter),
+                "part": In(range(max(self._parts, 2))),
+                "scales": In(1),
+                "outputs": Out(data.ArrayLayout(config.out_bits, lanes_per_read(config))),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        self._kept = {row: Signal(accumulator_vector(self.config), name=f"kept_{row.name.lower()}", reset_less=True) for row in Parameter}
+        self._kept = {
+            row: Signal(accumulator_vector(self.config), name=f"kept_{row.name.lower()}", reset_less=True)
+            for row in Parameter
+        }
         for row, kept in self._kept.items():
             with m.If(self.keeps & (self.row == row)):
                 m.d.sync += kept.eq(self.element)
@@ -60,14 +71,23 @@ class Requantiser(wiring.Component):
     def _of_lane(self, vector: Value, part: Signal, lane: int) -> Value:
         """Return the value of a lane in a part of an accumulator element."""
         count = lanes_per_read(self.config)
-        return Array(vector[first + lane] for first in range(0, self._parts * count, count))[part] if self._parts > 1 else vector[lane]
+        return (
+            Array(vector[first + lane] for first in range(0, self._parts * count, count))[part]
+            if self._parts > 1
+            else vector[lane]
+        )
 
     def _lane(self, m: Module, lane: int, part: list[Value], scales: list[Value]) -> None:
         """Build sum, product, and shift with clip, each with a register behind it."""
         bits = self.config.acc_bits
-        total, product = Signal(signed(bits), reset_less=True), Signal(signed(bits + MULTIPLIER_BITS), reset_less=True)
-        bias, multiplier, shift, clip = (self._of_lane(self._kept[row], part[stage], lane) for row, stage in
-                                         zip(Parameter, (0, 1, 2, 2), strict=True))
+        total, product = (
+            Signal(signed(bits), reset_less=True),
+            Signal(signed(bits + MULTIPLIER_BITS), reset_less=True),
+        )
+        bias, multiplier, shift, clip = (
+            self._of_lane(self._kept[row], part[stage], lane)
+            for row, stage in zip(Parameter, (0, 1, 2, 2), strict=True)
+        )
         m.d.sync += [
             total.eq(self._of_lane(self.element, part[0], lane) + Mux(scales[0], bias, 0)),
             product.eq(total * Mux(scales[1], multiplier[:MULTIPLIER_BITS].as_unsigned(), 1)),
@@ -75,9 +95,11 @@ class Requantiser(wiring.Component):
         ]
 
     def _clipped(self, m: Module, lane: int, product: Signal, shift_and_zero: Value, clip: Value) -> Value:
-        """Return a product shifted right and rounded, with the zero point, between the least and the greatest output."""
+        """Return a product shifted right and rounded, with the zero point, between the least and the greatest
+        output."""
+
         def byte(value: Value, place: int) -> Value:
-            return value[place * BYTE_BITS:(place + 1) * BYTE_BITS].as_signed()
+            return value[place * BYTE_BITS : (place + 1) * BYTE_BITS].as_signed()
 
         amount = Signal(unsigned(SHIFT_BITS), name=f"amount_{lane}")
         behind = Signal(signed(len(product) + 1), name=f"behind_{lane}")  # with the bit behind the last place

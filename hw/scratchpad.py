@@ -9,7 +9,9 @@ from vdla.hw.signatures import lanes, scratchpad_read, scratchpad_write
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType
 
-COLLISIONS_ARE_FREE = {"no_rw_check": 1}  # Yosys: build nothing to order a read and a write of one address in one cycle
+COLLISIONS_ARE_FREE = {
+    "no_rw_check": 1
+}  # Yosys: build nothing to order a read and a write of one address in one cycle
 
 
 class Scratchpad(wiring.Component):
@@ -23,8 +25,10 @@ class Scratchpad(wiring.Component):
         write: the written lanes of one element per cycle.
         read: one element per cycle.
 
-    Timing: a write in cycle t is read by an address given from t + 1 on; data follows its address by one cycle. An
-    address read in the cycle in which it is written gives the element before, after, or a mix: tokens, and the compute
+    Timing: a write in cycle t is read by an address given from t + 1 on; data follows its address by one
+        cycle. An
+    address read in the cycle in which it is written gives the element before, after, or a mix: tokens, and
+        the compute
     unit's forwarding, keep every use apart.
     """
 
@@ -32,12 +36,15 @@ class Scratchpad(wiring.Component):
         self._depth = config.depth(memory)
         self._bits = config.element_bits(memory)
         self._lanes = lanes(config, memory)
-        super().__init__({"write": In(scratchpad_write(config, memory)), "read": In(scratchpad_read(config, memory))})
+        super().__init__(
+            {"write": In(scratchpad_write(config, memory)), "read": In(scratchpad_read(config, memory))}
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.memory = memory = Memory(
-            shape=unsigned(self._bits), depth=self._depth, init=[], attrs=COLLISIONS_ARE_FREE)
+            shape=unsigned(self._bits), depth=self._depth, init=[], attrs=COLLISIONS_ARE_FREE
+        )
         write = memory.write_port(granularity=self._bits // self._lanes)
         read = memory.read_port()
         m.d.comb += [

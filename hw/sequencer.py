@@ -18,14 +18,29 @@ def offset_bits(index_bits: int) -> int:
 def slot_layout(config: AcceleratorConfig) -> data.StructLayout:
     """What travels down the compute pipeline with each slot.
 
-    `empty`: no step, only the end of an instruction. `source`: first slot of an ALU step, which fetches its operand.
+    `empty`: no step, only the end of an instruction. `source`: first slot of an ALU step, which fetches its
+    operand.
     """
     acc, inp, wgt = (config.index_bits(memory) for memory in (MemoryType.ACC, MemoryType.INP, MemoryType.WGT))
-    return data.StructLayout({
-        "empty": 1, "source": 1, "alu": 1, "reset": 1, "overwrite": 1, "alu_opcode": 3, "use_imm": 1, "imm": signed(16),
-        "last": 1, "finish": 1, "push_prev": 1, "push_next": 1,
-        "dst": offset_bits(acc), "src": offset_bits(max(acc, inp)), "wgt": offset_bits(wgt),
-    })
+    return data.StructLayout(
+        {
+            "empty": 1,
+            "source": 1,
+            "alu": 1,
+            "reset": 1,
+            "overwrite": 1,
+            "alu_opcode": 3,
+            "use_imm": 1,
+            "imm": signed(16),
+            "last": 1,
+            "finish": 1,
+            "push_prev": 1,
+            "push_next": 1,
+            "dst": offset_bits(acc),
+            "src": offset_bits(max(acc, inp)),
+            "wgt": offset_bits(wgt),
+        }
+    )
 
 
 class _Loop:
@@ -38,7 +53,12 @@ class _Loop:
         self.offset = Signal(offset_bits(width), name=f"{name}_offset")
 
     def start(self, factor_out: Value, factor_in: Value) -> list[Value]:
-        return [self.factor_out.eq(factor_out), self.factor_in.eq(factor_in), self.outer.eq(0), self.offset.eq(0)]
+        return [
+            self.factor_out.eq(factor_out),
+            self.factor_in.eq(factor_in),
+            self.outer.eq(0),
+            self.offset.eq(0),
+        ]
 
     def next_inner(self) -> list[Value]:
         return [self.offset.eq(self.offset + self.factor_in)]
@@ -61,7 +81,8 @@ class Sequencer(wiring.Component):
         start: begin with `instruction` (GEMM, ALU or FINISH) in the next cycle; only while `free`.
         free: nothing is being issued, or the last slot of the current instruction is.
         active: a slot is issued in this cycle.
-        slot: that slot; its `dst`, `src` and `wgt` are the loops' offsets, to be added to the micro-op's indices.
+        slot: that slot; its `dst`, `src` and `wgt` are the loops' offsets, to be added to the micro-op's
+            indices.
         uop_address: the slot's micro-op.
         uop_overrun: the slot's micro-op lies past the end of the micro-op memory.
 
@@ -72,30 +93,45 @@ class Sequencer(wiring.Component):
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
-        super().__init__({
-            "start": In(1),
-            "instruction": In(unsigned(INSTRUCTION_BITS)),
-            "free": Out(1),
-            "active": Out(1),
-            "slot": Out(slot_layout(config)),
-            "uop_address": Out(config.index_bits(MemoryType.UOP)),
-            "uop_overrun": Out(1),
-        })
+        super().__init__(
+            {
+                "start": In(1),
+                "instruction": In(unsigned(INSTRUCTION_BITS)),
+                "free": Out(1),
+                "active": Out(1),
+                "slot": Out(slot_layout(config)),
+                "uop_address": Out(config.index_bits(MemoryType.UOP)),
+                "uop_overrun": Out(1),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        acc, inp, wgt = (self.config.index_bits(memory) for memory in (MemoryType.ACC, MemoryType.INP, MemoryType.WGT))
+        acc, inp, wgt = (
+            self.config.index_bits(memory) for memory in (MemoryType.ACC, MemoryType.INP, MemoryType.WGT)
+        )
         loops = _Loop("dst", acc), _Loop("src", max(acc, inp)), _Loop("wgt", wgt)
-        bounds = Signal(data.StructLayout({
-            "uop_begin": len(self.uop_address), "uop_end": len(self.uop_address) + 1,
-            "iter_out": isa.LOOP_BITS, "iter_in": isa.LOOP_BITS}))
+        bounds = Signal(
+            data.StructLayout(
+                {
+                    "uop_begin": len(self.uop_address),
+                    "uop_end": len(self.uop_address) + 1,
+                    "iter_out": isa.LOOP_BITS,
+                    "iter_in": isa.LOOP_BITS,
+                }
+            )
+        )
         uop, i, j = Signal.like(bounds.uop_end), Signal(isa.LOOP_BITS), Signal(isa.LOOP_BITS)
         second = Signal()  # this is the destination slot of a two-slot ALU step
 
         slot = Signal.like(self.slot)
         two_slots = slot.alu & ~slot.use_imm & ~slot.empty
         step_ends = ~two_slots | second
-        uops_end, inner_ends, outer_ends = (uop + 1 == bounds.uop_end), (j + 1 == bounds.iter_in), (i + 1 == bounds.iter_out)
+        uops_end, inner_ends, outer_ends = (
+            (uop + 1 == bounds.uop_end),
+            (j + 1 == bounds.iter_in),
+            (i + 1 == bounds.iter_out),
+        )
         last = Signal()
         m.d.comb += [
             last.eq(slot.empty | (step_ends & uops_end & inner_ends & outer_ends)),
@@ -105,7 +141,10 @@ class Sequencer(wiring.Component):
             self.slot.eq(slot),
             self.slot.last.eq(last),
             self.slot.source.eq(two_slots & ~second),
-            *(self.slot[name].eq(loop.offset) for name, loop in zip(("dst", "src", "wgt"), loops, strict=True)),
+            *(
+                self.slot[name].eq(loop.offset)
+                for name, loop in zip(("dst", "src", "wgt"), loops, strict=True)
+            ),
         ]
         with m.If(self.active):
             m.d.sync += second.eq(two_slots & ~second)
@@ -118,8 +157,15 @@ class Sequencer(wiring.Component):
             self._latch(m, slot, loops, bounds, (uop, i, j))
         return m
 
-    def _advance(self, m: Module, loops: Loops, bounds: data.View, uop_loop: tuple[Value, Value],
-                 outer_loop: tuple[Value], inner_loop: tuple[Value, Value]) -> None:
+    def _advance(
+        self,
+        m: Module,
+        loops: Loops,
+        bounds: data.View,
+        uop_loop: tuple[Value, Value],
+        outer_loop: tuple[Value],
+        inner_loop: tuple[Value, Value],
+    ) -> None:
         """Step the innermost loop that has not ended."""
         (uop, uops_end), (i,), (j, inner_ends) = uop_loop, outer_loop, inner_loop
         with m.If(~uops_end):
@@ -129,9 +175,20 @@ class Sequencer(wiring.Component):
             with m.If(~inner_ends):
                 m.d.sync += [j.eq(j + 1), *(statement for loop in loops for statement in loop.next_inner())]
             with m.Else():
-                m.d.sync += [j.eq(0), i.eq(i + 1), *(statement for loop in loops for statement in loop.next_outer())]
+                m.d.sync += [
+                    j.eq(0),
+                    i.eq(i + 1),
+                    *(statement for loop in loops for statement in loop.next_outer()),
+                ]
 
-    def _latch(self, m: Module, slot: data.View, loops: Loops, bounds: data.View, counters: tuple[Signal, Signal, Signal]) -> None:
+    def _latch(
+        self,
+        m: Module,
+        slot: data.View,
+        loops: Loops,
+        bounds: data.View,
+        counters: tuple[Signal, Signal, Signal],
+    ) -> None:
         """Take a new instruction into the working registers."""
         gemm, alu = (decode(form, self.config, self.instruction) for form in (isa.Gemm, isa.Alu))
         finish = gemm.opcode == isa.Opcode.FINISH
@@ -139,16 +196,29 @@ class Sequencer(wiring.Component):
         uop, i, j = counters
         dst, src, wgt = loops
         m.d.sync += [
-            slot.empty.eq(finish | (gemm.iter_out == 0) | (gemm.iter_in == 0) | (gemm.uop_begin >= gemm.uop_end)),
+            slot.empty.eq(
+                finish | (gemm.iter_out == 0) | (gemm.iter_in == 0) | (gemm.uop_begin >= gemm.uop_end)
+            ),
             slot.finish.eq(finish),
             slot.alu.eq(is_alu),
             slot.reset.eq(gemm.reset & ~is_alu),
             slot.overwrite.eq(gemm.overwrite & ~is_alu if self.config.has(Extension.OVERWRITE) else 0),
             *(slot[name].eq(getattr(gemm, name)) for name in ("push_prev", "push_next")),
             *(slot[name].eq(getattr(alu, name)) for name in ("alu_opcode", "use_imm", "imm")),
-            *(bounds[name].eq(getattr(gemm, name)) for name in ("uop_begin", "uop_end", "iter_out", "iter_in")),
-            uop.eq(gemm.uop_begin), i.eq(0), j.eq(0),
-            *dst.start(Mux(is_alu, alu.dst_factor_out, gemm.dst_factor_out), Mux(is_alu, alu.dst_factor_in, gemm.dst_factor_in)),
-            *src.start(Mux(is_alu, alu.src_factor_out, gemm.src_factor_out), Mux(is_alu, alu.src_factor_in, gemm.src_factor_in)),
+            *(
+                bounds[name].eq(getattr(gemm, name))
+                for name in ("uop_begin", "uop_end", "iter_out", "iter_in")
+            ),
+            uop.eq(gemm.uop_begin),
+            i.eq(0),
+            j.eq(0),
+            *dst.start(
+                Mux(is_alu, alu.dst_factor_out, gemm.dst_factor_out),
+                Mux(is_alu, alu.dst_factor_in, gemm.dst_factor_in),
+            ),
+            *src.start(
+                Mux(is_alu, alu.src_factor_out, gemm.src_factor_out),
+                Mux(is_alu, alu.src_factor_in, gemm.src_factor_in),
+            ),
             *wgt.start(gemm.wgt_factor_out, gemm.wgt_factor_in),
         ]

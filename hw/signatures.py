@@ -1,7 +1,7 @@
 """The contracts between hardware components: every bundle of wires that crosses a component's edge.
 
-Streams are Amaranth's: a transfer happens in each cycle in which `valid` and `ready` are both high; a producer
-that raised `valid` holds it, and the payload, until the transfer.
+Streams are Amaranth's: a transfer happens in each cycle in which `valid` and `ready` are both high; a
+producer that raised `valid` holds it, and the payload, until the transfer.
 """
 
 from amaranth import unsigned
@@ -21,11 +21,13 @@ def instruction_stream() -> stream.Signature:
 
 def request_layout(config: AcceleratorConfig) -> data.StructLayout:
     """One burst: `address` in bytes, a multiple of the bus width; `beats` from 1 to `burst_beats`."""
-    return data.StructLayout({
-        "write": 1,
-        "address": config.address_bits,
-        "beats": bits_for(config.burst_beats),
-    })
+    return data.StructLayout(
+        {
+            "write": 1,
+            "address": config.address_bits,
+            "beats": bits_for(config.burst_beats),
+        }
+    )
 
 
 def write_beat_layout(config: AcceleratorConfig) -> data.StructLayout:
@@ -51,20 +53,23 @@ def write_stream(config: AcceleratorConfig) -> stream.Signature:
 def memory_port(config: AcceleratorConfig) -> Signature:
     """The accelerator's side of memory; `vdla.hw.spec.memory` says what the reference memory does with it.
 
-    `write_done` pulses once for each write burst that memory has accepted whole, in order. `error` pulses when an
-    access failed. The accelerator is always ready for both.
+    `write_done` pulses once for each write burst that memory has accepted whole, in order. `error` pulses
+    when an access failed. The accelerator is always ready for both.
     """
-    return Signature({
-        "request": Out(request_stream(config)),
-        "write_data": Out(write_stream(config)),
-        "read_data": In(read_stream(config)),
-        "write_done": In(1),
-        "error": In(1),
-    })
+    return Signature(
+        {
+            "request": Out(request_stream(config)),
+            "write_data": Out(write_stream(config)),
+            "read_data": In(read_stream(config)),
+            "write_done": In(1),
+            "error": In(1),
+        }
+    )
 
 
 def lanes(config: AcceleratorConfig, memory: MemoryType) -> int:
-    """Return the parts of an element that can be written alone: one per memory beat, or one where a beat holds more.
+    """Return the parts of an element that can be written alone: one per memory beat, or one where a beat
+    holds more.
 
     OUT shadows the accumulators, so its elements have as many parts as theirs.
     """
@@ -73,25 +78,31 @@ def lanes(config: AcceleratorConfig, memory: MemoryType) -> int:
 
 
 def shadow(config: AcceleratorConfig) -> MemoryType:
-    """Return what the store unit reads: a second copy of the accumulators where it requantises, else of their low bits only."""
+    """Return what the store unit reads: a second copy of the accumulators where it requantises, else of their
+    low bits only."""
     return MemoryType.ACC if config.has(Extension.REQUANTISE) else MemoryType.OUT
 
 
 def scratchpad_write(config: AcceleratorConfig, memory: MemoryType) -> Signature:
-    """Write port of `memory`'s scratchpad: in each cycle, the lanes of element `address` whose `enable` bit is set."""
-    return Signature({
-        "address": Out(config.index_bits(memory)),
-        "data": Out(config.element_bits(memory)),
-        "enable": Out(lanes(config, memory)),
-    })
+    """Write port of `memory`'s scratchpad: in each cycle, the lanes of element `address` whose `enable` bit
+    is set."""
+    return Signature(
+        {
+            "address": Out(config.index_bits(memory)),
+            "data": Out(config.element_bits(memory)),
+            "enable": Out(lanes(config, memory)),
+        }
+    )
 
 
 def scratchpad_read(config: AcceleratorConfig, memory: MemoryType) -> Signature:
     """Read port of `memory`'s scratchpad: `data` is element `address` of the cycle before."""
-    return Signature({
-        "address": Out(config.index_bits(memory)),
-        "data": In(config.element_bits(memory)),
-    })
+    return Signature(
+        {
+            "address": Out(config.index_bits(memory)),
+            "data": In(config.element_bits(memory)),
+        }
+    )
 
 
 def token_source() -> Signature:
@@ -114,21 +125,29 @@ def token_sink() -> Signature:
 def unit_status() -> Signature:
     """What a unit tells the counters and the run control.
 
-    `idle`: nothing is in progress. `busy`, `waits_memory`, `waits_prev`, `waits_next`, `waits_room`: the state of this
-    cycle, at most one of them high. `overrun` pulses when an address ran past the end of a scratchpad.
+    `idle`: nothing is in progress. `busy`, `waits_memory`, `waits_prev`, `waits_next`, `waits_room`: the
+    state of this cycle, at most one of them high. `overrun` pulses when an address ran past the end of a
+    scratchpad.
     """
-    return Signature({name: Out(1) for name in
-                      ("idle", "busy", "waits_memory", "waits_prev", "waits_next", "waits_room", "overrun")})
+    return Signature(
+        {
+            name: Out(1)
+            for name in ("idle", "busy", "waits_memory", "waits_prev", "waits_next", "waits_room", "overrun")
+        }
+    )
 
 
 def register_port() -> Signature:
     """Access to the registers of `vdla.hw.spec.registers`; `address` is a byte offset.
 
-    A cycle with `write` high writes `write_data`; `read_data` is the register that `address` named the cycle before.
+    A cycle with `write` high writes `write_data`; `read_data` is the register that `address` named the cycle
+    before.
     """
-    return Signature({
-        "address": Out(REGISTER_SPACE_BITS),
-        "write": Out(1),
-        "write_data": Out(32),
-        "read_data": In(32),
-    })
+    return Signature(
+        {
+            "address": Out(REGISTER_SPACE_BITS),
+            "write": Out(1),
+            "write_data": Out(32),
+            "read_data": In(32),
+        }
+    )

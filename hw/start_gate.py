@@ -31,12 +31,19 @@ class StartGate(wiring.Component):
     def __init__(self, config: AcceleratorConfig, sides: tuple[str, ...]) -> None:
         self.config = config
         self.sides = sides
-        super().__init__({
-            "instruction": In(INSTRUCTION_BITS), "valid": In(1), "open": Out(1), "start": In(1),
-            "waits_prev": Out(1), "waits_next": Out(1), "waits_room": Out(1),
-            **{f"pop_{side}": Out(token_source()) for side in sides},
-            **{f"push_{side}": Out(token_sink()) for side in sides},
-        })
+        super().__init__(
+            {
+                "instruction": In(INSTRUCTION_BITS),
+                "valid": In(1),
+                "open": Out(1),
+                "start": In(1),
+                "waits_prev": Out(1),
+                "waits_next": Out(1),
+                "waits_room": Out(1),
+                **{f"pop_{side}": Out(token_source()) for side in sides},
+                **{f"push_{side}": Out(token_sink()) for side in sides},
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -17,7 +17,8 @@ class TokenCounter(wiring.Component):
         sink: the pushing unit's side.
         source: the popping unit's side.
 
-    Timing: `available` rises in the cycle after a push; `room` falls in the cycle after the reservation that takes the
+    Timing: `available` rises in the cycle after a push; `room` falls in the cycle after the reservation that
+        takes the
     last place, and rises in the cycle after a pop. All outputs come from registers.
     """
 

@@ -22,8 +22,21 @@ from vdla.hw.spec.limits import ARRAY_BYTES, limit_of, read_at_most, require_roo
 from vdla.hw.spec.showing import short
 from vdla.hw.spec.writing import whole_file
 
-UNREADABLE = (ValueError, TypeError, LookupError, EOFError, AttributeError, RuntimeError, ArithmeticError, MemoryError,
-              SyntaxError, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error)
+UNREADABLE = (
+    ValueError,
+    TypeError,
+    LookupError,
+    EOFError,
+    AttributeError,
+    RuntimeError,
+    ArithmeticError,
+    MemoryError,
+    SyntaxError,
+    struct.error,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 """What NumPy and the unzipper raise on damaged files."""
 
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -54,15 +67,17 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
             return read_arrays(archive, archive.namelist(), str(path))
     except UNREADABLE as error:
         reason = short(str(error), LONGEST_REASON)
-        raise FileFormatError(f"{path} cannot be read as .npz; it is truncated or altered: {reason}") from error
+        raise FileFormatError(
+            f"{path} cannot be read as .npz; it is truncated or altered: {reason}"
+        ) from error
 
 
 def open_archive(data: bytes) -> zipfile.ZipFile:
     """Open a ZIP archive such as NumPy writes.
 
     Raises:
-        ValueError: it has too many members, two of one name, or one compressed in another way; and the others of
-            `UNREADABLE`.
+        ValueError: it has too many members, two of one name, or one compressed in another way; and the others
+            of `UNREADABLE`.
     """
     if data.count(ENTRY) > MOST_MEMBERS:
         raise ValueError(f"it has more than {MOST_MEMBERS} members")
@@ -96,7 +111,9 @@ def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray
         size = math.prod(shape) * dtype.itemsize
         held = member.file_size - file.tell()
         if size != held:
-            raise ValueError(f"{member.filename!r} is an array of {size} bytes, and the archive has {held} of it")
+            raise ValueError(
+                f"{member.filename!r} is an array of {size} bytes, and the archive has {held} of it"
+            )
         values = np.empty(size, np.uint8)
         _fill(values, file, member.filename)
     return values.view(dtype).reshape(shape, order="F" if in_fortran_order else "C")
@@ -115,7 +132,7 @@ def _fill(values: np.ndarray, file: BinaryIO, name: str) -> None:
     while piece := file.read(PIECE_BYTES):
         if place + len(piece) > len(values):
             raise ValueError(f"{name!r} is longer than the archive says")
-        values[place:place + len(piece)] = np.frombuffer(piece, np.uint8)
+        values[place : place + len(piece)] = np.frombuffer(piece, np.uint8)
         place += len(piece)
     if place < len(values):
         raise EOFError(f"{name!r} ends after {place} of {len(values)} bytes")

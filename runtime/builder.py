@@ -1,6 +1,7 @@
 """Building instruction streams: transfers and loops are recorded, tokens follow from what they touch.
 
-In the spirit of VTA's runtime, but what must wait for what is found from the addresses, so that launches join without a full synchronisation.
+In the spirit of VTA's runtime, but what must wait for what is found from the addresses, so that launches join
+without a full synchronisation.
 """
 
 from collections.abc import Mapping
@@ -19,9 +20,31 @@ from vdla.runtime.micro_kernels import MicroKernel, MicroKernels, MicroOps
 from vdla.runtime.tokens import FLAGS, plan_tokens
 
 UOP_TENSOR = "micro-ops"
-TRANSFER = ("memory_type", "sram_base", "dram_base", "pad_minimum", "y_size", "x_size", "x_stride", "y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")
+TRANSFER = (
+    "memory_type",
+    "sram_base",
+    "dram_base",
+    "pad_minimum",
+    "y_size",
+    "x_size",
+    "x_stride",
+    "y_pad_0",
+    "y_pad_1",
+    "x_pad_0",
+    "x_pad_1",
+)
 STORED = ("memory_type", "sram_base", "dram_base", "parameters", "y_size", "x_size", "x_stride")
-LOOP = ("reset", "uop_begin", "uop_end", "iter_out", "iter_in", "dst_factor_out", "dst_factor_in", "src_factor_out", "src_factor_in")
+LOOP = (
+    "reset",
+    "uop_begin",
+    "uop_end",
+    "iter_out",
+    "iter_in",
+    "dst_factor_out",
+    "dst_factor_in",
+    "src_factor_out",
+    "src_factor_in",
+)
 GEMM = (*LOOP, "wgt_factor_out", "wgt_factor_in", "overwrite")
 ALU = (*LOOP, "alu_opcode", "use_imm", "imm")
 FIELDS = {isa.Load: TRANSFER, isa.Store: STORED, isa.Gemm: GEMM, isa.Alu: ALU, isa.Finish: ()}
@@ -41,7 +64,9 @@ class Rows:
     @property
     def elements(self) -> int:
         """Elements on chip, padding included."""
-        return (self.y_pads[0] + self.height + self.y_pads[1]) * (self.x_pads[0] + self.width + self.x_pads[1])
+        return (self.y_pads[0] + self.height + self.y_pads[1]) * (
+            self.x_pads[0] + self.width + self.x_pads[1]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +113,12 @@ class Stream:
         words = self.words.copy()
         field = isa.field_of(isa.Load, "dram_base", self.config)
         memory = isa.field_of(isa.Load, "memory_type", self.config)
-        sizes = np.array([self.config.element_bytes(MemoryType(kind)) if kind in tuple(MemoryType) else 1 for kind in range(8)])
+        sizes = np.array(
+            [
+                self.config.element_bytes(MemoryType(kind)) if kind in tuple(MemoryType) else 1
+                for kind in range(8)
+            ]
+        )
         for name, positions in self.tensors.items():
             kinds = (words[positions, 0] >> np.uint64(memory.start) & np.uint64(7)).astype(np.int64)
             base = addresses[name] // sizes[kinds]
@@ -109,7 +139,9 @@ class StreamBuilder:
         self.config = config
         self.kernels = MicroKernels(config)
         self._opcodes, self._units, self._touched = bytearray(), bytearray(), []  # of each instruction
-        self._fields: dict[type, list[int]] = {form: [] for form in FIELDS}  # of all instructions of a form, one behind the other
+        self._fields: dict[type, list[int]] = {
+            form: [] for form in FIELDS
+        }  # of all instructions of a form, one behind the other
         self._tensors: dict[str, int] = {}  # their numbers
         self._labels: list[tuple[int, str]] = []  # with the first instruction of each
 
@@ -119,31 +151,93 @@ class StreamBuilder:
         """Let what is recorded from here on belong to `name`."""
         self._labels.append((len(self._units), name))
 
-    def load(self, memory: MemoryType, sram: int, tensor: str, element: int, rows: Rows, *, pad_minimum: bool = False) -> None:
+    def load(
+        self,
+        memory: MemoryType,
+        sram: int,
+        tensor: str,
+        element: int,
+        rows: Rows,
+        *,
+        pad_minimum: bool = False,
+    ) -> None:
         """Load rows of `tensor`, from its `element` on, to `sram` of `memory`."""
-        row = (memory, sram, element, pad_minimum, rows.height, rows.width, rows.stride, *rows.y_pads, *rows.x_pads)
+        row = (
+            memory,
+            sram,
+            element,
+            pad_minimum,
+            rows.height,
+            rows.width,
+            rows.stride,
+            *rows.y_pads,
+            *rows.x_pads,
+        )
         unit = Unit.LOAD if memory in LOAD_UNIT_MEMORIES else Unit.COMPUTE
-        self._record(isa.Load, unit, row, (memory, sram, sram + rows.elements, *tensor_read(self._number(tensor), unit)))
+        self._record(
+            isa.Load,
+            unit,
+            row,
+            (memory, sram, sram + rows.elements, *tensor_read(self._number(tensor), unit)),
+        )
 
     def store(self, sram: int, tensor: str, element: int, rows: Rows, *, parameters: int = 0) -> None:
-        """Store rows of outputs from `sram` to `tensor`, from its `element` on; requantised where a set of `parameters` is given."""
+        """Store rows of outputs from `sram` to `tensor`, from its `element` on; requantised where a set of
+        `parameters` is given."""
         row = (MemoryType.OUT, sram, element, parameters, rows.height, rows.width, rows.stride)
-        used = (MemoryType.ACC, (parameters - 1) * len(Parameter), parameters * len(Parameter))  # of set 0 nothing is left in the memory
-        self._record(isa.Store, Unit.STORE, row, (MemoryType.OUT, sram, sram + rows.elements, *tensor_written(self._number(tensor)), *used))
+        used = (
+            MemoryType.ACC,
+            (parameters - 1) * len(Parameter),
+            parameters * len(Parameter),
+        )  # of set 0 nothing is left in the memory
+        self._record(
+            isa.Store,
+            Unit.STORE,
+            row,
+            (MemoryType.OUT, sram, sram + rows.elements, *tensor_written(self._number(tensor)), *used),
+        )
 
-    def gemm(self, uops: MicroOps, outer: Loop, inner: Loop, *, reset: bool = False, overwrite: bool = False) -> None:
-        """Multiply and accumulate, or reset, over two loops and micro-ops; `overwrite`: write products instead of adding them."""
+    def gemm(
+        self, uops: MicroOps, outer: Loop, inner: Loop, *, reset: bool = False, overwrite: bool = False
+    ) -> None:
+        """Multiply and accumulate, or reset, over two loops and micro-ops; `overwrite`: write products
+        instead of adding them."""
         uops = uops if isinstance(uops, MicroKernel) else MicroKernel(uops)
-        row = (reset, *self._micro_kernel(uops), outer.trips, inner.trips, outer.dst, inner.dst, outer.src, inner.src,
-               outer.wgt, inner.wgt, overwrite)
+        row = (
+            reset,
+            *self._micro_kernel(uops),
+            outer.trips,
+            inner.trips,
+            outer.dst,
+            inner.dst,
+            outer.src,
+            inner.src,
+            outer.wgt,
+            inner.wgt,
+            overwrite,
+        )
         operands = _operands(uops, outer, inner)
         self._record(isa.Gemm, Unit.COMPUTE, row, operands[:3] if reset else operands)
 
-    def alu(self, opcode: AluOpcode, uops: MicroOps, outer: Loop, inner: Loop, *, imm: int | None = None) -> None:
-        """Apply an operation to accumulators, with a constant or with others, over two loops and micro-ops."""
+    def alu(
+        self, opcode: AluOpcode, uops: MicroOps, outer: Loop, inner: Loop, *, imm: int | None = None
+    ) -> None:
+        """Apply an operation to accumulators, with a constant or with others, over two loops and
+        micro-ops."""
         uops = uops if isinstance(uops, MicroKernel) else MicroKernel(uops)
-        row = (0, *self._micro_kernel(uops), outer.trips, inner.trips, outer.dst, inner.dst, outer.src, inner.src,
-               opcode, imm is not None, imm or 0)
+        row = (
+            0,
+            *self._micro_kernel(uops),
+            outer.trips,
+            inner.trips,
+            outer.dst,
+            inner.dst,
+            outer.src,
+            inner.src,
+            opcode,
+            imm is not None,
+            imm or 0,
+        )
         self._record(isa.Alu, Unit.COMPUTE, row, _operands(uops, outer, inner)[:3])
 
     def _micro_kernel(self, uops: MicroOps) -> tuple[int, int]:
@@ -151,49 +245,66 @@ class StreamBuilder:
         placement = self.kernels.place(uops)
         if placement.must_load:
             size = len(uops)
-            self.load(MemoryType.UOP, placement.begin, UOP_TENSOR, self.kernels.starts[uops], Rows(1, size, size))
+            self.load(
+                MemoryType.UOP, placement.begin, UOP_TENSOR, self.kernels.starts[uops], Rows(1, size, size)
+            )
         return placement.begin, placement.begin + len(uops)
 
     def _number(self, tensor: str) -> int:
         return self._tensors.setdefault(tensor, len(self._tensors))
 
     def _record(self, form: type, unit: Unit, row: tuple[int, ...], touched: tuple[int, ...] = ()) -> None:
-        """Append an instruction, and what it touches: of each place, the memory and its elements' begin and end."""
+        """Append an instruction, and what it touches: of each place, the memory and its elements' begin and
+        end."""
         self._opcodes.append(form.opcode)
         self._units.append(unit)
         self._fields[form] += row
-        self._touched += touched + NOTHING[len(touched):]
+        self._touched += touched + NOTHING[len(touched) :]
 
     # Finishing
 
     def finish(self) -> Stream:
         """Return the stream, ended by FINISH. Nothing can be recorded afterwards."""
         self._record(isa.Finish, Unit.COMPUTE, ())
-        units, touched = np.frombuffer(self._units, np.uint8), _rows(self._touched, len(self._units)).reshape(-1, PLACES, 3)
+        units, touched = (
+            np.frombuffer(self._units, np.uint8),
+            _rows(self._touched, len(self._units)).reshape(-1, PLACES, 3),
+        )
         plan = plan_tokens(units, conflicts(units, touched, self.config), self.config.token_depth)
         order = np.array(plan.numbers)
         words = self._words()[order]
         words[:, 0] |= self._flags(np.array(plan.flags, np.uint64))
         moved = np.append(tensors_of(touched), [-1] * len(Unit))[order]
         tensors = {name: np.flatnonzero(moved == number) for name, number in self._tensors.items()}
-        return Stream(self.config, words, tensors, np.array(self.kernels.words, np.uint32), self._labelled(order))
+        return Stream(
+            self.config, words, tensors, np.array(self.kernels.words, np.uint32), self._labelled(order)
+        )
 
     def _labelled(self, order: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the positions in `order` of each label's instructions; a transfer of nothing belongs to what stands before it."""
+        """Return the positions in `order` of each label's instructions; a transfer of nothing belongs to what
+        stands before it."""
         recorded = np.where(order < len(self._units), order, -1)
         recorded = np.maximum.accumulate(recorded)
         owners = np.searchsorted([first for first, _ in self._labels], recorded, "right") - 1
         return {name: np.flatnonzero(owners == number) for number, (_, name) in enumerate(self._labels)}
 
     def _words(self) -> np.ndarray:
-        """Return uint64[n + units, 2]: what was recorded, and last, from the last unit to the first, transfers of nothing."""
+        """Return uint64[n + units, 2]: what was recorded, and last, from the last unit to the first,
+        transfers of nothing."""
         opcodes = np.frombuffer(self._opcodes, np.uint8)
         words = np.zeros((len(opcodes), 2), np.uint64)
         for form, names in FIELDS.items():
             here = opcodes == form.opcode
-            words[here] = encode_rows(form, self.config, names, _rows(self._fields[form], np.count_nonzero(here)))
+            words[here] = encode_rows(
+                form, self.config, names, _rows(self._fields[form], np.count_nonzero(here))
+            )
         waits = ((isa.Store, MemoryType.OUT), (isa.Load, MemoryType.UOP), (isa.Load, MemoryType.INP))
-        return np.concatenate([words, *(encode_rows(form, self.config, ("memory_type",), [(memory,)]) for form, memory in waits)])
+        return np.concatenate(
+            [
+                words,
+                *(encode_rows(form, self.config, ("memory_type",), [(memory,)]) for form, memory in waits),
+            ]
+        )
 
     def _flags(self, planned: np.ndarray) -> np.ndarray:
         """Return uint64[n]: the planner's flags where the encoding has them."""
@@ -209,8 +320,10 @@ def _check_elements(tensor: str, positions: np.ndarray, element: np.ndarray, hig
     wrong = np.flatnonzero(element > high)
     if wrong.size:
         index, value = positions[wrong[0]], element[wrong[0]]
-        raise EncodingError(f"instruction {index} has dram_base = {value} in the tensor {tensor!r}, "
-                            f"which is outside 0..{high}; put the tensor lower, or compile it again")
+        raise EncodingError(
+            f"instruction {index} has dram_base = {value} in the tensor {tensor!r}, "
+            f"which is outside 0..{high}; put the tensor lower, or compile it again"
+        )
 
 
 def _rows(values: list[int], count: int) -> np.ndarray:
@@ -219,9 +332,18 @@ def _rows(values: list[int], count: int) -> np.ndarray:
 
 
 def _operands(uops: MicroKernel, outer: Loop, inner: Loop) -> tuple[int, ...]:
-    """Return the least intervals that hold all accumulators, inputs and weights of an instruction, each behind its memory."""
+    """Return the least intervals that hold all accumulators, inputs and weights of an instruction, each
+    behind its memory."""
     (dst, last_dst), (src, last_src), (wgt, last_wgt) = uops.ranges
     again, inside = outer.trips - 1, inner.trips - 1
-    return (MemoryType.ACC, dst, last_dst + again * outer.dst + inside * inner.dst + 1,
-            MemoryType.INP, src, last_src + again * outer.src + inside * inner.src + 1,
-            MemoryType.WGT, wgt, last_wgt + again * outer.wgt + inside * inner.wgt + 1)
+    return (
+        MemoryType.ACC,
+        dst,
+        last_dst + again * outer.dst + inside * inner.dst + 1,
+        MemoryType.INP,
+        src,
+        last_src + again * outer.src + inside * inner.src + 1,
+        MemoryType.WGT,
+        wgt,
+        last_wgt + again * outer.wgt + inside * inner.wgt + 1,
+    )

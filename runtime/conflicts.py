@@ -1,7 +1,9 @@
 """Which earlier instructions of other units each instruction of a stream must wait for, from what they touch.
 
-Units touch the same elements of a memory only where one of them writes, so any two units that meet there must keep the stream's order.
-A tensor in DRAM is read by two units without conflict, so it is taken for two elements: each reader touches its own, a writer both.
+Units touch the same elements of a memory only where one of them writes, so any two units that meet there must
+keep the stream's order.
+A tensor in DRAM is read by two units without conflict, so it is taken for two elements: each reader touches
+    its own, a writer both.
 """
 
 import numpy as np
@@ -33,11 +35,13 @@ def tensors_of(touched: np.ndarray) -> np.ndarray:
 
 
 def conflicts(units: np.ndarray, touched: np.ndarray, config: AcceleratorConfig) -> np.ndarray:
-    """Return int64[n, units]: of each other unit, the last instruction before that touches what this one does; -1: none.
+    """Return int64[n, units]: of each other unit, the last instruction before that touches what this one
+    does; -1: none.
 
     Args:
         units: uint8[n].
-        touched: int64[n, touches, 3]: memory, and the interval [begin, end) of its elements; what lies beyond the memory is left out.
+        touched: int64[n, touches, 3]: memory, and the interval [begin, end) of its elements; what lies beyond
+            the memory is left out.
     """
     needs = np.full((len(units), UNITS), -1)
     bounds = _bounds(config, 2 * (tensors_of(touched).max() + 1))
@@ -46,7 +50,8 @@ def conflicts(units: np.ndarray, touched: np.ndarray, config: AcceleratorConfig)
 
 
 def _bounds(config: AcceleratorConfig, dram_elements: int) -> np.ndarray:
-    """Return int64[memories, 2]: where each memory begins and ends when all stand in one row; names of one memory share its place."""
+    """Return int64[memories, 2]: where each memory begins and ends when all stand in one row; names of one
+    memory share its place."""
     places, end = {}, 0
     for memory in (MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC):
         places[memory] = end, end + config.depth(memory)

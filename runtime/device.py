@@ -21,9 +21,11 @@ class RunResult:
     """What one run of a stream cost.
 
     Attributes:
-        cycles: from the cycle in which start is accepted to the one in which done rises; None on untimed devices.
+        cycles: from the cycle in which start is accepted to the one in which done rises; None on untimed
+            devices.
         seconds: wall time of the run on this machine.
-        counters: the registers of `vdla.hw.spec.registers` that count, by name; empty where a device has none.
+        counters: the registers of `vdla.hw.spec.registers` that count, by name; empty where a device has
+            none.
     """
 
     cycles: int | None
@@ -34,7 +36,8 @@ class RunResult:
 class Device(ABC):
     """An accelerator of one configuration with its DRAM.
 
-    Scratchpads keep their contents from run to run, as the hardware's do; `reset` clears them. DRAM starts as zero.
+    Scratchpads keep their contents from run to run, as the hardware's do; `reset` clears them. DRAM starts as
+    zero.
 
     Args:
         config: the accelerator.
@@ -56,40 +59,58 @@ class Device(ABC):
         """
         address = self._next_free
         if address + size > len(self.dram):
-            raise DeviceError(f"allocating {size} bytes at {address:#x} exceeds the device's DRAM of {len(self.dram)} bytes; "
-                              "give the device more with dram_bytes")
+            raise DeviceError(
+                f"allocating {size} bytes at {address:#x} exceeds the device's DRAM of {len(self.dram)} "
+                "bytes; "
+                "give the device more with dram_bytes"
+            )
         self._next_free = address + -(-max(size, 1) // PAGE_BYTES) * PAGE_BYTES
         return address
 
     def copy_in(self, address: int, values: np.ndarray | bytes) -> None:
         """Write the bytes of `values` to DRAM at `address`."""
-        source = np.frombuffer(values, np.uint8) if isinstance(values, bytes) else np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        source = (
+            np.frombuffer(values, np.uint8)
+            if isinstance(values, bytes)
+            else np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        )
         self._check_range("copy_in", address, source.size)
-        self.dram[address:address + source.size] = source
+        self.dram[address : address + source.size] = source
 
     def copy_out(self, address: int, size: int) -> np.ndarray:
         """Return a copy of `size` bytes of DRAM from `address`, as uint8[size]."""
         self._check_range("copy_out", address, size)
-        return self.dram[address:address + size].copy()
+        return self.dram[address : address + size].copy()
 
     def _check_range(self, action: str, address: int, size: int) -> None:
         if address < 0 or address + size > len(self.dram):
-            raise DeviceError(f"{action} of {size} bytes at {address:#x} is outside the device's DRAM of {len(self.dram)} bytes")
+            raise DeviceError(
+                f"{action} of {size} bytes at {address:#x} is outside the device's DRAM of "
+                f"{len(self.dram)} bytes"
+            )
 
-    def execute(self, instructions: Iterable[isa.Instruction] | bytes, *, cycle_limit: int | None = None) -> RunResult:
+    def execute(
+        self, instructions: Iterable[isa.Instruction] | bytes, *, cycle_limit: int | None = None
+    ) -> RunResult:
         """Copy a stream into newly allocated DRAM and run it."""
-        stream = instructions if isinstance(instructions, bytes) else codec.to_bytes(instructions, self.config)
+        stream = (
+            instructions if isinstance(instructions, bytes) else codec.to_bytes(instructions, self.config)
+        )
         address = self.allocate(len(stream))
         self.copy_in(address, stream)
         return self.run(address, len(stream) // INSTRUCTION_BYTES, cycle_limit=cycle_limit)
 
     def _stream(self, address: int, count: int) -> np.ndarray:
-        """Return the stream of `count` instructions at byte `address`, uint8[count, 16], as a view of DRAM."""
+        """Return the stream of `count` instructions at byte `address`, uint8[count, 16], as a view of
+        DRAM."""
         if address % INSTRUCTION_BYTES:
             raise DeviceError(f"stream address {address:#x} is not a multiple of {INSTRUCTION_BYTES}")
         end = address + count * INSTRUCTION_BYTES
         if address < 0 or count < 0 or end > len(self.dram):
-            raise AccessError(f"a stream of {count} instructions at {address:#x} is outside the device's DRAM of {len(self.dram)} bytes")
+            raise AccessError(
+                f"a stream of {count} instructions at {address:#x} is outside the device's DRAM of "
+                f"{len(self.dram)} bytes"
+            )
         return self.dram[address:end].reshape(count, INSTRUCTION_BYTES)
 
     @abstractmethod
@@ -97,7 +118,8 @@ class Device(ABC):
         """Run `count` instructions that stand at byte address `stream_address` (a multiple of 16) in DRAM.
 
         Args:
-            cycle_limit: stop a timed device after this many cycles; None: only a deadlock or a fault stops it.
+            cycle_limit: stop a timed device after this many cycles; None: only a deadlock or a fault stops
+                it.
 
         Raises:
             InvalidInstructionError: an instruction that this configuration does not have.

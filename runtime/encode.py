@@ -9,7 +9,12 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError
 
 
-def encode_rows(form: type[isa.Instruction], config: AcceleratorConfig, names: Sequence[str], rows: Sequence[Sequence[int]]) -> np.ndarray:
+def encode_rows(
+    form: type[isa.Instruction],
+    config: AcceleratorConfig,
+    names: Sequence[str],
+    rows: Sequence[Sequence[int]],
+) -> np.ndarray:
     """Return uint64[n, 2]: instructions of one form.
 
     Args:
@@ -36,11 +41,16 @@ def encode_rows(form: type[isa.Instruction], config: AcceleratorConfig, names: S
 
 def _refuse_nonzero(form: type, name: str, column: np.ndarray) -> None:
     if column.any():
-        raise EncodingError(f"{form.__name__.upper()}.{name} = {column[column != 0][0]}, but this configuration has no such field")
+        raise EncodingError(
+            f"{form.__name__.upper()}.{name} = {column[column != 0][0]}, but this configuration has no "
+            "such field"
+        )
 
 
 def _check(form: type, field: isa.PlacedField, column: np.ndarray) -> None:
     low = -(field.high + 1) if field.signed else 0
     wrong = column[(column < low) | (column > field.high)]
     if wrong.size:
-        raise EncodingError(f"{form.__name__.upper()}.{field.name} = {wrong[0]} is outside {low}..{field.high}")
+        raise EncodingError(
+            f"{form.__name__.upper()}.{field.name} = {wrong[0]} is outside {low}..{field.high}"
+        )

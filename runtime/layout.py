@@ -1,7 +1,7 @@
 """The blocked layout in which the accelerator keeps activations: [n / batch, c / block, h, w, batch, block].
 
-Tensors of four dimensions are images [n, c, h, w]. Others are matrices of rows [..., c]: row r stands as the pixel (r // batch, 0) of image
-r % batch, so that a product of matrices is a 1x1 convolution.
+Tensors of four dimensions are images [n, c, h, w]. Others are matrices of rows [..., c]: row r stands as the
+pixel (r // batch, 0) of image r % batch, so that a product of matrices is a 1x1 convolution.
 """
 
 from math import prod
@@ -29,11 +29,14 @@ def blocked(values: np.ndarray, block: int, batch: int) -> np.ndarray:
 def unblocked(values: np.ndarray, n: int, c: int) -> np.ndarray:
     """Return [n / batch, c / block, h, w, batch, block] as [n, c, h, w], without what fills it up."""
     outer, inner, height, width, batch, block = values.shape
-    return np.ascontiguousarray(values.transpose(0, 4, 1, 5, 2, 3).reshape(outer * batch, inner * block, height, width)[:n, :c])
+    return np.ascontiguousarray(
+        values.transpose(0, 4, 1, 5, 2, 3).reshape(outer * batch, inner * block, height, width)[:n, :c]
+    )
 
 
 class Fold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Pixels that a strided convolution takes at once, gathered in the channels of one pixel (space to depth).
+    """Pixels that a strided convolution takes at once, gathered in the channels of one pixel (space to
+    depth).
 
     Attributes:
         stride: (vertical, horizontal): pixels that are gathered.
@@ -46,16 +49,20 @@ class Fold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     border: Annotated[int, Meta(ge=-128, le=127)] = 0
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of an image [n, c, h, w] when it is folded; `stride` divides its sides with their borders."""
+        """Return the shape of an image [n, c, h, w] when it is folded; `stride` divides its sides with their
+        borders."""
         n, c, height, width = shape
         (sy, sx), (top, left, below, right) = self.stride, self.pads
         return n, c * sy * sx, (height + top + below) // sy, (width + left + right) // sx
 
     def apply(self, image: np.ndarray) -> np.ndarray:
-        """Return an image folded: channel (y * stride[1] + x) * c + k is channel k of the pixel (y, x) of those gathered."""
+        """Return an image folded: channel (y * stride[1] + x) * c + k is channel k of the pixel (y, x) of
+        those gathered."""
         (sy, sx), (top, left, below, right) = self.stride, self.pads
-        used = image[..., :image.shape[2] + min(below, 0), :image.shape[3] + min(right, 0)]
-        whole = np.pad(used, ((0, 0), (0, 0), (top, max(below, 0)), (left, max(right, 0))), constant_values=self.border)
+        used = image[..., : image.shape[2] + min(below, 0), : image.shape[3] + min(right, 0)]
+        whole = np.pad(
+            used, ((0, 0), (0, 0), (top, max(below, 0)), (left, max(right, 0))), constant_values=self.border
+        )
         n, c, height, width = whole.shape
         parts = whole.reshape(n, c, height // sy, sy, width // sx, sx).transpose(0, 3, 5, 1, 2, 4)
         return parts.reshape(self.shape(image.shape))
@@ -114,4 +121,4 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if len(self.shape) == IMAGE_RANK:
             return image
         rows = image[..., 0].transpose(2, 0, 1).reshape(-1, c)
-        return np.ascontiguousarray(rows[:prod(self.shape[:-1])].reshape(self.shape))
+        return np.ascontiguousarray(rows[: prod(self.shape[:-1])].reshape(self.shape))

@@ -1,4 +1,5 @@
-"""Micro-kernels in micro-op memory: each is loaded once, and again only when the least recently used had to make room."""
+"""Micro-kernels in micro-op memory: each is loaded once, and again only when the least recently used had to
+make room."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -64,7 +65,10 @@ class MicroKernels:
             self._held.move_to_end(kernel)
             return placement
         if len(kernel) > self._depth:
-            raise ProgramError(f"a micro-kernel of {len(kernel)} micro-ops does not fit micro-op memory, which holds {self._depth}")
+            raise ProgramError(
+                f"a micro-kernel of {len(kernel)} micro-ops does not fit micro-op memory, which holds "
+                f"{self._depth}"
+            )
         self._intern(kernel)
         begin = self._free_place(len(kernel))
         self._held[kernel] = Placement(begin, False)
@@ -73,7 +77,9 @@ class MicroKernels:
     def _intern(self, kernel: MicroOps) -> None:
         if kernel not in self.starts:
             self.starts[kernel] = len(self.words)
-            self.words.extend(codec.encode(isa.MicroOp(dst=dst, src=src, wgt=wgt), self.config) for dst, src, wgt in kernel)
+            self.words.extend(
+                codec.encode(isa.MicroOp(dst=dst, src=src, wgt=wgt), self.config) for dst, src, wgt in kernel
+            )
 
     def _free_place(self, size: int) -> int:
         """Return the begin of a gap of `size`, forgetting kernels until there is one."""

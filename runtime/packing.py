@@ -4,7 +4,8 @@ import numpy as np
 
 
 def pack_values(values: np.ndarray, bits: int) -> np.ndarray:
-    """Return uint8[n * bits / 8]: the low `bits` bits (2, 4 or 8) of each of n int8 values, in memory order."""
+    """Return uint8[n * bits / 8]: the low `bits` bits (2, 4 or 8) of each of n int8 values, in memory
+    order."""
     flat = np.ascontiguousarray(values, np.int8).reshape(-1).view(np.uint8)
     if bits == 8:
         return flat

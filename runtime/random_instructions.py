@@ -54,15 +54,25 @@ class InstructionMaker:
             base = target - rng.randrange(y_size) * x_stride - rng.randrange(x_size)
             if x_size * y_size <= depth and base >= 0:
                 sram_base = rng.randrange(depth - x_size * y_size + 1)
-                return isa.Store(memory_type=memory, sram_base=sram_base, dram_base=base, x_size=x_size,
-                                 y_size=y_size, x_stride=x_stride, **self._parameters())
+                return isa.Store(
+                    memory_type=memory,
+                    sram_base=sram_base,
+                    dram_base=base,
+                    x_size=x_size,
+                    y_size=y_size,
+                    x_stride=x_stride,
+                    **self._parameters(),
+                )
 
     def _random_uop(self) -> isa.MicroOp:
         config, rng = self._config, self._rng
         acc, inp, wgt = (config.depth(memory) for memory in (MemoryType.ACC, MemoryType.INP, MemoryType.WGT))
         near = rng.randrange(acc)
-        return isa.MicroOp(dst=rng.choice((rng.randrange(acc), rng.randrange(min(acc, 4)), near)),
-                           src=rng.randrange(min(acc, inp)), wgt=rng.randrange(wgt))
+        return isa.MicroOp(
+            dst=rng.choice((rng.randrange(acc), rng.randrange(min(acc, 4)), near)),
+            src=rng.randrange(min(acc, inp)),
+            wgt=rng.randrange(wgt),
+        )
 
     def _size(self, high: int) -> int:
         """Return a size up to `high`, mostly small."""
@@ -73,17 +83,29 @@ class InstructionMaker:
         rng, element = self._rng, self._config.element_bytes(memory)
         depth = self._config.depth(memory)
         while True:
-            pads = {name: rng.choice((0, 0, 1, 2, 15)) if padded and rng.random() < 0.4 else 0
-                    for name in ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")}
+            pads = {
+                name: rng.choice((0, 0, 1, 2, 15)) if padded and rng.random() < 0.4 else 0
+                for name in ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")
+            }
             x_size, y_size = self._size(depth), self._size(depth)
             x_stride = rng.choice((x_size, x_size, x_size + rng.randrange(8), rng.randrange(x_size + 1)))
-            rows, columns = y_size + pads["y_pad_0"] + pads["y_pad_1"], x_size + pads["x_pad_0"] + pads["x_pad_1"]
+            rows, columns = (
+                y_size + pads["y_pad_0"] + pads["y_pad_1"],
+                x_size + pads["x_pad_0"] + pads["x_pad_1"],
+            )
             span = (max(y_size, 1) - 1) * x_stride + x_size
             if rows * columns <= depth and span * element <= last_byte - first_byte:
                 break
         base = rng.randrange(first_byte // element, (last_byte - span * element) // element + 1)
-        return {"memory_type": memory, "sram_base": rng.randrange(depth - rows * columns + 1), "dram_base": base,
-                "x_size": x_size, "y_size": y_size, "x_stride": x_stride, **pads}
+        return {
+            "memory_type": memory,
+            "sram_base": rng.randrange(depth - rows * columns + 1),
+            "dram_base": base,
+            "x_size": x_size,
+            "y_size": y_size,
+            "x_stride": x_stride,
+            **pads,
+        }
 
     def _load(self) -> tuple[isa.Instruction, Access]:
         memory = self._rng.choice((MemoryType.INP, MemoryType.WGT, MemoryType.ACC, MemoryType.ACC_8BIT))
@@ -95,15 +117,23 @@ class InstructionMaker:
         return load, Access(reads=self._dram(load), writes=_elements(target, _written(load)))
 
     def _uop_load(self) -> tuple[isa.Instruction, Access]:
-        load = isa.Load(**self._block(MemoryType.UOP, UOP_TABLE, UOP_TABLE + 4 * UOP_TABLE_ENTRIES, padded=True))
+        load = isa.Load(
+            **self._block(MemoryType.UOP, UOP_TABLE, UOP_TABLE + 4 * UOP_TABLE_ENTRIES, padded=True)
+        )
         for index, source in zip(_written(load), _sources(load), strict=True):
             self._uops[index] = isa.MicroOp() if source is None else self.uop_table[source - UOP_TABLE // 4]
         return load, Access()
 
     def _store(self) -> tuple[isa.Instruction, Access]:
-        store = isa.Store(**self._block(MemoryType.OUT, DATA, self._image_bytes, padded=False), **self._parameters())
-        parameters = range(store.parameters_base, store.parameters_base + len(Parameter)) if store.parameters else ()
-        return store, Access(reads=_elements(MemoryType.ACC, (*_written(store), *parameters)), writes=self._dram(store))
+        store = isa.Store(
+            **self._block(MemoryType.OUT, DATA, self._image_bytes, padded=False), **self._parameters()
+        )
+        parameters = (
+            range(store.parameters_base, store.parameters_base + len(Parameter)) if store.parameters else ()
+        )
+        return store, Access(
+            reads=_elements(MemoryType.ACC, (*_written(store), *parameters)), writes=self._dram(store)
+        )
 
     def _parameters(self) -> dict:
         """Return whether and by what a STORE requantises."""
@@ -116,30 +146,51 @@ class InstructionMaker:
         touched = set()
         for y in range(transfer.y_size if transfer.x_size else 0):
             start = (transfer.dram_base + y * transfer.x_stride) * element
-            touched.update(range(start // GRANULE_BYTES, (start + transfer.x_size * element - 1) // GRANULE_BYTES + 1))
+            touched.update(
+                range(start // GRANULE_BYTES, (start + transfer.x_size * element - 1) // GRANULE_BYTES + 1)
+            )
         return frozenset(("DRAM", granule) for granule in touched)
 
     def _loop(self, depths: dict[str, int], uses: Iterable[str]) -> dict:
-        """Return loop fields with which every used index stays within its memory; `depths` by micro-op field."""
+        """Return loop fields with which every used index stays within its memory; `depths` by micro-op
+        field."""
         rng = self._rng
         while True:
             begin = rng.randrange(len(self._uops))
-            fields = {"uop_begin": begin, "uop_end": rng.randint(begin, min(len(self._uops), begin + 6)),
-                      "iter_out": rng.choice((0, 1, 1, 2, 3, 5)), "iter_in": rng.choice((1, 1, 2, 4, 9)),
-                      "reset": int(rng.random() < 0.15)}
+            fields = {
+                "uop_begin": begin,
+                "uop_end": rng.randint(begin, min(len(self._uops), begin + 6)),
+                "iter_out": rng.choice((0, 1, 1, 2, 3, 5)),
+                "iter_in": rng.choice((1, 1, 2, 4, 9)),
+                "reset": int(rng.random() < 0.15),
+            }
             for name, depth in depths.items():
-                fields |= {f"{name}_factor_{loop}": rng.choice((0, 0, 1, 1, 2, 3, rng.randrange(depth))) % depth for loop in ("out", "in")}
-            if all(max(_indices(name, fields, self._uops), default=0) < depth for name, depth in depths.items() if name in uses):
+                fields |= {
+                    f"{name}_factor_{loop}": rng.choice((0, 0, 1, 1, 2, 3, rng.randrange(depth))) % depth
+                    for loop in ("out", "in")
+                }
+            if all(
+                max(_indices(name, fields, self._uops), default=0) < depth
+                for name, depth in depths.items()
+                if name in uses
+            ):
                 return fields
 
     def _gemm(self) -> tuple[isa.Instruction, Access]:
-        depths = {"dst": self._config.depth(MemoryType.ACC), "src": self._config.depth(MemoryType.INP),
-                  "wgt": self._config.depth(MemoryType.WGT)}
+        depths = {
+            "dst": self._config.depth(MemoryType.ACC),
+            "src": self._config.depth(MemoryType.INP),
+            "wgt": self._config.depth(MemoryType.WGT),
+        }
         fields = self._loop(depths, depths)
         if self._config.has(Extension.OVERWRITE):
             fields["overwrite"] = self._rng.randrange(2)
         dst, src, wgt = (frozenset(_indices(name, fields, self._uops)) for name in depths)
-        reads = frozenset() if fields["reset"] else _elements(MemoryType.INP, src) | _elements(MemoryType.WGT, wgt)
+        reads = (
+            frozenset()
+            if fields["reset"]
+            else _elements(MemoryType.INP, src) | _elements(MemoryType.WGT, wgt)
+        )
         acc = _elements(MemoryType.ACC, dst)
         return isa.Gemm(**fields), Access(reads=reads | acc, writes=acc)
 
@@ -147,7 +198,12 @@ class InstructionMaker:
         depth = self._config.depth(MemoryType.ACC)
         immediate = self._rng.randrange(2)
         fields = self._loop({"dst": depth, "src": depth}, ("dst",) if immediate else ("dst", "src"))
-        alu = isa.Alu(alu_opcode=self._rng.choice(self._config.alu_opcodes), use_imm=immediate, imm=self._immediate(), **fields)
+        alu = isa.Alu(
+            alu_opcode=self._rng.choice(self._config.alu_opcodes),
+            use_imm=immediate,
+            imm=self._immediate(),
+            **fields,
+        )
         acc = _elements(MemoryType.ACC, _indices("dst", fields, self._uops))
         source = frozenset() if immediate else _elements(MemoryType.ACC, _indices("src", fields, self._uops))
         return alu, Access(reads=acc | source, writes=acc)
@@ -182,7 +238,10 @@ def _sources(load: isa.Load) -> list[int | None]:
 
 def _indices(name: str, fields: dict, uops: list[isa.MicroOp]) -> set[int]:
     """Return every value that index `name` ("dst", "src" or "wgt") takes in the loops of `fields`."""
-    bases = {getattr(uop, name) for uop in uops[fields["uop_begin"]:fields["uop_end"]]}
-    offsets = {i * fields[f"{name}_factor_out"] + j * fields[f"{name}_factor_in"]
-               for i in range(fields["iter_out"]) for j in range(fields["iter_in"])}
+    bases = {getattr(uop, name) for uop in uops[fields["uop_begin"] : fields["uop_end"]]}
+    offsets = {
+        i * fields[f"{name}_factor_out"] + j * fields[f"{name}_factor_in"]
+        for i in range(fields["iter_out"])
+        for j in range(fields["iter_in"])
+    }
     return {base + offset for base in bases for offset in offsets}

@@ -39,7 +39,8 @@ class Program:
         return IMAGE_BYTES + len(self.stream)
 
     def run_on(self, device: Device) -> tuple[RunResult, np.ndarray]:
-        """Run on `device` from cleared scratchpads; return the result and the final image, uint8[IMAGE_BYTES]."""
+        """Run on `device` from cleared scratchpads; return the result and the final image,
+        uint8[IMAGE_BYTES]."""
         result = self._run(device)
         return result, device.copy_out(0, IMAGE_BYTES)
 
@@ -68,13 +69,14 @@ def random_program(config: AcceleratorConfig, seed: int, length: int = 60) -> Pr
     """Return a program of about `length` working instructions, the same for the same arguments.
 
     Any two instructions of different units that touch the same data, one of them writing, are ordered by
-    tokens, so every legal interleaving of the units gives the same result; and program order is legal, so none deadlocks.
+    tokens, so every legal interleaving of the units gives the same result; and program order is legal, so
+    none deadlocks.
     """
     rng = random.Random(seed)
     image = np.random.default_rng(seed).integers(0, 256, IMAGE_BYTES, dtype=np.uint8)
     maker = InstructionMaker(config, rng, IMAGE_BYTES)
     uops = codec.uops_to_bytes(maker.uop_table, config)
-    image[UOP_TABLE:UOP_TABLE + len(uops)] = np.frombuffer(uops, np.uint8)
+    image[UOP_TABLE : UOP_TABLE + len(uops)] = np.frombuffer(uops, np.uint8)
     weaver = TokenWeaver(config, rng)
     for _ in range(length):
         weaver.add(*maker.make())
@@ -99,8 +101,11 @@ def _random_stream_byte(program: Program, rng: random.Random) -> int:
 
 def _random_uop_byte(program: Program, rng: random.Random) -> int:
     """Return the address of a byte that a LOAD of UOP reads; of the stream where there is no such LOAD."""
-    loads = [item for item in program.instructions if isinstance(item, isa.Load)
-             and item.memory_type is MemoryType.UOP and item.x_size and item.y_size]
+    loads = [
+        item
+        for item in program.instructions
+        if isinstance(item, isa.Load) and item.memory_type is MemoryType.UOP and item.x_size and item.y_size
+    ]
     if not loads:
         return _random_stream_byte(program, rng)
     load = rng.choice(loads)
@@ -131,13 +136,16 @@ class _Push:
 
 
 class TokenWeaver:
-    """Append instructions in program order and add the token flags, and token-only instructions, that order conflicts."""
+    """Append instructions in program order and add the token flags, and token-only instructions, that order
+    conflicts."""
 
     def __init__(self, config: AcceleratorConfig, rng: random.Random) -> None:
         self.instructions: list[isa.Instruction] = []
         self._limit = config.token_depth
         self._rng = rng
-        self._known = {unit: dict.fromkeys(Unit, -1) for unit in Unit}  # last instruction of others known done, by unit
+        self._known = {
+            unit: dict.fromkeys(Unit, -1) for unit in Unit
+        }  # last instruction of others known done, by unit
         self._last = dict.fromkeys(Unit, -1)
         self._tokens: dict[TokenEdge, list[_Push]] = {edge: [] for edge in TOKEN_EDGES}
         self._reads: dict[object, dict[Unit, int]] = defaultdict(dict)
@@ -218,13 +226,21 @@ def random_config(seed: int) -> AcceleratorConfig:
     rng = random.Random(seed)
     while True:
         choices = {
-            "batch": rng.choice((1, 1, 2, 4)), "block_in": rng.choice((4, 8, 16, 32)), "block_out": rng.choice((4, 8, 16)),
-            "inp_bits": rng.choice((2, 4, 8, 8)), "wgt_bits": rng.choice((2, 4, 8, 8)), "acc_bits": rng.choice((16, 32, 32)),
-            "uop_buffer_bytes": 1 << rng.randint(6, 12), "inp_buffer_bytes": 1 << rng.randint(6, 13),
-            "wgt_buffer_bytes": 1 << rng.randint(7, 15), "acc_buffer_bytes": 1 << rng.randint(8, 15),
+            "batch": rng.choice((1, 1, 2, 4)),
+            "block_in": rng.choice((4, 8, 16, 32)),
+            "block_out": rng.choice((4, 8, 16)),
+            "inp_bits": rng.choice((2, 4, 8, 8)),
+            "wgt_bits": rng.choice((2, 4, 8, 8)),
+            "acc_bits": rng.choice((16, 32, 32)),
+            "uop_buffer_bytes": 1 << rng.randint(6, 12),
+            "inp_buffer_bytes": 1 << rng.randint(6, 13),
+            "wgt_buffer_bytes": 1 << rng.randint(7, 15),
+            "acc_buffer_bytes": 1 << rng.randint(8, 15),
             **{f"{unit}_queue_depth": rng.choice((2, 3, 8, 33)) for unit in ("load", "compute", "store")},
-            "token_depth": rng.choice((1, 2, 5, 255)), "bus_bits": rng.choice((64, 64, 128, 256, 512)),
-            "burst_bytes": 1 << rng.randint(6, 10), "max_requests": rng.choice((1, 2, 7, 16)),
+            "token_depth": rng.choice((1, 2, 5, 255)),
+            "bus_bits": rng.choice((64, 64, 128, 256, 512)),
+            "burst_bytes": 1 << rng.randint(6, 10),
+            "max_requests": rng.choice((1, 2, 7, 16)),
             "gemm_stages": rng.randint(1, 6),
             "alu_opcodes": tuple(opcode for opcode in isa.AluOpcode if rng.random() < 0.8),
             "extensions": tuple(extension for extension in Extension if rng.random() < 0.5),

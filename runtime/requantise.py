@@ -7,9 +7,16 @@ import numpy as np
 from vdla.hw.spec.numerics import BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
 
 
-def parameter_words(bias: np.ndarray, multiplier: np.ndarray, shift: np.ndarray, zero: np.ndarray | int = 0, least: np.ndarray | int = -128,
-                    greatest: np.ndarray | int = 127) -> np.ndarray:
-    """Return int64[4, ...]: the parameters of each channel, in the order of `Parameter`, of arrays that broadcast together."""
+def parameter_words(
+    bias: np.ndarray,
+    multiplier: np.ndarray,
+    shift: np.ndarray,
+    zero: np.ndarray | int = 0,
+    least: np.ndarray | int = -128,
+    greatest: np.ndarray | int = 127,
+) -> np.ndarray:
+    """Return int64[4, ...]: the parameters of each channel, in the order of `Parameter`, of arrays that
+    broadcast together."""
     byte = (1 << BYTE_BITS) - 1
     low = np.asarray(shift) | (np.asarray(zero) & byte) << BYTE_BITS
     clip = np.asarray(least) & byte | (np.asarray(greatest) & byte) << BYTE_BITS
@@ -17,12 +24,17 @@ def parameter_words(bias: np.ndarray, multiplier: np.ndarray, shift: np.ndarray,
 
 
 def requantise(values: np.ndarray, parameters: Sequence[np.ndarray], bits: int = 32) -> np.ndarray:
-    """Return int8[...]: accumulators of `bits` bits requantised by int[4, ...] that broadcasts against them."""
+    """Return int8[...]: accumulators of `bits` bits requantised by int[4, ...] that broadcasts against
+    them."""
     bias, multiplier, low, clip = (np.asarray(row, np.int64) for row in parameters)
-    product = _wrapped(np.asarray(values, np.int64) + bias, bits) * (multiplier & ((1 << MULTIPLIER_BITS) - 1))
+    product = _wrapped(np.asarray(values, np.int64) + bias, bits) * (
+        multiplier & ((1 << MULTIPLIER_BITS) - 1)
+    )
     shift = low & ((1 << SHIFT_BITS) - 1)
     scaled = (((product << 1) >> shift) + 1) >> 1  # half of 2^63 would not fit
-    zero, least, greatest = (_wrapped(byte, BYTE_BITS) for byte in (low >> BYTE_BITS, clip, clip >> BYTE_BITS))
+    zero, least, greatest = (
+        _wrapped(byte, BYTE_BITS) for byte in (low >> BYTE_BITS, clip, clip >> BYTE_BITS)
+    )
     return np.maximum(np.minimum(scaled + zero, greatest), least).astype(np.int8)
 
 

@@ -1,9 +1,10 @@
 """Dependency tokens of a stream: each conflict of two units is ordered by as few as can be.
 
-An instruction that must wait for another unit's pops a token that the last instruction it must wait for pushes. What a unit
-knows to be done grows with every token it pops, and with what the pushing unit knew, so an order that follows from others costs nothing.
-On an edge pushes and pops are added in one order, so the k-th pop takes the k-th push: the condition of the theorem on
-virtual threads (review of the TVM paper, appendix A).
+An instruction that must wait for another unit's pops a token that the last instruction it must wait for
+pushes. What a unit knows to be done grows with every token it pops, and with what the pushing unit knew, so
+an order that follows from others costs nothing. On an edge pushes and pops are added in one order, so the
+k-th pop takes the k-th push: the condition of the theorem on virtual threads (review of the TVM paper,
+appendix A).
 """
 
 from bisect import bisect_left
@@ -18,7 +19,10 @@ FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
 LOAD, COMPUTE, STORE = map(int, Unit)  # plain numbers are quicker to compare
 _NONE = (-1,) * len(Unit)
 _BITS = {flag: 1 << number for number, flag in enumerate(FLAGS)}
-_POPS, _PUSHES = ({(edge.producer, edge.consumer): _BITS[getattr(edge, flag)] for edge in TOKEN_EDGES} for flag in ("pop_flag", "push_flag"))
+_POPS, _PUSHES = (
+    {(edge.producer, edge.consumer): _BITS[getattr(edge, flag)] for edge in TOKEN_EDGES}
+    for flag in ("pop_flag", "push_flag")
+)
 
 
 @dataclass(slots=True)
@@ -27,20 +31,28 @@ class TokenPlanner:
 
     Attributes:
         depth: tokens that an edge can hold.
-        numbers: by position, the number that an instruction was placed with; `-1 - unit` where it does nothing but wait.
+        numbers: by position, the number that an instruction was placed with; `-1 - unit` where it does
+            nothing but wait.
         flags: by position, a bit for each of FLAGS.
     """
 
     depth: int
     numbers: list[int] = field(default_factory=list)
     flags: list[int] = field(default_factory=list)
-    _knew: list[tuple[int, ...]] = field(default_factory=list)  # by position: the last instruction of each unit that is done when it starts
-    _knows: list[tuple[int, ...]] = field(default_factory=lambda: [_NONE] * len(Unit))  # the same of what each unit starts next
+    _knew: list[tuple[int, ...]] = field(
+        default_factory=list
+    )  # by position: the last instruction of each unit that is done when it starts
+    _knows: list[tuple[int, ...]] = field(
+        default_factory=lambda: [_NONE] * len(Unit)
+    )  # the same of what each unit starts next
     _computes: list[int] = field(default_factory=list)  # positions of the compute unit
-    _pops: dict[tuple[int, int], list[int]] = field(default_factory=lambda: {edge: [] for edge in _POPS})  # positions, by edge
+    _pops: dict[tuple[int, int], list[int]] = field(
+        default_factory=lambda: {edge: [] for edge in _POPS}
+    )  # positions, by edge
 
     def place(self, number: int, unit: int, needs: tuple[int, ...]) -> int:
-        """Append an instruction of `unit` that starts behind the positions `needs` of each unit (-1: none); return its position."""
+        """Append an instruction of `unit` that starts behind the positions `needs` of each unit (-1: none);
+        return its position."""
         edges = self._waits(unit, needs) if any(map(gt, needs, self._knows[unit])) else ()
         flags, position = 0, len(self.flags)
         for edge in edges:
@@ -64,12 +76,15 @@ class TokenPlanner:
         return self._wait(unit, COMPUTE, compute)
 
     def _wait(self, unit: int, other: int, position: int) -> list[tuple[int, int]]:
-        """Let the next instruction of `unit` wait for `position` of `other`; return the edge on which it pops, if it must."""
+        """Let the next instruction of `unit` wait for `position` of `other`; return the edge on which it
+        pops, if it must."""
         known, edge = self._knows[unit], (other, unit)
         if position <= known[other]:
             return []
         pops = self._pops[edge]
-        if len(pops) >= self.depth and pops[-self.depth] > position:  # the edge holds no more tokens as early as that
+        if (
+            len(pops) >= self.depth and pops[-self.depth] > position
+        ):  # the edge holds no more tokens as early as that
             position = self.place(-1 - other, other, _NONE)
         self.flags[position] |= _PUSHES[edge]
         known = list(map(max, known, self._knew[position]))
@@ -82,7 +97,9 @@ class TokenPlanner:
         place = bisect_left(self._computes, position, key=lambda at: self._knew[at][other])
         if place < len(self._computes):
             return self._computes[place]
-        return self.place(-1 - COMPUTE, COMPUTE, tuple(position if unit == other else -1 for unit in range(len(Unit))))
+        return self.place(
+            -1 - COMPUTE, COMPUTE, tuple(position if unit == other else -1 for unit in range(len(Unit)))
+        )
 
 
 def plan_tokens(units: np.ndarray, needs: np.ndarray, depth: int) -> TokenPlanner:
@@ -94,6 +111,10 @@ def plan_tokens(units: np.ndarray, needs: np.ndarray, depth: int) -> TokenPlanne
         depth: tokens that an edge can hold.
     """
     planner, positions = TokenPlanner(depth), [-1] * (len(units) + 1)  # the last is where -1 is looked up
-    for number, (unit, load, compute, store) in enumerate(zip(units.tolist(), *needs.T.tolist(), strict=True)):
-        positions[number] = planner.place(number, unit, (positions[load], positions[compute], positions[store]))
+    for number, (unit, load, compute, store) in enumerate(
+        zip(units.tolist(), *needs.T.tolist(), strict=True)
+    ):
+        positions[number] = planner.place(
+            number, unit, (positions[load], positions[compute], positions[store])
+        )
     return planner

@@ -1,4 +1,5 @@
-"""Conformance vectors: programs made by VTA's runtime, with the DRAM before and after, and how a device replays one.
+"""Conformance vectors: programs made by VTA's runtime, with the DRAM before and after, and how a device
+replays one.
 
 Source: `tests/vectors/vta/README.md` for the format.
 """
@@ -89,8 +90,9 @@ def _vector(arrays: Mapping[str, np.ndarray]) -> Vector:
     meta = _meta(_array(arrays, "meta", np.uint8, 1))
     stream = _array(arrays, "instructions", np.uint8, 2)
     if stream.shape[1] != INSTRUCTION_BYTES or not len(stream):
-        raise FileFormatError(f"instructions has shape {stream.shape}; "
-                              f"it must be (n, {INSTRUCTION_BYTES}) with n at least 1")
+        raise FileFormatError(
+            f"instructions has shape {stream.shape}; it must be (n, {INSTRUCTION_BYTES}) with n at least 1"
+        )
     parameters = _entry(meta, "config", dict)
     if unknown := sorted(set(parameters) - set(PARAMETER_NAMES)):
         raise FileFormatError(f"meta.config has the unknown parameter {shown(unknown[0])}")
@@ -104,7 +106,9 @@ def _array(arrays: Mapping[str, np.ndarray], name: str, kind: type, dimensions: 
     array = arrays[name]
     if array.dtype != kind or array.ndim != dimensions:
         wanted = f"{np.dtype(kind)} with {dimensions} dimension{'s' * (dimensions > 1)}"
-        raise FileFormatError(f"the array {name!r} is {array.dtype} with shape {array.shape}; it must be {wanted}")
+        raise FileFormatError(
+            f"the array {name!r} is {array.dtype} with shape {array.shape}; it must be {wanted}"
+        )
     return array
 
 
@@ -131,8 +135,9 @@ def _name(meta: Mapping) -> str:
     if len(name) > MOST_NAME_CHARACTERS:
         raise FileFormatError(f"meta.name holds {len(name)} characters; it may hold {MOST_NAME_CHARACTERS}")
     if not name.isprintable():
-        raise FileFormatError(f"meta.name = {shown(name)} holds characters that cannot be printed "
-                              "on one line")
+        raise FileFormatError(
+            f"meta.name = {shown(name)} holds characters that cannot be printed on one line"
+        )
     return name
 
 
@@ -142,8 +147,10 @@ def _segments(arrays: Mapping[str, np.ndarray]) -> tuple[Segment, ...]:
     segments.sort(key=lambda segment: segment.address)
     for before, after in pairwise(segments):
         if before.end > after.address:
-            raise FileFormatError(f"the segment at {before.address:#x} ends at {before.end:#x} "
-                                  f"and overlaps the one at {after.address:#x}")
+            raise FileFormatError(
+                f"the segment at {before.address:#x} ends at {before.end:#x} "
+                f"and overlaps the one at {after.address:#x}"
+            )
     return tuple(segments)
 
 
@@ -152,7 +159,9 @@ def _segment(arrays: Mapping[str, np.ndarray], index: int, address: int) -> Segm
     if f"seg{index}_final" in arrays:
         final = _array(arrays, f"seg{index}_final", np.uint8, 1)
         if final.size < initial.size:
-            raise FileFormatError(f"seg{index}_final has {final.size} bytes and seg{index}_initial {initial.size}")
+            raise FileFormatError(
+                f"seg{index}_final has {final.size} bytes and seg{index}_initial {initial.size}"
+            )
     segment = Segment(address, initial, final)
     subject = f"segment {index} ends at {segment.end:#x}: DRAM up to there takes"
     require_room(segment.end, DRAM_BYTES, subject, FileFormatError)
@@ -231,7 +240,7 @@ def _compare(vector: Vector, run: RunResult, device: Device) -> Replay:
     count, first = 0, None
     for begin in range(0, len(device.dram), COMPARED_BYTES):
         end = min(begin + COMPARED_BYTES, len(device.dram))
-        expected, found = _expected(contents[bisect_right(ends, begin):], begin, end), device.dram[begin:end]
+        expected, found = _expected(contents[bisect_right(ends, begin) :], begin, end), device.dram[begin:end]
         differing = np.flatnonzero(expected != found)
         if differing.size and first is None:
             place = int(differing[0])
@@ -248,7 +257,7 @@ def _expected(contents: Sequence[tuple[int, np.ndarray]], begin: int, end: int) 
         if address >= end:
             break
         low, high = max(begin, address), min(end, address + data.size)
-        values[low - begin:high - begin] = data[low - address:high - address]
+        values[low - begin : high - begin] = data[low - address : high - address]
     return values
 
 

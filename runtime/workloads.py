@@ -1,9 +1,11 @@
 """The double-buffered GEMM in VTA's encoding: out[m][n] = clip(sum over k of inp[m][k] * wgt[n][k] >> shift).
 
-Per output tile: a GEMM that resets, one GEMM per tile of K, then SHR, MIN and MAX with immediates, and a STORE. Every
-scratchpad is halved: the loads of one K tile overlap the compute of the one before, the store of one output tile
-the compute of the next. Operands stand in DRAM tile by tile, so that every transfer is one contiguous row, and all
-micro-ops are loaded once, at the start.
+Per output tile: a GEMM that resets, one GEMM per tile of K, then SHR, MIN and MAX with immediates, and a
+    STORE. Every
+scratchpad is halved: the loads of one K tile overlap the compute of the one before, the store of one output
+    tile
+the compute of the next. Operands stand in DRAM tile by tile, so that every transfer is one contiguous row,
+and all micro-ops are loaded once, at the start.
 """
 
 from collections.abc import Iterator
@@ -47,8 +49,11 @@ class GemmPlan:
     def tiles(self) -> tuple[int, int, int]:
         """Tiles along m, n and k."""
         c = self.config
-        return (self.m // (c.batch * self.tile_m), self.n // (c.block_out * self.tile_n),
-                self.k // (c.block_in * self.tile_k))
+        return (
+            self.m // (c.batch * self.tile_m),
+            self.n // (c.block_out * self.tile_n),
+            self.k // (c.block_in * self.tile_k),
+        )
 
     @property
     def macs(self) -> int:
@@ -81,7 +86,9 @@ def plan_gemm(config: AcceleratorConfig, m: int, n: int, k: int, shift: int = 10
         if size <= 0 or size % block:
             raise ProgramError(f"GEMM {name} = {size} is not a positive multiple of {block}")
     if missing := [operation.name for operation in EPILOGUE if operation not in config.alu_opcodes]:
-        raise ProgramError(f"the GEMM workload needs ALU operation {missing[0]}, which this configuration lacks")
+        raise ProgramError(
+            f"the GEMM workload needs ALU operation {missing[0]}, which this configuration lacks"
+        )
     blocks = (_divisors(m // config.batch), _divisors(n // config.block_out), _divisors(k // config.block_in))
     plans = (GemmPlan(config, m, n, k, shift, *tiles) for tiles in product(*blocks))
     return min(filter(_fits, plans), key=_cost)
@@ -92,11 +99,13 @@ def _divisors(value: int) -> list[int]:
 
 
 def _fits(plan: GemmPlan) -> bool:
-    return (plan.tile_m * plan.tile_n <= plan.half(MemoryType.ACC)
-            and plan.tile_m * plan.tile_k <= plan.half(MemoryType.INP)
-            and plan.tile_n * plan.tile_k <= plan.half(MemoryType.WGT)
-            and 2 + 4 * plan.tile_n <= plan.config.depth(MemoryType.UOP)
-            and max(plan.tile_m, plan.tile_k, plan.tile_n) <= MAX_TRIPS)
+    return (
+        plan.tile_m * plan.tile_n <= plan.half(MemoryType.ACC)
+        and plan.tile_m * plan.tile_k <= plan.half(MemoryType.INP)
+        and plan.tile_n * plan.tile_k <= plan.half(MemoryType.WGT)
+        and 2 + 4 * plan.tile_n <= plan.config.depth(MemoryType.UOP)
+        and max(plan.tile_m, plan.tile_k, plan.tile_n) <= MAX_TRIPS
+    )
 
 
 def _cost(plan: GemmPlan) -> tuple[float, int]:
@@ -105,14 +114,18 @@ def _cost(plan: GemmPlan) -> tuple[float, int]:
     return inp / plan.tile_n + wgt / plan.tile_m, -plan.tile_k
 
 
-# Micro-ops: two that name the accumulator buffers, then tile_n for each choice of operand and accumulator buffer.
+# Micro-ops: two that name the accumulator buffers, then tile_n for each choice of operand and accumulator
+# buffer.
+
 
 def _uops(plan: GemmPlan) -> list[isa.MicroOp]:
     acc, inp, wgt = (plan.half(memory) for memory in (MemoryType.ACC, MemoryType.INP, MemoryType.WGT))
     uops = [isa.MicroOp(dst=buffer * acc) for buffer in range(2)]
     for out, operand in product(range(2), range(2)):
-        uops += [isa.MicroOp(dst=out * acc + n, src=operand * inp, wgt=operand * wgt + n * plan.tile_k)
-                 for n in range(plan.tile_n)]
+        uops += [
+            isa.MicroOp(dst=out * acc + n, src=operand * inp, wgt=operand * wgt + n * plan.tile_k)
+            for n in range(plan.tile_n)
+        ]
     return uops
 
 
@@ -134,11 +147,17 @@ class Addresses:
 def gemm_instructions(plan: GemmPlan, at: Addresses) -> Iterator[isa.Instruction]:
     """Yield the stream.
 
-    The loads of a step stand before the product of the step before it: each token is then taken before the next of its
+    The loads of a step stand before the product of the step before it: each token is then taken before the
+        next of its
     kind is pushed, so that queues and token counters of any depth suffice.
     """
-    yield isa.Load(memory_type=MemoryType.UOP, dram_base=_element(plan, MemoryType.UOP, at.uop),
-                   y_size=1, x_size=len(_uops(plan)), x_stride=len(_uops(plan)))
+    yield isa.Load(
+        memory_type=MemoryType.UOP,
+        dram_base=_element(plan, MemoryType.UOP, at.uop),
+        y_size=1,
+        x_size=len(_uops(plan)),
+        x_stride=len(_uops(plan)),
+    )
     tiles_m, tiles_n, tiles_k = plan.tiles
     steps = list(product(range(tiles_m), range(tiles_n), range(tiles_k)))
     yield from _loads(plan, at, 0, *steps[0])
@@ -161,40 +180,84 @@ def _element(plan: GemmPlan, memory: MemoryType, address: int) -> int:
 
 def _reset(plan: GemmPlan, tile: int) -> isa.Gemm:
     out = tile % 2
-    return isa.Gemm(reset=1, uop_begin=out, uop_end=out + 1, iter_out=plan.tile_m, iter_in=plan.tile_n,
-                    dst_factor_out=plan.tile_n, dst_factor_in=1, pop_next=int(tile >= 2))
+    return isa.Gemm(
+        reset=1,
+        uop_begin=out,
+        uop_end=out + 1,
+        iter_out=plan.tile_m,
+        iter_in=plan.tile_n,
+        dst_factor_out=plan.tile_n,
+        dst_factor_in=1,
+        pop_next=int(tile >= 2),
+    )
 
 
 def _loads(plan: GemmPlan, at: Addresses, step: int, m: int, n: int, k: int) -> Iterator[isa.Load]:
     tiles_m, tiles_n, _ = plan.tiles
     inp_size, wgt_size = plan.tile_m * plan.tile_k, plan.tile_n * plan.tile_k
-    yield isa.Load(memory_type=MemoryType.INP, sram_base=step % 2 * plan.half(MemoryType.INP), y_size=1,
-                   dram_base=_element(plan, MemoryType.INP, at.inp) + (k * tiles_m + m) * inp_size,
-                   x_size=inp_size, x_stride=inp_size, pop_next=int(step >= 2))
-    yield isa.Load(memory_type=MemoryType.WGT, sram_base=step % 2 * plan.half(MemoryType.WGT), y_size=1,
-                   dram_base=_element(plan, MemoryType.WGT, at.wgt) + (k * tiles_n + n) * wgt_size,
-                   x_size=wgt_size, x_stride=wgt_size, push_next=1)
+    yield isa.Load(
+        memory_type=MemoryType.INP,
+        sram_base=step % 2 * plan.half(MemoryType.INP),
+        y_size=1,
+        dram_base=_element(plan, MemoryType.INP, at.inp) + (k * tiles_m + m) * inp_size,
+        x_size=inp_size,
+        x_stride=inp_size,
+        pop_next=int(step >= 2),
+    )
+    yield isa.Load(
+        memory_type=MemoryType.WGT,
+        sram_base=step % 2 * plan.half(MemoryType.WGT),
+        y_size=1,
+        dram_base=_element(plan, MemoryType.WGT, at.wgt) + (k * tiles_n + n) * wgt_size,
+        x_size=wgt_size,
+        x_stride=wgt_size,
+        push_next=1,
+    )
 
 
 def _product(plan: GemmPlan, tile: int, step: int, *, last: bool) -> isa.Gemm:
-    return isa.Gemm(**_product_uops(plan, tile % 2, step % 2), iter_out=plan.tile_m, iter_in=plan.tile_k,
-                    dst_factor_out=plan.tile_n, src_factor_out=plan.tile_k, src_factor_in=1, wgt_factor_in=1,
-                    pop_prev=1, push_prev=int(not last))
+    return isa.Gemm(
+        **_product_uops(plan, tile % 2, step % 2),
+        iter_out=plan.tile_m,
+        iter_in=plan.tile_k,
+        dst_factor_out=plan.tile_n,
+        src_factor_out=plan.tile_k,
+        src_factor_in=1,
+        wgt_factor_in=1,
+        pop_prev=1,
+        push_prev=int(not last),
+    )
 
 
 def _epilogue(plan: GemmPlan, tile: int) -> Iterator[isa.Alu]:
     high = (1 << (plan.config.out_bits - 1)) - 1
     for operation, immediate in zip(EPILOGUE, (plan.shift, high, -high - 1), strict=True):
-        yield isa.Alu(alu_opcode=operation, use_imm=1, imm=immediate, uop_begin=tile % 2, uop_end=tile % 2 + 1,
-                      iter_out=plan.tile_m, iter_in=plan.tile_n, dst_factor_out=plan.tile_n, dst_factor_in=1,
-                      push_next=int(operation is EPILOGUE[-1]))
+        yield isa.Alu(
+            alu_opcode=operation,
+            use_imm=1,
+            imm=immediate,
+            uop_begin=tile % 2,
+            uop_end=tile % 2 + 1,
+            iter_out=plan.tile_m,
+            iter_in=plan.tile_n,
+            dst_factor_out=plan.tile_n,
+            dst_factor_in=1,
+            push_next=int(operation is EPILOGUE[-1]),
+        )
 
 
 def _store(plan: GemmPlan, at: Addresses, tile: int, m: int, n: int, *, last: bool) -> isa.Store:
     size = plan.tile_m * plan.tile_n
-    return isa.Store(memory_type=MemoryType.OUT, sram_base=tile % 2 * plan.half(MemoryType.ACC), y_size=1,
-                     dram_base=_element(plan, MemoryType.OUT, at.out) + (n * plan.tiles[0] + m) * size,
-                     x_size=size, x_stride=size, pop_prev=1, push_prev=int(not last))
+    return isa.Store(
+        memory_type=MemoryType.OUT,
+        sram_base=tile % 2 * plan.half(MemoryType.ACC),
+        y_size=1,
+        dram_base=_element(plan, MemoryType.OUT, at.out) + (n * plan.tiles[0] + m) * size,
+        x_size=size,
+        x_stride=size,
+        pop_prev=1,
+        push_prev=int(not last),
+    )
 
 
 def _blocked(values: np.ndarray, rows: int, columns: int, tile_columns: int) -> np.ndarray:
@@ -254,8 +317,10 @@ def random_operands(plan: GemmPlan, seed: int = 0) -> tuple[np.ndarray, np.ndarr
     """Return inp int8[m, k] and wgt int8[n, k], uniform over their range."""
     generator, c = np.random.default_rng(seed), plan.config
     inp_high, wgt_high = 1 << (c.inp_bits - 1), 1 << (c.wgt_bits - 1)
-    return (generator.integers(-inp_high, inp_high, (plan.m, plan.k), np.int8),
-            generator.integers(-wgt_high, wgt_high, (plan.n, plan.k), np.int8))
+    return (
+        generator.integers(-inp_high, inp_high, (plan.m, plan.k), np.int8),
+        generator.integers(-wgt_high, wgt_high, (plan.n, plan.k), np.int8),
+    )
 
 
 def place_gemm(device: Device, plan: GemmPlan, inp: np.ndarray, wgt: np.ndarray) -> GemmRun:
@@ -269,7 +334,8 @@ def place_gemm(device: Device, plan: GemmPlan, inp: np.ndarray, wgt: np.ndarray)
     wgt_bytes = pack_values(_blocked(wgt, c.block_out, c.block_in, plan.tile_k), c.wgt_bits)
     uop_bytes = codec.uops_to_bytes(_uops(plan), c)
     at = Addresses(
-        _allocate(device, MemoryType.UOP, len(uop_bytes)), _allocate(device, MemoryType.INP, inp_bytes.size),
+        _allocate(device, MemoryType.UOP, len(uop_bytes)),
+        _allocate(device, MemoryType.INP, inp_bytes.size),
         _allocate(device, MemoryType.WGT, wgt_bytes.size),
         _allocate(device, MemoryType.OUT, plan.m * plan.n * c.out_bits // 8),
     )

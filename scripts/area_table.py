@@ -13,8 +13,8 @@ from vdla.hw.spec.writing import write_text
 
 PAGE = Path(__file__).parent.parent / "docs" / "area.md"
 HEAD = """# Area
-Of the core, after synthesis by Yosys (`vdla area`) and before placement; written by `make area`. Block RAMs are DP16KD (18 Kbit)
-on ECP5 and units of 36 Kbit on xc7.
+The core after synthesis by Yosys (`vdla area`), before placement; written by `make area`.
+Block RAMs are DP16KD (18 Kbit) on ECP5 and units of 36 Kbit on xc7.
 
 | configuration | target | LUT | FF | DSP | block RAM |
 |---|---|---|---|---|---|
@@ -34,7 +34,11 @@ def row(config, target: str) -> str:
         area = estimate(config, target)
     except ToolError as error:
         return f"| {config.name} | {target} | {error} | | | |\n"
-    return f"| {config.name} | {target} | " + " | ".join(f"{area[kind]:,g}" for kind in ("lut", "ff", "dsp", "block_ram")) + " |\n"
+    return (
+        f"| {config.name} | {target} | "
+        + " | ".join(f"{area[kind]:,g}" for kind in ("lut", "ff", "dsp", "block_ram"))
+        + " |\n"
+    )
 
 
 if __name__ == "__main__":

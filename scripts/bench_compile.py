@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Measure how long networks take to compile, each in a process of its own, with empty and with filled caches.
 
-Times are of the processor, beside those of a fixed loop in the same run: ratios compare machines and days. The caches are in a temporary folder.
+Times are of the processor, beside those of a fixed loop in the same run: ratios compare machines and days.
+    The caches are in a temporary folder.
 """
 
 import os
@@ -41,8 +42,13 @@ def compile_seconds(model: Path, folder: Path, *options: str | Path) -> tuple[fl
         click.ClickException: it failed.
     """
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run([sys.executable, "-m", "vdla", "compile", model, "-o", folder / "out.vdla", *options], capture_output=True, text=True,
-                          env={**os.environ, "VDLA_CACHE_DIR": str(folder / "cache")}, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "vdla", "compile", model, "-o", folder / "out.vdla", *options],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "VDLA_CACHE_DIR": str(folder / "cache")},
+        check=False,
+    )
     if done.returncode:
         raise click.ClickException(f"{model}: {done.stderr}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -53,10 +59,16 @@ def samples_of(model: Path, folder: Path) -> Path:
     """Write a sample of random inputs of a float model; return its file."""
     graph = onnx.load(model).graph
     constants = {tensor.name for tensor in graph.initializer}
-    shapes = {value.name: [part.dim_value for part in value.type.tensor_type.shape.dim] for value in graph.input if value.name not in constants}
+    shapes = {
+        value.name: [part.dim_value for part in value.type.tensor_type.shape.dim]
+        for value in graph.input
+        if value.name not in constants
+    }
     path = folder / f"{model.stem}.npz"
     random = np.random.default_rng(0)
-    np.savez(path, **{name: random.standard_normal((1, *shape), np.float32) for name, shape in shapes.items()})
+    np.savez(
+        path, **{name: random.standard_normal((1, *shape), np.float32) for name, shape in shapes.items()}
+    )
     return path
 
 
@@ -66,23 +78,48 @@ def report(title: str, seconds: tuple[float, float], reference: float) -> None:
 
 
 @click.command(help=__doc__)
-@click.option("--models", type=click.Path(file_okay=False, path_type=Path), default=ROOT / "build" / "models", show_default=True)
-@click.option("--light/--no-light", default=True, help="Measure light_densenet121 too, which is quantised first.")
+@click.option(
+    "--models",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=ROOT / "build" / "models",
+    show_default=True,
+)
+@click.option(
+    "--light/--no-light", default=True, help="Measure light_densenet121 too, which is quantised first."
+)
 def main(models: Path, light: bool) -> None:
-    resnet, mobilenet, densenet = quantised_model("resnet18", models), quantised_model("mobilenet", models), LIGHT / "light_densenet121.onnx"
+    resnet, mobilenet, densenet = (
+        quantised_model("resnet18", models),
+        quantised_model("mobilenet", models),
+        LIGHT / "light_densenet121.onnx",
+    )
     reference = min(reference_seconds() for _ in range(3))
-    click.echo(f"the reference loop takes {reference:.2f} s\n{'model':48} {'CPU s':>8} {'wall s':>8} {'ratio':>8}")
+    click.echo(
+        f"the reference loop takes {reference:.2f} s\n{'model':48} {'CPU s':>8} {'wall s':>8} {'ratio':>8}"
+    )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         report("resnet18_int8, empty caches", compile_seconds(resnet, folder), reference)
         report("resnet18_int8, a second process", compile_seconds(resnet, folder), reference)
-        report("resnet18_int8, block_out = 32 with these caches", compile_seconds(resnet, folder, *WIDER), reference)
+        report(
+            "resnet18_int8, block_out = 32 with these caches",
+            compile_seconds(resnet, folder, *WIDER),
+            reference,
+        )
         report("mobilenet_int8, its first time", compile_seconds(mobilenet, folder), reference)
         report("mobilenet_int8, a second process", compile_seconds(mobilenet, folder), reference)
         if light:
             calibration = ("--calibrate", samples_of(densenet, folder))
-            report("light_densenet121, quantised, its first time", compile_seconds(densenet, folder, *calibration), reference)
-            report("light_densenet121, quantised, a second process", compile_seconds(densenet, folder, *calibration), reference)
+            report(
+                "light_densenet121, quantised, its first time",
+                compile_seconds(densenet, folder, *calibration),
+                reference,
+            )
+            report(
+                "light_densenet121, quantised, a second process",
+                compile_seconds(densenet, folder, *calibration),
+                reference,
+            )
 
 
 if __name__ == "__main__":

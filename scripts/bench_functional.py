@@ -1,6 +1,7 @@
 """Measure the functional device on the double-buffered int8 GEMM, on one core.
 
-Each run counts in full: decoding the stream, ordering it, executing it. The baseline is NumPy's float32 matrix product
+Each run counts in full: decoding the stream, ordering it, executing it. The baseline is NumPy's float32
+    matrix product
 of the same size, measured between the runs of the device.
 """
 
@@ -48,9 +49,13 @@ def bench(gemm: GemmRun, runs: int) -> dict[str, object]:
     pairs = [(measure(gemm.run, macs), measure(lambda: left @ right, macs)) for _ in range(runs + 1)][1:]
     device, baseline = (list(rates) for rates in zip(*pairs, strict=True))
     return {
-        "size": gemm.plan.m, "config": gemm.plan.config.name, "runs": runs, "instructions": gemm.count,
+        "size": gemm.plan.m,
+        "config": gemm.plan.config.name,
+        "runs": runs,
+        "instructions": gemm.count,
         "correct": bool(np.array_equal(gemm.output(), gemm.expected())),
-        "functional_gmac_per_second": summary(device), "float32_matmul_gmac_per_second": summary(baseline),
+        "functional_gmac_per_second": summary(device),
+        "float32_matmul_gmac_per_second": summary(baseline),
         "ratio_of_medians": round(statistics.median(device) / statistics.median(baseline), 3),
     }
 

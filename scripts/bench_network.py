@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Measure a whole network, ResNet-18 in int8, on one core and in one process, beside onnxruntime on the same file with one thread.
+"""Measure a whole network, ResNet-18 in int8, on one core and in one process, beside onnxruntime on the same
+file with one thread.
 
-Every round runs all of them in turn; the best of each counts, as other work on the machine only ever adds time. The cycle device is measured
-as it is, and as `vdla run` uses it, which keeps a log and accounts for every layer. "timing alone" is the cycle simulator on the decoded streams.
-A small network is compiled before: native code of the kit's own is made once after installation, in ten seconds. The model is made first where it
+Every round runs all of them in turn; the best of each counts, as other work on the machine only ever adds
+time. The cycle device is measured as it is, and as `vdla run` uses it, which keeps a log and accounts for
+every layer. "timing alone" is the cycle simulator on the decoded streams. A small network is compiled before:
+native code of the kit's own is made once after installation, in ten seconds. The model is made first where it
 is missing. Exit status 1 where a requirement is missed.
 """
 
@@ -43,7 +45,13 @@ NETWORK = "resnet18"
 WARM_UP = Path(__file__).parent.parent / "examples" / "digits" / "digits.onnx"
 CYCLES_ALLOWED, HOST_NODES_ALLOWED, COMPILE_SECONDS_ALLOWED = 9_000_000, 2, 20.0
 RATIO_ALLOWED, TIMING_RATIO_ALLOWED = 20.0, 5.0  # of onnxruntime's time
-BASE, FUNCTIONAL, CYCLE, REPORTED, TIMING = "onnxruntime int8", "functional device", "cycle device", "cycle device, by layers", "timing alone"
+BASE, FUNCTIONAL, CYCLE, REPORTED, TIMING = (
+    "onnxruntime int8",
+    "functional device",
+    "cycle device",
+    "cycle device, by layers",
+    "timing alone",
+)
 Tensors = Mapping[str, np.ndarray]
 
 
@@ -71,7 +79,8 @@ class Figures:
 
 
 def best(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Return the least wall time of each work, in seconds; they run in turn, and the first round does not count."""
+    """Return the least wall time of each work, in seconds; they run in turn, and the first round does not
+    count."""
     found = [{name: _seconds(work) for name, work in works.items()} for _ in range(rounds + 1)][1:]
     return {name: min(times[name] for times in found) for name in works}
 
@@ -90,15 +99,29 @@ def measure(path: Path, rounds: int) -> Figures:
     compile_seconds = time.perf_counter() - began
     plan, module, reference = compiled.plan, Module(compiled.plan), session_of(onnx.load(path))
     inputs = random_inputs(plan.inputs)
-    sessions = {name: Session(device_factory(device)(plan.config, plan.dram_bytes), plan)
-                for name, device in ((FUNCTIONAL, "functional"), (CYCLE, "cycle"))}
+    sessions = {
+        name: Session(device_factory(device)(plan.config, plan.dram_bytes), plan)
+        for name, device in ((FUNCTIONAL, "functional"), (CYCLE, "cycle"))
+    }
     outcomes = [session.run(inputs) for session in sessions.values()]
-    works = {BASE: lambda: run(reference, inputs), FUNCTIONAL: lambda: sessions[FUNCTIONAL].run(inputs), CYCLE: lambda: sessions[CYCLE].run(inputs),
-             REPORTED: lambda: module.run(inputs, "cycle"), TIMING: _timing_alone(outcomes[-1])}
+    works = {
+        BASE: lambda: run(reference, inputs),
+        FUNCTIONAL: lambda: sessions[FUNCTIONAL].run(inputs),
+        CYCLE: lambda: sessions[CYCLE].run(inputs),
+        REPORTED: lambda: module.run(inputs, "cycle"),
+        TIMING: _timing_alone(outcomes[-1]),
+    }
     seconds = best(works, rounds)
     report = module.run(inputs, "cycle").report
-    return Figures(compile_seconds, report.cycles, report.utilisation, _host_nodes(plan), seconds, _equal(compiled, inputs, outcomes),
-                   _same_answer(run(reference, inputs), outcomes[0].outputs))
+    return Figures(
+        compile_seconds,
+        report.cycles,
+        report.utilisation,
+        _host_nodes(plan),
+        seconds,
+        _equal(compiled, inputs, outcomes),
+        _same_answer(run(reference, inputs), outcomes[0].outputs),
+    )
 
 
 def warm_up() -> None:
@@ -110,7 +133,9 @@ def warm_up() -> None:
 def _timing_alone(outcome: Outcome) -> Callable[[], object]:
     """Return what simulates every launch, decoded already."""
     launches = [(ran.launch.program(), ran.launch.stream_address) for ran in outcome.launches]
-    return lambda: [simulate(program, REFERENCE_MEMORY, stream_address=address) for program, address in launches]
+    return lambda: [
+        simulate(program, REFERENCE_MEMORY, stream_address=address) for program, address in launches
+    ]
 
 
 def _host_nodes(plan: Plan) -> tuple[str, ...]:
@@ -119,7 +144,11 @@ def _host_nodes(plan: Plan) -> tuple[str, ...]:
 
 def _equal(compiled: Compiled, inputs: Tensors, outcomes: list[Outcome]) -> bool:
     expected = interpret(compiled.graph, inputs)
-    return all(np.array_equal(outcome.outputs[name], values) for outcome in outcomes for name, values in expected.items())
+    return all(
+        np.array_equal(outcome.outputs[name], values)
+        for outcome in outcomes
+        for name, values in expected.items()
+    )
 
 
 def _same_answer(expected: Tensors, found: Tensors) -> bool:
@@ -130,11 +159,15 @@ def judge(figures: Figures) -> dict[str, bool]:
     """Return whether each requirement is met."""
     limits = ((CYCLE, RATIO_ALLOWED), (REPORTED, RATIO_ALLOWED), (TIMING, TIMING_RATIO_ALLOWED))
     return {
-        "outputs of both devices equal the interpreter's, and onnxruntime's answer is the same": figures.equal and figures.same_answer,
+        "outputs of both devices equal the interpreter's, and onnxruntime's answer is the same": figures.equal
+        and figures.same_answer,
         f"at most {CYCLES_ALLOWED / 1e6:.1f} M cycles": figures.cycles <= CYCLES_ALLOWED,
         f"at most {HOST_NODES_ALLOWED} nodes on the host": len(figures.host_nodes) <= HOST_NODES_ALLOWED,
         f"compiled within {COMPILE_SECONDS_ALLOWED:g} s": figures.compile_seconds <= COMPILE_SECONDS_ALLOWED,
-        **{f"{name} at most {allowed:g} times onnxruntime": figures.ratio(name) <= allowed for name, allowed in limits},
+        **{
+            f"{name} at most {allowed:g} times onnxruntime": figures.ratio(name) <= allowed
+            for name, allowed in limits
+        },
     }
 
 
@@ -142,7 +175,9 @@ def table(figures: Figures) -> Iterator[str]:
     """Yield the lines of the report."""
     yield f"{'':24} {'ms':>9} {'x onnxruntime':>14} {'M cycles/s':>11}"
     for name, seconds in figures.seconds.items():
-        rate = f"{figures.cycles / seconds / 1e6:11.1f}" if name in (CYCLE, REPORTED, TIMING) else f"{'-':>11}"
+        rate = (
+            f"{figures.cycles / seconds / 1e6:11.1f}" if name in (CYCLE, REPORTED, TIMING) else f"{'-':>11}"
+        )
         yield f"{name:24} {seconds * 1e3:9.2f} {figures.ratio(name):14.2f} {rate}"
     yield f"\n{figures.cycles:,} cycles, {figures.utilisation:.1%} of the multipliers"
     yield f"{len(figures.host_nodes)} nodes on the host: {', '.join(figures.host_nodes)}"
@@ -151,7 +186,9 @@ def table(figures: Figures) -> Iterator[str]:
 
 
 @click.command(help=__doc__)
-@click.option("--rounds", default=9, show_default=True, type=click.IntRange(1), help="Runs of each that count.")
+@click.option(
+    "--rounds", default=9, show_default=True, type=click.IntRange(1), help="Runs of each that count."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @needs("measuring a network", "onnxruntime")
 def main(rounds: int, as_json: bool) -> None:
@@ -159,7 +196,11 @@ def main(rounds: int, as_json: bool) -> None:
     path = quantised_model(NETWORK, MODELS)
     figures = measure(path, rounds)
     verdict = judge(figures)
-    click.echo(json.dumps(asdict(figures) | {"met": verdict}, indent=1) if as_json else "\n".join([path.name, *table(figures)]))
+    click.echo(
+        json.dumps(asdict(figures) | {"met": verdict}, indent=1)
+        if as_json
+        else "\n".join([path.name, *table(figures)])
+    )
     sys.exit(0 if all(verdict.values()) else 1)
 
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Micro-benchmarks of the RTL: default configuration, reference memory, each against what the design promises.
+"""Micro-benchmarks of the RTL: default configuration, reference memory, each against what the design
+promises.
 
-Rates come from the difference of two runs, so that start, fetch and drain cancel out: for one GEMM instruction a run of it and
-a run of FINISH alone (and the unit's own counters), else a run of N instructions and one of 2N. The large GEMM counts every cycle from start to done.
-Exit status 1 if one falls short.
+Rates come from the difference of two runs, so that start, fetch and drain cancel out: for one GEMM
+    instruction a run of it and
+a run of FINISH alone (and the unit's own counters), else a run of N instructions and one of 2N. The large
+GEMM counts every cycle from start to done. Exit status 1 if one falls short.
 """
 
 import json
@@ -30,9 +32,16 @@ def cycles(device: Device, instructions: list[isa.Instruction]) -> int:
 
 
 def gemms(count: int, steps: int, same: bool = False) -> list[isa.Instruction]:
-    """Return `count` GEMM instructions of `steps` steps each; step (i, j) works on input i + j, accumulator j or, if `same`, 0."""
-    loop = isa.Gemm(uop_end=1, iter_out=steps // LOOP, iter_in=LOOP, dst_factor_in=0 if same else 1,
-                    src_factor_out=1, src_factor_in=1)
+    """Return `count` GEMM instructions of `steps` steps each; step (i, j) works on input i + j, accumulator j
+    or, if `same`, 0."""
+    loop = isa.Gemm(
+        uop_end=1,
+        iter_out=steps // LOOP,
+        iter_in=LOOP,
+        dst_factor_in=0 if same else 1,
+        src_factor_out=1,
+        src_factor_in=1,
+    )
     return [loop] * count
 
 
@@ -44,11 +53,13 @@ def rate(device: Device, build, count: int, units: int) -> float:
 def one_long_gemm(device: Device) -> float:
     """Steps per cycle of one instruction of 4,096 steps: the lesser of two measures.
 
-    All cycles that it adds to a run of FINISH alone, and the cycles in which the compute unit counts itself busy in that run
-    (those of FINISH too).
+    All cycles that it adds to a run of FINISH alone, and the cycles in which the compute unit counts itself
+    busy in that run (those of FINISH too).
     """
     run = device.execute([*gemms(1, 4096), isa.Finish()])
-    return min(4096 / (run.cycles - cycles(device, [])), run.counters["GEMM_STEPS"] / run.counters["COMPUTE_BUSY"])
+    return min(
+        4096 / (run.cycles - cycles(device, [])), run.counters["GEMM_STEPS"] / run.counters["COMPUTE_BUSY"]
+    )
 
 
 def many_short_gemms(device: Device) -> float:
@@ -65,17 +76,31 @@ def same_accumulator(device: Device) -> float:
     device.copy_in(place[0], inp)
     device.copy_in(place[1], wgt)
     element = {"y_size": 1, "x_size": 1, "x_stride": 1}
-    device.execute([
-        isa.Load(memory_type=MemoryType.INP, dram_base=place[0] // INP_BYTES, **(element | {"x_size": len(inp)})),
-        isa.Load(memory_type=MemoryType.WGT, dram_base=place[1] // WGT_BYTES, push_next=1, **element),
-        isa.Gemm(pop_prev=1, uop_end=1, iter_out=1, iter_in=1, reset=1),
-        *gemms(1, LOOP * LOOP, same=True),
-        isa.Gemm(push_next=1),
-        isa.Store(memory_type=MemoryType.OUT, dram_base=place[2] // INP_BYTES, pop_prev=1, push_prev=1, **element),
-        isa.Finish(pop_next=1),
-    ])
+    device.execute(
+        [
+            isa.Load(
+                memory_type=MemoryType.INP,
+                dram_base=place[0] // INP_BYTES,
+                **(element | {"x_size": len(inp)}),
+            ),
+            isa.Load(memory_type=MemoryType.WGT, dram_base=place[1] // WGT_BYTES, push_next=1, **element),
+            isa.Gemm(pop_prev=1, uop_end=1, iter_out=1, iter_in=1, reset=1),
+            *gemms(1, LOOP * LOOP, same=True),
+            isa.Gemm(push_next=1),
+            isa.Store(
+                memory_type=MemoryType.OUT,
+                dram_base=place[2] // INP_BYTES,
+                pop_prev=1,
+                push_prev=1,
+                **element,
+            ),
+            isa.Finish(pop_next=1),
+        ]
+    )
     times = np.convolve(np.ones(LOOP, np.int64), np.ones(LOOP, np.int64))  # that input i + j is used
-    expected = (times @ inp.astype(np.int64) @ wgt.T.astype(np.int64)).astype(np.int8)  # the low bits are stored
+    expected = (times @ inp.astype(np.int64) @ wgt.T.astype(np.int64)).astype(
+        np.int8
+    )  # the low bits are stored
     if not np.array_equal(device.copy_out(place[2], INP_BYTES).view(np.int8), expected):
         return 0.0
     return rate(device, lambda count: gemms(count, 4096, same=True), 1, 4096)
@@ -83,12 +108,15 @@ def same_accumulator(device: Device) -> float:
 
 def contiguous_load(device: Device) -> float:
     """Fraction of the bus that a LOAD of 16 KiB fills behind the first latency: two of them against one."""
-    load = isa.Load(memory_type=MemoryType.INP, y_size=1, x_size=16384 // INP_BYTES, x_stride=1024, dram_base=4096)
+    load = isa.Load(
+        memory_type=MemoryType.INP, y_size=1, x_size=16384 // INP_BYTES, x_stride=1024, dram_base=4096
+    )
     return rate(device, lambda count: [load] * count, 1, 16384) / DEFAULT.bus_bytes
 
 
 def large_gemm(device: Device) -> tuple[float, float]:
-    """Fraction of peak of the double-buffered GEMM (0 if its result is wrong), and simulated cycles per second."""
+    """Fraction of peak of the double-buffered GEMM (0 if its result is wrong), and simulated cycles per
+    second."""
     plan = plan_gemm(DEFAULT, SIZE, SIZE, SIZE)
     run = place_gemm(device, plan, *random_operands(plan))
     result = run.run()
@@ -100,13 +128,18 @@ def measure() -> list[dict]:
     """Return a row per benchmark."""
     device = RtlDevice(DEFAULT)
     gemm, speed = large_gemm(device)
-    rows = [("one GEMM instruction of 4,096 steps, of peak", 0.98, one_long_gemm(device)),
-            ("64 GEMM instructions of 64 steps back to back, of peak", 0.95, many_short_gemms(device)),
-            ("one accumulator updated every cycle (result checked), of peak", 0.95, same_accumulator(device)),
-            ("LOAD of 16 KiB contiguous, of the bus", 0.95, contiguous_load(device)),
-            (f"double-buffered {SIZE}^3 GEMM (result checked), of peak", 0.90, gemm),
-            ("simulated cycles per second on that GEMM", 300_000, speed)]
-    return [{"benchmark": name, "required": required, "reached": reached, "ok": bool(reached >= required)} for name, required, reached in rows]
+    rows = [
+        ("one GEMM instruction of 4,096 steps, of peak", 0.98, one_long_gemm(device)),
+        ("64 GEMM instructions of 64 steps back to back, of peak", 0.95, many_short_gemms(device)),
+        ("one accumulator updated every cycle (result checked), of peak", 0.95, same_accumulator(device)),
+        ("LOAD of 16 KiB contiguous, of the bus", 0.95, contiguous_load(device)),
+        (f"double-buffered {SIZE}^3 GEMM (result checked), of peak", 0.90, gemm),
+        ("simulated cycles per second on that GEMM", 300_000, speed),
+    ]
+    return [
+        {"benchmark": name, "required": required, "reached": reached, "ok": bool(reached >= required)}
+        for name, required, reached in rows
+    ]
 
 
 @click.command(help=__doc__)
@@ -117,7 +150,10 @@ def main(as_json: bool) -> None:
         click.echo(json.dumps(rows, indent=1))
     else:
         for row in rows:
-            click.echo(f"{row['benchmark']:64} {row['required']:>10,g} {row['reached']:>12,.6g}  {'ok' if row['ok'] else 'SHORT'}")
+            click.echo(
+                f"{row['benchmark']:64} {row['required']:>10,g} {row['reached']:>12,.6g}  "
+                f"{'ok' if row['ok'] else 'SHORT'}"
+            )
     sys.exit(0 if all(row["ok"] for row in rows) else 1)
 
 

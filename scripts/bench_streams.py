@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Measure how many instructions a second are emitted from a compiled convolution, and verified, for short and long streams."""
+"""Measure how many instructions a second are emitted from a compiled convolution, and verified, for short and
+long streams."""
 
 import json
 import time
@@ -21,8 +22,11 @@ from vdla.sim.program import decode_program
 from vdla.sim.verify.verifier import findings
 
 SMALL_TILES = Tiles(outputs=1, rows=4, columns=14, inputs=1)
-SIZES = {"10^4": Convolution(128, 56, 56, 128, padding=(1, 1, 1, 1)), "10^5": Convolution(384, 56, 56, 384, padding=(1, 1, 1, 1)),
-         "10^6": Convolution(1216, 56, 56, 1216, padding=(1, 1, 1, 1))}
+SIZES = {
+    "10^4": Convolution(128, 56, 56, 128, padding=(1, 1, 1, 1)),
+    "10^5": Convolution(384, 56, 56, 384, padding=(1, 1, 1, 1)),
+    "10^6": Convolution(1216, 56, 56, 1216, padding=(1, 1, 1, 1)),
+}
 LENGTHS = {"10^4": 10**4, "10^5": 10**5, "10^6": 10**6}
 
 
@@ -34,7 +38,8 @@ def seconds(work: Callable[[], object]) -> tuple[float, object]:
 
 
 def emission(size: Convolution) -> dict:
-    """Return the figures of emitting one convolution in small tiles: passes, folding, tokens and encoding; schedule and lowering not included."""
+    """Return the figures of emitting one convolution in small tiles: passes, folding, tokens and encoding;
+    schedule and lowering not included."""
     func = schedule_conv2d(conv2d(size, DEFAULT, Scale()), size, DEFAULT, tiles=SMALL_TILES).lower()
     spent, stream = seconds(lambda: compile_stream(func, DEFAULT))
     return {"what": "emission", "instructions": stream.count, "seconds": spent}
@@ -53,13 +58,19 @@ def verification(length: int) -> dict:
 def main(as_json: bool) -> None:
     verification(1000)  # compiles the verifier,
     emission(SIZES["10^4"])  # and what finds conflicts
-    rows = [*(emission(size) for size in SIZES.values()), *(verification(length) for length in LENGTHS.values())]
+    rows = [
+        *(emission(size) for size in SIZES.values()),
+        *(verification(length) for length in LENGTHS.values()),
+    ]
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return
     for row in rows:
         rate = row["instructions"] / row["seconds"]
-        click.echo(f"{row['what']:14} {row['instructions']:9,} instructions {row['seconds']:8.3f} s {rate:12,.0f} a second")
+        click.echo(
+            f"{row['what']:14} {row['instructions']:9,} instructions {row['seconds']:8.3f} s "
+            f"{rate:12,.0f} a second"
+        )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Hold the integer operators that networks are lowered to against onnxruntime, layer by layer, and the accelerator against them.
+"""Hold the integer operators that networks are lowered to against onnxruntime, layer by layer, and the
+accelerator against them.
 
-Every model is imported and simplified as for compiling, quantised if it is not yet, and lowered. onnxruntime runs the same quantised model,
-unoptimised, on the same random input. Every integer operator is then given onnxruntime's own tensors, and its result compared with onnxruntime's.
-The network is then compiled for the default configuration and run on the cycle device: its outputs must be the integer operators' to the last bit.
+Every model is imported and simplified as for compiling, quantised if it is not yet, and lowered. onnxruntime
+runs the same quantised model, unoptimised, on the same random input. Every integer operator is then given
+onnxruntime's own tensors, and its result compared with onnxruntime's. The network is then compiled for the
+default configuration and run on the cycle device: its outputs must be the integer operators' to the last bit.
 Exit status 1 where results are more than 1 apart, or the accelerator's differ at all.
 """
 
@@ -67,7 +69,8 @@ class Comparison:
 
     Attributes:
         differences: the largest of each quantised layer, by the layer.
-        rows, same_rows: vectors along the last dimension of the outputs, and those whose greatest element is at the same place.
+        rows, same_rows: vectors along the last dimension of the outputs, and those whose greatest element is
+            at the same place.
         on_host: operators that make or read real numbers.
         cycles: of the accelerator.
         exact: its outputs are those of the integer operators.
@@ -89,12 +92,17 @@ class Comparison:
 def random_inputs(graph: Graph, seed: int) -> Tensors:
     """Return normally distributed floats, and small whole numbers."""
     rng = np.random.default_rng(seed)
-    return {name: (rng.standard_normal(type_.shape) if type_.dtype == "float32" else rng.integers(0, 2, type_.shape)).astype(type_.dtype)
-            for name, type_ in graph.inputs.items()}
+    return {
+        name: (
+            rng.standard_normal(type_.shape) if type_.dtype == "float32" else rng.integers(0, 2, type_.shape)
+        ).astype(type_.dtype)
+        for name, type_ in graph.inputs.items()
+    }
 
 
 def subject_of(path: Path, seed: int) -> Subject:
-    """Return the quantised network in a file; if it is not quantised, what our quantiser makes of it on random samples.
+    """Return the quantised network in a file; if it is not quantised, what our quantiser makes of it on
+    random samples.
 
     Raises:
         GraphError: the model cannot be imported or calibrated.
@@ -103,22 +111,32 @@ def subject_of(path: Path, seed: int) -> Subject:
     graph = PREPARE.run(importer.run())
     if any(node.op.startswith(("Quantize", "QLinear")) for node in graph.nodes):
         return Subject(graph, onnx.load(path), {own: name for name, own in importer.names.items()})
-    graph = quantise(graph, [random_inputs(graph, seed + 1 + number) for number in range(CALIBRATION_SAMPLES)])
+    graph = quantise(
+        graph, [random_inputs(graph, seed + 1 + number) for number in range(CALIBRATION_SAMPLES)]
+    )
     return Subject(graph, export(graph), {name: name for name in graph.types})
 
 
 def reference(subject: Subject, inputs: Tensors) -> Tensors:
-    """Return what onnxruntime makes of the inputs: every quantised tensor and every output, by the graph's names."""
+    """Return what onnxruntime makes of the inputs: every quantised tensor and every output, by the graph's
+    names."""
     graph, model = subject.graph, ModelProto()
     model.CopyFrom(subject.model)
-    wanted = {name: subject.names[name] for node in graph.nodes for name in node.outputs if graph.types[name].dtype in NARROW}
+    wanted = {
+        name: subject.names[name]
+        for node in graph.nodes
+        for name in node.outputs
+        if graph.types[name].dtype in NARROW
+    }
     shown = {output.name for output in model.graph.output}
     for own, name in wanted.items():
         if name not in shown:
             code = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(graph.types[own].dtype))
             model.graph.output.append(onnx.helper.make_tensor_value_info(name, code, None))
     wanted |= {own: subject.names[own] for own in graph.outputs}
-    made = unoptimised(model).run(list(wanted.values()), {subject.names[own]: array for own, array in inputs.items()})
+    made = unoptimised(model).run(
+        list(wanted.values()), {subject.names[own]: array for own, array in inputs.items()}
+    )
     return dict(zip(wanted, made, strict=True))
 
 
@@ -133,7 +151,8 @@ def unoptimised(model: ModelProto) -> "InferenceSession":
 
 
 def layer_differences(lowered: Graph, inputs: Tensors, known: Tensors) -> dict[str, int]:
-    """Run every node on what is known of its inputs; return how far integer operators are from what is known of their results."""
+    """Run every node on what is known of its inputs; return how far integer operators are from what is known
+    of their results."""
     values = {**lowered.constants, **inputs}
     differences: dict[str, int] = {}
     for node in lowered.nodes:
@@ -153,19 +172,27 @@ def as_made(known: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def same_rows(found: Iterable[np.ndarray], expected: Iterable[np.ndarray]) -> tuple[int, int]:
-    """Return how many rows there are, and for how many the place of the greatest element is one of those expected."""
+    """Return how many rows there are, and for how many the place of the greatest element is one of those
+    expected."""
     rows = same = 0
     for ours, theirs in zip(found, expected, strict=True):
-        ours, theirs = (np.atleast_1d(part).reshape(-1, part.shape[-1] if part.ndim else 1) for part in (ours, theirs))
+        ours, theirs = (
+            np.atleast_1d(part).reshape(-1, part.shape[-1] if part.ndim else 1) for part in (ours, theirs)
+        )
         chosen = np.take_along_axis(theirs, ours.argmax(axis=1)[:, None], axis=1)[:, 0]
-        rows, same = rows + len(ours), same + int(np.isclose(chosen, theirs.max(axis=1), rtol=TIE, atol=0).sum())
+        rows, same = (
+            rows + len(ours),
+            same + int(np.isclose(chosen, theirs.max(axis=1), rtol=TIE, atol=0).sum()),
+        )
     return rows, same
 
 
 def float_operators(graph: Graph) -> Counter[str]:
     """Count the operators that make or read real numbers."""
+
     def is_float(node: Node) -> bool:
         return any(graph.types[name].dtype == "float32" for name in (*node.inputs, *node.outputs) if name)
+
     return Counter(node.op for node in graph.nodes if is_float(node))
 
 
@@ -183,8 +210,13 @@ def compare(path: Path, seed: int) -> Comparison:
     found = interpret(lowered, inputs)
     cycles, made = on_accelerator(lowered, inputs)
     exact = all(np.array_equal(made[name], found[name], equal_nan=True) for name in lowered.outputs)
-    return Comparison(differences, *same_rows((found[name] for name in lowered.outputs), (known[name] for name in lowered.outputs)),
-                      float_operators(lowered), cycles, exact)
+    return Comparison(
+        differences,
+        *same_rows((found[name] for name in lowered.outputs), (known[name] for name in lowered.outputs)),
+        float_operators(lowered),
+        cycles,
+        exact,
+    )
 
 
 def on_accelerator(lowered: Graph, inputs: Tensors) -> tuple[int, Tensors]:
@@ -198,15 +230,20 @@ def report(path: Path, comparison: Comparison, seconds: float) -> str:
     """Return the line of a model; lines of layers that are too far off follow."""
     host = ", ".join(f"{count} {op}" for op, count in sorted(comparison.on_host.items())) or "none"
     top = f"{comparison.same_rows:6} of {comparison.rows:<6}"
-    line = (f"{path.stem:22} {len(comparison.differences):6} {comparison.largest:10} {top} {comparison.cycles:12,} "
-            f"{'yes' if comparison.exact else 'NO':>5} {seconds:6.1f}  {host}")
+    line = (
+        f"{path.stem:22} {len(comparison.differences):6} {comparison.largest:10} {top} "
+        f"{comparison.cycles:12,} "
+        f"{'yes' if comparison.exact else 'NO':>5} {seconds:6.1f}  {host}"
+    )
     wrong = [f"    {layer}: {found}" for layer, found in comparison.differences.items() if found > ALLOWED]
     return "\n".join([line, *wrong])
 
 
 @click.command(help=__doc__)
 @click.argument("models", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--light", is_flag=True, help="Also the models that the onnx package carries for its own tests.")
+@click.option(
+    "--light", is_flag=True, help="Also the models that the onnx package carries for its own tests."
+)
 @click.option("--seed", default=0, show_default=True, help="Of inputs and calibration samples.")
 @needs("checking models", "onnxruntime")
 def main(models: tuple[Path, ...], light: bool, seed: int) -> None:
@@ -214,8 +251,13 @@ def main(models: tuple[Path, ...], light: bool, seed: int) -> None:
     if light:
         paths += tuple(sorted(Path(onnx.__file__).parent.glob("backend/test/data/light/*.onnx")))
     if not paths:
-        raise click.ClickException("build/models holds no .onnx files; make some with scripts/make_models.py, or name others")
-    click.echo(f"{'model':22} {'layers':>6} {'difference':>10} {'top-1':>9} {'':6} {'cycles':>12} {'exact':>5} {'s':>6}  on the host in float")
+        raise click.ClickException(
+            "build/models holds no .onnx files; make some with scripts/make_models.py, or name others"
+        )
+    click.echo(
+        f"{'model':22} {'layers':>6} {'difference':>10} {'top-1':>9} {'':6} {'cycles':>12} {'exact':>5} "
+        f"{'s':>6}  on the host in float"
+    )
     wrong = False
     for path in paths:
         began = time.perf_counter()

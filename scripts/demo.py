@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""The tour: Verilog, VTA's own programs, and a trained network that reads handwritten digits, quantised, compiled and run to the cycle.
+"""The tour: Verilog, VTA's own programs, and a trained network that reads handwritten digits, quantised,
+compiled and run to the cycle.
 
-Exit status 1 where something is not what it must be: an int8 accuracy below 95 %, or more than one point below float's.
+Exit status 1 where something is not what it must be: an int8 accuracy below 95 %, or more than one point
+    below float's.
 """
 
 import subprocess
@@ -43,14 +45,19 @@ CLOCK_HZ = 100e6
 def generate(config: AcceleratorConfig) -> None:
     """Write Verilog of the AXI top, as `vdla verilog` does."""
     click.echo(f"1. Verilog of the accelerator {config.name}: {config.macs_per_cycle} multipliers behind AXI")
-    subprocess.run([sys.executable, "-m", "vdla", "verilog", "--config", config.name, "--top", "axi", "-o", str(BUILD)], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "vdla", "verilog", "--config", config.name, "--top", "axi", "-o", str(BUILD)],
+        check=True,
+    )
 
 
 def conform() -> None:
     """Replay the conformance vectors on the functional device."""
     vectors = [load_vector(path) for path in sorted((ROOT / "tests" / "vectors" / "vta").glob("*.npz"))]
     matching = sum(replay(vector, device_factory("functional")).conforms for vector in vectors)
-    click.echo(f"2. Programs made by VTA's own runtime: {matching} of {len(vectors)} give VTA's DRAM, byte for byte")
+    click.echo(
+        f"2. Programs made by VTA's own runtime: {matching} of {len(vectors)} give VTA's DRAM, byte for byte"
+    )
     if matching != len(vectors):
         sys.exit(1)
 
@@ -58,7 +65,12 @@ def conform() -> None:
 def compiled(config: AcceleratorConfig, training: Samples) -> Module:
     """Return the network in int8, its scales found on training samples."""
     with status() as say:
-        return vdla.compile(MODEL, config, samples=[{"image": image[None]} for image in training.images[:CALIBRATION]], progress=say)
+        return vdla.compile(
+            MODEL,
+            config,
+            samples=[{"image": image[None]} for image in training.images[:CALIBRATION]],
+            progress=say,
+        )
 
 
 def float_scores(images: Iterable[np.ndarray]) -> np.ndarray:
@@ -70,7 +82,9 @@ def float_scores(images: Iterable[np.ndarray]) -> np.ndarray:
 def device_scores(module: Module, images: np.ndarray) -> np.ndarray:
     """Return float32[n, 10]: every image a run on the cycle device."""
     session = module.session("cycle")
-    with click.progressbar(images, label=f"   {len(images)} digits on the cycle device", file=sys.stderr) as shown:
+    with click.progressbar(
+        images, label=f"   {len(images)} digits on the cycle device", file=sys.stderr
+    ) as shown:
         return np.concatenate([session.run({"image": image[None]}).outputs["scores"] for image in shown])
 
 
@@ -84,19 +98,29 @@ def shortfall(exact: float, found: float) -> str:
     if found < LEAST_ACCURACY:
         return f"int8 is right on {found:.2%} of the digits; at least {LEAST_ACCURACY:.0%} was expected"
     if round(exact - found, 9) > GREATEST_LOSS:
-        return f"int8 is right on {found:.2%} of the digits and float on {exact:.2%}; at most {GREATEST_LOSS * 100:g} point less was expected"
+        return (
+            f"int8 is right on {found:.2%} of the digits and float on {exact:.2%}; at most "
+            f"{GREATEST_LOSS * 100:g} point less was expected"
+        )
     return ""
 
 
 def layer_lines(report: Report) -> list[str]:
     """Return a table of where a run's cycles went; what costs the accelerator nothing is left out."""
     lines = [f"{'layer':12} {'operator':18} {'cycles':>8} {'us':>8} {'of multipliers':>15}"]
-    return [*lines, *(_line(layer) for layer in report.layers if layer.cycles != 0),
-            f"{'all':31} {report.cycles:8,} {_microseconds(report.cycles):8.2f} {report.utilisation:15.1%}"]
+    return [
+        *lines,
+        *(_line(layer) for layer in report.layers if layer.cycles != 0),
+        f"{'all':31} {report.cycles:8,} {_microseconds(report.cycles):8.2f} {report.utilisation:15.1%}",
+    ]
 
 
 def _line(layer: LayerReport) -> str:
-    figures = f"{'host':>8}" if layer.cycles is None else f"{layer.cycles:8,} {_microseconds(layer.cycles):8.2f} {layer.utilisation:15.1%}"
+    figures = (
+        f"{'host':>8}"
+        if layer.cycles is None
+        else f"{layer.cycles:8,} {_microseconds(layer.cycles):8.2f} {layer.utilisation:15.1%}"
+    )
     return f"{layer.name:12} {layer.op:18} {figures}"
 
 
@@ -105,7 +129,8 @@ def _microseconds(cycles: int) -> float:
 
 
 def confirm(module: Module, image: np.ndarray, expected: Outcome) -> None:
-    """Run one digit on the RTL: the same scores in the same cycles, or exit; where there are no tools for it, say so."""
+    """Run one digit on the RTL: the same scores in the same cycles, or exit; where there are no tools for it,
+    say so."""
     click.echo("   the same digit on the RTL (Verilog is compiled for half a minute, once)")
     try:
         device = device_factory("rtl")(module.plan.config, module.plan.dram_bytes, optimise="build")
@@ -113,7 +138,9 @@ def confirm(module: Module, image: np.ndarray, expected: Outcome) -> None:
         click.echo(f"   skipped: {error}")
         return
     outcome = Session(device, module.plan).run({"image": image})
-    if outcome.cycles != expected.cycles or not np.array_equal(outcome.outputs["scores"], expected.outputs["scores"]):
+    if outcome.cycles != expected.cycles or not np.array_equal(
+        outcome.outputs["scores"], expected.outputs["scores"]
+    ):
         sys.exit(f"the RTL differs: {outcome.cycles} cycles, not {expected.cycles}, or other scores")
     click.echo(f"   {outcome.cycles:,} cycles on the RTL too, and the same scores")
 
@@ -121,11 +148,17 @@ def confirm(module: Module, image: np.ndarray, expected: Outcome) -> None:
 def recognise(config: AcceleratorConfig) -> None:
     """Compile the network for digits, run it on every test digit, and show one of them."""
     training, test = split()
-    click.echo(f"3. Handwritten digits: a trained network, quantised by {CALIBRATION} training samples and compiled for {config.name}")
+    click.echo(
+        f"3. Handwritten digits: a trained network, quantised by {CALIBRATION} training samples and "
+        f"compiled for {config.name}"
+    )
     module = compiled(config, training)
     scores = device_scores(module, test.images)
     exact, found = accuracy(float_scores(test.images), test.labels), accuracy(scores, test.labels)
-    click.echo(f"   {len(test)} digits it has never seen: {found:.2%} right in int8 on the accelerator, {exact:.2%} in float on the CPU")
+    click.echo(
+        f"   {len(test)} digits it has never seen: {found:.2%} right in int8 on the accelerator, "
+        f"{exact:.2%} in float on the CPU"
+    )
     if problem := shortfall(exact, found):
         sys.exit(problem)
     outcome = account(module, training, test.images[:1])
@@ -154,7 +187,10 @@ def write_views(outcome: Outcome) -> None:
     write_perfetto(timing, BUILD / "digit.json", REFERENCE_MEMORY)
     save(timeline(timing), BUILD / "digit.png")
     folder = BUILD.relative_to(ROOT)
-    click.echo(f"   what each unit did, and who waited for whom: {folder / 'digit.png'}, or {folder / 'digit.json'} in ui.perfetto.dev")
+    click.echo(
+        f"   what each unit did, and who waited for whom: {folder / 'digit.png'}, or "
+        f"{folder / 'digit.json'} in ui.perfetto.dev"
+    )
 
 
 def indented(lines: Iterable[str]) -> str:

@@ -12,9 +12,13 @@ def drawn(image: np.ndarray) -> list[str]:
 
 
 def bars(scores: np.ndarray) -> list[str]:
-    """Return [n] scores as a line each; the greatest has the longest bar and is marked, those below zero have no bar."""
+    """Return [n] scores as a line each; the greatest has the longest bar and is marked, those below zero have
+    no bar."""
     greatest = max(float(scores.max()), np.finfo(np.float32).tiny)
-    lines = [f"{digit} {score:8.2f} {'#' * round(BAR * max(float(score), 0) / greatest)}" for digit, score in enumerate(scores)]
+    lines = [
+        f"{digit} {score:8.2f} {'#' * round(BAR * max(float(score), 0) / greatest)}"
+        for digit, score in enumerate(scores)
+    ]
     lines[scores.argmax()] += " <"
     return lines
 

@@ -3,18 +3,19 @@
 
 None may hang either: an input has 10 s of the processor and 2 GiB of memory.
 
-Formats: configurations (TOML and VTA's JSON), assembly, conformance vectors, ONNX models, and module files that
+Formats: configurations (TOML and VTA's JSON), assembly, conformance vectors, ONNX models, and module files
+    that
 were sealed again after they were damaged. An accepted input goes on as far as the commands take it:
-configurations are shown, assembly is assembled and disassembled, vectors are checked and replayed, networks are
-compiled and run, modules are inspected and run, all on the functional device. Programs of many steps are counted,
-not run.
+configurations are shown, assembly is assembled and disassembled, vectors are checked and replayed, networks
+are compiled and run, modules are inspected and run, all on the functional device. Programs of many steps are
+counted, not run.
 
 Mutators of our own damage valid seeds by their structure: JSON trees, protocol buffers by their descriptors,
-arrays and their headers, ZIP archives and their directories. Coverage-guided fuzzers (Atheris) need clang and an
-instrumented interpreter, and flip bytes that a digest or a checksum refuses first. Hypothesis makes examples for
-one test and shrinks them, but does not survive a hang or a crash of its process. Here every input is a function
-of its format, its number and the seed, so that any of them can be made again, and a process that hangs or dies is
-replaced.
+arrays and their headers, ZIP archives and their directories. Coverage-guided fuzzers (Atheris) need clang and
+an instrumented interpreter, and flip bytes that a digest or a checksum refuses first. Hypothesis makes
+examples for one test and shrinks them, but does not survive a hang or a crash of its process. Here every
+input is a function of its format, its number and the seed, so that any of them can be made again, and a
+process that hangs or dies is replaced.
 
 Failures are kept in build/fuzz: the input, and what was said. Exit status 1 where there is one.
 """
@@ -148,7 +149,8 @@ def _served(hand: Hand, campaign: Campaign, root: Path, bar) -> Iterator[Hand]:
 
 
 def _heard(hand: Hand) -> tuple[Outcome | None, int]:
-    """Return an outcome, if there is one, and the memory that the process holds: NEVER_AGAIN if it hangs or has died."""
+    """Return an outcome, if there is one, and the memory that the process holds: NEVER_AGAIN if it hangs or
+    has died."""
     try:
         while hand.task is not None and hand.pipe.poll():
             said = hand.pipe.recv()
@@ -164,7 +166,8 @@ def _heard(hand: Hand) -> tuple[Outcome | None, int]:
 
 
 def _hangs(hand: Hand) -> bool:
-    """Whether a process has computed for too long, or waits; one that only waits for the processor does not."""
+    """Whether a process has computed for too long, or waits; one that only waits for the processor does
+    not."""
     spent, state = _spent(hand)
     waits = time.monotonic() - hand.since[1] > WALL_SECONDS and state != RUNNING
     return spent - hand.since[0] > SECONDS or waits
@@ -184,7 +187,8 @@ def _dismiss(hand: Hand) -> None:
 
 
 def prepare() -> None:
-    """Meet a few inputs of each format, so that what is compiled at the first use is there before the forks."""
+    """Meet a few inputs of each format, so that what is compiled at the first use is there before the
+    forks."""
     with tempfile.TemporaryDirectory() as folder:
         for name in formats.FORMATS:
             for number in range(3):

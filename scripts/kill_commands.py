@@ -2,8 +2,9 @@
 """Kill commands, by SIGKILL, SIGINT and SIGTERM, and look at what they leave.
 
 Half of the kills come at a random moment, half as soon as the command has an output open.
-Each output must be absent, as it was before, or what an undisturbed run writes. A killed command may leave drafts of files and scratch folders
-in the cache; the next run must delete them, must not wait for a lock, and must succeed. Exit status 1 where anything else is found.
+Each output must be absent, as it was before, or what an undisturbed run writes. A killed command may leave
+drafts of files and scratch folders in the cache; the next run must delete them, must not wait for a lock, and
+must succeed. Exit status 1 where anything else is found.
 """
 
 import json
@@ -30,14 +31,16 @@ from vdla.runtime.devices.rtl.cache import SCRATCH_PREFIX
 from vdla.runtime.module.file import load
 
 ROOT = Path(__file__).parents[1]
-VECTOR = ROOT / "tests" / "vectors" / "vta" / "gemm_vt2_b8.npz"  # of the smallest hardware, which is built quickly
+# of the smallest hardware, which is built quickly
+VECTOR = ROOT / "tests" / "vectors" / "vta" / "gemm_vt2_b8.npz"
 SIGNALS = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
 BEFORE = b"here before\n"
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command line, in which {} stands for the folder to write into, and how its outputs are read to see that they are whole."""
+    """A command line, in which {} stands for the folder to write into, and how its outputs are read to see
+    that they are whole."""
 
     line: str
     readers: dict[str, Callable[[Path], object]]
@@ -45,11 +48,19 @@ class Command:
 
 COMMANDS = {
     "asm": Command("asm {0.parent}/stream.asm -o {0}/stream.bin", {"stream.bin": Path.read_bytes}),
-    "compile": Command(f"compile {ROOT}/examples/digits/digits.onnx --calibrate {{0.parent}}/samples.npz -o {{0}}/net.vdla", {"net.vdla": load}),
-    "verilog": Command("verilog --config tiny -o {0}", dict.fromkeys(("vdla_core.v", "vdla_core.toml", "vdla_core.md"), Path.read_text)),
+    "compile": Command(
+        f"compile {ROOT}/examples/digits/digits.onnx --calibrate {{0.parent}}/samples.npz -o {{0}}/net.vdla",
+        {"net.vdla": load},
+    ),
+    "verilog": Command(
+        "verilog --config tiny -o {0}",
+        dict.fromkeys(("vdla_core.v", "vdla_core.toml", "vdla_core.md"), Path.read_text),
+    ),
     "plot": Command(f"plot {VECTOR} -o {{0}}/plot.svg", {"plot.svg": Path.read_text}),
-    "run": Command("run {0.parent}/net.vdla --device cycle --output {0}/out.npz --trace {0}/trace.json",
-                   {"out.npz": read_npz, "trace.json": lambda path: json.loads(path.read_text())}),
+    "run": Command(
+        "run {0.parent}/net.vdla --device cycle --output {0}/out.npz --trace {0}/trace.json",
+        {"out.npz": read_npz, "trace.json": lambda path: json.loads(path.read_text())},
+    ),
     "rtl": Command(f"replay {VECTOR} --device rtl", {}),
 }
 
@@ -60,8 +71,12 @@ class Bench:
     def __init__(self, command: Command, place: Path) -> None:
         self._command, self._place = command, place
         self._folder, self._cache = place / "out", place / "cache"
-        self._environment = {**os.environ, "XDG_CACHE_HOME": str(self._cache), "PYTHONPATH": os.pathsep.join(sys.path),
-                             "MPLCONFIGDIR": str(place / "matplotlib")}  # its list of fonts takes long to make, and is no concern of ours
+        self._environment = {
+            **os.environ,
+            "XDG_CACHE_HOME": str(self._cache),
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "MPLCONFIGDIR": str(place / "matplotlib"),
+        }  # its list of fonts takes long to make, and is no concern of ours
         self._environment.pop("VDLA_CACHE_DIR", None)
         self._prepare(before=False)
         self._finish(600)  # compiles what numba keeps
@@ -92,7 +107,11 @@ class Bench:
             return "stuck", [f"{error}: {(error.stderr or b'').decode()[-300:]}"]
         finally:
             _end(process)
-        problems += [f"{name} is not whole after the next run" for name, data in self._whole.items() if self._found(name) != data]
+        problems += [
+            f"{name} is not whole after the next run"
+            for name, data in self._whole.items()
+            if self._found(name) != data
+        ]
         return state + (" (traceback)" if b"Traceback" in errors else ""), problems
 
     def _prepare(self, before: bool) -> None:
@@ -107,7 +126,13 @@ class Bench:
         return [sys.executable, "-m", "vdla", *self._command.line.format(self._folder).split()]
 
     def _start(self) -> subprocess.Popen:
-        return subprocess.Popen(self._line(), env=self._environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+        return subprocess.Popen(
+            self._line(),
+            env=self._environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
 
     def _wait_for_writing(self, process: subprocess.Popen) -> None:
         """Wait until a command has a file in the folder of its outputs open, or ends."""
@@ -136,7 +161,11 @@ class Bench:
             words.add({None: "absent", BEFORE: "old", whole: "new"}.get(data, "broken"))
             if data not in (None, BEFORE, whole):
                 problems.append(f"{name} is half-written: {len(data)} of {len(whole)} bytes")
-        unknown = [path.name for path in self._folder.iterdir() if path.name not in self._whole and not DRAFT_NAME.fullmatch(path.name)]
+        unknown = [
+            path.name
+            for path in self._folder.iterdir()
+            if path.name not in self._whole and not DRAFT_NAME.fullmatch(path.name)
+        ]
         problems += [f"{name} was not there before" for name in unknown]
         drafts = any(DRAFT_NAME.fullmatch(path.name) for path in self._folder.iterdir())
         return "+".join(sorted(words | ({"draft"} if drafts else set()))) or "-", problems
@@ -144,7 +173,12 @@ class Bench:
     def _strays(self) -> list[Path]:
         """Return drafts and scratch folders that are left."""
         folders = (self._folder, self._cache)
-        return [path for folder in folders for path in folder.rglob(".*") if DRAFT_NAME.fullmatch(path.name) or path.name.startswith(SCRATCH_PREFIX)]
+        return [
+            path
+            for folder in folders
+            for path in folder.rglob(".*")
+            if DRAFT_NAME.fullmatch(path.name) or path.name.startswith(SCRATCH_PREFIX)
+        ]
 
 
 def _send(number: signal.Signals, process: subprocess.Popen) -> None:
@@ -167,17 +201,23 @@ def _end(process: subprocess.Popen) -> None:
 
 
 def campaign(name: str, kills: int, seed: int, place: Path) -> tuple[Counter, list[str]]:
-    """Kill one command again and again; return how often its outputs were in which state, and what was wrong."""
+    """Kill one command again and again; return how often its outputs were in which state, and what was
+    wrong."""
     write_inputs(place)
     bench, rng = Bench(COMMANDS[name], place), random.Random(f"{name} {seed}")
     states, problems = Counter(), []
-    with click.progressbar(range(kills), label=name, file=sys.stderr, hidden=not sys.stderr.isatty()) as progress:
+    with click.progressbar(
+        range(kills), label=name, file=sys.stderr, hidden=not sys.stderr.isatty()
+    ) as progress:
         for number in progress:
             while (result := bench.attempt(rng, number)) is None:
                 pass  # it ended too early to be killed; the next one is killed sooner
             state, found = result
             states[state] += 1
-            problems += [f"{name}, kill {number} ({SIGNALS[number % len(SIGNALS)].name}): {problem}" for problem in found]
+            problems += [
+                f"{name}, kill {number} ({SIGNALS[number % len(SIGNALS)].name}): {problem}"
+                for problem in found
+            ]
     return states, problems
 
 
@@ -185,14 +225,23 @@ def write_inputs(place: Path) -> None:
     """Write what the commands read: a stream as text, samples of digits, and the compiled network."""
     (place / "stream.asm").write_text("FINISH()\n" * 5000)
     np.savez(place / "samples.npz", image=np.random.default_rng(0).random((8, 1, 1, 8, 8), np.float32))
-    line = ["compile", ROOT / "examples/digits/digits.onnx", "--calibrate", place / "samples.npz", "-o", place / "net.vdla"]
+    line = [
+        "compile",
+        ROOT / "examples/digits/digits.onnx",
+        "--calibrate",
+        place / "samples.npz",
+        "-o",
+        place / "net.vdla",
+    ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, "-m", "vdla", *line], check=True, capture_output=True, env=environment)
 
 
 @click.command(help=__doc__)
 @click.option("--kills", default=20, show_default=True, help="Kills of each command.")
-@click.option("--only", type=click.Choice(list(COMMANDS)), multiple=True, help="Kill this command; may be repeated.")
+@click.option(
+    "--only", type=click.Choice(list(COMMANDS)), multiple=True, help="Kill this command; may be repeated."
+)
 @click.option("--seed", default=0, show_default=True)
 def main(kills: int, only: tuple[str, ...], seed: int) -> None:
     problems = []
@@ -200,7 +249,10 @@ def main(kills: int, only: tuple[str, ...], seed: int) -> None:
     for name in only or COMMANDS:
         with tempfile.TemporaryDirectory(prefix="kill.") as place:
             states, found = campaign(name, kills, seed, Path(place))
-        click.echo(f"{name:8} {kills:5}  {len(found):8}  {', '.join(f'{count} {state}' for state, count in sorted(states.items()))}")
+        click.echo(
+            f"{name:8} {kills:5}  {len(found):8}  "
+            f"{', '.join(f'{count} {state}' for state, count in sorted(states.items()))}"
+        )
         problems += found
     for problem in problems[:20]:
         click.echo(problem)

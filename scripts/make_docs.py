@@ -38,13 +38,21 @@ def schedules_page() -> str:
 
 def pages() -> dict[str, str]:
     """Return every generated page, by file name."""
-    return {**{name: page() for name, page in PAGES.items()}, "operators.md": operators_page(), "schedules.md": schedules_page()}
+    return {
+        **{name: page() for name, page in PAGES.items()},
+        "operators.md": operators_page(),
+        "schedules.md": schedules_page(),
+    }
 
 
 @click.command(help=__doc__)
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 when a page is stale.")
 def main(check: bool) -> None:
-    stale = {name: text for name, text in pages().items() if not (DOCS / name).exists() or (DOCS / name).read_text() != text}
+    stale = {
+        name: text
+        for name, text in pages().items()
+        if not (DOCS / name).exists() or (DOCS / name).read_text() != text
+    }
     for name, text in stale.items():
         if not check:
             write_text(DOCS / name, text)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Write the example networks as ONNX files: NAME.onnx in float32, NAME_int8.onnx quantised by onnxruntime.
 
-Weights, statistics and calibration data are random but seeded, so that the networks have the real ones' shapes, not their accuracy. Every file
-is checked and run once before it is written. Files that are there are kept.
+Weights, statistics and calibration data are random but seeded, so that the networks have the real ones'
+shapes, not their accuracy. Every file is checked and run once before it is written. Files that are there are
+kept.
 """
 
 import time
@@ -43,13 +44,19 @@ def try_out(network: Network, model: onnx.ModelProto) -> Tensors:
     for name, values in outputs.items():
         if not np.isfinite(values).all() or values.std() == 0:
             raise click.ClickException(
-                f"{network.name}: output {name} lies in {values.min()}..{values.max()}; finite values that differ were expected")
+                f"{network.name}: output {name} lies in {values.min()}..{values.max()}; finite values "
+                "that differ were expected"
+            )
     return outputs
 
 
 def difference(expected: Tensors, found: Tensors) -> float:
-    """Return how far outputs are off, as a fraction of the expected ones' deviation from their mean; the worst output counts."""
-    return max(float(np.sqrt(np.mean((found[name] - values) ** 2)) / values.std()) for name, values in expected.items())
+    """Return how far outputs are off, as a fraction of the expected ones' deviation from their mean; the
+    worst output counts."""
+    return max(
+        float(np.sqrt(np.mean((found[name] - values) ** 2)) / values.std())
+        for name, values in expected.items()
+    )
 
 
 def make(network: Network, folder: Path, force: bool) -> None:
@@ -101,8 +108,15 @@ def _say(path: Path, began: float, text: str) -> None:
 
 
 @click.command(help=__doc__)
-@click.option("--output", type=click.Path(file_okay=False, path_type=Path), default=Path("build/models"), show_default=True)
-@click.option("--only", type=click.Choice(list(NETWORKS)), multiple=True, help="Make this network; may be repeated.")
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("build/models"),
+    show_default=True,
+)
+@click.option(
+    "--only", type=click.Choice(list(NETWORKS)), multiple=True, help="Make this network; may be repeated."
+)
 @click.option("--force", is_flag=True, help="Write files that are there again.")
 @click.option("--list", "lists", is_flag=True, help="Name the networks and stop.")
 @reports_errors

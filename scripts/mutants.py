@@ -60,8 +60,9 @@ def unfinished(mutants: list[Mutant], records: Records, again: bool) -> list[Mut
     return [mutant for mutant, verdict in verdicts.items() if not verdict or (again and not verdict.ring)]
 
 
-def judge_all(tree: Path, folder: Path, mutants: list[Mutant], records: Records, seed: int,
-              jobs: int) -> None:
+def judge_all(
+    tree: Path, folder: Path, mutants: list[Mutant], records: Records, seed: int, jobs: int
+) -> None:
     """Judge `mutants` in copies of `tree`; leave with a message where that cannot be or is interrupted."""
     if not mutants:
         return
@@ -87,8 +88,11 @@ def report(mutants: list[Mutant], records: Records, least: tuple[float, float]) 
     for line in survivors(mutants, verdicts):
         click.echo(f"survived: {line}")
     shares = zip(percentages(list(verdicts.values())), least, ("near tests", "both rings"), strict=True)
-    short = [f"{share:.1f} % were noticed by {name}; {bound:g} % were asked for"
-             for share, bound, name in shares if share < bound]
+    short = [
+        f"{share:.1f} % were noticed by {name}; {bound:g} % were asked for"
+        for share, bound, name in shares
+        if share < bound
+    ]
     click.echo("\n".join(short), nl=bool(short))
     return not short
 
@@ -102,10 +106,23 @@ def report(mutants: list[Mutant], records: Records, least: tuple[float, float]) 
 @click.option("--list", "listing", is_flag=True, help="Print the mutants and what is known of them.")
 @click.option("--near", default=85.0, show_default=True, help="Per cent that the near tests must notice.")
 @click.option("--both", default=95.0, show_default=True, help="Per cent that both rings must notice.")
-@click.option("--tree", type=click.Path(exists=True, file_okay=False, path_type=Path), default=ROOT,
-              help="The tree to plant mutants in, instead of this script's.")
-def main(count: int, seed: int, jobs: int, only: int | None, again: bool, listing: bool, near: float,
-         both: float, tree: Path) -> None:
+@click.option(
+    "--tree",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=ROOT,
+    help="The tree to plant mutants in, instead of this script's.",
+)
+def main(
+    count: int,
+    seed: int,
+    jobs: int,
+    only: int | None,
+    again: bool,
+    listing: bool,
+    near: float,
+    both: float,
+    tree: Path,
+) -> None:
     folder, modules = tree / "build" / "mutants", sources(tree)
     folder.mkdir(parents=True, exist_ok=True)
     records = Records(folder / "verdicts.jsonl", digest(modules))

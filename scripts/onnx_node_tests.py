@@ -1,4 +1,5 @@
-"""Hold the importer and the operators against the test-suite of the ONNX operator specification, as the `onnx` package makes it."""
+"""Hold the importer and the operators against the test-suite of the ONNX operator specification, as the
+`onnx` package makes it."""
 
 import re
 import sys
@@ -22,12 +23,32 @@ from vdla.compiler.graph.onnx.load import load
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.text import print_graph
 
-# Inputs of operators that a graph has as attributes or works out while importing; the suite feeds them when the network runs.
+# Inputs of operators that a graph has as attributes or works out while importing; the suite feeds them when
+# the network runs.
 PARAMETERS = {
-    "CastLike": (1,), "Clip": (1, 2), "ConstantOfShape": (0,), "Dropout": (1, 2), "Expand": (1,), "Pad": (1, 2, 3), "Range": (0, 1, 2),
-    "ReduceL1": (1,), "ReduceL2": (1,), "ReduceMax": (1,), "ReduceMean": (1,), "ReduceMin": (1,), "ReduceProd": (1,), "ReduceSum": (1,),
-    "ReduceSumSquare": (1,), "Reshape": (1,), "Resize": (1, 2, 3), "Slice": (1, 2, 3, 4), "Split": (1,), "Squeeze": (1,), "Tile": (1,),
-    "Unsqueeze": (1,), "Upsample": (1,),
+    "CastLike": (1,),
+    "Clip": (1, 2),
+    "ConstantOfShape": (0,),
+    "Dropout": (1, 2),
+    "Expand": (1,),
+    "Pad": (1, 2, 3),
+    "Range": (0, 1, 2),
+    "ReduceL1": (1,),
+    "ReduceL2": (1,),
+    "ReduceMax": (1,),
+    "ReduceMean": (1,),
+    "ReduceMin": (1,),
+    "ReduceProd": (1,),
+    "ReduceSum": (1,),
+    "ReduceSumSquare": (1,),
+    "Reshape": (1,),
+    "Resize": (1, 2, 3),
+    "Slice": (1, 2, 3, 4),
+    "Split": (1,),
+    "Squeeze": (1,),
+    "Tile": (1,),
+    "Unsqueeze": (1,),
+    "Upsample": (1,),
 }
 
 
@@ -68,7 +89,13 @@ def outcome(case: TestCase) -> Outcome:
 
 def with_parameters(model: ModelProto, inputs: list) -> tuple[ModelProto, list[np.ndarray]]:
     """Return the model with parameters made constants, and the inputs that are left."""
-    parameters = {name for each in model.graph.node for place in PARAMETERS.get(each.op_type, ()) for name in each.input[place:place + 1] if name}
+    parameters = {
+        name
+        for each in model.graph.node
+        for place in PARAMETERS.get(each.op_type, ())
+        for name in each.input[place : place + 1]
+        if name
+    }
     changed = ModelProto()
     changed.CopyFrom(model)
     fed = []
@@ -86,9 +113,15 @@ def compared(case: TestCase, graph: Graph, fed: list[np.ndarray], expected: list
     for name, want in zip(graph.outputs, expected, strict=True):
         got = outputs[name]
         if got.dtype != want.dtype or got.shape != want.shape:
-            return Outcome(case.name, "wrong", f"{name} is {got.dtype}{got.shape}, not {want.dtype}{want.shape}")
+            return Outcome(
+                case.name, "wrong", f"{name} is {got.dtype}{got.shape}, not {want.dtype}{want.shape}"
+            )
         if not np.allclose(got, want, rtol=case.rtol, atol=case.atol, equal_nan=True):
-            return Outcome(case.name, "wrong", f"{name} differs by up to {np.nanmax(np.abs(got.astype(float) - want.astype(float)))}")
+            return Outcome(
+                case.name,
+                "wrong",
+                f"{name} differs by up to {np.nanmax(np.abs(got.astype(float) - want.astype(float)))}",
+            )
     return Outcome(case.name, "passed")
 
 
@@ -107,11 +140,19 @@ def main(match: str, verbose: bool) -> None:
     """Run the tests; exit with 1 if any is wrong."""
     outcomes = [outcome(case) for case in cases() if match in case.name]
     counts = Counter(each.verdict for each in outcomes)
-    print(f"onnx {onnx.__version__}: {len(outcomes)} tests, {counts['passed']} passed, {counts['refused']} refused, {counts['wrong']} wrong")
+    print(
+        f"onnx {onnx.__version__}: {len(outcomes)} tests, {counts['passed']} passed, {counts['refused']} "
+        f"refused, {counts['wrong']} wrong"
+    )
     for reason, count in Counter(each.reason for each in outcomes if each.verdict == "refused").most_common():
         print(f"{count:6} {reason}")
         if verbose:
-            print("       " + " ".join(each.name for each in outcomes if each.verdict == "refused" and each.reason == reason))
+            print(
+                "       "
+                + " ".join(
+                    each.name for each in outcomes if each.verdict == "refused" and each.reason == reason
+                )
+            )
     for each in outcomes:
         if each.verdict == "wrong":
             print(f"wrong: {each.name}: {each.reason}")

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Show that the cycle-equality check sees a change of one cycle anywhere in the hardware.
 
-Plants a register in one place of the RTL after the other, runs random programs on that hardware and on the cycle simulator (which knows
-nothing of it), and prints how many programs took other cycles. Exit status 1 where none did.
+Plants a register in one place of the RTL after the other, runs random programs on that hardware and on the
+cycle simulator (which knows nothing of it), and prints how many programs took other cycles. Exit status 1
+where none did.
 """
 
 import sys
@@ -55,8 +56,12 @@ class Late(wiring.Component):
         m.submodules.late = late = Queue(inside.payload.shape(), 2)
         source, sink = (inside, outside) if flow is wiring.Out else (outside, inside)
         m.d.comb += [
-            late.i.valid.eq(source.valid), source.ready.eq(late.i.ready), late.i.payload.eq(source.payload),
-            sink.valid.eq(late.o.valid), late.o.ready.eq(sink.ready), sink.payload.eq(late.o.payload),
+            late.i.valid.eq(source.valid),
+            source.ready.eq(late.i.ready),
+            late.i.payload.eq(source.payload),
+            sink.valid.eq(late.o.valid),
+            late.o.ready.eq(sink.ready),
+            sink.payload.eq(late.o.payload),
         ]
 
 
@@ -69,7 +74,11 @@ class LateTokens(vdla.hw.core.TokenCounter):
         pushed = Signal()
         m.d.sync += pushed.eq(self.sink.push)
         connect(m, flipped(self.source), inner.source)
-        m.d.comb += [self.sink.room.eq(inner.sink.room), inner.sink.reserve.eq(self.sink.reserve), inner.sink.push.eq(pushed)]
+        m.d.comb += [
+            self.sink.room.eq(inner.sink.room),
+            inner.sink.reserve.eq(self.sink.reserve),
+            inner.sink.push.eq(pushed),
+        ]
         return m
 
 
@@ -80,8 +89,10 @@ def _late(name: str, stream: str):
 
 @contextmanager
 def _longer_pipeline() -> Iterator[None]:
-    with (patch.object(vdla.hw.pipeline, "retire_stage", lambda stages: retire_stage(stages) + 1),
-          patch.object(vdla.hw.pipeline, "execute_stage", lambda stages: execute_stage(stages) + 1)):
+    with (
+        patch.object(vdla.hw.pipeline, "retire_stage", lambda stages: retire_stage(stages) + 1),
+        patch.object(vdla.hw.pipeline, "execute_stage", lambda stages: execute_stage(stages) + 1),
+    ):
         yield
 
 
@@ -101,15 +112,18 @@ PLANTS = {
 
 def planted_design(name: str) -> Design:
     """Return the core with the delay `name` in it."""
+
     def emit_planted(config: AcceleratorConfig) -> str:
         with ExitStack() as stack:
             stack.enter_context(PLANTS[name]())
             return emit(config, top="core")
+
     return Design(emit_planted, lambda: digest_of(["planted", name, core_sources()]))
 
 
 def programs_that_differ(name: str, programs: int) -> int:
-    """Return how many of `programs` random programs take other cycles on the planted hardware, or do not even end there."""
+    """Return how many of `programs` random programs take other cycles on the planted hardware, or do not even
+    end there."""
     planted = RtlDevice(TINY, 2 * IMAGE_BYTES, optimise=Optimise.BUILD, design=planted_design(name))
     simulator = CycleDevice(TINY, 2 * IMAGE_BYTES, arithmetic=False)
     return sum(_differs(random_program(TINY, seed, 30), planted, simulator) for seed in range(programs))
@@ -130,7 +144,9 @@ def main(programs: int) -> None:
     for name in PLANTS:
         found = programs_that_differ(name, programs)
         missed += not found
-        click.echo(f"{name:50} {found:4} of {programs} programs take other cycles{'' if found else '  MISSED'}")
+        click.echo(
+            f"{name:50} {found:4} of {programs} programs take other cycles{'' if found else '  MISSED'}"
+        )
     sys.exit(1 if missed else 0)
 
 

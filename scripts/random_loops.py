@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Hold native host code against the interpreter: random loop programs over all types, with conditions, gathers, and loops of every kind.
+"""Hold native host code against the interpreter: random loop programs over all types, with conditions,
+gathers, and loops of every kind.
 
-Each program runs on one to three threads; every element of every buffer must be the interpreter's, signs of zeros included.
-Exit status 1 on any difference.
+Each program runs on one to three threads; every element of every buffer must be the interpreter's, signs of
+zeros included. Exit status 1 on any difference.
 """
 
 import random
@@ -17,7 +18,25 @@ from vdla.compiler.codegen.host.build import compile_host
 from vdla.compiler.ir.affine import Interval
 from vdla.compiler.ir.dependence import conflict
 from vdla.compiler.ir.interpret import interpret
-from vdla.compiler.ir.nodes import Alloc, Binary, Block, Buffer, Cast, Const, Expr, For, Func, If, LoopKind, Read, Select, Stmt, Var, Write, both
+from vdla.compiler.ir.nodes import (
+    Alloc,
+    Binary,
+    Block,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    For,
+    Func,
+    If,
+    LoopKind,
+    Read,
+    Select,
+    Stmt,
+    Var,
+    Write,
+    both,
+)
 from vdla.compiler.ir.rewrite import loops_of
 from vdla.compiler.ir.text import print_func
 from vdla.compiler.ir.types import DTYPES, wrap
@@ -68,7 +87,12 @@ class Writer:
         self.extents[var.name] = extent
         body = self.body()
         del self.extents[var.name]
-        loop = For(var, extent, body, self.rng.choice((LoopKind.SERIAL, LoopKind.VECTORIZED, LoopKind.UNROLLED, LoopKind.VTHREAD)))
+        loop = For(
+            var,
+            extent,
+            body,
+            self.rng.choice((LoopKind.SERIAL, LoopKind.VECTORIZED, LoopKind.UNROLLED, LoopKind.VTHREAD)),
+        )
         independent = For(var, extent, body, LoopKind.PARALLEL)
         return loop if conflict(loop, ranges) else independent
 
@@ -125,7 +149,9 @@ class Writer:
         if depth == 0 or not self.extents:
             return self.rng.choice([*map(Var, self.extents), Const(self.rng.randint(-4, 9))])
         op, left = self.rng.choice(("+", "-", "*", "//", "%")), self.any_index(depth - 1)
-        return Binary(op, left, self.any_index(depth - 1) if op in ("+", "-") else Const(self.rng.choice((-3, 2, 3, 8))))
+        return Binary(
+            op, left, self.any_index(depth - 1) if op in ("+", "-") else Const(self.rng.choice((-3, 2, 3, 8)))
+        )
 
     def read(self, dtype: str) -> Expr:
         """Return an element as a type; one that a condition keeps in range, now and then."""
@@ -150,7 +176,9 @@ class Writer:
             return self.read(dtype) if self.rng.random() < 0.7 else self.number(dtype)
         match self.rng.randrange(8):
             case 0:
-                return Select(self.condition(depth - 1), self.value(dtype, depth - 1), self.value(dtype, depth - 1))
+                return Select(
+                    self.condition(depth - 1), self.value(dtype, depth - 1), self.value(dtype, depth - 1)
+                )
             case 1:
                 return self.cast(dtype, depth - 1)
             case 2 if dtype in INTEGERS:
@@ -159,7 +187,11 @@ class Writer:
                 return Binary(self.rng.choice((">>", "<<")), self.value(dtype, depth - 1), self.places(dtype))
             case 2 | 3:
                 return Binary("/", self.value(dtype, depth - 1), self.value(dtype, depth - 1))
-        return Binary(self.rng.choice(("+", "-", "*", "min", "max")), self.value(dtype, depth - 1), self.value(dtype, depth - 1))
+        return Binary(
+            self.rng.choice(("+", "-", "*", "min", "max")),
+            self.value(dtype, depth - 1),
+            self.value(dtype, depth - 1),
+        )
 
     def cast(self, dtype: str, depth: int) -> Expr:
         """Return a value of another type, cast."""
@@ -175,14 +207,22 @@ class Writer:
 
     def places(self, dtype: str) -> Expr:
         """Return how far to shift, either way."""
-        return self.value(dtype, 0) if self.rng.random() < 0.3 else Const(self.rng.choice((0, 1, 3, 7, -2, 40, 63, -70)), dtype)
+        return (
+            self.value(dtype, 0)
+            if self.rng.random() < 0.3
+            else Const(self.rng.choice((0, 1, 3, 7, -2, 40, 63, -70)), dtype)
+        )
 
     def condition(self, depth: int) -> Expr:
         """Return a truth value."""
         if depth and self.rng.random() < 0.3:
-            return Binary(self.rng.choice(("and", "or")), self.condition(depth - 1), self.condition(depth - 1))
+            return Binary(
+                self.rng.choice(("and", "or")), self.condition(depth - 1), self.condition(depth - 1)
+            )
         op, dtype = self.rng.choice(("<", "<=", "==")), self.rng.choice((*TYPES, "index"))
-        one, other = (self.any_index(2) if dtype == "index" else self.value(dtype, max(depth - 1, 0)) for _ in range(2))
+        one, other = (
+            self.any_index(2) if dtype == "index" else self.value(dtype, max(depth - 1, 0)) for _ in range(2)
+        )
         return Binary(op, one, other)
 
 
@@ -199,14 +239,18 @@ def random_array(buffer: Buffer, rng: np.random.Generator) -> np.ndarray:
     else:
         corners = np.array([kind.least, kind.greatest, 0, 1], kind.numpy)
         values = rng.integers(kind.least, kind.greatest, buffer.shape, kind.numpy, endpoint=True)
-    return np.where(rng.random(buffer.shape) < 0.2, rng.choice(corners, buffer.shape), values).astype(kind.numpy)
+    return np.where(rng.random(buffer.shape) < 0.2, rng.choice(corners, buffer.shape), values).astype(
+        kind.numpy
+    )
 
 
 def same(one: np.ndarray, other: np.ndarray) -> bool:
     """Whether two arrays hold the same numbers; every NaN is the same."""
     if not np.issubdtype(one.dtype, np.floating):
         return np.array_equal(one, other)
-    return np.array_equal(one, other, equal_nan=True) and np.array_equal(np.signbit(one) & ~np.isnan(one), np.signbit(other) & ~np.isnan(other))
+    return np.array_equal(one, other, equal_nan=True) and np.array_equal(
+        np.signbit(one) & ~np.isnan(one), np.signbit(other) & ~np.isnan(other)
+    )
 
 
 def differences(func: Func, seed: int) -> list[str]:
@@ -224,7 +268,9 @@ def differences(func: Func, seed: int) -> list[str]:
 @click.option("--seed", default=0, show_default=True)
 def main(cases: int, seed: int) -> None:
     wrong = shared = 0
-    with click.progressbar(range(seed, seed + cases), file=sys.stderr, hidden=not sys.stderr.isatty()) as seeds:
+    with click.progressbar(
+        range(seed, seed + cases), file=sys.stderr, hidden=not sys.stderr.isatty()
+    ) as seeds:
         for number in seeds:
             func = random_program(number)
             shared += any(loop.kind is LoopKind.PARALLEL for loop in loops_of(func))

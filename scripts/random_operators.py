@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Compile random operators with random schedules and configurations, and hold them against NumPy.
 
-Each runs on the functional device in program order and in random interleavings of the units, and on the cycle simulator; a share of
-them on the RTL too, whose cycles must be the simulator's. Exit status 1 where anything differs.
+Each runs on the functional device in program order and in random interleavings of the units, and on the cycle
+simulator; a share of them on the RTL too, whose cycles must be the simulator's. Exit status 1 where anything
+differs.
 """
 
 import sys
@@ -24,8 +25,13 @@ from vdla.runtime.devices.launch import place
 INTERLEAVINGS = 3
 DRAM_BYTES = 1 << 24
 CONFIGS = (
-    TINY, SMALL, DEFAULT, TINY.with_changes(name="tiny2", batch=2, block_in=8, acc_buffer_bytes=16384),
-    TINY.with_changes(name="shallow", load_queue_depth=2, compute_queue_depth=3, store_queue_depth=2, token_depth=1),
+    TINY,
+    SMALL,
+    DEFAULT,
+    TINY.with_changes(name="tiny2", batch=2, block_in=8, acc_buffer_bytes=16384),
+    TINY.with_changes(
+        name="shallow", load_queue_depth=2, compute_queue_depth=3, store_queue_depth=2, token_depth=1
+    ),
     TINY.with_changes(name="plain", extensions=(), token_depth=2, bus_bits=128),
     TINY.with_changes(name="wide", block_out=8, acc_bits=16, wgt_buffer_bytes=8192, gemm_stages=5),
 )
@@ -34,7 +40,9 @@ CONFIGS = (
 def run(device: Device, case: Case, stream: Stream) -> tuple[int | None, np.ndarray]:
     """Return the cycles of a case on a device, and its result, int8[n, c, h, w]."""
     out = next(buffer for buffer in case.func.params if buffer.name == "Z")
-    launch = place(device, stream, {name: values.nbytes for name, values in case.given.items()} | {out.name: out.size})
+    launch = place(
+        device, stream, {name: values.nbytes for name, values in case.given.items()} | {out.name: out.size}
+    )
     for name, values in case.given.items():
         launch.write(name, values)
     cycles = launch.run().cycles
@@ -44,11 +52,15 @@ def run(device: Device, case: Case, stream: Stream) -> tuple[int | None, np.ndar
 def failures(case: Case, on_rtl: bool) -> list[str]:
     """Return what is wrong with a case: nothing, one hopes."""
     stream = compile_stream(case.func, case.config)
-    devices = {f"functional[seed {order}]": FunctionalDevice(case.config, DRAM_BYTES, order) for order in (None, *range(INTERLEAVINGS))}
+    devices = {
+        f"functional[seed {order}]": FunctionalDevice(case.config, DRAM_BYTES, order)
+        for order in (None, *range(INTERLEAVINGS))
+    }
     devices["cycle"] = CycleDevice(case.config, DRAM_BYTES)
     if on_rtl:
         from vdla.runtime.devices.rtl.build import Optimise
         from vdla.runtime.devices.rtl.device import RtlDevice
+
         devices["rtl"] = RtlDevice(case.config, DRAM_BYTES, optimise=Optimise.BUILD)
     found, cycles = [], {}
     for name, device in devices.items():
@@ -70,7 +82,9 @@ def failures(case: Case, on_rtl: bool) -> list[str]:
 @click.option("--rtl", default=10, show_default=True, help="Run every so many-th case on the RTL; 0: none.")
 def main(cases: int, seed: int, rtl: int) -> None:
     wrong, on_rtl, kinds = 0, 0, Counter()
-    with click.progressbar(range(seed, seed + cases), file=sys.stderr, hidden=not sys.stderr.isatty()) as seeds:
+    with click.progressbar(
+        range(seed, seed + cases), file=sys.stderr, hidden=not sys.stderr.isatty()
+    ) as seeds:
         for number in seeds:
             case, use_rtl = random_case(number, CONFIGS), bool(rtl) and number % rtl == 0
             on_rtl += use_rtl
@@ -79,8 +93,11 @@ def main(cases: int, seed: int, rtl: int) -> None:
             wrong += bool(found)
             for line in found:
                 click.echo(f"seed {number}: {line}\n  {case.text} on {case.config.name}")
-    click.echo(f"{cases} operators ({', '.join(f'{count} {kind}' for kind, count in sorted(kinds.items()))}) on {len(CONFIGS)} configurations, "
-               f"{on_rtl} on the RTL too: {wrong} wrong")
+    click.echo(
+        f"{cases} operators ({', '.join(f'{count} {kind}' for kind, count in sorted(kinds.items()))}) on "
+        f"{len(CONFIGS)} configurations, "
+        f"{on_rtl} on the RTL too: {wrong} wrong"
+    )
     sys.exit(1 if wrong else 0)
 
 

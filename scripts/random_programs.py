@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Hold devices against each other on random programs and random configurations.
 
-Every program runs on the functional device in program order, on the functional device in random legal interleavings, and on
-each device asked for; the final DRAM must be the same everywhere, and so must cycles and every counter on the devices that have time.
-Every eighth program stores into its own stream or into micro-ops that it loads: every device must refuse it
-with the same error and leave DRAM as it was.
-Exit status 1 on any difference.
+Every program runs on the functional device in program order, on the functional device in random legal
+interleavings, and on each device asked for; the final DRAM must be the same everywhere, and so must cycles
+and every counter on the devices that have time. Every eighth program stores into its own stream or into
+micro-ops that it loads: every device must refuse it with the same error and leave DRAM as it was. Exit status
+1 on any difference.
 """
 
 import json
@@ -37,8 +37,14 @@ from vdla.runtime.random_programs import (
 INTERLEAVINGS = 2
 SELF_STORING_EVERY = 8  # programs
 DRAM_BYTES = 2 * IMAGE_BYTES
-MEMORIES = (MemoryParameters(), MemoryParameters(1, 1), MemoryParameters(7, 2), MemoryParameters(200, 64), MemoryParameters(1, 64),
-            MemoryParameters(31, 5))
+MEMORIES = (
+    MemoryParameters(),
+    MemoryParameters(1, 1),
+    MemoryParameters(7, 2),
+    MemoryParameters(200, 64),
+    MemoryParameters(1, 64),
+    MemoryParameters(31, 5),
+)
 
 
 @dataclass
@@ -73,13 +79,20 @@ DEVICES = {"cycle": cycle_device, "rtl": rtl_device}
 Named = list[tuple[str, Device]]
 
 
-def run_configuration(config_seed: int, first: int, count: int, devices: tuple[str, ...], save: Path) -> Outcome:
+def run_configuration(
+    config_seed: int, first: int, count: int, devices: tuple[str, ...], save: Path
+) -> Outcome:
     """Run `count` programs, seeds from `first` on, on one configuration."""
     config, began = random_config(config_seed), time.perf_counter()
     outcome = Outcome(config.name)
     reference = FunctionalDevice(config, DRAM_BYTES)
-    untimed = [(f"functional[seed {order}]", FunctionalDevice(config, DRAM_BYTES, seed=order)) for order in range(INTERLEAVINGS)]
-    timed = [[(f"{name}[{memory}]", DEVICES[name](config, memory)) for name in devices] for memory in MEMORIES]
+    untimed = [
+        (f"functional[seed {order}]", FunctionalDevice(config, DRAM_BYTES, seed=order))
+        for order in range(INTERLEAVINGS)
+    ]
+    timed = [
+        [(f"{name}[{memory}]", DEVICES[name](config, memory)) for name in devices] for memory in MEMORIES
+    ]
     for seed in range(first, first + count):
         held, length = untimed + timed[seed % len(MEMORIES)], random.Random(seed).randint(5, 100)
         if seed % SELF_STORING_EVERY == 0:
@@ -90,8 +103,9 @@ def run_configuration(config_seed: int, first: int, count: int, devices: tuple[s
     return outcome
 
 
-def run_program(program: Program, seed: int, reference: Device, devices: Named,
-                outcome: Outcome, save: Path) -> None:
+def run_program(
+    program: Program, seed: int, reference: Device, devices: Named, outcome: Outcome, save: Path
+) -> None:
     """Hold devices against `reference` on a program, and add what that showed to `outcome`."""
     _, expected = program.run_on(reference)
     measured: list[RunResult] = []
@@ -104,8 +118,9 @@ def run_program(program: Program, seed: int, reference: Device, devices: Named,
     outcome.instructions += len(program.instructions)
 
 
-def run_self_storing(program: Program, seed: int, reference: Device, devices: Named,
-                     outcome: Outcome, save: Path) -> None:
+def run_self_storing(
+    program: Program, seed: int, reference: Device, devices: Named, outcome: Outcome, save: Path
+) -> None:
     """See every device refuse a program that would change itself, and add what that showed to `outcome`."""
     expected, _ = program.refusal_by(reference)
     for name, device in [("functional", reference), *devices]:
@@ -131,7 +146,8 @@ def compare_refusal(program: Program, device: Device, expected: str) -> str:
 
 
 def compare(program: Program, device: Device, expected: np.ndarray, measured: list[RunResult]) -> str:
-    """Run `program` on `device`; return how DRAM, or its time from that of `measured`, differs, or nothing. Append the result there."""
+    """Run `program` on `device`; return how DRAM, or its time from that of `measured`, differs, or nothing.
+    Append the result there."""
     try:
         result, image = program.run_on(device)
     except VdlaError as error:
@@ -149,7 +165,11 @@ def compare_time(result: RunResult, other: RunResult) -> str:
     """Return how cycles and counters of two runs differ, or nothing."""
     if result.cycles != other.cycles:
         return f"{result.cycles} cycles instead of {other.cycles}"
-    wrong = [f"{name} = {result.counters[name]} instead of {value}" for name, value in other.counters.items() if result.counters[name] != value]
+    wrong = [
+        f"{name} = {result.counters[name]} instead of {value}"
+        for name, value in other.counters.items()
+        if result.counters[name] != value
+    ]
     return "; ".join(wrong)
 
 
@@ -165,28 +185,64 @@ def report(program: Program, seed: int, name: str, difference: str, save: Path) 
 @click.option("--configurations", default=12, show_default=True)
 @click.option("--seed", default=0, show_default=True, help="first configuration seed")
 @click.option("--jobs", default=2, show_default=True)
-@click.option("--device", "devices", multiple=True, default=("cycle", "rtl"), show_default=True, type=click.Choice(list(DEVICES)))
-@click.option("--save", type=click.Path(path_type=Path), default=Path("build/random_programs"), show_default=True,
-              help="where failing programs are written")
+@click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    default=("cycle", "rtl"),
+    show_default=True,
+    type=click.Choice(list(DEVICES)),
+)
+@click.option(
+    "--save",
+    type=click.Path(path_type=Path),
+    default=Path("build/random_programs"),
+    show_default=True,
+    help="where failing programs are written",
+)
 @click.option("--json", "as_json", is_flag=True)
-def main(programs: int, configurations: int, seed: int, jobs: int, devices: tuple[str, ...], save: Path, as_json: bool) -> None:
+def main(
+    programs: int,
+    configurations: int,
+    seed: int,
+    jobs: int,
+    devices: tuple[str, ...],
+    save: Path,
+    as_json: bool,
+) -> None:
     each = -(-programs // configurations)
     outcomes = []
     with ProcessPoolExecutor(jobs) as pool:
-        futures = [pool.submit(run_configuration, seed + index, 1000 * index, min(each, programs - index * each), devices, save)
-                   for index in range(configurations)]
+        futures = [
+            pool.submit(
+                run_configuration,
+                seed + index,
+                1000 * index,
+                min(each, programs - index * each),
+                devices,
+                save,
+            )
+            for index in range(configurations)
+        ]
         for future in as_completed(futures):
             outcomes.append(future.result())
             done = outcomes[-1]
-            click.echo(f"{done.configuration}: {done.programs} programs, {len(done.differences)} differences, {done.seconds:.0f} s", err=True)
+            click.echo(
+                f"{done.configuration}: {done.programs} programs, {len(done.differences)} differences, "
+                f"{done.seconds:.0f} s",
+                err=True,
+            )
     differences = [line for outcome in outcomes for line in outcome.differences]
     if as_json:
         click.echo(json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
     else:
-        click.echo(f"{sum(outcome.programs for outcome in outcomes)} programs, {sum(outcome.instructions for outcome in outcomes)} "
-                   f"instructions, {sum(outcome.self_storing for outcome in outcomes)} programs that store "
-                   f"into themselves, {len(outcomes)} configurations, devices {', '.join(devices)}: "
-                   f"{len(differences)} differences")
+        click.echo(
+            f"{sum(outcome.programs for outcome in outcomes)} programs, "
+            f"{sum(outcome.instructions for outcome in outcomes)} "
+            f"instructions, {sum(outcome.self_storing for outcome in outcomes)} programs that store "
+            f"into themselves, {len(outcomes)} configurations, devices {', '.join(devices)}: "
+            f"{len(differences)} differences"
+        )
         click.echo("\n".join(differences[:20]))
     sys.exit(1 if differences else 0)
 

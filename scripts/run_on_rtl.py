@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Run a network on the cycle device and on the RTL: the same outputs, and the same cycles.
 
-MODEL is a quantised ONNX model or a compiled module; without one it is ResNet-18 in int8, which is made first where it is missing.
-Inputs are random, the same each time. Exit status 1 where the two differ.
+MODEL is a quantised ONNX model or a compiled module; without one it is ResNet-18 in int8, which is made first
+where it is missing. Inputs are random, the same each time. Exit status 1 where the two differ.
 """
 
 import sys
@@ -36,12 +36,18 @@ class Row:
     def line(self) -> str:
         """Return it as a line of the table."""
         cycles, seconds = self.outcome.cycles, self.outcome.seconds
-        return f"{self.device:8} {cycles:12,} {self.ready_seconds:10.2f} {seconds:10.2f} {cycles / seconds / 1e6:12.2f}"
+        return (
+            f"{self.device:8} {cycles:12,} {self.ready_seconds:10.2f} {seconds:10.2f} "
+            f"{cycles / seconds / 1e6:12.2f}"
+        )
 
 
 def measure(module: Module, device: str, inputs: Mapping[str, np.ndarray]) -> Row:
     """Run the network once on a device."""
-    click.echo(f"{device}: preparing{', half a minute where the Verilog is not compiled yet' * (device == 'rtl')}", err=True)
+    click.echo(
+        f"{device}: preparing{', half a minute where the Verilog is not compiled yet' * (device == 'rtl')}",
+        err=True,
+    )
     began = time.perf_counter()
     session = module.session(device)
     ready = time.perf_counter() - began
@@ -53,15 +59,23 @@ def differences(one: Outcome, other: Outcome) -> Iterator[str]:
     """Yield what differs between two runs of a network: outputs, and cycles of launches."""
     for name, values in one.outputs.items():
         if not np.array_equal(values, other.outputs[name]):
-            yield f"output {name} differs in {np.count_nonzero(values != other.outputs[name])} of {values.size} elements"
+            yield (
+                f"output {name} differs in {np.count_nonzero(values != other.outputs[name])} of "
+                f"{values.size} elements"
+            )
     for ours, theirs in zip(one.launches, other.launches, strict=True):
         if ours.result.cycles != theirs.result.cycles:
-            yield f"{ours.step.stream} takes {ours.result.cycles:,} cycles here and {theirs.result.cycles:,} there"
+            yield (
+                f"{ours.step.stream} takes {ours.result.cycles:,} cycles here and "
+                f"{theirs.result.cycles:,} there"
+            )
 
 
 @click.command(help=__doc__)
 @click.argument("model", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--config", default="default", show_default=True, help="Preset or file, where a model is to be compiled.")
+@click.option(
+    "--config", default="default", show_default=True, help="Preset or file, where a model is to be compiled."
+)
 def main(model: Path | None, config: str) -> None:
     try:
         path = model or quantised_model("resnet18", MODELS)
@@ -70,7 +84,10 @@ def main(model: Path | None, config: str) -> None:
         rows = [measure(module, device, inputs) for device in DEVICES]
     except VdlaError as error:
         raise click.ClickException(str(error)) from error
-    click.echo(f"{path.name} for {module.plan.config.name}\n{'device':8} {'cycles':>12} {'ready in s':>10} {'run in s':>10} {'M cycles/s':>12}")
+    click.echo(
+        f"{path.name} for {module.plan.config.name}\n{'device':8} {'cycles':>12} {'ready in s':>10} "
+        f"{'run in s':>10} {'M cycles/s':>12}"
+    )
     click.echo("\n".join(row.line() for row in rows))
     found = list(differences(rows[0].outcome, rows[1].outcome))
     click.echo("\n".join(f"DIFFER {text}" for text in found) or "ok     outputs and cycles are equal")

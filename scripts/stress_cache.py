@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Let many processes ask one build cache for the same and for different entries, while entries are forgotten all the time.
+"""Let many processes ask one build cache for the same and for different entries, while entries are forgotten
+all the time.
 
-An entry that is not whole, one that is built twice at a time, and an error of the cache are failures; exit status 1 on any. What is built is
-the text of a random configuration, in two files with a pause between them. With --real it is the RTL of small configurations, by Verilator.
+An entry that is not whole, one that is built twice at a time, and an error of the cache are failures; exit
+status 1 on any. What is built is the text of a random configuration, in two files with a pause between them.
+With --real it is the RTL of small configurations, by Verilator.
 """
 
 import os
@@ -30,7 +32,8 @@ REAL = [TINY.with_changes(token_depth=depth, bus_bits=bits) for depth in (4, 8, 
 
 @dataclass
 class Outcome:
-    """What processes found: entries they asked for and built, those forgotten before they were read, and what went wrong."""
+    """What processes found: entries they asked for and built, those forgotten before they were read, and what
+    went wrong."""
 
     asked: int = 0
     built: int = 0
@@ -74,6 +77,7 @@ def _ask(number: int, kept_seconds: float, outcome: Outcome) -> None:
         (folder / "one.toml").write_text(text)
         time.sleep(0.002)
         (folder / "two.toml").write_text(text)
+
     try:
         entry = cache.built("stress", key_of(number), build)
         found = [(entry / name).read_text() for name in ("one.toml", "two.toml")]
@@ -112,7 +116,8 @@ def together(processes: int, work: Callable[..., Outcome], *arguments: object) -
 
 
 def stress(processes: int, builds: int, keys: int, kept_seconds: float) -> Outcome:
-    """Ask for `builds` entries in all, of an empty cache in the folder VDLA_CACHE_DIR names; see what is left in the end."""
+    """Ask for `builds` entries in all, of an empty cache in the folder VDLA_CACHE_DIR names; see what is left
+    in the end."""
     total = together(processes, asking, -(-builds // processes), keys, kept_seconds)
     if kept_seconds >= cache.SECONDS_PER_DAY:
         if total.built > keys:
@@ -120,20 +125,37 @@ def stress(processes: int, builds: int, keys: int, kept_seconds: float) -> Outco
         return total
     time.sleep(kept_seconds + CLOCK_SECONDS)
     with ProcessPoolExecutor(1) as pool:
-        total += pool.submit(asking_for, [keys], kept_seconds).result()  # a new entry, so that the others are forgotten
+        total += pool.submit(
+            asking_for, [keys], kept_seconds
+        ).result()  # a new entry, so that the others are forgotten
     left = {path.name for path in (cache_folder() / "stress").iterdir() if path.stem != key_of(keys)}
     if left:
-        total.failures.append(f"{len(left)} files and folders are left of entries that were forgotten: {', '.join(sorted(left)[:5])}")
+        total.failures.append(
+            f"{len(left)} files and folders are left of entries that were forgotten: "
+            f"{', '.join(sorted(left)[:5])}"
+        )
     return total
 
 
 @click.command(help=__doc__)
 @click.option("--processes", default=8, show_default=True)
-@click.option("--builds", default=400, show_default=True, help="Entries asked for in each part of the campaign.")
-@click.option("--real", default=0, show_default=True, type=click.IntRange(0, len(REAL)), help="Designs whose RTL all processes build.")
+@click.option(
+    "--builds", default=400, show_default=True, help="Entries asked for in each part of the campaign."
+)
+@click.option(
+    "--real",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0, len(REAL)),
+    help="Designs whose RTL all processes build.",
+)
 def main(processes: int, builds: int, real: int) -> None:
-    parts = {"equal entries": (4, cache.SECONDS_PER_DAY), "different entries": (10 * builds, cache.SECONDS_PER_DAY),
-             "entries soon forgotten": (40, 0.1), "different entries soon forgotten": (10 * builds, 0.1)}
+    parts = {
+        "equal entries": (4, cache.SECONDS_PER_DAY),
+        "different entries": (10 * builds, cache.SECONDS_PER_DAY),
+        "entries soon forgotten": (40, 0.1),
+        "different entries soon forgotten": (10 * builds, 0.1),
+    }
     failures = []
     for name, (keys, kept_seconds) in parts.items():
         with tempfile.TemporaryDirectory(prefix="stress.") as folder:
@@ -150,8 +172,11 @@ def main(processes: int, builds: int, real: int) -> None:
 
 def said(name: str, outcome: Outcome) -> list[str]:
     """Print what a part of the campaign found; return its failures."""
-    click.echo(f"{name}: asked {outcome.asked}, built {outcome.built}, forgotten before they were read {outcome.forgotten}, "
-               f"failures {len(outcome.failures)}")
+    click.echo(
+        f"{name}: asked {outcome.asked}, built {outcome.built}, forgotten before they were read "
+        f"{outcome.forgotten}, "
+        f"failures {len(outcome.failures)}"
+    )
     return outcome.failures
 
 

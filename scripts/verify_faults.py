@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Break real streams and see that the verifier refuses what it must.
 
-Streams are random programs and compiled operators. Each token flag is taken away by itself: where some legal interleaving of the units then hangs
-or leaves other data, the verifier must refuse the stream. Addresses are moved out of their memories: refused too. Addresses and sizes are changed
-at random: where what is left in DRAM then depends on the interleaving, or on what the scratchpads held before the run, the stream must be
+Streams are random programs and compiled operators. Each token flag is taken away by itself: where some legal
+interleaving of the units then hangs or leaves other data, the verifier must refuse the stream. Addresses are
+moved out of their memories: refused too. Addresses and sizes are changed at random: where what is left in
+DRAM then depends on the interleaving, or on what the scratchpads held before the run, the stream must be
 refused. Unbroken streams pass. Exit status 1 where one of this fails.
 """
 
@@ -63,11 +64,14 @@ def compiled_subject(seed: int) -> Subject:
     """Return the stream of a random operator on random data."""
     case = random_case(seed, CONFIGS)
     stream = compile_stream(case.func, case.config)
-    sizes = {name: values.nbytes for name, values in case.given.items()} | {"Z": case.func.params[-1].size, UOP_TENSOR: stream.uops.nbytes}
+    sizes = {name: values.nbytes for name, values in case.given.items()} | {
+        "Z": case.func.params[-1].size,
+        UOP_TENSOR: stream.uops.nbytes,
+    }
     image, addresses, place = np.random.default_rng(seed).integers(0, 256, 1 << 20, np.uint8), {}, 4096
     for name, size in sizes.items():
         addresses[name], place = place, place + -(-size // 4096) * 4096
-    image[addresses[UOP_TENSOR]:addresses[UOP_TENSOR] + stream.uops.nbytes] = stream.uops.view(np.uint8)
+    image[addresses[UOP_TENSOR] : addresses[UOP_TENSOR] + stream.uops.nbytes] = stream.uops.view(np.uint8)
     words = stream.relocated(addresses)
     items = tuple(codec.decode(int.from_bytes(word.tobytes(), "little"), case.config) for word in words)
     return Subject(case.config, items, image, filled=False)
@@ -82,7 +86,8 @@ def refused(subject: Subject) -> bool:
 
 
 def result(subject: Subject, seed: int | None, noise: int | None = None) -> bytes:
-    """Return what a stream leaves in DRAM in one legal interleaving; nothing where it hangs or reaches too far.
+    """Return what a stream leaves in DRAM in one legal interleaving; nothing where it hangs or reaches too
+    far.
 
     Args:
         noise: seed of what the scratchpads hold before; without it zeros.
@@ -119,12 +124,16 @@ def moved(subject: Subject, rng: random.Random) -> Iterator[Subject]:
         if isinstance(item, (isa.Load, isa.Store)) and item.x_size and item.y_size and rng.random() < 0.3:
             memory = MemoryType.ACC if isinstance(item, isa.Store) else item.memory_type
             yield subject.changed(index, sram_base=min(subject.config.depth(memory), 65535))
-            yield subject.changed(index, dram_base=len(subject.image) // subject.config.element_bytes(item.memory_type))
+            yield subject.changed(
+                index, dram_base=len(subject.image) // subject.config.element_bytes(item.memory_type)
+            )
 
 
 CHANGED = {
-    isa.Load: ("sram_base", "y_size", "x_size", "x_pad_0", "y_pad_1"), isa.Store: ("sram_base", "dram_base", "y_size", "x_size", "parameters"),
-    isa.Gemm: ("dst_factor_out", "src_factor_in", "wgt_factor_in", "iter_in", "overwrite"), isa.Alu: ("dst_factor_in", "src_factor_out", "iter_out"),
+    isa.Load: ("sram_base", "y_size", "x_size", "x_pad_0", "y_pad_1"),
+    isa.Store: ("sram_base", "dram_base", "y_size", "x_size", "parameters"),
+    isa.Gemm: ("dst_factor_out", "src_factor_in", "wgt_factor_in", "iter_in", "overwrite"),
+    isa.Alu: ("dst_factor_in", "src_factor_out", "iter_out"),
 }
 
 
@@ -135,7 +144,9 @@ def displaced(subject: Subject, rng: random.Random, count: int) -> Iterator[Subj
         index = rng.choice(places)
         item = subject.instructions[index]
         name = rng.choice(CHANGED[type(item)])
-        other = subject.changed(index, **{name: max(0, getattr(item, name) + rng.choice((-3, -2, -1, 1, 2, 3, 17)))})
+        other = subject.changed(
+            index, **{name: max(0, getattr(item, name) + rng.choice((-3, -2, -1, 1, 2, 3, 17)))}
+        )
         try:
             other.program()
         except (EncodingError, ProgramError):
@@ -144,7 +155,8 @@ def displaced(subject: Subject, rng: random.Random, count: int) -> Iterator[Subj
 
 
 def undefined(subject: Subject, orders: int) -> bool:
-    """Whether what a stream leaves in DRAM depends on the interleaving, or on what stood in the scratchpads."""
+    """Whether what a stream leaves in DRAM depends on the interleaving, or on what stood in the
+    scratchpads."""
     first = result(subject, None)
     others = (result(subject, seed) for seed in range(orders))
     noisy = () if subject.filled else (result(subject, None, noise) for noise in range(2))
@@ -189,8 +201,15 @@ def main(streams: int, orders: int, flags: int, changes: int) -> None:
         counts += Counter({**campaign(subject, rng, orders, flags, changes)})
     for name, count in counts.items():
         click.echo(f"{count:6} {name}")
-    bad = sum(counts[name] for name in ("unbroken streams refused", "removals that showed and passed", "addresses moved out and passed",
-                                     "changes that left the result undefined and passed"))
+    bad = sum(
+        counts[name]
+        for name in (
+            "unbroken streams refused",
+            "removals that showed and passed",
+            "addresses moved out and passed",
+            "changes that left the result undefined and passed",
+        )
+    )
     click.echo("every stream that had to be refused was, and no other" if not bad else f"{bad} wrong")
     sys.exit(1 if bad else 0)
 

@@ -28,8 +28,9 @@ class Reach:
         return f"reaches {name} elements {self.low}..{self.high - 1}, but {name} holds {self.limit}"
 
 
-def reaches(instruction: isa.Instruction, uop: np.ndarray, config: AcceleratorConfig,
-            dram_bytes: int) -> Iterator[Reach]:
+def reaches(
+    instruction: isa.Instruction, uop: np.ndarray, config: AcceleratorConfig, dram_bytes: int
+) -> Iterator[Reach]:
     """Yield what `instruction` touches, memory by memory; nothing where its loops or sizes are empty.
 
     Micro-ops out of range are yielded alone, as what they would name is not defined.
@@ -78,7 +79,12 @@ def _store_reaches(store: isa.Store, config: AcceleratorConfig, dram_bytes: int)
         high = store.sram_base + store.y_size * store.x_size
         yield Reach(store.memory_type, store.sram_base, high, config.depth(store.memory_type))
         if store.parameters:
-            yield Reach(MemoryType.ACC, store.parameters_base, store.parameters_base + len(Parameter), config.depth(MemoryType.ACC))
+            yield Reach(
+                MemoryType.ACC,
+                store.parameters_base,
+                store.parameters_base + len(Parameter),
+                config.depth(MemoryType.ACC),
+            )
         yield _dram_reach(store, config, dram_bytes)
 
 
@@ -107,7 +113,8 @@ def _loop_reaches(loop: isa.Gemm | isa.Alu, uop: np.ndarray, config: Accelerator
     if loop.uop_end > len(uop):
         return
     for name, memory in operands(loop).items():
-        first = uop_column(uop[loop.uop_begin:loop.uop_end], name, config)
-        extent = ((loop.iter_out - 1) * getattr(loop, f"{name}_factor_out")
-                  + (loop.iter_in - 1) * getattr(loop, f"{name}_factor_in"))
+        first = uop_column(uop[loop.uop_begin : loop.uop_end], name, config)
+        extent = (loop.iter_out - 1) * getattr(loop, f"{name}_factor_out") + (loop.iter_in - 1) * getattr(
+            loop, f"{name}_factor_in"
+        )
         yield Reach(memory, int(first.min()), int(first.max()) + extent + 1, config.depth(memory))

@@ -1,4 +1,5 @@
-"""Why no unit can go on: what each waits for, who should have supplied it, and how the waits hang together."""
+"""Why no unit can go on: what each waits for, who should have supplied it, and how the waits hang
+together."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -46,7 +47,8 @@ class Lack:
 
     Attributes:
         instruction: that waits.
-        supplier: the first instruction not yet executed that would push the token, or pop one and so make room; None: there is none.
+        supplier: the first instruction not yet executed that would push the token, or pop one and so make
+            room; None: there is none.
     """
 
     edge: TokenEdge
@@ -66,7 +68,12 @@ def explain(state: Standstill) -> DeadlockError | None:
     if not heads:
         return None
     lacks = {unit: list(_lacks(state, head)) for unit, head in heads.items()}
-    lines = ["deadlock: no unit can go on", *(_unit_line(state, unit, lacks) for unit in Unit), *_dispatch_lines(state), _chain(state, lacks)]
+    lines = [
+        "deadlock: no unit can go on",
+        *(_unit_line(state, unit, lacks) for unit in Unit),
+        *_dispatch_lines(state),
+        _chain(state, lacks),
+    ]
     return DeadlockError("\n  ".join(lines), min(heads.values()))
 
 
@@ -94,7 +101,11 @@ def _unit_line(state: Standstill, unit: Unit, lacks: dict[Unit, list[Lack]]) -> 
 
 def _lack_text(state: Standstill, lack: Lack) -> str:
     number = TOKEN_EDGES.index(lack.edge)
-    what = f"a token {lack.edge}" if lack.token else f"room on {lack.edge}, which holds {state.tokens[number]} tokens"
+    what = (
+        f"a token {lack.edge}"
+        if lack.token
+        else f"room on {lack.edge}, which holds {state.tokens[number]} tokens"
+    )
     return f"{what}{_supplier_text(state, lack)}"
 
 
@@ -102,12 +113,17 @@ def _supplier_text(state: Standstill, lack: Lack) -> str:
     """Return who would supply what is lacking, and why that does not happen."""
     supplies = "pushes one" if lack.token else "pops one"
     if lack.supplier is None:
-        return f" ({'; '.join([f'nothing that is left {supplies}', *_tally(state, lack), *_suspect(state, lack)])})"
+        reasons = [f"nothing that is left {supplies}", *_tally(state, lack), *_suspect(state, lack)]
+        return f" ({'; '.join(reasons)})"
     where = f"instruction {lack.supplier} of the {lack.supplying_unit.name.lower()} unit {supplies}"
     if lack.supplier >= state.dispatched:
         return f" ({where}, but is not dispatched)"
     head = state.head(lack.supplying_unit)
-    return f" ({where}, but waits itself)" if head == lack.supplier else f" ({where}, but stands behind instruction {head})"
+    return (
+        f" ({where}, but waits itself)"
+        if head == lack.supplier
+        else f" ({where}, but stands behind instruction {head})"
+    )
 
 
 def _tally(state: Standstill, lack: Lack) -> Iterator[str]:
@@ -116,31 +132,41 @@ def _tally(state: Standstill, lack: Lack) -> Iterator[str]:
     popped = _executed(state, lack.edge.consumer, state.program.pops[:, number])
     pushed = popped + state.tokens[number]
     if pushed:
-        yield f"{pushed} pushed, number {pushed + 1} wanted" if lack.token else f"{pushed} pushed, {popped} popped"
+        yield (
+            f"{pushed} pushed, number {pushed + 1} wanted"
+            if lack.token
+            else f"{pushed} pushed, {popped} popped"
+        )
 
 
 def _executed(state: Standstill, unit: Unit, flags: np.ndarray) -> int:
     """Return how many executed instructions of `unit` have the flag."""
-    return int(flags[:state.program.dispatched].sum() - flags[state.left[unit]].sum())
+    return int(flags[: state.program.dispatched].sum() - flags[state.left[unit]].sum())
 
 
 def _suspect(state: Standstill, lack: Lack) -> Iterator[str]:
-    """Name the instruction that may have been meant to supply: the last of its unit before the one that waits, if it does not."""
+    """Name the instruction that may have been meant to supply: the last of its unit before the one that
+    waits, if it does not."""
     number, unit = TOKEN_EDGES.index(lack.edge), lack.supplying_unit
-    before = np.flatnonzero(state.program.unit[:lack.instruction] == unit)
+    before = np.flatnonzero(state.program.unit[: lack.instruction] == unit)
     flags, supplies = (state.program.pushes, "pushes") if lack.token else (state.program.pops, "pops")
     if not before.size:
         yield f"the {unit.name.lower()} unit has no instruction before it"
     elif not flags[last := int(before[-1]), number]:
-        yield f"likely culprit: {state.program.describe(last)} is the last of the {unit.name.lower()} unit before it and {supplies} none"
+        yield (
+            f"likely culprit: {state.program.describe(last)} is the last of the {unit.name.lower()} "
+            f"unit before it and {supplies} none"
+        )
 
 
 def _dispatch_lines(state: Standstill) -> Iterator[str]:
     index = state.stuck_in_dispatch
     if index is not None:
         unit = Unit(state.program.unit[index])
-        yield (f"dispatch: {state.program.describe(index)} waits for a place in the {unit.name.lower()} "
-               f"queue, which holds {_queue_depth(state, unit)}")
+        yield (
+            f"dispatch: {state.program.describe(index)} waits for a place in the {unit.name.lower()} "
+            f"queue, which holds {_queue_depth(state, unit)}"
+        )
 
 
 def _queue_depth(state: Standstill, unit: Unit) -> int:
@@ -148,7 +174,8 @@ def _queue_depth(state: Standstill, unit: Unit) -> int:
 
 
 def _chain(state: Standstill, lacks: dict[Unit, list[Lack]]) -> str:
-    """Follow who waits for whom, from the first instruction that waits, until that comes round or ends at what never comes."""
+    """Follow who waits for whom, from the first instruction that waits, until that comes round or ends at
+    what never comes."""
     path: list[Unit | str] = []
     place: Unit | str = min(lacks, key=lambda unit: lacks[unit][0].instruction)
     while place not in path:
@@ -157,7 +184,7 @@ def _chain(state: Standstill, lacks: dict[Unit, list[Lack]]) -> str:
         if never is not None:
             return f"chain of waits: {_waits([*map(_name, path), _never_text(never)])}"
         place = _waits_for(state, lacks, place)
-    return f"cycle of waits: {_waits(list(map(_name, [*path[path.index(place):], place])))}"
+    return f"cycle of waits: {_waits(list(map(_name, [*path[path.index(place) :], place])))}"
 
 
 def _waits_for(state: Standstill, lacks: dict[Unit, list[Lack]], place: Unit | str) -> Unit | str:
@@ -169,7 +196,11 @@ def _waits_for(state: Standstill, lacks: dict[Unit, list[Lack]], place: Unit | s
 
 
 def _never_text(lack: Lack) -> str:
-    return f"a token {lack.edge} that nothing pushes" if lack.token else f"room on {lack.edge} that nothing makes"
+    return (
+        f"a token {lack.edge} that nothing pushes"
+        if lack.token
+        else f"room on {lack.edge} that nothing makes"
+    )
 
 
 def _name(place: Unit | str) -> str:

@@ -28,12 +28,14 @@ class Machine:
         self.config = config
         self.pads = Scratchpads(config)
 
-    def run(self, program: Program, dram: np.ndarray, *, seed: int | None = None, native: bool = True) -> np.ndarray:
+    def run(
+        self, program: Program, dram: np.ndarray, *, seed: int | None = None, native: bool = True
+    ) -> np.ndarray:
         """Run a program to its end; return int64[n], the order in which its instructions executed.
 
-        Where it ends badly, what executed before stays done and the offending instruction has written nothing.
-        Where it is interrupted (KeyboardInterrupt), what executed before stays done, too, and the next instruction,
-        if it is a GEMM or ALU instruction, may have made its first steps.
+        Where it ends badly, what executed before stays done and the offending instruction has written
+        nothing. Where it is interrupted (KeyboardInterrupt), what executed before stays done, too, and the
+        next instruction, if it is a GEMM or ALU instruction, may have made its first steps.
 
         Args:
             program: decoded before anything executes.
@@ -69,16 +71,20 @@ class Machine:
 
 
 COUNTED = {
-    MemoryType.UOP: "UOP_LOADED_BYTES", MemoryType.INP: "INP_LOADED_BYTES", MemoryType.WGT: "WGT_LOADED_BYTES",
-    MemoryType.ACC: "ACC_LOADED_BYTES", MemoryType.ACC_8BIT: "ACC_LOADED_BYTES", MemoryType.OUT: "OUT_STORED_BYTES",
+    MemoryType.UOP: "UOP_LOADED_BYTES",
+    MemoryType.INP: "INP_LOADED_BYTES",
+    MemoryType.WGT: "WGT_LOADED_BYTES",
+    MemoryType.ACC: "ACC_LOADED_BYTES",
+    MemoryType.ACC_8BIT: "ACC_LOADED_BYTES",
+    MemoryType.OUT: "OUT_STORED_BYTES",
 }
 
 
 def counters(program: Program, order: np.ndarray) -> dict[str, int]:
     """Return what the instructions of `order` moved and computed.
 
-    `<memory>_LOADED_BYTES` and `OUT_STORED_BYTES` count DRAM bytes, without padding; `GEMM_STEPS` (resets too) and
-    `ALU_STEPS` count as the registers of that name do; `<unit>_INSTRUCTIONS` count instructions.
+    `<memory>_LOADED_BYTES` and `OUT_STORED_BYTES` count DRAM bytes, without padding; `GEMM_STEPS` (resets
+    too) and `ALU_STEPS` count as the registers of that name do; `<unit>_INSTRUCTIONS` count instructions.
     """
     counts = dict.fromkeys(COUNTED.values(), 0)
     for form in (isa.Load, isa.Store):
@@ -87,13 +93,17 @@ def counters(program: Program, order: np.ndarray) -> dict[str, int]:
             moved = (rows * columns)[memories == memory].sum()
             counts[name] += int(moved) * program.config.element_bytes(memory)
     for form in (isa.Gemm, isa.Alu):
-        begin, end, outer, inner = _columns(program, order, form, "uop_begin", "uop_end", "iter_out", "iter_in")
+        begin, end, outer, inner = _columns(
+            program, order, form, "uop_begin", "uop_end", "iter_out", "iter_in"
+        )
         counts[f"{form.opcode.name}_STEPS"] = int((outer * inner * np.maximum(end - begin, 0)).sum())
     executed = np.bincount(program.unit[order], minlength=len(Unit))
     return counts | {f"{unit.name}_INSTRUCTIONS": int(executed[unit]) for unit in Unit}
 
 
-def _columns(program: Program, order: np.ndarray, form: type[isa.Instruction], *names: str) -> list[np.ndarray]:
+def _columns(
+    program: Program, order: np.ndarray, form: type[isa.Instruction], *names: str
+) -> list[np.ndarray]:
     """Return the named fields, int64[m] each, of the m instructions of `form` in `order`."""
     rows = order[program.opcode[order] == form.opcode]
     return [program.table[rows, slots(form, program.config)[name]] for name in names]

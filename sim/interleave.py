@@ -1,8 +1,9 @@
 """The order in which a program's instructions execute, and why it can go no further.
 
-Streams have no data-dependent control flow, so the order is found before anything executes. Instructions enter the
-units' queues in program order; one for which its unit's queue has no place blocks all behind it. A unit executes the
-instruction at the head of its queue as a whole, when every edge it pops has a token and every edge it pushes has room.
+Streams have no data-dependent control flow, so the order is found before anything executes. Instructions
+enter the units' queues in program order; one for which its unit's queue has no place blocks all behind it. A
+unit executes the instruction at the head of its queue as a whole, when every edge it pops has a token and
+every edge it pushes has room.
 
 Source: `docs/microarchitecture.md`, Tokens.
 """
@@ -36,8 +37,8 @@ def interleave(program: Program, seed: int | None = None) -> Interleaving:
     """Order the instructions of `program`.
 
     Args:
-        seed: None: of the units that can go on, the one whose instruction stands first in the program does, so
-            that program order results where it is legal. Else one of them is picked at random.
+        seed: None: of the units that can go on, the one whose instruction stands first in the program does,
+            so that program order results where it is legal. Else one of them is picked at random.
     """
     if seed is None and _program_order_is_legal(program):
         order = np.arange(program.dispatched)
@@ -49,8 +50,8 @@ def interleave(program: Program, seed: int | None = None) -> Interleaving:
 
 def _program_order_is_legal(program: Program) -> bool:
     """Whether every instruction can execute as soon as all before it have."""
-    pops = program.pops[:program.dispatched].astype(np.int64)
-    pushes = program.pushes[:program.dispatched].astype(np.int64)
+    pops = program.pops[: program.dispatched].astype(np.int64)
+    pushes = program.pushes[: program.dispatched].astype(np.int64)
     after = np.cumsum(pushes - pops, axis=0)
     return not ((after < pushes).any() or (after > program.config.token_depth).any())
 
@@ -61,8 +62,9 @@ def _ending(program: Program) -> ProgramError | None:
         return None
     if program.first_invalid < len(program):
         return program.refusal(program.first_invalid)
-    return UnfinishedError(f"all {len(program)} instructions were executed and none was FINISH; "
-                           "end the stream with FINISH")
+    return UnfinishedError(
+        f"all {len(program)} instructions were executed and none was FINISH; end the stream with FINISH"
+    )
 
 
 class _Run:
@@ -76,7 +78,7 @@ class _Run:
         self.tokens = [0] * len(TOKEN_EDGES)
         self.dispatched = 0
         self.unit = program.unit.tolist()
-        self.of_unit = [np.flatnonzero(program.unit[:program.dispatched] == unit).tolist() for unit in Unit]
+        self.of_unit = [np.flatnonzero(program.unit[: program.dispatched] == unit).tolist() for unit in Unit]
         self.begin = [0] * len(Unit)  # of_unit[begin:end] stand in the unit's queue
         self.end = [0] * len(Unit)
         self.pops = _edge_lists(program.pops)
@@ -108,8 +110,9 @@ class _Run:
         return [head for unit in Unit if (head := self._head(unit)) is not None]
 
     def _can_start(self, index: int) -> bool:
-        return (all(self.tokens[edge] for edge in self.pops[index])
-                and all(self.tokens[edge] < self.program.config.token_depth for edge in self.pushes[index]))
+        return all(self.tokens[edge] for edge in self.pops[index]) and all(
+            self.tokens[edge] < self.program.config.token_depth for edge in self.pushes[index]
+        )
 
     def _start(self, index: int) -> None:
         for edge in self.pops[index]:
@@ -119,7 +122,8 @@ class _Run:
         self.begin[self.unit[index]] += 1
 
     def ending(self) -> ProgramError | None:
-        """Return why the run does not end well; an invalid instruction that dispatch met says more than a deadlock.
+        """Return why the run does not end well; an invalid instruction that dispatch met says more than a
+        deadlock.
 
         Source: `docs/microarchitecture.md`, Run control.
         """
@@ -129,8 +133,11 @@ class _Run:
         return self._deadlock() or ending
 
     def _deadlock(self) -> DeadlockError | None:
-        """Return the error that explains why nothing can go on; None where all dispatched instructions executed."""
-        left = tuple(np.array(own[begin:], np.int64) for own, begin in zip(self.of_unit, self.begin, strict=True))
+        """Return the error that explains why nothing can go on; None where all dispatched instructions
+        executed."""
+        left = tuple(
+            np.array(own[begin:], np.int64) for own, begin in zip(self.of_unit, self.begin, strict=True)
+        )
         return explain(Standstill(self.program, tuple(self.tokens), self.dispatched, left))
 
 

@@ -44,8 +44,14 @@ def _stream_overwrite(program: Program, stores: DramRows, address: int) -> Overw
     begin = max(begin, address)
     victim = (begin - address) // INSTRUCTION_BYTES
     end = min(end, address + (victim + 1) * INSTRUCTION_BYTES)
-    return _error(program, int(stores.index[place]), f"instruction {victim} of the stream that is running",
-                  begin, end, "put the stream elsewhere")
+    return _error(
+        program,
+        int(stores.index[place]),
+        f"instruction {victim} of the stream that is running",
+        begin,
+        end,
+        "put the stream elsewhere",
+    )
 
 
 def _uop_overwrite(program: Program, stores: DramRows) -> OverwriteError | None:
@@ -61,8 +67,14 @@ def _uop_overwrite(program: Program, stores: DramRows) -> OverwriteError | None:
     load = int(np.argmax(reading != NO_ROW))
     _, load_end = _row(loads, load, int(reading[load]))
     victim = f"micro-ops that {program.describe(int(loads.index[load]))} reads"
-    return _error(program, int(stores.index[place]), victim, begin, min(end, load_end),
-                  "load the micro-ops from elsewhere")
+    return _error(
+        program,
+        int(stores.index[place]),
+        victim,
+        begin,
+        min(end, load_end),
+        "load the micro-ops from elsewhere",
+    )
 
 
 def _near(rows: DramRows, others: DramRows) -> DramRows:

@@ -1,6 +1,7 @@
 """A whole instruction stream as columns: decoded, judged and assigned to units at NumPy speed.
 
-Everything is derived from `isa.layout`, `codec.decode` and `units`; no bit position and no rule is repeated here.
+Everything is derived from `isa.layout`, `codec.decode` and `units`; no bit position and no rule is repeated
+here.
 """
 
 from collections.abc import Iterator
@@ -26,7 +27,8 @@ INSTRUCTION_TABLE_BYTES = 512
 
 @lru_cache(maxsize=1024)
 def slots(form: type[isa.Instruction], config: AcceleratorConfig) -> dict[str, int]:
-    """Return the column of `Program.table` in which each field of `form` stands: its place in the declaration."""
+    """Return the column of `Program.table` in which each field of `form` stands: its place in the
+    declaration."""
     return {field.name: slot for slot, field in enumerate(isa.layout(form, config))}
 
 
@@ -65,7 +67,8 @@ class Program:
 
     @cached_property
     def dispatched(self) -> int:
-        """Instructions that can be dispatched: those to the first FINISH, or before the first that is not valid."""
+        """Instructions that can be dispatched: those to the first FINISH, or before the first that is not
+        valid."""
         finish = _first(self.opcode == isa.Opcode.FINISH, len(self))
         return min(finish + 1, self.first_invalid)
 
@@ -102,7 +105,8 @@ class Program:
         return f"instruction {index} ({format_instruction(self.instruction(index))})"
 
     def column(self, form: type[isa.Instruction], name: str) -> np.ndarray:
-        """Return int64[...]: field `name` of every instruction whose opcode is that of `form`, in program order."""
+        """Return int64[...]: field `name` of every instruction whose opcode is that of `form`, in program
+        order."""
         return self.table[self.opcode == form.opcode, slots(form, self.config)[name]]
 
     def refusal(self, index: int) -> InvalidInstructionError:
@@ -138,8 +142,16 @@ def decode_program(stream: np.ndarray, config: AcceleratorConfig) -> Program:
     require_room(count * INSTRUCTION_TABLE_BYTES, TABLE_BYTES, subject, ProgramError)
     words = np.array(stream, np.uint8, order="C").reshape(-1, INSTRUCTION_BYTES).view("<u8")
     n, edges = len(words), len(TOKEN_EDGES)
-    program = Program(config, words, np.zeros(n, np.uint8), np.zeros((n, slot_count(config)), np.int64),
-                      np.zeros(n, bool), np.zeros(n, np.uint8), np.zeros((n, edges), bool), np.zeros((n, edges), bool))
+    program = Program(
+        config,
+        words,
+        np.zeros(n, np.uint8),
+        np.zeros((n, slot_count(config)), np.int64),
+        np.zeros(n, bool),
+        np.zeros(n, np.uint8),
+        np.zeros((n, edges), bool),
+        np.zeros((n, edges), bool),
+    )
     for block in blocks(n):
         _decode(program.part(block))
     return program
@@ -158,7 +170,7 @@ def _decode(program: Program) -> None:
         key[rows] = _meaning_key(form, table[rows], config)
     meaning = _meanings(config)
     program.valid[:], program.unit[:] = meaning.valid[key], meaning.unit[key]
-    flags = table[:, :len(FLAGS)] != 0
+    flags = table[:, : len(FLAGS)] != 0
     program.pops[:] = _edges(flags, program.unit, "pop_flag", "consumer")
     program.pushes[:] = _edges(flags, program.unit, "push_flag", "producer")
 
@@ -168,7 +180,8 @@ def _first(mask: np.ndarray, otherwise: int) -> int:
 
 
 def _extract(words: np.ndarray, field: isa.PlacedField) -> np.ndarray:
-    """Return int64[n]: the value of `field` in words uint64[n, 2]. A field lies in one half, by the layout."""
+    """Return int64[n]: the value of `field` in words uint64[n, 2]. A field lies in one half, by the
+    layout."""
     half, start = divmod(field.start, isa.WORD_BITS)
     value = (words[:, half] >> np.uint64(start) & np.uint64((1 << field.width) - 1)).astype(np.int64)
     return np.where(value > field.high, value - (1 << field.width), value) if field.signed else value
@@ -176,12 +189,16 @@ def _extract(words: np.ndarray, field: isa.PlacedField) -> np.ndarray:
 
 def _edges(flags: np.ndarray, unit: np.ndarray, flag: str, end: str) -> np.ndarray:
     """Return bool[n, 4]: per edge, whether the instruction runs in the edge's `end` and has its `flag`."""
-    columns = [flags[:, FLAGS.index(getattr(edge, flag))] & (unit == getattr(edge, end)) for edge in TOKEN_EDGES]
+    columns = [
+        flags[:, FLAGS.index(getattr(edge, flag))] & (unit == getattr(edge, end)) for edge in TOKEN_EDGES
+    ]
     return np.stack(columns, axis=1)
 
 
-# What an instruction means (whether there is one, and which unit runs it) depends on its opcode, its one enumerated
+# What an instruction means (whether there is one, and which unit runs it) depends on its opcode, its one
+# enumerated
 # field and, for STORE, on whether it moves anything. All combinations are asked of the codec once.
+
 
 @dataclass(frozen=True, slots=True)
 class _Meanings:
@@ -198,7 +215,9 @@ def _meaning_key(form: type[isa.Instruction], table: np.ndarray, config: Acceler
     if field := _enum_field(form, config):
         key |= table[:, slots(form, config)[field.name]] << isa.OPCODE_BITS
     if "x_size" in slots(form, config):
-        key |= (table[:, slots(form, config)["x_size"]] != 0).astype(np.int64) << (isa.OPCODE_BITS + ENUM_BITS)
+        key |= (table[:, slots(form, config)["x_size"]] != 0).astype(np.int64) << (
+            isa.OPCODE_BITS + ENUM_BITS
+        )
     return key
 
 

@@ -40,9 +40,9 @@ def load(instruction: isa.Load, pads: Scratchpads, dram: np.ndarray) -> None:
     for y in range(it.y_size):
         source = _dram_row(dram, it, y, config)
         row = _values(source, it.memory_type, config).reshape(it.x_size, *target.shape[1:])
-        block[it.y_pad_0 + y, it.x_pad_0:it.x_pad_0 + it.x_size] = row
+        block[it.y_pad_0 + y, it.x_pad_0 : it.x_pad_0 + it.x_size] = row
     elements = block.shape[0] * block.shape[1]
-    target[it.sram_base:it.sram_base + elements] = block.reshape(elements, *target.shape[1:])
+    target[it.sram_base : it.sram_base + elements] = block.reshape(elements, *target.shape[1:])
 
 
 def store(instruction: isa.Store, pads: Scratchpads, dram: np.ndarray) -> None:
@@ -50,16 +50,23 @@ def store(instruction: isa.Store, pads: Scratchpads, dram: np.ndarray) -> None:
     it = instruction
     for y in range(it.y_size if it.x_size else 0):
         first = it.sram_base + y * it.x_size
-        values = pads.acc[first:first + it.x_size]
+        values = pads.acc[first : first + it.x_size]
         if it.parameters:
-            values = _requantised(values, pads.acc[it.parameters_base:it.parameters_base + len(Parameter)], pads.config)
+            values = _requantised(
+                values, pads.acc[it.parameters_base : it.parameters_base + len(Parameter)], pads.config
+            )
         _dram_row(dram, it, y, pads.config)[:] = pack(values, pads.config.out_bits)
 
 
 def _requantised(values: np.ndarray, parameters: np.ndarray, config: AcceleratorConfig) -> np.ndarray:
     """Requantise accumulators [n, batch, block_out] by parameters [4, batch, block_out]."""
     places = np.ndindex(values.shape)
-    flat = [numerics.requantise(int(values[place]), parameters[(slice(None), *place[1:])].tolist(), config.acc_bits) for place in places]
+    flat = [
+        numerics.requantise(
+            int(values[place]), parameters[(slice(None), *place[1:])].tolist(), config.acc_bits
+        )
+        for place in places
+    ]
     return np.array(flat, values.dtype).reshape(values.shape)
 
 
@@ -83,33 +90,46 @@ def alu(instruction: isa.Alu, pads: Scratchpads) -> None:
 
 
 def _alu(operation: AluOpcode, left: np.ndarray, right: np.ndarray, config: AcceleratorConfig) -> np.ndarray:
-    flat = [numerics.alu(operation, a, b, config.acc_bits) for a, b in zip(left.flat, right.flat, strict=True)]
+    flat = [
+        numerics.alu(operation, a, b, config.acc_bits) for a, b in zip(left.flat, right.flat, strict=True)
+    ]
     return np.array(flat, object).reshape(left.shape)
 
 
 def _steps(loop: isa.Gemm | isa.Alu, pads: Scratchpads) -> Iterator[tuple[int, int, int]]:
     """Yield the accumulator, source and weight of every step, in order; 0 for one that is not used."""
-    columns = {name: uop_column(pads.uop[loop.uop_begin:loop.uop_end], name, pads.config) for name in operands(loop)}
+    columns = {
+        name: uop_column(pads.uop[loop.uop_begin : loop.uop_end], name, pads.config)
+        for name in operands(loop)
+    }
     for i in range(loop.iter_out):
         for j in range(loop.iter_in):
             for u in range(loop.uop_end - loop.uop_begin):
                 yield tuple(_index(loop, columns, name, i, j, u) for name in ("dst", "src", "wgt"))
 
 
-def _index(loop: isa.Gemm | isa.Alu, columns: dict[str, np.ndarray], name: str, i: int, j: int, u: int) -> int:
+def _index(
+    loop: isa.Gemm | isa.Alu, columns: dict[str, np.ndarray], name: str, i: int, j: int, u: int
+) -> int:
     if name not in columns:
         return 0
-    return int(columns[name][u]) + i * getattr(loop, f"{name}_factor_out") + j * getattr(loop, f"{name}_factor_in")
+    return (
+        int(columns[name][u])
+        + i * getattr(loop, f"{name}_factor_out")
+        + j * getattr(loop, f"{name}_factor_in")
+    )
 
 
 def _target(memory: MemoryType, pads: Scratchpads) -> np.ndarray:
     return getattr(pads, "acc" if memory is MemoryType.ACC_8BIT else memory.name.lower())
 
 
-def _dram_row(dram: np.ndarray, transfer: isa.Load | isa.Store, y: int, config: AcceleratorConfig) -> np.ndarray:
+def _dram_row(
+    dram: np.ndarray, transfer: isa.Load | isa.Store, y: int, config: AcceleratorConfig
+) -> np.ndarray:
     size = config.element_bytes(transfer.memory_type)
     start = (transfer.dram_base + y * transfer.x_stride) * size
-    return dram[start:start + transfer.x_size * size]
+    return dram[start : start + transfer.x_size * size]
 
 
 def _values(source: np.ndarray, memory: MemoryType, config: AcceleratorConfig) -> np.ndarray:

@@ -71,7 +71,7 @@ class DramRows:
 
 def dram_rows(program: Program, form: type[isa.Load] | type[isa.Store]) -> DramRows:
     """Return what the instructions of `form` move that a run reaches; not those of nothing."""
-    index = np.flatnonzero(program.opcode[:program.dispatched] == form.opcode)
+    index = np.flatnonzero(program.opcode[: program.dispatched] == form.opcode)
     place = slots(form, program.config)
     memory, base, count, size, stride = program.table[np.ix_(index, [place[name] for name in FIELDS])].T
     element = element_bytes(program.config)[memory]

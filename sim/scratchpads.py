@@ -94,11 +94,11 @@ class Scratchpads:
     def refresh_operands(self) -> None:
         """Recompute the native GEMM's operands after `inp` or `wgt` were written from Python."""
         c = self.config
-        self.inp_operand[:, :, :c.block_in] = self.inp.view(np.uint8) ^ 128
+        self.inp_operand[:, :, : c.block_in] = self.inp.view(np.uint8) ^ 128
         self.wgt_operand[...] = 0
         for k in range(c.block_in):
-            self.wgt_operand[:, k // K_GROUP, :c.block_out, k % K_GROUP] = self.wgt[:, :, k]
-        self.wgt_bias[:, :c.block_out] = -128 * self.wgt.sum(axis=2, dtype=np.int32)
+            self.wgt_operand[:, k // K_GROUP, : c.block_out, k % K_GROUP] = self.wgt[:, :, k]
+        self.wgt_bias[:, : c.block_out] = -128 * self.wgt.sum(axis=2, dtype=np.int32)
 
     def clear(self) -> None:
         """Zero every memory."""
@@ -108,11 +108,12 @@ class Scratchpads:
 
 
 def _aligned_zeros(shape: tuple[int, ...], dtype: np.typing.DTypeLike) -> np.ndarray:
-    """Return zeros that start at a multiple of `ALIGNMENT_BYTES`: a vector load then meets one cache line, not two."""
+    """Return zeros that start at a multiple of `ALIGNMENT_BYTES`: a vector load then meets one cache line,
+    not two."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     raw = np.zeros(size + ALIGNMENT_BYTES, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT_BYTES
-    return raw[start:start + size].view(dtype).reshape(shape)
+    return raw[start : start + size].view(dtype).reshape(shape)
 
 
 def unpack(source: np.ndarray, bits: int) -> np.ndarray:

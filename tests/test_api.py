@@ -39,10 +39,13 @@ def test_devices_agree_and_keep_the_module(module):
 def test_a_module_that_was_saved_runs_without_the_compiler(module, tmp_path):
     module.save(tmp_path / "net.vdla")
     np.save(tmp_path / "x.npy", IMAGE)
-    code = ("import sys, numpy as np, vdla\n"
-            f"out = vdla.load({str(tmp_path / 'net.vdla')!r}).run({{'x': np.load({str(tmp_path / 'x.npy')!r})}}).outputs['y']\n"
-            "assert not {'onnx', 'amaranth', 'vdla.compiler'} & set(sys.modules), sorted(sys.modules)\n"
-            f"np.save({str(tmp_path / 'y.npy')!r}, out)\n")
+    code = (
+        "import sys, numpy as np, vdla\n"
+        "out = "
+        f"vdla.load({str(tmp_path / 'net.vdla')!r}).run({{'x': np.load({str(tmp_path / 'x.npy')!r})}}).outputs['y']\n"
+        "assert not {'onnx', 'amaranth', 'vdla.compiler'} & set(sys.modules), sorted(sys.modules)\n"
+        f"np.save({str(tmp_path / 'y.npy')!r}, out)\n"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), module.run({"x": IMAGE}).outputs["y"])

@@ -28,7 +28,16 @@ ROOMS = (
     Room(1, ("vdla.compiler.ir",)),
     Room(1, ("vdla.runtime",)),
     Room(2, ("vdla.runtime.devices",)),
-    Room(2, ("vdla.compiler.te", "vdla.compiler.graph", "vdla.compiler.passes", "vdla.compiler.codegen", "vdla.compiler.network")),
+    Room(
+        2,
+        (
+            "vdla.compiler.te",
+            "vdla.compiler.graph",
+            "vdla.compiler.passes",
+            "vdla.compiler.codegen",
+            "vdla.compiler.network",
+        ),
+    ),
     Room(3, ("vdla.compiler.tune",)),
     Room(4, ("vdla.cli", "vdla.api", "vdla.__main__")),
     Room(4, ("scripts", "tests", "examples")),
@@ -68,7 +77,9 @@ def room_of(module: str) -> Room | None:
     """Return the innermost room that holds ``module``; None when no room does."""
     if module in GROUND.packages:
         return GROUND
-    holding = [(package, room) for room in ROOMS for package in room.packages if is_inside(module, (package,))]
+    holding = [
+        (package, room) for room in ROOMS for package in room.packages if is_inside(module, (package,))
+    ]
     return max(holding, key=lambda held: len(held[0]), default=("", None))[1]
 
 
@@ -106,7 +117,8 @@ def absolute_base(node: ast.ImportFrom, module: str, file: Path) -> str:
 
 
 def named(base: str, name: str, modules: Mapping[str, Path]) -> str:
-    """Return the module that ``from base import name`` reaches: the submodule when there is one, else ``base``."""
+    """Return the module that ``from base import name`` reaches: the submodule when there is one, else
+    ``base``."""
     submodule = f"{base}.{name}"
     return submodule if submodule in modules else base
 
@@ -149,9 +161,12 @@ def breaches_of(module: str, modules: Mapping[str, Path]) -> Iterator[str]:
 
 
 def find_cycle(package: Path) -> list[str]:
-    """Return the modules of one import cycle below ``package``, the first repeated last; empty when there is none."""
+    """Return the modules of one import cycle below ``package``, the first repeated last; empty when there is
+    none."""
     modules = find_modules(package)
-    graph = {name: {found.target for found in imports_of(name, file, modules)} for name, file in modules.items()}
+    graph = {
+        name: {found.target for found in imports_of(name, file, modules)} for name, file in modules.items()
+    }
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -177,7 +192,9 @@ def test_no_modules_import_in_a_circle():
 
 
 def test_the_check_sees_the_package():
-    assert {"vdla", "vdla.__main__", "vdla.cli", "vdla.hw", "vdla.sim", "vdla.compiler"} <= find_modules(PACKAGE).keys()
+    assert {"vdla", "vdla.__main__", "vdla.cli", "vdla.hw", "vdla.sim", "vdla.compiler"} <= find_modules(
+        PACKAGE
+    ).keys()
 
 
 UPWARD = "floor {} may not import another room of floor {}"
@@ -202,9 +219,15 @@ FORBIDDEN = [
 
 ALLOWED = [
     ("hw/spec/isa.py", "import dataclasses\nfrom vdla.hw.spec import config\nfrom . import errors"),
-    ("hw/core.py", "import amaranth\nfrom vdla.hw.spec.config import AcceleratorConfig\nfrom vdla.hw import gemm"),
+    (
+        "hw/core.py",
+        "import amaranth\nfrom vdla.hw.spec.config import AcceleratorConfig\nfrom vdla.hw import gemm",
+    ),
     ("sim/timing.py", "import numba\nimport numpy\nfrom vdla.hw.spec import isa"),
-    ("runtime/devices/rtl/build.py", "import amaranth\nimport vdla.hw.core\nfrom vdla.runtime.devices import base"),
+    (
+        "runtime/devices/rtl/build.py",
+        "import amaranth\nimport vdla.hw.core\nfrom vdla.runtime.devices import base",
+    ),
     ("compiler/codegen/stream.py", "from vdla.compiler.te import schedule\nfrom vdla.runtime import program"),
     ("cli/sweep.py", "from vdla import __version__\nfrom vdla.compiler.tune import log"),
 ]

@@ -1,4 +1,5 @@
-"""What loop programs become before they run: actions that take the values of loop variables, built once and carried out many times."""
+"""What loop programs become before they run: actions that take the values of loop variables, built once and
+carried out many times."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -23,32 +24,41 @@ class Operand:
 
 def in_turn(actions: list[Action]) -> Action:
     """Return the action that carries out others, one after another."""
+
     def act(values: Values) -> None:
         for action in actions:
             action(values)
+
     return act
 
 
 def repeated(name: str, extent: int, action: Action) -> Action:
     """Return the action that carries out another for every value of a loop variable."""
+
     def act(values: Values) -> None:
         for value in range(extent):
             values[name] = value
             action(values)
         del values[name]
+
     return act
 
 
 def conditional(conditions: list[Form], action: Action) -> Action:
     """Return the action that carries out another where conditions hold."""
+
     def act(values: Values) -> None:
         if all(form.at(values, {})[0] >= 0 for form in conditions):
             action(values)
+
     return act
 
 
-def once_each(forms: Iterable[Form], loops: Mapping[str, int], find: Callable[[Values], Iterable[Found]]) -> Callable[[Values], tuple[Found, ...]]:
-    """Return `find`, asked once for each set of values of the variables that `forms` have outside `loops`: it depends on nothing else."""
+def once_each(
+    forms: Iterable[Form], loops: Mapping[str, int], find: Callable[[Values], Iterable[Found]]
+) -> Callable[[Values], tuple[Found, ...]]:
+    """Return `find`, asked once for each set of values of the variables that `forms` have outside `loops`: it
+    depends on nothing else."""
     names = sorted({name for form in forms for name, _ in form.terms if name not in loops})
     key_of = itemgetter(*names) if names else lambda values: None
     known: dict[object, tuple[Found, ...]] = {}
@@ -58,12 +68,15 @@ def once_each(forms: Iterable[Form], loops: Mapping[str, int], find: Callable[[V
         if key not in known:
             known[key] = tuple(find(values))
         return known[key]
+
     return found
 
 
 def box_of(ranges: Ranges) -> tuple[dict[str, int], Values]:
     """Return the extents of a box's loops, and their first iterations."""
-    return {name: high - low for name, (low, high) in ranges.items()}, {name: low for name, (low, _) in ranges.items()}
+    return {name: high - low for name, (low, high) in ranges.items()}, {
+        name: low for name, (low, _) in ranges.items()
+    }
 
 
 def moved(form: Form, values: Values, loops: dict[str, int], start: Values) -> tuple[int, dict[str, int]]:

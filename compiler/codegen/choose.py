@@ -29,7 +29,11 @@ def by_estimate(space: Space) -> Choice:
 def by_simulator(space: Space, candidates: int = CANDIDATES) -> Choice:
     """Return the choice of fewest simulated cycles among the `candidates` that are estimated best."""
     found = _candidates(space, candidates)
-    return found[0] if len(found) == 1 else min(found, key=lambda choice: simulated_cycles(space.task, choice, space.target))
+    return (
+        found[0]
+        if len(found) == 1
+        else min(found, key=lambda choice: simulated_cycles(space.task, choice, space.target))
+    )
 
 
 def _candidates(space: Space, most: int) -> list[Choice]:
@@ -53,12 +57,18 @@ def best_tiles(work: Work, candidates: int = CANDIDATES) -> Tiles:
     """
     task = ConvolutionTask(work.size, Scale() if work.scales else Shift(1), alike=work.alike)
     target = Target(work.config, work.memory)
-    return min(ranked_tiles(work, candidates, distinct=True), key=lambda tiles: simulated_cycles(task, Choice(work.threads, tiles), target))
+    return min(
+        ranked_tiles(work, candidates, distinct=True),
+        key=lambda tiles: simulated_cycles(task, Choice(work.threads, tiles), target),
+    )
 
 
 def cycles_of(stream: Stream, memory: MemoryParameters = REFERENCE_MEMORY) -> int:
     """Return the cycles of a stream whose tensors stand on boundaries of bursts."""
     from vdla.sim.program import decode_program
-    from vdla.sim.timing.simulate import simulate  # numba: a second that a compilation of recorded choices need not spend
+    from vdla.sim.timing.simulate import (
+        simulate,
+    )  # numba: a second that a compilation of recorded choices need not spend
+
     words = stream.relocated(dict.fromkeys(stream.tensors, ELSEWHERE))
     return simulate(decode_program(words, stream.config), memory).cycles

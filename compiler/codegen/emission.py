@@ -45,6 +45,7 @@ Emit = Callable[[Emission, Nest], Action]
 
 @dataclass(frozen=True, slots=True)
 class Instruction(Intrinsic):
-    """An intrinsic of the accelerator's; `emit` returns the action that records what a nest of loops around a call becomes."""
+    """An intrinsic of the accelerator's; `emit` returns the action that records what a nest of loops around a
+    call becomes."""
 
     emit: Emit = field(compare=False, repr=False)

@@ -1,8 +1,9 @@
 """An estimate of a convolution's cycles for each of its tiles, and the tiles ranked by it.
 
-In the steady state one of six things bounds the cycles; where two come near each other they disturb each other, which a norm of order SHARPNESS
-over the bounds describes. What cannot overlap with anything is added. The constants with a sentence each were fitted to 4,600 simulations of the
-convolutions of 13 networks on the configuration `default` at latencies of 64 and 400 cycles.
+In the steady state one of six things bounds the cycles; where two come near each other they disturb each
+other, which a norm of order SHARPNESS over the bounds describes. What cannot overlap with anything is added.
+The constants with a sentence each were fitted to 4,600 simulations of the convolutions of 13 networks on the
+configuration `default` at latencies of 64 and 400 cycles.
 """
 
 from dataclasses import dataclass
@@ -18,9 +19,11 @@ from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, Extension, MemoryType, Pa
 
 DISTURBANCE = 0.04  # share by which a bound as great as the greatest lengthens it
 SHARPNESS = 4  # how fast that share falls where a bound is less than the greatest
-HANDOVER_CYCLES = 14  # from the end of one unit's instruction to the start of the one in another unit that waited for its token
+# from the end of one unit's instruction to the start of the one in another unit that waited for its token
+HANDOVER_CYCLES = 14
 GEMM_CYCLES = 5  # of a GEMM instruction beyond its steps
-STORE_WAITS = 1 / 64  # of the latency, by which a burst of a store waits for the reads that memory accepted before it
+# of the latency, by which a burst of a store waits for the reads that memory accepted before it
+STORE_WAITS = 1 / 64
 OVERLAP = 0.2  # share of the loading of kept weights that the end of the work with those before hides
 
 
@@ -43,17 +46,23 @@ def ranked_tiles(work: Work, most: int | None = None, *, distinct: bool = False)
     """Return the tiles that fit the memories, those of least estimated cycles first, at most `most` of them.
 
     Args:
-        distinct: leave out tiles that differ from a better one in nothing but the loop that becomes threads: their cycles hardly differ.
+        distinct: leave out tiles that differ from a better one in nothing but the loop that becomes threads:
+            their cycles hardly differ.
 
     Raises:
         IrError: none fits.
     """
     table = fitting_tiles(work)
     if not len(table):
-        raise IrError(f"no tile of {work.size} fits the memories of {work.config.name} {work.threads} times; use fewer virtual threads")
+        raise IrError(
+            f"no tile of {work.size} fits the memories of {work.config.name} {work.threads} times; use "
+            "fewer virtual threads"
+        )
     order = np.argsort(estimated_cycles(work, table), kind="stable")
     if distinct:
-        sizes = np.stack([table.outputs, table.rows, table.columns, table.inputs, table.keeps_weights])[:, order]
+        sizes = np.stack([table.outputs, table.rows, table.columns, table.inputs, table.keeps_weights])[
+            :, order
+        ]
         order = order[np.sort(np.unique(sizes, axis=1, return_index=True)[1])]
     return [table.tiles(int(place)) for place in order[:most]]
 
@@ -63,15 +72,24 @@ def estimated_cycles(work: Work, table: TileTable) -> np.ndarray:
     shape = _Shape(work, table)
     inp, wgt, out = _inputs(shape), _weights(shape), _outputs(shape)
     kept = table.keeps_weights == 1
-    often = Traffic(*(of_inp + np.where(kept, 0, of_wgt) for of_inp, of_wgt in zip(_columns(inp), _columns(wgt), strict=True)))  # in every chunk
+    often = Traffic(
+        *(
+            of_inp + np.where(kept, 0, of_wgt)
+            for of_inp, of_wgt in zip(_columns(inp), _columns(wgt), strict=True)
+        )
+    )  # in every chunk
     load, store = _load_cycles(often, work), out.beats + STORE_WAITS * work.memory.latency * out.bursts
     refills, refill = _refills(shape, wgt)
     first = often.beats / shape.chunks + np.where(kept, refill, 0)  # beats before the first product
     bus = inp.beats + wgt.beats + out.beats + _other_beats(shape, inp, wgt, out)
     steady = _steady_cycles(shape, often, load, store, bus, first)
-    resets = np.where(shape.resets, shape.tiles / work.threads, 0)  # of the last thread's sums: it waits for the store of the sums before
+    resets = np.where(
+        shape.resets, shape.tiles / work.threads, 0
+    )  # of the last thread's sums: it waits for the store of the sums before
     latency = work.memory.latency
-    waits = refills * (latency + refill + often.beats / shape.chunks + HANDOVER_CYCLES) + resets * (latency + store / shape.tiles)
+    waits = refills * (latency + refill + often.beats / shape.chunks + HANDOVER_CYCLES) + resets * (
+        latency + store / shape.tiles
+    )
     return steady + waits + out.beats / shape.tiles + 2 * latency
 
 
@@ -85,7 +103,8 @@ class _Shape:
         weight_loads: times that kept weights are loaded.
         blocks_in, blocks_out: of channels, input blocks once for each tile of outputs.
         pixels: of a block of the result.
-        resets: whether sums are set to 0 by instructions of their own; else the first product overwrites what was there.
+        resets: whether sums are set to 0 by instructions of their own; else the first product overwrites what
+            was there.
     """
 
     def __init__(self, work: Work, table: TileTable) -> None:
@@ -93,19 +112,27 @@ class _Shape:
         height, width = work.size.out_size
         groups, config = work.groups, work.config
         self.down, self.across = _parts(height, table.rows), _parts(width, table.columns)
-        self.weight_loads = blocks(work.size.batch, config.batch) * groups.count * _parts(groups.outputs, table.outputs)
+        self.weight_loads = (
+            blocks(work.size.batch, config.batch) * groups.count * _parts(groups.outputs, table.outputs)
+        )
         self.tiles = self.weight_loads * self.down * self.across
         self.chunks = self.tiles * (groups.inputs // table.inputs)
         self.blocks_out = blocks(work.size.batch, config.batch) * groups.count * groups.outputs
         self.blocks_in = self.weight_loads * groups.inputs
         self.pixels = height * width
-        whole = (groups.outputs % table.outputs == 0) & (height % table.rows == 0) & (width % table.columns == 0)
+        whole = (
+            (groups.outputs % table.outputs == 0) & (height % table.rows == 0) & (width % table.columns == 0)
+        )
         self.resets = ~(whole & config.has(Extension.OVERWRITE))
 
     @property
     def steps(self) -> np.ndarray:
         """Steps of the GEMM core."""
-        return self.blocks_out * self.pixels * (self.work.groups.inputs * prod(self.work.size.kernel) + self.resets)
+        return (
+            self.blocks_out
+            * self.pixels
+            * (self.work.groups.inputs * prod(self.work.size.kernel) + self.resets)
+        )
 
 
 def _parts(extent: int, size: np.ndarray) -> np.ndarray:
@@ -116,7 +143,9 @@ def _columns(traffic: Traffic) -> tuple[np.ndarray, ...]:
     return traffic.beats, traffic.bursts, traffic.instructions
 
 
-def _traffic(work: Work, memory: MemoryType, elements: np.ndarray, run: np.ndarray, instructions: np.ndarray) -> Traffic:
+def _traffic(
+    work: Work, memory: MemoryType, elements: np.ndarray, run: np.ndarray, instructions: np.ndarray
+) -> Traffic:
     """Return the traffic of so many elements in runs that lie together; a run begins anywhere in a burst."""
     config, size = work.config, work.config.element_bytes(memory)
     moved, together = elements * float(size), np.maximum(run, 1) * float(size)
@@ -129,18 +158,36 @@ def _inputs(shape: _Shape) -> Traffic:
     size, table = shape.work.size, shape.table
     rows_kept = size.skips_rows
     top, left, below, right = size.padding
-    rows = _walked(size.out_size[0], table.rows, (size.kernel[0], 1 if rows_kept else size.stride[0], size.dilation[0]), top,
-                   size.out_size[0] if rows_kept else size.height)
-    columns = _walked(size.out_size[1], table.columns, (size.kernel[1], size.stride[1], size.dilation[1]), left, size.width)
+    rows = _walked(
+        size.out_size[0],
+        table.rows,
+        (size.kernel[0], 1 if rows_kept else size.stride[0], size.dilation[0]),
+        top,
+        size.out_size[0] if rows_kept else size.height,
+    )
+    columns = _walked(
+        size.out_size[1], table.columns, (size.kernel[1], size.stride[1], size.dilation[1]), left, size.width
+    )
     whole_rows = (shape.across == 1) & (not rows_kept and left == right == 0)
     whole = whole_rows & (shape.down == 1) & (top == below == 0)
-    run = np.where(whole_rows, rows / shape.down, 1) * np.where(whole, table.inputs, 1) * columns / shape.across
+    run = (
+        np.where(whole_rows, rows / shape.down, 1) * np.where(whole, table.inputs, 1) * columns / shape.across
+    )
     single = whole_rows | (shape.footprint.height == 1)
-    return _traffic(shape.work, MemoryType.INP, shape.blocks_in * rows * columns, run, shape.chunks * np.where(single, 1, table.inputs))
+    return _traffic(
+        shape.work,
+        MemoryType.INP,
+        shape.blocks_in * rows * columns,
+        run,
+        shape.chunks * np.where(single, 1, table.inputs),
+    )
 
 
-def _walked(extent: int, sizes: np.ndarray, window: tuple[int, int, int], before: int, length: int) -> np.ndarray:
-    """Return int64[n]: the lines of the input, of `length` behind `before` of padding, that tiles of these sizes read, halo included."""
+def _walked(
+    extent: int, sizes: np.ndarray, window: tuple[int, int, int], before: int, length: int
+) -> np.ndarray:
+    """Return int64[n]: the lines of the input, of `length` behind `before` of padding, that tiles of these
+    sizes read, halo included."""
     kernel, stride, dilation = window
     found = {}
     for size in np.unique(sizes):
@@ -152,7 +199,8 @@ def _walked(extent: int, sizes: np.ndarray, window: tuple[int, int, int], before
 
 
 def _weights(shape: _Shape) -> Traffic:
-    """Weights once for each tile, or once for all tiles of the same outputs; a chunk's lie together, and all of an output block."""
+    """Weights once for each tile, or once for all tiles of the same outputs; a chunk's lie together, and all
+    of an output block."""
     work, table, kept = shape.work, shape.table, shape.table.keeps_weights == 1
     window, chunks = prod(work.size.kernel), work.groups.inputs // table.inputs
     loads = np.where(kept, shape.weight_loads * chunks, shape.chunks)
@@ -167,7 +215,13 @@ def _weights(shape: _Shape) -> Traffic:
 def _outputs(shape: _Shape) -> Traffic:
     """Every output once; a STORE for each block of them, and whole rows lie together."""
     run = shape.table.columns * np.where(shape.across == 1, shape.table.rows, 1)
-    return _traffic(shape.work, MemoryType.OUT, np.full_like(run, shape.blocks_out * shape.pixels), run, shape.tiles * shape.table.outputs)
+    return _traffic(
+        shape.work,
+        MemoryType.OUT,
+        np.full_like(run, shape.blocks_out * shape.pixels),
+        run,
+        shape.tiles * shape.table.outputs,
+    )
 
 
 def _other_beats(shape: _Shape, *moved: Traffic) -> np.ndarray:
@@ -180,26 +234,35 @@ def _other_beats(shape: _Shape, *moved: Traffic) -> np.ndarray:
 
 
 def _load_cycles(often: Traffic, work: Work) -> np.ndarray:
-    """Return the cycles that loads need if nothing else moves: by the bus, the requests in flight, or the LOADs in progress."""
+    """Return the cycles that loads need if nothing else moves: by the bus, the requests in flight, or the
+    LOADs in progress."""
     latency, in_flight = work.memory.latency, min(work.config.max_requests, work.memory.depth)
-    by_requests = (often.bursts * latency + often.beats / 2) / in_flight  # half of a burst goes by while the next is asked for
+    by_requests = (
+        often.bursts * latency + often.beats / 2
+    ) / in_flight  # half of a burst goes by while the next is asked for
     by_instructions = (often.instructions * latency + often.beats) / LOADS_IN_PROGRESS
     return np.maximum(np.maximum(often.beats, by_requests), by_instructions)
 
 
-def _steady_cycles(shape: _Shape, often: Traffic, load: np.ndarray, store: np.ndarray, bus: np.ndarray,
-                   first: np.ndarray) -> np.ndarray:
-    """Return the cycles of loads, products and stores: with one thread of everything in turn, with more of what bounds them.
+def _steady_cycles(
+    shape: _Shape, often: Traffic, load: np.ndarray, store: np.ndarray, bus: np.ndarray, first: np.ndarray
+) -> np.ndarray:
+    """Return the cycles of loads, products and stores: with one thread of everything in turn, with more of
+    what bounds them.
 
     Before the units have work all the time there are the `first` beats, and memory is idle in the last chunk.
     """
     work, threads = shape.work, shape.work.threads
-    chain = shape.steps + load + shape.chunks * (work.memory.latency + HANDOVER_CYCLES)  # a thread's chunks, one after another
+    # a thread's chunks, one after another
+    chain = shape.steps + load + shape.chunks * (work.memory.latency + HANDOVER_CYCLES)
     if threads == 1:
         return chain + store
     in_flight = min(work.config.max_requests, work.memory.depth)
-    reads_ahead = np.minimum(often.beats / shape.chunks, in_flight * often.beats / np.maximum(often.bursts, 1))  # before a store in memory's queue
-    tiles = shape.steps + store + shape.tiles * (reads_ahead + HANDOVER_CYCLES)  # a thread's tiles: sums, then their store
+    reads_ahead = np.minimum(
+        often.beats / shape.chunks, in_flight * often.beats / np.maximum(often.bursts, 1)
+    )  # before a store in memory's queue
+    # a thread's tiles: sums, then their store
+    tiles = shape.steps + store + shape.tiles * (reads_ahead + HANDOVER_CYCLES)
     compute = shape.steps + GEMM_CYCLES * shape.chunks + first
     memory = np.maximum(np.maximum(bus, load), store) + shape.steps / shape.chunks
     bounds = np.stack(np.broadcast_arrays(compute, memory, chain / threads + first, tiles / threads + first))
@@ -208,7 +271,8 @@ def _steady_cycles(shape: _Shape, often: Traffic, load: np.ndarray, store: np.nd
 
 
 def _refills(shape: _Shape, wgt: Traffic) -> tuple[np.ndarray, np.ndarray]:
-    """Return how often kept weights are replaced after the first time, and the beats of each; work stands still meanwhile."""
+    """Return how often kept weights are replaced after the first time, and the beats of each; work stands
+    still meanwhile."""
     apart = np.where(shape.table.threads_over == LOOPS.index(ROWS), 1, shape.work.threads)
     refills = np.where(shape.table.keeps_weights == 1, shape.weight_loads / apart - 1, 0)
     return (1 - OVERLAP) * refills, wgt.beats / shape.weight_loads * apart

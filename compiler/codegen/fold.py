@@ -1,4 +1,5 @@
-"""Folding nests of loops into what one instruction can do: two hardware loops and micro-ops, or padded rows of a transfer."""
+"""Folding nests of loops into what one instruction can do: two hardware loops and micro-ops, or padded rows
+of a transfer."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -35,18 +36,22 @@ class Kernel:
 
 
 @lru_cache(maxsize=1 << 16)
-def folded_kernels(loops: tuple[Steps, ...], base: tuple[int, int, int], config: AcceleratorConfig) -> tuple[Kernel, ...]:
+def folded_kernels(
+    loops: tuple[Steps, ...], base: tuple[int, int, int], config: AcceleratorConfig
+) -> tuple[Kernel, ...]:
     """Return what `fold_kernel` yields; tiles of one shape in one buffer fold alike."""
     return tuple(fold_kernel(list(loops), base, config))
 
 
 @lru_cache(maxsize=1 << 16)
-def fold_sum(loops: tuple[Steps, ...], sums: tuple[Steps, ...], base: tuple[int, int, int],
-             config: AcceleratorConfig) -> tuple[Kernel, Kernel | None] | None:
-    """Return the instruction that writes the first product of every sum, and the one that adds the others to it.
+def fold_sum(
+    loops: tuple[Steps, ...], sums: tuple[Steps, ...], base: tuple[int, int, int], config: AcceleratorConfig
+) -> tuple[Kernel, Kernel | None] | None:
+    """Return the instruction that writes the first product of every sum, and the one that adds the others to
+    it.
 
-    The loops of `sums` are written out as micro-ops, so that the first product is one micro-op of each accumulator's; None where that,
-    or what is left of `loops`, is too much for one instruction.
+    The loops of `sums` are written out as micro-ops, so that the first product is one micro-op of each
+    accumulator's; None where that, or what is left of `loops`, is too much for one instruction.
     """
     merged = _merged([loop for loop in loops if loop.trips > 1])
     chosen = sorted((loop for loop in merged if _fits(loop, config)), key=lambda loop: -loop.trips)[:2]
@@ -54,16 +59,18 @@ def fold_sum(loops: tuple[Steps, ...], sums: tuple[Steps, ...], base: tuple[int,
     if prod(loop.trips for loop in (*rest, *sums)) > config.depth(MemoryType.UOP) // 2:
         return None
     first = MicroKernel(_places(rest, base))
-    others = MicroKernel(_places([*sums, *rest], base)[len(first):])
+    others = MicroKernel(_places([*sums, *rest], base)[len(first) :])
     outer, inner = [Loop(loop.trips, *loop.steps) for loop in chosen] + [Loop()] * (2 - len(chosen))
     return Kernel(first, outer, inner), Kernel(others, outer, inner) if others else None
 
 
-def fold_kernel(loops: list[Steps], base: tuple[int, int, int], config: AcceleratorConfig) -> Iterator[Kernel]:
+def fold_kernel(
+    loops: list[Steps], base: tuple[int, int, int], config: AcceleratorConfig
+) -> Iterator[Kernel]:
     """Yield the instructions that walk `loops` from `base` on: mostly one.
 
-    The two loops of most trips become hardware loops, the others are written out as micro-ops; what is too much for
-    micro-op memory becomes several instructions. Steps of a kernel can be taken in any order.
+    The two loops of most trips become hardware loops, the others are written out as micro-ops; what is too
+    much for micro-op memory becomes several instructions. Steps of a kernel can be taken in any order.
     """
     merged = _merged([loop for loop in loops if loop.trips > 1])
     chosen = sorted((loop for loop in merged if _fits(loop, config)), key=lambda loop: -loop.trips)[:2]
@@ -72,7 +79,11 @@ def fold_kernel(loops: list[Steps], base: tuple[int, int, int], config: Accelera
     uops = _places(written, (0, 0, 0))
     outer, inner = [Loop(loop.trips, *loop.steps) for loop in chosen] + [Loop()] * (2 - len(chosen))
     for place in _places(repeated, base):
-        yield Kernel(MicroKernel(tuple(one + other for one, other in zip(uop, place, strict=True)) for uop in uops), outer, inner)
+        yield Kernel(
+            MicroKernel(tuple(one + other for one, other in zip(uop, place, strict=True)) for uop in uops),
+            outer,
+            inner,
+        )
 
 
 def _merged(loops: list[Steps]) -> list[Steps]:
@@ -92,11 +103,14 @@ def _merged(loops: list[Steps]) -> list[Steps]:
 def _fits(loop: Steps, config: AcceleratorConfig) -> bool:
     """Whether a loop can be one of the hardware's."""
     limits = (config.depth(MemoryType.ACC), config.depth(MemoryType.INP), config.depth(MemoryType.WGT))
-    return loop.trips <= LONGEST_LOOP and all(0 <= step < limit for step, limit in zip(loop.steps, limits, strict=True))
+    return loop.trips <= LONGEST_LOOP and all(
+        0 <= step < limit for step, limit in zip(loop.steps, limits, strict=True)
+    )
 
 
 def _within(loops: list[Steps], limit: int) -> tuple[list[Steps], list[Steps]]:
-    """Part loops in those that `limit` micro-ops can write out, and those that must be repeated instructions."""
+    """Part loops in those that `limit` micro-ops can write out, and those that must be repeated
+    instructions."""
     written, count = [], 1
     for loop in sorted(loops, key=lambda loop: loop.trips):
         if count * loop.trips > limit:
@@ -111,13 +125,18 @@ def _places(loops: list[Steps], base: tuple[int, int, int]) -> tuple[tuple[int, 
     places = [base]
     for loop in loops:
         one, two, three = loop.steps
-        places = [(dst + count * one, src + count * two, wgt + count * three) for dst, src, wgt in places for count in range(loop.trips)]
+        places = [
+            (dst + count * one, src + count * two, wgt + count * three)
+            for dst, src, wgt in places
+            for count in range(loop.trips)
+        ]
     return tuple(places)
 
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """A loop of a transfer: its trips, the steps on chip and in DRAM, and the iterations that lie inside the tensor."""
+    """A loop of a transfer: its trips, the steps on chip and in DRAM, and the iterations that lie inside the
+    tensor."""
 
     trips: int
     chip: int
@@ -148,14 +167,26 @@ class Transfer:
     rows: Rows
 
 
-def fold_transfer(dimensions: list[Dimension], chip: int, dram: int, *, inside: bool = True) -> Iterator[Transfer]:
-    """Yield the instructions that move the elements of `dimensions`, on chip from `chip`, in DRAM from `dram` on.
+def fold_transfer(
+    dimensions: list[Dimension], chip: int, dram: int, *, inside: bool = True
+) -> Iterator[Transfer]:
+    """Yield the instructions that move the elements of `dimensions`, on chip from `chip`, in DRAM from `dram`
+    on.
 
     Without `inside` all of them lie outside the tensor, and nothing but padding is written.
     """
     parts = _joined(sorted((part for part in dimensions if part.trips > 1), key=lambda part: part.chip))
-    row = parts.pop(0) if parts and (parts[0].chip, parts[0].dram) == (1, 1) and parts[0].trips <= LONGEST_ROW else POINT
-    fits = bool(parts) and parts[0].chip == row.trips and 0 <= parts[0].dram <= LONGEST_ROW and parts[0].trips <= LONGEST_ROW
+    row = (
+        parts.pop(0)
+        if parts and (parts[0].chip, parts[0].dram) == (1, 1) and parts[0].trips <= LONGEST_ROW
+        else POINT
+    )
+    fits = (
+        bool(parts)
+        and parts[0].chip == row.trips
+        and 0 <= parts[0].dram <= LONGEST_ROW
+        and parts[0].trips <= LONGEST_ROW
+    )
     rows = parts.pop(0) if fits else replace(POINT, chip=row.trips)
     for counters in product(*(range(part.trips) for part in parts)):
         here = chip + sum(count * part.chip for count, part in zip(counters, parts, strict=True))
@@ -171,7 +202,12 @@ def _joined(parts: list[Dimension]) -> list[Dimension]:
     result: list[Dimension] = []
     for part in parts:
         last = result[-1] if result else None
-        if last and last.whole and part.whole and (part.chip, part.dram) == (last.trips * last.chip, last.trips * last.dram):
+        if (
+            last
+            and last.whole
+            and part.whole
+            and (part.chip, part.dram) == (last.trips * last.chip, last.trips * last.dram)
+        ):
             result[-1] = replace(last, trips=last.trips * part.trips, high=last.trips * part.trips)
         else:
             result.append(part)
@@ -179,12 +215,15 @@ def _joined(parts: list[Dimension]) -> list[Dimension]:
 
 
 def _padded(row: Dimension, rows: Dimension, chip: int, dram: int) -> Iterator[Transfer]:
-    """Yield a transfer of rows with their padding; padding that its fields cannot hold is written by transfers of its own."""
+    """Yield a transfer of rows with their padding; padding that its fields cannot hold is written by
+    transfers of its own."""
     if row.low >= row.high or rows.low >= rows.high:
         yield from _blank(chip, rows.trips * row.trips)
     elif max(row.pads) > MOST_PADS:
         for number in range(rows.trips):
-            yield from _split_row(row, rows.low <= number < rows.high, chip + number * row.trips, dram + number * rows.dram)
+            yield from _split_row(
+                row, rows.low <= number < rows.high, chip + number * row.trips, dram + number * rows.dram
+            )
     elif max(rows.pads) > MOST_PADS:
         before, behind = rows.pads
         yield from _blank(chip, before * row.trips)

@@ -1,4 +1,5 @@
-"""What the accelerator does in one go: each instruction is declared by the loop program it means, with what emits it.
+"""What the accelerator does in one go: each instruction is declared by the loop program it means, with what
+emits it.
 
 Source: `docs/isa.md`.
 """
@@ -17,19 +18,27 @@ from vdla.compiler.te.operators.narrowing import LEAST, requantised
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
 
-ALU_TEXT = {AluOpcode.MIN: "min({}, {})", AluOpcode.MAX: "max({}, {})", AluOpcode.ADD: "{} + {}", AluOpcode.SHR: "{} >> {}", AluOpcode.MUL: "{} * {}"}
+ALU_TEXT = {
+    AluOpcode.MIN: "min({}, {})",
+    AluOpcode.MAX: "max({}, {})",
+    AluOpcode.ADD: "{} + {}",
+    AluOpcode.SHR: "{} >> {}",
+    AluOpcode.MUL: "{} * {}",
+}
 NARROW = 8  # bits of inputs, weights and outputs that programs can name
 Instructions = tuple[Instruction, ...]
 
 
 @dataclass(frozen=True)
 class Accelerator:
-    """The intrinsics of one configuration; where there are several, the first that means what is wanted is taken.
+    """The intrinsics of one configuration; where there are several, the first that means what is wanted is
+    taken.
 
     Attributes:
         gemm: a product added to accumulators, then accumulators set to 0.
         gemm_from: a product that may start its sum, if there is one.
-        load_inp, load_wgt, load_acc: an element of each memory; inputs and narrow accumulators may also lie outside their tensor.
+        load_inp, load_wgt, load_acc: an element of each memory; inputs and narrow accumulators may also lie
+            outside their tensor.
         load_parameters: one of the parameters of a block of channels.
         store: an element of accumulators, cut to its low bits or requantised.
         alu: an operation with a constant or with other accumulators, or accumulators set to a constant.
@@ -48,7 +57,12 @@ class Accelerator:
     @property
     def every(self) -> Instructions:
         """All of them."""
-        return tuple(instruction for group in fields(self) if group.name != "config" for instruction in getattr(self, group.name))
+        return tuple(
+            instruction
+            for group in fields(self)
+            if group.name != "config"
+            for instruction in getattr(self, group.name)
+        )
 
 
 @lru_cache(maxsize=64)
@@ -59,8 +73,10 @@ def accelerator(config: AcceleratorConfig) -> Accelerator:
         IrError: its values have a width that programs cannot name.
     """
     if (config.inp_bits, config.wgt_bits) != (NARROW, NARROW):
-        raise IrError(f"inp_bits = {config.inp_bits} and wgt_bits = {config.wgt_bits}: "
-                      f"programs are compiled for {NARROW}-bit inputs and weights only")
+        raise IrError(
+            f"inp_bits = {config.inp_bits} and wgt_bits = {config.wgt_bits}: "
+            f"programs are compiled for {NARROW}-bit inputs and weights only"
+        )
     inp, wgt, acc, out = _shapes(config)
     dst = acc("dst", Scope.ACCUMULATOR)
     return Accelerator(
@@ -69,11 +85,16 @@ def accelerator(config: AcceleratorConfig) -> Accelerator:
         gemm_from=(_gemm(config, starts=True),) if config.has(Extension.OVERWRITE) else (),
         load_inp=tuple(_loads("load_inp", inp("dst", Scope.INPUT), inp("src"), MemoryType.INP, config)),
         load_wgt=(_load("load_wgt", wgt("dst", Scope.WEIGHT), wgt("src"), MemoryType.WGT),),
-        load_acc=(_load("load_acc", dst, acc("src"), MemoryType.ACC), *_loads("load_acc8", dst, out("src"), MemoryType.ACC_8BIT, config)),
+        load_acc=(
+            _load("load_acc", dst, acc("src"), MemoryType.ACC),
+            *_loads("load_acc8", dst, out("src"), MemoryType.ACC_8BIT, config),
+        ),
         load_parameters=(_load("load_parameters", acc("dst", Scope.PARAMETERS), acc("src"), MemoryType.ACC),),
         store=tuple(_stores(config, out("dst"), acc("src", Scope.ACCUMULATOR))),
-        alu=(_tile("fill", (dst, Buffer(IMMEDIATE, (1,), dst.dtype)), "imm[0]", kernels.filled),
-             *(make(opcode, dst) for opcode in config.alu_opcodes for make in (_alu_immediate, _alu))),
+        alu=(
+            _tile("fill", (dst, Buffer(IMMEDIATE, (1,), dst.dtype)), "imm[0]", kernels.filled),
+            *(make(opcode, dst) for opcode in config.alu_opcodes for make in (_alu_immediate, _alu)),
+        ),
     )
 
 
@@ -82,8 +103,10 @@ Shape = Callable[..., Buffer]  # of a name, and a scope where that is not DRAM
 
 def _shapes(config: AcceleratorConfig) -> tuple[Shape, Shape, Shape, Shape]:
     """Return what makes a tile of one element of inputs, weights, accumulators and outputs."""
+
     def shape(rows: int, columns: int, bits: int) -> Shape:
         return lambda name, scope=Scope.DRAM: Buffer(name, (rows, columns), f"int{bits}", scope)
+
     b, i, o = config.batch, config.block_in, config.block_out
     return shape(b, i, NARROW), shape(o, i, NARROW), shape(b, o, config.acc_bits), shape(b, o, NARROW)
 
@@ -97,16 +120,24 @@ def _declared(name: str, params: Iterable[Buffer], body: str, emit: Emit) -> Ins
 def _tile(name: str, params: Sequence[Buffer], value: str, emit: Emit) -> Instruction:
     """Return an instruction that writes its first tile, `dst`, element by element."""
     rows, columns = params[0].shape
-    return _declared(name, params, f"for i in range({rows}):\n    for j in range({columns}):\n        dst[i, j] = {value}\n", emit)
+    return _declared(
+        name,
+        params,
+        f"for i in range({rows}):\n    for j in range({columns}):\n        dst[i, j] = {value}\n",
+        emit,
+    )
 
 
 def _gemm(config: AcceleratorConfig, *, starts: bool = False) -> Instruction:
     """Return the product; with `starts` that which overwrites accumulators where a condition holds."""
     inp, wgt, acc, _ = _shapes(config)
     params = (acc("acc", Scope.ACCUMULATOR), inp("inp", Scope.INPUT), wgt("wgt", Scope.WEIGHT))
-    wide, first = f"int{config.acc_bits}", f"""
+    wide, first = (
+        f"int{config.acc_bits}",
+        f"""
         if first[0]:
-            acc[i, j] = int{config.acc_bits}(0)"""
+            acc[i, j] = int{config.acc_bits}(0)""",
+    )
     body = f"""\
 for i in range({config.batch}):
     for j in range({config.block_out}):{first * starts}
@@ -126,14 +157,22 @@ def _load(name: str, dst: Buffer, src: Buffer, memory: MemoryType) -> Instructio
     return _tile(name, (dst, src), _widened(dst, src), partial(transfers.load, memory))
 
 
-def _loads(name: str, dst: Buffer, src: Buffer, memory: MemoryType, config: AcceleratorConfig) -> Iterator[Instruction]:
-    """Yield the load of an element, and those of one that may lie outside its tensor, where there is 0 or the least value."""
+def _loads(
+    name: str, dst: Buffer, src: Buffer, memory: MemoryType, config: AcceleratorConfig
+) -> Iterator[Instruction]:
+    """Yield the load of an element, and those of one that may lie outside its tensor, where there is 0 or the
+    least value."""
     yield _load(name, dst, src, memory)
     params = (dst, src, Buffer("inside", (1,), "bool"))
     value = f"select(inside[0], {_widened(dst, src)}, {dst.dtype}({{}}))"
     yield _tile(f"{name}_padded", params, value.format(0), partial(transfers.load, memory))
     if config.has(Extension.PAD_MINIMUM):
-        yield _tile(f"{name}_padded_least", params, value.format(LEAST), partial(transfers.load, memory, pad_minimum=True))
+        yield _tile(
+            f"{name}_padded_least",
+            params,
+            value.format(LEAST),
+            partial(transfers.load, memory, pad_minimum=True),
+        )
 
 
 def _stores(config: AcceleratorConfig, dst: Buffer, src: Buffer) -> Iterator[Instruction]:
@@ -155,4 +194,6 @@ def _alu(opcode: AluOpcode, dst: Buffer) -> Instruction:
 def _alu_immediate(opcode: AluOpcode, dst: Buffer) -> Instruction:
     left, constant = replace(dst, name="left"), Buffer(IMMEDIATE, (1,), dst.dtype)
     value = ALU_TEXT[opcode].format("left[i, j]", f"{IMMEDIATE}[0]")
-    return _tile(f"{opcode.name.lower()}_imm", (dst, left, constant), value, partial(kernels.alu_immediate, opcode))
+    return _tile(
+        f"{opcode.name.lower()}_imm", (dst, left, constant), value, partial(kernels.alu_immediate, opcode)
+    )

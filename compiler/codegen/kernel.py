@@ -1,4 +1,5 @@
-"""A nest of loops around one intrinsic, as numbers: how its operands' elements move with each loop, and which iterations are cut off."""
+"""A nest of loops around one intrinsic, as numbers: how its operands' elements move with each loop, and which
+iterations are cut off."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ def evaluated(form: Form) -> Callable[[Mapping[str, int]], int]:
         for name, factor in terms:
             total += factor * values[name]
         return total
+
     return value
 
 
@@ -58,17 +60,21 @@ def form_of(expr: Expr) -> Form:
     found, terms = affine(expr), []
     for atom, factor in found.terms:
         if not isinstance(atom, Var):
-            raise IrError(f"{print_expr(expr)} is not affine, so no instruction can follow it; do not fuse loops that an intrinsic is put into")
+            raise IrError(
+                f"{print_expr(expr)} is not affine, so no instruction can follow it; do not fuse loops "
+                "that an intrinsic is put into"
+            )
         terms.append((atom.name, factor))
     return Form(found.constant, tuple(terms))
 
 
 def element_form(operand: Read, base: int = 0) -> Form:
-    """Return the index of an operand's element in its memory: the buffer's elements stand one after another from `base` on."""
+    """Return the index of an operand's element in its memory: the buffer's elements stand one after another
+    from `base` on."""
     shape = operand.buffer.shape[:-TILE_RANK]
     constant, terms = base, {}
     for axis, index in enumerate(operand.indices[:-TILE_RANK]):
-        form, size = form_of(index), prod(shape[axis + 1:])
+        form, size = form_of(index), prod(shape[axis + 1 :])
         constant += form.constant * size
         for name, factor in form.terms:
             terms[name] = terms.get(name, 0) + factor * size
@@ -90,7 +96,9 @@ def conditions_of(expr: Expr) -> list[Form]:
             return [form_of(right - left)]
         case Const(value):
             return [] if value else [Form(-1, ())]
-    raise IrError(f"{print_expr(expr)} cannot be turned into bounds of a transfer; use comparisons joined by and")
+    raise IrError(
+        f"{print_expr(expr)} cannot be turned into bounds of a transfer; use comparisons joined by and"
+    )
 
 
 @dataclass(frozen=True)
@@ -108,7 +116,8 @@ class Nest:
 
 
 def nest_of(stmt: Stmt) -> Nest | None:
-    """Return `stmt` as a nest; None where it holds anything but loops and conditions around one call, or virtual threads."""
+    """Return `stmt` as a nest; None where it holds anything but loops and conditions around one call, or
+    virtual threads."""
     loops: dict[str, int] = {}
     conditions: list[Form] = []
     while not isinstance(stmt, Call):
@@ -125,8 +134,11 @@ def nest_of(stmt: Stmt) -> Nest | None:
 Ranges = dict[str, tuple[int, int]]  # by loop: first iteration, and one behind the last
 
 
-def boxes(conditions: tuple[Form, ...], loops: Mapping[str, int], values: Mapping[str, int]) -> Iterator[tuple[Mapping[str, int], Ranges]]:
-    """Cut iterations off that fail a condition; yield the boxes that are left, each with the values of all other variables.
+def boxes(
+    conditions: tuple[Form, ...], loops: Mapping[str, int], values: Mapping[str, int]
+) -> Iterator[tuple[Mapping[str, int], Ranges]]:
+    """Cut iterations off that fail a condition; yield the boxes that are left, each with the values of all
+    other variables.
 
     A condition on several loops at once is decided iteration by iteration of its outermost one.
     """
@@ -148,7 +160,7 @@ def _cut(ranges: Ranges, fixed: int, free: list[tuple[str, int]]) -> bool:
     """Keep `fixed + factor * x >= 0`; return whether anything is left."""
     if not free:
         return fixed >= 0
-    (name, factor), = free
+    ((name, factor),) = free
     low, high = ranges[name]
     if factor > 0:
         low = max(low, -(fixed // factor))
@@ -158,7 +170,9 @@ def _cut(ranges: Ranges, fixed: int, free: list[tuple[str, int]]) -> bool:
     return low < high
 
 
-def inside_box(conditions: tuple[Form, ...], loops: Mapping[str, int], values: Mapping[str, int]) -> Ranges | None:
+def inside_box(
+    conditions: tuple[Form, ...], loops: Mapping[str, int], values: Mapping[str, int]
+) -> Ranges | None:
     """Return the iterations for which all conditions hold, as a box; None where there is none.
 
     Raises:
@@ -168,9 +182,9 @@ def inside_box(conditions: tuple[Form, ...], loops: Mapping[str, int], values: M
     for condition in conditions:
         fixed, free = condition.at(values, loops)
         if len(free) > 1:
-            raise IrError("a padding condition depends on two loops of a transfer at once; split neither of them")
+            raise IrError(
+                "a padding condition depends on two loops of a transfer at once; split neither of them"
+            )
         if not _cut(ranges, fixed, free):
             return None
     return ranges
-
-

@@ -29,8 +29,9 @@ def reset(emission: Emission, nest: Nest) -> Action:
 
 
 def started_sum(emission: Emission, nest: Nest) -> Action:
-    """Record products of which the first of each sum overwrites its accumulators: gemm_from(acc, inp, wgt, first)."""
-    starts, = conditions_of(nest.call.operands[-1])
+    """Record products of which the first of each sum overwrites its accumulators: gemm_from(acc, inp, wgt,
+    first)."""
+    (starts,) = conditions_of(nest.call.operands[-1])
     gemm = emission.builder.gemm
 
     def fold(base: Base, steps: dict[str, Steps], values: Values) -> Recorded:
@@ -38,19 +39,23 @@ def started_sum(emission: Emission, nest: Nest) -> Action:
         if passed < 0:
             return _folded(gemm, steps.values(), base, emission.config)
         summed = {name for name, _ in free}
-        outer, inner = (tuple(step for name, step in steps.items() if (name in summed) is inside) for inside in (False, True))
+        outer, inner = (
+            tuple(step for name, step in steps.items() if (name in summed) is inside)
+            for inside in (False, True)
+        )
         found = fold_sum(outer, inner, base, emission.config)
         if found is None:
             resets = _folded(partial(gemm, reset=True), outer, base, emission.config)
             return resets + _folded(gemm, steps.values(), base, emission.config)
         first, others = found
         return [(partial(gemm, overwrite=True), first)] + [(gemm, others)] * (others is not None)
+
     return _stepped(nest, emission.tiles(nest.call), fold, starts)
 
 
 def filled(emission: Emission, nest: Nest) -> Action:
     """Record accumulators set to a constant, to 0 and from there: fill(dst, imm)."""
-    operand, = emission.tiles(nest.call)
+    (operand,) = emission.tiles(nest.call)
     constant = _constant(nest.call.operands[-1])
     builder, config = emission.builder, emission.config
 
@@ -58,6 +63,7 @@ def filled(emission: Emission, nest: Nest) -> Action:
         to_zero = _folded(partial(builder.gemm, reset=True), steps.values(), base, config)
         away = _folded(partial(builder.alu, AluOpcode.ADD, imm=constant), steps.values(), base, config)
         return to_zero + away * (constant != 0)
+
     return _stepped(nest, [operand, operand], fold)
 
 
@@ -85,8 +91,11 @@ def _in_place(call: Call, operands: list[Operand]) -> list[Operand]:
     if right and dst != left and dst == right[0]:
         left, right = right[0], [left]
     if dst != left:
-        raise IrError(f"{call.name} changes accumulators in place, but its result {dst.buffer.name} and its operand {left.buffer.name} are kept "
-                      f"apart: something else still reads {left.buffer.name}, or they are computed at different loops")
+        raise IrError(
+            f"{call.name} changes accumulators in place, but its result {dst.buffer.name} and its operand "
+            f"{left.buffer.name} are kept "
+            f"apart: something else still reads {left.buffer.name}, or they are computed at different loops"
+        )
     return [dst, *right] if right else [dst, dst]
 
 
@@ -97,23 +106,34 @@ def _folded(record: Record, steps: Iterable[Steps], base: Base, config: Accelera
 
 def _each_step(emission: Emission, nest: Nest, operands: list[Operand], record: Record) -> Action:
     """Return the action that records one operation on every step of a nest."""
-    return _stepped(nest, operands, lambda base, steps, values: _folded(record, steps.values(), base, emission.config))
+    return _stepped(
+        nest, operands, lambda base, steps, values: _folded(record, steps.values(), base, emission.config)
+    )
 
 
-def _stepped(nest: Nest, operands: list[Operand], fold: Callable[[Base, dict[str, Steps], Values], Recorded], *forms: Form) -> Action:
-    """Return the action that records what `fold` makes of a nest: its first step's elements, and what each loop adds to them.
+def _stepped(
+    nest: Nest,
+    operands: list[Operand],
+    fold: Callable[[Base, dict[str, Steps], Values], Recorded],
+    *forms: Form,
+) -> Action:
+    """Return the action that records what `fold` makes of a nest: its first step's elements, and what each
+    loop adds to them.
 
     Args:
         forms: what `fold` depends on besides.
     """
+
     def find(values: Values) -> Iterator[tuple[Record, Kernel]]:
         for fixed, ranges in boxes(nest.conditions, nest.loops, values):
             yield from fold(*_steps(operands, fixed, ranges), fixed)
+
     kernels = once_each((*nest.conditions, *(operand.form for operand in operands), *forms), nest.loops, find)
 
     def act(values: Values) -> None:
         for record, kernel in kernels(values):
             record(kernel.uops, kernel.outer, kernel.inner)
+
     return act
 
 
@@ -123,4 +143,7 @@ def _steps(operands: list[Operand], values: Values, ranges: Ranges) -> tuple[Bas
     places = [moved(operand.form, values, loops, start) for operand in operands]
     missing = (0,) * (3 - len(operands))
     base = (*(place for place, _ in places), *missing)
-    return base, {name: Steps(trips, (*(step.get(name, 0) for _, step in places), *missing)) for name, trips in loops.items()}
+    return base, {
+        name: Steps(trips, (*(step.get(name, 0) for _, step in places), *missing))
+        for name, trips in loops.items()
+    }

@@ -6,7 +6,14 @@ from typing import assert_never
 from vdla.compiler.codegen.schedules import schedule_conv2d, schedule_elementwise, schedule_max_pool
 from vdla.compiler.codegen.space import Choice
 from vdla.compiler.codegen.stream import lower_to_calls
-from vdla.compiler.codegen.tasks import ConvolutionTask, Elements, ElementsTask, PoolingTask, Task, TransposedTask
+from vdla.compiler.codegen.tasks import (
+    ConvolutionTask,
+    Elements,
+    ElementsTask,
+    PoolingTask,
+    Task,
+    TransposedTask,
+)
 from vdla.compiler.ir.nodes import Func
 from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.elementwise import Elementwise, add, copy, multiply, requantise
@@ -37,7 +44,9 @@ def schedule_of(task: Task, choice: Choice, config: AcceleratorConfig) -> Schedu
             return schedule_conv2d(operator, size, config, threads=choice.threads, tiles=choice.tiles)
         case TransposedTask(size, narrowing):
             operator = conv2d_transposed(size, config, narrowing)
-            return schedule_conv2d(operator, one_phase(size), config, threads=choice.threads, tiles=choice.tiles)
+            return schedule_conv2d(
+                operator, one_phase(size), config, threads=choice.threads, tiles=choice.tiles
+            )
         case PoolingTask(size):
             return schedule_max_pool(max_pool(size, config), size, config, threads=choice.threads)
         case ElementsTask():

@@ -7,7 +7,8 @@ from vdla.hw.spec.config import AcceleratorConfig
 
 
 def blocked_weights(weights: np.ndarray, size: Convolution, config: AcceleratorConfig) -> np.ndarray:
-    """Return int8[o, c / groups, kh, kw] as int8[g, o / block_out, c / block_in, kh, kw, block_out, block_in] of joined groups.
+    """Return int8[o, c / groups, kh, kw] as int8[g, o / block_out, c / block_in, kh, kw, block_out, block_in]
+    of joined groups.
 
     Between two groups that share a block there are zeros.
     """
@@ -15,16 +16,19 @@ def blocked_weights(weights: np.ndarray, size: Convolution, config: AcceleratorC
     outputs, inputs = size.outputs // size.groups, size.channels // size.groups
     dense = np.zeros((groups.count, groups.outputs * o, groups.inputs * i, *size.kernel), np.int8)
     whole = np.zeros((groups.count * groups.joined, outputs, inputs, *size.kernel), np.int8)
-    whole[:size.groups] = weights.reshape(size.groups, outputs, inputs, *size.kernel)
+    whole[: size.groups] = weights.reshape(size.groups, outputs, inputs, *size.kernel)
     apart = whole.reshape(groups.count, groups.joined, *whole.shape[1:])
     for number in range(groups.joined):
-        dense[:, number * outputs:(number + 1) * outputs, number * inputs:(number + 1) * inputs] = apart[:, number]
+        dense[:, number * outputs : (number + 1) * outputs, number * inputs : (number + 1) * inputs] = apart[
+            :, number
+        ]
     parts = dense.reshape(groups.count, groups.outputs, o, groups.inputs, i, *size.kernel)
     return np.ascontiguousarray(parts.transpose(0, 1, 3, 5, 6, 2, 4))
 
 
 def blocked_parameters(words: np.ndarray, config: AcceleratorConfig) -> np.ndarray:
-    """Return int[4, channels] as int[channels / block_out, 4, batch, block_out]; what fills it up makes outputs of 0."""
+    """Return int[4, channels] as int[channels / block_out, 4, batch, block_out]; what fills it up makes
+    outputs of 0."""
     rows, channels = words.shape
     whole = np.pad(words, ((0, 0), (0, -channels % config.block_out)))
     parts = whole.reshape(rows, -1, 1, config.block_out).transpose(1, 0, 2, 3)

@@ -15,7 +15,14 @@ from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.elementwise import add, multiply, requantise
 from vdla.compiler.te.operators.narrowing import LEAST, Narrowing, Scale, Shift
 from vdla.compiler.te.operators.pooling import max_pool
-from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed, average_pool, blocks, matrix_product
+from vdla.compiler.te.operators.sizes import (
+    Convolution,
+    Pooling,
+    Transposed,
+    average_pool,
+    blocks,
+    matrix_product,
+)
 from vdla.compiler.te.operators.transposed import conv2d_transposed, one_phase, phase_weights
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension
@@ -86,16 +93,26 @@ class _Maker:
         """Return int8[n, c, h, w] of totals, and the parameters that make them, in blocks."""
         if isinstance(narrowing, Shift):
             rounded = _in_accumulators(totals + (1 << narrowing.amount >> 1), self.config)
-            return np.clip(rounded >> narrowing.amount, 0 if narrowing.rectifies else LEAST, 127).astype(np.int8), {}
+            return np.clip(rounded >> narrowing.amount, 0 if narrowing.rectifies else LEAST, 127).astype(
+                np.int8
+            ), {}
         words = self.parameters(totals.shape[1] if narrowing.by_channel else 1)
-        kept = blocked_parameters(words if narrowing.by_channel else np.repeat(words, self.config.block_out, 1), self.config)
+        kept = blocked_parameters(
+            words if narrowing.by_channel else np.repeat(words, self.config.block_out, 1), self.config
+        )
         return requantised(totals, words[:, :, None, None], self.config.acc_bits), {"P": kept}
 
     def parameters(self, channels: int) -> np.ndarray:
         draw = self.data.integers
         least, greatest = np.sort(draw(-128, 128, (2, channels)), 0)
-        return parameter_words(draw(-3000, 3000, channels), draw(0, 1 << 16, channels), draw(8, 28, channels), draw(-20, 20, channels),
-                               least, greatest)
+        return parameter_words(
+            draw(-3000, 3000, channels),
+            draw(0, 1 << 16, channels),
+            draw(8, 28, channels),
+            draw(-20, 20, channels),
+            least,
+            greatest,
+        )
 
     def padding(self) -> tuple[int, int, int, int]:
         return tuple(self.rng.choice((0, 0, 1, 2)) for _ in range(4))
@@ -104,17 +121,34 @@ class _Maker:
 def _convolution(maker: _Maker) -> Case:
     rng = maker.rng
     groups = rng.choice((1, 1, 1, 2, 4, 5))
-    size = Convolution(groups * rng.randint(1, 40 // groups), rng.randint(1, 12), rng.randint(1, 12), groups * rng.randint(1, 40 // groups),
-                       (rng.choice((1, 2, 3)), rng.choice((1, 1, 3))), (rng.choice((1, 1, 2)), rng.choice((1, 2))), maker.padding(),
-                       (rng.choice((1, 1, 2)), 1), groups, rng.choice((1, 1, 2)))
+    size = Convolution(
+        groups * rng.randint(1, 40 // groups),
+        rng.randint(1, 12),
+        rng.randint(1, 12),
+        groups * rng.randint(1, 40 // groups),
+        (rng.choice((1, 2, 3)), rng.choice((1, 1, 3))),
+        (rng.choice((1, 1, 2)), rng.choice((1, 2))),
+        maker.padding(),
+        (rng.choice((1, 1, 2)), 1),
+        groups,
+        rng.choice((1, 1, 2)),
+    )
     border = rng.choice((0, LEAST)) if maker.config.has(Extension.PAD_MINIMUM) else 0
     return _product(maker, size, maker.bytes(size.outputs, size.channels // groups, *size.kernel), border)
 
 
 def _depthwise(maker: _Maker) -> Case:
     rng, channels = maker.rng, maker.rng.randint(1, 40)
-    size = Convolution(channels, rng.randint(3, 12), rng.randint(3, 12), channels, (3, 3), rng.choice(((1, 1), (2, 2))), maker.padding(),
-                       groups=channels)
+    size = Convolution(
+        channels,
+        rng.randint(3, 12),
+        rng.randint(3, 12),
+        channels,
+        (3, 3),
+        rng.choice(((1, 1), (2, 2))),
+        maker.padding(),
+        groups=channels,
+    )
     return _product(maker, size, maker.bytes(channels, 1, 3, 3))
 
 
@@ -127,16 +161,36 @@ def _matrix_product(maker: _Maker) -> Case:
 def _average(maker: _Maker) -> Case:
     rng, channels = maker.rng, maker.rng.randint(1, 40)
     kernel = (rng.randint(1, 4), rng.randint(1, 4))
-    size = average_pool(Pooling(channels, rng.randint(4, 9), rng.randint(4, 9), kernel, (rng.randint(1, 2), rng.randint(1, 2)), maker.padding()))
-    weights, config, narrowing = np.ones((channels, 1, *kernel), np.int8), maker.config, _whole(maker.narrowing())
+    size = average_pool(
+        Pooling(
+            channels,
+            rng.randint(4, 9),
+            rng.randint(4, 9),
+            kernel,
+            (rng.randint(1, 2), rng.randint(1, 2)),
+            maker.padding(),
+        )
+    )
+    weights, config, narrowing = (
+        np.ones((channels, 1, *kernel), np.int8),
+        maker.config,
+        _whole(maker.narrowing()),
+    )
     if rng.random() < 0.5 or config.block_in != config.block_out:
         return _product(maker, size, weights)
-    inp, work = maker.activations(size), Work(size, config, maker.threads, isinstance(narrowing, Scale), alike=True)
+    inp, work = (
+        maker.activations(size),
+        Work(size, config, maker.threads, isinstance(narrowing, Scale), alike=True),
+    )
     tiles = rng.choice(ranked_tiles(work))
     expected, kept = maker.narrowed(convolved(inp, weights, size), narrowing)
-    func = schedule_conv2d(conv2d(size, config, narrowing, alike=True), size, config, threads=maker.threads, tiles=tiles).lower()
+    func = schedule_conv2d(
+        conv2d(size, config, narrowing, alike=True), size, config, threads=maker.threads, tiles=tiles
+    ).lower()
     given = {"X": maker.blocked(inp, config.block_in), "W": np.eye(config.block_out, dtype=np.int8), **kept}
-    return Case(f"{size}, alike, {narrowing}, {tiles}, {maker.threads} threads", config, func, given, expected)
+    return Case(
+        f"{size}, alike, {narrowing}, {tiles}, {maker.threads} threads", config, func, given, expected
+    )
 
 
 def _product(maker: _Maker, size: Convolution, weights: np.ndarray, border: int = 0) -> Case:
@@ -144,24 +198,49 @@ def _product(maker: _Maker, size: Convolution, weights: np.ndarray, border: int 
     work = Work(size, config, maker.threads, isinstance(narrowing, Scale))
     tiles = maker.rng.choice(ranked_tiles(work))
     expected, kept = maker.narrowed(convolved(inp, weights, size, border), narrowing)
-    func = schedule_conv2d(conv2d(size, config, narrowing, border=border), size, config, threads=maker.threads, tiles=tiles).lower()
+    func = schedule_conv2d(
+        conv2d(size, config, narrowing, border=border), size, config, threads=maker.threads, tiles=tiles
+    ).lower()
     given = {"X": maker.blocked(inp, config.block_in), "W": blocked_weights(weights, size, config), **kept}
-    return Case(f"{size}, {narrowing}, border {border}, {tiles}, {maker.threads} threads", config, func, given, expected)
+    return Case(
+        f"{size}, {narrowing}, border {border}, {tiles}, {maker.threads} threads",
+        config,
+        func,
+        given,
+        expected,
+    )
 
 
 def _transposed(maker: _Maker) -> Case:
     rng, config, narrowing = maker.rng, maker.config, _whole(maker.narrowing())
-    size = Transposed(rng.randint(1, 20), rng.randint(1, 6), rng.randint(1, 6), rng.randint(1, 20), (rng.randint(1, 5), rng.randint(1, 5)),
-                      (rng.randint(1, 2), rng.randint(1, 2)), tuple(rng.choice((0, 1, 1, 2)) for _ in range(4)), (rng.randint(0, 1), 0))
+    size = Transposed(
+        rng.randint(1, 20),
+        rng.randint(1, 6),
+        rng.randint(1, 6),
+        rng.randint(1, 20),
+        (rng.randint(1, 5), rng.randint(1, 5)),
+        (rng.randint(1, 2), rng.randint(1, 2)),
+        tuple(rng.choice((0, 1, 1, 2)) for _ in range(4)),
+        (rng.randint(0, 1), 0),
+    )
     if min(size.out_size) < 1:
         raise IrError("nothing is left of the result")
     phase = one_phase(size)
     tiles = rng.choice(ranked_tiles(Work(phase, config, maker.threads, isinstance(narrowing, Scale))))
     inp, weights = maker.activations(size), maker.bytes(size.channels, size.outputs, *size.kernel)
-    sums = conv_transpose(inp.astype(np.float64), weights.astype(np.float64), dilations=(1, 1), group=1, output_padding=size.extra,
-                          pads=size.padding, strides=size.stride)
+    sums = conv_transpose(
+        inp.astype(np.float64),
+        weights.astype(np.float64),
+        dilations=(1, 1),
+        group=1,
+        output_padding=size.extra,
+        pads=size.padding,
+        strides=size.stride,
+    )
     expected, kept = maker.narrowed(sums.astype(np.int64), narrowing)
-    func = schedule_conv2d(conv2d_transposed(size, config, narrowing), phase, config, threads=maker.threads, tiles=tiles).lower()
+    func = schedule_conv2d(
+        conv2d_transposed(size, config, narrowing), phase, config, threads=maker.threads, tiles=tiles
+    ).lower()
     given = {"X": maker.blocked(inp, config.block_in), "W": phase_weights(weights, size, config), **kept}
     return Case(f"{size}, {narrowing}, {tiles}, {maker.threads} threads", config, func, given, expected)
 
@@ -173,13 +252,22 @@ def _whole(narrowing: Narrowing) -> Narrowing:
 
 def convolved(inp: np.ndarray, weights: np.ndarray, size: Convolution, border: int = 0) -> np.ndarray:
     """Return int64[n, o, oh, ow]: the sums of int8[n, c, h, w] and int8[o, c / groups, kh, kw]."""
-    (top, left, below, right), (sy, sx), (ey, ex), (height, width) = size.padding, size.stride, size.dilation, size.out_size
-    padded = np.pad(inp.astype(np.int64), ((0, 0), (0, 0), (top, below), (left, right)), constant_values=border)
+    (top, left, below, right), (sy, sx), (ey, ex), (height, width) = (
+        size.padding,
+        size.stride,
+        size.dilation,
+        size.out_size,
+    )
+    padded = np.pad(
+        inp.astype(np.int64), ((0, 0), (0, 0), (top, below), (left, right)), constant_values=border
+    )
     grouped = padded.reshape(size.batch, size.groups, size.channels // size.groups, *padded.shape[2:])
     kernels = weights.astype(np.int64).reshape(size.groups, size.outputs // size.groups, *weights.shape[1:])
     total = np.zeros((size.batch, size.groups, size.outputs // size.groups, height, width), np.int64)
     for dy, dx in np.ndindex(*size.kernel):
-        window = grouped[..., dy * ey:dy * ey + (height - 1) * sy + 1:sy, dx * ex:dx * ex + (width - 1) * sx + 1:sx]
+        window = grouped[
+            ..., dy * ey : dy * ey + (height - 1) * sy + 1 : sy, dx * ex : dx * ex + (width - 1) * sx + 1 : sx
+        ]
         total += np.einsum("goc,ngchw->ngohw", kernels[..., dy, dx], window)
     return total.reshape(size.batch, size.outputs, height, width)
 
@@ -188,18 +276,37 @@ def _max_pool(maker: _Maker) -> Case:
     rng = maker.rng
     kernel = (rng.randint(2, 3), rng.randint(1, 3))
     padding = tuple(rng.randint(0, side - 1) for side in (*kernel, *kernel))
-    size = Pooling(rng.randint(1, 20), rng.randint(3, 12), rng.randint(3, 12), kernel, (rng.randint(1, 2), rng.randint(1, 2)), padding,
-                   rng.randint(1, 2))
+    size = Pooling(
+        rng.randint(1, 20),
+        rng.randint(3, 12),
+        rng.randint(3, 12),
+        kernel,
+        (rng.randint(1, 2), rng.randint(1, 2)),
+        padding,
+        rng.randint(1, 2),
+    )
     inp, config = maker.activations(size), maker.config
     func = schedule_max_pool(max_pool(size, config), size, config, threads=maker.threads).lower()
-    return Case(f"{size}, {maker.threads} threads", config, func, {"X": maker.blocked(inp, config.block_out)}, _greatest(inp, size))
+    return Case(
+        f"{size}, {maker.threads} threads",
+        config,
+        func,
+        {"X": maker.blocked(inp, config.block_out)},
+        _greatest(inp, size),
+    )
 
 
 def _greatest(inp: np.ndarray, size: Pooling) -> np.ndarray:
     (top, left, below, right), (height, width) = size.padding, size.out_size
     padded = np.pad(inp, ((0, 0), (0, 0), (top, below), (left, right)), constant_values=LEAST)
-    windows = [padded[..., dy:dy + (height - 1) * size.stride[0] + 1:size.stride[0], dx:dx + (width - 1) * size.stride[1] + 1:size.stride[1]]
-               for dy, dx in np.ndindex(*size.kernel)]
+    windows = [
+        padded[
+            ...,
+            dy : dy + (height - 1) * size.stride[0] + 1 : size.stride[0],
+            dx : dx + (width - 1) * size.stride[1] + 1 : size.stride[1],
+        ]
+        for dy, dx in np.ndindex(*size.kernel)
+    ]
     return np.max(windows, 0)
 
 
@@ -211,17 +318,39 @@ def _elementwise(maker: _Maker) -> Case:
     flat = (blocks(shape[1], config.block_out), blocks(shape[0], config.batch) * shape[2] * shape[3])
     if flat[0] > 1 and blocks(shape[0], config.batch) > 1:
         raise IrError("blocks of channels stand apart in a batch")
-    zeros, factors = (rng.randint(-9, 9), rng.randint(-9, 9)), (rng.choice((1, 7, -300)), rng.choice((1, 100)))
-    statement, total, text = rng.choice((
-        (lambda: requantise(flat, config, narrowing), wide, "requantise"),
-        (lambda: add(flat, config, narrowing, factors=factors), wide * factors[0] + other * factors[1], f"add {factors}"),
-        (lambda: multiply(flat, config, narrowing, zeros=zeros), (wide - zeros[0]) * (other - zeros[1]), f"multiply {zeros}")))
+    zeros, factors = (
+        (rng.randint(-9, 9), rng.randint(-9, 9)),
+        (rng.choice((1, 7, -300)), rng.choice((1, 100))),
+    )
+    statement, total, text = rng.choice(
+        (
+            (lambda: requantise(flat, config, narrowing), wide, "requantise"),
+            (
+                lambda: add(flat, config, narrowing, factors=factors),
+                wide * factors[0] + other * factors[1],
+                f"add {factors}",
+            ),
+            (
+                lambda: multiply(flat, config, narrowing, zeros=zeros),
+                (wide - zeros[0]) * (other - zeros[1]),
+                f"multiply {zeros}",
+            ),
+        )
+    )
     operator = statement()
     expected, kept = maker.narrowed(total, narrowing)
-    given = {name: maker.blocked(values, config.block_out) for name, values in zip("AB", (first, second), strict=True)}
+    given = {
+        name: maker.blocked(values, config.block_out)
+        for name, values in zip("AB", (first, second), strict=True)
+    }
     func = schedule_elementwise(operator, config, threads=maker.threads).lower()
-    return Case(f"{text}, {shape}, {narrowing}, {maker.threads} threads", config, func,
-                {tensor.name: given[tensor.name] for tensor in operator.inputs} | kept, expected)
+    return Case(
+        f"{text}, {shape}, {narrowing}, {maker.threads} threads",
+        config,
+        func,
+        {tensor.name: given[tensor.name] for tensor in operator.inputs} | kept,
+        expected,
+    )
 
 
 def _in_accumulators(total: np.ndarray, config: AcceleratorConfig) -> np.ndarray:
@@ -230,4 +359,13 @@ def _in_accumulators(total: np.ndarray, config: AcceleratorConfig) -> np.ndarray
 
 
 KINDS: tuple[Callable[[_Maker], Case], ...] = (
-    _convolution, _convolution, _transposed, _depthwise, _matrix_product, _average, _max_pool, _elementwise, _elementwise)
+    _convolution,
+    _convolution,
+    _transposed,
+    _depthwise,
+    _matrix_product,
+    _average,
+    _max_pool,
+    _elementwise,
+    _elementwise,
+)

@@ -30,7 +30,13 @@ class Choices:
         return self.by_task.get(str(task))
 
     def __str__(self) -> str:
-        return json.dumps({"target": self.target, "choices": {task: choice_to_json(choice) for task, choice in self.by_task.items()}}, indent=1)
+        return json.dumps(
+            {
+                "target": self.target,
+                "choices": {task: choice_to_json(choice) for task, choice in self.by_task.items()},
+            },
+            indent=1,
+        )
 
 
 def choices_of(target: str, chosen: Iterable[tuple[Task, Choice]]) -> Choices:
@@ -46,9 +52,14 @@ def parse_choices(text: str) -> Choices:
     """
     try:
         values = json.loads(text)
-        return Choices(str(values["target"]), {task: choice_from_json(choice) for task, choice in values["choices"].items()})
+        return Choices(
+            str(values["target"]),
+            {task: choice_from_json(choice) for task, choice in values["choices"].items()},
+        )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ChoiceError(f"the text is no record of choices: {error!r}; write one with str(choices)") from error
+        raise ChoiceError(
+            f"the text is no record of choices: {error!r}; write one with str(choices)"
+        ) from error
 
 
 def choice_to_json(choice: Choice) -> dict[str, object]:
@@ -63,7 +74,12 @@ def choice_from_json(values: Mapping) -> Choice:
         KeyError, TypeError, ValueError: they are none.
     """
     tiles = None if values["tiles"] is None else Tiles(**values["tiles"])
-    numbers = [values["threads"], *([] if tiles is None else (tiles.outputs, tiles.rows, tiles.columns, tiles.inputs))]
-    if not all(type(number) is int and number > 0 for number in numbers) or (tiles is not None and tiles.threads_over not in LOOPS):
+    numbers = [
+        values["threads"],
+        *([] if tiles is None else (tiles.outputs, tiles.rows, tiles.columns, tiles.inputs)),
+    ]
+    if not all(type(number) is int and number > 0 for number in numbers) or (
+        tiles is not None and tiles.threads_over not in LOOPS
+    ):
         raise ValueError(f"{values} is no choice")
     return Choice(values["threads"], tiles)

@@ -18,8 +18,16 @@ from vdla.hw.spec.isa import MOST_PARAMETER_SETS
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 
 
-def schedule_conv2d(operator: Product, size: Convolution, config: AcceleratorConfig, *, threads: int = 2, tiles: Tiles | None = None) -> Schedule:
-    """Return the schedule of a convolution: output tiles, each summed over chunks of input blocks, in `threads` virtual threads."""
+def schedule_conv2d(
+    operator: Product,
+    size: Convolution,
+    config: AcceleratorConfig,
+    *,
+    threads: int = 2,
+    tiles: Tiles | None = None,
+) -> Schedule:
+    """Return the schedule of a convolution: output tiles, each summed over chunks of input blocks, in
+    `threads` virtual threads."""
     work = Work(size, config, threads, operator.narrowed.parameters is not None)
     tiles = tiles or ranked_tiles(work, 1)[0]
     schedule, intrinsics = create_schedule(operator.out), accelerator(config)
@@ -36,19 +44,27 @@ def schedule_conv2d(operator: Product, size: Convolution, config: AcceleratorCon
         schedule[weights].compute_at(operator.out, outputs_loop)
     else:
         schedule[weights].compute_at(operator.total, chunk)
-    _tensorize(schedule, ((source, intrinsics.load_inp), (weights, intrinsics.load_wgt), (operator.total, intrinsics.gemm)))
+    _tensorize(
+        schedule,
+        ((source, intrinsics.load_inp), (weights, intrinsics.load_wgt), (operator.total, intrinsics.gemm)),
+    )
     return schedule
 
 
-def schedule_max_pool(operator: Maximum, size: Pooling, config: AcceleratorConfig, *, threads: int = 2) -> Schedule:
+def schedule_max_pool(
+    operator: Maximum, size: Pooling, config: AcceleratorConfig, *, threads: int = 2
+) -> Schedule:
     """Return the schedule of a max pooling: tiles of the most rows that fit, in `threads` virtual threads."""
     schedule, intrinsics = create_schedule(operator.out), accelerator(config)
     handle = schedule[operator.out]
     n, c, y, x, b, j = handle.axis
     tile = pooling_tile(size, config, threads)
     if tile is None:
-        raise IrError(f"a window of {size.kernel} does not fit the accumulators of {config.name} {threads} times: they hold "
-                      f"{config.depth(MemoryType.ACC)} elements; use fewer virtual threads")
+        raise IrError(
+            f"a window of {size.kernel} does not fit the accumulators of {config.name} {threads} times: "
+            "they hold "
+            f"{config.depth(MemoryType.ACC)} elements; use fewer virtual threads"
+        )
     rows, columns = tile
     outer_y, inner_y = handle.split(y, rows)
     outer_x, inner_x = handle.split(x, columns)
@@ -62,12 +78,20 @@ def schedule_max_pool(operator: Maximum, size: Pooling, config: AcceleratorConfi
     dy, dx = greatest.reduce_axis
     own = greatest.axis
     greatest.reorder(*own[:2], dy, dx, *own[2:])
-    _tensorize(schedule, ((operator.wide, intrinsics.load_acc), (operator.greatest, intrinsics.alu), (operator.out, intrinsics.store)))
+    _tensorize(
+        schedule,
+        (
+            (operator.wide, intrinsics.load_acc),
+            (operator.greatest, intrinsics.alu),
+            (operator.out, intrinsics.store),
+        ),
+    )
     return schedule
 
 
 def schedule_elementwise(operator: Elementwise, config: AcceleratorConfig, *, threads: int = 2) -> Schedule:
-    """Return the schedule of an operator on elements: tiles of the most elements that fit, in `threads` virtual threads."""
+    """Return the schedule of an operator on elements: tiles of the most elements that fit, in `threads`
+    virtual threads."""
     schedule, intrinsics = create_schedule(operator.out), accelerator(config)
     _, elements, *_ = operator.out.shape
     parameters = operator.narrowed.parameters
@@ -84,12 +108,17 @@ def schedule_elementwise(operator: Elementwise, config: AcceleratorConfig, *, th
     for tensor in (*reversed(operator.passes), *reversed(operator.wide)):
         schedule[tensor].set_scope(Scope.ACCUMULATOR)
         schedule[tensor].compute_at(operator.out, place)
-    _tensorize(schedule, [(tensor, intrinsics.load_acc) for tensor in operator.wide] + [(tensor, intrinsics.alu) for tensor in operator.passes])
+    _tensorize(
+        schedule,
+        [(tensor, intrinsics.load_acc) for tensor in operator.wide]
+        + [(tensor, intrinsics.alu) for tensor in operator.passes],
+    )
     return schedule
 
 
 def elements_at_a_time(config: AcceleratorConfig, sets: int, operands: int, threads: int) -> int:
-    """Return the elements that fit the accumulators `threads` times, for each operand, beside `sets` of parameters; less than 1 where none does."""
+    """Return the elements that fit the accumulators `threads` times, for each operand, beside `sets` of
+    parameters; less than 1 where none does."""
     kept = sets if _keeps_parameters(sets, config) else 1
     return (config.depth(MemoryType.ACC) - len(Parameter) * kept) // (operands * threads)
 
@@ -105,16 +134,22 @@ def _tensorize(schedule: Schedule, intrinsics: Iterable[tuple[Tensor, Sequence[I
         schedule[tensor].tensorize(schedule[tensor].axis[-2], those)
 
 
-def _narrow(schedule: Schedule, narrowed: Narrowed, place: str, parameters_at: str | None, intrinsics: Accelerator) -> None:
-    """Let passes be carried out at `place`, and parameters be loaded at their loop, or all of them at first."""
+def _narrow(
+    schedule: Schedule, narrowed: Narrowed, place: str, parameters_at: str | None, intrinsics: Accelerator
+) -> None:
+    """Let passes be carried out at `place`, and parameters be loaded at their loop, or all of them at
+    first."""
     for tensor in reversed(narrowed.passes):
         schedule[tensor].set_scope(Scope.ACCUMULATOR)
         schedule[tensor].compute_at(narrowed.out, place)
     _tensorize(schedule, [(tensor, intrinsics.alu) for tensor in narrowed.passes])
     if narrowed.parameters is not None:
         if not intrinsics.config.has(Extension.REQUANTISE):
-            raise IrError(f"requantisation by parameters needs the extension {Extension.REQUANTISE}, which {intrinsics.config.name} "
-                          "has switched off; switch it on, or narrow by a Shift")
+            raise IrError(
+                f"requantisation by parameters needs the extension {Extension.REQUANTISE}, which "
+                f"{intrinsics.config.name} "
+                "has switched off; switch it on, or narrow by a Shift"
+            )
         kept = schedule.cache_read(narrowed.parameters, Scope.PARAMETERS, [narrowed.out], name="PL")
         if parameters_at is not None:
             schedule[kept].compute_at(narrowed.out, parameters_at)
@@ -123,14 +158,17 @@ def _narrow(schedule: Schedule, narrowed: Narrowed, place: str, parameters_at: s
 
 
 def _tile_outputs(schedule: Schedule, operator: Product, tiles: Tiles, threads: int) -> tuple[str, str]:
-    """Tile the loops of the result; return the loop over tiles of outputs, and the innermost loop around a tile."""
+    """Tile the loops of the result; return the loop over tiles of outputs, and the innermost loop around a
+    tile."""
     handle = schedule[operator.out]
     axes = _named_axes(operator.out, handle)
     outer_o, inner_o = handle.split(axes["o"], tiles.outputs)
     outer_y, inner_y = handle.split(axes["y"], tiles.rows)
     outer_x, inner_x = handle.split(axes["x"], tiles.columns)
     order = [*(axes[name] for name in operator.outer), outer_o, outer_y, outer_x]
-    threaded = order.index({GROUPS: axes[operator.outer[-1]], OUTPUTS: outer_o, ROWS: outer_y}[tiles.threads_over])
+    threaded = order.index(
+        {GROUPS: axes[operator.outer[-1]], OUTPUTS: outer_o, ROWS: outer_y}[tiles.threads_over]
+    )
     order[threaded], thread = _threads(handle, order[threaded], threads)
     handle.reorder(*order, *thread, inner_o, inner_y, inner_x, axes["b"], axes["j"])
     return order[len(operator.outer)], [*order, *thread][-1]
@@ -142,7 +180,8 @@ def _named_axes(tensor: Tensor, handle: StageHandle) -> dict[str, str]:
 
 
 def _threads(handle: StageHandle, loop: str, threads: int) -> tuple[str, list[str]]:
-    """Make virtual threads of a loop; return what is left of it, and the loop over threads if there is more than one."""
+    """Make virtual threads of a loop; return what is left of it, and the loop over threads if there is more
+    than one."""
     if threads == 1:
         return loop, []
     outer, thread = handle.split(loop, threads)
@@ -162,11 +201,15 @@ def _order_sums(schedule: Schedule, operator: Product, tiles: Tiles) -> str:
 
 
 def pooling_tile(size: Pooling, config: AcceleratorConfig, threads: int) -> tuple[int, int] | None:
-    """Return the rows and columns of the largest tile whose window and result fit the accumulators `threads` times; None where none does."""
+    """Return the rows and columns of the largest tile whose window and result fit the accumulators `threads`
+    times; None where none does."""
     room, (height, width) = config.depth(MemoryType.ACC) // threads, size.out_size
 
     def elements(rows: int, columns: int) -> int:
-        return rows * columns + ((rows - 1) * size.stride[0] + size.kernel[0]) * ((columns - 1) * size.stride[1] + size.kernel[1])
+        return rows * columns + ((rows - 1) * size.stride[0] + size.kernel[0]) * (
+            (columns - 1) * size.stride[1] + size.kernel[1]
+        )
+
     whole = [(rows, width) for rows in range(blocks(height, threads), 0, -1)]
     partial = [(1, columns) for columns in range(width - 1, 0, -1)]
     return next((tile for tile in (*whole, *partial) if elements(*tile) <= room), None)

@@ -4,7 +4,15 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from vdla.compiler.codegen.schedules import elements_at_a_time, pooling_tile
-from vdla.compiler.codegen.tasks import ConvolutionTask, Elements, ElementsTask, PoolingTask, Task, TransposedTask, Unfit
+from vdla.compiler.codegen.tasks import (
+    ConvolutionTask,
+    Elements,
+    ElementsTask,
+    PoolingTask,
+    Task,
+    TransposedTask,
+    Unfit,
+)
 from vdla.compiler.codegen.tiles import Tiles, TileTable, Work, fitting_tiles
 from vdla.compiler.te.operators.narrowing import Scale
 from vdla.compiler.te.operators.sizes import Convolution
@@ -25,7 +33,8 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """The legal choices for a task on a target: the most virtual threads that fit, and every tile that fits them.
+    """The legal choices for a task on a target: the most virtual threads that fit, and every tile that fits
+    them.
 
     Attributes:
         work: the convolution that is tiled; None where there are no tiles to choose.
@@ -66,14 +75,24 @@ def space_of(task: Task, target: Target) -> Space | Unfit:
             what = f"a window of {size.kernel}"
         case ElementsTask(kind):
             sets = 0 if kind is Elements.COPY else 1
-            fits = [threads for threads in THREADS if elements_at_a_time(target.config, sets, OPERANDS[kind], threads) > 0]
+            fits = [
+                threads
+                for threads in THREADS
+                if elements_at_a_time(target.config, sets, OPERANDS[kind], threads) > 0
+            ]
             what = f"one element of {kind}"
         case _:
             assert_never(task)
-    return Space(task, target, fits[0]) if fits else Unfit(f"{what} does not fit the accumulators of {target.name}")
+    return (
+        Space(task, target, fits[0])
+        if fits
+        else Unfit(f"{what} does not fit the accumulators of {target.name}")
+    )
 
 
-def _tiled(task: ConvolutionTask | TransposedTask, target: Target, size: Convolution, *, alike: bool) -> Space | Unfit:
+def _tiled(
+    task: ConvolutionTask | TransposedTask, target: Target, size: Convolution, *, alike: bool
+) -> Space | Unfit:
     for threads in THREADS:
         work = Work(size, target.config, threads, isinstance(task.narrowing, Scale), alike, target.memory)
         table = fitting_tiles(work)

@@ -20,7 +20,14 @@ from vdla.hw.spec.errors import ToolError
 FILE = "choices.sqlite"
 MOST_CHOICES = 20_000
 WAIT_SECONDS = 30  # for another process that writes
-DECIDING = ("compiler/codegen", "compiler/ir", "compiler/passes", "compiler/te", "hw/spec", "sim")  # their sources decide which choice is best
+DECIDING = (
+    "compiler/codegen",
+    "compiler/ir",
+    "compiler/passes",
+    "compiler/te",
+    "hw/spec",
+    "sim",
+)  # their sources decide which choice is best
 TABLE = "CREATE TABLE IF NOT EXISTS choices (key TEXT PRIMARY KEY, task TEXT, choice TEXT, made INTEGER)"
 
 
@@ -30,6 +37,7 @@ def kept(choose: Chooser = by_simulator) -> Chooser:
     Raises, when it chooses:
         ToolError: the cache cannot be used.
     """
+
     def chosen(space: Space) -> Choice:
         if len(space) == 1:
             return space.choice(0)
@@ -39,11 +47,13 @@ def kept(choose: Chooser = by_simulator) -> Chooser:
             found = choose(space)
             write(key, str(space.task), found)
         return found
+
     return chosen
 
 
 def key_of(space: Space) -> str:
-    """Return the digest of the task, of what the target's cycles depend on, and of the sources that decide."""
+    """Return the digest of the task, of what the target's cycles depend on, and of the sources that
+    decide."""
     return digest_of([str(space.task), space.target.timing_digest, version()])
 
 
@@ -65,8 +75,15 @@ def read(key: str) -> Choice | None:
 def write(key: str, task: str, choice: Choice) -> None:
     """Keep a choice; of more than MOST_CHOICES the oldest are forgotten."""
     with _table() as table:
-        table.execute("INSERT OR REPLACE INTO choices VALUES (?, ?, ?, unixepoch())", (key, task, json.dumps(choice_to_json(choice))))
-        table.execute("DELETE FROM choices WHERE rowid IN (SELECT rowid FROM choices ORDER BY rowid DESC LIMIT -1 OFFSET ?)", (MOST_CHOICES,))
+        table.execute(
+            "INSERT OR REPLACE INTO choices VALUES (?, ?, ?, unixepoch())",
+            (key, task, json.dumps(choice_to_json(choice))),
+        )
+        table.execute(
+            "DELETE FROM choices WHERE rowid IN (SELECT rowid FROM choices ORDER BY rowid DESC LIMIT -1 "
+            "OFFSET ?)",
+            (MOST_CHOICES,),
+        )
 
 
 def count() -> int:
@@ -85,5 +102,8 @@ def _table() -> Iterator[sqlite3.Connection]:
             connection.execute(TABLE)
             yield connection
     except (OSError, sqlite3.Error) as error:
-        raise ToolError(f"the cache {path} cannot be used ({error}); empty it with `vdla cache clear`, or name another folder with "
-                        "VDLA_CACHE_DIR") from error
+        raise ToolError(
+            f"the cache {path} cannot be used ({error}); empty it with `vdla cache clear`, or name "
+            "another folder with "
+            "VDLA_CACHE_DIR"
+        ) from error

@@ -1,4 +1,5 @@
-"""Loop programs of intrinsics to instruction streams: outer loops are walked here, inner ones folded into instructions."""
+"""Loop programs of intrinsics to instruction streams: outer loops are walked here, inner ones folded into
+instructions."""
 
 from collections.abc import Mapping
 from math import prod
@@ -29,7 +30,12 @@ class Pass(Protocol):
 
 
 BEFORE_EMISSION: tuple[Pass, ...] = (InPlace(), InterleaveVirtualThreads())
-SCRATCHPADS = {Scope.INPUT: MemoryType.INP, Scope.WEIGHT: MemoryType.WGT, Scope.ACCUMULATOR: MemoryType.ACC, Scope.PARAMETERS: MemoryType.ACC}
+SCRATCHPADS = {
+    Scope.INPUT: MemoryType.INP,
+    Scope.WEIGHT: MemoryType.WGT,
+    Scope.ACCUMULATOR: MemoryType.ACC,
+    Scope.PARAMETERS: MemoryType.ACC,
+}
 
 
 def pipeline(config: AcceleratorConfig) -> tuple[Pass, ...]:
@@ -39,7 +45,8 @@ def pipeline(config: AcceleratorConfig) -> tuple[Pass, ...]:
 
 
 def lower_to_calls(func: Func, config: AcceleratorConfig, *, verify_each: bool = False) -> Func:
-    """Return `func` after the passes that come before emission, verified; with `verify_each` after each pass, to find the one to blame."""
+    """Return `func` after the passes that come before emission, verified; with `verify_each` after each pass,
+    to find the one to blame."""
     for item in pipeline(config):
         func = item.run(func)
         if verify_each:
@@ -48,12 +55,19 @@ def lower_to_calls(func: Func, config: AcceleratorConfig, *, verify_each: bool =
     return func
 
 
-def emit(func: Func, builder: StreamBuilder, tensors: Mapping[str, str] | None = None, begins: Mapping[str, int] | None = None) -> None:
-    """Record the instructions of a program whose every statement is an intrinsic's, behind those that are recorded already.
+def emit(
+    func: Func,
+    builder: StreamBuilder,
+    tensors: Mapping[str, str] | None = None,
+    begins: Mapping[str, int] | None = None,
+) -> None:
+    """Record the instructions of a program whose every statement is an intrinsic's, behind those that are
+    recorded already.
 
     Args:
-        tensors: what the stream calls the program's parameters, where that is not their own name. A tensor that one program writes and another
-            reads has one name; programs then wait for each other only where they meet.
+        tensors: what the stream calls the program's parameters, where that is not their own name. A tensor
+            that one program writes and another reads has one name; programs then wait for each other only
+            where they meet.
         begins: the element of its tensor at which a parameter begins, where that is not the first.
 
     Raises:
@@ -62,7 +76,12 @@ def emit(func: Func, builder: StreamBuilder, tensors: Mapping[str, str] | None =
     emit_calls(lower_to_calls(func, builder.config), builder, tensors, begins)
 
 
-def emit_calls(func: Func, builder: StreamBuilder, tensors: Mapping[str, str] | None = None, begins: Mapping[str, int] | None = None) -> None:
+def emit_calls(
+    func: Func,
+    builder: StreamBuilder,
+    tensors: Mapping[str, str] | None = None,
+    begins: Mapping[str, int] | None = None,
+) -> None:
     """Record the instructions of what `lower_to_calls` returned; otherwise as `emit`."""
     _Emitter(builder, func, tensors or {}, begins or {}).statement(func.body)({})
 
@@ -77,12 +96,17 @@ def compile_stream(func: Func, config: AcceleratorConfig) -> Stream:
 class _Emitter:
     """Turns statements into actions that record instructions; what can be known before is computed once."""
 
-    def __init__(self, builder: StreamBuilder, func: Func, tensors: Mapping[str, str], begins: Mapping[str, int]) -> None:
+    def __init__(
+        self, builder: StreamBuilder, func: Func, tensors: Mapping[str, str], begins: Mapping[str, int]
+    ) -> None:
         self.config = builder.config
         self.emission = Emission(builder, tensors, dict(begins))
         self.used = dict.fromkeys(SCRATCHPADS, 0)
-        self.used[Scope.ACCUMULATOR] = sum(_elements(part.buffer) for part in walk_statements(func.body)
-                                           if isinstance(part, Alloc) and part.buffer.scope is Scope.PARAMETERS)
+        self.used[Scope.ACCUMULATOR] = sum(
+            _elements(part.buffer)
+            for part in walk_statements(func.body)
+            if isinstance(part, Alloc) and part.buffer.scope is Scope.PARAMETERS
+        )
 
     def statement(self, stmt: Stmt) -> Action:
         nest = nest_of(stmt)
@@ -106,8 +130,11 @@ class _Emitter:
         elements, depth = _elements(buffer), self.capacity(buffer.scope)
         first = self.used[buffer.scope]
         if first + elements > depth:
-            raise IrError(f"buffer {buffer.name} of {elements} elements does not fit the {buffer.scope.value} memory: it holds {depth}, "
-                          f"and {first} are taken; use smaller tiles or fewer virtual threads")
+            raise IrError(
+                f"buffer {buffer.name} of {elements} elements does not fit the {buffer.scope.value} "
+                f"memory: it holds {depth}, "
+                f"and {first} are taken; use smaller tiles or fewer virtual threads"
+            )
         self.emission.bases[buffer.name], self.used[buffer.scope] = first, first + elements
         action = self.statement(body)
         self.used[buffer.scope] = first

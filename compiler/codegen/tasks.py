@@ -1,4 +1,5 @@
-"""Tasks: operators with their sizes, as the accelerator's programs are chosen and lowered for them. Equal tasks have equal programs."""
+"""Tasks: operators with their sizes, as the accelerator's programs are chosen and lowered for them. Equal
+tasks have equal programs."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,7 +12,8 @@ BY_CHANNEL = Scale()
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionTask:
-    """A convolution or a matrix product; `border` and `alike` as `vdla.compiler.te.operators.convolution.conv2d` has them."""
+    """A convolution or a matrix product; `border` and `alike` as
+    `vdla.compiler.te.operators.convolution.conv2d` has them."""
 
     size: Convolution
     narrowing: Narrowing = BY_CHANNEL

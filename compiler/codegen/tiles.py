@@ -66,7 +66,9 @@ class Work:
     @property
     def keeps_parameters(self) -> bool:
         """Whether the parameters of all outputs stand on chip at once; else those of a tile's."""
-        return self.sets <= min(MOST_PARAMETER_SETS, self.config.depth(MemoryType.ACC) // (4 * len(Parameter)))
+        return self.sets <= min(
+            MOST_PARAMETER_SETS, self.config.depth(MemoryType.ACC) // (4 * len(Parameter))
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,14 +92,29 @@ class TileTable:
 
     def tiles(self, place: int) -> Tiles:
         """Return one of the tiles."""
-        outputs, rows, columns, inputs = (int(column[place]) for column in (self.outputs, self.rows, self.columns, self.inputs))
-        return Tiles(outputs, rows, columns, inputs, bool(self.keeps_weights[place]), LOOPS[self.threads_over[place]])
+        outputs, rows, columns, inputs = (
+            int(column[place]) for column in (self.outputs, self.rows, self.columns, self.inputs)
+        )
+        return Tiles(
+            outputs, rows, columns, inputs, bool(self.keeps_weights[place]), LOOPS[self.threads_over[place]]
+        )
 
     def holds(self, tiles: Tiles) -> bool:
         """Whether these are among the tiles."""
-        wanted = (tiles.outputs, tiles.rows, tiles.columns, tiles.inputs, int(tiles.keeps_weights), LOOPS.index(tiles.threads_over))
+        wanted = (
+            tiles.outputs,
+            tiles.rows,
+            tiles.columns,
+            tiles.inputs,
+            int(tiles.keeps_weights),
+            LOOPS.index(tiles.threads_over),
+        )
         columns = (getattr(self, name) for name in TileTable.__dataclass_fields__)
-        return bool(np.logical_and.reduce([column == value for column, value in zip(columns, wanted, strict=True)]).any())
+        return bool(
+            np.logical_and.reduce(
+                [column == value for column, value in zip(columns, wanted, strict=True)]
+            ).any()
+        )
 
     def taken(self, chosen: np.ndarray) -> "TileTable":
         """Return the chosen tiles: places, or a mask."""
@@ -121,7 +138,11 @@ class Footprint:
     @cached_property
     def height(self) -> np.ndarray:
         size = self.work.size
-        return (self.table.rows - 1) * (1 if size.skips_rows else size.stride[0]) + size.dilation[0] * (size.kernel[0] - 1) + 1
+        return (
+            (self.table.rows - 1) * (1 if size.skips_rows else size.stride[0])
+            + size.dilation[0] * (size.kernel[0] - 1)
+            + 1
+        )
 
     @cached_property
     def width(self) -> np.ndarray:
@@ -155,7 +176,11 @@ class Footprint:
         work = self.work
         if not work.scales:
             return np.zeros_like(self.acc)
-        return (np.full_like(self.acc, work.sets) if work.keeps_parameters else self.table.outputs * self.thread_weights) * len(Parameter)
+        return (
+            np.full_like(self.acc, work.sets)
+            if work.keeps_parameters
+            else self.table.outputs * self.thread_weights
+        ) * len(Parameter)
 
     @cached_property
     def weights(self) -> np.ndarray:
@@ -165,14 +190,22 @@ class Footprint:
     def fits(self) -> np.ndarray:
         """Return bool[n]: which tiles fit the memories."""
         config, threads = self.work.config, self.work.threads
-        return ((threads * self.inp <= config.depth(MemoryType.INP)) & (self.parameters + threads * self.acc <= config.depth(MemoryType.ACC))
-                & (self.parameters <= MOST_PARAMETER_SETS * len(Parameter)) & (self.weights <= config.depth(MemoryType.WGT))
-                & (4 * self.products <= config.depth(MemoryType.UOP)))
+        return (
+            (threads * self.inp <= config.depth(MemoryType.INP))
+            & (self.parameters + threads * self.acc <= config.depth(MemoryType.ACC))
+            & (self.parameters <= MOST_PARAMETER_SETS * len(Parameter))
+            & (self.weights <= config.depth(MemoryType.WGT))
+            & (4 * self.products <= config.depth(MemoryType.UOP))
+        )
 
 
 def tile_sizes(extent: int) -> list[int]:
-    """Return the sizes worth trying: those that divide `extent`, and those that part it into a few, of which the last is smaller."""
-    return sorted({size for size in range(1, extent + 1) if extent % size == 0} | {blocks(extent, parts) for parts in range(1, MOST_PARTS + 1)})
+    """Return the sizes worth trying: those that divide `extent`, and those that part it into a few, of which
+    the last is smaller."""
+    return sorted(
+        {size for size in range(1, extent + 1) if extent % size == 0}
+        | {blocks(extent, parts) for parts in range(1, MOST_PARTS + 1)}
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -186,7 +219,21 @@ def _candidates(work: Work) -> TileTable:
     """Return all combinations of sizes worth trying, of which threads take whole shares."""
     groups, (height, width) = work.groups, work.size.out_size
     whole = [size for size in tile_sizes(groups.inputs) if groups.inputs % size == 0]
-    sizes = (tile_sizes(groups.outputs), tile_sizes(height), tile_sizes(width), whole, (0, 1), range(len(LOOPS)))
-    table = TileTable(*(column.ravel() for column in np.meshgrid(*(np.array(part, np.int64) for part in sizes), indexing="ij")))
-    trips = np.choose(table.threads_over, (groups.count, -(-groups.outputs // table.outputs), -(-height // table.rows)))
+    sizes = (
+        tile_sizes(groups.outputs),
+        tile_sizes(height),
+        tile_sizes(width),
+        whole,
+        (0, 1),
+        range(len(LOOPS)),
+    )
+    table = TileTable(
+        *(
+            column.ravel()
+            for column in np.meshgrid(*(np.array(part, np.int64) for part in sizes), indexing="ij")
+        )
+    )
+    trips = np.choose(
+        table.threads_over, (groups.count, -(-groups.outputs // table.outputs), -(-height // table.rows))
+    )
     return table.taken(trips % work.threads == 0)

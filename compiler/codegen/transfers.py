@@ -1,4 +1,5 @@
-"""LOADs and STOREs of nests of loops: folded once for all values of the variables that cut them, recorded for each."""
+"""LOADs and STOREs of nests of loops: folded once for all values of the variables that cut them, recorded for
+each."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -16,7 +17,8 @@ Move = Callable[[int, str, int, Rows], None]  # records a transfer: element on c
 
 
 def load(memory: MemoryType, emission: Emission, nest: Nest, *, pad_minimum: bool = False) -> Action:
-    """Record LOADs of load(dst, src) or load(dst, src, inside), where `inside` says what lies in the tensor; the rest is padding."""
+    """Record LOADs of load(dst, src) or load(dst, src, inside), where `inside` says what lies in the tensor;
+    the rest is padding."""
     chip, dram = emission.tiles(nest.call)
     _, _, *inside = nest.call.operands
     padding = [form for condition in inside for form in conditions_of(condition)]
@@ -27,30 +29,48 @@ def load(memory: MemoryType, emission: Emission, nest: Nest, *, pad_minimum: boo
 def store(emission: Emission, nest: Nest) -> Action:
     """Record STOREs of store(dst, src)."""
     dram, chip = emission.tiles(nest.call)
-    return _transfer(nest, chip, dram, emission.tensor(dram.buffer), [], lambda values: emission.builder.store)
+    return _transfer(
+        nest, chip, dram, emission.tensor(dram.buffer), [], lambda values: emission.builder.store
+    )
 
 
 def scaled_store(emission: Emission, nest: Nest) -> Action:
-    """Record STOREs of store(dst, src, kept), one for each set of parameters: the loops over sets stand outside."""
+    """Record STOREs of store(dst, src, kept), one for each set of parameters: the loops over sets stand
+    outside."""
     dram, chip, kept = emission.tiles(nest.call)
     walked = {name: nest.loops[name] for name, _ in kept.form.terms if name in nest.loops}
     inner = replace(nest, loops={name: extent for name, extent in nest.loops.items() if name not in walked})
     first = evaluated(kept.form)
-    action = _transfer(inner, chip, dram, emission.tensor(dram.buffer), [],
-                       lambda values: partial(emission.builder.store, parameters=_parameter_set(first(values))))
+    action = _transfer(
+        inner,
+        chip,
+        dram,
+        emission.tensor(dram.buffer),
+        [],
+        lambda values: partial(emission.builder.store, parameters=_parameter_set(first(values))),
+    )
     for name, extent in walked.items():
         action = repeated(name, extent, action)
     return action
 
 
-def _transfer(nest: Nest, chip: Operand, dram: Operand, tensor: str, padding: list[Form], record_of: Callable[[Values], Move]) -> Action:
-    """Record the transfers of a nest between its operands' memories; `padding` says what lies inside the tensor."""
+def _transfer(
+    nest: Nest,
+    chip: Operand,
+    dram: Operand,
+    tensor: str,
+    padding: list[Form],
+    record_of: Callable[[Values], Move],
+) -> Action:
+    """Record the transfers of a nest between its operands' memories; `padding` says what lies inside the
+    tensor."""
     (here, on_chip), (there, in_dram) = (operand.form.parted(nest.loops) for operand in (chip, dram))
     first_on_chip, first_in_dram = evaluated(here), evaluated(there)
 
     def fold(values: Values) -> Iterator[Transfer]:
         for fixed, ranges in boxes(nest.conditions, nest.loops, values):
             yield from _transfers(on_chip, in_dram, padding, fixed, ranges)
+
     transfers = once_each((*nest.conditions, *padding), nest.loops, fold)
 
     def act(values: Values) -> None:
@@ -58,15 +78,21 @@ def _transfer(nest: Nest, chip: Operand, dram: Operand, tensor: str, padding: li
         for part in transfers(values):
             first = off + part.dram if part.rows.height else 0  # nothing but padding: read from nowhere
             record(on + part.chip, tensor, first, part.rows)
+
     return act
 
 
-def _transfers(chip: Form, dram: Form, padding: list[Form], values: Values, ranges: Ranges) -> Iterator[Transfer]:
+def _transfers(
+    chip: Form, dram: Form, padding: list[Form], values: Values, ranges: Ranges
+) -> Iterator[Transfer]:
     """Return what moves a box of a nest's iterations."""
     loops, start = box_of(ranges)
     (here, on_chip), (there, in_dram) = (moved(form, values, loops, start) for form in (chip, dram))
     box = inside_box(tuple(shifted(form, start) for form in padding), loops, values)
-    dimensions = [Dimension(trips, on_chip.get(name, 0), in_dram.get(name, 0), *(box[name] if box else (0, 0))) for name, trips in loops.items()]
+    dimensions = [
+        Dimension(trips, on_chip.get(name, 0), in_dram.get(name, 0), *(box[name] if box else (0, 0)))
+        for name, trips in loops.items()
+    ]
     return fold_transfer(dimensions, here, there, inside=box is not None)
 
 
@@ -74,5 +100,8 @@ def _parameter_set(element: int) -> int:
     """Return the number of the set of parameters that begins with an accumulator."""
     number, rest = divmod(element, len(Parameter))
     if rest:
-        raise IrError(f"parameters begin in accumulator {element}, which is no multiple of {len(Parameter)}; keep whole sets in a buffer")
+        raise IrError(
+            f"parameters begin in accumulator {element}, which is no multiple of {len(Parameter)}; keep "
+            "whole sets in a buffer"
+        )
     return number + 1

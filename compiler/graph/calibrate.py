@@ -8,12 +8,15 @@ from vdla.compiler.graph.interpret import check_inputs, interpret
 from vdla.compiler.graph.nodes import Graph, GraphError
 
 
-def calibrate(graph: Graph, samples: Iterable[Mapping[str, np.ndarray]], percentile: float = 100.0) -> dict[str, float]:
+def calibrate(
+    graph: Graph, samples: Iterable[Mapping[str, np.ndarray]], percentile: float = 100.0
+) -> dict[str, float]:
     """Return the magnitude of every float value: inputs and outputs of nodes.
 
     Args:
         samples: inputs for the graph, one set for each run.
-        percentile: the share of a value's elements, in percent, that are no larger; 100 takes the largest. The greatest over all samples counts.
+        percentile: the share of a value's elements, in percent, that are no larger; 100 takes the largest.
+            The greatest over all samples counts.
 
     Raises:
         GraphError: there are no samples, the percentile is outside 0 to 100, or a value is not finite.

@@ -31,9 +31,14 @@ class Quantisation:
     greatest: int = GREATEST
 
     def bounded(self, low: float, high: float) -> "Quantisation":
-        """Return the same for values that are first held between `low` and `high`, then between the bounds that are there."""
+        """Return the same for values that are first held between `low` and `high`, then between the bounds
+        that are there."""
         low, high = self.stored(min(low, high)), self.stored(high)
-        return replace(self, least=min(max(self.least, low), self.greatest), greatest=max(min(self.greatest, high), self.least))
+        return replace(
+            self,
+            least=min(max(self.least, low), self.greatest),
+            greatest=max(min(self.greatest, high), self.least),
+        )
 
     def stored(self, real: float) -> int:
         """Return the integer nearest to what stands for a number, which may be infinite."""
@@ -48,7 +53,9 @@ def multiplier_and_shift(ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     ratios = np.asarray(ratios, np.float64).reshape(-1)
     if not (np.isfinite(ratios) & (ratios > 0) & (ratios < 1 << MULTIPLIER_BITS - 1)).all():
-        raise ValueError(f"scales make a ratio of {ratios.max():g}, which is outside 0..{1 << MULTIPLIER_BITS - 1}")
+        raise ValueError(
+            f"scales make a ratio of {ratios.max():g}, which is outside 0..{1 << MULTIPLIER_BITS - 1}"
+        )
     shifts = np.minimum(MULTIPLIER_BITS - np.frexp(ratios)[1], LARGEST_SHIFT)
     multipliers = np.rint(np.ldexp(ratios, shifts)).astype(np.int64)
     over = multipliers >> MULTIPLIER_BITS  # rounded up to the next power of two
@@ -56,13 +63,17 @@ def multiplier_and_shift(ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def scaling(ratios: np.ndarray, bias: np.ndarray | int, out: Quantisation) -> np.ndarray:
-    """Return int64[4, n]: the parameters that make outputs of sums, to which `bias` is added, times `ratios`."""
+    """Return int64[4, n]: the parameters that make outputs of sums, to which `bias` is added, times
+    `ratios`."""
     multipliers, shifts = multiplier_and_shift(ratios)
-    return parameter_words(np.asarray(bias, np.int64).reshape(-1), multipliers, shifts, out.zero, out.least, out.greatest)
+    return parameter_words(
+        np.asarray(bias, np.int64).reshape(-1), multipliers, shifts, out.zero, out.least, out.greatest
+    )
 
 
-def product_parameters(weights: np.ndarray, scales: np.ndarray, bias: np.ndarray, inp: Quantisation,
-                       out: Quantisation) -> tuple[np.ndarray, np.ndarray]:
+def product_parameters(
+    weights: np.ndarray, scales: np.ndarray, bias: np.ndarray, inp: Quantisation, out: Quantisation
+) -> tuple[np.ndarray, np.ndarray]:
     """Return int8[n, k] and int64[4, n]: weights and parameters that make outputs of sums of products.
 
     Weights that are tiny beside the bias are rounded to larger steps, so that the bias fits the accumulator.

@@ -10,7 +10,9 @@ from vdla.runtime.host.evaluate import OperatorError, evaluate
 Watcher = Callable[[Node, Mapping[str, np.ndarray]], None]
 
 
-def interpret(graph: Graph, inputs: Mapping[str, np.ndarray], watch: Watcher | None = None) -> dict[str, np.ndarray]:
+def interpret(
+    graph: Graph, inputs: Mapping[str, np.ndarray], watch: Watcher | None = None
+) -> dict[str, np.ndarray]:
     """Run a graph.
 
     Args:
@@ -21,7 +23,8 @@ def interpret(graph: Graph, inputs: Mapping[str, np.ndarray], watch: Watcher | N
         The outputs, by name.
 
     Raises:
-        GraphError: an input is missing, unknown or of another type; an operator refuses its inputs or makes something else than declared.
+        GraphError: an input is missing, unknown or of another type; an operator refuses its inputs or makes
+            something else than declared.
     """
     check_inputs(graph, inputs)
     values = {**graph.constants, **inputs}
@@ -46,13 +49,18 @@ def all_values(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.n
 def check_inputs(graph: Graph, inputs: Mapping[str, np.ndarray]) -> None:
     """Raise GraphError unless there is exactly one array for each input, of its type."""
     if set(inputs) != set(graph.inputs):
-        raise GraphError(f"graph {graph.name} needs inputs {', '.join(graph.inputs) or 'none'}; it was given {', '.join(inputs) or 'none'}")
+        raise GraphError(
+            f"graph {graph.name} needs inputs {', '.join(graph.inputs) or 'none'}; it was given "
+            f"{', '.join(inputs) or 'none'}"
+        )
     for name, type_ in graph.inputs.items():
         if type_of(inputs[name]) != type_:
             raise GraphError(f"graph {graph.name}: input {name} is {type_of(inputs[name])}, not {type_}")
 
 
-def run_node(node: Node, values: Mapping[str, np.ndarray], types: Mapping[str, TensorType]) -> dict[str, np.ndarray]:
+def run_node(
+    node: Node, values: Mapping[str, np.ndarray], types: Mapping[str, TensorType]
+) -> dict[str, np.ndarray]:
     """Return what `node` makes of `values`, by name.
 
     Raises:
@@ -65,13 +73,21 @@ def run_node(node: Node, values: Mapping[str, np.ndarray], types: Mapping[str, T
     made = dict(zip(node.outputs, results, strict=False))
     for name in node.outputs:
         if name not in made or type_of(made[name]) != types[name]:
-            raise GraphError(f"{node} made {name} = {type_of(made[name]) if name in made else 'nothing'}, not {types[name]}")
+            raise GraphError(
+                f"{node} made {name} = {type_of(made[name]) if name in made else 'nothing'}, not "
+                f"{types[name]}"
+            )
     return made
 
 
 def _last_uses(graph: Graph) -> dict[int, list[str]]:
     """Return the values that nothing needs any more, by the place of the node after which that is so."""
-    last = {name: place for place, node in enumerate(graph.nodes) for name in (*node.inputs, *node.outputs) if name}
+    last = {
+        name: place
+        for place, node in enumerate(graph.nodes)
+        for name in (*node.inputs, *node.outputs)
+        if name
+    }
     freed: dict[int, list[str]] = {}
     for name, place in last.items():
         if name not in graph.outputs:

@@ -90,7 +90,10 @@ class Graph:
         """Tell whether everything is equal, constants to the last bit."""
         if not isinstance(other, Graph):
             return NotImplemented
-        ours, theirs = ((graph.name, tuple(graph.inputs.items()), graph.outputs, graph.nodes, graph.types) for graph in (self, other))
+        ours, theirs = (
+            (graph.name, tuple(graph.inputs.items()), graph.outputs, graph.nodes, graph.types)
+            for graph in (self, other)
+        )
         return ours == theirs and _bits(self.constants) == _bits(other.constants)
 
     __hash__ = None
@@ -113,7 +116,8 @@ def producers(graph: Graph) -> dict[str, Node]:
 
 
 def consumers(graph: Graph) -> dict[str, list[Node]]:
-    """Return the nodes that read each value, once for each time they do; values that nobody reads have none."""
+    """Return the nodes that read each value, once for each time they do; values that nobody reads have
+    none."""
     readers: dict[str, list[Node]] = {name: [] for name in graph.types}
     for node, name in uses(graph):
         readers[name].append(node)

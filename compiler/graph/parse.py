@@ -17,12 +17,16 @@ def parse_graph(text: str, constants: Mapping[str, np.ndarray] | None = None) ->
         constants: by name, at least those of which the text has the hash only.
 
     Raises:
-        GraphError: the text is no graph, or a constant is missing or another than the one printed; the message shows the place.
+        GraphError: the text is no graph, or a constant is missing or another than the one printed; the
+            message shows the place.
     """
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
-        raise GraphError(f"line {error.lineno}: {error.msg}\n{(error.text or '').rstrip()}\n{' ' * ((error.offset or 1) - 1)}^") from error
+        raise GraphError(
+            f"line {error.lineno}: "
+            f"{error.msg}\n{(error.text or '').rstrip()}\n{' ' * ((error.offset or 1) - 1)}^"
+        ) from error
     return _Parser(text, constants or {}).graph(tree)
 
 
@@ -37,16 +41,24 @@ class _Parser:
 
     def fail(self, node: ast.AST, problem: str) -> GraphError:
         """Return the error that points at `node`."""
-        return GraphError(f"line {node.lineno}: {problem}\n{self.lines[node.lineno - 1]}\n{' ' * node.col_offset}^")
+        return GraphError(
+            f"line {node.lineno}: {problem}\n{self.lines[node.lineno - 1]}\n{' ' * node.col_offset}^"
+        )
 
     def graph(self, tree: ast.Module) -> Graph:
         match tree.body:
-            case [ast.FunctionDef(name=name, body=[*statements, ast.Return(value)], args=ast.arguments(args=args))]:
+            case [
+                ast.FunctionDef(
+                    name=name, body=[*statements, ast.Return(value)], args=ast.arguments(args=args)
+                )
+            ]:
                 inputs = {arg.arg: self.declare(arg.arg, arg.annotation, arg) for arg in args}
                 for statement in statements:
                     self.statement(statement)
                 return Graph(name, inputs, self.names(value), tuple(self.nodes), self.constants, self.types)
-        raise GraphError("line 1: a graph is one function that ends with return: def name(inputs): nodes; return outputs")
+        raise GraphError(
+            "line 1: a graph is one function that ends with return: def name(inputs): nodes; return outputs"
+        )
 
     def names(self, node: ast.expr | None) -> tuple[str, ...]:
         """Return the values named, with commas between them."""
@@ -74,11 +86,15 @@ class _Parser:
             case ast.Subscript(ast.Name(dtype), extents) if dtype in DTYPES:
                 sizes = self.literal(extents)
                 return TensorType(sizes if isinstance(sizes, tuple) else (sizes,), dtype)
-        raise self.fail(node, f"{name} needs a type such as float32[1, 3]; element types are {', '.join(DTYPES)}")
+        raise self.fail(
+            node, f"{name} needs a type such as float32[1, 3]; element types are {', '.join(DTYPES)}"
+        )
 
     def statement(self, node: ast.stmt) -> None:
         match node:
-            case ast.AnnAssign(ast.Name(name), annotation, ast.Call(ast.Name("constant"), arguments, keywords)):
+            case ast.AnnAssign(
+                ast.Name(name), annotation, ast.Call(ast.Name("constant"), arguments, keywords)
+            ):
                 self.constant(node, name, self.declare(name, annotation, node), arguments, keywords)
             case ast.AnnAssign(ast.Name(name), annotation, ast.Call(ast.Name()) as call):
                 made = self.node(call, (name,))
@@ -89,14 +105,25 @@ class _Parser:
             case ast.Assign([ast.Tuple(names)], ast.Call(ast.Name()) as call):
                 self.nodes.append(self.node(call, tuple(self.value(name) for name in names)))
             case _:
-                raise self.fail(node, "this is no statement of a graph: a constant, a node, or the type of a value")
+                raise self.fail(
+                    node, "this is no statement of a graph: a constant, a node, or the type of a value"
+                )
 
     def node(self, call: ast.Call, outputs: tuple[str, ...]) -> Node:
         attributes = {keyword.arg or "": self.literal(keyword.value) for keyword in call.keywords}
         name = attributes.pop("name", "")
-        return Node(call.func.id, tuple(self.value(argument) for argument in call.args), outputs, attributes, name)
+        return Node(
+            call.func.id, tuple(self.value(argument) for argument in call.args), outputs, attributes, name
+        )
 
-    def constant(self, node: ast.AST, name: str, type_: TensorType, arguments: list[ast.expr], keywords: list[ast.keyword]) -> None:
+    def constant(
+        self,
+        node: ast.AST,
+        name: str,
+        type_: TensorType,
+        arguments: list[ast.expr],
+        keywords: list[ast.keyword],
+    ) -> None:
         match arguments, keywords:
             case [elements], []:
                 self.constants[name] = self.elements(elements, type_)
@@ -119,7 +146,9 @@ class _Parser:
         if array is None:
             raise self.fail(node, f"the text holds only the hash of {name}; pass its elements in constants")
         if type_of(array) != type_ or digest(array) != expected:
-            raise self.fail(node, f"the array given for {name}, {type_of(array)}, is not the one whose hash is printed")
+            raise self.fail(
+                node, f"the array given for {name}, {type_of(array)}, is not the one whose hash is printed"
+            )
         return array
 
     def literal(self, node: ast.expr) -> Attribute:

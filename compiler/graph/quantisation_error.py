@@ -25,8 +25,11 @@ class LayerError:
     signal_to_noise_db: float
 
 
-def layer_errors(graph: Graph, quantised: Graph, samples: Iterable[Mapping[str, np.ndarray]]) -> tuple[LayerError, ...]:
-    """Run both graphs and compare every value that the quantised one still has, with the errors of all layers before it.
+def layer_errors(
+    graph: Graph, quantised: Graph, samples: Iterable[Mapping[str, np.ndarray]]
+) -> tuple[LayerError, ...]:
+    """Run both graphs and compare every value that the quantised one still has, with the errors of all layers
+    before it.
 
     Args:
         graph: the float graph that was given to `quantise`, which returned `quantised`.
@@ -40,8 +43,11 @@ def layer_errors(graph: Graph, quantised: Graph, samples: Iterable[Mapping[str, 
             exact = wanted[name].astype(np.float64)
             signal[name] += float(np.square(exact).sum())
             noise[name] += float(np.square(exact - found[other]).sum())
-    return tuple(LayerError(node.outputs[0], node.op, ratio_db(signal[node.outputs[0]], noise[node.outputs[0]]))
-                 for node in graph.nodes if node.outputs[0] in counterparts)
+    return tuple(
+        LayerError(node.outputs[0], node.op, ratio_db(signal[node.outputs[0]], noise[node.outputs[0]]))
+        for node in graph.nodes
+        if node.outputs[0] in counterparts
+    )
 
 
 def ratio_db(signal: float, noise: float) -> float:

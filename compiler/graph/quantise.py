@@ -1,7 +1,9 @@
-"""Post-training quantisation: a float graph with pairs of QuantizeLinear and DequantizeLinear where integers will be computed with.
+"""Post-training quantisation: a float graph with pairs of QuantizeLinear and DequantizeLinear where integers
+will be computed with.
 
-Activations become int8, symmetric (zero point 0), by calibration. A Relu or Clip behind its only producer stays fused with it: no pair
-stands between. MaxPool and operators that only move elements keep their input's scale, so that they are exact.
+Activations become int8, symmetric (zero point 0), by calibration. A Relu or Clip behind its only producer
+stays fused with it: no pair stands between. MaxPool and operators that only move elements keep their input's
+scale, so that they are exact.
 
 Source: Jacob et al., CVPR 2018, sections 2 and 3; Krishnamoorthi, 2018.
 """
@@ -32,9 +34,11 @@ SAME_SCALE = ("MaxPool", *MOVES)
 
 
 def quantise(graph: Graph, samples: Iterable[Mapping[str, np.ndarray]], percentile: float = 100.0) -> Graph:
-    """Return `graph` with integers around Conv, ConvTranspose, Gemm and MatMul with constant weights, Add, Concat, pooling, Relu and Clip.
+    """Return `graph` with integers around Conv, ConvTranspose, Gemm and MatMul with constant weights, Add,
+    Concat, pooling, Relu and Clip.
 
-    Weights become int8 per output channel, biases int32; both are constants behind a DequantizeLinear. Fold batch normalisation before.
+    Weights become int8 per output channel, biases int32; both are constants behind a DequantizeLinear. Fold
+    batch normalisation before.
 
     Args:
         samples, percentile: as for `calibrate`.
@@ -81,10 +85,17 @@ class _Quantiser(Rewriting):
         return node.op in OTHERS or (node.op in MOVES and node.inputs[0] in self.narrow)
 
     def is_fused(self, node: Node) -> bool:
-        """Whether a node is a bound right behind the only operator that makes its input and can bound its results itself."""
+        """Whether a node is a bound right behind the only operator that makes its input and can bound its
+        results itself."""
         maker = self.makers.get(node.inputs[0])
         alone = len(self.readers[node.inputs[0]]) == 1 and node.inputs[0] not in self.graph.outputs
-        return node.op in BOUNDS and maker is not None and alone and maker.op in (*PRODUCTS, "Add") and self.is_quantised(maker)
+        return (
+            node.op in BOUNDS
+            and maker is not None
+            and alone
+            and maker.op in (*PRODUCTS, "Add")
+            and self.is_quantised(maker)
+        )
 
     def add_quantised(self, node: Node) -> None:
         (out,) = node.outputs
@@ -97,10 +108,13 @@ class _Quantiser(Rewriting):
             return
         made = self.value(f"{out}_real", self.graph.types[out]) if out in self.graph.outputs else out
         self.nodes.append(replace(changed, outputs=(made,)))
-        self.narrow[out] = self.paired[out] = self.add_pair(made, self.scales[out], out if made != out else None)
+        self.narrow[out] = self.paired[out] = self.add_pair(
+            made, self.scales[out], out if made != out else None
+        )
 
     def inputs_of(self, node: Node) -> tuple[str, ...]:
-        """Return what stands for the inputs of a node: quantised values, and integers behind a DequantizeLinear."""
+        """Return what stands for the inputs of a node: quantised values, and integers behind a
+        DequantizeLinear."""
         if node.op not in PRODUCTS:
             return tuple(self.operand(name) for name in node.inputs)
         weights, bias = quantised_product(self.graph, node, self.scales[node.inputs[0]])
@@ -119,7 +133,10 @@ class _Quantiser(Rewriting):
     def add_pair(self, name: str, scale: np.ndarray, result: str | None = None) -> str:
         """Quantise a value and take it back; return the name of what comes out."""
         type_ = self.types.get(name) or self.graph.types[name]
-        parameters = self.constant(f"{name}_scale", scale), self.constant(f"{name}_zero", np.zeros((), np.int8))
+        parameters = (
+            self.constant(f"{name}_scale", scale),
+            self.constant(f"{name}_zero", np.zeros((), np.int8)),
+        )
         narrow = self.value(f"{name}_int8", TensorType(type_.shape, "int8"))
         result = result or self.value(f"{name}_again", type_)
         self.nodes.append(Node("QuantizeLinear", (name, *parameters), (narrow,), {"axis": 0}))
@@ -128,8 +145,14 @@ class _Quantiser(Rewriting):
 
     def add_integers(self, name: str, integers: Integers) -> str:
         """Add a constant of integers and take it back to float; return the name of what comes out."""
-        parts = {"": integers.values, "_scale": integers.scale, "_zero": np.zeros(integers.scale.shape, integers.values.dtype)}
-        names = tuple(self.constant(f"{name}_{integers.values.dtype}{part}", array) for part, array in parts.items())
+        parts = {
+            "": integers.values,
+            "_scale": integers.scale,
+            "_zero": np.zeros(integers.scale.shape, integers.values.dtype),
+        }
+        names = tuple(
+            self.constant(f"{name}_{integers.values.dtype}{part}", array) for part, array in parts.items()
+        )
         result = self.value(f"{name}_again", TensorType(integers.values.shape, "float32"))
         self.nodes.append(Node("DequantizeLinear", names, (result,), {"axis": integers.axis}))
         return result

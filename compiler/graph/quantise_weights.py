@@ -1,4 +1,5 @@
-"""Weights and biases as integers: int8 per output channel, symmetric; int32 with the scale that the sums have.
+"""Weights and biases as integers: int8 per output channel, symmetric; int32 with the scale that the sums
+have.
 
 Source: Jacob et al., CVPR 2018, section 2; Krishnamoorthi, 2018, section 3.
 """
@@ -39,11 +40,14 @@ def quantised_product(graph: Graph, node: Node, input_scale: np.float32) -> tupl
     by_group = np.abs(bias).reshape(-1, len(scale)).max(axis=0)
     scale = np.maximum(scale, (by_group / (np.float64(input_scale) * LARGEST_BIAS)).astype(np.float32))
     sums_scale = np.tile(input_scale * scale, len(bias) // len(scale))
-    return _rounded(weights, scale, axis), Integers(np.rint(bias / sums_scale.astype(np.float64)).astype(np.int32), sums_scale, 0)
+    return _rounded(weights, scale, axis), Integers(
+        np.rint(bias / sums_scale.astype(np.float64)).astype(np.int32), sums_scale, 0
+    )
 
 
 def product_parts(graph: Graph, node: Node) -> tuple[np.ndarray, int, np.ndarray | None]:
-    """Return weights, the dimension of their output channels, and bias [M] or None, with the factors of Gemm multiplied in."""
+    """Return weights, the dimension of their output channels, and bias [M] or None, with the factors of Gemm
+    multiplied in."""
     weights = graph.constants[node.inputs[1]]
     name = node.inputs[2] if len(node.inputs) > 2 else ""
     bias = graph.constants[name] if name else None
@@ -52,18 +56,27 @@ def product_parts(graph: Graph, node: Node) -> tuple[np.ndarray, int, np.ndarray
     weights = weights * np.float32(node.attributes["alpha"])
     axis = 0 if node.attributes["transB"] else 1
     if bias is not None:
-        bias = np.broadcast_to(bias.ravel(), weights.shape[axis:axis + 1]) * np.float32(node.attributes["beta"])
+        bias = np.broadcast_to(bias.ravel(), weights.shape[axis : axis + 1]) * np.float32(
+            node.attributes["beta"]
+        )
     return weights, axis, bias
 
 
 def without_factors(node: Node) -> Node:
     """Return a product without the factors that `product_parts` multiplies in."""
-    return replace(node, attributes={**node.attributes, "alpha": 1.0, "beta": 1.0}) if node.op == "Gemm" else node
+    return (
+        replace(node, attributes={**node.attributes, "alpha": 1.0, "beta": 1.0})
+        if node.op == "Gemm"
+        else node
+    )
 
 
 def is_quantisable_product(graph: Graph, node: Node) -> bool:
     """Whether weights and bias are constants, and go along one dimension."""
-    if any(name and name not in graph.constants for name in node.inputs[1:]) or node.inputs[0] in graph.constants:
+    if (
+        any(name and name not in graph.constants for name in node.inputs[1:])
+        or node.inputs[0] in graph.constants
+    ):
         return False
     match node.op:
         case "Conv" | "ConvTranspose":
@@ -72,7 +85,9 @@ def is_quantisable_product(graph: Graph, node: Node) -> bool:
             return graph.constants[node.inputs[1]].ndim == 2
         case "Gemm":
             weights = graph.constants[node.inputs[1]]
-            return not node.attributes["transA"] and _is_row(graph.constants, node, weights.shape[0 if node.attributes["transB"] else 1])
+            return not node.attributes["transA"] and _is_row(
+                graph.constants, node, weights.shape[0 if node.attributes["transB"] else 1]
+            )
     return False
 
 
@@ -84,15 +99,23 @@ def quantised_constant(array: np.ndarray) -> Integers:
 def scale_for(magnitude: np.ndarray | float) -> np.ndarray:
     """Return the scales with which int8 reaches magnitudes; where all is 0, any will do."""
     magnitude = np.asarray(magnitude, np.float32)
-    return np.where(magnitude > np.finfo(np.float32).tiny * LARGEST_INT8, magnitude, 1) / np.float32(LARGEST_INT8)
+    return np.where(magnitude > np.finfo(np.float32).tiny * LARGEST_INT8, magnitude, 1) / np.float32(
+        LARGEST_INT8
+    )
 
 
 def _is_row(constants: Mapping[str, np.ndarray], node: Node, columns: int) -> bool:
     """Whether Gemm adds the same to all rows."""
     name = node.inputs[2] if len(node.inputs) > 2 else ""
-    return not name or (constants[name].size in (1, columns) and constants[name].shape[-1:] in ((), (1,), (columns,)))
+    return not name or (
+        constants[name].size in (1, columns) and constants[name].shape[-1:] in ((), (1,), (columns,))
+    )
 
 
 def _rounded(array: np.ndarray, scale: np.ndarray, axis: int) -> Integers:
-    along = scale.reshape([-1 if dimension == axis else 1 for dimension in range(array.ndim)]) if scale.ndim else scale
+    along = (
+        scale.reshape([-1 if dimension == axis else 1 for dimension in range(array.ndim)])
+        if scale.ndim
+        else scale
+    )
     return Integers(np.clip(np.rint(array / along), -LARGEST_INT8, LARGEST_INT8).astype(np.int8), scale, axis)

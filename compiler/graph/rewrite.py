@@ -8,8 +8,12 @@ import numpy as np
 from vdla.compiler.graph.nodes import Graph, Node, TensorType, fresh_name, type_of
 
 
-def rebuilt(graph: Graph, nodes: Iterable[Node], constants: Mapping[str, np.ndarray] | None = None,
-            types: Mapping[str, TensorType] | None = None) -> Graph:
+def rebuilt(
+    graph: Graph,
+    nodes: Iterable[Node],
+    constants: Mapping[str, np.ndarray] | None = None,
+    types: Mapping[str, TensorType] | None = None,
+) -> Graph:
     """Return `graph` with other nodes, and without the constants and types that then nothing needs.
 
     Args:
@@ -20,7 +24,12 @@ def rebuilt(graph: Graph, nodes: Iterable[Node], constants: Mapping[str, np.ndar
     needed = {name for node in nodes for name in (*node.inputs, *node.outputs)} | set(graph.outputs)
     kept = {name: array for name, array in {**graph.constants, **(constants or {})}.items() if name in needed}
     known = {**graph.types, **(types or {}), **{name: type_of(array) for name, array in kept.items()}}
-    return replace(graph, nodes=nodes, constants=kept, types={name: type_ for name, type_ in known.items() if name in needed or name in graph.inputs})
+    return replace(
+        graph,
+        nodes=nodes,
+        constants=kept,
+        types={name: type_ for name, type_ in known.items() if name in needed or name in graph.inputs},
+    )
 
 
 def renamed(node: Node, names: Mapping[str, str]) -> Node:
@@ -47,7 +56,9 @@ class Rewriting:
         self.types: dict[str, TensorType] = {}
         self._taken = set(graph.types)
 
-    def add(self, op: str, inputs: tuple[str, ...], out: str, attributes: Mapping | None = None, name: str = "") -> str:
+    def add(
+        self, op: str, inputs: tuple[str, ...], out: str, attributes: Mapping | None = None, name: str = ""
+    ) -> str:
         """Append a node of one output; return that."""
         self.nodes.append(Node(op, inputs, (out,), attributes or {}, name))
         return out

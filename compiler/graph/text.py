@@ -7,8 +7,8 @@
         y: float32[1, 4] = Relu(h)
         return y
 
-A constant stands before its first use, with its elements when they are few, else with the hash of its bytes. A node of several outputs
-has their types on lines of their own before it.
+A constant stands before its first use, with its elements when they are few, else with the hash of its bytes.
+A node of several outputs has their types on lines of their own before it.
 """
 
 import hashlib
@@ -52,7 +52,9 @@ def print_attribute(value: Attribute) -> str:
 
 def digest(array: np.ndarray) -> str:
     """Return the SHA-256 of the elements' bytes, little end first, in row order."""
-    return hashlib.sha256(np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).tobytes()).hexdigest()
+    return hashlib.sha256(
+        np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+    ).hexdigest()
 
 
 def _lines(graph: Graph) -> Iterator[str]:
@@ -71,7 +73,7 @@ def _lines(graph: Graph) -> Iterator[str]:
 def _typed(node: Node, graph: Graph) -> Iterator[str]:
     if len(node.outputs) == 1:
         (name,) = node.outputs
-        yield f"{name}: {graph.types[name]}{print_node(node)[len(name):]}"
+        yield f"{name}: {graph.types[name]}{print_node(node)[len(name) :]}"
         return
     yield from (f"{name}: {graph.types[name]}" for name in node.outputs)
     yield print_node(node)

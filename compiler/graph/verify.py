@@ -8,7 +8,8 @@ from vdla.runtime.host.evaluate import OPERATORS, attributes_of
 
 
 def verify(graph: Graph) -> None:
-    """Check a graph: names, types, every value defined once and before it is used, operators and attributes known.
+    """Check a graph: names, types, every value defined once and before it is used, operators and attributes
+    known.
 
     A graph whose nodes stand in such an order has no cycles.
 
@@ -24,7 +25,11 @@ def verify(graph: Graph) -> None:
     extra = sorted(set(graph.types) - defined)
     _require(not extra, graph, f"types has {', '.join(extra)}, which nothing defines")
     for name in (graph.name, *defined):
-        _require(name.isidentifier() and not keyword.iskeyword(name), graph, f"the name {name!r} is no Python identifier")
+        _require(
+            name.isidentifier() and not keyword.iskeyword(name),
+            graph,
+            f"the name {name!r} is no Python identifier",
+        )
     for name in defined:
         _check_type(graph, name)
 
@@ -34,28 +39,52 @@ def _given(graph: Graph) -> set[str]:
     both = sorted(set(graph.inputs) & set(graph.constants))
     _require(not both, graph, f"{', '.join(both)} is both an input and a constant")
     for name, type_ in graph.inputs.items():
-        _require(graph.types.get(name) == type_, graph, f"input {name!r} is {type_}, but types says {graph.types.get(name)}")
+        _require(
+            graph.types.get(name) == type_,
+            graph,
+            f"input {name!r} is {type_}, but types says {graph.types.get(name)}",
+        )
     for name, array in graph.constants.items():
-        _require(graph.types.get(name) == type_of(array), graph, f"constant {name!r} is {type_of(array)}, but types says {graph.types.get(name)}")
+        _require(
+            graph.types.get(name) == type_of(array),
+            graph,
+            f"constant {name!r} is {type_of(array)}, but types says {graph.types.get(name)}",
+        )
     return set(graph.inputs) | set(graph.constants)
 
 
 def _check_node(graph: Graph, node: Node, defined: set[str]) -> None:
     _require(bool(node.outputs), graph, f"{node.op} {node.name!r} has no output")
     _require(node.op in OPERATORS, graph, f"{node}: operator {node.op!r} is unknown")
-    _require(sorted(node.attributes) == sorted(attributes_of(node.op)), graph,
-             f"{node} has attributes {', '.join(node.attributes) or 'none'}; {node.op} takes {', '.join(attributes_of(node.op)) or 'none'}")
+    _require(
+        sorted(node.attributes) == sorted(attributes_of(node.op)),
+        graph,
+        f"{node} has attributes {', '.join(node.attributes) or 'none'}; {node.op} takes "
+        f"{', '.join(attributes_of(node.op)) or 'none'}",
+    )
     for name in node.inputs:
-        _require(name == "" or name in defined, graph, f"{node} reads {name!r}, which nothing before it defines")
+        _require(
+            name == "" or name in defined, graph, f"{node} reads {name!r}, which nothing before it defines"
+        )
     for place, name in enumerate(node.outputs):
-        _require(name not in defined and name not in node.outputs[:place], graph, f"{node} defines {name!r}, which is defined already")
+        _require(
+            name not in defined and name not in node.outputs[:place],
+            graph,
+            f"{node} defines {name!r}, which is defined already",
+        )
 
 
 def _check_type(graph: Graph, name: str) -> None:
     type_ = graph.types.get(name)
     _require(isinstance(type_, TensorType), graph, f"value {name!r} has no type")
-    _require(type_.dtype in DTYPES, graph, f"value {name!r} is {type_}; element types are {', '.join(DTYPES)}")
-    _require(all(isinstance(size, int) and size >= 1 for size in type_.shape), graph, f"value {name!r} is {type_}; extents are at least 1")
+    _require(
+        type_.dtype in DTYPES, graph, f"value {name!r} is {type_}; element types are {', '.join(DTYPES)}"
+    )
+    _require(
+        all(isinstance(size, int) and size >= 1 for size in type_.shape),
+        graph,
+        f"value {name!r} is {type_}; extents are at least 1",
+    )
 
 
 def _require(holds: bool, graph: Graph, problem: str) -> None:

@@ -12,7 +12,8 @@ from vdla.compiler.ir.types import INDEX
 class Affine:
     """`constant + sum(coefficient * variable)`; `terms` has no coefficient 0.
 
-    A term's variable is a loop variable, or an expression that is not affine itself (a division, say) and is treated as one.
+    A term's variable is a loop variable, or an expression that is not affine itself (a division, say) and is
+    treated as one.
     """
 
     terms: tuple[tuple[Expr, int], ...]
@@ -174,7 +175,10 @@ def _sum(left: Affine, right: Affine, factor: int) -> Affine:
 
 def _multiple(form: Affine, factor: int) -> Affine:
     """Return `factor * form`."""
-    return Affine(tuple((atom, factor * coefficient) for atom, coefficient in form.terms if factor), factor * form.constant)
+    return Affine(
+        tuple((atom, factor * coefficient) for atom, coefficient in form.terms if factor),
+        factor * form.constant,
+    )
 
 
 def _sorted(form: Affine) -> Affine:
@@ -187,7 +191,14 @@ def _sorted(form: Affine) -> Affine:
 def _folded(part: Node) -> Node:
     match part:
         case Binary("<" | "<=" | "==" as op, Const() as left, Const() as right):
-            return Const({"<": left.value < right.value, "<=": left.value <= right.value, "==": left.value == right.value}[op], "bool")
+            return Const(
+                {
+                    "<": left.value < right.value,
+                    "<=": left.value <= right.value,
+                    "==": left.value == right.value,
+                }[op],
+                "bool",
+            )
         case Binary("and", Const(True), other) | Binary("and", other, Const(True)):
             return other
         case Select(Const() as condition, then, otherwise):

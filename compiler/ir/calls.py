@@ -1,6 +1,5 @@
 """What calls of intrinsics stand for: the intrinsic's meaning, on the call's tiles."""
 
-
 from vdla.compiler.ir.affine import simplify
 from vdla.compiler.ir.nodes import Call, Expr, For, Func, Intrinsic, Read, Stmt, Var, Write, is_tile
 from vdla.compiler.ir.rewrite import Node, rewrite, rewrite_statements, walk_statements
@@ -8,7 +7,10 @@ from vdla.compiler.ir.rewrite import Node, rewrite, rewrite_statements, walk_sta
 
 def meaning_of(call: Call) -> Stmt:
     """Return the statement that a call stands for; its loops have names that no others have."""
-    operands = {param.name: operand for param, operand in zip(call.intrinsic.meaning.params, call.operands, strict=True)}
+    operands = {
+        param.name: operand
+        for param, operand in zip(call.intrinsic.meaning.params, call.operands, strict=True)
+    }
 
     def change(part: Node) -> Node | None:
         match part:
@@ -22,13 +24,17 @@ def meaning_of(call: Call) -> Stmt:
                 place = _element(operands[param.name], indices)
                 return Write(place.buffer, place.indices, value)
         return None
+
     return rewrite(call.intrinsic.meaning.body, change)
 
 
 def _element(tile: Read, indices: tuple[Expr, ...]) -> Read:
     """Return an element of a tile."""
-    leading, first = tile.indices[:-len(indices)], tile.indices[-len(indices):]
-    return Read(tile.buffer, (*leading, *(simplify(start + index) for start, index in zip(first, indices, strict=True))))
+    leading, first = tile.indices[: -len(indices)], tile.indices[-len(indices) :]
+    return Read(
+        tile.buffer,
+        (*leading, *(simplify(start + index) for start, index in zip(first, indices, strict=True))),
+    )
 
 
 def expanded(node: Stmt) -> Stmt:

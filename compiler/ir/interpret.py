@@ -36,7 +36,8 @@ def interpret(func: Func, arguments: Mapping[str, np.ndarray]) -> None:
     Elements of its own buffers start as 0.
 
     Raises:
-        IrError: an array is missing or has another shape or type, a subscript is out of range, or a whole number is divided by 0.
+        IrError: an array is missing or has another shape or type, a subscript is out of range, or a whole
+            number is divided by 0.
     """
     execute(func.body, bound_arrays(func, arguments), {})
 
@@ -51,9 +52,14 @@ def bound_arrays(func: Func, arguments: Mapping[str, np.ndarray], *, contiguous:
     for buffer in func.params:
         array = arguments.get(buffer.name)
         if array is None:
-            raise IrError(f"{func.name} needs an array {buffer.name}; it was given {', '.join(arguments) or 'none'}")
+            raise IrError(
+                f"{func.name} needs an array {buffer.name}; it was given {', '.join(arguments) or 'none'}"
+            )
         if array.shape != buffer.shape or array.dtype != DTYPES[buffer.dtype].numpy:
-            raise IrError(f"{func.name}: {buffer.name} is {array.dtype}{list(array.shape)}, not {buffer.dtype}{list(buffer.shape)}")
+            raise IrError(
+                f"{func.name}: {buffer.name} is {array.dtype}{list(array.shape)}, not "
+                f"{buffer.dtype}{list(buffer.shape)}"
+            )
         if contiguous and not array.flags.c_contiguous:
             raise IrError(f"{func.name}: {buffer.name} is not contiguous; pass np.ascontiguousarray of it")
         arrays[buffer.name] = array
@@ -108,7 +114,10 @@ def _place(buffer, indices: tuple[Expr, ...], arrays: Arrays, values: Values) ->
     place = tuple(evaluate(index, arrays, values) for index in indices)
     for axis, (index, extent) in enumerate(zip(place, buffer.shape, strict=True)):
         if not 0 <= index < extent:
-            raise IrError(f"{buffer.name}[{', '.join(map(str, place))}] is out of range: axis {axis} has {extent} elements")
+            raise IrError(
+                f"{buffer.name}[{', '.join(map(str, place))}] is out of range: axis {axis} has {extent} "
+                "elements"
+            )
     return place
 
 
@@ -131,15 +140,27 @@ def _quotient(left: float, right: float) -> float:
 
 
 def _shifted(value: int, places: int) -> int:
-    """Return `value` shifted left, or right by a negative number of places; 64 places are as good as any more."""
+    """Return `value` shifted left, or right by a negative number of places; 64 places are as good as any
+    more."""
     return value << min(places, 64) if places >= 0 else value >> min(-places, 64)
 
 
 OPERATIONS: dict[str, Callable] = {
-    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "//": lambda a, b: a // b, "%": lambda a, b: a % b,
-    "/": _quotient, "min": min, "max": max, "and": lambda a, b: a and b, "or": lambda a, b: a or b,
-    "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, "==": lambda a, b: a == b,
-    ">>": lambda a, b: _shifted(a, -b), "<<": _shifted,
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "/": _quotient,
+    "min": min,
+    "max": max,
+    "and": lambda a, b: a and b,
+    "or": lambda a, b: a or b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    "==": lambda a, b: a == b,
+    ">>": lambda a, b: _shifted(a, -b),
+    "<<": _shifted,
 }
 
 

@@ -14,7 +14,8 @@ class IrError(VdlaError):
 
 
 class Scope(StrEnum):
-    """Where a buffer lives: in DRAM, or in one of the accelerator's memories; parameters stand in the first accumulators."""
+    """Where a buffer lives: in DRAM, or in one of the accelerator's memories; parameters stand in the first
+    accumulators."""
 
     DRAM = "dram"
     INPUT = "input"
@@ -118,7 +119,10 @@ class Expr:
         return binary("==", self, other)
 
     def __bool__(self) -> bool:
-        raise IrError(f"the truth of {type(self).__name__} is known only when the program runs; use select, both or either")
+        raise IrError(
+            f"the truth of {type(self).__name__} is known only when the program runs; use select, both or "
+            "either"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +151,8 @@ TRUTHS = frozenset(COMPARISONS + LOGICAL)  # operators whose result is a truth v
 class Binary(Expr):
     """`left op right`, of one type. `min` and `max` are written as calls.
 
-    `//` and `%` round down and are for whole numbers, which must not be divided by 0; `/` is for floats, and dividing by 0 is infinite or NaN.
+    `//` and `%` round down and are for whole numbers, which must not be divided by 0; `/` is for floats, and
+    dividing by 0 is infinite or NaN.
     """
 
     op: str
@@ -188,7 +193,8 @@ class Select(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Cast(Expr):
-    """`value` as another type; integers wrap, floats round to the nearest integer of 64 bits, halves to even, and NaN is 0."""
+    """`value` as another type; integers wrap, floats round to the nearest integer of 64 bits, halves to even,
+    and NaN is 0."""
 
     dtype: str
     value: Expr
@@ -235,7 +241,8 @@ class Stmt:
     __slots__ = ()
 
     def below(self) -> "tuple[Expr | Stmt, ...]":
-        """Return the nodes directly below; a variable or a buffer that the statement declares is none of them."""
+        """Return the nodes directly below; a variable or a buffer that the statement declares is none of
+        them."""
         raise NotImplementedError(type(self).__name__)
 
     def rebuilt(self, below: tuple) -> "Stmt":
@@ -332,8 +339,8 @@ class Intrinsic:
     """What an accelerator, or a processor, does in one go.
 
     Attributes:
-        meaning: the loop program that it is. A parameter is a tile, of the last dimensions of a buffer in the parameter's scope; a constant, if
-            it is called `imm`; or a condition, if it is of truth values.
+        meaning: the loop program that it is. A parameter is a tile, of the last dimensions of a buffer in the
+            parameter's scope; a constant, if it is called `imm`; or a condition, if it is of truth values.
         certain: names of the parameters that it touches whatever the conditions are.
     """
 

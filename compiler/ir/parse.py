@@ -29,12 +29,26 @@ from vdla.compiler.ir.text import FUNCTIONS, print_calls
 from vdla.compiler.ir.types import DTYPES
 from vdla.compiler.ir.verify import verify
 
-OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%", ast.Div: "/", ast.RShift: ">>", ast.LShift: "<<",
-             ast.Lt: "<", ast.LtE: "<=", ast.Eq: "==", ast.And: "and", ast.Or: "or"}
+OPERATORS = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Div: "/",
+    ast.RShift: ">>",
+    ast.LShift: "<<",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Eq: "==",
+    ast.And: "and",
+    ast.Or: "or",
+}
 
 
 def parse_func(text: str, intrinsics: Iterable[Intrinsic] = ()) -> Func:
-    """Read a program. It may call the `intrinsics` given, and those that stand before it in the text, each marked by `@intrinsic`.
+    """Read a program. It may call the `intrinsics` given, and those that stand before it in the text, each
+    marked by `@intrinsic`.
 
     Raises:
         IrError: the text is no program; the message shows the place.
@@ -44,13 +58,17 @@ def parse_func(text: str, intrinsics: Iterable[Intrinsic] = ()) -> Func:
     for head in declared:
         own = _Parser(text, {}).intrinsic(head)
         if known.setdefault(own.name, own).meaning != own.meaning:
-            raise IrError(f"line {head.lineno}: {own.name} means something else here than the intrinsic of that name that was given:\n"
-                          f"{print_calls(known[own.name].meaning)}")
+            raise IrError(
+                f"line {head.lineno}: {own.name} means something else here than the intrinsic of that "
+                "name that was given:\n"
+                f"{print_calls(known[own.name].meaning)}"
+            )
     return _Parser(text, known).func(last)
 
 
 def parse_intrinsic(text: str) -> Intrinsic:
-    """Read the program that an intrinsic means. A tile that does not lie in DRAM has its scope behind its type: `acc: int32[1, 16] @ accumulator`.
+    """Read the program that an intrinsic means. A tile that does not lie in DRAM has its scope behind its
+    type: `acc: int32[1, 16] @ accumulator`.
 
     Raises:
         IrError: the text is no program, or ill-formed.
@@ -65,10 +83,21 @@ def _functions(text: str) -> list[ast.FunctionDef]:
     try:
         body = ast.parse(text).body
     except SyntaxError as error:
-        raise IrError(f"line {error.lineno}: {error.msg}\n{(error.text or '').rstrip()}\n{' ' * ((error.offset or 1) - 1)}^") from error
+        raise IrError(
+            f"line {error.lineno}: "
+            f"{error.msg}\n{(error.text or '').rstrip()}\n{' ' * ((error.offset or 1) - 1)}^"
+        ) from error
     functions = [node for node in body if isinstance(node, ast.FunctionDef)]
-    if not functions or len(functions) < len(body) or functions[-1].decorator_list or not all(map(_is_intrinsic, functions[:-1])):
-        raise IrError("line 1: a program is one function: def name(buffers): body; before it, intrinsics may stand, each marked by @intrinsic")
+    if (
+        not functions
+        or len(functions) < len(body)
+        or functions[-1].decorator_list
+        or not all(map(_is_intrinsic, functions[:-1]))
+    ):
+        raise IrError(
+            "line 1: a program is one function: def name(buffers): body; before it, intrinsics may "
+            "stand, each marked by @intrinsic"
+        )
     return functions
 
 
@@ -110,7 +139,10 @@ class _Parser:
     def declare(self, name: str, annotation: ast.expr | None, scope: Scope, node: ast.AST) -> Buffer:
         match annotation:
             case ast.Subscript(ast.Name(dtype), extents):
-                shape = tuple(self.integer(extent) for extent in (extents.elts if isinstance(extents, ast.Tuple) else [extents]))
+                shape = tuple(
+                    self.integer(extent)
+                    for extent in (extents.elts if isinstance(extents, ast.Tuple) else [extents])
+                )
                 self.buffers[name] = Buffer(name, shape, dtype, scope)
                 return self.buffers[name]
         raise self.fail(node, f"buffer {name} needs a type such as int8[4, 16]")
@@ -125,7 +157,7 @@ class _Parser:
             match node:
                 case ast.Assign([ast.Name(name)], ast.Call(ast.Name("alloc"), [kind, *scope])):
                     buffer = self.declare(name, kind, self.scope_of(scope), node)
-                    alloc = Alloc(buffer, self.statements(nodes[position + 1:]))
+                    alloc = Alloc(buffer, self.statements(nodes[position + 1 :]))
                     return block(*(self.statement(before) for before in nodes[:position]), alloc)
         return block(*(self.statement(node) for node in nodes))
 
@@ -151,13 +183,21 @@ class _Parser:
                 return Write(place.buffer, place.indices, self.expr(value))
             case ast.Expr(ast.Call(ast.Name(name), operands, [])):
                 return self.called(node, name, operands)
-        raise self.fail(node, "this is no statement of a loop program: for, if, an intrinsic, an assignment to an element, or alloc")
+        raise self.fail(
+            node,
+            "this is no statement of a loop program: for, if, an intrinsic, an assignment to an element, "
+            "or alloc",
+        )
 
     def called(self, node: ast.stmt, name: str, operands: list[ast.expr]) -> Call:
         intrinsic = self.intrinsics.get(name)
         if intrinsic is None:
-            raise self.fail(node, f"no intrinsic is called {name}; there are {', '.join(self.intrinsics) or 'none'}. Declare it before the program: "
-                                  f"@intrinsic def {name}(tiles): loops")
+            raise self.fail(
+                node,
+                f"no intrinsic is called {name}; there are {', '.join(self.intrinsics) or 'none'}. "
+                "Declare it before the program: "
+                f"@intrinsic def {name}(tiles): loops",
+            )
         return Call(intrinsic, tuple(self.expr(operand) for operand in operands))
 
     def read(self, node: ast.expr) -> Read:
@@ -200,7 +240,10 @@ class _Parser:
             return Select(*map(self.expr, arguments))
         if name in DTYPES and len(arguments) == 1:
             return self.typed(name, arguments[0])
-        raise self.fail(node, f"{name} with {len(arguments)} arguments is unknown; there are min, max, select and the types")
+        raise self.fail(
+            node,
+            f"{name} with {len(arguments)} arguments is unknown; there are min, max, select and the types",
+        )
 
     def typed(self, dtype: str, node: ast.expr) -> Expr:
         """Return a number of a type, or a cast."""

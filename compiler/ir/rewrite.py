@@ -55,7 +55,9 @@ def walk_statements(stmt: Stmt) -> Iterator[Stmt]:
 def rewrite_statements(stmt: Stmt, change: Callable[[Stmt], Stmt | None]) -> Stmt:
     """Return `stmt` with `change` applied to every statement, from the bottom up; see `rewrite`."""
     below = stmt.below()
-    stmt = with_below(stmt, below, [rewrite_statements(part, change) if isinstance(part, Stmt) else part for part in below])
+    stmt = with_below(
+        stmt, below, [rewrite_statements(part, change) if isinstance(part, Stmt) else part for part in below]
+    )
     changed = change(stmt)
     return stmt if changed is None else changed
 

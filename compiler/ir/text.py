@@ -1,4 +1,5 @@
-"""Loop programs as text: a subset of Python, printed here and parsed back equal by `vdla.compiler.ir.parse`."""
+"""Loop programs as text: a subset of Python, printed here and parsed back equal by
+`vdla.compiler.ir.parse`."""
 
 from collections.abc import Iterator
 
@@ -24,20 +25,41 @@ from vdla.compiler.ir.nodes import (
 )
 from vdla.compiler.ir.types import INDEX
 
-STRENGTH = {"or": 1, "and": 2, "<": 3, "<=": 3, "==": 3, "<<": 4, ">>": 4, "+": 5, "-": 5, "*": 6, "/": 6, "//": 6, "%": 6}
+STRENGTH = {
+    "or": 1,
+    "and": 2,
+    "<": 3,
+    "<=": 3,
+    "==": 3,
+    "<<": 4,
+    ">>": 4,
+    "+": 5,
+    "-": 5,
+    "*": 6,
+    "/": 6,
+    "//": 6,
+    "%": 6,
+}
 FUNCTIONS = ("min", "max")
 INDENT = "    "
 
 
 def print_func(func: Func) -> str:
     """Return the text of a program, behind those of the intrinsics that it calls."""
-    declared = [f"@intrinsic\n{print_calls(intrinsic.meaning)}\n" for intrinsic in intrinsics_of(func).values()]
+    declared = [
+        f"@intrinsic\n{print_calls(intrinsic.meaning)}\n" for intrinsic in intrinsics_of(func).values()
+    ]
     return "".join(declared) + print_calls(func)
 
 
 def print_calls(func: Func) -> str:
     """Return the text of a program without those of its intrinsics, which the parser must then be given."""
-    return "\n".join([f"def {func.name}({', '.join(map(print_param, func.params))}):", *print_lines(func.body, 1)]) + "\n"
+    return (
+        "\n".join(
+            [f"def {func.name}({', '.join(map(print_param, func.params))}):", *print_lines(func.body, 1)]
+        )
+        + "\n"
+    )
 
 
 def print_stmt(stmt: Stmt) -> str:
@@ -51,7 +73,8 @@ def buffer_type(buffer: Buffer) -> str:
 
 
 def print_param(buffer: Buffer) -> str:
-    """Return `name: dtype[extents]`, and for a tile of an intrinsic that does not lie in DRAM, `name: dtype[extents] @ scope`."""
+    """Return `name: dtype[extents]`, and for a tile of an intrinsic that does not lie in DRAM, `name:
+    dtype[extents] @ scope`."""
     place = "" if buffer.scope is Scope.DRAM else f" @ {buffer.scope.value}"
     return f"{buffer.name}: {buffer_type(buffer)}{place}"
 
@@ -80,7 +103,8 @@ def print_lines(stmt: Stmt, depth: int) -> Iterator[str]:
 
 
 def print_expr(expr: Expr, strength: int = 0) -> str:
-    """Return the text of an expression, in brackets where an operator of `strength` around it binds tighter."""
+    """Return the text of an expression, in brackets where an operator of `strength` around it binds
+    tighter."""
     match expr:
         case Var(name):
             return name

@@ -44,13 +44,25 @@ class DType:
         return True if self.name == "bool" else int(np.iinfo(self.numpy).max)
 
 
-DTYPES = {name: DType(name, numpy) for name, numpy in {
-    "bool": np.bool_, "int8": np.int8, "int16": np.int16, "int32": np.int32, "int64": np.int64, "uint8": np.uint8,
-    "float32": np.float32, "float64": np.float64, INDEX: np.int64}.items()}
+DTYPES = {
+    name: DType(name, numpy)
+    for name, numpy in {
+        "bool": np.bool_,
+        "int8": np.int8,
+        "int16": np.int16,
+        "int32": np.int32,
+        "int64": np.int64,
+        "uint8": np.uint8,
+        "float32": np.float32,
+        "float64": np.float64,
+        INDEX: np.int64,
+    }.items()
+}
 
 
 def wrap(value: int | float | bool, dtype: str) -> int | float | bool:
-    """Return `value` as the type holds it, what Cast does: integers modulo 2^bits, floats rounded; `nearest_integer` takes the one to the other."""
+    """Return `value` as the type holds it, what Cast does: integers modulo 2^bits, floats rounded;
+    `nearest_integer` takes the one to the other."""
     kind = DTYPES[dtype]
     if kind.name == "bool":
         return bool(value)
@@ -68,7 +80,8 @@ def _as_float(value: int | float | bool, kind: type) -> float:
 
 
 def nearest_integer(value: float) -> int:
-    """Return the nearest integer of 64 bits, halves to even: beyond them the least or greatest, and 0 for NaN."""
+    """Return the nearest integer of 64 bits, halves to even: beyond them the least or greatest, and 0 for
+    NaN."""
     if value != value:
         return 0
-    return min(round(min(max(value, -2.0**63), 2.0**63)), (1 << 63) - 1)
+    return min(round(min(max(value, -(2.0**63)), 2.0**63)), (1 << 63) - 1)

@@ -32,7 +32,13 @@ from vdla.compiler.ir.rewrite import has_reads
 from vdla.compiler.ir.text import print_expr, print_stmt
 from vdla.compiler.ir.types import DTYPES, INDEX, wrap
 
-KINDS = {"/": ("float",), "//": ("whole",), "%": ("whole",), ">>": ("whole",), "<<": ("whole",)}  # all others in ARITHMETIC are for both
+KINDS = {
+    "/": ("float",),
+    "//": ("whole",),
+    "%": ("whole",),
+    ">>": ("whole",),
+    "<<": ("whole",),
+}  # all others in ARITHMETIC are for both
 OPERATORS = frozenset(ARITHMETIC + COMPARISONS + LOGICAL)
 ORIGIN = Const(0)
 
@@ -42,9 +48,11 @@ def _kind(dtype: str) -> str:
 
 
 def verify(func: Func) -> None:
-    """Check a program: names declared and unique, types equal, subscripts of the right number and, without conditions, in range.
+    """Check a program: names declared and unique, types equal, subscripts of the right number and, without
+    conditions, in range.
 
-    A call's operands must be what its intrinsic's parameters say; the intrinsic's meaning is checked where it is declared.
+    A call's operands must be what its intrinsic's parameters say; the intrinsic's meaning is checked where it
+    is declared.
 
     Raises:
         IrError: naming the statement and what is wrong with it.
@@ -111,7 +119,9 @@ class _Checker:
         self.subscripts(buffer, indices)
         self.expr(value)
         if value.dtype != buffer.dtype:
-            raise IrError(f"{_text(stmt)}: the value is {value.dtype}, but {buffer.name} holds {buffer.dtype}")
+            raise IrError(
+                f"{_text(stmt)}: the value is {value.dtype}, but {buffer.name} holds {buffer.dtype}"
+            )
 
     # Calls
 
@@ -120,26 +130,38 @@ class _Checker:
         if self.intrinsics.setdefault(intrinsic.name, intrinsic) != intrinsic:
             raise IrError(f"{_text(stmt)}: two intrinsics are called {intrinsic.name}")
         if len(operands) != len(params):
-            raise IrError(f"{_text(stmt)}: {len(operands)} operands, but {intrinsic.name} takes {', '.join(param.name for param in params)}")
+            raise IrError(
+                f"{_text(stmt)}: {len(operands)} operands, but {intrinsic.name} takes "
+                f"{', '.join(param.name for param in params)}"
+            )
         for param, operand in zip(params, operands, strict=True):
             if is_tile(param):
                 self.tile(stmt, param, operand)
             elif operand.dtype != param.dtype or (param.name == IMMEDIATE and not isinstance(operand, Const)):
-                raise IrError(f"{_text(stmt)}: {param.name} is {print_expr(operand)}, not a {'constant' if param.name == IMMEDIATE else 'condition'} "
-                              f"of type {param.dtype}")
+                raise IrError(
+                    f"{_text(stmt)}: {param.name} is {print_expr(operand)}, not a "
+                    f"{'constant' if param.name == IMMEDIATE else 'condition'} "
+                    f"of type {param.dtype}"
+                )
             else:
                 with self.under_condition():
                     self.expr(operand)
 
     def tile(self, stmt: Call, param: Buffer, operand: Expr) -> None:
-        """Check the first element of a tile; one that the intrinsic reads under a condition only may lie outside its buffer."""
+        """Check the first element of a tile; one that the intrinsic reads under a condition only may lie
+        outside its buffer."""
         rank = len(param.shape)
         if not isinstance(operand, Read) or operand.indices[-rank:] != (ORIGIN,) * rank:
-            raise IrError(f"{_text(stmt)}: {param.name} is {print_expr(operand)}, which is not where a tile begins")
+            raise IrError(
+                f"{_text(stmt)}: {param.name} is {print_expr(operand)}, which is not where a tile begins"
+            )
         buffer = operand.buffer
         if (buffer.dtype, buffer.shape[-rank:], buffer.scope) != (param.dtype, param.shape, param.scope):
-            raise IrError(f"{_text(stmt)}: {buffer.name} holds {buffer.dtype}{list(buffer.shape[-rank:])} in {buffer.scope.value}, "
-                          f"but {param.name} is {param.dtype}{list(param.shape)} in {param.scope.value}")
+            raise IrError(
+                f"{_text(stmt)}: {buffer.name} holds {buffer.dtype}{list(buffer.shape[-rank:])} in "
+                f"{buffer.scope.value}, "
+                f"but {param.name} is {param.dtype}{list(param.shape)} in {param.scope.value}"
+            )
         with self.under_condition(param.name not in stmt.intrinsic.certain):
             self.subscripts(buffer, operand.indices)
 
@@ -179,15 +201,22 @@ class _Checker:
             raise IrError(f"{print_expr(expr)}: {op} has operands of types {left.dtype} and {right.dtype}")
         kinds = KINDS.get(op, ("whole", "float") if op in ARITHMETIC else ())
         if kinds and _kind(left.dtype) not in kinds:
-            raise IrError(f"{print_expr(expr)}: {op} is for {' and '.join(kinds)} numbers, not for {left.dtype}")
+            raise IrError(
+                f"{print_expr(expr)}: {op} is for {' and '.join(kinds)} numbers, not for {left.dtype}"
+            )
         if op in ("//", "%") and isinstance(right, Const) and not wrap(right.value, right.dtype):
             raise IrError(f"{print_expr(expr)} divides by 0")
 
     def subscripts(self, buffer: Buffer, indices: tuple[Expr, ...]) -> None:
         if self.buffers.get(buffer.name) != buffer:
-            raise IrError(f"{_element(buffer, indices)}: buffer {buffer.name} is not declared here, or differently")
+            raise IrError(
+                f"{_element(buffer, indices)}: buffer {buffer.name} is not declared here, or differently"
+            )
         if len(indices) != len(buffer.shape):
-            raise IrError(f"{_element(buffer, indices)} has {len(indices)} subscripts, but {buffer.name} has {len(buffer.shape)} axes")
+            raise IrError(
+                f"{_element(buffer, indices)} has {len(indices)} subscripts, but {buffer.name} has "
+                f"{len(buffer.shape)} axes"
+            )
         for axis, index in enumerate(indices):
             self.expr(index)
             if index.dtype != INDEX:
@@ -200,8 +229,10 @@ class _Checker:
             return
         reach = bounds(indices[axis], self.ranges)
         if reach.low < 0 or reach.high >= buffer.shape[axis]:
-            raise IrError(f"{_element(buffer, indices)}: subscript {axis} runs from {reach.low} to {reach.high}, "
-                          f"but the axis has {buffer.shape[axis]} elements")
+            raise IrError(
+                f"{_element(buffer, indices)}: subscript {axis} runs from {reach.low} to {reach.high}, "
+                f"but the axis has {buffer.shape[axis]} elements"
+            )
 
 
 def _text(stmt: Stmt) -> str:

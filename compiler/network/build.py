@@ -1,4 +1,5 @@
-"""Linking: from placed operators and their programs to the plan of a module: streams, crossings between host and accelerator, memory."""
+"""Linking: from placed operators and their programs to the plan of a module: streams, crossings between host
+and accelerator, memory."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -24,8 +25,13 @@ from vdla.sim.program import Program, decode_program
 Key = tuple[str, int, bool]  # a value, the block it stands in, and whether it is folded
 
 
-def build(graph: Graph, parts: list[Part], target: Target, programs: Mapping[Task, Func],
-          report: Callable[[Offloaded], None] = lambda one: None) -> Plan:
+def build(
+    graph: Graph,
+    parts: list[Part],
+    target: Target,
+    programs: Mapping[Task, Func],
+    report: Callable[[Offloaded], None] = lambda one: None,
+) -> Plan:
     """Return the plan of a network whose operators have their places.
 
     Args:
@@ -51,7 +57,12 @@ class _Builder:
         return self.target.config
 
     def plan(self, report: Callable[[Offloaded], None]) -> Plan:
-        self.aliases = {one.node.outputs[0]: one.node.inputs[0] for part in self.parts for one in part if isinstance(one, View)}
+        self.aliases = {
+            one.node.outputs[0]: one.node.inputs[0]
+            for part in self.parts
+            for one in part
+            if isinstance(one, View)
+        }
         self.places, sizes = share(self.lives())
         for number, part in enumerate(self.parts):
             if isinstance(part[0], OnHost):
@@ -60,8 +71,17 @@ class _Builder:
                 self.steps.append(self.launch(part, number, report))
         constants = {name: self.graph.constants[name] for name in self.host_constants()}
         outputs = {name: _value(self.graph, name) for name in self.graph.outputs}
-        return Plan(self.graph.name, self.target, {name: _value(self.graph, name) for name in self.graph.inputs}, outputs,
-                    tuple(self.steps), self.streams, sizes, self.weights, constants)
+        return Plan(
+            self.graph.name,
+            self.target,
+            {name: _value(self.graph, name) for name in self.graph.inputs},
+            outputs,
+            tuple(self.steps),
+            self.streams,
+            sizes,
+            self.weights,
+            constants,
+        )
 
     # Values
 
@@ -77,7 +97,8 @@ class _Builder:
     def lives(self) -> list[Life]:
         """Return how long each tensor is needed; a step is an operator of the accelerator.
 
-        A tensor that crosses to the host, or is needed by another launch, lives until the end of the last part that touches it.
+        A tensor that crosses to the host, or is needed by another launch, lives until the end of the last
+        part that touches it.
         """
         first: dict[Key, int] = {}
         last: dict[Key, int] = {}
@@ -105,11 +126,19 @@ class _Builder:
         """Return the values that a part makes and others read, or that leave the network."""
         made = [name for one in part for name in one.node.outputs]
         inside = {id(one) for one in part}
-        read = {name for other in self.parts for one in other if id(one) not in inside for name in one.node.inputs}
+        read = {
+            name for other in self.parts for one in other if id(one) not in inside for name in one.node.inputs
+        }
         return [name for name in made if name in read or name in self.graph.outputs]
 
     def host_constants(self) -> list[str]:
-        used = [name for part in self.parts if isinstance(part[0], OnHost) for one in part for name in one.node.inputs]
+        used = [
+            name
+            for part in self.parts
+            if isinstance(part[0], OnHost)
+            for one in part
+            for name in one.node.inputs
+        ]
         return [name for name in dict.fromkeys((*used, *self.graph.outputs)) if name in self.graph.constants]
 
     # Launches
@@ -145,8 +174,14 @@ class _Builder:
     def unpacks(self, part: Part) -> tuple[Crossing, ...]:
         """Return what the host, or another launch by way of the host, needs of a part."""
         layouts = {one.output[0]: one.output[1] for one in part if isinstance(one, Offloaded)}
-        return tuple(Crossing(name, self.place(self.origin(name), layouts[self.origin(name)]),
-                              Layout(self.graph.types[name].shape, self.config.block_out, self.config.batch)) for name in self.goes_out(part))
+        return tuple(
+            Crossing(
+                name,
+                self.place(self.origin(name), layouts[self.origin(name)]),
+                Layout(self.graph.types[name].shape, self.config.block_out, self.config.batch),
+            )
+            for name in self.goes_out(part)
+        )
 
 
 def _text(key: Key) -> str:
@@ -160,7 +195,9 @@ def _value(graph: Graph, name: str) -> Value:
 
 def _host_step(one: OnHost) -> HostStep:
     node = one.node
-    return HostStep(node.name or node.outputs[0], node.op, node.inputs, node.outputs, dict(node.attributes), one.reason)
+    return HostStep(
+        node.name or node.outputs[0], node.op, node.inputs, node.outputs, dict(node.attributes), one.reason
+    )
 
 
 def _layers(part: Part, stream: Stream) -> tuple[Layer, ...]:
@@ -174,7 +211,9 @@ def _layers(part: Part, stream: Stream) -> tuple[Layer, ...]:
         else:
             label = one.node.outputs[0]
             own = program.part(stream.labels[label])
-            layers.append(Layer(name, one.node.op, label, one.macs, _moved(own, isa.Load), _moved(own, isa.Store)))
+            layers.append(
+                Layer(name, one.node.op, label, one.macs, _moved(own, isa.Load), _moved(own, isa.Store))
+            )
     return tuple(layers)
 
 
@@ -182,4 +221,9 @@ def _moved(program: Program, form: type[isa.Load | isa.Store]) -> int:
     """Return the bytes that LOADs or STOREs move."""
     memories, rows, columns = (program.column(form, name) for name in ("memory_type", "y_size", "x_size"))
     sizes: Mapping[int, int] = {int(memory): program.config.element_bytes(memory) for memory in MemoryType}
-    return int(sum(sizes.get(int(memory), 0) * int(count) for memory, count in zip(memories, rows * columns, strict=True)))
+    return int(
+        sum(
+            sizes.get(int(memory), 0) * int(count)
+            for memory, count in zip(memories, rows * columns, strict=True)
+        )
+    )

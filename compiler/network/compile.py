@@ -39,9 +39,17 @@ class Compiled:
     errors: tuple[LayerError, ...] = ()
 
 
-def compile_network(model: str | os.PathLike | bytes, target: Target, *, samples: Samples | None = None, percentile: float = 100.0,
-                    shapes: Mapping[str, Sequence[int]] | None = None, errors: bool = False, choices: Choices | None = None,
-                    progress: Progress = lambda text: None) -> Compiled:
+def compile_network(
+    model: str | os.PathLike | bytes,
+    target: Target,
+    *,
+    samples: Samples | None = None,
+    percentile: float = 100.0,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    errors: bool = False,
+    choices: Choices | None = None,
+    progress: Progress = lambda text: None,
+) -> Compiled:
     """Compile a network.
 
     Args:
@@ -82,8 +90,11 @@ def quantised_graph(graph: Graph, samples: Samples | None, percentile: float) ->
     if _quantised(graph):
         return graph
     if samples is None:
-        raise GraphError(f"network {graph.name} computes with floats and the accelerator with integers; give samples of its inputs to quantise it by "
-                         "(--calibrate SAMPLES.npz), or a model that is quantised already")
+        raise GraphError(
+            f"network {graph.name} computes with floats and the accelerator with integers; give samples "
+            "of its inputs to quantise it by "
+            "(--calibrate SAMPLES.npz), or a model that is quantised already"
+        )
     return quantise(graph, samples, percentile)
 
 

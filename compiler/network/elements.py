@@ -18,8 +18,15 @@ def _pool_reasons(maker: Maker) -> Iterator[str]:
 def _max_pool(maker: Maker) -> Offloaded:
     n, channels, height, width = maker.shape(0)
     attributes = maker.node.attributes
-    size = Pooling(channels, height, width, attributes["kernel_shape"], attributes["strides"], attributes["pads"], n)
-    return Offloaded(maker.node, (Piece(PoolingTask(size)),), {"X": maker.operand(0, maker.config.block_out)}, maker.output())
+    size = Pooling(
+        channels, height, width, attributes["kernel_shape"], attributes["strides"], attributes["pads"], n
+    )
+    return Offloaded(
+        maker.node,
+        (Piece(PoolingTask(size)),),
+        {"X": maker.operand(0, maker.config.block_out)},
+        maker.output(),
+    )
 
 
 def _two_reasons(maker: Maker) -> Iterator[str]:
@@ -42,7 +49,13 @@ def _elements(maker: Maker, kind: Elements, inputs: int, constants: tuple[int, .
     config, out = maker.config, maker.output()
     operands = {name: maker.operand(place, config.block_out) for place, name in enumerate("AB"[:inputs])}
     parameters = blocked_parameters(of_channels(maker.constant(inputs), config.block_out), config)
-    return Offloaded(maker.node, (Piece(ElementsTask(kind, _count(out[1], maker), constants)),), operands, out, {"P": parameters})
+    return Offloaded(
+        maker.node,
+        (Piece(ElementsTask(kind, _count(out[1], maker), constants)),),
+        operands,
+        out,
+        {"P": parameters},
+    )
 
 
 def _count(layout: Layout, maker: Maker) -> int:
@@ -74,7 +87,9 @@ def _concatenation_reasons(maker: Maker) -> Iterator[str]:
 
 
 def _concatenation(maker: Maker) -> Offloaded:
-    operands = {f"A{place}": maker.operand(place, maker.config.block_out) for place in range(len(maker.node.inputs))}
+    operands = {
+        f"A{place}": maker.operand(place, maker.config.block_out) for place in range(len(maker.node.inputs))
+    }
     pieces, begin = [], 0
     for name, (_, layout) in operands.items():
         elements = _count(layout, maker)
@@ -85,8 +100,11 @@ def _concatenation(maker: Maker) -> Offloaded:
 
 PAIR = "two operands of one shape, neither constant; the ALU has ADD and MUL"
 OPERATORS: Mapping[str, Kind] = {
-    "Concat": Kind("along channels, all operands but the last with whole blocks of them; one image, or a matrix", _concatenation_reasons,
-                   _concatenation),
+    "Concat": Kind(
+        "along channels, all operands but the last with whole blocks of them; one image, or a matrix",
+        _concatenation_reasons,
+        _concatenation,
+    ),
     "Int8Add": Kind(PAIR, _two_reasons, _add),
     "Int8MaxPool": Kind("any window, strides and padding; the ALU has MAX and ADD", _pool_reasons, _max_pool),
     "Int8Mul": Kind(PAIR, _two_reasons, _multiply),

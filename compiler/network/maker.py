@@ -1,4 +1,5 @@
-"""What every operator on the accelerator is made of: tasks, the tensors they read and write, and reasons why it cannot be."""
+"""What every operator on the accelerator is made of: tasks, the tensors they read and write, and reasons why
+it cannot be."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +22,8 @@ class Piece:
     """A task that is, or is a part of, an operator.
 
     Attributes:
-        names: the operator's names for the parameters of the task's program, where they are not the program's own.
+        names: the operator's names for the parameters of the task's program, where they are not the program's
+            own.
         begin: the element of the operator's result Z with which the task's begins.
     """
 
@@ -50,7 +52,10 @@ class Offloaded:
     macs: int = 0
 
     def __str__(self) -> str:
-        return f"{self.node.op} {self.node.name or self.node.outputs[0]}: {', '.join(str(piece.task) for piece in self.pieces)}"
+        return (
+            f"{self.node.op} {self.node.name or self.node.outputs[0]}: "
+            f"{', '.join(str(piece.task) for piece in self.pieces)}"
+        )
 
 
 @dataclass(frozen=True)

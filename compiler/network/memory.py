@@ -17,7 +17,8 @@ class Life:
 def share(lives: Iterable[Life]) -> tuple[dict[str, str], dict[str, int]]:
     """Return the place of each tensor, and the bytes of each place.
 
-    Tensors are placed in the order in which they come to life; each takes the free place whose size is nearest to its own.
+    Tensors are placed in the order in which they come to life; each takes the free place whose size is
+    nearest to its own.
     """
     places: dict[str, str] = {}
     sizes: dict[str, int] = {}

@@ -38,8 +38,13 @@ def _reasons(config: AcceleratorConfig) -> Iterator[str]:
     """Yield why the integer operators do not describe a configuration."""
     if config.acc_bits != SUM_BITS:
         yield f"acc_bits = {config.acc_bits}: sums of networks have {SUM_BITS} bits"
-    missing = [extension for extension in (Extension.REQUANTISE, Extension.PAD_MINIMUM) if not config.has(extension)]
+    missing = [
+        extension for extension in (Extension.REQUANTISE, Extension.PAD_MINIMUM) if not config.has(extension)
+    ]
     if missing:
         yield f"the configuration has switched off {', '.join(missing)}"
     if (config.inp_bits, config.wgt_bits) != (NARROW, NARROW):
-        yield f"inp_bits = {config.inp_bits} and wgt_bits = {config.wgt_bits}: programs are compiled for {NARROW}-bit inputs and weights only"
+        yield (
+            f"inp_bits = {config.inp_bits} and wgt_bits = {config.wgt_bits}: programs are compiled for "
+            f"{NARROW}-bit inputs and weights only"
+        )

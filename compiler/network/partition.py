@@ -1,4 +1,5 @@
-"""Which operators run where, and in which order: as many as can be behind one another on the accelerator, so that few launches are needed."""
+"""Which operators run where, and in which order: as many as can be behind one another on the accelerator, so
+that few launches are needed."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -47,7 +48,11 @@ def place(graph: Graph, target: Target, report: Report = lambda node: None) -> l
 
 
 def _place(graph: Graph, node: Node, target: Target, inside: set[str]) -> Placed:
-    if node.op in VIEWS and node.inputs[0] in inside and same_bytes(graph.types[node.inputs[0]], graph.types[node.outputs[0]], target.config):
+    if (
+        node.op in VIEWS
+        and node.inputs[0] in inside
+        and same_bytes(graph.types[node.inputs[0]], graph.types[node.outputs[0]], target.config)
+    ):
         return View(node)
     found = offload(graph, node, target, folds=_folds(graph, node, inside))
     return OnHost(node, found.reason) if isinstance(found, Unfit) else found
@@ -55,13 +60,19 @@ def _place(graph: Graph, node: Node, target: Target, inside: set[str]) -> Placed
 
 def _folds(graph: Graph, node: Node, inside: set[str]) -> bool:
     """Whether the node's first input comes from the host, and nobody else reads it."""
-    readers = sum(name == node.inputs[0] for other in graph.nodes for name in other.inputs) if node.inputs else 0
+    readers = (
+        sum(name == node.inputs[0] for other in graph.nodes for name in other.inputs) if node.inputs else 0
+    )
     return readers == 1 and node.inputs[0] not in inside
 
 
 def same_bytes(one: TensorType, other: TensorType, config: AcceleratorConfig) -> bool:
-    """Whether two shapes of a tensor stand alike in the accelerator's DRAM: one pixel, or one row, of the same channels."""
-    return one.dtype == other.dtype == "int8" and _single_row(one, config) == _single_row(other, config) is not None
+    """Whether two shapes of a tensor stand alike in the accelerator's DRAM: one pixel, or one row, of the
+    same channels."""
+    return (
+        one.dtype == other.dtype == "int8"
+        and _single_row(one, config) == _single_row(other, config) is not None
+    )
 
 
 def _single_row(type_: TensorType, config: AcceleratorConfig) -> int | None:
@@ -73,9 +84,11 @@ def _single_row(type_: TensorType, config: AcceleratorConfig) -> int | None:
 
 
 def parts(graph: Graph, placed: list[Placed], config: AcceleratorConfig) -> list[Part]:
-    """Return the nodes in an order that keeps what they need of each other, in parts of one place each, as few as can be.
+    """Return the nodes in an order that keeps what they need of each other, in parts of one place each, as
+    few as can be.
 
-    A value that the accelerator has made but cannot read as it stands goes through the host, so that its reader belongs to a later part.
+    A value that the accelerator has made but cannot read as it stands goes through the host, so that its
+    reader belongs to a later part.
     """
     made = set(graph.inputs) | set(graph.constants)
     waiting, found = list(placed), []
@@ -112,7 +125,8 @@ def _ready(waiting: list[Placed], made: set[str], on_host: bool, config: Acceler
 
 
 def _readable(one: Placed, within: Mapping[str, int]) -> bool:
-    """Whether what an operator reads of its own part stands in blocks of the size it needs; a view needs its input there."""
+    """Whether what an operator reads of its own part stands in blocks of the size it needs; a view needs its
+    input there."""
     if isinstance(one, View):
         return one.node.inputs[0] in within
     return all(layout.block == within.get(name, layout.block) for name, layout in one.inputs.values())

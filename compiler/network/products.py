@@ -32,19 +32,36 @@ def _convolution_reasons(maker: Maker) -> Iterator[str]:
 def _convolution(maker: Maker) -> Offloaded:
     n, channels, height, width = maker.shape(0)
     weights, attributes = maker.constant(1), maker.node.attributes
-    size = Convolution(channels, height, width, weights.shape[0], tuple(weights.shape[2:]), tuple(attributes["strides"]), tuple(attributes["pads"]),
-                       tuple(attributes["dilations"]), attributes["group"], n)
+    size = Convolution(
+        channels,
+        height,
+        width,
+        weights.shape[0],
+        tuple(weights.shape[2:]),
+        tuple(attributes["strides"]),
+        tuple(attributes["pads"]),
+        tuple(attributes["dilations"]),
+        attributes["group"],
+        n,
+    )
     fold = fold_of(size, attributes["border"], maker.config) if maker.folds else None
     if fold is not None:
-        return _product(maker, ConvolutionTask(folded_size(size, fold)), folded_weights(weights, fold), size.macs, fold)
+        return _product(
+            maker, ConvolutionTask(folded_size(size, fold)), folded_weights(weights, fold), size.macs, fold
+        )
     if _sums_windows(size, weights, maker.config):
         return _sum_of_windows(maker, size)
     return _product(maker, ConvolutionTask(size, border=attributes["border"]), weights, size.macs)
 
 
 def _sums_windows(size: Convolution, weights: np.ndarray, config: AcceleratorConfig) -> bool:
-    """Whether each output channel sums windows of one input channel, as average pooling does, so that every block of weights is the unit matrix."""
-    return size.groups == size.channels == size.outputs and config.block_in == config.block_out and bool((weights == 1).all())
+    """Whether each output channel sums windows of one input channel, as average pooling does, so that every
+    block of weights is the unit matrix."""
+    return (
+        size.groups == size.channels == size.outputs
+        and config.block_in == config.block_out
+        and bool((weights == 1).all())
+    )
 
 
 def _sum_of_windows(maker: Maker, size: Convolution) -> Offloaded:
@@ -65,13 +82,28 @@ def _transposed_reasons(maker: Maker) -> Iterator[str]:
 def _transposed_size(maker: Maker) -> Transposed:
     n, channels, height, width = maker.shape(0)
     weights, attributes = maker.constant(1), maker.node.attributes
-    return Transposed(channels, height, width, weights.shape[1], tuple(weights.shape[2:]), tuple(attributes["strides"]), tuple(attributes["pads"]),
-                      tuple(attributes["output_padding"]), n)
+    return Transposed(
+        channels,
+        height,
+        width,
+        weights.shape[1],
+        tuple(weights.shape[2:]),
+        tuple(attributes["strides"]),
+        tuple(attributes["pads"]),
+        tuple(attributes["output_padding"]),
+        n,
+    )
 
 
 def _transposed(maker: Maker) -> Offloaded:
     size = _transposed_size(maker)
-    return _offloaded(maker, TransposedTask(size), {"W": phase_weights(maker.constant(1), size, maker.config)}, size.outputs, size.macs)
+    return _offloaded(
+        maker,
+        TransposedTask(size),
+        {"W": phase_weights(maker.constant(1), size, maker.config)},
+        size.outputs,
+        size.macs,
+    )
 
 
 def _matrix_reasons(maker: Maker) -> Iterator[str]:
@@ -86,21 +118,48 @@ def _matrix_product(maker: Maker) -> Offloaded:
     return _product(maker, ConvolutionTask(size), weights.T[:, :, None, None], rows * weights.size)
 
 
-def _product(maker: Maker, task: ConvolutionTask, weights: np.ndarray, macs: int, fold: Fold | None = None) -> Offloaded:
-    return _offloaded(maker, task, {"W": blocked_weights(weights, task.size, maker.config)}, task.size.outputs, macs, fold)
+def _product(
+    maker: Maker, task: ConvolutionTask, weights: np.ndarray, macs: int, fold: Fold | None = None
+) -> Offloaded:
+    return _offloaded(
+        maker, task, {"W": blocked_weights(weights, task.size, maker.config)}, task.size.outputs, macs, fold
+    )
 
 
-def _offloaded(maker: Maker, task: ConvolutionTask | TransposedTask, weights: Mapping[str, np.ndarray], outputs: int, macs: int,
-               fold: Fold | None = None) -> Offloaded:
+def _offloaded(
+    maker: Maker,
+    task: ConvolutionTask | TransposedTask,
+    weights: Mapping[str, np.ndarray],
+    outputs: int,
+    macs: int,
+    fold: Fold | None = None,
+) -> Offloaded:
     parameters = blocked_parameters(of_channels(maker.constant(2), outputs), maker.config)
-    return Offloaded(maker.node, (Piece(task),), {"X": maker.operand(0, maker.config.block_in, fold)}, maker.output(), {**weights, "P": parameters},
-                     macs)
+    return Offloaded(
+        maker.node,
+        (Piece(task),),
+        {"X": maker.operand(0, maker.config.block_in, fold)},
+        maker.output(),
+        {**weights, "P": parameters},
+        macs,
+    )
 
 
 OPERATORS: Mapping[str, Kind] = {
-    "Int8Conv": Kind("weights and parameters constant; any strides, dilations, groups and padding, with 0 or -128", _convolution_reasons,
-                     _convolution),
-    "Int8ConvTranspose": Kind("weights and parameters constant; strides 1 or 2, or of which one divides the padding; they divide the result",
-                              _transposed_reasons, _transposed),
-    "Int8MatMul": Kind("weights and parameters constant; rows of any number of dimensions but 4", _matrix_reasons, _matrix_product),
+    "Int8Conv": Kind(
+        "weights and parameters constant; any strides, dilations, groups and padding, with 0 or -128",
+        _convolution_reasons,
+        _convolution,
+    ),
+    "Int8ConvTranspose": Kind(
+        "weights and parameters constant; strides 1 or 2, or of which one divides the padding; they "
+        "divide the result",
+        _transposed_reasons,
+        _transposed,
+    ),
+    "Int8MatMul": Kind(
+        "weights and parameters constant; rows of any number of dimensions but 4",
+        _matrix_reasons,
+        _matrix_product,
+    ),
 }

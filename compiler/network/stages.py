@@ -1,10 +1,10 @@
 """The stages from a graph of integer operators to a plan. Each takes frozen values and returns one:
 
-    support   `place`: each operator on the accelerator, as tasks, or on the host with the reason
-    space     `space_of`: the legal choices for each task
-    choice    `choices_for`: one of them for each task, from a record, by estimate or by simulation
-    lowering  `programs_of`: the loop program of each task; equal tasks share it
-    emission, linking  `build`: instructions, addresses, and what crosses between host and accelerator
+support   `place`: each operator on the accelerator, as tasks, or on the host with the reason
+space     `space_of`: the legal choices for each task
+choice    `choices_for`: one of them for each task, from a record, by estimate or by simulation
+lowering  `programs_of`: the loop program of each task; equal tasks share it
+emission, linking  `build`: instructions, addresses, and what crosses between host and accelerator
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,8 +26,14 @@ from vdla.runtime.module.plan import Plan
 Progress = Callable[[str], None]
 
 
-def plan_of(graph: Graph, target: Target, choices: Choices | None = None, *, choose: Chooser = by_simulator,
-            progress: Progress = lambda text: None) -> Plan:
+def plan_of(
+    graph: Graph,
+    target: Target,
+    choices: Choices | None = None,
+    *,
+    choose: Chooser = by_simulator,
+    progress: Progress = lambda text: None,
+) -> Plan:
     """Return the plan of a graph of integer operators.
 
     Args:
@@ -41,20 +47,38 @@ def plan_of(graph: Graph, target: Target, choices: Choices | None = None, *, cho
     parted = parts(graph, place(graph, target, lambda node: progress(str(node))), target.config)
     chosen = choices_for(tasks_of(parted), target, choices or Choices(), choose, progress)
     progress("instructions")
-    return build(graph, parted, target, programs_of(chosen, target.config), lambda one: progress(str(one.node)))
+    return build(
+        graph, parted, target, programs_of(chosen, target.config), lambda one: progress(str(one.node))
+    )
 
 
 def tasks_of(parted: Iterable[Part]) -> list[Task]:
     """Return the tasks of operators on the accelerator, each once, in order."""
-    return list(dict.fromkeys(piece.task for part in parted for one in part if isinstance(one, Offloaded) for piece in one.pieces))
+    return list(
+        dict.fromkeys(
+            piece.task
+            for part in parted
+            for one in part
+            if isinstance(one, Offloaded)
+            for piece in one.pieces
+        )
+    )
 
 
-def choices_for(tasks: Iterable[Task], target: Target, choices: Choices, choose: Chooser = by_simulator,
-                progress: Progress = lambda text: None) -> dict[Task, Choice]:
+def choices_for(
+    tasks: Iterable[Task],
+    target: Target,
+    choices: Choices,
+    choose: Chooser = by_simulator,
+    progress: Progress = lambda text: None,
+) -> dict[Task, Choice]:
     """Return a choice for each task; errors as those of `plan_of`."""
     if choices.by_task and choices.target != target.timing_digest:
-        raise ChoiceError(f"the choices were made for the target {choices.target[:12]}, not for {target.name} ({target.timing_digest[:12]}): "
-                          "configuration or memory differ; choose again")
+        raise ChoiceError(
+            f"the choices were made for the target {choices.target[:12]}, not for {target.name} "
+            f"({target.timing_digest[:12]}): "
+            "configuration or memory differ; choose again"
+        )
     found = {}
     for task in tasks:
         progress(str(task))
@@ -66,7 +90,10 @@ def choices_for(tasks: Iterable[Task], target: Target, choices: Choices, choose:
 
 def _legal(choice: Choice, space: Space) -> Choice:
     if choice not in space:
-        raise ChoiceError(f"{choice} is not among the {len(space)} choices for {space.task} on {space.target.name}; choose again")
+        raise ChoiceError(
+            f"{choice} is not among the {len(space)} choices for {space.task} on {space.target.name}; "
+            "choose again"
+        )
     return choice
 
 

@@ -1,6 +1,8 @@
-"""Element-wise results take the place of the operand that nobody else needs: accumulators are updated, not copied.
+"""Element-wise results take the place of the operand that nobody else needs: accumulators are updated, not
+copied.
 
-`Y[i] = f(X[i + corner])`, where X lives on chip and is read by nothing else, becomes `X[i + corner] = f(X[i + corner])`.
+`Y[i] = f(X[i + corner])`, where X lives on chip and is read by nothing else, becomes `X[i + corner] = f(X[i +
+corner])`.
 """
 
 from collections.abc import Sequence
@@ -33,7 +35,9 @@ class InPlace:
     def run(self, func: Func) -> Func:
         """Return `func` with as few buffers in `scope` as in-place updates allow."""
         while (place := _find(func.body, self.scope)) is not None:
-            func = Func(func.name, func.params, rewrite(func.body, lambda part, place=place: _replaced(part, place)))
+            func = Func(
+                func.name, func.params, rewrite(func.body, lambda part, place=place: _replaced(part, place))
+            )
         return func
 
 
@@ -61,10 +65,15 @@ def _find(body: Stmt, scope: Scope) -> Place | None:
 def _corner(result: Read, operand: Read, calls: list[Call]) -> tuple[Expr, ...] | None:
     """Return from where on `result` may stand in the buffer of `operand`; None where it may not.
 
-    It may where that is read by nothing else, and element by element in the same order, so that no element is changed before it is read.
+    It may where that is read by nothing else, and element by element in the same order, so that no element is
+    changed before it is read.
     """
     one, other = result.buffer, operand.buffer
-    same = one.name != other.name and (one.scope, one.dtype, len(one.shape)) == (other.scope, other.dtype, len(other.shape))
+    same = one.name != other.name and (one.scope, one.dtype, len(one.shape)) == (
+        other.scope,
+        other.dtype,
+        len(other.shape),
+    )
     if not same or one.shape[-2:] != other.shape[-2:]:
         return None
     corner = tuple(simplify(far - near) for far, near in zip(operand.indices, result.indices, strict=True))
@@ -77,4 +86,6 @@ def _corner(result: Read, operand: Read, calls: list[Call]) -> tuple[Expr, ...] 
 
 
 def _reads(call: Call, buffer: Buffer) -> bool:
-    return any(isinstance(operand, Read) and operand.buffer.name == buffer.name for operand in call.operands[1:])
+    return any(
+        isinstance(operand, Read) and operand.buffer.name == buffer.name for operand in call.operands[1:]
+    )

@@ -1,7 +1,8 @@
 """Sums start with their first product: accumulators are overwritten by it instead of being reset before.
 
-`for y: reset(C[y])` and later `for k: for y: gemm(C[y], A[y, k], B[k])` become `for k: for y: gemm_from(C[y], A[y, k], B[k], k < 1)`,
-which resets its accumulators where the condition holds. The hardware does both in one step.
+`for y: reset(C[y])` and later `for k: for y: gemm(C[y], A[y, k], B[k])` become `for k: for y: gemm_from(C[y],
+A[y, k], B[k], k < 1)`, which resets its accumulators where the condition holds. The hardware does both in one
+step.
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from vdla.compiler.ir.rewrite import rewrite_statements, variables, walk_stateme
 
 @dataclass(frozen=True, slots=True)
 class StartSums:
-    """The pass: `started` does what `reset` and `product` do, where the condition holds that is its last operand."""
+    """The pass: `started` does what `reset` and `product` do, where the condition holds that is its last
+    operand."""
 
     product: Intrinsic
     reset: Intrinsic
@@ -31,11 +33,12 @@ class StartSums:
             reset = _only_call(statement, self.reset)
             following = part.statements[place + 1]
             if reset is not None and (changed := self._with_start(following, statement, reset)) is not None:
-                return block(*part.statements[:place], changed, *part.statements[place + 2:])
+                return block(*part.statements[:place], changed, *part.statements[place + 2 :])
         return None
 
     def _with_start(self, stmt: Stmt, reset_nest: Stmt, reset: Call) -> Stmt | None:
-        """Return `stmt` with its products starting the sums that `reset` would; None where they do not cover the same accumulators."""
+        """Return `stmt` with its products starting the sums that `reset` would; None where they do not cover
+        the same accumulators."""
         name = _tile(reset).buffer.name
         calls = [part for part in walk_statements(stmt) if isinstance(part, Call) and _touches(part, name)]
         if len(calls) != 1 or calls[0].intrinsic != self.product:
@@ -43,7 +46,11 @@ class StartSums:
         product, around = calls[0], _around(stmt, calls[0])
         loops = {part.var.name: part.extent for part in around if isinstance(part, For)}
         target = _tile(product)
-        if any(isinstance(part, If) for part in around) or target != _tile(reset) or not _covers(loops, _loops(reset_nest), target):
+        if (
+            any(isinstance(part, If) for part in around)
+            or target != _tile(reset)
+            or not _covers(loops, _loops(reset_nest), target)
+        ):
             return None
         started = Call(self.started, (*product.operands, _first(loops, target)))
         return rewrite_statements(stmt, lambda part: started if part is product else None)
@@ -57,13 +64,15 @@ def _tile(call: Call) -> Read:
 
 
 def _first(loops: dict[str, int], target: Read) -> Expr:
-    """Return the condition that holds in the first step of each sum: all loops that do not move `target` are at 0."""
+    """Return the condition that holds in the first step of each sum: all loops that do not move `target` are
+    at 0."""
     steps = [Var(name) for name, extent in loops.items() if extent > 1 and name not in variables(target)]
     return (reduce(add, steps) if steps else Const(0)) < 1
 
 
 def _only_call(stmt: Stmt, intrinsic: Intrinsic) -> Call | None:
-    """Return the call of a nest of loops around `intrinsic`, without conditions; None where it is anything else."""
+    """Return the call of a nest of loops around `intrinsic`, without conditions; None where it is anything
+    else."""
     while isinstance(stmt, For):
         stmt = stmt.body
     return stmt if isinstance(stmt, Call) and stmt.intrinsic == intrinsic else None

@@ -1,9 +1,10 @@
 """Virtual threads: their work is interleaved into one program, each with buffers of its own.
 
-`for v in vthread(n): S1; S2` becomes `for v in vthread(n): S1`, `for v in vthread(n): S2`, inside common loops too, and a buffer allocated
-inside gets a dimension of n. Loads that follow each other stay together, and so does all other work, that of a loop's last iteration and
-of what follows the loop too: a thread's results must not wait for another's work. A loop of that kind then stands only around
-loads or around other work, and kernels are never folded across it.
+`for v in vthread(n): S1; S2` becomes `for v in vthread(n): S1`, `for v in vthread(n): S2`, inside common
+loops too, and a buffer allocated inside gets a dimension of n. Loads that follow each other stay together,
+and so does all other work, that of a loop's last iteration and of what follows the loop too: a thread's
+results must not wait for another's work. A loop of that kind then stands only around loads or around other
+work, and kernels are never folded across it.
 
 Source: TVM, OSDI 2018, section 4.4 and figure 8.
 """
@@ -11,7 +12,22 @@ Source: TVM, OSDI 2018, section 4.4 and figure 8.
 from dataclasses import dataclass, replace
 
 from vdla.compiler.ir.affine import simplify
-from vdla.compiler.ir.nodes import Alloc, Block, Buffer, Call, Const, For, Func, If, LoopKind, Read, Scope, Stmt, Write, block
+from vdla.compiler.ir.nodes import (
+    Alloc,
+    Block,
+    Buffer,
+    Call,
+    Const,
+    For,
+    Func,
+    If,
+    LoopKind,
+    Read,
+    Scope,
+    Stmt,
+    Write,
+    block,
+)
 from vdla.compiler.ir.rewrite import Node, rewrite, rewrite_statements, substitute, variables, walk_statements
 
 
@@ -26,19 +42,24 @@ class InterleaveVirtualThreads:
 
 def _lowered(stmt: Stmt) -> Stmt:
     """Interleave every virtual thread below `stmt`, inner ones first."""
+
     def change(part: Stmt) -> Stmt | None:
         if isinstance(part, For) and part.kind is LoopKind.VTHREAD:
             return _interleave(part, part.body)
         return None
+
     return rewrite_statements(stmt, change)
 
 
 def _interleave(thread: For, stmt: Stmt) -> Stmt:
-    """Return what all threads do of `stmt`: statement by statement, but transfers that follow each other thread by thread."""
+    """Return what all threads do of `stmt`: statement by statement, but transfers that follow each other
+    thread by thread."""
     match stmt:
         case Alloc() | Block():
             buffers, statements = _flattened(stmt, thread)
-            body = _with_last_iteration(thread, statements) or block(*(_interleave_group(thread, group) for group in _groups(statements)))
+            body = _with_last_iteration(thread, statements) or block(
+                *(_interleave_group(thread, group) for group in _groups(statements))
+            )
             for buffer in reversed(buffers):
                 body = Alloc(buffer, body)
             return body
@@ -50,7 +71,8 @@ def _interleave(thread: For, stmt: Stmt) -> Stmt:
 
 
 def _flattened(stmt: Stmt, thread: For) -> tuple[list[Buffer], list[Stmt]]:
-    """Return the buffers allocated at the level of `stmt`, one for each thread, and its statements, each using its thread's."""
+    """Return the buffers allocated at the level of `stmt`, one for each thread, and its statements, each
+    using its thread's."""
     match stmt:
         case Alloc(buffer, body):
             own = replace(buffer, shape=(thread.extent, *buffer.shape))
@@ -58,17 +80,26 @@ def _flattened(stmt: Stmt, thread: For) -> tuple[list[Buffer], list[Stmt]]:
             return [own, *buffers], statements
         case Block(parts):
             found = [_flattened(part, thread) for part in parts]
-            return [buffer for buffers, _ in found for buffer in buffers], [part for _, statements in found for part in statements]
+            return [buffer for buffers, _ in found for buffer in buffers], [
+                part for _, statements in found for part in statements
+            ]
     return [], [stmt]
 
 
 def _with_last_iteration(thread: For, statements: list[Stmt]) -> Stmt | None:
-    """Join the last iteration of a loop with what follows it, so that each thread goes on with that before another's turn comes."""
+    """Join the last iteration of a loop with what follows it, so that each thread goes on with that before
+    another's turn comes."""
     for place, statement in enumerate(statements[:-1]):
-        if isinstance(statement, For) and _loads(statement) is None and _loads(statements[place + 1]) is False:
+        if (
+            isinstance(statement, For)
+            and _loads(statement) is None
+            and _loads(statements[place + 1]) is False
+        ):
             last = simplify(substitute(statement.body, {statement.var.name: Const(statement.extent - 1)}))
-            rest = _interleave(thread, block(last, *statements[place + 1:]))
-            before = [For(statement.var, statement.extent - 1, statement.body, statement.kind)]  # loops with parts have two trips at least
+            rest = _interleave(thread, block(last, *statements[place + 1 :]))
+            before = [
+                For(statement.var, statement.extent - 1, statement.body, statement.kind)
+            ]  # loops with parts have two trips at least
             return block(*(_interleave(thread, part) for part in (*statements[:place], *before)), rest)
     return None
 
@@ -86,7 +117,8 @@ def _groups(statements: list[Stmt]) -> list[list[Stmt]]:
 
 
 def _loads(stmt: Stmt) -> bool | None:
-    """Whether all that `stmt` does is to load for others to work on; False: it only works and stores; None: it does both."""
+    """Whether all that `stmt` does is to load for others to work on; False: it only works and stores; None:
+    it does both."""
     found = {_is_load(part) for part in walk_statements(stmt) if isinstance(part, Call)}
     return found.pop() if len(found) == 1 else None
 
@@ -97,7 +129,11 @@ def _is_load(call: Call) -> bool:
 
 
 def _interleave_group(thread: For, group: list[Stmt]) -> Stmt:
-    return _interleave(thread, group[0]) if len(group) == 1 else For(thread.var, thread.extent, block(*group), LoopKind.VTHREAD)
+    return (
+        _interleave(thread, group[0])
+        if len(group) == 1
+        else For(thread.var, thread.extent, block(*group), LoopKind.VTHREAD)
+    )
 
 
 def _has_parts(stmt: Stmt) -> bool:
@@ -109,8 +145,10 @@ def _has_parts(stmt: Stmt) -> bool:
 
 def _of_thread(stmt: Stmt, shared: Buffer, own: Buffer, thread: For) -> Stmt:
     """Let every access to `shared` go to the thread's own part."""
+
     def change(part: Node) -> Node | None:
         if isinstance(part, (Read, Write)) and part.buffer.name == shared.name:
             return replace(part, buffer=own, indices=(thread.var, *part.indices))
         return None
+
     return rewrite(stmt, change)

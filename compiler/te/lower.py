@@ -50,7 +50,11 @@ class _Lowering:
         self.outputs = {tensor.name for tensor in outputs}
         self.buffers = {stage.name: self._buffer(stage) for stage in self.stages}
         self.reducing = {stage.name: stage.reducing() for stage in self.stages}
-        self.ranges = {leaf: Interval(0, self.domains[stage.name].extents[leaf] - 1) for stage in self.stages for leaf in stage.leaves}
+        self.ranges = {
+            leaf: Interval(0, self.domains[stage.name].extents[leaf] - 1)
+            for stage in self.stages
+            for leaf in stage.leaves
+        }
 
     def _buffer(self, stage: Stage) -> Buffer:
         shape = self.domains[stage.name].region.extents
@@ -58,19 +62,27 @@ class _Lowering:
 
     def func(self, name: str) -> Func:
         params = (*(tensor.buffer for tensor in self._placeholders()), *self.results)
-        func = Func(name, params, self._all([stage for stage in self.stages if stage.attach is None], self._at_top))
+        func = Func(
+            name, params, self._all([stage for stage in self.stages if stage.attach is None], self._at_top)
+        )
         verify(func)
         return func
 
     def _placeholders(self) -> Iterable[Tensor]:
-        found = {source.name: source for stage in self.stages for source in stage.tensor.inputs if source.value is None}
+        found = {
+            source.name: source
+            for stage in self.stages
+            for source in stage.tensor.inputs
+            if source.value is None
+        }
         return found.values()
 
     def _at_top(self) -> Stmt | None:
         return None
 
     def _all(self, stages: list[Stage], rest) -> Stmt:
-        """Return the statements of `stages`, then what `rest` returns; buffers live from their stage to the end."""
+        """Return the statements of `stages`, then what `rest` returns; buffers live from their stage to the
+        end."""
         if not stages:
             return rest()
         stage, following = stages[0], stages[1:]
@@ -97,7 +109,11 @@ class _Lowering:
         if place == len(stage.leaves):
             return self._guarded(stage, domain, self._update(stage, domain), with_reductions=True)
         leaf = stage.leaves[place]
-        children = [other for other in self.stages if other.attach is not None and other.attach[0] is stage and other.attach[1] == leaf]
+        children = [
+            other
+            for other in self.stages
+            if other.attach is not None and other.attach[0] is stage and other.attach[1] == leaf
+        ]
         body = self._all(children, lambda: self._nest(stage, place + 1))
         return self._for(stage, domain, leaf, body)
 
@@ -113,7 +129,12 @@ class _Lowering:
     def _initial(self, stage: Stage, domain: Domain, place: int) -> Stmt:
         """Return the loops that set every element to what combining starts from."""
         value = stage.tensor.value.identity()
-        body = self._guarded(stage, domain, Write(self.buffers[stage.name], self._own_indices(stage, domain), value), with_reductions=False)
+        body = self._guarded(
+            stage,
+            domain,
+            Write(self.buffers[stage.name], self._own_indices(stage, domain), value),
+            with_reductions=False,
+        )
         inner = [leaf for leaf in stage.leaves[place:] if not self.reducing[stage.name][leaf]]
         for leaf in reversed(inner):
             body = self._for(stage, domain, leaf, body)
@@ -124,7 +145,8 @@ class _Lowering:
         return body
 
     def _initial_inside(self, stage: Stage, body: Stmt, inner: list[str]) -> Stmt:
-        """Tensorize the initial values where the loop named combines itself: then all of what is inside is the intrinsic's."""
+        """Tensorize the initial values where the loop named combines itself: then all of what is inside is
+        the intrinsic's."""
         place = stage.leaves.index(stage.tensorized[0])
         covered = [leaf for leaf in stage.leaves[place:] if leaf in inner]
         return _replaced_below(body, covered, stage.tensorized[1])
@@ -143,6 +165,7 @@ class _Lowering:
 
     def _reading(self, value: Expr) -> Expr:
         """Return `value` reading buffers: an element of a box is subscripted from the box's corner."""
+
         def change(part):
             if not isinstance(part, Element):
                 return None
@@ -150,7 +173,11 @@ class _Lowering:
             if name not in self.domains:
                 return Read(part.tensor.buffer, part.indices)
             corner = self.domains[name].region.corner
-            return Read(self.buffers[name], tuple(index - least for index, least in zip(part.indices, corner, strict=True)))
+            return Read(
+                self.buffers[name],
+                tuple(index - least for index, least in zip(part.indices, corner, strict=True)),
+            )
+
         return rewrite(value, change)
 
     def _guarded(self, stage: Stage, domain: Domain, body: Stmt, *, with_reductions: bool) -> Stmt:

@@ -1,7 +1,8 @@
 """Which part of a tensor an iteration of its consumers needs: a box for every stage.
 
-A stage that is computed inside a loop of another computes the smallest box that holds everything its consumers read in one
-iteration of that loop. The box's corner is an expression of the loops around; its extents are constants.
+A stage that is computed inside a loop of another computes the smallest box that holds everything its
+consumers read in one iteration of that loop. The box's corner is an expression of the loops around; its
+extents are constants.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,7 +34,8 @@ class Domain:
     Attributes:
         region: of its tensor.
         extents: of every loop.
-        indices: of the element that an iteration computes, in the tensor, by axis; for a reduction axis its value.
+        indices: of the element that an iteration computes, in the tensor, by axis; for a reduction axis its
+            value.
     """
 
     region: Region
@@ -60,7 +62,10 @@ def _domain(stage: Stage, region: Region) -> Domain:
     spatial = {axis.name: extent for axis, extent in zip(stage.tensor.axes, region.extents, strict=True)}
     extents = stage.extents(spatial)
     local = stage.values(extents)
-    indices = {axis.name: simplify(corner + local[axis.name]) for axis, corner in zip(stage.tensor.axes, region.corner, strict=True)}
+    indices = {
+        axis.name: simplify(corner + local[axis.name])
+        for axis, corner in zip(stage.tensor.axes, region.corner, strict=True)
+    }
     indices |= {axis.name: local[axis.name] for axis in stage.tensor.reduce_axes}
     return Domain(region, extents, indices, local)
 
@@ -71,15 +76,22 @@ def enclosing(stage: Stage) -> list[str]:
         return []
     outer, loop = stage.attach
     place = outer.leaves.index(loop)
-    return [*reversed(outer.leaves[:place + 1]), *enclosing(outer)]
+    return [*reversed(outer.leaves[: place + 1]), *enclosing(outer)]
 
 
 def _needed(stage: Stage, stages: list[Stage], found: Mapping[str, Domain]) -> Region:
     fixed = set(enclosing(stage))
-    ranges = {leaf: Interval(0, domain.extents[leaf] - 1) for other in stages if (domain := found.get(other.name)) for leaf in other.leaves}
+    ranges = {
+        leaf: Interval(0, domain.extents[leaf] - 1)
+        for other in stages
+        if (domain := found.get(other.name))
+        for leaf in other.leaves
+    }
     shape = stage.tensor.shape
-    boxes = [[_span(index, fixed, ranges, extent) for index, extent in zip(indices, shape, strict=True)]
-             for indices in _reads_of(stage, stages, found)]
+    boxes = [
+        [_span(index, fixed, ranges, extent) for index, extent in zip(indices, shape, strict=True)]
+        for indices in _reads_of(stage, stages, found)
+    ]
     spans = [_union([box[axis] for box in boxes], extent) for axis, extent in enumerate(shape)]
     return Region(tuple(corner for corner, _ in spans), tuple(extent for _, extent in spans))
 
@@ -89,7 +101,9 @@ def _reads_of(stage: Stage, stages: list[Stage], found: Mapping[str, Domain]) ->
     for reader in stages:
         for element in reader.tensor.elements:
             if element.tensor.name == stage.name:
-                yield tuple(simplify(substitute(index, found[reader.name].indices)) for index in element.indices)
+                yield tuple(
+                    simplify(substitute(index, found[reader.name].indices)) for index in element.indices
+                )
 
 
 Span = tuple[Affine | None, Interval]  # the part that the loops around fix (None: unknown), and what varies
@@ -112,7 +126,8 @@ def _span(index: Expr, fixed: set[str], ranges: Mapping[str, Interval], extent: 
 
 
 def _union(spans: list[Span], extent: int) -> tuple[Expr, int]:
-    """Return corner and extent of the least interval that holds all spans; the whole axis where their fixed parts differ."""
+    """Return corner and extent of the least interval that holds all spans; the whole axis where their fixed
+    parts differ."""
     whole = Const(0), extent
     if any(form is None for form, _ in spans) or len({frozenset(form.terms) for form, _ in spans}) != 1:
         return whole

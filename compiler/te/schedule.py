@@ -1,6 +1,7 @@
 """Schedules: which loops carry out a tensor expression, in which order, where, and on what.
 
-Each primitive changes the loops only, never the result; what cannot be done is refused with the reason and the loops as they stand.
+Each primitive changes the loops only, never the result; what cannot be done is refused with the reason and
+the loops as they stand.
 
 Source: Halide, PLDI 2013, and TVM, OSDI 2018, sections 4.1 to 4.4.
 """
@@ -79,11 +80,18 @@ class Schedule:
         for stage in self.stages:
             if stage.name == tensor.name:
                 return stage
-        raise ScheduleError(f"{tensor.name} is no stage of this schedule; there are {', '.join(stage.name for stage in self.stages)}")
+        raise ScheduleError(
+            f"{tensor.name} is no stage of this schedule; there are "
+            f"{', '.join(stage.name for stage in self.stages)}"
+        )
 
     def consumers(self, tensor: Tensor) -> list[Stage]:
         """Return the stages that read `tensor`."""
-        return [stage for stage in self.stages if any(source.name == tensor.name for source in stage.tensor.inputs)]
+        return [
+            stage
+            for stage in self.stages
+            if any(source.name == tensor.name for source in stage.tensor.inputs)
+        ]
 
     def lower(self, name: str = "main") -> Func:
         """Return the loop program that carries out the schedule as it stands."""
@@ -91,7 +99,9 @@ class Schedule:
 
     # Caches
 
-    def cache_read(self, tensor: Tensor, scope: Scope | str, readers: Sequence[Tensor], name: str | None = None) -> Tensor:
+    def cache_read(
+        self, tensor: Tensor, scope: Scope | str, readers: Sequence[Tensor], name: str | None = None
+    ) -> Tensor:
         """Copy `tensor` into a buffer in `scope`, from which `readers` read it; return that buffer's tensor.
 
         At the loop where it is computed it stands before all that does not make `tensor`.
@@ -99,8 +109,13 @@ class Schedule:
         `C[i] = A[i] * 2` becomes `A_L[i] = A[i]` and `C[i] = A_L[i] * 2`.
         """
         label = self._cache_name(tensor, name)
-        axes = tuple(Axis(self._unique(_letter(number), label), INDEX, extent) for number, extent in enumerate(tensor.shape))
-        copy = Tensor(Buffer(label, tensor.shape, tensor.dtype), axes, tensor[tuple(axis.var for axis in axes)])
+        axes = tuple(
+            Axis(self._unique(_letter(number), label), INDEX, extent)
+            for number, extent in enumerate(tensor.shape)
+        )
+        copy = Tensor(
+            Buffer(label, tensor.shape, tensor.dtype), axes, tensor[tuple(axis.var for axis in axes)]
+        )
         place = next((number for number, stage in enumerate(self.stages, 1) if stage.name == tensor.name), 0)
         for reader in readers:
             stage = self.stage(reader)
@@ -117,24 +132,37 @@ class Schedule:
         """
         stage = self.stage(tensor)
         if stage.relations or stage.attach or stage.tensorized:
-            raise self.refusal(stage, "cache_write", "its loops have been scheduled already; write it to a cache first")
+            raise self.refusal(
+                stage, "cache_write", "its loops have been scheduled already; write it to a cache first"
+            )
         StageHandle(self, stage)._refuse_if_attached("cache_write")
         for source in self.stages:
             if source.attach is not None and stage in self.consumers(source.tensor):
-                raise self.refusal(stage, "cache_write", f"{source.name}, which it reads, is computed at a loop; do this before compute_at")
+                raise self.refusal(
+                    stage,
+                    "cache_write",
+                    f"{source.name}, which it reads, is computed at a loop; do this before compute_at",
+                )
         own = stage.tensor
         self._names -= {axis.name for axis in own.reduce_axes}  # its loops over them are the cache's now
-        inner = self._with_unique_axes(Tensor(Buffer(self._cache_name(tensor, name), own.shape, own.dtype), own.axes, own.value))
+        inner = self._with_unique_axes(
+            Tensor(Buffer(self._cache_name(tensor, name), own.shape, own.dtype), own.axes, own.value)
+        )
         stage.tensor = Tensor(own.buffer, own.axes, inner[tuple(axis.var for axis in own.axes)])
         stage.__post_init__()
         self.stages.insert(self.stages.index(stage), Stage(inner, Scope(scope)))
         return inner
 
     def _cache_name(self, tensor: Tensor, name: str | None) -> str:
-        """Return a name for a cache of `tensor` that no tensor here has: the one asked for, or one with Ls behind it."""
-        taken = {stage.name for stage in self.stages} | {source.name for stage in self.stages for source in stage.tensor.inputs}
+        """Return a name for a cache of `tensor` that no tensor here has: the one asked for, or one with Ls
+        behind it."""
+        taken = {stage.name for stage in self.stages} | {
+            source.name for stage in self.stages for source in stage.tensor.inputs
+        }
         if name in taken:
-            raise ScheduleError(f"a cache of {tensor.name} cannot be called {name}: a tensor of that name is there already")
+            raise ScheduleError(
+                f"a cache of {tensor.name} cannot be called {name}: a tensor of that name is there already"
+            )
         while name is None or name in taken:
             name = f"{name or tensor.name}L"
         return name
@@ -143,9 +171,18 @@ class Schedule:
         stage.tensor = Tensor(stage.tensor.buffer, stage.tensor.axes, value)
 
     def stray(self) -> tuple[Stage, Stage] | None:
-        """Return a stage and one of its readers that is not computed inside the loop at which the stage is; None where there is none."""
-        return next(((stage, reader) for stage in self.stages if stage.attach is not None
-                     for reader in self.consumers(stage.tensor) if not _within(reader, *stage.attach)), None)
+        """Return a stage and one of its readers that is not computed inside the loop at which the stage is;
+        None where there is none."""
+        return next(
+            (
+                (stage, reader)
+                for stage in self.stages
+                if stage.attach is not None
+                for reader in self.consumers(stage.tensor)
+                if not _within(reader, *stage.attach)
+            ),
+            None,
+        )
 
     def refusal(self, stage: Stage, primitive: str, reason: str) -> ScheduleError:
         """Return the error that says why `primitive` cannot be applied to `stage`, with its loops."""
@@ -159,10 +196,12 @@ def _letter(number: int) -> str:
 
 def _reading(value: Expr, old: Tensor, new: Tensor) -> Expr:
     """Return `value` reading `new` instead of `old`."""
+
     def change(part):
         if isinstance(part, Element) and part.tensor.name == old.name:
             return Element(new.buffer, part.indices, new)
         return None
+
     return rewrite(value, change)
 
 
@@ -170,7 +209,10 @@ def _loop_lines(stage: Stage) -> Iterator[str]:
     extents = stage.extents()
     for depth, leaf in enumerate(stage.leaves):
         note = "  # combines" if stage.reduces(leaf) else ""
-        yield f"{'    ' * depth}for {leaf} in {stage.kinds.get(leaf, LoopKind.SERIAL).value}({extents[leaf]}):{note}"
+        yield (
+            f"{'    ' * depth}for {leaf} in "
+            f"{stage.kinds.get(leaf, LoopKind.SERIAL).value}({extents[leaf]}):{note}"
+        )
     yield f"{'    ' * len(stage.leaves)}{stage.name}[...] = ..."
 
 
@@ -208,8 +250,8 @@ class StageHandle:
     def split(self, loop: str, factor: int) -> tuple[str, str]:
         """Split a loop in two, the inner one of `factor` iterations; return (outer, inner).
 
-        `for i in range(12)` becomes `for i_o in range(3): for i_i in range(4)`, with i = i_o * 4 + i_i; where `factor` does not divide,
-        a condition keeps i in range.
+        `for i in range(12)` becomes `for i_o in range(3): for i_i in range(4)`, with i = i_o * 4 + i_i; where
+        `factor` does not divide, a condition keeps i in range.
         """
         place = self._place("split", loop)
         if not isinstance(factor, int) or factor < 1:
@@ -218,13 +260,14 @@ class StageHandle:
         self._refuse_if_attached("split", name)
         outer, inner = (self.schedule._unique(f"{name}_{end}", self._stage.name) for end in "oi")
         self._stage.relations.append(Split(name, outer, inner, factor))
-        self._stage.leaves[place:place + 1] = [outer, inner]
+        self._stage.leaves[place : place + 1] = [outer, inner]
         return outer, inner
 
     def fuse(self, outer: str, inner: str) -> str:
         """Make one loop of two that stand inside each other; return it.
 
-        `for i in range(3): for j in range(4)` becomes `for i_j in range(12)`, with i = i_j // 4 and j = i_j % 4.
+        `for i in range(3): for j in range(4)` becomes `for i_j in range(12)`, with i = i_j // 4 and j = i_j %
+        4.
         """
         place = self._place("fuse", outer)
         if self._place("fuse", inner) != place + 1:
@@ -234,11 +277,12 @@ class StageHandle:
         self._refuse_if_attached("fuse", outer, inner)
         fused = self.schedule._unique(f"{outer}_{inner}", self._stage.name)
         self._stage.relations.append(Fuse(outer, inner, fused))
-        self._stage.leaves[place:place + 2] = [fused]
+        self._stage.leaves[place : place + 2] = [fused]
         return fused
 
     def reorder(self, *loops: str) -> None:
-        """Put loops into the order given, into the places that they have now. Combining in another order gives the same result.
+        """Put loops into the order given, into the places that they have now. Combining in another order
+        gives the same result.
 
         `for i: for j:` becomes `for j: for i:`.
         """
@@ -251,7 +295,10 @@ class StageHandle:
         stray = self.schedule.stray()
         if stray is not None:
             self._stage.leaves = before
-            raise self._refuse("reorder", f"{stray[1].name} reads {stray[0].name} and would not be computed inside the same loop")
+            raise self._refuse(
+                "reorder",
+                f"{stray[1].name} reads {stray[0].name} and would not be computed inside the same loop",
+            )
 
     def tile(self, *loops_and_factors: str | int) -> tuple[str, ...]:
         """Split n loops by n factors and put the outer ones before the inner ones; return all, outer first.
@@ -259,7 +306,10 @@ class StageHandle:
         `tile(y, x, k, 8, 8, 8)` returns (y_o, x_o, k_o, y_i, x_i, k_i).
         """
         half = len(loops_and_factors) // 2
-        pairs = [self.split(loop, factor) for loop, factor in zip(loops_and_factors[:half], loops_and_factors[half:], strict=True)]
+        pairs = [
+            self.split(loop, factor)
+            for loop, factor in zip(loops_and_factors[:half], loops_and_factors[half:], strict=True)
+        ]
         order = (*(outer for outer, _ in pairs), *(inner for _, inner in pairs))
         self.reorder(*order)
         return order
@@ -267,8 +317,15 @@ class StageHandle:
     def _refuse_if_attached(self, primitive: str, *loops: str) -> None:
         """Refuse to take a loop away at which another tensor is computed."""
         for other in self.schedule.stages:
-            if other.attach is not None and other.attach[0] is self._stage and (not loops or other.attach[1] in loops):
-                raise self._refuse(primitive, f"{other.name} is computed at its loop {other.attach[1]}; do this before compute_at")
+            if (
+                other.attach is not None
+                and other.attach[0] is self._stage
+                and (not loops or other.attach[1] in loops)
+            ):
+                raise self._refuse(
+                    primitive,
+                    f"{other.name} is computed at its loop {other.attach[1]}; do this before compute_at",
+                )
 
     def _annotate(self, loop: str, kind: LoopKind) -> None:
         place = self._place(kind.value, loop)
@@ -290,7 +347,8 @@ class StageHandle:
         self._annotate(loop, LoopKind.UNROLLED)
 
     def vthread(self, loop: str) -> None:
-        """Let the iterations of a loop be virtual threads, whose work is interleaved, each with buffers of its own: `for i in vthread(2)`."""
+        """Let the iterations of a loop be virtual threads, whose work is interleaved, each with buffers of
+        its own: `for i in vthread(2)`."""
         self._annotate(loop, LoopKind.VTHREAD)
 
     def set_scope(self, scope: Scope | str) -> None:
@@ -300,7 +358,8 @@ class StageHandle:
         self._stage.scope = Scope(scope)
 
     def compute_at(self, consumer: Tensor, loop: str) -> None:
-        """Compute this tensor inside a loop of `consumer`: in each iteration, as much of it as the iteration needs.
+        """Compute this tensor inside a loop of `consumer`: in each iteration, as much of it as the iteration
+        needs.
 
         `for i: B[i] = ...` and `for i: C[i] = B[i] ...` become `for i: B[0] = ...; C[i] = B[0] ...`.
         """
@@ -315,13 +374,18 @@ class StageHandle:
         stray = self.schedule.stray()
         if stray is not None:
             self._stage.attach = before
-            raise self._refuse("compute_at", f"{stray[1].name} reads {stray[0].name} and would not be computed inside the same loop")
+            raise self._refuse(
+                "compute_at",
+                f"{stray[1].name} reads {stray[0].name} and would not be computed inside the same loop",
+            )
 
     def compute_inline(self) -> None:
         """Write this tensor's expression wherever it is read, and compute it nowhere else."""
         stage = self._stage
         if isinstance(stage.tensor.value, Reduce):
-            raise self._refuse("compute_inline", "it combines; only a plain expression can be written into its readers")
+            raise self._refuse(
+                "compute_inline", "it combines; only a plain expression can be written into its readers"
+            )
         if any(tensor.name == stage.name for tensor in self.schedule.outputs):
             raise self._refuse("compute_inline", "it is an output")
         self._refuse_if_attached("compute_inline")
@@ -330,7 +394,8 @@ class StageHandle:
         self.schedule.stages.remove(stage)
 
     def tensorize(self, loop: str, intrinsics: Sequence[Intrinsic]) -> None:
-        """Let the first intrinsic that means the same do the work of a loop and of all inside it; lowering proves that, or refuses."""
+        """Let the first intrinsic that means the same do the work of a loop and of all inside it; lowering
+        proves that, or refuses."""
         place = self._place("tensorize", loop)
         self._stage.tensorized = (self._stage.leaves[place], tuple(intrinsics))
 
@@ -355,8 +420,12 @@ def _within(stage: Stage, outer: Stage, loop: str) -> bool:
 def _inlined(value: Expr, tensor: Tensor) -> Expr:
     def change(part):
         if isinstance(part, Element) and part.tensor.name == tensor.name:
-            return substitute(tensor.value, {axis.name: index for axis, index in zip(tensor.axes, part.indices, strict=True)})
+            return substitute(
+                tensor.value,
+                {axis.name: index for axis, index in zip(tensor.axes, part.indices, strict=True)},
+            )
         return None
+
     return rewrite(value, change)
 
 

@@ -1,4 +1,5 @@
-"""One tensor of a schedule: its loops, where it is computed, and how splitting and fusing relate its loops to its axes."""
+"""One tensor of a schedule: its loops, where it is computed, and how splitting and fusing relate its loops to
+its axes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -39,7 +40,8 @@ class Stage:
         leaves: its loops, from the outside in.
         kinds: of loops that are not serial.
         attach: the stage and loop inside which it is computed; None: at the top.
-        tensorized: the loop from which on an intrinsic does the work, and the intrinsics of which the first that means it is taken.
+        tensorized: the loop from which on an intrinsic does the work, and the intrinsics of which the first
+            that means it is taken.
     """
 
     tensor: Tensor
@@ -84,9 +86,13 @@ class Stage:
         return found
 
     def uneven(self, extents: Mapping[str, int]) -> list[str]:
-        """Return the loops that a split does not divide, so that some of its iterations lie behind their ends."""
-        return [relation.parent for relation in self.relations
-                if isinstance(relation, Split) and extents[relation.parent] % extents[relation.inner]]
+        """Return the loops that a split does not divide, so that some of its iterations lie behind their
+        ends."""
+        return [
+            relation.parent
+            for relation in self.relations
+            if isinstance(relation, Split) and extents[relation.parent] % extents[relation.inner]
+        ]
 
     def reduces(self, loop: str) -> bool:
         """Whether a loop runs over a reduction axis, in part or as a whole."""

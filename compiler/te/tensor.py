@@ -16,7 +16,8 @@ from vdla.compiler.ir.types import DTYPES, INDEX
 
 @dataclass(frozen=True, slots=True)
 class Axis(Var):
-    """A loop of a computation, from 0 to `extent` - 1; over a reduction axis values are combined. In expressions it is its variable."""
+    """A loop of a computation, from 0 to `extent` - 1; over a reduction axis values are combined. In
+    expressions it is its variable."""
 
     extent: int = 1
     reduces: bool = False
@@ -111,7 +112,11 @@ class Tensor:
     @cached_property
     def elements(self) -> "tuple[Element, ...]":
         """The elements that it reads, in order of appearance."""
-        return () if self.value is None else tuple(part for part in walk(self.value) if isinstance(part, Element))
+        return (
+            ()
+            if self.value is None
+            else tuple(part for part in walk(self.value) if isinstance(part, Element))
+        )
 
     def __getitem__(self, indices: object) -> Element:
         """Return an element.
@@ -121,7 +126,10 @@ class Tensor:
         """
         items = indices if isinstance(indices, tuple) else (indices,)
         if len(items) != len(self.shape):
-            raise IrError(f"{self.name} has {len(self.shape)} dimensions {list(self.shape)}, but {len(items)} subscripts were given")
+            raise IrError(
+                f"{self.name} has {len(self.shape)} dimensions {list(self.shape)}, but {len(items)} "
+                "subscripts were given"
+            )
         return Element(self.buffer, tuple(as_index(item) for item in items), self)
 
 
@@ -145,7 +153,9 @@ def reduce_axis(extent: int, name: str) -> Axis:
     return Axis(name, INDEX, extent, reduces=True)
 
 
-def compute(shape: Sequence[int], element: Callable[..., Expr], name: str, axes: Sequence[str] = ()) -> Tensor:
+def compute(
+    shape: Sequence[int], element: Callable[..., Expr], name: str, axes: Sequence[str] = ()
+) -> Tensor:
     """Return the tensor whose elements `element` gives for their subscripts.
 
     Args:
@@ -154,11 +164,15 @@ def compute(shape: Sequence[int], element: Callable[..., Expr], name: str, axes:
         axes: names of the loop variables, where those of the parameters are not wanted.
 
     Raises:
-        IrError: the expression is ill-formed: a reduction inside another expression, an axis that nobody declared, a type clash.
+        IrError: the expression is ill-formed: a reduction inside another expression, an axis that nobody
+            declared, a type clash.
     """
     names = tuple(axes) or tuple(inspect.signature(element).parameters)
     if len(names) != len(shape):
-        raise IrError(f"{name} has {len(shape)} dimensions {list(shape)}, but its expression takes {len(names)} subscripts ({', '.join(names)})")
+        raise IrError(
+            f"{name} has {len(shape)} dimensions {list(shape)}, but its expression takes {len(names)} "
+            f"subscripts ({', '.join(names)})"
+        )
     own = tuple(Axis(axis, INDEX, extent) for axis, extent in zip(names, shape, strict=True))
     value = with_plain_axes(as_expr(element(*(axis.var for axis in own)), "int32"))
     _check(name, own, value)
@@ -171,12 +185,19 @@ def _check(name: str, own: tuple[Axis, ...], value: Expr) -> None:
     inner = value.value if isinstance(value, Reduce) else value
     known = {axis.name for axis in (*own, *combined)}
     if len(known) < len(own) + len(combined):
-        raise IrError(f"{name}: two axes have one name among {', '.join(axis.name for axis in (*own, *combined))}")
+        raise IrError(
+            f"{name}: two axes have one name among {', '.join(axis.name for axis in (*own, *combined))}"
+        )
     for part in walk(inner):
         if isinstance(part, Reduce):
-            raise IrError(f"{name}: a reduction stands inside another expression; give it a tensor of its own")
+            raise IrError(
+                f"{name}: a reduction stands inside another expression; give it a tensor of its own"
+            )
         if isinstance(part, Var) and part.name not in known:
-            raise IrError(f"{name}: {part.name} is no axis of {name}; it has {', '.join(sorted(known))}. Pass reduction axes to sum, min or max")
+            raise IrError(
+                f"{name}: {part.name} is no axis of {name}; it has {', '.join(sorted(known))}. Pass "
+                "reduction axes to sum, min or max"
+            )
 
 
 def reduced(op: str, value: Expr, axis: Axis | Iterable[Axis], start: int | float | None = None) -> Reduce:
@@ -205,8 +226,10 @@ def min_over(value: Expr, axis: Axis | Iterable[Axis], *, start: int | float | N
 
 def with_plain_axes(value: Expr) -> Expr:
     """Return an expression in which axes have become variables."""
+
     def change(part: Node) -> Node | None:
         return part.var if isinstance(part, Axis) else None
+
     if isinstance(value, Reduce):
         return replace(value, value=rewrite(value.value, change))
     return rewrite(value, change)

@@ -1,4 +1,5 @@
-"""Tensorization: an intrinsic is declared by the loop program it means, and put only where the matcher proves that meaning.
+"""Tensorization: an intrinsic is declared by the loop program it means, and put only where the matcher proves
+that meaning.
 
 Source: TVM, OSDI 2018, section 4.3.
 """
@@ -8,7 +9,23 @@ from dataclasses import dataclass
 from itertools import permutations
 
 from vdla.compiler.ir.affine import affine, simplify
-from vdla.compiler.ir.nodes import IMMEDIATE, Binary, Buffer, Call, Const, Expr, For, If, Intrinsic, IrError, Read, Stmt, Var, Write, is_tile
+from vdla.compiler.ir.nodes import (
+    IMMEDIATE,
+    Binary,
+    Buffer,
+    Call,
+    Const,
+    Expr,
+    For,
+    If,
+    Intrinsic,
+    IrError,
+    Read,
+    Stmt,
+    Var,
+    Write,
+    is_tile,
+)
 from vdla.compiler.ir.rewrite import substitute, variables, walk
 from vdla.compiler.ir.text import print_expr, print_stmt
 
@@ -21,7 +38,8 @@ class MatchError(IrError):
 
 
 def replaced(stmt: Stmt, intrinsics: Sequence[Intrinsic]) -> Stmt:
-    """Return the call of the first intrinsic that does what `stmt` does, with the conditions around it that do not concern the tile.
+    """Return the call of the first intrinsic that does what `stmt` does, with the conditions around it that
+    do not concern the tile.
 
     Raises:
         MatchError: all do something else; the message shows where they differ.
@@ -50,7 +68,10 @@ def _without_conditions(stmt: Stmt) -> tuple[list[Expr], Stmt]:
         if isinstance(body, For):
             loops.append(body)
         elif variables(body.condition) & {loop.var.name for loop in loops}:
-            raise MatchError(f"the condition {print_expr(body.condition)} cuts the tile: its loops must divide\n{print_stmt(stmt)}")
+            raise MatchError(
+                f"the condition {print_expr(body.condition)} cuts the tile: its loops must "
+                f"divide\n{print_stmt(stmt)}"
+            )
         else:
             conditions.append(body.condition)
         body = body.body
@@ -60,9 +81,11 @@ def _without_conditions(stmt: Stmt) -> tuple[list[Expr], Stmt]:
 
 
 def _match(intrinsic: Intrinsic, found: Loops, target: Stmt) -> tuple[Expr, ...]:
-    """Prove that `target` in the loops `found` is the intrinsic's meaning, up to names and affine re-indexing; return its operands.
+    """Prove that `target` in the loops `found` is the intrinsic's meaning, up to names and affine
+    re-indexing; return its operands.
 
-    An operand is the first element of a tile, a constant or a condition, in the order of the intrinsic's parameters.
+    An operand is the first element of a tile, a constant or a condition, in the order of the intrinsic's
+    parameters.
 
     Raises:
         MatchError: it is not.
@@ -76,7 +99,9 @@ def _match(intrinsic: Intrinsic, found: Loops, target: Stmt) -> tuple[Expr, ...]
     for order in permutations(found):
         if [extent for _, extent in order] == [extent for _, extent in wanted]:
             try:
-                return _Unifier(intrinsic, {name: own for (name, _), (own, _) in zip(order, wanted, strict=True)}).operands(pattern, target)
+                return _Unifier(
+                    intrinsic, {name: own for (name, _), (own, _) in zip(order, wanted, strict=True)}
+                ).operands(pattern, target)
             except MatchError as error:
                 problems.append(error)
     raise problems[0]
@@ -122,7 +147,9 @@ class _Unifier:
                 self.outside(buffer, pattern, target)
             case Read():
                 self.element(pattern, target)
-            case Binary(op, left, right) if op in COMMUTATIVE and isinstance(target, Binary) and target.op == op:
+            case Binary(op, left, right) if (
+                op in COMMUTATIVE and isinstance(target, Binary) and target.op == op
+            ):
                 self.either_order((left, right), (target.left, target.right))
             case Const() if pattern != target:
                 raise self.differ(pattern, target)
@@ -148,30 +175,44 @@ class _Unifier:
 
     def outside(self, buffer: Buffer, pattern: Expr, target: Expr) -> None:
         """Bind a constant, or a condition that does not depend on the tile."""
-        if target.dtype != buffer.dtype or (buffer.name == IMMEDIATE and not isinstance(target, Const)) or self.inner(target):
+        if (
+            target.dtype != buffer.dtype
+            or (buffer.name == IMMEDIATE and not isinstance(target, Const))
+            or self.inner(target)
+        ):
             raise self.differ(pattern, target)
         self.bind(buffer.name, target)
 
     def element(self, pattern: Read, target: Expr) -> None:
-        """Bind a tile: the last subscripts are those of the pattern, the others do not depend on the tile's loops."""
+        """Bind a tile: the last subscripts are those of the pattern, the others do not depend on the tile's
+        loops."""
         if not isinstance(target, Read):
             raise self.differ(pattern, target)
         rank, buffer = len(pattern.indices), target.buffer
         leading, own = target.indices[:-rank], target.indices[-rank:]
         wanted = self.params[pattern.buffer.name]
         if buffer.dtype != wanted.dtype or buffer.shape[-rank:] != wanted.shape:
-            raise MatchError(f"{print_expr(target)} lies in {buffer.dtype}{list(buffer.shape)}, "
-                             f"but {wanted.name} is {wanted.dtype}{list(wanted.shape)}")
+            raise MatchError(
+                f"{print_expr(target)} lies in {buffer.dtype}{list(buffer.shape)}, "
+                f"but {wanted.name} is {wanted.dtype}{list(wanted.shape)}"
+            )
         if buffer.scope is not wanted.scope:
-            raise MatchError(f"{buffer.name} lies in {buffer.scope.value}, but {wanted.name} must lie in {wanted.scope.value}")
-        same = own == pattern.indices or [affine(one) for one in own] == [affine(one) for one in pattern.indices]
+            raise MatchError(
+                f"{buffer.name} lies in {buffer.scope.value}, but {wanted.name} must lie in "
+                f"{wanted.scope.value}"
+            )
+        same = own == pattern.indices or [affine(one) for one in own] == [
+            affine(one) for one in pattern.indices
+        ]
         if not same or any(self.inner(index) for index in leading):
             raise self.differ(pattern, target)
         self.bind(wanted.name, Read(buffer, (*leading, *(Const(0) for _ in range(rank)))))
 
     def bind(self, name: str, value: Expr) -> None:
         if self.found.setdefault(name, value) != value:
-            raise MatchError(f"{name} would be {print_expr(self.found[name])} and {print_expr(value)} at once")
+            raise MatchError(
+                f"{name} would be {print_expr(self.found[name])} and {print_expr(value)} at once"
+            )
 
     def inner(self, expr: Expr) -> bool:
         """Whether an expression depends on the tile's loops."""
@@ -183,7 +224,8 @@ class _Unifier:
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """Where a meaning and a target differ, as text only if somebody reads it: most intrinsics are tried in vain."""
+    """Where a meaning and a target differ, as text only if somebody reads it: most intrinsics are tried in
+    vain."""
 
     pattern: Expr
     target: Expr

@@ -1,4 +1,5 @@
-"""A small convolutional network in NumPy, forward and backward: two times 3x3 convolution, ReLU and 2x2 max-pool, then a dense layer."""
+"""A small convolutional network in NumPy, forward and backward: two times 3x3 convolution, ReLU and 2x2
+max-pool, then a dense layer."""
 
 from typing import NamedTuple
 
@@ -11,9 +12,16 @@ FEATURES, CLASSES = 32 * 2 * 2, 10
 
 def initial_parameters(random: np.random.Generator) -> Parameters:
     """Return weights after He and biases of zero, float32."""
-    shapes = {"conv1": (CHANNELS[1], CHANNELS[0], 3, 3), "conv2": (CHANNELS[2], CHANNELS[1], 3, 3), "dense": (CLASSES, FEATURES)}
-    weights = {f"{name}_weight": random.standard_normal(shape, np.float32) * np.float32(np.sqrt(2 / np.prod(shape[1:])))
-               for name, shape in shapes.items()}
+    shapes = {
+        "conv1": (CHANNELS[1], CHANNELS[0], 3, 3),
+        "conv2": (CHANNELS[2], CHANNELS[1], 3, 3),
+        "dense": (CLASSES, FEATURES),
+    }
+    weights = {
+        f"{name}_weight": random.standard_normal(shape, np.float32)
+        * np.float32(np.sqrt(2 / np.prod(shape[1:])))
+        for name, shape in shapes.items()
+    }
     return weights | {f"{name}_bias": np.zeros(shape[0], np.float32) for name, shape in shapes.items()}
 
 
@@ -21,7 +29,8 @@ class Activations(NamedTuple):
     """What a run of the network computed; the backward run needs it.
 
     Attributes:
-        images: [n, 1, 8, 8]; rectified1: [n, 16, 8, 8]; pooled1: [n, 16, 4, 4]; rectified2: [n, 32, 4, 4]; pooled2: [n, 32, 2, 2].
+        images: [n, 1, 8, 8]; rectified1: [n, 16, 8, 8]; pooled1: [n, 16, 4, 4]; rectified2: [n, 32, 4, 4];
+            pooled2: [n, 32, 2, 2].
         scores: [n, 10], one for each digit.
     """
 
@@ -43,7 +52,9 @@ def forward(parameters: Parameters, images: np.ndarray) -> Activations:
     return Activations(images, rectified1, pooled1, rectified2, pooled2, scores)
 
 
-def loss_and_gradients(parameters: Parameters, images: np.ndarray, labels: np.ndarray) -> tuple[float, Parameters]:
+def loss_and_gradients(
+    parameters: Parameters, images: np.ndarray, labels: np.ndarray
+) -> tuple[float, Parameters]:
     """Return the mean cross-entropy of the softmax of the scores, and its gradient by every parameter."""
     run = forward(parameters, images)
     loss, by_scores = cross_entropy(run.scores, labels)
@@ -52,9 +63,12 @@ def loss_and_gradients(parameters: Parameters, images: np.ndarray, labels: np.nd
     by_pooled1 = convolve(by_conv2, _turned(parameters["conv2_weight"]))
     by_conv1 = max_pool_gradient(run.rectified1, run.pooled1, by_pooled1) * (run.rectified1 > 0)
     return loss, {
-        "conv1_weight": convolve_gradient(run.images, by_conv1), "conv1_bias": by_conv1.sum((0, 2, 3)),
-        "conv2_weight": convolve_gradient(run.pooled1, by_conv2), "conv2_bias": by_conv2.sum((0, 2, 3)),
-        "dense_weight": by_scores.T @ run.pooled2.reshape(len(images), -1), "dense_bias": by_scores.sum(0),
+        "conv1_weight": convolve_gradient(run.images, by_conv1),
+        "conv1_bias": by_conv1.sum((0, 2, 3)),
+        "conv2_weight": convolve_gradient(run.pooled1, by_conv2),
+        "conv2_bias": by_conv2.sum((0, 2, 3)),
+        "dense_weight": by_scores.T @ run.pooled2.reshape(len(images), -1),
+        "dense_bias": by_scores.sum(0),
     }
 
 

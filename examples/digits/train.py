@@ -37,7 +37,9 @@ class Adam:
         for name, gradient in gradients.items():
             self._means[name] += (1 - DECAY[0]) * (gradient - self._means[name])
             self._powers[name] += (1 - DECAY[1]) * (gradient**2 - self._powers[name])
-            parameters[name] -= rate * self._means[name] / unbiased[0] / (np.sqrt(self._powers[name] / unbiased[1]) + 1e-8)
+            parameters[name] -= (
+                rate * self._means[name] / unbiased[0] / (np.sqrt(self._powers[name] / unbiased[1]) + 1e-8)
+            )
 
 
 def train(samples: Samples, epochs: int = EPOCHS, seed: int = SEED) -> tuple[Parameters, list[float]]:
@@ -55,7 +57,7 @@ def _epoch(parameters: Parameters, adam: Adam, samples: Samples, random: np.rand
     """Train on every sample once, in random order; return the mean loss."""
     losses, order = [], random.permutation(len(samples))
     for start in range(0, len(order), BATCH):
-        chosen = order[start:start + BATCH]
+        chosen = order[start : start + BATCH]
         loss, gradients = loss_and_gradients(parameters, samples.images[chosen], samples.labels[chosen])
         adam.step(parameters, gradients)
         losses.append(loss * len(chosen))
@@ -66,12 +68,27 @@ def to_onnx(parameters: Parameters) -> ModelProto:
     """Return the network: image float32[1, 1, 8, 8] from 0 to 1, scores float32[1, 10]."""
     around = {"kernel_shape": [3, 3], "pads": [1] * 4}
     halved = {"kernel_shape": [2, 2], "strides": [2, 2]}
-    steps = (("Conv", ("conv1_weight", "conv1_bias"), around), ("Relu", (), {}), ("MaxPool", (), halved),
-             ("Conv", ("conv2_weight", "conv2_bias"), around), ("Relu", (), {}), ("MaxPool", (), halved),
-             ("Flatten", (), {"axis": 1}), ("Gemm", ("dense_weight", "dense_bias"), {"transB": 1}))
-    names = ["image", *(f"{operator.lower()}_{number}" for number, (operator, _, _) in enumerate(steps[:-1])), "scores"]
-    nodes = [helper.make_node(operator, [names[number], *inputs], [names[number + 1]], f"{operator}_{number}", **attributes)
-             for number, (operator, inputs, attributes) in enumerate(steps)]
+    steps = (
+        ("Conv", ("conv1_weight", "conv1_bias"), around),
+        ("Relu", (), {}),
+        ("MaxPool", (), halved),
+        ("Conv", ("conv2_weight", "conv2_bias"), around),
+        ("Relu", (), {}),
+        ("MaxPool", (), halved),
+        ("Flatten", (), {"axis": 1}),
+        ("Gemm", ("dense_weight", "dense_bias"), {"transB": 1}),
+    )
+    names = [
+        "image",
+        *(f"{operator.lower()}_{number}" for number, (operator, _, _) in enumerate(steps[:-1])),
+        "scores",
+    ]
+    nodes = [
+        helper.make_node(
+            operator, [names[number], *inputs], [names[number + 1]], f"{operator}_{number}", **attributes
+        )
+        for number, (operator, inputs, attributes) in enumerate(steps)
+    ]
     image = helper.make_tensor_value_info("image", TensorProto.FLOAT, (1, 1, 8, 8))
     scores = helper.make_tensor_value_info("scores", TensorProto.FLOAT, (1, CLASSES))
     weights = [numpy_helper.from_array(values, name) for name, values in parameters.items()]
@@ -83,7 +100,12 @@ def to_onnx(parameters: Parameters) -> ModelProto:
 
 @click.command(help=__doc__)
 @click.option("--epochs", default=EPOCHS, show_default=True)
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), default=TARGET, show_default="digits.onnx beside this file")
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=TARGET,
+    show_default="digits.onnx beside this file",
+)
 @needs("training", "sklearn", "threadpoolctl")
 def main(epochs: int, output: Path) -> None:
     training, test = split()
@@ -91,7 +113,10 @@ def main(epochs: int, output: Path) -> None:
     for name, samples in (("training", training), ("test", test)):
         click.echo(f"{name:8} {accuracy(parameters, samples.images, samples.labels):.2%} of {len(samples)}")
     write_bytes(output, to_onnx(parameters).SerializeToString())
-    click.echo(f"loss {losses[0]:.3f} in the first epoch, {losses[-1]:.5f} in the last; wrote {output}, {output.stat().st_size:,} bytes")
+    click.echo(
+        f"loss {losses[0]:.3f} in the first epoch, {losses[-1]:.5f} in the last; wrote {output}, "
+        f"{output.stat().st_size:,} bytes"
+    )
 
 
 if __name__ == "__main__":

@@ -35,8 +35,11 @@ def format_uop(uop: isa.MicroOp) -> str:
 
 
 def _format(mnemonic: str, item: object) -> str:
-    shown = ", ".join(f"{field.name}={_format_value(getattr(item, field.name))}"
-                      for field in fields(item) if getattr(item, field.name) or field.metadata["kind"] is not int)
+    shown = ", ".join(
+        f"{field.name}={_format_value(getattr(item, field.name))}"
+        for field in fields(item)
+        if getattr(item, field.name) or field.metadata["kind"] is not int
+    )
     return f"{mnemonic}({shown})"
 
 
@@ -46,7 +49,9 @@ def _format_value(value: int) -> str:
 
 def format_program(instructions: Iterable[isa.Instruction]) -> str:
     """Return assembly of a stream, a line each, with its position as a comment."""
-    return "".join(f"{format_instruction(instruction)}  # {index}\n" for index, instruction in enumerate(instructions))
+    return "".join(
+        f"{format_instruction(instruction)}  # {index}\n" for index, instruction in enumerate(instructions)
+    )
 
 
 def parse_program(text: str, filename: str = "<text>") -> tuple[isa.Instruction, ...]:
@@ -75,8 +80,10 @@ class _Parser:
 
     def items(self) -> list:
         if len(self._text) > LARGEST_TEXT_BYTES:
-            raise AssemblyError(f"{self._filename} has {len(self._text)} bytes; assembly is read up to {LARGEST_TEXT_BYTES}: "
-                                "assemble it in parts")
+            raise AssemblyError(
+                f"{self._filename} has {len(self._text)} bytes; assembly is read up to {LARGEST_TEXT_BYTES}: "
+                "assemble it in parts"
+            )
         try:
             body = ast.parse(self._text).body
         except _TOO_DEEP:
@@ -119,7 +126,10 @@ class _Parser:
             return kind[keyword.value.id]
         value = _number(keyword.value)
         if value is None:
-            raise self._at(keyword.value, f"{keyword.arg} takes a whole number" + (" or a name" if kind is not int else ""))
+            raise self._at(
+                keyword.value,
+                f"{keyword.arg} takes a whole number" + (" or a name" if kind is not int else ""),
+            )
         try:
             return kind(value)
         except ValueError:
@@ -131,7 +141,7 @@ class _Parser:
     def _error(self, line: int, column: int, message: str) -> AssemblyError:
         lines = self._text.splitlines() or [""]
         begin = max(0, column - SHOWN_COLUMNS // 2)
-        part = lines[min(line, len(lines)) - 1][begin:begin + SHOWN_COLUMNS]
+        part = lines[min(line, len(lines)) - 1][begin : begin + SHOWN_COLUMNS]
         caret = " " * (column - begin) + "^"
         return AssemblyError(f"{self._filename}:{line}:{column + 1}: {message}\n    {part}\n    {caret}")
 

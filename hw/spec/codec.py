@@ -33,8 +33,10 @@ def _refuse_absent_fields(item: object, present: set[str]) -> None:
     for declared in fields(item):
         value = getattr(item, declared.name)
         if value and declared.name not in present:
-            raise EncodingError(f"{_title(type(item))}.{declared.name} = {shown(value)} needs the extension "
-                                f"{declared.metadata['extension'].value!r}, which this configuration has switched off")
+            raise EncodingError(
+                f"{_title(type(item))}.{declared.name} = {shown(value)} needs the extension "
+                f"{declared.metadata['extension'].value!r}, which this configuration has switched off"
+            )
 
 
 def _title(form: type) -> str:
@@ -71,14 +73,22 @@ def _value(form: type, field: isa.PlacedField, word: int):
     try:
         return field.kind(value)
     except ValueError:
-        raise EncodingError(f"{_title(form)}.{field.name} = {value} is none of {_names(field.kind)}") from None
+        raise EncodingError(
+            f"{_title(form)}.{field.name} = {value} is none of {_names(field.kind)}"
+        ) from None
 
 
 def _names(kind: type) -> str:
     return ", ".join(f"{member.name} ({member.value})" for member in kind)
 
 
-LOADABLE = (isa.MemoryType.UOP, isa.MemoryType.WGT, isa.MemoryType.INP, isa.MemoryType.ACC, isa.MemoryType.ACC_8BIT)
+LOADABLE = (
+    isa.MemoryType.UOP,
+    isa.MemoryType.WGT,
+    isa.MemoryType.INP,
+    isa.MemoryType.ACC,
+    isa.MemoryType.ACC_8BIT,
+)
 
 
 def check_meaning(instruction: isa.Instruction, config: AcceleratorConfig) -> None:
@@ -89,12 +99,17 @@ def check_meaning(instruction: isa.Instruction, config: AcceleratorConfig) -> No
     """
     match instruction:
         case isa.Load(memory_type=memory) if memory not in LOADABLE:
-            raise EncodingError(f"LOAD.memory_type = {memory.name} cannot be loaded; {', '.join(m.name for m in LOADABLE)} can")
+            raise EncodingError(
+                f"LOAD.memory_type = {memory.name} cannot be loaded; "
+                f"{', '.join(m.name for m in LOADABLE)} can"
+            )
         case isa.Store(memory_type=memory, x_size=size) if size and memory is not isa.MemoryType.OUT:
             raise EncodingError(f"STORE.memory_type = {memory.name} cannot be stored; only OUT can")
         case isa.Alu(alu_opcode=operation) if operation not in config.alu_opcodes:
             built = ", ".join(opcode.name for opcode in config.alu_opcodes) or "none"
-            raise EncodingError(f"ALU.alu_opcode = {operation.name} is not built into this configuration; it has {built}")
+            raise EncodingError(
+                f"ALU.alu_opcode = {operation.name} is not built into this configuration; it has {built}"
+            )
 
 
 def to_bytes(instructions: Iterable[isa.Instruction], config: AcceleratorConfig) -> bytes:
@@ -116,4 +131,4 @@ def words(stream: bytes, size: int = INSTRUCTION_BYTES) -> Iterator[int]:
     if len(stream) % size:
         raise EncodingError(f"a stream of {len(stream)} bytes is not a whole number of {size}-byte words")
     for start in range(0, len(stream), size):
-        yield int.from_bytes(stream[start:start + size], "little")
+        yield int.from_bytes(stream[start : start + size], "little")

@@ -20,7 +20,9 @@ from vdla.hw.spec.vocabulary import (
 )
 
 
-def _parameter(default: object, help_text: str, *, low: int = 0, high: int = 0, choices: tuple = (), power: bool = False):
+def _parameter(
+    default: object, help_text: str, *, low: int = 0, high: int = 0, choices: tuple = (), power: bool = False
+):
     """Declare a parameter: its default, what it means, and the values it may take."""
     limits = {"help": help_text, "low": low, "high": high, "choices": choices, "power": power}
     return field(default=default, metadata=limits)
@@ -53,11 +55,19 @@ class AcceleratorConfig:
     store_queue_depth: int = _parameter(64, "instructions waiting for the store unit", low=2, high=4096)
     token_depth: int = _parameter(255, "largest count a dependency-token counter holds", low=1, high=65535)
     bus_bits: int = _parameter(64, "width of the memory data path", low=64, high=512, power=True)
-    burst_bytes: int = _parameter(256, "longest memory burst; bursts end at its multiples", low=16, high=4096, power=True)
+    burst_bytes: int = _parameter(
+        256, "longest memory burst; bursts end at its multiples", low=16, high=4096, power=True
+    )
     max_requests: int = _parameter(16, "reads in flight at once", low=1, high=256)
-    gemm_stages: int = _parameter(3, "pipeline registers from scratchpad data to the accumulator adder", low=1, high=8)
-    alu_opcodes: tuple[AluOpcode, ...] = field(default=tuple(AluOpcode), metadata={"help": "operations the ALU has"})
-    extensions: tuple[Extension, ...] = field(default=(), metadata={"help": "instruction-set extensions that are on"})
+    gemm_stages: int = _parameter(
+        3, "pipeline registers from scratchpad data to the accumulator adder", low=1, high=8
+    )
+    alu_opcodes: tuple[AluOpcode, ...] = field(
+        default=tuple(AluOpcode), metadata={"help": "operations the ALU has"}
+    )
+    extensions: tuple[Extension, ...] = field(
+        default=(), metadata={"help": "instruction-set extensions that are on"}
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "alu_opcodes", _members(AluOpcode, "alu_opcodes", self.alu_opcodes))
@@ -152,7 +162,9 @@ class AcceleratorConfig:
 
 def unknown_parameter(key: str) -> ConfigError:
     """Return the error for a parameter that no configuration has."""
-    return ConfigError(f"configuration parameter {shown(key)} is unknown; there are {', '.join(PARAMETER_NAMES)}")
+    return ConfigError(
+        f"configuration parameter {shown(key)} is unknown; there are {', '.join(PARAMETER_NAMES)}"
+    )
 
 
 PARAMETER_NAMES = tuple(parameter.name for parameter in fields(AcceleratorConfig))
@@ -238,24 +250,34 @@ def _check_element(config: AcceleratorConfig, memory: MemoryType) -> None:
     bits = config.element_bits(memory)
     if bits % 8:
         sizes = f"batch = {config.batch}, block_in = {config.block_in}, block_out = {config.block_out}"
-        raise ConfigError(f"one {memory.name} element is {bits} bits, not whole bytes ({sizes}, inp_bits = {config.inp_bits}, "
-                          f"wgt_bits = {config.wgt_bits}): widen the block or the values")
+        raise ConfigError(
+            f"one {memory.name} element is {bits} bits, not whole bytes ({sizes}, inp_bits = "
+            f"{config.inp_bits}, "
+            f"wgt_bits = {config.wgt_bits}): widen the block or the values"
+        )
 
 
 def _check_depth(config: AcceleratorConfig, memory: MemoryType, parameter: str) -> None:
     size, element = getattr(config, parameter), config.element_bytes(memory)
     limit = 1 << SRAM_BASE_BITS
     if size < 2 * element:
-        raise ConfigError(f"{parameter} = {size} holds fewer than 2 elements of {element} bytes; it must be at least {2 * element}")
+        raise ConfigError(
+            f"{parameter} = {size} holds fewer than 2 elements of {element} bytes; it must be at least "
+            f"{2 * element}"
+        )
     if size > limit * element:
-        raise ConfigError(f"{parameter} = {size} holds {size // element} elements of {element} bytes, but sram_base "
-                          f"({SRAM_BASE_BITS} bits) reaches {limit}; it must be at most {limit * element}")
+        raise ConfigError(
+            f"{parameter} = {size} holds {size // element} elements of {element} bytes, but sram_base "
+            f"({SRAM_BASE_BITS} bits) reaches {limit}; it must be at most {limit * element}"
+        )
 
 
 def _check_burst(config: AcceleratorConfig) -> None:
     low, high = max(config.bus_bytes, INSTRUCTION_BYTES), min(4096, 256 * config.bus_bytes)
     if not low <= config.burst_bytes <= high:
-        raise ConfigError(f"burst_bytes = {config.burst_bytes} is outside {low}..{high} for bus_bits = {config.bus_bits}")
+        raise ConfigError(
+            f"burst_bytes = {config.burst_bytes} is outside {low}..{high} for bus_bits = {config.bus_bits}"
+        )
 
 
 def _check_widths(config: AcceleratorConfig) -> None:
@@ -263,7 +285,12 @@ def _check_widths(config: AcceleratorConfig) -> None:
         placed = isa.layout(form, config)
         end = max(field.end for field in placed)
         if end > form.bits:
-            widths = ", ".join(f"{letter} = {config.index_bits(memory)} ({_SCRATCHPADS[memory]} = {getattr(config, _SCRATCHPADS[memory])})"
-                               for letter, memory in isa.INDEX_LETTERS.items())
-            raise ConfigError(f"the fields of {form.__name__} need {end} bits and there are {form.bits}; "
-                              f"make a scratchpad smaller: {widths}")
+            widths = ", ".join(
+                f"{letter} = {config.index_bits(memory)} ({_SCRATCHPADS[memory]} = "
+                f"{getattr(config, _SCRATCHPADS[memory])})"
+                for letter, memory in isa.INDEX_LETTERS.items()
+            )
+            raise ConfigError(
+                f"the fields of {form.__name__} need {end} bits and there are {form.bits}; "
+                f"make a scratchpad smaller: {widths}"
+            )

@@ -26,7 +26,9 @@ def load(name_or_path: str | Path) -> AcceleratorConfig:
     path = Path(name_or_path)
     readers = {".toml": from_toml, ".json": from_vta_json}
     if path.suffix not in readers:
-        raise ConfigError(f"{name_or_path!s} is neither a preset ({', '.join(PRESETS)}) nor a .toml or .json file")
+        raise ConfigError(
+            f"{name_or_path!s} is neither a preset ({', '.join(PRESETS)}) nor a .toml or .json file"
+        )
     return readers[path.suffix](read_text(path), str(path))
 
 
@@ -75,10 +77,19 @@ def toml_values(text: str, filename: str) -> dict[str, object]:
         raise ConfigError(f"{filename} is nested too deeply for a configuration") from error
 
 
-_VTA_SIZES = {"UOP": "uop_buffer_bytes", "INP": "inp_buffer_bytes", "WGT": "wgt_buffer_bytes", "ACC": "acc_buffer_bytes"}
+_VTA_SIZES = {
+    "UOP": "uop_buffer_bytes",
+    "INP": "inp_buffer_bytes",
+    "WGT": "wgt_buffer_bytes",
+    "ACC": "acc_buffer_bytes",
+}
 _VTA_KEYS = {
-    "LOG_BATCH": "batch", "LOG_BLOCK_IN": "block_in", "LOG_BLOCK_OUT": "block_out",
-    "LOG_INP_WIDTH": "inp_bits", "LOG_WGT_WIDTH": "wgt_bits", "LOG_ACC_WIDTH": "acc_bits",
+    "LOG_BATCH": "batch",
+    "LOG_BLOCK_IN": "block_in",
+    "LOG_BLOCK_OUT": "block_out",
+    "LOG_INP_WIDTH": "inp_bits",
+    "LOG_WGT_WIDTH": "wgt_bits",
+    "LOG_ACC_WIDTH": "acc_bits",
     **{f"LOG_{memory}_BUFF_SIZE": parameter for memory, parameter in _VTA_SIZES.items()},
 }
 _VTA_IGNORED = ("TARGET", "HW_VER", "LOG_OUT_WIDTH", "LOG_OUT_BUFF_SIZE")
@@ -87,7 +98,8 @@ _VTA_IGNORED = ("TARGET", "HW_VER", "LOG_OUT_WIDTH", "LOG_OUT_BUFF_SIZE")
 def from_vta_json(text: str, filename: str = "<text>") -> AcceleratorConfig:
     """Return the configuration that VTA's JSON states, with our extensions off.
 
-    LOG_BLOCK stands for both LOG_BLOCK_IN and LOG_BLOCK_OUT. TARGET and HW_VER choose VTA's tools and have no meaning here.
+    LOG_BLOCK stands for both LOG_BLOCK_IN and LOG_BLOCK_OUT. TARGET and HW_VER choose VTA's tools and have no
+    meaning here.
 
     Raises:
         ConfigError: naming file, key, value and what is allowed.
@@ -103,7 +115,9 @@ def from_vta_json(text: str, filename: str = "<text>") -> AcceleratorConfig:
     if "LOG_BLOCK" in values:
         block = values.pop("LOG_BLOCK")
         values = {"LOG_BLOCK_IN": block, "LOG_BLOCK_OUT": block, **values}
-    changes = {_VTA_KEYS[key]: _power(filename, key, value) for key, value in values.items() if _known(filename, key)}
+    changes = {
+        _VTA_KEYS[key]: _power(filename, key, value) for key, value in values.items() if _known(filename, key)
+    }
     try:
         return VTA.with_changes(name=Path(filename).stem or "vta", **changes)
     except ConfigError as error:
@@ -130,7 +144,10 @@ def to_vta_json(config: AcceleratorConfig) -> str:
         ConfigError: extensions are on, which VTA's JSON cannot say.
     """
     if config.extensions:
-        raise ConfigError(f"extensions = {', '.join(config.extensions)} cannot be said in VTA's JSON; switch them off or write TOML")
+        raise ConfigError(
+            f"extensions = {', '.join(config.extensions)} cannot be said in VTA's JSON; switch them off "
+            "or write TOML"
+        )
     values = {"TARGET": "sim", "HW_VER": "0.0.2"}
     values |= {key: getattr(config, parameter).bit_length() - 1 for key, parameter in _VTA_KEYS.items()}
     if config.block_in == config.block_out:
@@ -176,7 +193,7 @@ def whole_number(key: str, text: str) -> int:
         ConfigError: it is none.
     """
     digits = text.rstrip("KkMmIiBb")
-    suffix = text[len(digits):].upper()
+    suffix = text[len(digits) :].upper()
     try:
         return int(digits, 0) * (_SUFFIXES[suffix] if suffix else 1)
     except (ValueError, KeyError):

@@ -1,7 +1,8 @@
 """The instruction set, declared once: encoder, assembler, hardware layout and reference page derive from it.
 
-Each instruction is a frozen dataclass whose fields, in order, are the fields of its encoding from bit 0 upward.
-A field that would cross bit 64 starts at bit 64, which is how C packs the bit-fields of VTA's structures.
+Each instruction is a frozen dataclass whose fields, in order, are the fields of its encoding from bit 0
+upward. A field that would cross bit 64 starts at bit 64, which is how C packs the bit-fields of VTA's
+structures.
 
 Source: VTA's `hw_spec.h` for the encoding; `docs/isa.md`, generated from this file, for the reader.
 """
@@ -62,7 +63,14 @@ _VARIABLE_WIDTHS = {
 }
 
 
-def _bits(width: int | str, help_text: str, *, signed: bool = False, kind: type = int, extension: Extension | None = None):
+def _bits(
+    width: int | str,
+    help_text: str,
+    *,
+    signed: bool = False,
+    kind: type = int,
+    extension: Extension | None = None,
+):
     """Declare an encoded field: its width (a number, or a formula over U, I, W, A) and what it means."""
     metadata = {"width": width, "help": help_text, "signed": signed, "kind": kind, "extension": extension}
     return field(default=kind(0), metadata=metadata)
@@ -106,9 +114,12 @@ class Load(_Transfer):
 
     opcode: ClassVar[Opcode] = Opcode.LOAD
 
-    pad_minimum: int = _bits(1, "pad with the least value of the element's type instead of zero "
-                                "(ACC_8BIT: the least narrow value; UOP: zero all the same)",
-                             extension=Extension.PAD_MINIMUM)
+    pad_minimum: int = _bits(
+        1,
+        "pad with the least value of the element's type instead of zero "
+        "(ACC_8BIT: the least narrow value; UOP: zero all the same)",
+        extension=Extension.PAD_MINIMUM,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +129,9 @@ class Store(_Transfer):
     Reads element `sram_base + y * x_size + x` and writes element `dram_base + y * x_stride + x`. Does not
     saturate. `memory_type` is OUT (any type where `x_size` is 0); padding fields have no effect.
 
-    Where `parameters` is not 0, every value is requantised by those of its own place in the accumulators from 4 * (parameters - 1) on: bias;
-    multiplier; shift and zero point; clip. `vdla.hw.spec.numerics.requantise` is the definition.
+    Where `parameters` is not 0, every value is requantised by those of its own place in the accumulators from
+    4 * (parameters - 1) on: bias; multiplier; shift and zero point; clip. `vdla.hw.spec.numerics.requantise`
+    is the definition.
 
     A STORE must not write any byte of the stream that is running, nor any byte that a LOAD of UOP of the same
     stream reads. Every device and the verifier refuse such a stream before it runs. The hardware does not
@@ -128,8 +140,11 @@ class Store(_Transfer):
 
     opcode: ClassVar[Opcode] = Opcode.STORE
 
-    parameters: int = _bits(PARAMETER_SET_BITS, "requantise by this set of parameters, counted from 1; 0: keep the low bits",
-                            extension=Extension.REQUANTISE)
+    parameters: int = _bits(
+        PARAMETER_SET_BITS,
+        "requantise by this set of parameters, counted from 1; 0: keep the low bits",
+        extension=Extension.REQUANTISE,
+    )
 
     @property
     def parameters_base(self) -> int:
@@ -248,8 +263,9 @@ def _width(formula: int | str, config: Depths) -> int:
 def layout(form: type, config: Depths) -> tuple[PlacedField, ...]:
     """Place the fields of `form` (an instruction class, or `MicroOp`) for `config`.
 
-    VTA's fields are packed in order; those of extensions that are on then take the lowest bits that are still free, so that they move
-    no other. Returns the fields in order of declaration, the opcode not among them; those of extensions that are off are left out.
+    VTA's fields are packed in order; those of extensions that are on then take the lowest bits that are still
+    free, so that they move no other. Returns the fields in order of declaration, the opcode not among them;
+    those of extensions that are off are left out.
     """
     placed: dict[str, PlacedField] = {}
     position = 0 if form is MicroOp else OPCODE_BITS
@@ -270,17 +286,23 @@ def _own_fields(form: type) -> list:
 
 
 def _extension_fields(form: type, config: Depths) -> list:
-    return [declared for declared in fields(form)
-            if declared.metadata["extension"] is not None and config.has(declared.metadata["extension"])]
+    return [
+        declared
+        for declared in fields(form)
+        if declared.metadata["extension"] is not None and config.has(declared.metadata["extension"])
+    ]
 
 
 def _place(declared, position: int, width: int) -> PlacedField:
     about = declared.metadata
-    return PlacedField(declared.name, position, width, about["signed"], about["kind"], str(about["width"]), about["help"])
+    return PlacedField(
+        declared.name, position, width, about["signed"], about["kind"], str(about["width"]), about["help"]
+    )
 
 
 def _free_position(form: type, placed: Iterable[PlacedField], width: int) -> int:
-    """Return the lowest position at which `width` bits of one half are free; behind the end where there is none."""
+    """Return the lowest position at which `width` bits of one half are free; behind the end where there is
+    none."""
     taken = {bit for field in placed for bit in range(field.start, field.end)} | set(range(OPCODE_BITS))
     starts = (start for start in range(form.bits) if start // WORD_BITS == (start + width - 1) // WORD_BITS)
     return next((start for start in starts if not taken & set(range(start, start + width))), form.bits)

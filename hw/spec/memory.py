@@ -4,9 +4,9 @@ It serves requests in order of acceptance over one data path of `bus_bits`, shar
 
 * a request is accepted in a cycle in which it is offered and fewer than `depth` requests are in flight; a
   request is in flight from the cycle after its acceptance to the cycle of its last beat, both included;
-* only the oldest request in flight moves data, one beat per cycle: a read offers its next beat in every cycle from
-  `latency` cycles after its acceptance on, until the accelerator takes it; a write takes a beat in every cycle
-  in which the accelerator offers one;
+* only the oldest request in flight moves data, one beat per cycle: a read offers its next beat in every cycle
+  from `latency` cycles after its acceptance on, until the accelerator takes it; a write takes a beat in every
+  cycle in which the accelerator offers one;
 * a write is answered in the cycle after its last beat.
 
 Source: architecture contract "reference memory": 8 bytes per cycle in total, 64 cycles, bursts of at most 256

@@ -12,7 +12,8 @@ def wrap(value: int, bits: int) -> int:
 
 
 def shift_right(value: int, amount: int, bits: int) -> int:
-    """Shift arithmetically right by `amount`, left where it is negative; whole-width shifts give sign fill or 0."""
+    """Shift arithmetically right by `amount`, left where it is negative; whole-width shifts give sign fill or
+    0."""
     if amount >= 0:
         return value >> min(amount, bits)
     return wrap(value << min(-amount, bits), bits)
@@ -24,22 +25,28 @@ BYTE_BITS = 8  # of the zero point, and of the least and the greatest output
 
 
 def requantise(value: int, parameters: Sequence[int], bits: int) -> int:
-    """Return clip(zero + round((value + bias) * multiplier / 2^shift)), halves rounded up: an accumulator of `bits` bits as an output.
+    """Return clip(zero + round((value + bias) * multiplier / 2^shift)), halves rounded up: an accumulator of
+    `bits` bits as an output.
 
     Args:
-        parameters: in the order of `Parameter`, as they stand in accumulators: the bias; the multiplier, unsigned, in the low 16 bits;
-            the shift in the low 6 bits and the zero point, signed, in bits 8 to 15; the least output, signed, in bits 0 to 7 and the greatest
-            in bits 8 to 15. `value + bias` wraps; other bits have no meaning.
+        parameters: in the order of `Parameter`, as they stand in accumulators: the bias; the multiplier,
+            unsigned, in the low 16 bits; the shift in the low 6 bits and the zero point, signed, in bits 8 to
+            15; the least output, signed, in bits 0 to 7 and the greatest in bits 8 to 15. `value + bias`
+            wraps; other bits have no meaning.
     """
     bias, multiplier, shift_and_zero, clip = parameters
     product = wrap(value + bias, bits) * (multiplier & ((1 << MULTIPLIER_BITS) - 1))
     shift = shift_and_zero & ((1 << SHIFT_BITS) - 1)
     scaled = (product + ((1 << shift) >> 1)) >> shift
-    zero, least, greatest = (wrap(byte, BYTE_BITS) for byte in (shift_and_zero >> BYTE_BITS, clip, clip >> BYTE_BITS))
+    zero, least, greatest = (
+        wrap(byte, BYTE_BITS) for byte in (shift_and_zero >> BYTE_BITS, clip, clip >> BYTE_BITS)
+    )
     return max(least, min(scaled + zero, greatest))
 
 
-def requantise_parameters(bias: int, multiplier: int, shift: int, zero: int, least: int, greatest: int) -> tuple[int, ...]:
+def requantise_parameters(
+    bias: int, multiplier: int, shift: int, zero: int, least: int, greatest: int
+) -> tuple[int, ...]:
     """Return the accumulators that `requantise` takes, in the order of `Parameter`."""
     byte = (1 << BYTE_BITS) - 1
     return bias, multiplier, shift | (zero & byte) << BYTE_BITS, least & byte | (greatest & byte) << BYTE_BITS

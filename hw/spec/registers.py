@@ -1,4 +1,5 @@
-"""Host-visible registers: 32 bits each, byte offsets; the AXI4-Lite map and the core's register port are this table."""
+"""Host-visible registers: 32 bits each, byte offsets; the AXI4-Lite map and the core's register port are this
+table."""
 
 from dataclasses import dataclass
 from enum import Enum, IntFlag
@@ -44,21 +45,26 @@ class Fault(IntFlag):
     DEADLOCK = 1 << 4
 
 
-MEANING: dict[type[IntFlag], dict[IntFlag, str]] = {Control: {
-    Control.START: "begins a run; ignored while one is in progress",
-    Control.CLEAR_INTERRUPT: "drops the interrupt",
-}, Status: {
-    Status.RUNNING: "a run is in progress",
-    Status.DONE: "a run has ended since the last start",
-    Status.INTERRUPT: "the interrupt is raised",
-    Status.FAULT: "the last run went wrong; the register FAULT says how",
-}, Fault: {
-    Fault.INVALID_INSTRUCTION: "an instruction with no meaning was fetched; the run ended there, see FAULT_INDEX",
-    Fault.UNFINISHED: "every instruction was executed and none was FINISH",
-    Fault.SRAM_OVERRUN: "an instruction reached past the end of a scratchpad; its addresses wrapped",
-    Fault.MEMORY_ERROR: "the memory answered an access with an error",
-    Fault.DEADLOCK: "every unit waits for a token that nobody will push, and the run was stopped",
-}}
+MEANING: dict[type[IntFlag], dict[IntFlag, str]] = {
+    Control: {
+        Control.START: "begins a run; ignored while one is in progress",
+        Control.CLEAR_INTERRUPT: "drops the interrupt",
+    },
+    Status: {
+        Status.RUNNING: "a run is in progress",
+        Status.DONE: "a run has ended since the last start",
+        Status.INTERRUPT: "the interrupt is raised",
+        Status.FAULT: "the last run went wrong; the register FAULT says how",
+    },
+    Fault: {
+        Fault.INVALID_INSTRUCTION: "an instruction with no meaning was fetched; the run ended there, see "
+        "FAULT_INDEX",
+        Fault.UNFINISHED: "every instruction was executed and none was FINISH",
+        Fault.SRAM_OVERRUN: "an instruction reached past the end of a scratchpad; its addresses wrapped",
+        Fault.MEMORY_ERROR: "the memory answered an access with an error",
+        Fault.DEADLOCK: "every unit waits for a token that nobody will push, and the run was stopped",
+    },
+}
 """What each bit means, by register: bits of different registers are equal as numbers."""
 
 
@@ -94,7 +100,12 @@ _FIXED = (
     ("INTERRUPT_ENABLE", Access.WRITE, "1: raise the interrupt when a run is done", 0),
     ("FAULT", Access.READ, "what went wrong in the last run, a bit each", 0),
     ("FAULT_INDEX", Access.READ, "position in the stream of the invalid instruction", 0),
-    ("STREAM_ADDRESS", Access.WRITE, "byte address of the first instruction, low 32 bits; a multiple of 16", 0),
+    (
+        "STREAM_ADDRESS",
+        Access.WRITE,
+        "byte address of the first instruction, low 32 bits; a multiple of 16",
+        0,
+    ),
     ("STREAM_ADDRESS_HIGH", Access.WRITE, "its high bits", 0),
     ("STREAM_COUNT", Access.WRITE, "instructions in the stream", 0),
     ("CYCLES", Access.READ, "cycles of the run, from the start's acceptance to done, low 32 bits", 0),
@@ -111,17 +122,27 @@ def state_counter(unit: Unit, state: UnitState) -> str:
 
 
 def beat_counter(memory: MemoryType | None) -> str:
-    """Name of the register that counts memory beats moved for `memory` (ACC_8BIT counts as ACC); None: instructions."""
+    """Name of the register that counts memory beats moved for `memory` (ACC_8BIT counts as ACC); None:
+    instructions."""
     return f"{memory.name if memory is not None else 'FETCH'}_BEATS"
 
 
 def _counters() -> dict[str, str]:
-    rows = {state_counter(unit, state): f"cycles in which the {unit.name.lower()} unit {state.value}"
-            for unit in Unit for state in COUNTED_STATES}
-    rows |= {beat_counter(memory): f"memory beats moved for {memory.name if memory is not None else 'instructions'}"
-             for memory in (None, *COUNTED_MEMORIES)}
-    return rows | {"GEMM_STEPS": "micro-op steps that GEMM instructions executed",
-                   "ALU_STEPS": "micro-op steps that ALU instructions executed"}
+    rows = {
+        state_counter(unit, state): f"cycles in which the {unit.name.lower()} unit {state.value}"
+        for unit in Unit
+        for state in COUNTED_STATES
+    }
+    rows |= {
+        beat_counter(
+            memory
+        ): f"memory beats moved for {memory.name if memory is not None else 'instructions'}"
+        for memory in (None, *COUNTED_MEMORIES)
+    }
+    return rows | {
+        "GEMM_STEPS": "micro-op steps that GEMM instructions executed",
+        "ALU_STEPS": "micro-op steps that ALU instructions executed",
+    }
 
 
 COUNTERS = _counters()
@@ -129,7 +150,10 @@ COUNTERS = _counters()
 
 def _registers() -> tuple[Register, ...]:
     rows = [*_FIXED, *((name, Access.READ, text, 0) for name, text in COUNTERS.items())]
-    return tuple(Register(name, 4 * index, access, text, reset) for index, (name, access, text, reset) in enumerate(rows))
+    return tuple(
+        Register(name, 4 * index, access, text, reset)
+        for index, (name, access, text, reset) in enumerate(rows)
+    )
 
 
 REGISTERS = _registers()

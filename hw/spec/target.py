@@ -37,7 +37,8 @@ class EnergyTable:
     Raises:
         ConfigError: a value is not a finite number of at least 0.
 
-    Source: M. Horowitz, "Computing's energy problem (and what we can do about it)", ISSCC 2014, 45 nm at 0.9 V. Nothing is scaled.
+    Source: M. Horowitz, "Computing's energy problem (and what we can do about it)", ISSCC 2014, 45 nm at 0.9
+    V. Nothing is scaled.
     """
 
     multiply_8_bits: float = 0.2
@@ -50,7 +51,9 @@ class EnergyTable:
 
     def __post_init__(self) -> None:
         for event in fields(self):
-            object.__setattr__(self, event.name, _number(f"energy.{event.name}", getattr(self, event.name), 0.0, math.inf))
+            object.__setattr__(
+                self, event.name, _number(f"energy.{event.name}", getattr(self, event.name), 0.0, math.inf)
+            )
 
 
 ENERGY_45NM = EnergyTable()

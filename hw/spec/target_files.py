@@ -1,4 +1,5 @@
-"""Targets in files and settings: the parameters of a configuration, `clock_mhz`, and the tables `memory` and `energy`."""
+"""Targets in files and settings: the parameters of a configuration, `clock_mhz`, and the tables `memory` and
+`energy`."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -12,7 +13,11 @@ from vdla.hw.spec.target import ENERGY_NAMES, MEMORY_NAMES, TARGETS, Target, sur
 
 CLOCK = "clock_mhz"
 TABLES = {"memory": MEMORY_NAMES, "energy": ENERGY_NAMES}
-SETTING_NAMES = (*PARAMETER_NAMES, CLOCK, *(f"{table}.{name}" for table, names in TABLES.items() for name in names))
+SETTING_NAMES = (
+    *PARAMETER_NAMES,
+    CLOCK,
+    *(f"{table}.{name}" for table, names in TABLES.items() for name in names),
+)
 
 
 def load(name_or_path: str | Path) -> Target:
@@ -32,7 +37,8 @@ def load(name_or_path: str | Path) -> Target:
 
 
 def target_of(value: Target | AcceleratorConfig | str | Path) -> Target:
-    """Return a target as it is, a configuration with its surroundings as in the presets, or what `load` finds by a name or path."""
+    """Return a target as it is, a configuration with its surroundings as in the presets, or what `load` finds
+    by a name or path."""
     if isinstance(value, Target):
         return value
     return Target(value) if isinstance(value, AcceleratorConfig) else load(value)
@@ -43,12 +49,16 @@ def to_toml(target: Target) -> str:
     around = surroundings(target)
     lines = [files.to_toml(target.config), f"{CLOCK} = {json.dumps(around[CLOCK])}\n"]
     for table in TABLES:
-        lines += [f"\n[{table}]\n", *(f"{key} = {json.dumps(value)}\n" for key, value in around[table].items())]
+        lines += [
+            f"\n[{table}]\n",
+            *(f"{key} = {json.dumps(value)}\n" for key, value in around[table].items()),
+        ]
     return "".join(lines)
 
 
 def from_toml(text: str, filename: str = "<text>") -> Target:
-    """Return the target in `text`; what it leaves out is as in the preset `default`, the extensions apart, which are off.
+    """Return the target in `text`; what it leaves out is as in the preset `default`, the extensions apart,
+    which are off.
 
     Raises:
         ConfigError: naming file, parameter, value and what is allowed.
@@ -64,7 +74,8 @@ def from_toml(text: str, filename: str = "<text>") -> Target:
 def apply_settings(target: Target, settings: Iterable[str]) -> Target:
     """Return `target` with each "key=value" of `settings` applied, all at once.
 
-    Keys are a configuration's parameters, `clock_mhz`, `memory.NAME` and `energy.NAME`; values as `vdla.hw.spec.files.apply_settings` takes them.
+    Keys are a configuration's parameters, `clock_mhz`, `memory.NAME` and `energy.NAME`; values as
+    `vdla.hw.spec.files.apply_settings` takes them.
 
     Raises:
         ConfigError: naming key, value and what is allowed.
@@ -76,7 +87,9 @@ def apply_settings(target: Target, settings: Iterable[str]) -> Target:
         if separator and key == CLOCK:
             around[CLOCK] = _real(key, text)
         elif separator and name in TABLES.get(table, ()):
-            around.setdefault(table, {})[name] = files.whole_number(key, text) if table == "memory" else _real(key, text)
+            around.setdefault(table, {})[name] = (
+                files.whole_number(key, text) if table == "memory" else _real(key, text)
+            )
         elif separator and key not in PARAMETER_NAMES:
             raise ConfigError(f"target parameter {key!r} is unknown; there are {', '.join(SETTING_NAMES)}")
         else:
@@ -86,16 +99,23 @@ def apply_settings(target: Target, settings: Iterable[str]) -> Target:
 
 def _changed(target: Target, around: Mapping[str, object]) -> Target:
     """Return `target` with the changes of `around`: values by name, and of tables by name and name."""
-    changes = {name: _changed_table(target, name, value) if name in TABLES else value for name, value in around.items()}
+    changes = {
+        name: _changed_table(target, name, value) if name in TABLES else value
+        for name, value in around.items()
+    }
     return replace(target, **changes)
 
 
 def _changed_table(target: Target, table: str, values: object) -> object:
     if not isinstance(values, Mapping):
-        raise ConfigError(f"{table} = {values!r} is not a table; write [{table}] and below it {', '.join(TABLES[table])}")
+        raise ConfigError(
+            f"{table} = {values!r} is not a table; write [{table}] and below it {', '.join(TABLES[table])}"
+        )
     for name in values:
         if name not in TABLES[table]:
-            raise ConfigError(f"parameter {f'{table}.{name}'!r} is unknown; there are {', '.join(TABLES[table])}")
+            raise ConfigError(
+                f"parameter {f'{table}.{name}'!r} is unknown; there are {', '.join(TABLES[table])}"
+            )
     return replace(getattr(target, table), **values)
 
 

@@ -1,4 +1,5 @@
-"""Sizes inside the hardware that its timing depends on and no configuration changes: RTL and cycle simulator share them."""
+"""Sizes inside the hardware that its timing depends on and no configuration changes: RTL and cycle simulator
+share them."""
 
 BURSTS_FETCHED_AHEAD = 4
 """Bursts of instructions that fetch may ask for ahead of dispatch."""
@@ -24,7 +25,8 @@ REQUANTISE_STAGES = 3
 
 
 def store_stages(requantises: bool) -> int:
-    """Return the cycles from a read of the store unit to its beat entering the queue; both queues have places for those on their way."""
+    """Return the cycles from a read of the store unit to its beat entering the queue; both queues have places
+    for those on their way."""
     return 1 + (REQUANTISE_STAGES if requantises else 0)
 
 
@@ -34,5 +36,6 @@ def execute_stage(gemm_stages: int) -> int:
 
 
 def retire_stage(gemm_stages: int) -> int:
-    """Return the cycles from a slot's issue to its result being written, which is when a last slot retires its instruction."""
+    """Return the cycles from a slot's issue to its result being written, which is when a last slot retires
+    its instruction."""
     return execute_stage(gemm_stages) + 1

@@ -61,13 +61,18 @@ TOKEN_EDGES = (
 def pops(instruction: Instruction) -> tuple[TokenEdge, ...]:
     """Return the edges on which `instruction` waits for a token.
 
-    A flag that names no edge of its unit (`pop_prev` of the load unit, `pop_next` of the store unit) has no effect.
+    A flag that names no edge of its unit (`pop_prev` of the load unit, `pop_next` of the store unit) has no
+    effect.
     """
     unit = unit_of(instruction)
-    return tuple(edge for edge in TOKEN_EDGES if edge.consumer is unit and getattr(instruction, edge.pop_flag))
+    return tuple(
+        edge for edge in TOKEN_EDGES if edge.consumer is unit and getattr(instruction, edge.pop_flag)
+    )
 
 
 def pushes(instruction: Instruction) -> tuple[TokenEdge, ...]:
     """Return the edges onto which `instruction` pushes a token when it is done."""
     unit = unit_of(instruction)
-    return tuple(edge for edge in TOKEN_EDGES if edge.producer is unit and getattr(instruction, edge.push_flag))
+    return tuple(
+        edge for edge in TOKEN_EDGES if edge.producer is unit and getattr(instruction, edge.push_flag)
+    )

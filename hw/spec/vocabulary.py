@@ -22,7 +22,8 @@ class Extension(StrEnum):
 
 
 class Parameter(IntEnum):
-    """What a STORE requantises an output channel by: one accumulator element each, one behind the other; see `numerics.requantise`."""
+    """What a STORE requantises an output channel by: one accumulator element each, one behind the other; see
+    `numerics.requantise`."""
 
     BIAS = 0
     MULTIPLIER = 1

@@ -1,11 +1,12 @@
 """Writing files: each is whole, or as it was before.
 
-Contents go to a draft in the folder of the file, which is flushed to the disk and renamed. Missing folders are made.
+Contents go to a draft in the folder of the file, which is flushed to the disk and renamed. Missing folders
+are made.
 
-Where the file system can do so (O_TMPFILE), a draft has no name until it is complete, so that a killed process leaves
-nothing. Elsewhere, and for the moment in which one file replaces another, its name is `.DIGITS.vdla-draft`. The writer
-holds a lock on its draft, which the kernel releases when the writer dies: the next write into a folder deletes the
-drafts of dead writers there, and no others.
+Where the file system can do so (O_TMPFILE), a draft has no name until it is complete, so that a killed
+process leaves nothing. Elsewhere, and for the moment in which one file replaces another, its name is
+`.DIGITS.vdla-draft`. The writer holds a lock on its draft, which the kernel releases when the writer dies:
+the next write into a folder deletes the drafts of dead writers there, and no others.
 """
 
 import errno
@@ -139,7 +140,8 @@ class _InPlace:
 
 
 class _Draft:
-    """A file that is being written and not yet in its place; closing one that was not published discards it."""
+    """A file that is being written and not yet in its place; closing one that was not published discards
+    it."""
 
     def __init__(self, target: Path, mode: str) -> None:
         _check(target)
@@ -172,7 +174,8 @@ class _Draft:
         self._published = True
 
     def _linked(self) -> Path | None:
-        """Give an unnamed draft its place; where a file stands there, give it a draft's name and return that."""
+        """Give an unnamed draft its place; where a file stands there, give it a draft's name and return
+        that."""
         try:
             _link(self.file.fileno(), self._target)
         except FileExistsError:
@@ -201,7 +204,8 @@ def _draft_name(folder: Path) -> Path:
 
 
 def _unnamed(folder: Path) -> tuple[int, None] | None:
-    """Return the locked descriptor of a file without a name; None where the system has none or cannot name it later."""
+    """Return the locked descriptor of a file without a name; None where the system has none or cannot name it
+    later."""
     try:
         descriptor = os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o666)
     except OSError as error:
@@ -227,7 +231,8 @@ def _named(folder: Path) -> tuple[int, Path]:
 
 
 def _link(descriptor: int, path: Path) -> None:
-    """Give an unnamed file a name. Naming a folder makes Python call linkat, which follows the link in /proc."""
+    """Give an unnamed file a name. Naming a folder makes Python call linkat, which follows the link in
+    /proc."""
     os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor)
 
 
@@ -235,7 +240,9 @@ def _delete_abandoned(folder: Path) -> None:
     """Delete the drafts in `folder` whose writers have died."""
     with suppress(PermissionError):  # a folder that may be written to and not listed
         for name in filter(DRAFT_NAME.fullmatch, os.listdir(folder)):
-            with suppress(FileNotFoundError, BlockingIOError, PermissionError):  # published, alive, another user's
+            with suppress(
+                FileNotFoundError, BlockingIOError, PermissionError
+            ):  # published, alive, another user's
                 _delete_if_abandoned(folder / name)
 
 

@@ -27,8 +27,9 @@ class CheckedDevice(Device):
         return RunResult(cycles, time.perf_counter() - began, counters)
 
     @abstractmethod
-    def _run(self, program: Program, stream_address: int,
-             cycle_limit: int | None) -> tuple[int | None, Mapping[str, int]]:
+    def _run(
+        self, program: Program, stream_address: int, cycle_limit: int | None
+    ) -> tuple[int | None, Mapping[str, int]]:
         """Run a stream that does not change itself; return its cycles and counters, as `RunResult` has them.
 
         Args:

@@ -16,7 +16,8 @@ from vdla.sim.timing.simulate import simulate
 
 
 class CycleDevice(CheckedDevice):
-    """Takes exactly the cycles of the RTL in front of the reference memory, and leaves the DRAM of the functional device.
+    """Takes exactly the cycles of the RTL in front of the reference memory, and leaves the DRAM of the
+    functional device.
 
     Args:
         config: the accelerator.
@@ -31,21 +32,31 @@ class CycleDevice(CheckedDevice):
 
     name: ClassVar[str] = "cycle"
 
-    def __init__(self, config: AcceleratorConfig, dram_bytes: int = DEFAULT_DRAM_BYTES, memory: MemoryParameters = REFERENCE_MEMORY,
-                 *, arithmetic: bool = True, log: bool = False) -> None:
+    def __init__(
+        self,
+        config: AcceleratorConfig,
+        dram_bytes: int = DEFAULT_DRAM_BYTES,
+        memory: MemoryParameters = REFERENCE_MEMORY,
+        *,
+        arithmetic: bool = True,
+        log: bool = False,
+    ) -> None:
         super().__init__(config, dram_bytes)
         self.memory, self.arithmetic, self.log = memory, arithmetic, log
         self.timing: Timing | None = None
         self._machine = Machine(config)
 
-    def _run(self, program: Program, stream_address: int,
-             cycle_limit: int | None) -> tuple[int, Mapping[str, int]]:
+    def _run(
+        self, program: Program, stream_address: int, cycle_limit: int | None
+    ) -> tuple[int, Mapping[str, int]]:
         """Run a stream. A run that reaches `cycle_limit` changes nothing.
 
-        After an interrupt (KeyboardInterrupt), `timing` is as before, DRAM and scratchpads are as `Machine.run` says,
-        and the device can run again.
+        After an interrupt (KeyboardInterrupt), `timing` is as before, DRAM and scratchpads are as
+        `Machine.run` says, and the device can run again.
         """
-        timing = simulate(program, self.memory, stream_address=stream_address, log=self.log, cycle_limit=cycle_limit)
+        timing = simulate(
+            program, self.memory, stream_address=stream_address, log=self.log, cycle_limit=cycle_limit
+        )
         if self.arithmetic:
             self._machine.run(program, self.dram)
         if timing.fault:
@@ -61,5 +72,7 @@ class CycleDevice(CheckedDevice):
 def _explained(program: Program, timing: Timing) -> ProgramError:
     """Return the error that explains why the hardware stopped the run."""
     error = interleave(program).error
-    assert error is not None, f"the hardware stops this run with {timing.fault.name}, the functional model does not"
+    assert error is not None, (
+        f"the hardware stops this run with {timing.fault.name}, the functional model does not"
+    )
     return error

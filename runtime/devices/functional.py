@@ -16,8 +16,8 @@ class FunctionalDevice(CheckedDevice):
     Args:
         config: the accelerator.
         dram_bytes: size of DRAM.
-        seed: None: the order is deterministic. Else each run picks at random among the units that can go on, so
-            that a token missing from a stream shows as a wrong result for some seed.
+        seed: None: the order is deterministic. Else each run picks at random among the units that can go on,
+            so that a token missing from a stream shows as a wrong result for some seed.
 
     Attributes:
         machine: the model, with its scratchpads.
@@ -25,18 +25,20 @@ class FunctionalDevice(CheckedDevice):
 
     name: ClassVar[str] = "functional"
 
-    def __init__(self, config: AcceleratorConfig, dram_bytes: int = DEFAULT_DRAM_BYTES,
-                 seed: int | None = None) -> None:
+    def __init__(
+        self, config: AcceleratorConfig, dram_bytes: int = DEFAULT_DRAM_BYTES, seed: int | None = None
+    ) -> None:
         super().__init__(config, dram_bytes)
         self.seed = seed
         self.machine = Machine(config)
 
-    def _run(self, program: Program, stream_address: int,
-             cycle_limit: int | None) -> tuple[None, Mapping[str, int]]:
+    def _run(
+        self, program: Program, stream_address: int, cycle_limit: int | None
+    ) -> tuple[None, Mapping[str, int]]:
         """Run a stream. `cycle_limit` is ignored: there are no cycles, and every run ends.
 
-        The counters are those of `vdla.sim.functional.counters`. After an interrupt (KeyboardInterrupt), DRAM and
-        scratchpads are as `Machine.run` says, and the device can run again.
+        The counters are those of `vdla.sim.functional.counters`. After an interrupt (KeyboardInterrupt), DRAM
+        and scratchpads are as `Machine.run` says, and the device can run again.
         """
         order = self.machine.run(program, self.dram, seed=self.seed)
         return None, counters(program, order)

@@ -80,8 +80,9 @@ def allocate(device: Device, size: int) -> int:
     return -(-device.allocate(size + alignment) // alignment) * alignment
 
 
-def place_stream(device: Device, stream: Stream, tensors: Mapping[str, Tensor], *,
-                 verifies: bool = True) -> Launch:
+def place_stream(
+    device: Device, stream: Stream, tensors: Mapping[str, Tensor], *, verifies: bool = True
+) -> Launch:
     """Allocate a stream and its micro-ops; its tensors stand where `tensors` says already.
 
     Raises:

@@ -1,4 +1,5 @@
-"""Devices by name. A device's module is imported only when it is asked for: not everybody has the RTL tools."""
+"""Devices by name. A device's module is imported only when it is asked for: not everybody has the RTL
+tools."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -29,7 +30,8 @@ def device_factory(name: str) -> Callable[[AcceleratorConfig, int], Device]:
 
 
 def device_of(name: str, target: Target, dram_bytes: int, **options: object) -> Device:
-    """Return a device of that name: the target's accelerator, and on timed devices in front of the target's memory.
+    """Return a device of that name: the target's accelerator, and on timed devices in front of the target's
+    memory.
 
     Args:
         dram_bytes: size of DRAM.

@@ -23,7 +23,8 @@ class LayerReport:
 
     Attributes:
         on: "accelerator" or "host".
-        cycles: from the end of the layer before to its own last instruction's; None on the host and on untimed devices.
+        cycles: from the end of the layer before to its own last instruction's; None on the host and on
+            untimed devices.
         utilisation: of the multipliers; None where there are no cycles.
         busy: cycles in which each unit worked.
         bound: what took most of its time: "compute", "memory", or "latency" where neither did.
@@ -61,8 +62,15 @@ class Report:
         return asdict(self)
 
 
-def report(plan: Plan, outcome: Outcome, device: str, clock_hz: float | None = None, memory: MemoryParameters | None = None) -> Report:
-    """Account for a run; on the RTL, which tells only its total, the cycle simulator says where the cycles went.
+def report(
+    plan: Plan,
+    outcome: Outcome,
+    device: str,
+    clock_hz: float | None = None,
+    memory: MemoryParameters | None = None,
+) -> Report:
+    """Account for a run; on the RTL, which tells only its total, the cycle simulator says where the cycles
+    went.
 
     Args:
         clock_hz: turns cycles into time; None: the clock of the plan's target.
@@ -70,10 +78,22 @@ def report(plan: Plan, outcome: Outcome, device: str, clock_hz: float | None = N
     """
     clock_hz, memory = clock_hz or plan.target.clock_hz, memory or plan.target.memory
     launches = iter(outcome.launches)
-    layers = [layer for step in plan.steps for layer in
-              (_host(step) if isinstance(step, HostStep) else _launch(next(launches), plan.config, memory))]
+    layers = [
+        layer
+        for step in plan.steps
+        for layer in (
+            _host(step) if isinstance(step, HostStep) else _launch(next(launches), plan.config, memory)
+        )
+    ]
     macs, cycles = sum(layer.macs for layer in layers), outcome.cycles
-    return Report(device, cycles, None if cycles is None else cycles / clock_hz, macs, _utilisation(macs, cycles, plan.config), tuple(layers))
+    return Report(
+        device,
+        cycles,
+        None if cycles is None else cycles / clock_hz,
+        macs,
+        _utilisation(macs, cycles, plan.config),
+        tuple(layers),
+    )
 
 
 def _host(step: HostStep) -> Iterator[LayerReport]:
@@ -85,9 +105,18 @@ def _launch(ran: Ran, config: AcceleratorConfig, memory: MemoryParameters) -> It
     begin = 0
     for number, layer in enumerate(ran.step.layers):
         if timing is None:
-            yield LayerReport(layer.name, layer.op, "accelerator", None, layer.macs, None, layer.bytes_read, layer.bytes_written)
+            yield LayerReport(
+                layer.name,
+                layer.op,
+                "accelerator",
+                None,
+                layer.macs,
+                None,
+                layer.bytes_read,
+                layer.bytes_written,
+            )
             continue
-        last = not any(other.label for other in ran.step.layers[number + 1:])
+        last = not any(other.label for other in ran.step.layers[number + 1 :])
         end = timing.cycles if last else max(begin, _end(timing, ran, layer)) if layer.label else begin
         yield _timed(layer, begin, end, timing, config)
         begin = end
@@ -107,8 +136,18 @@ def _end(timing: Timing, ran: Ran, layer: Layer) -> int:
 def _timed(layer: Layer, begin: int, end: int, timing: Timing, config: AcceleratorConfig) -> LayerReport:
     cycles = end - begin
     busy = _busy(timing, begin, end)
-    return LayerReport(layer.name, layer.op, "accelerator", cycles, layer.macs, _utilisation(layer.macs, cycles, config), layer.bytes_read,
-                       layer.bytes_written, busy, _bound(layer, cycles, busy, config))
+    return LayerReport(
+        layer.name,
+        layer.op,
+        "accelerator",
+        cycles,
+        layer.macs,
+        _utilisation(layer.macs, cycles, config),
+        layer.bytes_read,
+        layer.bytes_written,
+        busy,
+        _bound(layer, cycles, busy, config),
+    )
 
 
 def _busy(timing: Timing, begin: int, end: int) -> dict[str, int]:
@@ -123,7 +162,10 @@ def _busy(timing: Timing, begin: int, end: int) -> dict[str, int]:
 def _bound(layer: Layer, cycles: int, busy: Mapping[str, int], config: AcceleratorConfig) -> str:
     if not cycles:
         return ""
-    shares = {"compute": busy.get("compute", 0), "memory": (layer.bytes_read + layer.bytes_written) / config.bus_bytes}
+    shares = {
+        "compute": busy.get("compute", 0),
+        "memory": (layer.bytes_read + layer.bytes_written) / config.bus_bytes,
+    }
     name = max(shares, key=shares.get)
     return name if shares[name] >= MOSTLY * cycles else "latency"
 
@@ -135,19 +177,29 @@ def _utilisation(macs: int, cycles: int | None, config: AcceleratorConfig) -> fl
 def table(found: Report) -> str:
     """Return a report as text."""
     width = max((len(layer.name) for layer in found.layers), default=5)
-    lines = [f"{'layer':{width}}  {'operator':18} {'on':11} {'cycles':>10} {'MMAC':>9} {'used':>6} {'KiB in':>8} {'KiB out':>8} "
-             f"{'load':>7} {'compute':>7} {'store':>7}  bound"]
+    lines = [
+        f"{'layer':{width}}  {'operator':18} {'on':11} {'cycles':>10} {'MMAC':>9} {'used':>6} "
+        f"{'KiB in':>8} {'KiB out':>8} "
+        f"{'load':>7} {'compute':>7} {'store':>7}  bound"
+    ]
     for layer in found.layers:
         cycles = "-" if layer.cycles is None else f"{layer.cycles:,}"
         used = "-" if layer.utilisation is None else f"{layer.utilisation:.1%}"
-        lines.append(f"{layer.name:{width}}  {layer.op:18} {layer.on:11} {cycles:>10} {layer.macs / 1e6:9.2f} {used:>6} "
-                     f"{layer.bytes_read / 1024:8.1f} {layer.bytes_written / 1024:8.1f} {_busy_text(layer)}  {layer.bound}".rstrip())
+        lines.append(
+            f"{layer.name:{width}}  {layer.op:18} {layer.on:11} {cycles:>10} {layer.macs / 1e6:9.2f} "
+            f"{used:>6} "
+            f"{layer.bytes_read / 1024:8.1f} {layer.bytes_written / 1024:8.1f} {_busy_text(layer)}  "
+            f"{layer.bound}".rstrip()
+        )
     return "\n".join([*lines, summary(found)])
 
 
 def _busy_text(layer: LayerReport) -> str:
     """Return the shares of a layer's cycles in which each unit worked; blanks where they are not known."""
-    shares = (f"{layer.busy[unit.name.lower()] / layer.cycles:.0%}" if layer.busy and layer.cycles else "" for unit in Unit)
+    shares = (
+        f"{layer.busy[unit.name.lower()] / layer.cycles:.0%}" if layer.busy and layer.cycles else ""
+        for unit in Unit
+    )
     return " ".join(f"{share:>7}" for share in shares)
 
 
@@ -155,5 +207,8 @@ def summary(found: Report) -> str:
     """Return the totals of a report as one line."""
     if found.cycles is None:
         return f"{found.device}: {found.macs / 1e6:,.1f} MMAC, untimed"
-    return (f"{found.device}: {found.cycles:,} cycles, {found.seconds * 1e3:.2f} ms, {found.macs / 1e6:,.1f} MMAC, "
-            f"{found.utilisation or 0:.1%} of the multipliers")
+    return (
+        f"{found.device}: {found.cycles:,} cycles, {found.seconds * 1e3:.2f} ms, {found.macs / 1e6:,.1f} "
+        "MMAC, "
+        f"{found.utilisation or 0:.1%} of the multipliers"
+    )

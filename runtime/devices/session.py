@@ -73,8 +73,10 @@ class Session:
     def __init__(self, device: Device, plan: Plan, *, verifies: bool = True) -> None:
         if device.config.digest != plan.config.digest:
             raise ModuleError(
-                f"module {plan.name} was compiled for the configuration {plan.config.name} ({plan.config.digest[:12]}), and the device "
-                f"is {device.config.name} ({device.config.digest[:12]}); compile it for that one, or run it on the other"
+                f"module {plan.name} was compiled for the configuration {plan.config.name} "
+                f"({plan.config.digest[:12]}), and the device "
+                f"is {device.config.name} ({device.config.digest[:12]}); compile it for that one, or run "
+                "it on the other"
             )
         self.device, self.plan = device, plan
         self._tensors = {name: Tensor(allocate(device, size), size) for name, size in plan.tensors.items()}
@@ -97,7 +99,8 @@ class Session:
             progress: called before each step.
 
         Raises:
-            ModuleError: an input is missing, unknown, of another shape or type, or not finite; an operator fails on the host.
+            ModuleError: an input is missing, unknown, of another shape or type, or not finite; an operator
+                fails on the host.
         """
         began, values = time.perf_counter(), {**self.plan.constants, **checked(inputs, self.plan.inputs)}
         launches = []
@@ -131,7 +134,8 @@ def checked(inputs: Mapping[str, np.ndarray], wanted: Mapping[str, Value]) -> Va
     """
     if set(inputs) != set(wanted):
         raise ModuleError(
-            f"the network takes {', '.join(f'{name}: {value}' for name, value in wanted.items())}; it was given {', '.join(inputs) or 'nothing'}"
+            f"the network takes {', '.join(f'{name}: {value}' for name, value in wanted.items())}; it was "
+            f"given {', '.join(inputs) or 'nothing'}"
         )
     values = {name: _array(name, array) for name, array in inputs.items()}
     for name, value in wanted.items():
@@ -139,7 +143,9 @@ def checked(inputs: Mapping[str, np.ndarray], wanted: Mapping[str, Value]) -> Va
         if array.shape != value.shape or array.dtype != value.dtype:
             raise ModuleError(f"input {name} is {Value(array.shape, str(array.dtype))}, not {value}")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ModuleError(f"input {name} holds {np.count_nonzero(~np.isfinite(array))} values that are not finite")
+            raise ModuleError(
+                f"input {name} holds {np.count_nonzero(~np.isfinite(array))} values that are not finite"
+            )
     return values
 
 
@@ -154,7 +160,9 @@ def _packed(one: Crossing, array: np.ndarray) -> np.ndarray:
     """Return a value as it stands in DRAM."""
     if array.shape != one.layout.shape or array.dtype != np.int8:
         found, wanted = Value(array.shape, str(array.dtype)), Value(one.layout.shape, "int8")
-        raise ModuleError(f"{one.value} is {found}, and the accelerator takes {wanted}; compile the network again")
+        raise ModuleError(
+            f"{one.value} is {found}, and the accelerator takes {wanted}; compile the network again"
+        )
     return one.layout.pack(array)
 
 

@@ -48,8 +48,11 @@ def check_tensors(program: Program, users: Mapping[str, np.ndarray], tensors: Ma
     """
     owners = _owners(program, users)
     used = {name: tensors[name] for name in users}
-    wrong = [error for form in (isa.Load, isa.Store)
-             if (error := _first_breach(program, dram_rows(program, form), owners, used)) is not None]
+    wrong = [
+        error
+        for form in (isa.Load, isa.Store)
+        if (error := _first_breach(program, dram_rows(program, form), owners, used)) is not None
+    ]
     if wrong:
         raise min(wrong, key=lambda error: error.index)
 
@@ -60,22 +63,31 @@ def _owners(program: Program, users: Mapping[str, np.ndarray]) -> np.ndarray:
     for number, (name, positions) in enumerate(users.items()):
         taken = positions[owners[positions] != NO_TENSOR].tolist()
         if taken:
-            raise AccessError(f"instruction {taken[0]} is relocated to two tensors, "
-                              f"{names[owners[taken[0]]]!r} and {name!r}; {AGAIN}", taken[0])
+            raise AccessError(
+                f"instruction {taken[0]} is relocated to two tensors, "
+                f"{names[owners[taken[0]]]!r} and {name!r}; {AGAIN}",
+                taken[0],
+            )
         others = positions[~np.isin(program.opcode[positions], (isa.Opcode.LOAD, isa.Opcode.STORE))].tolist()
         if others:
-            raise AccessError(f"instruction {others[0]} is relocated to the tensor {name!r}, but is "
-                              f"neither LOAD nor STORE; {AGAIN}", others[0])
+            raise AccessError(
+                f"instruction {others[0]} is relocated to the tensor {name!r}, but is "
+                f"neither LOAD nor STORE; {AGAIN}",
+                others[0],
+            )
         owners[positions] = number
     return owners
 
 
-def _first_breach(program: Program, rows: DramRows, owners: np.ndarray,
-                  tensors: Mapping[str, Tensor]) -> AccessError | None:
+def _first_breach(
+    program: Program, rows: DramRows, owners: np.ndarray, tensors: Mapping[str, Tensor]
+) -> AccessError | None:
     """Return the error of the first of some transfers that does what it must not."""
     own = owners[rows.index]
-    low, high, writable = (np.array([*(getattr(tensor, name) for tensor in tensors.values()), 0])
-                           for name in ("address", "end", "writable"))
+    low, high, writable = (
+        np.array([*(getattr(tensor, name) for tensor in tensors.values()), 0])
+        for name in ("address", "end", "writable")
+    )
     outside = (own == NO_TENSOR) | (rows.begin < low[own]) | (rows.end > high[own])
     stores = program.opcode[rows.index] == isa.Opcode.STORE
     misused = np.where(stores, writable[own] == 0, (rows.memory == MemoryType.UOP) & (writable[own] != 0))

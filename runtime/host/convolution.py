@@ -12,8 +12,16 @@ from vdla.runtime.host.matrix import exact_matmul, shifted
 from vdla.runtime.host.windows import padded, sliding_windows, spans
 
 
-def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, dilations: Sequence[int], group: int, pads: Sequence[int],
-         strides: Sequence[int]) -> np.ndarray:
+def conv(
+    x: np.ndarray,
+    w: np.ndarray,
+    b: np.ndarray | None = None,
+    *,
+    dilations: Sequence[int],
+    group: int,
+    pads: Sequence[int],
+    strides: Sequence[int],
+) -> np.ndarray:
     """Convolve.
 
     Args:
@@ -29,8 +37,17 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, dilations
     return sums if b is None else sums + _per_channel(b, sums.ndim)
 
 
-def conv_integer(x: np.ndarray, w: np.ndarray, x_zero_point: np.ndarray | None = None, w_zero_point: np.ndarray | None = None, *,
-                 dilations: Sequence[int], group: int, pads: Sequence[int], strides: Sequence[int]) -> np.ndarray:
+def conv_integer(
+    x: np.ndarray,
+    w: np.ndarray,
+    x_zero_point: np.ndarray | None = None,
+    w_zero_point: np.ndarray | None = None,
+    *,
+    dilations: Sequence[int],
+    group: int,
+    pads: Sequence[int],
+    strides: Sequence[int],
+) -> np.ndarray:
     """Convolve 8-bit integers exactly.
 
     Args:
@@ -44,11 +61,27 @@ def conv_integer(x: np.ndarray, w: np.ndarray, x_zero_point: np.ndarray | None =
     """
     if w_zero_point is not None and w_zero_point.size > 1:
         w_zero_point = w_zero_point.reshape(-1, *[1] * (w.ndim - 1))
-    return _by_groups(padded(shifted(x, x_zero_point), pads), shifted(w, w_zero_point), dilations, group, strides, exact_matmul)
+    return _by_groups(
+        padded(shifted(x, x_zero_point), pads),
+        shifted(w, w_zero_point),
+        dilations,
+        group,
+        strides,
+        exact_matmul,
+    )
 
 
-def conv_transpose(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, dilations: Sequence[int], group: int,
-                   output_padding: Sequence[int], pads: Sequence[int], strides: Sequence[int]) -> np.ndarray:
+def conv_transpose(
+    x: np.ndarray,
+    w: np.ndarray,
+    b: np.ndarray | None = None,
+    *,
+    dilations: Sequence[int],
+    group: int,
+    output_padding: Sequence[int],
+    pads: Sequence[int],
+    strides: Sequence[int],
+) -> np.ndarray:
     """Spread each element of x over the window that a convolution would read it from, and add up.
 
     Args:
@@ -64,21 +97,40 @@ def conv_transpose(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *,
     shape, kernel = x.shape[2:], w.shape[2:]
     parts = _spread(x, w, group)
     lengths = zip(shape, strides, spans(kernel, dilations), output_padding, strict=True)
-    out = np.zeros((x.shape[0], w.shape[1] * group, *((size - 1) * step + span + more for size, step, span, more in lengths)), x.dtype)
+    out = np.zeros(
+        (
+            x.shape[0],
+            w.shape[1] * group,
+            *((size - 1) * step + span + more for size, step, span, more in lengths),
+        ),
+        x.dtype,
+    )
     for offset in product(*map(range, kernel)):
         starts = [position * dilation for position, dilation in zip(offset, dilations, strict=True)]
         out[(..., *_every(starts, strides, shape))] += parts[(..., *offset)]
-    cut = out[(..., *(slice(begin, size - end) for begin, end, size in zip(pads[:len(shape)], pads[len(shape):], out.shape[2:], strict=True)))]
+    cut = out[
+        (
+            ...,
+            *(
+                slice(begin, size - end)
+                for begin, end, size in zip(
+                    pads[: len(shape)], pads[len(shape) :], out.shape[2:], strict=True
+                )
+            ),
+        )
+    ]
     return cut if b is None else cut + _per_channel(b, cut.ndim)
 
 
-def _by_groups(x: np.ndarray, w: np.ndarray, dilations: Sequence[int], group: int, strides: Sequence[int], multiply) -> np.ndarray:
+def _by_groups(
+    x: np.ndarray, w: np.ndarray, dilations: Sequence[int], group: int, strides: Sequence[int], multiply
+) -> np.ndarray:
     """Multiply every window of x, padded already, with the kernels of its group."""
     rank, (outputs, channels, *kernel) = w.ndim - 2, w.shape
     if x.shape[1] != channels * group:
         raise ValueError(f"{x.shape[1]} channels are not {group} groups of {channels}")
     views = sliding_windows(x, kernel, strides, dilations)
-    batch, out = views.shape[0], views.shape[2:2 + rank]
+    batch, out = views.shape[0], views.shape[2 : 2 + rank]
     grouped = views.reshape(batch, group, channels, *views.shape[2:]) if group > 1 else views[:, None]
     order = (0, 1, *range(3, 3 + rank), 2, *range(3 + rank, 3 + 2 * rank))
     rows = grouped.transpose(order).reshape(batch, group, -1, w[0].size)

@@ -89,7 +89,8 @@ def softsign(x: np.ndarray) -> np.ndarray:
 
 
 def gelu(x: np.ndarray, *, approximate: Literal["none", "tanh"]) -> np.ndarray:
-    """Return x times the normal distribution's value at x, exactly ("none") or by its usual approximation ("tanh")."""
+    """Return x times the normal distribution's value at x, exactly ("none") or by its usual approximation
+    ("tanh")."""
     if approximate == "tanh":
         return x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
     return x * (1 + erf(x / math.sqrt(2))) / 2
@@ -126,11 +127,42 @@ def cast(x: np.ndarray, *, to: Dtype) -> np.ndarray:
 
 
 OPERATORS = {
-    "Abs": lambda x: np.abs(x), "Add": lambda a, b: a + b, "Cast": cast, "Ceil": lambda x: np.ceil(x), "Clip": clip, "Cos": lambda x: np.cos(x),
-    "Div": div, "Dropout": identity, "Elu": elu, "Erf": erf, "Exp": lambda x: np.exp(x), "Floor": lambda x: np.floor(x), "Gelu": gelu,
-    "HardSigmoid": hard_sigmoid, "HardSwish": hard_swish, "Identity": identity, "LeakyRelu": leaky_relu, "Log": lambda x: np.log(x),
-    "Max": maximum, "Mean": mean, "Min": minimum, "Mod": mod, "Mul": lambda a, b: a * b, "Neg": lambda x: -x, "PRelu": prelu, "Pow": power,
-    "Reciprocal": lambda x: 1 / x, "Relu": relu, "Round": lambda x: np.rint(x), "Sigmoid": sigmoid, "Sign": lambda x: np.sign(x),
-    "Sin": lambda x: np.sin(x), "Softplus": softplus, "Softsign": softsign, "Sqrt": lambda x: np.sqrt(x), "Sub": lambda a, b: a - b,
-    "Sum": total, "Tanh": lambda x: np.tanh(x),
+    "Abs": lambda x: np.abs(x),
+    "Add": lambda a, b: a + b,
+    "Cast": cast,
+    "Ceil": lambda x: np.ceil(x),
+    "Clip": clip,
+    "Cos": lambda x: np.cos(x),
+    "Div": div,
+    "Dropout": identity,
+    "Elu": elu,
+    "Erf": erf,
+    "Exp": lambda x: np.exp(x),
+    "Floor": lambda x: np.floor(x),
+    "Gelu": gelu,
+    "HardSigmoid": hard_sigmoid,
+    "HardSwish": hard_swish,
+    "Identity": identity,
+    "LeakyRelu": leaky_relu,
+    "Log": lambda x: np.log(x),
+    "Max": maximum,
+    "Mean": mean,
+    "Min": minimum,
+    "Mod": mod,
+    "Mul": lambda a, b: a * b,
+    "Neg": lambda x: -x,
+    "PRelu": prelu,
+    "Pow": power,
+    "Reciprocal": lambda x: 1 / x,
+    "Relu": relu,
+    "Round": lambda x: np.rint(x),
+    "Sigmoid": sigmoid,
+    "Sign": lambda x: np.sign(x),
+    "Sin": lambda x: np.sin(x),
+    "Softplus": softplus,
+    "Softsign": softsign,
+    "Sqrt": lambda x: np.sqrt(x),
+    "Sub": lambda a, b: a - b,
+    "Sum": total,
+    "Tanh": lambda x: np.tanh(x),
 }

@@ -1,6 +1,7 @@
 """The operators by name, and the one way to run them.
 
-An operator here takes its parameters in one form whatever ONNX version they came from: what must be known before a network runs (axes,
+An operator here takes its parameters in one form whatever ONNX version they came from: what must be known
+    before a network runs (axes,
 shapes, padding, bounds) is an attribute, every attribute is given, and nothing is left to be deduced.
 """
 
@@ -31,8 +32,23 @@ from vdla.runtime.host.room import room
 
 Operator = Callable[..., "np.ndarray | tuple[np.ndarray, ...]"]
 
-FAMILIES = (elementwise, logic, convolution, pooling, normalisation, matrix, quantise, reduce, shape, indexing, resize, int8)
-OPERATORS: Mapping[str, Operator] = {op: function for family in FAMILIES for op, function in family.OPERATORS.items()}
+FAMILIES = (
+    elementwise,
+    logic,
+    convolution,
+    pooling,
+    normalisation,
+    matrix,
+    quantise,
+    reduce,
+    shape,
+    indexing,
+    resize,
+    int8,
+)
+OPERATORS: Mapping[str, Operator] = {
+    op: function for family in FAMILIES for op, function in family.OPERATORS.items()
+}
 
 
 FAILURES = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, MemoryError)
@@ -64,7 +80,9 @@ def operator(op: str) -> Operator:
     return OPERATORS[op]
 
 
-def evaluate(op: str, inputs: Sequence[np.ndarray | None], attributes: Mapping[str, object]) -> list[np.ndarray]:
+def evaluate(
+    op: str, inputs: Sequence[np.ndarray | None], attributes: Mapping[str, object]
+) -> list[np.ndarray]:
     """Run one operator.
 
     Args:
@@ -75,8 +93,8 @@ def evaluate(op: str, inputs: Sequence[np.ndarray | None], attributes: Mapping[s
         Its outputs, in the operator's order.
 
     Raises:
-        OperatorError: the operator is unknown, an input or attribute is missing or too many, their shapes do not go
-            together, or what it makes takes more than `OPERATOR_BYTES`.
+        OperatorError: the operator is unknown, an input or attribute is missing or too many, their shapes do
+            not go together, or what it makes takes more than `OPERATOR_BYTES`.
     """
     function = operator(op)
     _check_attributes(op, attributes)
@@ -93,11 +111,14 @@ def evaluate(op: str, inputs: Sequence[np.ndarray | None], attributes: Mapping[s
 def _check_attributes(op: str, attributes: Mapping[str, object]) -> None:
     wanted = attributes_of(op)
     if sorted(wanted) != sorted(attributes):
-        raise OperatorError(f"{op} has attributes {', '.join(attributes) or 'none'}; it takes {', '.join(wanted) or 'none'}")
+        raise OperatorError(
+            f"{op} has attributes {', '.join(attributes) or 'none'}; it takes {', '.join(wanted) or 'none'}"
+        )
 
 
 def check_types(op: str, attributes: Mapping[str, object]) -> None:
-    """Refuse attributes that are not of the types that the operator's signature states; names are not checked.
+    """Refuse attributes that are not of the types that the operator's signature states; names are not
+    checked.
 
     Raises:
         OperatorError: naming the attribute, its value and its type.

@@ -17,7 +17,9 @@ def gather(x: np.ndarray, indices: np.ndarray, *, axis: int) -> np.ndarray:
 
 def gather_elements(x: np.ndarray, indices: np.ndarray, *, axis: int) -> np.ndarray:
     """Pick, for each place, the element whose index along `axis` stands there in `indices`."""
-    reached = tuple(slice(None) if dimension == axis else slice(size) for dimension, size in enumerate(indices.shape))
+    reached = tuple(
+        slice(None) if dimension == axis else slice(size) for dimension, size in enumerate(indices.shape)
+    )
     return np.take_along_axis(x[reached], indices, axis=axis)
 
 
@@ -52,6 +54,12 @@ def range_(start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> np.ndarra
 
 
 OPERATORS = {
-    "ConstantOfShape": constant_of_shape, "Expand": expand, "Gather": gather, "GatherElements": gather_elements, "Range": range_,
-    "Shape": shape, "Size": size, "Tile": tile,
+    "ConstantOfShape": constant_of_shape,
+    "Expand": expand,
+    "Gather": gather,
+    "GatherElements": gather_elements,
+    "Range": range_,
+    "Shape": shape,
+    "Size": size,
+    "Tile": tile,
 }

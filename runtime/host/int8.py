@@ -1,6 +1,8 @@
-"""What the accelerator computes, on the CPU and to the last bit: operators on int8 tensors with parameters of requantisation.
+"""What the accelerator computes, on the CPU and to the last bit: operators on int8 tensors with parameters of
+requantisation.
 
-`parameters` are int64[4, channels], in the order of `vdla.hw.spec.vocabulary.Parameter`; one channel's serve all. Sums are int32.
+`parameters` are int64[4, channels], in the order of `vdla.hw.spec.vocabulary.Parameter`; one channel's serve
+all. Sums are int32.
 
 Source: `vdla.hw.spec.numerics.requantise`.
 """
@@ -16,18 +18,44 @@ from vdla.runtime.host.windows import padded
 from vdla.runtime.requantise import requantise
 
 
-def int8_conv(x: np.ndarray, w: np.ndarray, parameters: np.ndarray, *, border: int, dilations: Sequence[int], group: int, pads: Sequence[int],
-              strides: Sequence[int]) -> np.ndarray:
-    """Convolve int8[N, C, H, W], around which `border` stands, with int8[M, C/group, KH, KW]; return int8[N, M, OH, OW]."""
-    sums = conv_integer(padded(x, pads, border), w, dilations=dilations, group=group, pads=(0, 0, 0, 0), strides=strides)
+def int8_conv(
+    x: np.ndarray,
+    w: np.ndarray,
+    parameters: np.ndarray,
+    *,
+    border: int,
+    dilations: Sequence[int],
+    group: int,
+    pads: Sequence[int],
+    strides: Sequence[int],
+) -> np.ndarray:
+    """Convolve int8[N, C, H, W], around which `border` stands, with int8[M, C/group, KH, KW]; return int8[N,
+    M, OH, OW]."""
+    sums = conv_integer(
+        padded(x, pads, border), w, dilations=dilations, group=group, pads=(0, 0, 0, 0), strides=strides
+    )
     return requantise(sums, parameters[:, :, None, None])
 
 
-def int8_conv_transpose(x: np.ndarray, w: np.ndarray, parameters: np.ndarray, *, output_padding: Sequence[int], pads: Sequence[int],
-                        strides: Sequence[int]) -> np.ndarray:
+def int8_conv_transpose(
+    x: np.ndarray,
+    w: np.ndarray,
+    parameters: np.ndarray,
+    *,
+    output_padding: Sequence[int],
+    pads: Sequence[int],
+    strides: Sequence[int],
+) -> np.ndarray:
     """Spread int8[N, C, H, W] over int8[C, M, KH, KW]; return int8[N, M, OH, OW]."""
-    sums = conv_transpose(x.astype(np.float64), w.astype(np.float64), dilations=(1, 1), group=1, output_padding=output_padding, pads=pads,
-                          strides=strides)
+    sums = conv_transpose(
+        x.astype(np.float64),
+        w.astype(np.float64),
+        dilations=(1, 1),
+        group=1,
+        output_padding=output_padding,
+        pads=pads,
+        strides=strides,
+    )
     return requantise(sums.astype(np.int64), parameters[:, :, None, None])  # float64 holds every sum exactly
 
 
@@ -38,12 +66,18 @@ def int8_matmul(x: np.ndarray, w: np.ndarray, parameters: np.ndarray) -> np.ndar
 
 def int8_add(a: np.ndarray, b: np.ndarray, parameters: np.ndarray, *, factors: Sequence[int]) -> np.ndarray:
     """Return int8[...]: a * factors[0] + b * factors[1], requantised."""
-    return requantise(a.astype(np.int64) * factors[0] + b.astype(np.int64) * factors[1], parameters.reshape(4, *[1] * a.ndim))
+    return requantise(
+        a.astype(np.int64) * factors[0] + b.astype(np.int64) * factors[1],
+        parameters.reshape(4, *[1] * a.ndim),
+    )
 
 
 def int8_mul(a: np.ndarray, b: np.ndarray, parameters: np.ndarray, *, zeros: Sequence[int]) -> np.ndarray:
     """Return int8[...]: (a - zeros[0]) * (b - zeros[1]), requantised."""
-    return requantise((a.astype(np.int64) - zeros[0]) * (b.astype(np.int64) - zeros[1]), parameters.reshape(4, *[1] * a.ndim))
+    return requantise(
+        (a.astype(np.int64) - zeros[0]) * (b.astype(np.int64) - zeros[1]),
+        parameters.reshape(4, *[1] * a.ndim),
+    )
 
 
 def int8_requantise(x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
@@ -51,7 +85,9 @@ def int8_requantise(x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
     return requantise(x, parameters.reshape(4, *[1] * x.ndim))
 
 
-def int8_max_pool(x: np.ndarray, *, kernel_shape: Sequence[int], pads: Sequence[int], strides: Sequence[int]) -> np.ndarray:
+def int8_max_pool(
+    x: np.ndarray, *, kernel_shape: Sequence[int], pads: Sequence[int], strides: Sequence[int]
+) -> np.ndarray:
     """Return the greatest element of each window of int8[N, C, H, W]; padding never is."""
     return max_pool(x, ceil_mode=0, dilations=(1, 1), kernel_shape=kernel_shape, pads=pads, strides=strides)
 
@@ -64,6 +100,12 @@ def dequantised_softmax(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray
 
 
 OPERATORS = {
-    "DequantizedSoftmax": dequantised_softmax, "Int8Add": int8_add, "Int8Conv": int8_conv, "Int8ConvTranspose": int8_conv_transpose,
-    "Int8MatMul": int8_matmul, "Int8MaxPool": int8_max_pool, "Int8Mul": int8_mul, "Int8Requantise": int8_requantise,
+    "DequantizedSoftmax": dequantised_softmax,
+    "Int8Add": int8_add,
+    "Int8Conv": int8_conv,
+    "Int8ConvTranspose": int8_conv_transpose,
+    "Int8MatMul": int8_matmul,
+    "Int8MaxPool": int8_max_pool,
+    "Int8Mul": int8_mul,
+    "Int8Requantise": int8_requantise,
 }

@@ -12,7 +12,14 @@ def where(condition: np.ndarray, then: np.ndarray, otherwise: np.ndarray) -> np.
 
 
 OPERATORS = {
-    "And": lambda a, b: a & b, "Equal": lambda a, b: a == b, "Greater": lambda a, b: a > b, "GreaterOrEqual": lambda a, b: a >= b,
-    "Less": lambda a, b: a < b, "LessOrEqual": lambda a, b: a <= b, "Not": lambda a: ~a, "Or": lambda a, b: a | b, "Where": where,
+    "And": lambda a, b: a & b,
+    "Equal": lambda a, b: a == b,
+    "Greater": lambda a, b: a > b,
+    "GreaterOrEqual": lambda a, b: a >= b,
+    "Less": lambda a, b: a < b,
+    "LessOrEqual": lambda a, b: a <= b,
+    "Not": lambda a: ~a,
+    "Or": lambda a, b: a | b,
+    "Where": where,
     "Xor": lambda a, b: a ^ b,
 }

@@ -12,7 +12,8 @@ EXACT_IN_FLOAT64 = 1 << 53
 def exact_matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return the product of integer matrices as int32, which wraps.
 
-    Floating-point units multiply faster, and exactly as long as no partial sum can leave the integers they hold.
+    Floating-point units multiply faster, and exactly as long as no partial sum can leave the integers they
+    hold.
     """
     bound = a.shape[-1] * _magnitude(a) * _magnitude(b)
     if bound >= EXACT_IN_FLOAT64:
@@ -31,7 +32,16 @@ def shifted(x: np.ndarray, zero_point: np.ndarray | None) -> np.ndarray:
     return wide if zero_point is None else wide - zero_point.astype(np.int32)
 
 
-def gemm(a: np.ndarray, b: np.ndarray, c: np.ndarray | None = None, *, alpha: float, beta: float, transA: int, transB: int) -> np.ndarray:
+def gemm(
+    a: np.ndarray,
+    b: np.ndarray,
+    c: np.ndarray | None = None,
+    *,
+    alpha: float,
+    beta: float,
+    transA: int,
+    transB: int,
+) -> np.ndarray:
     """Return alpha a b + beta c, with a and b transposed where asked.
 
     Args:
@@ -51,7 +61,12 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.matmul(a, b)
 
 
-def matmul_integer(a: np.ndarray, b: np.ndarray, a_zero_point: np.ndarray | None = None, b_zero_point: np.ndarray | None = None) -> np.ndarray:
+def matmul_integer(
+    a: np.ndarray,
+    b: np.ndarray,
+    a_zero_point: np.ndarray | None = None,
+    b_zero_point: np.ndarray | None = None,
+) -> np.ndarray:
     """Multiply 8-bit integers exactly.
 
     Args:

@@ -1,12 +1,15 @@
 """Normalisation, and softmax, which makes a distribution.
 
-Source: ONNX operator specification, BatchNormalization, InstanceNormalization, LayerNormalization, LRN, Softmax, LogSoftmax.
+Source: ONNX operator specification, BatchNormalization, InstanceNormalization, LayerNormalization, LRN,
+Softmax, LogSoftmax.
 """
 
 import numpy as np
 
 
-def batch_normalization(x: np.ndarray, scale: np.ndarray, b: np.ndarray, mean: np.ndarray, var: np.ndarray, *, epsilon: float) -> np.ndarray:
+def batch_normalization(
+    x: np.ndarray, scale: np.ndarray, b: np.ndarray, mean: np.ndarray, var: np.ndarray, *, epsilon: float
+) -> np.ndarray:
     """Return (x - mean) / sqrt(var + epsilon) scale + b, each of which is float32[C], for x[N, C, ...]."""
     scale, b, mean, var = (part.reshape(-1, *[1] * (x.ndim - 2)) for part in (scale, b, mean, var))
     return (x - mean) / np.sqrt(var + x.dtype.type(epsilon)) * scale + b
@@ -16,11 +19,14 @@ def instance_normalization(x: np.ndarray, scale: np.ndarray, b: np.ndarray, *, e
     """Normalise each channel of each image by its own mean and variance."""
     axes = tuple(range(2, x.ndim))
     scale, b = (part.reshape(-1, *[1] * len(axes)) for part in (scale, b))
-    return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + x.dtype.type(epsilon)) * scale + b
+    return (x - x.mean(axes, keepdims=True)) / np.sqrt(
+        x.var(axes, keepdims=True) + x.dtype.type(epsilon)
+    ) * scale + b
 
 
-def layer_normalization(x: np.ndarray, scale: np.ndarray, b: np.ndarray | None = None, *, axis: int,
-                        epsilon: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def layer_normalization(
+    x: np.ndarray, scale: np.ndarray, b: np.ndarray | None = None, *, axis: int, epsilon: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Normalise over the dimensions from `axis` on.
 
     Returns:
@@ -34,7 +40,8 @@ def layer_normalization(x: np.ndarray, scale: np.ndarray, b: np.ndarray | None =
 
 
 def lrn(x: np.ndarray, *, alpha: float, beta: float, bias: float, size: int) -> np.ndarray:
-    """Divide each element of x[N, C, ...] by (bias + alpha / size · sum of squares of `size` channels around it) ** beta."""
+    """Divide each element of x[N, C, ...] by (bias + alpha / size · sum of squares of `size` channels around
+    it) ** beta."""
     before, after = (size - 1) // 2, size // 2
     squares = np.pad(np.square(x), ((0, 0), (before, after), *[(0, 0)] * (x.ndim - 2)))
     sums = np.lib.stride_tricks.sliding_window_view(squares, size, axis=1).sum(axis=-1)
@@ -54,6 +61,10 @@ def log_softmax(x: np.ndarray, *, axis: int) -> np.ndarray:
 
 
 OPERATORS = {
-    "BatchNormalization": batch_normalization, "InstanceNormalization": instance_normalization, "LRN": lrn,
-    "LayerNormalization": layer_normalization, "LogSoftmax": log_softmax, "Softmax": softmax,
+    "BatchNormalization": batch_normalization,
+    "InstanceNormalization": instance_normalization,
+    "LRN": lrn,
+    "LayerNormalization": layer_normalization,
+    "LogSoftmax": log_softmax,
+    "Softmax": softmax,
 }

@@ -10,8 +10,15 @@ import numpy as np
 from vdla.runtime.host.windows import padded, sliding_windows, spans
 
 
-def max_pool(x: np.ndarray, *, ceil_mode: int, dilations: Sequence[int], kernel_shape: Sequence[int], pads: Sequence[int],
-             strides: Sequence[int]) -> np.ndarray:
+def max_pool(
+    x: np.ndarray,
+    *,
+    ceil_mode: int,
+    dilations: Sequence[int],
+    kernel_shape: Sequence[int],
+    pads: Sequence[int],
+    strides: Sequence[int],
+) -> np.ndarray:
     """Return the greatest element of each window of x[N, C, spatial...]; padding never is."""
     pads = _reaching(x.shape[2:], ceil_mode, dilations, kernel_shape, pads, strides)
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
@@ -19,14 +26,28 @@ def max_pool(x: np.ndarray, *, ceil_mode: int, dilations: Sequence[int], kernel_
     return views.max(axis=_last(len(kernel_shape)))
 
 
-def average_pool(x: np.ndarray, *, ceil_mode: int, count_include_pad: int, dilations: Sequence[int], kernel_shape: Sequence[int],
-                 pads: Sequence[int], strides: Sequence[int]) -> np.ndarray:
-    """Return the mean of each window of x[N, C, spatial...]; padding counts if `count_include_pad`, what rounding up adds never does."""
+def average_pool(
+    x: np.ndarray,
+    *,
+    ceil_mode: int,
+    count_include_pad: int,
+    dilations: Sequence[int],
+    kernel_shape: Sequence[int],
+    pads: Sequence[int],
+    strides: Sequence[int],
+) -> np.ndarray:
+    """Return the mean of each window of x[N, C, spatial...]; padding counts if `count_include_pad`, what
+    rounding up adds never does."""
     wider = _reaching(x.shape[2:], ceil_mode, dilations, kernel_shape, pads, strides)
     ones = np.ones((1, 1, *x.shape[2:]), x.dtype)
-    counted = padded(padded(ones, pads, 1), np.subtract(wider, pads)) if count_include_pad else padded(ones, wider)
+    counted = (
+        padded(padded(ones, pads, 1), np.subtract(wider, pads)) if count_include_pad else padded(ones, wider)
+    )
     axes = _last(len(kernel_shape))
-    sums, counts = (sliding_windows(part, kernel_shape, strides, dilations).sum(axis=axes) for part in (padded(x, wider), counted))
+    sums, counts = (
+        sliding_windows(part, kernel_shape, strides, dilations).sum(axis=axes)
+        for part in (padded(x, wider), counted)
+    )
     return sums / counts
 
 
@@ -41,7 +62,8 @@ def global_average_pool(x: np.ndarray) -> np.ndarray:
 
 
 def pooled_size(size: int, span: int, begin: int, end: int, stride: int, rounds_up: bool) -> int:
-    """Return how many windows of `span` there are; rounding up, the last one may stick out, but must start before the end padding."""
+    """Return how many windows of `span` there are; rounding up, the last one may stick out, but must start
+    before the end padding."""
     room = size + begin + end - span
     if not rounds_up:
         return room // stride + 1
@@ -49,12 +71,20 @@ def pooled_size(size: int, span: int, begin: int, end: int, stride: int, rounds_
     return windows - ((windows - 1) * stride >= size + begin)
 
 
-def _reaching(shape: Sequence[int], ceil_mode: int, dilations: Sequence[int], kernel: Sequence[int], pads: Sequence[int],
-              strides: Sequence[int]) -> tuple[int, ...]:
+def _reaching(
+    shape: Sequence[int],
+    ceil_mode: int,
+    dilations: Sequence[int],
+    kernel: Sequence[int],
+    pads: Sequence[int],
+    strides: Sequence[int],
+) -> tuple[int, ...]:
     """Return the padding with ends just wide enough for the last windows."""
-    begins, ends = pads[:len(shape)], pads[len(shape):]
+    begins, ends = pads[: len(shape)], pads[len(shape) :]
     wider = []
-    for size, span, begin, end, stride in zip(shape, spans(kernel, dilations), begins, ends, strides, strict=True):
+    for size, span, begin, end, stride in zip(
+        shape, spans(kernel, dilations), begins, ends, strides, strict=True
+    ):
         windows = pooled_size(size, span, begin, end, stride, bool(ceil_mode))
         wider.append(max(end, (windows - 1) * stride + span - size - begin))
     return (*begins, *wider)
@@ -64,4 +94,9 @@ def _last(count: int) -> tuple[int, ...]:
     return tuple(range(-count, 0))
 
 
-OPERATORS = {"AveragePool": average_pool, "GlobalAveragePool": global_average_pool, "GlobalMaxPool": global_max_pool, "MaxPool": max_pool}
+OPERATORS = {
+    "AveragePool": average_pool,
+    "GlobalAveragePool": global_average_pool,
+    "GlobalMaxPool": global_max_pool,
+    "MaxPool": max_pool,
+}

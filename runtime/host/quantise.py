@@ -2,7 +2,8 @@
 
 Rounding is to nearest, ties to even; results saturate. Rescaling of integer sums is done in float32.
 
-Source: ONNX operator specification, QuantizeLinear, DequantizeLinear, QLinearConv, QLinearMatMul; ONNX Runtime contrib operators, QLinearAdd.
+Source: ONNX operator specification, QuantizeLinear, DequantizeLinear, QLinearConv, QLinearMatMul; ONNX
+Runtime contrib operators, QLinearAdd.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,8 @@ from vdla.runtime.host.matrix import matmul_integer
 
 
 def quantize_linear(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, *, axis: int) -> np.ndarray:
-    """Return x as integers of the type of `zero_point`; scale and zero point are of one element, or one for each index of `axis`."""
+    """Return x as integers of the type of `zero_point`; scale and zero point are of one element, or one for
+    each index of `axis`."""
     return saturated(np.rint(x / _along(scale, x.ndim, axis)), _along(zero_point, x.ndim, axis))
 
 
@@ -24,29 +26,65 @@ def dequantize_linear(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, 
     return wide.astype(scale.dtype) * _along(scale, x.ndim, axis)
 
 
-def qlinear_conv(x: np.ndarray, x_scale: np.ndarray, x_zero_point: np.ndarray, w: np.ndarray, w_scale: np.ndarray, w_zero_point: np.ndarray,
-                 y_scale: np.ndarray, y_zero_point: np.ndarray, b: np.ndarray | None = None, *, dilations: Sequence[int], group: int,
-                 pads: Sequence[int], strides: Sequence[int]) -> np.ndarray:
-    """Convolve quantised tensors; `w_scale` and `w_zero_point` may be per output channel, `b` is int32[M] of scale x_scale w_scale."""
-    sums = conv_integer(x, w, x_zero_point, w_zero_point, dilations=dilations, group=group, pads=pads, strides=strides)
+def qlinear_conv(
+    x: np.ndarray,
+    x_scale: np.ndarray,
+    x_zero_point: np.ndarray,
+    w: np.ndarray,
+    w_scale: np.ndarray,
+    w_zero_point: np.ndarray,
+    y_scale: np.ndarray,
+    y_zero_point: np.ndarray,
+    b: np.ndarray | None = None,
+    *,
+    dilations: Sequence[int],
+    group: int,
+    pads: Sequence[int],
+    strides: Sequence[int],
+) -> np.ndarray:
+    """Convolve quantised tensors; `w_scale` and `w_zero_point` may be per output channel, `b` is int32[M] of
+    scale x_scale w_scale."""
+    sums = conv_integer(
+        x, w, x_zero_point, w_zero_point, dilations=dilations, group=group, pads=pads, strides=strides
+    )
     sums = sums if b is None else sums + _along(b, sums.ndim, 1)
     return _rescaled(sums, _along(x_scale * w_scale / y_scale, sums.ndim, 1), y_zero_point)
 
 
-def qlinear_matmul(a: np.ndarray, a_scale: np.ndarray, a_zero_point: np.ndarray, b: np.ndarray, b_scale: np.ndarray, b_zero_point: np.ndarray,
-                   y_scale: np.ndarray, y_zero_point: np.ndarray) -> np.ndarray:
+def qlinear_matmul(
+    a: np.ndarray,
+    a_scale: np.ndarray,
+    a_zero_point: np.ndarray,
+    b: np.ndarray,
+    b_scale: np.ndarray,
+    b_zero_point: np.ndarray,
+    y_scale: np.ndarray,
+    y_zero_point: np.ndarray,
+) -> np.ndarray:
     """Multiply quantised matrices; scale and zero point of `a` may be per row, those of `b` per column."""
     sums = matmul_integer(a, b, a_zero_point, b_zero_point)
     rows = a_scale[:, None] if a_scale.ndim == 1 and a_scale.size > 1 else a_scale
     return _rescaled(sums, rows * b_scale / y_scale, y_zero_point)
 
 
-def qlinear_add(a: np.ndarray, a_scale: np.ndarray, a_zero_point: np.ndarray | None, b: np.ndarray, b_scale: np.ndarray,
-                b_zero_point: np.ndarray | None, y_scale: np.ndarray, y_zero_point: np.ndarray | None = None) -> np.ndarray:
+def qlinear_add(
+    a: np.ndarray,
+    a_scale: np.ndarray,
+    a_zero_point: np.ndarray | None,
+    b: np.ndarray,
+    b_scale: np.ndarray,
+    b_zero_point: np.ndarray | None,
+    y_scale: np.ndarray,
+    y_zero_point: np.ndarray | None = None,
+) -> np.ndarray:
     """Add quantised tensors; a zero point left out is 0."""
     none = np.zeros((), a.dtype)
-    a_zero_point, b_zero_point, y_zero_point = (none if point is None else point for point in (a_zero_point, b_zero_point, y_zero_point))
-    total = dequantize_linear(a, a_scale, a_zero_point, axis=0) + dequantize_linear(b, b_scale, b_zero_point, axis=0)
+    a_zero_point, b_zero_point, y_zero_point = (
+        none if point is None else point for point in (a_zero_point, b_zero_point, y_zero_point)
+    )
+    total = dequantize_linear(a, a_scale, a_zero_point, axis=0) + dequantize_linear(
+        b, b_scale, b_zero_point, axis=0
+    )
     return quantize_linear(total, y_scale, y_zero_point, axis=0)
 
 
@@ -61,13 +99,17 @@ def _rescaled(sums: np.ndarray, factor: np.ndarray, zero_point: np.ndarray) -> n
 
 
 def _along(part: np.ndarray, rank: int, axis: int) -> np.ndarray:
-    """Shape a vector so that it broadcasts along `axis` of `rank` dimensions; a single element broadcasts anyway."""
+    """Shape a vector so that it broadcasts along `axis` of `rank` dimensions; a single element broadcasts
+    anyway."""
     if part.size == 1:
         return part.reshape(())
     return part.reshape([-1 if dimension == axis % rank else 1 for dimension in range(rank)])
 
 
 OPERATORS = {
-    "DequantizeLinear": dequantize_linear, "QLinearAdd": qlinear_add, "QLinearConv": qlinear_conv, "QLinearMatMul": qlinear_matmul,
+    "DequantizeLinear": dequantize_linear,
+    "QLinearAdd": qlinear_add,
+    "QLinearConv": qlinear_conv,
+    "QLinearMatMul": qlinear_matmul,
     "QuantizeLinear": quantize_linear,
 }

@@ -8,17 +8,23 @@ from typing import Literal
 
 import numpy as np
 
-Coordinates = Literal["align_corners", "asymmetric", "half_pixel", "half_pixel_symmetric",
-                      "pytorch_half_pixel"]
+Coordinates = Literal[
+    "align_corners", "asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel"
+]
 Rounding = Literal["ceil", "floor", "round_prefer_ceil", "round_prefer_floor"]
 
-# Where the centre of an element of the result lies in the input: by the result's index, both sizes, and the scale.
+# Where the centre of an element of the result lies in the input: by the result's index, both sizes, and the
+# scale.
 COORDINATES: dict[Coordinates, Callable[[np.ndarray, int, int, float], np.ndarray]] = {
     "align_corners": lambda index, size, out, scale: index * ((size - 1) / (out - 1) if out > 1 else 0.0),
     "asymmetric": lambda index, size, out, scale: index / scale,
     "half_pixel": lambda index, size, out, scale: (index + 0.5) / scale - 0.5,
-    "half_pixel_symmetric": lambda index, size, out, scale: size / 2 * (1 - out / (scale * size)) + (index + 0.5) / scale - 0.5,
-    "pytorch_half_pixel": lambda index, size, out, scale: (index + 0.5) / scale - 0.5 if out > 1 else np.zeros_like(index),
+    "half_pixel_symmetric": lambda index, size, out, scale: (
+        size / 2 * (1 - out / (scale * size)) + (index + 0.5) / scale - 0.5
+    ),
+    "pytorch_half_pixel": lambda index, size, out, scale: (
+        (index + 0.5) / scale - 0.5 if out > 1 else np.zeros_like(index)
+    ),
 }
 ROUNDINGS: dict[Rounding, Callable[[np.ndarray], np.ndarray]] = {
     "ceil": np.ceil,
@@ -28,8 +34,14 @@ ROUNDINGS: dict[Rounding, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def resize(x: np.ndarray, *, coordinate_transformation_mode: Coordinates, nearest_mode: Rounding,
-           scales: Sequence[float], sizes: Sequence[int]) -> np.ndarray:
+def resize(
+    x: np.ndarray,
+    *,
+    coordinate_transformation_mode: Coordinates,
+    nearest_mode: Rounding,
+    scales: Sequence[float],
+    sizes: Sequence[int],
+) -> np.ndarray:
     """Return x in the shape `sizes`, each element the nearest of x.
 
     Args:
@@ -39,7 +51,11 @@ def resize(x: np.ndarray, *, coordinate_transformation_mode: Coordinates, neares
     """
     for axis, (size, scale) in enumerate(zip(sizes, scales, strict=True)):
         if size != x.shape[axis] or scale != 1:
-            x = np.take(x, _places(x.shape[axis], size, scale, coordinate_transformation_mode, nearest_mode), axis=axis)
+            x = np.take(
+                x,
+                _places(x.shape[axis], size, scale, coordinate_transformation_mode, nearest_mode),
+                axis=axis,
+            )
     return x
 
 

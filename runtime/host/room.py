@@ -42,7 +42,8 @@ def _broadcast(inputs: Inputs, attributes: Mapping[str, object]) -> int:
 
 
 def _per_channel(*vectors: int, axis: int | None = None) -> Elements:
-    """Return the elements of an operator that shapes inputs as vectors along an axis: `axis`, or its attribute."""
+    """Return the elements of an operator that shapes inputs as vectors along an axis: `axis`, or its
+    attribute."""
 
     def elements(inputs: Inputs, attributes: Mapping[str, object]) -> int:
         x = inputs[0]

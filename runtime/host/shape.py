@@ -44,11 +44,15 @@ def concat(*inputs: np.ndarray, axis: int) -> np.ndarray:
 def split(x: np.ndarray, *, axis: int, split: Sequence[int]) -> tuple[np.ndarray, ...]:
     """Cut along `axis` into parts of the sizes `split`."""
     if sum(split) != x.shape[axis]:
-        raise ValueError(f"parts of {list(split)} do not make up the {x.shape[axis]} elements of dimension {axis}")
+        raise ValueError(
+            f"parts of {list(split)} do not make up the {x.shape[axis]} elements of dimension {axis}"
+        )
     return tuple(np.split(x, list(accumulate(split))[:-1], axis))
 
 
-def slice_(x: np.ndarray, *, axes: Sequence[int], ends: Sequence[int], starts: Sequence[int], steps: Sequence[int]) -> np.ndarray:
+def slice_(
+    x: np.ndarray, *, axes: Sequence[int], ends: Sequence[int], starts: Sequence[int], steps: Sequence[int]
+) -> np.ndarray:
     """Take every `steps`-th element from `starts` to before `ends`; negative positions count from the end."""
     cuts = [slice(None)] * x.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
@@ -56,21 +60,36 @@ def slice_(x: np.ndarray, *, axes: Sequence[int], ends: Sequence[int], starts: S
     return x[tuple(cuts)]
 
 
-def pad(x: np.ndarray, *, mode: Literal["constant", "reflect", "edge", "wrap"], pads: Sequence[int],
-        value: float | int) -> np.ndarray:
+def pad(
+    x: np.ndarray,
+    *,
+    mode: Literal["constant", "reflect", "edge", "wrap"],
+    pads: Sequence[int],
+    value: float | int,
+) -> np.ndarray:
     """Add a border: `pads` are the begins of all dimensions, then the ends; negative ones cut off.
 
     Args:
         mode: "constant" (elements are `value`), "reflect", "edge" or "wrap".
     """
-    begins, ends = pads[:x.ndim], pads[x.ndim:]
-    kept = x[tuple(slice(max(-begin, 0), size - max(-end, 0)) for begin, end, size in zip(begins, ends, x.shape, strict=True))]
+    begins, ends = pads[: x.ndim], pads[x.ndim :]
+    kept = x[
+        tuple(
+            slice(max(-begin, 0), size - max(-end, 0))
+            for begin, end, size in zip(begins, ends, x.shape, strict=True)
+        )
+    ]
     widths = [(max(begin, 0), max(end, 0)) for begin, end in zip(begins, ends, strict=True)]
-    return np.pad(kept, widths, mode, constant_values=value) if mode == "constant" else np.pad(kept, widths, mode)
+    return (
+        np.pad(kept, widths, mode, constant_values=value)
+        if mode == "constant"
+        else np.pad(kept, widths, mode)
+    )
 
 
 def depth_to_space(x: np.ndarray, *, blocksize: int, mode: Literal["DCR", "CRD"]) -> np.ndarray:
-    """Move channels of x[N, C, H, W] into squares of `blocksize`: the outer part of C ("DCR") or the inner one ("CRD")."""
+    """Move channels of x[N, C, H, W] into squares of `blocksize`: the outer part of C ("DCR") or the inner
+    one ("CRD")."""
     n, c, h, w = x.shape
     inner = c // blocksize**2
     if mode == "DCR":
@@ -81,7 +100,8 @@ def depth_to_space(x: np.ndarray, *, blocksize: int, mode: Literal["DCR", "CRD"]
 
 
 def space_to_depth(x: np.ndarray, *, blocksize: int, mode: Literal["DCR", "CRD"]) -> np.ndarray:
-    """Move squares of `blocksize` of x[N, C, H, W] into the channels: into the outer part of C ("DCR") or the inner one ("CRD")."""
+    """Move squares of `blocksize` of x[N, C, H, W] into the channels: into the outer part of C ("DCR") or the
+    inner one ("CRD")."""
     n, c, h, w = x.shape
     parts = x.reshape(n, c, h // blocksize, blocksize, w // blocksize, blocksize)
     order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
@@ -89,6 +109,15 @@ def space_to_depth(x: np.ndarray, *, blocksize: int, mode: Literal["DCR", "CRD"]
 
 
 OPERATORS = {
-    "Concat": concat, "DepthToSpace": depth_to_space, "Flatten": flatten, "Pad": pad, "Reshape": reshape, "Slice": slice_,
-    "SpaceToDepth": space_to_depth, "Split": split, "Squeeze": squeeze, "Transpose": transpose, "Unsqueeze": unsqueeze,
+    "Concat": concat,
+    "DepthToSpace": depth_to_space,
+    "Flatten": flatten,
+    "Pad": pad,
+    "Reshape": reshape,
+    "Slice": slice_,
+    "SpaceToDepth": space_to_depth,
+    "Split": split,
+    "Squeeze": squeeze,
+    "Transpose": transpose,
+    "Unsqueeze": unsqueeze,
 }

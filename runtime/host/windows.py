@@ -11,14 +11,17 @@ def spans(kernel: Sequence[int], dilations: Sequence[int]) -> tuple[int, ...]:
 
 
 def padded(x: np.ndarray, pads: Sequence[int], value: float | int = 0) -> np.ndarray:
-    """Add a border to x[N, C, spatial...]; `pads` are the begins of the spatial dimensions, then their ends."""
+    """Add a border to x[N, C, spatial...]; `pads` are the begins of the spatial dimensions, then their
+    ends."""
     rank = x.ndim - 2
     if not any(pads):
         return x
     return np.pad(x, ((0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)), constant_values=value)
 
 
-def sliding_windows(x: np.ndarray, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> np.ndarray:
+def sliding_windows(
+    x: np.ndarray, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> np.ndarray:
     """Return a view [N, C, out..., kernel...] of x[N, C, spatial...]."""
     axes = tuple(range(2, x.ndim))
     views = np.lib.stride_tricks.sliding_window_view(x, spans(kernel, dilations), axis=axes)

@@ -37,20 +37,31 @@ def check(plan: Plan) -> None:
 def _check_stream(plan: Plan, name: str, stream: Stream) -> None:
     _check_known(stream.tensors, {*plan.tensors, *plan.weights, UOP_TENSOR}, f"stream {name} has tensor")
     for label, positions in (*stream.tensors.items(), *stream.labels.items()):
-        _require(positions.ndim == 1 and positions.dtype.kind in "iu" and not np.any((positions < 0) | (positions >= stream.count)),
-                 f"stream {name} has {stream.count} instructions, and those of {label} lie outside it")
+        _require(
+            positions.ndim == 1
+            and positions.dtype.kind in "iu"
+            and not np.any((positions < 0) | (positions >= stream.count)),
+            f"stream {name} has {stream.count} instructions, and those of {label} lie outside it",
+        )
 
 
 def _check_host_step(step: HostStep, known: set[str]) -> None:
     _check_known([name for name in step.inputs if name], known, f"{step.op} {step.name} reads")
     wanted = attributes_of(step.op)
-    _require(sorted(wanted) == sorted(step.attributes),
-             f"{step.op} {step.name} has attributes {', '.join(step.attributes) or 'none'}; it takes {', '.join(wanted) or 'none'}")
+    _require(
+        sorted(wanted) == sorted(step.attributes),
+        f"{step.op} {step.name} has attributes {', '.join(step.attributes) or 'none'}; it takes "
+        f"{', '.join(wanted) or 'none'}",
+    )
 
 
 def _check_launch(plan: Plan, step: LaunchStep, known: set[str]) -> None:
     _check_known([step.stream], plan.streams, "a step runs stream")
-    _check_known([layer.label for layer in step.layers if layer.label], plan.streams[step.stream].labels, f"{step.stream} has a layer")
+    _check_known(
+        [layer.label for layer in step.layers if layer.label],
+        plan.streams[step.stream].labels,
+        f"{step.stream} has a layer",
+    )
     _check_known([one.value for one in step.packs], known, f"{step.stream} takes in")
     for one in (*step.packs, *step.unpacks):
         _check_crossing(plan, one)
@@ -58,8 +69,10 @@ def _check_launch(plan: Plan, step: LaunchStep, known: set[str]) -> None:
 
 def _check_crossing(plan: Plan, one: Crossing) -> None:
     _check_known([one.tensor], plan.tensors, f"{one.value} stands in tensor")
-    _require(one.layout.size <= plan.tensors[one.tensor],
-             f"{one.value} takes {one.layout.size} bytes, and tensor {one.tensor} has {plan.tensors[one.tensor]}")
+    _require(
+        one.layout.size <= plan.tensors[one.tensor],
+        f"{one.value} takes {one.layout.size} bytes, and tensor {one.tensor} has {plan.tensors[one.tensor]}",
+    )
 
 
 def _check_known(names: Iterable[str], known: Iterable[str], subject: str) -> None:

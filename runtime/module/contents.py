@@ -1,4 +1,5 @@
-"""What the parts of a plan from a file must be: of sizes that a machine holds, and of types that operators take."""
+"""What the parts of a plan from a file must be: of sizes that a machine holds, and of types that operators
+take."""
 
 from math import prod
 

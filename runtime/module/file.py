@@ -1,7 +1,8 @@
 """Module files (`.vdla`): a header of fixed size, then a ZIP archive of a JSON manifest and NumPy arrays.
 
-The header is the eight bytes `VDLA-MOD`, the version as 64 bits, the archive's size as 64 bits and its SHA-256; numbers are little-endian.
-Nothing in a file is executed or unpickled; what does not match the digest is not looked at.
+The header is the eight bytes `VDLA-MOD`, the version as 64 bits, the archive's size as 64 bits and its
+SHA-256; numbers are little-endian. Nothing in a file is executed or unpickled; what does not match the digest
+is not looked at.
 """
 
 import hashlib
@@ -71,8 +72,10 @@ def to_bytes(plan: Plan) -> bytes:
     """Return a module as the bytes of its file."""
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as members:
+
         def add(name: str, data: bytes) -> None:
             members.writestr(zipfile.ZipInfo(name, EARLIEST), data)
+
         add(MANIFEST, encode(manifest_of(plan)))
         for name, values in _arrays(plan).items():
             buffer = io.BytesIO()
@@ -97,8 +100,10 @@ def from_bytes(data: bytes, source: str = "module") -> Plan:
         raise ModuleError(f"{source}: {error}") from error
     except UNREADABLE as error:
         reason = f"{type(error).__name__}: {short(str(error), LONGEST_REASON)}"
-        raise ModuleError(f"{source} is a module with a matching digest, but its contents are not what they "
-                          f"should be: {reason}; {AGAIN}") from error
+        raise ModuleError(
+            f"{source} is a module with a matching digest, but its contents are not what they "
+            f"should be: {reason}; {AGAIN}"
+        ) from error
     return plan
 
 
@@ -114,22 +119,34 @@ def _manifest(members: zipfile.ZipFile) -> bytes:
 def _payload(data: bytes, source: str) -> bytes:
     """Return the archive in a file, after its header and digest have been checked."""
     if not data.startswith(MAGIC):
-        raise ModuleError(f"{source} is no module: it does not begin with {MAGIC.decode()}; make one with `vdla compile MODEL.onnx -o MODULE.vdla`")
+        raise ModuleError(
+            f"{source} is no module: it does not begin with {MAGIC.decode()}; make one with `vdla compile "
+            "MODEL.onnx -o MODULE.vdla`"
+        )
     if len(data) < HEADER.size:
-        raise ModuleError(f"{source} is truncated: it has {len(data)} bytes, and a header alone has {HEADER.size}; {AGAIN}")
+        raise ModuleError(
+            f"{source} is truncated: it has {len(data)} bytes, and a header alone has {HEADER.size}; {AGAIN}"
+        )
     _, version, size, digest = HEADER.unpack_from(data)
     if version != VERSION:
-        raise ModuleError(f"{source} is a module of version {version}; this program reads version {VERSION}; compile the network again")
-    payload = data[HEADER.size:]
+        raise ModuleError(
+            f"{source} is a module of version {version}; this program reads version {VERSION}; compile "
+            "the network again"
+        )
+    payload = data[HEADER.size :]
     if len(payload) != size:
-        raise ModuleError(f"{source} is truncated or has been added to: it holds {len(payload)} bytes behind its header, which announces {size}; "
-                          f"{AGAIN}")
+        raise ModuleError(
+            f"{source} is truncated or has been added to: it holds {len(payload)} bytes behind its "
+            f"header, which announces {size}; "
+            f"{AGAIN}"
+        )
     if hashlib.sha256(payload).digest() != digest:
         raise ModuleError(f"{source} has been altered: its contents do not match their digest; {AGAIN}")
     return payload
 
 
 # Writing
+
 
 def _arrays(plan: Plan) -> dict[str, np.ndarray]:
     """Return every array of a module, by the name of its member."""
@@ -138,22 +155,32 @@ def _arrays(plan: Plan) -> dict[str, np.ndarray]:
     for name, stream in plan.streams.items():
         found |= {f"streams/{name}/words": stream.words, f"streams/{name}/uops": stream.uops}
         for kind, positions in (("tensors", stream.tensors), ("labels", stream.labels)):
-            found |= {f"streams/{name}/{kind}/{number}": values for number, values in enumerate(positions.values())}
+            found |= {
+                f"streams/{name}/{kind}/{number}": values for number, values in enumerate(positions.values())
+            }
     return found
 
 
 # Reading
 
+
 def _plan(manifest: Manifest, arrays: Mapping[str, np.ndarray]) -> Plan:
     config = AcceleratorConfig().with_changes(**manifest.config)
     if config.digest != manifest.config_digest:
-        raise ModuleError("its configuration does not match the digest it was compiled with; compile the network again")
+        raise ModuleError(
+            "its configuration does not match the digest it was compiled with; compile the network again"
+        )
     return Plan(
-        manifest.name, _target(config, manifest), types_of(manifest.inputs), types_of(manifest.outputs), manifest.steps,
+        manifest.name,
+        _target(config, manifest),
+        types_of(manifest.inputs),
+        types_of(manifest.outputs),
+        manifest.steps,
         {name: _stream(name, about, config, arrays) for name, about in manifest.streams.items()},
         manifest.tensors,
         {name: _array(arrays, f"weights/{number}") for number, name in enumerate(manifest.weights)},
-        {name: _array(arrays, f"constants/{number}") for number, name in enumerate(manifest.constants)})
+        {name: _array(arrays, f"constants/{number}") for number, name in enumerate(manifest.constants)},
+    )
 
 
 def _array(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
@@ -166,15 +193,29 @@ def _target(config: AcceleratorConfig, manifest: Manifest) -> Target:
     around = manifest.target
     target = Target(config, around.memory, around.clock_mhz, around.energy)
     if target.digest != manifest.target_digest:
-        raise ModuleError("its memory, clock or energies do not match the digest it was compiled with; compile the network again")
+        raise ModuleError(
+            "its memory, clock or energies do not match the digest it was compiled with; compile the "
+            "network again"
+        )
     return target
 
 
-def _stream(name: str, about: StreamNames, config: AcceleratorConfig,
-            arrays: Mapping[str, np.ndarray]) -> Stream:
+def _stream(
+    name: str, about: StreamNames, config: AcceleratorConfig, arrays: Mapping[str, np.ndarray]
+) -> Stream:
     words, uops = _array(arrays, f"streams/{name}/words"), _array(arrays, f"streams/{name}/uops")
-    if words.ndim != 2 or words.shape[1] != 2 or words.dtype != np.uint64 or uops.dtype != np.dtype(f"uint{UOP_BITS}"):
-        raise ModuleError(f"stream {name} is {words.dtype}{list(words.shape)} with micro-ops {uops.dtype}, not uint64[n, 2] and uint{UOP_BITS}")
-    tensors, labels = ({key: _array(arrays, f"streams/{name}/{kind}/{number}") for number, key in enumerate(keys)}
-                       for kind, keys in (("tensors", about.tensors), ("labels", about.labels)))
+    if (
+        words.ndim != 2
+        or words.shape[1] != 2
+        or words.dtype != np.uint64
+        or uops.dtype != np.dtype(f"uint{UOP_BITS}")
+    ):
+        raise ModuleError(
+            f"stream {name} is {words.dtype}{list(words.shape)} with micro-ops {uops.dtype}, not "
+            f"uint64[n, 2] and uint{UOP_BITS}"
+        )
+    tensors, labels = (
+        {key: _array(arrays, f"streams/{name}/{kind}/{number}") for number, key in enumerate(keys)}
+        for kind, keys in (("tensors", about.tensors), ("labels", about.labels))
+    )
     return Stream(config, words, tensors, uops, labels)

@@ -35,7 +35,6 @@ Attribute = Integer | float | str | tuple[Integer | float, ...]
 """No Name: msgspec 0.22 frees the pattern of a text twice that stands in a union with a list."""
 
 
-
 class Value(Record, frozen=True):
     """The type of a tensor that goes in or out, or between steps.
 
@@ -160,16 +159,26 @@ class Plan:
 
     @property
     def dram_bytes(self) -> int:
-        """DRAM that a device needs for it, with room for alignment: each tensor to a multiple of every element's size, and all to pages."""
+        """DRAM that a device needs for it, with room for alignment: each tensor to a multiple of every
+        element's size, and all to pages."""
         alignment = max(self.config.element_bytes(memory) for memory in MemoryType)
         arrays = [*self.weights.values(), *(stream.uops for stream in self.streams.values())]
-        parts = [*(size + alignment for size in (*self.tensors.values(), *(array.nbytes for array in arrays))),
-                 *(stream.words.nbytes for stream in self.streams.values())]
+        parts = [
+            *(size + alignment for size in (*self.tensors.values(), *(array.nbytes for array in arrays))),
+            *(stream.words.nbytes for stream in self.streams.values()),
+        ]
         return PAGE_BYTES + sum(-(-size // PAGE_BYTES) * PAGE_BYTES for size in parts)
 
 
 def random_inputs(inputs: Mapping[str, Value], seed: int = 0) -> dict[str, np.ndarray]:
-    """Return inputs for a run that is about time alone: normally distributed, or integers from 0 to 99; the same for the same seed."""
+    """Return inputs for a run that is about time alone: normally distributed, or integers from 0 to 99; the
+    same for the same seed."""
     rng = np.random.default_rng(seed)
-    return {name: (rng.standard_normal(value.shape) if value.dtype.startswith("float") else rng.integers(0, 100, value.shape)).astype(value.dtype)
-            for name, value in inputs.items()}
+    return {
+        name: (
+            rng.standard_normal(value.shape)
+            if value.dtype.startswith("float")
+            else rng.integers(0, 100, value.shape)
+        ).astype(value.dtype)
+        for name, value in inputs.items()
+    }

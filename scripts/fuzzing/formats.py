@@ -96,8 +96,33 @@ def programs() -> tuple[bytes, ...]:
 
 
 UOPS = b"UOP(dst=1, src=2, wgt=3)\nUOP()\nUOP(dst=5)\n"
-NUMBERS = (b"0", b"1", b"2", b"7", b"15", b"16", b"255", b"1023", b"65535", b"65536", b"-1", b"+3", b"0x7f", b"0b1", b"1_000", b"(1)", b"1.0",
-           b"--1", b"INP", b"MAX", b"None", b"0x" + b"f" * 3000, b"1" * 3000, b"x=1", b"")
+NUMBERS = (
+    b"0",
+    b"1",
+    b"2",
+    b"7",
+    b"15",
+    b"16",
+    b"255",
+    b"1023",
+    b"65535",
+    b"65536",
+    b"-1",
+    b"+3",
+    b"0x7f",
+    b"0b1",
+    b"1_000",
+    b"(1)",
+    b"1.0",
+    b"--1",
+    b"INP",
+    b"MAX",
+    b"None",
+    b"0x" + b"f" * 3000,
+    b"1" * 3000,
+    b"x=1",
+    b"",
+)
 
 
 def assembly(rng: Random) -> tuple[bytes, str]:
@@ -111,7 +136,7 @@ def assembly(rng: Random) -> tuple[bytes, str]:
         data = data[:begin] + rng.choice(NUMBERS) + data[end:]
     lines = data.split(b"\n")
     rng.shuffle(lines)
-    return b"\n".join(lines[:rng.randrange(len(lines) + 1)]), "asm"
+    return b"\n".join(lines[: rng.randrange(len(lines) + 1)]), "asm"
 
 
 # Vectors and modules
@@ -192,7 +217,8 @@ def network(rng: Random) -> tuple[bytes, str]:
 
 
 def _nudge(graph: onnx.GraphProto, rng: Random) -> None:
-    """Change small numbers, after which a model may well be valid: attributes, extents of inputs, inputs of nodes."""
+    """Change small numbers, after which a model may well be valid: attributes, extents of inputs, inputs of
+    nodes."""
     for _ in range(rng.choice((1, 1, 2, 4))):
         node = rng.choice(graph.node)
         lists = [attribute.ints for attribute in node.attribute if attribute.ints]
@@ -260,5 +286,7 @@ FORMATS: dict[str, Format] = {
             Step(("run", "OUT.vdla"), fits_module, REPORT_LINES),
         ),
     ),
-    "vdla": Format(module, lambda rng: (Step(("inspect", "FILE")), Step(("run", "FILE"), fits_module, REPORT_LINES))),
+    "vdla": Format(
+        module, lambda rng: (Step(("inspect", "FILE")), Step(("run", "FILE"), fits_module, REPORT_LINES))
+    ),
 }

@@ -65,13 +65,31 @@ def _lstm_sample(random: np.random.Generator) -> Tensors:
 _image = partial(_normal, image=(1, 3, 224, 224))
 _classifier = frozenset({"Softmax"})
 
-NETWORKS = {network.name: network for network in (
-    Network("resnet18", "ResNet-18, 224x224 image, 1,000 classes", resnet18, _image, _classifier),
-    Network("resnet50", "ResNet-50, 224x224 image, 1,000 classes", resnet50, _image, _classifier),
-    Network("mobilenet", "MobileNet-v1, 224x224 image, 1,000 classes", mobilenet, _image, _classifier),
-    Network("lstm_cell", "one step of an LSTM cell of 650 units", lstm_cell, _lstm_sample),
-    Network("dqn", "deep Q-network, four 84x84 frames, 18 actions", dqn, partial(_uniform, low=0, high=1, frames=(1, FRAMES, SIDE, SIDE))),
-    Network("dcgan", "generator of DCGAN, 100 random numbers to a 64x64 image", dcgan, partial(_uniform, low=-1, high=1, noise=(1, NOISE, 1, 1))),
-    Network("transformer", "encoder layer of a transformer, 128 tokens, 256 wide, 4 heads", transformer, partial(_normal, tokens=(TOKENS, WIDTH)),
-            frozenset({"Gelu", "LayerNormalization", "Mul", "Softmax"})),
-)}
+NETWORKS = {
+    network.name: network
+    for network in (
+        Network("resnet18", "ResNet-18, 224x224 image, 1,000 classes", resnet18, _image, _classifier),
+        Network("resnet50", "ResNet-50, 224x224 image, 1,000 classes", resnet50, _image, _classifier),
+        Network("mobilenet", "MobileNet-v1, 224x224 image, 1,000 classes", mobilenet, _image, _classifier),
+        Network("lstm_cell", "one step of an LSTM cell of 650 units", lstm_cell, _lstm_sample),
+        Network(
+            "dqn",
+            "deep Q-network, four 84x84 frames, 18 actions",
+            dqn,
+            partial(_uniform, low=0, high=1, frames=(1, FRAMES, SIDE, SIDE)),
+        ),
+        Network(
+            "dcgan",
+            "generator of DCGAN, 100 random numbers to a 64x64 image",
+            dcgan,
+            partial(_uniform, low=-1, high=1, noise=(1, NOISE, 1, 1)),
+        ),
+        Network(
+            "transformer",
+            "encoder layer of a transformer, 128 tokens, 256 wide, 4 heads",
+            transformer,
+            partial(_normal, tokens=(TOKENS, WIDTH)),
+            frozenset({"Gelu", "LayerNormalization", "Mul", "Softmax"}),
+        ),
+    )
+}

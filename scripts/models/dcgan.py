@@ -1,6 +1,7 @@
 """The generator of DCGAN.
 
-Source: Radford et al., Unsupervised Representation Learning with Deep Convolutional Generative Adversarial Networks, ICLR 2016, figure 1;
+Source: Radford et al., Unsupervised Representation Learning with Deep Convolutional Generative Adversarial
+Networks, ICLR 2016, figure 1;
 kernels of 4x4, a multiple of the stride, as implementations have them.
 """
 
@@ -20,4 +21,6 @@ def dcgan(seed: int) -> ModelProto:
     for outputs in WIDTHS:
         wider = graph.conv_transpose(data, channels, outputs, 4, stride=2, padding=1)
         data, channels = graph.relu(graph.batch_norm(wider, outputs)), outputs
-    return graph.finish(image=graph.node("Tanh", graph.conv_transpose(data, channels, 3, 4, stride=2, padding=1)))
+    return graph.finish(
+        image=graph.node("Tanh", graph.conv_transpose(data, channels, 3, 4, stride=2, padding=1))
+    )

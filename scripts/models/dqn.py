@@ -17,6 +17,9 @@ def dqn(seed: int) -> ModelProto:
     graph = GraphBuilder("dqn", seed)
     data, channels = graph.input("frames", 1, FRAMES, SIDE, SIDE), FRAMES
     for outputs, kernel, stride in LAYERS:
-        data, channels = graph.relu(graph.conv(data, channels, outputs, kernel, stride=stride, bias=True)), outputs
+        data, channels = (
+            graph.relu(graph.conv(data, channels, outputs, kernel, stride=stride, bias=True)),
+            outputs,
+        )
     hidden = graph.relu(graph.dense(graph.node("Flatten", data, axis=1), FEATURES, 512))
     return graph.finish(values=graph.dense(hidden, 512, ACTIONS, gain=1))

@@ -8,7 +8,8 @@ IR_VERSION = 8  # the one that came with opset 17, which every reader since unde
 
 
 class GraphBuilder:
-    """Collects the nodes and weights of a graph. Every method that adds a node returns the name of what the node computes.
+    """Collects the nodes and weights of a graph. Every method that adds a node returns the name of what the
+    node computes.
 
     Args:
         name: the graph's name.
@@ -35,7 +36,8 @@ class GraphBuilder:
         return name
 
     def weight(self, *shape: int, fan_in: float, gain: float = 2.0) -> str:
-        """Keep normally distributed weights, float32[shape], that carry the power of their inputs times gain / 2 through a ReLU.
+        """Keep normally distributed weights, float32[shape], that carry the power of their inputs times gain
+        / 2 through a ReLU.
 
         Source: He et al., Delving Deep into Rectifiers, ICCV 2015, section 2.2.
         """
@@ -60,29 +62,67 @@ class GraphBuilder:
         """Add a Relu."""
         return self.node("Relu", data)
 
-    def conv(self, data: str, channels: int, outputs: int, kernel: int, *, stride: int = 1, padding: int = 0, groups: int = 1,
-             bias: bool = False) -> str:
+    def conv(
+        self,
+        data: str,
+        channels: int,
+        outputs: int,
+        kernel: int,
+        *,
+        stride: int = 1,
+        padding: int = 0,
+        groups: int = 1,
+        bias: bool = False,
+    ) -> str:
         """Add a square convolution of float32[n, channels, h, w]."""
-        weight = self.weight(outputs, channels // groups, kernel, kernel, fan_in=channels // groups * kernel * kernel)
+        weight = self.weight(
+            outputs, channels // groups, kernel, kernel, fan_in=channels // groups * kernel * kernel
+        )
         extra = (self.bias(outputs),) if bias else ()
-        return self.node("Conv", data, weight, *extra, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[padding] * 4, dilations=[1, 1],
-                         group=groups)
+        return self.node(
+            "Conv",
+            data,
+            weight,
+            *extra,
+            kernel_shape=[kernel] * 2,
+            strides=[stride] * 2,
+            pads=[padding] * 4,
+            dilations=[1, 1],
+            group=groups,
+        )
 
-    def conv_transpose(self, data: str, channels: int, outputs: int, kernel: int, *, stride: int = 1, padding: int = 0) -> str:
+    def conv_transpose(
+        self, data: str, channels: int, outputs: int, kernel: int, *, stride: int = 1, padding: int = 0
+    ) -> str:
         """Add a square transposed convolution of float32[n, channels, h, w]."""
-        weight = self.weight(channels, outputs, kernel, kernel, fan_in=channels * max(1.0, kernel / stride) ** 2)
-        return self.node("ConvTranspose", data, weight, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[padding] * 4, dilations=[1, 1],
-                         group=1)
+        weight = self.weight(
+            channels, outputs, kernel, kernel, fan_in=channels * max(1.0, kernel / stride) ** 2
+        )
+        return self.node(
+            "ConvTranspose",
+            data,
+            weight,
+            kernel_shape=[kernel] * 2,
+            strides=[stride] * 2,
+            pads=[padding] * 4,
+            dilations=[1, 1],
+            group=1,
+        )
 
     def batch_norm(self, data: str, channels: int, *, deviation: float = 1.0, mean: float = 1.0) -> str:
-        """Add a BatchNormalization to about `deviation` and `mean`; `settle` gives it the statistics of its input.
+        """Add a BatchNormalization to about `deviation` and `mean`; `settle` gives it the statistics of its
+        input.
 
-        A mean of one deviation lets most values through a Relu. With a mean of zero and random weights, every layer would amplify rounding errors
-        by up to a fifth, and outputs of deep networks would say little about whether their layers were computed right.
+        A mean of one deviation lets most values through a Relu. With a mean of zero and random weights, every
+        layer would amplify rounding errors by up to a fifth, and outputs of deep networks would say little
+        about whether their layers were computed right.
         """
         scale = self.constant((deviation * self._random.uniform(0.8, 1.2, channels)).astype(np.float32))
         shift = self._normal((channels,), 0.1, mean)
-        zeros, ones = self.constant(np.zeros(channels, np.float32)), self.constant(np.ones(channels, np.float32))
+        zeros, ones = (
+            self.constant(np.zeros(channels, np.float32)),
+            self.constant(np.ones(channels, np.float32)),
+        )
         return self.node("BatchNormalization", data, scale, shift, zeros, ones, epsilon=1e-5)
 
     def layer_norm(self, data: str, width: int) -> str:
@@ -93,7 +133,9 @@ class GraphBuilder:
     def dense(self, data: str, inputs: int, outputs: int, *, gain: float = 2.0, bias: bool = True) -> str:
         """Add a Gemm of float32[rows, inputs] with weights float32[outputs, inputs]."""
         extra = (self.bias(outputs),) if bias else ()
-        return self.node("Gemm", data, self.weight(outputs, inputs, fan_in=inputs, gain=gain), *extra, transB=1)
+        return self.node(
+            "Gemm", data, self.weight(outputs, inputs, fan_in=inputs, gain=gain), *extra, transB=1
+        )
 
     def finish(self, **outputs: str) -> ModelProto:
         """Return the checked model with shapes; its outputs carry the keywords' names.
@@ -107,7 +149,9 @@ class GraphBuilder:
             node.output[:] = [named.get(value, value) for value in node.output]
         results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
         graph = helper.make_graph(self._nodes, self._name, self._inputs, results, self._weights)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self._opset)], ir_version=IR_VERSION)
+        model = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", self._opset)], ir_version=IR_VERSION
+        )
         model = shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
         checker.check_model(model, full_check=True)
         return model

@@ -7,7 +7,17 @@ from onnx import ModelProto
 
 from models.graph import GraphBuilder
 
-BLOCKS = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *((512, 1),) * 5, (1024, 2), (1024, 1))  # output channels, stride
+BLOCKS = (
+    (64, 1),
+    (128, 2),
+    (128, 1),
+    (256, 2),
+    (256, 1),
+    (512, 2),
+    *((512, 1),) * 5,
+    (1024, 2),
+    (1024, 1),
+)  # output channels, stride
 
 
 def mobilenet(seed: int) -> ModelProto:
@@ -22,7 +32,9 @@ def mobilenet(seed: int) -> ModelProto:
     return graph.finish(probabilities=graph.node("Softmax", scores, axis=-1))
 
 
-def _unit(graph: GraphBuilder, data: str, channels: int, outputs: int, kernel: int, stride: int, groups: int = 1) -> str:
+def _unit(
+    graph: GraphBuilder, data: str, channels: int, outputs: int, kernel: int, stride: int, groups: int = 1
+) -> str:
     """Add Conv, BatchNormalization and Relu."""
     convolved = graph.conv(data, channels, outputs, kernel, stride=stride, padding=kernel // 2, groups=groups)
     return graph.relu(graph.batch_norm(convolved, outputs))

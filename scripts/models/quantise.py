@@ -25,10 +25,13 @@ class Samples(CalibrationDataReader):
         return next(self._samples, None)
 
 
-def quantise(source: Path, samples: list[Tensors], float_operators: frozenset[str] = frozenset()) -> ModelProto:
+def quantise(
+    source: Path, samples: list[Tensors], float_operators: frozenset[str] = frozenset()
+) -> ModelProto:
     """Return the quantised form of a model: int8, symmetric, weights per channel.
 
-    Batch normalisations are folded first. An operator and the Relu behind it are rounded once, after the Relu.
+    Batch normalisations are folded first. An operator and the Relu behind it are rounded once, after the
+    Relu.
 
     Args:
         source: the float model's file.
@@ -39,8 +42,17 @@ def quantise(source: Path, samples: list[Tensors], float_operators: frozenset[st
         folded, target = Path(folder) / "folded.onnx", Path(folder) / "quantised.onnx"
         quant_pre_process(str(source), str(folded), skip_symbolic_shape=True)
         operators = sorted({node.op_type for node in onnx.load(folded).graph.node} - float_operators)
-        quantize_static(folded, target, Samples(samples), quant_format=QuantFormat.QDQ, op_types_to_quantize=operators, per_channel=True,
-                        activation_type=QuantType.QInt8, weight_type=QuantType.QInt8, extra_options=SYMMETRIC)
+        quantize_static(
+            folded,
+            target,
+            Samples(samples),
+            quant_format=QuantFormat.QDQ,
+            op_types_to_quantize=operators,
+            per_channel=True,
+            activation_type=QuantType.QInt8,
+            weight_type=QuantType.QInt8,
+            extra_options=SYMMETRIC,
+        )
         model = onnx.load(target)
     _fuse_relus(model)
     _drop_unused_domains(model)
@@ -51,7 +63,8 @@ def quantise(source: Path, samples: list[Tensors], float_operators: frozenset[st
 def _fuse_relus(model: ModelProto) -> None:
     """Take out the quantisation between an operator and the only Relu that reads it.
 
-    With a zero point of 0, quantize_static rounds before and after every Relu, although an accelerator's result passes it before it is narrowed.
+    With a zero point of 0, quantize_static rounds before and after every Relu, although an accelerator's
+    result passes it before it is narrowed.
     """
     graph = model.graph
     makers = {name: node for node in graph.node for name in node.output}

@@ -14,7 +14,9 @@ def regions(model: ModelProto) -> Counter[Region]:
     groups: list[list[NodeProto]] = []
     for node in inner:
         joined = [group for group in groups if any(_feeds(other, node) for other in group)]
-        groups = [group for group in groups if group not in joined] + [[*(other for group in joined for other in group), node]]
+        groups = [group for group in groups if group not in joined] + [
+            [*(other for group in joined for other in group), node]
+        ]
     return Counter(tuple(node.op_type for node in group) for group in groups)
 
 

@@ -1,6 +1,7 @@
 """ResNet-18 and ResNet-50 for 224x224 images of 1,000 classes.
 
-Source: He et al., Deep Residual Learning for Image Recognition, CVPR 2016, table 1; the stride of a bottleneck is in its 3x3 convolution.
+Source: He et al., Deep Residual Learning for Image Recognition, CVPR 2016, table 1; the stride of a
+bottleneck is in its 3x3 convolution.
 """
 
 from collections.abc import Callable
@@ -37,12 +38,17 @@ def _resnet(name: str, seed: int, block: Block, expansion: int, depths: tuple[in
 
 def _normed(graph: GraphBuilder, data: str, channels: int, outputs: int, kernel: int, stride: int = 1) -> str:
     """Add Conv and BatchNormalization."""
-    return graph.batch_norm(graph.conv(data, channels, outputs, kernel, stride=stride, padding=kernel // 2), outputs)
+    return graph.batch_norm(
+        graph.conv(data, channels, outputs, kernel, stride=stride, padding=kernel // 2), outputs
+    )
 
 
 def _residual(graph: GraphBuilder, data: str, channels: int, outputs: int, kernel: int) -> str:
-    """Add Conv and BatchNormalization, small beside the block's input, so that sums do not grow from block to block."""
-    return graph.batch_norm(graph.conv(data, channels, outputs, kernel, padding=kernel // 2), outputs, deviation=0.4, mean=0.0)
+    """Add Conv and BatchNormalization, small beside the block's input, so that sums do not grow from block to
+    block."""
+    return graph.batch_norm(
+        graph.conv(data, channels, outputs, kernel, padding=kernel // 2), outputs, deviation=0.4, mean=0.0
+    )
 
 
 def _basic_block(graph: GraphBuilder, data: str, channels: int, width: int, stride: int) -> str:

@@ -9,7 +9,8 @@ from models.run import Tensors, run, session_of
 
 
 def settle(model: ModelProto, samples: Iterable[Tensors]) -> None:
-    """Set mean and variance of every BatchNormalization to those of its input over the samples, so that activations keep their size.
+    """Set mean and variance of every BatchNormalization to those of its input over the samples, so that
+    activations keep their size.
 
     While they are measured, every sample is normalised by itself, as in training with a batch of one.
     """
@@ -17,7 +18,9 @@ def settle(model: ModelProto, samples: Iterable[Tensors]) -> None:
     if not norms:
         return
     session = session_of(_as_in_training(model))
-    moments = [{name: _moments(values) for name, values in run(session, sample).items()} for sample in samples]
+    moments = [
+        {name: _moments(values) for name, values in run(session, sample).items()} for sample in samples
+    ]
     weights = {weight.name: weight for weight in model.graph.initializer}
     for node in norms:
         mean, power = np.mean([found[node.input[0]] for found in moments], axis=0)

@@ -1,6 +1,7 @@
 """One encoder layer of a transformer, on the tokens of one sentence.
 
-Source: Vaswani et al., Attention Is All You Need, NIPS 2017, section 3; Gelu as in Devlin et al., BERT, NAACL 2019.
+Source: Vaswani et al., Attention Is All You Need, NIPS 2017, section 3; Gelu as in Devlin et al., BERT, NAACL
+2019.
 """
 
 import numpy as np
@@ -24,8 +25,11 @@ def transformer(seed: int) -> ModelProto:
 
 
 def _attention(graph: GraphBuilder, tokens: str) -> str:
-    query, key, value = (_heads(graph, graph.dense(tokens, WIDTH, WIDTH, gain=1), order) for order in ([1, 0, 2], [1, 2, 0], [1, 0, 2]))
-    scale = graph.constant(np.array(HEAD_WIDTH ** -0.5, np.float32))
+    query, key, value = (
+        _heads(graph, graph.dense(tokens, WIDTH, WIDTH, gain=1), order)
+        for order in ([1, 0, 2], [1, 2, 0], [1, 0, 2])
+    )
+    scale = graph.constant(np.array(HEAD_WIDTH**-0.5, np.float32))
     weights = graph.node("Softmax", graph.node("Mul", graph.node("MatMul", query, key), scale), axis=-1)
     mixed = graph.node("Transpose", graph.node("MatMul", weights, value), perm=[1, 0, 2])
     joined = graph.node("Reshape", mixed, graph.constant(np.array([TOKENS, WIDTH], np.int64)))

@@ -53,8 +53,11 @@ class Campaign:
             self._done += 1
             rate = self._done / (time.monotonic() - self._began) * 60
             left = (total - self._done) / rate
-            click.echo(f"[{self._done}/{total}, {rate:.1f} a minute, {left:.0f} min left] "
-                       f"{verdict.seconds:.0f} s  {mutant}\n    {verdict_text(verdict)}", err=True)
+            click.echo(
+                f"[{self._done}/{total}, {rate:.1f} a minute, {left:.0f} min left] "
+                f"{verdict.seconds:.0f} s  {mutant}\n    {verdict_text(verdict)}",
+                err=True,
+            )
 
 
 def _finish(futures: list[Future]) -> None:

@@ -15,19 +15,44 @@ from operator import attrgetter
 from mutation.statements import droppable
 
 COMPARISONS = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
 }
 ARITHMETIC = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Mult,
-    ast.LShift: ast.RShift, ast.RShift: ast.LShift, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Add,
+    ast.FloorDiv: ast.Mult,
+    ast.LShift: ast.RShift,
+    ast.RShift: ast.LShift,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
 }
 OPPOSITES = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)  # swapped: negated
 CLOSED = (ast.Name, ast.Attribute, ast.Call, ast.Constant, ast.Subscript)  # these bind most tightly
 CONTAINERS = (ast.List, ast.Tuple, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.JoinedStr)
 HARDWARE_CONDITIONS = ("If", "Elif")  # of an Amaranth module
-ANY_ORDER = {"isinstance", "issubclass", "getattr", "hasattr", "setattr", "max", "min", "gcd", "lcm",
-             "namedtuple", "field"}
+ANY_ORDER = {
+    "isinstance",
+    "issubclass",
+    "getattr",
+    "hasattr",
+    "setattr",
+    "max",
+    "min",
+    "gcd",
+    "lcm",
+    "namedtuple",
+    "field",
+}
 PASSED_ALONG = {"m", "self", "machine", "config", "graph", "program", "shadow", "func", "np"}  # of one type
 SPEAKING = {"print", "echo", "warn", "debug", "info", "warning", "exception"}
 UNSEEN = {"strict", "repr"}  # keywords that check the code itself, or shape text for debugging
@@ -55,13 +80,13 @@ class Change:
 
     def applied(self, source: bytes) -> bytes:
         """Return the changed source."""
-        return source[:self.start] + self.text.encode() + source[self.end:]
+        return source[: self.start] + self.text.encode() + source[self.end :]
 
     def lines(self, source: bytes) -> tuple[str, str]:
         """Return the lines that it changes, before and after, each as one line without extra spaces."""
         begin, end = source.rfind(b"\n", 0, self.start) + 1, source.find(b"\n", self.end)
         end = len(source) if end < 0 else end
-        after = source[begin:self.start] + self.text.encode() + source[self.end:end]
+        after = source[begin : self.start] + self.text.encode() + source[self.end : end]
         return _flat(source[begin:end]), _flat(after)
 
 
@@ -134,7 +159,7 @@ class _Finder(ast.NodeVisitor):
     @offers.register
     def _(self, node: ast.Compare) -> Iterator[Offer]:
         for place, operator in enumerate(node.ops):
-            operators = [*node.ops[:place], COMPARISONS[type(operator)](), *node.ops[place + 1:]]
+            operators = [*node.ops[:place], COMPARISONS[type(operator)](), *node.ops[place + 1 :]]
             yield "comparison", node, _text(ast.Compare(node.left, operators, node.comparators))
 
     @offers.register
@@ -167,7 +192,7 @@ class _Finder(ast.NodeVisitor):
         other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
         yield "boolean", node, _text(ast.BoolOp(other, node.values))
         for place in range(len(node.values)):
-            rest = node.values[:place] + node.values[place + 1:]
+            rest = node.values[:place] + node.values[place + 1 :]
             yield "condition", node, _text(rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest))
 
     @offers.register

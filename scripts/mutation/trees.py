@@ -144,8 +144,9 @@ class Trees:
         result = self.python(place, command, limit, {"MUTATION_RECORD": str(record)})
         return Result(result.status, result.text, result.seconds, _outcomes(record))
 
-    def python(self, place: Path, command: Sequence[str], limit: float,
-               more: Mapping[str, str] | None = None) -> Result:
+    def python(
+        self, place: Path, command: Sequence[str], limit: float, more: Mapping[str, str] | None = None
+    ) -> Result:
         """Run Python in a copy, with `limit` seconds of processor time per process and bounded memory."""
         bounds = f"ulimit -d {MEMORY_KILOBYTES}; ulimit -t {round(limit)}"
         words = ["sh", "-c", f'{bounds}; exec "$@"', "sh", sys.executable, *command]

@@ -1,4 +1,5 @@
-"""The native ALU. Steps run in order, each on a whole element, so overlapping operands mean what the ISA says."""
+"""The native ALU. Steps run in order, each on a whole element, so overlapping operands mean what the ISA
+says."""
 
 from llvmlite import ir
 
@@ -29,7 +30,9 @@ def emit_alu(module: ir.Module, config: AcceleratorConfig) -> ir.Function:
     return e.finish(DONE)
 
 
-def _emit_variant(module: ir.Module, config: AcceleratorConfig, operation: AluOpcode, use_imm: bool) -> ir.Function:
+def _emit_variant(
+    module: ir.Module, config: AcceleratorConfig, operation: AluOpcode, use_imm: bool
+) -> ir.Function:
     e = StepKernel(module, f"alu_{operation.name}_{'imm' if use_imm else 'acc'}", isa.Alu, config)
     used = (DST,) if use_imm else (DST, SRC)
     e.begin()
@@ -72,7 +75,8 @@ def _emit_operation(b: ir.IRBuilder, operation: AluOpcode, left: ir.Value, right
 
 
 def _emit_shift(b: ir.IRBuilder, left: ir.Value, right: ir.Value) -> ir.Value:
-    """Shift right, or left where `right` is negative; amounts are held below the width, where IR defines them."""
+    """Shift right, or left where `right` is negative; amounts are held below the width, where IR defines
+    them."""
     bits = left.type.element.width
     zero, last = splat(0, left.type), splat(bits - 1, left.type)
     down = b.ashr(left, b.select(b.icmp_unsigned("<", right, last), right, last))

@@ -44,8 +44,8 @@ class Kernels:
     def run(self, program: Program, order: np.ndarray, pads: Scratchpads, dram: np.ndarray) -> int:
         """Execute instructions one after the other.
 
-        It can be interrupted (KeyboardInterrupt): instructions up to some point have executed then and, of the next
-        one, where it is a GEMM or ALU instruction, perhaps the first steps.
+        It can be interrupted (KeyboardInterrupt): instructions up to some point have executed then and, of
+        the next one, where it is a GEMM or ALU instruction, perhaps the first steps.
 
         Args:
             order: int64[n], their indices; all valid.
@@ -53,8 +53,8 @@ class Kernels:
             dram: uint8[bytes], contiguous; read and written.
 
         Returns:
-            n, or the position in `order` of the first instruction that touches anything outside a memory: those
-            before it have executed, it has written nothing.
+            n, or the position in `order` of the first instruction that touches anything outside a memory:
+            those before it have executed, it has written nothing.
         """
         order, run = np.ascontiguousarray(order, np.int64), _RUN(self.address)
         state = np.array([_state_word(name, pads, dram) for name in STATE], np.int64)
@@ -115,15 +115,19 @@ def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
 
 
 def emit_module(config: AcceleratorConfig, dot: Dot) -> ir.Module:
-    """Return the IR of all kernels and of `run(state, table, opcodes, order, count)`, which calls them in turn.
+    """Return the IR of all kernels and of `run(state, table, opcodes, order, count)`, which calls them in
+    turn.
 
-    It returns how many instructions it has executed: fewer than `count` where the budget is spent, or where there is
+    It returns how many instructions it has executed: fewer than `count` where the budget is spent, or where
+        there is
     some left and an instruction was refused.
     """
     module = ir.Module(name="vdla")
     kernels = {
-        Opcode.LOAD: emit_load(module, config, dot), Opcode.STORE: emit_store(module, config),
-        Opcode.GEMM: emit_gemm(module, config, dot), Opcode.ALU: emit_alu(module, config),
+        Opcode.LOAD: emit_load(module, config, dot),
+        Opcode.STORE: emit_store(module, config),
+        Opcode.GEMM: emit_gemm(module, config, dot),
+        Opcode.ALU: emit_alu(module, config),
     }
     _emit_run(module, kernels, slot_count(config))
     return module

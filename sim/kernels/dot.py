@@ -39,6 +39,7 @@ class Dot:
 
 def choose_dot(features: Mapping[str, bool]) -> Dot:
     """Return the best way for a processor with `features` (names as LLVM has them)."""
+
     def has(*names: str) -> bool:
         return all(features.get(name) for name in names)
 
@@ -55,13 +56,16 @@ def broadcast(e: Emitter, value: ir.Value, lanes: int) -> ir.Value:
     """Return <lanes x type> of one value."""
     vector = ir.VectorType(value.type, lanes)
     single = e.builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(I32, 0))
-    return e.builder.shuffle_vector(single, ir.Constant(vector, ir.Undefined), splat(0, ir.VectorType(I32, lanes)))
+    return e.builder.shuffle_vector(
+        single, ir.Constant(vector, ir.Undefined), splat(0, ir.VectorType(I32, lanes))
+    )
 
 
 def _intrinsic(e: Emitter, vector: ir.VectorType) -> ir.Function:
     name = f"{VNNI}.{32 * vector.count}"
     return e.function.module.globals.get(name) or ir.Function(
-        e.function.module, ir.FunctionType(vector, [vector] * 3), name)
+        e.function.module, ir.FunctionType(vector, [vector] * 3), name
+    )
 
 
 def _spelt_out(e: Emitter, acc: ir.Value, inp: ir.Value, wgt: ir.Value) -> ir.Value:

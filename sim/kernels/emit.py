@@ -12,16 +12,28 @@ from vdla.sim.program import slots
 I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 POINTER = ir.PointerType()
 
-STATE = ("dram", "dram_bytes", "uop", "inp", "wgt", "acc", "inp_operand", "wgt_operand", "wgt_bias",
-         "budget", "first_out", "first_in")
-"""What every kernel is given, as an array of 64-bit words: addresses of memories, size of DRAM, and where to pause.
+STATE = (
+    "dram",
+    "dram_bytes",
+    "uop",
+    "inp",
+    "wgt",
+    "acc",
+    "inp_operand",
+    "wgt_operand",
+    "wgt_bias",
+    "budget",
+    "first_out",
+    "first_in",
+)
+"""What every kernel is given, as 64-bit words: addresses of memories, size of DRAM, and where to pause.
 
-`budget` (signed) is how many steps may still be made. Where it is not positive, execution pauses: `run` returns.
+`budget` (signed) is how many steps are left. Where it is not positive, execution pauses: `run` returns.
 `first_out` and `first_in` are the loop trips with which an instruction goes on after a pause; else 0.
 """
 
 STEPS_OF_ELEMENT = 8
-"""Steps that an element of a transfer takes off the budget: to unpack one takes longer than to multiply with it."""
+"""Steps that an element of a transfer costs: unpacking one takes longer than multiplying with it."""
 
 DONE, REFUSED, PAUSED = 0, 1, 2
 
@@ -44,11 +56,15 @@ class Emitter:
         parameters: types of its arguments, found in `arguments`. It returns an i64.
     """
 
-    def __init__(self, module: ir.Module, name: str, parameters: list[ir.Type], *, exported: bool = False) -> None:
+    def __init__(
+        self, module: ir.Module, name: str, parameters: list[ir.Type], *, exported: bool = False
+    ) -> None:
         self.function = ir.Function(module, ir.FunctionType(I64, parameters), name)
         if not exported:
             self.function.linkage = "internal"
-            self.function.attributes.add("noinline")  # one large function would take the optimiser twice as long
+            self.function.attributes.add(
+                "noinline"
+            )  # one large function would take the optimiser twice as long
         self.arguments = self.function.args
         self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
 
@@ -159,9 +175,12 @@ class Variable:
 
 
 class InstructionKernel(Emitter):
-    """A function (state, row) that executes one instruction of `form`, or refuses it before it writes anything."""
+    """A function (state, row) that executes one instruction of `form`, or refuses it before it writes
+    anything."""
 
-    def __init__(self, module: ir.Module, name: str, form: type[isa.Instruction], config: AcceleratorConfig) -> None:
+    def __init__(
+        self, module: ir.Module, name: str, form: type[isa.Instruction], config: AcceleratorConfig
+    ) -> None:
         super().__init__(module, name, [POINTER, POINTER])
         self.config = config
         self.state, self.row = self.arguments

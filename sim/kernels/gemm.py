@@ -1,7 +1,8 @@
 """The native GEMM, and the operand copies it reads.
 
-Inputs are read as unsigned bytes (`inp + 128`) and weights in groups of 4 along k, interleaved over the outputs, so
-that one instruction advances 4 products in every output lane; `wgt_bias` takes the 128s out again.
+Inputs are read as unsigned bytes (`inp + 128`) and weights in groups of 4 along k, interleaved over the
+outputs, so that one instruction advances 4 products in every output lane; `wgt_bias` takes the 128s out
+again.
 """
 
 from llvmlite import ir
@@ -52,7 +53,8 @@ def _emit_reset(e: StepKernel) -> None:
 
 
 def _kept_bits(e: StepKernel) -> ir.Value:
-    """Return what of an accumulator a product is added to, as a mask: all of it, or nothing where it is overwritten."""
+    """Return what of an accumulator a product is added to, as a mask: all of it, or nothing where it is
+    overwritten."""
     kind = ir.IntType(e.config.acc_bits)
     overwrites = e.builder.icmp_unsigned("!=", e.field("overwrite"), i64(0))
     return e.builder.select(overwrites, kind(0), kind(-1))
@@ -76,8 +78,15 @@ def _emit_products(e: StepKernel, dot: Dot, kept: ir.Value) -> None:
 
             def block(first_row: ir.Value) -> None:
                 first = e.scaled(first_row, rows)
-                sums = _emit_block(e, dot, lanes, rows, e.at(bias_element, start),
-                                   e.at(inp_element, e.scaled(first, padded_block_in(c))), e.at(wgt_element, start))
+                sums = _emit_block(
+                    e,
+                    dot,
+                    lanes,
+                    rows,
+                    e.at(bias_element, start),
+                    e.at(inp_element, e.scaled(first, padded_block_in(c))),
+                    e.at(wgt_element, start),
+                )
                 for row, total in enumerate(sums):
                     place = e.sum(e.scaled(e.sum(first, i64(row)), c.block_out), e.scaled(part, lanes))
                     _add_to(e, total, e.at(acc_element, e.scaled(place, c.acc_bits // 8)), kept)
@@ -89,8 +98,9 @@ def _emit_products(e: StepKernel, dot: Dot, kept: ir.Value) -> None:
     e.steps((DST, SRC, WGT), step)
 
 
-def _emit_block(e: StepKernel, dot: Dot, lanes: int, rows: int,
-                bias: ir.Value, inp: ir.Value, wgt: ir.Value) -> list[ir.Value]:
+def _emit_block(
+    e: StepKernel, dot: Dot, lanes: int, rows: int, bias: ir.Value, inp: ir.Value, wgt: ir.Value
+) -> list[ir.Value]:
     """Return `rows` vectors of sums over k; `inp` is the first row, `wgt` the first lane."""
     c = e.config
     vector = ir.VectorType(I32, lanes)
@@ -108,7 +118,8 @@ def _emit_block(e: StepKernel, dot: Dot, lanes: int, rows: int,
 
 
 def _add_to(e: StepKernel, total: ir.Value, address: ir.Value, kept: ir.Value) -> None:
-    """Add <lanes x i32> to the `kept` bits of the accumulators at `address`, wrapping; lanes beyond block_out are dropped."""
+    """Add <lanes x i32> to the `kept` bits of the accumulators at `address`, wrapping; lanes beyond block_out
+    are dropped."""
     b = e.builder
     lanes = min(total.type.count, e.config.block_out)
     if lanes < total.type.count:
@@ -130,7 +141,10 @@ def emit_pack_inp(module: ir.Module, config: AcceleratorConfig) -> ir.Function:
     def row(index: ir.Value) -> None:
         def value(k: ir.Value) -> None:
             read = e.load(I8, e.at(source, e.sum(e.scaled(index, width), k)))
-            e.store(e.builder.xor(read, ir.Constant(I8, 128)), e.at(target, e.sum(e.scaled(index, padded), k)))
+            e.store(
+                e.builder.xor(read, ir.Constant(I8, 128)), e.at(target, e.sum(e.scaled(index, padded), k))
+            )
+
         e.loop(i64(width), value)
 
     e.loop(e.scaled(count, config.batch), row)
@@ -160,7 +174,9 @@ def emit_pack_wgt(module: ir.Module, config: AcceleratorConfig, dot: Dot) -> ir.
             total = e.variable(splat(0, vector))
 
             def add(g: ir.Value) -> None:
-                weights = e.load(vector, e.at(own_target, e.sum(e.scaled(g, group_bytes), e.scaled(part, 4 * lanes))))
+                weights = e.load(
+                    vector, e.at(own_target, e.sum(e.scaled(g, group_bytes), e.scaled(part, 4 * lanes)))
+                )
                 total.set(dot.emit(e, total.get(), ir.Constant(I32, 0x80808080), weights))
 
             e.loop(i64(groups), add)

@@ -17,7 +17,9 @@ MOST_STEPS_AT_ONCE = 1 << 24
 
 def steps_at_once(config: AcceleratorConfig) -> int:
     """Return how many steps are made between two looks at Python's signals: they take well below a second."""
-    return max(1, min(MOST_STEPS_AT_ONCE, MACS_AT_ONCE // (config.batch * config.block_in * config.block_out)))
+    return max(
+        1, min(MOST_STEPS_AT_ONCE, MACS_AT_ONCE // (config.batch * config.block_in * config.block_out))
+    )
 
 
 def trips_at_once(config: AcceleratorConfig) -> int:
@@ -34,7 +36,8 @@ class Operand:
 
 
 class StepKernel(InstructionKernel):
-    """A kernel of a looping instruction, which can pause; it returns DONE at once where the loops are empty."""
+    """A kernel of a looping instruction, which can pause; it returns DONE at once where the loops are
+    empty."""
 
     def begin(self) -> None:
         """Read the loop fields and leave if there is no step."""
@@ -78,7 +81,12 @@ class StepKernel(InstructionKernel):
 
                 def step(u: ir.Value) -> None:
                     word = self._uop(u)
-                    body(*(b.add(base, self._extract(word, o)) for base, o in zip(bases, operands, strict=True)))
+                    body(
+                        *(
+                            b.add(base, self._extract(word, o))
+                            for base, o in zip(bases, operands, strict=True)
+                        )
+                    )
 
                 self.loop(self.uops, step)
 
@@ -87,10 +95,11 @@ class StepKernel(InstructionKernel):
         self._in_parts(outer)
 
     def _in_parts(self, body: Callable[[ir.Value, ir.Value, ir.Value], None]) -> None:
-        """Emit `body(i, first, last)`: inner trips `first` to `last - 1` of outer trip `i`, from the last pause on.
+        """Emit `body(i, first, last)`: inner trips `first` to `last - 1` of outer trip `i`, from the last
+        pause on.
 
-        A part is at most `trips_at_once` inner trips, of one outer trip or of several whole ones. Before each part,
-        the kernel pauses if the budget is spent.
+        A part is at most `trips_at_once` inner trips, of one outer trip or of several whole ones. Before each
+        part, the kernel pauses if the budget is spent.
         """
         b, most = self.builder, i64(trips_at_once(self.config))
         i, j, left = (self.variable(self.word(name)) for name in ("first_out", "first_in", "budget"))
@@ -131,5 +140,7 @@ class StepKernel(InstructionKernel):
 
     def _extent(self, operand: Operand) -> ir.Value:
         b = self.builder
-        return b.add(b.mul(b.sub(self.trips_out, i64(1)), self.field(f"{operand.name}_factor_out")),
-                     b.mul(b.sub(self.trips_in, i64(1)), self.field(f"{operand.name}_factor_in")))
+        return b.add(
+            b.mul(b.sub(self.trips_out, i64(1)), self.field(f"{operand.name}_factor_out")),
+            b.mul(b.sub(self.trips_in, i64(1)), self.field(f"{operand.name}_factor_in")),
+        )

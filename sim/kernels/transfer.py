@@ -66,7 +66,10 @@ def emit_load(module: ir.Module, config: AcceleratorConfig, dot: Dot) -> ir.Func
     e = InstructionKernel(module, "load", isa.Load, config)
     default = e.builder.append_basic_block("none")
     switch = e.builder.switch(e.field("memory_type"), default)
-    packers = {MemoryType.INP: emit_pack_inp(module, config), MemoryType.WGT: emit_pack_wgt(module, config, dot)}
+    packers = {
+        MemoryType.INP: emit_pack_inp(module, config),
+        MemoryType.WGT: emit_pack_wgt(module, config, dot),
+    }
     for memory in LOADABLE:
         block = e.builder.append_basic_block(memory.name)
         e.builder.position_at_end(block)
@@ -77,8 +80,9 @@ def emit_load(module: ir.Module, config: AcceleratorConfig, dot: Dot) -> ir.Func
     return e.finish(DONE)
 
 
-def _emit_load_of(module: ir.Module, config: AcceleratorConfig, memory: MemoryType,
-                  packer: ir.Function | None) -> ir.Function:
+def _emit_load_of(
+    module: ir.Module, config: AcceleratorConfig, memory: MemoryType, packer: ir.Function | None
+) -> ir.Function:
     e = InstructionKernel(module, f"load_{memory.name}", isa.Load, config)
     b, shape = e.builder, shape_of(memory, config)
     size, above, below = e.field("x_size"), e.field("y_pad_0"), e.field("y_pad_1")
@@ -91,8 +95,11 @@ def _emit_load_of(module: ir.Module, config: AcceleratorConfig, memory: MemoryTy
     e.spend(elements)
 
     kind = ir.IntType(shape.chip_bits)
-    padding = b.select(b.icmp_unsigned("!=", e.field("pad_minimum"), i64(0)),
-                       ir.Constant(kind, pad_value(memory, config)), ir.Constant(kind, 0))
+    padding = b.select(
+        b.icmp_unsigned("!=", e.field("pad_minimum"), i64(0)),
+        ir.Constant(kind, pad_value(memory, config)),
+        ir.Constant(kind, 0),
+    )
     source, stride = _dram_start(e, shape)
     first = e.at(e.memory(shape.array), e.scaled(e.field("sram_base"), shape.chip_bytes))
     target = e.variable(first)
@@ -116,8 +123,9 @@ def _emit_load_of(module: ir.Module, config: AcceleratorConfig, memory: MemoryTy
     return e.finish()
 
 
-def _refuse_outside(e: InstructionKernel, shape: Shape, memory: MemoryType,
-                    elements: ir.Value, trips: ir.Value) -> None:
+def _refuse_outside(
+    e: InstructionKernel, shape: Shape, memory: MemoryType, elements: ir.Value, trips: ir.Value
+) -> None:
     b = e.builder
     end = e.sum(e.field("sram_base"), elements)
     e.refuse_if(b.icmp_unsigned(">", end, i64(e.config.depth(memory))))
@@ -157,8 +165,9 @@ def _copy(e: Emitter, target: ir.Value, source: ir.Value, size: ir.Value) -> Non
     e.builder.call(copy, [target, source, size, ir.Constant(ir.IntType(1), 0)])
 
 
-def _emit_packing(e: InstructionKernel, memory: MemoryType, packer: ir.Function,
-                  first: ir.Value, elements: ir.Value) -> None:
+def _emit_packing(
+    e: InstructionKernel, memory: MemoryType, packer: ir.Function, first: ir.Value, elements: ir.Value
+) -> None:
     c, base = e.config, e.field("sram_base")
     if memory is MemoryType.INP:
         operand = e.at(e.memory("inp_operand"), e.scaled(base, c.batch * padded_block_in(c)))
@@ -187,6 +196,7 @@ def emit_store(module: ir.Module, config: AcceleratorConfig) -> ir.Function:
         def row(y: ir.Value) -> None:
             own = e.at(source, e.scaled(b.mul(y, size), shape.chip_bytes))
             _emit_outputs(e, shape, own, e.at(target, b.mul(y, stride)), size, narrowed)
+
         e.spend(elements)
         e.loop(trips, row)
 
@@ -208,11 +218,16 @@ def emit_store(module: ir.Module, config: AcceleratorConfig) -> ir.Function:
 Narrowing = Callable[[ir.Value, ir.Value], ir.Value]  # of values, from a byte of their element on
 
 
-def _emit_outputs(e: Emitter, shape: Shape, source: ir.Value, target: ir.Value, elements: ir.Value, narrowed: Narrowing) -> None:
+def _emit_outputs(
+    e: Emitter, shape: Shape, source: ir.Value, target: ir.Value, elements: ir.Value, narrowed: Narrowing
+) -> None:
     """Copy elements to DRAM, cut to their low bits after `narrowed`."""
     b = e.builder
     lanes = min(shape.values, OUTPUT_LANES)
-    wide, narrow = ir.VectorType(ir.IntType(shape.chip_bits), lanes), ir.VectorType(ir.IntType(shape.dram_bits), lanes)
+    wide, narrow = (
+        ir.VectorType(ir.IntType(shape.chip_bits), lanes),
+        ir.VectorType(ir.IntType(shape.dram_bits), lanes),
+    )
 
     def element(x: ir.Value) -> None:
         own, there = e.at(source, e.scaled(x, shape.chip_bytes)), e.at(target, e.scaled(x, shape.dram_bytes))
@@ -222,7 +237,9 @@ def _emit_outputs(e: Emitter, shape: Shape, source: ir.Value, target: ir.Value, 
             value = narrowed(e.load(wide, e.at(own, place)), place)
             packed = b.bitcast(b.trunc(value, narrow), ir.IntType(lanes * shape.dram_bits))  # low bits first
             e.store(packed, e.at(there, e.scaled(index, lanes * shape.dram_bits // 8)))
+
         e.repeat(shape.values // lanes, part)
+
     e.loop(elements, element)
 
 
@@ -235,11 +252,17 @@ def _emit_requantise(e: Emitter, shape: Shape, first: ir.Value, value: ir.Value,
         return b.select(b.icmp_signed(relation, result, limit), limit, result)
 
     def byte(word: ir.Value, index: int) -> ir.Value:
-        return b.sext(b.trunc(b.lshr(word, splat(index * BYTE_BITS, kind)), ir.VectorType(I8, kind.count)), wide)
+        return b.sext(
+            b.trunc(b.lshr(word, splat(index * BYTE_BITS, kind)), ir.VectorType(I8, kind.count)), wide
+        )
 
     bias, multiplier, shift_and_zero, clip = (
-        e.load(kind, e.at(e.at(first, i64(row * shape.chip_bytes)), place)) for row in Parameter)
-    product = b.mul(b.sext(b.add(value, bias), wide), b.and_(b.sext(multiplier, wide), splat((1 << MULTIPLIER_BITS) - 1, wide)))
+        e.load(kind, e.at(e.at(first, i64(row * shape.chip_bytes)), place)) for row in Parameter
+    )
+    product = b.mul(
+        b.sext(b.add(value, bias), wide),
+        b.and_(b.sext(multiplier, wide), splat((1 << MULTIPLIER_BITS) - 1, wide)),
+    )
     shift = b.and_(b.sext(shift_and_zero, wide), splat((1 << SHIFT_BITS) - 1, wide))
     half = b.lshr(b.shl(splat(1, wide), shift), splat(1, wide))
     scaled = b.add(b.ashr(b.add(product, half), shift), byte(shift_and_zero, 1))

@@ -10,12 +10,22 @@ from matplotlib.figure import Figure
 from vdla.hw.spec.errors import FileFormatError
 from vdla.hw.spec.writing import write_bytes
 
-FORMATS = {".png": {"Software": None}, ".svg": {"Date": None}}  # with the metadata that must not differ from run to run
-STYLE = {"svg.hashsalt": "vdla", "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+FORMATS = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None},
+}  # with the metadata that must not differ from run to run
+STYLE = {
+    "svg.hashsalt": "vdla",
+    "svg.fonttype": "none",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
 
 
 def styled() -> AbstractContextManager:
-    """Return the context to draw and write in: our style, whatever the user's matplotlib is set to, which it leaves as it was."""
+    """Return the context to draw and write in: our style, whatever the user's matplotlib is set to, which it
+    leaves as it was."""
     return matplotlib.style.context(["default", STYLE])
 
 
@@ -27,7 +37,10 @@ def check_suffix(path: str | Path) -> Path:
     """
     path = Path(path)
     if path.suffix not in FORMATS:
-        raise FileFormatError(f"{path}: a plot is written as {' or '.join(FORMATS)}, not as {path.suffix or 'a file without a suffix'}")
+        raise FileFormatError(
+            f"{path}: a plot is written as {' or '.join(FORMATS)}, not as "
+            f"{path.suffix or 'a file without a suffix'}"
+        )
     return path
 
 

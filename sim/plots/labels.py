@@ -1,4 +1,5 @@
-"""Places for short labels in a crowded plot: near their points, clear of each other, of every point and of a line.
+"""Places for short labels in a crowded plot: near their points, clear of each other, of every point and of a
+line.
 
 Lengths are in points (1/72 inch), as font sizes are, so that a picture is the same at every resolution.
 """
@@ -16,7 +17,9 @@ NEAREST, STEP = 8.5, 4.0
 DIRECTIONS = 16
 
 
-def place_labels(texts: Sequence[str], places: np.ndarray, points: np.ndarray, line: np.ndarray) -> list[np.ndarray]:
+def place_labels(
+    texts: Sequence[str], places: np.ndarray, points: np.ndarray, line: np.ndarray
+) -> list[np.ndarray]:
     """Return where the middle of each text stands, from its place.
 
     Args:

@@ -1,6 +1,7 @@
 """The roofline: how fast runs are, beside how fast multipliers and memory let them be.
 
-Source: Williams, Waterman, Patterson, "Roofline: an insightful visual performance model", CACM 52(4), 2009; the paper's figure 10.
+Source: Williams, Waterman, Patterson, "Roofline: an insightful visual performance model", CACM 52(4), 2009;
+the paper's figure 10.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,13 @@ from vdla.sim.plots.labels import FONT_SIZE, NEAREST, place_labels
 from vdla.sim.timing.columns import steps
 from vdla.sim.timing.result import Timing
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")  # Okabe and Ito's, which the colour-blind tell apart
+COLOURS = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+)  # Okabe and Ito's, which the colour-blind tell apart
 MARKERS = "osD^v"
 ROOF_COLOUR = "#333333"
 PLOT_INCHES, LEAST_HEIGHT_INCHES = 6.2, 5.0
@@ -55,34 +62,43 @@ class Point:
 
 
 def point_of(name: str, timing: Timing) -> Point:
-    """Return the point of a simulated run: the steps of its GEMM instructions that multiply, and every beat that memory moved."""
+    """Return the point of a simulated run: the steps of its GEMM instructions that multiply, and every beat
+    that memory moved."""
     program, config = timing.program, timing.program.config
     multiplying = steps(program, isa.Gemm)[program.column(isa.Gemm, "reset") == 0]
     beats = sum(timing.counters[beat_counter(memory)] for memory in (None, *COUNTED_MEMORIES))
-    return Point(name, int(multiplying.sum()) * config.macs_per_cycle, beats * config.bus_bytes, timing.cycles)
+    return Point(
+        name, int(multiplying.sum()) * config.macs_per_cycle, beats * config.bus_bytes, timing.cycles
+    )
 
 
 def roof(config: AcceleratorConfig, intensity: float) -> float:
-    """Return the most MAC per cycle at an intensity in MAC per byte: what the multipliers do, or what the bus can feed."""
+    """Return the most MAC per cycle at an intensity in MAC per byte: what the multipliers do, or what the bus
+    can feed."""
     return min(config.macs_per_cycle, intensity * config.bus_bytes)
 
 
 def roofline(series: Mapping[str, Sequence[Point]], config: AcceleratorConfig) -> Figure:
-    """Draw the points of every series under the roof of `config`; points are numbered, and a table names them.
+    """Draw the points of every series under the roof of `config`; points are numbered, and a table names
+    them.
 
     Args:
-        series: points by what they have in common; the legend shows the names. With more than one, each shows the same runs in the
-            same order, and a thin line joins the points of a run.
+        series: points by what they have in common; the legend shows the names. With more than one, each shows
+            the same runs in the same order, and a thin line joins the points of a run.
 
     Raises:
-        ValueError: there is no point, a point multiplies nothing, there are more series than colours, or two show different runs.
+        ValueError: there is no point, a point multiplies nothing, there are more series than colours, or two
+            show different runs.
     """
     _check(series)
     rows = _rows(series, config)
     widths = [max(map(len, column)) * CHARACTER_INCHES + GAP_INCHES for column in zip(*rows, strict=True)]
     table_inches = max(sum(widths), len(HEADING) * CHARACTER_INCHES) + GAP_INCHES
     with styled():
-        figure = Figure(figsize=(PLOT_INCHES + table_inches, max(LEAST_HEIGHT_INCHES, ROW_INCHES * (len(rows) + 3))), layout="constrained")
+        figure = Figure(
+            figsize=(PLOT_INCHES + table_inches, max(LEAST_HEIGHT_INCHES, ROW_INCHES * (len(rows) + 3))),
+            layout="constrained",
+        )
         axes, table = figure.subplots(1, 2, width_ratios=(PLOT_INCHES, table_inches))
         line = _draw_roof(axes, config, [point for group in series.values() for point in group])
         _draw_points(axes, series)
@@ -105,7 +121,10 @@ def _check(series: Mapping[str, Sequence[Point]]) -> None:
     first = next(iter(names))
     for key in names:
         if names[key] != names[first]:
-            raise ValueError(f"series {key!r} shows the runs {names[key]}, series {first!r} {names[first]}; give both the same, in one order")
+            raise ValueError(
+                f"series {key!r} shows the runs {names[key]}, series {first!r} {names[first]}; give both "
+                "the same, in one order"
+            )
 
 
 def _draw_roof(axes: Axes, config: AcceleratorConfig, points: Sequence[Point]) -> np.ndarray:
@@ -113,9 +132,21 @@ def _draw_roof(axes: Axes, config: AcceleratorConfig, points: Sequence[Point]) -
     peak, ridge = config.macs_per_cycle, config.macs_per_cycle / config.bus_bytes
     intensities, rates = [point.intensity for point in points], [point.rate for point in points]
     low, high = min(*intensities, ridge) / 2, max(*intensities, ridge) * 2
-    axes.plot([low, ridge, high], [roof(config, x) for x in (low, ridge, high)], color=ROOF_COLOUR, linewidth=1.6, label="roof")
-    axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(min(*rates, roof(config, low)) / 2, max(*rates, peak) * 2),
-             xlabel="MAC per byte moved", ylabel="MAC per cycle")
+    axes.plot(
+        [low, ridge, high],
+        [roof(config, x) for x in (low, ridge, high)],
+        color=ROOF_COLOUR,
+        linewidth=1.6,
+        label="roof",
+    )
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlim=(low, high),
+        ylim=(min(*rates, roof(config, low)) / 2, max(*rates, peak) * 2),
+        xlabel="MAC per byte moved",
+        ylabel="MAC per cycle",
+    )
     axes.set_title(f"Roofline of configuration {config.name!r}", loc="left")
     _scale(axes)
     along = np.geomspace(low, high, 300)
@@ -124,14 +155,33 @@ def _draw_roof(axes: Axes, config: AcceleratorConfig, points: Sequence[Point]) -
 
 def _name_roof(axes: Axes, config: AcceleratorConfig) -> None:
     """Write what limits above each part of the roof, where no point can be."""
-    common = {"textcoords": "offset points", "fontsize": FONT_SIZE, "color": ROOF_COLOUR, "va": "bottom", "rotation_mode": "anchor"}
+    common = {
+        "textcoords": "offset points",
+        "fontsize": FONT_SIZE,
+        "color": ROOF_COLOUR,
+        "va": "bottom",
+        "rotation_mode": "anchor",
+    }
     low, high = axes.get_xlim()
-    axes.annotate(f"{config.macs_per_cycle} MAC per cycle", (high, config.macs_per_cycle), xytext=(-4, 3), ha="right", **common)
-    run, rise = np.diff(axes.transData.transform([(low, roof(config, low)), (2 * low, 2 * roof(config, low))]), axis=0)[0]
+    axes.annotate(
+        f"{config.macs_per_cycle} MAC per cycle",
+        (high, config.macs_per_cycle),
+        xytext=(-4, 3),
+        ha="right",
+        **common,
+    )
+    run, rise = np.diff(
+        axes.transData.transform([(low, roof(config, low)), (2 * low, 2 * roof(config, low))]), axis=0
+    )[0]
     angle = np.arctan2(rise, run)
     along, across = np.array([np.cos(angle), np.sin(angle)]), np.array([-np.sin(angle), np.cos(angle)])
-    axes.annotate(f"{config.bus_bytes} bytes per cycle", (low, roof(config, low)), xytext=14 * along + 3 * across,
-                  rotation=np.degrees(angle), **common)
+    axes.annotate(
+        f"{config.bus_bytes} bytes per cycle",
+        (low, roof(config, low)),
+        xytext=14 * along + 3 * across,
+        rotation=np.degrees(angle),
+        **common,
+    )
 
 
 def _scale(axes: Axes) -> None:
@@ -144,27 +194,58 @@ def _scale(axes: Axes) -> None:
 
 def _draw_points(axes: Axes, series: Mapping[str, Sequence[Point]]) -> None:
     for run in zip(*series.values(), strict=True) if len(series) > 1 else ():
-        axes.plot([point.intensity for point in run], [point.rate for point in run], color="#777777", linewidth=0.6, zorder=2)
+        axes.plot(
+            [point.intensity for point in run],
+            [point.rate for point in run],
+            color="#777777",
+            linewidth=0.6,
+            zorder=2,
+        )
     for (name, group), colour, marker in zip(series.items(), COLOURS, MARKERS, strict=False):
-        axes.plot([point.intensity for point in group], [point.rate for point in group], marker, color=colour, markersize=5, label=name, zorder=3)
+        axes.plot(
+            [point.intensity for point in group],
+            [point.rate for point in group],
+            marker,
+            color=colour,
+            markersize=5,
+            label=name,
+            zorder=3,
+        )
 
 
 def _number_points(axes: Axes, groups: Sequence[Sequence[Point]], line: np.ndarray) -> None:
-    """Write the number of each run beside its point in the first series, with a leader where it stands further off."""
+    """Write the number of each run beside its point in the first series, with a leader where it stands
+    further off."""
     places = np.array([(point.intensity, point.rate) for group in groups for point in group])
     points, line = (axes.transData.transform(data) * 72 / axes.figure.dpi for data in (places, line))
     texts = [str(number + 1) for number in range(len(groups[0]))]
     leader = {"arrowstyle": "-", "linewidth": 0.5, "color": "#555555", "shrinkA": 0, "shrinkB": 3}
-    for text, place, offset in zip(texts, places, place_labels(texts, points[:len(texts)], points, line), strict=False):
-        axes.annotate(text, place, xytext=offset, textcoords="offset points", ha="center", va="center", fontsize=FONT_SIZE,
-                      arrowprops=leader if np.hypot(*offset) > NEAREST + 1 else None)
+    for text, place, offset in zip(
+        texts, places, place_labels(texts, points[: len(texts)], points, line), strict=False
+    ):
+        axes.annotate(
+            text,
+            place,
+            xytext=offset,
+            textcoords="offset points",
+            ha="center",
+            va="center",
+            fontsize=FONT_SIZE,
+            arrowprops=leader if np.hypot(*offset) > NEAREST + 1 else None,
+        )
 
 
 def _rows(series: Mapping[str, Sequence[Point]], config: AcceleratorConfig) -> list[list[str]]:
-    """Return the table, its head first: the runs' numbers and names, and what each series reaches of its roof, in percent."""
+    """Return the table, its head first: the runs' numbers and names, and what each series reaches of its
+    roof, in percent."""
     runs = zip(*series.values(), strict=True)
-    return [["", "run", *series], *([str(number), run[0].name, *(f"{_share(point, config):.1f} %" for point in run)]
-                                    for number, run in enumerate(runs, 1))]
+    return [
+        ["", "run", *series],
+        *(
+            [str(number), run[0].name, *(f"{_share(point, config):.1f} %" for point in run)]
+            for number, run in enumerate(runs, 1)
+        ),
+    ]
 
 
 def _draw_table(axes: Axes, rows: Sequence[Sequence[str]], widths: Sequence[float]) -> None:
@@ -173,13 +254,25 @@ def _draw_table(axes: Axes, rows: Sequence[Sequence[str]], widths: Sequence[floa
     rights = np.cumsum(widths)
     for row, cells in enumerate(rows, 1):
         for column, cell in enumerate(cells):
-            place, align = (rights[column - 1], "left") if column == 1 else (rights[column] - GAP_INCHES, "right")
+            place, align = (
+                (rights[column - 1], "left") if column == 1 else (rights[column] - GAP_INCHES, "right")
+            )
             _write_cell(axes, cell, place, row, ha=align, weight="bold" if row == 1 else "normal")
 
 
 def _write_cell(axes: Axes, text: str, inches: float, row: int, **properties: str) -> None:
-    axes.annotate(text, (0, 1), xytext=(72 * inches, -72 * ROW_INCHES * (row + 0.5)), xycoords="axes fraction", textcoords="offset points",
-                  va="center", fontsize=FONT_SIZE, in_layout=False, annotation_clip=False, **properties)
+    axes.annotate(
+        text,
+        (0, 1),
+        xytext=(72 * inches, -72 * ROW_INCHES * (row + 0.5)),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        va="center",
+        fontsize=FONT_SIZE,
+        in_layout=False,
+        annotation_clip=False,
+        **properties,
+    )
 
 
 def _share(point: Point, config: AcceleratorConfig) -> float:

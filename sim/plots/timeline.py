@@ -10,9 +10,21 @@ from vdla.sim.plots.files import styled
 from vdla.sim.timing.result import Timing
 from vdla.sim.trace.perfetto import Lane, trace_events
 
-COLOURS = {"busy": "#0072B2", "LOAD": "#56B4E9", "STORE": "#009E73", "GEMM": "#0072B2", "FINISH": "#000000", "waits: memory": "#D55E00",
-           "waits for a": "#E69F00", "waits for room": "#CC79A7", "waits: instruction": "#DDDDDD", "fetch": "#999999", "load": "#56B4E9",
-           "store": "#009E73", "compute": "#0072B2"}
+COLOURS = {
+    "busy": "#0072B2",
+    "LOAD": "#56B4E9",
+    "STORE": "#009E73",
+    "GEMM": "#0072B2",
+    "FINISH": "#000000",
+    "waits: memory": "#D55E00",
+    "waits for a": "#E69F00",
+    "waits for room": "#CC79A7",
+    "waits: instruction": "#DDDDDD",
+    "fetch": "#999999",
+    "load": "#56B4E9",
+    "store": "#009E73",
+    "compute": "#0072B2",
+}
 ALU_COLOUR = "#CC79A7"
 DARK = ("#0072B2", "#000000", "#D55E00")
 CHARACTER = 0.0062  # of the axes' width that a character of a label takes
@@ -34,11 +46,23 @@ def timeline(timing: Timing) -> Figure:
 
 def _draw_slices(axes: Axes, slices: Iterable[dict], cycles: int) -> None:
     for event in slices:
-        axes.broken_barh([(event["ts"], event["dur"])], (event["tid"] - 0.36, 0.72), facecolor=_colour(event["name"]),
-                         edgecolor="white", linewidth=0.4)
+        axes.broken_barh(
+            [(event["ts"], event["dur"])],
+            (event["tid"] - 0.36, 0.72),
+            facecolor=_colour(event["name"]),
+            edgecolor="white",
+            linewidth=0.4,
+        )
         if len(event["name"]) * CHARACTER < event["dur"] / cycles:
-            axes.text(event["ts"] + event["dur"] / 2, event["tid"], event["name"], ha="center", va="center", fontsize=6.5,
-                      color="white" if _colour(event["name"]) in DARK else "black")
+            axes.text(
+                event["ts"] + event["dur"] / 2,
+                event["tid"],
+                event["name"],
+                ha="center",
+                va="center",
+                fontsize=6.5,
+                color="white" if _colour(event["name"]) in DARK else "black",
+            )
 
 
 def _colour(name: str) -> str:
@@ -49,4 +73,9 @@ def _draw_arrows(axes: Axes, events: Iterable[dict]) -> None:
     starts = {event["id"]: event for event in events if event["ph"] == "s"}
     for end in (event for event in events if event["ph"] == "f"):
         start = starts[end["id"]]
-        axes.annotate("", (end["ts"], end["tid"]), (start["ts"], start["tid"]), arrowprops={"arrowstyle": "->", "linewidth": 0.7, "color": "#444444"})
+        axes.annotate(
+            "",
+            (end["ts"], end["tid"]),
+            (start["ts"], start["tid"]),
+            arrowprops={"arrowstyle": "->", "linewidth": 0.7, "color": "#444444"},
+        )

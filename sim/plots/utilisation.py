@@ -14,8 +14,13 @@ from vdla.sim.plots.files import styled
 from vdla.sim.timing.result import Timing
 
 COLOURS = {
-    UnitState.BUSY: "#0072B2", UnitState.MEMORY: "#D55E00", UnitState.TOKEN_PREV: "#E69F00", UnitState.TOKEN_NEXT: "#F0E442",
-    UnitState.ROOM: "#CC79A7", UnitState.INSTRUCTION: "#56B4E9", UnitState.IDLE: "#DDDDDD",
+    UnitState.BUSY: "#0072B2",
+    UnitState.MEMORY: "#D55E00",
+    UnitState.TOKEN_PREV: "#E69F00",
+    UnitState.TOKEN_NEXT: "#F0E442",
+    UnitState.ROOM: "#CC79A7",
+    UnitState.INSTRUCTION: "#56B4E9",
+    UnitState.IDLE: "#DDDDDD",
 }
 BINS = 200
 WRITTEN_FROM = 5  # percent: narrower parts of a bar carry no number
@@ -24,7 +29,8 @@ PITCH = len(Unit) + 1.8  # from run to run, in bars: the room for its name and f
 
 
 def utilisation(runs: Mapping[str, Timing]) -> Figure:
-    """Draw, for each run, a bar per unit of what its cycles count as, and below them the last run along its time if it has a log."""
+    """Draw, for each run, a bar per unit of what its cycles count as, and below them the last run along its
+    time if it has a log."""
     timings = list(runs.values())
     along = timings[-1].log is not None
     heights = [0.5 + BAR_INCHES * PITCH * len(runs)] + [STRIP_INCHES] * (len(Unit) * along)
@@ -42,7 +48,9 @@ def utilisation(runs: Mapping[str, Timing]) -> Figure:
 
 
 def _draw_legend(figure: Figure) -> None:
-    patches = [Patch(color=COLOURS[state], label=f"{state.name.lower()}: {state.value}") for state in UnitState]
+    patches = [
+        Patch(color=COLOURS[state], label=f"{state.name.lower()}: {state.value}") for state in UnitState
+    ]
     figure.legend(handles=patches, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
 
 
@@ -52,7 +60,14 @@ def _draw_bars(axes: Axes, runs: Mapping[str, Timing]) -> None:
         for unit in Unit:
             _draw_bar(axes, number * PITCH + unit, timing, unit)
         for text, height, weight in ((name, 15, "bold"), (_summary(timing), 4, "normal")):
-            axes.annotate(text, (0, number * PITCH - 0.4), xytext=(0, height), textcoords="offset points", fontsize=8, weight=weight)
+            axes.annotate(
+                text,
+                (0, number * PITCH - 0.4),
+                xytext=(0, height),
+                textcoords="offset points",
+                fontsize=8,
+                weight=weight,
+            )
     axes.set_yticks(list(places), list(places.values()))
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
@@ -65,8 +80,15 @@ def _draw_bar(axes: Axes, place: float, timing: Timing, unit: Unit) -> None:
         share = 100 * cycles / timing.cycles
         axes.barh(place, share, left=left, color=COLOURS[state], height=0.8)
         if share >= WRITTEN_FROM:
-            axes.text(left + share / 2, place, f"{share:.0f}", ha="center", va="center", fontsize=8,
-                      color="white" if state in (UnitState.BUSY, UnitState.MEMORY) else "black")
+            axes.text(
+                left + share / 2,
+                place,
+                f"{share:.0f}",
+                ha="center",
+                va="center",
+                fontsize=8,
+                color="white" if state in (UnitState.BUSY, UnitState.MEMORY) else "black",
+            )
         left += share
 
 
@@ -74,10 +96,15 @@ def _summary(timing: Timing) -> str:
     """Return a line of figures: cycles, GEMM core, memory."""
     config, counters = timing.program.config, timing.counters
     beats = {memory: counters[beat_counter(memory)] for memory in (*COUNTED_MEMORIES, None)}
-    moved = ", ".join(f"{memory.name if memory is not None else 'instructions'} {count * config.bus_bytes / 1024:,.1f}"
-                      for memory, count in beats.items() if count)
-    return (f"{timing.cycles:,} cycles; GEMM steps in {100 * counters['GEMM_STEPS'] / timing.cycles:.1f} %, "
-            f"memory beats in {100 * sum(beats.values()) / timing.cycles:.1f} % of them; KiB moved: {moved}")
+    moved = ", ".join(
+        f"{memory.name if memory is not None else 'instructions'} {count * config.bus_bytes / 1024:,.1f}"
+        for memory, count in beats.items()
+        if count
+    )
+    return (
+        f"{timing.cycles:,} cycles; GEMM steps in {100 * counters['GEMM_STEPS'] / timing.cycles:.1f} %, "
+        f"memory beats in {100 * sum(beats.values()) / timing.cycles:.1f} % of them; KiB moved: {moved}"
+    )
 
 
 def _draw_strip(axes: Axes, timing: Timing, unit: Unit) -> None:

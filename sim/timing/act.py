@@ -9,16 +9,30 @@ from vdla.sim.timing.compute import compute_retires, compute_starts
 from vdla.sim.timing.decide import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT
 from vdla.sim.timing.fetch import dispatch_move, fetch_receives
 from vdla.sim.timing.loader import RETIRES, STEP, TAKES_BEAT, TURNS, loader_starts, loader_writes
-from vdla.sim.timing.memory import COMPUTE, FETCH, LOAD, NOBODY, STORE, dma_takes, memory_accepts, memory_moves
+from vdla.sim.timing.memory import (
+    COMPUTE,
+    FETCH,
+    LOAD,
+    NOBODY,
+    STORE,
+    dma_takes,
+    memory_accepts,
+    memory_moves,
+)
 from vdla.sim.timing.store import NOTHING, store_answered, store_moves_on, store_remembers, store_starts
 from vdla.sim.timing.tokens import retire, start
 
 OUT = COUNTED_MEMORIES.index(MemoryType.OUT)
 
-Done = namedtuple("Done", (
-    "load", "compute_load",  # what the load engines did, see `loader_writes`
-    "drains",  # memory took a beat of the store unit
-    "turns"))  # something ended or began: the next cycle must be looked at by itself
+Done = namedtuple(
+    "Done",
+    (
+        "load",
+        "compute_load",  # what the load engines did, see `loader_writes`
+        "drains",  # memory took a beat of the store unit
+        "turns",
+    ),
+)  # something ended or began: the next cycle must be looked at by itself
 
 
 @part
@@ -26,12 +40,18 @@ def act(machine, program, queued, times, bursts, decision):
     """Carry out a cycle; return what was Done. The order matters only where a comment says so."""
     turns = _answer_stores(machine, program, times)
     load = _write_load(machine, machine.load, program, times, decision.serves == LOAD)
-    compute_load = 0 if decision.holds else _write_load(machine, machine.compute_load, program, times, decision.serves == COMPUTE)
+    compute_load = (
+        0
+        if decision.holds
+        else _write_load(machine, machine.compute_load, program, times, decision.serves == COMPUTE)
+    )
     turns |= _retire_step(machine, program, times)
     turns |= _move_beat(machine, bursts, decision.serves, load, compute_load)
     turns |= _pass_requests(machine, program, bursts, decision)
     turns |= _read_stores(machine, program, decision)
-    turns |= _start(machine, program, queued, times, decision)  # a load engine's last request must have been taken
+    turns |= _start(
+        machine, program, queued, times, decision
+    )  # a load engine's last request must have been taken
     if decision.moves:
         dispatch_move(machine, program, times.dispatched)
     turns |= decision.moves or (load | compute_load) & (TURNS | RETIRES) != 0
@@ -72,7 +92,8 @@ def _retire_step(machine, program, times):
 
 @part
 def _move_beat(machine, bursts, serves, load, compute_load):
-    """Move a beat, if whoever memory serves takes or brings one; `ended` is still that of the cycle's start."""
+    """Move a beat, if whoever memory serves takes or brings one; `ended` is still that of the cycle's
+    start."""
     if serves == NOBODY:
         return False
     if serves == FETCH:

@@ -5,7 +5,8 @@ from vdla.sim.compiled import part
 
 @part
 def burst_size(hardware, address, remaining):
-    """Return the bytes of the first burst of `remaining` bytes at `address`: up to the next multiple of `burst_bytes`."""
+    """Return the bytes of the first burst of `remaining` bytes at `address`: up to the next multiple of
+    `burst_bytes`."""
     return min(remaining, hardware.burst_bytes - (address & (hardware.burst_bytes - 1)))
 
 

@@ -9,26 +9,31 @@ from vdla.hw.spec.units import TOKEN_EDGES
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 from vdla.sim.program import Program, blocks
 
-INSTRUCTION = np.dtype([
-    ("unit", np.uint8),
-    ("pops", np.uint8),  # a bit for each of TOKEN_EDGES
-    ("pushes", np.uint8),
-    ("transfers", np.bool_),  # it is a LOAD or STORE
-    ("finishes", np.bool_),
-    ("valid", np.bool_),
-    ("beats", np.uint8),  # place of its memory in COUNTED_MEMORIES
-    ("slots", np.int64),  # of the compute pipeline; 1 where it has no step
-    ("address", np.int64),  # bytes
-    ("stride_bytes", np.int64),
-    ("row_bytes", np.int64),
-    ("rows", np.int32),  # that move data; 0 where none does
-    ("row_steps", np.int32),  # cycles that the scratchpad's port needs for a row: one per element, or per beat of a wider one
-    ("lead_steps", np.int32),  # cycles of padding before the first row,
-    ("gap_steps", np.int32),  # between two rows,
-    ("tail_steps", np.int32),  # and behind the last
-    ("parameters", np.int8),  # that a STORE reads before its rows
-    ("lane_bytes", np.int16),  # bytes that one such cycle moves: an element, or a beat of a wider one
-])
+INSTRUCTION = np.dtype(
+    [
+        ("unit", np.uint8),
+        ("pops", np.uint8),  # a bit for each of TOKEN_EDGES
+        ("pushes", np.uint8),
+        ("transfers", np.bool_),  # it is a LOAD or STORE
+        ("finishes", np.bool_),
+        ("valid", np.bool_),
+        ("beats", np.uint8),  # place of its memory in COUNTED_MEMORIES
+        ("slots", np.int64),  # of the compute pipeline; 1 where it has no step
+        ("address", np.int64),  # bytes
+        ("stride_bytes", np.int64),
+        ("row_bytes", np.int64),
+        ("rows", np.int32),  # that move data; 0 where none does
+        (
+            "row_steps",
+            np.int32,
+        ),  # cycles that the scratchpad's port needs for a row: one per element, or per beat of a wider one
+        ("lead_steps", np.int32),  # cycles of padding before the first row,
+        ("gap_steps", np.int32),  # between two rows,
+        ("tail_steps", np.int32),  # and behind the last
+        ("parameters", np.int8),  # that a STORE reads before its rows
+        ("lane_bytes", np.int16),  # bytes that one such cycle moves: an element, or a beat of a wider one
+    ]
+)
 assert len(TOKEN_EDGES) <= 8
 
 
@@ -55,39 +60,59 @@ def _fill(columns: np.ndarray, program: Program) -> None:
 
 def steps(program: Program, form: type[isa.Gemm | isa.Alu]) -> np.ndarray:
     """Return int64[...], the micro-op steps of every instruction of `form`, in program order."""
-    begin, end, outer, inner = (program.column(form, name) for name in ("uop_begin", "uop_end", "iter_out", "iter_in"))
+    begin, end, outer, inner = (
+        program.column(form, name) for name in ("uop_begin", "uop_end", "iter_out", "iter_in")
+    )
     return outer * inner * np.maximum(end - begin, 0)
 
 
 def _slots_per_step(program: Program, form: type[isa.Gemm | isa.Alu]) -> np.ndarray | int:
-    """Return pipeline slots of a step: an ALU step with two accumulator operands fetches one in a slot of its own."""
+    """Return pipeline slots of a step: an ALU step with two accumulator operands fetches one in a slot of its
+    own."""
     return 1 if form is isa.Gemm else np.where(program.column(form, "use_imm"), 1, 2)
 
 
 def _fill_transfers(columns: np.ndarray, program: Program, form: type[isa.Load | isa.Store]) -> None:
     chosen = program.opcode == form.opcode
     memory, base, height, width, stride = (
-        program.column(form, name) for name in ("memory_type", "dram_base", "y_size", "x_size", "x_stride"))
+        program.column(form, name) for name in ("memory_type", "dram_base", "y_size", "x_size", "x_stride")
+    )
     element = _element_bytes(program.config)[memory]
     lane = np.minimum(element, program.config.bus_bytes)
     rows = np.where(width > 0, height, 0)
-    values = {"transfers": True, "beats": _PLACES[memory], "address": base * element, "stride_bytes": stride * element,
-              "row_bytes": width * element, "rows": rows, "row_steps": width * (element // np.maximum(lane, 1)), "lane_bytes": lane}
+    values = {
+        "transfers": True,
+        "beats": _PLACES[memory],
+        "address": base * element,
+        "stride_bytes": stride * element,
+        "row_bytes": width * element,
+        "rows": rows,
+        "row_steps": width * (element // np.maximum(lane, 1)),
+        "lane_bytes": lane,
+    }
     if form is isa.Load:
         values |= _padding(program, rows, width)
     elif program.config.has(Extension.REQUANTISE):
-        values["parameters"] = np.where((program.column(form, "parameters") > 0) & (rows > 0), len(Parameter), 0)
+        values["parameters"] = np.where(
+            (program.column(form, "parameters") > 0) & (rows > 0), len(Parameter), 0
+        )
     for name, value in values.items():
         columns[name][chosen] = value
 
 
 def _padding(program: Program, rows: np.ndarray, width: np.ndarray) -> dict[str, np.ndarray]:
     """Return the padding before, between and behind the rows; a LOAD with no columns has none."""
-    top, bottom, left, right = (program.column(isa.Load, f"{axis}_pad_{side}") for axis in "yx" for side in (0, 1))
+    top, bottom, left, right = (
+        program.column(isa.Load, f"{axis}_pad_{side}") for axis in "yx" for side in (0, 1)
+    )
     row = left + width + right
     lead = np.where(rows > 0, top * row + left, (top + bottom) * row)
     tail = np.where(rows > 0, right + bottom * row, 0)
-    return {"lead_steps": np.where(width > 0, lead, 0), "gap_steps": left + right, "tail_steps": np.where(width > 0, tail, 0)}
+    return {
+        "lead_steps": np.where(width > 0, lead, 0),
+        "gap_steps": left + right,
+        "tail_steps": np.where(width > 0, tail, 0),
+    }
 
 
 def _element_bytes(config: AcceleratorConfig) -> np.ndarray:

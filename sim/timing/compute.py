@@ -1,4 +1,5 @@
-"""The compute unit's pipeline in time; `vdla.hw.sequencer`, `vdla.hw.pipeline` and `vdla.hw.compute` are the hardware.
+"""The compute unit's pipeline in time; `vdla.hw.sequencer`, `vdla.hw.pipeline` and `vdla.hw.compute` are the
+hardware.
 
 Slots are issued without a gap, so the cycle of the last one says everything about them.
 """

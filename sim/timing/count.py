@@ -7,7 +7,9 @@ from vdla.sim.timing.loader import STEP
 from vdla.sim.timing.tokens import EMPTY
 
 BUSY, MEMORY, INSTRUCTION, IDLE = (
-    tuple(UnitState).index(state) for state in (UnitState.BUSY, UnitState.MEMORY, UnitState.INSTRUCTION, UnitState.IDLE))
+    tuple(UnitState).index(state)
+    for state in (UnitState.BUSY, UnitState.MEMORY, UnitState.INSTRUCTION, UnitState.IDLE)
+)
 
 
 @part
@@ -28,9 +30,11 @@ def unit_states(decision, done, ended):
     load_busy = decision.load_starts or done.load & STEP != 0
     compute_busy = decision.compute_starts or decision.issues or done.compute_load & STEP != 0
     store_busy = decision.store_starts or decision.reads
-    return (state_of(load_busy, decision.load_idle, decision.load_gate, ended),
-            state_of(compute_busy, decision.loads_idle, decision.compute_gate, ended),
-            state_of(store_busy, decision.store_idle, decision.store_gate, ended))
+    return (
+        state_of(load_busy, decision.load_idle, decision.load_gate, ended),
+        state_of(compute_busy, decision.loads_idle, decision.compute_gate, ended),
+        state_of(store_busy, decision.store_idle, decision.store_gate, ended),
+    )
 
 
 @part
@@ -43,7 +47,11 @@ def count(machine, states, cycles):
 @part
 def queue_heads(machine, queued):
     """Return the instruction at the head of each unit's queue, -1 where there is none."""
-    return _head(machine, queued, LOAD_UNIT), _head(machine, queued, COMPUTE_UNIT), _head(machine, queued, STORE_UNIT)
+    return (
+        _head(machine, queued, LOAD_UNIT),
+        _head(machine, queued, COMPUTE_UNIT),
+        _head(machine, queued, STORE_UNIT),
+    )
 
 
 @part
@@ -54,7 +62,8 @@ def _head(machine, queued, unit):
 
 @part
 def log_states(machine, spans, states, heads):
-    """Close the span of every unit that is in another state, or before another instruction, than in the cycle before."""
+    """Close the span of every unit that is in another state, or before another instruction, than in the cycle
+    before."""
     for unit in (LOAD_UNIT, COMPUTE_UNIT, STORE_UNIT):
         if states[unit] != machine.log.state[unit] or heads[unit] != machine.log.instruction[unit]:
             close_span(machine, spans, unit)

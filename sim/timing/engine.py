@@ -1,8 +1,9 @@
 """One cycle after another, and many at once where nothing changes.
 
-A cycle is the accelerator's clock edge: `decide` looks at the registers, `act` changes them; `docs/microarchitecture.md` is the text of both.
-A cycle in which every component just goes on with what it was doing (streaming beats, issuing slots, waiting) is
-repeated as often as the first of them to change allows, at once.
+A cycle is the accelerator's clock edge: `decide` looks at the registers, `act` changes them;
+`docs/microarchitecture.md` is the text of both. A cycle in which every component just goes on with what it
+was doing (streaming beats, issuing slots, waiting) is repeated as often as the first of them to change
+allows, at once.
 """
 
 from vdla.sim.compiled import part, revision, whole
@@ -39,7 +40,12 @@ def _cycle(machine, program, queued, times, spans, bursts, until):
 @part
 def _steady_cycles(machine, program, decision, done):
     """Return how many cycles behind this one are like it; nothing ended or began in this one."""
-    steady, memory, store, hardware = compute_steady_cycles(machine), machine.memory, machine.store, machine.hardware
+    steady, memory, store, hardware = (
+        compute_steady_cycles(machine),
+        machine.memory,
+        machine.store,
+        machine.hardware,
+    )
     if memory.level > 0:
         if decision.serves == NOBODY:
             steady = min(steady, memory.first_data[memory.first] - machine.control.cycle - 1)
@@ -99,16 +105,22 @@ def _control(machine, spans, ends, quiet):
 
 def _compile(enclosed: int):
     """Return the engine, compiled or from the cache; see `revision` for `enclosed`."""
+
     @whole
     def advance(machine, program, queued, times, spans, bursts, until, looks):
-        """Go on until the run is done, cycle `until` is reached, a log has no more room, or after `looks` evaluated cycles."""
+        """Go on until the run is done, cycle `until` is reached, a log has no more room, or after `looks`
+        evaluated cycles."""
         for _ in range(looks):
             if machine.control.cycle >= until or machine.control.done:
                 break
-            if machine.log.wanted and min(spans.size - machine.log.spans, bursts.size - machine.log.bursts) < LOGGED_PER_CYCLE:
+            if (
+                machine.log.wanted
+                and min(spans.size - machine.log.spans, bursts.size - machine.log.bursts) < LOGGED_PER_CYCLE
+            ):
                 break
             _cycle(machine, program, queued, times, spans, bursts, until)
         return enclosed
+
     return advance
 
 

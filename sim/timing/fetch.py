@@ -7,7 +7,8 @@ from vdla.sim.timing.burst import burst_beats, burst_size
 
 @part
 def fetch_offers(machine):
-    """Whether fetch offers a request: something is left to ask for, and its queue has room for all that was asked for."""
+    """Whether fetch offers a request: something is left to ask for, and its queue has room for all that was
+    asked for."""
     fetch = machine.fetch
     if fetch.remaining == 0 or machine.dispatch.ended or machine.control.cycle == 1:
         return False
@@ -19,7 +20,10 @@ def fetch_offers(machine):
 def fetch_asks(machine):
     """Let the DMA take fetch's request; return its beats."""
     fetch, hardware = machine.fetch, machine.hardware
-    size, beats = burst_size(hardware, fetch.address, fetch.remaining), burst_beats(hardware, fetch.address, fetch.remaining)
+    size, beats = (
+        burst_size(hardware, fetch.address, fetch.remaining),
+        burst_beats(hardware, fetch.address, fetch.remaining),
+    )
     fetch.address += size
     fetch.remaining -= size
     fetch.promised += size // INSTRUCTION_BYTES
@@ -29,9 +33,11 @@ def fetch_asks(machine):
 
 @part
 def fetch_receives(machine):
-    """Work on the beat that memory offers; return whether it is taken. `ended` is still that of the cycle's start.
+    """Work on the beat that memory offers; return whether it is taken. `ended` is still that of the cycle's
+    start.
 
-    Once dispatch has ended, the hardware drops what arrives. Here `level` still counts it: nothing reads it any more.
+    Once dispatch has ended, the hardware drops what arrives. Here `level` still counts it: nothing reads it
+    any more.
     """
     fetch, hardware = machine.fetch, machine.hardware
     completes, takes = True, True
@@ -51,7 +57,8 @@ def fetch_receives(machine):
 
 @part
 def dispatch_moves(machine, program):
-    """Whether dispatch moves an instruction: fetch holds one, and its unit's queue has room, or it means nothing."""
+    """Whether dispatch moves an instruction: fetch holds one, and its unit's queue has room, or it means
+    nothing."""
     dispatch = machine.dispatch
     if machine.fetch.level == 0 or dispatch.ended:
         return False
@@ -64,7 +71,8 @@ def dispatch_moves(machine, program):
 
 @part
 def dispatch_move(machine, program, dispatched):
-    """Move one instruction. What fetch still holds behind FINISH is dropped, which nothing waits for, so it is not modelled."""
+    """Move one instruction. What fetch still holds behind FINISH is dropped, which nothing waits for, so it
+    is not modelled."""
     dispatch = machine.dispatch
     instruction = program[dispatch.following]
     machine.fetch.level -= 1

@@ -5,7 +5,7 @@ from vdla.sim.compiled import part
 from vdla.sim.timing.burst import burst_beats, burst_size
 
 STEP, TAKES_BEAT, TURNS, RETIRES = 1, 2, 4, 8
-"""What `loader_writes` did: a step; it took a beat; what it does next is of another kind; the instruction ended."""
+"""What `loader_writes` did: a step; took a beat; turned to another kind of work; ended the instruction."""
 
 
 @part
@@ -52,7 +52,8 @@ def loader_asks(loader, program, hardware):
 
 @part
 def loader_writes(loader, program, hardware, data):
-    """Make one write step where there is something to write; `data`: memory offers a beat. Return what was done."""
+    """Make one write step where there is something to write; `data`: memory offers a beat. Return what was
+    done."""
     if loader.level == 0:
         return 0
     if not loader.writing:
@@ -79,7 +80,11 @@ def _begin(loader, program):
     index = loader.items[loader.first]
     instruction = program[index]
     loader.writing, loader.written = 1, index
-    loader.pads_left, loader.rows_left, loader.steps_left = instruction.lead_steps, instruction.rows, instruction.row_steps
+    loader.pads_left, loader.rows_left, loader.steps_left = (
+        instruction.lead_steps,
+        instruction.rows,
+        instruction.row_steps,
+    )
     loader.offset = loader.row_offset = instruction.address
 
 

@@ -8,7 +8,9 @@ from vdla.sim.timing.state import MOST_IN_FLIGHT
 from vdla.sim.timing.store import store_asks, store_offers
 
 NOBODY = -1
-FETCH, COMPUTE, STORE, LOAD = (int(client) for client in (Client.FETCH, Client.COMPUTE, Client.STORE, Client.LOAD))
+FETCH, COMPUTE, STORE, LOAD = (
+    int(client) for client in (Client.FETCH, Client.COMPUTE, Client.STORE, Client.LOAD)
+)
 
 
 @part
@@ -65,7 +67,8 @@ def memory_accepts(machine, bursts):
 
 @part
 def memory_serves(machine):
-    """Return the client to which memory offers a beat, or from which it takes one, in this cycle; else NOBODY."""
+    """Return the client to which memory offers a beat, or from which it takes one, in this cycle; else
+    NOBODY."""
     memory = machine.memory
     if memory.level == 0:
         return NOBODY

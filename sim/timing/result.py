@@ -22,9 +22,26 @@ class Client(IntEnum):
     LOAD = 3
 
 
-SPAN = np.dtype([("unit", np.int64), ("state", np.int64), ("instruction", np.int64), ("begin", np.int64), ("end", np.int64)])
-BURST = np.dtype([("client", np.int64), ("instruction", np.int64), ("beats", np.int64),
-                  ("taken", np.int64), ("accepted", np.int64), ("first", np.int64), ("last", np.int64)])
+SPAN = np.dtype(
+    [
+        ("unit", np.int64),
+        ("state", np.int64),
+        ("instruction", np.int64),
+        ("begin", np.int64),
+        ("end", np.int64),
+    ]
+)
+BURST = np.dtype(
+    [
+        ("client", np.int64),
+        ("instruction", np.int64),
+        ("beats", np.int64),
+        ("taken", np.int64),
+        ("accepted", np.int64),
+        ("first", np.int64),
+        ("last", np.int64),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -32,11 +49,12 @@ class Log:
     """What happened in between, where it was asked for.
 
     Attributes:
-        spans: SPAN[...], in order of `begin` within a unit: the unit is in `state` (index in `tuple(UnitState)`) in the cycles
-            [begin, end); `instruction` is the one at the head of its queue, or -1. They cover [1, cycles) of each unit.
-        bursts: BURST[...], in the order in which memory serves them. `client` is a `Client`; `instruction` is the LOAD or STORE
-            it belongs to, -1 for fetch; the cycles are those in which the DMA takes the request, memory accepts it,
-            and its first and last beat move.
+        spans: SPAN[...], in order of `begin` within a unit: the unit is in `state` (index in
+            `tuple(UnitState)`) in the cycles [begin, end); `instruction` is the one at the head of its queue,
+            or -1. They cover [1, cycles) of each unit.
+        bursts: BURST[...], in the order in which memory serves them. `client` is a `Client`; `instruction` is
+            the LOAD or STORE it belongs to, -1 for fetch; the cycles are those in which the DMA takes the
+            request, memory accepts it, and its first and last beat move.
     """
 
     spans: np.ndarray
@@ -52,8 +70,8 @@ class Timing:
         cycles: from start to done, as the register CYCLES.
         fault: why the run ended without FINISH; no bit where it ended well.
         counters: the registers of `vdla.hw.spec.registers.COUNTERS`, by name.
-        dispatched, started, retired: int64[n], the cycle in which each instruction enters its unit's queue, starts, and
-            retires; NEVER where it does not.
+        dispatched, started, retired: int64[n], the cycle in which each instruction enters its unit's queue,
+            starts, and retires; NEVER where it does not.
         log: None unless asked for.
     """
 

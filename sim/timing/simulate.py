@@ -7,7 +7,14 @@ import numpy as np
 from vdla.hw.spec import isa
 from vdla.hw.spec.errors import CycleLimitError
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
-from vdla.hw.spec.registers import COUNTED_MEMORIES, COUNTED_STATES, Fault, UnitState, beat_counter, state_counter
+from vdla.hw.spec.registers import (
+    COUNTED_MEMORIES,
+    COUNTED_STATES,
+    Fault,
+    UnitState,
+    beat_counter,
+    state_counter,
+)
 from vdla.hw.spec.units import Unit
 from vdla.sim.program import Program
 from vdla.sim.timing.columns import steps, timing_columns
@@ -21,11 +28,18 @@ LOOKS_AT_ONCE = 1 << 19  # evaluated cycles between two looks at Python's signal
 LOG_PLACES = 1 << 12  # of a log at first
 
 
-def simulate(program: Program, memory: MemoryParameters = REFERENCE_MEMORY, *, stream_address: int = 0, log: bool = False,
-             cycle_limit: int | None = None) -> Timing:
+def simulate(
+    program: Program,
+    memory: MemoryParameters = REFERENCE_MEMORY,
+    *,
+    stream_address: int = 0,
+    log: bool = False,
+    cycle_limit: int | None = None,
+) -> Timing:
     """Find out when everything of a run happens. Timing does not depend on data, so none is needed.
 
-    A run that deadlocks, or meets no FINISH, or an instruction with no meaning, ends as on the hardware; `Timing.fault` tells.
+    A run that deadlocks, or meets no FINISH, or an instruction with no meaning, ends as on the hardware;
+    `Timing.fault` tells.
 
     Args:
         program: the stream, decoded.
@@ -40,7 +54,9 @@ def simulate(program: Program, memory: MemoryParameters = REFERENCE_MEMORY, *, s
     run = _Simulation(program, memory, stream_address, log)
     while not run.done:
         if cycle_limit is not None and run.cycle >= cycle_limit:
-            raise CycleLimitError(f"the run was stopped at its limit of {cycle_limit} cycles; it had not finished")
+            raise CycleLimitError(
+                f"the run was stopped at its limit of {cycle_limit} cycles; it had not finished"
+            )
         run.advance(FAR if cycle_limit is None else cycle_limit)
     return run.timing()
 
@@ -56,7 +72,7 @@ class _Simulation:
         self.machine["log"]["wanted"] = log
         self.times = Times(*(np.full(len(program), NEVER, np.int64) for _ in Times._fields))
         self.spans, self.bursts = np.zeros(LOG_PLACES, SPAN), np.zeros(LOG_PLACES, BURST)
-        units = program.unit[:program.dispatched]
+        units = program.unit[: program.dispatched]
         self.queued = np.argsort(units, kind="stable")
         first = np.searchsorted(units[self.queued], np.arange(len(Unit)))
         self.machine["dispatch"]["head"][:] = self.machine["dispatch"]["tail"][:] = first
@@ -83,7 +99,9 @@ class _Simulation:
     def timing(self) -> Timing:
         """Return what was found."""
         counts = self.machine["log"]
-        kept = Log(self.spans[:counts["spans"]], self.bursts[:counts["bursts"]]) if counts["wanted"] else None
+        kept = (
+            Log(self.spans[: counts["spans"]], self.bursts[: counts["bursts"]]) if counts["wanted"] else None
+        )
         return Timing(self.program, self.cycle, self._fault(), self._counters(), *self.times, kept)
 
     def _fault(self) -> Fault:
@@ -98,9 +116,16 @@ class _Simulation:
 
     def _counters(self) -> dict[str, int]:
         counts, places = self.machine["counts"], tuple(UnitState)
-        values = {state_counter(unit, state): counts["states"][unit, places.index(state)] for unit in Unit for state in COUNTED_STATES}
+        values = {
+            state_counter(unit, state): counts["states"][unit, places.index(state)]
+            for unit in Unit
+            for state in COUNTED_STATES
+        }
         values[beat_counter(None)] = counts["fetch_beats"]
-        values |= {beat_counter(memory): beats for memory, beats in zip(COUNTED_MEMORIES, counts["beats"], strict=True)}
+        values |= {
+            beat_counter(memory): beats
+            for memory, beats in zip(COUNTED_MEMORIES, counts["beats"], strict=True)
+        }
         for form in (isa.Gemm, isa.Alu):
             ran = self.times.started[self.program.opcode == form.opcode] != NEVER
             values[f"{form.opcode.name}_STEPS"] = steps(self.program, form)[ran].sum()

@@ -18,7 +18,11 @@ def store_idle(store):
 def store_offers(machine):
     """Whether it offers a request: a burst waits, and there is a place to remember it until its answer."""
     store = machine.store
-    return store.bursts_level > 0 and store.burst_beats_of[store.bursts_first] > 0 and store.written_level < machine.hardware.max_requests
+    return (
+        store.bursts_level > 0
+        and store.burst_beats_of[store.bursts_first] > 0
+        and store.written_level < machine.hardware.max_requests
+    )
 
 
 @part
@@ -34,7 +38,11 @@ def store_asks(machine):
 def store_passes_mark(machine):
     """Whether the mark of a STORE that writes nothing goes on to those that wait for an answer."""
     store = machine.store
-    return store.bursts_level > 0 and store.burst_beats_of[store.bursts_first] == 0 and store.written_level < machine.hardware.max_requests
+    return (
+        store.bursts_level > 0
+        and store.burst_beats_of[store.bursts_first] == 0
+        and store.written_level < machine.hardware.max_requests
+    )
 
 
 @part
@@ -42,7 +50,10 @@ def store_remembers(store, mark):
     """Move the head of the waiting bursts to those that wait for an answer."""
     source, place = store.bursts_first, (store.written_first + store.written_level) % MOST_UNANSWERED
     store.written_mark[place] = mark
-    store.written_last[place], store.written_instruction[place] = store.burst_last_of[source], store.burst_instruction_of[source]
+    store.written_last[place], store.written_instruction[place] = (
+        store.burst_last_of[source],
+        store.burst_instruction_of[source],
+    )
     store.written_level += 1
     store.bursts_first = (source + 1) % MOST_BURSTS
     store.bursts_level -= 1
@@ -50,7 +61,8 @@ def store_remembers(store, mark):
 
 @part
 def store_answered(store, write_done):
-    """Match an answer, or a mark, with the oldest burst; return the instruction which that retires, NO_LAST or NOTHING."""
+    """Match an answer, or a mark, with the oldest burst; return the instruction which that retires, NO_LAST
+    or NOTHING."""
     store.answers += write_done
     if store.written_level == 0:
         return NOTHING
@@ -66,21 +78,30 @@ def store_answered(store, write_done):
 
 @part
 def store_reads(machine):
-    """Whether a read is issued: of a parameter, or the queues have room for what it and the reads on their way may bring."""
+    """Whether a read is issued: of a parameter, or the queues have room for what it and the reads on their
+    way may bring."""
     store, hardware = machine.store, machine.hardware
-    return store.active and (store.prepares > 0 or (
-        store.beats + store.staged < hardware.store_beats and store.bursts_level + store.staged < hardware.store_requests))
+    return store.active and (
+        store.prepares > 0
+        or (
+            store.beats + store.staged < hardware.store_beats
+            and store.bursts_level + store.staged < hardware.store_requests
+        )
+    )
 
 
 @part
 def store_reads_last(store, program):
     """Whether the read to be issued is the instruction's last."""
-    return store.prepares == 0 and (store.rows == 0 or (store.rows == 1 and store.remaining == program[store.instruction].lane_bytes))
+    return store.prepares == 0 and (
+        store.rows == 0 or (store.rows == 1 and store.remaining == program[store.instruction].lane_bytes)
+    )
 
 
 @part
 def store_moves_on(machine, program, reads):
-    """Let the oldest read on its way enter the queues, and a read be issued; return whether the next cycle will differ."""
+    """Let the oldest read on its way enter the queues, and a read be issued; return whether the next cycle
+    will differ."""
     store, stages = machine.store, machine.hardware.store_stages
     prepares, left = store.prepares, store.stage_kind[store.stage]
     if left != NO_READ:
@@ -106,7 +127,10 @@ def _enter_queues(store):
     store.beats += store.stage_beat_ends[stage]
     if store.stage_burst_ends[stage]:
         place = (store.bursts_first + store.bursts_level) % MOST_BURSTS
-        store.burst_beats_of[place], store.burst_last_of[place] = store.stage_beats[stage], store.stage_last[stage]
+        store.burst_beats_of[place], store.burst_last_of[place] = (
+            store.stage_beats[stage],
+            store.stage_last[stage],
+        )
         store.burst_instruction_of[place] = store.stage_instruction[stage]
         store.bursts_level += 1
 
@@ -155,7 +179,8 @@ def store_starts(store, program, index):
 
 @part
 def store_steady_cycles(store, program, hardware, drains):
-    """Return how many cycles on end will read as this one did: a beat a cycle, within a burst and the room for beats."""
+    """Return how many cycles on end will read as this one did: a beat a cycle, within a burst and the room
+    for beats."""
     lane = program[store.instruction].lane_bytes
     if not lane >> hardware.bus_shift:
         return 0

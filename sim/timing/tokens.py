@@ -1,4 +1,5 @@
-"""Dependency tokens and the rule by which an instruction starts; `vdla.hw.tokens` and `vdla.hw.start_gate` are the hardware."""
+"""Dependency tokens and the rule by which an instruction starts; `vdla.hw.tokens` and `vdla.hw.start_gate`
+are the hardware."""
 
 from vdla.hw.spec.registers import UnitState
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
@@ -7,14 +8,17 @@ from vdla.sim.compiled import part
 EDGES = len(TOKEN_EDGES)
 OPEN, EMPTY = -1, -2
 
-TOKEN_PREV, TOKEN_NEXT, ROOM = (tuple(UnitState).index(state) for state in (UnitState.TOKEN_PREV, UnitState.TOKEN_NEXT, UnitState.ROOM))
+TOKEN_PREV, TOKEN_NEXT, ROOM = (
+    tuple(UnitState).index(state) for state in (UnitState.TOKEN_PREV, UnitState.TOKEN_NEXT, UnitState.ROOM)
+)
 _FROM_PREV = sum(1 << edge for edge, ends in enumerate(TOKEN_EDGES) if ends.consumer > ends.producer)
 assert tuple(Unit) == (0, 1, 2)
 
 
 @part
 def gate(machine, program, queued, unit):
-    """Return OPEN if the head of `unit`'s queue may start, EMPTY if there is none, else the state that names what it lacks."""
+    """Return OPEN if the head of `unit`'s queue may start, EMPTY if there is none, else the state that names
+    what it lacks."""
     dispatch, tokens = machine.dispatch, machine.tokens
     if dispatch.head[unit] == dispatch.tail[unit]:
         return EMPTY

@@ -26,7 +26,8 @@ class Token:
 
 
 def users(timing: Timing, edge: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the instructions that pushed onto `TOKEN_EDGES[edge]` and those that popped from it, each in order of time."""
+    """Return the instructions that pushed onto `TOKEN_EDGES[edge]` and those that popped from it, each in
+    order of time."""
     program = timing.program
     pushing = program.pushes[:, edge] & (timing.retired != NEVER)
     popping = program.pops[:, edge] & (timing.started != NEVER)
@@ -34,7 +35,8 @@ def users(timing: Timing, edge: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def tokens(timing: Timing) -> Iterator[Token]:
-    """Yield every token that was popped. Units start and retire in program order, so the k-th pop takes the k-th push."""
+    """Yield every token that was popped. Units start and retire in program order, so the k-th pop takes the
+    k-th push."""
     for number, edge in enumerate(TOKEN_EDGES):
         pushing, popping = users(timing, number)
         for producer, consumer in zip(pushing.tolist(), popping.tolist(), strict=False):
@@ -45,8 +47,8 @@ def held(timing: Timing, edge: int) -> tuple[np.ndarray, np.ndarray]:
     """Return when the tokens held by `TOKEN_EDGES[edge]` change, and to how many.
 
     Returns:
-        int64[m] cycles, ascending, and int64[m] tokens: the counter of the edge shows so many from that cycle on. A token pushed or
-        popped in cycle t shows in t + 1.
+        int64[m] cycles, ascending, and int64[m] tokens: the counter of the edge shows so many from that cycle
+        on. A token pushed or popped in cycle t shows in t + 1.
     """
     pushing, popping = users(timing, edge)
     moved = np.concatenate([timing.retired[pushing], timing.started[popping]]) + 1
@@ -58,10 +60,12 @@ def held(timing: Timing, edge: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def held_after(timing: Timing) -> tuple[np.ndarray, np.ndarray]:
-    """Return the tokens that each edge holds after each push, and after each pop; of one cycle, pushes come first.
+    """Return the tokens that each edge holds after each push, and after each pop; of one cycle, pushes come
+    first.
 
     Returns:
-        int64[n, 4] after the pushes and int64[n, 4] after the pops of each instruction; 0 where there is none.
+        int64[n, 4] after the pushes and int64[n, 4] after the pops of each instruction; 0 where there is
+        none.
     """
     after_push, after_pop = (np.zeros(timing.program.pushes.shape, np.int64) for _ in range(2))
     for edge in range(len(TOKEN_EDGES)):
@@ -80,7 +84,8 @@ def executed(timing: Timing, unit: Unit) -> np.ndarray:
 def work_begins(timing: Timing) -> np.ndarray:
     """Return int64[n]: the cycle from which its unit worked on each instruction before all others.
 
-    A unit has several in progress and retires them in order; this is its start, or the cycle after the one before retired.
+    A unit has several in progress and retires them in order; this is its start, or the cycle after the one
+    before retired.
     """
     begins = timing.started.copy()
     for unit in Unit:
@@ -90,7 +95,8 @@ def work_begins(timing: Timing) -> np.ndarray:
 
 
 def waits(timing: Timing) -> dict[int, dict[str, int]]:
-    """Return, by instruction, the cycles it stood at the head of its unit's queue and the unit did not work, by state."""
+    """Return, by instruction, the cycles it stood at the head of its unit's queue and the unit did not work,
+    by state."""
     found: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     spans = timing.log.spans
     chosen = spans[(spans["instruction"] >= 0) & (spans["state"] != STATES.index(UnitState.BUSY))]
@@ -104,10 +110,23 @@ def label(program: Program, index: int) -> str:
     instruction = program.instruction(index)
     match instruction:
         case isa.Load() | isa.Store():
-            return f"{instruction.opcode.name} {instruction.memory_type.name} {instruction.y_size}x{instruction.x_size}"
+            return (
+                f"{instruction.opcode.name} {instruction.memory_type.name} "
+                f"{instruction.y_size}x{instruction.x_size}"
+            )
         case isa.Gemm() | isa.Alu():
-            steps = instruction.iter_out * instruction.iter_in * max(instruction.uop_end - instruction.uop_begin, 0)
-            name = instruction.alu_opcode.name if isinstance(instruction, isa.Alu) else "GEMM reset" if instruction.reset else "GEMM"
+            steps = (
+                instruction.iter_out
+                * instruction.iter_in
+                * max(instruction.uop_end - instruction.uop_begin, 0)
+            )
+            name = (
+                instruction.alu_opcode.name
+                if isinstance(instruction, isa.Alu)
+                else "GEMM reset"
+                if instruction.reset
+                else "GEMM"
+            )
             return f"{name} {steps} steps"
     return instruction.opcode.name
 
@@ -117,5 +136,7 @@ def wait_text(unit: Unit, state: UnitState) -> str:
     """Return what a unit does in `state`, naming the token edge where it waits for one."""
     other = {UnitState.TOKEN_PREV: unit - 1, UnitState.TOKEN_NEXT: unit + 1}.get(state)
     if other is None:
-        return {UnitState.ROOM: "waits for room for a token", UnitState.BUSY: "busy"}.get(state, f"waits: {state.name.lower()}")
+        return {UnitState.ROOM: "waits for room for a token", UnitState.BUSY: "busy"}.get(
+            state, f"waits: {state.name.lower()}"
+        )
     return f"waits for a token {TokenEdge(Unit(other), unit)}"

@@ -1,9 +1,9 @@
 """A run as a timeline in the trace-event format, which ui.perfetto.dev and chrome://tracing open.
 
-One microsecond of the trace is one cycle. A unit has several instructions in progress at once; its lane shows each from the cycle in
-which the one before it retired, so that slices do not overlap, and `args` say when it really started. A second lane shows what the
-unit's cycles count as. The memory lane is the data path: each burst from its first to its last beat. Counters show the tokens that each
-edge holds.
+One microsecond of the trace is one cycle. A unit has several instructions in progress at once; its lane shows
+each from the cycle in which the one before it retired, so that slices do not overlap, and `args` say when it
+really started. A second lane shows what the unit's cycles count as. The memory lane is the data path: each
+burst from its first to its last beat. Counters show the tokens that each edge holds.
 
 Source: "Trace Event Format" of the Chromium project.
 """
@@ -54,7 +54,11 @@ def write_perfetto(timing: Timing, path: str | Path, memory: MemoryParameters | 
         OutputError: the file cannot be written.
     """
     with whole_file(path) as file:
-        file.write('{"displayTimeUnit": "ns", "otherData": ' + json.dumps(_about(timing, memory)) + ', "traceEvents": [\n')
+        file.write(
+            '{"displayTimeUnit": "ns", "otherData": '
+            + json.dumps(_about(timing, memory))
+            + ', "traceEvents": [\n'
+        )
         for number, event in enumerate(trace_events(timing)):
             file.write((",\n" if number else "") + ENCODER.encode(event))
         file.write("\n]}\n")
@@ -62,7 +66,12 @@ def write_perfetto(timing: Timing, path: str | Path, memory: MemoryParameters | 
 
 def _about(timing: Timing, memory: MemoryParameters | None) -> dict[str, object]:
     config = timing.program.config
-    about = {"configuration": config.name, "digest": config.digest, "cycles": timing.cycles, "unit of time": "1 us is 1 cycle"}
+    about = {
+        "configuration": config.name,
+        "digest": config.digest,
+        "cycles": timing.cycles,
+        "unit of time": "1 us is 1 cycle",
+    }
     return about | ({"memory latency": memory.latency, "memory depth": memory.depth} if memory else {})
 
 
@@ -84,7 +93,14 @@ def trace_events(timing: Timing) -> Iterator[dict]:
 
 
 def _names() -> Iterator[dict]:
-    yield {"ph": "M", "pid": PROCESS, "tid": 0, "ts": 0, "name": "process_name", "args": {"name": "accelerator"}}
+    yield {
+        "ph": "M",
+        "pid": PROCESS,
+        "tid": 0,
+        "ts": 0,
+        "name": "process_name",
+        "args": {"name": "accelerator"},
+    }
     for lane in Lane:
         shared = {"ph": "M", "pid": PROCESS, "tid": lane.value, "ts": 0}
         yield shared | {"name": "thread_name", "args": {"name": lane.name.lower().replace("_", " ")}}
@@ -92,7 +108,15 @@ def _names() -> Iterator[dict]:
 
 
 def _slice(lane: Lane, name: str, begin: int, end: int, **args: object) -> dict:
-    return {"ph": "X", "pid": PROCESS, "tid": lane.value, "name": name, "ts": begin, "dur": end - begin, "args": args}
+    return {
+        "ph": "X",
+        "pid": PROCESS,
+        "tid": lane.value,
+        "name": name,
+        "ts": begin,
+        "dur": end - begin,
+        "args": args,
+    }
 
 
 def _instructions(timing: Timing) -> Iterator[dict]:
@@ -101,8 +125,16 @@ def _instructions(timing: Timing) -> Iterator[dict]:
         for index in executed(timing, unit).tolist():
             text = format_instruction(timing.program.instruction(index))
             times = {name: int(getattr(timing, name)[index]) for name in ("dispatched", "started", "retired")}
-            yield _slice(lane, label(timing.program, index), int(begins[index]), times["retired"] + 1,
-                         instruction=index, text=text, **times, waits=dict(waited.get(index, {})))
+            yield _slice(
+                lane,
+                label(timing.program, index),
+                int(begins[index]),
+                times["retired"] + 1,
+                instruction=index,
+                text=text,
+                **times,
+                waits=dict(waited.get(index, {})),
+            )
 
 
 def _states(timing: Timing) -> Iterator[dict]:
@@ -116,23 +148,37 @@ def _fetches(timing: Timing) -> Iterator[dict]:
     own = timing.log.bursts[timing.log.bursts["client"] == Client.FETCH]
     begins = own["taken"].copy()
     begins[1:] = np.maximum(begins[1:], own["last"][:-1] + 1)
-    for begin, last, beats, taken in zip(begins.tolist(), own["last"].tolist(), own["beats"].tolist(), own["taken"].tolist(), strict=True):
+    for begin, last, beats, taken in zip(
+        begins.tolist(), own["last"].tolist(), own["beats"].tolist(), own["taken"].tolist(), strict=True
+    ):
         yield _slice(Lane.FETCH, f"fetch {beats} beats", begin, last + 1, asked=taken)
 
 
 def _bursts(timing: Timing) -> Iterator[dict]:
     for client, instruction, beats, taken, accepted, first, last in timing.log.bursts.tolist():
         name = f"{Client(client).name.lower()} {beats} beats"
-        yield _slice(Lane.MEMORY, name, first, last + 1, instruction=instruction, asked=taken, accepted=accepted)
+        yield _slice(
+            Lane.MEMORY, name, first, last + 1, instruction=instruction, asked=taken, accepted=accepted
+        )
 
 
 def _tokens(timing: Timing) -> Iterator[dict]:
-    """Yield an arrow for each token: from the end of the slice that pushed it to the begin of the one that popped it."""
+    """Yield an arrow for each token: from the end of the slice that pushed it to the begin of the one that
+    popped it."""
     begins = work_begins(timing)
     for number, token in enumerate(tokens(timing)):
         shared = {"pid": PROCESS, "cat": "token", "name": str(token.edge), "id": number}
-        yield shared | {"ph": "s", "tid": UNIT_LANES[token.edge.producer].value, "ts": int(timing.retired[token.producer])}
-        yield shared | {"ph": "f", "bp": "e", "tid": UNIT_LANES[token.edge.consumer].value, "ts": int(begins[token.consumer])}
+        yield shared | {
+            "ph": "s",
+            "tid": UNIT_LANES[token.edge.producer].value,
+            "ts": int(timing.retired[token.producer]),
+        }
+        yield shared | {
+            "ph": "f",
+            "bp": "e",
+            "tid": UNIT_LANES[token.edge.consumer].value,
+            "ts": int(begins[token.consumer]),
+        }
 
 
 def _held(timing: Timing) -> Iterator[dict]:
@@ -140,5 +186,7 @@ def _held(timing: Timing) -> Iterator[dict]:
     for number, edge in enumerate(TOKEN_EDGES):
         cycles, counts = held(timing, number)
         shared = {"ph": "C", "pid": PROCESS, "tid": 0, "name": f"tokens {edge}"}
-        for cycle, count in [(0, 0), *zip(cycles.tolist(), counts.tolist(), strict=True)] if len(cycles) else []:
+        for cycle, count in (
+            [(0, 0), *zip(cycles.tolist(), counts.tolist(), strict=True)] if len(cycles) else []
+        ):
             yield shared | {"ts": cycle, "args": {"held": count}}

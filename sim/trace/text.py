@@ -14,7 +14,8 @@ Event = tuple[int, str, str, int, str]  # cycle, where, what, instruction or -1,
 
 
 def lines(timing: Timing) -> Iterator[str]:
-    """Yield `cycle  where  event  instruction  text`; events of one cycle in the order in which the hardware causes them.
+    """Yield `cycle  where  event  instruction  text`; events of one cycle in the order in which the hardware
+    causes them.
 
     Pushes and pops say how many tokens the edge holds after them.
 
@@ -24,7 +25,13 @@ def lines(timing: Timing) -> Iterator[str]:
     if timing.log is None:
         raise ValueError("this run was simulated without a log; simulate(..., log=True) keeps one")
     after_push, after_pop = held_after(timing)
-    events = [*_bursts(timing), *_retirements(timing, after_push), *_starts(timing, after_pop), *_dispatches(timing), *_waits(timing)]
+    events = [
+        *_bursts(timing),
+        *_retirements(timing, after_push),
+        *_starts(timing, after_pop),
+        *_dispatches(timing),
+        *_waits(timing),
+    ]
     for cycle, where, what, index, text in sorted(events, key=lambda event: event[0]):
         yield f"{cycle:>10}  {where:<9}{what:<9}{index if index >= 0 else '-':>8}  {text}".rstrip()
 
@@ -54,7 +61,9 @@ def _retirements(timing: Timing, after: np.ndarray) -> Iterator[Event]:
 
 
 def _edges(flags: np.ndarray, after: np.ndarray) -> str:
-    return ", ".join(f"{edge} ({count} held)" for edge, flag, count in zip(TOKEN_EDGES, flags, after, strict=True) if flag)
+    return ", ".join(
+        f"{edge} ({count} held)" for edge, flag, count in zip(TOKEN_EDGES, flags, after, strict=True) if flag
+    )
 
 
 def _bursts(timing: Timing) -> Iterator[Event]:
@@ -67,4 +76,10 @@ def _bursts(timing: Timing) -> Iterator[Event]:
 def _waits(timing: Timing) -> Iterator[Event]:
     for unit, state, instruction, begin, end in timing.log.spans.tolist():
         if STATES[state] not in (UnitState.BUSY, UnitState.IDLE):
-            yield begin, Unit(unit).name.lower(), "waits", instruction, f"{wait_text(Unit(unit), STATES[state])}, {end - begin} cycles"
+            yield (
+                begin,
+                Unit(unit).name.lower(),
+                "waits",
+                instruction,
+                f"{wait_text(Unit(unit), STATES[state])}, {end - begin} cycles",
+            )

@@ -1,7 +1,9 @@
-"""What is known to be done when an instruction starts, whatever the interleaving: vector clocks over the token edges.
+"""What is known to be done when an instruction starts, whatever the interleaving: vector clocks over the
+token edges.
 
-Units start their instructions in order, and the k-th pop on an edge takes the k-th push. So an instruction knows what the one before it in its unit
-knew, and, for each token it pops, the instruction that pushed it and what that one knew.
+Units start their instructions in order, and the k-th pop on an edge takes the k-th push. So an instruction
+knows what the one before it in its unit knew, and, for each token it pops, the instruction that pushed it and
+what that one knew.
 """
 
 import numpy as np
@@ -14,7 +16,8 @@ UNITS = len(Unit)
 
 
 def pushers(program: Program) -> np.ndarray:
-    """Return int64[n, edges]: the instruction whose token each instruction pops, by edge; -1 where it pops none."""
+    """Return int64[n, edges]: the instruction whose token each instruction pops, by edge; -1 where it pops
+    none."""
     found = np.full((len(program), len(TOKEN_EDGES)), -1)
     for number in range(len(TOKEN_EDGES)):
         pushing, popping = np.flatnonzero(program.pushes[:, number]), np.flatnonzero(program.pops[:, number])
@@ -24,7 +27,8 @@ def pushers(program: Program) -> np.ndarray:
 
 
 def clocks(program: Program, order: np.ndarray) -> np.ndarray:
-    """Return int64[n, units]: the last instruction of each unit that is done when an instruction starts; -1: none is known to be.
+    """Return int64[n, units]: the last instruction of each unit that is done when an instruction starts; -1:
+    none is known to be.
 
     Args:
         order: a legal order of execution.
@@ -50,6 +54,7 @@ def _compile(enclosed: int):
             for column in range(known.shape[1]):
                 known[index, column] = latest[own, column]
         return enclosed
+
     return fill
 
 

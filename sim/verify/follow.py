@@ -29,7 +29,7 @@ def follow(order: np.ndarray, columns: np.ndarray, units: np.ndarray, shadow: Sh
     """
     at_once = max(1, ELEMENTS_AT_ONCE // shadow.dram_first)
     for begin in range(0, len(order), at_once):
-        _follow(order[begin:begin + at_once], columns, units, shadow, *rest)
+        _follow(order[begin : begin + at_once], columns, units, shadow, *rest)
 
 
 @part
@@ -45,11 +45,34 @@ def follow_load(item, index, unit, shadow, known, uops, words, findings, state, 
     for y in range(rows):
         inside = item.y_pad_0 <= y < item.y_pad_0 + item.y_size
         start = (item.dram_base + (y - item.y_pad_0) * item.x_stride) * item.element_bytes
-        if inside and not touch_dram(shadow, start, item.x_size * item.element_bytes, unit, index, known, False, findings, state, dram_bytes):
+        if inside and not touch_dram(
+            shadow,
+            start,
+            item.x_size * item.element_bytes,
+            unit,
+            index,
+            known,
+            False,
+            findings,
+            state,
+            dram_bytes,
+        ):
             return
         for x in range(columns):
             element = item.sram_base + y * columns + x
-            touch(shadow, shadow.first[memory] + element, unit, index, known, True, False, findings, state, memory, element)
+            touch(
+                shadow,
+                shadow.first[memory] + element,
+                unit,
+                index,
+                known,
+                True,
+                False,
+                findings,
+                state,
+                memory,
+                element,
+            )
             if memory == UOP:
                 read = inside and item.x_pad_0 <= x < item.x_pad_0 + item.x_size
                 uops[element] = words[start // 4 + x - item.x_pad_0] if read else 0
@@ -64,15 +87,49 @@ def follow_store(item, index, unit, shadow, known, findings, state, dram_bytes):
         report(findings, state, BEYOND, index, -1, ACC, item.sram_base + item.y_size * item.x_size - 1)
         return
     for row in range(PARAMETERS if item.parameters and item.y_size else 0):
-        if not touch_operand(shadow, ACC, (item.parameters - 1) * PARAMETERS + row, unit, index, known, False, True, findings, state):
+        if not touch_operand(
+            shadow,
+            ACC,
+            (item.parameters - 1) * PARAMETERS + row,
+            unit,
+            index,
+            known,
+            False,
+            True,
+            findings,
+            state,
+        ):
             return
     for y in range(item.y_size):
         start = (item.dram_base + y * item.x_stride) * item.element_bytes
-        if not touch_dram(shadow, start, item.x_size * item.element_bytes, unit, index, known, True, findings, state, dram_bytes):
+        if not touch_dram(
+            shadow,
+            start,
+            item.x_size * item.element_bytes,
+            unit,
+            index,
+            known,
+            True,
+            findings,
+            state,
+            dram_bytes,
+        ):
             return
         for x in range(item.x_size):
             element = item.sram_base + y * item.x_size + x
-            touch(shadow, shadow.first[ACC] + element, unit, index, known, False, True, findings, state, ACC, element)
+            touch(
+                shadow,
+                shadow.first[ACC] + element,
+                unit,
+                index,
+                known,
+                False,
+                True,
+                findings,
+                state,
+                ACC,
+                element,
+            )
 
 
 def _compile(enclosed: int):
@@ -89,6 +146,7 @@ def _compile(enclosed: int):
             elif item.opcode == GEMM or item.opcode == ALU:
                 follow_loops(item, index, unit, shadow, known, uops, widths, findings, state)
         return enclosed
+
     return follow_some
 
 

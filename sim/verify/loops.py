@@ -1,10 +1,12 @@
-"""Following GEMM and ALU instructions: short ones step by step, long ones by the sets of elements that they touch.
+"""Following GEMM and ALU instructions: short ones step by step, long ones by the sets of elements that they
+touch.
 
 Both ways find the same. Within one instruction the order of accesses to an element does not matter: an
-accumulator that is read and written is always read first, a GEMM that begins anew reads none, the other operands
-of a GEMM stand in other memories, and accesses of one unit never change what is known of the others. So a long
-instruction reports operand by operand (micro-ops, sources, weights, destinations), the lowest element first; a short
-one, in the order of its steps. Either way, the first step that reaches too far comes last and ends the instruction.
+accumulator that is read and written is always read first, a GEMM that begins anew reads none, the other
+operands of a GEMM stand in other memories, and accesses of one unit never change what is known of the others.
+So a long instruction reports operand by operand (micro-ops, sources, weights, destinations), the lowest
+element first; a short one, in the order of its steps. Either way, the first step that reaches too far comes
+last and ends the instruction.
 """
 
 from collections import namedtuple
@@ -21,12 +23,26 @@ OPERANDS = 3
 NEVER = 1 << 40  # a trip that no loop has
 NOWHERE = -1
 
-Operand = namedtuple("Operand", (
-    "memory", "start", "width",  # of its field in a micro-op
-    "factor_out", "factor_in"))
-Box = namedtuple("Box", (  # some steps of an instruction
-    "first_out", "trips_out", "first_in", "trips_in",
-    "end"))  # one past the last micro-op
+Operand = namedtuple(
+    "Operand",
+    (
+        "memory",
+        "start",
+        "width",  # of its field in a micro-op
+        "factor_out",
+        "factor_in",
+    ),
+)
+Box = namedtuple(
+    "Box",
+    (  # some steps of an instruction
+        "first_out",
+        "trips_out",
+        "first_in",
+        "trips_in",
+        "end",
+    ),
+)  # one past the last micro-op
 
 
 @part
@@ -76,7 +92,9 @@ def follow_loops(item, index, unit, shadow, known, uops, widths, findings, state
             if has_operand(item, number):
                 begin = min(begin, steps_inside(item, operand_of(item, number, widths), shadow, uops))
         follow_sets(item, index, unit, shadow, known, uops, widths, findings, state, begin)
-    if begin < steps:  # short, or a single step that reaches too far, or ended by the end of the micro-op memory
+    if (
+        begin < steps
+    ):  # short, or a single step that reaches too far, or ended by the end of the micro-op memory
         follow_steps(item, index, unit, shadow, known, uops, widths, findings, state, begin)
 
 
@@ -89,8 +107,9 @@ def follow_steps(item, index, unit, shadow, known, uops, widths, findings, state
     for i in range(first_out, item.iter_out):
         for j in range(first_in, item.iter_in):
             for position in range(first, item.uop_end):
-                if not follow_step(item, index, unit, shadow, known, uops, widths, findings, state,
-                                   i, j, position):
+                if not follow_step(
+                    item, index, unit, shadow, known, uops, widths, findings, state, i, j, position
+                ):
                     return
             first = item.uop_begin
         first_in = 0
@@ -106,14 +125,25 @@ def follow_step(item, index, unit, shadow, known, uops, widths, findings, state,
         if (fine or number == WGT_OPERAND) and has_operand(item, number):
             operand = operand_of(item, number, widths)
             element = base_of(operand, uops[position]) + i * operand.factor_out + j * operand.factor_in
-            fine &= touch_operand(shadow, operand.memory, element, unit, index, known, number == DST_OPERAND,
-                                  needs_operand(item, number), findings, state)
+            fine &= touch_operand(
+                shadow,
+                operand.memory,
+                element,
+                unit,
+                index,
+                known,
+                number == DST_OPERAND,
+                needs_operand(item, number),
+                findings,
+                state,
+            )
     return fine
 
 
 @part
 def steps_inside(item, operand, shadow, uops):
-    """Return how many steps come before the first in which an operand is outside its memory; all where none is."""
+    """Return how many steps come before the first in which an operand is outside its memory; all where none
+    is."""
     trips_out, trips_in, micro_ops = item.iter_out, item.iter_in, item.uop_end - item.uop_begin
     depth, greatest = shadow.depth[operand.memory], 0
     for position in range(item.uop_begin, item.uop_end):
@@ -140,7 +170,8 @@ def trips_before(distance, factor):
 
 @part
 def follow_sets(item, index, unit, shadow, known, uops, widths, findings, state, steps):
-    """Follow the first `steps` steps, which all stay inside: boxes of outer trips, of inner trips, of micro-ops."""
+    """Follow the first `steps` steps, which all stay inside: boxes of outer trips, of inner trips, of
+    micro-ops."""
     micro_ops = item.uop_end - item.uop_begin
     rows, part_of_row = steps // micro_ops, steps % micro_ops
     out, rest = rows // item.iter_in, rows % item.iter_in
@@ -166,8 +197,18 @@ def follow_box(item, index, unit, shadow, known, uops, widths, findings, state, 
             mark_set(item, operand, uops, box, shadow.nearest[:depth])
             for element in range(depth):
                 if shadow.nearest[element] != NOWHERE:
-                    touch_operand(shadow, operand.memory, element, unit, index, known, number == DST_OPERAND,
-                                  needs_operand(item, number), findings, state)
+                    touch_operand(
+                        shadow,
+                        operand.memory,
+                        element,
+                        unit,
+                        index,
+                        known,
+                        number == DST_OPERAND,
+                        needs_operand(item, number),
+                        findings,
+                        state,
+                    )
 
 
 @part

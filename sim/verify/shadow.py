@@ -1,4 +1,5 @@
-"""What is known of every element of every memory while a stream is followed: who touched it last, and whether it holds anything.
+"""What is known of every element of every memory while a stream is followed: who touched it last, and whether
+it holds anything.
 
 A table per memory, kept per unit: in-order units make the last access of each enough.
 """
@@ -26,7 +27,8 @@ class Shadow(NamedTuple):
     """Tables of the memories on chip and of the pages of DRAM that a stream touches.
 
     Attributes:
-        read, written: int32[elements, units]: the last instruction of each unit that read, or wrote, an element.
+        read, written: int32[elements, units]: the last instruction of each unit that read, or wrote, an
+            element.
         filled: bool[elements]: whether an element holds anything.
         first, depth: int64[8]: where the elements of a memory begin, and how many there are, by memory type.
         pages: int32[pages of DRAM]: which of the kept pages one is, or NEVER.
@@ -94,6 +96,7 @@ def _compile(enclosed: int):
                     for page in range(begin // PAGE_BYTES, last):
                         touched[page] = True
         return enclosed
+
     return mark_pages
 
 

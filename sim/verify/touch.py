@@ -47,7 +47,9 @@ def touch_dram(shadow, address, size, unit, index, known, writes, findings, stat
         return False
     for byte in range(address, address + size, shadow.granule):
         page = shadow.pages[byte >> PAGE_SHIFT]
-        place = shadow.dram_first + ((page << PAGE_SHIFT) + (byte & ((1 << PAGE_SHIFT) - 1))) // shadow.granule
+        place = (
+            shadow.dram_first + ((page << PAGE_SHIFT) + (byte & ((1 << PAGE_SHIFT) - 1))) // shadow.granule
+        )
         touch(shadow, place, unit, index, known, writes, False, findings, state, DRAM, byte)
     return True
 
@@ -58,5 +60,17 @@ def touch_operand(shadow, memory, element, unit, index, known, writes, needs, fi
     if element >= shadow.depth[memory]:
         report(findings, state, BEYOND, index, -1, memory, element)
         return False
-    touch(shadow, shadow.first[memory] + element, unit, index, known, writes, needs, findings, state, memory, element)
+    touch(
+        shadow,
+        shadow.first[memory] + element,
+        unit,
+        index,
+        known,
+        writes,
+        needs,
+        findings,
+        state,
+        memory,
+        element,
+    )
     return True

@@ -1,8 +1,8 @@
 """Proving a stream safe before it runs.
 
-Streams have no data-dependent control flow, so following one legal order is enough: instructions of different units that touch the same data
-must be ordered by tokens, or another order could come. The time is bounded by the instructions times the elements of the memories on chip,
-however many steps loops make.
+Streams have no data-dependent control flow, so following one legal order is enough: instructions of different
+units that touch the same data must be ordered by tokens, or another order could come. The time is bounded by
+the instructions times the elements of the memories on chip, however many steps loops make.
 """
 
 from dataclasses import dataclass
@@ -48,8 +48,9 @@ class Finding:
     element: int
 
 
-def findings(program: Program, dram: np.ndarray, *, filled: bool = False,
-             stream_address: int | None = None) -> list[Finding]:
+def findings(
+    program: Program, dram: np.ndarray, *, filled: bool = False, stream_address: int | None = None
+) -> list[Finding]:
     """Return what is wrong with a stream, at most MOST_FINDINGS.
 
     Args:
@@ -71,15 +72,32 @@ def findings(program: Program, dram: np.ndarray, *, filled: bool = False,
     shadow = new_shadow(program.config, columns, len(dram), filled=filled)
     rows, state = np.zeros((MOST_FINDINGS, 5), np.int64), np.zeros(1, np.int64)
     uops = np.zeros(program.config.depth(MemoryType.UOP), np.int64)
-    words = dram[:len(dram) // 4 * 4].view("<u4")
-    widths = np.array([isa.field_of(isa.MicroOp, name, program.config).width for name in ("dst", "src", "wgt")])
-    follow(found.order, columns, program.unit, shadow, clocks(program, found.order), uops, words, widths, rows, state, len(dram))
-    return [Finding(kind, index, other, None if memory == kinds.DRAM else MemoryType(memory), element)
-            for kind, index, other, memory, element in rows[:state[0]].tolist()]
+    words = dram[: len(dram) // 4 * 4].view("<u4")
+    widths = np.array(
+        [isa.field_of(isa.MicroOp, name, program.config).width for name in ("dst", "src", "wgt")]
+    )
+    follow(
+        found.order,
+        columns,
+        program.unit,
+        shadow,
+        clocks(program, found.order),
+        uops,
+        words,
+        widths,
+        rows,
+        state,
+        len(dram),
+    )
+    return [
+        Finding(kind, index, other, None if memory == kinds.DRAM else MemoryType(memory), element)
+        for kind, index, other, memory, element in rows[: state[0]].tolist()
+    ]
 
 
-def verify(program: Program, dram: np.ndarray, *, filled: bool = False,
-           stream_address: int | None = None) -> None:
+def verify(
+    program: Program, dram: np.ndarray, *, filled: bool = False, stream_address: int | None = None
+) -> None:
     """Refuse a stream that is not safe; see `findings`.
 
     Raises:
@@ -94,14 +112,21 @@ def verify(program: Program, dram: np.ndarray, *, filled: bool = False,
 
 def describe(finding: Finding, program: Program) -> str:
     """Return a finding in words."""
-    place = f"DRAM byte {finding.element:#x}" if finding.memory is None else f"{finding.memory.name} element {finding.element}"
+    place = (
+        f"DRAM byte {finding.element:#x}"
+        if finding.memory is None
+        else f"{finding.memory.name} element {finding.element}"
+    )
     who = program.describe(finding.index)
     match finding.kind:
         case kinds.BEYOND:
             return f"{who} reaches {place}, which does not exist"
         case kinds.EMPTY:
             return f"{who} reads {place}, which nothing has written"
-    return f"{who} and {program.describe(finding.other)} both use {place}, and no token orders them: {_missing(finding, program)}"
+    return (
+        f"{who} and {program.describe(finding.other)} both use {place}, and no token orders them: "
+        f"{_missing(finding, program)}"
+    )
 
 
 def _missing(finding: Finding, program: Program) -> str:
@@ -110,5 +135,8 @@ def _missing(finding: Finding, program: Program) -> str:
     edge = next((edge for edge in TOKEN_EDGES if (edge.producer, edge.consumer) == (first, second)), None)
     if edge is None:
         return f"tokens {first.name.lower()}->compute->{second.name.lower()} are missing"
-    return (f"a token {edge} is missing, pushed by the {first.name.lower()} unit from instruction {finding.other} on and popped by the "
-            f"{second.name.lower()} unit up to instruction {finding.index}")
+    return (
+        f"a token {edge} is missing, pushed by the {first.name.lower()} unit from instruction "
+        f"{finding.other} on and popped by the "
+        f"{second.name.lower()} unit up to instruction {finding.index}"
+    )

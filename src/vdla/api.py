@@ -1,8 +1,8 @@
 """The kit from Python: compile a network, load a module, run it.
 
-    >>> module = vdla.compile("network.onnx", samples=[{"image": image}])
-    >>> scores = module.run({"image": image}).outputs["scores"]
-    >>> print(module.run({"image": image}, device="cycle").table())
+>>> module = vdla.compile("network.onnx", samples=[{"image": image}])
+>>> scores = module.run({"image": image}).outputs["scores"]
+>>> print(module.run({"image": image}, device="cycle").table())
 """
 
 import os
@@ -54,8 +54,15 @@ class Module:
         self.plan = plan
         self._sessions: dict[tuple[str, MemoryParameters], Session] = {}
 
-    def run(self, inputs: Mapping[str, np.ndarray], device: str = "functional", *, clock_hz: float | None = None,
-            memory: MemoryParameters | None = None, progress: Callable[[HostStep | LaunchStep], None] | None = None) -> Run:
+    def run(
+        self,
+        inputs: Mapping[str, np.ndarray],
+        device: str = "functional",
+        *,
+        clock_hz: float | None = None,
+        memory: MemoryParameters | None = None,
+        progress: Callable[[HostStep | LaunchStep], None] | None = None,
+    ) -> Run:
         """Run the network on a device; the module stays in its DRAM for the next run.
 
         Args:
@@ -72,7 +79,8 @@ class Module:
         return Run(outcome.outputs, report(self.plan, outcome, device, clock_hz, memory), outcome)
 
     def session(self, device: str, memory: MemoryParameters | None = None) -> Session:
-        """Return the module on a device in front of a memory, the target's by default; it is placed there at the first call.
+        """Return the module on a device in front of a memory, the target's by default; it is placed there at
+        the first call.
 
         Raises:
             ModuleError: its DRAM takes more than `DRAM_BYTES`.
@@ -83,7 +91,9 @@ class Module:
             subject = f"{self.plan.name} on a device: its DRAM takes"
             require_room(self.plan.dram_bytes, DRAM_BYTES, subject, ModuleError)
             options = {"log": True} if device == "cycle" else {}
-            self._sessions[key] = Session(device_of(device, target, self.plan.dram_bytes, **options), self.plan)
+            self._sessions[key] = Session(
+                device_of(device, target, self.plan.dram_bytes, **options), self.plan
+            )
         return self._sessions[key]
 
     def save(self, path: str | os.PathLike) -> None:
@@ -96,9 +106,15 @@ def load(path: str | os.PathLike) -> Module:
     return Module(file.load(path))
 
 
-def compile(model: str | os.PathLike | bytes, target: Target | AcceleratorConfig | str | Path = "default", *,
-            samples: Iterable[Mapping[str, np.ndarray]] | None = None, percentile: float = 100.0,
-            shapes: Mapping[str, Sequence[int]] | None = None, progress: Callable[[str], None] = lambda text: None) -> Module:
+def compile(
+    model: str | os.PathLike | bytes,
+    target: Target | AcceleratorConfig | str | Path = "default",
+    *,
+    samples: Iterable[Mapping[str, np.ndarray]] | None = None,
+    percentile: float = 100.0,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Module:
     """Compile an ONNX model.
 
     Args:
@@ -112,4 +128,9 @@ def compile(model: str | os.PathLike | bytes, target: Target | AcceleratorConfig
         GraphError: the model cannot be imported; or it is of floats, and no samples were given.
     """
     from vdla.compiler.network.compile import compile_network
-    return Module(compile_network(model, target_of(target), samples=samples, percentile=percentile, shapes=shapes, progress=progress).plan)
+
+    return Module(
+        compile_network(
+            model, target_of(target), samples=samples, percentile=percentile, shapes=shapes, progress=progress
+        ).plan
+    )

@@ -1,4 +1,5 @@
-"""`vdla run` refuses a module whose digest is right and whose stream reaches outside its tensors, in one line."""
+"""`vdla run` refuses a module whose digest is right and whose stream reaches outside its tensors, in one
+line."""
 
 import numpy as np
 import pytest

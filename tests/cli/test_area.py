@@ -18,7 +18,9 @@ def run(*arguments: str):
 def test_counts_are_printed_and_kept(tmp_path, monkeypatch):
     asked = []
     monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(vdla.hw.area, "synthesise", lambda verilog, module, target: asked.append((module, target)) or COUNTS)
+    monkeypatch.setattr(
+        vdla.hw.area, "synthesise", lambda verilog, module, target: asked.append((module, target)) or COUNTS
+    )
     assert run("--target", "xc7").stdout == "tiny on xc7: 1234 LUT, 56 FF, 7 DSP, 8.5 block RAM\n"
     shown = json.loads(run("--target", "xc7", "--json").stdout)
     assert shown.items() >= {"config": "tiny", "target": "xc7", **COUNTS}.items()

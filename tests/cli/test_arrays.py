@@ -8,7 +8,9 @@ from vdla.cli._networks import InputError, read_arrays
 
 def test_arrays_come_by_name(tmp_path):
     np.savez(tmp_path / "in.npz", image=np.arange(3))
-    assert {name: array.tolist() for name, array in read_arrays(tmp_path / "in.npz").items()} == {"image": [0, 1, 2]}
+    assert {name: array.tolist() for name, array in read_arrays(tmp_path / "in.npz").items()} == {
+        "image": [0, 1, 2]
+    }
 
 
 @pytest.mark.parametrize("contents", [b"", b"words", b"PK\x03\x04 and no more"])

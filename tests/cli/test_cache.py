@@ -20,7 +20,10 @@ def folder(tmp_path, monkeypatch):
 
 def test_the_folder_and_its_sizes_are_shown(folder):
     values = json.loads(CliRunner().invoke(main, ["cache", "show", "--json"]).stdout)
-    assert values == {"folder": str(folder), "bytes": {"choices.sqlite": 24, "area": 0, "rtl": 0, "verilated": 0, "verilog": 1000}}
+    assert values == {
+        "folder": str(folder),
+        "bytes": {"choices.sqlite": 24, "area": 0, "rtl": 0, "verilated": 0, "verilog": 1000},
+    }
     assert CliRunner().invoke(main, ["cache", "show"]).stdout.startswith(f"{folder}\n")
 
 

@@ -30,20 +30,32 @@ def test_config_reads_files(tmp_path):
     assert json.loads(run("config", tmp_path / "mine.toml", "--json").stdout)["parameters"]["batch"] == 2
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (("config", "--set", "batch=3"), "error: batch = 3 is not a power of two; the nearest are 2 and 4\n"),
-    (("config", "none"), "error: none is neither a preset (default, vta, paper, small, tiny) nor a .toml or .json file\n"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("config", "--set", "batch=3"), "error: batch = 3 is not a power of two; the nearest are 2 and 4\n"),
+        (
+            ("config", "none"),
+            "error: none is neither a preset (default, vta, paper, small, tiny) nor a .toml or .json file\n",
+        ),
+    ],
+)
 def test_errors_are_one_message_and_status_2(arguments, message):
     done = run(*arguments)
     assert (done.exit_code, done.stderr) == (2, message)
 
 
-@pytest.mark.parametrize("arguments", [("config",), ("ops",), ("disasm", next((ROOT / "tests" / "vectors" / "vta").glob("*.npz")))])
+@pytest.mark.parametrize(
+    "arguments", [("config",), ("ops",), ("disasm", next((ROOT / "tests" / "vectors" / "vta").glob("*.npz")))]
+)
 def test_standard_output_that_is_full_is_one_line_and_status_2(arguments):
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run([sys.executable, "-m", "vdla", *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
-    message = "error: standard output cannot be written: No space left on device; send it to a file that has room\n"
+        done = subprocess.run(
+            [sys.executable, "-m", "vdla", *arguments], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    message = (
+        "error: standard output cannot be written: No space left on device; send it to a file that has room\n"
+    )
     assert (done.returncode, done.stderr) == (2, message)
 
 
@@ -71,13 +83,24 @@ def test_assembly_that_fails_writes_nothing(tmp_path):
 def test_verilog_writes_design_configuration_and_description(tmp_path):
     done = run("verilog", "--config", "tiny", "--set", "bus_bits=128", "--top", "axi", "-o", tmp_path / "out")
     assert done.exit_code == 0, done.output
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"vdla_axi.v", "vdla_axi.toml", "vdla_axi.md"}
-    assert json.loads(run("config", tmp_path / "out" / "vdla_axi.toml", "--json").stdout)["parameters"]["bus_bits"] == 128
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "vdla_axi.v",
+        "vdla_axi.toml",
+        "vdla_axi.md",
+    }
+    assert (
+        json.loads(run("config", tmp_path / "out" / "vdla_axi.toml", "--json").stdout)["parameters"][
+            "bus_bits"
+        ]
+        == 128
+    )
     page = (tmp_path / "out" / "vdla_axi.md").read_text()
     assert "| `m_axi_awaddr` | output | 36 |" in page
     assert "STREAM_COUNT" in page
 
 
 def test_generated_documentation_is_fresh():
-    done = subprocess.run([sys.executable, ROOT / "scripts" / "make_docs.py", "--check"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "make_docs.py", "--check"], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout

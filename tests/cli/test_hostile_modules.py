@@ -1,4 +1,5 @@
-"""Modules whose digest matches but that no compiler wrote: `vdla inspect` and `vdla run` refuse them in one line."""
+"""Modules whose digest matches but that no compiler wrote: `vdla inspect` and `vdla run` refuse them in one
+line."""
 
 import json
 import sys

@@ -1,4 +1,5 @@
-"""One instruction of 2 * 10^12 steps: `vdla check` ends by itself, and every device stops soon after Ctrl-C."""
+"""One instruction of 2 * 10^12 steps: `vdla check` ends by itself, and every device stops soon after
+Ctrl-C."""
 
 import json
 import resource
@@ -41,15 +42,21 @@ setattr(owner, name, announcing)
 def giant(tmp_path):
     """Return a vector whose one ALU instruction makes as many steps as can be."""
     uops = VTA.depth(MemoryType.UOP)
-    items = [isa.Load(memory_type=MemoryType.UOP, y_size=1, x_size=uops, x_stride=uops),
-             isa.Load(memory_type=MemoryType.ACC, y_size=1, x_size=1),
-             isa.Alu(alu_opcode=AluOpcode.ADD, use_imm=1, imm=1, uop_end=uops, iter_out=16383, iter_in=16383),
-             isa.Finish()]
+    items = [
+        isa.Load(memory_type=MemoryType.UOP, y_size=1, x_size=uops, x_stride=uops),
+        isa.Load(memory_type=MemoryType.ACC, y_size=1, x_size=1),
+        isa.Alu(alu_opcode=AluOpcode.ADD, use_imm=1, imm=1, uop_end=uops, iter_out=16383, iter_in=16383),
+        isa.Finish(),
+    ]
     meta = json.dumps({"name": "giant", "config": {}, "counters": {}})
     stream = np.frombuffer(codec.to_bytes(items, VTA), np.uint8).reshape(-1, 16)
-    np.savez(tmp_path / "giant.npz", instructions=stream,
-             segment_addresses=np.zeros(1, np.uint64), seg0_initial=np.zeros(4 * uops, np.uint8),
-             meta=np.frombuffer(meta.encode(), np.uint8))
+    np.savez(
+        tmp_path / "giant.npz",
+        instructions=stream,
+        segment_addresses=np.zeros(1, np.uint64),
+        seg0_initial=np.zeros(4 * uops, np.uint8),
+        meta=np.frombuffer(meta.encode(), np.uint8),
+    )
     return tmp_path / "giant.npz"
 
 
@@ -66,8 +73,12 @@ def test_check_ends_by_itself(giant):
 @pytest.mark.parametrize("device", RUNS)
 def test_replay_stops_when_it_is_interrupted(device, giant):
     program = ANNOUNCED.format(run=RUNS[device]) + VDLA
-    process = subprocess.Popen([sys.executable, "-c", program, "replay", "--device", device, giant],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, "replay", "--device", device, giant],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
         assert process.stdout.readline() == "running\n"
         time.sleep(0.5)

@@ -41,7 +41,10 @@ def test_a_file_that_never_ends_is_not_read_to_its_end(name, arguments, limit, t
     with (tmp_path / name).open("wb") as file:
         file.truncate(FAR)
     message = refused(*(str(tmp_path / name) if word == "FILE" else word for word in arguments))
-    assert message == f"error: {tmp_path / name} has more than {limit} bytes, and no more are read of such a file\n"
+    assert (
+        message
+        == f"error: {tmp_path / name} has more than {limit} bytes, and no more are read of such a file\n"
+    )
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
@@ -58,5 +61,7 @@ def test_assembly_that_is_no_text_is_refused(tmp_path):
 def test_a_network_whose_tensors_no_device_holds_is_refused_before_they_are_allocated():
     _, plan = handmade("split")
     module = vdla.Module(dataclasses.replace(plan, tensors={**plan.tensors, "more": FAR}))
-    with pytest.raises(ModuleError, match=r"^net on a device: its DRAM takes \d+ bytes, and the limit is 1073741824; "):
+    with pytest.raises(
+        ModuleError, match=r"^net on a device: its DRAM takes \d+ bytes, and the limit is 1073741824; "
+    ):
         module.run({name: np.zeros(value.shape, value.dtype) for name, value in plan.inputs.items()})

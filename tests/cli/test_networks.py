@@ -61,17 +61,32 @@ def expected() -> np.ndarray:
 
 # What they do
 
+
 def test_compile_tells_layers_and_what_stays_on_the_host(files, tmp_path):
-    printed = done("compile", files / "net.onnx", "-o", tmp_path / "a.vdla", "--config", "tiny").stdout.splitlines()
-    assert [line.split()[:2] for line in printed[:4]] == [["layer", "operator"], ["C", "Int8Conv"], ["P", "Int8MaxPool"], ["G", "Int8Conv"]]
+    printed = done(
+        "compile", files / "net.onnx", "-o", tmp_path / "a.vdla", "--config", "tiny"
+    ).stdout.splitlines()
+    assert [line.split()[:2] for line in printed[:4]] == [
+        ["layer", "operator"],
+        ["C", "Int8Conv"],
+        ["P", "Int8MaxPool"],
+        ["G", "Int8Conv"],
+    ]
     assert "on the host: Transpose T: moves single elements" in printed
     assert printed[-1].startswith(f"{tmp_path}/a.vdla: 0.0 MiB, ")
     assert [path.name for path in tmp_path.iterdir()] == ["a.vdla"]
     assert (tmp_path / "a.vdla").read_bytes() == (files / "net.vdla").read_bytes()
 
 
-@pytest.mark.parametrize("arguments", [("net.vdla",), ("net.onnx", "--config", "tiny"), ("net.onnx", "--config", "small"),
-                                       ("net.vdla", "--device", "cycle")])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("net.vdla",),
+        ("net.onnx", "--config", "tiny"),
+        ("net.onnx", "--config", "small"),
+        ("net.vdla", "--device", "cycle"),
+    ],
+)
 def test_run_writes_what_the_network_means(files, tmp_path, arguments):
     name, *options = arguments
     done("run", files / name, "--input", files / "in.npz", "--output", tmp_path / "out.npz", *options)
@@ -82,12 +97,30 @@ def test_run_writes_what_the_network_means(files, tmp_path, arguments):
 
 
 def test_run_reports_json(files):
-    result = json.loads(done("run", files / "net.vdla", "--input", files / "in.npz", "--device", "cycle", "--clock", "200", "--json").stdout)
+    result = json.loads(
+        done(
+            "run",
+            files / "net.vdla",
+            "--input",
+            files / "in.npz",
+            "--device",
+            "cycle",
+            "--clock",
+            "200",
+            "--json",
+        ).stdout
+    )
     assert result.keys() >= KEYS
     assert all(layer.keys() >= LAYER_KEYS for layer in result["layers"])
     assert [(layer["name"], layer["on"]) for layer in result["layers"]] == [
-        ("XQ", "host"), ("C", "accelerator"), ("P", "accelerator"), ("T", "host"), ("G", "accelerator"),
-        ("gq", "accelerator"), ("Y", "host")]  # gq: the shape alone
+        ("XQ", "host"),
+        ("C", "accelerator"),
+        ("P", "accelerator"),
+        ("T", "host"),
+        ("G", "accelerator"),
+        ("gq", "accelerator"),
+        ("Y", "host"),
+    ]  # gq: the shape alone
     assert result["cycles"] == sum(layer["cycles"] or 0 for layer in result["layers"])
     assert result["seconds"] == pytest.approx(result["cycles"] / 200e6)
     assert result["macs"] == 4 * 9 * 64 + 64 * 5
@@ -95,11 +128,18 @@ def test_run_reports_json(files):
 
 def test_an_untimed_run_reports_json_without_cycles(files):
     result = json.loads(done("run", files / "net.vdla", "--json").stdout)
-    assert (result["device"], result["cycles"], result["seconds"], result["utilisation"]) == ("functional", None, None, None)
+    assert (result["device"], result["cycles"], result["seconds"], result["utilisation"]) == (
+        "functional",
+        None,
+        None,
+        None,
+    )
 
 
 def test_without_inputs_numbers_are_random_and_the_same_each_time(files, tmp_path):
-    said = {done("run", files / "net.vdla", "--output", tmp_path / name).stderr for name in ("a.npz", "b.npz")}
+    said = {
+        done("run", files / "net.vdla", "--output", tmp_path / name).stderr for name in ("a.npz", "b.npz")
+    }
     assert said == {"no --input given: running on random numbers\n"}
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
 
@@ -111,7 +151,16 @@ def test_a_timeline_for_each_launch(files, tmp_path):
 
 
 def test_a_float_model_is_quantised_by_samples(files, tmp_path):
-    done("compile", files / "float.onnx", "-o", tmp_path / "f.vdla", "--config", "tiny", "--calibrate", files / "samples.npz")
+    done(
+        "compile",
+        files / "float.onnx",
+        "-o",
+        tmp_path / "f.vdla",
+        "--config",
+        "tiny",
+        "--calibrate",
+        files / "samples.npz",
+    )
     done("run", tmp_path / "f.vdla", "--input", files / "in.npz", "--output", tmp_path / "out.npz")
     real = interpret(load(float_model()), {"x": IMAGE})["y"]
     with np.load(tmp_path / "out.npz") as found:
@@ -120,18 +169,41 @@ def test_a_float_model_is_quantised_by_samples(files, tmp_path):
 
 def test_a_dynamic_shape_is_given(files, tmp_path):
     (tmp_path / "d.onnx").write_bytes(changed(shape=("N", 1, 8, 8)))
-    done("run", tmp_path / "d.onnx", "--shape", "x=1,1,8,8", "--config", "tiny", "--input", files / "in.npz", "--output", tmp_path / "out.npz")
+    done(
+        "run",
+        tmp_path / "d.onnx",
+        "--shape",
+        "x=1,1,8,8",
+        "--config",
+        "tiny",
+        "--input",
+        files / "in.npz",
+        "--output",
+        tmp_path / "out.npz",
+    )
     with np.load(tmp_path / "out.npz") as found:
         np.testing.assert_array_equal(found["y"], expected())
-    assert refused("run", tmp_path / "d.onnx", "--shape", "x=1,one") == "--shape x=1,one is not of the form NAME=1,3,224,224"
+    assert (
+        refused("run", tmp_path / "d.onnx", "--shape", "x=1,one")
+        == "--shape x=1,one is not of the form NAME=1,3,224,224"
+    )
     assert "--shape x=..." in refused("run", tmp_path / "d.onnx")
 
 
 def test_errors_of_layers_are_printed_on_demand(files, tmp_path):
-    arguments = ("compile", files / "float.onnx", "-o", tmp_path / "a.vdla", "--config", "tiny", "--calibrate", files / "samples.npz")
+    arguments = (
+        "compile",
+        files / "float.onnx",
+        "-o",
+        tmp_path / "a.vdla",
+        "--config",
+        "tiny",
+        "--calibrate",
+        files / "samples.npz",
+    )
     lines = done(*arguments, "--errors").stdout.splitlines()
     begin = lines.index("signal to quantisation noise, with that of all layers before:")
-    layers = [line.split() for line in lines[begin + 1:-1]]
+    layers = [line.split() for line in lines[begin + 1 : -1]]
     assert layers
     assert all(unit == "dB" and float(ratio) > 10 for ratio, unit, *_ in layers)
     assert not any("dB" in line for line in done(*arguments).stdout.splitlines())
@@ -143,7 +215,16 @@ def test_outputs_of_any_name_are_written(tmp_path):
     odd.graph.node[-1].output[0] = "file"
     (tmp_path / "f.onnx").write_bytes(odd.SerializeToString())
     np.savez(tmp_path / "s.npz", x=IMAGE[None])
-    done("run", tmp_path / "f.onnx", "--config", "tiny", "--calibrate", tmp_path / "s.npz", "--output", tmp_path / "out.npz")
+    done(
+        "run",
+        tmp_path / "f.onnx",
+        "--config",
+        "tiny",
+        "--calibrate",
+        tmp_path / "s.npz",
+        "--output",
+        tmp_path / "out.npz",
+    )
     with np.load(tmp_path / "out.npz") as found:
         assert found["file"].shape == (1, 5)
 
@@ -159,10 +240,13 @@ def test_inspect_tells_what_a_module_holds(files):
 
 # What they refuse
 
+
 def test_a_float_model_without_samples_is_refused_with_advice(files, tmp_path):
     assert refused("compile", files / "float.onnx", "-o", tmp_path / "f.vdla") == (
-        "network net computes with floats and the accelerator with integers; give samples of its inputs to quantise it by "
-        "(--calibrate SAMPLES.npz), or a model that is quantised already")
+        "network net computes with floats and the accelerator with integers; give samples of its inputs "
+        "to quantise it by "
+        "(--calibrate SAMPLES.npz), or a model that is quantised already"
+    )
     assert not list(tmp_path.iterdir())
 
 
@@ -181,9 +265,15 @@ MODELS = {
     "NaN in weights": (changed(nodes=FLOAT_NODES, constants=NAN_WEIGHTS), "its constant 'm' holds "),
     "dynamic shape": (changed(shape=("N", 1, 8, 8)), "its shape is dynamic: [N, 1, 8, 8]"),
     "zero-size input": (changed(shape=(0, 1, 8, 8)), "is float32[0, 1, 8, 8], which has no elements"),
-    "zero-size weights": (changed(constants={**QUANTISED, "wq": np.zeros((0, 1, 3, 3), np.int8)}), "which has no elements"),
+    "zero-size weights": (
+        changed(constants={**QUANTISED, "wq": np.zeros((0, 1, 3, 3), np.int8)}),
+        "which has no elements",
+    ),
     "doubles": (changed(elem_type=TensorProto.DOUBLE), "supported element types are float32"),
-    "a circle": (changed(nodes=[node("Add", "x b", "a"), node("Relu", "a", "b"), node("Neg", "b", "y")]), "nodes go round in a circle"),
+    "a circle": (
+        changed(nodes=[node("Add", "x b", "a"), node("Relu", "a", "b"), node("Neg", "b", "y")]),
+        "nodes go round in a circle",
+    ),
     "unsorted": (changed(nodes=[node("Neg", "a", "y"), node("Relu", "x", "a")]), "nodes must be in order"),
     "nobody's operator": (changed(nodes=[node("Det", "x", "y")]), "operator Det is not supported"),
 }
@@ -207,7 +297,7 @@ def test_damaged_models_are_refused_or_compiled(tmp_path):
     for number, place in enumerate(RNG.integers(0, len(whole) * 8, 60)):
         broken = bytearray(whole)
         broken[place // 8] ^= 1 << place % 8
-        (tmp_path / "m.onnx").write_bytes(broken[:place // 8] if number % 4 == 0 else broken)
+        (tmp_path / "m.onnx").write_bytes(broken[: place // 8] if number % 4 == 0 else broken)
         result = invoke("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.vdla", "--config", "tiny")
         assert result.exit_code in (0, 2), result.output
         assert (tmp_path / "m.vdla").exists() is (result.exit_code == 0)
@@ -218,7 +308,7 @@ def test_damaged_models_are_refused_or_compiled(tmp_path):
 def broken_module(data: bytes, kind: str) -> bytes:
     match kind:
         case "truncated":
-            return data[:len(data) // 2]
+            return data[: len(data) // 2]
         case "altered":
             return data[:-9] + bytes([data[-9] ^ 1]) + data[-8:]
         case "noise":
@@ -227,11 +317,20 @@ def broken_module(data: bytes, kind: str) -> bytes:
 
 
 @pytest.mark.parametrize("command", ["run", "inspect"])
-@pytest.mark.parametrize(("kind", "message"), [("truncated", "is truncated"), ("altered", "has been altered"), ("noise", "is no module"),
-                                               ("empty", "is no module")])
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("truncated", "is truncated"),
+        ("altered", "has been altered"),
+        ("noise", "is no module"),
+        ("empty", "is no module"),
+    ],
+)
 def test_bad_modules_are_refused_on_one_line(files, tmp_path, command, kind, message):
     (tmp_path / "bad.vdla").write_bytes(broken_module((files / "net.vdla").read_bytes(), kind))
-    said = refused(command, tmp_path / "bad.vdla", *(["--output", tmp_path / "out.npz"] if command == "run" else []))
+    said = refused(
+        command, tmp_path / "bad.vdla", *(["--output", tmp_path / "out.npz"] if command == "run" else [])
+    )
     assert said.startswith(f"{tmp_path}/bad.vdla {message}")
     assert "\n" not in said
     assert [path.name for path in tmp_path.iterdir()] == ["bad.vdla"]
@@ -239,7 +338,10 @@ def test_bad_modules_are_refused_on_one_line(files, tmp_path, command, kind, mes
 
 ODD = {
     "shape": (lambda: {"x": IMAGE[0]}, "input x is float32[1, 8, 8], not float32[1, 1, 8, 8]"),
-    "type": (lambda: {"x": IMAGE.astype(np.float64)}, "input x is float64[1, 1, 8, 8], not float32[1, 1, 8, 8]"),
+    "type": (
+        lambda: {"x": IMAGE.astype(np.float64)},
+        "input x is float64[1, 1, 8, 8], not float32[1, 1, 8, 8]",
+    ),
     "name": (lambda: {"image": IMAGE}, "the network takes x: float32[1, 1, 8, 8]; it was given image"),
     "none": (dict, "the network takes x: float32[1, 1, 8, 8]; it was given nothing"),
     "NaN": (lambda: {"x": IMAGE * np.float32("nan")}, "input x holds 64 values that are not finite"),
@@ -250,7 +352,10 @@ ODD = {
 def test_inputs_that_the_network_does_not_take_are_refused(files, tmp_path, title):
     make, message = ODD[title]
     np.savez(tmp_path / "in.npz", **make())
-    assert refused("run", files / "net.vdla", "--input", tmp_path / "in.npz", "--output", tmp_path / "out.npz") == message
+    assert (
+        refused("run", files / "net.vdla", "--input", tmp_path / "in.npz", "--output", tmp_path / "out.npz")
+        == message
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["in.npz"]
 
 
@@ -260,9 +365,14 @@ def npy() -> bytes:
     return written.getvalue()
 
 
-@pytest.mark.parametrize("data", [b"", RNG.bytes(1000), npy(), b"PK\x03\x04" + RNG.bytes(50), npy()[:20]],
-                         ids=["empty", "noise", "npy", "zip", "half"])
-@pytest.mark.parametrize("arguments", [("run", "net.vdla", "--input"), ("compile", "float.onnx", "-o", "x.vdla", "--calibrate")])
+@pytest.mark.parametrize(
+    "data",
+    [b"", RNG.bytes(1000), npy(), b"PK\x03\x04" + RNG.bytes(50), npy()[:20]],
+    ids=["empty", "noise", "npy", "zip", "half"],
+)
+@pytest.mark.parametrize(
+    "arguments", [("run", "net.vdla", "--input"), ("compile", "float.onnx", "-o", "x.vdla", "--calibrate")]
+)
 def test_arrays_that_cannot_be_read_are_refused(files, tmp_path, data, arguments):
     (tmp_path / "in.npz").write_bytes(data)
     command, name, *options = arguments
@@ -272,33 +382,56 @@ def test_arrays_that_cannot_be_read_are_refused(files, tmp_path, data, arguments
     assert [path.name for path in tmp_path.iterdir()] == ["in.npz"]
 
 
-@pytest.mark.parametrize(("arrays", "message"), [
-    ({}, "arrays have no samples; give each input the same number, at least 1, along the first dimension"),
-    ({"x": np.float32(1)}, "arrays have x: 0 samples"),
-    ({"x": np.zeros((2, 3), np.float32), "y": np.zeros((1, 3), np.float32)}, "arrays have x: 2, y: 1 samples"),
-    ({"x": IMAGE}, "input x is float32[1, 8, 8], not float32[1, 1, 8, 8]"),
-    ({"x": np.zeros((2, 0), np.float32)}, "input x is float32[0], not float32[1, 1, 8, 8]"),
-    ({"z": IMAGE[None]}, "needs inputs x; it was given z"),
-    ({"x": IMAGE[None] * np.float32("inf")}, "value 'x' is not finite on a sample"),
-])
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        (
+            {},
+            "arrays have no samples; give each input the same number, at least 1, along the first dimension",
+        ),
+        ({"x": np.float32(1)}, "arrays have x: 0 samples"),
+        (
+            {"x": np.zeros((2, 3), np.float32), "y": np.zeros((1, 3), np.float32)},
+            "arrays have x: 2, y: 1 samples",
+        ),
+        ({"x": IMAGE}, "input x is float32[1, 8, 8], not float32[1, 1, 8, 8]"),
+        ({"x": np.zeros((2, 0), np.float32)}, "input x is float32[0], not float32[1, 1, 8, 8]"),
+        ({"z": IMAGE[None]}, "needs inputs x; it was given z"),
+        ({"x": IMAGE[None] * np.float32("inf")}, "value 'x' is not finite on a sample"),
+    ],
+)
 def test_samples_that_do_not_fit_are_refused(files, tmp_path, arrays, message):
     np.savez(tmp_path / "s.npz", **arrays)
-    assert message in refused("compile", files / "float.onnx", "-o", tmp_path / "x.vdla", "--calibrate", tmp_path / "s.npz")
+    assert message in refused(
+        "compile", files / "float.onnx", "-o", tmp_path / "x.vdla", "--calibrate", tmp_path / "s.npz"
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["s.npz"]
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    (("--config", "small"), "is compiled already, so --config cannot change it; run the model, or compile it again"),
-    (("--set", "batch=2", "--percentile", "99"), "is compiled already, so --set and --percentile cannot change it"),
-])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--config", "small"),
+            "is compiled already, so --config cannot change it; run the model, or compile it again",
+        ),
+        (
+            ("--set", "batch=2", "--percentile", "99"),
+            "is compiled already, so --set and --percentile cannot change it",
+        ),
+    ],
+)
 def test_a_module_takes_no_options_of_compiling(files, options, message):
     assert message in refused("run", files / "net.vdla", *options)
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (("--config", "none"), "none is neither a preset"),
-    (("--config", "tiny", "--set", "batch=3"), "batch = 3 is not a power of two"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--config", "none"), "none is neither a preset"),
+        (("--config", "tiny", "--set", "batch=3"), "batch = 3 is not a power of two"),
+    ],
+)
 def test_configurations_that_are_none_are_refused(files, tmp_path, arguments, message):
     assert refused("compile", files / "net.onnx", "-o", tmp_path / "x.vdla", *arguments).startswith(message)
     assert not list(tmp_path.iterdir())
@@ -312,12 +445,20 @@ def test_a_network_that_cannot_be_offloaded_stays_on_the_host(files, tmp_path):
         np.testing.assert_array_equal(found["y"], expected())
 
 
-@pytest.mark.parametrize("arguments", [("compile", "net.onnx", "-o"), ("run", "net.vdla", "--output"),
-                                       ("run", "net.vdla", "--device", "cycle", "--trace")])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compile", "net.onnx", "-o"),
+        ("run", "net.vdla", "--output"),
+        ("run", "net.vdla", "--device", "cycle", "--trace"),
+    ],
+)
 def test_an_output_that_cannot_be_written_is_found_before_any_work(files, monkeypatch, arguments):
     command, name, *options = arguments
     monkeypatch.setattr("vdla.api.Module.run", lambda *_, **__: pytest.fail("it ran"))
-    monkeypatch.setattr("vdla.compiler.network.compile.compile_network", lambda *_, **__: pytest.fail("it compiled"))
+    monkeypatch.setattr(
+        "vdla.compiler.network.compile.compile_network", lambda *_, **__: pytest.fail("it compiled")
+    )
     before = set(files.iterdir())
     said = refused(command, files / name, *options, files / "in.npz" / "x")
     assert said == f"{files / 'in.npz' / 'x'} cannot be written: {files / 'in.npz'} is not a folder; {ADVICE}"

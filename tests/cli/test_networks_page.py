@@ -26,8 +26,19 @@ def folder(tmp_path_factory) -> Path:
     """Return a folder with the page's files and the module digits.vdla."""
     made = tmp_path_factory.mktemp("page")
     shutil.copy(ROOT / "examples/digits/digits.onnx", made)
-    np.savez(made / "training.npz", image=np.random.default_rng(0).normal(size=(4, 1, 1, 8, 8)).astype(np.float32))
-    arguments = ["compile", made / "digits.onnx", "--calibrate", made / "training.npz", "--config", "tiny", "-o", made / "digits.vdla"]
+    np.savez(
+        made / "training.npz", image=np.random.default_rng(0).normal(size=(4, 1, 1, 8, 8)).astype(np.float32)
+    )
+    arguments = [
+        "compile",
+        made / "digits.onnx",
+        "--calibrate",
+        made / "training.npz",
+        "--config",
+        "tiny",
+        "-o",
+        made / "digits.vdla",
+    ]
     assert CliRunner().invoke(main, list(map(str, arguments))).exit_code == 0
     module = (made / "digits.vdla").read_bytes()
     (made / "empty.onnx").write_bytes(b"")
@@ -43,10 +54,15 @@ def test_the_page_quotes_messages():
 
 
 @pytest.mark.parametrize("name", QUOTED)
-def test_a_quoted_message_is_the_one_that_is_printed(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch):
+def test_a_quoted_message_is_the_one_that_is_printed(
+    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.chdir(folder)
-    arguments = {".onnx": ["compile", name, "-o", "out.vdla"], ".vdla": ["inspect", name],
-                 ".npz": ["run", "digits.vdla", "--input", name]}[Path(name).suffix]
+    arguments = {
+        ".onnx": ["compile", name, "-o", "out.vdla"],
+        ".vdla": ["inspect", name],
+        ".npz": ["run", "digits.vdla", "--input", name],
+    }[Path(name).suffix]
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 2
     assert BYTES.sub("N", done.stderr) == f"error: {BYTES.sub('N', QUOTED[name])}\n"

@@ -29,9 +29,20 @@ def test_every_lowering_states_its_conditions():
     assert all(one.condition for one in offloaded())
 
 
-@pytest.mark.parametrize(("op", "on"), [
-    ("Conv", ACCELERATOR), ("Relu", ACCELERATOR), ("QLinearConv", ACCELERATOR), ("Concat", ACCELERATOR), ("Transpose", HOST), ("Erf", HOST),
-    ("Dropout", COMPILER), ("Shape", COMPILER), ("BatchNormalization", ACCELERATOR)])
+@pytest.mark.parametrize(
+    ("op", "on"),
+    [
+        ("Conv", ACCELERATOR),
+        ("Relu", ACCELERATOR),
+        ("QLinearConv", ACCELERATOR),
+        ("Concat", ACCELERATOR),
+        ("Transpose", HOST),
+        ("Erf", HOST),
+        ("Dropout", COMPILER),
+        ("Shape", COMPILER),
+        ("BatchNormalization", ACCELERATOR),
+    ],
+)
 def test_where_an_operator_runs(op, on):
     found, condition = table()[op]
     assert found == on

@@ -22,11 +22,13 @@ def invoke(*arguments):
 @pytest.fixture
 def changed(tmp_path):
     """Return a function that writes a copy of a good vector with other arrays and returns its path."""
+
     def write(**arrays):
         path = tmp_path / "changed.npz"
         with np.load(GOOD) as file:
             np.savez(path, **{**{name: file[name] for name in file.files}, **arrays})
         return path
+
     return write
 
 
@@ -48,7 +50,9 @@ def test_json_has_one_object_per_run_with_the_fixed_keys():
     rows = json.loads(outcome.stdout)
     assert outcome.exit_code == 0
     assert [set(row) for row in rows] == [{"name", "device", "match", "cycles", "seconds"}] * 2
-    assert [row["name"] for row in rows] == [vectors.load_vector(path).name for path in (GOOD, VECTORS / "alu_imm4_b8.npz")]
+    assert [row["name"] for row in rows] == [
+        vectors.load_vector(path).name for path in (GOOD, VECTORS / "alu_imm4_b8.npz")
+    ]
     assert all(row["match"] is True and row["cycles"] is None and row["seconds"] > 0 for row in rows)
 
 

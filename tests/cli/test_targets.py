@@ -1,4 +1,5 @@
-"""Targets on the command line: given by --config, --target and --set, recorded in modules, overridden by `vdla run`."""
+"""Targets on the command line: given by --config, --target and --set, recorded in modules, overridden by
+`vdla run`."""
 
 import json
 from pathlib import Path
@@ -22,7 +23,11 @@ def invoke(*arguments: object) -> Result:
 def folder(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("targets")
     (folder / "net.onnx").write_bytes(model().SerializeToString())
-    for name, options in {"near": ("--config", "tiny"), "same": ("--target", "tiny"), "far": ("--target", "tiny", *FAR)}.items():
+    for name, options in {
+        "near": ("--config", "tiny"),
+        "same": ("--target", "tiny"),
+        "far": ("--target", "tiny", *FAR),
+    }.items():
         result = invoke("compile", folder / "net.onnx", "-o", folder / f"{name}.vdla", *options)
         assert result.exit_code == 0, result.stderr
     return folder
@@ -34,16 +39,28 @@ def ran(module: Path, *options: object) -> dict:
 
 def test_config_and_target_name_the_same_record(folder):
     assert (folder / "same.vdla").read_bytes() == (folder / "near.vdla").read_bytes()
-    refused = invoke("compile", folder / "net.onnx", "-o", folder / "x.vdla", "--config", "tiny", "--target", "small")
+    refused = invoke(
+        "compile", folder / "net.onnx", "-o", folder / "x.vdla", "--config", "tiny", "--target", "small"
+    )
     assert refused.exit_code == 2
     assert "--config tiny and --target small name one record; give one of them" in refused.stderr
 
 
 def test_a_module_records_memory_and_clock(folder):
     target = load(folder / "far.vdla").target
-    assert (target.config.digest, target.memory.latency, target.memory.depth, target.clock_mhz) == (TINY.digest, 400, 16, 50.0)
-    assert json.loads(invoke("inspect", folder / "far.vdla", "--json").stdout)["target_digest"] == target.digest
-    assert "50 MHz, memory of 400 cycles' latency and 16 requests in flight" in invoke("inspect", folder / "far.vdla").stdout
+    assert (target.config.digest, target.memory.latency, target.memory.depth, target.clock_mhz) == (
+        TINY.digest,
+        400,
+        16,
+        50.0,
+    )
+    assert (
+        json.loads(invoke("inspect", folder / "far.vdla", "--json").stdout)["target_digest"] == target.digest
+    )
+    assert (
+        "50 MHz, memory of 400 cycles' latency and 16 requests in flight"
+        in invoke("inspect", folder / "far.vdla").stdout
+    )
 
 
 def test_a_module_runs_with_its_own_memory_and_clock_unless_told_otherwise(folder):
@@ -56,12 +73,19 @@ def test_a_module_runs_with_its_own_memory_and_clock_unless_told_otherwise(folde
 
 def test_a_bad_latency_is_refused_in_one_line(folder):
     refused = invoke("run", folder / "far.vdla", "--latency", 0)
-    assert (refused.exit_code, refused.stderr.splitlines()[-1]) == (2, "error: memory latency = 0 is outside 1..1048576")
+    assert (refused.exit_code, refused.stderr.splitlines()[-1]) == (
+        2,
+        "error: memory latency = 0 is outside 1..1048576",
+    )
 
 
 def test_config_shows_a_whole_target():
     values = json.loads(invoke("config", "tiny", *FAR, "--json").stdout)
-    assert (values["memory"], values["clock_mhz"], values["digest"]) == ({"latency": 400, "depth": 16}, 50.0, TINY.digest)
+    assert (values["memory"], values["clock_mhz"], values["digest"]) == (
+        {"latency": 400, "depth": 16},
+        50.0,
+        TINY.digest,
+    )
     text = invoke("config", "tiny", *FAR).stdout
     assert "400 cycles of latency, 16 requests in flight" in text
     assert "50 MHz" in text

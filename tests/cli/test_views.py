@@ -57,13 +57,22 @@ def test_a_name_in_txt_is_written_as_text(tmp_path):
 
 def test_the_summary_tells_how_busy_the_units_were(tmp_path):
     outcome = invoke(trace, GOOD, "-o", tmp_path / "trace.json")
-    name, cycles, instructions, shares = r"gemm\S*\.npz", r"[\d,]+ cycles", r"\d+ instructions", r"load \d+%, compute \d+%, store \d+%"
-    assert re.fullmatch(rf"{name}: {cycles}, {instructions}, busy: {shares} -> \S+/trace\.json; open it in https://ui\.perfetto\.dev\n",
-                        outcome.stderr)
+    name, cycles, instructions, shares = (
+        r"gemm\S*\.npz",
+        r"[\d,]+ cycles",
+        r"\d+ instructions",
+        r"load \d+%, compute \d+%, store \d+%",
+    )
+    assert re.fullmatch(
+        rf"{name}: {cycles}, {instructions}, busy: {shares} -> \S+/trace\.json; open it in https://ui\.perfetto\.dev\n",
+        outcome.stderr,
+    )
 
 
 def test_memory_can_be_chosen(tmp_path):
-    slow, fast = (invoke(trace, GOOD, "--text", "-o", "-", "--latency", latency).stderr for latency in (500, 1))
+    slow, fast = (
+        invoke(trace, GOOD, "--text", "-o", "-", "--latency", latency).stderr for latency in (500, 1)
+    )
     assert slow != fast
     outcome = invoke(trace, GOOD, "--text", "-o", "-", "--latency", 0)
     assert outcome.exit_code == 2
@@ -85,13 +94,21 @@ def test_plots_are_written(tmp_path, kind):
     assert (tmp_path / "plot.svg").read_text().lstrip().startswith("<?xml")
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (("-o", "plot.gif"), "plot.gif: a plot is written as .png or .svg, not as .gif"),
-    (("--kind", "timeline", "-o", "plot.svg"), "a timeline shows one program, not 2: "),
-    (("--kind", "roofline", "-o", "plot.svg"), "different configurations; a roofline shows one: plot them apart"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("-o", "plot.gif"), "plot.gif: a plot is written as .png or .svg, not as .gif"),
+        (("--kind", "timeline", "-o", "plot.svg"), "a timeline shows one program, not 2: "),
+        (
+            ("--kind", "roofline", "-o", "plot.svg"),
+            "different configurations; a roofline shows one: plot them apart",
+        ),
+    ],
+)
 def test_what_cannot_be_plotted_is_refused(arguments, message, tmp_path, monkeypatch):
-    other = next(path for path in VECTORS if load_vector(path).config.digest != load_vector(GOOD).config.digest)
+    other = next(
+        path for path in VECTORS if load_vector(path).config.digest != load_vector(GOOD).config.digest
+    )
     monkeypatch.chdir(tmp_path)
     outcome = invoke(plot, GOOD, other, *arguments)
     assert list(tmp_path.iterdir()) == []

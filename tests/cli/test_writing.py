@@ -1,4 +1,5 @@
-"""Every command that writes files: they are whole or as they were, folders are made, and one line says what is wrong."""
+"""Every command that writes files: they are whole or as they were, folders are made, and one line says what
+is wrong."""
 
 import os
 from functools import cache
@@ -50,7 +51,8 @@ EMITTED = cache(verilog.emit)
 
 @pytest.fixture(params=COMMANDS)
 def write(request, inputs, monkeypatch):
-    """Return a function that has a command write into a folder. Verilog is emitted once: Yosys writes larger files of its own."""
+    """Return a function that has a command write into a folder. Verilog is emitted once: Yosys writes larger
+    files of its own."""
     monkeypatch.setattr(verilog, "emit", EMITTED)
     options, name = COMMANDS[request.param]
     return lambda folder: invoke(*options.format(inputs).split(), folder / name)
@@ -106,7 +108,11 @@ def test_a_place_that_nobody_may_write_to_is_named(write):
     before = os.listdir("/proc/sys")
     done = write(Path("/proc/sys"))
     assert done.exit_code == 2
-    reasons = [reason for reason in ("Permission denied", "Read-only file system", "Operation not permitted") if reason in done.stderr]
+    reasons = [
+        reason
+        for reason in ("Permission denied", "Read-only file system", "Operation not permitted")
+        if reason in done.stderr
+    ]
     assert_one_line(done, Path("/proc/sys"), *reasons)
     assert os.listdir("/proc/sys") == before
 
@@ -122,4 +128,7 @@ def test_a_full_disk_under_the_tools_is_one_line_too(tmp_path):
 
 def test_a_full_device_is_named(inputs):
     done = invoke("asm", inputs / "stream.asm", "-o", "/dev/full")
-    assert (done.exit_code, done.stderr) == (2, f"error: /dev/full cannot be written: No space left on device; {ADVICE}\n")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        f"error: /dev/full cannot be written: No space left on device; {ADVICE}\n",
+    )

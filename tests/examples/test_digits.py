@@ -1,4 +1,5 @@
-"""The trained network for digits reaches its accuracy, and the training is right: gradients, steps, export."""
+"""The trained network for digits reaches its accuracy, and the training is right: gradients, steps,
+export."""
 
 import importlib
 from pathlib import Path
@@ -31,8 +32,10 @@ def scores_of(model: bytes, images: np.ndarray) -> np.ndarray:
 def wide_problem(example, seed: int = 0):
     """Return parameters and a batch in double precision, away from the corners of ReLU and max-pool."""
     random = np.random.default_rng(seed)
-    parameters = {name: values + 0.1 * random.standard_normal(values.shape)
-                  for name, values in example["network"].initial_parameters(random).items()}
+    parameters = {
+        name: values + 0.1 * random.standard_normal(values.shape)
+        for name, values in example["network"].initial_parameters(random).items()
+    }
     return parameters, random.standard_normal((4, 1, 8, 8)), random.integers(0, 10, 4)
 
 
@@ -46,7 +49,10 @@ def test_the_committed_network_is_as_accurate_as_stated(example):
 def test_the_committed_network_has_the_stated_inputs_and_outputs():
     model = onnx.load(DIGITS)
     onnx.checker.check_model(model, full_check=True)
-    shapes = {value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in (*model.graph.input, *model.graph.output)}
+    shapes = {
+        value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        for value in (*model.graph.input, *model.graph.output)
+    }
     assert shapes == {"image": [1, 1, 8, 8], "scores": [1, 10]}
     assert DIGITS.stat().st_size < 1 << 20
 
@@ -56,21 +62,30 @@ def test_the_split_holds_every_sample_once(example):
 
     train, test = example["samples"].split()
     images = np.concatenate([train.images, test.images])[:, 0] * 16
-    assert sorted(image.tobytes() for image in images) == sorted(image.astype(np.float32).tobytes() for image in load_digits().images)
+    assert sorted(image.tobytes() for image in images) == sorted(
+        image.astype(np.float32).tobytes() for image in load_digits().images
+    )
     assert images.dtype == np.float32
     assert (images.min(), images.max()) == (0, 16)
     assert np.array_equal(test.images, example["samples"].split()[1].images)
 
 
-@pytest.mark.parametrize("name", [f"{layer}_{kind}" for layer in ("conv1", "conv2", "dense") for kind in ("weight", "bias")])
+@pytest.mark.parametrize(
+    "name", [f"{layer}_{kind}" for layer in ("conv1", "conv2", "dense") for kind in ("weight", "bias")]
+)
 def test_gradients_agree_with_finite_differences(example, name):
     parameters, images, labels = wide_problem(example)
     loss_and_gradients = example["network"].loss_and_gradients
     gradient = loss_and_gradients(parameters, images, labels)[1][name]
     assert gradient.shape == parameters[name].shape
     for entry in np.random.default_rng(1).choice(gradient.size, min(ENTRIES, gradient.size), replace=False):
-        losses = [loss_and_gradients(parameters | {name: moved(parameters[name], entry, offset)}, images, labels)[0] for offset in (OFFSET, -OFFSET)]
-        assert gradient.flat[entry] == pytest.approx((losses[0] - losses[1]) / (2 * OFFSET), rel=1e-5, abs=1e-8)
+        losses = [
+            loss_and_gradients(parameters | {name: moved(parameters[name], entry, offset)}, images, labels)[0]
+            for offset in (OFFSET, -OFFSET)
+        ]
+        assert gradient.flat[entry] == pytest.approx(
+            (losses[0] - losses[1]) / (2 * OFFSET), rel=1e-5, abs=1e-8
+        )
 
 
 def moved(values: np.ndarray, entry: int, offset: float) -> np.ndarray:
@@ -110,4 +125,6 @@ def test_the_exported_network_computes_what_numpy_computes(example):
         parameters[name] += np.linspace(-1, 1, parameters[name].size, dtype=np.float32)
     _, test = example["samples"].split()
     scores = scores_of(example["train"].to_onnx(parameters).SerializeToString(), test.images[:20])
-    np.testing.assert_allclose(scores, example["network"].forward(parameters, test.images[:20]).scores, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        scores, example["network"].forward(parameters, test.images[:20]).scores, rtol=1e-4, atol=1e-5
+    )

@@ -1,6 +1,5 @@
 """The examples run, and give NumPy's result, on every device."""
 
-
 import pytest
 
 from tests.loading import load_file
@@ -17,7 +16,10 @@ def load(name: str):
 @pytest.mark.parametrize("name", ["matrix_multiply", "virtual_threads"])
 def test_an_example_runs_on_the_simulators_in_any_order_of_the_units(name):
     module = load(name)
-    devices = CycleDevice(module.CONFIG, DRAM_BYTES), *(FunctionalDevice(module.CONFIG, DRAM_BYTES, seed) for seed in (None, 0, 1, 2))
+    devices = (
+        CycleDevice(module.CONFIG, DRAM_BYTES),
+        *(FunctionalDevice(module.CONFIG, DRAM_BYTES, seed) for seed in (None, 0, 1, 2)),
+    )
     for device in devices:
         found, expected = module.run(device)
         assert found.tolist() == expected.tolist()
@@ -33,5 +35,7 @@ def test_virtual_threads_run_on_the_rtl():
 
 
 def test_pages_show_every_stage():
-    titles = {name: [title for title, _ in load(name).pages()] for name in ("matrix_multiply", "virtual_threads")}
+    titles = {
+        name: [title for title, _ in load(name).pages()] for name in ("matrix_multiply", "virtual_threads")
+    }
     assert [len(found) for found in titles.values()] == [5, 3]

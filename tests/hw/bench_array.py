@@ -9,7 +9,9 @@ from vdla.hw.gemm import dot_product_bits
 
 
 def pack(values: np.ndarray, bits: int) -> int:
-    return sum((int(value) & (1 << bits) - 1) << bits * place for place, value in enumerate(values.reshape(-1)))
+    return sum(
+        (int(value) & (1 << bits) - 1) << bits * place for place, value in enumerate(values.reshape(-1))
+    )
 
 
 @cocotb.test()
@@ -18,8 +20,12 @@ async def test_sums_follow_their_operands_by_the_stages(dut):
     await start(dut, "inp", "wgt")
     bits, expected = dot_product_bits(config), []
     for cycle in range(40):
-        inp = rng.integers(-(1 << config.inp_bits - 1), 1 << config.inp_bits - 1, (config.batch, config.block_in))
-        wgt = rng.integers(-(1 << config.wgt_bits - 1), 1 << config.wgt_bits - 1, (config.block_out, config.block_in))
+        inp = rng.integers(
+            -(1 << config.inp_bits - 1), 1 << config.inp_bits - 1, (config.batch, config.block_in)
+        )
+        wgt = rng.integers(
+            -(1 << config.wgt_bits - 1), 1 << config.wgt_bits - 1, (config.block_out, config.block_in)
+        )
         if cycle == 3:  # the greatest sum there is
             inp[:], wgt[:] = -(1 << config.inp_bits - 1), -(1 << config.wgt_bits - 1)
         dut.inp.value, dut.wgt.value = pack(inp, config.inp_bits), pack(wgt, config.wgt_bits)

@@ -1,4 +1,5 @@
-"""Runs inside the simulator: the AXI top with cocotbext-axi's memory and master, under random back-pressure."""
+"""Runs inside the simulator: the AXI top with cocotbext-axi's memory and master, under random
+back-pressure."""
 
 import os
 import random
@@ -25,15 +26,28 @@ async def bring_up(dut, share: float, seed: int = 1):
     """Start clock and reset; return the memory and the register master with stalls on every channel."""
     cocotb.start_soon(Clock(dut.aclk, 10, "ns").start())
     dut.aresetn.value = 0
-    ram = AxiRam(AxiBus.from_prefix(dut, "m_axi"), dut.aclk, dut.aresetn, reset_active_level=False, size=BYTES)
-    master = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axi"), dut.aclk, dut.aresetn, reset_active_level=False)
+    ram = AxiRam(
+        AxiBus.from_prefix(dut, "m_axi"), dut.aclk, dut.aresetn, reset_active_level=False, size=BYTES
+    )
+    master = AxiLiteMaster(
+        AxiLiteBus.from_prefix(dut, "s_axi"), dut.aclk, dut.aresetn, reset_active_level=False
+    )
     await ClockCycles(dut.aclk, 4)
     dut.aresetn.value = 1
     await ClockCycles(dut.aclk, 2)
     if share:
-        channels = [ram.write_if.aw_channel, ram.write_if.w_channel, ram.write_if.b_channel, ram.read_if.ar_channel, ram.read_if.r_channel,
-                    master.write_if.aw_channel, master.write_if.w_channel, master.write_if.b_channel,
-                    master.read_if.ar_channel, master.read_if.r_channel]
+        channels = [
+            ram.write_if.aw_channel,
+            ram.write_if.w_channel,
+            ram.write_if.b_channel,
+            ram.read_if.ar_channel,
+            ram.read_if.r_channel,
+            master.write_if.aw_channel,
+            master.write_if.w_channel,
+            master.write_if.b_channel,
+            master.read_if.ar_channel,
+            master.read_if.r_channel,
+        ]
         for index, channel in enumerate(channels):
             channel.set_pause_generator(stalls(seed * 100 + index, share))
     return ram, master
@@ -57,7 +71,7 @@ async def run_once(dut, ram, master, config) -> None:
     found = np.frombuffer(bytes(ram.read(OUT, expected.size)), np.int8).reshape(expected.shape)
     np.testing.assert_array_equal(found, expected)
     after = bytearray(ram.read(0, BYTES))
-    after[OUT:OUT + expected.size] = bytes(expected.size)
+    after[OUT : OUT + expected.size] = bytes(expected.size)
     assert bytes(after) == dram, "memory outside the outputs was written"
 
 

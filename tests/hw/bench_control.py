@@ -40,7 +40,9 @@ async def test_a_run_is_done_when_it_has_finished_and_drained(dut):
 
 
 @cocotb.test()
-@cocotb.parametrize(case=[("", Fault.DEADLOCK), ("starved", Fault.UNFINISHED), ("invalid", Fault.INVALID_INSTRUCTION)])
+@cocotb.parametrize(
+    case=[("", Fault.DEADLOCK), ("starved", Fault.UNFINISHED), ("invalid", Fault.INVALID_INSTRUCTION)]
+)
 async def test_a_run_in_which_nothing_moves_ends_with_the_reason(dut, case):
     signal, fault = case
     await begin(dut)

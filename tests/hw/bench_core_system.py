@@ -36,7 +36,9 @@ class Memory:
             dut.memory__write_data__ready.value = int(bool(head and head["write"] and offers))
             dut.memory__read_data__valid.value = int(bool(head and not head["write"] and offers))
             if head and not head["write"]:
-                dut.memory__read_data__payload.value = int.from_bytes(self.dram[head["address"]:head["address"] + size], "little")
+                dut.memory__read_data__payload.value = int.from_bytes(
+                    self.dram[head["address"] : head["address"] + size], "little"
+                )
             await RisingEdge(dut.clk)
             self._take(head, size)
 
@@ -47,7 +49,10 @@ class Memory:
             self.queue.append(unpack(request_layout(self.config), int(dut.memory__request__payload.value)))
         wrote = bool(dut.memory__write_data__valid.value and dut.memory__write_data__ready.value)
         if wrote:
-            self._write(head["address"], unpack(write_beat_layout(self.config), int(dut.memory__write_data__payload.value)))
+            self._write(
+                head["address"],
+                unpack(write_beat_layout(self.config), int(dut.memory__write_data__payload.value)),
+            )
         if wrote or (dut.memory__read_data__valid.value and dut.memory__read_data__ready.value):
             head["address"] += size
             head["beats"] -= 1
@@ -74,8 +79,17 @@ async def access(dut, name: str, value: int | None = None) -> int:
 
 
 async def reset(dut) -> None:
-    for name in ("registers__address", "registers__write", "registers__write_data", "memory__request__ready", "memory__write_data__ready",
-                 "memory__read_data__valid", "memory__read_data__payload", "memory__write_done", "memory__error"):
+    for name in (
+        "registers__address",
+        "registers__write",
+        "registers__write_data",
+        "memory__request__ready",
+        "memory__write_data__ready",
+        "memory__read_data__valid",
+        "memory__read_data__payload",
+        "memory__write_done",
+        "memory__error",
+    ):
         getattr(dut, name).value = 0
     dut.rst.value = 1
     cocotb.start_soon(Clock(dut.clk, 10, "ns").start())
@@ -105,7 +119,9 @@ async def test_program_gives_its_outputs_under_stalls(dut):
     for share in (0.0, 0.3, 0.6):
         memory, expected = await run(dut, load(os.environ["VDLA_CONFIG"]), share)
         assert await access(dut, "STATUS") == Status.DONE
-        np.testing.assert_array_equal(np.frombuffer(memory.dram[OUT:OUT + expected.size], np.int8).reshape(expected.shape), expected)
+        np.testing.assert_array_equal(
+            np.frombuffer(memory.dram[OUT : OUT + expected.size], np.int8).reshape(expected.shape), expected
+        )
 
 
 @cocotb.test()
@@ -118,4 +134,4 @@ async def test_stream_without_its_end_stops_with_a_fault(dut):
         assert await access(dut, "FAULT") == fault
     memory, expected = await run(dut, config, 0.0)  # and the next run is none the worse for it
     assert await access(dut, "STATUS") == Status.DONE
-    assert bytes(memory.dram[OUT:OUT + expected.size]) == expected.tobytes()
+    assert bytes(memory.dram[OUT : OUT + expected.size]) == expected.tobytes()

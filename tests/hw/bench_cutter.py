@@ -24,11 +24,22 @@ def expected(config, address: int, remaining: int) -> tuple[int, int, int]:
 @cocotb.test()
 async def test_a_burst_ends_at_the_next_boundary_or_with_the_bytes(dut):
     config, rng = configuration(), random.Random(1)
-    around = [0, 1, config.bus_bytes - 1, config.bus_bytes, config.burst_bytes - 1, config.burst_bytes, config.burst_bytes + 1]
+    around = [
+        0,
+        1,
+        config.bus_bytes - 1,
+        config.bus_bytes,
+        config.burst_bytes - 1,
+        config.burst_bytes,
+        config.burst_bytes + 1,
+    ]
     cases = [(4096 + offset, count) for offset in around for count in around if count]
     cases += [(rng.getrandbits(config.address_bits - 1), rng.randint(1, 60_000)) for _ in range(300)]
     for address, remaining in cases:
-        assert await cut(dut, address, remaining) == expected(config, address, remaining), (address, remaining)
+        assert await cut(dut, address, remaining) == expected(config, address, remaining), (
+            address,
+            remaining,
+        )
 
 
 @cocotb.test()

@@ -9,10 +9,16 @@ from vdla.hw.spec.vocabulary import MemoryType
 
 INPUTS = ("instruction__valid", "instruction__payload", "load__ready", "compute__ready", "store__ready")
 STREAM = (
-    isa.Load(memory_type=MemoryType.INP, x_size=1), isa.Load(memory_type=MemoryType.WGT), isa.Load(memory_type=MemoryType.UOP, x_size=2),
-    isa.Gemm(reset=1), isa.Load(memory_type=MemoryType.ACC), isa.Load(memory_type=MemoryType.ACC_8BIT),
+    isa.Load(memory_type=MemoryType.INP, x_size=1),
+    isa.Load(memory_type=MemoryType.WGT),
+    isa.Load(memory_type=MemoryType.UOP, x_size=2),
+    isa.Gemm(reset=1),
+    isa.Load(memory_type=MemoryType.ACC),
+    isa.Load(memory_type=MemoryType.ACC_8BIT),
     isa.Store(memory_type=MemoryType.OUT, x_size=3),
-    isa.Store(memory_type=MemoryType.UOP), isa.Alu(alu_opcode=isa.AluOpcode.SHR), isa.Load(memory_type=MemoryType.INP, push_next=1),
+    isa.Store(memory_type=MemoryType.UOP),
+    isa.Alu(alu_opcode=isa.AluOpcode.SHR),
+    isa.Load(memory_type=MemoryType.INP, push_next=1),
 )
 INVALID = (5, 6, 7, 4 << 7, 6 << 7, 7 << 7, 1 | 1 << 80, 1 | 6 << 7)
 
@@ -34,7 +40,9 @@ async def test_each_unit_gets_its_instructions_in_order_and_nothing_follows_fini
     await start(dut, *INPUTS)
     got = await run(dut, [codec.encode(item, config) for item in (*STREAM, isa.Finish(), *STREAM)], share)
     for unit in units.Unit:
-        expected = [codec.encode(item, config) for item in (*STREAM, isa.Finish()) if units.unit_of(item) is unit]
+        expected = [
+            codec.encode(item, config) for item in (*STREAM, isa.Finish()) if units.unit_of(item) is unit
+        ]
         assert got[unit.name.lower()] == expected
     assert int(dut.ended.value) == 1
     assert int(dut.invalid.value) == 0
@@ -47,6 +55,15 @@ async def test_words_without_meaning_end_the_stream_at_their_place(dut, word):
     if word is None:
         word = isa.Opcode.ALU | 6 << isa.field_of(isa.Alu, "alu_opcode", config).start
     await start(dut, *INPUTS)
-    got = await run(dut, [codec.encode(STREAM[0], config), codec.encode(STREAM[3], config), word, codec.encode(STREAM[0], config)], 0.0)
+    got = await run(
+        dut,
+        [
+            codec.encode(STREAM[0], config),
+            codec.encode(STREAM[3], config),
+            word,
+            codec.encode(STREAM[0], config),
+        ],
+        0.0,
+    )
     assert [len(items) for items in got.values()] == [1, 1, 0]
     assert (int(dut.ended.value), int(dut.invalid.value), int(dut.invalid_index.value)) == (1, 1, 2)

@@ -9,9 +9,18 @@ from streams import configuration, receive, send, start, unpack
 from vdla.hw.dma import PRIORITY, READERS
 from vdla.hw.signatures import request_layout
 
-INPUTS = (*(f"{client}_request__{part}" for client in PRIORITY for part in ("valid", "payload")),
-          *(f"{client}_data__ready" for client in READERS), "store_data__valid", "store_data__payload", "memory__request__ready",
-          "memory__read_data__valid", "memory__read_data__payload", "memory__write_data__ready", "memory__write_done", "memory__error")
+INPUTS = (
+    *(f"{client}_request__{part}" for client in PRIORITY for part in ("valid", "payload")),
+    *(f"{client}_data__ready" for client in READERS),
+    "store_data__valid",
+    "store_data__payload",
+    "memory__request__ready",
+    "memory__read_data__valid",
+    "memory__read_data__payload",
+    "memory__write_data__ready",
+    "memory__write_done",
+    "memory__error",
+)
 
 
 def pack(config, **fields: int) -> int:
@@ -34,7 +43,10 @@ async def memory(dut, config, share: float, accepted: list, in_flight: list) -> 
             accepted.append(request)
             if not request["write"]:
                 pending += 1
-                beats += [(request["address"] + 8 * beat, int(beat == request["beats"] - 1)) for beat in range(request["beats"])]
+                beats += [
+                    (request["address"] + 8 * beat, int(beat == request["beats"] - 1))
+                    for beat in range(request["beats"])
+                ]
         in_flight.append(pending)
         await FallingEdge(dut.clk)
 
@@ -46,8 +58,19 @@ async def test_every_beat_reaches_the_client_that_asked(dut, share):
     await start(dut, *INPUTS)
     rng, asked, got = random.Random(8), {}, {client: [] for client in READERS}
     for index, client in enumerate(PRIORITY):
-        asked[client] = [{"write": int(client == "store"), "address": (index << 16) + 256 * item, "beats": rng.randint(1, 8)} for item in range(20)]
-        cocotb.start_soon(send(dut, f"{client}_request", [pack(config, **request) for request in asked[client]], share, index))
+        asked[client] = [
+            {
+                "write": int(client == "store"),
+                "address": (index << 16) + 256 * item,
+                "beats": rng.randint(1, 8),
+            }
+            for item in range(20)
+        ]
+        cocotb.start_soon(
+            send(
+                dut, f"{client}_request", [pack(config, **request) for request in asked[client]], share, index
+            )
+        )
         if client in READERS:
             cocotb.start_soon(receive(dut, f"{client}_data", got[client], share, index + 9))
     cocotb.start_soon(memory(dut, config, share, accepted, in_flight))
@@ -56,7 +79,9 @@ async def test_every_beat_reaches_the_client_that_asked(dut, share):
     for index, client in enumerate(PRIORITY):
         assert [request for request in accepted if request["address"] >> 16 == index] == asked[client]
     for client in READERS:
-        assert got[client] == [request["address"] + 8 * beat for request in asked[client] for beat in range(request["beats"])]
+        assert got[client] == [
+            request["address"] + 8 * beat for request in asked[client] for beat in range(request["beats"])
+        ]
     assert max(in_flight) == config.max_requests
 
 
@@ -65,7 +90,9 @@ async def test_the_first_client_goes_first_and_an_offer_is_held(dut):
     config = configuration()
     await start(dut, *INPUTS)
     for index, client in enumerate(PRIORITY):
-        getattr(dut, f"{client}_request__payload").value = pack(config, write=int(client == "store"), address=index << 16, beats=1)
+        getattr(dut, f"{client}_request__payload").value = pack(
+            config, write=int(client == "store"), address=index << 16, beats=1
+        )
         getattr(dut, f"{client}_request__valid").value = 1
     order = []
     for _ in PRIORITY:
@@ -92,7 +119,8 @@ async def test_the_first_client_goes_first_and_an_offer_is_held(dut):
 
 @cocotb.test()
 async def test_a_store_is_taken_while_a_read_waits_for_room(dut):
-    """As many reads as may be in flight are; the next waits until the last beat of one has come, a store does not wait."""
+    """As many reads as may be in flight are; the next waits until the last beat of one has come, a store does
+    not wait."""
     config, accepted = configuration(), []
     await start(dut, *INPUTS)
     dut.memory__request__ready.value = 1
@@ -113,4 +141,6 @@ async def test_a_store_is_taken_while_a_read_waits_for_room(dut):
         await RisingEdge(dut.clk)
         assert int(dut.load_request__ready.value) == ready
         await FallingEdge(dut.clk)
-    assert [unpack(request_layout(config), request)["write"] for request in accepted] == [0] * config.max_requests + [1]
+    assert [unpack(request_layout(config), request)["write"] for request in accepted] == [
+        0
+    ] * config.max_requests + [1]

@@ -9,9 +9,27 @@ from streams import configuration, receive, start, unpack
 from vdla.hw.signatures import request_layout
 from vdla.hw.spec.timing import BURSTS_FETCHED_AHEAD
 
-INPUTS = ("begin", "address", "count", "stop", "request__ready", "read_data__valid", "read_data__payload", "instruction__ready")
+INPUTS = (
+    "begin",
+    "address",
+    "count",
+    "stop",
+    "request__ready",
+    "read_data__valid",
+    "read_data__payload",
+    "instruction__ready",
+)
 
-PLACES = ((0x1000, 100), (0x1230, 41), (0x10F0, 1), (0x1000, 16), (0x1000, 17), (0x1000, 18), (0x1000, 19), (0x1010, 1))
+PLACES = (
+    (0x1000, 100),
+    (0x1230, 41),
+    (0x10F0, 1),
+    (0x1000, 16),
+    (0x1000, 17),
+    (0x1000, 18),
+    (0x1000, 19),
+    (0x1010, 1),
+)
 """First address and count of streams that begin and end anywhere in a beat."""
 
 
@@ -32,7 +50,10 @@ async def memory(dut, config, share: float, requests: list) -> None:
         if int(dut.request__valid.value) and int(dut.request__ready.value):
             request = unpack(request_layout(config), int(dut.request__payload.value))
             requests.append(request)
-            beats += [beat_at(config, request["address"] + beat * config.bus_bytes) for beat in range(request["beats"])]
+            beats += [
+                beat_at(config, request["address"] + beat * config.bus_bytes)
+                for beat in range(request["beats"])
+            ]
         await FallingEdge(dut.clk)
 
 
@@ -61,7 +82,10 @@ async def test_instructions_arrive_in_order(dut, share, place):
         await FallingEdge(dut.clk)
     assert got == [instruction(place[0] + 16 * index) for index in range(place[1])]
     assert int(dut.blocked.value) == 1
-    assert all(request["address"] % config.burst_bytes + request["beats"] * config.bus_bytes <= config.burst_bytes for request in requests)
+    assert all(
+        request["address"] % config.burst_bytes + request["beats"] * config.bus_bytes <= config.burst_bytes
+        for request in requests
+    )
 
 
 @cocotb.test()
@@ -72,7 +96,10 @@ async def test_no_more_is_asked_for_than_the_queue_holds_and_stop_ends_it(dut):
     await begin(dut, 0, 10_000)
     for _ in range(400):
         await FallingEdge(dut.clk)
-    assert sum(request["beats"] for request in requests) * config.bus_bytes == BURSTS_FETCHED_AHEAD * config.burst_bytes
+    assert (
+        sum(request["beats"] for request in requests) * config.bus_bytes
+        == BURSTS_FETCHED_AHEAD * config.burst_bytes
+    )
     assert int(dut.blocked.value) == 1
     dut.stop.value = dut.instruction__ready.value = 1
     for _ in range(200):

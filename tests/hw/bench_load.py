@@ -9,15 +9,42 @@ from vdla.hw.signatures import lanes
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.vocabulary import MemoryType
 
-INPUTS = ("instruction__valid", "instruction__payload", "pop_next__available", "push_next__room", "request__ready",
-          "read_data__valid", "read_data__payload")
+INPUTS = (
+    "instruction__valid",
+    "instruction__payload",
+    "pop_next__available",
+    "push_next__room",
+    "request__ready",
+    "read_data__valid",
+    "read_data__payload",
+)
 INP, WGT = MemoryType.INP, MemoryType.WGT
 LOADS = (
     isa.Load(memory_type=INP, dram_base=5, sram_base=3, y_size=1, x_size=40, x_stride=40, push_next=1),
     isa.Load(memory_type=WGT, dram_base=9, sram_base=0, y_size=3, x_size=5, x_stride=11),
     isa.Load(memory_type=INP, x_size=0, y_size=4, y_pad_0=3, push_next=1),
-    isa.Load(memory_type=INP, dram_base=77, sram_base=100, y_size=2, x_size=3, x_stride=2, y_pad_0=1, y_pad_1=2, x_pad_0=1, x_pad_1=3),
-    isa.Load(memory_type=INP, dram_base=1000, sram_base=200, y_size=0, x_size=2, y_pad_0=1, x_pad_1=1, pad_minimum=1),
+    isa.Load(
+        memory_type=INP,
+        dram_base=77,
+        sram_base=100,
+        y_size=2,
+        x_size=3,
+        x_stride=2,
+        y_pad_0=1,
+        y_pad_1=2,
+        x_pad_0=1,
+        x_pad_1=3,
+    ),
+    isa.Load(
+        memory_type=INP,
+        dram_base=1000,
+        sram_base=200,
+        y_size=0,
+        x_size=2,
+        y_pad_0=1,
+        x_pad_1=1,
+        pad_minimum=1,
+    ),
     isa.Load(memory_type=WGT, dram_base=63, sram_base=20, y_size=1, x_size=30, x_stride=30, push_next=1),
 )
 
@@ -28,10 +55,16 @@ async def watch(dut, config, pads: dict, pushes: list, busy: list) -> None:
         await RisingEdge(dut.clk)
         for kind in (INP, WGT):
             port = kind.name.lower()
-            enable, bits = int(getattr(dut, f"{port}__enable").value), config.element_bits(kind) // lanes(config, kind)
+            enable, bits = (
+                int(getattr(dut, f"{port}__enable").value),
+                config.element_bits(kind) // lanes(config, kind),
+            )
             for lane in range(lanes(config, kind)):
                 if enable >> lane & 1:
-                    key, mask = (kind, int(getattr(dut, f"{port}__address").value)), ((1 << bits) - 1) << lane * bits
+                    key, mask = (
+                        (kind, int(getattr(dut, f"{port}__address").value)),
+                        ((1 << bits) - 1) << lane * bits,
+                    )
                     pads[key] = pads.get(key, 0) & ~mask | int(getattr(dut, f"{port}__data").value) & mask
             busy.append(bool(enable)) if kind is INP or enable else None
         pushes.append(int(dut.push_next__push.value))
@@ -55,7 +88,10 @@ async def test_scratchpads_hold_what_the_loads_say(dut, share):
     for request in requests:
         assert not request["write"]
         assert request["address"] % config.bus_bytes == 0
-        assert request["address"] % config.burst_bytes + request["beats"] * config.bus_bytes <= config.burst_bytes
+        assert (
+            request["address"] % config.burst_bytes + request["beats"] * config.bus_bytes
+            <= config.burst_bytes
+        )
 
 
 @cocotb.test()
@@ -63,13 +99,23 @@ async def test_nothing_starts_without_its_token_and_room(dut):
     config = configuration()
     await start(dut, *INPUTS)
     dut.instruction__valid.value = 1
-    dut.instruction__payload.value = codec.encode(isa.Load(memory_type=INP, x_size=1, y_size=1, pop_next=1, push_next=1), config)
+    dut.instruction__payload.value = codec.encode(
+        isa.Load(memory_type=INP, x_size=1, y_size=1, pop_next=1, push_next=1), config
+    )
     for available, room, waits in ((0, 0, "next"), (0, 1, "next"), (1, 0, "room"), (1, 1, None)):
         dut.pop_next__available.value, dut.push_next__room.value = available, room
         await RisingEdge(dut.clk)
         starts = available and room
-        assert int(dut.instruction__ready.value) == int(dut.pop_next__pop.value) == int(dut.push_next__reserve.value) == starts
-        assert [int(getattr(dut, f"status__waits_{name}").value) for name in ("next", "room")] == [waits == "next", waits == "room"]
+        assert (
+            int(dut.instruction__ready.value)
+            == int(dut.pop_next__pop.value)
+            == int(dut.push_next__reserve.value)
+            == starts
+        )
+        assert [int(getattr(dut, f"status__waits_{name}").value) for name in ("next", "room")] == [
+            waits == "next",
+            waits == "room",
+        ]
         await FallingEdge(dut.clk)
 
 
@@ -83,7 +129,7 @@ async def test_pads_are_written_one_each_cycle_from_instruction_to_instruction(d
     for _ in range(60):
         await FallingEdge(dut.clk)
     first = busy.index(True)
-    assert busy[first:first + 32] == [True] * 32
+    assert busy[first : first + 32] == [True] * 32
     assert sum(busy) == 32
 
 
@@ -91,8 +137,11 @@ async def test_pads_are_written_one_each_cycle_from_instruction_to_instruction(d
 @cocotb.parametrize(kind=[INP, WGT])
 async def test_an_overrun_is_reported_from_the_first_element_past_the_end_on(dut, kind):
     config, found, expected = configuration(), [], []
-    loads = [isa.Load(memory_type=kind, sram_base=config.depth(kind) - 2, **fields)
-             for count in (1, 2, 3, 4) for fields in ({"y_size": 1, "x_size": count}, {"y_pad_0": 1, "x_size": count})]
+    loads = [
+        isa.Load(memory_type=kind, sram_base=config.depth(kind) - 2, **fields)
+        for count in (1, 2, 3, 4)
+        for fields in ({"y_size": 1, "x_size": count}, {"y_pad_0": 1, "x_size": count})
+    ]
     for load in loads:
         steps = max(1, config.element_bytes(kind) // config.bus_bytes) if load.y_size else 1
         expected += [place >= 2 for place in range(load.x_size) for _ in range(steps)]

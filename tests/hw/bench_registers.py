@@ -8,7 +8,17 @@ from streams import configuration, start
 
 from vdla.hw.spec.registers import COUNTERS, IDENTITY, OFFSETS, REGISTERS, VERSION, Access, Control, Status
 
-INPUTS = ("port__address", "port__write", "port__write_data", "clear", "events", "running", "done", "fault", "invalid_index")
+INPUTS = (
+    "port__address",
+    "port__write",
+    "port__write_data",
+    "clear",
+    "events",
+    "running",
+    "done",
+    "fault",
+    "invalid_index",
+)
 
 
 async def write(dut, name: str, value: int) -> None:
@@ -47,7 +57,9 @@ async def test_counters_count_their_own_events_from_the_last_clear(dut):
         clear, events = int(cycle in (0, 150)), rng.getrandbits(len(COUNTERS))
         dut.clear.value, dut.events.value = clear, events
         await FallingEdge(dut.clk)
-        counts = {name: 0 if clear else counts[name] + (events >> bit & 1) for bit, name in enumerate(COUNTERS)}
+        counts = {
+            name: 0 if clear else counts[name] + (events >> bit & 1) for bit, name in enumerate(COUNTERS)
+        }
     dut.clear.value = dut.events.value = 0
     for name, count in counts.items():
         assert await read(dut, name) == count, name
@@ -72,8 +84,16 @@ async def test_cycles_are_those_from_start_to_done(dut):
 @cocotb.test()
 async def test_start_is_a_pulse_of_its_own_bit(dut):
     await start(dut, *INPUTS)
-    for name, value, starts in (("CONTROL", Control.START, 1), ("CONTROL", Control.CLEAR_INTERRUPT, 0), ("STREAM_COUNT", 1, 0)):
-        dut.port__address.value, dut.port__write.value, dut.port__write_data.value = OFFSETS[name], 1, int(value)
+    for name, value, starts in (
+        ("CONTROL", Control.START, 1),
+        ("CONTROL", Control.CLEAR_INTERRUPT, 0),
+        ("STREAM_COUNT", 1, 0),
+    ):
+        dut.port__address.value, dut.port__write.value, dut.port__write_data.value = (
+            OFFSETS[name],
+            1,
+            int(value),
+        )
         await Timer(1, "ns")
         assert int(dut.start.value) == starts
         await FallingEdge(dut.clk)

@@ -28,7 +28,11 @@ async def test_written_lanes_are_read_and_the_others_stay(dut):
     for cycle in range(600):
         if cycle and read is not None:
             assert int(dut.read__data.value) == words.get(read, 0), cycle
-        place, value, enable = rng.choice(places), rng.getrandbits(config.element_bits(ACC)), rng.getrandbits(lanes(config, ACC))
+        place, value, enable = (
+            rng.choice(places),
+            rng.getrandbits(config.element_bits(ACC)),
+            rng.getrandbits(lanes(config, ACC)),
+        )
         read = rng.choice([other for other in places if other != place])  # a collision may give anything
         dut.write__address.value, dut.write__data.value, dut.write__enable.value = place, value, enable
         dut.read__address.value = read
@@ -40,7 +44,11 @@ async def test_written_lanes_are_read_and_the_others_stay(dut):
 async def test_reset_keeps_what_is_held(dut):
     config = configuration()
     await start(dut, "write__address", "write__data", "write__enable", "read__address")
-    dut.write__address.value, dut.write__data.value, dut.write__enable.value = 7, 0x1234, (1 << lanes(config, ACC)) - 1
+    dut.write__address.value, dut.write__data.value, dut.write__enable.value = (
+        7,
+        0x1234,
+        (1 << lanes(config, ACC)) - 1,
+    )
     await FallingEdge(dut.clk)
     dut.write__enable.value, dut.rst.value, dut.read__address.value = 0, 1, 7
     for _ in range(3):

@@ -1,4 +1,5 @@
-"""Runs inside the simulator: the sequencer's slots against the loops as Python writes them; no gap anywhere."""
+"""Runs inside the simulator: the sequencer's slots against the loops as Python writes them; no gap
+anywhere."""
 
 import cocotb
 from cocotb.triggers import FallingEdge
@@ -8,30 +9,64 @@ from vdla.hw.sequencer import slot_layout
 from vdla.hw.spec import codec, isa
 
 PROGRAM = (
-    isa.Gemm(uop_begin=2, uop_end=5, iter_out=2, iter_in=3, dst_factor_out=7, dst_factor_in=2, src_factor_out=1, src_factor_in=3,
-             wgt_factor_out=5, wgt_factor_in=1, push_prev=1),
+    isa.Gemm(
+        uop_begin=2,
+        uop_end=5,
+        iter_out=2,
+        iter_in=3,
+        dst_factor_out=7,
+        dst_factor_in=2,
+        src_factor_out=1,
+        src_factor_in=3,
+        wgt_factor_out=5,
+        wgt_factor_in=1,
+        push_prev=1,
+    ),
     isa.Gemm(uop_end=1, iter_out=1, iter_in=1, reset=1),
     isa.Gemm(uop_end=1, iter_out=0, iter_in=4, push_next=1),
     isa.Gemm(uop_begin=4, uop_end=4, iter_out=2, iter_in=2),
     isa.Gemm(uop_begin=5, uop_end=3, iter_out=1, iter_in=1, push_prev=1),
     isa.Alu(uop_begin=9, uop_end=0, iter_out=1, iter_in=2, alu_opcode=isa.AluOpcode.MIN),
-    isa.Alu(uop_end=2, iter_out=2, iter_in=1, dst_factor_out=3, src_factor_out=4, alu_opcode=isa.AluOpcode.ADD),
-    isa.Alu(uop_end=2, iter_out=1, iter_in=2, dst_factor_in=3, use_imm=1, imm=-5, alu_opcode=isa.AluOpcode.MAX),
+    isa.Alu(
+        uop_end=2, iter_out=2, iter_in=1, dst_factor_out=3, src_factor_out=4, alu_opcode=isa.AluOpcode.ADD
+    ),
+    isa.Alu(
+        uop_end=2, iter_out=1, iter_in=2, dst_factor_in=3, use_imm=1, imm=-5, alu_opcode=isa.AluOpcode.MAX
+    ),
     isa.Finish(push_prev=1),
 )
 
 
 def slots(instruction) -> list[dict]:
     """Return the slots of an instruction: micro-op, offsets and what kind each is."""
-    loops = [] if isinstance(instruction, isa.Finish) else [
-        (i, j, uop) for i in range(instruction.iter_out) for j in range(instruction.iter_in)
-        for uop in range(instruction.uop_begin, instruction.uop_end)]
+    loops = (
+        []
+        if isinstance(instruction, isa.Finish)
+        else [
+            (i, j, uop)
+            for i in range(instruction.iter_out)
+            for j in range(instruction.iter_in)
+            for uop in range(instruction.uop_begin, instruction.uop_end)
+        ]
+    )
     two = isinstance(instruction, isa.Alu) and not instruction.use_imm
     names = ("dst", "src") if isinstance(instruction, isa.Alu) else ("dst", "src", "wgt")
-    found = [{"uop": uop, "source": int(source),
-              **{name: i * getattr(instruction, f"{name}_factor_out", 0) + j * getattr(instruction, f"{name}_factor_in", 0) for name in names}}
-             for i, j, uop in loops for source in ((True, False) if two else (False,))]
-    return [{**slot, "last": int(index == len(found) - 1)} for index, slot in enumerate(found)] or [{"empty": 1, "last": 1}]
+    found = [
+        {
+            "uop": uop,
+            "source": int(source),
+            **{
+                name: i * getattr(instruction, f"{name}_factor_out", 0)
+                + j * getattr(instruction, f"{name}_factor_in", 0)
+                for name in names
+            },
+        }
+        for i, j, uop in loops
+        for source in ((True, False) if two else (False,))
+    ]
+    return [{**slot, "last": int(index == len(found) - 1)} for index, slot in enumerate(found)] or [
+        {"empty": 1, "last": 1}
+    ]
 
 
 @cocotb.test()

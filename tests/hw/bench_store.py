@@ -13,8 +13,16 @@ from vdla.hw.spec import codec, isa, numerics
 from vdla.hw.spec.timing import BURSTS_STORED_AHEAD, STORE_REQUESTS_AHEAD, store_stages
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 
-INPUTS = ("instruction__valid", "instruction__payload", "pop_prev__available", "push_prev__room", "out__data", "request__ready",
-          "write_data__ready", "write_done")
+INPUTS = (
+    "instruction__valid",
+    "instruction__payload",
+    "pop_prev__available",
+    "push_prev__room",
+    "out__data",
+    "request__ready",
+    "write_data__ready",
+    "write_done",
+)
 OUT = MemoryType.OUT
 STORES = (
     isa.Store(memory_type=OUT, sram_base=3, dram_base=5, y_size=1, x_size=70, x_stride=70, push_prev=1),
@@ -27,11 +35,22 @@ STORES = (
 
 
 REQUANTISING = (
-    isa.Store(memory_type=OUT, parameters=2, sram_base=7, dram_base=700, y_size=2, x_size=9, x_stride=11, push_prev=1),
+    isa.Store(
+        memory_type=OUT,
+        parameters=2,
+        sram_base=7,
+        dram_base=700,
+        y_size=2,
+        x_size=9,
+        x_stride=11,
+        push_prev=1,
+    ),
     isa.Store(memory_type=OUT, parameters=9, x_size=0, push_prev=1),
     isa.Store(memory_type=OUT, parameters=1, sram_base=40, dram_base=801, y_size=1, x_size=1),
     isa.Store(memory_type=OUT, parameters=33, sram_base=50, dram_base=803, y_size=1, x_size=2),
-    isa.Store(memory_type=OUT, parameters=isa.MOST_PARAMETER_SETS, sram_base=60, dram_base=806, y_size=1, x_size=1),
+    isa.Store(
+        memory_type=OUT, parameters=isa.MOST_PARAMETER_SETS, sram_base=60, dram_base=806, y_size=1, x_size=1
+    ),
 )
 
 
@@ -43,7 +62,10 @@ def stores(config) -> tuple[isa.Store, ...]:
 def element(config, index: int) -> list[int]:
     """Return accumulator element `index` of the scratchpad."""
     span = 1 << config.acc_bits
-    return [numerics.wrap((index * 7919 + place * 104729 + 12345) ** 2 % span, config.acc_bits) for place in range(config.batch * config.block_out)]
+    return [
+        numerics.wrap((index * 7919 + place * 104729 + 12345) ** 2 % span, config.acc_bits)
+        for place in range(config.batch * config.block_out)
+    ]
 
 
 def outputs(config, store: isa.Store, index: int) -> bytes:
@@ -51,8 +73,13 @@ def outputs(config, store: isa.Store, index: int) -> bytes:
     values = element(config, index)
     if store.parameters:
         kept = [element(config, store.parameters_base + row) for row in Parameter]
-        values = [numerics.requantise(value, parameters, config.acc_bits) for value, *parameters in zip(values, *kept, strict=True)]
-    packed = sum((value & (1 << config.out_bits) - 1) << place * config.out_bits for place, value in enumerate(values))
+        values = [
+            numerics.requantise(value, parameters, config.acc_bits)
+            for value, *parameters in zip(values, *kept, strict=True)
+        ]
+    packed = sum(
+        (value & (1 << config.out_bits) - 1) << place * config.out_bits for place, value in enumerate(values)
+    )
     return packed.to_bytes(config.element_bytes(OUT), "little")
 
 
@@ -70,7 +97,9 @@ def expected(config, executed: tuple[isa.Store, ...]) -> dict[int, int]:
 def word(config, index: int) -> int:
     """Return element `index` as the shadow holds it."""
     bits = config.acc_bits if shadow(config) is MemoryType.ACC else config.out_bits
-    return sum((value & (1 << bits) - 1) << place * bits for place, value in enumerate(element(config, index)))
+    return sum(
+        (value & (1 << bits) - 1) << place * bits for place, value in enumerate(element(config, index))
+    )
 
 
 async def scratchpad(dut, config) -> None:
@@ -83,7 +112,8 @@ async def scratchpad(dut, config) -> None:
 
 
 class Memory:
-    """Takes bursts in order, with random stalls; counts tokens pushed before all bursts of a STORE were answered."""
+    """Takes bursts in order, with random stalls; counts tokens pushed before all bursts of a STORE were
+    answered."""
 
     def __init__(self, dut, config, share: float) -> None:
         self.dut, self.config, self.share = dut, config, share
@@ -106,8 +136,13 @@ class Memory:
 
     def _write(self, beat: dict[str, int]) -> int:
         head = self.queue[0]
-        self.bytes.update({head["address"] + lane: beat["data"] >> 8 * lane & 0xFF
-                           for lane in range(self.config.bus_bytes) if beat["strobe"] >> lane & 1})
+        self.bytes.update(
+            {
+                head["address"] + lane: beat["data"] >> 8 * lane & 0xFF
+                for lane in range(self.config.bus_bytes)
+                if beat["strobe"] >> lane & 1
+            }
+        )
         head["address"] += self.config.bus_bytes
         head["beats"] -= 1
         assert beat["last"] == (head["beats"] == 0)
@@ -135,14 +170,19 @@ async def test_memory_holds_what_the_stores_say(dut, share):
     for request in memory.requests:
         assert request["write"]
         assert request["address"] % config.bus_bytes == 0
-        assert request["address"] % config.burst_bytes + request["beats"] * config.bus_bytes <= config.burst_bytes
+        assert (
+            request["address"] % config.burst_bytes + request["beats"] * config.bus_bytes
+            <= config.burst_bytes
+        )
 
 
 @cocotb.test()
 async def test_a_store_is_done_only_when_memory_has_answered(dut):
     config = configuration()
     await start(dut, *INPUTS)
-    dut.pop_prev__available.value = dut.push_prev__room.value = dut.request__ready.value = dut.write_data__ready.value = 1
+    dut.pop_prev__available.value = dut.push_prev__room.value = dut.request__ready.value = (
+        dut.write_data__ready.value
+    ) = 1
     await send(dut, "instruction", [codec.encode(STORES[5], config)])
     for _ in range(30):
         await FallingEdge(dut.clk)
@@ -157,7 +197,8 @@ async def test_a_store_is_done_only_when_memory_has_answered(dut):
 
 @cocotb.test()
 async def test_answers_that_come_while_empty_stores_retire_are_all_counted(dut):
-    """A write, empty STOREs, and as many writes as can still wait for an answer; memory answers one each cycle."""
+    """A write, empty STOREs, and as many writes as can still wait for an answer; memory answers one each
+    cycle."""
     config, pushes = configuration(), []
     empty, later = config.max_requests // 2, config.max_requests - config.max_requests // 2 - 1
     written = isa.Store(memory_type=OUT, x_size=1, y_size=1, push_prev=1)
@@ -178,7 +219,8 @@ async def test_answers_that_come_while_empty_stores_retire_are_all_counted(dut):
 
 
 def most_reads(config, store: isa.Store) -> int:
-    """Return the reads that one STORE of whole beats can issue while memory takes nothing: the queues are full then."""
+    """Return the reads that one STORE of whole beats can issue while memory takes nothing: the queues are
+    full then."""
     on_their_way = store_stages(config.has(Extension.REQUANTISE)) - 1
     beats, reads = BURSTS_STORED_AHEAD * config.burst_beats + on_their_way, 0
     for request in islice(bursts(config, store), STORE_REQUESTS_AHEAD + on_their_way):
@@ -189,15 +231,18 @@ def most_reads(config, store: isa.Store) -> int:
 
 
 def reads_of_beat(config, store: isa.Store) -> int:
-    """Return the reads that make one beat of `store`'s rows, which are single elements or fill their beats."""
+    """Return the reads that make one beat of `store`'s rows, which are single elements or fill their
+    beats."""
     return 1 if store.x_size == 1 else max(1, config.bus_bytes // config.element_bytes(OUT))
 
 
 @cocotb.test(timeout_time=100, timeout_unit="us")
-@cocotb.parametrize(store=[
-    isa.Store(memory_type=OUT, y_size=20, x_size=1, x_stride=3),
-    isa.Store(memory_type=OUT, y_size=1, x_size=160),
-])
+@cocotb.parametrize(
+    store=[
+        isa.Store(memory_type=OUT, y_size=20, x_size=1, x_stride=3),
+        isa.Store(memory_type=OUT, y_size=1, x_size=160),
+    ]
+)
 async def test_reads_stop_where_the_queues_are_full_and_nothing_is_lost(dut, store):
     config, busy = configuration(), 0
     await start(dut, *INPUTS)
@@ -216,10 +261,12 @@ async def test_reads_stop_where_the_queues_are_full_and_nothing_is_lost(dut, sto
 
 
 @cocotb.test(timeout_time=100, timeout_unit="us")
-@cocotb.parametrize(store=[
-    isa.Store(memory_type=OUT, y_size=1, x_size=0x8000),
-    isa.Store(memory_type=OUT, y_size=0x8001, x_size=1, x_stride=0xFFFF),
-])
+@cocotb.parametrize(
+    store=[
+        isa.Store(memory_type=OUT, y_size=1, x_size=0x8000),
+        isa.Store(memory_type=OUT, y_size=0x8001, x_size=1, x_stride=0xFFFF),
+    ]
+)
 async def test_a_large_store_does_not_end_early(dut, store):
     """Its first bursts: a size cut to fewer bits would be 0, or 1."""
     config = configuration()

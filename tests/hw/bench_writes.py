@@ -19,7 +19,8 @@ LARGEST = (
 @cocotb.test()
 @cocotb.parametrize(load=LARGEST)
 async def test_a_load_of_65565_rows_or_columns_ends_and_overruns(dut, load):
-    """It is larger than any scratchpad: its addresses wrap, which it reports; and it ends, as every run must."""
+    """It is larger than any scratchpad: its addresses wrap, which it reports; and it ends, as every run
+    must."""
     depth, passed = configuration().depth(INP), 0
     await start(dut, *INPUTS)
     dut.instruction__valid.value, dut.instruction__payload.value = 1, codec.encode(load, configuration())

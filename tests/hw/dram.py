@@ -1,4 +1,5 @@
-"""Runs inside the simulator: a DRAM of known bytes that answers reads, what LOADs from it write, bursts of transfers."""
+"""Runs inside the simulator: a DRAM of known bytes that answers reads, what LOADs from it write, bursts of
+transfers."""
 
 import random
 
@@ -36,8 +37,12 @@ def element(config, memory: MemoryType, index: int) -> int:
 
 def padding(config, load) -> int:
     """Return the padding element of `load`."""
-    widths = {MemoryType.INP: (config.inp_bits,) * 2, MemoryType.WGT: (config.wgt_bits,) * 2,
-              MemoryType.ACC: (config.acc_bits,) * 2, MemoryType.ACC_8BIT: (config.acc_bits, config.out_bits)}
+    widths = {
+        MemoryType.INP: (config.inp_bits,) * 2,
+        MemoryType.WGT: (config.wgt_bits,) * 2,
+        MemoryType.ACC: (config.acc_bits,) * 2,
+        MemoryType.ACC_8BIT: (config.acc_bits, config.out_bits),
+    }
     if not load.pad_minimum or load.memory_type not in widths:
         return 0
     width, bits = widths[load.memory_type]
@@ -59,7 +64,9 @@ def written(config, loads) -> dict:
             for x in range(-load.x_pad_0, load.x_size + load.x_pad_1):
                 inside = 0 <= y < load.y_size and 0 <= x < load.x_size
                 index = load.dram_base + y * load.x_stride + x
-                pads[target(load), position] = element(config, load.memory_type, index) if inside else padding(config, load)
+                pads[target(load), position] = (
+                    element(config, load.memory_type, index) if inside else padding(config, load)
+                )
                 position += 1
     return pads
 
@@ -72,7 +79,11 @@ def bursts(config, transfer):
         end = start + transfer.x_size * size
         while start < end:
             stop, first = min(end, (start // longest + 1) * longest), start // bus * bus
-            yield {"write": int(isinstance(transfer, isa.Store)), "address": first, "beats": -(-(stop - first) // bus)}
+            yield {
+                "write": int(isinstance(transfer, isa.Store)),
+                "address": first,
+                "beats": -(-(stop - first) // bus),
+            }
             start = stop
 
 

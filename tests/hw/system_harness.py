@@ -18,16 +18,28 @@ def run_bench(folder: Path, config: AcceleratorConfig, top: str, bench: str) -> 
 
 
 def simulate(folder: Path, verilog: str, module: str, config: AcceleratorConfig, bench: str) -> int:
-    """Build `module` of `verilog` and run a bench on it, which finds `config` in the file that VDLA_CONFIG names; return how many tests passed."""
+    """Build `module` of `verilog` and run a bench on it, which finds `config` in the file that VDLA_CONFIG
+    names; return how many tests passed."""
     source = folder / "design.v"
     source.write_text(verilog)
     (folder / "config.toml").write_text(to_toml(config))
     runner = get_runner("icarus")
-    runner.build(sources=[source], hdl_toplevel=module, build_dir=folder, build_args=["-g2005-sv"], timescale=("1ns", "1ps"))
+    runner.build(
+        sources=[source],
+        hdl_toplevel=module,
+        build_dir=folder,
+        build_args=["-g2005-sv"],
+        timescale=("1ns", "1ps"),
+    )
     if str(HERE) not in sys.path:  # the runner hands sys.path on to the simulator's Python
         sys.path.append(str(HERE))
-    results = runner.test(hdl_toplevel=module, test_module=bench, build_dir=folder, test_dir=folder,
-                          extra_env={"VDLA_CONFIG": str(folder / "config.toml")})
+    results = runner.test(
+        hdl_toplevel=module,
+        test_module=bench,
+        build_dir=folder,
+        test_dir=folder,
+        extra_env={"VDLA_CONFIG": str(folder / "config.toml")},
+    )
     text = Path(results).read_text()
     assert "<testcase" in text, text
     assert "<failure" not in text, text

@@ -27,7 +27,9 @@ def test_a_registered_multiplier_is_one_dsp(target):
 @pytest.mark.parametrize("target", TARGETS)
 def test_scratchpads_are_block_ram_without_bypass_logic(target, memory):
     area = synthesise(verilog.convert(Scratchpad(SMALL, memory), name="pad"), "pad", target)
-    assert area["block_ram"] >= SMALL.depth(memory) * SMALL.element_bits(memory) / (18 << 10 if target == "ecp5" else 36 << 10)
+    assert area["block_ram"] >= SMALL.depth(memory) * SMALL.element_bits(memory) / (
+        18 << 10 if target == "ecp5" else 36 << 10
+    )
     assert area["ff"] == 0
     assert area["lut"] <= 2 * area["block_ram"]  # decoding of banks, where an address does not fit one block
 

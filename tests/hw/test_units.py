@@ -22,7 +22,16 @@ from vdla.hw.spec.vocabulary import MemoryType
 from vdla.hw.store import StoreUnit
 from vdla.hw.tokens import TokenCounter
 
-NARROW = TINY.with_changes(name="narrow", batch=2, block_in=8, inp_bits=4, wgt_bits=2, acc_bits=16, gemm_stages=1, alu_opcodes="MIN,SHR")
+NARROW = TINY.with_changes(
+    name="narrow",
+    batch=2,
+    block_in=8,
+    inp_bits=4,
+    wgt_bits=2,
+    acc_bits=16,
+    gemm_stages=1,
+    alu_opcodes="MIN,SHR",
+)
 BATCH = NARROW.with_changes(name="batch", gemm_stages=2, alu_opcodes=TINY.alu_opcodes)
 DEEP = TINY.with_changes(name="deep", block_in=8, gemm_stages=6)
 WIDE = TINY.with_changes(name="wide", bus_bits=512, burst_bytes=128)

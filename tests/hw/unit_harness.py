@@ -8,5 +8,6 @@ from vdla.hw.verilog import convert
 
 
 def run_unit(folder: Path, component, config: AcceleratorConfig, bench: str) -> int:
-    """Run the cocotb tests of `tests/hw/<bench>.py` on `component`; return how many passed, raise when one fails."""
+    """Run the cocotb tests of `tests/hw/<bench>.py` on `component`; return how many passed, raise when one
+    fails."""
     return simulate(folder, convert(component, "dut"), "dut", config, bench)

@@ -14,7 +14,11 @@ def base(config: AcceleratorConfig, memory: MemoryType, address: int = DATA) -> 
 
 
 def load(memory: MemoryType, config: AcceleratorConfig = TINY, address: int = DATA, **fields) -> isa.Load:
-    return isa.Load(memory_type=memory, dram_base=base(config, memory, address), **{"y_size": 1, "x_size": 4, "x_stride": 4, **fields})
+    return isa.Load(
+        memory_type=memory,
+        dram_base=base(config, memory, address),
+        **{"y_size": 1, "x_size": 4, "x_stride": 4, **fields},
+    )
 
 
 def uops(count: int, **fields) -> isa.Load:
@@ -22,13 +26,20 @@ def uops(count: int, **fields) -> isa.Load:
 
 
 def store(count: int, *, address: int = RESULT, **fields) -> isa.Store:
-    return isa.Store(memory_type=MemoryType.OUT, dram_base=base(TINY, MemoryType.OUT, address),
-                     **{"y_size": 1, "x_size": count, "x_stride": count, **fields})
+    return isa.Store(
+        memory_type=MemoryType.OUT,
+        dram_base=base(TINY, MemoryType.OUT, address),
+        **{"y_size": 1, "x_size": count, "x_stride": count, **fields},
+    )
 
 
 def all_out(pop: int = 1) -> tuple:
     """Store sixteen accumulators, then finish."""
-    return isa.Load(memory_type=MemoryType.UOP, push_next=1), store(16, pop_prev=pop, push_prev=1), isa.Finish(pop_next=1)
+    return (
+        isa.Load(memory_type=MemoryType.UOP, push_next=1),
+        store(16, pop_prev=pop, push_prev=1),
+        isa.Finish(pop_next=1),
+    )
 
 
 def alu(opcode: AluOpcode, **fields) -> isa.Alu:
@@ -54,43 +65,129 @@ CASES = {
     "load strided": (FILL, load(ACC, y_size=3, x_size=2, x_stride=5, sram_base=3), *all_out()),
     "load overlapping rows": (FILL, load(ACC, y_size=3, x_size=3, x_stride=1), *all_out()),
     "load padded": (load(ACC, y_size=2, x_size=2, y_pad_0=1, y_pad_1=1, x_pad_0=1, x_pad_1=1), *all_out()),
-    "load padded with the minimum": (load(ACC, y_size=2, x_size=2, y_pad_0=1, x_pad_0=1, x_pad_1=2, pad_minimum=1), *all_out()),
-    "load narrow accumulators": (FILL, load(ACC_8BIT, y_size=2, x_size=3, x_stride=7, x_pad_0=1, sram_base=1), *all_out()),
+    "load padded with the minimum": (
+        load(ACC, y_size=2, x_size=2, y_pad_0=1, x_pad_0=1, x_pad_1=2, pad_minimum=1),
+        *all_out(),
+    ),
+    "load narrow accumulators": (
+        FILL,
+        load(ACC_8BIT, y_size=2, x_size=3, x_stride=7, x_pad_0=1, sram_base=1),
+        *all_out(),
+    ),
     "load narrow, minimum pads": (load(ACC_8BIT, x_size=3, x_pad_1=2, pad_minimum=1), *all_out()),
     "load from odd lanes": (load(ACC_8BIT, address=DATA + 4, y_size=3, x_size=3, x_stride=3), *all_out()),
     "load across 4 KiB": (load(ACC, address=12288 - 32, x_size=16), *all_out()),
-    "store strided": (FILL, isa.Load(memory_type=MemoryType.UOP, push_next=1),
-                      store(3, y_size=4, x_stride=5, sram_base=2, pop_prev=1), isa.Finish()),
-    "stores of nothing between stores": (  # answers of later bursts come while the empty ones are still retiring
-        FILL, isa.Load(memory_type=MemoryType.UOP, push_next=1), store(2, pop_prev=1), store(0), store(4, y_size=0), store(0),
-        store(2, sram_base=4), store(0), store(0), store(1, sram_base=8, push_prev=1), isa.Finish(pop_next=1)),
-    **{f"store by parameters {number}": (
-        FILL, isa.Load(memory_type=MemoryType.UOP, push_next=1), store(3, pop_prev=1), store(7, parameters=number, sram_base=5),
-        store(0, parameters=2), store(2, y_size=3, x_stride=5, parameters=5 - number, address=RESULT + 256),
-        store(4, address=RESULT + 512, push_prev=1), isa.Finish(pop_next=1))
-       for number in (1, 4)},
+    "store strided": (
+        FILL,
+        isa.Load(memory_type=MemoryType.UOP, push_next=1),
+        store(3, y_size=4, x_stride=5, sram_base=2, pop_prev=1),
+        isa.Finish(),
+    ),
+    # answers of later bursts come while the empty ones are still retiring
+    "stores of nothing between stores": (
+        FILL,
+        isa.Load(memory_type=MemoryType.UOP, push_next=1),
+        store(2, pop_prev=1),
+        store(0),
+        store(4, y_size=0),
+        store(0),
+        store(2, sram_base=4),
+        store(0),
+        store(0),
+        store(1, sram_base=8, push_prev=1),
+        isa.Finish(pop_next=1),
+    ),
+    **{
+        f"store by parameters {number}": (
+            FILL,
+            isa.Load(memory_type=MemoryType.UOP, push_next=1),
+            store(3, pop_prev=1),
+            store(7, parameters=number, sram_base=5),
+            store(0, parameters=2),
+            store(2, y_size=3, x_stride=5, parameters=5 - number, address=RESULT + 256),
+            store(4, address=RESULT + 512, push_prev=1),
+            isa.Finish(pop_next=1),
+        )
+        for number in (1, 4)
+    },
     "gemm": _gemm(),
-    "gemm loops": _gemm(iter_out=2, iter_in=3, dst_factor_out=6, dst_factor_in=2, src_factor_out=1, src_factor_in=1,
-                        wgt_factor_out=3, wgt_factor_in=1),
+    "gemm loops": _gemm(
+        iter_out=2,
+        iter_in=3,
+        dst_factor_out=6,
+        dst_factor_in=2,
+        src_factor_out=1,
+        src_factor_in=1,
+        wgt_factor_out=3,
+        wgt_factor_in=1,
+    ),
     "gemm on one accumulator": _gemm(iter_out=4, iter_in=2, uop_end=1, wgt_factor_in=1, src_factor_out=1),
     "gemm without trips": _gemm(iter_in=0),
     "gemm without micro-ops": _gemm(uop_begin=3, uop_end=3),
     "gemm reset": _gemm(reset=1, iter_in=2, dst_factor_in=3),
     "gemm overwrite": _gemm(overwrite=1, iter_in=2, dst_factor_in=3),
     "gemm reset and overwrite": _gemm(reset=1, overwrite=1, iter_in=2, dst_factor_in=3),
-    "gemm then its sums": (*OPERANDS, FILL, uops(4), isa.Gemm(pop_prev=1, uop_end=4, iter_out=1, iter_in=1),
-                           alu(AluOpcode.SHR, use_imm=1, imm=3), alu(AluOpcode.MIN, use_imm=1, imm=100),
-                           alu(AluOpcode.MAX, use_imm=1, imm=-100), *all_out()),
-    "alu chain": (FILL, uops(4), alu(AluOpcode.ADD, iter_in=3, dst_factor_in=1, src_factor_in=0, uop_end=1), *all_out()),
-    "alu loops": (FILL, uops(4), alu(AluOpcode.MAX, iter_out=2, iter_in=2, dst_factor_out=4, dst_factor_in=2, src_factor_out=1,
-                                      src_factor_in=3, uop_end=2), *all_out()),
-    **{f"alu {opcode.name.lower()} {imm}": (FILL, uops(4), alu(opcode, use_imm=1, imm=imm), *all_out())
-       for opcode in AluOpcode for imm in (3, -3, 40, -40, 96, 103, 32767, -32768)},
-    **{f"alu {opcode.name.lower()} of accumulators": (FILL, uops(4), alu(opcode), *all_out()) for opcode in AluOpcode},
+    "gemm then its sums": (
+        *OPERANDS,
+        FILL,
+        uops(4),
+        isa.Gemm(pop_prev=1, uop_end=4, iter_out=1, iter_in=1),
+        alu(AluOpcode.SHR, use_imm=1, imm=3),
+        alu(AluOpcode.MIN, use_imm=1, imm=100),
+        alu(AluOpcode.MAX, use_imm=1, imm=-100),
+        *all_out(),
+    ),
+    "alu chain": (
+        FILL,
+        uops(4),
+        alu(AluOpcode.ADD, iter_in=3, dst_factor_in=1, src_factor_in=0, uop_end=1),
+        *all_out(),
+    ),
+    "alu loops": (
+        FILL,
+        uops(4),
+        alu(
+            AluOpcode.MAX,
+            iter_out=2,
+            iter_in=2,
+            dst_factor_out=4,
+            dst_factor_in=2,
+            src_factor_out=1,
+            src_factor_in=3,
+            uop_end=2,
+        ),
+        *all_out(),
+    ),
+    **{
+        f"alu {opcode.name.lower()} {imm}": (FILL, uops(4), alu(opcode, use_imm=1, imm=imm), *all_out())
+        for opcode in AluOpcode
+        for imm in (3, -3, 40, -40, 96, 103, 32767, -32768)
+    },
+    **{
+        f"alu {opcode.name.lower()} of accumulators": (FILL, uops(4), alu(opcode), *all_out())
+        for opcode in AluOpcode
+    },
     "load what was stored": (
-        FILL, isa.Load(memory_type=MemoryType.UOP, push_next=1), store(16, pop_prev=1, push_prev=1),
-        load(ACC_8BIT, address=RESULT, x_size=8, sram_base=4, pop_next=1, push_next=1), store(16, pop_prev=1, push_prev=1), isa.Finish(pop_next=1)),
-    "micro-ops replaced": (*OPERANDS, FILL, uops(4), alu(AluOpcode.ADD, use_imm=1, imm=1), uops(2, sram_base=1, y_pad_0=1),
-                           isa.Gemm(pop_prev=1, uop_end=4, iter_out=1, iter_in=1), *all_out()),
-    "noise on unused edges": (isa.Load(memory_type=INP, pop_prev=1, push_prev=1), isa.Store(pop_next=1, push_next=1), FILL, *all_out()),
+        FILL,
+        isa.Load(memory_type=MemoryType.UOP, push_next=1),
+        store(16, pop_prev=1, push_prev=1),
+        load(ACC_8BIT, address=RESULT, x_size=8, sram_base=4, pop_next=1, push_next=1),
+        store(16, pop_prev=1, push_prev=1),
+        isa.Finish(pop_next=1),
+    ),
+    "micro-ops replaced": (
+        *OPERANDS,
+        FILL,
+        uops(4),
+        alu(AluOpcode.ADD, use_imm=1, imm=1),
+        uops(2, sram_base=1, y_pad_0=1),
+        isa.Gemm(pop_prev=1, uop_end=4, iter_out=1, iter_in=1),
+        *all_out(),
+    ),
+    "noise on unused edges": (
+        isa.Load(memory_type=INP, pop_prev=1, push_prev=1),
+        isa.Store(pop_next=1, push_next=1),
+        FILL,
+        *all_out(),
+    ),
 }

@@ -4,7 +4,14 @@ from vdla.hw.spec import codec, isa, numerics
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
 
-INP, WGT, ACC, OUT, UOP, ACC_8BIT = (MemoryType.INP, MemoryType.WGT, MemoryType.ACC, MemoryType.OUT, MemoryType.UOP, MemoryType.ACC_8BIT)
+INP, WGT, ACC, OUT, UOP, ACC_8BIT = (
+    MemoryType.INP,
+    MemoryType.WGT,
+    MemoryType.ACC,
+    MemoryType.OUT,
+    MemoryType.UOP,
+    MemoryType.ACC_8BIT,
+)
 
 
 class Model:
@@ -12,9 +19,20 @@ class Model:
 
     def __init__(self, config: AcceleratorConfig, dram: bytearray) -> None:
         self.config, self.dram = config, dram
-        self.bits = {INP: config.inp_bits, WGT: config.wgt_bits, ACC: config.acc_bits, ACC_8BIT: config.out_bits, OUT: config.out_bits, UOP: 32}
-        self.pads = {memory: [[0] * (config.element_bits(memory) // self.bits[memory]) for _ in range(config.depth(memory))]
-                     for memory in (INP, WGT, ACC, UOP)}
+        self.bits = {
+            INP: config.inp_bits,
+            WGT: config.wgt_bits,
+            ACC: config.acc_bits,
+            ACC_8BIT: config.out_bits,
+            OUT: config.out_bits,
+            UOP: 32,
+        }
+        self.pads = {
+            memory: [
+                [0] * (config.element_bits(memory) // self.bits[memory]) for _ in range(config.depth(memory))
+            ]
+            for memory in (INP, WGT, ACC, UOP)
+        }
 
     def run(self, instructions) -> bytearray:
         for instruction in instructions:
@@ -36,12 +54,14 @@ class Model:
             for x in range(load.x_pad_0 + load.x_size + load.x_pad_1):
                 row, column = y - load.y_pad_0, x - load.x_pad_0
                 inside = 0 <= row < load.y_size and 0 <= column < load.x_size
-                target[position] = self.read(memory, load.dram_base + row * load.x_stride + column) if inside else list(pad)
+                target[position] = (
+                    self.read(memory, load.dram_base + row * load.x_stride + column) if inside else list(pad)
+                )
                 position += 1
 
     def read(self, memory: MemoryType, element: int) -> list[int]:
         size, bits = self.config.element_bytes(memory), self.bits[memory]
-        word = int.from_bytes(self.dram[element * size:(element + 1) * size], "little")
+        word = int.from_bytes(self.dram[element * size : (element + 1) * size], "little")
         return [numerics.wrap(word >> shift, bits) for shift in range(0, 8 * size, bits)]
 
     def store(self, store: isa.Store) -> None:
@@ -50,11 +70,14 @@ class Model:
             for x in range(store.x_size):
                 values = self.pads[ACC][store.sram_base + y * store.x_size + x]
                 if store.parameters:
-                    kept = self.pads[ACC][store.parameters_base:store.parameters_base + len(Parameter)]
-                    values = [numerics.requantise(value, own, self.config.acc_bits) for value, *own in zip(values, *kept, strict=True)]
+                    kept = self.pads[ACC][store.parameters_base : store.parameters_base + len(Parameter)]
+                    values = [
+                        numerics.requantise(value, own, self.config.acc_bits)
+                        for value, *own in zip(values, *kept, strict=True)
+                    ]
                 word = sum((value & (1 << bits) - 1) << bits * place for place, value in enumerate(values))
                 start = (store.dram_base + y * store.x_stride + x) * size
-                self.dram[start:start + size] = word.to_bytes(size, "little")
+                self.dram[start : start + size] = word.to_bytes(size, "little")
 
     def loop(self, work: isa.Gemm | isa.Alu) -> None:
         step = self.gemm if isinstance(work, isa.Gemm) else self.alu
@@ -62,8 +85,12 @@ class Model:
             for j in range(work.iter_in):
                 for index in range(work.uop_begin, work.uop_end):
                     uop = codec.decode_uop(self.pads[UOP][index][0] & 0xFFFFFFFF, self.config)
-                    at = {name: getattr(uop, name) + i * getattr(work, f"{name}_factor_out", 0) + j * getattr(work, f"{name}_factor_in", 0)
-                          for name in ("dst", "src", "wgt")}
+                    at = {
+                        name: getattr(uop, name)
+                        + i * getattr(work, f"{name}_factor_out", 0)
+                        + j * getattr(work, f"{name}_factor_in", 0)
+                        for name in ("dst", "src", "wgt")
+                    }
                     step(work, at)
 
     def gemm(self, gemm: isa.Gemm, at: dict[str, int]) -> None:
@@ -74,11 +101,16 @@ class Model:
         inp, wgt = self.pads[INP][at["src"]], self.pads[WGT][at["wgt"]]
         for b in range(config.batch):
             for o in range(config.block_out):
-                dot = sum(inp[b * config.block_in + k] * wgt[o * config.block_in + k] for k in range(config.block_in))
+                dot = sum(
+                    inp[b * config.block_in + k] * wgt[o * config.block_in + k]
+                    for k in range(config.block_in)
+                )
                 before = 0 if gemm.overwrite else acc[b * config.block_out + o]
                 acc[b * config.block_out + o] = numerics.wrap(before + dot, config.acc_bits)
 
     def alu(self, alu: isa.Alu, at: dict[str, int]) -> None:
         acc = self.pads[ACC][at["dst"]]
         right = [alu.imm] * len(acc) if alu.use_imm else list(self.pads[ACC][at["src"]])
-        acc[:] = [numerics.alu(alu.alu_opcode, a, b, self.config.acc_bits) for a, b in zip(acc, right, strict=True)]
+        acc[:] = [
+            numerics.alu(alu.alu_opcode, a, b, self.config.acc_bits) for a, b in zip(acc, right, strict=True)
+        ]

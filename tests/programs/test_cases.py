@@ -15,7 +15,7 @@ from vdla.runtime.random_programs import IMAGE_BYTES, Program
 def program_of(instructions) -> Program:
     image = np.random.default_rng(7).integers(0, 256, IMAGE_BYTES, dtype=np.uint8)
     table = codec.uops_to_bytes([isa.MicroOp(dst=k, src=2 * k + 1, wgt=k) for k in range(8)], TINY)
-    image[UOPS:UOPS + len(table)] = np.frombuffer(table, np.uint8)
+    image[UOPS : UOPS + len(table)] = np.frombuffer(table, np.uint8)
     return Program(TINY, instructions, image, codec.to_bytes(instructions, TINY))
 
 
@@ -29,7 +29,9 @@ def test_program_gives_what_the_model_gives(on, name):
     assert (result.cycles is None) == on.startswith("functional")
 
 
-@pytest.mark.parametrize("memory", [REFERENCE_MEMORY, MemoryParameters(1, 1), MemoryParameters(13, 3)], ids=str)
+@pytest.mark.parametrize(
+    "memory", [REFERENCE_MEMORY, MemoryParameters(1, 1), MemoryParameters(13, 3)], ids=str
+)
 @pytest.mark.parametrize("name", CASES)
 def test_the_simulator_takes_the_cycles_of_the_rtl(name, memory):
     program = program_of(CASES[name])

@@ -19,14 +19,20 @@ RTL_CONFIGURATIONS = (0, 3)
 @pytest.mark.parametrize("seed", range(40))
 def test_functional_device_agrees_with_the_model(seed):
     program = random_program(random_config(seed), seed, 25)
-    expected = np.frombuffer(Model(program.config, bytearray(program.image)).run(program.instructions), np.uint8)
+    expected = np.frombuffer(
+        Model(program.config, bytearray(program.image)).run(program.instructions), np.uint8
+    )
     for order in (None, 0, 1, 2):
         _, image = program.run_on(FunctionalDevice(program.config, DRAM_BYTES, seed=order))
         np.testing.assert_array_equal(image, expected, err_msg=f"interleaving {order}")
 
 
 @pytest.mark.parametrize("config_seed", RTL_CONFIGURATIONS)
-@pytest.mark.parametrize("memory", [MemoryParameters(), MemoryParameters(5, 3), MemoryParameters(1, 1), MemoryParameters(200, 64)], ids=str)
+@pytest.mark.parametrize(
+    "memory",
+    [MemoryParameters(), MemoryParameters(5, 3), MemoryParameters(1, 1), MemoryParameters(200, 64)],
+    ids=str,
+)
 def test_rtl_agrees_with_the_simulators_in_data_cycles_and_counters(config_seed, memory):
     config = random_config(config_seed)
     for seed in range(40):
@@ -58,7 +64,8 @@ def test_configurations_cover_what_they_should():
 
 
 def test_a_flag_taken_away_shows_in_some_interleaving():
-    """Not every token matters in every program; over a few programs some must, or the tokens would be decoration."""
+    """Not every token matters in every program; over a few programs some must, or the tokens would be
+    decoration."""
     rng, shown = random.Random(1), 0
     for seed in range(6):
         program = random_program(random_config(3), seed, 30)

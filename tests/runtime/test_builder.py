@@ -1,4 +1,5 @@
-"""The builder's pieces: encoding by columns, micro-kernels, and tokens that order what must be ordered and nothing else."""
+"""The builder's pieces: encoding by columns, micro-kernels, and tokens that order what must be ordered and
+nothing else."""
 
 import random
 
@@ -42,7 +43,9 @@ def test_a_micro_kernel_is_loaded_once_and_the_least_recently_used_makes_room():
     assert kernels.place(three).begin == 4  # where two was
     assert [kernels.place(kernel).must_load for kernel in (one, two)] == [False, True]
     assert len(kernels.words) == 12
-    with pytest.raises(ProgramError, match="a micro-kernel of 9 micro-ops does not fit micro-op memory, which holds 8"):
+    with pytest.raises(
+        ProgramError, match="a micro-kernel of 9 micro-ops does not fit micro-op memory, which holds 8"
+    ):
         kernels.place(tuple((0, i, 0) for i in range(9)))
 
 
@@ -65,9 +68,14 @@ def test_only_what_conflicts_is_ordered():
     program = decoded(builder)
     loads = [index for index in range(len(program)) if program.unit[index] == Unit.LOAD]
     names = [str(edge) for edge in TOKEN_EDGES]
-    pops = {index: [names[edge] for edge in np.flatnonzero(program.pops[index])] for index in range(len(program))}
+    pops = {
+        index: [names[edge] for edge in np.flatnonzero(program.pops[index])] for index in range(len(program))
+    }
     gemms = np.flatnonzero(program.opcode == isa.Opcode.GEMM).tolist()
-    assert [pops[index] for index in gemms] == [["load->compute"], []]  # the second knows what the first waited for
+    assert [pops[index] for index in gemms] == [
+        ["load->compute"],
+        [],
+    ]  # the second knows what the first waited for
     assert [pops[index] for index in loads] == [[], [], [], [], ["compute->load"]]
     assert program.pushes.sum() == program.pops.sum() == 3
 
@@ -85,7 +93,10 @@ def test_what_two_units_without_an_edge_share_is_ordered_through_the_third():
 
 @pytest.mark.parametrize("depth", [1, 2, 255])
 def test_streams_go_on_however_few_tokens_there_is_room_for(depth):
-    rng, config = random.Random(depth), TINY.with_changes(token_depth=depth, load_queue_depth=2, store_queue_depth=2, compute_queue_depth=2)
+    rng, config = (
+        random.Random(depth),
+        TINY.with_changes(token_depth=depth, load_queue_depth=2, store_queue_depth=2, compute_queue_depth=2),
+    )
     builder = StreamBuilder(config)
     for _ in range(300):
         place = rng.randrange(6)

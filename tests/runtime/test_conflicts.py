@@ -1,4 +1,5 @@
-"""What instructions of different units share is found as plain sets of elements say; readers of one tensor share nothing."""
+"""What instructions of different units share is found as plain sets of elements say; readers of one tensor
+share nothing."""
 
 import random
 
@@ -17,29 +18,50 @@ DEPTH = TINY.depth(ACC)
 
 def columns(rows) -> tuple[np.ndarray, np.ndarray]:
     """Return units and touched places of `(unit, *places)`."""
-    return (np.array([unit for unit, *_ in rows], np.uint8),
-            np.array([[*places, *[NOWHERE] * (PLACES - len(places))] for _, *places in rows], np.int64))
+    return (
+        np.array([unit for unit, *_ in rows], np.uint8),
+        np.array([[*places, *[NOWHERE] * (PLACES - len(places))] for _, *places in rows], np.int64),
+    )
 
 
 def needs_of_last(*rows) -> tuple[int, ...]:
     return tuple(conflicts(*columns(rows), TINY)[-1].tolist())
 
 
-@pytest.mark.parametrize(("rows", "needs"), [
-    (((Unit.LOAD, (INP, 0, 4)), (Unit.COMPUTE, (INP, 3, 5))), (0, -1, -1)),
-    (((Unit.LOAD, (INP, 0, 4)), (Unit.COMPUTE, (INP, 4, 5))), (-1, -1, -1)),
-    (((Unit.LOAD, (INP, 0, 4)), (Unit.COMPUTE, (MemoryType.WGT, 0, 4))), (-1, -1, -1)),
-    (((Unit.LOAD, (INP, 0, 4)), (Unit.LOAD, (INP, 2, 3)), (Unit.COMPUTE, (INP, 0, 9))), (1, -1, -1)),
-    (((Unit.LOAD, (INP, 0, 4)), (Unit.LOAD, (INP, 0, 4))), (-1, -1, -1)),
-    (((Unit.COMPUTE, (MemoryType.ACC_8BIT, 2, 6)), (Unit.STORE, (MemoryType.OUT, 5, 7))), (-1, 0, -1)),
-    (((Unit.STORE, (MemoryType.OUT, 5, 7)), (Unit.COMPUTE, (ACC, 6, 6))), (-1, -1, -1)),
-    (((Unit.COMPUTE, (ACC, DEPTH - 1, DEPTH + 9)), (Unit.STORE, (MemoryType.OUT, DEPTH, DEPTH + 9), tensor_written(0))), (-1, -1, -1)),
-    (((Unit.COMPUTE, (ACC, 0, 1)), (Unit.STORE, (ACC, -2, 0))), (-1, -1, -1)),
-    (((Unit.STORE, tensor_written(1)), (Unit.LOAD, tensor_read(1, Unit.LOAD))), (-1, -1, 0)),
-    (((Unit.STORE, tensor_written(1)), (Unit.LOAD, tensor_read(0, Unit.LOAD))), (-1, -1, -1)),
-    (((Unit.LOAD, tensor_read(2, Unit.LOAD)), (Unit.COMPUTE, tensor_read(2, Unit.COMPUTE))), (-1, -1, -1)),
-    (((Unit.LOAD, tensor_read(2, Unit.LOAD)), (Unit.COMPUTE, tensor_read(2, Unit.COMPUTE)), (Unit.STORE, tensor_written(2))), (0, 1, -1)),
-])
+@pytest.mark.parametrize(
+    ("rows", "needs"),
+    [
+        (((Unit.LOAD, (INP, 0, 4)), (Unit.COMPUTE, (INP, 3, 5))), (0, -1, -1)),
+        (((Unit.LOAD, (INP, 0, 4)), (Unit.COMPUTE, (INP, 4, 5))), (-1, -1, -1)),
+        (((Unit.LOAD, (INP, 0, 4)), (Unit.COMPUTE, (MemoryType.WGT, 0, 4))), (-1, -1, -1)),
+        (((Unit.LOAD, (INP, 0, 4)), (Unit.LOAD, (INP, 2, 3)), (Unit.COMPUTE, (INP, 0, 9))), (1, -1, -1)),
+        (((Unit.LOAD, (INP, 0, 4)), (Unit.LOAD, (INP, 0, 4))), (-1, -1, -1)),
+        (((Unit.COMPUTE, (MemoryType.ACC_8BIT, 2, 6)), (Unit.STORE, (MemoryType.OUT, 5, 7))), (-1, 0, -1)),
+        (((Unit.STORE, (MemoryType.OUT, 5, 7)), (Unit.COMPUTE, (ACC, 6, 6))), (-1, -1, -1)),
+        (
+            (
+                (Unit.COMPUTE, (ACC, DEPTH - 1, DEPTH + 9)),
+                (Unit.STORE, (MemoryType.OUT, DEPTH, DEPTH + 9), tensor_written(0)),
+            ),
+            (-1, -1, -1),
+        ),
+        (((Unit.COMPUTE, (ACC, 0, 1)), (Unit.STORE, (ACC, -2, 0))), (-1, -1, -1)),
+        (((Unit.STORE, tensor_written(1)), (Unit.LOAD, tensor_read(1, Unit.LOAD))), (-1, -1, 0)),
+        (((Unit.STORE, tensor_written(1)), (Unit.LOAD, tensor_read(0, Unit.LOAD))), (-1, -1, -1)),
+        (
+            ((Unit.LOAD, tensor_read(2, Unit.LOAD)), (Unit.COMPUTE, tensor_read(2, Unit.COMPUTE))),
+            (-1, -1, -1),
+        ),
+        (
+            (
+                (Unit.LOAD, tensor_read(2, Unit.LOAD)),
+                (Unit.COMPUTE, tensor_read(2, Unit.COMPUTE)),
+                (Unit.STORE, tensor_written(2)),
+            ),
+            (0, 1, -1),
+        ),
+    ],
+)
 def test_an_instruction_needs_the_last_of_another_unit_that_touches_the_same(rows, needs):
     assert needs_of_last(*rows) == needs
 
@@ -50,16 +72,35 @@ def test_conflicts_are_those_of_sets_of_elements(seed):
     rows = []
     for _ in range(200):
         memory, begin = rng.choice((INP, MemoryType.WGT, ACC)), rng.randrange(12)
-        rows.append((rng.choice(tuple(Unit)), (memory, begin, begin + rng.randrange(5)), (DRAM, first := rng.randrange(6), first + rng.randrange(3))))
+        rows.append(
+            (
+                rng.choice(tuple(Unit)),
+                (memory, begin, begin + rng.randrange(5)),
+                (DRAM, first := rng.randrange(6), first + rng.randrange(3)),
+            )
+        )
     found = conflicts(*columns(rows), TINY).tolist()
-    elements = [{(memory, element) for memory, begin, end in places for element in range(begin, end)} for _, *places in rows]
+    elements = [
+        {(memory, element) for memory, begin, end in places for element in range(begin, end)}
+        for _, *places in rows
+    ]
     for number, (unit, *_) in enumerate(rows):
         for other in Unit:
-            shared = [at for at in range(number) if other != unit and rows[at][0] == other and elements[at] & elements[number]]
+            shared = [
+                at
+                for at in range(number)
+                if other != unit and rows[at][0] == other and elements[at] & elements[number]
+            ]
             assert found[number][other] == max(shared, default=-1)
 
 
 def test_the_tensor_of_an_instruction_is_found_wherever_it_stands():
-    _, touched = columns([(Unit.LOAD, (INP, 0, 4), tensor_read(3, Unit.LOAD)), (Unit.COMPUTE, tensor_read(2, Unit.COMPUTE)),
-                          (Unit.STORE, tensor_written(0)), (Unit.COMPUTE, (ACC, 0, 4))])
+    _, touched = columns(
+        [
+            (Unit.LOAD, (INP, 0, 4), tensor_read(3, Unit.LOAD)),
+            (Unit.COMPUTE, tensor_read(2, Unit.COMPUTE)),
+            (Unit.STORE, tensor_written(0)),
+            (Unit.COMPUTE, (ACC, 0, 4)),
+        ]
+    )
     assert tensors_of(touched).tolist() == [3, 2, 0, -1]

@@ -38,8 +38,10 @@ def test_reset_clears_scratchpads_and_keeps_dram(device):
     assert device.copy_out(4, 4).tolist() == [5] * 4
 
 
-GIANT = (isa.Alu(alu_opcode=AluOpcode.ADD, use_imm=1, imm=1, uop_end=16, iter_out=16383, iter_in=16383),
-         isa.Finish())
+GIANT = (
+    isa.Alu(alu_opcode=AluOpcode.ADD, use_imm=1, imm=1, uop_end=16, iter_out=16383, iter_in=16383),
+    isa.Finish(),
+)
 
 
 @pytest.mark.parametrize("kind", [FunctionalDevice, CycleDevice])
@@ -47,7 +49,9 @@ def test_an_interrupted_run_leaves_what_it_has_done_and_the_device_runs_again(ki
     device = kind(TINY, 1 << 16)
     device.execute(ADD_AND_STORE)  # compiles
     pads = device._machine.pads if kind is CycleDevice else device.machine.pads
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job starts with it ignored
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a background job starts with it ignored
     timer = threading.Timer(0.2, signal.raise_signal, (signal.SIGINT,))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
@@ -75,8 +79,9 @@ def test_there_are_no_cycles_and_a_cycle_limit_is_ignored(device):
 def test_a_stream_outside_dram_is_refused(device, address, count):
     with pytest.raises(AccessError) as caught:
         device.run(address, count)
-    assert str(caught.value) == (f"a stream of {count} instructions at {address:#x} is outside the device's DRAM of "
-                                 "65536 bytes")
+    assert str(caught.value) == (
+        f"a stream of {count} instructions at {address:#x} is outside the device's DRAM of 65536 bytes"
+    )
 
 
 @pytest.mark.parametrize(("address", "size"), [(-1, 4), (65533, 4), (65536, 1), (0, 65537), (1 << 40, 0)])
@@ -107,4 +112,6 @@ def test_a_stream_that_overwrites_itself_stays_as_it_was(device):
     store = isa.Store(memory_type=MemoryType.OUT, dram_base=0x1000 // 4, y_size=1, x_size=12, sram_base=0)
     with pytest.raises(OverwriteError, match="overwrites instruction 0 of the stream that is running"):
         device.execute((store, store, isa.Finish()))
-    assert device.copy_out(0x1000, 48).tobytes() == codec.to_bytes((store, store, isa.Finish()), device.config)
+    assert device.copy_out(0x1000, 48).tobytes() == codec.to_bytes(
+        (store, store, isa.Finish()), device.config
+    )

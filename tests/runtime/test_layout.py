@@ -46,11 +46,20 @@ def test_an_element_of_a_matrix_stands_in_its_rows_block(rows, columns, block, b
         assert packed[0, column // block, row // batch, 0, row % batch, column % block] == values[row, column]
 
 
-@given(st.tuples(*[st.integers(1, 9)] * 4), st.tuples(*[st.integers(1, 3)] * 2), st.tuples(*[st.integers(0, 2)] * 2), st.data())
+@given(
+    st.tuples(*[st.integers(1, 9)] * 4),
+    st.tuples(*[st.integers(1, 3)] * 2),
+    st.tuples(*[st.integers(0, 2)] * 2),
+    st.data(),
+)
 def test_a_fold_gathers_the_pixels_of_a_stride(shape, stride, before, data):
     extents = [extent + pad for extent, pad in zip(shape[2:], before, strict=True)]
-    behind = [data.draw(st.sampled_from([size - extent for size in range(step, extent + 2 * step, step)]))  # less than 0 cuts off
-              for extent, step in zip(extents, stride, strict=True)]
+    behind = [
+        data.draw(
+            st.sampled_from([size - extent for size in range(step, extent + 2 * step, step)])
+        )  # less than 0 cuts off
+        for extent, step in zip(extents, stride, strict=True)
+    ]
     behind = [max(pad, 1 - size) for pad, size in zip(behind, shape[2:], strict=True)]
     behind = [pad + -(extent + pad) % step for pad, extent, step in zip(behind, extents, stride, strict=True)]
     fold, image = Fold(stride, (*before, *behind), -128), numbered(shape)
@@ -59,7 +68,10 @@ def test_a_fold_gathers_the_pixels_of_a_stride(shape, stride, before, data):
     _, channels, height, width = shape
     for n, c, y, x in np.ndindex(folded.shape):
         gathered, channel = divmod(c, channels)
-        row, column = y * stride[0] + gathered // stride[1] - before[0], x * stride[1] + gathered % stride[1] - before[1]
+        row, column = (
+            y * stride[0] + gathered // stride[1] - before[0],
+            x * stride[1] + gathered % stride[1] - before[1],
+        )
         inside = 0 <= row < height and 0 <= column < width
         assert folded[n, c, y, x] == (image[n, channel, row, column] if inside else -128)
     layout = Layout(shape, 4, 2, fold)
@@ -67,6 +79,8 @@ def test_a_fold_gathers_the_pixels_of_a_stride(shape, stride, before, data):
     assert layout.size == layout.pack(image).nbytes
 
 
-@pytest.mark.parametrize("layout", [Layout((2, 3), 4, 1), Layout((1, 3, 8, 8), 4, 2, Fold((2, 2), (1, 0, -1, 2), -128))])
+@pytest.mark.parametrize(
+    "layout", [Layout((2, 3), 4, 1), Layout((1, 3, 8, 8), 4, 2, Fold((2, 2), (1, 0, -1, 2), -128))]
+)
 def test_a_layout_reads_back_equal(layout):
     assert msgspec.json.decode(msgspec.json.encode(layout), type=Layout) == layout

@@ -15,9 +15,14 @@ def test_arrays_agree_with_the_definition(bits, seed):
     multiplier, shift = rng.integers(0, 1 << 16, 500), rng.integers(0, 64, 500)
     zero, least, greatest = (rng.integers(-128, 128, 500) for _ in range(3))
     words = parameter_words(bias, multiplier, shift, zero, least, greatest)
-    scalars = [numerics.requantise_parameters(*map(int, one)) for one in zip(bias, multiplier, shift, zero, least, greatest, strict=True)]
+    scalars = [
+        numerics.requantise_parameters(*map(int, one))
+        for one in zip(bias, multiplier, shift, zero, least, greatest, strict=True)
+    ]
     assert words.T.tolist() == [list(one) for one in scalars]
-    expected = [numerics.requantise(int(value), one, bits) for value, one in zip(values, scalars, strict=True)]
+    expected = [
+        numerics.requantise(int(value), one, bits) for value, one in zip(values, scalars, strict=True)
+    ]
     assert requantise(values, words, bits).tolist() == expected
     wrapped = words.astype(np.int16 if bits == 16 else np.int32)
     assert requantise(values, wrapped, bits).tolist() == expected

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from vdla.hw.spec import codec, isa
-from vdla.hw.spec.errors import DeadlockError, DeviceError, FileFormatError, InvalidInstructionError, ProgramError, UnfinishedError
+from vdla.hw.spec.errors import (
+    DeadlockError,
+    DeviceError,
+    FileFormatError,
+    InvalidInstructionError,
+    ProgramError,
+    UnfinishedError,
+)
 from vdla.runtime import vectors
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.vectors import load_vector, replay
@@ -39,15 +46,22 @@ def test_a_vector_replays(file, seed):
     assert found.conforms, str(found.first)
 
 
-COUNTERS = {"INP_LOADED_BYTES": "inp_load_nbytes", "WGT_LOADED_BYTES": "wgt_load_nbytes",
-            "UOP_LOADED_BYTES": "uop_load_nbytes", "OUT_STORED_BYTES": "out_store_nbytes", "ALU_STEPS": "alu_counter"}
+COUNTERS = {
+    "INP_LOADED_BYTES": "inp_load_nbytes",
+    "WGT_LOADED_BYTES": "wgt_load_nbytes",
+    "UOP_LOADED_BYTES": "uop_load_nbytes",
+    "OUT_STORED_BYTES": "out_store_nbytes",
+    "ALU_STEPS": "alu_counter",
+}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_what_is_moved_and_computed_is_what_vta_counted(file):
     vector = load_vector(file)
     counted = replayed(vector).run.counters
-    assert {name: counted[name] for name in COUNTERS} == {name: vector.counters[vta] for name, vta in COUNTERS.items()}
+    assert {name: counted[name] for name in COUNTERS} == {
+        name: vector.counters[vta] for name, vta in COUNTERS.items()
+    }
     assert counted["GEMM_STEPS"] >= vector.counters["gemm_counter"]  # VTA does not count steps that reset
 
 
@@ -72,7 +86,9 @@ def test_a_lost_token_is_a_deadlock(vector):
 
 def test_a_swapped_address_is_noticed(vector):
     instructions = [codec.decode(word, vector.config) for word in codec.words(vector.stream.tobytes())]
-    first, second, *_ = [index for index, it in enumerate(instructions) if isinstance(it, isa.Store) and it.x_size]
+    first, second, *_ = [
+        index for index, it in enumerate(instructions) if isinstance(it, isa.Store) and it.x_size
+    ]
     one, other = instructions[first], instructions[second]
     instructions[first] = dataclasses.replace(one, dram_base=other.dram_base)
     instructions[second] = dataclasses.replace(other, dram_base=one.dram_base)
@@ -94,7 +110,10 @@ def test_a_wrong_opcode_is_noticed(vector):
 def test_a_missing_finish_is_noticed(vector):
     with pytest.raises(UnfinishedError) as caught:
         replayed(dataclasses.replace(vector, stream=vector.stream[:-1]))
-    assert str(caught.value) == "all 79 instructions were executed and none was FINISH; end the stream with FINISH"
+    assert (
+        str(caught.value)
+        == "all 79 instructions were executed and none was FINISH; end the stream with FINISH"
+    )
 
 
 def test_a_write_outside_every_segment_is_noticed(vector):
@@ -109,11 +128,15 @@ def test_a_changed_final_image_is_noticed(vector):
     segment = vector.segments[-1]
     final = segment.final.copy()
     final[7] ^= 1
-    wrong = dataclasses.replace(vector, segments=(*vector.segments[:-1], dataclasses.replace(segment, final=final)))
+    wrong = dataclasses.replace(
+        vector, segments=(*vector.segments[:-1], dataclasses.replace(segment, final=final))
+    )
     found = replayed(wrong)
     assert found.differing_bytes == 1
-    assert str(found.first) == (f"byte {segment.address + 7:#x} (byte 7 of the segment at {segment.address:#x}) "
-                                f"is {final[7] ^ 1:#04x}, expected {final[7]:#04x}")
+    assert str(found.first) == (
+        f"byte {segment.address + 7:#x} (byte 7 of the segment at {segment.address:#x}) "
+        f"is {final[7] ^ 1:#04x}, expected {final[7]:#04x}"
+    )
 
 
 @pytest.fixture
@@ -145,23 +168,39 @@ def test_a_missing_array_is_named(tmp_path, arrays, name):
 
 
 DAMAGES = [
-    ({"instructions": np.zeros((3, 15), np.uint8)},
-     "instructions has shape (3, 15); it must be (n, 16) with n at least 1"),
-    ({"instructions": np.zeros((0, 16), np.uint8)},
-     "instructions has shape (0, 16); it must be (n, 16) with n at least 1"),
-    ({"instructions": np.zeros(48, np.uint8)},
-     "the array 'instructions' is uint8 with shape (48,); it must be uint8 with 2 dimensions"),
-    ({"segment_addresses": np.zeros(3, np.int32)},
-     "the array 'segment_addresses' is int32 with shape (3,); it must be uint64 with 1 dimension"),
-    ({"segment_addresses": np.array([4096, 4100, 65536], np.uint64)},
-     "the segment at 0x1000 ends at 0x1a00 and overlaps the one at 0x1004"),
-    ({"segment_addresses": np.array([4096, 1 << 40, 65536], np.uint64)},
-     "segment 1 ends at 0x10000000a00: DRAM up to there takes 1099511630336 bytes, and the limit is 1073741824; "
-     "VDLA_MEMORY_FACTOR=2 in the environment doubles every limit of memory"),
+    (
+        {"instructions": np.zeros((3, 15), np.uint8)},
+        "instructions has shape (3, 15); it must be (n, 16) with n at least 1",
+    ),
+    (
+        {"instructions": np.zeros((0, 16), np.uint8)},
+        "instructions has shape (0, 16); it must be (n, 16) with n at least 1",
+    ),
+    (
+        {"instructions": np.zeros(48, np.uint8)},
+        "the array 'instructions' is uint8 with shape (48,); it must be uint8 with 2 dimensions",
+    ),
+    (
+        {"segment_addresses": np.zeros(3, np.int32)},
+        "the array 'segment_addresses' is int32 with shape (3,); it must be uint64 with 1 dimension",
+    ),
+    (
+        {"segment_addresses": np.array([4096, 4100, 65536], np.uint64)},
+        "the segment at 0x1000 ends at 0x1a00 and overlaps the one at 0x1004",
+    ),
+    (
+        {"segment_addresses": np.array([4096, 1 << 40, 65536], np.uint64)},
+        "segment 1 ends at 0x10000000a00: DRAM up to there takes 1099511630336 bytes, and the limit is "
+        "1073741824; "
+        "VDLA_MEMORY_FACTOR=2 in the environment doubles every limit of memory",
+    ),
     ({"seg2_final": np.zeros(3, np.uint8)}, "seg2_final has 3 bytes and seg2_initial 640"),
     ({"meta": np.frombuffer(b"[]", np.uint8)}, "meta is not a JSON object"),
-    ({"meta": np.frombuffer(b"[" * 100_000, np.uint8)},
-     "meta is not JSON: maximum recursion depth exceeded while decoding a JSON array from a unicode string"),
+    (
+        {"meta": np.frombuffer(b"[" * 100_000, np.uint8)},
+        "meta is not JSON: maximum recursion depth exceeded while decoding a JSON array from a unicode "
+        "string",
+    ),
 ]
 
 
@@ -187,13 +226,18 @@ def test_a_truncated_file_is_refused(tmp_path):
     path, data = tmp_path / "v.npz", FILES[0].read_bytes()
     for size in (*range(0, len(data), 397), len(data) - 1):
         path.write_bytes(data[:size])
-        with pytest.raises(FileFormatError, match=r"v\.npz cannot be read as \.npz; it is truncated or altered"):
+        with pytest.raises(
+            FileFormatError, match=r"v\.npz cannot be read as \.npz; it is truncated or altered"
+        ):
             load_vector(path)
 
 
 def contents(vector):
     """Return all of a vector in a form that compares."""
-    segments = [(segment.address, segment.initial.tobytes(), segment.expected.tobytes()) for segment in vector.segments]
+    segments = [
+        (segment.address, segment.initial.tobytes(), segment.expected.tobytes())
+        for segment in vector.segments
+    ]
     return vector.name, vector.config, vector.stream.tobytes(), segments, vector.counters
 
 
@@ -201,8 +245,9 @@ SMALL = FOLDER / "padacc8_b8.npz"
 DIRECTORY = SMALL.read_bytes().index(b"PK\1\2")
 
 
-@pytest.mark.parametrize("places", [range(0, DIRECTORY, 23), range(DIRECTORY, SMALL.stat().st_size)],
-                         ids=["arrays", "directory"])
+@pytest.mark.parametrize(
+    "places", [range(0, DIRECTORY, 23), range(DIRECTORY, SMALL.stat().st_size)], ids=["arrays", "directory"]
+)
 def test_an_altered_file_is_refused_or_reads_the_same(tmp_path, places):
     path, original, expected = tmp_path / "v.npz", SMALL.read_bytes(), contents(load_vector(SMALL))
     for place in places:
@@ -265,6 +310,7 @@ def test_the_stream_stands_on_a_page_after_the_last_segment(vector):
 
 # What a vector may take
 
+
 def changed_vector(arrays, address: int, stream: bytes = b"", **options):
     """Return `arrays` whose last segment stands at `address`, with another stream and configuration."""
     addresses = np.array([*arrays["segment_addresses"][:-1], address], np.uint64)
@@ -291,7 +337,8 @@ def test_a_segment_beyond_the_dram_that_is_simulated_is_refused(tmp_path, arrays
     end = address + arrays["seg2_initial"].size
     assert refusal(tmp_path, changed_vector(arrays, address)) == (
         f"segment 2 ends at {end:#x}: DRAM up to there takes {end} bytes, and the limit is 1073741824; "
-        "VDLA_MEMORY_FACTOR=2 in the environment doubles every limit of memory")
+        "VDLA_MEMORY_FACTOR=2 in the environment doubles every limit of memory"
+    )
 
 
 def kib_of(name: str) -> int:
@@ -310,14 +357,17 @@ def test_dram_of_which_nothing_is_written_takes_no_memory(tmp_path, arrays):
     assert kib_of("VmHWM") - before < 1 << 19  # half of that DRAM alone
 
 
-@pytest.mark.parametrize(("meta", "message"), [
-    ({"name": "x" * 5000}, "meta.name holds 5000 characters; it may hold 200"),
-    ({"name": "a\nb"}, r"meta.name = 'a\nb' holds characters that cannot be printed on one line"),
-    ({"name": "\ud800"}, r"meta.name = '\ud800' holds characters that cannot be printed on one line"),
-    ({"name": 10**4000}, "meta.name is a number of 13288 bits; it must be a str"),
-    ({"config": {"x" * 5000: 1}}, "meta.config has the unknown parameter 'xxxxx"),
-    ({"config": {"name": []}}, "name = [] is no text"),
-])
+@pytest.mark.parametrize(
+    ("meta", "message"),
+    [
+        ({"name": "x" * 5000}, "meta.name holds 5000 characters; it may hold 200"),
+        ({"name": "a\nb"}, r"meta.name = 'a\nb' holds characters that cannot be printed on one line"),
+        ({"name": "\ud800"}, r"meta.name = '\ud800' holds characters that cannot be printed on one line"),
+        ({"name": 10**4000}, "meta.name is a number of 13288 bits; it must be a str"),
+        ({"config": {"x" * 5000: 1}}, "meta.config has the unknown parameter 'xxxxx"),
+        ({"config": {"name": []}}, "name = [] is no text"),
+    ],
+)
 def test_meta_that_is_long_or_odd_is_refused_in_one_line(tmp_path, arrays, meta, message):
     found = refusal(tmp_path, with_meta(arrays, **meta))
     assert found.startswith(message)
@@ -331,8 +381,16 @@ def test_meta_of_megabytes_is_refused(tmp_path, arrays):
 
 
 def test_scratchpads_that_no_machine_holds_are_refused_before_they_are_made(tmp_path, arrays):
-    huge = changed_vector(arrays, 65536, wgt_buffer_bytes=1 << 30,
-                          inp_buffer_bytes=8 << 20, acc_buffer_bytes=32 << 20, batch=64, block_in=256, block_out=256)
+    huge = changed_vector(
+        arrays,
+        65536,
+        wgt_buffer_bytes=1 << 30,
+        inp_buffer_bytes=8 << 20,
+        acc_buffer_bytes=32 << 20,
+        batch=64,
+        block_in=256,
+        block_out=256,
+    )
     message = r"^the functional model's scratchpads take \d+ bytes, and the limit is 536870912; "
     with pytest.raises(DeviceError, match=message):
         replayed(loaded(tmp_path, huge))
@@ -340,6 +398,8 @@ def test_scratchpads_that_no_machine_holds_are_refused_before_they_are_made(tmp_
 
 def test_a_stream_whose_tables_no_machine_holds_is_refused(monkeypatch, vector):
     monkeypatch.setattr("vdla.sim.program.TABLE_BYTES", 40_000)
-    message = r"^decoding and verifying a stream of 80 instructions takes 40960 bytes, and the limit is 40000; "
+    message = (
+        r"^decoding and verifying a stream of 80 instructions takes 40960 bytes, and the limit is 40000; "
+    )
     with pytest.raises(ProgramError, match=message):
         replayed(vector)

@@ -12,13 +12,31 @@ from vdla.runtime.packing import pack_values, unpack_values
 from vdla.runtime.workloads import expected_gemm, place_gemm, plan_gemm, random_operands
 
 DRAM_BYTES = 4 << 20
-NARROW = TINY.with_changes(name="narrow", batch=2, block_in=8, block_out=16, inp_bits=4, wgt_bits=2, acc_bits=16)
-NARROWEST = TINY.with_changes(name="narrowest", token_depth=1, load_queue_depth=2, compute_queue_depth=2, store_queue_depth=2)
+NARROW = TINY.with_changes(
+    name="narrow", batch=2, block_in=8, block_out=16, inp_bits=4, wgt_bits=2, acc_bits=16
+)
+NARROWEST = TINY.with_changes(
+    name="narrowest", token_depth=1, load_queue_depth=2, compute_queue_depth=2, store_queue_depth=2
+)
 CASES = [
-    (TINY, 64, 64, 64), (TINY, 4, 8, 4), (TINY, 1, 4, 4), (TINY, 7, 12, 20), (TINY, 128, 12, 64), (SMALL, 96, 64, 128),
-    (DEFAULT, 128, 256, 128), (DEFAULT, 300, 48, 2000), (NARROW, 26, 96, 88),
-    (NARROWEST, 64, 64, 64), (NARROWEST, 8, 16, 4), (TINY.with_changes(name="one token", token_depth=1), 64, 64, 64),
-    (TINY.with_changes(name="shallow", load_queue_depth=2, compute_queue_depth=2, store_queue_depth=2), 64, 64, 64),
+    (TINY, 64, 64, 64),
+    (TINY, 4, 8, 4),
+    (TINY, 1, 4, 4),
+    (TINY, 7, 12, 20),
+    (TINY, 128, 12, 64),
+    (SMALL, 96, 64, 128),
+    (DEFAULT, 128, 256, 128),
+    (DEFAULT, 300, 48, 2000),
+    (NARROW, 26, 96, 88),
+    (NARROWEST, 64, 64, 64),
+    (NARROWEST, 8, 16, 4),
+    (TINY.with_changes(name="one token", token_depth=1), 64, 64, 64),
+    (
+        TINY.with_changes(name="shallow", load_queue_depth=2, compute_queue_depth=2, store_queue_depth=2),
+        64,
+        64,
+        64,
+    ),
     (TINY.with_changes(name="few uops", uop_buffer_bytes=32), 64, 64, 64),
 ]
 
@@ -37,7 +55,9 @@ def test_the_output_is_numpys(plan, seed):
     assert result.counters["GEMM_STEPS"] + result.counters["ALU_STEPS"] == plan.compute_cycles
 
 
-@pytest.mark.parametrize("config", [TINY, pytest.param(NARROWEST, marks=pytest.mark.slow)], ids=lambda config: config.name)
+@pytest.mark.parametrize(
+    "config", [TINY, pytest.param(NARROWEST, marks=pytest.mark.slow)], ids=lambda config: config.name
+)
 def test_the_hardware_gives_the_same_at_any_depth_of_queues_and_tokens(config):
     plan = plan_gemm(config, 32, 48, 64, shift=6)
     gemm = place_gemm(RtlDevice(config, DRAM_BYTES, optimise=Optimise.BUILD), plan, *random_operands(plan))
@@ -82,8 +102,10 @@ def test_the_numpy_result_wraps_shifts_and_clips():
 REFUSED = [
     ((TINY, 4, 6, 4), "GEMM n = 6 is not a positive multiple of 4"),
     ((TINY, 0, 4, 4), "GEMM m = 0 is not a positive multiple of 1"),
-    ((TINY.with_changes(alu_opcodes=("MIN", "MAX")), 4, 4, 4),
-     "the GEMM workload needs ALU operation SHR, which this configuration lacks"),
+    (
+        (TINY.with_changes(alu_opcodes=("MIN", "MAX")), 4, 4, 4),
+        "the GEMM workload needs ALU operation SHR, which this configuration lacks",
+    ),
 ]
 
 

@@ -28,7 +28,10 @@ def script():
 def folder(script, tmp_path_factory):
     """Return a folder with small models, float and quantised."""
     found = tmp_path_factory.mktemp("models")
-    done = CliRunner().invoke(importlib.import_module("make_models").main, ["--output", str(found), "--only", "lstm_cell", "--only", "dqn"])
+    done = CliRunner().invoke(
+        importlib.import_module("make_models").main,
+        ["--output", str(found), "--only", "lstm_cell", "--only", "dqn"],
+    )
     assert done.exit_code == 0, done.output
     return found
 
@@ -45,7 +48,10 @@ class Spoiled:
 
     def run(self, graph: Graph) -> Graph:
         lowered = self.pipeline.run(graph)
-        constants = {name: self.moved(array) if name.endswith("parameters") else array for name, array in lowered.constants.items()}
+        constants = {
+            name: self.moved(array) if name.endswith("parameters") else array
+            for name, array in lowered.constants.items()
+        }
         return replace(lowered, constants=constants)
 
     def moved(self, parameters: np.ndarray) -> np.ndarray:
@@ -72,7 +78,20 @@ def test_the_command_prints_a_table_and_succeeds(script, folder):
     done = CliRunner().invoke(script.main, [str(folder / "dqn_int8.onnx")])
     assert done.exit_code == 0, done.output
     head, line = done.output.splitlines()
-    assert head.split() == ["model", "layers", "difference", "top-1", "cycles", "exact", "s", "on", "the", "host", "in", "float"]
+    assert head.split() == [
+        "model",
+        "layers",
+        "difference",
+        "top-1",
+        "cycles",
+        "exact",
+        "s",
+        "on",
+        "the",
+        "host",
+        "in",
+        "float",
+    ]
     assert line.split()[:3] == ["dqn_int8", "5", "1"]
     assert line.endswith("  1 DequantizeLinear, 1 QuantizeLinear")
 

@@ -11,7 +11,9 @@ from tests.loading import load_file
 def script(monkeypatch):
     """Return the script; no network is needed for what is killed here."""
     module = load_file("scripts/kill_commands.py")
-    monkeypatch.setattr(module, "write_inputs", lambda place: (place / "stream.asm").write_text("FINISH()\n" * 5000))
+    monkeypatch.setattr(
+        module, "write_inputs", lambda place: (place / "stream.asm").write_text("FINISH()\n" * 5000)
+    )
     return module
 
 
@@ -32,6 +34,8 @@ CARELESS = {
 @pytest.mark.parametrize("problem", CARELESS)
 def test_a_command_that_writes_carelessly_is_found_out(script, tmp_path, monkeypatch, problem):
     text = f"import sys, time\nwith open(sys.argv[1], 'w') as file: {CARELESS[problem]}"
-    monkeypatch.setattr(script.Bench, "_line", lambda bench: [sys.executable, "-c", text, str(bench._folder / "plot.svg")])
+    monkeypatch.setattr(
+        script.Bench, "_line", lambda bench: [sys.executable, "-c", text, str(bench._folder / "plot.svg")]
+    )
     _, problems = script.campaign("plot", 6, 0, tmp_path)
     assert any(problem in line for line in problems)

@@ -1,4 +1,5 @@
-"""The example networks are the published ones, their files are valid, and they are quantised where they should be."""
+"""The example networks are the published ones, their files are valid, and they are quantised where they
+should be."""
 
 import importlib
 from dataclasses import replace
@@ -13,16 +14,37 @@ from onnx import TensorProto, numpy_helper
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 PARAMETERS = {  # that training changes, counted from the publications
-    "resnet18": 11_689_512, "resnet50": 25_557_032, "mobilenet": 4_231_976, "lstm_cell": 2 * 650 * 2600 + 2600, "dqn": 1_693_362,
-    "dcgan": 12_658_432, "transformer": 789_760,
+    "resnet18": 11_689_512,
+    "resnet50": 25_557_032,
+    "mobilenet": 4_231_976,
+    "lstm_cell": 2 * 650 * 2600 + 2600,
+    "dqn": 1_693_362,
+    "dcgan": 12_658_432,
+    "transformer": 789_760,
 }
 REGIONS = {
     "lstm_cell": {("Gemm",): 2, ("Add",): 2, ("Split",): 1, ("Sigmoid",): 3, ("Tanh",): 2, ("Mul",): 3},
     "dqn": {("Conv", "Relu"): 3, ("Flatten",): 1, ("Gemm", "Relu"): 1, ("Gemm",): 1},
-    "transformer": {("Gemm",): 6, ("Reshape",): 4, ("Transpose",): 4, ("MatMul",): 2, ("Mul", "Softmax"): 1, ("Add",): 2,
-                    ("LayerNormalization",): 2, ("Gelu",): 1},
-    "resnet18": {("Conv", "Relu"): 9, ("Conv",): 11, ("Add", "Relu"): 8, ("MaxPool",): 1, ("GlobalAveragePool",): 1, ("Flatten",): 1,
-                 ("Gemm",): 1, ("Softmax",): 1},
+    "transformer": {
+        ("Gemm",): 6,
+        ("Reshape",): 4,
+        ("Transpose",): 4,
+        ("MatMul",): 2,
+        ("Mul", "Softmax"): 1,
+        ("Add",): 2,
+        ("LayerNormalization",): 2,
+        ("Gelu",): 1,
+    },
+    "resnet18": {
+        ("Conv", "Relu"): 9,
+        ("Conv",): 11,
+        ("Add", "Relu"): 8,
+        ("MaxPool",): 1,
+        ("GlobalAveragePool",): 1,
+        ("Flatten",): 1,
+        ("Gemm",): 1,
+        ("Softmax",): 1,
+    },
 }
 SMALL = ("lstm_cell", "dqn")
 
@@ -48,7 +70,9 @@ def folder(script, tmp_path_factory):
 def make(script, folder: Path, *names: str, force: bool = False):
     """Run the command for some networks."""
     only = [word for name in names for word in ("--only", name)]
-    return CliRunner().invoke(script("make_models").main, ["--output", str(folder), *only, *["--force"] * force])
+    return CliRunner().invoke(
+        script("make_models").main, ["--output", str(folder), *only, *["--force"] * force]
+    )
 
 
 def weights_of(model: onnx.ModelProto) -> dict[str, np.ndarray]:
@@ -64,8 +88,17 @@ def makers_of(model: onnx.ModelProto) -> dict[str, onnx.NodeProto]:
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_a_network_has_as_many_parameters_as_published(script, name):
     model = script("models.catalogue").NETWORKS[name].build(0)
-    statistics = {weight for node in model.graph.node if node.op_type == "BatchNormalization" for weight in node.input[3:]}
-    sizes = [values.size for weight, values in weights_of(model).items() if weight not in statistics and values.dtype == np.float32 and values.ndim]
+    statistics = {
+        weight
+        for node in model.graph.node
+        if node.op_type == "BatchNormalization"
+        for weight in node.input[3:]
+    }
+    sizes = [
+        values.size
+        for weight, values in weights_of(model).items()
+        if weight not in statistics and values.dtype == np.float32 and values.ndim
+    ]
     assert sum(sizes) == PARAMETERS[name]
 
 
@@ -75,7 +108,9 @@ def test_the_command_lists_the_networks(script):
 
 
 def test_files_are_whole_and_valid(folder):
-    assert sorted(path.name for path in folder.iterdir()) == sorted(f"{name}{form}.onnx" for name in REGIONS for form in ("", "_int8"))
+    assert sorted(path.name for path in folder.iterdir()) == sorted(
+        f"{name}{form}.onnx" for name in REGIONS for form in ("", "_int8")
+    )
     for path in folder.iterdir():
         onnx.checker.check_model(onnx.load(path), full_check=True)
 
@@ -113,9 +148,15 @@ def test_everything_is_symmetric_int8(folder, name):
             assert zero.dtype in (np.int8, np.int32)
             assert not zero.any()
             assert (weights[node.input[1]] > 0).all()
-    floats = [weight.name for weight in model.graph.initializer if weight.data_type == TensorProto.FLOAT and weight.dims]
+    floats = [
+        weight.name
+        for weight in model.graph.initializer
+        if weight.data_type == TensorProto.FLOAT and weight.dims
+    ]
     scales = {node.input[1] for node in model.graph.node if node.op_type.endswith("quantizeLinear")}
-    kept = {name for node in model.graph.node if node.op_type == "LayerNormalization" for name in node.input[1:]}
+    kept = {
+        name for node in model.graph.node if node.op_type == "LayerNormalization" for name in node.input[1:]
+    }
     assert set(floats) <= scales | kept
 
 
@@ -136,14 +177,18 @@ def test_resnet18_is_quantised_from_its_image_to_its_softmax(folder):
     assert (softmax.op_type, makers[softmax.input[0]].op_type) == ("Softmax", "DequantizeLinear")
     for node in model.graph.node:
         if node.op_type not in ("QuantizeLinear", "DequantizeLinear", "Relu"):
-            assert {makers[value].op_type for value in node.input if value not in weights} == {"DequantizeLinear"}
+            assert {makers[value].op_type for value in node.input if value not in weights} == {
+                "DequantizeLinear"
+            }
 
 
 @pytest.mark.parametrize("name", REGIONS)
 def test_a_quantised_network_stays_close_to_the_float_one(script, folder, name):
     network, run = script("models.catalogue").NETWORKS[name], script("models.run")
     feeds = network.samples(1, 5)[0]
-    plain, quantised = (run.run(run.session_of(onnx.load(folder / f"{name}{form}.onnx")), feeds) for form in ("", "_int8"))
+    plain, quantised = (
+        run.run(run.session_of(onnx.load(folder / f"{name}{form}.onnx")), feeds) for form in ("", "_int8")
+    )
     assert script("make_models").difference(plain, quantised) < 0.08
 
 
@@ -151,10 +196,12 @@ def test_the_lstm_cell_is_the_published_one(script, folder):
     model, run = onnx.load(folder / "lstm_cell.onnx"), script("models.run")
     feeds = script("models.catalogue").NETWORKS["lstm_cell"].samples(1, 3)[0]
     weights = weights_of(model)
-    from_inputs, bias, from_hidden = (weights[name] for node in model.graph.node[:2] for name in node.input[1:])
+    from_inputs, bias, from_hidden = (
+        weights[name] for node in model.graph.node[:2] for name in node.input[1:]
+    )
     gates = feeds["inputs"] @ from_inputs.T + bias + feeds["hidden"] @ from_hidden.T
     opened, forgotten, shown = (1 / (1 + np.exp(-gate)) for gate in np.split(gates, 4, 1)[:3])
-    cell = forgotten * feeds["cell"] + opened * np.tanh(gates[:, 3 * 650:])
+    cell = forgotten * feeds["cell"] + opened * np.tanh(gates[:, 3 * 650 :])
     found = run.run(run.session_of(model), feeds)
     np.testing.assert_allclose(found["next_cell"], cell, atol=1e-5)
     np.testing.assert_allclose(found["next_hidden"], shown * np.tanh(cell), atol=1e-5)
@@ -176,9 +223,16 @@ def test_settling_gives_batch_normalisation_its_input_statistics(script):
 def test_a_network_whose_outputs_vanish_is_refused_and_not_written(script, tmp_path):
     def vanishing(seed: int) -> onnx.ModelProto:
         graph = script("models.graph").GraphBuilder("vanishing", seed)
-        return graph.finish(values=graph.node("Mul", graph.input("frames", 1, 4, 84, 84), graph.constant(np.zeros(1, np.float32))))
+        return graph.finish(
+            values=graph.node(
+                "Mul", graph.input("frames", 1, 4, 84, 84), graph.constant(np.zeros(1, np.float32))
+            )
+        )
 
     network = replace(script("models.catalogue").NETWORKS["dqn"], build=vanishing)
-    with pytest.raises(ClickException, match=r"^dqn: output values lies in 0.0..0.0; finite values that differ were expected$"):
+    with pytest.raises(
+        ClickException,
+        match=r"^dqn: output values lies in 0.0..0.0; finite values that differ were expected$",
+    ):
         script("make_models").make(network, tmp_path, False)
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,5 @@
-"""The mutation campaign: what is changed and what is not, which tests run, and that a campaign can be relied on."""
+"""The mutation campaign: what is changed and what is not, which tests run, and that a campaign can be relied
+on."""
 
 import ast
 import hashlib
@@ -60,12 +61,30 @@ def test_a_statement_offers_its_changes(script, source):
 
 
 NOTHING = [
-    '"""Text with 1 < 2."""', "def f():\n    '''Return 1.'''\n    return a", "import a.b", "assert a < 1, 2",
-    "raise ValueError(a + 1)", "y = ParseError(a + 1)", "y = f'{a + 1}'", "y: tuple[int, 3]", "y = 'a' + b",
-    "def f(a: Literal[1] = b) -> int | str:\n    return a", "@cache(maxsize=64)\ndef f():\n    return a",
-    "y = zip(a, strict=True)", "y = field(repr=False)", "if TYPE_CHECKING:\n    y = 1", "print(a + 1)", "logger.warning(a, 1)",
-    "class A:\n    def __repr__(self):\n        return a + 1", "y = [a] * n", "Y = A | Word", "y = isinstance(a, b)",
-    "def f():\n    only(a)", "def f():\n    a = g()\n    return a", "y = f(a, 'b')", "y = f(a, a)",
+    '"""Text with 1 < 2."""',
+    "def f():\n    '''Return 1.'''\n    return a",
+    "import a.b",
+    "assert a < 1, 2",
+    "raise ValueError(a + 1)",
+    "y = ParseError(a + 1)",
+    "y = f'{a + 1}'",
+    "y: tuple[int, 3]",
+    "y = 'a' + b",
+    "def f(a: Literal[1] = b) -> int | str:\n    return a",
+    "@cache(maxsize=64)\ndef f():\n    return a",
+    "y = zip(a, strict=True)",
+    "y = field(repr=False)",
+    "if TYPE_CHECKING:\n    y = 1",
+    "print(a + 1)",
+    "logger.warning(a, 1)",
+    "class A:\n    def __repr__(self):\n        return a + 1",
+    "y = [a] * n",
+    "Y = A | Word",
+    "y = isinstance(a, b)",
+    "def f():\n    only(a)",
+    "def f():\n    a = g()\n    return a",
+    "y = f(a, 'b')",
+    "y = f(a, a)",
 ]
 
 
@@ -75,9 +94,15 @@ def test_what_tests_need_not_notice_is_left_alone(script, source):
 
 
 def test_a_function_keeps_statements_that_names_depend_on(script):
-    source = b"def f(a):\n    b = g(a)\n    b.x = a\n    a[b] = b\n    if b:\n        c = b\n        h(c)\n    return b"
-    found = [mutant for mutant in script("mutation.sample").mutants_of("toy.py", source)
-             if mutant.change.operator == "statement"]
+    source = (
+        b"def f(a):\n    b = g(a)\n    b.x = a\n    a[b] = b\n    if b:\n        c = b\n        "
+        b"h(c)\n    return b"
+    )
+    found = [
+        mutant
+        for mutant in script("mutation.sample").mutants_of("toy.py", source)
+        if mutant.change.operator == "statement"
+    ]
     assert [mutant.before for mutant in found] == ["b.x = a", "a[b] = b", "h(c)"]
 
 
@@ -97,6 +122,7 @@ def test_mutants_of_the_package_are_programs_and_differ_from_it(script):
 
 
 # Drawing
+
 
 def test_a_seed_draws_the_same_mutants_again(script):
     sample = script("mutation.sample")
@@ -118,17 +144,21 @@ def test_no_line_is_drawn_twice(script):
 
 # Rings
 
+
 @pytest.fixture(scope="module")
 def rings(script):
     return script("mutation.rings").Rings(script("mutation.graph").Imports(ROOT))
 
 
-@pytest.mark.parametrize(("module", "first"), [
-    ("compiler/graph/passes/split_sums.py", "tests/compiler/graph/passes/test_split_sums.py"),
-    ("runtime/host/elementwise.py", "tests/runtime/host/test_host.py"),
-    ("sim/kernels/gemm.py", "tests/sim/test_kernels.py"),
-    ("sim/deadlock.py", "tests/sim/test_deadlock.py"),
-])
+@pytest.mark.parametrize(
+    ("module", "first"),
+    [
+        ("compiler/graph/passes/split_sums.py", "tests/compiler/graph/passes/test_split_sums.py"),
+        ("runtime/host/elementwise.py", "tests/runtime/host/test_host.py"),
+        ("sim/kernels/gemm.py", "tests/sim/test_kernels.py"),
+        ("sim/deadlock.py", "tests/sim/test_deadlock.py"),
+    ],
+)
 def test_the_tests_named_after_a_module_are_nearest(rings, module, first):
     assert rings.near(module)[0] == first
 
@@ -139,26 +169,37 @@ def test_every_module_with_code_has_near_tests(script, rings):
         assert rings.near(module) or not sample.mutants_of(module, source), module
 
 
-@pytest.mark.parametrize(("module", "test", "rank"), [
-    ("hw/alu.py", "tests/hw/test_units.py::test_unit[alu narrow]", (0, 0)),
-    ("hw/alu.py", "tests/hw/test_units.py::test_unit[pipeline]", (2, 1)),
-    ("hw/alu.py", "tests/hw/test_units.py::test_unit[queue]", None),
-    ("hw/queue.py", "tests/hw/test_units.py::test_unit[queue]", (0, 0)),
-])
+@pytest.mark.parametrize(
+    ("module", "test", "rank"),
+    [
+        ("hw/alu.py", "tests/hw/test_units.py::test_unit[alu narrow]", (0, 0)),
+        ("hw/alu.py", "tests/hw/test_units.py::test_unit[pipeline]", (2, 1)),
+        ("hw/alu.py", "tests/hw/test_units.py::test_unit[queue]", None),
+        ("hw/queue.py", "tests/hw/test_units.py::test_unit[queue]", (0, 0)),
+    ],
+)
 def test_a_bench_is_as_near_as_its_component(rings, module, test, rank):
     assert rings.rank(module, test) == rank
 
 
 def test_random_campaigns_are_run_for_what_they_reach(rings):
-    assert [command[0] for command in rings.campaigns("hw/alu.py")] == ["scripts/random_programs.py", "scripts/random_operators.py"]
-    assert [command[0] for command in rings.campaigns("compiler/te/lower.py")] == ["scripts/random_operators.py"]
+    assert [command[0] for command in rings.campaigns("hw/alu.py")] == [
+        "scripts/random_programs.py",
+        "scripts/random_operators.py",
+    ]
+    assert [command[0] for command in rings.campaigns("compiler/te/lower.py")] == [
+        "scripts/random_operators.py"
+    ]
     assert rings.campaigns("runtime/host/pooling.py") == []
 
 
 # A campaign on a toy tree
 
 TOY = {
-    "hw/__init__.py": "", "sim/__init__.py": "", "compiler/__init__.py": "", "runtime/__init__.py": "",
+    "hw/__init__.py": "",
+    "sim/__init__.py": "",
+    "compiler/__init__.py": "",
+    "runtime/__init__.py": "",
     "runtime/toy.py": '''\
 def counted(n):
     """Return how many numbers there are below n."""
@@ -172,15 +213,18 @@ def counted(n):
 def unseen(a, b):
     return a < b
 ''',
-    "src/vdla/__init__.py": "", "scripts/mutation/equivalent.toml": "", "tests/__init__.py": "",
-    "tests/runtime/__init__.py": "", "tests/hw/test_units.py": "UNITS = {}\n",
-    "tests/runtime/test_toy.py": '''\
+    "src/vdla/__init__.py": "",
+    "scripts/mutation/equivalent.toml": "",
+    "tests/__init__.py": "",
+    "tests/runtime/__init__.py": "",
+    "tests/hw/test_units.py": "UNITS = {}\n",
+    "tests/runtime/test_toy.py": """\
 import vdla.runtime.toy
 
 
 def test_counted():
     assert [vdla.runtime.toy.counted(n) for n in (0, 1, 3)] == [0, 1, 3]
-''',
+""",
 }
 
 
@@ -192,7 +236,9 @@ def toy(tmp_path) -> Path:
         (tmp_path / path).write_text(text)
     for room in ("hw", "sim", "compiler", "runtime"):
         (tmp_path / "src" / "vdla" / room).symlink_to(f"../../{room}")
-    (tmp_path / "pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = "--import-mode=importlib"\n')
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.pytest.ini_options]\naddopts = "--import-mode=importlib"\n'
+    )
     return tmp_path
 
 
@@ -202,7 +248,11 @@ def run(script, toy: Path, *arguments: str) -> Result:
 
 def state(toy: Path) -> dict[str, str]:
     """Return a digest of every file outside of build."""
-    files = (path for path in sorted(toy.rglob("*")) if path.is_file() and path.relative_to(toy).parts[0] != "build")
+    files = (
+        path
+        for path in sorted(toy.rglob("*"))
+        if path.is_file() and path.relative_to(toy).parts[0] != "build"
+    )
     return {str(path.relative_to(toy)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
@@ -211,7 +261,8 @@ def verdicts(toy: Path) -> list[dict]:
 
 
 def patient(script, monkeypatch) -> None:
-    """Let runs end by their processor time, whatever else the machine does: eight seconds instead of a minute."""
+    """Let runs end by their processor time, whatever else the machine does: eight seconds instead of a
+    minute."""
     monkeypatch.setattr(script("mutation.judge"), "GRACE_SECONDS", 8.0)
     monkeypatch.setattr(script("mutation.trees"), "WAITING", 100)
 
@@ -259,7 +310,9 @@ def test_a_campaign_goes_on_where_it_ended(script, toy, monkeypatch):
 
 @pytest.mark.slow
 def test_one_mutant_is_shown_as_a_diff_and_judged_again(script, toy):
-    number = next(line.split()[0] for line in run(script, toy, "--list").output.splitlines() if "return a < b" in line)
+    number = next(
+        line.split()[0] for line in run(script, toy, "--list").output.splitlines() if "return a < b" in line
+    )
     for _ in range(2):
         done = run(script, toy, "--only", number)
         assert "-    return a < b\n+    return (a <= b)\n" in done.output
@@ -274,14 +327,19 @@ def test_a_number_of_no_mutant_is_refused(script, toy):
 
 @pytest.mark.slow
 def test_tests_that_fail_on_the_unchanged_tree_judge_nothing(script, toy):
-    (toy / "tests/runtime/test_toy.py").write_text("import vdla.runtime.toy\n\ndef test_it():\n    assert not 'right'\n")
+    (toy / "tests/runtime/test_toy.py").write_text(
+        "import vdla.runtime.toy\n\ndef test_it():\n    assert not 'right'\n"
+    )
     done = run(script, toy)
     assert done.exit_code == 1
     assert "tests/runtime/test_toy.py::test_it does not pass on the unchanged tree (status 1)" in done.output
     assert not (toy / "build/mutants/verdicts.jsonl").exists()
 
 
-ENTRY = '[[equivalent]]\nmodule = "runtime/toy.py"\nline = "{}"\nreplacement = "{}"\nreason = "nothing calls it"\n'
+ENTRY = (
+    '[[equivalent]]\nmodule = "runtime/toy.py"\nline = "{}"\nreplacement = "{}"\nreason = "nothing '
+    'calls it"\n'
+)
 
 
 def test_equivalent_mutants_are_passed_over_and_stale_entries_told(script, toy):
@@ -293,7 +351,9 @@ def test_equivalent_mutants_are_passed_over_and_stale_entries_told(script, toy):
     assert records.Equivalents.read(listed).stale(modules) == []
     listed.write_text(ENTRY.format("return a < c", "return (a <= c)"))
     assert records.Equivalents.read(listed).stale(modules) == [
-        "runtime/toy.py: return a < c  ->  return (a <= c) is no mutant of the sources any more; remove or mend the entry"]
+        "runtime/toy.py: return a < c  ->  return (a <= c) is no mutant of the sources any more; remove "
+        "or mend the entry"
+    ]
 
 
 def test_the_table_of_equivalent_mutants_is_up_to_date(script):

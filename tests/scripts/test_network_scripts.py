@@ -33,6 +33,7 @@ def bench(script):
 
 # A digit as text
 
+
 def test_ink_is_darker_than_paper_and_two_characters_wide(script):
     assert script("digit_text").drawn(np.array([[0, 1], [0.5, 0]], np.float32)) == ["  @@", "==  "]
 
@@ -56,11 +57,21 @@ def test_blocks_side_by_side_keep_every_line(script, right):
 
 # The demonstration
 
-@pytest.mark.parametrize(("exact", "found", "problem"), [
-    (0.98, 0.97, ""), (0.96, 0.95, ""), (0.97, 0.99, ""),
-    (0.95, 0.949, "int8 is right on 94.90% of the digits; at least 95% was expected"),
-    (0.99, 0.9799, "int8 is right on 97.99% of the digits and float on 99.00%; at most 1 point less was expected"),
-])
+
+@pytest.mark.parametrize(
+    ("exact", "found", "problem"),
+    [
+        (0.98, 0.97, ""),
+        (0.96, 0.95, ""),
+        (0.97, 0.99, ""),
+        (0.95, 0.949, "int8 is right on 94.90% of the digits; at least 95% was expected"),
+        (
+            0.99,
+            0.9799,
+            "int8 is right on 97.99% of the digits and float on 99.00%; at most 1 point less was expected",
+        ),
+    ],
+)
 def test_an_accuracy_that_is_too_low_is_named(script, exact, found, problem):
     assert script("demo").shortfall(exact, found) == problem
 
@@ -70,19 +81,32 @@ def test_accuracy_is_the_share_of_right_answers(script):
 
 
 def test_layers_are_listed_with_their_time_and_the_host_without(script):
-    layers = (LayerReport("q", "QuantizeLinear", "host", None, 0, None, 0, 0), LayerReport("r", "Reshape", "accelerator", 0, 0, None, 0, 0),
-              LayerReport("c", "Int8Conv", "accelerator", 250, 100, 0.5, 1, 1))
+    layers = (
+        LayerReport("q", "QuantizeLinear", "host", None, 0, None, 0, 0),
+        LayerReport("r", "Reshape", "accelerator", 0, 0, None, 0, 0),
+        LayerReport("c", "Int8Conv", "accelerator", 250, 100, 0.5, 1, 1),
+    )
     found = script("demo").layer_lines(Report("cycle", 250, 2.5e-6, 100, 0.5, layers))
     assert [line.split() for line in found[1:]] == [
-        ["q", "QuantizeLinear", "host"], ["c", "Int8Conv", "250", "2.50", "50.0%"], ["all", "250", "2.50", "50.0%"]]
+        ["q", "QuantizeLinear", "host"],
+        ["c", "Int8Conv", "250", "2.50", "50.0%"],
+        ["all", "250", "2.50", "50.0%"],
+    ]
 
 
 # The benchmark
 
+
 @pytest.fixture(scope="module")
 def figures(bench):
     """Return figures that meet every requirement, all of them at the limit."""
-    seconds = {bench.BASE: 0.5, bench.FUNCTIONAL: 1.0, bench.CYCLE: 10.0, bench.REPORTED: 10.0, bench.TIMING: 2.5}
+    seconds = {
+        bench.BASE: 0.5,
+        bench.FUNCTIONAL: 1.0,
+        bench.CYCLE: 10.0,
+        bench.REPORTED: 10.0,
+        bench.TIMING: 2.5,
+    }
     return bench.Figures(20.0, 9_000_000, 0.8, ("QuantizeLinear", "Softmax"), seconds, True, True)
 
 
@@ -90,13 +114,19 @@ def test_figures_at_the_limits_are_enough(bench, figures):
     assert all(bench.judge(figures).values())
 
 
-@pytest.mark.parametrize(("change", "missed"), [
-    ({"equal": False}, "outputs of both devices"), ({"same_answer": False}, "outputs of both devices"),
-    ({"cycles": 9_000_001}, "at most 9.0 M cycles"), ({"host_nodes": ("a", "b", "c")}, "at most 2 nodes"),
-    ({"compile_seconds": 20.1}, "compiled within 20 s"),
-    ({"seconds": ("CYCLE", 10.1)}, "cycle device at most 20 times"), ({"seconds": ("REPORTED", 10.1)}, "cycle device, by layers at most 20 times"),
-    ({"seconds": ("TIMING", 2.6)}, "timing alone at most 5 times"),
-])
+@pytest.mark.parametrize(
+    ("change", "missed"),
+    [
+        ({"equal": False}, "outputs of both devices"),
+        ({"same_answer": False}, "outputs of both devices"),
+        ({"cycles": 9_000_001}, "at most 9.0 M cycles"),
+        ({"host_nodes": ("a", "b", "c")}, "at most 2 nodes"),
+        ({"compile_seconds": 20.1}, "compiled within 20 s"),
+        ({"seconds": ("CYCLE", 10.1)}, "cycle device at most 20 times"),
+        ({"seconds": ("REPORTED", 10.1)}, "cycle device, by layers at most 20 times"),
+        ({"seconds": ("TIMING", 2.6)}, "timing alone at most 5 times"),
+    ],
+)
 def test_a_missed_requirement_is_the_only_one_short(bench, figures, change, missed):
     if "seconds" in change:
         name, seconds = change["seconds"]
@@ -109,8 +139,17 @@ def test_a_missed_requirement_is_the_only_one_short(bench, figures, change, miss
 def test_the_table_has_a_line_for_each_run_and_each_requirement(bench, figures):
     lines = list(bench.table(replace(figures, cycles=10_000_000)))
     assert [line.split()[-3:] for line in lines[1:6]] == [
-        ["500.00", "1.00", "-"], ["1000.00", "2.00", "-"], ["10000.00", "20.00", "1.0"], ["10000.00", "20.00", "1.0"], ["2500.00", "5.00", "4.0"]]
-    assert [line.split()[0] for line in lines if line.startswith(("ok", "SHORT"))] == ["ok", "SHORT", *["ok"] * 5]
+        ["500.00", "1.00", "-"],
+        ["1000.00", "2.00", "-"],
+        ["10000.00", "20.00", "1.0"],
+        ["10000.00", "20.00", "1.0"],
+        ["2500.00", "5.00", "4.0"],
+    ]
+    assert [line.split()[0] for line in lines if line.startswith(("ok", "SHORT"))] == [
+        "ok",
+        "SHORT",
+        *["ok"] * 5,
+    ]
 
 
 def test_works_run_in_turn_and_the_first_round_does_not_count(bench):
@@ -122,24 +161,34 @@ def test_works_run_in_turn_and_the_first_round_does_not_count(bench):
 
 # On the RTL
 
+
 def outcome(values: list[int], *cycles: int) -> SimpleNamespace:
     """Return what a run gave: one output, and the cycles of its launches."""
-    launches = [SimpleNamespace(step=SimpleNamespace(stream=f"launch{number}"), result=SimpleNamespace(cycles=count))
-                for number, count in enumerate(cycles)]
+    launches = [
+        SimpleNamespace(step=SimpleNamespace(stream=f"launch{number}"), result=SimpleNamespace(cycles=count))
+        for number, count in enumerate(cycles)
+    ]
     return SimpleNamespace(outputs={"scores": np.array(values)}, launches=launches)
 
 
-@pytest.mark.parametrize(("other", "found"), [
-    (outcome([1, 2], 10, 2000), []),
-    (outcome([1, 3], 10, 2000), ["output scores differs in 1 of 2 elements"]),
-    (outcome([1, 2], 10, 2001), ["launch1 takes 2,000 cycles here and 2,001 there"]),
-    (outcome([1, 2], 9, 2001), ["launch0 takes 10 cycles here and 9 there", "launch1 takes 2,000 cycles here and 2,001 there"]),
-])
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        (outcome([1, 2], 10, 2000), []),
+        (outcome([1, 3], 10, 2000), ["output scores differs in 1 of 2 elements"]),
+        (outcome([1, 2], 10, 2001), ["launch1 takes 2,000 cycles here and 2,001 there"]),
+        (
+            outcome([1, 2], 9, 2001),
+            ["launch0 takes 10 cycles here and 9 there", "launch1 takes 2,000 cycles here and 2,001 there"],
+        ),
+    ],
+)
 def test_differences_between_two_runs_are_told(script, other, found):
     assert list(script("run_on_rtl").differences(outcome([1, 2], 10, 2000), other)) == found
 
 
 # Inputs
+
 
 def test_random_inputs_have_their_types_and_are_the_same_for_a_seed():
     wanted = {"image": Value((1, 3), "float32"), "words": Value((2,), "int64")}

@@ -22,6 +22,7 @@ def _executable(path: Path, text: str) -> None:
 @pytest.fixture
 def run_tools(tmp_path: Path):
     """Return a function that runs the script without apt-get, with the tools and a Python as asked for."""
+
     def run(tools: tuple[str, ...], *, libpython: bool) -> subprocess.CompletedProcess:
         _executable(tmp_path / "scripts" / SCRIPT.name, SCRIPT.read_text())
         _executable(tmp_path / ".venv/bin/python", PYTHON.format(status=0 if libpython else 1))
@@ -33,6 +34,7 @@ def run_tools(tmp_path: Path):
             _executable(folder / name, "#!/bin/sh\n")
         command = [tmp_path / "scripts" / SCRIPT.name]
         return subprocess.run(command, env={"PATH": str(folder)}, capture_output=True, text=True, check=False)
+
     return run
 
 

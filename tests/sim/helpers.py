@@ -11,8 +11,9 @@ from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, MemoryType
 from vdla.sim.functional import Machine, counters
 from vdla.sim.program import decode_program
 
-CONFIG = TINY.with_changes(name="test", uop_buffer_bytes=64, inp_buffer_bytes=64, wgt_buffer_bytes=256,
-                           acc_buffer_bytes=256)
+CONFIG = TINY.with_changes(
+    name="test", uop_buffer_bytes=64, inp_buffer_bytes=64, wgt_buffer_bytes=256, acc_buffer_bytes=256
+)
 """1 x 4 x 4, 16 elements in each scratchpad."""
 
 UOP, WGT, INP, ACC, OUT, ACC_8BIT = MemoryType
@@ -23,21 +24,27 @@ def stream_of(instructions: Iterable[isa.Instruction], config: AcceleratorConfig
     return np.frombuffer(codec.to_bytes(instructions, config), np.uint8).reshape(-1, INSTRUCTION_BYTES)
 
 
-def machine_with(config: AcceleratorConfig = CONFIG, *, uops: Sequence[isa.MicroOp] = (isa.MicroOp(),),
-                 **contents: object) -> Machine:
+def machine_with(
+    config: AcceleratorConfig = CONFIG, *, uops: Sequence[isa.MicroOp] = (isa.MicroOp(),), **contents: object
+) -> Machine:
     """Return a machine whose scratchpads begin with `contents`, by memory: nested lists of elements."""
     machine = Machine(config)
-    machine.pads.uop[:len(uops)] = np.frombuffer(codec.uops_to_bytes(uops, config), np.uint32)
+    machine.pads.uop[: len(uops)] = np.frombuffer(codec.uops_to_bytes(uops, config), np.uint32)
     for name, values in contents.items():
         array = getattr(machine.pads, name)
         given = np.asarray(values, array.dtype).reshape(-1, *array.shape[1:])
-        array[:len(given)] = given
+        array[: len(given)] = given
     machine.pads.refresh_operands()
     return machine
 
 
-def run(machine: Machine, *instructions: isa.Instruction, dram: np.ndarray | None = None, native: bool = True,
-        seed: int | None = None) -> dict[str, int]:
+def run(
+    machine: Machine,
+    *instructions: isa.Instruction,
+    dram: np.ndarray | None = None,
+    native: bool = True,
+    seed: int | None = None,
+) -> dict[str, int]:
     """Run `instructions` and FINISH."""
     stream = stream_of((*instructions, isa.Finish()), machine.config)
     memory = np.zeros(4096, np.uint8) if dram is None else dram

@@ -23,87 +23,160 @@ from .helpers import CONFIG, INP, gemm, load, store, stream_of
 SHALLOW = CONFIG.with_changes(load_queue_depth=2, compute_queue_depth=2, store_queue_depth=2, token_depth=1)
 
 CASES = {
-    "two units wait for each other": (CONFIG, (load(INP, pop_next=1, push_next=1), gemm(pop_prev=1, push_prev=1)), """\
+    "two units wait for each other": (
+        CONFIG,
+        (load(INP, pop_next=1, push_next=1), gemm(pop_prev=1, push_prev=1)),
+        """\
 load: {0} waits for a token compute->load (instruction 1 of the compute unit pushes one, but waits itself)
 compute: {1} waits for a token load->compute (instruction 0 of the load unit pushes one, but waits itself)
 store: its queue is empty
-cycle of waits: load waits for compute, compute waits for load"""),
-    "the supplier stands behind one that waits": (CONFIG, (load(INP, pop_next=1), load(INP, push_next=1), gemm(pop_prev=1), gemm(push_prev=1)), """\
+cycle of waits: load waits for compute, compute waits for load""",
+    ),
+    "the supplier stands behind one that waits": (
+        CONFIG,
+        (load(INP, pop_next=1), load(INP, push_next=1), gemm(pop_prev=1), gemm(push_prev=1)),
+        """\
 load: {0} waits for a token compute->load (instruction 3 of the compute unit pushes one, but stands behind instruction 2)
 compute: {2} waits for a token load->compute (instruction 1 of the load unit pushes one, but stands behind instruction 0)
 store: its queue is empty
-cycle of waits: load waits for compute, compute waits for load"""),
-    "a push was forgotten": (CONFIG, (load(INP), gemm(pop_prev=1, push_next=1), store(pop_prev=1)), """\
+cycle of waits: load waits for compute, compute waits for load""",
+    ),
+    "a push was forgotten": (
+        CONFIG,
+        (load(INP), gemm(pop_prev=1, push_next=1), store(pop_prev=1)),
+        """\
 load: its queue is empty
 compute: {1} waits for a token load->compute (nothing that is left pushes one; \
 likely culprit: {0} is the last of the load unit before it and pushes none)
 store: {2} waits for a token compute->store (instruction 1 of the compute unit pushes one, but waits itself)
-chain of waits: compute waits for a token load->compute that nothing pushes"""),
-    "a chain of three ends at it": (CONFIG, (store(pop_prev=1), load(INP), gemm(pop_prev=1, push_next=1)), """\
+chain of waits: compute waits for a token load->compute that nothing pushes""",
+    ),
+    "a chain of three ends at it": (
+        CONFIG,
+        (store(pop_prev=1), load(INP), gemm(pop_prev=1, push_next=1)),
+        """\
 load: its queue is empty
 compute: {2} waits for a token load->compute (nothing that is left pushes one; \
 likely culprit: {1} is the last of the load unit before it and pushes none)
 store: {0} waits for a token compute->store (instruction 2 of the compute unit pushes one, but waits itself)
-chain of waits: store waits for compute, compute waits for a token load->compute that nothing pushes"""),
-    "one pop too many": (CONFIG, (load(INP, push_next=1), gemm(pop_prev=1), gemm(pop_prev=1)), """\
+chain of waits: store waits for compute, compute waits for a token load->compute that nothing pushes""",
+    ),
+    "one pop too many": (
+        CONFIG,
+        (load(INP, push_next=1), gemm(pop_prev=1), gemm(pop_prev=1)),
+        """\
 load: its queue is empty
 compute: {2} waits for a token load->compute (nothing that is left pushes one; 1 pushed, number 2 wanted)
 store: its queue is empty
-chain of waits: compute waits for a token load->compute that nothing pushes"""),
-    "nothing comes before it": (CONFIG, (gemm(pop_next=1),), """\
+chain of waits: compute waits for a token load->compute that nothing pushes""",
+    ),
+    "nothing comes before it": (
+        CONFIG,
+        (gemm(pop_next=1),),
+        """\
 load: its queue is empty
 compute: {0} waits for a token store->compute (nothing that is left pushes one; the store unit has no instruction before it)
 store: its queue is empty
-chain of waits: compute waits for a token store->compute that nothing pushes"""),
-    "no room for a token": (SHALLOW, (load(INP, push_next=1), load(INP, push_next=1)), """\
+chain of waits: compute waits for a token store->compute that nothing pushes""",
+    ),
+    "no room for a token": (
+        SHALLOW,
+        (load(INP, push_next=1), load(INP, push_next=1)),
+        """\
 load: {1} waits for room on load->compute, which holds 1 tokens (nothing that is left pops one; 1 pushed, 0 popped; \
 the compute unit has no instruction before it)
 compute: its queue is empty
 store: its queue is empty
-chain of waits: load waits for room on load->compute that nothing makes"""),
-    "dispatch is blocked": (SHALLOW, (gemm(pop_prev=1), gemm(), gemm(), load(INP, push_next=1)), """\
+chain of waits: load waits for room on load->compute that nothing makes""",
+    ),
+    "dispatch is blocked": (
+        SHALLOW,
+        (gemm(pop_prev=1), gemm(), gemm(), load(INP, push_next=1)),
+        """\
 load: its queue is empty
 compute: {0} waits for a token load->compute (instruction 3 of the load unit pushes one, but is not dispatched)
 store: its queue is empty
 dispatch: {2} waits for a place in the compute queue, which holds 2
-cycle of waits: compute waits for dispatch, dispatch waits for compute"""),
-    "three units wait, two of them for each other": (CONFIG, (load(INP, pop_next=1), gemm(pop_next=1, push_prev=1, push_next=1),
-                                                              store(pop_prev=1, push_prev=1)), """\
+cycle of waits: compute waits for dispatch, dispatch waits for compute""",
+    ),
+    "three units wait, two of them for each other": (
+        CONFIG,
+        (load(INP, pop_next=1), gemm(pop_next=1, push_prev=1, push_next=1), store(pop_prev=1, push_prev=1)),
+        """\
 load: {0} waits for a token compute->load (instruction 1 of the compute unit pushes one, but waits itself)
 compute: {1} waits for a token store->compute (instruction 2 of the store unit pushes one, but waits itself)
 store: {2} waits for a token compute->store (instruction 1 of the compute unit pushes one, but waits itself)
-cycle of waits: compute waits for store, store waits for compute"""),
-    "three units wait in a cycle, which only dispatch can close": (SHALLOW, (
-        store(pop_prev=1, push_prev=1), gemm(pop_next=1, push_prev=1), load(INP, pop_next=1), load(INP), load(INP), gemm(push_next=1)), """\
+cycle of waits: compute waits for store, store waits for compute""",
+    ),
+    "three units wait in a cycle, which only dispatch can close": (
+        SHALLOW,
+        (
+            store(pop_prev=1, push_prev=1),
+            gemm(pop_next=1, push_prev=1),
+            load(INP, pop_next=1),
+            load(INP),
+            load(INP),
+            gemm(push_next=1),
+        ),
+        """\
 load: {2} waits for a token compute->load (instruction 1 of the compute unit pushes one, but waits itself)
 compute: {1} waits for a token store->compute (instruction 0 of the store unit pushes one, but waits itself)
 store: {0} waits for a token compute->store (instruction 5 of the compute unit pushes one, but is not dispatched)
 dispatch: {4} waits for a place in the load queue, which holds 2
-cycle of waits: store waits for dispatch, dispatch waits for load, load waits for compute, compute waits for store"""),
-    "the push stands behind FINISH": (CONFIG, (
-        load(INP, push_next=1), gemm(pop_prev=1), gemm(pop_prev=1), isa.Finish(), load(INP, push_next=1), gemm(pop_prev=1)), """\
+cycle of waits: store waits for dispatch, dispatch waits for load, load waits for compute, compute waits for store""",
+    ),
+    "the push stands behind FINISH": (
+        CONFIG,
+        (
+            load(INP, push_next=1),
+            gemm(pop_prev=1),
+            gemm(pop_prev=1),
+            isa.Finish(),
+            load(INP, push_next=1),
+            gemm(pop_prev=1),
+        ),
+        """\
 load: its queue is empty
 compute: {2} waits for a token load->compute (nothing that is left pushes one; 1 pushed, number 2 wanted)
 store: its queue is empty
-chain of waits: compute waits for a token load->compute that nothing pushes"""),
-    "a push was forgotten after two": (CONFIG, (
-        load(INP, push_next=1), load(INP, push_next=1), load(INP), gemm(pop_prev=1), gemm(pop_prev=1), gemm(pop_prev=1)), """\
+chain of waits: compute waits for a token load->compute that nothing pushes""",
+    ),
+    "a push was forgotten after two": (
+        CONFIG,
+        (
+            load(INP, push_next=1),
+            load(INP, push_next=1),
+            load(INP),
+            gemm(pop_prev=1),
+            gemm(pop_prev=1),
+            gemm(pop_prev=1),
+        ),
+        """\
 load: its queue is empty
 compute: {5} waits for a token load->compute (nothing that is left pushes one; 2 pushed, number 3 wanted; \
 likely culprit: {2} is the last of the load unit before it and pushes none)
 store: its queue is empty
-chain of waits: compute waits for a token load->compute that nothing pushes"""),
-    "a pop was forgotten": (SHALLOW, (load(INP, push_next=1), gemm(pop_prev=1), load(INP, push_next=1), gemm(), load(INP, push_next=1)), """\
+chain of waits: compute waits for a token load->compute that nothing pushes""",
+    ),
+    "a pop was forgotten": (
+        SHALLOW,
+        (load(INP, push_next=1), gemm(pop_prev=1), load(INP, push_next=1), gemm(), load(INP, push_next=1)),
+        """\
 load: {4} waits for room on load->compute, which holds 1 tokens (nothing that is left pops one; 2 pushed, 1 popped; \
 likely culprit: {3} is the last of the compute unit before it and pops none)
 compute: its queue is empty
 store: its queue is empty
-chain of waits: load waits for room on load->compute that nothing makes"""),
-    "the one that would make room waits": (SHALLOW, (load(INP, push_next=1), load(INP, push_next=1), gemm(pop_prev=1, pop_next=1)), """\
+chain of waits: load waits for room on load->compute that nothing makes""",
+    ),
+    "the one that would make room waits": (
+        SHALLOW,
+        (load(INP, push_next=1), load(INP, push_next=1), gemm(pop_prev=1, pop_next=1)),
+        """\
 load: {1} waits for room on load->compute, which holds 1 tokens (instruction 2 of the compute unit pops one, but waits itself)
 compute: {2} waits for a token store->compute (nothing that is left pushes one; the store unit has no instruction before it)
 store: its queue is empty
-chain of waits: load waits for compute, compute waits for a token store->compute that nothing pushes"""),
+chain of waits: load waits for compute, compute waits for a token store->compute that nothing pushes""",
+    ),
 }
 
 
@@ -114,7 +187,9 @@ def error_of(instructions, config=CONFIG):
 @pytest.mark.parametrize("name", CASES)
 def test_the_message_says(name):
     config, instructions, expected = CASES[name]
-    error = error_of((*instructions, isa.Finish(pop_prev=1) if name.startswith("nothing") else isa.Finish()), config)
+    error = error_of(
+        (*instructions, isa.Finish(pop_prev=1) if name.startswith("nothing") else isa.Finish()), config
+    )
     named = [f"instruction {index} ({format_instruction(item)})" for index, item in enumerate(instructions)]
     assert str(error) == "\n  ".join(["deadlock: no unit can go on", *expected.format(*named).splitlines()])
 
@@ -122,27 +197,42 @@ def test_the_message_says(name):
 def broken(seed: int):
     """Return a random program from which one flag of a token is taken."""
     rng, program = random.Random(seed), random_program(random_config(seed), seed, 30)
-    flagged = [(index, flag) for index, item in enumerate(program.instructions)
-               for flag in ("pop_prev", "pop_next", "push_prev", "push_next") if getattr(item, flag)]
+    flagged = [
+        (index, flag)
+        for index, item in enumerate(program.instructions)
+        for flag in ("pop_prev", "pop_next", "push_prev", "push_next")
+        if getattr(item, flag)
+    ]
     index, flag = rng.choice(flagged)
     items = list(program.instructions)
     items[index] = replace(items[index], **{flag: 0})
     return items, program.config
 
 
-CLAIM = re.compile(r"(a token|room on) (\w+->\w+)[^()]* \((?:instruction (\d+) of the \w+ unit (?:pushes|pops) one|nothing that is left)")
+CLAIM = re.compile(
+    r"(a token|room on) (\w+->\w+)[^()]* \((?:instruction (\d+) of the \w+ unit (?:pushes|pops) "
+    r"one|nothing that is left)"
+)
 
 
 def claims(text: str):
-    """Yield, for each lack that `text` names: whether of a token, the edge's place, the supplier (None: nothing)."""
+    """Yield, for each lack that `text` names: whether of a token, the edge's place, the supplier (None:
+    nothing)."""
     for kind, edge, supplier in CLAIM.findall(text):
-        yield kind == "a token", [str(it) for it in TOKEN_EDGES].index(edge), int(supplier) if supplier else None
+        yield (
+            kind == "a token",
+            [str(it) for it in TOKEN_EDGES].index(edge),
+            int(supplier) if supplier else None,
+        )
 
 
 def first_that_supplies(program, executed, token, edge):
-    """Return the first instruction, up to FINISH, that would supply what lacks and has not executed; None: there is none."""
+    """Return the first instruction, up to FINISH, that would supply what lacks and has not executed; None:
+    there is none."""
     flags = program.pushes if token else program.pops
-    return next((index for index in range(program.dispatched) if index not in executed and flags[index, edge]), None)
+    return next(
+        (index for index in range(program.dispatched) if index not in executed and flags[index, edge]), None
+    )
 
 
 @pytest.mark.parametrize("seed", range(150))
@@ -196,7 +286,9 @@ def reason_of(place: str, after: str) -> str:
 
 def test_a_program_of_a_million_instructions_is_explained_at_once():
     middle = np.tile(stream_of([gemm(push_prev=1), load(INP, pop_next=1)]), (500_000, 1))
-    program = decode_program(np.concatenate([stream_of([gemm(pop_prev=1)]), middle, stream_of([isa.Finish()])]), CONFIG)
+    program = decode_program(
+        np.concatenate([stream_of([gemm(pop_prev=1)]), middle, stream_of([isa.Finish()])]), CONFIG
+    )
     left = tuple(np.flatnonzero(program.unit == unit) for unit in Unit)
     state = Standstill(program, (0,) * len(TOKEN_EDGES), len(program), left)
     began = time.perf_counter()

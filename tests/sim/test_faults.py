@@ -11,7 +11,21 @@ from vdla.hw.spec.isa import MicroOp
 from vdla.hw.spec.vocabulary import AluOpcode
 from vdla.sim.program import decode_program
 
-from .helpers import ACC, ACC_8BIT, CONFIG, INP, UOP, WGT, alu, gemm, load, machine_with, run, store, stream_of
+from .helpers import (
+    ACC,
+    ACC_8BIT,
+    CONFIG,
+    INP,
+    UOP,
+    WGT,
+    alu,
+    gemm,
+    load,
+    machine_with,
+    run,
+    store,
+    stream_of,
+)
 
 LAST = [MicroOp(dst=15, src=15, wgt=15)]
 DRAM_BYTES = 4096
@@ -41,15 +55,26 @@ OVERRUNS = [
 @pytest.mark.parametrize("native", [True, False], ids=["native", "reference"])
 @pytest.mark.parametrize(("instruction", "reach"), OVERRUNS)
 def test_an_overrun_is_refused_and_changes_nothing(instruction, reach, native):
-    machine, dram = machine_with(uops=LAST * 16, acc=np.arange(64), inp=[[1] * 4] * 16), np.ones(DRAM_BYTES, np.uint8)
+    machine, dram = (
+        machine_with(uops=LAST * 16, acc=np.arange(64), inp=[[1] * 4] * 16),
+        np.ones(DRAM_BYTES, np.uint8),
+    )
     before = [array.copy() for array in (dram, machine.pads.uop, machine.pads.inp, machine.pads.wgt)]
     with pytest.raises(AccessError) as caught:
-        run(machine, alu(AluOpcode.ADD, use_imm=1, imm=1), instruction, gemm(reset=1), dram=dram, native=native)
+        run(
+            machine,
+            alu(AluOpcode.ADD, use_imm=1, imm=1),
+            instruction,
+            gemm(reset=1),
+            dram=dram,
+            native=native,
+        )
     assert str(caught.value) == f"instruction 1 ({format_instruction(instruction)}) reaches {reach}"
     assert caught.value.index == 1
     after = (dram, machine.pads.uop, machine.pads.inp, machine.pads.wgt)
     assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
-    expected = np.arange(64).reshape(16, 4) + (np.arange(16) == 15)[:, None]  # what stands before it has executed
+    # what stands before it has executed
+    expected = np.arange(64).reshape(16, 4) + (np.arange(16) == 15)[:, None]
     assert np.array_equal(machine.pads.acc[:, 0], expected)
 
 
@@ -74,8 +99,10 @@ def test_the_last_element_can_be_reached(instruction, changes, elements, native)
     model = Model(CONFIG, bytearray(range(1, 251)) * 17)
     del model.dram[DRAM_BYTES:]
     for first, memory in enumerate((INP, WGT, ACC), 1):
-        model.pads[memory] = [[first + 3 * index + place for place in range(len(values))]
-                              for index, values in enumerate(model.pads[memory])]
+        model.pads[memory] = [
+            [first + 3 * index + place for place in range(len(values))]
+            for index, values in enumerate(model.pads[memory])
+        ]
     model.pads[UOP] = [[codec.encode(uop, CONFIG)] for uop in LAST * 16]
     machine = machine_with(uops=LAST * 16, inp=model.pads[INP], wgt=model.pads[WGT], acc=model.pads[ACC])
     dram, before = np.array(model.dram), contents(machine, np.array(model.dram))
@@ -101,8 +128,10 @@ INVALID = [
     (0 | 6 << 7, f"LOAD.memory_type = 6 is none of {MEMORIES}"),
     (0 | 4 << 7, "LOAD.memory_type = OUT cannot be loaded; UOP, WGT, INP, ACC, ACC_8BIT can"),
     (1 | 3 << 7 | 1 << 80, "STORE.memory_type = ACC cannot be stored; only OUT can"),
-    (4 | 7 << isa.field_of(isa.Alu, "alu_opcode", CONFIG).start,
-     "ALU.alu_opcode = 7 is none of MIN (0), MAX (1), ADD (2), SHR (3), MUL (4)"),
+    (
+        4 | 7 << isa.field_of(isa.Alu, "alu_opcode", CONFIG).start,
+        "ALU.alu_opcode = 7 is none of MIN (0), MAX (1), ADD (2), SHR (3), MUL (4)",
+    ),
 ]
 
 
@@ -121,11 +150,15 @@ def test_an_operation_that_is_not_built_is_refused():
     machine = machine_with(CONFIG.with_changes(alu_opcodes=("MIN", "MAX")))
     with pytest.raises(InvalidInstructionError) as caught:
         machine.run(decode_program(stream, machine.config), np.zeros(64, np.uint8))
-    assert str(caught.value).endswith("ALU.alu_opcode = MUL is not built into this configuration; it has MIN, MAX")
+    assert str(caught.value).endswith(
+        "ALU.alu_opcode = MUL is not built into this configuration; it has MIN, MAX"
+    )
 
 
 def test_the_message_reads_well():
     with pytest.raises(AccessError) as caught:
         run(machine_with(), load(INP, sram_base=15, x_size=2))
-    assert str(caught.value) == ("instruction 0 (LOAD(memory_type=INP, sram_base=15, y_size=1, x_size=2, x_stride=1)) "
-                                 "reaches INP elements 15..16, but INP holds 16")
+    assert str(caught.value) == (
+        "instruction 0 (LOAD(memory_type=INP, sram_base=15, y_size=1, x_size=2, x_stride=1)) "
+        "reaches INP elements 15..16, but INP holds 16"
+    )

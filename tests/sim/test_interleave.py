@@ -59,7 +59,13 @@ def test_flags_without_an_edge_do_nothing():
 
 
 def test_a_push_waits_for_room():
-    program = (load(INP, push_next=1), load(INP, push_next=1), gemm(pop_prev=1), gemm(pop_prev=1), isa.Finish())
+    program = (
+        load(INP, push_next=1),
+        load(INP, push_next=1),
+        gemm(pop_prev=1),
+        gemm(pop_prev=1),
+        isa.Finish(),
+    )
     assert order_of(*program, config=SHALLOW) == ([0, 2, 1, 3, 4], None)
 
 
@@ -130,7 +136,14 @@ def test_a_lost_token_shows_as_a_wrong_result_for_some_seed():
         dram = np.zeros(4096, np.uint8)
         dram[0:4], dram[16:32] = 1, 1
         machine = machine_with()
-        run(machine, load(INP), load(WGT, dram_base=1, push_next=token), gemm(pop_prev=token), dram=dram, seed=seed)
+        run(
+            machine,
+            load(INP),
+            load(WGT, dram_base=1, push_next=token),
+            gemm(pop_prev=token),
+            dram=dram,
+            seed=seed,
+        )
         return machine.pads.acc[0, 0, 0]
 
     assert {result(1, seed) for seed in range(20)} == {4}

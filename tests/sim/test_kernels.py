@@ -71,8 +71,15 @@ def small_parts(request):
 @pytest.mark.parametrize("trips", [(1, 9), (9, 1), (2, 16), (3, 5), (16, 2), (5, 17), (3, 15)], ids=str)
 def test_loops_pause_between_parts_of_any_size(trips, small_parts):
     """Sums of overlapping sums show steps in another order, steps made twice and steps left out."""
-    loop = alu(AluOpcode.ADD, uop_end=2, iter_out=trips[0], iter_in=trips[1],
-               dst_factor_in=1, src_factor_out=1, src_factor_in=2)
+    loop = alu(
+        AluOpcode.ADD,
+        uop_end=2,
+        iter_out=trips[0],
+        iter_in=trips[1],
+        dst_factor_in=1,
+        src_factor_out=1,
+        src_factor_in=2,
+    )
     uops = [isa.MicroOp(dst=0, src=1), isa.MicroOp(dst=1)]
     values = np.random.default_rng(0).integers(-100, 100, (TINY.depth(MemoryType.ACC), 4))
     native, expected = (machine_with(TINY, uops=uops, acc=values).pads for _ in range(2))
@@ -89,7 +96,8 @@ def test_a_refusal_is_told_from_a_pause():
 
 
 def numeric_config(seed: int) -> AcceleratorConfig:
-    """Return a small configuration with random widths and blocks, for what the hardware's campaign does not build."""
+    """Return a small configuration with random widths and blocks, for what the hardware's campaign does not
+    build."""
     rng = random.Random(seed)
     batch, block_in, block_out = rng.choice((1, 2, 4)), 1 << rng.randrange(6), 1 << rng.randrange(6)
     inp_bits, wgt_bits, acc_bits = rng.choice((2, 4, 8)), rng.choice((2, 4, 8)), rng.choice((16, 32))
@@ -97,9 +105,18 @@ def numeric_config(seed: int) -> AcceleratorConfig:
     if min(inp, wgt, batch * block_out * inp_bits) < 8:
         return numeric_config(seed + 1000)  # elements are whole bytes
     return DEFAULT.with_changes(
-        name=f"numeric {seed}", batch=batch, block_in=block_in, block_out=block_out, inp_bits=inp_bits,
-        wgt_bits=wgt_bits, acc_bits=acc_bits, uop_buffer_bytes=128, inp_buffer_bytes=2 * inp,
-        wgt_buffer_bytes=2 * wgt, acc_buffer_bytes=2 * acc)
+        name=f"numeric {seed}",
+        batch=batch,
+        block_in=block_in,
+        block_out=block_out,
+        inp_bits=inp_bits,
+        wgt_bits=wgt_bits,
+        acc_bits=acc_bits,
+        uop_buffer_bytes=128,
+        inp_buffer_bytes=2 * inp,
+        wgt_buffer_bytes=2 * wgt,
+        acc_buffer_bytes=2 * acc,
+    )
 
 
 def vector_ways() -> list[Dot]:
@@ -127,43 +144,71 @@ def test_every_way_to_multiply_runs_random_configurations_as_the_reference(monke
 
 def test_numeric_configurations_cover_widths_and_blocks():
     configs = [numeric_config(seed) for seed in NUMERIC_SEEDS]
-    for name, values in (("inp_bits", {2, 4, 8}), ("wgt_bits", {2, 4, 8}), ("acc_bits", {16, 32}), ("batch", {1, 2, 4})):
+    for name, values in (
+        ("inp_bits", {2, 4, 8}),
+        ("wgt_bits", {2, 4, 8}),
+        ("acc_bits", {16, 32}),
+        ("batch", {1, 2, 4}),
+    ):
         assert {getattr(config, name) for config in configs} == values
     assert min(config.block_in for config in configs) < 4 <= 32 in {config.block_out for config in configs}
 
 
 SHAPES = [
     # batch, block_in, block_out, inp, wgt, acc bits
-    (1, 16, 16, 8, 8, 32), (1, 1, 1, 8, 8, 32), (1, 2, 4, 8, 8, 32), (2, 8, 2, 4, 8, 16), (1, 64, 64, 8, 8, 32),
-    (16, 16, 16, 8, 8, 32), (64, 4, 8, 2, 2, 16), (1, 256, 256, 8, 4, 16), (32, 32, 128, 8, 8, 32),
+    (1, 16, 16, 8, 8, 32),
+    (1, 1, 1, 8, 8, 32),
+    (1, 2, 4, 8, 8, 32),
+    (2, 8, 2, 4, 8, 16),
+    (1, 64, 64, 8, 8, 32),
+    (16, 16, 16, 8, 8, 32),
+    (64, 4, 8, 2, 2, 16),
+    (1, 256, 256, 8, 4, 16),
+    (32, 32, 128, 8, 8, 32),
 ]
 
 
 def config_of(batch, block_in, block_out, inp_bits, wgt_bits, acc_bits):
     """Return a configuration whose scratchpads hold 4 elements."""
     return VTA.with_changes(
-        name=f"{batch}x{block_in}x{block_out}", batch=batch, block_in=block_in, block_out=block_out,
-        inp_bits=inp_bits, wgt_bits=wgt_bits, acc_bits=acc_bits, uop_buffer_bytes=16,
-        inp_buffer_bytes=batch * block_in * inp_bits // 2, wgt_buffer_bytes=block_in * block_out * wgt_bits // 2,
-        acc_buffer_bytes=batch * block_out * acc_bits // 2)
+        name=f"{batch}x{block_in}x{block_out}",
+        batch=batch,
+        block_in=block_in,
+        block_out=block_out,
+        inp_bits=inp_bits,
+        wgt_bits=wgt_bits,
+        acc_bits=acc_bits,
+        uop_buffer_bytes=16,
+        inp_buffer_bytes=batch * block_in * inp_bits // 2,
+        wgt_buffer_bytes=block_in * block_out * wgt_bits // 2,
+        acc_buffer_bytes=batch * block_out * acc_bits // 2,
+    )
 
 
 def check_gemm(config, dot):
     """Compare one GEMM on random and on extreme operands."""
     generator = np.random.default_rng(0)
     pads, expected = Scratchpads(config), Scratchpads(config)
-    uops = [isa.MicroOp(dst=0, src=1, wgt=2), isa.MicroOp(dst=1, src=0, wgt=0), isa.MicroOp(dst=0, src=2, wgt=1)]
+    uops = [
+        isa.MicroOp(dst=0, src=1, wgt=2),
+        isa.MicroOp(dst=1, src=0, wgt=0),
+        isa.MicroOp(dst=0, src=2, wgt=1),
+    ]
     low_inp, low_wgt = -(1 << (config.inp_bits - 1)), -(1 << (config.wgt_bits - 1))
     for own in (pads, expected):
         own.uop[:3] = np.frombuffer(codec.uops_to_bytes(uops, config), np.uint32)
     pads.inp[...] = generator.integers(low_inp, -low_inp, pads.inp.shape)
     pads.wgt[...] = generator.integers(low_wgt, -low_wgt, pads.wgt.shape)
     pads.inp[2], pads.wgt[1] = low_inp, low_wgt
-    pads.acc[...] = generator.integers(np.iinfo(pads.acc.dtype).min, np.iinfo(pads.acc.dtype).max, pads.acc.shape)
+    pads.acc[...] = generator.integers(
+        np.iinfo(pads.acc.dtype).min, np.iinfo(pads.acc.dtype).max, pads.acc.shape
+    )
     for name in ("inp", "wgt", "acc"):
         getattr(expected, name)[...] = getattr(pads, name)
     pads.refresh_operands()
-    step = gemm(uop_end=3, iter_out=2, iter_in=2, dst_factor_out=1, dst_factor_in=1, src_factor_in=1, wgt_factor_out=1)
+    step = gemm(
+        uop_end=3, iter_out=2, iter_in=2, dst_factor_out=1, dst_factor_in=1, src_factor_in=1, wgt_factor_out=1
+    )
     program = decode_program(stream_of([step], config), config)
     assert build.kernels_for(config, dot).run(program, np.arange(1), pads, np.zeros(1, np.uint8)) == 1
     execute(step, expected, np.zeros(1, np.uint8))
@@ -181,8 +226,11 @@ def test_every_way_to_multiply_gives_the_same(dot):
 
 
 FEATURES = [
-    (("avx512vnni", "avx512vl", "avx512bw", "avx2"), Dot(16, True)), (("avxvnni", "avx2"), Dot(8, True)),
-    (("avx512bw", "avx2"), Dot(16, False)), (("avx2",), Dot(8, False)), ((), Dot(4, False)),
+    (("avx512vnni", "avx512vl", "avx512bw", "avx2"), Dot(16, True)),
+    (("avxvnni", "avx2"), Dot(8, True)),
+    (("avx512bw", "avx2"), Dot(16, False)),
+    (("avx2",), Dot(8, False)),
+    ((), Dot(4, False)),
 ]
 
 
@@ -232,7 +280,11 @@ def test_objects_that_another_process_deletes_meanwhile_do_not_keep_the_oldest_a
         os.utime(cache_directory() / key, (age, age))
     monkeypatch.setattr(cache, "MOST_OBJECTS", 1)
     listed, real = [], Path.iterdir
-    monkeypatch.setattr(Path, "iterdir", lambda folder: listed or (listed.extend(real(folder)), (folder / "a").unlink(), listed)[-1])
+    monkeypatch.setattr(
+        Path,
+        "iterdir",
+        lambda folder: listed or (listed.extend(real(folder)), (folder / "a").unlink(), listed)[-1],
+    )
     write_object("d", b"object")
     assert os.listdir(cache_directory()) == ["d"]
 

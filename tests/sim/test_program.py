@@ -10,8 +10,15 @@ from vdla.sim.program import decode_program, slots
 
 from .helpers import CONFIG, OUT, gemm, load, stream_of
 
-CONFIGS = (DEFAULT, VTA, SMALL, TINY, CONFIG, TINY.with_changes(alu_opcodes=("MIN", "SHR")),
-           VTA.with_changes(batch=2, uop_buffer_bytes=1 << 14, wgt_buffer_bytes=1 << 17))
+CONFIGS = (
+    DEFAULT,
+    VTA,
+    SMALL,
+    TINY,
+    CONFIG,
+    TINY.with_changes(alu_opcodes=("MIN", "SHR")),
+    VTA.with_changes(batch=2, uop_buffer_bytes=1 << 14, wgt_buffer_bytes=1 << 17),
+)
 
 
 @pytest.fixture(params=CONFIGS, ids=lambda config: config.name)
@@ -52,7 +59,8 @@ def test_every_field_is_the_codecs(program):
         if instruction is not None:
             own = slots(type(instruction), program.config)
             assert {name: program.table[index, slot] for name, slot in own.items()} == {
-                name: getattr(instruction, name) for name in own}
+                name: getattr(instruction, name) for name in own
+            }
 
 
 def test_units_and_token_edges_are_the_specifications(program):

@@ -110,7 +110,9 @@ def test_gemm_multiplies_and_accumulates(native):
     assert machine.pads.acc[0, 0].tolist() == (np.array([1, 2, 3, 4]) + wgt @ np.array(inp[0])).tolist()
 
 
-@pytest.mark.parametrize(("config", "start", "expected"), [(CONFIG, INT_MAX, INT_MIN + 65535), (NARROW, 32767, 32767)])
+@pytest.mark.parametrize(
+    ("config", "start", "expected"), [(CONFIG, INT_MAX, INT_MIN + 65535), (NARROW, 32767, 32767)]
+)
 def test_gemm_wraps_at_the_accumulators_width(native, config, start, expected):
     machine = machine_with(config, inp=[[-128] * 4], wgt=[[[-128] * 4] * 4], acc=[[start] * 4])
     run(machine, gemm(), native=native)
@@ -136,7 +138,13 @@ def test_loads_refresh_what_gemm_reads(native):
 def test_empty_loops_touch_nothing(native, empty):
     fields = {"iter_out": 1, "iter_in": 1, "uop_end": 1, "dst_factor_in": 15, empty: 0}
     machine = machine_with(uops=[MicroOp(dst=15, src=15, wgt=15)], acc=[[3] * 4] * 16)
-    run(machine, gemm(**fields), gemm(reset=1, **fields), alu(AluOpcode.ADD, use_imm=1, imm=1, **fields), native=native)
+    run(
+        machine,
+        gemm(**fields),
+        gemm(reset=1, **fields),
+        alu(AluOpcode.ADD, use_imm=1, imm=1, **fields),
+        native=native,
+    )
     assert (machine.pads.acc == 3).all()
 
 
@@ -148,32 +156,52 @@ def test_micro_ops_from_begin_to_before_it_are_none(native):
 
 def test_a_load_of_empty_rows_does_nothing(native):
     machine = machine_with(acc=[[3] * 4] * 16)
-    run(machine, load(ACC, x_size=0, y_size=9, y_pad_0=15, x_pad_0=15, sram_base=65535, dram_base=0xFFFFFFFF),
-        load(ACC, y_size=0, sram_base=65535, dram_base=0xFFFFFFFF), native=native)
+    run(
+        machine,
+        load(ACC, x_size=0, y_size=9, y_pad_0=15, x_pad_0=15, sram_base=65535, dram_base=0xFFFFFFFF),
+        load(ACC, y_size=0, sram_base=65535, dram_base=0xFFFFFFFF),
+        native=native,
+    )
     assert (machine.pads.acc == 3).all()
 
 
 def test_a_load_without_rows_still_pads(native):
     machine = machine_with(acc=[[3] * 4] * 16)
-    run(machine, load(ACC, y_size=0, y_pad_0=1, y_pad_1=2, x_pad_0=1, sram_base=1, dram_base=0xFFFFFFFF), native=native)
+    run(
+        machine,
+        load(ACC, y_size=0, y_pad_0=1, y_pad_1=2, x_pad_0=1, sram_base=1, dram_base=0xFFFFFFFF),
+        native=native,
+    )
     assert machine.pads.acc[:, 0, 0].tolist() == [3] + [0] * 6 + [3] * 9
 
 
 def test_padding_surrounds_a_strided_block(native):
     dram = np.arange(4096, dtype=np.uint8)
     machine = machine_with(inp=[[9] * 4] * 16)
-    run(machine, load(INP, sram_base=1, dram_base=2, y_size=2, x_size=2, x_stride=5, y_pad_0=1, x_pad_0=1, y_pad_1=1),
-        dram=dram, native=native)
+    run(
+        machine,
+        load(INP, sram_base=1, dram_base=2, y_size=2, x_size=2, x_stride=5, y_pad_0=1, x_pad_0=1, y_pad_1=1),
+        dram=dram,
+        native=native,
+    )
     first_values = machine.pads.inp[:14, 0, 0].tolist()
     assert first_values == [9] + [0] * 3 + [0, 8, 12] + [0, 28, 32] + [0] * 3 + [9]
 
 
-MINIMA = [(INP, "inp", -128), (WGT, "wgt", -128), (ACC, "acc", INT_MIN), (ACC_8BIT, "acc", -128), (UOP, "uop", 0)]
+MINIMA = [
+    (INP, "inp", -128),
+    (WGT, "wgt", -128),
+    (ACC, "acc", INT_MIN),
+    (ACC_8BIT, "acc", -128),
+    (UOP, "uop", 0),
+]
 
 
 @pytest.mark.parametrize(("memory", "name", "minimum"), MINIMA)
 def test_padding_with_the_minimum(native, memory, name, minimum):
-    machine = machine_with(CONFIG.with_changes(extensions=(Extension.PAD_MINIMUM,)), uops=[MicroOp(dst=3)] * 4)
+    machine = machine_with(
+        CONFIG.with_changes(extensions=(Extension.PAD_MINIMUM,)), uops=[MicroOp(dst=3)] * 4
+    )
     dram = np.full(4096, 5, np.uint8)
     run(machine, load(memory, x_pad_0=1, x_pad_1=1, pad_minimum=1), dram=dram, native=native)
     pad = getattr(machine.pads, name).reshape(16, -1)
@@ -182,29 +210,51 @@ def test_padding_with_the_minimum(native, memory, name, minimum):
 
 
 def test_narrow_padding_is_the_least_narrow_value(native):
-    config = CONFIG.with_changes(inp_bits=4, wgt_bits=2, extensions=(Extension.PAD_MINIMUM,), inp_buffer_bytes=32)
+    config = CONFIG.with_changes(
+        inp_bits=4, wgt_bits=2, extensions=(Extension.PAD_MINIMUM,), inp_buffer_bytes=32
+    )
     machine = machine_with(config)
     run(machine, *(load(memory, y_pad_0=1, pad_minimum=1) for memory in (INP, WGT, ACC_8BIT)), native=native)
-    assert [int(pad.flat[0]) for pad in (machine.pads.inp, machine.pads.wgt, machine.pads.acc)] == [-8, -2, -8]
+    assert [int(pad.flat[0]) for pad in (machine.pads.inp, machine.pads.wgt, machine.pads.acc)] == [
+        -8,
+        -2,
+        -8,
+    ]
 
 
 def test_narrow_accumulator_loads_extend_the_sign(native):
     machine = machine_with()
-    run(machine, load(ACC_8BIT, x_size=2), dram=np.array([0, 127, 128, 255] + [1] * 60, np.uint8), native=native)
+    run(
+        machine,
+        load(ACC_8BIT, x_size=2),
+        dram=np.array([0, 127, 128, 255] + [1] * 60, np.uint8),
+        native=native,
+    )
     assert machine.pads.acc[:2, 0].tolist() == [[0, 127, -128, -1], [1] * 4]
 
 
-@pytest.mark.parametrize(("bits", "packed", "values"), [
-    (4, [0x21, 0x8F], [1, 2, -1, -8]), (2, [0b10_01_00_11], [-1, 0, 1, -2]),
-])
+@pytest.mark.parametrize(
+    ("bits", "packed", "values"),
+    [
+        (4, [0x21, 0x8F], [1, 2, -1, -8]),
+        (2, [0b10_01_00_11], [-1, 0, 1, -2]),
+    ],
+)
 def test_narrow_values_are_packed_low_bits_first(native, bits, packed, values):
     config = CONFIG.with_changes(inp_bits=bits, inp_buffer_bytes=8 * bits)
     machine, dram = machine_with(config), np.zeros(64, np.uint8)
-    dram[:len(packed)] = packed
-    run(machine, load(INP), load(ACC_8BIT, push_next=1), store(dram_base=3, pop_prev=1), dram=dram, native=native)
+    dram[: len(packed)] = packed
+    run(
+        machine,
+        load(INP),
+        load(ACC_8BIT, push_next=1),
+        store(dram_base=3, pop_prev=1),
+        dram=dram,
+        native=native,
+    )
     assert machine.pads.inp[0, 0].tolist() == values
     assert machine.pads.acc[0, 0].tolist() == values
-    assert dram[3 * len(packed):4 * len(packed)].tolist() == packed
+    assert dram[3 * len(packed) : 4 * len(packed)].tolist() == packed
 
 
 def test_store_keeps_the_low_bits_without_saturation(native):
@@ -215,15 +265,26 @@ def test_store_keeps_the_low_bits_without_saturation(native):
 
 @pytest.mark.parametrize("config", [CONFIG, NARROW], ids=["32 bits", "16 bits"])
 def test_store_requantises_each_value_by_its_own_parameters(native, config):
-    sets = [requantise_parameters(*one) for one in (
-        (0, 1, 0, 0, -128, 127), (100, 3, 4, -5, -128, 127), (-7, 40000, 20, 0, 0, 127), (0, 7, 1, 9, -3, 50))]
+    sets = [
+        requantise_parameters(*one)
+        for one in (
+            (0, 1, 0, 0, -128, 127),
+            (100, 3, 4, -5, -128, 127),
+            (-7, 40000, 20, 0, 0, 127),
+            (0, 7, 1, 9, -3, 50),
+        )
+    ]
     values = [[1000, 1000, 1000, 1000], [-30, 30, 3000, -3]]
     acc = np.zeros((14, 4), np.int64)
     acc[4:8] = np.array(sets).T
     acc[12:] = values
     machine, dram = machine_with(config, acc=acc), np.full(64, 9, np.uint8)
     run(machine, store(dram_base=1, sram_base=12, x_size=2, parameters=2), dram=dram, native=native)
-    expected = [requantise(value, one, config.acc_bits) for row in values for value, one in zip(row, sets, strict=True)]
+    expected = [
+        requantise(value, one, config.acc_bits)
+        for row in values
+        for value, one in zip(row, sets, strict=True)
+    ]
     assert dram[3:13].view(np.int8).tolist() == [9, *expected, 9]
 
 
@@ -236,7 +297,12 @@ def test_parameters_past_the_end_are_refused(native):
 
 def test_store_rows_are_dense_on_chip_and_strided_in_dram(native):
     machine, dram = machine_with(acc=np.arange(64)), np.full(64, 99, np.uint8)
-    run(machine, store(sram_base=1, y_size=2, x_size=2, x_stride=3, x_pad_0=7, y_pad_1=7), dram=dram, native=native)
+    run(
+        machine,
+        store(sram_base=1, y_size=2, x_size=2, x_stride=3, x_pad_0=7, y_pad_1=7),
+        dram=dram,
+        native=native,
+    )
     assert dram[:20].tolist() == [*range(4, 12), *[99] * 4, *range(12, 20)]
 
 
@@ -248,11 +314,27 @@ def test_a_store_over_itself_ends_with_the_last_row(native):
 
 def test_counters_count_what_was_moved_and_computed(native):
     machine = machine_with(uops=[MicroOp()] * 4)
-    counted = run(machine, load(UOP, x_size=3), load(INP, y_size=2, x_size=3, x_pad_0=4), load(ACC_8BIT), load(ACC),
-                  gemm(iter_out=2, uop_end=3), gemm(reset=1), alu(AluOpcode.ADD, iter_in=5), store(y_size=2),
-                  native=native)
+    counted = run(
+        machine,
+        load(UOP, x_size=3),
+        load(INP, y_size=2, x_size=3, x_pad_0=4),
+        load(ACC_8BIT),
+        load(ACC),
+        gemm(iter_out=2, uop_end=3),
+        gemm(reset=1),
+        alu(AluOpcode.ADD, iter_in=5),
+        store(y_size=2),
+        native=native,
+    )
     assert counted == {
-        "UOP_LOADED_BYTES": 12, "INP_LOADED_BYTES": 24, "WGT_LOADED_BYTES": 0, "ACC_LOADED_BYTES": 20,
-        "OUT_STORED_BYTES": 8, "GEMM_STEPS": 7, "ALU_STEPS": 5,
-        "LOAD_INSTRUCTIONS": 1, "COMPUTE_INSTRUCTIONS": 7, "STORE_INSTRUCTIONS": 1,
+        "UOP_LOADED_BYTES": 12,
+        "INP_LOADED_BYTES": 24,
+        "WGT_LOADED_BYTES": 0,
+        "ACC_LOADED_BYTES": 20,
+        "OUT_STORED_BYTES": 8,
+        "GEMM_STEPS": 7,
+        "ALU_STEPS": 5,
+        "LOAD_INSTRUCTIONS": 1,
+        "COMPUTE_INSTRUCTIONS": 7,
+        "STORE_INSTRUCTIONS": 1,
     }

@@ -7,8 +7,17 @@ from vdla.compiler.ir.text import print_expr
 from vdla.compiler.ir.types import DTYPES, wrap
 
 I64 = ir.IntType(64)
-TYPES = {"bool": ir.IntType(1), "int8": ir.IntType(8), "int16": ir.IntType(16), "int32": ir.IntType(32), "int64": I64,
-         "uint8": ir.IntType(8), "index": I64, "float32": ir.FloatType(), "float64": ir.DoubleType()}
+TYPES = {
+    "bool": ir.IntType(1),
+    "int8": ir.IntType(8),
+    "int16": ir.IntType(16),
+    "int32": ir.IntType(32),
+    "int64": I64,
+    "uint8": ir.IntType(8),
+    "index": I64,
+    "float32": ir.FloatType(),
+    "float64": ir.DoubleType(),
+}
 UNSIGNED = ("uint8", "bool")
 
 
@@ -30,7 +39,9 @@ def operate(b: ir.IRBuilder, expr: Binary, left: ir.Value, right: ir.Value) -> i
     if op in ("<", "<=", "=="):
         return _compare(b, op, dtype, left, right)
     if op in ("min", "max"):
-        return b.select(_compare(b, "<", dtype, *((right, left) if op == "min" else (left, right))), right, left)
+        return b.select(
+            _compare(b, "<", dtype, *((right, left) if op == "min" else (left, right))), right, left
+        )
     if DTYPES[dtype].is_float:
         return {"+": b.fadd, "-": b.fsub, "*": b.fmul, "/": b.fdiv}[op](left, right)
     if op in ("//", "%"):
@@ -57,7 +68,11 @@ def _divide(b: ir.IRBuilder, expr: Binary, left: ir.Value, right: ir.Value) -> i
     if divisor == -1:
         return b.neg(left) if expr.op == "//" else zero
     if divisor > 0 and divisor.bit_count() == 1:
-        return b.ashr(left, left.type(divisor.bit_length() - 1)) if expr.op == "//" else b.and_(left, left.type(divisor - 1))
+        return (
+            b.ashr(left, left.type(divisor.bit_length() - 1))
+            if expr.op == "//"
+            else b.and_(left, left.type(divisor - 1))
+        )
     quotient, remainder = b.sdiv(left, right), b.srem(left, right)
     differs = b.and_(b.icmp_signed("!=", remainder, zero), b.icmp_signed("<", b.xor(remainder, right), zero))
     if expr.op == "//":
@@ -98,10 +113,18 @@ def convert(b: ir.IRBuilder, value: ir.Value, source: str, target: str) -> ir.Va
         zero = constant(0, source)
         return b.fcmp_unordered("!=", value, zero) if one.is_float else b.icmp_signed("!=", value, zero)
     if one.is_float and other.is_float:
-        return value if value.type == kind else b.fptrunc(value, kind) if target == "float32" else b.fpext(value, kind)
+        return (
+            value
+            if value.type == kind
+            else b.fptrunc(value, kind)
+            if target == "float32"
+            else b.fpext(value, kind)
+        )
     if one.is_float:
         rounded = b.call(b.module.declare_intrinsic("llvm.rint", [value.type]), [value])
-        nearest = b.module.declare_intrinsic("llvm.fptosi.sat", [I64, value.type], ir.FunctionType(I64, [value.type]))
+        nearest = b.module.declare_intrinsic(
+            "llvm.fptosi.sat", [I64, value.type], ir.FunctionType(I64, [value.type])
+        )
         return _resized(b, b.call(nearest, [rounded]), "int64", kind)
     if other.is_float:
         return (b.uitofp if source in UNSIGNED else b.sitofp)(value, kind)

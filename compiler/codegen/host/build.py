@@ -41,15 +41,20 @@ class HostFunction:
         return _target_machine().emit_assembly(llvm.parse_assembly(self.optimised))
 
     def __call__(self, arguments: Mapping[str, np.ndarray]) -> None:
-        """Run on arrays, one for each parameter, which it changes in place; as `interpret`, but for subscripts, which are not checked.
+        """Run on arrays, one for each parameter, which it changes in place; as `interpret`, but for
+        subscripts, which are not checked.
 
         Raises:
-            IrError: an array is missing, has another shape or type, is not contiguous, or is written and shares memory with another.
+            IrError: an array is missing, has another shape or type, is not contiguous, or is written and
+                shares memory with another.
         """
         arrays = bound_arrays(self.func, arguments, contiguous=True)
         _check_memory(self.func, arrays)
         kind = ctypes.CFUNCTYPE(None, LAUNCH, *[ctypes.c_void_p] * len(arrays))
-        self.crew.call(kind(self.engine.get_function_address(NAME)), *(arrays[buffer.name].ctypes.data for buffer in self.func.params))
+        self.crew.call(
+            kind(self.engine.get_function_address(NAME)),
+            *(arrays[buffer.name].ctypes.data for buffer in self.func.params),
+        )
 
 
 def _check_memory(func: Func, arrays: Arrays) -> None:
@@ -60,7 +65,9 @@ def _check_memory(func: Func, arrays: Arrays) -> None:
             raise IrError(f"{func.name}: {name} is written, but its array is read-only; pass a copy")
     for one, other in combinations(arrays, 2):
         if {one, other} & written and np.may_share_memory(arrays[one], arrays[other]):
-            raise IrError(f"{func.name}: {one} and {other} share memory, and one of them is written; pass a copy")
+            raise IrError(
+                f"{func.name}: {one} and {other} share memory, and one of them is written; pass a copy"
+            )
 
 
 def compile_host(func: Func, threads: int | None = None) -> HostFunction:
@@ -70,7 +77,8 @@ def compile_host(func: Func, threads: int | None = None) -> HostFunction:
         threads: that carry out parallel loops; None: one for each processor.
 
     Raises:
-        IrError: it is ill-formed, divides by what is no constant, or has a parallel loop whose iterations are not proved independent.
+        IrError: it is ill-formed, divides by what is no constant, or has a parallel loop whose iterations are
+            not proved independent.
     """
     threads = threads or os.cpu_count() or 1
     verify(func)
@@ -95,7 +103,12 @@ def _target_machine() -> llvm.TargetMachine:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=3, reloc="default", jit=True)
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=3,
+        reloc="default",
+        jit=True,
+    )
 
 
 def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:

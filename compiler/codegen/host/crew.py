@@ -1,4 +1,5 @@
-"""Threads that carry out parallel loops: native code calls back, and the iterations are shared out in ranges of one length."""
+"""Threads that carry out parallel loops: native code calls back, and the iterations are shared out in ranges
+of one length."""
 
 import ctypes
 from collections.abc import Callable, Sequence
@@ -9,7 +10,8 @@ Errors = list[BaseException]
 
 
 class Crew:
-    """A pool of threads and the bodies of the parallel loops of one function; calls into native code release the interpreter's lock.
+    """A pool of threads and the bodies of the parallel loops of one function; calls into native code release
+    the interpreter's lock.
 
     Args:
         threads: at least 1.
@@ -17,15 +19,22 @@ class Crew:
     """
 
     def __init__(self, threads: int, bodies: Sequence[tuple[int, int]]) -> None:
-        self.threads, self.pool = threads, ThreadPoolExecutor(threads, "vdla-host")  # starts threads as they are needed
+        self.threads, self.pool = (
+            threads,
+            ThreadPoolExecutor(threads, "vdla-host"),
+        )  # starts threads as they are needed
         self._words = [ctypes.c_int64 * words for _, words in bodies]
-        self._bodies = [ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * (2 + words))(address) for address, words in bodies]
+        self._bodies = [
+            ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * (2 + words))(address) for address, words in bodies
+        ]
 
     def call(self, native: Callable[..., None], *arguments: int) -> None:
-        """Call `native(launch, arguments...)`, where `launch(loop, words, extent)` returns when all iterations are done.
+        """Call `native(launch, arguments...)`, where `launch(loop, words, extent)` returns when all
+        iterations are done.
 
         Raises:
-            RuntimeError, KeyboardInterrupt: no thread could be started, or the wait was interrupted; results are incomplete.
+            RuntimeError, KeyboardInterrupt: no thread could be started, or the wait was interrupted; results
+                are incomplete.
         """
         errors: Errors = []
         native(LAUNCH(lambda loop, words, extent: self._launch(errors, loop, words, extent)), *arguments)
@@ -33,7 +42,8 @@ class Crew:
             raise errors[0]
 
     def _launch(self, errors: Errors, loop: int, words: int, extent: int) -> None:
-        """Carry out a loop. An error must not leave here, where native code is the caller, nor work that is under way be left alone."""
+        """Carry out a loop. An error must not leave here, where native code is the caller, nor work that is
+        under way be left alone."""
         futures: list[Future] = []
         try:
             self._start(futures, self._bodies[loop], self._words[loop].from_address(words), extent)
@@ -42,7 +52,9 @@ class Crew:
             errors.append(error)
             wait(futures)
 
-    def _start(self, futures: list[Future], body: Callable[..., None], words: Sequence[int], extent: int) -> None:
+    def _start(
+        self, futures: list[Future], body: Callable[..., None], words: Sequence[int], extent: int
+    ) -> None:
         length = -(-extent // self.threads)
         for first in range(0, extent, length):
             futures.append(self.pool.submit(body, first, min(first + length, extent), *words))

@@ -42,8 +42,8 @@ class Emitted:
     """A module under construction, with the function NAME(launch, parameters...).
 
     Attributes:
-        bodies: of parallel loops, each `void name(first, end, words...)`: its name, and its number of words, which are what it uses
-            from outside: addresses of buffers, then values of loop variables.
+        bodies: of parallel loops, each `void name(first, end, words...)`: its name, and its number of words,
+            which are what it uses from outside: addresses of buffers, then values of loop variables.
         vector_bytes: size of the processor's vectors.
     """
 
@@ -53,13 +53,17 @@ class Emitted:
 
 
 def emit_module(func: Func, threads: int, vector_bytes: int) -> Emitted:
-    """Return the code of a program, which calls `launch(number, words, extent)` for a parallel loop, unless there is but one thread.
+    """Return the code of a program, which calls `launch(number, words, extent)` for a parallel loop, unless
+    there is but one thread.
 
     Raises:
-        IrError: a parallel loop's iterations are not proved independent, or a whole number is divided by what is no constant.
+        IrError: a parallel loop's iterations are not proved independent, or a whole number is divided by what
+            is no constant.
     """
     emitted = Emitted(ir.Module(name=func.name), vector_bytes)
-    function = _function(emitted.module, NAME, [LAUNCH, *(_memory_type(buffer.dtype).as_pointer() for buffer in func.params)])
+    function = _function(
+        emitted.module, NAME, [LAUNCH, *(_memory_type(buffer.dtype).as_pointer() for buffer in func.params)]
+    )
     pointers = dict(zip((buffer.name for buffer in func.params), function.args[1:], strict=True))
     emitter = _Emitter(emitted, function, pointers, {}, {}, function.args[0] if threads > 1 else None)
     emitter.statement(expanded(func.body))
@@ -81,10 +85,18 @@ def _memory_type(dtype: str) -> ir.Type:
 
 
 class _Emitter:
-    """What is in sight: pointers of buffers, values of loop variables and their ranges, and `launch`, where loops may be shared out."""
+    """What is in sight: pointers of buffers, values of loop variables and their ranges, and `launch`, where
+    loops may be shared out."""
 
-    def __init__(self, emitted: Emitted, function: ir.Function, pointers: dict[str, ir.Value], values: dict[str, ir.Value],
-                 ranges: dict[str, Interval], launch: ir.Value | None) -> None:
+    def __init__(
+        self,
+        emitted: Emitted,
+        function: ir.Function,
+        pointers: dict[str, ir.Value],
+        values: dict[str, ir.Value],
+        ranges: dict[str, Interval],
+        launch: ir.Value | None,
+    ) -> None:
         self.emitted, self.builder = emitted, ir.IRBuilder(function.append_basic_block())
         self.pointers, self.values, self.ranges, self.launch = pointers, values, ranges, launch
 
@@ -104,10 +116,14 @@ class _Emitter:
                 self.allocated(buffer, body)
             case Write(buffer, indices, value):
                 result = self.expr(value)
-                self.builder.store(self.builder.zext(result, I8) if buffer.dtype == "bool" else result, self.place(buffer, indices))
+                self.builder.store(
+                    self.builder.zext(result, I8) if buffer.dtype == "bool" else result,
+                    self.place(buffer, indices),
+                )
 
     def parallel(self, loop: For) -> None:
-        """Share the iterations out, or carry them out here, inside another parallel loop; in any case they must be independent."""
+        """Share the iterations out, or carry them out here, inside another parallel loop; in any case they
+        must be independent."""
         meeting = conflict(loop, self.ranges)
         if meeting:
             raise IrError(f"loop {loop.var.name} cannot be parallel: {meeting}")
@@ -120,8 +136,13 @@ class _Emitter:
         """Emit the body as a function of its own, and a call of `launch` with what it uses."""
         b, number = self.builder, I64(len(self.emitted.bodies))
         inside = list(walk(loop.body))
-        used = {part.buffer.name for part in inside if isinstance(part, (Read, Write))} | {part.name for part in inside if isinstance(part, Var)}
-        pointers, values = ({name: value for name, value in seen.items() if name in used} for seen in (self.pointers, self.values))
+        used = {part.buffer.name for part in inside if isinstance(part, (Read, Write))} | {
+            part.name for part in inside if isinstance(part, Var)
+        }
+        pointers, values = (
+            {name: value for name, value in seen.items() if name in used}
+            for seen in (self.pointers, self.values)
+        )
         self.body(loop, pointers, values)
         with b.goto_entry_block():
             words = b.alloca(I64, len(pointers) + len(values))
@@ -134,7 +155,10 @@ class _Emitter:
         self.emitted.bodies.append((name, len(outside)))
         function = _function(self.emitted.module, name, [I64, I64, *(value.type for value in outside)])
         first, end, *arguments = function.args
-        inside = dict(zip(pointers, arguments, strict=False)), dict(zip(values, arguments[len(pointers):], strict=True))
+        inside = (
+            dict(zip(pointers, arguments, strict=False)),
+            dict(zip(values, arguments[len(pointers) :], strict=True)),
+        )
         emitter = _Emitter(self.emitted, function, *inside, self.ranges, None)
         emitter.loop(loop, first, end)
         emitter.builder.ret_void()
@@ -162,7 +186,9 @@ class _Emitter:
         """Give a buffer memory of its own, zeroed, for as long as its statement lasts."""
         b, kind = self.builder, _memory_type(buffer.dtype)
         size = buffer.size * DTYPES[buffer.dtype].bytes
-        memory = b.call(self.library("calloc", I8.as_pointer(), [I64, I64]), [ir.Constant(I64, size), ir.Constant(I64, 1)])
+        memory = b.call(
+            self.library("calloc", I8.as_pointer(), [I64, I64]), [ir.Constant(I64, size), ir.Constant(I64, 1)]
+        )
         self.pointers[buffer.name] = b.bitcast(memory, kind.as_pointer())
         self.statement(body)
         del self.pointers[buffer.name]
@@ -176,7 +202,9 @@ class _Emitter:
         """Return the address of an element."""
         offset: ir.Value = ir.Constant(I64, 0)
         for axis, index in enumerate(indices):
-            step = self.builder.mul(self.expr(index), ir.Constant(I64, prod(buffer.shape[axis + 1:])), flags=("nsw",))
+            step = self.builder.mul(
+                self.expr(index), ir.Constant(I64, prod(buffer.shape[axis + 1 :])), flags=("nsw",)
+            )
             offset = self.builder.add(offset, step, flags=("nsw",))
         return self.builder.gep(self.pointers[buffer.name], [offset], inbounds=True)
 

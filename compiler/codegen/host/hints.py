@@ -1,4 +1,5 @@
-"""What a loop's kind asks of LLVM, as metadata on its back edge. Requests only: the result stays that of a serial loop."""
+"""What a loop's kind asks of LLVM, as metadata on its back edge. Requests only: the result stays that of a
+serial loop."""
 
 from collections.abc import Mapping
 
@@ -17,20 +18,27 @@ UNROLL_LATER = ("llvm.loop.unroll.disable",)  # of a short loop, unrolling would
 
 
 def hints(loop: For, ranges: Mapping[str, Interval], vector_bytes: int) -> tuple[Hint, ...]:
-    """Return the metadata of a loop: to unroll it, unless that makes too much code, or how many lanes to use, where that is sure to succeed.
+    """Return the metadata of a loop: to unroll it, unless that makes too much code, or how many lanes to use,
+    where that is sure to succeed.
 
-    LLVM complains on standard error about a loop that it is asked to vectorise and cannot; the others are left to its own judgement.
+    LLVM complains on standard error about a loop that it is asked to vectorise and cannot; the others are
+    left to its own judgement.
     """
     match loop.kind:
         case LoopKind.UNROLLED if unrolled_size(loop) <= LARGEST_UNROLLED:
             return (("llvm.loop.unroll.full",),)
         case LoopKind.VECTORIZED if (count := lanes(loop, vector_bytes)) > 1 and can_vectorize(loop, ranges):
-            return ("llvm.loop.vectorize.enable", I1(1)), ("llvm.loop.vectorize.width", I32(count)), UNROLL_LATER
+            return (
+                ("llvm.loop.vectorize.enable", I1(1)),
+                ("llvm.loop.vectorize.width", I32(count)),
+                UNROLL_LATER,
+            )
     return ()
 
 
 def can_vectorize(loop: For, ranges: Mapping[str, Interval]) -> bool:
-    """Whether there is nothing inside but steps of one stride, whose iterations are independent, or accumulate whole numbers in one place.
+    """Whether there is nothing inside but steps of one stride, whose iterations are independent, or
+    accumulate whole numbers in one place.
 
     Floats must not be accumulated: the vectoriser would add them up in another order.
     """
@@ -39,13 +47,22 @@ def can_vectorize(loop: For, ranges: Mapping[str, Interval]) -> bool:
         return False
     accesses = [part for part in inside if isinstance(part, (Read, Write))]
     sums = {part.buffer for part in inside if isinstance(part, Write) and _accumulates(part, loop.var)}
-    return (all(_has_stride(index, loop.var) for part in accesses for index in part.indices)
-            and all(part.indices == other.indices for part in accesses for other in accesses if part.buffer == other.buffer and part.buffer in sums)
-            and conflict(loop, ranges, lambda buffer: buffer not in sums) is None)
+    return (
+        all(_has_stride(index, loop.var) for part in accesses for index in part.indices)
+        and all(
+            part.indices == other.indices
+            for part in accesses
+            for other in accesses
+            if part.buffer == other.buffer and part.buffer in sums
+        )
+        and conflict(loop, ranges, lambda buffer: buffer not in sums) is None
+    )
 
 
 def _has_stride(index: Expr, var: Var) -> bool:
-    return not has_reads(index) and all(atom == var or var.name not in variables(atom) for atom, _ in affine(index).terms)
+    return not has_reads(index) and all(
+        atom == var or var.name not in variables(atom) for atom, _ in affine(index).terms
+    )
 
 
 def _accumulates(write: Write, var: Var) -> bool:
@@ -54,7 +71,12 @@ def _accumulates(write: Write, var: Var) -> bool:
         case Binary("+" | "min" | "max", Read(buffer, indices), other):
             fixed = not any(var.name in variables(index) for index in indices)
             alone = all(part.buffer != buffer for part in walk(other) if isinstance(part, Read))
-            return (buffer, indices) == (write.buffer, write.indices) and fixed and alone and not DTYPES[buffer.dtype].is_float
+            return (
+                (buffer, indices) == (write.buffer, write.indices)
+                and fixed
+                and alone
+                and not DTYPES[buffer.dtype].is_float
+            )
     return False
 
 
@@ -65,13 +87,15 @@ def unrolled_size(node: Node) -> int:
 
 
 def lanes(loop: For, vector_bytes: int) -> int:
-    """Return how many of the widest elements that a loop touches fit a vector: a power of two, no more than there are iterations."""
+    """Return how many of the widest elements that a loop touches fit a vector: a power of two, no more than
+    there are iterations."""
     sizes = [DTYPES[part.buffer.dtype].bytes for part in walk(loop.body) if isinstance(part, (Read, Write))]
     return min(vector_bytes // max(sizes, default=vector_bytes), 1 << (loop.extent.bit_length() - 1))
 
 
 def annotate(branch: ir.Instruction, wanted: tuple[Hint, ...]) -> None:
-    """Give the branch back to a loop's head its metadata, if any: a node that names itself first, so that no two loops share one."""
+    """Give the branch back to a loop's head its metadata, if any: a node that names itself first, so that no
+    two loops share one."""
     if not wanted:
         return
     module = branch.parent.parent.module

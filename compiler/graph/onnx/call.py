@@ -53,11 +53,14 @@ class Call:
     def known(self, place: int, what: str) -> np.ndarray:
         """Return the value of an input that must be known before the network runs."""
         if self.values[place] is None:
-            raise RefusalError(f"{what} ({self.inputs[place]!r}) is computed while the network runs; it must be a constant")
+            raise RefusalError(
+                f"{what} ({self.inputs[place]!r}) is computed while the network runs; it must be a constant"
+            )
         return self.values[place]
 
     def integers(self, name: str, place: int) -> tuple[int, ...] | None:
-        """Return a parameter that older versions have as an attribute and newer ones as an input; None if it is left out."""
+        """Return a parameter that older versions have as an attribute and newer ones as an input; None if it
+        is left out."""
         if name in self.attributes:
             return self.attributes[name]
         return tuple(map(int, self.known(place, name).ravel())) if self.has(place) else None
@@ -70,7 +73,9 @@ class Call:
         """Refuse an attribute that has none of the values allowed; one that is not there is fine."""
         value = self.attributes.get(name, allowed[0])
         if value not in allowed:
-            raise RefusalError(f"attribute {name} = {value!r} is not supported; it may be {' or '.join(map(repr, allowed))}")
+            raise RefusalError(
+                f"attribute {name} = {value!r} is not supported; it may be {' or '.join(map(repr, allowed))}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,16 @@ from vdla.runtime.host.dtypes import DTYPES
 
 
 def check_constant(name: str, array: np.ndarray) -> None:
-    """Refuse a constant of a type that is not supported, without elements, or with elements that are no finite numbers."""
+    """Refuse a constant of a type that is not supported, without elements, or with elements that are no
+    finite numbers."""
     check_usable(type_of(array), f"its constant {name!r} ")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         bad = int(np.argmin(np.isfinite(array)))
         count = int(np.sum(~np.isfinite(array)))
-        raise RefusalError(f"its constant {name!r} holds {count} NaN or infinite elements, the first, {array.flat[bad]}, at {bad}")
+        raise RefusalError(
+            f"its constant {name!r} holds {count} NaN or infinite elements, the first, {array.flat[bad]}, "
+            f"at {bad}"
+        )
 
 
 def check_usable(type_: TensorType, subject: str = "it ") -> None:

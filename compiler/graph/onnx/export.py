@@ -1,4 +1,5 @@
-"""Graphs as ONNX models, for other tools to run: the importer's forms, back in the operators of one version."""
+"""Graphs as ONNX models, for other tools to run: the importer's forms, back in the operators of one
+version."""
 
 from collections.abc import Iterator
 
@@ -8,10 +9,27 @@ from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, defs, helpe
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType, fresh_name
 
 OPSET, IR_VERSION = 20, 9
-REDUCTIONS = ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare")
+REDUCTIONS = (
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSum",
+    "ReduceSumSquare",
+)
 AS_INPUTS = {  # attributes here, inputs there, from the second input on
-    "Clip": ("min", "max"), "Expand": ("shape",), "Pad": ("pads", "value"), "Reshape": ("shape",), "Slice": ("starts", "ends", "axes", "steps"),
-    "Split": ("split",), "Squeeze": ("axes",), "Tile": ("repeats",), "Unsqueeze": ("axes",), **dict.fromkeys(REDUCTIONS, ("axes",)),
+    "Clip": ("min", "max"),
+    "Expand": ("shape",),
+    "Pad": ("pads", "value"),
+    "Reshape": ("shape",),
+    "Slice": ("starts", "ends", "axes", "steps"),
+    "Split": ("split",),
+    "Squeeze": ("axes",),
+    "Tile": ("repeats",),
+    "Unsqueeze": ("axes",),
+    **dict.fromkeys(REDUCTIONS, ("axes",)),
 }
 OF_THE_ELEMENTS = ("max", "min", "value")  # inputs that have the type of the first one; others are int64
 
@@ -25,7 +43,9 @@ def export(graph: Graph) -> ModelProto:
     constants = dict(graph.constants)
     nodes = [_node(graph, node, constants) for node in graph.nodes]
     weights = [numpy_helper.from_array(array, name) for name, array in constants.items()]
-    inputs, outputs = ([_value(name, graph.types[name]) for name in names] for names in (graph.inputs, graph.outputs))
+    inputs, outputs = (
+        [_value(name, graph.types[name]) for name in names] for names in (graph.inputs, graph.outputs)
+    )
     body = helper.make_graph(nodes, graph.name, inputs, outputs, weights)
     return helper.make_model(body, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
 
@@ -51,7 +71,9 @@ def _attributes(node: Node, moved: tuple[str, ...]) -> Iterator[AttributeProto]:
             continue
         if name not in known:
             raise GraphError(f"{node} cannot be exported: {node.op} of ONNX has no attribute {name}")
-        yield helper.make_attribute(name, _element_type(value) if node.op == "Cast" else value, attr_type=known[name].type.value)
+        yield helper.make_attribute(
+            name, _element_type(value) if node.op == "Cast" else value, attr_type=known[name].type.value
+        )
 
 
 def _element_type(dtype: str) -> TensorProto.DataType:

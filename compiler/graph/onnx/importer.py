@@ -14,8 +14,20 @@ from vdla.compiler.graph.onnx.infer import PARAMETER_ELEMENTS, check_attributes,
 from vdla.compiler.graph.onnx.names import LONGEST_NAME, identifier, trimmed, without_ends
 from vdla.compiler.graph.onnx.quantised import contributed_types
 from vdla.compiler.graph.onnx.read import Model
-from vdla.compiler.graph.onnx.survey import CONTRIBUTED_DOMAIN, IMPORTERS, described, order_problems, refused_nodes
-from vdla.compiler.graph.onnx.tensors import array_of, attributes_from, constant_value, type_from, type_with_shape
+from vdla.compiler.graph.onnx.survey import (
+    CONTRIBUTED_DOMAIN,
+    IMPORTERS,
+    described,
+    order_problems,
+    refused_nodes,
+)
+from vdla.compiler.graph.onnx.tensors import (
+    array_of,
+    attributes_from,
+    constant_value,
+    type_from,
+    type_with_shape,
+)
 from vdla.compiler.graph.passes.constant_folding import QUANTISATION
 from vdla.hw.spec.showing import short
 
@@ -43,9 +55,13 @@ class Importer:
         self.nodes: list[Node] = []
         self.initializer_bytes = 0
         graph = model.proto.graph
-        self.own_names = {name for node in graph.node for name in node.output} | {value.name for value in (*graph.input, *graph.initializer)}
+        self.own_names = {name for node in graph.node for name in node.output} | {
+            value.name for value in (*graph.input, *graph.initializer)
+        }
         self.taken = set(self.own_names)
-        self.used = {name for node in graph.node for name in node.input} | {value.name for value in graph.output}
+        self.used = {name for node in graph.node for name in node.input} | {
+            value.name for value in graph.output
+        }
 
     def run(self) -> Graph:
         """Return the graph.
@@ -63,13 +79,21 @@ class Importer:
         inputs = self.add_inputs()
         refused = refused_nodes(graph, self.model.opset)
         for place, node in enumerate(graph.node):
-            self.attempt(described(node, place), lambda node=node, place=place: self.add_node(node, refused.get(place)))
+            self.attempt(
+                described(node, place), lambda node=node, place=place: self.add_node(node, refused.get(place))
+            )
         for value in graph.output:
             self.attempt(f"output {value.name!r}", lambda value=value: self.check_output(value.name))
         if self.problems:
             raise self.failure()
-        return Graph(identifier(graph.name or "model"), inputs, tuple(self.names[value.name] for value in graph.output), tuple(self.nodes),
-                     self.constants, self.types)
+        return Graph(
+            identifier(graph.name or "model"),
+            inputs,
+            tuple(self.names[value.name] for value in graph.output),
+            tuple(self.nodes),
+            self.constants,
+            self.types,
+        )
 
     def check_output(self, name: str) -> None:
         """Refuse a constant that goes out but that no device can hold."""
@@ -95,7 +119,9 @@ class Importer:
             self.problems.append(f"initializer {tensor.values.name!r}: it is sparse, which is not supported")
         for tensor in self.model.proto.graph.initializer:
             if tensor.name in self.used:
-                self.attempt(f"initializer {tensor.name!r}", lambda tensor=tensor: self.add_initializer(tensor))
+                self.attempt(
+                    f"initializer {tensor.name!r}", lambda tensor=tensor: self.add_initializer(tensor)
+                )
 
     def add_initializer(self, tensor: TensorProto) -> None:
         """Make a constant of a tensor that the model carries."""
@@ -114,7 +140,8 @@ class Importer:
         return name
 
     def define(self, wish: str, type_: TensorType) -> str:
-        """Make a value; return its name: the model's own if it is an identifier, else one like it that is free."""
+        """Make a value; return its name: the model's own if it is an identifier, else one like it that is
+        free."""
         plain = identifier(wish)
         name = wish if plain == wish and wish in self.own_names else fresh_name(plain, self.taken)
         self.taken.add(name)
@@ -126,7 +153,10 @@ class Importer:
         constant = {tensor.name for tensor in self.model.proto.graph.initializer}
         values = [value for value in self.model.proto.graph.input if value.name not in constant]
         for name in sorted(set(self.shapes) - {value.name for value in values}):
-            self.problems.append(f"shapes names {name!r}, which is no input; there are {', '.join(value.name for value in values) or 'none'}")
+            self.problems.append(
+                f"shapes names {name!r}, which is no input; there are "
+                f"{', '.join(value.name for value in values) or 'none'}"
+            )
         for value in values:
             self.attempt(f"input {value.name!r}", lambda value=value: self.add_input(value))
         names = [self.names[value.name] for value in values if value.name in self.names]
@@ -145,7 +175,11 @@ class Importer:
         try:
             return type_from(value.type)
         except RefusalError as error:
-            hint = f"; give it with shapes={{{value.name!r}: (...)}}, or --shape {value.name}=..." if "dynamic" in str(error) else ""
+            hint = (
+                f"; give it with shapes={{{value.name!r}: (...)}}, or --shape {value.name}=..."
+                if "dynamic" in str(error)
+                else ""
+            )
             raise RefusalError(f"{error}{hint}") from None
 
     def add_node(self, node: NodeProto, refusal: str | None) -> None:
@@ -155,7 +189,10 @@ class Importer:
         if any(name and name not in self.names for name in node.input):
             return
         if node.op_type == "Constant":
-            self.add_constant(node.output[0], constant_value(attributes_from({proto.name: proto for proto in node.attribute})))
+            self.add_constant(
+                node.output[0],
+                constant_value(attributes_from({proto.name: proto for proto in node.attribute})),
+            )
             return
         count = self.wanted_outputs(node)
         call = self.call_of(node, count)
@@ -186,7 +223,15 @@ class Importer:
         schema = defs.get_schema(op, opset, "")
         attributes = attributes_from(defaults_of(schema) | {proto.name: proto for proto in node.attribute})
         check_attributes(attributes)
-        return Call(op, opset, inputs, attributes, types, values, output_types(without_ends(node), schema, opset, types, values, wanted))
+        return Call(
+            op,
+            opset,
+            inputs,
+            attributes,
+            types,
+            values,
+            output_types(without_ends(node), schema, opset, types, values, wanted),
+        )
 
     def make(self, form: Form, name: str, outputs: list[tuple[str, TensorType]]) -> None:
         """Make the nodes of a form, or constants where all of it is known and small."""
@@ -215,7 +260,11 @@ class Importer:
         """Whether a node can be computed now: a chain that computes a shape or another parameter."""
         values = [name for name in (*node.inputs, *node.outputs) if name]
         inputs_known = all(name in self.constants for name in node.inputs if name)
-        return node.op not in QUANTISATION and inputs_known and all(self.types[name].size <= PARAMETER_ELEMENTS for name in values)
+        return (
+            node.op not in QUANTISATION
+            and inputs_known
+            and all(self.types[name].size <= PARAMETER_ELEMENTS for name in values)
+        )
 
     def evaluate(self, node: Node) -> dict[str, np.ndarray]:
         """Return what a node makes of constants, by name; refuse it where its operator does."""

@@ -1,4 +1,5 @@
-"""Types of what a node makes, by ONNX's own shape inference, one node at a time with all that is known of its inputs."""
+"""Types of what a node makes, by ONNX's own shape inference, one node at a time with all that is known of its
+inputs."""
 
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
@@ -17,8 +18,14 @@ LARGEST_ATTRIBUTE = 1 << 31
 SPELLING = {"float32": "float", "float64": "double"}
 
 
-def output_types(node: NodeProto, schema: defs.OpSchema, opset: int, types: Sequence[TensorType | None],
-                 values: Sequence[np.ndarray | None], needed: int) -> tuple[TensorType | None, ...]:
+def output_types(
+    node: NodeProto,
+    schema: defs.OpSchema,
+    opset: int,
+    types: Sequence[TensorType | None],
+    values: Sequence[np.ndarray | None],
+    needed: int,
+) -> tuple[TensorType | None, ...]:
     """Return the types of the outputs of a node.
 
     Args:
@@ -27,15 +34,27 @@ def output_types(node: NodeProto, schema: defs.OpSchema, opset: int, types: Sequ
         needed: how many outputs must have a type; others may have None.
 
     Raises:
-        RefusalError: inputs are too few, too many, or of types that the operator does not take; a shape cannot be known.
+        RefusalError: inputs are too few, too many, or of types that the operator does not take; a shape
+            cannot be known.
     """
     check_inputs(schema, types)
     known = {name: proto_of(type_) for name, type_ in zip(node.input, types, strict=False) if type_}
-    small = {name: numpy_helper.from_array(value) for name, value in zip(node.input, values, strict=False)
-             if value is not None and value.size <= PARAMETER_ELEMENTS}
+    small = {
+        name: numpy_helper.from_array(value)
+        for name, value in zip(node.input, values, strict=False)
+        if value is not None and value.size <= PARAMETER_ELEMENTS
+    }
     try:
-        found = shape_inference.infer_node_outputs(schema, node, known, small, opset_imports=[helper.make_opsetid("", opset)])
-    except (shape_inference.InferenceError, checker.ValidationError, RuntimeError, ValueError, KeyError) as error:
+        found = shape_inference.infer_node_outputs(
+            schema, node, known, small, opset_imports=[helper.make_opsetid("", opset)]
+        )
+    except (
+        shape_inference.InferenceError,
+        checker.ValidationError,
+        RuntimeError,
+        ValueError,
+        KeyError,
+    ) as error:
         raise RefusalError(f"its shape cannot be inferred: {first_line(error)}") from error
     return tuple(_output(name, found, place < needed) for place, name in enumerate(node.output))
 
@@ -65,10 +84,12 @@ def check_attributes(attributes: Mapping[str, object]) -> None:
 def check_inputs(schema: defs.OpSchema, types: Sequence[TensorType | None]) -> None:
     """Refuse inputs that the operator does not take."""
     if not schema.min_input <= len(types) <= schema.max_input:
-        raise RefusalError(f"it has {len(types)} inputs; {schema.name} takes {schema.min_input} to {schema.max_input}")
+        raise RefusalError(
+            f"it has {len(types)} inputs; {schema.name} takes {schema.min_input} to {schema.max_input}"
+        )
     bound: dict[str, str] = {}
     last = schema.inputs[-1] if schema.inputs else None
-    for place, (type_, formal) in enumerate(zip_longest(types, schema.inputs[:len(types)])):
+    for place, (type_, formal) in enumerate(zip_longest(types, schema.inputs[: len(types)])):
         formal = formal or last
         if type_ is None:
             if formal.option == defs.OpSchema.FormalParameterOption.Single:
@@ -76,11 +97,20 @@ def check_inputs(schema: defs.OpSchema, types: Sequence[TensorType | None]) -> N
             continue
         spelt = f"tensor({SPELLING.get(type_.dtype, type_.dtype)})"
         if spelt not in formal.types:
-            raise RefusalError(f"its input {place} ({formal.name}) is {type_}, which {schema.name} does not take")
+            raise RefusalError(
+                f"its input {place} ({formal.name}) is {type_}, which {schema.name} does not take"
+            )
         if formal.is_homogeneous and bound.setdefault(formal.type_str, spelt) != spelt:
-            raise RefusalError(f"its input {place} ({formal.name}) is {type_}, but an input before it is {bound[formal.type_str]}")
+            raise RefusalError(
+                f"its input {place} ({formal.name}) is {type_}, but an input before it is "
+                f"{bound[formal.type_str]}"
+            )
 
 
 def defaults_of(schema: defs.OpSchema) -> dict:
     """Return the attributes that have a default, as ONNX has them."""
-    return {name: attribute.default_value for name, attribute in schema.attributes.items() if attribute.default_value.name}
+    return {
+        name: attribute.default_value
+        for name, attribute in schema.attributes.items()
+        if attribute.default_value.name
+    }

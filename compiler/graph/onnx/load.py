@@ -12,10 +12,13 @@ from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.verify import verify
 
 
-def load(source: str | os.PathLike | bytes | ModelProto, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
+def load(
+    source: str | os.PathLike | bytes | ModelProto, shapes: Mapping[str, Sequence[int]] | None = None
+) -> Graph:
     """Import a network.
 
-    Every version of the operator sets 9 to the newest comes out in one form: that of `vdla.runtime.host`. Values keep their names, as far
+    Every version of the operator sets 9 to the newest comes out in one form: that of `vdla.runtime.host`.
+        Values keep their names, as far
     as those are Python identifiers; in others, whatever is not allowed becomes "_".
 
     Args:
@@ -23,9 +26,12 @@ def load(source: str | os.PathLike | bytes | ModelProto, shapes: Mapping[str, Se
         shapes: of inputs whose own are dynamic, by the model's name.
 
     Raises:
-        GraphError: this is no model, or it cannot be imported: the message lists every node, input and weight at fault, with the reason.
+        GraphError: this is no model, or it cannot be imported: the message lists every node, input and weight
+            at fault, with the reason.
     """
     model = read_model(source)
-    graph = DeadCode().run(Importer(model, {name: tuple(shape) for name, shape in (shapes or {}).items()}).run())
+    graph = DeadCode().run(
+        Importer(model, {name: tuple(shape) for name, shape in (shapes or {}).items()}).run()
+    )
     verify(graph)
     return graph

@@ -13,8 +13,8 @@ def without_ends(node: NodeProto) -> NodeProto:
     """Return a node without the inputs and outputs that are left out at the end."""
     copy = NodeProto()
     copy.CopyFrom(node)
-    del copy.input[len(trimmed(node.input)):]
-    del copy.output[len(trimmed(node.output)):]
+    del copy.input[len(trimmed(node.input)) :]
+    del copy.output[len(trimmed(node.output)) :]
     return copy
 
 

@@ -1,4 +1,5 @@
-"""QuantizeLinear and DequantizeLinear, always with a zero point; what ONNX does not know about a contributed operator.
+"""QuantizeLinear and DequantizeLinear, always with a zero point; what ONNX does not know about a contributed
+operator.
 
 Source: ONNX operator specification, versions 10 to 25; those with blocks are refused.
 """
@@ -17,15 +18,15 @@ def quantisation(call: Call) -> Form:
     if scale.size > 1:
         axis = call.axis()
         if scale.shape != (call.shape[axis],):
-            raise RefusalError(f"scale {scale} is neither one number nor one for each of the {call.shape[axis]} of axis {axis}")
+            raise RefusalError(
+                f"scale {scale} is neither one number nor one for each of the {call.shape[axis]} of axis "
+                f"{axis}"
+            )
     if call.has(2) and call.types[2].size != scale.size:
         raise RefusalError(f"zero point {call.types[2]} does not go with scale {scale}")
     integers = call.outputs[0] if call.op == "QuantizeLinear" else call.types[0]
     point = call.inputs[2] if call.has(2) else np.zeros(scale.shape, integers.dtype)
     return Form(call.op, (*call.inputs[:2], point), {"axis": axis})
-
-
-
 
 
 def contributed_types(types: tuple[TensorType | None, ...]) -> tuple[TensorType, ...]:
@@ -34,7 +35,10 @@ def contributed_types(types: tuple[TensorType | None, ...]) -> tuple[TensorType,
     Source: ONNX Runtime contrib operators, QLinearAdd.
     """
     if not 7 <= len(types) <= 8 or any(types[place] is None for place in (0, 1, 3, 4, 6)):
-        raise RefusalError(f"it has {len(types)} inputs; QLinearAdd takes A, A_scale, A_zero_point, B, B_scale, B_zero_point, C_scale, C_zero_point")
+        raise RefusalError(
+            f"it has {len(types)} inputs; QLinearAdd takes A, A_scale, A_zero_point, B, B_scale, "
+            "B_zero_point, C_scale, C_zero_point"
+        )
     try:
         return (TensorType(np.broadcast_shapes(types[0].shape, types[3].shape), types[0].dtype),)
     except ValueError as error:

@@ -1,4 +1,5 @@
-"""Reading a model: a file, bytes, or what the `onnx` package holds, with one clear error for whatever is none."""
+"""Reading a model: a file, bytes, or what the `onnx` package holds, with one clear error for whatever is
+none."""
 
 import os
 from collections.abc import Iterator
@@ -57,19 +58,26 @@ def _decoded(data: bytes, label: str) -> ModelProto:
     try:
         return onnx.load_model_from_string(data)
     except (DecodeError, UnicodeDecodeError, ValueError) as error:
-        raise GraphError(f"{label}: this is no ONNX model, or a damaged one, of {len(data)} bytes: {first_line(error)}") from error
+        raise GraphError(
+            f"{label}: this is no ONNX model, or a damaged one, of {len(data)} bytes: {first_line(error)}"
+        ) from error
 
 
 def _checked(proto: ModelProto, label: str, folder: Path | None) -> Model:
     if not proto.HasField("graph") or not proto.ir_version or not proto.opset_import:
-        raise GraphError(f"{label}: this is no ONNX model, or a damaged one: it has no graph, no version or no operator set")
+        raise GraphError(
+            f"{label}: this is no ONNX model, or a damaged one: it has no graph, no version or no "
+            "operator set"
+        )
     if not all(isinstance(name, str) for name in _names(proto)):
         raise GraphError(f"{label}: this is a damaged ONNX model: it has a name that is no UTF-8 text")
     versions = {entry.version for entry in proto.opset_import if entry.domain in MAIN_DOMAINS}
     newest = defs.onnx_opset_version()
     if len(versions) != 1 or not OLDEST_OPSET <= max(versions) <= newest:
-        raise GraphError(f"{label}: operator set {', '.join(map(str, sorted(versions))) or 'none'} is not supported; "
-                         f"one of {OLDEST_OPSET} to {newest} is: export it again or use onnx.version_converter")
+        raise GraphError(
+            f"{label}: operator set {', '.join(map(str, sorted(versions))) or 'none'} is not supported; "
+            f"one of {OLDEST_OPSET} to {newest} is: export it again or use onnx.version_converter"
+        )
     return Model(_without_functions(proto, label), label, folder, versions.pop())
 
 
@@ -77,7 +85,14 @@ def _names(proto: ModelProto) -> Iterator[str | bytes]:
     """Yield every name that is read later; bytes where it is no text."""
     yield proto.graph.name
     for node in proto.graph.node:
-        yield from (node.name, node.op_type, node.domain, *node.input, *node.output, *(attribute.name for attribute in node.attribute))
+        yield from (
+            node.name,
+            node.op_type,
+            node.domain,
+            *node.input,
+            *node.output,
+            *(attribute.name for attribute in node.attribute),
+        )
     for part in (*proto.graph.initializer, *proto.graph.input, *proto.graph.output, *proto.opset_import):
         yield part.domain if isinstance(part, OperatorSetIdProto) else part.name
     for value in proto.graph.input:
@@ -93,4 +108,6 @@ def _without_functions(proto: ModelProto, label: str) -> ModelProto:
     try:
         return inliner.inline_local_functions(proto)
     except (RuntimeError, ValueError) as error:
-        raise GraphError(f"{label}: its functions cannot be put in place of their calls: {first_line(error)}") from error
+        raise GraphError(
+            f"{label}: its functions cannot be put in place of their calls: {first_line(error)}"
+        ) from error

@@ -28,8 +28,16 @@ def resize(call: Call) -> Form:
 
 def _nearest(call: Call, scales: tuple[float, ...], coordinates: str, rounding: str) -> Form:
     call.require("mode", "nearest")
-    return Form("Resize", call.inputs[:1], {"coordinate_transformation_mode": coordinates, "nearest_mode": rounding, "scales": scales,
-                                            "sizes": call.outputs[0].shape})
+    return Form(
+        "Resize",
+        call.inputs[:1],
+        {
+            "coordinate_transformation_mode": coordinates,
+            "nearest_mode": rounding,
+            "scales": scales,
+            "sizes": call.outputs[0].shape,
+        },
+    )
 
 
 def _scales(call: Call, place: int) -> tuple[float, ...]:

@@ -28,18 +28,28 @@ def flatten(call: Call) -> Form:
 def squeeze(call: Call) -> Form:
     """Without axes, drop every dimension of extent 1."""
     axes = call.integers("axes", 1)
-    found = distinct_axes(axes, call.rank) if axes else tuple(axis for axis, size in enumerate(call.shape) if size == 1)
+    found = (
+        distinct_axes(axes, call.rank)
+        if axes
+        else tuple(axis for axis, size in enumerate(call.shape) if size == 1)
+    )
     return Form("Squeeze", call.inputs[:1], {"axes": found})
 
 
 def unsqueeze(call: Call) -> Form:
     """Count the axes in the result."""
-    return Form("Unsqueeze", call.inputs[:1], {"axes": distinct_axes(call.integers("axes", 1), len(call.outputs[0].shape))})
+    return Form(
+        "Unsqueeze",
+        call.inputs[:1],
+        {"axes": distinct_axes(call.integers("axes", 1), len(call.outputs[0].shape))},
+    )
 
 
 def transpose(call: Call) -> Form:
     """Without an order, reverse."""
-    return Form("Transpose", call.inputs, {"perm": call.attributes.get("perm", tuple(reversed(range(call.rank))))})
+    return Form(
+        "Transpose", call.inputs, {"perm": call.attributes.get("perm", tuple(reversed(range(call.rank))))}
+    )
 
 
 def along_axis(call: Call) -> Form:
@@ -52,7 +62,9 @@ def split(call: Call) -> Form:
     axis = call.axis()
     if None in call.outputs:
         raise RefusalError("the sizes of its parts cannot be known")
-    return Form("Split", call.inputs[:1], {"axis": axis, "split": tuple(type_.shape[axis] for type_ in call.outputs)})
+    return Form(
+        "Split", call.inputs[:1], {"axis": axis, "split": tuple(type_.shape[axis] for type_ in call.outputs)}
+    )
 
 
 def tile(call: Call) -> Form:
@@ -61,15 +73,33 @@ def tile(call: Call) -> Form:
 
 
 def slice_(call: Call) -> Form:
-    """Bound positions by the extents; where a reversed slice goes up to the first element, its end is left of that."""
-    starts, ends, axes, steps = (call.integers(name, place) for place, name in enumerate(("starts", "ends", "axes", "steps"), 1))
-    axes = tuple(positive_axis(axis, call.rank) for axis in axes) if axes is not None else tuple(range(len(starts)))
+    """Bound positions by the extents; where a reversed slice goes up to the first element, its end is left of
+    that."""
+    starts, ends, axes, steps = (
+        call.integers(name, place) for place, name in enumerate(("starts", "ends", "axes", "steps"), 1)
+    )
+    axes = (
+        tuple(positive_axis(axis, call.rank) for axis in axes)
+        if axes is not None
+        else tuple(range(len(starts)))
+    )
     steps = (1,) * len(starts) if steps is None else steps
     if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
         raise RefusalError(f"starts {starts}, ends {ends}, axes {axes} and steps {steps} do not go together")
-    cuts = [_bounded(start, end, step, call.shape[axis]) for start, end, step, axis in zip(starts, ends, steps, axes, strict=True)]
-    return Form("Slice", call.inputs[:1], {"axes": axes, "ends": tuple(end for _, end in cuts), "starts": tuple(start for start, _ in cuts),
-                                           "steps": steps})
+    cuts = [
+        _bounded(start, end, step, call.shape[axis])
+        for start, end, step, axis in zip(starts, ends, steps, axes, strict=True)
+    ]
+    return Form(
+        "Slice",
+        call.inputs[:1],
+        {
+            "axes": axes,
+            "ends": tuple(end for _, end in cuts),
+            "starts": tuple(start for start, _ in cuts),
+            "steps": steps,
+        },
+    )
 
 
 def _bounded(start: int, end: int, step: int, size: int) -> tuple[int, int]:
@@ -87,7 +117,11 @@ def pad(call: Call) -> Form:
     full = [0] * (2 * call.rank)
     for place, axis in enumerate(axes):
         full[axis], full[call.rank + axis] = pads[place], pads[len(axes) + place]
-    return Form("Pad", call.inputs[:1], {"mode": call.attributes["mode"], "pads": tuple(full), "value": _pad_value(call)})
+    return Form(
+        "Pad",
+        call.inputs[:1],
+        {"mode": call.attributes["mode"], "pads": tuple(full), "value": _pad_value(call)},
+    )
 
 
 def _pad_value(call: Call) -> float | int:
@@ -97,7 +131,9 @@ def _pad_value(call: Call) -> float | int:
 
 def shape(call: Call) -> np.ndarray:
     """Shapes are known."""
-    return np.array(call.shape[call.attributes.get("start", 0):call.attributes.get("end", call.rank)], np.int64)
+    return np.array(
+        call.shape[call.attributes.get("start", 0) : call.attributes.get("end", call.rank)], np.int64
+    )
 
 
 def size(call: Call) -> np.ndarray:
@@ -109,11 +145,28 @@ def constant_of_shape(call: Call) -> Form:
     """Take the shape from the result; without a value, it is a float32 0."""
     value = call.attributes.get("value", np.zeros(1, np.float32))
     number = shortest(value.item()) if value.dtype == np.float32 else value.item()
-    return Form("ConstantOfShape", (), {"dtype": call.outputs[0].dtype, "shape": call.outputs[0].shape, "value": number})
+    return Form(
+        "ConstantOfShape",
+        (),
+        {"dtype": call.outputs[0].dtype, "shape": call.outputs[0].shape, "value": number},
+    )
 
 
 IMPORTERS = {
-    "Concat": along_axis, "ConstantOfShape": constant_of_shape, "Expand": expand, "Flatten": flatten, "Gather": along_axis,
-    "GatherElements": along_axis, "Pad": pad, "Reshape": reshape, "Shape": shape, "Size": size, "Slice": slice_, "Split": split,
-    "Squeeze": squeeze, "Tile": tile, "Transpose": transpose, "Unsqueeze": unsqueeze,
+    "Concat": along_axis,
+    "ConstantOfShape": constant_of_shape,
+    "Expand": expand,
+    "Flatten": flatten,
+    "Gather": along_axis,
+    "GatherElements": along_axis,
+    "Pad": pad,
+    "Reshape": reshape,
+    "Shape": shape,
+    "Size": size,
+    "Slice": slice_,
+    "Split": split,
+    "Squeeze": squeeze,
+    "Tile": tile,
+    "Transpose": transpose,
+    "Unsqueeze": unsqueeze,
 }

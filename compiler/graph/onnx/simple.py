@@ -1,4 +1,5 @@
-"""Operators whose parameters hardly changed over the versions: element-wise ones, normalisation, reductions, products.
+"""Operators whose parameters hardly changed over the versions: element-wise ones, normalisation, reductions,
+products.
 
 Source: ONNX operator specification and its changelog.
 """
@@ -11,13 +12,72 @@ from vdla.compiler.graph.onnx.tensors import shortest
 from vdla.runtime.host.evaluate import attributes_of
 
 UNCHANGED = (
-    "Abs", "Add", "And", "Ceil", "Cos", "DepthToSpace", "Div", "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Gemm", "GlobalAveragePool",
-    "GlobalMaxPool", "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "InstanceNormalization", "LRN", "LeakyRelu", "Less",
-    "LessOrEqual", "Log", "MatMul", "MatMulInteger", "Max", "Mean", "Min", "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "QLinearAdd",
-    "QLinearMatMul", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Sub",
-    "Sum", "Tanh", "Where", "Xor",
+    "Abs",
+    "Add",
+    "And",
+    "Ceil",
+    "Cos",
+    "DepthToSpace",
+    "Div",
+    "Elu",
+    "Equal",
+    "Erf",
+    "Exp",
+    "Floor",
+    "Gelu",
+    "Gemm",
+    "GlobalAveragePool",
+    "GlobalMaxPool",
+    "Greater",
+    "GreaterOrEqual",
+    "HardSigmoid",
+    "HardSwish",
+    "Identity",
+    "InstanceNormalization",
+    "LRN",
+    "LeakyRelu",
+    "Less",
+    "LessOrEqual",
+    "Log",
+    "MatMul",
+    "MatMulInteger",
+    "Max",
+    "Mean",
+    "Min",
+    "Mod",
+    "Mul",
+    "Neg",
+    "Not",
+    "Or",
+    "PRelu",
+    "Pow",
+    "QLinearAdd",
+    "QLinearMatMul",
+    "Reciprocal",
+    "Relu",
+    "Round",
+    "Sigmoid",
+    "Sign",
+    "Sin",
+    "Softplus",
+    "Softsign",
+    "Sqrt",
+    "Sub",
+    "Sum",
+    "Tanh",
+    "Where",
+    "Xor",
 )
-REDUCTIONS = ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare")
+REDUCTIONS = (
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSum",
+    "ReduceSumSquare",
+)
 WITHOUT_EFFECT_ON_ONE = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
 
 
@@ -44,7 +104,11 @@ def clip(call: Call) -> Form:
             bounds[name] = call.known(place, name).item()
         elif name in call.attributes:
             bounds[name] = call.attributes[name]
-    return Form("Clip", call.inputs[:1], {name: shortest(bound) if kind.kind == "f" else int(bound) for name, bound in bounds.items()})
+    return Form(
+        "Clip",
+        call.inputs[:1],
+        {name: shortest(bound) if kind.kind == "f" else int(bound) for name, bound in bounds.items()},
+    )
 
 
 def dropout(call: Call) -> Form:
@@ -63,7 +127,9 @@ def batch_normalization(call: Call) -> Form:
 def layer_normalization(call: Call) -> Form:
     """Refuse sums in another type than float32."""
     call.require("stash_type", 1)
-    return Form("LayerNormalization", call.inputs, {"axis": call.axis(), "epsilon": call.attributes["epsilon"]})
+    return Form(
+        "LayerNormalization", call.inputs, {"axis": call.axis(), "epsilon": call.attributes["epsilon"]}
+    )
 
 
 def softmax(call: Call) -> Form:
@@ -96,18 +162,36 @@ def range_(call: Call) -> Form:
 
 def space_to_depth(call: Call) -> Form:
     """Fill in the order that was the only one in old versions."""
-    return Form("SpaceToDepth", call.inputs, {"blocksize": call.attributes["blocksize"], "mode": call.attributes.get("mode", "DCR")})
+    return Form(
+        "SpaceToDepth",
+        call.inputs,
+        {"blocksize": call.attributes["blocksize"], "mode": call.attributes.get("mode", "DCR")},
+    )
 
 
 def arg(call: Call) -> Form:
     """Fill in what version 12 added."""
     last = call.attributes.get("select_last_index", 0)
-    return Form(call.op, call.inputs, {"axis": call.axis(), "keepdims": call.attributes["keepdims"], "select_last_index": last})
+    return Form(
+        call.op,
+        call.inputs,
+        {"axis": call.axis(), "keepdims": call.attributes["keepdims"], "select_last_index": last},
+    )
 
 
 IMPORTERS = {
-    **dict.fromkeys(UNCHANGED, unchanged), **dict.fromkeys(REDUCTIONS, reduction), "ArgMax": arg, "ArgMin": arg,
-    "BatchNormalization": batch_normalization, "Cast": cast, "CastLike": cast, "Clip": clip, "Dropout": dropout,
-    "LayerNormalization": layer_normalization, "LogSoftmax": softmax, "Range": range_, "Softmax": softmax,
+    **dict.fromkeys(UNCHANGED, unchanged),
+    **dict.fromkeys(REDUCTIONS, reduction),
+    "ArgMax": arg,
+    "ArgMin": arg,
+    "BatchNormalization": batch_normalization,
+    "Cast": cast,
+    "CastLike": cast,
+    "Clip": clip,
+    "Dropout": dropout,
+    "LayerNormalization": layer_normalization,
+    "LogSoftmax": softmax,
+    "Range": range_,
+    "Softmax": softmax,
     "SpaceToDepth": space_to_depth,
 }

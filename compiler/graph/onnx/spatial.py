@@ -19,7 +19,11 @@ def convolution(call: Call) -> Form:
     _check_channels(call, *call.types[place].shape[:2])
     strides, dilations = _steps(call, kernel)
     pads = _pads(call, kernel, strides, dilations)
-    return Form(call.op, call.inputs, {"dilations": dilations, "group": call.attributes["group"], "pads": pads, "strides": strides})
+    return Form(
+        call.op,
+        call.inputs,
+        {"dilations": dilations, "group": call.attributes["group"], "pads": pads, "strides": strides},
+    )
 
 
 def conv_transpose(call: Call) -> Form:
@@ -35,12 +39,22 @@ def conv_transpose(call: Call) -> Form:
         totals = [(size - 1) * stride + span + extra - out for size, stride, span, extra, out in parts]
         more = tuple(extra + max(-total, 0) for extra, total in zip(more, totals, strict=True))
         pads = _halves(call, [max(total, 0) for total in totals])
-    return Form("ConvTranspose", call.inputs, {"dilations": dilations, "group": call.attributes["group"], "output_padding": more, "pads": pads,
-                                               "strides": strides})
+    return Form(
+        "ConvTranspose",
+        call.inputs,
+        {
+            "dilations": dilations,
+            "group": call.attributes["group"],
+            "output_padding": more,
+            "pads": pads,
+            "strides": strides,
+        },
+    )
 
 
 def pool(call: Call) -> Form:
-    """MaxPool and AveragePool; padding that follows from the size of the output leaves nothing to round up."""
+    """MaxPool and AveragePool; padding that follows from the size of the output leaves nothing to round
+    up."""
     kernel = call.attributes["kernel_shape"]
     if len(kernel) != call.rank - 2:
         raise RefusalError(f"kernel_shape {kernel} does not go with an input of rank {call.rank}")
@@ -58,7 +72,9 @@ def _kernel_of(call: Call, place: int) -> tuple[int, ...]:
     if len(kernel) != call.rank - 2 or not kernel:
         raise RefusalError(f"weights {call.types[place]} do not go with an input {call.types[0]}")
     if call.attributes.get("kernel_shape", kernel) != kernel:
-        raise RefusalError(f"kernel_shape {call.attributes['kernel_shape']} is not that of the weights {call.types[place]}")
+        raise RefusalError(
+            f"kernel_shape {call.attributes['kernel_shape']} is not that of the weights {call.types[place]}"
+        )
     return kernel
 
 
@@ -66,7 +82,10 @@ def _check_channels(call: Call, outputs: int, inputs: int) -> None:
     """Refuse weights of other channels than the input's; shape inference does not look at them."""
     group = call.attributes["group"]
     if group < 1 or outputs % group or call.shape[1] != inputs * group:
-        raise RefusalError(f"weights of {outputs} outputs and {inputs} inputs in {group} groups do not go with an input {call.types[0]}")
+        raise RefusalError(
+            f"weights of {outputs} outputs and {inputs} inputs in {group} groups do not go with an input "
+            f"{call.types[0]}"
+        )
 
 
 def _steps(call: Call, kernel: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -74,7 +93,9 @@ def _steps(call: Call, kernel: Sequence[int]) -> tuple[tuple[int, ...], tuple[in
     ones = (1,) * len(kernel)
     strides, dilations = (call.attributes.get(name, ones) for name in ("strides", "dilations"))
     if not len(strides) == len(dilations) == len(kernel):
-        raise RefusalError(f"strides {strides} and dilations {dilations} do not go with a kernel {tuple(kernel)}")
+        raise RefusalError(
+            f"strides {strides} and dilations {dilations} do not go with a kernel {tuple(kernel)}"
+        )
     return strides, dilations
 
 
@@ -83,7 +104,9 @@ def _auto_pad(call: Call) -> str:
     return call.attributes.get("auto_pad", "NOTSET")
 
 
-def _pads(call: Call, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> tuple[int, ...]:
+def _pads(
+    call: Call, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> tuple[int, ...]:
     """Return begins, then ends."""
     none = (0,) * 2 * len(kernel)
     match _auto_pad(call):
@@ -92,12 +115,17 @@ def _pads(call: Call, kernel: Sequence[int], strides: Sequence[int], dilations: 
         case "VALID":
             return none
     sizes = zip(call.shape[2:], strides, spans(kernel, dilations), strict=True)
-    return _halves(call, [max((-(-size // stride) - 1) * stride + span - size, 0) for size, stride, span in sizes])
+    return _halves(
+        call, [max((-(-size // stride) - 1) * stride + span - size, 0) for size, stride, span in sizes]
+    )
 
 
 def _checked(pads: tuple[int, ...], kernel: Sequence[int]) -> tuple[int, ...]:
     if len(pads) != 2 * len(kernel) or min(pads, default=0) < 0:
-        raise RefusalError(f"pads {pads} do not go with a kernel {tuple(kernel)}; they must be {2 * len(kernel)} numbers, none negative")
+        raise RefusalError(
+            f"pads {pads} do not go with a kernel {tuple(kernel)}; they must be {2 * len(kernel)} "
+            "numbers, none negative"
+        )
     return pads
 
 
@@ -110,13 +138,17 @@ def _halves(call: Call, totals: Sequence[int]) -> tuple[int, ...]:
 def _asked_sizes(call: Call, strides: Sequence[int]) -> Sequence[int] | None:
     """Return the size of the output of ConvTranspose if it is given, or follows from the strides alone."""
     if "output_shape" in call.attributes:
-        return call.attributes["output_shape"][-len(strides):]
+        return call.attributes["output_shape"][-len(strides) :]
     if _auto_pad(call) in SAME:
         return [size * stride for size, stride in zip(call.shape[2:], strides, strict=True)]
     return None
 
 
 IMPORTERS = {
-    "AveragePool": pool, "Conv": convolution, "ConvInteger": convolution, "ConvTranspose": conv_transpose, "MaxPool": pool,
+    "AveragePool": pool,
+    "Conv": convolution,
+    "ConvInteger": convolution,
+    "ConvTranspose": conv_transpose,
+    "MaxPool": pool,
     "QLinearConv": convolution,
 }

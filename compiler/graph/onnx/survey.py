@@ -10,7 +10,11 @@ from vdla.compiler.graph.onnx.call import Importer
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
 
 IMPORTERS: dict[str, Importer] = {
-    **simple.IMPORTERS, **spatial.IMPORTERS, **shaping.IMPORTERS, **resizing.IMPORTERS, **quantised.IMPORTERS,
+    **simple.IMPORTERS,
+    **spatial.IMPORTERS,
+    **shaping.IMPORTERS,
+    **resizing.IMPORTERS,
+    **quantised.IMPORTERS,
 }
 CONTRIBUTED = ("QLinearAdd",)
 CONTRIBUTED_DOMAIN = "com.microsoft"
@@ -29,7 +33,11 @@ def refused_nodes(graph: GraphProto, opset: int) -> dict[int, str]:
 
 
 def _reason(node: NodeProto, opset: int) -> str | None:
-    subgraphs = [attribute.name for attribute in node.attribute if attribute.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS)]
+    subgraphs = [
+        attribute.name
+        for attribute in node.attribute
+        if attribute.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS)
+    ]
     if subgraphs:
         return f"it holds a subgraph ({', '.join(subgraphs)}); control flow is not supported"
     if not is_known(node):
@@ -46,25 +54,35 @@ def is_known(node: NodeProto) -> bool:
     """Whether there is an importing function for the operator, in its domain."""
     if node.domain == CONTRIBUTED_DOMAIN:
         return node.op_type in CONTRIBUTED
-    return node.domain in MAIN_DOMAINS and (node.op_type in IMPORTERS or node.op_type == "Constant") and node.op_type not in CONTRIBUTED
+    return (
+        node.domain in MAIN_DOMAINS
+        and (node.op_type in IMPORTERS or node.op_type == "Constant")
+        and node.op_type not in CONTRIBUTED
+    )
 
 
 def _attribute_reason(node: NodeProto, schema: defs.OpSchema) -> str | None:
     given = [attribute.name for attribute in node.attribute]
     for attribute in node.attribute:
         if attribute.name not in schema.attributes:
-            return f"it has an attribute {attribute.name!r}, which {node.op_type} has not; it takes {', '.join(schema.attributes) or 'none'}"
+            return (
+                f"it has an attribute {attribute.name!r}, which {node.op_type} has not; it takes "
+                f"{', '.join(schema.attributes) or 'none'}"
+            )
         wanted = schema.attributes[attribute.name].type
         if attribute.type != wanted.value:
             return f"attribute {attribute.name} is not of the kind {wanted.name}"
-    missing = [name for name, attribute in schema.attributes.items() if attribute.required and name not in given]
+    missing = [
+        name for name, attribute in schema.attributes.items() if attribute.required and name not in given
+    ]
     if missing:
         return f"attribute {missing[0]} is missing"
     return f"attribute {max(given, key=given.count)} is given twice" if len(set(given)) < len(given) else None
 
 
 def order_problems(graph: GraphProto) -> Iterator[str]:
-    """Yield a sentence for each value that is read before it is made, or by a cycle, or never made, or made twice."""
+    """Yield a sentence for each value that is read before it is made, or by a cycle, or never made, or made
+    twice."""
     makers: dict[str, int] = {}
     outside = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     for place, node in enumerate(graph.node):
@@ -74,28 +92,39 @@ def order_problems(graph: GraphProto) -> Iterator[str]:
             makers.setdefault(name, place)
     cycle = _cycle(graph, makers)
     if cycle:
-        yield f"nodes go round in a circle: {' → '.join(described(graph.node[place], place) for place in cycle)}"
+        yield (
+            "nodes go round in a circle: "
+            f"{' → '.join(described(graph.node[place], place) for place in cycle)}"
+        )
     yield from _early_reads(graph, makers, outside, set(cycle))
     for value in graph.output:
         if value.name not in makers and value.name not in outside:
             yield f"output {value.name!r}: nothing makes it"
 
 
-def _early_reads(graph: GraphProto, makers: dict[str, int], outside: set[str], in_cycle: set[int]) -> Iterator[str]:
+def _early_reads(
+    graph: GraphProto, makers: dict[str, int], outside: set[str], in_cycle: set[int]
+) -> Iterator[str]:
     for place, node in enumerate(graph.node):
         for name in dict.fromkeys(filter(None, node.input)):
             if name in outside or makers.get(name, place) < place or place in in_cycle:
                 continue
             if name in makers:
                 maker = graph.node[makers[name]]
-                yield f"{described(node, place)}: it reads {name!r} before {described(maker, makers[name])} makes it; nodes must be in order"
+                yield (
+                    f"{described(node, place)}: it reads {name!r} before "
+                    f"{described(maker, makers[name])} makes it; nodes must be in order"
+                )
             else:
                 yield f"{described(node, place)}: it reads {name!r}, which nothing makes"
 
 
 def _cycle(graph: GraphProto, makers: dict[str, int]) -> list[int]:
     """Return the nodes of one cycle, by place, the first repeated last; none where there is no cycle."""
-    reads = {place: [makers[name] for name in node.input if name in makers] for place, node in enumerate(graph.node)}
+    reads = {
+        place: [makers[name] for name in node.input if name in makers]
+        for place, node in enumerate(graph.node)
+    }
     try:
         TopologicalSorter(reads).prepare()
     except CycleError as error:

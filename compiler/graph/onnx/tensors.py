@@ -35,7 +35,9 @@ def type_from(proto: TypeProto) -> TensorType:
         RefusalError: it is no tensor, or its shape is not known.
     """
     if not proto.HasField("tensor_type"):
-        raise RefusalError(f"it is a {proto.WhichOneof('value') or 'value without a type'}; only tensors are supported")
+        raise RefusalError(
+            f"it is a {proto.WhichOneof('value') or 'value without a type'}; only tensors are supported"
+        )
     tensor = proto.tensor_type
     dtype = dtype_of(tensor.elem_type)
     if not tensor.HasField("shape"):
@@ -51,7 +53,9 @@ def type_with_shape(proto: TypeProto, shape: tuple[int, ...]) -> TensorType:
     """
     own = proto.tensor_type.shape.dim
     fits = not proto.tensor_type.HasField("shape") or len(own) == len(shape)
-    fits = fits and all(not dim.HasField("dim_value") or dim.dim_value == size for dim, size in zip(own, shape, strict=False))
+    fits = fits and all(
+        not dim.HasField("dim_value") or dim.dim_value == size for dim, size in zip(own, shape, strict=False)
+    )
     if not fits or not all(isinstance(size, int) and size > 0 for size in shape):
         raise RefusalError(f"the shape given, {list(shape)}, does not go with its own, {shape_text(own)}")
     return TensorType(shape, dtype_of(proto.tensor_type.elem_type))
@@ -59,7 +63,8 @@ def type_with_shape(proto: TypeProto, shape: tuple[int, ...]) -> TensorType:
 
 def shape_text(dims) -> str:
     """Return a shape with the names of dynamic extents."""
-    return f"[{', '.join(str(dim.dim_value) if dim.HasField('dim_value') else dim.dim_param or '?' for dim in dims)}]"
+    extents = (str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in dims)
+    return f"[{', '.join(extents)}]"
 
 
 def _extent(dim: onnx.TensorShapeProto.Dimension, dims) -> int:

@@ -1,1 +1,2 @@
-"""Passes over graphs, one per file: frozen dataclasses whose `run` takes a graph and returns one that means the same."""
+"""Passes over graphs, one per file: frozen dataclasses whose `run` takes a graph and returns one that means
+the same."""

@@ -1,8 +1,10 @@
-"""What multiplies and shifts each channel by a constant becomes a depthwise 1x1 convolution, and that goes into the convolution before it.
+"""What multiplies and shifts each channel by a constant becomes a depthwise 1x1 convolution, and that goes
+into the convolution before it.
 
-`Add(Mul(x, scale), shift)` with constants for each channel of an image, and batch normalisation that stands alone, are
-`Conv(x, scale, shift, group=channels)`; `Conv(Conv(x, w, b), scale, shift, group=channels)` is one convolution with `w scale` and `b scale + shift`.
-Integers know convolutions, so such operators can be quantised like them.
+`Add(Mul(x, scale), shift)` with constants for each channel of an image, and batch normalisation that stands
+alone, are `Conv(x, scale, shift, group=channels)`; `Conv(Conv(x, w, b), scale, shift, group=channels)` is one
+convolution with `w scale` and `b scale + shift`. Integers know convolutions, so such operators can be
+quantised like them.
 
 Source: Jacob et al., CVPR 2018, section 3.2.
 """
@@ -33,7 +35,11 @@ Affine = tuple[str, np.ndarray, np.ndarray]  # what is changed, and float64[chan
 def _converted(graph: Graph) -> Graph:
     made = Rewriting(graph)
     for node in graph.nodes:
-        found = AFFINE[node.op](graph, node) if node.op in AFFINE and len(graph.types[node.outputs[0]].shape) == IMAGE_RANK else None
+        found = (
+            AFFINE[node.op](graph, node)
+            if node.op in AFFINE and len(graph.types[node.outputs[0]].shape) == IMAGE_RANK
+            else None
+        )
         made.nodes.append(node if found is None else _depthwise(made, node, *found))
     return made.finished()
 
@@ -68,9 +74,16 @@ def _by_channel(graph: Graph, node: Node) -> tuple[str, np.ndarray] | None:
     array, shape = graph.constants[node.inputs[constant.index(True)]], graph.types[node.outputs[0]].shape
     channels = shape[1]
     wanted = (1,) * (IMAGE_RANK - array.ndim) + array.shape
-    if wanted[0] != 1 or wanted[2:] != (1, 1) or wanted[1] not in (1, channels) or graph.types[node.inputs[constant.index(False)]].shape != shape:
+    if (
+        wanted[0] != 1
+        or wanted[2:] != (1, 1)
+        or wanted[1] not in (1, channels)
+        or graph.types[node.inputs[constant.index(False)]].shape != shape
+    ):
         return None
-    return node.inputs[constant.index(False)], np.broadcast_to(array.astype(np.float64).reshape(-1), (channels,))
+    return node.inputs[constant.index(False)], np.broadcast_to(
+        array.astype(np.float64).reshape(-1), (channels,)
+    )
 
 
 def _product(graph: Graph, node: Node) -> Affine | None:
@@ -83,7 +96,11 @@ def _sum(graph: Graph, node: Node) -> Affine | None:
     return None if found is None else (found[0], np.ones(len(found[1])), found[1])
 
 
-AFFINE: Mapping[str, Callable[[Graph, Node], Affine | None]] = {"Add": _sum, "BatchNormalization": _normalisation, "Mul": _product}
+AFFINE: Mapping[str, Callable[[Graph, Node], Affine | None]] = {
+    "Add": _sum,
+    "BatchNormalization": _normalisation,
+    "Mul": _product,
+}
 
 
 def _merged(graph: Graph) -> Graph:
@@ -91,8 +108,12 @@ def _merged(graph: Graph) -> Graph:
     made, readers = Rewriting(graph), consumers(graph)
     convolutions: dict[str, Node] = {}
     for node in graph.nodes:
-        before = convolutions.get(node.inputs[0]) if node.op == "Conv" and _is_pointwise(graph, node) else None
-        alone = before is not None and len(readers[node.inputs[0]]) == 1 and node.inputs[0] not in graph.outputs
+        before = (
+            convolutions.get(node.inputs[0]) if node.op == "Conv" and _is_pointwise(graph, node) else None
+        )
+        alone = (
+            before is not None and len(readers[node.inputs[0]]) == 1 and node.inputs[0] not in graph.outputs
+        )
         if alone and _fixed(graph, before, made):
             made.nodes.remove(before)
             node = _joined(graph, before, node, made)
@@ -104,8 +125,13 @@ def _merged(graph: Graph) -> Graph:
 
 def _is_pointwise(graph: Graph, node: Node) -> bool:
     weights = graph.constants.get(node.inputs[1])
-    return (weights is not None and weights.shape[1:] == (1, 1, 1) and node.attributes["group"] == len(weights)
-            and not any(node.attributes["pads"]) and tuple(node.attributes["strides"]) == (1, 1))
+    return (
+        weights is not None
+        and weights.shape[1:] == (1, 1, 1)
+        and node.attributes["group"] == len(weights)
+        and not any(node.attributes["pads"])
+        and tuple(node.attributes["strides"]) == (1, 1)
+    )
 
 
 def _fixed(graph: Graph, node: Node, made: Rewriting) -> bool:
@@ -114,7 +140,9 @@ def _fixed(graph: Graph, node: Node, made: Rewriting) -> bool:
 
 def _joined(graph: Graph, before: Node, node: Node, made: Rewriting) -> Node:
     def array(name: str) -> np.ndarray:
-        return (made.constants.get(name) if name in made.constants else graph.constants[name]).astype(np.float64)
+        return (made.constants.get(name) if name in made.constants else graph.constants[name]).astype(
+            np.float64
+        )
 
     weights, factors = array(before.inputs[1]), array(node.inputs[1]).reshape(-1)
     bias = array(before.inputs[2]) if len(before.inputs) > 2 and before.inputs[2] else np.zeros(len(weights))

@@ -1,4 +1,5 @@
-"""Common subexpressions: of nodes that do the same to the same values, and of equal constants, one is enough."""
+"""Common subexpressions: of nodes that do the same to the same values, and of equal constants, one is
+enough."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -22,7 +23,9 @@ class CommonSubexpressions:
                 names |= _as_first(first, _bits(array), (name,))
         nodes = []
         for node in (renamed(node, names) for node in graph.nodes):
-            again = {} if set(node.outputs) & set(graph.outputs) else _as_first(first, _work(node), node.outputs)
+            again = (
+                {} if set(node.outputs) & set(graph.outputs) else _as_first(first, _work(node), node.outputs)
+            )
             names |= again
             if not again:
                 first.setdefault(_work(node), node.outputs)
@@ -30,7 +33,9 @@ class CommonSubexpressions:
         return rebuilt(graph, nodes)
 
 
-def _as_first(first: dict[Hashable, tuple[str, ...]], key: Hashable, outputs: tuple[str, ...]) -> dict[str, str]:
+def _as_first(
+    first: dict[Hashable, tuple[str, ...]], key: Hashable, outputs: tuple[str, ...]
+) -> dict[str, str]:
     """Return what stands for `outputs` if the like was seen before; else remember them and return nothing."""
     earlier = first.setdefault(key, outputs)
     return {} if earlier is outputs else dict(zip(outputs, earlier, strict=True))

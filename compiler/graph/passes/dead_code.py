@@ -25,4 +25,4 @@ class DeadCode:
 
 def _trimmed(node: Node, needed: set[str]) -> Node:
     last = max(place for place, name in enumerate(node.outputs) if name in needed)
-    return replace(node, outputs=node.outputs[:last + 1])
+    return replace(node, outputs=node.outputs[: last + 1])

@@ -1,6 +1,8 @@
-"""Operators that compute with quantised tensors become the float operators they stand for, between DequantizeLinear and QuantizeLinear.
+"""Operators that compute with quantised tensors become the float operators they stand for, between
+DequantizeLinear and QuantizeLinear.
 
-`QLinearConv(x, w) -> y` becomes `QuantizeLinear(Conv(DequantizeLinear(x), DequantizeLinear(w)))`, so that quantised networks have one form.
+`QLinearConv(x, w) -> y` becomes `QuantizeLinear(Conv(DequantizeLinear(x), DequantizeLinear(w)))`, so that
+quantised networks have one form.
 
 Source: ONNX operator specification, QLinearConv, QLinearMatMul; ONNX Runtime contrib operators, QLinearAdd.
 """
@@ -35,10 +37,15 @@ class _Expansion(Rewriting):
 
     def expand(self, node: Node) -> None:
         first, second, out = node.inputs[:3], node.inputs[3:6], node.inputs[6:8]
-        operands = [self.real(part, _axis(node, place, len(self.graph.types[part[0]].shape))) for place, part in enumerate((first, second))]
+        operands = [
+            self.real(part, _axis(node, place, len(self.graph.types[part[0]].shape)))
+            for place, part in enumerate((first, second))
+        ]
         if node.op == "QLinearConv" and len(node.inputs) > 8 and node.inputs[8]:
             operands.append(self.bias(node))
-        result = self.value(f"{node.outputs[0]}_real", TensorType(self.graph.types[node.outputs[0]].shape, "float32"))
+        result = self.value(
+            f"{node.outputs[0]}_real", TensorType(self.graph.types[node.outputs[0]].shape, "float32")
+        )
         self.add(MEANINGS[node.op], tuple(operands), result, node.attributes, node.name)
         zero = self.zero_point(out[1] if len(out) > 1 else "", node.outputs[0])
         self.add("QuantizeLinear", (result, out[0], zero), node.outputs[0], {"axis": 0}, node.name)
@@ -47,13 +54,23 @@ class _Expansion(Rewriting):
         """Return the real numbers of a quantised tensor: value, scale and zero point."""
         name, scale, *zero = quantised
         result = self.value(f"{name}_real", TensorType(self.graph.types[name].shape, "float32"))
-        return self.add("DequantizeLinear", (name, scale, self.zero_point(zero[0] if zero else "", name)), result, {"axis": axis})
+        return self.add(
+            "DequantizeLinear",
+            (name, scale, self.zero_point(zero[0] if zero else "", name)),
+            result,
+            {"axis": axis},
+        )
 
     def bias(self, node: Node) -> str:
         """Return the real bias of a convolution, whose scale is that of the products."""
         scale = self.graph.constants[node.inputs[1]] * self.graph.constants[node.inputs[4]]
-        names = self.constant(f"{node.inputs[8]}_scale", scale), self.constant(f"{node.inputs[8]}_zero", np.zeros(scale.shape, np.int32))
-        result = self.value(f"{node.inputs[8]}_real", TensorType(self.graph.types[node.inputs[8]].shape, "float32"))
+        names = (
+            self.constant(f"{node.inputs[8]}_scale", scale),
+            self.constant(f"{node.inputs[8]}_zero", np.zeros(scale.shape, np.int32)),
+        )
+        result = self.value(
+            f"{node.inputs[8]}_real", TensorType(self.graph.types[node.inputs[8]].shape, "float32")
+        )
         return self.add("DequantizeLinear", (node.inputs[8], *names), result, {"axis": 0})
 
     def zero_point(self, name: str, of: str) -> str:
@@ -66,5 +83,6 @@ def _parameters(node: Node) -> tuple[str, ...]:
 
 
 def _axis(node: Node, place: int, rank: int) -> int:
-    """Return the axis along which scales of an operand may differ: rows of the left matrix, columns of the right one, output channels."""
+    """Return the axis along which scales of an operand may differ: rows of the left matrix, columns of the
+    right one, output channels."""
     return max(rank - 2 + place, 0) if node.op == "QLinearMatMul" else 0

@@ -1,6 +1,7 @@
 """Batch normalisation after a convolution or a matrix product goes into its weights and bias.
 
-    (x w + b - mean) f + shift  =  x (w f) + (b - mean) f + shift,     f = scale / sqrt(var + epsilon) for each output channel
+    (x w + b - mean) f + shift  =  x (w f) + (b - mean) f + shift,     f = scale / sqrt(var + epsilon) for
+    each output channel
 
 Source: Jacob et al., CVPR 2018, section 3.2.
 """
@@ -35,7 +36,11 @@ def _can_fold(graph: Graph, product: Node, norm: Node, readers: dict[str, list[N
     sums = product.outputs[0]
     alone = len(readers[sums]) == 1 and sums not in graph.outputs
     parameters = (*product.inputs[1:], *norm.inputs[1:])
-    return product.op in ("Conv", "ConvTranspose", "Gemm") and alone and all(name in graph.constants for name in parameters if name)
+    return (
+        product.op in ("Conv", "ConvTranspose", "Gemm")
+        and alone
+        and all(name in graph.constants for name in parameters if name)
+    )
 
 
 def _fold(graph: Graph, product: Node, norm: Node, constants: dict[str, np.ndarray]) -> Node:
@@ -44,7 +49,10 @@ def _fold(graph: Graph, product: Node, norm: Node, constants: dict[str, np.ndarr
     factor = scale / np.sqrt(var + norm.attributes["epsilon"])
     weights = graph.constants[product.inputs[1]]
     bias = _bias(graph, product)
-    new = {f"{norm.outputs[0]}_weight": weights * _along_outputs(product, factor, weights), f"{norm.outputs[0]}_bias": (bias - mean) * factor + shift}
+    new = {
+        f"{norm.outputs[0]}_weight": weights * _along_outputs(product, factor, weights),
+        f"{norm.outputs[0]}_bias": (bias - mean) * factor + shift,
+    }
     names = []
     for wish, array in new.items():
         names.append(fresh_name(wish, {*graph.types, *constants}))
@@ -56,7 +64,11 @@ def _fold(graph: Graph, product: Node, norm: Node, constants: dict[str, np.ndarr
 def _bias(graph: Graph, product: Node) -> np.ndarray:
     """Return what is added to the sums of each output channel, in float64; 0 where there is nothing."""
     name = product.inputs[2] if len(product.inputs) > 2 else ""
-    return graph.constants[name].astype(np.float64) * product.attributes.get("beta", 1.0) if name else np.zeros(())
+    return (
+        graph.constants[name].astype(np.float64) * product.attributes.get("beta", 1.0)
+        if name
+        else np.zeros(())
+    )
 
 
 def _along_outputs(product: Node, factor: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -64,7 +76,11 @@ def _along_outputs(product: Node, factor: np.ndarray, weights: np.ndarray) -> np
     match product.op:
         case "Conv":
             return factor.reshape(-1, *[1] * (weights.ndim - 1))
-        case "ConvTranspose":  # [C, M/group, kernel...]: output channels go group by group, as do the first dimension's
+        case (
+            "ConvTranspose"
+        ):  # [C, M/group, kernel...]: output channels go group by group, as do the first dimension's
             group, (channels, per_group) = product.attributes["group"], weights.shape[:2]
-            return np.repeat(factor.reshape(group, per_group), channels // group, axis=0).reshape(channels, per_group, *[1] * (weights.ndim - 2))
+            return np.repeat(factor.reshape(group, per_group), channels // group, axis=0).reshape(
+                channels, per_group, *[1] * (weights.ndim - 2)
+            )
     return factor[:, None] if product.attributes["transB"] else factor

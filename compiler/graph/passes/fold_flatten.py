@@ -1,6 +1,7 @@
 """A matrix product that reads all of one image becomes a convolution whose kernel is as large as the image.
 
-`Int8MatMul(Flatten(x), w)` becomes `Reshape(Int8Conv(x, w))` with w int8[c·h·w, N] as int8[N, c, h, w], so that x stays as convolutions make it.
+`Int8MatMul(Flatten(x), w)` becomes `Reshape(Int8Conv(x, w))` with w int8[c·h·w, N] as int8[N, c, h, w], so
+that x stays as convolutions make it.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ ONCE = {"border": 0, "dilations": (1, 1), "group": 1, "pads": (0, 0, 0, 0), "str
 
 @dataclass(frozen=True, slots=True)
 class FoldFlatten:
-    """The pass; it folds products of one row with constant weights that read Flatten or Reshape of int8[1, c, h, w]."""
+    """The pass; it folds products of one row with constant weights that read Flatten or Reshape of int8[1, c,
+    h, w]."""
 
     def run(self, graph: Graph) -> Graph:
         """Return `graph` with convolutions in place of such products."""
@@ -34,13 +36,19 @@ class FoldFlatten:
 def _can_fold(graph: Graph, flattening: Node, product: Node) -> bool:
     image, row = (graph.types[node.inputs[0]] for node in (flattening, product))
     one_image = len(image.shape) == 4 and image.shape[0] == 1 and row.size == row.shape[-1]
-    return flattening.op in FLATTENING and one_image and all(name in graph.constants for name in product.inputs[1:])
+    return (
+        flattening.op in FLATTENING
+        and one_image
+        and all(name in graph.constants for name in product.inputs[1:])
+    )
 
 
 def _fold(made: Rewriting, flattening: Node, product: Node) -> None:
     """Append the convolution in place of a product, and the change of shape behind it."""
     (image, *_), (out,), weights = flattening.inputs, product.outputs, made.graph.constants[product.inputs[1]]
-    kernels = made.constant(f"{out}_kernels", np.ascontiguousarray(weights.T).reshape(-1, *made.graph.types[image].shape[1:]))
+    kernels = made.constant(
+        f"{out}_kernels", np.ascontiguousarray(weights.T).reshape(-1, *made.graph.types[image].shape[1:])
+    )
     sums = made.value(f"{out}_image", TensorType((1, weights.shape[1], 1, 1), "int8"))
     made.add("Int8Conv", (image, kernels, product.inputs[2]), sums, ONCE, product.name)
     made.add("Reshape", (sums,), out, {"shape": made.graph.types[out].shape})

@@ -23,6 +23,7 @@ class FuseSoftmax:
             if conversion is None or not _can_fuse(graph, conversion, readers[node.inputs[0]]):
                 return node
             return Node("DequantizedSoftmax", conversion.inputs, node.outputs, node.attributes, node.name)
+
         return DeadCode().run(rebuilt(graph, map(fused, graph.nodes)))
 
 

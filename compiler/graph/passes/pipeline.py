@@ -1,4 +1,5 @@
-"""Passes one after the other, each checked; the passes every network goes through, and those to integer operators."""
+"""Passes one after the other, each checked; the passes every network goes through, and those to integer
+operators."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -43,6 +44,18 @@ class Pipeline:
         return graph
 
 
-SIMPLIFY = Pipeline((RemoveIdentity(), ConstantFolding(), FoldBatchNorm(), CommonSubexpressions(), DeadCode()))
+SIMPLIFY = Pipeline(
+    (RemoveIdentity(), ConstantFolding(), FoldBatchNorm(), CommonSubexpressions(), DeadCode())
+)
 # What SIMPLIFY returns, with integer operators wherever a quantised network allows.
-INTEGERS = Pipeline((ExpandQLinear(), SignedActivations(), ToIntegers(), RemoveIdentity(), DeadCode(), FoldFlatten(), FuseSoftmax()))
+INTEGERS = Pipeline(
+    (
+        ExpandQLinear(),
+        SignedActivations(),
+        ToIntegers(),
+        RemoveIdentity(),
+        DeadCode(),
+        FoldFlatten(),
+        FuseSoftmax(),
+    )
+)

@@ -14,7 +14,8 @@ class RemoveIdentity:
     """The pass."""
 
     def run(self, graph: Graph) -> Graph:
-        """Return `graph` without identities; one stays where an input or a constant goes out under another name, or a value under two."""
+        """Return `graph` without identities; one stays where an input or a constant goes out under another
+        name, or a value under two."""
         names: dict[str, str] = {}
         nodes: list[Node] = []
         for node in (renamed(node, names) for node in graph.nodes):
@@ -26,12 +27,18 @@ class RemoveIdentity:
                 nodes.append(node)
             else:
                 old, new = node.inputs[0], node.outputs[0]
-                names = {name: new if target == old else target for name, target in names.items()} | {old: new}
+                names = {name: new if target == old else target for name, target in names.items()} | {
+                    old: new
+                }
         return rebuilt(graph, nodes)
 
 
 def _is_identity(graph: Graph, node: Node) -> bool:
-    if len(node.outputs) != 1 or not node.inputs or graph.types[node.inputs[0]] != graph.types[node.outputs[0]]:
+    if (
+        len(node.outputs) != 1
+        or not node.inputs
+        or graph.types[node.inputs[0]] != graph.types[node.outputs[0]]
+    ):
         return False
     match node.op:
         case "Transpose":
@@ -46,7 +53,8 @@ def _is_identity(graph: Graph, node: Node) -> bool:
 
 
 def _rename_producer(graph: Graph, nodes: list[Node], identity: Node) -> bool:
-    """Let whatever makes the identity's input make its output instead, in `nodes`; return whether that could be done."""
+    """Let whatever makes the identity's input make its output instead, in `nodes`; return whether that could
+    be done."""
     old, new = identity.inputs[0], identity.outputs[0]
     if old in graph.outputs or not any(old in node.outputs for node in nodes):
         return False

@@ -1,4 +1,5 @@
-"""uint8 tensors between QuantizeLinear and DequantizeLinear become int8: the same numbers with everything 128 less.
+"""uint8 tensors between QuantizeLinear and DequantizeLinear become int8: the same numbers with everything 128
+less.
 
 The accelerator multiplies signed bytes. Values that go into or out of the network keep their type.
 """
@@ -22,7 +23,11 @@ class SignedActivations:
         """Return `graph` with signed bytes."""
         readers, makers = consumers(graph), producers(graph)
         moved = {name for name in graph.types if _movable(graph, name, readers, makers)}
-        zero_points = {node.inputs[2] for node in graph.nodes if node.op in CONVERSIONS and {node.inputs[0], node.outputs[0]} & moved}
+        zero_points = {
+            node.inputs[2]
+            for node in graph.nodes
+            if node.op in CONVERSIONS and {node.inputs[0], node.outputs[0]} & moved
+        }
         names = {name: fresh_name(f"{name}_signed", graph.types) for name in zero_points}
         constants = {names[name]: _signed(graph.constants[name]) for name in zero_points}
         constants |= {name: _signed(graph.constants[name]) for name in moved & graph.constants.keys()}
@@ -36,9 +41,20 @@ CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
 def _movable(graph: Graph, name: str, readers: Mapping[str, list[Node]], makers: Mapping[str, Node]) -> bool:
     """Whether a value is uint8, and only conversions between it and real numbers make and read it."""
     made = makers.get(name)
-    fixed = name in graph.constants or (made is not None and made.op == "QuantizeLinear" and made.inputs[2] in graph.constants)
-    read = all(node.op == "DequantizeLinear" and node.inputs[0] == name and node.inputs[2] in graph.constants for node in readers[name])
-    return graph.types[name].dtype == "uint8" and fixed and bool(readers[name]) and read and name not in graph.outputs
+    fixed = name in graph.constants or (
+        made is not None and made.op == "QuantizeLinear" and made.inputs[2] in graph.constants
+    )
+    read = all(
+        node.op == "DequantizeLinear" and node.inputs[0] == name and node.inputs[2] in graph.constants
+        for node in readers[name]
+    )
+    return (
+        graph.types[name].dtype == "uint8"
+        and fixed
+        and bool(readers[name])
+        and read
+        and name not in graph.outputs
+    )
 
 
 def _signed(array: np.ndarray) -> np.ndarray:

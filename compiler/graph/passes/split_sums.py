@@ -22,7 +22,11 @@ class SplitSums:
 
 
 def _splits(graph: Graph, node: Node) -> bool:
-    return node.op == "Sum" and len(node.inputs) > 1 and all(graph.types[name] == graph.types[node.outputs[0]] for name in node.inputs)
+    return (
+        node.op == "Sum"
+        and len(node.inputs) > 1
+        and all(graph.types[name] == graph.types[node.outputs[0]] for name in node.inputs)
+    )
 
 
 def _split(made: Rewriting, node: Node) -> None:

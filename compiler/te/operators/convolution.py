@@ -1,4 +1,5 @@
-"""Convolution, with its special cases: matrix products, dense layers, depthwise convolution and average pooling."""
+"""Convolution, with its special cases: matrix products, dense layers, depthwise convolution and average
+pooling."""
 
 from dataclasses import dataclass
 
@@ -15,10 +16,12 @@ class Product:
 
     Attributes:
         inp, wgt: placeholders: activations and weights.
-        padded: the input with its border, or of a kernel one row high only the rows that a stride leaves; None where it is used as it is.
+        padded: the input with its border, or of a kernel one row high only the rows that a stride leaves;
+            None where it is used as it is.
         total: the sums.
         narrowed: what comes of them.
-        outer: names of the loops around tiles, other than those of outputs, rows and columns: "o", "y" and "x".
+        outer: names of the loops around tiles, other than those of outputs, rows and columns: "o", "y" and
+            "x".
     """
 
     inp: Tensor
@@ -34,28 +37,59 @@ class Product:
         return self.narrowed.out
 
 
-def conv2d(size: Convolution, config: AcceleratorConfig, narrowing: Narrowing, *, border: int = 0, alike: bool = False) -> Product:
+def conv2d(
+    size: Convolution,
+    config: AcceleratorConfig,
+    narrowing: Narrowing,
+    *,
+    border: int = 0,
+    alike: bool = False,
+) -> Product:
     """State a convolution.
 
     With g joined groups (see `Grouping`), inp: int8[n / batch, c / block_in, h, w, batch, block_in];
-    wgt: int8[g, o / block_out, c / block_in, kh, kw, block_out, block_in], o and c of one joined group, with zeros where two groups meet;
-    parameters: int32[g, o / block_out, 4, batch, block_out]; out: int8[n / batch, g, o / block_out, oh, ow, batch, block_out].
+    wgt: int8[g, o / block_out, c / block_in, kh, kw, block_out, block_in], o and c of one joined group, with
+        zeros where two groups meet;
+    parameters: int32[g, o / block_out, 4, batch, block_out]; out: int8[n / batch, g, o / block_out, oh, ow,
+        batch, block_out].
 
     Args:
         border: what the padding holds: 0, or -128, the least input.
-        alike: all blocks of weights are the same one, and `wgt` holds it once: int8[1, 1, 1, 1, 1, block_out, block_in].
+        alike: all blocks of weights are the same one, and `wgt` holds it once: int8[1, 1, 1, 1, 1, block_out,
+            block_in].
     """
     b, i, o, acc = config.batch, config.block_in, config.block_out, f"int{config.acc_bits}"
     n, groups = blocks(size.batch, b), grouping(size, config)
     inp = placeholder((n, groups.count * groups.inputs, size.height, size.width, b, i), "X", "int8")
-    wgt = placeholder((*((1,) * 5 if alike else (groups.count, groups.outputs, groups.inputs, *size.kernel)), o, i), "W", "int8")
-    padded = bordered(inp, size, border, "XP") if any(size.padding) else _used_rows(inp, size) if size.skips_rows else None
-    source, (sy, sx), (ey, ex) = padded or inp, (1 if size.skips_rows else size.stride[0], size.stride[1]), size.dilation
-    ci, dy, dx, k = (reduce_axis(extent, name) for extent, name in ((groups.inputs, "ci"), (size.kernel[0], "dy"), (size.kernel[1], "dx"), (i, "k")))
+    wgt = placeholder(
+        (*((1,) * 5 if alike else (groups.count, groups.outputs, groups.inputs, *size.kernel)), o, i),
+        "W",
+        "int8",
+    )
+    padded = (
+        bordered(inp, size, border, "XP")
+        if any(size.padding)
+        else _used_rows(inp, size)
+        if size.skips_rows
+        else None
+    )
+    source, (sy, sx), (ey, ex) = (
+        padded or inp,
+        (1 if size.skips_rows else size.stride[0], size.stride[1]),
+        size.dilation,
+    )
+    ci, dy, dx, k = (
+        reduce_axis(extent, name)
+        for extent, name in ((groups.inputs, "ci"), (size.kernel[0], "dy"), (size.kernel[1], "dx"), (i, "k"))
+    )
 
     def product(n, g, o, y, x, b, j) -> Expr:
         pixel = source[n, g * groups.inputs + ci, y * sy + dy * ey, x * sx + dx * ex, b, k]
-        return sum_over(cast(acc, pixel) * cast(acc, wgt[(*((0,) * 5 if alike else (g, o, ci, dy, dx)), j, k)]), (ci, dy, dx, k))
+        return sum_over(
+            cast(acc, pixel) * cast(acc, wgt[(*((0,) * 5 if alike else (g, o, ci, dy, dx)), j, k)]),
+            (ci, dy, dx, k),
+        )
+
     total = compute((n, groups.count, groups.outputs, *size.out_size, b, o), product, "Y")
     return Product(inp, wgt, padded, total, narrow(total, narrowing, config, ("g", "o")))
 
@@ -68,10 +102,15 @@ def bordered(inp: Tensor, size, border: int, name: str, dtype: str = "int8") -> 
     def element(n, c, y, x, b, k) -> Expr:
         inside = both(y >= top, y < top + height, x >= left, x < left + width)
         return select(inside, cast(dtype, inp[n, c, y - top, x - left, b, k]), border)
+
     return compute((n, channels, height + top + below, width + left + right, *tile), element, name)
 
 
 def _used_rows(inp: Tensor, size: Convolution) -> Tensor:
     """Return the rows of the input that a kernel one row high reads."""
     n, channels, _, width, b, i = inp.shape
-    return compute((n, channels, size.out_size[0], width, b, i), lambda n, c, y, x, b, k: inp[n, c, y * size.stride[0], x, b, k], "XP")
+    return compute(
+        (n, channels, size.out_size[0], width, b, i),
+        lambda n, c, y, x, b, k: inp[n, c, y * size.stride[0], x, b, k],
+        "XP",
+    )

@@ -1,4 +1,5 @@
-"""Operators on elements alone: sums, products, and requantisation of one tensor, with which ReLU and Clip come too."""
+"""Operators on elements alone: sums, products, and requantisation of one tensor, with which ReLU and Clip
+come too."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +38,8 @@ Shape = tuple[int, int]  # blocks of channels, and elements of each
 
 
 def requantise(shape: Shape, config: AcceleratorConfig, narrowing: Narrowing) -> Elementwise:
-    """State the requantisation of int8[channels, elements, batch, block_out]; with clipping this is ReLU and Clip.
+    """State the requantisation of int8[channels, elements, batch, block_out]; with clipping this is ReLU and
+    Clip.
 
     Source: ONNX operators Relu, Clip, QuantizeLinear of DequantizeLinear.
     """
@@ -51,10 +53,17 @@ def copy(shape: Shape, config: AcceleratorConfig) -> Elementwise:
     Source: ONNX operators Concat, Identity.
     """
     (source,), (wide,) = _operands(shape, config, 1)
-    return Elementwise((source,), (wide,), (), Narrowed((), None, compute(wide.shape, lambda *at: cast("int8", wide[at]), "Z", AXES)))
+    return Elementwise(
+        (source,),
+        (wide,),
+        (),
+        Narrowed((), None, compute(wide.shape, lambda *at: cast("int8", wide[at]), "Z", AXES)),
+    )
 
 
-def add(shape: Shape, config: AcceleratorConfig, narrowing: Narrowing, *, factors: tuple[int, int] = (1, 1)) -> Elementwise:
+def add(
+    shape: Shape, config: AcceleratorConfig, narrowing: Narrowing, *, factors: tuple[int, int] = (1, 1)
+) -> Elementwise:
     """State narrow(A * factors[0] + B * factors[1]) for int8[channels, elements, batch, block_out].
 
     Args:
@@ -64,30 +73,45 @@ def add(shape: Shape, config: AcceleratorConfig, narrowing: Narrowing, *, factor
     """
     inputs, wide = _operands(shape, config, 2)
     passes = []
-    scaled = [_pass(wide[number], f"{NAMES[number]}S", lambda value, factor=factor: value * factor, passes) if factor != 1 else wide[number]
-              for number, factor in enumerate(factors)]
+    scaled = [
+        _pass(wide[number], f"{NAMES[number]}S", lambda value, factor=factor: value * factor, passes)
+        if factor != 1
+        else wide[number]
+        for number, factor in enumerate(factors)
+    ]
     total = _joined(scaled, lambda left, right: left + right, passes)
     return Elementwise(inputs, wide, tuple(passes), narrow(total, narrowing, config, ("c",)))
 
 
-def multiply(shape: Shape, config: AcceleratorConfig, narrowing: Narrowing, *, zeros: tuple[int, int] = (0, 0)) -> Elementwise:
+def multiply(
+    shape: Shape, config: AcceleratorConfig, narrowing: Narrowing, *, zeros: tuple[int, int] = (0, 0)
+) -> Elementwise:
     """State narrow((A - zeros[0]) * (B - zeros[1])) for int8[channels, elements, batch, block_out].
 
     Source: ONNX operator Mul.
     """
     inputs, wide = _operands(shape, config, 2)
     passes = []
-    moved = [_pass(wide[number], f"{NAMES[number]}S", lambda value, zero=zero: value + -zero, passes) if zero else wide[number]
-             for number, zero in enumerate(zeros)]
+    moved = [
+        _pass(wide[number], f"{NAMES[number]}S", lambda value, zero=zero: value + -zero, passes)
+        if zero
+        else wide[number]
+        for number, zero in enumerate(zeros)
+    ]
     total = _joined(moved, lambda left, right: left * right, passes)
     return Elementwise(inputs, wide, tuple(passes), narrow(total, narrowing, config, ("c",)))
 
 
-def _operands(shape: Shape, config: AcceleratorConfig, count: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+def _operands(
+    shape: Shape, config: AcceleratorConfig, count: int
+) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     """Return placeholders, and the same as accumulators."""
     whole, acc = (*shape, config.batch, config.block_out), f"int{config.acc_bits}"
     inputs = tuple(placeholder(whole, name, "int8") for name in NAMES[:count])
-    return inputs, tuple(compute(whole, lambda *at, source=source: cast(acc, source[at]), f"{source.name}L", AXES) for source in inputs)
+    return inputs, tuple(
+        compute(whole, lambda *at, source=source: cast(acc, source[at]), f"{source.name}L", AXES)
+        for source in inputs
+    )
 
 
 def _pass(source: Tensor, name: str, step, passes: list[Tensor]) -> Tensor:
@@ -100,5 +124,6 @@ def _joined(operands: Sequence[Tensor], step, passes: list[Tensor]) -> Tensor:
 
     def element(*at) -> Expr:
         return step(left[at], right[at])
+
     passes.append(compute(left.shape, element, "S", AXES))
     return passes[-1]

@@ -1,4 +1,5 @@
-"""How accumulators become outputs: requantised by parameters as they are stored, or shifted and clipped by passes of the ALU."""
+"""How accumulators become outputs: requantised by parameters as they are stored, or shifted and clipped by
+passes of the ALU."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ LEAST = -128
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """Division by 2^amount, rounded to nearest with halves up, and clipping to outputs, or to their positive half.
+    """Division by 2^amount, rounded to nearest with halves up, and clipping to outputs, or to their positive
+    half.
 
     It takes passes of the ALU, and works on every configuration.
     """
@@ -62,12 +64,20 @@ def requantised(value: Expr, parameter: Callable[[Parameter], Expr]) -> Expr:
 
     shift_and_zero, clip = parameter(Parameter.SHIFT), parameter(Parameter.CLIP)
     shift = cast(wide, shift_and_zero) % (1 << SHIFT_BITS)
-    product = cast(wide, value + parameter(Parameter.BIAS)) * (cast(wide, parameter(Parameter.MULTIPLIER)) % (1 << MULTIPLIER_BITS))
+    product = cast(wide, value + parameter(Parameter.BIAS)) * (
+        cast(wide, parameter(Parameter.MULTIPLIER)) % (1 << MULTIPLIER_BITS)
+    )
     scaled = ((((product << 1) >> shift) + 1) >> 1) + byte(shift_and_zero, 1)  # half of 2^63 would not fit
     return cast("int8", maximum(minimum(scaled, byte(clip, 1)), byte(clip, 0)))
 
 
-def narrow(total: Tensor, narrowing: Narrowing, config: AcceleratorConfig, channels: Sequence[str] = (), order: Sequence[str] = ()) -> Narrowed:
+def narrow(
+    total: Tensor,
+    narrowing: Narrowing,
+    config: AcceleratorConfig,
+    channels: Sequence[str] = (),
+    order: Sequence[str] = (),
+) -> Narrowed:
     """Return the outputs of accumulators [..., batch, block_out].
 
     Args:
@@ -81,7 +91,9 @@ def narrow(total: Tensor, narrowing: Narrowing, config: AcceleratorConfig, chann
         return _scaled(total, config, axes, channels if narrowing.by_channel else (), order, shape)
     passes = _passes(total, narrowing, axes)
     last = passes[-1]
-    return Narrowed(passes, None, compute(shape, lambda *at: cast("int8", last[_in_order(axes, order, at)]), "Z", order))
+    return Narrowed(
+        passes, None, compute(shape, lambda *at: cast("int8", last[_in_order(axes, order, at)]), "Z", order)
+    )
 
 
 def _in_order(axes: Sequence[str], order: Sequence[str], at: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -89,22 +101,38 @@ def _in_order(axes: Sequence[str], order: Sequence[str], at: Sequence[Expr]) -> 
     return tuple(at[order.index(name)] for name in axes)
 
 
-def _scaled(total: Tensor, config: AcceleratorConfig, axes: Sequence[str], channels: Sequence[str], order: Sequence[str],
-            shape: Sequence[int]) -> Narrowed:
+def _scaled(
+    total: Tensor,
+    config: AcceleratorConfig,
+    axes: Sequence[str],
+    channels: Sequence[str],
+    order: Sequence[str],
+    shape: Sequence[int],
+) -> Narrowed:
     lead = tuple(extent for axis, extent in zip(axes, total.shape, strict=True) if axis in channels) or (1,)
     parameters = placeholder((*lead, len(Parameter), config.batch, config.block_out), "P", total.dtype)
 
     def element(*at):
         own = tuple(index for axis, index in zip(order, at, strict=True) if axis in channels) or (0,)
-        return requantised(total[_in_order(axes, order, at)], lambda row: parameters[(*own, int(row), *at[-2:])])
+        return requantised(
+            total[_in_order(axes, order, at)], lambda row: parameters[(*own, int(row), *at[-2:])]
+        )
+
     return Narrowed((), parameters, compute(shape, element, "Z", order))
 
 
 def _passes(total: Tensor, shift: Shift, axes: Sequence[str]) -> tuple[Tensor, ...]:
     """Return one tensor for each pass of the ALU."""
     half = 1 << shift.amount >> 1
-    steps = [("rounded", lambda value: value + half), ("shifted", lambda value: value >> shift.amount)] if shift.amount else []
-    steps += [("raised", lambda value: maximum(value, 0 if shift.rectifies else LEAST)), ("lowered", lambda value: minimum(value, GREATEST))]
+    steps = (
+        [("rounded", lambda value: value + half), ("shifted", lambda value: value >> shift.amount)]
+        if shift.amount
+        else []
+    )
+    steps += [
+        ("raised", lambda value: maximum(value, 0 if shift.rectifies else LEAST)),
+        ("lowered", lambda value: minimum(value, GREATEST)),
+    ]
     passes, source = [], total
     for name, step in steps:
         source = compute(total.shape, lambda *at, source=source, step=step: step(source[at]), name, axes)

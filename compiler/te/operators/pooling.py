@@ -28,15 +28,30 @@ class Maximum:
 
 
 def max_pool(size: Pooling, config: AcceleratorConfig) -> Maximum:
-    """State max pooling of int8[n / batch, c / block_out, h, w, batch, block_out] to [..., oh, ow, batch, block_out].
+    """State max pooling of int8[n / batch, c / block_out, h, w, batch, block_out] to [..., oh, ow, batch,
+    block_out].
 
     The border holds the least value, so that it is never the greatest.
     """
     b, o, acc = config.batch, config.block_out, f"int{config.acc_bits}"
-    inp = placeholder((blocks(size.batch, b), blocks(size.channels, o), size.height, size.width, b, o), "X", "int8")
-    wide = bordered(inp, size, LEAST, "XW", acc) if any(size.padding) else compute(
-        inp.shape, lambda n, c, y, x, b, k: cast(acc, inp[n, c, y, x, b, k]), "XW")
+    inp = placeholder(
+        (blocks(size.batch, b), blocks(size.channels, o), size.height, size.width, b, o), "X", "int8"
+    )
+    wide = (
+        bordered(inp, size, LEAST, "XW", acc)
+        if any(size.padding)
+        else compute(inp.shape, lambda n, c, y, x, b, k: cast(acc, inp[n, c, y, x, b, k]), "XW")
+    )
     dy, dx = reduce_axis(size.kernel[0], "dy"), reduce_axis(size.kernel[1], "dx")
     (sy, sx), shape = size.stride, (*inp.shape[:2], *size.out_size, b, o)
-    greatest = compute(shape, lambda n, c, y, x, b, j: max_over(wide[n, c, y * sy + dy, x * sx + dx, b, j], (dy, dx), start=LEAST), "Y")
-    return Maximum(inp, wide, greatest, compute(shape, lambda n, c, y, x, b, j: cast("int8", greatest[n, c, y, x, b, j]), "Z"))
+    greatest = compute(
+        shape,
+        lambda n, c, y, x, b, j: max_over(wide[n, c, y * sy + dy, x * sx + dx, b, j], (dy, dx), start=LEAST),
+        "Y",
+    )
+    return Maximum(
+        inp,
+        wide,
+        greatest,
+        compute(shape, lambda n, c, y, x, b, j: cast("int8", greatest[n, c, y, x, b, j]), "Z"),
+    )

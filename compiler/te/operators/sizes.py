@@ -14,10 +14,20 @@ def blocks(size: int, block: int) -> int:
     return -(-size // block)
 
 
-def window_size(size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int], padding: Pads,
-                dilation: tuple[int, int] = (1, 1)) -> tuple[int, int]:
+def window_size(
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    padding: Pads,
+    dilation: tuple[int, int] = (1, 1),
+) -> tuple[int, int]:
     """Return the height and width of what a sliding window gives."""
-    return tuple((size[axis] + padding[axis] + padding[axis + 2] - dilation[axis] * (kernel[axis] - 1) - 1) // stride[axis] + 1 for axis in (0, 1))
+    return tuple(
+        (size[axis] + padding[axis] + padding[axis + 2] - dilation[axis] * (kernel[axis] - 1) - 1)
+        // stride[axis]
+        + 1
+        for axis in (0, 1)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +57,16 @@ class Convolution:
 
     def __post_init__(self) -> None:
         if min(self.out_size) < 1:
-            raise IrError(f"convolution: a kernel of {self.kernel} with dilation {self.dilation} does not fit an input of "
-                          f"{self.height}x{self.width} with padding {self.padding}")
+            raise IrError(
+                f"convolution: a kernel of {self.kernel} with dilation {self.dilation} does not fit an "
+                "input of "
+                f"{self.height}x{self.width} with padding {self.padding}"
+            )
         if self.channels % self.groups or self.outputs % self.groups:
-            raise IrError(f"convolution: {self.groups} groups divide {self.channels} channels and {self.outputs} outputs unevenly")
+            raise IrError(
+                f"convolution: {self.groups} groups divide {self.channels} channels and {self.outputs} "
+                "outputs unevenly"
+            )
 
     @property
     def out_size(self) -> tuple[int, int]:
@@ -65,12 +81,15 @@ class Convolution:
     @property
     def macs(self) -> int:
         """Multiply-accumulates."""
-        return self.batch * self.outputs * self.channels // self.groups * prod(self.kernel) * prod(self.out_size)
+        return (
+            self.batch * self.outputs * self.channels // self.groups * prod(self.kernel) * prod(self.out_size)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """How the groups of a convolution lie in blocks: as many as fill whole blocks are joined, with zeros between them.
+    """How the groups of a convolution lie in blocks: as many as fill whole blocks are joined, with zeros
+    between them.
 
     Attributes:
         count: joined groups; the last may be filled up with groups of zeros.
@@ -88,15 +107,23 @@ def grouping(size: Convolution, config: AcceleratorConfig) -> Grouping:
     """Return how the groups of `size` lie in the blocks of `config`."""
     inputs, outputs = size.channels // size.groups, size.outputs // size.groups
     joined = lcm(lcm(inputs, config.block_in) // inputs, lcm(outputs, config.block_out) // outputs)
-    found = Grouping(blocks(size.groups, joined), joined * inputs // config.block_in, joined * outputs // config.block_out, joined)
+    found = Grouping(
+        blocks(size.groups, joined),
+        joined * inputs // config.block_in,
+        joined * outputs // config.block_out,
+        joined,
+    )
     whole = found.count * found.inputs, found.count * found.outputs
     if whole == (blocks(size.channels, config.block_in), blocks(size.outputs, config.block_out)):
         return found
-    return Grouping(1, blocks(size.channels, config.block_in), blocks(size.outputs, config.block_out), size.groups)
+    return Grouping(
+        1, blocks(size.channels, config.block_in), blocks(size.outputs, config.block_out), size.groups
+    )
 
 
 def matrix_product(rows: int, outputs: int, inputs: int, config: AcceleratorConfig) -> Convolution:
-    """Return a matrix product, or a dense layer, as the convolution it is: 1x1, over one column of blocks of `batch` rows.
+    """Return a matrix product, or a dense layer, as the convolution it is: 1x1, over one column of blocks of
+    `batch` rows.
 
     inp: int8[1, inputs / block_in, rows / batch, 1, batch, block_in]; out likewise with outputs / block_out.
 
@@ -107,7 +134,8 @@ def matrix_product(rows: int, outputs: int, inputs: int, config: AcceleratorConf
 
 @dataclass(frozen=True, slots=True)
 class Transposed:
-    """The sizes of a transposed 2-D convolution; attributes as those of `Convolution`, `padding` is cut off the result.
+    """The sizes of a transposed 2-D convolution; attributes as those of `Convolution`, `padding` is cut off
+    the result.
 
     Attributes:
         extra: pixels added below and right of the result.
@@ -128,8 +156,19 @@ class Transposed:
     @property
     def out_size(self) -> tuple[int, int]:
         """Height and width of the output."""
-        sides = zip((self.height, self.width), self.kernel, self.stride, self.padding[:2], self.padding[2:], self.extra, strict=True)
-        return tuple((size - 1) * stride + kernel - before - behind + extra for size, kernel, stride, before, behind, extra in sides)
+        sides = zip(
+            (self.height, self.width),
+            self.kernel,
+            self.stride,
+            self.padding[:2],
+            self.padding[2:],
+            self.extra,
+            strict=True,
+        )
+        return tuple(
+            (size - 1) * stride + kernel - before - behind + extra
+            for size, kernel, stride, before, behind, extra in sides
+        )
 
     @property
     def macs(self) -> int:
@@ -139,7 +178,8 @@ class Transposed:
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """One side of a transposed convolution: result `stride * y + phase` sums `taps` of the input, from `y + slope * phase - before` on.
+    """One side of a transposed convolution: result `stride * y + phase` sums `taps` of the input, from `y +
+    slope * phase - before` on.
 
     Attributes:
         before: elements of border that this needs before the input.
@@ -154,7 +194,8 @@ class Phases:
     size: int
 
     def tap(self, phase: int, place: int, pad: int) -> int:
-        """Return the element of the kernel that stands at `place` of a phase's taps; it may lie behind the kernel's end."""
+        """Return the element of the kernel that stands at `place` of a phase's taps; it may lie behind the
+        kernel's end."""
         return (phase + pad) % self.stride + self.stride * (self.taps - 1 - place)
 
 
@@ -167,7 +208,10 @@ def phases(length: int, kernel: int, stride: int, pad: int, result: int) -> Phas
     starts = [(phase + pad) // stride for phase in range(stride)]
     slope = starts[-1] - starts[0] if stride == 2 else 0
     if result % stride or starts != [starts[0] + slope * phase for phase in range(stride)]:
-        raise IrError(f"transposed convolution: a result of {result} with stride {stride} and padding {pad} has no phases of one form")
+        raise IrError(
+            f"transposed convolution: a result of {result} with stride {stride} and padding {pad} has no "
+            "phases of one form"
+        )
     taps = blocks(kernel, stride)
     before, rows = taps - 1 - starts[0], result // stride
     if before < 0:
@@ -192,7 +236,10 @@ class Pooling:
 
     def __post_init__(self) -> None:
         if min(self.out_size) < 1:
-            raise IrError(f"pooling: a window of {self.kernel} does not fit an input of {self.height}x{self.width} with padding {self.padding}")
+            raise IrError(
+                f"pooling: a window of {self.kernel} does not fit an input of {self.height}x{self.width} "
+                f"with padding {self.padding}"
+            )
 
     @property
     def out_size(self) -> tuple[int, int]:
@@ -201,9 +248,19 @@ class Pooling:
 
 
 def average_pool(size: Pooling) -> Convolution:
-    """Return the sum over each window as the depthwise convolution it is, with weights of 1; requantisation divides by their number.
+    """Return the sum over each window as the depthwise convolution it is, with weights of 1; requantisation
+    divides by their number.
 
     Source: ONNX operators AveragePool (without padding, or counting it) and GlobalAveragePool.
     """
-    return Convolution(size.channels, size.height, size.width, size.channels, size.kernel, size.stride, size.padding, groups=size.channels,
-                       batch=size.batch)
+    return Convolution(
+        size.channels,
+        size.height,
+        size.width,
+        size.channels,
+        size.kernel,
+        size.stride,
+        size.padding,
+        groups=size.channels,
+        batch=size.batch,
+    )

@@ -1,4 +1,5 @@
-"""Transposed convolution: each phase of the result is a convolution of its own, with every so many-th element of the kernel."""
+"""Transposed convolution: each phase of the result is a convolution of its own, with every so many-th element
+of the kernel."""
 
 from dataclasses import dataclass
 
@@ -25,33 +26,53 @@ def sides(size: Transposed) -> tuple[Phases, Phases]:
     Raises:
         IrError: they have no phases of one form.
     """
-    return tuple(phases(*side) for side in zip((size.height, size.width), size.kernel, size.stride, size.padding[:2], size.out_size, strict=True))
+    return tuple(
+        phases(*side)
+        for side in zip(
+            (size.height, size.width), size.kernel, size.stride, size.padding[:2], size.out_size, strict=True
+        )
+    )
 
 
 def one_phase(size: Transposed) -> Convolution:
     """Return the convolution that one phase is: what tiles are chosen by."""
     rows, columns = sides(size)
     height, width = rows.size + rows.taps - 1, columns.size + columns.taps - 1
-    return Convolution(size.channels, height, width, size.outputs, (rows.taps, columns.taps), batch=size.batch)
+    return Convolution(
+        size.channels, height, width, size.outputs, (rows.taps, columns.taps), batch=size.batch
+    )
 
 
 def conv2d_transposed(size: Transposed, config: AcceleratorConfig, narrowing: Narrowing) -> Product:
     """State a transposed convolution.
 
-    inp: int8[n / batch, c / block_in, h, w, batch, block_in]; wgt: int8[o / block_out, c / block_in, phases, phases, taps, taps, block_out,
+    inp: int8[n / batch, c / block_in, h, w, batch, block_in]; wgt: int8[o / block_out, c / block_in, phases,
+        phases, taps, taps, block_out,
     block_in]; parameters: int32[o / block_out, 4, batch, block_out];
     out: int8[n / batch, o / block_out, oh / stride, stride, ow / stride, stride, batch, block_out].
     """
-    b, i, o, acc, (rows, columns) = config.batch, config.block_in, config.block_out, f"int{config.acc_bits}", sides(size)
+    b, i, o, acc, (rows, columns) = (
+        config.batch,
+        config.block_in,
+        config.block_out,
+        f"int{config.acc_bits}",
+        sides(size),
+    )
     n, channels, outputs = blocks(size.batch, b), blocks(size.channels, i), blocks(size.outputs, o)
     inp = placeholder((n, channels, size.height, size.width, b, i), "X", "int8")
-    wgt = placeholder((outputs, channels, rows.stride, columns.stride, rows.taps, columns.taps, o, i), "W", "int8")
+    wgt = placeholder(
+        (outputs, channels, rows.stride, columns.stride, rows.taps, columns.taps, o, i), "W", "int8"
+    )
     padded = bordered(inp, _Bordered((rows.before, columns.before, rows.behind, columns.behind)), 0, "XP")
-    ci, dy, dx, k = (reduce_axis(extent, name) for extent, name in ((channels, "ci"), (rows.taps, "dy"), (columns.taps, "dx"), (i, "k")))
+    ci, dy, dx, k = (
+        reduce_axis(extent, name)
+        for extent, name in ((channels, "ci"), (rows.taps, "dy"), (columns.taps, "dx"), (i, "k"))
+    )
 
     def product(n, fy, fx, o, y, x, b, j) -> Expr:
         pixel = padded[n, ci, y + fy * rows.slope + dy, x + fx * columns.slope + dx, b, k]
         return sum_over(cast(acc, pixel) * cast(acc, wgt[o, ci, fy, fx, dy, dx, j, k]), (ci, dy, dx, k))
+
     total = compute((n, rows.stride, columns.stride, outputs, rows.size, columns.size, b, o), product, "Y")
     narrowed = narrow(total, narrowing, config, ("o",), ("n", "o", "y", "fy", "x", "fx", "b", "j"))
     return Product(inp, wgt, padded, total, narrowed, ("n", "fy", "fx"))
@@ -60,7 +81,9 @@ def conv2d_transposed(size: Transposed, config: AcceleratorConfig, narrowing: Na
 def phase_weights(weights: np.ndarray, size: Transposed, config: AcceleratorConfig) -> np.ndarray:
     """Return int8[c, o, kh, kw] in blocks, phase by phase, with zeros where a phase has fewer taps."""
     rows, columns = sides(size)
-    found = np.zeros((size.outputs, size.channels, rows.stride, columns.stride, rows.taps, columns.taps), np.int8)
+    found = np.zeros(
+        (size.outputs, size.channels, rows.stride, columns.stride, rows.taps, columns.taps), np.int8
+    )
     for fy, fx, dy, dx in np.ndindex(*found.shape[2:]):
         ky, kx = rows.tap(fy, dy, size.padding[0]), columns.tap(fx, dx, size.padding[1])
         if ky < size.kernel[0] and kx < size.kernel[1]:

@@ -40,10 +40,36 @@ class Variant:
 _FAST = {Optimise.SPEED: ("-O3", "-march=native"), Optimise.BUILD: ("-Og",)}
 _SPLIT = {Optimise.SPEED: (), Optimise.BUILD: ("--output-split-cfuncs", "2000")}  # long functions take long
 _SLOW = ("-O0",)  # construction and initial values: run once
-_COMMON = ("-std=gnu++20", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-w",
-           "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0")
-_VERILATOR = ("--cc", "--no-timing", "-O3", "--x-assign", "fast", "--x-initial", "0", "-Wno-fatal", "-Wno-lint",
-              "--output-split", "20000", "--prefix", "Vtop", "--Mdir", "model", "--top-module", WRAPPER_NAME)
+_COMMON = (
+    "-std=gnu++20",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-gnu-unique",
+    "-w",
+    "-DVERILATOR=1",
+    "-DVM_COVERAGE=0",
+    "-DVM_SC=0",
+    "-DVM_TIMING=0",
+)
+_VERILATOR = (
+    "--cc",
+    "--no-timing",
+    "-O3",
+    "--x-assign",
+    "fast",
+    "--x-initial",
+    "0",
+    "-Wno-fatal",
+    "-Wno-lint",
+    "--output-split",
+    "20000",
+    "--prefix",
+    "Vtop",
+    "--Mdir",
+    "model",
+    "--top-module",
+    WRAPPER_NAME,
+)
 _RUNTIME = ("verilated", "verilated_threads")
 _TRACE_RUNTIME = ("verilated_vcd_c",)
 
@@ -56,7 +82,14 @@ def build_library(config: AcceleratorConfig, design: Design, variant: Variant) -
     """
     sources = verilog_files(config, design)
     shim = [(HERE / name).read_bytes() for name in ("shim.cpp", "memory.hpp")]
-    key = digest_of([*(file.read_bytes() for file in sources), *shim, repr(_defines(config, variant)), _toolchain(variant)])
+    key = digest_of(
+        [
+            *(file.read_bytes() for file in sources),
+            *shim,
+            repr(_defines(config, variant)),
+            _toolchain(variant),
+        ]
+    )
     return built("rtl", key, lambda folder: _build(folder, sources, config, variant)) / "model.so"
 
 
@@ -69,15 +102,25 @@ def _toolchain(variant: Variant) -> str:
 def _runtime_key(variant: Variant) -> str:
     """Return the key of what `_build_runtime` makes, which is the same for both ways to optimise."""
     command = tuple(compiler())
-    return digest_of([repr((verilator_version(), compiler_version(command), processor(), _COMMON, variant.trace))])
+    return digest_of(
+        [repr((verilator_version(), compiler_version(command), processor(), _COMMON, variant.trace))]
+    )
 
 
 def _defines(config: AcceleratorConfig, variant: Variant) -> list[str]:
-    return [f"-DBUS_BYTES={config.bus_bytes}", f"-DBURST_BYTES={config.burst_bytes}", *_trace_defines(variant)]
+    return [
+        f"-DBUS_BYTES={config.bus_bytes}",
+        f"-DBURST_BYTES={config.burst_bytes}",
+        *_trace_defines(variant),
+    ]
 
 
 def _trace_defines(variant: Variant) -> list[str]:
-    return [f"-DTRACE={variant.trace:d}", f"-DVM_TRACE={variant.trace:d}", f"-DVM_TRACE_VCD={variant.trace:d}"]
+    return [
+        f"-DTRACE={variant.trace:d}",
+        f"-DVM_TRACE={variant.trace:d}",
+        f"-DVM_TRACE_VCD={variant.trace:d}",
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +141,8 @@ class _Job:
 
 
 def _shortest(source: Path, folder: Path) -> Path:
-    """Return `source` as seen from `folder`, where it lies inside: ccache then finds it from any other folder too."""
+    """Return `source` as seen from `folder`, where it lies inside: ccache then finds it from any other folder
+    too."""
     return source.relative_to(folder) if source.is_relative_to(folder) else source
 
 
@@ -108,7 +152,10 @@ def _build(folder: Path, sources: Sequence[Path], config: AcceleratorConfig, var
     run_tool([root / "bin" / "verilator_bin", *options, *sources], folder, {"VERILATOR_ROOT": str(root)})
     objects = _compile(_model_jobs(folder, config, variant), folder)
     runtime = built("verilated", _runtime_key(variant), lambda place: _build_runtime(place, variant))
-    run_tool([*compiler(), "-shared", "-o", "model.so", *objects, *sorted(runtime.glob("*.o")), "-lpthread"], folder)
+    run_tool(
+        [*compiler(), "-shared", "-o", "model.so", *objects, *sorted(runtime.glob("*.o")), "-lpthread"],
+        folder,
+    )
     _remove_all_but(folder, "model.so")
 
 

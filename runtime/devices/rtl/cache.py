@@ -1,8 +1,9 @@
 """A per-user cache of built files: each key is built once, even when several processes ask for it together.
 
-A kind of entry is a folder, which holds for each key: the entry (a folder called KEY), its lock (KEY.lock), and while it is
-built or deleted a scratch folder (.scratch-KEY-...). Whoever holds the lock knows that scratch folders of its key belong to
-processes that were killed.
+A kind of entry is a folder, which holds for each key: the entry (a folder called KEY), its lock (KEY.lock),
+    and while it is
+built or deleted a scratch folder (.scratch-KEY-...). Whoever holds the lock knows that scratch folders of its
+key belong to processes that were killed.
 """
 
 import os
@@ -45,13 +46,16 @@ def built(kind: str, key: str, build: Callable[[Path], None]) -> Path:
         if not found:
             _forget_unused(entry.parent)
     except OSError as error:
-        raise ToolError(f"the cache folder {entry.parent} cannot be used ({error.strerror or error}); "
-                        "name another one with VDLA_CACHE_DIR") from error
+        raise ToolError(
+            f"the cache folder {entry.parent} cannot be used ({error.strerror or error}); "
+            "name another one with VDLA_CACHE_DIR"
+        ) from error
     return entry
 
 
 def _lock(entry: Path) -> FileLock:
-    """Return the lock that must be held to build, use or delete an entry; the system releases it when its holder dies."""
+    """Return the lock that must be held to build, use or delete an entry; the system releases it when its
+    holder dies."""
     return FileLock(entry.with_suffix(LOCK_SUFFIX), poll_interval=POLL_SECONDS)
 
 
@@ -69,7 +73,8 @@ def _build(entry: Path, build: Callable[[Path], None]) -> None:
 
 
 def _scratch(entry: Path) -> Path:
-    """Make an empty folder for what is not, or no longer, an entry; only the holder of the entry's lock uses it."""
+    """Make an empty folder for what is not, or no longer, an entry; only the holder of the entry's lock uses
+    it."""
     return Path(tempfile.mkdtemp(prefix=f"{SCRATCH_PREFIX}{entry.name}-", dir=entry.parent))
 
 
@@ -84,7 +89,9 @@ def _forget_unused(folder: Path) -> None:
     """Delete entries nobody has asked for in KEPT_DAYS, their locks, and what killed builders have left."""
     oldest = time.time() - KEPT_DAYS * SECONDS_PER_DAY
     names = os.listdir(folder)
-    for key in {_key_of(name) for name in names if name.startswith(SCRATCH_PREFIX) or _is_older(folder / name, oldest)}:
+    for key in {
+        _key_of(name) for name in names if name.startswith(SCRATCH_PREFIX) or _is_older(folder / name, oldest)
+    }:
         _forget(folder / key, oldest)
 
 
@@ -117,7 +124,7 @@ def _forget(entry: Path, oldest: float) -> None:
 
 
 def _delete_scratch(entry: Path) -> None:
-    """Delete the scratch folders of an entry whose lock is held. A compiler that outlived its killed builder may still be
-    writing there; what it adds meanwhile is deleted the next time."""
+    """Delete the scratch folders of an entry whose lock is held. A compiler that outlived its killed builder
+    may still be writing there; what it adds meanwhile is deleted the next time."""
     for folder in entry.parent.glob(f"{SCRATCH_PREFIX}{entry.name}-*"):
         shutil.rmtree(folder, ignore_errors=True)

@@ -50,7 +50,8 @@ CORE = Design(_emit_core, core_sources)
 
 
 def verilog_files(config: AcceleratorConfig, design: Design) -> tuple[Path, Path]:
-    """Return the files that hold the design and the wrapper around it, emitting them when that was not done yet."""
+    """Return the files that hold the design and the wrapper around it, emitting them when that was not done
+    yet."""
     key = digest_of([config.digest, design.sources(), (HERE / "wrapper.py").read_bytes()])
     folder = built("verilog", key, lambda folder: _write(config, design, folder))
     return folder / "core.v", folder / "wrapper.v"

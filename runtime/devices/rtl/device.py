@@ -26,7 +26,8 @@ WATCHDOG_CYCLES = 10_000_000
 class RtlDevice(CheckedDevice):
     """Verilated RTL and the reference memory, stepped by C++.
 
-    Building takes seconds where the cache does not hold this hardware yet; see `vdla.runtime.devices.rtl.build`.
+    Building takes seconds where the cache does not hold this hardware yet; see
+    `vdla.runtime.devices.rtl.build`.
 
     Args:
         config: the accelerator.
@@ -42,9 +43,16 @@ class RtlDevice(CheckedDevice):
 
     name = "rtl"
 
-    def __init__(self, config: AcceleratorConfig, dram_bytes: int = DEFAULT_DRAM_BYTES,
-                 memory: MemoryParameters = REFERENCE_MEMORY, waveform: str | Path | None = None, *,
-                 optimise: Optimise = Optimise.SPEED, design: Design = CORE) -> None:
+    def __init__(
+        self,
+        config: AcceleratorConfig,
+        dram_bytes: int = DEFAULT_DRAM_BYTES,
+        memory: MemoryParameters = REFERENCE_MEMORY,
+        waveform: str | Path | None = None,
+        *,
+        optimise: Optimise = Optimise.SPEED,
+        design: Design = CORE,
+    ) -> None:
         super().__init__(config, dram_bytes)
         variant = Variant(Optimise(optimise), trace=waveform is not None)
         library = build_library(config, design, variant)
@@ -60,12 +68,13 @@ class RtlDevice(CheckedDevice):
         """End the simulation, which completes its waveform; the device cannot run afterwards."""
         self._model.close()
 
-    def _run(self, program: Program, stream_address: int,
-             cycle_limit: int | None) -> tuple[int, Mapping[str, int]]:
+    def _run(
+        self, program: Program, stream_address: int, cycle_limit: int | None
+    ) -> tuple[int, Mapping[str, int]]:
         """Run a stream.
 
-        A run that fails, is interrupted (KeyboardInterrupt) or reaches `cycle_limit` resets the hardware: registers
-        and what memory has in flight. DRAM and scratchpads keep what was written.
+        A run that fails, is interrupted (KeyboardInterrupt) or reaches `cycle_limit` resets the hardware:
+        registers and what memory has in flight. DRAM and scratchpads keep what was written.
         """
         self._model.attach(self.dram)
         try:
@@ -87,22 +96,30 @@ class RtlDevice(CheckedDevice):
         return self._write("CONTROL", Control.START)
 
     def _step_until_done(self, start: int, limit: int | None) -> int | None:
-        """Return the cycles from `start` to the rise of DONE, as seen from outside; None when the watchdog had to look inside."""
+        """Return the cycles from `start` to the rise of DONE, as seen from outside; None when the watchdog
+        had to look inside."""
         watchdog, chunk = _Watchdog(self._model, start), _Chunk()
         while not chunk.poll(self._model, None if limit is None else start + limit + 1):
             if limit is not None and self._model.cycle > start + limit:
-                raise CycleLimitError(f"the run was stopped at its limit of {limit} cycles; it had not finished")
+                raise CycleLimitError(
+                    f"the run was stopped at its limit of {limit} cycles; it had not finished"
+                )
             watchdog.check()
         return None if watchdog.has_read else self._model.cycle - 1 - start
 
     def _check_hardware(self, cycles: int, measured: int | None) -> None:
         """Raise what only a defect of the hardware can cause."""
         if measured is not None and measured != cycles:
-            raise DeviceError(f"the register CYCLES says {cycles}, but {measured} cycles passed from start to done: "
-                              "this is a defect of the hardware")
+            raise DeviceError(
+                f"the register CYCLES says {cycles}, but {measured} cycles passed from start to done: "
+                "this is a defect of the hardware"
+            )
         broken = self._model.protocol
         if broken:
-            raise DeviceError(f"the core broke the contract of its memory port ({broken.name}): this is a defect of the hardware")
+            raise DeviceError(
+                f"the core broke the contract of its memory port ({broken.name}): this is a defect of the "
+                "hardware"
+            )
 
     def _check_fault(self, stream_address: int, cycles: int) -> None:
         fault = Fault(self._read("FAULT"))
@@ -111,7 +128,9 @@ class RtlDevice(CheckedDevice):
             raise error_of(fault, self._read("FAULT_INDEX"), cycles, word_at, self.config)
 
     def _instruction_word(self, stream_address: int, index: int) -> int:
-        return int.from_bytes(self.copy_out(stream_address + index * INSTRUCTION_BYTES, INSTRUCTION_BYTES).tobytes(), "little")
+        return int.from_bytes(
+            self.copy_out(stream_address + index * INSTRUCTION_BYTES, INSTRUCTION_BYTES).tobytes(), "little"
+        )
 
     def _read(self, register: str) -> int:
         return self._model.read(OFFSETS[register])
@@ -159,6 +178,9 @@ class _Watchdog:
         self.has_read = True
         steps = (self._model.read(OFFSETS["GEMM_STEPS"]), self._model.read(OFFSETS["ALU_STEPS"]))
         if steps == self._steps:
-            raise DeviceError(f"the hardware has neither finished nor done anything for {WATCHDOG_CYCLES} cycles, and did not stop itself: "
-                              "this is a defect of the hardware")
+            raise DeviceError(
+                f"the hardware has neither finished nor done anything for {WATCHDOG_CYCLES} cycles, and "
+                "did not stop itself: "
+                "this is a defect of the hardware"
+            )
         self._steps, self._last_progress = steps, self._model.cycle

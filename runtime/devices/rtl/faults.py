@@ -23,7 +23,9 @@ _ERRORS = (
 )
 
 
-def error_of(fault: Fault, index: int, cycles: int, word_at: Callable[[int], int], config: AcceleratorConfig) -> ProgramError:
+def error_of(
+    fault: Fault, index: int, cycles: int, word_at: Callable[[int], int], config: AcceleratorConfig
+) -> ProgramError:
     """Return the error that says what `fault` (not 0) means.
 
     Args:
@@ -35,12 +37,16 @@ def error_of(fault: Fault, index: int, cycles: int, word_at: Callable[[int], int
     if first is None and Fault.INVALID_INSTRUCTION in fault:
         return _invalid_instruction(index, word_at(index), config)
     bit, kind = first or next(row for row in _ERRORS if row[0] in fault)
-    return kind(f"{MEANING[Fault][bit]} (FAULT.{bit.name} after {cycles} cycles); "
-                "run the stream on the functional device to see the instruction")
+    return kind(
+        f"{MEANING[Fault][bit]} (FAULT.{bit.name} after {cycles} cycles); "
+        "run the stream on the functional device to see the instruction"
+    )
 
 
 def _invalid_instruction(index: int, word: int, config: AcceleratorConfig) -> InvalidInstructionError:
-    return InvalidInstructionError(f"instruction {index} ({word:#034x}) has no meaning: {_reason(word, config)}", index)
+    return InvalidInstructionError(
+        f"instruction {index} ({word:#034x}) has no meaning: {_reason(word, config)}", index
+    )
 
 
 def _reason(word: int, config: AcceleratorConfig) -> str:

@@ -27,7 +27,8 @@ _FUNCTIONS = {
 
 
 class Protocol(IntFlag):
-    """Ways in which a core can break the contract of its memory port; the values are those of `memory.hpp`."""
+    """Ways in which a core can break the contract of its memory port; the values are those of
+    `memory.hpp`."""
 
     ADDRESS_BETWEEN_BEATS = 1 << 0
     BURST_LENGTH = 1 << 1
@@ -79,7 +80,8 @@ class Model:
         self._calls.model_attach(self._model, image.ctypes.data, image.size)
 
     def reset(self) -> None:
-        """Reset the core's registers and forget what memory has in flight; scratchpads keep their contents."""
+        """Reset the core's registers and forget what memory has in flight; scratchpads keep their
+        contents."""
         self._calls.model_reset(self._model)
 
     def read(self, offset: int) -> int:
@@ -91,7 +93,8 @@ class Model:
         return self._calls.model_write(self._model, offset, value)
 
     def poll(self, offset: int, mask: int, cycles: int) -> bool:
-        """Step until the register at `offset` has a bit of `mask`, at most `cycles` cycles; tell whether it had one.
+        """Step until the register at `offset` has a bit of `mask`, at most `cycles` cycles; tell whether it
+        had one.
 
         The bit was first high in the last cycle that was stepped, `cycle - 1`.
         """

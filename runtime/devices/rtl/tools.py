@@ -15,7 +15,9 @@ from vdla.hw.spec.extras import missing, require_package
 LAST_LINES = 20
 
 
-def run_tool(command: Sequence[str | Path], folder: Path, environment: Mapping[str, str] | None = None) -> str:
+def run_tool(
+    command: Sequence[str | Path], folder: Path, environment: Mapping[str, str] | None = None
+) -> str:
     """Run `command` in `folder` and return what it printed.
 
     Raises:
@@ -23,13 +25,24 @@ def run_tool(command: Sequence[str | Path], folder: Path, environment: Mapping[s
     """
     words = [str(word) for word in command]
     try:
-        done = subprocess.run(words, cwd=folder, env={**os.environ, **(environment or {})}, text=True, errors="replace",
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        done = subprocess.run(
+            words,
+            cwd=folder,
+            env={**os.environ, **(environment or {})},
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
     except OSError as error:
         raise ToolError(f"{words[0]} cannot be started: {error.strerror}") from error
     if done.returncode:
         last = "\n".join(done.stdout.strip().splitlines()[-LAST_LINES:])
-        raise ToolError(f"{Path(words[0]).name} failed with exit code {done.returncode}; its last lines are:\n{last}")
+        raise ToolError(
+            f"{Path(words[0]).name} failed with exit code {done.returncode}; its last lines are:\n{last}"
+        )
     return done.stdout
 
 
@@ -63,8 +76,10 @@ def compiler() -> list[str]:
     """
     command = os.environ.get("CXX", "g++").split()
     if not command or which(command[0]) is None:
-        raise ToolError(f"the RTL device needs the C++ compiler {' '.join(command) or 'g++'}, which is not on PATH; "
-                        "get it with: sudo apt-get install g++")
+        raise ToolError(
+            f"the RTL device needs the C++ compiler {' '.join(command) or 'g++'}, which is not on PATH; "
+            "get it with: sudo apt-get install g++"
+        )
     cached = which("ccache")
     return [cached, *command] if cached and "ccache" not in command[0] else command
 

@@ -44,14 +44,21 @@ endmodule
 
 
 def wrapper(config: AcceleratorConfig, name: str) -> str:
-    """Return the Verilog of a module `name` that instantiates the module `vdla_core` and takes its payloads apart."""
+    """Return the Verilog of a module `name` that instantiates the module `vdla_core` and takes its payloads
+    apart."""
     request, beat = request_layout(config), write_beat_layout(config)
     return _TEMPLATE.format(
-        name=name, register_high=REGISTER_SPACE_BITS - 1, bus_high=config.bus_bits - 1,
-        request_high=request.size - 1, write_beat_high=beat.size - 1,
-        request_write=_part("request", request, "write"), request_address=_part("request", request, "address"),
-        request_beats=_part("request", request, "beats"), write_data=_part("write_beat", beat, "data"),
-        write_strobe=_part("write_beat", beat, "strobe"), write_last=_part("write_beat", beat, "last"),
+        name=name,
+        register_high=REGISTER_SPACE_BITS - 1,
+        bus_high=config.bus_bits - 1,
+        request_high=request.size - 1,
+        write_beat_high=beat.size - 1,
+        request_write=_part("request", request, "write"),
+        request_address=_part("request", request, "address"),
+        request_beats=_part("request", request, "beats"),
+        write_data=_part("write_beat", beat, "data"),
+        write_strobe=_part("write_beat", beat, "strobe"),
+        write_last=_part("write_beat", beat, "last"),
     )
 
 

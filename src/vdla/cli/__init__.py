@@ -15,21 +15,28 @@ import click
 from vdla import __version__
 
 INTERRUPTED = 130
-"""Exit status of a command that was interrupted: 128 plus the number of SIGINT, as in shells; 1 is a check's no."""
+"""Exit status of an interrupted command: 128 plus the number of SIGINT, as in shells."""
 
 
 class CommandModules(click.Group):
     """A group whose sub-commands are the modules of this package."""
 
     def main(self, *args, **kwargs) -> object:
-        """Run the command line; where standard output cannot be written, say so in one line and exit with status 2."""
+        """Run the command line; where standard output cannot be written, say so in one line and exit with
+        status 2."""
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
             if error.filename is not None:  # writing to a stream has none
                 raise
-            click.echo(f"error: standard output cannot be written: {error.strerror}; send it to a file that has room", err=True)
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python writes when it ends
+            click.echo(
+                f"error: standard output cannot be written: {error.strerror}; send it to a file that has "
+                "room",
+                err=True,
+            )
+            os.dup2(
+                os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+            )  # for what Python writes when it ends
             sys.exit(2)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -38,7 +45,8 @@ class CommandModules(click.Group):
         return sorted(name.replace("_", "-") for name in modules)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a sub-command; an interrupt (Ctrl-C) becomes exit status INTERRUPTED and a word on standard error."""
+        """Run a sub-command; an interrupt (Ctrl-C) becomes exit status INTERRUPTED and a word on standard
+        error."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:

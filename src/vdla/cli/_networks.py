@@ -44,15 +44,33 @@ class Recipe:
 
 def takes_recipe(function: Callable) -> Callable:
     """Add --calibrate, --percentile and --shape; the command gets them as `recipe`."""
-    @click.option("--calibrate", metavar="SAMPLES.npz", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-                  help="Samples to quantise a float network by: for each input an array with one more dimension in front.")
-    @click.option("--percentile", default=100.0, show_default=True, type=click.FloatRange(50, 100),
-                  help="Share of each activation's magnitudes that its scale must hold.")
-    @click.option("--shape", "shapes", multiple=True, metavar="NAME=1,3,224,224", help="Shape of an input whose own is dynamic; may be repeated.")
+
+    @click.option(
+        "--calibrate",
+        metavar="SAMPLES.npz",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="Samples to quantise a float network by: for each input an array with one more dimension in "
+        "front.",
+    )
+    @click.option(
+        "--percentile",
+        default=100.0,
+        show_default=True,
+        type=click.FloatRange(50, 100),
+        help="Share of each activation's magnitudes that its scale must hold.",
+    )
+    @click.option(
+        "--shape",
+        "shapes",
+        multiple=True,
+        metavar="NAME=1,3,224,224",
+        help="Shape of an input whose own is dynamic; may be repeated.",
+    )
     @reports_errors
     @wraps(function)
     def wrapped(calibrate: Path | None, percentile: float, shapes: tuple[str, ...], **kwargs):
         return function(recipe=Recipe(calibrate, percentile, dict(_shape(text) for text in shapes)), **kwargs)
+
     return wrapped
 
 
@@ -92,26 +110,40 @@ def read_samples(path: Path | None) -> Samples | None:
     counts = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
     if len(set(counts.values())) != 1 or not min(counts.values()):
         found = ", ".join(f"{name}: {count}" for name, count in counts.items()) or "no"
-        raise InputError(f"{path}: arrays have {found} samples; give each input the same number, at least 1, along the first dimension")
+        raise InputError(
+            f"{path}: arrays have {found} samples; give each input the same number, at least 1, along the "
+            "first dimension"
+        )
     return [{name: array[number] for name, array in arrays.items()} for number in range(min(counts.values()))]
 
 
 def compile_with_progress(model: Path, target: Target, recipe: Recipe, *, errors: bool = False) -> "Compiled":
     """Compile a network, telling on a terminal what is being done."""
     from vdla.compiler.network.compile import compile_network
+
     samples = read_samples(recipe.calibrate)
     with status() as say:
-        return compile_network(model, target, samples=samples, percentile=recipe.percentile, shapes=recipe.shapes, errors=errors, progress=say)
+        return compile_network(
+            model,
+            target,
+            samples=samples,
+            percentile=recipe.percentile,
+            shapes=recipe.shapes,
+            errors=errors,
+            progress=say,
+        )
 
 
 @contextmanager
 def status() -> Iterator[Callable[[str], None]]:
-    """Give a function that shows one line on a terminal, in place of the line before; nothing where there is no terminal."""
+    """Give a function that shows one line on a terminal, in place of the line before; nothing where there is
+    no terminal."""
     shown = sys.stderr.isatty()
 
     def say(text: str) -> None:
         if shown:
             click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+
     try:
         yield say
     finally:

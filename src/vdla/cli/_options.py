@@ -14,11 +14,14 @@ from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.target_files import apply_settings, load
 
-OUTPUT_FILE = click.Path(path_type=Path)  # without checks: `vdla.hw.spec.writing` says what is wrong, in one line
+OUTPUT_FILE = click.Path(
+    path_type=Path
+)  # without checks: `vdla.hw.spec.writing` says what is wrong, in one line
 
 
 def reports_errors(function: Callable) -> Callable:
     """Turn a VdlaError into one message on standard error and exit status 2."""
+
     @wraps(function)
     def wrapped(*args, **kwargs):
         try:
@@ -26,11 +29,14 @@ def reports_errors(function: Callable) -> Callable:
         except VdlaError as error:
             click.echo(f"error: {error}", err=True)
             sys.exit(2)
+
     return wrapped
 
 
 def needs(purpose: str, *packages: str) -> Callable:
-    """Refuse a command, which `purpose` names, before it does anything where its packages are not installed."""
+    """Refuse a command, which `purpose` names, before it does anything where its packages are not
+    installed."""
+
     def decorated(function: Callable) -> Callable:
         @reports_errors
         @wraps(function)
@@ -38,32 +44,47 @@ def needs(purpose: str, *packages: str) -> Callable:
             for package in packages:
                 require_package(package, purpose)
             return function(*args, **kwargs)
+
         return wrapped
+
     return decorated
 
 
 def with_settings(function: Callable) -> Callable:
     """Apply --set to the argument `target` (a preset's name or a file) and pass the target on instead."""
-    @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
-                  help="Change one parameter, as in block_in=32, memory.latency=400 or clock_mhz=120; may be repeated.")
+
+    @click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Change one parameter, as in block_in=32, memory.latency=400 or clock_mhz=120; may be repeated.",
+    )
     @reports_errors
     @wraps(function)
     def wrapped(target: str, settings: tuple[str, ...], **kwargs):
         return function(target=apply_settings(load(target), settings), **kwargs)
+
     return wrapped
 
 
 def takes_target(function: Callable) -> Callable:
-    """Add --config and --target, which name the same record, and --set; the command gets the resulting `target`."""
+    """Add --config and --target, which name the same record, and --set; the command gets the resulting
+    `target`."""
     inner = with_settings(function)
 
-    @click.option("--config", metavar="NAME|FILE", help="A preset, or a .toml or VTA .json file.  [default: default]")
+    @click.option(
+        "--config", metavar="NAME|FILE", help="A preset, or a .toml or VTA .json file.  [default: default]"
+    )
     @click.option("--target", metavar="NAME|FILE", help="The same as --config.")
     @wraps(inner)
     def wrapped(config: str | None, target: str | None, **kwargs):
         if None not in (config, target):
-            raise click.UsageError(f"--config {config} and --target {target} name one record; give one of them")
+            raise click.UsageError(
+                f"--config {config} and --target {target} name one record; give one of them"
+            )
         return inner(target=target or config or "default", **kwargs)
+
     return wrapped
 
 
@@ -76,38 +97,63 @@ def takes_config_alone(function: Callable) -> Callable:
     """Add --config and --set, for commands whose --target is something else; the command gets `config`."""
     inner = with_settings(_of_config(function))
 
-    @click.option("--config", default="default", show_default=True, metavar="NAME|FILE", help="A preset, or a .toml or VTA .json file.")
+    @click.option(
+        "--config",
+        default="default",
+        show_default=True,
+        metavar="NAME|FILE",
+        help="A preset, or a .toml or VTA .json file.",
+    )
     @wraps(inner)
     def wrapped(config: str, **kwargs):
         return inner(target=config, **kwargs)
+
     return wrapped
 
 
 def _of_config(function: Callable) -> Callable:
     """Give a function that takes `config` the configuration of a target."""
+
     @wraps(function)
     def wrapped(target: Target, **kwargs):
         return function(config=target.config, **kwargs)
+
     return wrapped
 
 
 def takes_memory(function: Callable) -> Callable:
     """Add --latency and --depth; the command gets the reference memory's `memory`."""
-    @click.option("--latency", default=REFERENCE_MEMORY.latency, show_default=True, help="Cycles from a read's acceptance to its first data.")
-    @click.option("--depth", default=REFERENCE_MEMORY.depth, show_default=True, help="Requests in flight at once.")
+
+    @click.option(
+        "--latency",
+        default=REFERENCE_MEMORY.latency,
+        show_default=True,
+        help="Cycles from a read's acceptance to its first data.",
+    )
+    @click.option(
+        "--depth", default=REFERENCE_MEMORY.depth, show_default=True, help="Requests in flight at once."
+    )
     @reports_errors
     @wraps(function)
     def wrapped(latency: int, depth: int, **kwargs):
         return function(memory=MemoryParameters(latency, depth), **kwargs)
+
     return wrapped
 
 
 def overrides_memory(function: Callable) -> Callable:
-    """Add --latency and --depth; the command gets them as `memory`, a function from the target's memory to the one to run with."""
-    @click.option("--latency", type=int, help="Cycles from a read's acceptance to its first data.  [default: the target's]")
+    """Add --latency and --depth; the command gets them as `memory`, a function from the target's memory to
+    the one to run with."""
+
+    @click.option(
+        "--latency",
+        type=int,
+        help="Cycles from a read's acceptance to its first data.  [default: the target's]",
+    )
     @click.option("--depth", type=int, help="Requests in flight at once.  [default: the target's]")
     @wraps(function)
     def wrapped(latency: int | None, depth: int | None, **kwargs):
         given = {name: value for name, value in (("latency", latency), ("depth", depth)) if value is not None}
         return function(memory=lambda own: replace(own, **given), **kwargs)
+
     return wrapped

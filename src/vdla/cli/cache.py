@@ -11,7 +11,11 @@ from vdla.hw.spec.cache import cache_folder
 from vdla.hw.spec.errors import ToolError
 
 KINDS = {
-    "choices.sqlite": "choices of tiles", "area": "areas", "rtl": "compiled RTL", "verilated": "Verilator's runtime", "verilog": "Verilog",
+    "choices.sqlite": "choices of tiles",
+    "area": "areas",
+    "rtl": "compiled RTL",
+    "verilated": "Verilator's runtime",
+    "verilog": "Verilog",
 }
 
 

@@ -15,7 +15,13 @@ from vdla.sim.verify.verifier import describe, findings
 
 
 @click.command()
-@click.argument("vectors", nargs=-1, required=True, metavar="VECTOR...", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument(
+    "vectors",
+    nargs=-1,
+    required=True,
+    metavar="VECTOR...",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @reports_errors
 def command(vectors: tuple[Path, ...], as_json: bool) -> None:
@@ -39,7 +45,7 @@ def _problems(path: Path) -> list[str]:
     vector = load_vector(path)
     dram = np.zeros(max((segment.end for segment in vector.segments), default=0), np.uint8)
     for segment in vector.segments:
-        dram[segment.address:segment.address + segment.initial.size] = segment.initial
+        dram[segment.address : segment.address + segment.initial.size] = segment.initial
     program = decode_program(vector.stream, vector.config)
     try:
         found = findings(program, dram, stream_address=stream_address(vector))

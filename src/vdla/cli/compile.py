@@ -15,7 +15,11 @@ from vdla.runtime.module.plan import LaunchStep, Plan
 @click.command()
 @click.argument("model", metavar="MODEL.onnx", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("-o", "--output", required=True, type=OUTPUT_FILE, help="Module to write (.vdla).")
-@click.option("--errors", is_flag=True, help="With --calibrate: print how far each layer is from the float network, on the samples.")
+@click.option(
+    "--errors",
+    is_flag=True,
+    help="With --calibrate: print how far each layer is from the float network, on the samples.",
+)
 @takes_recipe
 @takes_target
 def command(model: Path, output: Path, errors: bool, recipe: Recipe, target: Target) -> None:
@@ -27,10 +31,17 @@ def command(model: Path, output: Path, errors: bool, recipe: Recipe, target: Tar
     click.echo(described(plan))
     if compiled.errors:
         from vdla.compiler.graph.quantisation_error import print_errors
-        click.echo("signal to quantisation noise, with that of all layers before:\n" + print_errors(compiled.errors), nl=False)
-    click.echo(f"{output}: {output.stat().st_size / 2**20:.1f} MiB, {sum(stream.count for stream in plan.streams.values()):,} instructions "
-               f"in {len(plan.launches)} launch{'es' * (len(plan.launches) != 1)}, "
-               f"{sum(plan.tensors.values()) / 2**20:.1f} MiB of activations in DRAM")
+
+        click.echo(
+            "signal to quantisation noise, with that of all layers before:\n" + print_errors(compiled.errors),
+            nl=False,
+        )
+    click.echo(
+        f"{output}: {output.stat().st_size / 2**20:.1f} MiB, "
+        f"{sum(stream.count for stream in plan.streams.values()):,} instructions "
+        f"in {len(plan.launches)} launch{'es' * (len(plan.launches) != 1)}, "
+        f"{sum(plan.tensors.values()) / 2**20:.1f} MiB of activations in DRAM"
+    )
 
 
 def described(plan: Plan) -> str:
@@ -38,7 +49,10 @@ def described(plan: Plan) -> str:
     layers = [layer for step in plan.steps if isinstance(step, LaunchStep) for layer in step.layers]
     width = max((len(layer.name) for layer in layers), default=5)
     lines = [f"{'layer':{width}}  {'operator':16} {'MMAC':>9} {'KiB in':>8} {'KiB out':>8}"]
-    lines += [f"{layer.name:{width}}  {layer.op:16} {layer.macs / 1e6:9.2f} {layer.bytes_read / 1024:8.1f} {layer.bytes_written / 1024:8.1f}"
-              for layer in layers]
+    lines += [
+        f"{layer.name:{width}}  {layer.op:16} {layer.macs / 1e6:9.2f} {layer.bytes_read / 1024:8.1f} "
+        f"{layer.bytes_written / 1024:8.1f}"
+        for layer in layers
+    ]
     lines += [f"on the host: {step.op} {step.name}: {step.reason}" for step in plan.host_steps]
     return "\n".join(lines)

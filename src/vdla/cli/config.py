@@ -27,29 +27,51 @@ def describe(target: Target) -> dict:
     config = target.config
     memories = {
         memory.name.lower(): {
-            "element_bytes": config.element_bytes(memory), "depth": config.depth(memory),
-            "index_bits": config.index_bits(memory), "kib": config.depth(memory) * config.element_bytes(memory) / 1024,
-        } for memory in MEMORIES
+            "element_bytes": config.element_bytes(memory),
+            "depth": config.depth(memory),
+            "index_bits": config.index_bits(memory),
+            "kib": config.depth(memory) * config.element_bytes(memory) / 1024,
+        }
+        for memory in MEMORIES
     }
     return {
-        "name": config.name, "parameters": parameters(config), "memories": memories,
-        "macs_per_cycle": config.macs_per_cycle, "bus_bytes_per_cycle": config.bus_bytes, "address_bits": config.address_bits,
-        "memory_kib": sum(memory["kib"] for memory in memories.values()), "digest": config.digest,
-        **surroundings(target), "target_digest": target.digest,
+        "name": config.name,
+        "parameters": parameters(config),
+        "memories": memories,
+        "macs_per_cycle": config.macs_per_cycle,
+        "bus_bytes_per_cycle": config.bus_bytes,
+        "address_bits": config.address_bits,
+        "memory_kib": sum(memory["kib"] for memory in memories.values()),
+        "digest": config.digest,
+        **surroundings(target),
+        "target_digest": target.digest,
     }
 
 
 def _text(values: dict) -> str:
     lines = [f"configuration {values['name']}", ""]
-    lines += [f"  {key:20} {', '.join(value) or 'none' if isinstance(value, list) else value}" for key, value in values["parameters"].items()]
+    lines += [
+        f"  {key:20} {', '.join(value) or 'none' if isinstance(value, list) else value}"
+        for key, value in values["parameters"].items()
+    ]
     lines += ["", "  memory    element bytes    depth  index bits       KiB"]
-    lines += [f"  {name:8} {memory['element_bytes']:14} {memory['depth']:8} {memory['index_bits']:11} {memory['kib']:9g}"
-              for name, memory in values["memories"].items()]
-    lines += ["", f"  peak              {values['macs_per_cycle']} MACs per cycle",
-              f"  DRAM              {values['bus_bytes_per_cycle']} bytes per cycle",
-              f"  on-chip memory    {values['memory_kib']:g} KiB", f"  digest            {values['digest']}",
-              "", f"  memory            {values['memory']['latency']} cycles of latency, {values['memory']['depth']} requests in flight",
-              f"  clock             {values['clock_mhz']:g} MHz",
-              f"  energy            {', '.join(f'{event} {value:g} pJ' for event, value in values['energy'].items())}",
-              f"  target digest     {values['target_digest']}"]
+    lines += [
+        f"  {name:8} {memory['element_bytes']:14} {memory['depth']:8} {memory['index_bits']:11} "
+        f"{memory['kib']:9g}"
+        for name, memory in values["memories"].items()
+    ]
+    lines += [
+        "",
+        f"  peak              {values['macs_per_cycle']} MACs per cycle",
+        f"  DRAM              {values['bus_bytes_per_cycle']} bytes per cycle",
+        f"  on-chip memory    {values['memory_kib']:g} KiB",
+        f"  digest            {values['digest']}",
+        "",
+        f"  memory            {values['memory']['latency']} cycles of latency, "
+        f"{values['memory']['depth']} requests in flight",
+        f"  clock             {values['clock_mhz']:g} MHz",
+        "  energy            "
+        f"{', '.join(f'{event} {value:g} pJ' for event, value in values['energy'].items())}",
+        f"  target digest     {values['target_digest']}",
+    ]
     return "\n".join(lines)

@@ -17,7 +17,8 @@ from vdla.hw.spec.vocabulary import UOP_BITS
 @click.option("--uops", is_flag=True, help="The file holds micro-ops.")
 @takes_config
 def command(config: AcceleratorConfig, file: Path, uops: bool) -> None:
-    """Print the assembly of FILE: a binary, or a conformance vector (.npz), which brings its own configuration."""
+    """Print the assembly of FILE: a binary, or a conformance vector (.npz), which brings its own
+    configuration."""
     if file.suffix == ".npz":
         from vdla.runtime.vectors import load_vector  # NumPy takes longer to import than the rest to run
 
@@ -27,7 +28,9 @@ def command(config: AcceleratorConfig, file: Path, uops: bool) -> None:
     else:
         binary = read_at_most(file, limit_of(STREAM_BYTES), FileFormatError)
     if uops:
-        lines = [assembly.format_uop(codec.decode_uop(word, config)) for word in codec.words(binary, UOP_BITS // 8)]
+        lines = [
+            assembly.format_uop(codec.decode_uop(word, config)) for word in codec.words(binary, UOP_BITS // 8)
+        ]
     else:
         lines = [_line(index, word, config) for index, word in enumerate(codec.words(binary))]
     click.echo("\n".join(lines))

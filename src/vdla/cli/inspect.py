@@ -24,13 +24,20 @@ def command(module: Path, as_json: bool) -> None:
 
 def _facts(plan: Plan) -> dict[str, object]:
     return {
-        "name": plan.name, "config": plan.config.name, "config_digest": plan.config.digest,
-        "target": surroundings(plan.target), "target_digest": plan.target.digest,
+        "name": plan.name,
+        "config": plan.config.name,
+        "config_digest": plan.config.digest,
+        "target": surroundings(plan.target),
+        "target_digest": plan.target.digest,
         "inputs": {name: str(value) for name, value in plan.inputs.items()},
         "outputs": {name: str(value) for name, value in plan.outputs.items()},
-        "streams": {name: {"instructions": stream.count, "micro_ops": len(stream.uops)} for name, stream in plan.streams.items()},
+        "streams": {
+            name: {"instructions": stream.count, "micro_ops": len(stream.uops)}
+            for name, stream in plan.streams.items()
+        },
         "host_operators": [f"{step.op} {step.name}" for step in plan.host_steps],
-        "weight_bytes": sum(values.nbytes for values in plan.weights.values()), "activation_bytes": sum(plan.tensors.values()),
+        "weight_bytes": sum(values.nbytes for values in plan.weights.values()),
+        "activation_bytes": sum(plan.tensors.values()),
         "dram_bytes": plan.dram_bytes,
     }
 
@@ -38,9 +45,21 @@ def _facts(plan: Plan) -> dict[str, object]:
 def _text(plan: Plan) -> str:
     facts = _facts(plan)
     lines = [f"{plan.name}, compiled for {plan.config.name} ({plan.config.digest[:12]})"]
-    lines += [f"{kind[:-1]:8}{name}: {value}" for kind in ("inputs", "outputs") for name, value in facts[kind].items()]
-    lines += [f"stream  {name}: {about['instructions']:,} instructions, {about['micro_ops']:,} micro-ops" for name, about in facts["streams"].items()]
-    lines.append(f"target  {plan.target.clock_mhz:g} MHz, memory of {plan.target.memory.latency} cycles' latency and {plan.target.memory.depth} "
-                 f"requests in flight ({plan.target.digest[:12]})")
-    lines.append(f"memory  {facts['weight_bytes']:,} bytes of weights, {facts['activation_bytes']:,} of activations")
+    lines += [
+        f"{kind[:-1]:8}{name}: {value}"
+        for kind in ("inputs", "outputs")
+        for name, value in facts[kind].items()
+    ]
+    lines += [
+        f"stream  {name}: {about['instructions']:,} instructions, {about['micro_ops']:,} micro-ops"
+        for name, about in facts["streams"].items()
+    ]
+    lines.append(
+        f"target  {plan.target.clock_mhz:g} MHz, memory of {plan.target.memory.latency} cycles' latency "
+        f"and {plan.target.memory.depth} "
+        f"requests in flight ({plan.target.digest[:12]})"
+    )
+    lines.append(
+        f"memory  {facts['weight_bytes']:,} bytes of weights, {facts['activation_bytes']:,} of activations"
+    )
     return "\n".join([*lines, described(plan)])

@@ -10,4 +10,5 @@ import click
 def command(as_json: bool) -> None:
     """List the ONNX operators that are taken: where each runs, and under which conditions."""
     from vdla.compiler.network.support import text, to_json
+
     click.echo(json.dumps(to_json(), indent=1) if as_json else text())

@@ -15,7 +15,13 @@ KINDS = ("utilisation", "roofline", "timeline")
 
 
 @click.command()
-@click.argument("vectors", nargs=-1, required=True, metavar="VECTOR...", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument(
+    "vectors",
+    nargs=-1,
+    required=True,
+    metavar="VECTOR...",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
 @click.option("-o", "--output", required=True, type=OUTPUT_FILE, help="A .png or .svg file.")
 @click.option("--kind", type=click.Choice(KINDS), default=KINDS[0], show_default=True)
 @takes_memory
@@ -23,6 +29,7 @@ KINDS = ("utilisation", "roofline", "timeline")
 def command(vectors: tuple[Path, ...], output: Path, kind: str, memory: MemoryParameters) -> None:
     """Simulate programs and plot where their cycles went, or how near they come to the roofline."""
     from vdla.sim.plots.files import check_suffix, save
+
     check_suffix(output)
     check_writable(output)
     timings = {name: time_vector(path, memory) for name, path in _names(vectors).items()}
@@ -32,7 +39,8 @@ def command(vectors: tuple[Path, ...], output: Path, kind: str, memory: MemoryPa
 
 
 def _names(vectors: tuple[Path, ...]) -> dict[str, Path]:
-    """Return every file once, by a name that is short where it can be: the file's, or its path where files of two folders share one."""
+    """Return every file once, by a name that is short where it can be: the file's, or its path where files of
+    two folders share one."""
     paths = list(dict.fromkeys(vectors))
     stems = [path.stem for path in paths]
     return {path.stem if stems.count(path.stem) == 1 else str(path): path for path in paths}
@@ -41,17 +49,22 @@ def _names(vectors: tuple[Path, ...]) -> dict[str, Path]:
 def _figure(kind: str, timings: dict[str, Timing]):
     if kind == "utilisation":
         from vdla.sim.plots.utilisation import utilisation
+
         return utilisation(timings)
     if kind == "timeline":
         from vdla.sim.plots.timeline import timeline
+
         if len(timings) > 1:
             raise FileFormatError(f"a timeline shows one program, not {len(timings)}: {', '.join(timings)}")
         return timeline(*timings.values())
     from vdla.sim.plots.roofline import point_of, roofline
+
     configs = {timing.program.config.digest: timing.program.config for timing in timings.values()}
     if len(configs) > 1:
         names = ", ".join(timings)
-        raise FileFormatError(f"{names} are for {len(configs)} different configurations; a roofline shows one: plot them apart")
+        raise FileFormatError(
+            f"{names} are for {len(configs)} different configurations; a roofline shows one: plot them apart"
+        )
     points = [point_of(name, timing) for name, timing in timings.items()]
     for point in points:
         if not point.macs:

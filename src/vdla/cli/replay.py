@@ -13,10 +13,22 @@ from vdla.runtime.vectors import Vector, load_vector, replay
 
 
 @click.command()
-@click.argument("vectors", nargs=-1, required=True, metavar="VECTOR...",
-                type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--device", "devices", multiple=True, default=("functional",), show_default=True,
-              type=click.Choice(list(DEVICE_CLASSES)), help="Where to run them; may be repeated.")
+@click.argument(
+    "vectors",
+    nargs=-1,
+    required=True,
+    metavar="VECTOR...",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
+@click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    default=("functional",),
+    show_default=True,
+    type=click.Choice(list(DEVICE_CLASSES)),
+    help="Where to run them; may be repeated.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @reports_errors
 def command(vectors: tuple[Path, ...], devices: tuple[str, ...], as_json: bool) -> None:
@@ -24,7 +36,9 @@ def command(vectors: tuple[Path, ...], devices: tuple[str, ...], as_json: bool) 
     loaded = [load_vector(path) for path in vectors]
     runs = [(device, vector) for device in devices for vector in loaded]
     rows = []
-    with click.progressbar(runs, label="replaying", file=sys.stderr, hidden=not sys.stderr.isatty()) as progress:
+    with click.progressbar(
+        runs, label="replaying", file=sys.stderr, hidden=not sys.stderr.isatty()
+    ) as progress:
         for device, vector in progress:
             rows.append(_run(device, vector))
     click.echo(json.dumps(rows, indent=1) if as_json else _table(rows))
@@ -49,7 +63,10 @@ def _table(rows: list[dict]) -> str:
     lines = [f"{'vector':{width}}  {'device':10}  match     cycles   seconds"]
     for row in rows:
         cycles = "-" if row["cycles"] is None else str(row["cycles"])
-        lines.append(f"{row['name']:{width}}  {row['device']:10}  {'yes' if row['match'] else 'NO':5}  {cycles:>9}  {row['seconds']:8.4f}")
+        lines.append(
+            f"{row['name']:{width}}  {row['device']:10}  {'yes' if row['match'] else 'NO':5}  {cycles:>9} "
+            f" {row['seconds']:8.4f}"
+        )
         if "error" in row:
             lines.append(f"{'':{width}}  {row['error']}")
     return "\n".join([*lines, f"{sum(row['match'] for row in rows)} of {len(rows)} match"])

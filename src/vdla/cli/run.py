@@ -20,37 +20,75 @@ from vdla.runtime.module.plan import LaunchStep, Value, random_inputs
 from vdla.sim.trace.perfetto import write_perfetto
 
 MHZ = 1e6
-COMPILING = {"config": "--config", "target": "--target", "settings": "--set", "calibrate": "--calibrate",
-             "percentile": "--percentile", "shapes": "--shape"}
+COMPILING = {
+    "config": "--config",
+    "target": "--target",
+    "settings": "--set",
+    "calibrate": "--calibrate",
+    "percentile": "--percentile",
+    "shapes": "--shape",
+}
 
 
 @click.command()
-@click.argument("model", metavar="MODEL.vdla|MODEL.onnx", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--input", "inputs", metavar="IN.npz", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-              help="An array for each input. Without it inputs are random, the same each time.")
+@click.argument(
+    "model", metavar="MODEL.vdla|MODEL.onnx", type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+@click.option(
+    "--input",
+    "inputs",
+    metavar="IN.npz",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="An array for each input. Without it inputs are random, the same each time.",
+)
 @click.option("--output", metavar="OUT.npz", type=OUTPUT_FILE, help="Where to write the outputs.")
 @click.option("--device", default="functional", show_default=True, type=click.Choice(list(DEVICE_CLASSES)))
-@click.option("--clock", type=click.FloatRange(0, min_open=True), help="MHz, to turn cycles into time.  [default: the target's]")
+@click.option(
+    "--clock",
+    type=click.FloatRange(0, min_open=True),
+    help="MHz, to turn cycles into time.  [default: the target's]",
+)
 @click.option("--trace", metavar="T.json", type=OUTPUT_FILE, help="Timeline to write (device cycle).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @overrides_memory
 @takes_recipe
 @takes_target
-def command(model: Path, inputs: Path | None, output: Path | None, device: str, clock: float | None, trace: Path | None, as_json: bool,
-            recipe: Recipe, target: Target, memory: Callable[[MemoryParameters], MemoryParameters]) -> None:
-    """Run a network: a module, or a model that is compiled first (--config, --target, --set, --calibrate, --percentile and --shape are
-    for that). A timed device has the memory and the clock of the target that the network was compiled for, unless told otherwise.
+def command(
+    model: Path,
+    inputs: Path | None,
+    output: Path | None,
+    device: str,
+    clock: float | None,
+    trace: Path | None,
+    as_json: bool,
+    recipe: Recipe,
+    target: Target,
+    memory: Callable[[MemoryParameters], MemoryParameters],
+) -> None:
+    """Run a network: a module, or a model that is compiled first (--config, --target, --set, --calibrate,
+    --percentile and --shape are for that). A timed device has the memory and the clock of the target that the
+    network was compiled for, unless told otherwise.
 
     Prints each layer's cycles, multiply-accumulates, bytes, and what bounded it.
     """
     if trace is not None and device != "cycle":
         raise click.UsageError("--trace needs --device cycle")
     check_writable(output, trace)
-    module = _loaded(model) if model.suffix == ".vdla" else Module(compile_with_progress(model, target, recipe).plan)
+    module = (
+        _loaded(model)
+        if model.suffix == ".vdla"
+        else Module(compile_with_progress(model, target, recipe).plan)
+    )
     given = read_arrays(inputs) if inputs else _random(module.plan.inputs)
     chosen = memory(module.plan.target.memory)
     with status() as say:
-        done = module.run(given, device, clock_hz=clock and clock * MHZ, memory=chosen, progress=lambda step: say(_named(step)))
+        done = module.run(
+            given,
+            device,
+            clock_hz=clock and clock * MHZ,
+            memory=chosen,
+            progress=lambda step: say(_named(step)),
+        )
     if output is not None:
         write_npz(output, done.outputs)
     if trace is not None:
@@ -63,7 +101,10 @@ def _loaded(path: Path) -> Module:
     source = click.get_current_context().get_parameter_source
     given = [option for name, option in COMPILING.items() if source(name) is ParameterSource.COMMANDLINE]
     if given:
-        raise InputError(f"{path} is compiled already, so {' and '.join(given)} cannot change it; run the model, or compile it again")
+        raise InputError(
+            f"{path} is compiled already, so {' and '.join(given)} cannot change it; run the model, or "
+            "compile it again"
+        )
     return load(path)
 
 
@@ -83,4 +124,3 @@ def _write_traces(done: Run, path: Path, memory: MemoryParameters) -> None:
         target = path if number == 0 else path.with_name(f"{path.stem}-{number + 1}{path.suffix}")
         write_perfetto(ran.timing, target, memory)
         click.echo(f"{target}: open it in https://ui.perfetto.dev", err=True)
-

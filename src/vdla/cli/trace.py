@@ -17,15 +17,21 @@ from vdla.sim.trace.text import lines
 
 @click.command()
 @click.argument("vector", metavar="VECTOR", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("-o", "--output", required=True, type=OUTPUT_FILE,
-              help="File to write, as text if it ends in .txt; - is standard output (with --text).")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=OUTPUT_FILE,
+    help="File to write, as text if it ends in .txt; - is standard output (with --text).",
+)
 @click.option("--text", is_flag=True, help="Write one line per event instead of a timeline.")
 @takes_memory
 @reports_errors
 def command(vector: Path, output: Path, text: bool, memory: MemoryParameters) -> None:
     """Simulate a program and write its timeline, to be opened in ui.perfetto.dev, or its events as text.
 
-    A program that the hardware stops (a deadlock, say) is shown up to there; the reason is printed and the exit status is 2.
+    A program that the hardware stops (a deadlock, say) is shown up to there; the reason is printed and the
+    exit status is 2.
     """
     if str(output) != "-":
         check_writable(output)
@@ -37,7 +43,11 @@ def command(vector: Path, output: Path, text: bool, memory: MemoryParameters) ->
         _write_text(timing, output)
     else:
         write_perfetto(timing, output, memory)
-    click.echo(f"{vector.name}: {_summary(timing)} -> {output}" + ("" if text else "; open it in https://ui.perfetto.dev"), err=True)
+    click.echo(
+        f"{vector.name}: {_summary(timing)} -> {output}"
+        + ("" if text else "; open it in https://ui.perfetto.dev"),
+        err=True,
+    )
     raise_fault(timing)
 
 
@@ -47,5 +57,7 @@ def _write_text(timing: Timing, output: Path) -> None:
 
 
 def _summary(timing: Timing) -> str:
-    busy = ", ".join(f"{unit.name.lower()} {timing.states(unit)[UnitState.BUSY] / timing.cycles:.0%}" for unit in Unit)
+    busy = ", ".join(
+        f"{unit.name.lower()} {timing.states(unit)[UnitState.BUSY] / timing.cycles:.0%}" for unit in Unit
+    )
     return f"{timing.cycles:,} cycles, {len(timing.program)} instructions, busy: {busy}"

@@ -10,8 +10,13 @@ from vdla.hw.spec.writing import check_writable, write_together
 
 
 @click.command()
-@click.option("--top", type=click.Choice(["core", "axi"]), default="core", show_default=True,
-              help="core: own memory and register ports; axi: AXI4 master, AXI4-Lite slave.")
+@click.option(
+    "--top",
+    type=click.Choice(["core", "axi"]),
+    default="core",
+    show_default=True,
+    help="core: own memory and register ports; axi: AXI4 master, AXI4-Lite slave.",
+)
 @click.option("-o", "--output", "folder", required=True, type=OUTPUT_FILE, help="Folder to write into.")
 @takes_config
 def command(config: AcceleratorConfig, top: str, folder: Path) -> None:

@@ -40,11 +40,20 @@ def test_every_chooser_chooses_from_the_space(task):
     assert Choice(7) not in space
 
 
-@pytest.mark.parametrize(("task", "reason"), [
-    (ConvolutionTask(Convolution(4, 40, 400, 4, (20, 20))), "no tile of Convolution(channels=4, height=40"),
-    (PoolingTask(Pooling(4, 40, 40, (30, 30))), "a window of (30, 30) does not fit the accumulators of tiny"),
-    (SUM, "one element of add does not fit the accumulators of tiny"),
-])
+@pytest.mark.parametrize(
+    ("task", "reason"),
+    [
+        (
+            ConvolutionTask(Convolution(4, 40, 400, 4, (20, 20))),
+            "no tile of Convolution(channels=4, height=40",
+        ),
+        (
+            PoolingTask(Pooling(4, 40, 40, (30, 30))),
+            "a window of (30, 30) does not fit the accumulators of tiny",
+        ),
+        (SUM, "one element of add does not fit the accumulators of tiny"),
+    ],
+)
 def test_what_does_not_fit_is_unfit_with_a_reason(task, reason):
     config = TINY.with_changes(inp_buffer_bytes=64, wgt_buffer_bytes=64, acc_buffer_bytes=64)
     found = space_of(task, Target(config))
@@ -54,11 +63,17 @@ def test_what_does_not_fit_is_unfit_with_a_reason(task, reason):
 
 def test_the_simulated_choice_is_at_least_as_good_as_the_estimated_one():
     space = space_of(CONVOLUTION, TARGET)
-    simulated, estimated = (simulated_cycles(CONVOLUTION, choose(space), TARGET) for choose in (by_simulator, by_estimate))
+    simulated, estimated = (
+        simulated_cycles(CONVOLUTION, choose(space), TARGET) for choose in (by_simulator, by_estimate)
+    )
     assert simulated <= estimated
 
 
-ESTIMATED = [Convolution(64, 14, 14, 64, padding=(1, 1, 1, 1)), Convolution(64, 28, 28, 128, (1, 1)), Convolution(128, 1, 1, 256, (1, 1))]
+ESTIMATED = [
+    Convolution(64, 14, 14, 64, padding=(1, 1, 1, 1)),
+    Convolution(64, 28, 28, 128, (1, 1)),
+    Convolution(128, 1, 1, 256, (1, 1)),
+]
 
 
 @pytest.mark.parametrize("size", ESTIMATED, ids=lambda size: f"{size.channels} to {size.outputs}")
@@ -81,7 +96,9 @@ def test_tiles_follow_the_memory():
 
 
 def test_equal_work_on_another_memory_is_other_work():
-    assert Work(CONVOLUTION.size, TINY, 2, scales=True) != Work(CONVOLUTION.size, TINY, 2, scales=True, memory=MemoryParameters(400))
+    assert Work(CONVOLUTION.size, TINY, 2, scales=True) != Work(
+        CONVOLUTION.size, TINY, 2, scales=True, memory=MemoryParameters(400)
+    )
 
 
 def test_choices_read_back_equal():
@@ -91,14 +108,23 @@ def test_choices_read_back_equal():
     assert choices.of(CONVOLUTION) == chosen[0][1]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"target": "", "choices": {"a": {"threads": 0, "tiles": null}}}',
-                                  '{"target": "", "choices": {"a": {"threads": 2, "tiles": {"outputs": 1}}}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"target": "", "choices": {"a": {"threads": 0, "tiles": null}}}',
+        '{"target": "", "choices": {"a": {"threads": 2, "tiles": {"outputs": 1}}}}',
+    ],
+)
 def test_what_is_no_record_is_refused(text):
     with pytest.raises(ChoiceError, match="the text is no record of choices"):
         parse_choices(text)
 
 
 # Kept
+
 
 def never(space):
     pytest.fail(f"{space} was chosen again")
@@ -111,7 +137,9 @@ def test_a_choice_is_made_once(cache):
     assert store.count() == 1
 
 
-@pytest.mark.parametrize("target", [Target(TINY, MemoryParameters(65)), Target(TINY.with_changes(bus_bits=128))])
+@pytest.mark.parametrize(
+    "target", [Target(TINY, MemoryParameters(65)), Target(TINY.with_changes(bus_bits=128))]
+)
 def test_another_memory_or_configuration_chooses_anew(cache, target):
     store.kept(by_estimate)(space_of(CONVOLUTION, TARGET))
     store.kept(by_estimate)(space_of(CONVOLUTION, target))
@@ -140,5 +168,7 @@ def test_the_oldest_choices_are_forgotten(cache, monkeypatch):
 
 def test_a_damaged_cache_says_what_to_do(cache):
     (cache / store.FILE).write_text(json.dumps("no table" * 99))
-    with pytest.raises(ToolError, match=r"choices\.sqlite cannot be used \(.*\); empty it with `vdla cache clear`"):
+    with pytest.raises(
+        ToolError, match=r"choices\.sqlite cannot be used \(.*\); empty it with `vdla cache clear`"
+    ):
         store.kept(by_estimate)(space_of(CONVOLUTION, TARGET))

@@ -1,4 +1,5 @@
-"""Native code gives the interpreter's results, value by value and program by program, on any number of threads."""
+"""Native code gives the interpreter's results, value by value and program by program, on any number of
+threads."""
 
 import random
 import re
@@ -53,16 +54,34 @@ def values(dtype: str, rng: np.random.Generator) -> np.ndarray:
         ends = [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 100.25, -1e9, 3e9]
         return np.array([*ends, *rng.normal(0, 50, COUNT - len(ends))], kind.numpy)
     ends = [kind.least, kind.greatest, 0, 1, 2, 3, 7]
-    return np.array([*ends, *rng.integers(kind.least, kind.greatest, COUNT - len(ends), endpoint=True)]).astype(kind.numpy)
+    return np.array(
+        [*ends, *rng.integers(kind.least, kind.greatest, COUNT - len(ends), endpoint=True)]
+    ).astype(kind.numpy)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("expr", ["{0}[i] + {0}[j] * {0}[i]", "min({0}[i], {0}[j])", "max({0}[i], {0}[j])", "{0}[i] / {1}(3.0)",
-                                  "select({0}[i] < {0}[j], {0}[i], {1}(0.5))", "{1}(int32({0}[i]))", "{1}(int8({0}[j]) + int8(1))"])
+@pytest.mark.parametrize(
+    "expr",
+    [
+        "{0}[i] + {0}[j] * {0}[i]",
+        "min({0}[i], {0}[j])",
+        "max({0}[i], {0}[j])",
+        "{0}[i] / {1}(3.0)",
+        "select({0}[i] < {0}[j], {0}[i], {1}(0.5))",
+        "{1}(int32({0}[i]))",
+        "{1}(int8({0}[j]) + int8(1))",
+    ],
+)
 def test_floats_round_as_the_interpreter_does(dtype, expr):
-    text = f"def f(X: {dtype}[{COUNT}], Y: {dtype}[{COUNT}, {COUNT}]):\n    for i in range({COUNT}):\n        for j in range({COUNT}):\n"
+    text = (
+        f"def f(X: {dtype}[{COUNT}], Y: {dtype}[{COUNT}, {COUNT}]):\n    for i in range({COUNT}):\n    "
+        f"    for j in range({COUNT}):\n"
+    )
     func = parse_func(text + f"            Y[i, j] = {expr.format('X', dtype)}\n")
-    assert unlike(func, {"X": values(dtype, np.random.default_rng(1)), "Y": np.zeros((COUNT, COUNT), dtype)}) == []
+    assert (
+        unlike(func, {"X": values(dtype, np.random.default_rng(1)), "Y": np.zeros((COUNT, COUNT), dtype)})
+        == []
+    )
 
 
 def unlike(func: Func, arrays: dict[str, np.ndarray], threads: int = 2) -> list[str]:
@@ -78,7 +97,13 @@ def mark(schedule, rng):
     for stage in schedule.stages:
         for loop in list(stage.leaves):
             try:
-                rng.choice([schedule[stage.tensor].parallel, schedule[stage.tensor].vectorize, schedule[stage.tensor].unroll])(loop)
+                rng.choice(
+                    [
+                        schedule[stage.tensor].parallel,
+                        schedule[stage.tensor].vectorize,
+                        schedule[stage.tensor].unroll,
+                    ]
+                )(loop)
             except ScheduleError:
                 continue
 
@@ -91,10 +116,20 @@ def test_random_schedules_run_as_interpreted(build, seed):
     scramble(schedule, rng)
     mark(schedule, rng)
     func = schedule.lower()
-    assert unlike(func, {buffer.name: numbers.integers(-100, 100, buffer.shape).astype(DTYPES[buffer.dtype].numpy) for buffer in func.params}) == []
+    assert (
+        unlike(
+            func,
+            {
+                buffer.name: numbers.integers(-100, 100, buffer.shape).astype(DTYPES[buffer.dtype].numpy)
+                for buffer in func.params
+            },
+        )
+        == []
+    )
 
 
 # Parallel loops
+
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 64])
 def test_parallel_loops_give_the_same_bits_on_any_number_of_threads(threads):
@@ -104,14 +139,19 @@ def test_parallel_loops_give_the_same_bits_on_any_number_of_threads(threads):
         assert unlike(func, arrays, threads) == []
 
 
-@pytest.mark.parametrize("body", [
-    "for i in parallel(4):\n        for j in parallel(4):\n            M[i, j] = M[i, j] + i32",
-    "for i in range(4):\n        for j in parallel(4):\n            M[j, i] = M[j, i] * int32(3) + i32",
-    "for j in range(1):\n        M[0, 0] = i32\n    for i in parallel(4):\n        for j in range(4):\n            M[i, j] = M[i, j] - i32",
-    "if M[0, 0] < i32:\n        T = alloc(int32[1])\n        M[0, 0] = T[0]\n"
-    "    for i in parallel(4):\n        T = alloc(int32[2])\n        T[0] = i32\n        M[i, 0] = T[0] + T[1]",
-    "for i_j in parallel(16):\n        M[i_j // 4, i_j % 4] = i32",
-])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for i in parallel(4):\n        for j in parallel(4):\n            M[i, j] = M[i, j] + i32",
+        "for i in range(4):\n        for j in parallel(4):\n            M[j, i] = M[j, i] * int32(3) + i32",
+        "for j in range(1):\n        M[0, 0] = i32\n    for i in parallel(4):\n        for j in "
+        "range(4):\n            M[i, j] = M[i, j] - i32",
+        "if M[0, 0] < i32:\n        T = alloc(int32[1])\n        M[0, 0] = T[0]\n"
+        "    for i in parallel(4):\n        T = alloc(int32[2])\n        T[0] = i32\n        M[i, 0] = "
+        "T[0] + T[1]",
+        "for i_j in parallel(16):\n        M[i_j // 4, i_j % 4] = i32",
+    ],
+)
 def test_parallel_loops_stand_anywhere(body):
     func = parse_func(f"def f(M: int32[4, 4]):\n    {body}\n".replace("i32", "int32(7)"))
     assert unlike(func, {"M": np.arange(16, dtype=np.int32).reshape(4, 4)}) == []
@@ -120,8 +160,18 @@ def test_parallel_loops_stand_anywhere(body):
 def test_iterations_are_shared_out_once_each(monkeypatch):
     run, ranges = compile_host(parse_func(ROWS), 5), []
     submit = run.crew.pool.submit
-    monkeypatch.setattr(run.crew.pool, "submit", lambda body, first, end, *words: ranges.append((first, end)) or submit(body, first, end, *words))
-    run({"A": np.ones((37, 20), np.float32), "B": np.ones((37, 20), np.float32), "C": np.zeros(37, np.float32)})
+    monkeypatch.setattr(
+        run.crew.pool,
+        "submit",
+        lambda body, first, end, *words: ranges.append((first, end)) or submit(body, first, end, *words),
+    )
+    run(
+        {
+            "A": np.ones((37, 20), np.float32),
+            "B": np.ones((37, 20), np.float32),
+            "C": np.zeros(37, np.float32),
+        }
+    )
     assert ranges == [(0, 8), (8, 16), (16, 24), (24, 32), (32, 37)]
 
 
@@ -129,12 +179,20 @@ def test_a_crew_that_cannot_work_is_an_error():
     run = compile_host(parse_func(ROWS), 2)
     run.crew.pool.shutdown()
     with pytest.raises(RuntimeError, match="cannot schedule new futures after shutdown"):
-        run({"A": np.ones((37, 20), np.float32), "B": np.ones((37, 20), np.float32), "C": np.zeros(37, np.float32)})
+        run(
+            {
+                "A": np.ones((37, 20), np.float32),
+                "B": np.ones((37, 20), np.float32),
+                "C": np.zeros(37, np.float32),
+            }
+        )
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_parallel_loops_must_be_independent(threads):
-    func = parse_func("def f(A: int32[8], S: int32[1]):\n    for i in parallel(8):\n        S[0] = S[0] + A[i]\n")
+    func = parse_func(
+        "def f(A: int32[8], S: int32[1]):\n    for i in parallel(8):\n        S[0] = S[0] + A[i]\n"
+    )
     with pytest.raises(IrError, match=r"^loop i cannot be parallel: its iterations may meet in S\[0\]$"):
         compile_host(func, threads)
 
@@ -160,7 +218,9 @@ def scale(A: float32[4, {n}], B: float32[4, {n}]):
 def test_marked_loops_use_vectors_of_this_processor(text, element, extent):
     func = parse_func(text.format(kind="vectorized", n=extent))
     count = lanes(loops_of(func)[1], vector_bytes())
-    assert count == min(vector_bytes() // 4, extent & -extent if extent < 16 else 1 << extent.bit_length() - 1)
+    assert count == min(
+        vector_bytes() // 4, extent & -extent if extent < 16 else 1 << extent.bit_length() - 1
+    )
     run = compile_host(func)
     assert f"<{count} x {element}>" in run.optimised
     assert "x ptr>" not in run.optimised  # no gathers: it is the marked loop that has become vectors
@@ -169,25 +229,44 @@ def test_marked_loops_use_vectors_of_this_processor(text, element, extent):
 
 
 def test_floats_are_not_added_up_in_another_order():
-    func = parse_func("def f(A: float32[64], S: float32[1]):\n    for k in vectorized(64):\n        S[0] = S[0] + A[k]\n")
-    assert unlike(func, {"A": np.random.default_rng(0).normal(0, 1e6, 64).astype(np.float32), "S": np.zeros(1, np.float32)}) == []
+    func = parse_func(
+        "def f(A: float32[64], S: float32[1]):\n    for k in vectorized(64):\n        S[0] = S[0] + A[k]\n"
+    )
+    assert (
+        unlike(
+            func,
+            {
+                "A": np.random.default_rng(0).normal(0, 1e6, 64).astype(np.float32),
+                "S": np.zeros(1, np.float32),
+            },
+        )
+        == []
+    )
     assert not re.search(r"fadd <", compile_host(func).optimised)
 
 
 def test_unrolled_loops_are_written_out():
-    text = ("def f(A: int8[8, 90], S: int64[8]):\n    for i in range(8):\n        for k in {}(90):\n"
-            "            S[i] = S[i] * int64(3) // int64(7) + int64(A[i, k])\n")
-    plain, unrolled = (compile_host(parse_func(text.format(kind))).optimised.count("mul ") for kind in ("range", "unrolled"))
+    text = (
+        "def f(A: int8[8, 90], S: int64[8]):\n    for i in range(8):\n        for k in {}(90):\n"
+        "            S[i] = S[i] * int64(3) // int64(7) + int64(A[i, k])\n"
+    )
+    plain, unrolled = (
+        compile_host(parse_func(text.format(kind))).optimised.count("mul ") for kind in ("range", "unrolled")
+    )
     assert unrolled >= 90 > plain
 
 
 def test_unrolling_too_much_is_left_to_llvm(capfd):
-    loops = "    for i in unrolled(400):\n        for j in unrolled(70):\n            B[i, j] = max(B[i, j] * float32(2.0), B[0, 0])\n"
+    loops = (
+        "    for i in unrolled(400):\n        for j in unrolled(70):\n            B[i, j] = max(B[i, "
+        "j] * float32(2.0), B[0, 0])\n"
+    )
     compile_host(parse_func("def f(B: float32[400, 70]):\n" + loops))
     assert capfd.readouterr() == ("", "")
 
 
 # What is refused
+
 
 def test_wrong_arrays_are_refused():
     func = parse_func("def f(A: int8[4, 4]):\n    A[0, 0] = int8(1)\n")
@@ -212,12 +291,18 @@ def test_arrays_that_are_written_stand_alone():
         run({"A": one, "B": one, "C": other})
 
 
-@pytest.mark.parametrize(("expr", "message"), [
-    ("A[0] // A[1]", r"^A\[0\] // A\[1\]: host code divides whole numbers by constants other than 0 only$"),
-    ("A[0] % (A[1] + int32(1))", r"^A\[0\] % \(A\[1\] \+ int32\(1\)\): host code divides"),
-    ("A[0] % int32(0)", r"^A\[0\] % int32\(0\) divides by 0$"),
-    ("A[0] // int32(4294967296)", r"^A\[0\] // int32\(4294967296\) divides by 0$"),
-])
+@pytest.mark.parametrize(
+    ("expr", "message"),
+    [
+        (
+            "A[0] // A[1]",
+            r"^A\[0\] // A\[1\]: host code divides whole numbers by constants other than 0 only$",
+        ),
+        ("A[0] % (A[1] + int32(1))", r"^A\[0\] % \(A\[1\] \+ int32\(1\)\): host code divides"),
+        ("A[0] % int32(0)", r"^A\[0\] % int32\(0\) divides by 0$"),
+        ("A[0] // int32(4294967296)", r"^A\[0\] // int32\(4294967296\) divides by 0$"),
+    ],
+)
 def test_divisors_must_be_constants_other_than_0(expr, message):
     with pytest.raises(IrError, match=message):
         compile_host(parse_func(f"def f(A: int32[2]):\n    A[0] = {expr}\n"))

@@ -1,4 +1,5 @@
-"""Programs joined into one stream: exact in every order, faster than one after the other, micro-kernels shared."""
+"""Programs joined into one stream: exact in every order, faster than one after the other, micro-kernels
+shared."""
 
 import numpy as np
 import pytest
@@ -37,23 +38,43 @@ def joined():
 
 def data():
     rng = np.random.default_rng(1)
-    words = [parameter_words(rng.integers(-99, 99, 8), rng.integers(9000, 65536, 8), np.full(8, 23)) for _ in range(LAYERS)]
-    return rng.integers(-128, 128, (1, 8, 7, 7), np.int8), rng.integers(-128, 128, (LAYERS, 8, 8, 3, 3), np.int8), words
+    words = [
+        parameter_words(rng.integers(-99, 99, 8), rng.integers(9000, 65536, 8), np.full(8, 23))
+        for _ in range(LAYERS)
+    ]
+    return (
+        rng.integers(-128, 128, (1, 8, 7, 7), np.int8),
+        rng.integers(-128, 128, (LAYERS, 8, 8, 3, 3), np.int8),
+        words,
+    )
 
 
-@pytest.mark.parametrize("device", [CycleDevice(TINY), *(FunctionalDevice(TINY, 1 << 22, seed) for seed in (None, 0, 1, 2, 3))],
-                         ids=lambda device: f"{device.name} {getattr(device, 'seed', '')}")
+@pytest.mark.parametrize(
+    "device",
+    [CycleDevice(TINY), *(FunctionalDevice(TINY, 1 << 22, seed) for seed in (None, 0, 1, 2, 3))],
+    ids=lambda device: f"{device.name} {getattr(device, 'seed', '')}",
+)
 def test_layers_joined_without_synchronisation_are_exact(device):
     image, weights, words = data()
     stream, given = joined(), {"A0": blocked(image, 4, 1)}
     for layer in range(LAYERS):
-        given |= {f"W{layer}": blocked_weights(weights[layer], SIZE, TINY), f"P{layer}": blocked_parameters(words[layer], TINY)}
+        given |= {
+            f"W{layer}": blocked_weights(weights[layer], SIZE, TINY),
+            f"P{layer}": blocked_parameters(words[layer], TINY),
+        }
         image = requantise(convolved(image, weights[layer], SIZE), words[layer][:, :, None, None])
-    launch = place(device, stream, {name: values.nbytes for name, values in given.items()} | {f"A{layer + 1}": image.size for layer in range(LAYERS)})
+    launch = place(
+        device,
+        stream,
+        {name: values.nbytes for name, values in given.items()}
+        | {f"A{layer + 1}": image.size for layer in range(LAYERS)},
+    )
     for name, values in given.items():
         launch.write(name, values)
     launch.run()
-    np.testing.assert_array_equal(unblocked(launch.read(f"A{LAYERS}", (1, 2, 7, 7, 1, 4), np.int8), 1, 8), image)
+    np.testing.assert_array_equal(
+        unblocked(launch.read(f"A{LAYERS}", (1, 2, 7, 7, 1, 4), np.int8), 1, 8), image
+    )
 
 
 def test_joined_layers_overlap_and_share_micro_kernels():

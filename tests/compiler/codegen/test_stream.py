@@ -1,5 +1,5 @@
-"""Compiled convolutions are exact on every device, whatever the units' interleaving; what cannot be compiled says why."""
-
+"""Compiled convolutions are exact on every device, whatever the units' interleaving; what cannot be compiled
+says why."""
 
 import numpy as np
 import pytest
@@ -55,23 +55,41 @@ def test_every_pass_leaves_a_program_that_verifies_and_whose_text_reads_back(cam
 
 
 def test_an_intrinsic_of_somebody_else_is_no_instruction():
-    func = parse_func("@intrinsic\ndef mine(dst: int8[1, 4]):\n    for j in range(4):\n        dst[0, j] = int8(0)\n\n"
-                      "def f(A: int8[3, 1, 4]):\n    for i in range(3):\n        mine(A[i, 0, 0])\n")
-    with pytest.raises(IrError, match=r"^mine is no instruction of the accelerator; it has gemm, reset, gemm_from, load_inp, load_inp_padded, "):
+    func = parse_func(
+        "@intrinsic\ndef mine(dst: int8[1, 4]):\n    for j in range(4):\n        dst[0, j] = int8(0)\n\n"
+        "def f(A: int8[3, 1, 4]):\n    for i in range(3):\n        mine(A[i, 0, 0])\n"
+    )
+    with pytest.raises(
+        IrError,
+        match=r"^mine is no instruction of the accelerator; it has gemm, reset, gemm_from, load_inp, "
+        r"load_inp_padded, ",
+    ):
         compile_stream(func, TINY)
 
 
 def test_fused_loops_around_an_instruction_are_refused():
-    func = parse_func("def f(A: int8[2, 3, 1, 4]):\n    L = alloc(int8[6, 1, 4], \"input\")\n    for i in range(6):\n"
-                      "        load_inp(L[i, 0, 0], A[i // 3, i % 3, 0, 0])\n", accelerator(TINY).every)
-    with pytest.raises(IrError, match=r"^i // 3 is not affine, so no instruction can follow it; do not fuse loops that an intrinsic is put into$"):
+    func = parse_func(
+        'def f(A: int8[2, 3, 1, 4]):\n    L = alloc(int8[6, 1, 4], "input")\n    for i in range(6):\n'
+        "        load_inp(L[i, 0, 0], A[i // 3, i % 3, 0, 0])\n",
+        accelerator(TINY).every,
+    )
+    with pytest.raises(
+        IrError,
+        match=r"^i // 3 is not affine, so no instruction can follow it; do not fuse loops that an "
+        r"intrinsic is put into$",
+    ):
         compile_stream(func, TINY)
 
 
 def test_virtual_threads_hide_latency():
     size = Convolution(32, 16, 16, 32, padding=(1, 1, 1, 1))
     works = [Work(size, TINY, threads, scales=True) for threads in (1, 2)]
-    one, two = (simulated_cycles(ConvolutionTask(work.size), Choice(work.threads, best_tiles(work, 8)), Target(work.config)) for work in works)
+    one, two = (
+        simulated_cycles(
+            ConvolutionTask(work.size), Choice(work.threads, best_tiles(work, 8)), Target(work.config)
+        )
+        for work in works
+    )
     assert two < 0.97 * one
 
 
@@ -85,14 +103,23 @@ def test_a_stream_compiles_to_the_same_words_twice():
 
 def test_tiles_that_do_not_fit_are_named():
     small = TINY.with_changes(acc_buffer_bytes=512)
-    with pytest.raises(IrError, match=r"buffer Y of 72 elements does not fit the accumulator memory: it holds 32, and 0 are taken; "
-                                      "use smaller tiles or fewer virtual threads"):
+    with pytest.raises(
+        IrError,
+        match=r"buffer Y of 72 elements does not fit the accumulator memory: it holds 32, and 0 are taken; "
+        "use smaller tiles or fewer virtual threads",
+    ):
         compile_stream(scheduled(threads=1, tiles=Tiles(2, 6, 6, 2)), small)
 
 
 def test_accumulators_stand_behind_the_parameters():
-    with pytest.raises(IrError, match=r"buffer Y of 72 elements does not fit the accumulator memory: it holds 64, and 8 are taken"):
-        compile_stream(scheduled(narrowing=Scale(), threads=1, tiles=Tiles(2, 6, 6, 2)), TINY.with_changes(acc_buffer_bytes=1024))
+    with pytest.raises(
+        IrError,
+        match=r"buffer Y of 72 elements does not fit the accumulator memory: it holds 64, and 8 are taken",
+    ):
+        compile_stream(
+            scheduled(narrowing=Scale(), threads=1, tiles=Tiles(2, 6, 6, 2)),
+            TINY.with_changes(acc_buffer_bytes=1024),
+        )
 
 
 def test_parameters_of_more_channels_than_there_are_sets_are_loaded_in_turn(campaign):
@@ -103,7 +130,9 @@ def test_parameters_of_more_channels_than_there_are_sets_are_loaded_in_turn(camp
 
 
 def test_no_tiles_at_all_is_said():
-    with pytest.raises(IrError, match=r"no tile of .* fits the memories of tiny 64 times; use fewer virtual threads"):
+    with pytest.raises(
+        IrError, match=r"no tile of .* fits the memories of tiny 64 times; use fewer virtual threads"
+    ):
         ranked_tiles(Work(SIZE, TINY, 64, scales=True))
 
 
@@ -113,19 +142,34 @@ def test_a_statement_without_an_intrinsic_is_shown():
 
 
 def test_requantisation_by_parameters_needs_its_extension():
-    with pytest.raises(IrError, match="requantisation by parameters needs the extension requantise, which vta has switched off; "
-                                      "switch it on, or narrow by a Shift"):
+    with pytest.raises(
+        IrError,
+        match="requantisation by parameters needs the extension requantise, which vta has switched off; "
+        "switch it on, or narrow by a Shift",
+    ):
         scheduled(config=VTA, narrowing=Scale())
 
 
 def test_a_window_that_does_not_fit_is_named():
     size = Pooling(4, 40, 40, (30, 30))
-    with pytest.raises(IrError, match=r"a window of \(30, 30\) does not fit the accumulators of tiny 2 times: they hold 512 elements; use fewer"):
+    with pytest.raises(
+        IrError,
+        match=r"a window of \(30, 30\) does not fit the accumulators of tiny 2 times: they hold 512 "
+        r"elements; use fewer",
+    ):
         schedule_max_pool(max_pool(size, TINY), size, TINY)
 
 
-@pytest.mark.parametrize(("groups", "expected"), [
-    (1, Grouping(1, 4, 8, 1)), (2, Grouping(2, 2, 4, 1)), (4, Grouping(4, 1, 2, 1)), (8, Grouping(4, 1, 2, 2)), (16, Grouping(4, 1, 2, 4))])
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [
+        (1, Grouping(1, 4, 8, 1)),
+        (2, Grouping(2, 2, 4, 1)),
+        (4, Grouping(4, 1, 2, 1)),
+        (8, Grouping(4, 1, 2, 2)),
+        (16, Grouping(4, 1, 2, 4)),
+    ],
+)
 def test_groups_are_joined_until_they_fill_blocks(groups, expected):
     assert grouping(Convolution(16, 4, 4, 32, groups=groups), TINY) == expected
 
@@ -137,9 +181,10 @@ def test_the_last_joined_groups_may_be_filled_up():
 
 # Folding
 
+
 def test_the_longest_loops_become_hardware_loops_and_the_rest_micro_ops():
     loops = [Steps(3, (0, 1, 1)), Steps(14, (1, 1, 0)), Steps(2, (200, 0, 18)), Steps(10, (14, 16, 0))]
-    kernel, = fold_kernel(loops, (5, 7, 9), TINY)
+    (kernel,) = fold_kernel(loops, (5, 7, 9), TINY)
     assert (kernel.outer.trips, kernel.inner.trips, len(kernel.uops)) == (14, 10, 6)
     assert sorted(kernel.uops)[0] == (5, 7, 9)
 
@@ -147,16 +192,31 @@ def test_the_longest_loops_become_hardware_loops_and_the_rest_micro_ops():
 @pytest.mark.parametrize("seed", range(30))
 def test_folded_kernels_take_every_step_once(seed):
     rng = np.random.default_rng(seed)
-    loops = [Steps(int(rng.integers(1, 6)), tuple(int(step) for step in rng.integers(0, 5, 3))) for _ in range(rng.integers(1, 6))]
+    loops = [
+        Steps(int(rng.integers(1, 6)), tuple(int(step) for step in rng.integers(0, 5, 3)))
+        for _ in range(rng.integers(1, 6))
+    ]
     base = tuple(int(place) for place in rng.integers(0, 9, 3))
-    found = [tuple(uop[which] + i * outer[which] + j * inner[which] for which in range(3))
-             for kernel in fold_kernel(loops, base, TINY)
-             for outer, inner in [((kernel.outer.dst, kernel.outer.src, kernel.outer.wgt), (kernel.inner.dst, kernel.inner.src, kernel.inner.wgt))]
-             for i in range(kernel.outer.trips) for j in range(kernel.inner.trips) for uop in kernel.uops]
+    found = [
+        tuple(uop[which] + i * outer[which] + j * inner[which] for which in range(3))
+        for kernel in fold_kernel(loops, base, TINY)
+        for outer, inner in [
+            (
+                (kernel.outer.dst, kernel.outer.src, kernel.outer.wgt),
+                (kernel.inner.dst, kernel.inner.src, kernel.inner.wgt),
+            )
+        ]
+        for i in range(kernel.outer.trips)
+        for j in range(kernel.inner.trips)
+        for uop in kernel.uops
+    ]
     expected = [base]
     for loop in loops:
-        expected = [tuple(start + count * step for start, step in zip(place, loop.steps, strict=True))
-                    for place in expected for count in range(loop.trips)]
+        expected = [
+            tuple(start + count * step for start, step in zip(place, loop.steps, strict=True))
+            for place in expected
+            for count in range(loop.trips)
+        ]
     assert sorted(found) == sorted(expected)
 
 
@@ -177,19 +237,29 @@ def test_folded_transfers_move_every_element_to_its_place(seed):
             for x in range(width):
                 inside = 0 <= y - rows.y_pads[0] < rows.height and 0 <= x - rows.x_pads[0] < rows.width
                 assert place not in found
-                found[place] = part.dram + (y - rows.y_pads[0]) * rows.stride + x - rows.x_pads[0] if inside else None
+                found[place] = (
+                    part.dram + (y - rows.y_pads[0]) * rows.stride + x - rows.x_pads[0] if inside else None
+                )
                 place += 1
-    expected = {10 + int(np.dot(at, chip)): 5000 + int(np.dot(at, dram)) if all(a <= b < c for a, b, c in zip(low, at, high, strict=True)) else None
-                for at in np.ndindex(*trips)}
+    expected = {
+        10 + int(np.dot(at, chip)): 5000 + int(np.dot(at, dram))
+        if all(a <= b < c for a, b, c in zip(low, at, high, strict=True))
+        else None
+        for at in np.ndindex(*trips)
+    }
     assert found == expected
 
 
 def test_a_nest_is_folded_once_for_each_value_of_the_variables_that_it_depends_on(monkeypatch):
     from vdla.compiler.codegen import transfers
+
     size, folded = Convolution(32, 16, 16, 32, padding=(1, 1, 1, 1)), []
     fold = transfers.fold_transfer
-    monkeypatch.setattr(transfers, "fold_transfer",
-                        lambda dimensions, *rest, **options: folded.append(dimensions) or fold(dimensions, *rest, **options))
+    monkeypatch.setattr(
+        transfers,
+        "fold_transfer",
+        lambda dimensions, *rest, **options: folded.append(dimensions) or fold(dimensions, *rest, **options),
+    )
     tiles = Tiles(outputs=1, rows=4, columns=16, inputs=1)
     words = compile_stream(scheduled(size, threads=1, tiles=tiles), TINY)
     loads = np.count_nonzero(words.words[:, 0] & np.uint64(7) == np.uint64(0))

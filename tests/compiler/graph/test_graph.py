@@ -37,7 +37,11 @@ def net_text() -> tuple[str, dict[str, np.ndarray]]:
     with pytest.raises(GraphError) as caught:
         parse_graph(NET.format(sha="0"))
     assert "the text holds only the hash of w; pass its elements in constants" in str(caught.value)
-    types = {"x": TensorType((1, 5), "float32"), "w": TensorType((4, 5), "float32"), "y": TensorType((4, 5), "float32")}
+    types = {
+        "x": TensorType((1, 5), "float32"),
+        "w": TensorType((4, 5), "float32"),
+        "y": TensorType((4, 5), "float32"),
+    }
     small = Graph("net", {"x": types["x"]}, ("y",), (Node("Add", ("x", "w"), ("y",)),), {"w": w}, types)
     return NET.format(sha=re.search('sha256="(.*)"', print_graph(small))[1]), {"w": w}
 
@@ -50,13 +54,24 @@ def test_text_reads_back_equal():
     assert parse_graph(print_graph(graph), graph.constants) == graph
 
 
-@pytest.mark.parametrize("change", [
-    lambda graph: replace(graph, name="other"),
-    lambda graph: replace(graph, outputs=graph.outputs[::-1]),
-    lambda graph: replace(graph, nodes=(replace(graph.nodes[0], attributes={**graph.nodes[0].attributes, "alpha": 2.0}), *graph.nodes[1:])),
-    lambda graph: replace(graph, constants={**graph.constants, "b": np.nextafter(graph.constants["b"], np.float32(9))}),
-    lambda graph: replace(graph, types={**graph.types, "q": TensorType((4,), "int8")}),
-])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda graph: replace(graph, name="other"),
+        lambda graph: replace(graph, outputs=graph.outputs[::-1]),
+        lambda graph: replace(
+            graph,
+            nodes=(
+                replace(graph.nodes[0], attributes={**graph.nodes[0].attributes, "alpha": 2.0}),
+                *graph.nodes[1:],
+            ),
+        ),
+        lambda graph: replace(
+            graph, constants={**graph.constants, "b": np.nextafter(graph.constants["b"], np.float32(9))}
+        ),
+        lambda graph: replace(graph, types={**graph.types, "q": TensorType((4,), "int8")}),
+    ],
+)
 def test_graphs_that_differ_are_not_equal(change):
     graph = parse_graph(*net_text())
     assert change(graph) != graph
@@ -71,14 +86,42 @@ def test_nothing_of_a_graph_can_be_changed_in_place():
 
 
 BAD_TEXTS = [
-    ("def f(x: float32[2]):\n    y: float32[2] = Relu(z)\n    return y", "line 2: a value that was defined before is needed here", 25),
+    (
+        "def f(x: float32[2]):\n    y: float32[2] = Relu(z)\n    return y",
+        "line 2: a value that was defined before is needed here",
+        25,
+    ),
     ("def f(x: float32[2]):\n    x: float32[2] = Relu(x)\n    return x", "line 2: x is defined twice", 4),
-    ("def f(x: float99[2]):\n    return x", "line 1: x needs a type such as float32[1, 3]; element types are float32, int8", 6),
-    ("def f(x: float32[2]):\n    c: int8[2] = constant([1, 2, 3])\n    return x", "line 2: the elements are of shape [3], not [2]", 26),
-    ("def f(x: float32[2]):\n    c: int8[1] = constant([300])\n    return x", "line 2: these are no elements of int8[1]", 26),
-    ("def f(x: float32[2]):\n    c: int8[1] = constant(3, 4)\n    return x", "line 2: a constant is written constant(elements)", 4),
-    ("def f(x: float32[2]):\n    for i in x: pass\n    return x", "line 2: this is no statement of a graph", 4),
-    ("def f(x: float32[2]):\n    y: float32[2] = Clip(x, max=x, min=0)\n    return y", "line 2: a number, a string, or a tuple", 32),
+    (
+        "def f(x: float99[2]):\n    return x",
+        "line 1: x needs a type such as float32[1, 3]; element types are float32, int8",
+        6,
+    ),
+    (
+        "def f(x: float32[2]):\n    c: int8[2] = constant([1, 2, 3])\n    return x",
+        "line 2: the elements are of shape [3], not [2]",
+        26,
+    ),
+    (
+        "def f(x: float32[2]):\n    c: int8[1] = constant([300])\n    return x",
+        "line 2: these are no elements of int8[1]",
+        26,
+    ),
+    (
+        "def f(x: float32[2]):\n    c: int8[1] = constant(3, 4)\n    return x",
+        "line 2: a constant is written constant(elements)",
+        4,
+    ),
+    (
+        "def f(x: float32[2]):\n    for i in x: pass\n    return x",
+        "line 2: this is no statement of a graph",
+        4,
+    ),
+    (
+        "def f(x: float32[2]):\n    y: float32[2] = Clip(x, max=x, min=0)\n    return y",
+        "line 2: a number, a string, or a tuple",
+        32,
+    ),
     ("def f(x: float32[2]\n    return x", "line 1: '(' was never closed", 5),
     ("x = 1", "line 1: a graph is one function that ends with return", None),
 ]
@@ -94,7 +137,9 @@ def test_a_text_that_is_no_graph_is_refused_at_its_place(text, message, column):
 
 def test_another_constant_than_the_one_printed_is_refused():
     text, constants = net_text()
-    with pytest.raises(GraphError, match=r"the array given for w, float32\[4, 5\], is not the one whose hash is printed"):
+    with pytest.raises(
+        GraphError, match=r"the array given for w, float32\[4, 5\], is not the one whose hash is printed"
+    ):
         parse_graph(text, {"w": constants["w"] + 1})
 
 
@@ -112,12 +157,15 @@ def test_the_interpreter_returns_outputs_and_every_value():
     assert not outputs["g"]
 
 
-@pytest.mark.parametrize(("inputs", "message"), [
-    ({}, "graph f needs inputs x; it was given none"),
-    ({"x": np.ones(3, np.float32)}, "graph f: input x is float32[3], not float32[2]"),
-    ({"x": np.ones(2)}, "graph f: input x is float64[2], not float32[2]"),
-    ({"x": np.ones(2, np.float32)}, "Relu 'y' made y = float32[2], not int8[2]"),
-])
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({}, "graph f needs inputs x; it was given none"),
+        ({"x": np.ones(3, np.float32)}, "graph f: input x is float32[3], not float32[2]"),
+        ({"x": np.ones(2)}, "graph f: input x is float64[2], not float32[2]"),
+        ({"x": np.ones(2, np.float32)}, "Relu 'y' made y = float32[2], not int8[2]"),
+    ],
+)
 def test_the_interpreter_refuses_other_inputs_and_results_than_declared(inputs, message):
     graph = parse_graph("def f(x: float32[2]):\n    y: int8[2] = Relu(x)\n    return y")
     with pytest.raises(GraphError, match=f"^{re.escape(message)}$"):
@@ -137,17 +185,23 @@ RELU, NEG = chain().nodes
 
 FAULTS = {
     "graph f: Neg 'y' reads 'h', which nothing before it defines": {"nodes": (NEG, RELU)},
-    "graph f: Relu 'first' reads 'y', which nothing before it defines": {"nodes": (replace(RELU, inputs=("y",)), NEG)},
+    "graph f: Relu 'first' reads 'y', which nothing before it defines": {
+        "nodes": (replace(RELU, inputs=("y",)), NEG)
+    },
     "graph f: Relu 'h' defines 'h', which is defined already": {"nodes": (RELU, replace(RELU, name=""), NEG)},
     "graph f: Conf 'y': operator 'Conf' is unknown": {"nodes": (RELU, replace(NEG, op="Conf"))},
-    "graph f: Neg 'y' has attributes alpha; Neg takes none": {"nodes": (RELU, replace(NEG, attributes={"alpha": 1}))},
+    "graph f: Neg 'y' has attributes alpha; Neg takes none": {
+        "nodes": (RELU, replace(NEG, attributes={"alpha": 1}))
+    },
     "graph f: Relu '' has no output": {"nodes": (RELU, Node("Relu", ("x",), ()))},
     "graph f: output 'z' is no value of the graph": {"outputs": ("z",)},
     "graph f: value 'y' has no type": {"types": dict.fromkeys("xh", FLOATS)},
     "graph f: types has z, which nothing defines": {"types": dict.fromkeys("xhyz", FLOATS)},
-    "graph f: value 'y' is float64; element types are float32, int8, uint8, int16, uint16, int32, int64, bool":
-        {"types": {**dict.fromkeys("xh", FLOATS), "y": TensorType((), "float64")}},
-    "graph f: value 'y' is float32[0]; extents are at least 1": {"types": {**dict.fromkeys("xh", FLOATS), "y": TensorType((0,), "float32")}},
+    "graph f: value 'y' is float64; element types are float32, int8, uint8, int16, uint16, int32, int64, "
+    "bool": {"types": {**dict.fromkeys("xh", FLOATS), "y": TensorType((), "float64")}},
+    "graph f: value 'y' is float32[0]; extents are at least 1": {
+        "types": {**dict.fromkeys("xh", FLOATS), "y": TensorType((0,), "float32")}
+    },
     "graph f: input 'x' is int8, but types says float32[2]": {"inputs": {"x": TensorType((), "int8")}},
     "graph f: x is both an input and a constant": {"constants": {"x": np.ones(2, np.float32)}},
     "graph a b: the name 'a b' is no Python identifier": {"name": "a b"},

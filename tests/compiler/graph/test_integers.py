@@ -6,7 +6,13 @@ from math import inf
 import numpy as np
 import pytest
 
-from vdla.compiler.graph.integers import Quantisation, factors_and_shift, multiplier_and_shift, product_parameters, scaling
+from vdla.compiler.graph.integers import (
+    Quantisation,
+    factors_and_shift,
+    multiplier_and_shift,
+    product_parameters,
+    scaling,
+)
 from vdla.runtime.requantise import requantise
 
 OUT = Quantisation(1.0, 0)
@@ -16,7 +22,12 @@ def test_a_multiplier_and_a_shift_are_a_ratio_to_sixteen_bits():
     ratios = np.exp(np.random.default_rng(0).uniform(np.log(2.0**-46), np.log(2.0**15), 10_000))
     ratios = np.concatenate([ratios, 2.0 ** np.arange(-46, 15), 2.0 ** np.arange(-46, 15) * (1 - 2.0**-40)])
     multipliers, shifts = multiplier_and_shift(ratios)
-    assert (multipliers.min(), multipliers.max() >> 16, shifts.min() < 0, shifts.max() >> 6) == (1 << 15, 0, False, 0)
+    assert (multipliers.min(), multipliers.max() >> 16, shifts.min() < 0, shifts.max() >> 6) == (
+        1 << 15,
+        0,
+        False,
+        0,
+    )
     assert np.abs(np.ldexp(multipliers.astype(float), -shifts) / ratios - 1).max() <= 2.0**-16
 
 
@@ -31,7 +42,10 @@ def test_sums_with_factors_are_within_half_a_step(ratios):
     factors, shift = factors_and_shift(ratios)
     assert max(factors) < 1 << 15
     for bytes_ in product((-255, -3, 0, 1, 255), repeat=2):
-        exact, found = (sum(byte * ratio for byte, ratio in zip(bytes_, parts, strict=True)) for parts in (ratios, factors))
+        exact, found = (
+            sum(byte * ratio for byte, ratio in zip(bytes_, parts, strict=True))
+            for parts in (ratios, factors)
+        )
         assert abs(exact - found / 2**shift) <= 0.5
 
 
@@ -41,8 +55,14 @@ def test_scales_too_far_apart_for_a_sum_are_refused(ratio):
         factors_and_shift([ratio, 0.0])
 
 
-BOUNDS = [((0.0, inf), (5, 127)), ((-inf, inf), (-128, 127)), ((-1.0, 2.6), (3, 10)), ((300.0, 400.0), (127, 127)), ((3.0, 1.0), (7, 7)),
-          ((inf, inf), (127, 127))]
+BOUNDS = [
+    ((0.0, inf), (5, 127)),
+    ((-inf, inf), (-128, 127)),
+    ((-1.0, 2.6), (3, 10)),
+    ((300.0, 400.0), (127, 127)),
+    ((3.0, 1.0), (7, 7)),
+    ((inf, inf), (127, 127)),
+]
 
 
 @pytest.mark.parametrize(("real", "stored"), BOUNDS)
@@ -63,7 +83,9 @@ def test_parameters_hold_scale_bias_zero_point_and_bounds():
 
 
 def test_a_bias_beyond_the_accumulator_makes_the_steps_of_weights_larger():
-    weights, words = product_parameters(np.array([[100, 1]], np.int8), np.array([1e-9]), np.array([3.0]), Quantisation(1.0, 0), OUT)
+    weights, words = product_parameters(
+        np.array([[100, 1]], np.int8), np.array([1e-9]), np.array([3.0]), Quantisation(1.0, 0), OUT
+    )
     assert weights.tolist() == [[36, 0]]
     assert abs(words[0, 0]) <= 1 << 30
     assert requantise(np.array([0]), words).tolist() == [3]

@@ -86,7 +86,11 @@ def test_integers_stay_within_half_a_step_of_the_weights(network, op):
     quantised = quantise(network, samples(1))
     values = all_values(quantised, samples(1)[0])
     names = {node.outputs[0]: node for node in quantised.nodes}
-    for node, before in zip((node for node in quantised.nodes if node.op == op), (node for node in network.nodes if node.op == op), strict=True):
+    for node, before in zip(
+        (node for node in quantised.nodes if node.op == op),
+        (node for node in network.nodes if node.op == op),
+        strict=True,
+    ):
         for place in range(1, len(node.inputs)):
             back = names[node.inputs[place]]
             scale = quantised.constants[back.inputs[1]]
@@ -105,19 +109,29 @@ def test_biases_have_the_scale_of_the_sums(network):
 
 
 def test_a_large_bias_beside_small_weights_does_not_overflow():
-    text = "def f(x: float32[1, 1]):\n    w: float32[1, 1] = constant([[1e-09]])\n    b: float32[1] = constant([100.0])\n" \
-           "    y: float32[1, 1] = Gemm(x, w, b, alpha=1.0, beta=1.0, transA=0, transB=0)\n    return y\n"
+    text = (
+        "def f(x: float32[1, 1]):\n    w: float32[1, 1] = constant([[1e-09]])\n    b: float32[1] = "
+        "constant([100.0])\n"
+        "    y: float32[1, 1] = Gemm(x, w, b, alpha=1.0, beta=1.0, transA=0, transB=0)\n    return y\n"
+    )
     x = {"x": np.array([[1e-3]], np.float32)}
     np.testing.assert_allclose(interpret(quantise(parse_graph(text), [x]), x)["y"], [[100]], rtol=1e-5)
 
 
 def test_what_only_moves_elements_is_exact():
-    text = "def f(x: float32[1, 2, 4]):\n" \
-           "    p: float32[1, 2, 2] = MaxPool(x, ceil_mode=0, dilations=(1,), kernel_shape=(2,), pads=(0, 0), strides=(2,))\n" \
-           "    y: float32[1, 4] = Flatten(p, axis=1)\n    return y\n"
+    text = (
+        "def f(x: float32[1, 2, 4]):\n"
+        "    p: float32[1, 2, 2] = MaxPool(x, ceil_mode=0, dilations=(1,), kernel_shape=(2,), pads=(0, "
+        "0), strides=(2,))\n"
+        "    y: float32[1, 4] = Flatten(p, axis=1)\n    return y\n"
+    )
     graph, x = parse_graph(text), {"x": RNG.normal(size=(1, 2, 4)).astype(np.float32)}
     quantised = quantise(graph, [x])
-    scales = {node.inputs[0]: quantised.constants[node.inputs[1]] for node in quantised.nodes if node.op == "QuantizeLinear"}
+    scales = {
+        node.inputs[0]: quantised.constants[node.inputs[1]]
+        for node in quantised.nodes
+        if node.op == "QuantizeLinear"
+    }
     assert len(scales) == 3
     assert len({float(scale) for scale in scales.values()}) == 1
     again = np.rint(x["x"] / scales["x"]) * scales["x"]
@@ -133,8 +147,12 @@ def test_a_quantised_network_is_close_and_the_report_says_where_it_is_not(networ
     quantised = quantise(network, samples())
     errors = layer_errors(network, quantised, samples())
     assert {"Conv", "Add", "MaxPool", "Gemm", "Softmax"} <= {error.op for error in errors}
-    assert min(error.signal_to_noise_db for error in errors if error.op != "Softmax") > 25  # softmax raises errors to exponents
-    scale = next(node.inputs[1] for node in quantised.nodes if node.op == "QuantizeLinear" and node.inputs[0] == "a")
+    assert (
+        min(error.signal_to_noise_db for error in errors if error.op != "Softmax") > 25
+    )  # softmax raises errors to exponents
+    scale = next(
+        node.inputs[1] for node in quantised.nodes if node.op == "QuantizeLinear" and node.inputs[0] == "a"
+    )
     broken = replace(quantised, constants={**quantised.constants, scale: quantised.constants[scale] / 50})
     low = {error.value for error in layer_errors(network, broken, samples()) if error.signal_to_noise_db < 5}
     assert {"a", "p"} <= low
@@ -174,11 +192,14 @@ def test_calibration_takes_the_largest_or_a_percentile_of_all_samples():
     assert calibrate(graph, data, 75) == {"x": 3, "y": 3}
 
 
-@pytest.mark.parametrize(("data", "percentile", "message"), [
-    ([], 100, "graph f cannot be calibrated without samples"),
-    ([{"x": np.array([1], np.float32)}], 0, "percentile 0 is outside 0..100"),
-    ([{"x": np.array([np.inf], np.float32)}], 100, "value 'x' is not finite on a sample"),
-])
+@pytest.mark.parametrize(
+    ("data", "percentile", "message"),
+    [
+        ([], 100, "graph f cannot be calibrated without samples"),
+        ([{"x": np.array([1], np.float32)}], 0, "percentile 0 is outside 0..100"),
+        ([{"x": np.array([np.inf], np.float32)}], 100, "value 'x' is not finite on a sample"),
+    ],
+)
 def test_calibration_that_cannot_be_is_refused(data, percentile, message):
     graph = parse_graph("def f(x: float32[1]):\n    y: float32[1] = Neg(x)\n    return y\n")
     with pytest.raises(GraphError, match=f"^{message}$"):

@@ -8,7 +8,23 @@ import pytest
 from vdla.compiler.ir.affine import Interval, affine, bounds, decided, simplify
 from vdla.compiler.ir.calls import intrinsics_of
 from vdla.compiler.ir.interpret import evaluate, interpret, operate
-from vdla.compiler.ir.nodes import Binary, Buffer, Call, Cast, Const, For, Func, IrError, Read, Var, Write, block, cast, maximum, select
+from vdla.compiler.ir.nodes import (
+    Binary,
+    Buffer,
+    Call,
+    Cast,
+    Const,
+    For,
+    Func,
+    IrError,
+    Read,
+    Var,
+    Write,
+    block,
+    cast,
+    maximum,
+    select,
+)
 from vdla.compiler.ir.parse import parse_func, parse_intrinsic
 from vdla.compiler.ir.rewrite import rewrite, substitute, variables
 from vdla.compiler.ir.text import print_calls, print_expr, print_func
@@ -49,12 +65,18 @@ def test_text_reads_back_equal(text):
 
 
 DOUBLED = "dst: int32[4] @ accumulator, src: int32[4]):\n    for i in range(4):\n        dst[i] = src[i]"
-CALLING = "def f(A: int32[9, 4], B: int8[9, 4]):\n    C = alloc(int32[9, 4], \"accumulator\")\n    for i in range(9):\n        {}\n"
-COPY, CHOICE = parse_intrinsic(f"def copy({DOUBLED}\n"), parse_intrinsic("""\
+CALLING = (
+    'def f(A: int32[9, 4], B: int8[9, 4]):\n    C = alloc(int32[9, 4], "accumulator")\n    for i '
+    "in range(9):\n        {}\n"
+)
+COPY, CHOICE = (
+    parse_intrinsic(f"def copy({DOUBLED}\n"),
+    parse_intrinsic("""\
 def choice(dst: int32[4] @ accumulator, src: int32[4], inside: bool[1], imm: int32[1]):
     for i in range(4):
         dst[i] = select(inside[0], src[i], imm[0])
-""")
+"""),
+)
 
 
 def test_intrinsics_given_to_the_parser_are_those_called():
@@ -67,30 +89,46 @@ def test_intrinsics_given_to_the_parser_are_those_called():
 def test_intrinsics_are_refused_that_mean_something_else_than_the_one_given():
     func = parse_func(CALLING.format("copy(C[i, 0], A[i, 0])"), [COPY])
     other = print_func(func).replace("dst[i] = src[i]", "dst[i] = src[i] + int32(1)")
-    with pytest.raises(IrError, match="line 2: copy means something else here than the intrinsic of that name that was given:\ndef copy"):
+    with pytest.raises(
+        IrError,
+        match="line 2: copy means something else here than the intrinsic of that name that was "
+        "given:\ndef copy",
+    ):
         parse_func(other, [COPY])
 
 
 def test_a_call_outside_reads_only_where_its_condition_holds():
-    func = parse_func(CALLING.format("choice(C[i, 0], A[i - 1, 0], 0 < i, int32(7))") +
-                      "        for j in range(4):\n            B[i, j] = int8(C[i, j])\n", [CHOICE])
+    func = parse_func(
+        CALLING.format("choice(C[i, 0], A[i - 1, 0], 0 < i, int32(7))")
+        + "        for j in range(4):\n            B[i, j] = int8(C[i, j])\n",
+        [CHOICE],
+    )
     verify(func)
     arrays = {"A": np.arange(36, dtype=np.int32).reshape(9, 4), "B": np.zeros((9, 4), np.int8)}
     interpret(func, arrays)
     np.testing.assert_array_equal(arrays["B"], np.vstack([np.full((1, 4), 7), arrays["A"][:-1]]))
 
 
-@pytest.mark.parametrize(("call", "message"), [
-    ("copy(C[i, 0])", r"copy\(C\[i, 0\]\): 1 operands, but copy takes dst, src"),
-    ("copy(C[i, 0], A[i, 1])", r"src is A\[i, 1\], which is not where a tile begins"),
-    ("copy(C[i, 0], int32(3))", r"src is int32\(3\), which is not where a tile begins"),
-    ("copy(C[i, 0], B[i, 0])", r"B holds int8\[4\] in dram, but src is int32\[4\] in dram"),
-    ("copy(A[i, 0], A[i, 0])", r"A holds int32\[4\] in dram, but dst is int32\[4\] in accumulator"),
-    ("copy(C[i, 0], A[i + 1, 0])", r"A\[i \+ 1, 0\]: subscript 0 runs from 1 to 9, but the axis has 9 elements"),
-    ("choice(C[i - 1, 0], A[i, 0], i < 3, int32(7))", r"C\[i - 1, 0\]: subscript 0 runs from -1 to 7, but the axis has 9 elements"),
-    ("choice(C[i, 0], A[i, 0], i, int32(7))", "inside is i, not a condition of type bool"),
-    ("choice(C[i, 0], A[i, 0], i < 3, A[i, 0])", r"imm is A\[i, 0\], not a constant of type int32"),
-])
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("copy(C[i, 0])", r"copy\(C\[i, 0\]\): 1 operands, but copy takes dst, src"),
+        ("copy(C[i, 0], A[i, 1])", r"src is A\[i, 1\], which is not where a tile begins"),
+        ("copy(C[i, 0], int32(3))", r"src is int32\(3\), which is not where a tile begins"),
+        ("copy(C[i, 0], B[i, 0])", r"B holds int8\[4\] in dram, but src is int32\[4\] in dram"),
+        ("copy(A[i, 0], A[i, 0])", r"A holds int32\[4\] in dram, but dst is int32\[4\] in accumulator"),
+        (
+            "copy(C[i, 0], A[i + 1, 0])",
+            r"A\[i \+ 1, 0\]: subscript 0 runs from 1 to 9, but the axis has 9 elements",
+        ),
+        (
+            "choice(C[i - 1, 0], A[i, 0], i < 3, int32(7))",
+            r"C\[i - 1, 0\]: subscript 0 runs from -1 to 7, but the axis has 9 elements",
+        ),
+        ("choice(C[i, 0], A[i, 0], i, int32(7))", "inside is i, not a condition of type bool"),
+        ("choice(C[i, 0], A[i, 0], i < 3, A[i, 0])", r"imm is A\[i, 0\], not a constant of type int32"),
+    ],
+)
 def test_the_verifier_refuses_operands_that_an_intrinsic_cannot_take(call, message):
     with pytest.raises(IrError, match=message):
         verify(parse_func(CALLING.format(call), [COPY, CHOICE]))
@@ -99,7 +137,9 @@ def test_the_verifier_refuses_operands_that_an_intrinsic_cannot_take(call, messa
 def test_two_intrinsics_of_one_name_are_refused():
     func = parse_func(CALLING.format("copy(C[i, 0], A[i, 0])"), [COPY])
     other = parse_intrinsic(f"def copy({DOUBLED} + int32(1)\n")
-    body = rewrite(func.body, lambda part: block(part, Call(other, part.operands)) if isinstance(part, Call) else None)
+    body = rewrite(
+        func.body, lambda part: block(part, Call(other, part.operands)) if isinstance(part, Call) else None
+    )
     with pytest.raises(IrError, match="two intrinsics are called copy"):
         verify(Func("f", func.params, body))
 
@@ -115,36 +155,64 @@ def test_what_is_not_changed_stays_the_same_node():
 
 def test_the_interpreter_multiplies_matrices():
     rng = np.random.default_rng(0)
-    a, b, c = rng.integers(-128, 128, (4, 6), np.int8), rng.integers(-128, 128, (5, 6), np.int8), np.empty((4, 5), np.int32)
+    a, b, c = (
+        rng.integers(-128, 128, (4, 6), np.int8),
+        rng.integers(-128, 128, (5, 6), np.int8),
+        np.empty((4, 5), np.int32),
+    )
     interpret(parse_func(MATMUL), {"A": a, "B": b, "C": c})
     np.testing.assert_array_equal(c, a.astype(np.int32) @ b.astype(np.int32).T)
 
 
-@pytest.mark.parametrize(("op", "left", "right", "dtype", "result"), [
-    ("+", 127, 1, "int8", -128), ("*", 1 << 30, 4, "int32", 0), ("-", 0, 1, "uint8", 255), (">>", -5, 1, "int32", -3),
-    (">>", 3, -2, "int32", 12), ("<<", 3, 31, "int32", -(1 << 31)), ("//", -7, 2, "int32", -4), ("%", -7, 3, "int32", 2),
-    ("min", -3, 4, "int8", -3), ("<=", 3, 3, "int32", True), ("/", 1.0, 3.0, "float32", float(np.float32(1) / np.float32(3))),
-])
+@pytest.mark.parametrize(
+    ("op", "left", "right", "dtype", "result"),
+    [
+        ("+", 127, 1, "int8", -128),
+        ("*", 1 << 30, 4, "int32", 0),
+        ("-", 0, 1, "uint8", 255),
+        (">>", -5, 1, "int32", -3),
+        (">>", 3, -2, "int32", 12),
+        ("<<", 3, 31, "int32", -(1 << 31)),
+        ("//", -7, 2, "int32", -4),
+        ("%", -7, 3, "int32", 2),
+        ("min", -3, 4, "int8", -3),
+        ("<=", 3, 3, "int32", True),
+        ("/", 1.0, 3.0, "float32", float(np.float32(1) / np.float32(3))),
+    ],
+)
 def test_arithmetic_wraps_and_rounds_as_the_type_says(op, left, right, dtype, result):
     assert operate(op, left, right, dtype) == result
 
 
 def test_casts_wrap_integers_and_round_floats():
-    assert [evaluate(cast("int8", Const(value, "int32")), {}, {}) for value in (130, -129, 5)] == [-126, 127, 5]
+    assert [evaluate(cast("int8", Const(value, "int32")), {}, {}) for value in (130, -129, 5)] == [
+        -126,
+        127,
+        5,
+    ]
     reads = [Read(Buffer("X", (4,), "float32"), (Const(i),)) for i in range(4)]
     values = {"X": np.array([0.5, 1.5, -2.5, 300], np.float32)}
     assert [evaluate(cast("int8", read), values, {}) for read in reads] == [0, 2, -2, 44]
 
 
 def test_numbers_wrap_to_their_type():
-    assert [evaluate(Const(value, dtype), {}, {}) for value, dtype in [(200, "int8"), (-1, "uint8"), (2, "bool")]] == [-56, 255, True]
+    assert [
+        evaluate(Const(value, dtype), {}, {}) for value, dtype in [(200, "int8"), (-1, "uint8"), (2, "bool")]
+    ] == [-56, 255, True]
     assert evaluate(Const(0.1, "float32"), {}, {}) == float(np.float32(0.1))
 
 
-@pytest.mark.parametrize(("value", "source", "target", "result"), [
-    (3.5, "float32", "int8", 4), (float("nan"), "float32", "int32", 0), (1e30, "float32", "int64", (1 << 63) - 1), (-1e30, "float64", "int8", 0),
-    ((1 << 60) + (1 << 36) + 1, "int64", "float32", float((1 << 60) + (1 << 37))), (1e300, "float64", "float32", float("inf")),
-])
+@pytest.mark.parametrize(
+    ("value", "source", "target", "result"),
+    [
+        (3.5, "float32", "int8", 4),
+        (float("nan"), "float32", "int32", 0),
+        (1e30, "float32", "int64", (1 << 63) - 1),
+        (-1e30, "float64", "int8", 0),
+        ((1 << 60) + (1 << 36) + 1, "int64", "float32", float((1 << 60) + (1 << 37))),
+        (1e300, "float64", "float32", float("inf")),
+    ],
+)
 def test_casts_have_a_value_everywhere_and_round_once(value, source, target, result):
     array = np.array([value], DTYPES[source].numpy)
     read = Read(Buffer("X", (1,), source), (Const(0),))
@@ -152,20 +220,29 @@ def test_casts_have_a_value_everywhere_and_round_once(value, source, target, res
     assert cast(target, Const(array[0].item(), source)) == Const(result, target)
 
 
-@pytest.mark.parametrize(("op", "left", "right", "result"), [
-    (">>", -5, 1 << 62, -1), (">>", 5, -(1 << 63), 0), ("<<", 5, 1 << 62, 0), ("<<", -5, -(1 << 63), -1)])
+@pytest.mark.parametrize(
+    ("op", "left", "right", "result"),
+    [(">>", -5, 1 << 62, -1), (">>", 5, -(1 << 63), 0), ("<<", 5, 1 << 62, 0), ("<<", -5, -(1 << 63), -1)],
+)
 def test_shifts_by_more_than_the_width_have_a_value(op, left, right, result):
     assert operate(op, left, right, "int64") == result
 
 
 def test_floats_divide_by_0_as_the_standard_says():
-    assert [operate("/", value, zero, "float32") for value in (1.0, -1.0) for zero in (0.0, -0.0)] == [np.inf, -np.inf, -np.inf, np.inf]
+    assert [operate("/", value, zero, "float32") for value in (1.0, -1.0) for zero in (0.0, -0.0)] == [
+        np.inf,
+        -np.inf,
+        -np.inf,
+        np.inf,
+    ]
     assert np.isnan(operate("/", 0.0, 0.0, "float32"))
 
 
 @pytest.mark.parametrize("op", ["//", "%"])
 def test_whole_numbers_divided_by_0_are_named(op):
-    func = parse_func(f"def f(A: int32[4], B: int32[4]):\n    for i in range(4):\n        A[i] = A[i] {op} B[i]\n")
+    func = parse_func(
+        f"def f(A: int32[4], B: int32[4]):\n    for i in range(4):\n        A[i] = A[i] {op} B[i]\n"
+    )
     with pytest.raises(IrError, match=rf"^A\[i\] {op} B\[i\] divides 7 by 0 at i = 2$"):
         interpret(func, {"A": np.full(4, 7, np.int32), "B": np.array([1, 2, 0, 3], np.int32)})
 
@@ -241,38 +318,76 @@ A, C = Buffer("A", (4,), "int8"), Buffer("C", (4,), "int32")
 INDEX = Var("i")
 
 
-@pytest.mark.parametrize(("body", "message"), [
-    (Write(C, (INDEX,), Const(0, "int32")), "variable i stands outside its loop"),
-    (For(INDEX, 4, Write(C, (INDEX,), Read(A, (INDEX,)))), r"C\[i\] = A\[i\]: the value is int8, but C holds int32"),
-    (For(INDEX, 5, Write(C, (INDEX,), Const(0, "int32"))), r"C\[i\]: subscript 0 runs from 0 to 4, but the axis has 4 elements"),
-    (For(INDEX, 4, Write(C, (INDEX, INDEX), Const(0, "int32"))), "has 2 subscripts, but C has 1 axes"),
-    (For(INDEX, 4, For(INDEX, 4, Write(C, (INDEX,), Const(0, "int32")))), "loop variable i is declared twice"),
-    (For(INDEX, 0, Write(C, (INDEX,), Const(0, "int32"))), "loop i has extent 0; it must be at least 1"),
-    (Write(A, (Const(0),), Binary("/", Read(A, (Const(0),)), Const(2, "int8"))), r"A\[0\] / int8\(2\): / is for float numbers, not for int8"),
-    (Write(A, (INDEX % 0,), Const(0, "int8")), "i % 0 divides by 0"),
-    (Write(A, (Const(0),), Read(A, (Const(0),)) // Const(256, "int8")), r"A\[0\] // int8\(256\) divides by 0"),
-    (Write(Buffer("D", (1,), "int8"), (Const(0),), Const(0, "int8")), "buffer D is not declared here"),
-])
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (Write(C, (INDEX,), Const(0, "int32")), "variable i stands outside its loop"),
+        (
+            For(INDEX, 4, Write(C, (INDEX,), Read(A, (INDEX,)))),
+            r"C\[i\] = A\[i\]: the value is int8, but C holds int32",
+        ),
+        (
+            For(INDEX, 5, Write(C, (INDEX,), Const(0, "int32"))),
+            r"C\[i\]: subscript 0 runs from 0 to 4, but the axis has 4 elements",
+        ),
+        (For(INDEX, 4, Write(C, (INDEX, INDEX), Const(0, "int32"))), "has 2 subscripts, but C has 1 axes"),
+        (
+            For(INDEX, 4, For(INDEX, 4, Write(C, (INDEX,), Const(0, "int32")))),
+            "loop variable i is declared twice",
+        ),
+        (For(INDEX, 0, Write(C, (INDEX,), Const(0, "int32"))), "loop i has extent 0; it must be at least 1"),
+        (
+            Write(A, (Const(0),), Binary("/", Read(A, (Const(0),)), Const(2, "int8"))),
+            r"A\[0\] / int8\(2\): / is for float numbers, not for int8",
+        ),
+        (Write(A, (INDEX % 0,), Const(0, "int8")), "i % 0 divides by 0"),
+        (
+            Write(A, (Const(0),), Read(A, (Const(0),)) // Const(256, "int8")),
+            r"A\[0\] // int8\(256\) divides by 0",
+        ),
+        (Write(Buffer("D", (1,), "int8"), (Const(0),), Const(0, "int8")), "buffer D is not declared here"),
+    ],
+)
 def test_the_verifier_refuses(body, message):
     with pytest.raises(IrError, match=message):
         verify(Func("f", (A, C), body))
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("def f(A: int8[4]):\n    A[0] = B[0]", "line 2: an element of a known buffer is needed here\n    A[0] = B[0]\n           ^"),
-    ("def f(A: int8):\n    A[0] = int8(0)", "line 1: buffer A needs a type such as int8[4, 16]\ndef f(A: int8):\n      ^"),
-    ("def f(A: int9[4]):\n    A[0] = 1", "buffer A: type 'int9' is none of bool, int8"),
-    ("def f(A: int8[4]):\n    while A: pass", "line 2: this is no statement of a loop program"),
-    ("def f(A: int8[4]):\n    A[0] = foo(1)", "line 2: foo with 1 arguments is unknown"),
-    ("x = 1", "line 1: a program is one function"),
-    ("def f(A: int8[4]):\n    foo(A[0])", "line 2: no intrinsic is called foo; there are none. "
-     "Declare it before the program: @intrinsic def foo(tiles): loops\n    foo(A[0])\n    ^"),
-    ("@intrinsic\ndef g(A: int8[4]):\n    A[4] = int8(0)\n\ndef f(A: int8[4]):\n    g(A[0])",
-     "line 2: intrinsic g: A[4]: subscript 0 runs from 4 to 4, but the axis has 4 elements"),
-    ("def g(A: int8[4]):\n    A[0] = int8(0)\n\ndef f(A: int8[4]):\n    g(A[0])", "before it, intrinsics may stand, each marked by @intrinsic"),
-    ("@intrinsic\ndef g(A: int8[4] @ chip):\n    A[0] = int8(0)\n\ndef f(A: int8[4]):\n    g(A[0])", "line 2: scope 'chip' is none of dram, input"),
-    ("def f(:\n", "line 1: "),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "def f(A: int8[4]):\n    A[0] = B[0]",
+            "line 2: an element of a known buffer is needed here\n    A[0] = B[0]\n           ^",
+        ),
+        (
+            "def f(A: int8):\n    A[0] = int8(0)",
+            "line 1: buffer A needs a type such as int8[4, 16]\ndef f(A: int8):\n      ^",
+        ),
+        ("def f(A: int9[4]):\n    A[0] = 1", "buffer A: type 'int9' is none of bool, int8"),
+        ("def f(A: int8[4]):\n    while A: pass", "line 2: this is no statement of a loop program"),
+        ("def f(A: int8[4]):\n    A[0] = foo(1)", "line 2: foo with 1 arguments is unknown"),
+        ("x = 1", "line 1: a program is one function"),
+        (
+            "def f(A: int8[4]):\n    foo(A[0])",
+            "line 2: no intrinsic is called foo; there are none. "
+            "Declare it before the program: @intrinsic def foo(tiles): loops\n    foo(A[0])\n    ^",
+        ),
+        (
+            "@intrinsic\ndef g(A: int8[4]):\n    A[4] = int8(0)\n\ndef f(A: int8[4]):\n    g(A[0])",
+            "line 2: intrinsic g: A[4]: subscript 0 runs from 4 to 4, but the axis has 4 elements",
+        ),
+        (
+            "def g(A: int8[4]):\n    A[0] = int8(0)\n\ndef f(A: int8[4]):\n    g(A[0])",
+            "before it, intrinsics may stand, each marked by @intrinsic",
+        ),
+        (
+            "@intrinsic\ndef g(A: int8[4] @ chip):\n    A[0] = int8(0)\n\ndef f(A: int8[4]):\n    g(A[0])",
+            "line 2: scope 'chip' is none of dram, input",
+        ),
+        ("def f(:\n", "line 1: "),
+    ],
+)
 def test_the_parser_points_at_what_is_wrong(text, message):
     with pytest.raises(IrError) as caught:
         parse_func(text)

@@ -14,7 +14,8 @@ PRODUCT = 5500.0  # about the magnitude of a product of two random int8
 
 
 class Net:
-    """A graph in the making; every method adds an operator with random constants and returns the value that it makes."""
+    """A graph in the making; every method adds an operator with random constants and returns the value that
+    it makes."""
 
     def __init__(self, seed: int = 0) -> None:
         self.rng = np.random.default_rng(seed)
@@ -38,50 +39,101 @@ class Net:
         return name
 
     def words(self, channels: int, magnitude: float) -> str:
-        """Return parameters that bring sums of this magnitude to half the range of int8, and a little more or less."""
+        """Return parameters that bring sums of this magnitude to half the range of int8, and a little more or
+        less."""
         low = int(np.log2(magnitude)) + 9
-        return self.constant(parameter_words(self.rng.integers(-50, 50, channels), self.rng.integers(1 << 14, 1 << 16, channels),
-                                             self.rng.integers(low, low + 2, channels), self.rng.integers(-9, 9, channels),
-                                             self.rng.integers(-128, -60, channels), self.rng.integers(60, 128, channels)))
+        return self.constant(
+            parameter_words(
+                self.rng.integers(-50, 50, channels),
+                self.rng.integers(1 << 14, 1 << 16, channels),
+                self.rng.integers(low, low + 2, channels),
+                self.rng.integers(-9, 9, channels),
+                self.rng.integers(-128, -60, channels),
+                self.rng.integers(60, 128, channels),
+            )
+        )
 
     def op(self, op: str, inputs: tuple[str, ...], outputs: int = 1, **attributes) -> str:
         """Add any operator; return its first output."""
         made = tuple(f"v{len(self.nodes)}" + (f"_{number}" if number else "") for number in range(outputs))
         self.nodes.append(Node(op, inputs, made, attributes, f"the {op}"))
-        self.values |= dict(zip(made, evaluate(op, [self.values[name] for name in inputs], attributes), strict=True))
+        self.values |= dict(
+            zip(made, evaluate(op, [self.values[name] for name in inputs], attributes), strict=True)
+        )
         return made[0]
 
     def shape(self, name: str) -> tuple[int, ...]:
         return self.values[name].shape
 
-    def conv(self, x: str, outputs: int, kernel: tuple[int, int] = (1, 1), *, strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), group: int = 1,
-             border: int = 0) -> str:
+    def conv(
+        self,
+        x: str,
+        outputs: int,
+        kernel: tuple[int, int] = (1, 1),
+        *,
+        strides=(1, 1),
+        pads=(0, 0, 0, 0),
+        dilations=(1, 1),
+        group: int = 1,
+        border: int = 0,
+    ) -> str:
         inputs = self.shape(x)[1] // group
         weights = self.integers(outputs, inputs, *kernel)
         words = self.words(outputs, PRODUCT * (inputs * np.prod(kernel)) ** 0.5)
-        return self.op("Int8Conv", (x, self.constant(weights), words), strides=strides, pads=pads, dilations=dilations, group=group, border=border)
+        return self.op(
+            "Int8Conv",
+            (x, self.constant(weights), words),
+            strides=strides,
+            pads=pads,
+            dilations=dilations,
+            group=group,
+            border=border,
+        )
 
-    def spread(self, x: str, outputs: int, kernel: tuple[int, int], *, strides=(1, 1), pads=(0, 0, 0, 0), output_padding=(0, 0)) -> str:
+    def spread(
+        self,
+        x: str,
+        outputs: int,
+        kernel: tuple[int, int],
+        *,
+        strides=(1, 1),
+        pads=(0, 0, 0, 0),
+        output_padding=(0, 0),
+    ) -> str:
         inputs = self.shape(x)[1]
         words = self.words(outputs, PRODUCT * (inputs * np.prod(kernel)) ** 0.5)
-        return self.op("Int8ConvTranspose", (x, self.constant(self.integers(inputs, outputs, *kernel)), words), strides=strides, pads=pads,
-                       output_padding=output_padding)
+        return self.op(
+            "Int8ConvTranspose",
+            (x, self.constant(self.integers(inputs, outputs, *kernel)), words),
+            strides=strides,
+            pads=pads,
+            output_padding=output_padding,
+        )
 
     def join(self, *parts: str, axis: int = 1) -> str:
         return self.op("Concat", parts, axis=axis)
 
     def matmul(self, x: str, outputs: int) -> str:
         inputs = self.shape(x)[-1]
-        return self.op("Int8MatMul", (x, self.constant(self.integers(inputs, outputs)), self.words(outputs, PRODUCT * inputs ** 0.5)))
+        return self.op(
+            "Int8MatMul",
+            (x, self.constant(self.integers(inputs, outputs)), self.words(outputs, PRODUCT * inputs**0.5)),
+        )
 
     def add(self, a: str, b: str) -> str:
-        return self.op("Int8Add", (a, b, self.words(1, 1.5 * PRODUCT)), factors=tuple(map(int, self.rng.integers(30, 120, 2))))
+        return self.op(
+            "Int8Add",
+            (a, b, self.words(1, 1.5 * PRODUCT)),
+            factors=tuple(map(int, self.rng.integers(30, 120, 2))),
+        )
 
     def mul(self, a: str, b: str) -> str:
-        return self.op("Int8Mul", (a, b, self.words(1, PRODUCT)), zeros=tuple(map(int, self.rng.integers(-9, 9, 2))))
+        return self.op(
+            "Int8Mul", (a, b, self.words(1, PRODUCT)), zeros=tuple(map(int, self.rng.integers(-9, 9, 2)))
+        )
 
     def requantise(self, x: str) -> str:
-        return self.op("Int8Requantise", (x, self.words(1, PRODUCT ** 0.5)))
+        return self.op("Int8Requantise", (x, self.words(1, PRODUCT**0.5)))
 
     def pool(self, x: str, kernel: tuple[int, int] = (2, 2), *, strides=(1, 1), pads=(0, 0, 0, 0)) -> str:
         return self.op("Int8MaxPool", (x,), kernel_shape=kernel, strides=strides, pads=pads)
@@ -94,7 +146,14 @@ class Net:
 
     def graph(self, *outputs: str) -> Graph:
         """Return the graph with these outputs."""
-        graph = Graph("net", self.given, outputs, tuple(self.nodes), self.constants, {name: type_of(array) for name, array in self.values.items()})
+        graph = Graph(
+            "net",
+            self.given,
+            outputs,
+            tuple(self.nodes),
+            self.constants,
+            {name: type_of(array) for name, array in self.values.items()},
+        )
         verify(graph)
         return graph
 
@@ -102,10 +161,13 @@ class Net:
 def random_inputs(graph: Graph, seed: int) -> dict[str, np.ndarray]:
     """Return an array for each input."""
     rng = np.random.default_rng(seed)
-    return {name: rng.integers(-128, 128, type_.shape).astype(type_.dtype) for name, type_ in graph.inputs.items()}
+    return {
+        name: rng.integers(-128, 128, type_.shape).astype(type_.dtype) for name, type_ in graph.inputs.items()
+    }
 
 
 # By hand: what networks are made of, and what is rare in them.
+
 
 def residual(net: Net) -> Graph:
     x = net.conv(net.input(1, 1, 9, 9), 8, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1), border=LEAST)
@@ -138,7 +200,9 @@ def several_ends(net: Net) -> Graph:
 
 def elements_of_many_ranks(net: Net) -> Graph:
     a, b = net.input(2, 3, 1, 4), net.input(7)
-    return net.graph(net.requantise(net.add(a, a)), net.requantise(b), net.requantise(net.input(1, 2, 3, 2, 5)))
+    return net.graph(
+        net.requantise(net.add(a, a)), net.requantise(b), net.requantise(net.input(1, 2, 3, 2, 5))
+    )
 
 
 def views(net: Net) -> Graph:
@@ -170,7 +234,10 @@ def batches(net: Net) -> Graph:
 
 
 def rows_of_images(net: Net) -> Graph:
-    return net.graph(net.matmul(net.requantise(net.input(1, 2, 3, 5)), 4), net.matmul(net.requantise(net.input(2, 3, 5)), 4))
+    return net.graph(
+        net.matmul(net.requantise(net.input(1, 2, 3, 5)), 4),
+        net.matmul(net.requantise(net.input(2, 3, 5)), 4),
+    )
 
 
 def folded(net: Net) -> Graph:
@@ -186,29 +253,60 @@ def strided_and_read_twice(net: Net) -> Graph:
 
 
 def broadcast(net: Net) -> Graph:
-    return net.graph(net.add(net.requantise(net.input(2, 3)), net.requantise(net.input(1, 3))), net.requantise(net.input()))
+    return net.graph(
+        net.add(net.requantise(net.input(2, 3)), net.requantise(net.input(1, 3))), net.requantise(net.input())
+    )
 
 
 def spread(net: Net) -> Graph:
     x = net.spread(net.input(1, 5, 3, 2), 6, (4, 4), strides=(2, 2), pads=(1, 1, 1, 1))
     y = net.spread(x, 3, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1), output_padding=(1, 1))
-    return net.graph(net.spread(y, 2, (2, 3)), net.spread(net.input(2, 4, 2, 2), 4, (2, 2), strides=(2, 2)),
-                     net.spread(net.input(1, 2, 3, 3), 3, (3, 3), strides=(3, 2), pads=(0, 1, 2, 0)))
+    return net.graph(
+        net.spread(y, 2, (2, 3)),
+        net.spread(net.input(2, 4, 2, 2), 4, (2, 2), strides=(2, 2)),
+        net.spread(net.input(1, 2, 3, 3), 3, (3, 3), strides=(3, 2), pads=(0, 1, 2, 0)),
+    )
 
 
 def joined(net: Net) -> Graph:
     a, b = net.conv(net.input(1, 3, 3, 3), 8), net.requantise(net.input(1, 5, 3, 3))
     rows = net.matmul(net.input(3, 4), 8)
-    return net.graph(net.requantise(net.join(a, a, b)), net.join(b, a), net.join(rows, net.input(3, 2), axis=-1), net.join(rows, rows, axis=0),
-                     net.join(net.input(2, 8, 1, 1), net.input(2, 1, 1, 1)), net.join(a, net.constant(net.integers(1, 2, 3, 3))))
+    return net.graph(
+        net.requantise(net.join(a, a, b)),
+        net.join(b, a),
+        net.join(rows, net.input(3, 2), axis=-1),
+        net.join(rows, rows, axis=0),
+        net.join(net.input(2, 8, 1, 1), net.input(2, 1, 1, 1)),
+        net.join(a, net.constant(net.integers(1, 2, 3, 3))),
+    )
 
 
-HANDMADE: Mapping[str, Callable[[Net], Graph]] = {function.__name__.replace("_", " "): function for function in (
-    residual, depthwise, pooled, with_the_host_between, several_ends, elements_of_many_ranks, views, split, only_the_host, nothing, batches,
-    rows_of_images, folded, strided_and_read_twice, broadcast, spread, joined)}
+HANDMADE: Mapping[str, Callable[[Net], Graph]] = {
+    function.__name__.replace("_", " "): function
+    for function in (
+        residual,
+        depthwise,
+        pooled,
+        with_the_host_between,
+        several_ends,
+        elements_of_many_ranks,
+        views,
+        split,
+        only_the_host,
+        nothing,
+        batches,
+        rows_of_images,
+        folded,
+        strided_and_read_twice,
+        broadcast,
+        spread,
+        joined,
+    )
+}
 
 
 # At random
+
 
 def random_graph(seed: int, operators: int = 6) -> Graph:
     """Return a random graph of a few operators; every value that nobody reads goes out."""
@@ -223,14 +321,26 @@ def random_graph(seed: int, operators: int = 6) -> Graph:
 def _random_operator(net: Net, x: str, alive: list[str]) -> str:
     """Return what a random operator makes of `x`, and perhaps of another value of its shape."""
     other = net.rng.choice([name for name in alive if net.shape(name) == net.shape(x)])
-    choices: list[Callable[[], str]] = [lambda: net.add(x, str(other)), lambda: net.mul(str(other), x), lambda: net.requantise(x)]
+    choices: list[Callable[[], str]] = [
+        lambda: net.add(x, str(other)),
+        lambda: net.mul(str(other), x),
+        lambda: net.requantise(x),
+    ]
     if net.rng.random() < 0.2:
         return net.join(x, str(other), axis=1)
     if len(net.shape(x)) == 4:
-        choices += [lambda: _random_conv(net, x), lambda: _random_spread(net, x), lambda: _random_pool(net, x),
-                    lambda: net.reshape(x, net.shape(x)[0], int(np.prod(net.shape(x)[1:])))]
+        choices += [
+            lambda: _random_conv(net, x),
+            lambda: _random_spread(net, x),
+            lambda: _random_pool(net, x),
+            lambda: net.reshape(x, net.shape(x)[0], int(np.prod(net.shape(x)[1:]))),
+        ]
     else:
-        choices += [lambda: net.matmul(x, int(net.rng.integers(1, 13))), lambda: net.transpose(x), lambda: net.reshape(x, *net.shape(x), 1, 1)]
+        choices += [
+            lambda: net.matmul(x, int(net.rng.integers(1, 13))),
+            lambda: net.transpose(x),
+            lambda: net.reshape(x, *net.shape(x), 1, 1),
+        ]
     return choices[int(net.rng.integers(len(choices)))]()
 
 
@@ -244,8 +354,12 @@ def _random_window(net: Net, x: str) -> dict[str, tuple[int, ...]]:
 
 def _random_pool(net: Net, x: str) -> str:
     window = _random_window(net, x)
-    return net.pool(x, window["kernel"], strides=window["strides"], pads=tuple(min(pad, window["kernel"][axis % 2] - 1) for axis, pad in
-                                                                               enumerate(window["pads"])))
+    return net.pool(
+        x,
+        window["kernel"],
+        strides=window["strides"],
+        pads=tuple(min(pad, window["kernel"][axis % 2] - 1) for axis, pad in enumerate(window["pads"])),
+    )
 
 
 def _random_spread(net: Net, x: str) -> str:
@@ -262,4 +376,12 @@ def _random_conv(net: Net, x: str) -> str:
     group = int(net.rng.choice([count for count in range(1, channels + 1) if channels % count == 0]))
     border = int(net.rng.choice([0, LEAST]))
     outputs = group * int(net.rng.integers(1, 7 // group + 2))
-    return net.conv(x, outputs, window["kernel"], strides=window["strides"], pads=window["pads"], group=group, border=border)
+    return net.conv(
+        x,
+        outputs,
+        window["kernel"],
+        strides=window["strides"],
+        pads=window["pads"],
+        group=group,
+        border=border,
+    )

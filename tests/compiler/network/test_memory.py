@@ -6,7 +6,10 @@ from hypothesis import strategies as st
 from vdla.compiler.network.memory import Life, share
 
 LIVES = st.lists(st.tuples(st.integers(1, 50), st.integers(0, 12), st.integers(0, 6)), max_size=20).map(
-    lambda rows: [Life(f"t{number}", size, first, first + length) for number, (size, first, length) in enumerate(rows)])
+    lambda rows: [
+        Life(f"t{number}", size, first, first + length) for number, (size, first, length) in enumerate(rows)
+    ]
+)
 
 
 @given(LIVES)
@@ -30,7 +33,9 @@ def test_every_tensor_fits_and_sharing_costs_nothing(lives):
 @given(LIVES)
 def test_there_are_as_few_places_as_tensors_are_needed_at_once(lives):
     _, sizes = share(lives)
-    assert len(sizes) == max((sum(one.first <= step <= one.last for one in lives) for step in range(20)), default=0)
+    assert len(sizes) == max(
+        (sum(one.first <= step <= one.last for one in lives) for step in range(20)), default=0
+    )
 
 
 def test_a_chain_needs_two_places():
@@ -39,5 +44,7 @@ def test_a_chain_needs_two_places():
 
 
 def test_the_nearest_place_that_is_large_enough_is_taken():
-    places, sizes = share([Life("large", 100, 0, 0), Life("near", 12, 0, 0), Life("small", 5, 0, 0), Life("new", 10, 1, 1)])
+    places, sizes = share(
+        [Life("large", 100, 0, 0), Life("near", 12, 0, 0), Life("small", 5, 0, 0), Life("new", 10, 1, 1)]
+    )
     assert (places["new"], sizes[places["near"]]) == (places["near"], 12)

@@ -21,7 +21,9 @@ CONFIGS = {
     "two rows": TINY.with_changes(batch=2),
     "wide in": TINY.with_changes(block_in=8),
     "wide out": TINY.with_changes(block_out=8),
-    "small buffers": TINY.with_changes(inp_buffer_bytes=256, wgt_buffer_bytes=512, acc_buffer_bytes=1024, uop_buffer_bytes=256),
+    "small buffers": TINY.with_changes(
+        inp_buffer_bytes=256, wgt_buffer_bytes=512, acc_buffer_bytes=1024, uop_buffer_bytes=256
+    ),
 }
 
 
@@ -65,10 +67,13 @@ def test_a_random_network_is_what_its_graph_means(seed):
 def test_the_rtl_makes_the_same_in_the_cycles_of_the_simulator(title):
     from vdla.runtime.devices.rtl.build import Optimise
     from vdla.runtime.devices.rtl.device import RtlDevice
+
     graph, plan = handmade(title)
     inputs = random_inputs(graph, 0)
     devices = (RtlDevice(TINY, plan.dram_bytes, optimise=Optimise.BUILD), CycleDevice(TINY, plan.dram_bytes))
     rtl, simulated = (Session(device, plan).run(inputs) for device in devices)
     assert_equal(rtl.outputs, interpret(graph, inputs))
     assert rtl.cycles == simulated.cycles
-    assert [ran.result.counters for ran in rtl.launches] == [ran.result.counters for ran in simulated.launches]
+    assert [ran.result.counters for ran in rtl.launches] == [
+        ran.result.counters for ran in simulated.launches
+    ]

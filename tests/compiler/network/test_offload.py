@@ -1,4 +1,5 @@
-"""Operators on the accelerator: folding keeps what a convolution means, and what cannot be offloaded says why."""
+"""Operators on the accelerator: folding keeps what a convolution means, and what cannot be offloaded says
+why."""
 
 import numpy as np
 import pytest
@@ -21,16 +22,29 @@ from vdla.runtime.host.windows import padded
 
 
 def sums(image: np.ndarray, weights: np.ndarray, size: Convolution, border: int) -> np.ndarray:
-    return conv_integer(padded(image, size.padding, border), weights, dilations=size.dilation, group=size.groups, pads=(0, 0, 0, 0),
-                        strides=size.stride)
+    return conv_integer(
+        padded(image, size.padding, border),
+        weights,
+        dilations=size.dilation,
+        group=size.groups,
+        pads=(0, 0, 0, 0),
+        strides=size.stride,
+    )
 
 
 SMALL = st.tuples(st.integers(1, 7), st.integers(1, 7))
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.integers(1, 3), st.tuples(st.integers(4, 15), st.integers(4, 15)), SMALL, st.tuples(*[st.integers(1, 4)] * 2),
-       st.tuples(*[st.integers(0, 3)] * 4), st.sampled_from([0, -128]), st.integers(1, 2))
+@given(
+    st.integers(1, 3),
+    st.tuples(st.integers(4, 15), st.integers(4, 15)),
+    SMALL,
+    st.tuples(*[st.integers(1, 4)] * 2),
+    st.tuples(*[st.integers(0, 3)] * 4),
+    st.sampled_from([0, -128]),
+    st.integers(1, 2),
+)
 def test_a_folded_convolution_is_the_same(channels, extents, kernel, stride, padding, border, batch):
     kernel = tuple(min(size, extent) for size, extent in zip(kernel, extents, strict=True))
     size = Convolution(channels, *extents, 5, kernel, stride, padding, batch=batch)
@@ -38,7 +52,10 @@ def test_a_folded_convolution_is_the_same(channels, extents, kernel, stride, pad
     if fold is None:
         return
     rng = np.random.default_rng(0)
-    image, weights = rng.integers(-128, 128, (batch, channels, *extents), np.int8), rng.integers(-128, 128, (5, channels, *kernel), np.int8)
+    image, weights = (
+        rng.integers(-128, 128, (batch, channels, *extents), np.int8),
+        rng.integers(-128, 128, (5, channels, *kernel), np.int8),
+    )
     small = folded_size(size, fold)
     assert (small.stride, any(small.padding), small.out_size) == ((1, 1), False, size.out_size)
     found = sums(fold.apply(image), folded_weights(weights, fold), small, 0)
@@ -49,35 +66,52 @@ def steps(size: Convolution, config: AcceleratorConfig) -> int:
     return size.kernel[0] * size.kernel[1] * blocks(size.channels, config.block_in)
 
 
-@pytest.mark.parametrize(("size", "config", "before", "after"), [
-    (Convolution(3, 224, 224, 64, (7, 7), (2, 2), (3, 3, 3, 3)), DEFAULT, 49, 16),
-    (Convolution(4, 84, 84, 16, (8, 8), (4, 4)), DEFAULT, 64, 16),
-    (Convolution(3, 32, 32, 16, (3, 3), (2, 2), (1, 1, 1, 1)), DEFAULT, 9, 4),
-])
+@pytest.mark.parametrize(
+    ("size", "config", "before", "after"),
+    [
+        (Convolution(3, 224, 224, 64, (7, 7), (2, 2), (3, 3, 3, 3)), DEFAULT, 49, 16),
+        (Convolution(4, 84, 84, 16, (8, 8), (4, 4)), DEFAULT, 64, 16),
+        (Convolution(3, 32, 32, 16, (3, 3), (2, 2), (1, 1, 1, 1)), DEFAULT, 9, 4),
+    ],
+)
 def test_a_fold_saves_steps(size, config, before, after):
-    assert (steps(size, config), steps(folded_size(size, fold_of(size, 0, config)), config)) == (before, after)
+    assert (steps(size, config), steps(folded_size(size, fold_of(size, 0, config)), config)) == (
+        before,
+        after,
+    )
 
 
-@pytest.mark.parametrize(("size", "reason"), [
-    (Convolution(3, 8, 8, 4), "there is no stride"),
-    (Convolution(16, 8, 8, 4, (2, 2), (2, 2)), "a block is full already"),
-    (Convolution(4, 8, 8, 4, (3, 3), (2, 2), groups=4), "groups"),
-    (Convolution(3, 16, 16, 4, (3, 3), (2, 2), dilation=(2, 2)), "dilation"),
-    (Convolution(3, 8, 8, 4, (1, 1), (2, 2)), "one pixel is read of each"),
-])
+@pytest.mark.parametrize(
+    ("size", "reason"),
+    [
+        (Convolution(3, 8, 8, 4), "there is no stride"),
+        (Convolution(16, 8, 8, 4, (2, 2), (2, 2)), "a block is full already"),
+        (Convolution(4, 8, 8, 4, (3, 3), (2, 2), groups=4), "groups"),
+        (Convolution(3, 16, 16, 4, (3, 3), (2, 2), dilation=(2, 2)), "dilation"),
+        (Convolution(3, 8, 8, 4, (1, 1), (2, 2)), "one pixel is read of each"),
+    ],
+)
 def test_what_a_fold_would_not_help_is_left_alone(size, reason):
     assert fold_of(size, 0, DEFAULT) is None, reason
 
 
 # What is refused
 
+
 def first(op: str) -> Graph:
     """Return a graph of one operator."""
     net = Net()
     x = net.input(1, 4, 5, 5)
-    make = {"Concat": lambda: net.join(x, x), "Int8ConvTranspose": lambda: net.spread(x, 4, (2, 2)), "Int8Add": lambda: net.add(x, x),
-            "Int8Conv": lambda: net.conv(x, 4), "Int8MatMul": lambda: net.matmul(net.input(2, 3), 4), "Int8MaxPool": lambda: net.pool(x),
-            "Int8Mul": lambda: net.mul(x, x), "Int8Requantise": lambda: net.requantise(x)}
+    make = {
+        "Concat": lambda: net.join(x, x),
+        "Int8ConvTranspose": lambda: net.spread(x, 4, (2, 2)),
+        "Int8Add": lambda: net.add(x, x),
+        "Int8Conv": lambda: net.conv(x, 4),
+        "Int8MatMul": lambda: net.matmul(net.input(2, 3), 4),
+        "Int8MaxPool": lambda: net.pool(x),
+        "Int8Mul": lambda: net.mul(x, x),
+        "Int8Requantise": lambda: net.requantise(x),
+    }
     return net.graph(make[op]())
 
 
@@ -94,18 +128,33 @@ def test_every_operator_is_offloaded_and_needs_what_the_hardware_may_lack(op):
     assert isinstance(found, Offloaded)
     assert found.node.op == op
     assert reason(graph, TINY.with_changes(acc_bits=16)) == "acc_bits = 16: sums of networks have 32 bits"
-    assert reason(graph, TINY.with_changes(extensions=(Extension.OVERWRITE,))) == "the configuration has switched off requantise, pad_minimum"
+    assert (
+        reason(graph, TINY.with_changes(extensions=(Extension.OVERWRITE,)))
+        == "the configuration has switched off requantise, pad_minimum"
+    )
 
 
 @pytest.mark.parametrize(("op", "lacking"), [("Int8MaxPool", "MAX"), ("Int8Add", "MUL"), ("Int8Mul", "MUL")])
 def test_an_operator_needs_its_alu_operations(op, lacking):
-    config = TINY.with_changes(alu_opcodes=tuple(opcode for opcode in TINY.alu_opcodes if opcode is not AluOpcode[lacking]))
+    config = TINY.with_changes(
+        alu_opcodes=tuple(opcode for opcode in TINY.alu_opcodes if opcode is not AluOpcode[lacking])
+    )
     assert reason(first(op), config) == f"the configuration's ALU has no {lacking}"
 
 
 def computed_weights(net: Net) -> Graph:
     x, w = net.input(1, 4, 3, 3), net.transpose(net.input(1, 1, 4, 2))
-    return net.graph(net.op("Int8Conv", (x, w, net.words(2, 999.0)), strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), group=1, border=0))
+    return net.graph(
+        net.op(
+            "Int8Conv",
+            (x, w, net.words(2, 999.0)),
+            strides=(1, 1),
+            pads=(0, 0, 0, 0),
+            dilations=(1, 1),
+            group=1,
+            border=0,
+        )
+    )
 
 
 def odd_border(net: Net) -> Graph:
@@ -117,10 +166,16 @@ REFUSED = {
     "its operand c0 is a constant": lambda net: net.graph(net.requantise(net.constant(net.integers(2, 3)))),
     "its operand x0 is a single number": lambda net: net.graph(net.requantise(net.input())),
     "its operands differ in shape": lambda net: net.graph(net.add(net.input(2, 3), net.input(3))),
-    "its rows have 4 dimensions, which stand as images": lambda net: net.graph(net.matmul(net.input(1, 2, 3, 4), 5)),
+    "its rows have 4 dimensions, which stand as images": lambda net: net.graph(
+        net.matmul(net.input(1, 2, 3, 4), 5)
+    ),
     "a border of 3; the accelerator pads with 0 or -128": odd_border,
-    "it does not join the channels of one image, or of a matrix": lambda net: net.graph(net.join(x := net.input(2, 4, 1, 1), x)),
-    "its operands have channels that are no multiple of 4": lambda net: net.graph(net.join(x := net.input(2, 6), x, axis=-1)),
+    "it does not join the channels of one image, or of a matrix": lambda net: net.graph(
+        net.join(x := net.input(2, 4, 1, 1), x)
+    ),
+    "its operands have channels that are no multiple of 4": lambda net: net.graph(
+        net.join(x := net.input(2, 6), x, axis=-1)
+    ),
     "moves single elements": lambda net: net.graph(net.transpose(net.input(2, 3))),
     "computes with real numbers": lambda net: net.graph(net.op("Relu", (net.input(2, dtype="float32"),))),
     "is not among the accelerator's operators": lambda net: net.graph(net.op("Abs", (net.input(2),))),
@@ -135,7 +190,9 @@ def test_what_cannot_be_offloaded_says_why(message):
 def test_what_does_not_fit_says_so():
     net = Net()
     graph = net.graph(net.conv(net.input(1, 4, 40, 400), 4, (20, 20)))
-    assert "fit" in reason(graph, TINY.with_changes(inp_buffer_bytes=64, wgt_buffer_bytes=64, acc_buffer_bytes=256))
+    assert "fit" in reason(
+        graph, TINY.with_changes(inp_buffer_bytes=64, wgt_buffer_bytes=64, acc_buffer_bytes=256)
+    )
 
 
 def test_the_conversions_are_named():

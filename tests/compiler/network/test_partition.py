@@ -13,8 +13,10 @@ from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
 
 WIDE = TINY.with_changes(block_in=8)
-GRAPHS = {**{title: lambda make=make: make(Net()) for title, make in HANDMADE.items()},
-          **{f"random {seed}": lambda seed=seed: random_graph(seed) for seed in range(6)}}
+GRAPHS = {
+    **{title: lambda make=make: make(Net()) for title, make in HANDMADE.items()},
+    **{f"random {seed}": lambda seed=seed: random_graph(seed) for seed in range(6)},
+}
 
 
 def parted(graph: Graph, config=TINY) -> list[Part]:
@@ -30,10 +32,14 @@ def test_every_node_stands_once_behind_what_it_needs_in_parts_of_one_place(title
     for one in (one for part in found for one in part):
         assert known.issuperset(one.node.inputs)
         known.update(one.node.outputs)
-    assert sorted(one.node.outputs for part in found for one in part) == sorted(node.outputs for node in graph.nodes)
+    assert sorted(one.node.outputs for part in found for one in part) == sorted(
+        node.outputs for node in graph.nodes
+    )
     kinds = [{isinstance(one, OnHost) for one in part} for part in found]
     assert all(len(kind) == 1 for kind in kinds)
-    assert all(one != other for one, other in pairwise(kinds)) or config is WIDE  # else they would be one part
+    assert (
+        all(one != other for one, other in pairwise(kinds)) or config is WIDE
+    )  # else they would be one part
 
 
 @pytest.mark.parametrize("title", GRAPHS)
@@ -42,7 +48,9 @@ def test_a_launch_reads_in_one_block_size_what_it_makes(title):
         made = {name for one in part for name in one.node.outputs}
         for one in part:
             if isinstance(one, Offloaded):
-                assert all(layout.block == WIDE.block_out for name, layout in one.inputs.values() if name in made)
+                assert all(
+                    layout.block == WIDE.block_out for name, layout in one.inputs.values() if name in made
+                )
             elif isinstance(one, View):
                 assert one.node.inputs[0] in made
 
@@ -81,14 +89,21 @@ def view_of_the_host(net: Net) -> Graph:
 
 # Parts from the first on: H on the host, A on the accelerator, and the number of operators.
 EXPECTED: dict[Callable[[Net], Graph], list[str]] = {
-    chain: ["A3"], two_chains: ["H3", "A3"], host_and_back: ["A1", "H1", "A1"], late_for_a_launch: ["H1", "A2"], view_between: ["A3"],
-    reshape_that_moves: ["A1", "H1", "A1"], view_of_the_host: ["H2", "A1"],
+    chain: ["A3"],
+    two_chains: ["H3", "A3"],
+    host_and_back: ["A1", "H1", "A1"],
+    late_for_a_launch: ["H1", "A2"],
+    view_between: ["A3"],
+    reshape_that_moves: ["A1", "H1", "A1"],
+    view_of_the_host: ["H2", "A1"],
 }
 
 
 @pytest.mark.parametrize("make", EXPECTED)
 def test_there_are_as_few_parts_as_can_be(make):
-    assert [f"{'H' if isinstance(part[0], OnHost) else 'A'}{len(part)}" for part in parted(make(Net()))] == EXPECTED[make]
+    assert [
+        f"{'H' if isinstance(part[0], OnHost) else 'A'}{len(part)}" for part in parted(make(Net()))
+    ] == EXPECTED[make]
 
 
 def test_what_cannot_be_read_as_it_stands_goes_through_the_host():
@@ -99,9 +114,18 @@ def test_what_cannot_be_read_as_it_stands_goes_through_the_host():
 
 
 INT8 = [
-    ((1, 8, 1, 1), (1, 8), True), ((1, 8), (8,), True), ((8,), (1, 1, 8), True), ((1, 8, 1, 1), (1, 1, 1, 8), False), ((1, 1, 1, 1), (1,), True),
-    ((2, 8), (1, 16), False), ((2, 8, 1, 1), (2, 8), False), ((1, 4, 2, 1), (1, 8), False), ((2, 8), (2, 8), False), ((), (1,), False),
-    ((1, 8), (8, 1), False), ((2, 8, 1, 1), (1, 8, 2, 1), False),
+    ((1, 8, 1, 1), (1, 8), True),
+    ((1, 8), (8,), True),
+    ((8,), (1, 1, 8), True),
+    ((1, 8, 1, 1), (1, 1, 1, 8), False),
+    ((1, 1, 1, 1), (1,), True),
+    ((2, 8), (1, 16), False),
+    ((2, 8, 1, 1), (2, 8), False),
+    ((1, 4, 2, 1), (1, 8), False),
+    ((2, 8), (2, 8), False),
+    ((), (1,), False),
+    ((1, 8), (8, 1), False),
+    ((2, 8, 1, 1), (1, 8, 2, 1), False),
 ]
 
 
@@ -117,8 +141,13 @@ def test_only_bytes_stand_alike():
 
 def test_a_fold_is_for_what_only_one_operator_reads():
     def strides(title: str) -> list[tuple[int, int] | None]:
-        layouts = [one.inputs["X"][1] for one in place(HANDMADE[title](Net()), Target(TINY)) if isinstance(one, Offloaded) and "X" in one.inputs]
+        layouts = [
+            one.inputs["X"][1]
+            for one in place(HANDMADE[title](Net()), Target(TINY))
+            if isinstance(one, Offloaded) and "X" in one.inputs
+        ]
         return [layout.fold and layout.fold.stride for layout in layouts]
+
     assert strides("strided and read twice") == [None, None]
     assert strides("residual") == [(2, 2), None, None, None, None]
     assert strides("folded") == [(2, 3), (3, 4), (2, 2)]

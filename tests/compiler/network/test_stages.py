@@ -1,4 +1,5 @@
-"""The stages of the network compiler: values between them, choices that are followed, equal layers that are treated once."""
+"""The stages of the network compiler: values between them, choices that are followed, equal layers that are
+treated once."""
 
 from dataclasses import replace
 
@@ -44,21 +45,28 @@ def test_equal_layers_are_chosen_once():
 def test_recorded_choices_give_the_same_module(title):
     graph = HANDMADE[title](Net())
     record = parse_choices(str(stages.record_of(chosen_for(graph), TARGET)))
-    again = stages.plan_of(graph, TARGET, record, choose=lambda space: pytest.fail(f"{space.task} is recorded"))
+    again = stages.plan_of(
+        graph, TARGET, record, choose=lambda space: pytest.fail(f"{space.task} is recorded")
+    )
     assert to_bytes(again) == to_bytes(stages.plan_of(graph, TARGET, choose=by_estimate))
 
 
 def test_choices_of_another_target_are_refused():
     graph = twins(Net())
     record = stages.record_of(chosen_for(graph), TARGET)
-    with pytest.raises(ChoiceError, match=r"the choices were made for the target .* configuration or memory differ; choose again"):
+    with pytest.raises(
+        ChoiceError,
+        match=r"the choices were made for the target .* configuration or memory differ; choose again",
+    ):
         stages.plan_of(graph, replace(TARGET, memory=MemoryParameters(65)), record)
 
 
 def test_a_choice_outside_its_space_is_refused():
     graph = twins(Net())
     record = stages.record_of(dict.fromkeys(chosen_for(graph), Choice(2, Tiles(99, 1, 1, 1))), TARGET)
-    with pytest.raises(ChoiceError, match=r"Choice\(threads=2, .* is not among the \d+ choices for ConvolutionTask"):
+    with pytest.raises(
+        ChoiceError, match=r"Choice\(threads=2, .* is not among the \d+ choices for ConvolutionTask"
+    ):
         stages.plan_of(graph, TARGET, record)
 
 

@@ -14,8 +14,14 @@ from vdla.compiler.passes.virtual_threads import InterleaveVirtualThreads
 PARAMS = {
     "load_acc": ("dst: int32[1, 2] @ accumulator, src: int32[1, 2]", "src[0, j]"),
     "load_inp": ("dst: int8[1, 2] @ input, src: int8[1, 2]", "src[0, j]"),
-    "shr_imm": ("dst: int32[1, 2] @ accumulator, left: int32[1, 2] @ accumulator, imm: int32[1]", "left[0, j] >> imm[0]"),
-    "add": ("dst: int32[1, 2] @ accumulator, left: int32[1, 2] @ accumulator, right: int32[1, 2] @ accumulator", "left[0, j] + right[0, j]"),
+    "shr_imm": (
+        "dst: int32[1, 2] @ accumulator, left: int32[1, 2] @ accumulator, imm: int32[1]",
+        "left[0, j] >> imm[0]",
+    ),
+    "add": (
+        "dst: int32[1, 2] @ accumulator, left: int32[1, 2] @ accumulator, right: int32[1, 2] @ accumulator",
+        "left[0, j] + right[0, j]",
+    ),
     "work": ("dst: int32[1, 2] @ accumulator, src: int8[1, 2] @ input", "dst[0, j] + int32(src[0, j])"),
     "store": ("dst: int8[1, 2], src: int32[1, 2] @ accumulator", "int8(src[0, j])"),
 }
@@ -23,13 +29,24 @@ SUMMED = "acc[0, 0] = acc[0, 0] + int32(inp[0, k]) * int32(wgt[0, k])"
 PRODUCT = "acc: int32[1, 1] @ accumulator, inp: int8[1, 2], wgt: int8[1, 2]"
 RESET = parse_intrinsic("def reset(acc: int32[1, 1] @ accumulator):\n    acc[0, 0] = int32(0)\n")
 GEMM = parse_intrinsic(f"def gemm({PRODUCT}):\n    for k in range(2):\n        {SUMMED}\n")
-GEMM_FROM = parse_intrinsic(f"def gemm_from({PRODUCT}, first: bool[1]):\n    if first[0]:\n        acc[0, 0] = int32(0)\n"
-                            f"    for k in range(2):\n        {SUMMED}\n")
-INTRINSICS = (RESET, GEMM, GEMM_FROM, *(
-    parse_intrinsic(f"def {name}({params}):\n    for j in range(2):\n        dst[0, j] = {value}\n") for name, (params, value) in PARAMS.items()))
+GEMM_FROM = parse_intrinsic(
+    f"def gemm_from({PRODUCT}, first: bool[1]):\n    if first[0]:\n        acc[0, 0] = int32(0)\n"
+    f"    for k in range(2):\n        {SUMMED}\n"
+)
+INTRINSICS = (
+    RESET,
+    GEMM,
+    GEMM_FROM,
+    *(
+        parse_intrinsic(f"def {name}({params}):\n    for j in range(2):\n        dst[0, j] = {value}\n")
+        for name, (params, value) in PARAMS.items()
+    ),
+)
 
 PASSES = {
-    "element-wise results take their operand's place": (InPlace(), """\
+    "element-wise results take their operand's place": (
+        InPlace(),
+        """\
 def f(A: int32[4, 1, 2], C: int8[4, 1, 2]):
     X = alloc(int32[4, 1, 2], "accumulator")
     for i in range(4):
@@ -40,7 +57,8 @@ def f(A: int32[4, 1, 2], C: int8[4, 1, 2]):
             shr_imm(Y[k, 0, 0], X[o * 2 + k, 0, 0], int32(1))
         for k in range(2):
             store(C[o * 2 + k, 0, 0], Y[k, 0, 0])
-""", """\
+""",
+        """\
 def f(A: int32[4, 1, 2], C: int8[4, 1, 2]):
     X = alloc(int32[4, 1, 2], "accumulator")
     for i in range(4):
@@ -50,8 +68,11 @@ def f(A: int32[4, 1, 2], C: int8[4, 1, 2]):
             shr_imm(X[k + o * 2, 0, 0], X[o * 2 + k, 0, 0], int32(1))
         for k in range(2):
             store(C[o * 2 + k, 0, 0], X[k + o * 2, 0, 0])
-"""),
-    "an operand that something else reads keeps its place": (InPlace(), """\
+""",
+    ),
+    "an operand that something else reads keeps its place": (
+        InPlace(),
+        """\
 def f(A: int32[4, 1, 2], C: int8[4, 1, 2]):
     X = alloc(int32[4, 1, 2], "accumulator")
     for i in range(4):
@@ -63,8 +84,12 @@ def f(A: int32[4, 1, 2], C: int8[4, 1, 2]):
         add(Y[i, 0, 0], Y[i, 0, 0], X[i, 0, 0])
     for i in range(4):
         store(C[i, 0, 0], Y[i, 0, 0])
-""", None),
-    "sums start with their first product": (StartSums(GEMM, RESET, GEMM_FROM), """\
+""",
+        None,
+    ),
+    "sums start with their first product": (
+        StartSums(GEMM, RESET, GEMM_FROM),
+        """\
 def f(A: int8[3, 1, 2], B: int8[3, 1, 2], C: int32[4, 1, 1]):
     S = alloc(int32[4, 1, 1], "accumulator")
     for i in range(4):
@@ -74,7 +99,8 @@ def f(A: int8[3, 1, 2], B: int8[3, 1, 2], C: int32[4, 1, 1]):
             gemm(S[i, 0, 0], A[k, 0, 0], B[k, 0, 0])
     for i in range(4):
         C[i, 0, 0] = S[i, 0, 0]
-""", """\
+""",
+        """\
 def f(A: int8[3, 1, 2], B: int8[3, 1, 2], C: int32[4, 1, 1]):
     S = alloc(int32[4, 1, 1], "accumulator")
     for k in range(3):
@@ -82,8 +108,11 @@ def f(A: int8[3, 1, 2], B: int8[3, 1, 2], C: int32[4, 1, 1]):
             gemm_from(S[i, 0, 0], A[k, 0, 0], B[k, 0, 0], k < 1)
     for i in range(4):
         C[i, 0, 0] = S[i, 0, 0]
-"""),
-    "virtual threads are interleaved, each with buffers of its own": (InterleaveVirtualThreads(), """\
+""",
+    ),
+    "virtual threads are interleaved, each with buffers of its own": (
+        InterleaveVirtualThreads(),
+        """\
 def f(A: int8[3, 4, 1, 2], C: int8[4, 1, 2]):
     for v in vthread(2):
         S = alloc(int32[2, 1, 2], "accumulator")
@@ -95,7 +124,8 @@ def f(A: int8[3, 4, 1, 2], C: int8[4, 1, 2]):
                 work(S[i, 0, 0], L[i, 0, 0])
         for i in range(2):
             store(C[v * 2 + i, 0, 0], S[i, 0, 0])
-""", """\
+""",
+        """\
 def f(A: int8[3, 4, 1, 2], C: int8[4, 1, 2]):
     S = alloc(int32[2, 2, 1, 2], "accumulator")
     for k in range(2):
@@ -115,13 +145,16 @@ def f(A: int8[3, 4, 1, 2], C: int8[4, 1, 2]):
             work(S[v, i, 0, 0], L[v, i, 0, 0])
         for i in range(2):
             store(C[v * 2 + i, 0, 0], S[v, i, 0, 0])
-"""),
+""",
+    ),
 }
 
 
 def run(func):
     rng = np.random.default_rng(3)
-    arrays = {buffer.name: rng.integers(-100, 100, buffer.shape).astype(buffer.dtype) for buffer in func.params}
+    arrays = {
+        buffer.name: rng.integers(-100, 100, buffer.shape).astype(buffer.dtype) for buffer in func.params
+    }
     interpret(func, arrays)
     return arrays["C"]
 

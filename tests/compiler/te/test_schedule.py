@@ -1,4 +1,5 @@
-"""Schedule primitives: the rewrite each one documents is the rewrite it makes, results never change, and misuse is explained."""
+"""Schedule primitives: the rewrite each one documents is the rewrite it makes, results never change, and
+misuse is explained."""
 
 import random
 
@@ -63,60 +64,96 @@ def annotate(handle, schedule):
 
 
 REWRITES = {
-    "split": (scaled, split, """\
+    "split": (
+        scaled,
+        split,
+        """\
 for i_o in range(3):
     for i_i in range(4):
         C[i_o * 4 + i_i] = A[i_o * 4 + i_i] * int32(2)
-"""),
-    "split unevenly": (scaled, split_unevenly, """\
+""",
+    ),
+    "split unevenly": (
+        scaled,
+        split_unevenly,
+        """\
 for i_o in range(3):
     for i_i in range(5):
         if i_o * 5 + i_i < 12:
             C[i_o * 5 + i_i] = A[i_o * 5 + i_i] * int32(2)
-"""),
-    "fuse": (turned, fuse, """\
+""",
+    ),
+    "fuse": (
+        turned,
+        fuse,
+        """\
 for y_x in range(48):
     C[y_x // 8, y_x % 8] = M[y_x // 8, y_x % 8] + int32(1)
-"""),
-    "reorder": (turned, reorder, """\
+""",
+    ),
+    "reorder": (
+        turned,
+        reorder,
+        """\
 for x in range(8):
     for y in range(6):
         C[y, x] = M[y, x] + int32(1)
-"""),
-    "tile": (turned, tile, """\
+""",
+    ),
+    "tile": (
+        turned,
+        tile,
+        """\
 for y_o in range(3):
     for x_o in range(2):
         for y_i in range(2):
             for x_i in range(4):
                 C[y_o * 2 + y_i, x_o * 4 + x_i] = M[y_o * 2 + y_i, x_o * 4 + x_i] + int32(1)
-"""),
-    "parallel, unroll and vectorize": (turned, annotate, """\
+""",
+    ),
+    "parallel, unroll and vectorize": (
+        turned,
+        annotate,
+        """\
 for y in parallel(6):
     for x_o in unrolled(2):
         for x_i in vectorized(4):
             C[y, x_o * 4 + x_i] = M[y, x_o * 4 + x_i] + int32(1)
-"""),
-    "reorder of a reduction": (total, lambda handle, schedule: handle.reorder("k", "y"), """\
+""",
+    ),
+    "reorder of a reduction": (
+        total,
+        lambda handle, schedule: handle.reorder("k", "y"),
+        """\
 for y in range(6):
     C[y] = int32(0)
 for k in range(8):
     for y in range(6):
         C[y] = C[y] + M[y, k]
-"""),
-    "cache_read": (scaled, lambda handle, schedule: schedule.cache_read(A, "input", schedule.outputs), """\
+""",
+    ),
+    "cache_read": (
+        scaled,
+        lambda handle, schedule: schedule.cache_read(A, "input", schedule.outputs),
+        """\
 AL = alloc(int32[12], "input")
 for AL_i in range(12):
     AL[AL_i] = A[AL_i]
 for i in range(12):
     C[i] = AL[i] * int32(2)
-"""),
-    "cache_write": (scaled, lambda handle, schedule: schedule.cache_write(schedule.outputs[0], "accumulator"), """\
+""",
+    ),
+    "cache_write": (
+        scaled,
+        lambda handle, schedule: schedule.cache_write(schedule.outputs[0], "accumulator"),
+        """\
 CL = alloc(int32[12], "accumulator")
 for CL_i in range(12):
     CL[CL_i] = A[CL_i] * int32(2)
 for i in range(12):
     C[i] = CL[i]
-"""),
+""",
+    ),
 }
 
 
@@ -138,7 +175,9 @@ def test_compute_at_computes_what_an_iteration_needs():
     schedule = create_schedule(out)
     outer, _ = schedule[out].split("x", 4)
     schedule[double].compute_at(out, outer)
-    assert body_of(schedule.lower()) == """\
+    assert (
+        body_of(schedule.lower())
+        == """\
 for x_o in range(3):
     B = alloc(int32[4])
     for i in range(4):
@@ -146,6 +185,7 @@ for x_o in range(3):
     for x_i in range(4):
         C[x_o * 4 + x_i] = B[x_i] + int32(1)
 """
+    )
 
 
 def test_compute_inline_writes_the_expression_where_it_is_read():
@@ -156,14 +196,23 @@ def test_compute_inline_writes_the_expression_where_it_is_read():
 
 
 MISUSE = [
-    (lambda s, c: s[c].split("z", 4), "split of C: there is no loop z\nfor y in range(6):\n    for x in range(8):\n        C[...] = ..."),
+    (
+        lambda s, c: s[c].split("z", 4),
+        "split of C: there is no loop z\nfor y in range(6):\n    for x in range(8):\n        C[...] = ...",
+    ),
     (lambda s, c: s[c].split("y", 0), "split of C: factor 0 is not a positive whole number"),
     (lambda s, c: s[c].fuse("x", "y"), "fuse of C: y does not stand directly inside x"),
     (lambda s, c: s[c].reorder("y", "y"), "reorder of C: a loop is named twice: y, y"),
     (lambda s, c: s[c].compute_inline(), "compute_inline of C: it is an output"),
     (lambda s, c: s[c].compute_at(c, "y"), "compute_at of C: it is an output, which is computed as a whole"),
-    (lambda s, c: s[c].set_scope("input"), "set_scope of C: it is an output, which stands in DRAM; write it to a cache"),
-    (lambda s, c: (s[c].split("y", 2), s.cache_write(c, "accumulator")), "cache_write of C: its loops have been scheduled already"),
+    (
+        lambda s, c: s[c].set_scope("input"),
+        "set_scope of C: it is an output, which stands in DRAM; write it to a cache",
+    ),
+    (
+        lambda s, c: (s[c].split("y", 2), s.cache_write(c, "accumulator")),
+        "cache_write of C: its loops have been scheduled already",
+    ),
     (lambda s, c: s.cache_read(A, "input", [c]), "cache_read: C does not read A"),
     (lambda s, c: s[A].split("i", 2), "A is no stage of this schedule; there are C"),
 ]
@@ -179,20 +228,43 @@ def test_misuse_is_refused_with_the_reason(misuse, message):
 
 def test_reductions_are_not_threads():
     out = total()
-    with pytest.raises(ScheduleError, match="vthread of C: k combines; its iterations are not independent\nfor y in range"):
+    with pytest.raises(
+        ScheduleError, match="vthread of C: k combines; its iterations are not independent\nfor y in range"
+    ):
         create_schedule(out)[out].vthread("k")
 
 
-@pytest.mark.parametrize(("build", "message"), [
-    (lambda: compute((4,), lambda i, j: A[i], "C"), r"C has 1 dimensions \[4\], but its expression takes 2 subscripts \(i, j\)"),
-    (lambda: compute((4,), lambda i: M[i], "C"), r"M has 2 dimensions \[6, 8\], but 1 subscripts were given"),
-    (lambda: compute((4,), lambda i: A[i] + cast("int8", A[i]), "C"), r"\+ has operands of types int32 and int8; cast one of them"),
-    (lambda: compute((4,), lambda i: A[reduce_axis(3, "k")], "C"), "C: k is no axis of C; it has i. Pass reduction axes to sum, min or max"),
-    (lambda: compute((4,), lambda i: sum_over(A[i], "k"), "C"), "'k' is no reduction axis; make one with"),
-    (lambda: compute((4,), lambda i: sum_over(A[i], reduce_axis(2, "k")) + 1, "C"), "C: a reduction stands inside another expression"),
-    (lambda: compute((0,), lambda i: A[i], "C"), "buffer C: extent 0 is not a positive whole number"),
-    (lambda: A[A[0]], r"A\[0\] is int32, not an index"),
-])
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (
+            lambda: compute((4,), lambda i, j: A[i], "C"),
+            r"C has 1 dimensions \[4\], but its expression takes 2 subscripts \(i, j\)",
+        ),
+        (
+            lambda: compute((4,), lambda i: M[i], "C"),
+            r"M has 2 dimensions \[6, 8\], but 1 subscripts were given",
+        ),
+        (
+            lambda: compute((4,), lambda i: A[i] + cast("int8", A[i]), "C"),
+            r"\+ has operands of types int32 and int8; cast one of them",
+        ),
+        (
+            lambda: compute((4,), lambda i: A[reduce_axis(3, "k")], "C"),
+            "C: k is no axis of C; it has i. Pass reduction axes to sum, min or max",
+        ),
+        (
+            lambda: compute((4,), lambda i: sum_over(A[i], "k"), "C"),
+            "'k' is no reduction axis; make one with",
+        ),
+        (
+            lambda: compute((4,), lambda i: sum_over(A[i], reduce_axis(2, "k")) + 1, "C"),
+            "C: a reduction stands inside another expression",
+        ),
+        (lambda: compute((0,), lambda i: A[i], "C"), "buffer C: extent 0 is not a positive whole number"),
+        (lambda: A[A[0]], r"A\[0\] is int32, not an index"),
+    ],
+)
 def test_ill_formed_expressions_are_refused(build, message):
     with pytest.raises(IrError, match=message):
         build()
@@ -200,23 +272,37 @@ def test_ill_formed_expressions_are_refused(build, message):
 
 # Random schedules
 
+
 def convolution():
     image, weight = placeholder((5, 7, 7), "X", "int8"), placeholder((4, 5, 3, 3), "W", "int8")
     padded = compute((5, 9, 9), lambda c, y, x: select(inside(y, x), image[c, y - 1, x - 1], 0), "P")
     c, dy, dx = reduce_axis(5, "ci"), reduce_axis(3, "dy"), reduce_axis(3, "dx")
-    out = compute((4, 4, 4), lambda o, y, x: sum_over(
-        cast("int32", padded[c, y * 2 + dy, x * 2 + dx]) * cast("int32", weight[o, c, dy, dx]), (c, dy, dx)), "Y")
+    out = compute(
+        (4, 4, 4),
+        lambda o, y, x: sum_over(
+            cast("int32", padded[c, y * 2 + dy, x * 2 + dx]) * cast("int32", weight[o, c, dy, dx]),
+            (c, dy, dx),
+        ),
+        "Y",
+    )
     return compute((4, 4, 4), lambda o, y, x: cast("int8", maximum(out[o, y, x] >> 5, 0)), "Z")
 
 
 def inside(y, x):
     from vdla.compiler.ir.nodes import both
+
     return both(y >= 1, y < 8, x >= 1, x < 8)
 
 
 def multiply():
-    left, right, k = placeholder((7, 10), "L", "int8"), placeholder((9, 10), "R", "int8"), reduce_axis(10, "k")
-    return compute((7, 9), lambda y, x: sum_over(cast("int32", left[y, k]) * cast("int32", right[x, k]), k), "Z")
+    left, right, k = (
+        placeholder((7, 10), "L", "int8"),
+        placeholder((9, 10), "R", "int8"),
+        reduce_axis(10, "k"),
+    )
+    return compute(
+        (7, 9), lambda y, x: sum_over(cast("int32", left[y, k]) * cast("int32", right[x, k]), k), "Z"
+    )
 
 
 def pooled():
@@ -235,14 +321,16 @@ def scramble(schedule, rng):
                     handle.split(rng.choice(loops), rng.randint(1, 5))
                 case 2:
                     place = rng.randrange(len(loops))
-                    handle.fuse(*loops[place:place + 2])
+                    handle.fuse(*loops[place : place + 2])
                 case 3:
                     handle.reorder(*rng.sample(loops, rng.randint(2, len(loops))))
                 case 4 | 5:
                     other = rng.choice(schedule.stages)
                     handle.compute_at(other.tensor, rng.choice(other.leaves))
                 case 6:
-                    handle.compute_inline() if rng.random() < 0.5 else schedule.cache_write(handle._stage.tensor, "accumulator")
+                    handle.compute_inline() if rng.random() < 0.5 else schedule.cache_write(
+                        handle._stage.tensor, "accumulator"
+                    )
         except (ScheduleError, ValueError, TypeError):
             continue
 
@@ -256,7 +344,10 @@ def test_random_schedules_give_the_same_result(build, seed):
     scramble(schedule, rng)
     func = schedule.lower()
     assert parse_func(print_func(func)) == func
-    inputs = {buffer.name: numbers.integers(-100, 100, buffer.shape).astype(DTYPES[buffer.dtype].numpy) for buffer in plain.params}
+    inputs = {
+        buffer.name: numbers.integers(-100, 100, buffer.shape).astype(DTYPES[buffer.dtype].numpy)
+        for buffer in plain.params
+    }
     one, other = ({name: array.copy() for name, array in inputs.items()} for _ in range(2))
     interpret(plain, one)
     interpret(func, other)

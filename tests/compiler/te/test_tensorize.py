@@ -1,4 +1,5 @@
-"""The matcher accepts what an intrinsic means, under other names and in other places, and says where anything else differs."""
+"""The matcher accepts what an intrinsic means, under other names and in other places, and says where anything
+else differs."""
 
 import numpy as np
 import pytest
@@ -21,7 +22,10 @@ def dot(acc: int32[2] @ accumulator, left: int8[2, 4], right: int8[4]):
             acc[i] = acc[i] + int32(left[i, k]) * int32(right[k])
 """)
 
-HEAD = "def f(A: int8[6, 2, 4], B: int8[3, 4], P: int8[2, 2, 4]):\n    C = alloc(int32[5, 2], \"{}\")\n    for n in range(3):\n"
+HEAD = (
+    'def f(A: int8[6, 2, 4], B: int8[3, 4], P: int8[2, 2, 4]):\n    C = alloc(int32[5, 2], "{}")\n    '
+    "for n in range(3):\n"
+)
 
 
 def nest(text: str, scope: str = "accumulator"):
@@ -31,11 +35,14 @@ def nest(text: str, scope: str = "accumulator"):
 
 
 ACCEPTED = {
-    "as it is": "for y in range(2):\n    for x in range(4):\n        C[n, y] = C[n, y] + int32(A[n * 2, y, x]) * int32(B[n, x])",
-    "loops in another order": "for x in range(4):\n    for y in range(2):\n        C[n, y] = C[n, y] + int32(A[n * 2, y, x]) * int32(B[n, x])",
-    "operands exchanged": "for y in range(2):\n    for x in range(4):\n        C[n, y] = int32(B[n, x]) * int32(A[n * 2, y, x]) + C[n, y]",
+    "as it is": "for y in range(2):\n    for x in range(4):\n        C[n, y] = C[n, y] + int32(A[n * 2, "
+    "y, x]) * int32(B[n, x])",
+    "loops in another order": "for x in range(4):\n    for y in range(2):\n        C[n, y] = C[n, y] + "
+    "int32(A[n * 2, y, x]) * int32(B[n, x])",
+    "operands exchanged": "for y in range(2):\n    for x in range(4):\n        C[n, y] = int32(B[n, x]) "
+    "* int32(A[n * 2, y, x]) + C[n, y]",
     "a loop of one trip more": "for o in range(1):\n    for y in range(2):\n        for x in range(4):\n"
-                               "            C[n, y] = C[n, y] + int32(A[n * 2, y + o, x]) * int32(B[n, x])",
+    "            C[n, y] = C[n, y] + int32(A[n * 2, y + o, x]) * int32(B[n, x])",
 }
 
 
@@ -46,23 +53,40 @@ def test_the_same_meaning_is_found(name):
 
 
 def test_conditions_around_the_tile_stay():
-    text = "for y in range(2):\n    for x in range(4):\n        if n < 2:\n            C[n, y] = C[n, y] + int32(A[n * 2, y, x]) * int32(B[n, x])"
+    text = (
+        "for y in range(2):\n    for x in range(4):\n        if n < 2:\n            C[n, y] = C[n, y] "
+        "+ int32(A[n * 2, y, x]) * int32(B[n, x])"
+    )
     assert print_stmt(replaced(nest(text), [DOT])) == "if n < 2:\n    dot(C[n, 0], A[n * 2, 0, 0], B[n, 0])\n"
 
 
 REFUSED = {
-    "another operation": ("for y in range(2):\n    for x in range(4):\n        C[n, y] = C[n, y] - int32(A[n, y, x]) * int32(B[n, x])",
-                          "it has acc[i] + int32(left[i, k]) * int32(right[k]) where these loops have C[n, i] - int32(A[n, i, k]) * int32(B[n, k])"),
-    "other extents": ("for y in range(2):\n    for x in range(2):\n        C[n, y] = C[n, y] + int32(A[n, y, x]) * int32(B[n, x])",
-                      "its loops have extents 2x4, these 2x2"),
-    "a shifted subscript": ("for y in range(2):\n    for x in range(4):\n        C[n, y] = C[n, y] + int32(A[n, y, x]) * int32(B[n, 3 - x])",
-                            "where these loops have int32(A[n, i, k]) * int32(B[n, 0 - k + 3])"),
-    "a subscript outside that moves": ("for y in range(2):\n    for x in range(4):\n"
-                                       "        C[n, y] = C[n, y] + int32(A[n + y, y, x]) * int32(B[n, x])",
-                                       "where these loops have int32(A[n + i, i, k]) * int32(B[n, k])"),
-    "a condition on the tile": ("for y in range(2):\n    for x in range(4):\n        if x < 3:\n"
-                                "            C[n, y] = C[n, y] + int32(A[n, y, x]) * int32(B[n, x])",
-                                "the condition x < 3 cuts the tile: its loops must divide"),
+    "another operation": (
+        "for y in range(2):\n    for x in range(4):\n        C[n, y] = C[n, y] - int32(A[n, y, x]) * "
+        "int32(B[n, x])",
+        "it has acc[i] + int32(left[i, k]) * int32(right[k]) where these loops have C[n, i] - int32(A[n, "
+        "i, k]) * int32(B[n, k])",
+    ),
+    "other extents": (
+        "for y in range(2):\n    for x in range(2):\n        C[n, y] = C[n, y] + int32(A[n, y, x]) * "
+        "int32(B[n, x])",
+        "its loops have extents 2x4, these 2x2",
+    ),
+    "a shifted subscript": (
+        "for y in range(2):\n    for x in range(4):\n        C[n, y] = C[n, y] + int32(A[n, y, x]) * "
+        "int32(B[n, 3 - x])",
+        "where these loops have int32(A[n, i, k]) * int32(B[n, 0 - k + 3])",
+    ),
+    "a subscript outside that moves": (
+        "for y in range(2):\n    for x in range(4):\n"
+        "        C[n, y] = C[n, y] + int32(A[n + y, y, x]) * int32(B[n, x])",
+        "where these loops have int32(A[n + i, i, k]) * int32(B[n, k])",
+    ),
+    "a condition on the tile": (
+        "for y in range(2):\n    for x in range(4):\n        if x < 3:\n"
+        "            C[n, y] = C[n, y] + int32(A[n, y, x]) * int32(B[n, x])",
+        "the condition x < 3 cuts the tile: its loops must divide",
+    ),
 }
 
 
@@ -101,13 +125,23 @@ def test_intrinsics_of_the_accelerator_have_names_of_their_own():
 @pytest.mark.parametrize("intrinsic", EVERY, ids=lambda intrinsic: intrinsic.name)
 def test_an_intrinsic_of_the_accelerator_means_itself(intrinsic):
     params = intrinsic.meaning.params
-    operands = tuple(Const(True, "bool") if param.dtype == "bool" else Const(3, param.dtype) if param.name == "imm"
-                     else Read(param, (Const(0),) * len(param.shape)) for param in params)
+    operands = tuple(
+        Const(True, "bool")
+        if param.dtype == "bool"
+        else Const(3, param.dtype)
+        if param.name == "imm"
+        else Read(param, (Const(0),) * len(param.shape))
+        for param in params
+    )
     call = Call(intrinsic, operands)
     verify(Func("alone", params, call))
     rng = np.random.default_rng(1)
     one = {param.name: rng.integers(0, 20, param.shape).astype(DTYPES[param.dtype].numpy) for param in params}
-    one |= {param.name: np.full(1, operand.value) for param, operand in zip(params, operands, strict=True) if isinstance(operand, Const)}
+    one |= {
+        param.name: np.full(1, operand.value)
+        for param, operand in zip(params, operands, strict=True)
+        if isinstance(operand, Const)
+    }
     other = {name: array.copy() for name, array in one.items()}
     execute(intrinsic.meaning.body, one, {})
     execute(meaning_of(call), other, {})

@@ -59,13 +59,17 @@ def test_vta_streams_encode_again_bit_for_bit(path):
     words = list(codec.words(vector.stream.tobytes()))
     decoded = [codec.decode(word, vector.config) for word in words]
     assert isinstance(decoded[-1], isa.Finish)
-    meaning = [word & _mask(type(item), vector.config) for word, item in zip(words, decoded, strict=True)]  # VTA leaves noise elsewhere
+    meaning = [
+        word & _mask(type(item), vector.config) for word, item in zip(words, decoded, strict=True)
+    ]  # VTA leaves noise elsewhere
     assert [codec.encode(item, vector.config) for item in decoded] == meaning
 
 
 def _mask(form, config) -> int:
     """Return the bits of `form` that belong to a field."""
-    return sum(((1 << field.width) - 1) << field.start for field in (isa.OPCODE_FIELD, *isa.layout(form, config)))
+    return sum(
+        ((1 << field.width) - 1) << field.start for field in (isa.OPCODE_FIELD, *isa.layout(form, config))
+    )
 
 
 def test_there_are_vectors():
@@ -82,12 +86,15 @@ def test_fields_that_would_cross_bit_64_start_there_and_others_fill_up():
     assert placed["dst_factor_in"] == (64, 72)
 
 
-@pytest.mark.parametrize(("item", "message"), [
-    (isa.Load(x_size=70000), "LOAD.x_size = 70000 is outside 0..65535"),
-    (isa.Alu(imm=32768), "ALU.imm = 32768 is outside -32768..32767"),
-    (isa.MicroOp(dst=2048), "UOP.dst = 2048 is outside 0..2047"),
-    (isa.Gemm(iter_in=-1), "GEMM.iter_in = -1 is outside 0..16383"),
-])
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        (isa.Load(x_size=70000), "LOAD.x_size = 70000 is outside 0..65535"),
+        (isa.Alu(imm=32768), "ALU.imm = 32768 is outside -32768..32767"),
+        (isa.MicroOp(dst=2048), "UOP.dst = 2048 is outside 0..2047"),
+        (isa.Gemm(iter_in=-1), "GEMM.iter_in = -1 is outside 0..16383"),
+    ],
+)
 def test_values_that_do_not_fit_are_refused(item, message):
     with pytest.raises(EncodingError) as caught:
         codec.encode(item, DEFAULT)
@@ -98,16 +105,22 @@ def test_extension_fields_are_refused_where_the_extension_is_off():
     assert codec.encode(isa.Load(pad_minimum=1), DEFAULT) == 1 << 58
     with pytest.raises(EncodingError) as caught:
         codec.encode(isa.Load(pad_minimum=1), VTA)
-    assert str(caught.value) == "LOAD.pad_minimum = 1 needs the extension 'pad_minimum', which this configuration has switched off"
+    assert (
+        str(caught.value)
+        == "LOAD.pad_minimum = 1 needs the extension 'pad_minimum', which this configuration has switched off"
+    )
 
 
-@pytest.mark.parametrize(("word", "message"), [
-    (5, "opcode 5 is no instruction; there are LOAD (0), STORE (1), GEMM (2), FINISH (3), ALU (4)"),
-    (6 << 7, "LOAD.memory_type = 6 is none of UOP (0), WGT (1), INP (2), ACC (3), OUT (4), ACC_8BIT (5)"),
-    (4 << 7, "LOAD.memory_type = OUT cannot be loaded; UOP, WGT, INP, ACC, ACC_8BIT can"),
-    (1 | 1 << 80, "STORE.memory_type = UOP cannot be stored; only OUT can"),
-    (4 | 7 << 108, "ALU.alu_opcode = 7 is none of MIN (0), MAX (1), ADD (2), SHR (3), MUL (4)"),
-])
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        (5, "opcode 5 is no instruction; there are LOAD (0), STORE (1), GEMM (2), FINISH (3), ALU (4)"),
+        (6 << 7, "LOAD.memory_type = 6 is none of UOP (0), WGT (1), INP (2), ACC (3), OUT (4), ACC_8BIT (5)"),
+        (4 << 7, "LOAD.memory_type = OUT cannot be loaded; UOP, WGT, INP, ACC, ACC_8BIT can"),
+        (1 | 1 << 80, "STORE.memory_type = UOP cannot be stored; only OUT can"),
+        (4 | 7 << 108, "ALU.alu_opcode = 7 is none of MIN (0), MAX (1), ADD (2), SHR (3), MUL (4)"),
+    ],
+)
 def test_words_without_meaning_are_refused(word, message):
     with pytest.raises(EncodingError) as caught:
         codec.decode(word, DEFAULT)
@@ -119,16 +132,30 @@ def test_every_declared_field_is_documented():
         assert all(field.metadata["help"] for field in fields(form))
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("LOAD(memory_type=FOO)", "p:1:18: memory_type = FOO is none of UOP, WGT, INP, ACC, OUT, ACC_8BIT\n"
-                              "    LOAD(memory_type=FOO)\n                     ^"),
-    ("FINISH()\nJUMP()", "p:2:1: JUMP is no mnemonic; there are LOAD, STORE, GEMM, FINISH, ALU\n    JUMP()\n    ^"),
-    ("GEMM(uops=3)", "p:1:6: uops is no field of it; there are pop_prev, pop_next, push_prev, push_next, reset, uop_begin, uop_end, "
-                     "iter_out, iter_in, dst_factor_out, dst_factor_in, src_factor_out, src_factor_in, wgt_factor_out, wgt_factor_in, "
-                     "overwrite\n"
-                     "    GEMM(uops=3)\n         ^"),
-    ("GEMM(reset=1.5)", "p:1:12: reset takes a whole number\n    GEMM(reset=1.5)\n               ^"),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "LOAD(memory_type=FOO)",
+            "p:1:18: memory_type = FOO is none of UOP, WGT, INP, ACC, OUT, ACC_8BIT\n"
+            "    LOAD(memory_type=FOO)\n                     ^",
+        ),
+        (
+            "FINISH()\nJUMP()",
+            "p:2:1: JUMP is no mnemonic; there are LOAD, STORE, GEMM, FINISH, ALU\n    JUMP()\n    ^",
+        ),
+        (
+            "GEMM(uops=3)",
+            "p:1:6: uops is no field of it; there are pop_prev, pop_next, push_prev, push_next, reset, "
+            "uop_begin, uop_end, "
+            "iter_out, iter_in, dst_factor_out, dst_factor_in, src_factor_out, src_factor_in, "
+            "wgt_factor_out, wgt_factor_in, "
+            "overwrite\n"
+            "    GEMM(uops=3)\n         ^",
+        ),
+        ("GEMM(reset=1.5)", "p:1:12: reset takes a whole number\n    GEMM(reset=1.5)\n               ^"),
+    ],
+)
 def test_assembly_errors_point_at_the_place(text, message):
     with pytest.raises(AssemblyError) as caught:
         assembly.parse_program(text, "p")

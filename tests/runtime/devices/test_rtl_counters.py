@@ -14,11 +14,26 @@ from vdla.hw.spec.registers import COUNTED_STATES, COUNTERS, beat_counter, state
 from vdla.hw.spec.units import Unit
 from vdla.runtime.random_programs import IMAGE_BYTES
 
-NAMES = ["finish alone", "load strided", "store strided", "stores of nothing between stores", "gemm loops", "gemm reset",
-         "alu chain", "load what was stored", "micro-ops replaced", "noise on unused edges"]
+NAMES = [
+    "finish alone",
+    "load strided",
+    "store strided",
+    "stores of nothing between stores",
+    "gemm loops",
+    "gemm reset",
+    "alu chain",
+    "load what was stored",
+    "micro-ops replaced",
+    "noise on unused edges",
+]
 MEMORIES = (MemoryParameters(), MemoryParameters(1, 1))
-PARTS = {"UOP": "UOP_LOADED_BYTES", "INP": "INP_LOADED_BYTES", "WGT": "WGT_LOADED_BYTES", "ACC": "ACC_LOADED_BYTES",
-         "OUT": "OUT_STORED_BYTES"}
+PARTS = {
+    "UOP": "UOP_LOADED_BYTES",
+    "INP": "INP_LOADED_BYTES",
+    "WGT": "WGT_LOADED_BYTES",
+    "ACC": "ACC_LOADED_BYTES",
+    "OUT": "OUT_STORED_BYTES",
+}
 
 
 @pytest.fixture(params=NAMES)

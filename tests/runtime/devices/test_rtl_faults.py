@@ -36,7 +36,7 @@ INP_LOAD, WGT_LOAD, FILL, UOPS, GEMM, JOIN, STORE, FINISH = range(len(GOOD))
 def image():
     values = np.random.default_rng(1).integers(0, 256, DRAM_BYTES, np.uint8)
     uops = [isa.MicroOp(dst=k, src=2 * k + 1, wgt=k) for k in range(4)]
-    values[4096:4096 + 16] = np.frombuffer(codec.uops_to_bytes(uops, TINY), np.uint8)
+    values[4096 : 4096 + 16] = np.frombuffer(codec.uops_to_bytes(uops, TINY), np.uint8)
     return values
 
 
@@ -55,7 +55,7 @@ def run(device, image, words, cycle_limit=BOUND_CYCLES):
 
 def words_of(instructions) -> list[int]:
     raw = codec.to_bytes(instructions, TINY)
-    return [int.from_bytes(raw[at:at + 16], "little") for at in range(0, len(raw), 16)]
+    return [int.from_bytes(raw[at : at + 16], "little") for at in range(0, len(raw), 16)]
 
 
 def changed(at: int, **fields) -> list[int]:
@@ -84,7 +84,11 @@ FAULTS = {
     "memory type 6": (with_bits(WGT_LOAD, MEMORY_TYPE_BIT, 3, 6), InvalidInstructionError, WGT_LOAD),
     "memory type 7": (with_bits(FILL, MEMORY_TYPE_BIT, 3, 7), InvalidInstructionError, FILL),
     "LOAD past the end of a scratchpad": (changed(INP_LOAD, sram_base=LAST), AccessError, None),
-    "STORE past the end of a scratchpad": (changed(STORE, sram_base=TINY.depth(MemoryType.OUT) - 8), AccessError, None),
+    "STORE past the end of a scratchpad": (
+        changed(STORE, sram_base=TINY.depth(MemoryType.OUT) - 8),
+        AccessError,
+        None,
+    ),
     "GEMM past the end of the accumulators": (changed(GEMM, iter_in=2, dst_factor_in=511), AccessError, None),
     "GEMM past the end of the inputs": (changed(GEMM, iter_in=2, src_factor_in=1023), AccessError, None),
     "GEMM past the end of the weights": (changed(GEMM, iter_in=2, wgt_factor_in=255), AccessError, None),
@@ -128,7 +132,9 @@ def test_swapped_addresses_show_in_the_result(device, image):
 
 def test_the_message_names_instruction_and_reason(device, image):
     words = with_bits(GEMM, 0, 3, 5)
-    with pytest.raises(InvalidInstructionError, match=rf"^instruction {GEMM} \({words[GEMM]:#034x}\) has no meaning: "):
+    with pytest.raises(
+        InvalidInstructionError, match=rf"^instruction {GEMM} \({words[GEMM]:#034x}\) has no meaning: "
+    ):
         run(device, image, words)
 
 
@@ -153,9 +159,15 @@ def test_a_run_that_was_cut_off_leaves_a_working_device(device, image, limit):
     assert again.cycles == cost.cycles
 
 
-@pytest.mark.parametrize(("address", "count", "kind"), [
-    (8, 1, DeviceError), (DRAM_BYTES - 16, 2, AccessError), (1 << 40, 1, AccessError), (-16, 1, AccessError),
-])
+@pytest.mark.parametrize(
+    ("address", "count", "kind"),
+    [
+        (8, 1, DeviceError),
+        (DRAM_BYTES - 16, 2, AccessError),
+        (1 << 40, 1, AccessError),
+        (-16, 1, AccessError),
+    ],
+)
 def test_a_stream_that_cannot_be_is_refused(device, address, count, kind):
     with pytest.raises(kind):
         device.run(address, count)
@@ -163,16 +175,21 @@ def test_a_stream_that_cannot_be_is_refused(device, address, count, kind):
 
 def core_that_reads(value: int) -> Design:
     """Return a core all of whose registers hold `value`."""
-    ports = ("input clk, rst, input [{high}:0] registers__address, input registers__write, "
-             "input [31:0] registers__write_data, output [31:0] registers__read_data, "
-             "output memory__request__valid, input memory__request__ready, output [127:0] memory__request__payload, "
-             "output memory__write_data__valid, input memory__write_data__ready, "
-             "output [127:0] memory__write_data__payload, input memory__read_data__valid, "
-             "output memory__read_data__ready, input [63:0] memory__read_data__payload, "
-             "input memory__write_done, memory__error, output interrupt")
+    ports = (
+        "input clk, rst, input [{high}:0] registers__address, input registers__write, "
+        "input [31:0] registers__write_data, output [31:0] registers__read_data, "
+        "output memory__request__valid, input memory__request__ready, output [127:0] "
+        "memory__request__payload, "
+        "output memory__write_data__valid, input memory__write_data__ready, "
+        "output [127:0] memory__write_data__payload, input memory__read_data__valid, "
+        "output memory__read_data__ready, input [63:0] memory__read_data__payload, "
+        "input memory__write_done, memory__error, output interrupt"
+    )
     high = (max(OFFSETS.values()) + 3).bit_length() - 1
-    text = (f"module vdla_core({ports.format(high=high)});\n  assign registers__read_data = {value};\n"
-            "  assign memory__request__valid = 0;\n  assign memory__write_data__valid = 0;\nendmodule\n")
+    text = (
+        f"module vdla_core({ports.format(high=high)});\n  assign registers__read_data = {value};\n"
+        "  assign memory__request__valid = 0;\n  assign memory__write_data__valid = 0;\nendmodule\n"
+    )
     return Design(lambda config: text, lambda: f"core that reads {value}")
 
 
@@ -186,7 +203,9 @@ def test_hardware_that_hangs_is_stopped(monkeypatch):
 
 def test_hardware_that_counts_its_cycles_wrong_is_caught():
     device = RtlDevice(TINY, DRAM_BYTES, optimise=Optimise.BUILD, design=core_that_reads(2))
-    with pytest.raises(DeviceError, match=r"CYCLES says 8589934594, but \d+ cycles passed.*defect of the hardware"):
+    with pytest.raises(
+        DeviceError, match=r"CYCLES says 8589934594, but \d+ cycles passed.*defect of the hardware"
+    ):
         device.run(STREAM, 1)
 
 
@@ -195,7 +214,11 @@ def test_the_simulator_stops_in_the_same_cycle_for_the_same_reason(device, image
     """Accesses that reach too far do not change the time, so only what stops a run is compared."""
     words, _, _ = FAULTS[name]
     seen = {}
-    monkeypatch.setattr(rtl, "error_of", lambda fault, index, cycles, *_: seen.update(fault=fault, cycles=cycles) or DeviceError("seen"))
+    monkeypatch.setattr(
+        rtl,
+        "error_of",
+        lambda fault, index, cycles, *_: seen.update(fault=fault, cycles=cycles) or DeviceError("seen"),
+    )
     with pytest.raises(DeviceError, match="seen"):
         run(device, image, words)
     stream = np.frombuffer(b"".join(word.to_bytes(16, "little") for word in words), np.uint8).reshape(-1, 16)

@@ -26,18 +26,27 @@ def session_of(title: str, device=FunctionalDevice) -> Session:
     return Session(device(TINY, plan.dram_bytes), plan)
 
 
-@pytest.mark.parametrize(("inputs", "message"), [
-    ({}, f"{TAKES}; it was given nothing"),
-    ({"image": IMAGE}, f"{TAKES}; it was given image"),
-    ({"image": IMAGE, "mask": MASK, "more": MASK}, f"{TAKES}; it was given image, mask, more"),
-    ({"picture": IMAGE, "mask": MASK}, f"{TAKES}; it was given picture, mask"),
-    ({"image": IMAGE.T, "mask": MASK}, "input image is float32[3, 1], not float32[1, 3]"),
-    ({"image": IMAGE.astype(np.float64), "mask": MASK}, "input image is float64[1, 3], not float32[1, 3]"),
-    ({"image": IMAGE, "mask": 1}, "input mask is int64[], not int8[]"),
-    ({"image": [[1, 2], [3]], "mask": MASK}, "input image is no array of numbers: "),
-    ({"image": np.array(["a"]), "mask": MASK}, "input image is <U1[1], not float32[1, 3]"),
-    ({"image": np.array([[1, np.nan, np.inf]], np.float32), "mask": MASK}, "input image holds 2 values that are not finite"),
-])
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({}, f"{TAKES}; it was given nothing"),
+        ({"image": IMAGE}, f"{TAKES}; it was given image"),
+        ({"image": IMAGE, "mask": MASK, "more": MASK}, f"{TAKES}; it was given image, mask, more"),
+        ({"picture": IMAGE, "mask": MASK}, f"{TAKES}; it was given picture, mask"),
+        ({"image": IMAGE.T, "mask": MASK}, "input image is float32[3, 1], not float32[1, 3]"),
+        (
+            {"image": IMAGE.astype(np.float64), "mask": MASK},
+            "input image is float64[1, 3], not float32[1, 3]",
+        ),
+        ({"image": IMAGE, "mask": 1}, "input mask is int64[], not int8[]"),
+        ({"image": [[1, 2], [3]], "mask": MASK}, "input image is no array of numbers: "),
+        ({"image": np.array(["a"]), "mask": MASK}, "input image is <U1[1], not float32[1, 3]"),
+        (
+            {"image": np.array([[1, np.nan, np.inf]], np.float32), "mask": MASK},
+            "input image holds 2 values that are not finite",
+        ),
+    ],
+)
 def test_inputs_that_are_not_what_the_network_takes_are_refused(inputs, message):
     with pytest.raises(ModuleError) as caught:
         checked(inputs, WANTED)
@@ -46,7 +55,10 @@ def test_inputs_that_are_not_what_the_network_takes_are_refused(inputs, message)
 
 def test_inputs_that_are_right_are_taken():
     found = checked({"mask": MASK, "image": IMAGE}, WANTED)
-    assert {name: (array.shape, array.dtype) for name, array in found.items()} == {"mask": ((), np.int8), "image": ((1, 3), np.float32)}
+    assert {name: (array.shape, array.dtype) for name, array in found.items()} == {
+        "mask": ((), np.int8),
+        "image": ((1, 3), np.float32),
+    }
 
 
 def test_refused_inputs_run_nothing():
@@ -60,8 +72,10 @@ def test_a_module_needs_the_accelerator_it_was_compiled_for():
     _, plan = handmade("several ends")
     with pytest.raises(ModuleError) as caught:
         Session(FunctionalDevice(DEFAULT, 1 << 20), plan)
-    assert str(caught.value) == (f"module net was compiled for the configuration tiny ({TINY.digest[:12]}), and the device is default "
-                                 f"({DEFAULT.digest[:12]}); compile it for that one, or run it on the other")
+    assert str(caught.value) == (
+        f"module net was compiled for the configuration tiny ({TINY.digest[:12]}), and the device is default "
+        f"({DEFAULT.digest[:12]}); compile it for that one, or run it on the other"
+    )
 
 
 def test_a_device_that_is_too_small_says_so():
@@ -70,8 +84,14 @@ def test_a_device_that_is_too_small_says_so():
         Session(FunctionalDevice(TINY, 1 << 13), plan)
 
 
-@pytest.mark.parametrize("config", [TINY, DEFAULT.with_changes(block_in=128, block_out=128, wgt_buffer_bytes=1 << 20, acc_buffer_bytes=1 << 20)],
-                         ids=["tiny", "large blocks"])
+@pytest.mark.parametrize(
+    "config",
+    [
+        TINY,
+        DEFAULT.with_changes(block_in=128, block_out=128, wgt_buffer_bytes=1 << 20, acc_buffer_bytes=1 << 20),
+    ],
+    ids=["tiny", "large blocks"],
+)
 def test_the_dram_that_a_plan_asks_for_is_enough(config):
     net = Net()
     plan = plan_of(net.graph(net.matmul(net.input(1, 3), 5)), config)

@@ -256,7 +256,10 @@ ALTERED = {
         "is neither LOAD nor STORE",
     ),
     "fewer micro-ops": (lambda: {"uops": first_stream().uops[:-1]}, "outside its tensor 'micro-ops' at 0x"),
-    "no micro-ops": (lambda: {"uops": first_stream().uops[:0]}, "outside its tensor 'micro-ops', which is empty"),
+    "no micro-ops": (
+        lambda: {"uops": first_stream().uops[:0]},
+        "outside its tensor 'micro-ops', which is empty",
+    ),
 }
 
 

@@ -59,6 +59,7 @@ def test_nothing_else_is_left_in_the_folder(saved):
 
 # Damage
 
+
 def refused(data: bytes) -> str:
     with pytest.raises(ModuleError) as caught:
         from_bytes(data, "net.vdla")
@@ -71,7 +72,9 @@ def test_a_truncated_module_is_refused(saved):
     data = saved.read_bytes()
     for size in [*range(HEADER.size + 3), *RNG.integers(HEADER.size, len(data), 40), len(data) - 1]:
         message = refused(data[:size])
-        assert ("is truncated" if size >= len(MAGIC) else "is no module: it does not begin with VDLA-MOD") in message
+        assert (
+            "is truncated" if size >= len(MAGIC) else "is no module: it does not begin with VDLA-MOD"
+        ) in message
         assert "compile" in message
 
 
@@ -88,8 +91,11 @@ def test_altered_contents_are_refused(saved):
     for place in RNG.integers(HEADER.size * 8, len(data) * 8, 100):
         broken = bytearray(data)
         broken[place // 8] ^= 1 << place % 8
-        assert refused(bytes(broken)) == ("net.vdla has been altered: its contents do not match their digest; copy it again, or compile the network "
-                                          "again")
+        assert refused(bytes(broken)) == (
+            "net.vdla has been altered: its contents do not match their digest; copy it again, or "
+            "compile the network "
+            "again"
+        )
 
 
 def test_a_module_that_has_been_added_to_is_refused(saved):
@@ -99,7 +105,10 @@ def test_a_module_that_has_been_added_to_is_refused(saved):
 def test_another_version_is_refused(saved):
     data = bytearray(saved.read_bytes())
     data[len(MAGIC)] = VERSION + 1
-    assert refused(bytes(data)) == "net.vdla is a module of version 3; this program reads version 2; compile the network again"
+    assert (
+        refused(bytes(data))
+        == "net.vdla is a module of version 3; this program reads version 2; compile the network again"
+    )
 
 
 def npz(**arrays: np.ndarray) -> bytes:
@@ -108,14 +117,19 @@ def npz(**arrays: np.ndarray) -> bytes:
     return written.getvalue()
 
 
-@pytest.mark.parametrize("data", [b"", RNG.bytes(10 << 20), npz(x=np.arange(3)), b"VDLA", b"\x08\x08" * 50],
-                         ids=["empty", "noise", "npz", "short", "onnx"])
+@pytest.mark.parametrize(
+    "data",
+    [b"", RNG.bytes(10 << 20), npz(x=np.arange(3)), b"VDLA", b"\x08\x08" * 50],
+    ids=["empty", "noise", "npz", "short", "onnx"],
+)
 def test_what_is_no_module_is_refused(data, tmp_path):
     (tmp_path / "x.vdla").write_bytes(data)
     with pytest.raises(ModuleError) as caught:
         load(tmp_path / "x.vdla")
-    assert str(caught.value) == (f"{tmp_path}/x.vdla is no module: it does not begin with VDLA-MOD; make one with "
-                                 "`vdla compile MODEL.onnx -o MODULE.vdla`")
+    assert str(caught.value) == (
+        f"{tmp_path}/x.vdla is no module: it does not begin with VDLA-MOD; make one with "
+        "`vdla compile MODEL.onnx -o MODULE.vdla`"
+    )
 
 
 def test_noise_behind_the_right_beginning_is_refused():
@@ -123,7 +137,10 @@ def test_noise_behind_the_right_beginning_is_refused():
         assert "compile" in refused(MAGIC + RNG.bytes(size)), size
 
 
-@pytest.mark.parametrize(("path", "message"), [("", "cannot be read: Is a directory"), ("none", "cannot be read: No such file or directory")])
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [("", "cannot be read: Is a directory"), ("none", "cannot be read: No such file or directory")],
+)
 def test_what_cannot_be_read_is_named(path, message, tmp_path):
     with pytest.raises(ModuleError) as caught:
         load(tmp_path / path)
@@ -132,8 +149,9 @@ def test_what_cannot_be_read_is_named(path, message, tmp_path):
 
 # What has a right digest, but is not what the compiler writes
 
+
 def members(data: bytes) -> dict[str, bytes]:
-    with zipfile.ZipFile(io.BytesIO(data[HEADER.size:])) as archive:
+    with zipfile.ZipFile(io.BytesIO(data[HEADER.size :])) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
@@ -164,8 +182,18 @@ class Trap:
 
 
 @pytest.mark.parametrize("name", ["streams/launch0/words.npy", "streams/launch0/labels/0.npy"])
-@pytest.mark.parametrize("content", [array(np.array([Trap()]), allow_pickle=True), pickle.dumps(Trap()), npz(x=np.ones(1)), b"", b"\x93NUMPY\x01\x00",
-                                     array(np.zeros((3, 3), np.float64)), array(np.array(7.5))])
+@pytest.mark.parametrize(
+    "content",
+    [
+        array(np.array([Trap()]), allow_pickle=True),
+        pickle.dumps(Trap()),
+        npz(x=np.ones(1)),
+        b"",
+        b"\x93NUMPY\x01\x00",
+        array(np.zeros((3, 3), np.float64)),
+        array(np.array(7.5)),
+    ],
+)
 def test_members_that_are_no_plain_arrays_are_refused(name, content):
     parts = members(to_bytes(handmade("with the host between")[1]))
     assert name in parts
@@ -192,24 +220,44 @@ CHANGES = {
     "its configuration does not match the digest": lambda manifest: manifest["config"].update(batch=2),
     "batch = 3 is not a power of two": lambda manifest: manifest["config"].update(batch=3),
     "configuration parameter 'colour' is unknown": lambda manifest: manifest["config"].update(colour=3),
-    "its manifest is not what a module's is: Object missing required field `steps`":
-        lambda manifest: manifest.pop("steps"),
+    "its manifest is not what a module's is: Object missing required field `steps`": lambda manifest: (
+        manifest.pop("steps")
+    ),
     "operator 'Explode' is unknown": lambda manifest: host(manifest).update(op="Explode"),
-    "Transpose the Transpose has attributes none; it takes perm": lambda manifest: host(manifest).update(attributes={}),
-    "Transpose the Transpose reads 'gone', which is not there": lambda manifest: host(manifest).update(inputs=["gone"]),
-    "a step runs stream 'launch9', which is not there": lambda manifest: launch(manifest).update(stream="launch9"),
-    "launch0 takes in 'gone', which is not there": lambda manifest: launch(manifest)["packs"][0].update(value="gone"),
-    "x0 stands in tensor 'gone', which is not there": lambda manifest: launch(manifest)["packs"][0].update(tensor="gone"),
-    "x0 takes 800 bytes, and tensor": lambda manifest: launch(manifest)["packs"][0]["layout"].update(shape=[100, 5]),
-    "Expected `int` >= 1 - at `$.steps[0].packs[0].layout.block`":
-        lambda manifest: launch(manifest)["packs"][0]["layout"].update(block=0),
-    "launch0 has a layer 'gone', which is not there": lambda manifest: launch(manifest)["layers"][0].update(label="gone"),
-    "the network gives out 'gone', which is not there": lambda manifest: manifest["outputs"][0].update(name="gone"),
-    "Expected `int` >= 1 - at `$.tensors[...]`":
-        lambda manifest: manifest["tensors"].update(dict.fromkeys(manifest["tensors"], 0)),
+    "Transpose the Transpose has attributes none; it takes perm": lambda manifest: host(manifest).update(
+        attributes={}
+    ),
+    "Transpose the Transpose reads 'gone', which is not there": lambda manifest: host(manifest).update(
+        inputs=["gone"]
+    ),
+    "a step runs stream 'launch9', which is not there": lambda manifest: launch(manifest).update(
+        stream="launch9"
+    ),
+    "launch0 takes in 'gone', which is not there": lambda manifest: launch(manifest)["packs"][0].update(
+        value="gone"
+    ),
+    "x0 stands in tensor 'gone', which is not there": lambda manifest: launch(manifest)["packs"][0].update(
+        tensor="gone"
+    ),
+    "x0 takes 800 bytes, and tensor": lambda manifest: launch(manifest)["packs"][0]["layout"].update(
+        shape=[100, 5]
+    ),
+    "Expected `int` >= 1 - at `$.steps[0].packs[0].layout.block`": lambda manifest: launch(manifest)["packs"][
+        0
+    ]["layout"].update(block=0),
+    "launch0 has a layer 'gone', which is not there": lambda manifest: launch(manifest)["layers"][0].update(
+        label="gone"
+    ),
+    "the network gives out 'gone', which is not there": lambda manifest: manifest["outputs"][0].update(
+        name="gone"
+    ),
+    "Expected `int` >= 1 - at `$.tensors[...]`": lambda manifest: manifest["tensors"].update(
+        dict.fromkeys(manifest["tensors"], 0)
+    ),
     "stream launch0 has tensor": lambda manifest: manifest.update(tensors={}),
     "Expected `array`, got `int` - at `$.steps[0].layers`": lambda manifest: manifest.update(
-        steps=[{"on": "accelerator", "stream": "launch0", "packs": [], "unpacks": [], "layers": 3}]),
+        steps=[{"on": "accelerator", "stream": "launch0", "packs": [], "unpacks": [], "layers": 3}]
+    ),
 }
 
 
@@ -219,8 +267,10 @@ def test_a_manifest_that_contradicts_itself_is_refused(message):
 
 
 NO_MANIFESTS = {
-    **dict.fromkeys([b"", b"{", b"\xff", b"[" * 100_000, b'{"name": ' + b"9" * 5000],
-                    "its contents are not what they should be"),
+    **dict.fromkeys(
+        [b"", b"{", b"\xff", b"[" * 100_000, b'{"name": ' + b"9" * 5000],
+        "its contents are not what they should be",
+    ),
     b"[]": "its manifest is not what a module's is: Expected `object`, got `array`",
     b"null": "its manifest is not what a module's is: Expected `object`, got `null`",
     b'{"config": 3}': "its manifest is not what a module's is: Expected `object`, got `int` - at `$.config`",
@@ -240,7 +290,13 @@ def test_instructions_outside_a_stream_are_refused():
     _, plan = handmade("split")
     name, stream = next(iter(plan.streams.items()))
     label, positions = next(iter(stream.labels.items()))
-    broken = replace(plan, streams={**plan.streams, name: replace(stream, labels={**stream.labels, label: positions + stream.count})})
+    broken = replace(
+        plan,
+        streams={
+            **plan.streams,
+            name: replace(stream, labels={**stream.labels, label: positions + stream.count}),
+        },
+    )
     assert f"those of {label} lie outside it" in refused(to_bytes(broken))
 
 
@@ -252,6 +308,7 @@ def test_streams_of_another_shape_are_refused():
 
 
 # Writing
+
 
 def test_a_module_that_cannot_be_put_in_bytes_writes_nothing(tmp_path):
     _, plan = handmade("only the host")

@@ -23,8 +23,12 @@ from vdla.sim.plots.timeline import timeline
 from vdla.sim.plots.utilisation import along, utilisation
 from vdla.sim.timing.simulate import simulate
 
-POINTS = [Point("even", 256 * 900, 8 * 900, 1000), Point("thin", 80_000, 10_000, 2_000), Point("thin too", 80_500, 10_010, 2_000),
-          Point("thick", 10**6, 2_000, 5_000)]
+POINTS = [
+    Point("even", 256 * 900, 8 * 900, 1000),
+    Point("thin", 80_000, 10_000, 2_000),
+    Point("thin too", 80_500, 10_010, 2_000),
+    Point("thick", 10**6, 2_000, 5_000),
+]
 
 
 FASTER = [Point(point.name, point.macs, point.moved_bytes, point.cycles * 9 // 10) for point in POINTS]
@@ -40,7 +44,10 @@ def crowd(count: int, spread: float) -> list[Point]:
     """Return points below the roof, the closer the smaller `spread`."""
     rng = np.random.default_rng(0)
     sizes = zip(np.exp(rng.normal(0, spread, count)), np.exp(rng.normal(0, spread, count)), strict=True)
-    return [Point(f"GEMM 1024x1024x{number}", 900_000, int(20_000 * moved), int(9_000 * cycles)) for number, (moved, cycles) in enumerate(sizes)]
+    return [
+        Point(f"GEMM 1024x1024x{number}", 900_000, int(20_000 * moved), int(9_000 * cycles))
+        for number, (moved, cycles) in enumerate(sizes)
+    ]
 
 
 def texts(axes) -> list[str]:
@@ -100,16 +107,23 @@ def test_the_name_of_the_bus_s_roof_is_parallel_to_it(dpi):
 def test_thin_lines_join_what_two_series_say_of_a_run():
     axes = roofline({"slow": POINTS, "fast": FASTER}, DEFAULT).axes[0]
     joins = [line for line in axes.lines if line.get_label().startswith("_")]
-    assert [tuple(line.get_ydata()) for line in joins] == [(slow.rate, fast.rate) for slow, fast in zip(POINTS, FASTER, strict=True)]
-    assert all(line.get_xdata()[0] == line.get_xdata()[1] == point.intensity for line, point in zip(joins, POINTS, strict=True))
+    assert [tuple(line.get_ydata()) for line in joins] == [
+        (slow.rate, fast.rate) for slow, fast in zip(POINTS, FASTER, strict=True)
+    ]
+    assert all(
+        line.get_xdata()[0] == line.get_xdata()[1] == point.intensity
+        for line, point in zip(joins, POINTS, strict=True)
+    )
 
 
 @pytest.mark.parametrize("dpi", RESOLUTIONS)
-@pytest.mark.parametrize("points", [POINTS, crowd(12, 0.03), crowd(12, 0), crowd(40, 0.3)], ids=["few", "close", "equal", "many"])
+@pytest.mark.parametrize(
+    "points", [POINTS, crowd(12, 0.03), crowd(12, 0), crowd(40, 0.3)], ids=["few", "close", "equal", "many"]
+)
 def test_numbers_cover_neither_each_other_nor_points(points, dpi):
     figure = roofline({"runs": points}, DEFAULT)
     axes, renderer = figure.axes[0], drawn(figure, dpi)
-    numbers = boxes(axes, renderer)[:len(points)]
+    numbers = boxes(axes, renderer)[: len(points)]
     places = axes.transData.transform([(point.intensity, point.rate) for point in points])
     assert overlapping(numbers) == 0
     assert not any(box.contains(*place) for box in numbers for place in places)
@@ -117,22 +131,35 @@ def test_numbers_cover_neither_each_other_nor_points(points, dpi):
 
 @pytest.mark.parametrize("dpi", RESOLUTIONS)
 def test_every_text_of_a_roofline_is_on_the_page_and_legible(dpi):
-    named = [Point(f"a run with a rather long name, the {point.name}", point.macs, point.moved_bytes, point.cycles) for point in crowd(40, 0.3)]
+    named = [
+        Point(f"a run with a rather long name, the {point.name}", point.macs, point.moved_bytes, point.cycles)
+        for point in crowd(40, 0.3)
+    ]
     figure = roofline({"one virtual thread": named, "two virtual threads": named, "three": named}, DEFAULT)
     renderer = drawn(figure, dpi)
     table = boxes(figure.axes[1], renderer)
     page = figure.bbox.padded(0.5)
     assert overlapping(table) == 0
-    assert all(page.containsx(x) and page.containsy(y) for box in [*table, *boxes(figure.axes[0], renderer)] for x, y in box.corners())
+    assert all(
+        page.containsx(x) and page.containsy(y)
+        for box in [*table, *boxes(figure.axes[0], renderer)]
+        for x, y in box.corners()
+    )
 
 
-@pytest.mark.parametrize(("series", "message"), [
-    ({}, "a roofline shows at least one point"),
-    ({"runs": []}, "a roofline shows at least one point"),
-    ({"runs": [Point("copy", 0, 8, 9)]}, "copy multiplies nothing; a roofline shows runs that do"),
-    ({str(number): POINTS for number in range(6)}, "a roofline shows up to 5 series, not 6"),
-    ({"a": POINTS[:1], "b": POINTS[1:2]}, "series 'b' shows the runs ['thin'], series 'a' ['even']; give both the same, in one order"),
-])
+@pytest.mark.parametrize(
+    ("series", "message"),
+    [
+        ({}, "a roofline shows at least one point"),
+        ({"runs": []}, "a roofline shows at least one point"),
+        ({"runs": [Point("copy", 0, 8, 9)]}, "copy multiplies nothing; a roofline shows runs that do"),
+        ({str(number): POINTS for number in range(6)}, "a roofline shows up to 5 series, not 6"),
+        (
+            {"a": POINTS[:1], "b": POINTS[1:2]},
+            "series 'b' shows the runs ['thin'], series 'a' ['even']; give both the same, in one order",
+        ),
+    ],
+)
 def test_what_a_roofline_cannot_show_is_refused(series, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         roofline(series, DEFAULT)
@@ -163,7 +190,9 @@ def test_figures_and_legend_say_what_was_counted(timing):
     assert f"GEMM steps in {100 * counters['GEMM_STEPS'] / timing.cycles:.1f} %" in line
     assert f"memory beats in {100 * beats / timing.cycles:.1f} %" in line
     assert f"instructions {counters['FETCH_BEATS'] * config.bus_bytes / 1024:,.1f}" in line
-    assert [text.get_text().split(": ", 1)[1] for text in figure.legends[0].texts] == [state.value for state in UnitState]
+    assert [text.get_text().split(": ", 1)[1] for text in figure.legends[0].texts] == [
+        state.value for state in UnitState
+    ]
 
 
 @pytest.mark.parametrize("dpi", RESOLUTIONS)
@@ -171,11 +200,20 @@ def test_figures_and_legend_say_what_was_counted(timing):
 def test_every_text_of_a_utilisation_is_on_the_page_and_legible(timing, runs, dpi):
     figure = utilisation({f"run {number}": timing for number in range(runs)})
     renderer = drawn(figure, dpi)
-    found = [*boxes(figure.axes[0], renderer), *(text.get_window_extent(renderer) for text in figure.legends[0].texts)]
+    found = [
+        *boxes(figure.axes[0], renderer),
+        *(text.get_window_extent(renderer) for text in figure.legends[0].texts),
+    ]
     page = figure.bbox.padded(0.5)
-    heads = [Text.get_window_extent(text, renderer) for text in figure.axes[0].texts if isinstance(text, Annotation)]
+    heads = [
+        Text.get_window_extent(text, renderer)
+        for text in figure.axes[0].texts
+        if isinstance(text, Annotation)
+    ]
     assert len(heads) == 2 * runs
-    assert not any(head.overlaps(bar.get_window_extent(renderer)) for head in heads for bar in figure.axes[0].patches)
+    assert not any(
+        head.overlaps(bar.get_window_extent(renderer)) for head in heads for bar in figure.axes[0].patches
+    )
     assert overlapping(found) == 0
     assert all(page.containsx(x) and page.containsy(y) for box in found for x, y in box.corners())
 
@@ -223,7 +261,9 @@ def test_files_are_whole_and_repeatable(tmp_path, timing, suffix):
 
 def test_the_user_s_settings_of_matplotlib_change_nothing_and_stay(tmp_path, timing):
     save(utilisation({"run": timing}), tmp_path / "plain.svg")
-    with mpl.rc_context({"font.family": "serif", "axes.facecolor": "black", "savefig.bbox": "tight", "svg.fonttype": "path"}):
+    with mpl.rc_context(
+        {"font.family": "serif", "axes.facecolor": "black", "savefig.bbox": "tight", "svg.fonttype": "path"}
+    ):
         save(utilisation({"run": timing}), tmp_path / "theirs.svg")
         assert mpl.rcParams["axes.facecolor"] == "black"
     assert (tmp_path / "plain.svg").read_bytes() == (tmp_path / "theirs.svg").read_bytes()

@@ -1,4 +1,5 @@
-"""The cycle simulator against the RTL: small programs, in each of which one rule of the timing decides the cycles."""
+"""The cycle simulator against the RTL: small programs, in each of which one rule of the timing decides the
+cycles."""
 
 import numpy as np
 import pytest
@@ -16,17 +17,31 @@ from vdla.sim.program import decode_program
 from vdla.sim.timing.result import Timing
 from vdla.sim.timing.simulate import simulate
 
-WIDE = TINY.with_changes(name="wide", batch=4, block_in=2, block_out=8, inp_buffer_bytes=1 << 14,
-                         acc_buffer_bytes=1 << 16, bus_bits=256, burst_bytes=512, gemm_stages=1,
-                         alu_opcodes="MAX", extensions=())
+WIDE = TINY.with_changes(
+    name="wide",
+    batch=4,
+    block_in=2,
+    block_out=8,
+    inp_buffer_bytes=1 << 14,
+    acc_buffer_bytes=1 << 16,
+    bus_bits=256,
+    burst_bytes=512,
+    gemm_stages=1,
+    alu_opcodes="MAX",
+    extensions=(),
+)
 """Two instructions in a beat, and outputs as wide as a beat."""
 
 INP, WGT, ACC, OUT, UOP = MemoryType.INP, MemoryType.WGT, MemoryType.ACC, MemoryType.OUT, MemoryType.UOP
 STREAM = 0x20000
 
 
-def on_rtl(config: AcceleratorConfig, instructions: list[isa.Instruction],
-           memory: MemoryParameters = REFERENCE_MEMORY, address: int = STREAM) -> RunResult:
+def on_rtl(
+    config: AcceleratorConfig,
+    instructions: list[isa.Instruction],
+    memory: MemoryParameters = REFERENCE_MEMORY,
+    address: int = STREAM,
+) -> RunResult:
     """Run on the RTL from cleared scratchpads; the limit is far above what these programs take."""
     rtl = device("rtl", config, memory)
     rtl.reset()
@@ -34,14 +49,22 @@ def on_rtl(config: AcceleratorConfig, instructions: list[isa.Instruction],
     return rtl.run(address, len(instructions), cycle_limit=1_000_000)
 
 
-def simulated(config: AcceleratorConfig, instructions: list[isa.Instruction],
-              memory: MemoryParameters = REFERENCE_MEMORY, address: int = STREAM) -> Timing:
+def simulated(
+    config: AcceleratorConfig,
+    instructions: list[isa.Instruction],
+    memory: MemoryParameters = REFERENCE_MEMORY,
+    address: int = STREAM,
+) -> Timing:
     stream = np.frombuffer(codec.to_bytes(instructions, config), np.uint8).reshape(-1, INSTRUCTION_BYTES)
     return simulate(decode_program(stream, config), memory, stream_address=address, cycle_limit=1_000_000)
 
 
-def check(config: AcceleratorConfig, instructions: list[isa.Instruction],
-          memory: MemoryParameters = REFERENCE_MEMORY, address: int = STREAM) -> None:
+def check(
+    config: AcceleratorConfig,
+    instructions: list[isa.Instruction],
+    memory: MemoryParameters = REFERENCE_MEMORY,
+    address: int = STREAM,
+) -> None:
     """Assert that simulator and RTL agree in cycles and in every counter."""
     timing, run = (on(config, instructions, memory, address) for on in (simulated, on_rtl))
     assert timing.cycles == run.cycles
@@ -87,7 +110,8 @@ def test_requests_wait_for_room_in_memory(config, depth):
 @pytest.mark.parametrize(("latency", "depth"), [(60, 2), (60, 3), (30, 2), (100, 16)])
 @pytest.mark.parametrize("first", [0, 5, 13])
 def test_a_store_of_whole_beats_reads_no_further_than_its_queue_has_room(first, latency, depth):
-    """The row need not begin with a burst. A burst that was ready too early would overtake requests of the LOAD."""
+    """The row need not begin with a burst. A burst that was ready too early would overtake requests of the
+    LOAD."""
     program = [load(INP, 30, x_stride=50), store(1, 120, dram_base=first), isa.Finish()]
     check(WIDE, program, MemoryParameters(latency, depth))
 
@@ -112,7 +136,8 @@ def test_a_stream_may_begin_and_end_anywhere_in_a_beat(place, count):
 @pytest.mark.parametrize("place", range(4))
 @pytest.mark.parametrize("count", [1, 2, 3, 9])
 def test_a_stream_without_finish_is_stopped_in_the_same_cycle(place, count):
-    """Its last beat is taken with its last instruction, wherever that stands in the beat: else fetch would never rest."""
+    """Its last beat is taken with its last instruction, wherever that stands in the beat: else fetch would
+    never rest."""
     program, address = [load(UOP)] * count, STREAM + place * INSTRUCTION_BYTES
     timing = simulated(WIDE, program, address=address)
     assert timing.fault == Fault.UNFINISHED

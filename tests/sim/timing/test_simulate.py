@@ -1,4 +1,5 @@
-"""The cycle simulator by itself: cycles counted by hand, sums that must add up, and skipping that must not change anything."""
+"""The cycle simulator by itself: cycles counted by hand, sums that must add up, and skipping that must not
+change anything."""
 
 import numpy as np
 import pytest
@@ -23,7 +24,9 @@ MOST_CYCLES = 200_000  # that a random program may take
 
 
 def decoded(*instructions, config=TINY) -> Program:
-    return decode_program(np.frombuffer(codec.to_bytes(instructions, config), np.uint8).reshape(-1, 16), config)
+    return decode_program(
+        np.frombuffer(codec.to_bytes(instructions, config), np.uint8).reshape(-1, 16), config
+    )
 
 
 def random_decoded(seed: int) -> Program:
@@ -32,7 +35,8 @@ def random_decoded(seed: int) -> Program:
 
 
 def test_finish_alone_takes_the_cycles_counted_by_hand():
-    """Begin in 1, request offered in 2 and to memory in 3, two beats, queue, dispatch, queue, start, slot, pipeline, done."""
+    """Begin in 1, request offered in 2 and to memory in 3, two beats, queue, dispatch, queue, start, slot,
+    pipeline, done."""
     first_beat = 3 + LATENCY
     queued_in_fetch = first_beat + 1 + 1
     started = queued_in_fetch + 1
@@ -49,12 +53,15 @@ def test_an_empty_stream_is_stopped_after_the_quiet_cycles():
     assert (timing.fault, timing.cycles) == (Fault.UNFINISHED, 2 + 16)
 
 
-@pytest.mark.parametrize(("slots", "instruction"), [
-    (12, isa.Gemm(uop_end=2, iter_out=3, iter_in=2)),
-    (12, isa.Alu(uop_end=2, iter_out=3, iter_in=2, use_imm=1)),
-    (24, isa.Alu(uop_end=2, iter_out=3, iter_in=2)),
-    (1, isa.Gemm(uop_end=0, iter_out=3, iter_in=2)),
-])
+@pytest.mark.parametrize(
+    ("slots", "instruction"),
+    [
+        (12, isa.Gemm(uop_end=2, iter_out=3, iter_in=2)),
+        (12, isa.Alu(uop_end=2, iter_out=3, iter_in=2, use_imm=1)),
+        (24, isa.Alu(uop_end=2, iter_out=3, iter_in=2)),
+        (1, isa.Gemm(uop_end=0, iter_out=3, iter_in=2)),
+    ],
+)
 def test_a_step_is_a_slot_and_two_operands_take_two(slots, instruction):
     timing = simulate(decoded(instruction, isa.Finish()))
     assert timing.retired[0] - timing.started[0] == slots + 4 + TINY.gemm_stages
@@ -77,7 +84,9 @@ def check_skipping(program: Program, memory: MemoryParameters) -> None:
     np.testing.assert_array_equal(one.log.bursts, other.log.bursts)
 
 
-@pytest.mark.parametrize("memory", [REFERENCE_MEMORY, MemoryParameters(1, 1), MemoryParameters(200, 64)], ids=str)
+@pytest.mark.parametrize(
+    "memory", [REFERENCE_MEMORY, MemoryParameters(1, 1), MemoryParameters(200, 64)], ids=str
+)
 @pytest.mark.parametrize("seed", range(8))
 def test_skipping_changes_nothing(seed, memory):
     check_skipping(random_decoded(seed), memory)
@@ -119,7 +128,9 @@ def test_bursts_follow_each_other_and_account_for_every_beat(seed):
     assert (bursts["first"][1:] > bursts["last"][:-1]).all()
     reads = bursts["client"] != Client.STORE
     assert (bursts["first"][reads] >= bursts["accepted"][reads] + LATENCY).all()
-    assert bursts["beats"].sum() == sum(value for name, value in timing.counters.items() if name.endswith("_BEATS"))
+    assert bursts["beats"].sum() == sum(
+        value for name, value in timing.counters.items() if name.endswith("_BEATS")
+    )
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -128,13 +139,19 @@ def test_no_token_is_popped_before_it_was_pushed(seed):
     program = timing.program
     assert (timing.retired != NEVER).all()
     for edge in range(len(TOKEN_EDGES)):
-        pushed, popped = np.sort(timing.retired[program.pushes[:, edge]]), np.sort(timing.started[program.pops[:, edge]])
-        assert (pushed[:len(popped)] < popped).all()
+        pushed, popped = (
+            np.sort(timing.retired[program.pushes[:, edge]]),
+            np.sort(timing.started[program.pops[:, edge]]),
+        )
+        assert (pushed[: len(popped)] < popped).all()
 
 
 def test_the_stream_may_start_within_a_burst():
     instructions = [isa.Gemm(uop_end=1, iter_out=1, iter_in=1)] * 40 + [isa.Finish()]
-    aligned, late = (simulate(decoded(*instructions), stream_address=address, log=True).log.bursts["beats"] for address in (0, 16))
+    aligned, late = (
+        simulate(decoded(*instructions), stream_address=address, log=True).log.bursts["beats"]
+        for address in (0, 16)
+    )
     assert aligned[0] == TINY.burst_beats
     assert late[0] == TINY.burst_beats - 16 // TINY.bus_bytes
     assert aligned.sum() == late.sum()
@@ -149,7 +166,17 @@ def test_a_run_stops_at_its_limit():
 
 
 def test_a_padded_load_takes_a_cycle_for_each_element_and_each_beat():
-    load = isa.Load(memory_type=MemoryType.WGT, y_size=3, x_size=2, x_stride=5, y_pad_0=1, y_pad_1=2, x_pad_0=3, x_pad_1=1, push_next=1)
+    load = isa.Load(
+        memory_type=MemoryType.WGT,
+        y_size=3,
+        x_size=2,
+        x_stride=5,
+        y_pad_0=1,
+        y_pad_1=2,
+        x_pad_0=3,
+        x_pad_1=1,
+        push_next=1,
+    )
     timing = simulate(decoded(load, isa.Finish(pop_prev=1)), MemoryParameters(1, 16))
     row, beats = 3 + 2 + 1, max(1, TINY.element_bytes(MemoryType.WGT) // TINY.bus_bytes)
     assert timing.states(Unit.LOAD)[UnitState.BUSY] - 1 == row * (1 + 2) + 3 * (3 + 1) + 3 * 2 * beats

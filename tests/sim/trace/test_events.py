@@ -20,7 +20,11 @@ def run_ahead():
     ahead = isa.Load(memory_type=MemoryType.INP, push_next=1)
     slow = isa.Load(memory_type=MemoryType.UOP, y_size=1, x_size=1)
     take = isa.Gemm(pop_prev=1)
-    return simulate(decoded(slow, ahead, ahead, ahead, take, take, isa.Finish(pop_prev=1)), MemoryParameters(100, 4), log=True)
+    return simulate(
+        decoded(slow, ahead, ahead, ahead, take, take, isa.Finish(pop_prev=1)),
+        MemoryParameters(100, 4),
+        log=True,
+    )
 
 
 def counted(timing, edge):

@@ -14,8 +14,13 @@ from vdla.sim.timing.simulate import simulate
 from vdla.sim.trace.events import tokens, work_begins
 from vdla.sim.trace.perfetto import PROCESS, UNIT_LANES, Lane, trace_events, write_perfetto
 
-REQUIRED = {"M": {"name", "args"}, "X": {"name", "dur", "args"}, "C": {"name", "args"},
-            "s": {"id", "cat", "name"}, "f": {"id", "cat", "name", "bp"}}
+REQUIRED = {
+    "M": {"name", "args"},
+    "X": {"name", "dur", "args"},
+    "C": {"name", "args"},
+    "s": {"id", "cat", "name"},
+    "f": {"id", "cat", "name", "bp"},
+}
 
 
 @pytest.fixture(scope="module", params=range(6))
@@ -42,7 +47,9 @@ def arrows(events):
     ends = defaultdict(list)
     for event in events:
         if event["ph"] in "sf":
-            [under] = [s for s in slices if s["tid"] == event["tid"] and s["ts"] <= event["ts"] < s["ts"] + s["dur"]]
+            [under] = [
+                s for s in slices if s["tid"] == event["tid"] and s["ts"] <= event["ts"] < s["ts"] + s["dur"]
+            ]
             ends[event["name"], event["id"]].append(under["args"]["instruction"])
     return sorted((name, *pair) for (name, _), pair in ends.items())
 
@@ -67,11 +74,23 @@ def test_no_lane_passes_for_the_main_thread():
 def test_every_lane_has_a_name(events):
     named = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
     assert [named[lane] for lane in Lane] == [
-        "fetch", "load", "load state", "compute", "compute state", "store", "store state", "memory"]
+        "fetch",
+        "load",
+        "load state",
+        "compute",
+        "compute state",
+        "store",
+        "store state",
+        "memory",
+    ]
 
 
 def test_every_instruction_has_a_slice_with_its_text_and_times(timing, events):
-    slices = {event["args"]["instruction"]: event for event in events if event["ph"] == "X" and event["tid"] in UNIT_LANES.values()}
+    slices = {
+        event["args"]["instruction"]: event
+        for event in events
+        if event["ph"] == "X" and event["tid"] in UNIT_LANES.values()
+    }
     assert len(slices) == len(timing.program)
     for index, event in slices.items():
         assert event["args"]["started"] == timing.started[index]
@@ -91,11 +110,15 @@ def test_arrows_come_in_pairs_that_stand_on_slices(timing, events):
 
 
 def test_arrows_join_the_instructions_that_push_and_pop(timing, events):
-    assert arrows(events) == sorted((str(token.edge), token.producer, token.consumer) for token in tokens(timing))
+    assert arrows(events) == sorted(
+        (str(token.edge), token.producer, token.consumer) for token in tokens(timing)
+    )
 
 
 def test_with_several_tokens_held_arrows_do_not_cross():
-    assert arrows(list(trace_events(run_ahead()))) == [("load->compute", producer, producer + 3) for producer in (1, 2, 3)]
+    assert arrows(list(trace_events(run_ahead()))) == [
+        ("load->compute", producer, producer + 3) for producer in (1, 2, 3)
+    ]
 
 
 def test_no_token_is_popped_before_it_is_pushed(timing):
@@ -108,18 +131,26 @@ def test_counters_show_the_tokens_held(timing, events, edge):
     own = [event for event in events if event["ph"] == "C" and event["name"] == f"tokens {TOKEN_EDGES[edge]}"]
     steps = [(event["ts"], event["args"]["held"]) for event in own]
     expected = counted(timing, edge).tolist()
-    changes = [(cycle, count) for cycle, count in enumerate(expected) if cycle == 0 or count != expected[cycle - 1]]
+    changes = [
+        (cycle, count) for cycle, count in enumerate(expected) if cycle == 0 or count != expected[cycle - 1]
+    ]
     assert steps == (changes if any(expected) else [])
 
 
 def test_waits_add_up_with_the_counters(timing, events):
     waited = sum(sum(event["args"]["waits"].values()) for event in events if "waits" in event.get("args", {}))
     spans = timing.log.spans
-    assert waited == sum(int(span["end"] - span["begin"]) for span in spans if span["instruction"] >= 0 and span["state"] != 0)
+    assert waited == sum(
+        int(span["end"] - span["begin"]) for span in spans if span["instruction"] >= 0 and span["state"] != 0
+    )
 
 
 def test_the_beats_of_the_memory_lane_are_those_counted(timing, events):
-    named = [int(event["name"].split()[1]) for event in events if event["ph"] == "X" and event["tid"] == Lane.MEMORY]
+    named = [
+        int(event["name"].split()[1])
+        for event in events
+        if event["ph"] == "X" and event["tid"] == Lane.MEMORY
+    ]
     assert sum(named) == sum(value for name, value in timing.counters.items() if name.endswith("_BEATS"))
 
 
@@ -143,8 +174,13 @@ def test_the_file_tells_what_was_simulated(tmp_path, timing):
     write_perfetto(timing, tmp_path / "trace.json", MemoryParameters(7, 3))
     config = timing.program.config
     assert json.loads((tmp_path / "trace.json").read_text())["otherData"] == {
-        "configuration": config.name, "digest": config.digest, "cycles": timing.cycles, "unit of time": "1 us is 1 cycle",
-        "memory latency": 7, "memory depth": 3}
+        "configuration": config.name,
+        "digest": config.digest,
+        "cycles": timing.cycles,
+        "unit of time": "1 us is 1 cycle",
+        "memory latency": 7,
+        "memory depth": 3,
+    }
 
 
 def test_a_run_without_a_log_is_refused(tmp_path):

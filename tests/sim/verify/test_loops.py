@@ -25,9 +25,13 @@ LIMIT = 100_000  # of findings
 def random_fields(rng, config, operands):
     """Return fields of random loops, most of which go past the end of some memory or nearly so."""
     begin = rng.randrange(config.depth(UOP))
-    fields = {"uop_begin": begin, "reset": rng.randrange(2),
-              "uop_end": rng.randint(begin, min(begin + rng.choice((1, 2, 16)), config.depth(UOP) + 1)),
-              "iter_out": rng.choice((0, 1, 2, 3, 7, 16, 40)), "iter_in": rng.choice((0, 1, 2, 5, 16, 33))}
+    fields = {
+        "uop_begin": begin,
+        "reset": rng.randrange(2),
+        "uop_end": rng.randint(begin, min(begin + rng.choice((1, 2, 16)), config.depth(UOP) + 1)),
+        "iter_out": rng.choice((0, 1, 2, 3, 7, 16, 40)),
+        "iter_in": rng.choice((0, 1, 2, 5, 16, 33)),
+    }
     for name, memory in operands.items():
         for loop in ("out", "in"):
             factor = rng.choice((0, 0, 0, 1, 1, 2, 3, rng.randrange(config.depth(memory))))
@@ -50,24 +54,33 @@ def random_transfer(rng, config, memory, **fields):
 
 
 def random_stream(rng, config):
-    """Return LOADs, some of which fill a memory only in part, STOREs, and loops not ordered behind all of them."""
+    """Return LOADs, some of which fill a memory only in part, STOREs, and loops not ordered behind all of
+    them."""
     loads = [random_transfer(rng, config, memory) for memory in (UOP, INP, WGT, ACC) if rng.random() < 0.8]
     items = [*loads, load(UOP, x_size=config.depth(UOP) - rng.choice((0, 0, 1)))]
     for _ in range(3):
         items += [load(INP, sram_base=rng.randrange(4), push_next=1), random_loop(rng, config)]
-        items += [store(sram_base=rng.randrange(12), dram_base=STORED, x_size=rng.choice((1, 4)),
-                        parameters=rng.randrange(5))]
+        items += [
+            store(
+                sram_base=rng.randrange(12),
+                dram_base=STORED,
+                x_size=rng.choice((1, 4)),
+                parameters=rng.randrange(5),
+            )
+        ]
     return [*items, isa.Finish()]
 
 
 def random_dram(rng, config):
     small = rng.random() < 0.7  # micro-ops from which loops can go a long way
     fields = isa.layout(isa.MicroOp, config)
-    uops = [isa.MicroOp(**{field.name: rng.randrange(2 if small else 1 << field.width) for field in fields})
-            for _ in range(config.depth(UOP))]
+    uops = [
+        isa.MicroOp(**{field.name: rng.randrange(2 if small else 1 << field.width) for field in fields})
+        for _ in range(config.depth(UOP))
+    ]
     dram = np.zeros(4096, np.uint8)
     encoded = np.frombuffer(codec.uops_to_bytes(uops, config), np.uint8)
-    dram[:len(encoded)] = encoded
+    dram[: len(encoded)] = encoded
     return dram
 
 
@@ -78,7 +91,9 @@ def random_case(seed):
 
 
 def on_chip(found):
-    return {(one.kind, one.index, one.other, one.memory, one.element) for one in found if one.memory is not None}
+    return {
+        (one.kind, one.index, one.other, one.memory, one.element) for one in found if one.memory is not None
+    }
 
 
 def steps_of(item):
@@ -116,8 +131,13 @@ def test_random_loops_are_short_and_long_and_wrong_in_every_way():
 
 
 def test_long_loops_name_the_lowest_element_first():
-    items = [load(UOP), load(ACC, x_size=3), gemm(reset=1, iter_out=16383, push_next=1),
-             alu(AluOpcode.ADD, use_imm=1, iter_out=16383, iter_in=8, dst_factor_in=2), isa.Finish()]
+    items = [
+        load(UOP),
+        load(ACC, x_size=3),
+        gemm(reset=1, iter_out=16383, push_next=1),
+        alu(AluOpcode.ADD, use_imm=1, iter_out=16383, iter_in=8, dst_factor_in=2),
+        isa.Finish(),
+    ]
     found = verifier.findings(decode_program(stream_of(items), CONFIG), np.zeros(4096, np.uint8))
     assert [(one.index, one.element) for one in found] == [(3, element) for element in range(4, 16, 2)]
 

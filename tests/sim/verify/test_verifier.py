@@ -38,13 +38,40 @@ def decoded(*instructions):
 
 SAFE = {
     "load, multiply, store": (*READY, gemm(push_next=1), store(pop_prev=1)),
-    "an overwritten accumulator": (load(UOP), load(INP), load(WGT, push_next=1), gemm(pop_prev=1, overwrite=1, push_next=1), store(pop_prev=1)),
-    "a buffer used again behind a token": (*READY, gemm(push_prev=1), load(INP, pop_next=1, push_next=1), gemm(pop_prev=1)),
-    "what one token orders, all before it": (load(UOP), load(INP), load(INP, sram_base=1), load(WGT, push_next=1), gemm(pop_prev=1, reset=1), gemm()),
+    "an overwritten accumulator": (
+        load(UOP),
+        load(INP),
+        load(WGT, push_next=1),
+        gemm(pop_prev=1, overwrite=1, push_next=1),
+        store(pop_prev=1),
+    ),
+    "a buffer used again behind a token": (
+        *READY,
+        gemm(push_prev=1),
+        load(INP, pop_next=1, push_next=1),
+        gemm(pop_prev=1),
+    ),
+    "what one token orders, all before it": (
+        load(UOP),
+        load(INP),
+        load(INP, sram_base=1),
+        load(WGT, push_next=1),
+        gemm(pop_prev=1, reset=1),
+        gemm(),
+    ),
     "loaded behind the store of it, through the compute unit": (
-        *READY, gemm(push_next=1), store(pop_prev=1, dram_base=256, push_prev=1), load(UOP, x_size=0, pop_next=1, push_prev=1),
-        load(INP, pop_next=1, dram_base=256)),
-    "parameters loaded before": (PARAMETERS, load(UOP), gemm(reset=1, push_next=1), store(pop_prev=1, parameters=4)),
+        *READY,
+        gemm(push_next=1),
+        store(pop_prev=1, dram_base=256, push_prev=1),
+        load(UOP, x_size=0, pop_next=1, push_prev=1),
+        load(INP, pop_next=1, dram_base=256),
+    ),
+    "parameters loaded before": (
+        PARAMETERS,
+        load(UOP),
+        gemm(reset=1, push_next=1),
+        store(pop_prev=1, parameters=4),
+    ),
     "parameters of a store of nothing": (store(x_size=0, parameters=5), store(y_size=0, parameters=4)),
     "an operation on itself": (load(ACC), load(UOP), alu(AluOpcode.ADD, use_imm=1)),
 }
@@ -59,44 +86,74 @@ UNSAFE = {
     "a token forgotten between load and product": (
         (load(UOP), load(INP), load(WGT), gemm(reset=1), gemm()),
         "{4} and {1} both use INP element 0, and no token orders them: a token load->compute is missing, "
-        "pushed by the load unit from instruction 1 on and popped by the compute unit up to instruction 4"),
+        "pushed by the load unit from instruction 1 on and popped by the compute unit up to instruction 4",
+    ),
     "a buffer loaded again too early": (
         (*READY, gemm(), load(INP)),
         "{5} and {4} both use INP element 0, and no token orders them: a token compute->load is missing, "
-        "pushed by the compute unit from instruction 4 on and popped by the load unit up to instruction 5"),
+        "pushed by the compute unit from instruction 4 on and popped by the load unit up to instruction 5",
+    ),
     "a result stored too early": (
         (load(UOP), gemm(reset=1), store(dram_base=256)),
         "{2} and {1} both use ACC element 0, and no token orders them: a token compute->store is missing, "
-        "pushed by the compute unit from instruction 1 on and popped by the store unit up to instruction 2"),
+        "pushed by the compute unit from instruction 1 on and popped by the store unit up to instruction 2",
+    ),
     "an accumulator changed under a store": (
         (load(UOP), gemm(reset=1, push_next=1), store(pop_prev=1), gemm(reset=1)),
         "{3} and {2} both use ACC element 0, and no token orders them: a token store->compute is missing, "
-        "pushed by the store unit from instruction 2 on and popped by the compute unit up to instruction 3"),
+        "pushed by the store unit from instruction 2 on and popped by the compute unit up to instruction 3",
+    ),
     "loaded while it is stored": (
         (load(UOP), gemm(reset=1, push_next=1), store(pop_prev=1, dram_base=256), load(INP, dram_base=256)),
-        "{3} and {2} both use DRAM byte 0x400, and no token orders them: tokens store->compute->load are missing"),
-    "an input that nobody loaded": ((load(UOP), load(WGT, push_next=1), gemm(pop_prev=1, reset=1), gemm()),
-                                    "{3} reads INP element 0, which nothing has written"),
-    "a sum that nobody began": ((load(UOP), load(INP), load(WGT, push_next=1), gemm(pop_prev=1)),
-                                "{3} reads ACC element 0, which nothing has written"),
+        "{3} and {2} both use DRAM byte 0x400, and no token orders them: tokens store->compute->load are "
+        "missing",
+    ),
+    "an input that nobody loaded": (
+        (load(UOP), load(WGT, push_next=1), gemm(pop_prev=1, reset=1), gemm()),
+        "{3} reads INP element 0, which nothing has written",
+    ),
+    "a sum that nobody began": (
+        (load(UOP), load(INP), load(WGT, push_next=1), gemm(pop_prev=1)),
+        "{3} reads ACC element 0, which nothing has written",
+    ),
     "a store of nothing": ((store(),), "{0} reads ACC element 0, which nothing has written"),
     "a micro-op that nobody loaded": ((gemm(reset=1),), "{0} reads UOP element 0, which nothing has written"),
-    "parameters that nobody loaded": ((load(UOP), gemm(reset=1, push_next=1), store(pop_prev=1, parameters=4)),
-                                      "{2} reads ACC element 12, which nothing has written"),
+    "parameters that nobody loaded": (
+        (load(UOP), gemm(reset=1, push_next=1), store(pop_prev=1, parameters=4)),
+        "{2} reads ACC element 12, which nothing has written",
+    ),
     "parameters used too early": (
         (load(UOP), gemm(reset=1, push_next=1), PARAMETERS, store(pop_prev=1, parameters=4)),
         "{3} and {2} both use ACC element 12, and no token orders them: a token compute->store is missing, "
-        "pushed by the compute unit from instruction 2 on and popped by the store unit up to instruction 3"),
+        "pushed by the compute unit from instruction 2 on and popped by the store unit up to instruction 3",
+    ),
     "parameters changed under a store": (
-        (PARAMETERS, load(UOP), gemm(reset=1, push_next=1), store(pop_prev=1, parameters=4, dram_base=256), PARAMETERS),
+        (
+            PARAMETERS,
+            load(UOP),
+            gemm(reset=1, push_next=1),
+            store(pop_prev=1, parameters=4, dram_base=256),
+            PARAMETERS,
+        ),
         "{4} and {3} both use ACC element 12, and no token orders them: a token store->compute is missing, "
-        "pushed by the store unit from instruction 3 on and popped by the compute unit up to instruction 4"),
-    "parameters past the end": ((load(UOP), gemm(reset=1, push_next=1), store(pop_prev=1, parameters=5)),
-                                "{2} reaches ACC element 16, which does not exist"),
-    "past the end of a scratchpad": ((load(INP, sram_base=15, x_size=2),), "{0} reaches INP element 16, which does not exist"),
-    "past the end of DRAM": ((load(INP, dram_base=1 << 12),), "{0} reaches DRAM byte 0x4000, which does not exist"),
-    "a loop past the end": ((load(UOP), gemm(reset=1, iter_in=2, dst_factor_in=15), gemm(reset=1, iter_in=3, dst_factor_in=8)),
-                            "{2} reaches ACC element 16, which does not exist"),
+        "pushed by the store unit from instruction 3 on and popped by the compute unit up to instruction 4",
+    ),
+    "parameters past the end": (
+        (load(UOP), gemm(reset=1, push_next=1), store(pop_prev=1, parameters=5)),
+        "{2} reaches ACC element 16, which does not exist",
+    ),
+    "past the end of a scratchpad": (
+        (load(INP, sram_base=15, x_size=2),),
+        "{0} reaches INP element 16, which does not exist",
+    ),
+    "past the end of DRAM": (
+        (load(INP, dram_base=1 << 12),),
+        "{0} reaches DRAM byte 0x4000, which does not exist",
+    ),
+    "a loop past the end": (
+        (load(UOP), gemm(reset=1, iter_in=2, dst_factor_in=15), gemm(reset=1, iter_in=3, dst_factor_in=8)),
+        "{2} reaches ACC element 16, which does not exist",
+    ),
 }
 
 
@@ -137,20 +194,31 @@ def test_each_parameter_that_changes_under_a_store_conflicts(row):
 
 
 def test_an_opcode_that_the_verifier_does_not_know_is_refused():
-    """Decoding refuses what the configuration lacks; this guards against an instruction that is added to it alone."""
+    """Decoding refuses what the configuration lacks; this guards against an instruction that is added to it
+    alone."""
     program = decoded(load(UOP), load(ACC))
     program.opcode[1] = 5
-    message = (f"instruction 1 ({program.word(1):#034x}) has opcode 5, which the verifier does not know; "
-               "it knows LOAD (0), STORE (1), GEMM (2), FINISH (3), ALU (4)")
+    message = (
+        f"instruction 1 ({program.word(1):#034x}) has opcode 5, which the verifier does not know; "
+        "it knows LOAD (0), STORE (1), GEMM (2), FINISH (3), ALU (4)"
+    )
     with pytest.raises(InvalidInstructionError) as caught:
         verify(program, IMAGE)
     assert (str(caught.value), caught.value.index) == (message, 1)
 
 
-@pytest.mark.parametrize(("instructions", "error"), [
-    ((gemm(pop_prev=1),), DeadlockError), ((gemm(), 7), InvalidInstructionError), ((gemm(), None), UnfinishedError)])
+@pytest.mark.parametrize(
+    ("instructions", "error"),
+    [
+        ((gemm(pop_prev=1),), DeadlockError),
+        ((gemm(), 7), InvalidInstructionError),
+        ((gemm(), None), UnfinishedError),
+    ],
+)
 def test_streams_that_do_not_come_to_their_end_are_refused(instructions, error):
-    stream = stream_of([*(item for item in instructions if isinstance(item, isa.Instruction)), isa.Finish()], CONFIG).copy()
+    stream = stream_of(
+        [*(item for item in instructions if isinstance(item, isa.Instruction)), isa.Finish()], CONFIG
+    ).copy()
     if instructions[-1] == 7:
         stream[-1] = 7
     with pytest.raises(error):
@@ -184,13 +252,15 @@ def test_streams_of_vta_pass_but_for_what_they_never_load(path):
     vector = load_vector(path)
     dram = np.zeros(max(segment.end for segment in vector.segments), np.uint8)
     for segment in vector.segments:
-        dram[segment.address:segment.address + segment.initial.size] = segment.initial
+        dram[segment.address : segment.address + segment.initial.size] = segment.initial
     program = decode_program(vector.stream, vector.config)
     assert findings(program, dram, filled=True) == []
     assert path.stem in ("fuzz1_d", "fuzz3_d") or findings(program, dram) == []
 
 
 def test_clocks_know_what_tokens_tell():
-    program = decoded(load(INP), load(INP, push_next=1), gemm(pop_prev=1, push_next=1), store(pop_prev=1), gemm())
+    program = decoded(
+        load(INP), load(INP, push_next=1), gemm(pop_prev=1, push_next=1), store(pop_prev=1), gemm()
+    )
     known = clocks(program, np.arange(len(program)))
     assert known.tolist() == [[-1, -1, -1], [-1, -1, -1], [1, -1, -1], [1, 2, -1], [1, -1, -1], [1, -1, -1]]

@@ -58,8 +58,11 @@ class Walk:
 
     def _step(self, item: isa.Gemm | isa.Alu, i: int, j: int, position: int) -> bool:
         def element(name: str) -> int:
-            return (getattr(self.uops[position], name) + i * getattr(item, f"{name}_factor_out")
-                    + j * getattr(item, f"{name}_factor_in"))
+            return (
+                getattr(self.uops[position], name)
+                + i * getattr(item, f"{name}_factor_out")
+                + j * getattr(item, f"{name}_factor_in")
+            )
 
         if not self._touch("read", UOP, position):
             return False

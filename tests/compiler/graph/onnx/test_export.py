@@ -43,7 +43,9 @@ def quantised_cnn() -> Graph:
     return quantise(graph, [{"input_1": rng.normal(size=(1, 3, 16, 16)).astype(np.float32)}])
 
 
-@pytest.mark.parametrize("make", [lambda: parse_graph(OPERATORS), quantised_cnn], ids=["operators", "quantised network"])
+@pytest.mark.parametrize(
+    "make", [lambda: parse_graph(OPERATORS), quantised_cnn], ids=["operators", "quantised network"]
+)
 def test_what_was_exported_is_imported_equal(make):
     graph = make()
     model = export(graph)
@@ -52,11 +54,20 @@ def test_what_was_exported_is_imported_equal(make):
 
 
 def test_an_operator_of_the_accelerator_is_refused():
-    with pytest.raises(GraphError, match=r"^Int8\w+ '\w+' cannot be exported: operator set 20 of ONNX has no operator Int8\w+$"):
+    with pytest.raises(
+        GraphError,
+        match=r"^Int8\w+ '\w+' cannot be exported: operator set 20 of ONNX has no operator Int8\w+$",
+    ):
         export(INTEGERS.run(quantised_cnn()))
 
 
 def test_an_attribute_that_onnx_has_in_another_form_is_refused():
-    graph = parse_graph("def f():\n    y: float32[2] = ConstantOfShape(dtype=\"float32\", shape=(2,), value=1.0)\n    return y\n")
-    with pytest.raises(GraphError, match=r"^ConstantOfShape 'y' cannot be exported: ConstantOfShape of ONNX has no attribute dtype$"):
+    graph = parse_graph(
+        'def f():\n    y: float32[2] = ConstantOfShape(dtype="float32", shape=(2,), value=1.0)\n    '
+        "return y\n"
+    )
+    with pytest.raises(
+        GraphError,
+        match=r"^ConstantOfShape 'y' cannot be exported: ConstantOfShape of ONNX has no attribute dtype$",
+    ):
         export(graph)

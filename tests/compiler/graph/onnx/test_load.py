@@ -1,4 +1,5 @@
-"""Importing: one form whatever the version, what is computed on the way, and what is refused, all of it at once."""
+"""Importing: one form whatever the version, what is computed on the way, and what is refused, all of it at
+once."""
 
 import os
 import random
@@ -21,7 +22,8 @@ from vdla.compiler.graph.text import print_graph
 RNG = np.random.default_rng(0)
 AXES, SHAPE = np.array([1]), np.array([0, -1])
 
-# What is the same in several versions: (opset, nodes, constants) of a model of x[2, 3, 4], each of which becomes the node.
+# What is the same in several versions: (opset, nodes, constants) of a model of x[2, 3, 4], each of which
+# becomes the node.
 VERSIONS = {
     'y: float32[2, 3, 4] = Clip(x, max=6.0, min=0.0, name="the_Clip")': [
         (9, [node("Clip", "x", "y", min=0.0, max=6.0)], {}),
@@ -46,12 +48,24 @@ VERSIONS = {
     ],
     'y: float32[2, 2, 4] = Slice(x, axes=(1,), ends=(3,), starts=(1,), steps=(1,), name="the_Slice")': [
         (9, [node("Slice", "x", "y", axes=[1], starts=[-2], ends=[99])], {}),
-        (10, [node("Slice", "x start end axes", "y")], {"start": np.array([1]), "end": np.array([1 << 62]), "axes": AXES}),
+        (
+            10,
+            [node("Slice", "x start end axes", "y")],
+            {"start": np.array([1]), "end": np.array([1 << 62]), "axes": AXES},
+        ),
     ],
     'y: float32[2, 3, 6] = Pad(x, mode="constant", pads=(0, 0, 1, 0, 0, 1), value=0.5, name="the_Pad")': [
         (9, [node("Pad", "x", "y", pads=[0, 0, 1, 0, 0, 1], value=0.5)], {}),
-        (11, [node("Pad", "x pads value", "y")], {"pads": np.array([0, 0, 1, 0, 0, 1]), "value": np.float32(0.5)}),
-        (18, [node("Pad", "x pads value axes", "y")], {"pads": np.array([1, 1]), "value": np.float32(0.5), "axes": np.array([-1])}),
+        (
+            11,
+            [node("Pad", "x pads value", "y")],
+            {"pads": np.array([0, 0, 1, 0, 0, 1]), "value": np.float32(0.5)},
+        ),
+        (
+            18,
+            [node("Pad", "x pads value axes", "y")],
+            {"pads": np.array([1, 1]), "value": np.float32(0.5), "axes": np.array([-1])},
+        ),
     ],
     'y: float32[2, 12] = Reshape(x, shape=(2, 12), name="the_Reshape")': [
         (9, [node("Reshape", "x shape", "y")], {"shape": SHAPE}),
@@ -79,21 +93,40 @@ VERSIONS = {
         (9, [node("Dropout", "x", "y mask", ratio=0.3)], {}),
         (13, [node("Dropout", "x ratio no", "y")], {"ratio": np.float32(0.3), "no": np.array(False)}),
     ],
-    'y: float32[2, 3, 8] = Resize(x, coordinate_transformation_mode="asymmetric", nearest_mode="floor", scales=(1.0, 1.0, 2.0), '
+    'y: float32[2, 3, 8] = Resize(x, coordinate_transformation_mode="asymmetric", nearest_mode="floor", '
+    "scales=(1.0, 1.0, 2.0), "
     'sizes=(2, 3, 8), name="the_Resize")': [
         (10, [node("Resize", "x scales", "y")], {"scales": np.array([1, 1, 2], np.float32)}),
         (
             11,
-            [node("Resize", "x none none sizes", "y", coordinate_transformation_mode="asymmetric", nearest_mode="floor")],
+            [
+                node(
+                    "Resize",
+                    "x none none sizes",
+                    "y",
+                    coordinate_transformation_mode="asymmetric",
+                    nearest_mode="floor",
+                )
+            ],
             {"sizes": np.array([2, 3, 8]), "none": np.array([], np.float32)},
         ),
         (
             18,
-            [node("Resize", "x - scales", "y", coordinate_transformation_mode="asymmetric", nearest_mode="floor", axes=[2])],
+            [
+                node(
+                    "Resize",
+                    "x - scales",
+                    "y",
+                    coordinate_transformation_mode="asymmetric",
+                    nearest_mode="floor",
+                    axes=[2],
+                )
+            ],
             {"scales": np.array([2], np.float32)},
         ),
     ],
-    "y: float32[2, 3, 4] = AveragePool(x, ceil_mode=0, count_include_pad=0, dilations=(1,), kernel_shape=(2,), pads=(0, 1), strides=(1,), "
+    "y: float32[2, 3, 4] = AveragePool(x, ceil_mode=0, count_include_pad=0, dilations=(1,), "
+    "kernel_shape=(2,), pads=(0, 1), strides=(1,), "
     'name="the_AveragePool")': [
         (9, [node("AveragePool", "x", "y", kernel_shape=[2], auto_pad="SAME_UPPER")], {}),
         (19, [node("AveragePool", "x", "y", kernel_shape=[2], pads=[0, 1])], {}),
@@ -101,7 +134,10 @@ VERSIONS = {
 }
 
 
-@pytest.mark.parametrize(("expected", "opset", "nodes", "constants"), [(text, *one) for text, versions in VERSIONS.items() for one in versions])
+@pytest.mark.parametrize(
+    ("expected", "opset", "nodes", "constants"),
+    [(text, *one) for text, versions in VERSIONS.items() for one in versions],
+)
 def test_all_versions_come_out_in_one_form(expected, opset, nodes, constants):
     graph = load(model(nodes, {"x": [2, 3, 4]}, ["y"], constants, opset))
     assert print_graph(graph) == f"def net(x: float32[2, 3, 4]):\n    {expected}\n    return y\n"
@@ -112,7 +148,9 @@ def test_old_softmax_takes_the_later_dimensions_together():
     graph = load(model([node("Softmax", "x", "y", axis=1)], {"x": [2, 3, 4]}, ["y"], opset=9))
     assert [node.op for node in graph.nodes] == ["Flatten", "Softmax", "Reshape"]
     powers = np.exp(x)
-    np.testing.assert_allclose(interpret(graph, {"x": x})["y"], powers / powers.sum((1, 2), keepdims=True), rtol=1e-5)
+    np.testing.assert_allclose(
+        interpret(graph, {"x": x})["y"], powers / powers.sum((1, 2), keepdims=True), rtol=1e-5
+    )
 
 
 def test_a_network_comes_out_plain_and_reads_back_equal():
@@ -153,7 +191,10 @@ def test_quantised_additions_of_onnxruntime_are_taken():
 
 
 def test_a_dynamic_extent_needs_a_shape_from_the_caller():
-    message = "input 'input.1': its shape is dynamic: [N, 3, 16, 16]; give it with shapes={'input.1': (...)}, or --shape input.1=..."
+    message = (
+        "input 'input.1': its shape is dynamic: [N, 3, 16, 16]; give it with shapes={'input.1': "
+        "(...)}, or --shape input.1=..."
+    )
     with pytest.raises(GraphError, match=re.escape(message)):
         load(small_cnn("N"))
     assert load(small_cnn("N"), shapes={"input.1": (1, 3, 16, 16)}) == load(small_cnn())
@@ -163,9 +204,18 @@ def test_a_dynamic_extent_needs_a_shape_from_the_caller():
     ("shapes", "message"),
     [
         ({"input": (1, 3, 16, 16)}, "shapes names 'input', which is no input; there are input.1"),
-        ({"input.1": (1, 4, 16, 16)}, "input 'input.1': the shape given, [1, 4, 16, 16], does not go with its own, [N, 3, 16, 16]"),
-        ({"input.1": (0, 3, 16, 16)}, "input 'input.1': the shape given, [0, 3, 16, 16], does not go with its own, [N, 3, 16, 16]"),
-        ({"input.1": (3, 16, 16)}, "input 'input.1': the shape given, [3, 16, 16], does not go with its own, [N, 3, 16, 16]"),
+        (
+            {"input.1": (1, 4, 16, 16)},
+            "input 'input.1': the shape given, [1, 4, 16, 16], does not go with its own, [N, 3, 16, 16]",
+        ),
+        (
+            {"input.1": (0, 3, 16, 16)},
+            "input 'input.1': the shape given, [0, 3, 16, 16], does not go with its own, [N, 3, 16, 16]",
+        ),
+        (
+            {"input.1": (3, 16, 16)},
+            "input 'input.1': the shape given, [3, 16, 16], does not go with its own, [N, 3, 16, 16]",
+        ),
     ],
 )
 def test_shapes_that_contradict_the_model_are_refused(shapes, message):
@@ -175,17 +225,35 @@ def test_shapes_that_contradict_the_model_are_refused(shapes, message):
 
 def body():
     """Return a graph for a branch."""
-    return helper.make_graph([node("Relu", "x", "z")], "body", [], [helper.make_tensor_value_info("z", TensorProto.FLOAT, [2])])
+    return helper.make_graph(
+        [node("Relu", "x", "z")], "body", [], [helper.make_tensor_value_info("z", TensorProto.FLOAT, [2])]
+    )
 
 
 NAN = np.array([1, np.nan, np.inf], np.float32)
 
 # Nodes of a model of x[2, 3, 4], constants, and what is said against it.
 REFUSED = {
-    "an unknown operator": ([node("Einsum", "x", "y", equation="abc->a")], {}, "node 0, Einsum 'the_Einsum': operator Einsum is not supported"),
-    "an operator of another time": ([node("Upsample", "x s", "y")], {"s": np.ones(3, np.float32)}, "operator set 13 has it no longer"),
-    "an unknown attribute": ([node("Relu", "x", "y", alpha=1.0)], {}, "it has an attribute 'alpha', which Relu has not; it takes none"),
-    "an attribute of another kind": ([node("LeakyRelu", "x", "y", alpha=1)], {}, "attribute alpha is not of the kind FLOAT"),
+    "an unknown operator": (
+        [node("Einsum", "x", "y", equation="abc->a")],
+        {},
+        "node 0, Einsum 'the_Einsum': operator Einsum is not supported",
+    ),
+    "an operator of another time": (
+        [node("Upsample", "x s", "y")],
+        {"s": np.ones(3, np.float32)},
+        "operator set 13 has it no longer",
+    ),
+    "an unknown attribute": (
+        [node("Relu", "x", "y", alpha=1.0)],
+        {},
+        "it has an attribute 'alpha', which Relu has not; it takes none",
+    ),
+    "an attribute of another kind": (
+        [node("LeakyRelu", "x", "y", alpha=1)],
+        {},
+        "attribute alpha is not of the kind FLOAT",
+    ),
     "a missing attribute": ([node("Concat", "x x", "y")], {}, "attribute axis is missing"),
     "an unsupported attribute": (
         [node("Resize", "x - s", "y", mode="linear")],
@@ -202,7 +270,11 @@ REFUSED = {
         {"w": np.ones((4, 1, 1), np.float32)},
         "weights of 4 outputs and 1 inputs in 3 groups do not go with an input float32[2, 3, 4]",
     ),
-    "a stride of 0": ([node("MaxPool", "x", "y", kernel_shape=[2], strides=[0])], {}, "attribute strides = (0,) must be positive"),
+    "a stride of 0": (
+        [node("MaxPool", "x", "y", kernel_shape=[2], strides=[0])],
+        {},
+        "attribute strides = (0,) must be positive",
+    ),
     "indices": ([node("MaxPool", "x", "m y", kernel_shape=[2])], {}, "its output 1 ('y') is not supported"),
     "a branch": (
         [node("If", "c", "y", then_branch=body(), else_branch=body())],
@@ -229,23 +301,47 @@ REFUSED = {
         {"w": np.zeros((2, 0, 4), np.float32)},
         "its constant 'w' is float32[2, 0, 4], which has no elements",
     ),
-    "an empty result": ([node("Slice", "x one one", "y")], {"one": AXES}, "its output 'y' is float32[0, 3, 4], which has no elements"),
-    "other types": ([node("Cast", "x", "y", to=TensorProto.DOUBLE)], {}, "its output 'y' is float64[2, 3, 4]; supported element types are float32"),
+    "an empty result": (
+        [node("Slice", "x one one", "y")],
+        {"one": AXES},
+        "its output 'y' is float32[0, 3, 4], which has no elements",
+    ),
+    "other types": (
+        [node("Cast", "x", "y", to=TensorProto.DOUBLE)],
+        {},
+        "its output 'y' is float64[2, 3, 4]; supported element types are float32",
+    ),
     "types that do not go together": (
         [node("Add", "x w", "y")],
         {"w": np.ones(4)},
         "its input 1 (B) is float64[4], but an input before it is tensor(float)",
     ),
-    "shapes that do not go together": ([node("Add", "x w", "y")], {"w": np.ones(5, np.float32)}, "its shape cannot be inferred: "),
+    "shapes that do not go together": (
+        [node("Add", "x w", "y")],
+        {"w": np.ones(5, np.float32)},
+        "its shape cannot be inferred: ",
+    ),
     "too many inputs": ([node("Relu", "x x", "y")], {}, "it has 2 inputs; Relu takes 1 to 1"),
     "an unsorted graph": (
         [node("Neg", "a", "y"), node("Relu", "x", "a")],
         {},
         "node 0, Neg 'the_Neg': it reads 'a' before node 1, Relu 'the_Relu' makes it; nodes must be in order",
     ),
-    "a circle": ([node("Add", "x b", "a"), node("Relu", "a", "b"), node("Neg", "b", "y")], {}, "nodes go round in a circle: node "),
-    "a value from nowhere": ([node("Relu", "gone", "y")], {}, "node 0, Relu 'the_Relu': it reads 'gone', which nothing makes"),
-    "a value made twice": ([node("Relu", "x", "y"), node("Neg", "x", "y")], {}, "node 1, Neg 'the_Neg': it makes 'y', which exists already"),
+    "a circle": (
+        [node("Add", "x b", "a"), node("Relu", "a", "b"), node("Neg", "b", "y")],
+        {},
+        "nodes go round in a circle: node ",
+    ),
+    "a value from nowhere": (
+        [node("Relu", "gone", "y")],
+        {},
+        "node 0, Relu 'the_Relu': it reads 'gone', which nothing makes",
+    ),
+    "a value made twice": (
+        [node("Relu", "x", "y"), node("Neg", "x", "y")],
+        {},
+        "node 1, Neg 'the_Neg': it makes 'y', which exists already",
+    ),
     "an output from nowhere": ([node("Relu", "x", "a")], {}, "output 'y': nothing makes it"),
 }
 
@@ -280,7 +376,11 @@ def test_every_problem_is_listed_at_once_and_no_consequence_of_one():
 
 @pytest.mark.parametrize("opset", [8, onnx.defs.onnx_opset_version() + 1])
 def test_operator_sets_that_are_too_old_or_too_new_are_refused(opset):
-    with pytest.raises(GraphError, match=rf"^net: operator set {opset} is not supported; one of 9 to {onnx.defs.onnx_opset_version()} is"):
+    with pytest.raises(
+        GraphError,
+        match=rf"^net: operator set {opset} is not supported; one of 9 to {onnx.defs.onnx_opset_version()} "
+        r"is",
+    ):
         load(model([node("Relu", "x", "y")], {"x": [1]}, ["y"], opset=opset))
 
 
@@ -315,9 +415,9 @@ LOCATIONS = {
     "w\n.bin": r"its file 'w\n.bin' is missing from ",
     "pipe": "its file 'pipe' is no file",
     "short.bin": "its elements cannot be read: its file 'short.bin' has 5 bytes; "
-                 "5 from 0 on are named, and the tensor takes 16",
+    "5 from 0 on are named, and the tensor takes 16",
     "long.bin": "its elements cannot be read: its file 'long.bin' has 1099511627776 bytes; "
-                "1099511627776 from 0 on are named, and the tensor takes 16",
+    "1099511627776 from 0 on are named, and the tensor takes 16",
 }
 
 
@@ -362,11 +462,25 @@ def test_weights_in_a_part_of_a_file_are_read(tmp_path):
     assert load(tmp_path / "net.onnx").constants["w"].tolist() == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("entries", [
-    {"offset": "-4"}, {"offset": "four"}, {"offset": "9" * 5000}, {"offset": "1"}, {"offset": "99"},
-    {"offset": "9" * 18, "length": "16"}, {"length": "-1"}, {"length": "15"}, {"length": "17"}, {"length": "9" * 5000},
-    {"length": "9" * 18}, {"length": ""}, {"offset": "1.5"}, {"offset": "4", "length": "16"},
-])
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"offset": "-4"},
+        {"offset": "four"},
+        {"offset": "9" * 5000},
+        {"offset": "1"},
+        {"offset": "99"},
+        {"offset": "9" * 18, "length": "16"},
+        {"length": "-1"},
+        {"length": "15"},
+        {"length": "17"},
+        {"length": "9" * 5000},
+        {"length": "9" * 18},
+        {"length": ""},
+        {"offset": "1.5"},
+        {"offset": "4", "length": "16"},
+    ],
+)
 def test_parts_that_a_file_does_not_have_are_refused(tmp_path, entries):
     (tmp_path / "net.onnx").write_bytes(entered(**entries).SerializeToString())
     (tmp_path / "w.bin").write_bytes(bytes(16))
@@ -382,7 +496,9 @@ def test_weights_larger_than_the_limit_are_refused_before_they_are_read(tmp_path
     (tmp_path / "net.onnx").write_bytes(made.SerializeToString())
     with (tmp_path / "w.bin").open("wb") as file:
         file.truncate(1 << 42)
-    message = r"initializer 'w': with those before it, it takes 4398046511104 bytes, and the limit is 536870912; "
+    message = (
+        r"initializer 'w': with those before it, it takes 4398046511104 bytes, and the limit is 536870912; "
+    )
     with pytest.raises(GraphError, match=message):
         load(tmp_path / "net.onnx")
 
@@ -412,13 +528,18 @@ def test_names_come_out_on_one_line_and_no_longer_than_a_module_takes():
 
 
 def test_a_tensor_larger_than_the_limit_is_refused():
-    message = r"input 'x': it is float32\[100000, 100000\], which takes 40000000000 bytes, and the limit is 536870912"
+    message = (
+        r"input 'x': it is float32\[100000, 100000\], which takes 40000000000 bytes, and the limit "
+        r"is 536870912"
+    )
     with pytest.raises(GraphError, match=message):
         load(model([node("Relu", "x", "y")], {"x": [100_000, 100_000]}, ["y"]))
 
 
 def test_weights_in_a_file_need_the_models_path():
-    with pytest.raises(GraphError, match=r"initializer 'w': its elements are in a file 'w.bin'; load the model by its path"):
+    with pytest.raises(
+        GraphError, match=r"initializer 'w': its elements are in a file 'w.bin'; load the model by its path"
+    ):
         load(external("w.bin").SerializeToString())
 
 
@@ -440,7 +561,9 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 def test_files_that_are_no_models_are_named_and_refused(tmp_path, title, data):
     file = tmp_path / f"{title}.onnx"
     file.write_bytes(data)
-    with pytest.raises(GraphError, match=rf"^{re.escape(str(file))}: this is no ONNX model, or a damaged one"):
+    with pytest.raises(
+        GraphError, match=rf"^{re.escape(str(file))}: this is no ONNX model, or a damaged one"
+    ):
         load(file)
 
 
@@ -460,7 +583,9 @@ def test_flipped_bits_and_cut_ends_give_a_graph_or_a_clear_error():
 
 
 def test_names_that_are_no_text_are_refused():
-    data = model([node("Relu", "xx", "y")], {"xx": [1]}, ["y"]).SerializeToString().replace(b"xx", b"\xff\xff")
+    data = (
+        model([node("Relu", "xx", "y")], {"xx": [1]}, ["y"]).SerializeToString().replace(b"xx", b"\xff\xff")
+    )
     with pytest.raises(GraphError, match="damaged"):
         load(data)
 

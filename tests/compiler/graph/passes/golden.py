@@ -11,7 +11,8 @@ from vdla.compiler.graph.verify import verify
 
 
 def check_text(change: Pass, before: str, after: str | None = None) -> None:
-    """Check what a pass makes of a graph (None: what it was), that it does no more when run again, and that the meaning stays."""
+    """Check what a pass makes of a graph (None: what it was), that it does no more when run again, and that
+    the meaning stays."""
     graph = parse_graph(before)
     changed = change.run(graph)
     assert print_graph(changed) == (after or before)
@@ -30,7 +31,9 @@ def assert_same_meaning(before: Graph, after: Graph) -> None:
         for name, array in one.items():
             assert array.dtype == other[name].dtype
             bound = 1e-5 if array.dtype.kind == "f" else 1
-            np.testing.assert_allclose(other[name].astype(np.float64), array.astype(np.float64), rtol=0, atol=bound)
+            np.testing.assert_allclose(
+                other[name].astype(np.float64), array.astype(np.float64), rtol=0, atol=bound
+            )
 
 
 def random_array(rng: np.random.Generator, type_: TensorType) -> np.ndarray:

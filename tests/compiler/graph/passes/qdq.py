@@ -55,18 +55,23 @@ class QdqBuilder:
         return self.constant(np.full(shape, point, dtype))
 
     def pair(self, real: str, scale: float | None = None, dtype: str = "", zero: int | None = None) -> str:
-        """Quantise a value, by a scale that fits roughly, and take it back; the zero point is random unless `zero` is given."""
+        """Quantise a value, by a scale that fits roughly, and take it back; the zero point is random unless
+        `zero` is given."""
         magnitude = float(np.abs(self.values[real]).max()) or 1.0
         scale = magnitude / self.rng.uniform(60, 250) if scale is None else scale
         dtype = dtype or self.dtype
         point = self.zero_point(dtype) if zero is None else self.constant(np.array(zero, dtype))
         parameters = self.constant(np.float32(scale)), point
-        return self.add("DequantizeLinear", self.add("QuantizeLinear", real, *parameters, axis=0), *parameters, axis=0)
+        return self.add(
+            "DequantizeLinear", self.add("QuantizeLinear", real, *parameters, axis=0), *parameters, axis=0
+        )
 
     def kept(self, real: str, like: str) -> str:
         """Quantise a value by the scale and zero point of another that is quantised, and take it back."""
         parameters = next(node.inputs[1:] for node in self.nodes if node.outputs == (like,))
-        return self.add("DequantizeLinear", self.add("QuantizeLinear", real, *parameters, axis=0), *parameters, axis=0)
+        return self.add(
+            "DequantizeLinear", self.add("QuantizeLinear", real, *parameters, axis=0), *parameters, axis=0
+        )
 
     def quantised(self, *shape: int) -> str:
         """Add an input that is quantised."""
@@ -78,7 +83,9 @@ class QdqBuilder:
         values = self.constant(self.rng.integers(low, low + 256, shape).astype(dtype))
         count = (shape[axis],) if axis >= 0 else ()
         scale = self.constant(np.exp(self.rng.uniform(-8, -4, count)).astype(np.float32))
-        return self.add("DequantizeLinear", values, scale, self.constant(np.full(count, zero, dtype)), axis=max(axis, 0))
+        return self.add(
+            "DequantizeLinear", values, scale, self.constant(np.full(count, zero, dtype)), axis=max(axis, 0)
+        )
 
     def bias(self, size: int, kind: str) -> str:
         """Add a bias: none, float, or behind a DequantizeLinear."""
@@ -89,12 +96,21 @@ class QdqBuilder:
             return self.constant(real)
         scale = np.float32(1e-5)
         integers = self.constant(np.rint(real / scale).astype(np.int32))
-        return self.add("DequantizeLinear", integers, self.constant(scale), self.constant(np.int32(0)), axis=0)
+        return self.add(
+            "DequantizeLinear", integers, self.constant(scale), self.constant(np.int32(0)), axis=0
+        )
 
     def finish(self, *outputs: str) -> Graph:
         """Return the checked graph."""
         types = {name: type_of(array) for name, array in self.values.items()}
-        graph = Graph("f", {name: types[name] for name in self.inputs}, outputs, tuple(self.nodes), self.constants, types)
+        graph = Graph(
+            "f",
+            {name: types[name] for name in self.inputs},
+            outputs,
+            tuple(self.nodes),
+            self.constants,
+            types,
+        )
         verify(graph)
         return graph
 
@@ -110,6 +126,12 @@ def signed(array: np.ndarray) -> np.ndarray:
 
 def float_operators(graph: Graph) -> list[str]:
     """Return the operators other than conversions that make or read floats."""
+
     def is_float(names: Sequence[str]) -> bool:
         return any(graph.types[name].dtype == "float32" for name in names if name)
-    return [node.op for node in graph.nodes if node.op not in ("QuantizeLinear", "DequantizeLinear") and is_float((*node.inputs, *node.outputs))]
+
+    return [
+        node.op
+        for node in graph.nodes
+        if node.op not in ("QuantizeLinear", "DequantizeLinear") and is_float((*node.inputs, *node.outputs))
+    ]

@@ -9,21 +9,25 @@ from vdla.compiler.graph.passes.pipeline import Pipeline
 
 DEPTHWISE = "dilations=(1, 1), group=2, pads=(0, 0, 0, 0), strides=(1, 1)"
 TEXTS = {
-    "scale and shift of an image": ("""\
+    "scale and shift of an image": (
+        """\
 def f(x: float32[1, 2, 1, 3]):
     s: float32[2, 1, 1] = constant([[[2.0]], [[-3.0]]])
     a: float32[1, 2, 1, 3] = Mul(x, s)
     t: float32[1, 2, 1, 1] = constant([[[[0.5]], [[1.0]]]])
     y: float32[1, 2, 1, 3] = Add(t, a)
     return y
-""", f"""\
+""",
+        f"""\
 def f(x: float32[1, 2, 1, 3]):
     y_weight_1: float32[2, 1, 1, 1] = constant([[[[2.0]]], [[[-3.0]]]])
     y_bias_1: float32[2] = constant([0.5, 1.0])
     y: float32[1, 2, 1, 3] = Conv(x, y_weight_1, y_bias_1, {DEPTHWISE})
     return y
-"""),
-    "normalisation alone": ("""\
+""",
+    ),
+    "normalisation alone": (
+        """\
 def f(x: float32[1, 2, 1, 1]):
     s: float32[2] = constant([2.0, 3.0])
     b: float32[2] = constant([1.0, -1.0])
@@ -31,14 +35,17 @@ def f(x: float32[1, 2, 1, 1]):
     v: float32[2] = constant([0.25, 1.0])
     y: float32[1, 2, 1, 1] = BatchNormalization(x, s, b, m, v, epsilon=0.0)
     return y
-""", f"""\
+""",
+        f"""\
 def f(x: float32[1, 2, 1, 1]):
     y_weight: float32[2, 1, 1, 1] = constant([[[[4.0]]], [[[3.0]]]])
     y_bias: float32[2] = constant([-1.0, -1.0])
     y: float32[1, 2, 1, 1] = Conv(x, y_weight, y_bias, {DEPTHWISE})
     return y
-"""),
-    "behind a convolution": ("""\
+""",
+    ),
+    "behind a convolution": (
+        """\
 def f(x: float32[1, 1, 2, 2]):
     w: float32[2, 1, 1, 1] = constant([[[[1.0]]], [[[2.0]]]])
     c: float32[1, 2, 2, 2] = Conv(x, w, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1), name="c")
@@ -47,13 +54,15 @@ def f(x: float32[1, 1, 2, 2]):
     t: float32[1] = constant([3.0])
     y: float32[1, 2, 2, 2] = Add(d, t)
     return y
-""", """\
+""",
+        """\
 def f(x: float32[1, 1, 2, 2]):
     y_weight_1: float32[2, 1, 1, 1] = constant([[[[2.0]]], [[[8.0]]]])
     y_bias_1: float32[2] = constant([3.0, 3.0])
     y: float32[1, 2, 2, 2] = Conv(x, y_weight_1, y_bias_1, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1), name="c")
     return y
-"""),
+""",
+    ),
 }
 LEFT_ALONE = {
     "a number for each column": """\
@@ -92,10 +101,15 @@ def test_what_is_no_scale_of_channels_is_left_alone(title):
     check_text(AffineToConv(), LEFT_ALONE[title])
 
 
-def joinable(second: str, out: tuple[int, ...] = (1, 2, 4, 4), shape: str = "2, 1, 1, 1", results: str = "y") -> str:
+def joinable(
+    second: str, out: tuple[int, ...] = (1, 2, 4, 4), shape: str = "2, 1, 1, 1", results: str = "y"
+) -> str:
     """Return a graph of two convolutions, the second with the attributes `second`."""
-    weights = {"2, 1, 1, 1": "[[[[3.0]]], [[[4.0]]]]", "2, 1, 1, 2": "[[[[3.0, 1.0]]], [[[4.0, 1.0]]]]",
-               "2, 2, 1, 1": "[[[[3.0]], [[1.0]]], [[[4.0]], [[1.0]]]]"}
+    weights = {
+        "2, 1, 1, 1": "[[[[3.0]]], [[[4.0]]]]",
+        "2, 1, 1, 2": "[[[[3.0, 1.0]]], [[[4.0, 1.0]]]]",
+        "2, 2, 1, 1": "[[[[3.0]], [[1.0]]], [[[4.0]], [[1.0]]]]",
+    }
     return f"""\
 def f(x: float32[1, 1, 4, 4]):
     w: float32[2, 1, 1, 1] = constant([[[[2.0]]], [[[1.0]]]])
@@ -109,10 +123,16 @@ def f(x: float32[1, 1, 4, 4]):
 # The second convolution scales channels in all but one respect.
 APART = {
     "it skips rows": joinable("dilations=(1, 1), group=2, pads=(0, 0, 0, 0), strides=(2, 1)", (1, 2, 2, 4)),
-    "it skips columns": joinable("dilations=(1, 1), group=2, pads=(0, 0, 0, 0), strides=(1, 2)", (1, 2, 4, 2)),
+    "it skips columns": joinable(
+        "dilations=(1, 1), group=2, pads=(0, 0, 0, 0), strides=(1, 2)", (1, 2, 4, 2)
+    ),
     "it pads": joinable("dilations=(1, 1), group=2, pads=(0, 1, 0, 0), strides=(1, 1)", (1, 2, 4, 5)),
-    "it has a wider window": joinable("dilations=(1, 1), group=2, pads=(0, 0, 0, 0), strides=(1, 1)", (1, 2, 4, 3), "2, 1, 1, 2"),
-    "it mixes channels": joinable("dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1)", shape="2, 2, 1, 1"),
+    "it has a wider window": joinable(
+        "dilations=(1, 1), group=2, pads=(0, 0, 0, 0), strides=(1, 1)", (1, 2, 4, 3), "2, 1, 1, 2"
+    ),
+    "it mixes channels": joinable(
+        "dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1)", shape="2, 2, 1, 1"
+    ),
     "the first one's result is an output": joinable(DEPTHWISE, results="c, y"),
 }
 
@@ -127,11 +147,14 @@ def test_two_convolutions_join_where_the_second_scales_channels():
 
 
 def test_a_convolution_that_something_else_reads_stays():
-    check_text(Pipeline((AffineToConv(),)), """\
+    check_text(
+        Pipeline((AffineToConv(),)),
+        """\
 def f(x: float32[1, 1, 1, 1]):
     w: float32[1, 1, 1, 1] = constant([[[[2.0]]]])
     c: float32[1, 1, 1, 1] = Conv(x, w, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
     b: float32[1] = constant([1.0])
     y: float32[1, 1, 1, 1] = Conv(c, w, b, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
     return c, y
-""")
+""",
+    )

@@ -6,7 +6,8 @@ from tests.compiler.graph.passes.golden import check_text
 from vdla.compiler.graph.passes.expand_qlinear import ExpandQLinear
 
 TEXTS = {
-    "a convolution, with a scale for each output channel": ("""\
+    "a convolution, with a scale for each output channel": (
+        """\
 def f(x: uint8[1, 1, 3, 3]):
     s: float32 = constant(0.5)
     p: uint8 = constant(3)
@@ -18,7 +19,8 @@ def f(x: uint8[1, 1, 3, 3]):
     b: int32[2] = constant([10, -20])
     y: uint8[1, 2, 2, 2] = QLinearConv(x, s, p, w, t, o, u, q, b, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1), name="c")
     return y
-""", """\
+""",
+        """\
 def f(x: uint8[1, 1, 3, 3]):
     s: float32 = constant(0.5)
     p: uint8 = constant(3)
@@ -36,8 +38,10 @@ def f(x: uint8[1, 1, 3, 3]):
     q: uint8 = constant(7)
     y: uint8[1, 2, 2, 2] = QuantizeLinear(y_real, u, q, axis=0, name="c")
     return y
-"""),
-    "a matrix product with scales of rows and columns; sums whose zero points are left out": ("""\
+""",
+    ),
+    "a matrix product with scales of rows and columns; sums whose zero points are left out": (
+        """\
 def f(x: int8[2, 2]):
     s: float32[2] = constant([0.5, 0.25])
     p: int8[2] = constant([3, 4])
@@ -49,7 +53,8 @@ def f(x: int8[2, 2]):
     m: int8[2, 3] = QLinearMatMul(x, s, p, w, t, o, u, q)
     y: int8[2, 3] = QLinearAdd(m, u, q, w, u, None, u)
     return y
-""", """\
+""",
+        """\
 def f(x: int8[2, 2]):
     s: float32[2] = constant([0.5, 0.25])
     p: int8[2] = constant([3, 4])
@@ -69,7 +74,8 @@ def f(x: int8[2, 2]):
     y_zero: int8 = constant(0)
     y: int8[2, 3] = QuantizeLinear(y_real, u, y_zero, axis=0)
     return y
-"""),
+""",
+    ),
 }
 
 
@@ -79,9 +85,12 @@ def test_the_text_before_and_after(title):
 
 
 def test_scales_that_are_no_constants_are_left_alone():
-    check_text(ExpandQLinear(), """\
+    check_text(
+        ExpandQLinear(),
+        """\
 def f(x: int8[2, 2], s: float32):
     p: int8 = constant(0)
     y: int8[2, 2] = QLinearMatMul(x, s, p, x, s, p, s, p)
     return y
-""")
+""",
+    )

@@ -6,7 +6,8 @@ from tests.compiler.graph.passes.golden import check_text
 from vdla.compiler.graph.passes.fold_flatten import FoldFlatten
 
 TEXTS = {
-    "Flatten and Reshape; the result keeps its shape": ("""\
+    "Flatten and Reshape; the result keeps its shape": (
+        """\
 def f(x: int8[1, 2, 1, 2]):
     a: int8[1, 4] = Flatten(x, axis=1)
     w: int8[4, 3] = constant([[1, 2, 3], [4, 5, 6], [7, 8, 9], [10, 11, 12]])
@@ -15,7 +16,8 @@ def f(x: int8[1, 2, 1, 2]):
     b: int8[4] = Reshape(x, shape=(4,))
     z: int8[3] = Int8MatMul(b, w, p)
     return y, z
-""", """\
+""",
+        """\
 def f(x: int8[1, 2, 1, 2]):
     y_kernels: int8[3, 2, 1, 2] = constant([[[[1, 4]], [[7, 10]]], [[[2, 5]], [[8, 11]]], [[[3, 6]], [[9, 12]]]])
     p: int64[4, 1] = constant([[5], [3], [2], [32640]])
@@ -25,7 +27,8 @@ def f(x: int8[1, 2, 1, 2]):
     z_image: int8[1, 3, 1, 1] = Int8Conv(x, z_kernels, p, border=0, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
     z: int8[3] = Reshape(z_image, shape=(3,))
     return y, z
-"""),
+""",
+    ),
 }
 
 
@@ -66,7 +69,8 @@ def f(x: int8[1, 2, 1, 1]):
     p: int64[4, 1] = constant([[5], [3], [2], [32640]])
     y: int8[1, 1, 1, 1] = Int8MatMul(a, w, p)
     return y
-"""}
+""",
+}
 
 
 @pytest.mark.parametrize("title", LEFT_ALONE)

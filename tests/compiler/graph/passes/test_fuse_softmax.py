@@ -6,20 +6,23 @@ from tests.compiler.graph.passes.golden import check_text
 from vdla.compiler.graph.passes.fuse_softmax import FuseSoftmax
 
 TEXTS = {
-    "a conversion that only a softmax reads": ("""\
+    "a conversion that only a softmax reads": (
+        """\
 def f(x: int8[1, 4]):
     s: float32 = constant(0.5)
     p: int8 = constant(-3)
     a: float32[1, 4] = DequantizeLinear(x, s, p, axis=0)
     y: float32[1, 4] = Softmax(a, axis=1, name="last")
     return y
-""", """\
+""",
+        """\
 def f(x: int8[1, 4]):
     s: float32 = constant(0.5)
     p: int8 = constant(-3)
     y: float32[1, 4] = DequantizedSoftmax(x, s, p, axis=1, name="last")
     return y
-"""),
+""",
+    ),
 }
 
 
@@ -61,7 +64,8 @@ def f(x: uint8[1, 2]):
     a: float32[1, 2] = DequantizeLinear(x, s, p, axis=0)
     y: float32[1, 2] = Softmax(a, axis=1)
     return y
-"""}
+""",
+}
 
 
 @pytest.mark.parametrize("title", LEFT_ALONE)

@@ -1,4 +1,5 @@
-"""Every operator lowered to integers stays within one unit in the last place of the float operator between conversions."""
+"""Every operator lowered to integers stays within one unit in the last place of the float operator between
+conversions."""
 
 import numpy as np
 import pytest
@@ -9,7 +10,9 @@ from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.passes.pipeline import INTEGERS
 
 CONVOLUTIONS = {
-    "plain": (1, (1, 1), (0, 0, 0, 0), (1, 1)), "padded": (1, (1, 1), (1, 1, 1, 1), (1, 1)), "groups": (2, (2, 1), (0, 1, 2, 0), (1, 2)),
+    "plain": (1, (1, 1), (0, 0, 0, 0), (1, 1)),
+    "padded": (1, (1, 1), (1, 1, 1, 1), (1, 1)),
+    "groups": (2, (2, 1), (0, 1, 2, 0), (1, 2)),
     "depthwise": (4, (1, 1), (1, 1, 0, 2), (2, 2)),
 }
 
@@ -28,7 +31,13 @@ def dense(of: QdqBuilder, transposed: int, bias: str) -> str:
 
 
 def pooled(of: QdqBuilder, op: str, **more) -> str:
-    shape = {"kernel_shape": (3, 2), "pads": (1, 0, 0, 1), "strides": (2, 1), "ceil_mode": 0, "dilations": (1, 1)}
+    shape = {
+        "kernel_shape": (3, 2),
+        "pads": (1, 0, 0, 1),
+        "strides": (2, 1),
+        "ceil_mode": 0,
+        "dilations": (1, 1),
+    }
     return of.add(op, of.quantised(2, 3, 6, 5), **{**shape, **more})
 
 
@@ -43,22 +52,44 @@ def flattened(of: QdqBuilder) -> str:
 
 
 def bounded(of: QdqBuilder, inner: tuple[float, float], outer: tuple[float, float]) -> str:
-    clipped = of.add("Clip", of.add("Add", of.quantised(4, 50), of.quantised(4, 50)), min=inner[0], max=inner[1])
+    clipped = of.add(
+        "Clip", of.add("Add", of.quantised(4, 50), of.quantised(4, 50)), min=inner[0], max=inner[1]
+    )
     return of.add("Clip", clipped, min=outer[0], max=outer[1])
 
 
 OPERATORS = {
-    **{f"Conv, {how}, bias {bias}, scales along {axis}": lambda of, how=how, axis=axis, bias=bias: convolution(of, how, axis, bias)
-       for how in CONVOLUTIONS for axis, bias in ((0, "int32"), (0, "float"), (-1, "none"))},
-    **{f"Gemm, transB {transposed}, bias {bias}": lambda of, transposed=transposed, bias=bias: dense(of, transposed, bias)
-       for transposed in (0, 1) for bias in ("none", "float", "int32")},
-    "Gemm, bias of one row": lambda of: of.add("Gemm", of.quantised(3, 8), of.weights(8, 3, axis=1),
-                                               of.constant(of.rng.normal(size=(1, 3)).astype(np.float32)), alpha=1.0, beta=1.0, transA=0, transB=0),
+    **{
+        f"Conv, {how}, bias {bias}, scales along {axis}": lambda of, how=how, axis=axis, bias=bias: (
+            convolution(of, how, axis, bias)
+        )
+        for how in CONVOLUTIONS
+        for axis, bias in ((0, "int32"), (0, "float"), (-1, "none"))
+    },
+    **{
+        f"Gemm, transB {transposed}, bias {bias}": lambda of, transposed=transposed, bias=bias: dense(
+            of, transposed, bias
+        )
+        for transposed in (0, 1)
+        for bias in ("none", "float", "int32")
+    },
+    "Gemm, bias of one row": lambda of: of.add(
+        "Gemm",
+        of.quantised(3, 8),
+        of.weights(8, 3, axis=1),
+        of.constant(of.rng.normal(size=(1, 3)).astype(np.float32)),
+        alpha=1.0,
+        beta=1.0,
+        transA=0,
+        transB=0,
+    ),
     "MatMul of many rows": lambda of: of.add("MatMul", of.quantised(2, 3, 20), of.weights(20, 8, axis=1)),
     "MatMul, one scale": lambda of: of.add("MatMul", of.quantised(5, 7), of.weights(7, 2, axis=-1)),
     "Add": lambda of: of.add("Add", of.quantised(3, 50), of.quantised(3, 50)),
     "Add of itself": lambda of: of.add("Add", *[of.quantised(60)] * 2),
-    "Add of very different scales": lambda of: of.add("Add", of.pair(of.input(99), 0.4), of.pair(of.input(99), 0.003)),
+    "Add of very different scales": lambda of: of.add(
+        "Add", of.pair(of.input(99), 0.4), of.pair(of.input(99), 0.003)
+    ),
     "Mul": lambda of: of.add("Mul", of.quantised(3, 50), of.quantised(3, 50)),
     "MaxPool": lambda of: pooled(of, "MaxPool"),
     "AveragePool": lambda of: pooled(of, "AveragePool", pads=(0, 0, 0, 0), count_include_pad=0),
@@ -75,8 +106,16 @@ OPERATORS = {
     "Relu of Concat": lambda of: of.add("Relu", joined(of)),
     "Concat": joined,
     "MatMul of a flattened image": lambda of: of.add("MatMul", flattened(of), of.weights(24, 5, axis=1)),
-    "Gemm of a flattened image": lambda of: of.add("Gemm", flattened(of), of.weights(5, 24, axis=0), of.bias(5, "int32"),
-                                                   alpha=1.0, beta=1.0, transA=0, transB=1),
+    "Gemm of a flattened image": lambda of: of.add(
+        "Gemm",
+        flattened(of),
+        of.weights(5, 24, axis=0),
+        of.bias(5, "int32"),
+        alpha=1.0,
+        beta=1.0,
+        transA=0,
+        transB=1,
+    ),
     "another scale": lambda of: of.quantised(3, 50),
     "Flatten": lambda of: of.add("Flatten", of.quantised(2, 3, 4), axis=1),
     "Reshape": lambda of: of.add("Reshape", of.quantised(2, 3, 4), shape=(4, 6)),
@@ -105,15 +144,26 @@ def test_results_differ_by_at_most_one(title, dtype):
         assert largest_difference(graph, lowered, of.feeds()) <= 1, f"seed {seed}"
 
 
-@pytest.mark.parametrize(("pads", "strides", "output_padding"), [
-    ((0, 0, 0, 0), (1, 1), (0, 0)), ((1, 1, 1, 1), (2, 2), (0, 0)), ((1, 0, 2, 1), (2, 1), (1, 0))])
+@pytest.mark.parametrize(
+    ("pads", "strides", "output_padding"),
+    [((0, 0, 0, 0), (1, 1), (0, 0)), ((1, 1, 1, 1), (2, 2), (0, 0)), ((1, 0, 2, 1), (2, 1), (1, 0))],
+)
 def test_transposed_convolutions_of_zero_point_0_become_integer_ones(pads, strides, output_padding):
     for seed in range(6):
         of = QdqBuilder(seed, "int8")
         of.zero_point = lambda dtype, *shape, of=of: of.constant(np.zeros(shape, dtype))
         x, w = of.quantised(1, 5, 4, 3), of.weights(5, 6, 4, 3, axis=1)
-        real = of.add("ConvTranspose", x, w, of.bias(6, "float"), dilations=(1, 1), group=1, output_padding=output_padding, pads=pads,
-                      strides=strides)
+        real = of.add(
+            "ConvTranspose",
+            x,
+            w,
+            of.bias(6, "float"),
+            dilations=(1, 1),
+            group=1,
+            output_padding=output_padding,
+            pads=pads,
+            strides=strides,
+        )
         graph = of.finish(of.pair(of.add("Relu", real)))
         lowered = INTEGERS.run(graph)
         assert [node.op for node in lowered.nodes if node.op.startswith("Int8")] == ["Int8ConvTranspose"]
@@ -135,9 +185,14 @@ def test_parts_of_a_split_may_have_scales_of_their_own(dtype):
 def test_one_result_may_be_quantised_twice_and_read_in_float(op):
     for seed in range(6):
         of = QdqBuilder(seed)
-        real = {"Concat": joined, "Conv": lambda of: convolution(of, "padded", 0, "float"),
-                "Split": lambda of: of.add_many("Split", 2, of.quantised(6, 4), axis=0, split=(2, 4))[1]}[op](of)
-        graph = of.finish(of.pair(real), of.pair(real), of.pair(of.add("Relu", real)), of.add("Sigmoid", real))
+        real = {
+            "Concat": joined,
+            "Conv": lambda of: convolution(of, "padded", 0, "float"),
+            "Split": lambda of: of.add_many("Split", 2, of.quantised(6, 4), axis=0, split=(2, 4))[1],
+        }[op](of)
+        graph = of.finish(
+            of.pair(real), of.pair(real), of.pair(of.add("Relu", real)), of.add("Sigmoid", real)
+        )
         lowered = INTEGERS.run(graph)
         assert {"Sigmoid", op} == set(float_operators(lowered))
         assert largest_difference(graph, lowered, of.feeds()) <= 1
@@ -147,9 +202,11 @@ def test_one_result_may_be_quantised_twice_and_read_in_float(op):
 
 def quantised_operator(of: QdqBuilder, op: str) -> str:
     """Add an operator on quantised tensors, between conversions; its weights have their own type."""
+
     def parts(dtype: str, *shape: int) -> tuple[str, ...]:
         parameters = of.constant(np.float32(0.02)), of.zero_point(dtype)
         return of.add("QuantizeLinear", of.input(*shape), *parameters, axis=0), *parameters
+
     out = of.constant(np.float32(0.05)), of.zero_point(of.dtype)
     match op:
         case "QLinearAdd":
@@ -158,15 +215,31 @@ def quantised_operator(of: QdqBuilder, op: str) -> str:
             result = of.add(op, *parts(of.dtype, 3, 4), *_weights(of, (4, 5), 5), *out)
         case "QLinearConv":
             bias = of.constant(of.rng.integers(-2000, 2000, 6).astype(np.int32))
-            result = of.add(op, *parts(of.dtype, 1, 4, 5, 5), *_weights(of, (6, 2, 3, 3), 6), *out, bias, dilations=(1, 1), group=2,
-                            pads=(1, 1, 1, 1), strides=(1, 1))
+            result = of.add(
+                op,
+                *parts(of.dtype, 1, 4, 5, 5),
+                *_weights(of, (6, 2, 3, 3), 6),
+                *out,
+                bias,
+                dilations=(1, 1),
+                group=2,
+                pads=(1, 1, 1, 1),
+                strides=(1, 1),
+            )
     return of.add("DequantizeLinear", result, *out, axis=0)
 
 
 def _weights(of: QdqBuilder, shape: tuple[int, ...], channels: int) -> tuple[str, ...]:
     zero = 128 if of.dtype == "uint8" else 0
-    arrays = of.rng.integers(zero - 128, zero + 128, shape), of.rng.uniform(0.001, 0.01, channels), np.full(channels, zero)
-    return tuple(of.constant(array.astype(dtype)) for array, dtype in zip(arrays, (of.dtype, np.float32, of.dtype), strict=True))
+    arrays = (
+        of.rng.integers(zero - 128, zero + 128, shape),
+        of.rng.uniform(0.001, 0.01, channels),
+        np.full(channels, zero),
+    )
+    return tuple(
+        of.constant(array.astype(dtype))
+        for array, dtype in zip(arrays, (of.dtype, np.float32, of.dtype), strict=True)
+    )
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
@@ -176,6 +249,8 @@ def test_operators_on_quantised_tensors_become_integer_ones(op, dtype):
         of = QdqBuilder(seed, dtype)
         graph = of.finish(quantised_operator(of, op))
         lowered = INTEGERS.run(graph)
-        assert [node.op for node in lowered.nodes if node.op.startswith(("Int8", "QLinear"))] == [op.replace("QLinear", "Int8")], f"seed {seed}"
+        assert [node.op for node in lowered.nodes if node.op.startswith(("Int8", "QLinear"))] == [
+            op.replace("QLinear", "Int8")
+        ], f"seed {seed}"
         assert float_operators(lowered) == []
         assert largest_difference(graph, lowered, of.feeds()) <= 1, f"seed {seed}"

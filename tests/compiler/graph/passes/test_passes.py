@@ -16,7 +16,9 @@ from vdla.compiler.graph.text import print_graph
 from vdla.compiler.graph.verify import verify
 
 PASSES = {
-    "nodes and outputs that nothing needs go": (DeadCode(), """\
+    "nodes and outputs that nothing needs go": (
+        DeadCode(),
+        """\
 def f(x: float32[4]):
     unused: float32 = constant(1.0)
     a: float32[4] = Neg(x)
@@ -26,13 +28,17 @@ def f(x: float32[4]):
     p, q = Split(x, axis=0, split=(2, 2))
     y: float32[2] = Relu(p)
     return y
-""", """\
+""",
+        """\
 def f(x: float32[4]):
     p: float32[2] = Split(x, axis=0, split=(2, 2))
     y: float32[2] = Relu(p)
     return y
-"""),
-    "what is known is computed, but weights stay quantised": (ConstantFolding(), """\
+""",
+    ),
+    "what is known is computed, but weights stay quantised": (
+        ConstantFolding(),
+        """\
 def f(x: float32[2]):
     a: float32[2] = constant([1.0, 2.0])
     b: float32[2] = Neg(a)
@@ -44,7 +50,8 @@ def f(x: float32[2]):
     w: float32[2] = DequantizeLinear(q, s, p, axis=0)
     z: float32[2] = Mul(y, w)
     return z
-""", """\
+""",
+        """\
 def f(x: float32[2]):
     c: float32[2] = constant([-1.0, -4.0])
     y: float32[2] = Add(x, c)
@@ -54,19 +61,26 @@ def f(x: float32[2]):
     w: float32[2] = DequantizeLinear(q, s, p, axis=0)
     z: float32[2] = Mul(y, w)
     return z
-"""),
-    "large results are left to the run": (ConstantFolding(limit_elements=8), """\
+""",
+    ),
+    "large results are left to the run": (
+        ConstantFolding(limit_elements=8),
+        """\
 def f():
     a: float32[3, 3] = ConstantOfShape(dtype="float32", shape=(3, 3), value=1.0)
     b: float32[2] = ConstantOfShape(dtype="float32", shape=(2,), value=1.0)
     return a, b
-""", """\
+""",
+        """\
 def f():
     b: float32[2] = constant([1.0, 1.0])
     a: float32[3, 3] = ConstantOfShape(dtype="float32", shape=(3, 3), value=1.0)
     return a, b
-"""),
-    "the same work is done once, but outputs keep their names": (CommonSubexpressions(), """\
+""",
+    ),
+    "the same work is done once, but outputs keep their names": (
+        CommonSubexpressions(),
+        """\
 def f(x: float32[2]):
     s: float32 = constant(2.0)
     a: float32[2] = Mul(x, s)
@@ -80,7 +94,8 @@ def f(x: float32[2]):
     y: float32[2] = Add(h, g)
     z: float32[2] = Neg(a)
     return y, z
-""", """\
+""",
+        """\
 def f(x: float32[2]):
     s: float32 = constant(2.0)
     a: float32[2] = Mul(x, s)
@@ -91,8 +106,11 @@ def f(x: float32[2]):
     y: float32[2] = Add(h, g)
     z: float32[2] = Neg(a)
     return y, z
-"""),
-    "identities go, and whatever made an output keeps its name": (RemoveIdentity(), """\
+""",
+    ),
+    "identities go, and whatever made an output keeps its name": (
+        RemoveIdentity(),
+        """\
 def f(x: float32[2, 1]):
     i: float32[2, 1] = Identity(x)
     d: float32[2, 1] = Dropout(i)
@@ -105,21 +123,29 @@ def f(x: float32[2, 1]):
     w: float32[2, 1] = Identity(x)
     v: float32[1, 2] = Transpose(z, perm=(1, 0))
     return y, z, w, v
-""", """\
+""",
+        """\
 def f(x: float32[2, 1]):
     y: float32[2, 1] = Neg(x)
     z: float32[2, 1] = Relu(y)
     w: float32[2, 1] = Identity(x)
     v: float32[1, 2] = Transpose(z, perm=(1, 0))
     return y, z, w, v
-"""),
-    "a reversal is no identity": (RemoveIdentity(), """\
+""",
+    ),
+    "a reversal is no identity": (
+        RemoveIdentity(),
+        """\
 def f(x: float32[2]):
     y: float32[2] = Slice(x, axes=(0,), ends=(-3,), starts=(1,), steps=(-1,))
     z: float32[2] = Neg(y)
     return z
-""", None),
-    "normalisation goes into a product's weights": (FoldBatchNorm(), """\
+""",
+        None,
+    ),
+    "normalisation goes into a product's weights": (
+        FoldBatchNorm(),
+        """\
 def f(x: float32[1, 2]):
     w: float32[2, 2] = constant([[1.0, 2.0], [3.0, 4.0]])
     c: float32[2] = constant([1.0, 1.0])
@@ -130,14 +156,18 @@ def f(x: float32[1, 2]):
     var: float32[2] = constant([3.0, 8.0])
     y: float32[1, 2] = BatchNormalization(g, scale, shift, mean, var, epsilon=1.0)
     return y
-""", """\
+""",
+        """\
 def f(x: float32[1, 2]):
     y_weight: float32[2, 2] = constant([[0.5, 1.0], [3.0, 4.0]])
     y_bias: float32[2] = constant([0.5, 7.0])
     y: float32[1, 2] = Gemm(x, y_weight, y_bias, alpha=1.0, beta=1.0, transA=0, transB=1)
     return y
-"""),
-    "sums that something else reads stay": (FoldBatchNorm(), """\
+""",
+    ),
+    "sums that something else reads stay": (
+        FoldBatchNorm(),
+        """\
 def f(x: float32[1, 1]):
     w: float32[1, 1] = constant([[1.0]])
     g: float32[1, 1] = Gemm(x, w, alpha=1.0, beta=1.0, transA=0, transB=0)
@@ -145,15 +175,21 @@ def f(x: float32[1, 1]):
     n: float32[1, 1] = BatchNormalization(g, one, one, one, one, epsilon=1.0)
     y: float32[1, 1] = Add(g, n)
     return y
-""", None),
-    "sums that are an output stay": (FoldBatchNorm(), """\
+""",
+        None,
+    ),
+    "sums that are an output stay": (
+        FoldBatchNorm(),
+        """\
 def f(x: float32[1, 1]):
     w: float32[1, 1] = constant([[1.0]])
     g: float32[1, 1] = Gemm(x, w, alpha=1.0, beta=1.0, transA=0, transB=0)
     one: float32[1] = constant([1.0])
     y: float32[1, 1] = BatchNormalization(g, one, one, one, one, epsilon=1.0)
     return g, y
-""", None),
+""",
+        None,
+    ),
 }
 
 RNG = np.random.default_rng(0)
@@ -185,9 +221,18 @@ def test_the_text_before_and_after(title):
 
 
 PRODUCTS = [
-    ("Conv", (8, 2, 3, 3), {"dilations": (1, 1), "group": 2, "pads": (1, 1, 1, 1), "strides": (1, 1)}, (1, 4, 5, 5)),
-    ("ConvTranspose", (4, 4, 3, 3),
-     {"dilations": (1, 1), "group": 2, "output_padding": (0, 0), "pads": (1, 1, 1, 1), "strides": (1, 1)}, (1, 4, 5, 5)),
+    (
+        "Conv",
+        (8, 2, 3, 3),
+        {"dilations": (1, 1), "group": 2, "pads": (1, 1, 1, 1), "strides": (1, 1)},
+        (1, 4, 5, 5),
+    ),
+    (
+        "ConvTranspose",
+        (4, 4, 3, 3),
+        {"dilations": (1, 1), "group": 2, "output_padding": (0, 0), "pads": (1, 1, 1, 1), "strides": (1, 1)},
+        (1, 4, 5, 5),
+    ),
     ("Gemm", (4, 8), {"alpha": 0.5, "beta": 2.0, "transA": 0, "transB": 0}, (3, 4)),
     ("Gemm", (8, 4), {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 1}, (3, 4)),
 ]
@@ -198,11 +243,19 @@ PRODUCTS = [
 def test_folded_normalisation_means_the_same(op, weights, attributes, shape, has_bias):
     out = f"float32[{shape[0]}, {', '.join(map(str, (8, *shape[2:])))}]"
     constants = {"w": RNG.normal(size=weights).astype(np.float32)}
-    constants |= {name: np.abs(RNG.normal(size=8)).astype(np.float32) for name in ("c", "scale", "shift", "mean", "var")}
-    lines = [f"{name}: float32{list(array.shape)} = constant({array.tolist()})" for name, array in constants.items()]
+    constants |= {
+        name: np.abs(RNG.normal(size=8)).astype(np.float32) for name in ("c", "scale", "shift", "mean", "var")
+    }
+    lines = [
+        f"{name}: float32{list(array.shape)} = constant({array.tolist()})"
+        for name, array in constants.items()
+    ]
     how = ", ".join(f"{name}={value!r}" for name, value in attributes.items())
-    lines += [f"g: {out} = {op}(x, w, {'c' if has_bias else 'None'}, {how})",
-              f"y: {out} = BatchNormalization(g, scale, shift, mean, var, epsilon=1e-05)", "return y"]
+    lines += [
+        f"g: {out} = {op}(x, w, {'c' if has_bias else 'None'}, {how})",
+        f"y: {out} = BatchNormalization(g, scale, shift, mean, var, epsilon=1e-05)",
+        "return y",
+    ]
     before = DeadCode().run(parse_graph(f"def f(x: float32{list(shape)}):\n    " + "\n    ".join(lines)))
     after = FoldBatchNorm().run(before)
     assert [node.op for node in after.nodes] == [op]

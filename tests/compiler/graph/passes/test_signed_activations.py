@@ -6,7 +6,8 @@ from tests.compiler.graph.passes.golden import check_text
 from vdla.compiler.graph.passes.signed_activations import SignedActivations
 
 TEXTS = {
-    "activations and weights, but neither inputs nor outputs": ("""\
+    "activations and weights, but neither inputs nor outputs": (
+        """\
 def f(x: float32[2], k: uint8[2]):
     s: float32 = constant(0.5)
     p: uint8 = constant(3)
@@ -21,7 +22,8 @@ def f(x: float32[2], k: uint8[2]):
     e: float32[2] = Add(d, h)
     y: uint8[2] = QuantizeLinear(e, s, p, axis=0)
     return y
-""", """\
+""",
+        """\
 def f(x: float32[2], k: uint8[2]):
     s: float32 = constant(0.5)
     p_signed: int8 = constant(-125)
@@ -37,7 +39,8 @@ def f(x: float32[2], k: uint8[2]):
     e: float32[2] = Add(d, h)
     y: uint8[2] = QuantizeLinear(e, s, p, axis=0)
     return y
-"""),
+""",
+    ),
 }
 
 
@@ -78,7 +81,8 @@ def f(x: float32[2]):
     a: int8[2] = QuantizeLinear(x, s, p, axis=0)
     y: float32[2] = DequantizeLinear(a, s, p, axis=0)
     return y
-"""}
+""",
+}
 
 
 @pytest.mark.parametrize("title", LEFT_ALONE)

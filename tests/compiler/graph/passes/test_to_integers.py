@@ -9,7 +9,8 @@ from vdla.compiler.graph.interpret import all_values, interpret
 from vdla.compiler.graph.passes.to_integers import ToIntegers
 
 TEXTS = {
-    "products, with bounds, padding and averages": ("""\
+    "products, with bounds, padding and averages": (
+        """\
 def f(x: float32[1, 1, 2, 2]):
     s: float32 = constant(0.5)
     p: int8 = constant(-3)
@@ -29,7 +30,8 @@ def f(x: float32[1, 1, 2, 2]):
     m: float32[1, 2, 1, 1] = GlobalAveragePool(h)
     y: int8[1, 2, 1, 1] = QuantizeLinear(m, u, q, axis=0)
     return y
-""", """\
+""",
+        """\
 def f(x: float32[1, 1, 2, 2]):
     s: float32 = constant(0.5)
     p: int8 = constant(-3)
@@ -42,8 +44,10 @@ def f(x: float32[1, 1, 2, 2]):
     y_parameters: int64[4, 2] = constant([[512, 512], [32768, 32768], [32785, 32785], [32640, 32640]])
     y: int8[1, 2, 1, 1] = Int8Conv(g, y_weights, y_parameters, border=0, dilations=(1, 1), group=2, pads=(0, 0, 0, 0), strides=(1, 1))
     return y
-"""),
-    "sums, products of elements, and moves; a part that is read in float is still made": ("""\
+""",
+    ),
+    "sums, products of elements, and moves; a part that is read in float is still made": (
+        """\
 def f(x: float32[1, 2], z: float32[1, 2]):
     s: float32 = constant(0.5)
     p: int8 = constant(-3)
@@ -69,7 +73,8 @@ def f(x: float32[1, 2], z: float32[1, 2]):
     y: int8[1, 2] = QuantizeLinear(w, s, p, axis=0)
     t: float32[1, 2] = Sigmoid(v)
     return y, t
-""", """\
+""",
+        """\
 def f(x: float32[1, 2], z: float32[1, 2]):
     s: float32 = constant(0.5)
     p: int8 = constant(-3)
@@ -93,7 +98,8 @@ def f(x: float32[1, 2], z: float32[1, 2]):
     y: int8[1, 2] = Identity(w_int8)
     t: float32[1, 2] = Sigmoid(v)
     return y, t
-"""),
+""",
+    ),
 }
 
 
@@ -107,33 +113,59 @@ def product(of: QdqBuilder, x: str, w: str, *bias: str, **more) -> str:
 
 
 def pooled(of: QdqBuilder, op: str, **more) -> str:
-    shape = {"kernel_shape": (3, 2), "pads": (1, 0, 0, 1), "strides": (2, 1), "ceil_mode": 0, "dilations": (1, 1)}
+    shape = {
+        "kernel_shape": (3, 2),
+        "pads": (1, 0, 0, 1),
+        "strides": (2, 1),
+        "ceil_mode": 0,
+        "dilations": (1, 1),
+    }
     return of.add(op, of.quantised(2, 3, 6, 5), **{**shape, **more})
 
 
 def convolved(of: QdqBuilder, x: tuple[int, ...], w: str) -> str:
     rank = len(x) - 2
-    return of.add("Conv", of.quantised(*x), w, dilations=(1,) * rank, group=1, pads=(0,) * 2 * rank, strides=(1,) * rank)
+    return of.add(
+        "Conv", of.quantised(*x), w, dilations=(1,) * rank, group=1, pads=(0,) * 2 * rank, strides=(1,) * rank
+    )
 
 
 def spread(of: QdqBuilder, zero: int = 0, **more) -> str:
     x = of.pair(of.input(1, 4, 3, 3), zero=zero)
-    shape = {"dilations": (1, 1), "group": 1, "output_padding": (0, 0), "pads": (0, 0, 0, 0), "strides": (2, 2)}
+    shape = {
+        "dilations": (1, 1),
+        "group": 1,
+        "output_padding": (0, 0),
+        "pads": (0, 0, 0, 0),
+        "strides": (2, 2),
+    }
     return of.add("ConvTranspose", x, of.weights(4, 2, 2, 2, axis=1), **{**shape, **more})
 
 
 UNFIT = {
-    "bias that is no constant": lambda of: product(of, of.quantised(2, 3), of.weights(3, 4, axis=1), of.input(4)),
-    "bias of several rows": lambda of: product(of, of.quantised(3, 3), of.weights(3, 3, axis=1), of.constant(of.values[of.quantised(3, 3)])),
-    "bias of a column": lambda of: product(of, of.quantised(3, 3), of.weights(3, 3, axis=1), of.constant(of.values[of.quantised(3, 1)])),
+    "bias that is no constant": lambda of: product(
+        of, of.quantised(2, 3), of.weights(3, 4, axis=1), of.input(4)
+    ),
+    "bias of several rows": lambda of: product(
+        of, of.quantised(3, 3), of.weights(3, 3, axis=1), of.constant(of.values[of.quantised(3, 3)])
+    ),
+    "bias of a column": lambda of: product(
+        of, of.quantised(3, 3), of.weights(3, 3, axis=1), of.constant(of.values[of.quantised(3, 1)])
+    ),
     "weights with a zero point": lambda of: product(of, of.quantised(2, 3), of.weights(3, 4, axis=1, zero=3)),
-    "uint8 weights": lambda of: product(of, of.quantised(2, 3), of.weights(3, 4, axis=1, zero=128, dtype="uint8")),
+    "uint8 weights": lambda of: product(
+        of, of.quantised(2, 3), of.weights(3, 4, axis=1, zero=128, dtype="uint8")
+    ),
     "float weights": lambda of: product(of, of.quantised(2, 3), of.constant(of.values[of.quantised(3, 4)])),
     "weights that are no constants": lambda of: product(of, of.quantised(2, 3), of.quantised(3, 4)),
     "scales of rows": lambda of: product(of, of.quantised(2, 3), of.weights(3, 4, axis=0)),
     "scaled products": lambda of: product(of, of.quantised(2, 3), of.weights(3, 4, axis=1), alpha=0.5),
-    "scaled bias": lambda of: product(of, of.quantised(2, 3), of.weights(3, 4, axis=1), of.bias(4, "float"), beta=0.5),
-    "a transposed left matrix": lambda of: product(of, of.quantised(3, 2), of.weights(3, 4, axis=1), transA=1),
+    "scaled bias": lambda of: product(
+        of, of.quantised(2, 3), of.weights(3, 4, axis=1), of.bias(4, "float"), beta=0.5
+    ),
+    "a transposed left matrix": lambda of: product(
+        of, of.quantised(3, 2), of.weights(3, 4, axis=1), transA=1
+    ),
     "a left matrix in float": lambda of: product(of, of.input(2, 3), of.weights(3, 4, axis=1)),
     "a vector of weights": lambda of: of.add("MatMul", of.quantised(2, 3), of.weights(3, axis=-1)),
     "stacked weights": lambda of: of.add("MatMul", of.quantised(2, 2, 3), of.weights(2, 3, 2, axis=-1)),
@@ -144,14 +176,18 @@ UNFIT = {
     "a transposed convolution with gaps": lambda of: spread(of, dilations=(1, 2)),
     "operands that broadcast": lambda of: of.add("Add", of.quantised(2, 3), of.quantised(3)),
     "a constant operand": lambda of: of.add("Mul", of.quantised(3), of.weights(3, axis=-1)),
-    "scales too far apart to add": lambda of: of.add("Add", of.pair(of.input(3), 900.0), of.pair(of.input(3), 0.01)),
+    "scales too far apart to add": lambda of: of.add(
+        "Add", of.pair(of.input(3), 900.0), of.pair(of.input(3), 0.01)
+    ),
     "pooling that rounds up": lambda of: pooled(of, "MaxPool", ceil_mode=1),
     "pooling with gaps": lambda of: pooled(of, "MaxPool", dilations=(2, 1)),
     "averages with gaps": lambda of: pooled(of, "AveragePool", count_include_pad=1, dilations=(2, 1)),
     "averages that leave out padding": lambda of: pooled(of, "AveragePool", count_include_pad=0),
     "averages over lines": lambda of: of.add("GlobalAveragePool", of.quantised(1, 2, 9)),
     "another operator": lambda of: of.add("Sigmoid", of.quantised(2, 3)),
-    "a sum too long for the accumulator": lambda of: product(of, of.quantised(1, 300_000), of.weights(300_000, 1, axis=1)),
+    "a sum too long for the accumulator": lambda of: product(
+        of, of.quantised(1, 300_000), of.weights(300_000, 1, axis=1)
+    ),
 }
 
 
@@ -162,7 +198,9 @@ def test_what_cannot_be_lowered_stays(title):
     graph = of.finish(of.pair(real, 0.05))
     lowered = ToIntegers().run(graph)
     assert float_operators(lowered) == float_operators(graph)
-    np.testing.assert_array_equal(interpret(lowered, of.feeds())[graph.outputs[0]], of.values[graph.outputs[0]])
+    np.testing.assert_array_equal(
+        interpret(lowered, of.feeds())[graph.outputs[0]], of.values[graph.outputs[0]]
+    )
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("inf"), float("nan"), 1e-30])
@@ -187,7 +225,10 @@ def test_conversions_by_values_that_are_no_constants_stay(kind):
 def test_a_bias_far_beyond_what_weights_reach_fits_the_accumulator():
     for seed in range(10):
         of = QdqBuilder(seed)
-        values, zeros = of.constant(of.rng.integers(-128, 128, (40, 3)).astype(np.int8)), of.constant(np.zeros(3, np.int8))
+        values, zeros = (
+            of.constant(of.rng.integers(-128, 128, (40, 3)).astype(np.int8)),
+            of.constant(np.zeros(3, np.int8)),
+        )
         scales = of.constant(np.array([1e-2, 1e-9, 1e-12], np.float32))
         w = of.add("DequantizeLinear", values, scales, zeros, axis=1)
         bias = of.constant(np.array([-1.0, 2.0, 3.0], np.float32))
