@@ -86,11 +86,10 @@ class AxiMaster(wiring.Component):
         axi: the bus.
 
     Timing: no output depends on an input of the same cycle. Write addresses pass a queue of 4, so that a
-        write's data need not
-    wait for its address to be accepted; read data pass a queue of 2, at full rate and one cycle late; the
-    rest is wires to the core's registers. Every output is held until taken. One ID: reads return in order,
-    and so do write answers; nothing orders reads against writes, which the accelerator does by waiting for
-    answers.
+    write's data need not wait for its address to be accepted; read data pass a queue of 2, at full rate and
+    one cycle late; the rest is wires to the core's registers. Every output is held until taken. One ID: reads
+    return in order, and so do write answers; nothing orders reads against writes, which the accelerator does
+    by waiting for answers.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -145,11 +144,10 @@ class AxiLiteSlave(wiring.Component):
         port: the register file's side.
 
     Timing: every output comes from a register. A write is taken in the cycle after its address and data are
-        both offered
-    and the answer to the one before has gone, and answered in the next; a read in the cycle after its address
-    is offered, no read is being answered and no write is about to be taken (the register port has one
-    address), and answered two cycles later. Registers are written whole: a write with some but not all
-    strobes is answered SLVERR and has no effect; one with none is answered OKAY and has none either.
+    both offered and the answer to the one before has gone, and answered in the next; a read in the cycle
+    after its address is offered, no read is being answered and no write is about to be taken (the register
+    port has one address), and answered two cycles later. Registers are written whole: a write with some but
+    not all strobes is answered SLVERR and has no effect; one with none is answered OKAY and has none either.
 
     Source: AXI specification (ARM IHI 0022), A3.2.1: no combinational path leads from an input to an output.
     """

@@ -47,9 +47,8 @@ class ComputeUnit(wiring.Component):
         status: for counters and run control.
 
     Timing: GEMM and ALU instructions follow each other without a gap; a step's results can be read by the
-        next step. A LOAD
-    starts behind the last slot of the instruction before and writes once the pipeline is empty; a GEMM, ALU
-    or FINISH behind a LOAD starts in the cycle after the LOAD retires.
+    next step. A LOAD starts behind the last slot of the instruction before and writes once the pipeline is
+    empty; a GEMM, ALU or FINISH behind a LOAD starts in the cycle after the LOAD retires.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:

@@ -98,8 +98,7 @@ class Registers(wiring.Component):
         interrupt: a run is done, INTERRUPT_ENABLE was set, and nobody has cleared it yet.
 
     Timing: `port.read_data` follows its address by one cycle. CYCLES counts from 1 in the cycle after `clear`
-        and
-    stops when `running` falls, so it ends as the distance from start to done.
+    and stops when `running` falls, so it ends as the distance from start to done.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:

@@ -28,8 +28,7 @@ class Dispatch(wiring.Component):
         moved: an instruction is taken in this cycle.
 
     Timing: combinational from input to outputs, one instruction per cycle. An invalid instruction is dropped
-        in the
-    cycle it is met; `ended` and `invalid` rise in the cycle after. While `ended`, every instruction is
+    in the cycle it is met; `ended` and `invalid` rise in the cycle after. While `ended`, every instruction is
     dropped.
     """
 

@@ -26,9 +26,8 @@ class Dma(wiring.Component):
         write_done, error: from memory.
 
     Timing: takes one request per cycle into the output register, in a cycle in which that is empty or memory
-        accepts what it
-    holds; offers it from the next cycle on. Passes over readers while `max_requests` reads are in flight
-    (taken, last beat not yet delivered). Data pass through combinationally.
+    accepts what it holds; offers it from the next cycle on. Passes over readers while `max_requests` reads
+    are in flight (taken, last beat not yet delivered). Data pass through combinationally.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:

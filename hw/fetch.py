@@ -29,8 +29,7 @@ class Fetch(wiring.Component):
         blocked: no read is outstanding and none is being asked for.
 
     Timing: the first request is offered in the cycle after `begin`. An instruction is offered in the cycle
-        after its
-    last beat arrives; a beat that holds several gives one per cycle.
+    after its last beat arrives; a beat that holds several gives one per cycle.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:

@@ -33,8 +33,7 @@ class RequestHalf(wiring.Component):
         idle: nothing left to ask for.
 
     Timing: the first burst is offered in the cycle after the instruction is taken, then one per accepted
-        burst, row
-    after row. The next instruction can be taken in the cycle in which the last burst is accepted.
+    burst, row after row. The next instruction can be taken in the cycle in which the last burst is accepted.
     """
 
     def __init__(self, config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> None:

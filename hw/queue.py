@@ -18,9 +18,8 @@ class Queue(wiring.Component):
         level: items held.
 
     Timing: an item taken in cycle t is offered from t + 1 on; one item in and one out per cycle. `i.ready` is
-        low exactly
-    while `depth` items are held. Both handshakes come from registers. Maps to block RAM: the read port is
-    synchronous, addressed with the next head and transparent for the write.
+    low exactly while `depth` items are held. Both handshakes come from registers. Maps to block RAM: the read
+    port is synchronous, addressed with the next head and transparent for the write.
     """
 
     def __init__(self, shape: ShapeLike, depth: int) -> None:

@@ -32,8 +32,7 @@ class Requantiser(wiring.Component):
         outputs: of the part given REQUANTISE_STAGES cycles before.
 
     Timing: one part per cycle, never stalls. Parameters kept in one cycle hold for parts from the next cycle
-        on; a part is
-    not touched by parameters kept behind it in the order of `Parameter`, one per cycle.
+    on; a part is not touched by parameters kept behind it in the order of `Parameter`, one per cycle.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:

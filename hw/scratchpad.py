@@ -26,10 +26,9 @@ class Scratchpad(wiring.Component):
         read: one element per cycle.
 
     Timing: a write in cycle t is read by an address given from t + 1 on; data follows its address by one
-        cycle. An
+    cycle. An
     address read in the cycle in which it is written gives the element before, after, or a mix: tokens, and
-        the compute
-    unit's forwarding, keep every use apart.
+    the compute unit's forwarding, keep every use apart.
     """
 
     def __init__(self, config: AcceleratorConfig, memory: MemoryType) -> None:

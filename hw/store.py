@@ -54,12 +54,11 @@ class ReadHalf(wiring.Component):
         overrun: its index is past the end of the scratchpad (it wraps).
 
     Timing: the first read is issued in the cycle after the instruction is taken, then one per cycle (a
-        parameter, a beat of an element
-    wider than the bus, or one element); reads of elements while, with those that have not reached the queues,
-    `beats` has a place and fewer bursts wait than its queue holds. A beat enters its queue, and the last of a
-    burst brings the burst, `store_stages` cycles after its last read. The next instruction can be taken in
-    the cycle of the last read. A STORE that writes nothing reads no parameters, takes one step and gives a
-    burst of no beats.
+    parameter, a beat of an element wider than the bus, or one element); reads of elements while, with those
+    that have not reached the queues, `beats` has a place and fewer bursts wait than its queue holds. A beat
+    enters its queue, and the last of a burst brings the burst, `store_stages` cycles after its last read. The
+    next instruction can be taken in the cycle of the last read. A STORE that writes nothing reads no
+    parameters, takes one step and gives a burst of no beats.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:

@@ -18,8 +18,7 @@ class TokenCounter(wiring.Component):
         source: the popping unit's side.
 
     Timing: `available` rises in the cycle after a push; `room` falls in the cycle after the reservation that
-        takes the
-    last place, and rises in the cycle after a pop. All outputs come from registers.
+    takes the last place, and rises in the cycle after a pop. All outputs come from registers.
     """
 
     def __init__(self, depth: int) -> None:

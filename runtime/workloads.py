@@ -1,11 +1,10 @@
 """The double-buffered GEMM in VTA's encoding: out[m][n] = clip(sum over k of inp[m][k] * wgt[n][k] >> shift).
 
 Per output tile: a GEMM that resets, one GEMM per tile of K, then SHR, MIN and MAX with immediates, and a
-    STORE. Every
+STORE. Every
 scratchpad is halved: the loads of one K tile overlap the compute of the one before, the store of one output
-    tile
-the compute of the next. Operands stand in DRAM tile by tile, so that every transfer is one contiguous row,
-and all micro-ops are loaded once, at the start.
+tile the compute of the next. Operands stand in DRAM tile by tile, so that every transfer is one contiguous
+row, and all micro-ops are loaded once, at the start.
 """
 
 from collections.abc import Iterator
@@ -148,8 +147,7 @@ def gemm_instructions(plan: GemmPlan, at: Addresses) -> Iterator[isa.Instruction
     """Yield the stream.
 
     The loads of a step stand before the product of the step before it: each token is then taken before the
-        next of its
-    kind is pushed, so that queues and token counters of any depth suffice.
+    next of its kind is pushed, so that queues and token counters of any depth suffice.
     """
     yield isa.Load(
         memory_type=MemoryType.UOP,

@@ -29,9 +29,9 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.extras import require_package
 from vdla.hw.spec.presets import preset
 from vdla.runtime.devices.cycle import CycleDevice
-from vdla.runtime.devices.launch import place
 from vdla.runtime.layout import blocked, unblocked
 from vdla.runtime.requantise import parameter_words, requantise
+from vdla.runtime.session.launch import place
 
 REQUIRED = {(3, 3): 0.90, (1, 1): 0.78}
 REQUIRED_MEAN = 0.88

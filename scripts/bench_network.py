@@ -36,8 +36,8 @@ from vdla.hw.spec.memory import REFERENCE_MEMORY  # noqa: E402
 from vdla.hw.spec.presets import DEFAULT  # noqa: E402
 from vdla.hw.spec.target import Target  # noqa: E402
 from vdla.runtime.devices.registry import device_factory  # noqa: E402
-from vdla.runtime.devices.session import Outcome, Session  # noqa: E402
 from vdla.runtime.module.plan import Plan, random_inputs  # noqa: E402
+from vdla.runtime.session.session import Outcome, Session  # noqa: E402
 from vdla.sim.timing.simulate import simulate  # noqa: E402
 
 MODELS = Path(__file__).parent.parent / "build" / "models"

@@ -36,7 +36,7 @@ from vdla.compiler.network.stages import plan_of
 from vdla.hw.spec.presets import DEFAULT
 from vdla.hw.spec.target import Target
 from vdla.runtime.devices.cycle import CycleDevice
-from vdla.runtime.devices.session import Session
+from vdla.runtime.session.session import Session
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession

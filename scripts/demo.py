@@ -26,8 +26,8 @@ from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.memory import REFERENCE_MEMORY
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY
 from vdla.runtime.devices.registry import device_factory
-from vdla.runtime.devices.report import LayerReport, Report
-from vdla.runtime.devices.session import Outcome, Session
+from vdla.runtime.session.report import LayerReport, Report
+from vdla.runtime.session.session import Outcome, Session
 from vdla.runtime.vectors import load_vector, replay
 from vdla.sim.trace.perfetto import write_perfetto
 

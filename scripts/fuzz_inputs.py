@@ -4,8 +4,7 @@
 None may hang either: an input has 10 s of the processor and 2 GiB of memory.
 
 Formats: configurations (TOML and VTA's JSON), assembly, conformance vectors, ONNX models, and module files
-    that
-were sealed again after they were damaged. An accepted input goes on as far as the commands take it:
+that were sealed again after they were damaged. An accepted input goes on as far as the commands take it:
 configurations are shown, assembly is assembled and disassembled, vectors are checked and replayed, networks
 are compiled and run, modules are inspected and run, all on the functional device. Programs of many steps are
 counted, not run.

@@ -15,6 +15,7 @@ import click
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import connect, flipped
+from generators.programs import IMAGE_BYTES, random_program
 
 import vdla.hw.core
 import vdla.hw.pipeline
@@ -29,7 +30,6 @@ from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.rtl.build import Optimise
 from vdla.runtime.devices.rtl.design import Design, core_sources
 from vdla.runtime.devices.rtl.device import RtlDevice
-from vdla.runtime.random_programs import IMAGE_BYTES, random_program
 
 
 class Late(wiring.Component):

@@ -11,16 +11,16 @@ from collections import Counter
 
 import click
 import numpy as np
+from generators.operators import Case, random_case
 
-from vdla.compiler.codegen.random_operators import Case, random_case
 from vdla.compiler.codegen.stream import compile_stream
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY
-from vdla.runtime.builder import Stream
 from vdla.runtime.device import Device
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
-from vdla.runtime.devices.launch import place
+from vdla.runtime.session.launch import place
+from vdla.runtime.stream.builder import Stream
 
 INTERLEAVINGS = 3
 DRAM_BYTES = 1 << 24

@@ -18,6 +18,13 @@ from pathlib import Path
 
 import click
 import numpy as np
+from generators.programs import (
+    IMAGE_BYTES,
+    Program,
+    random_config,
+    random_program,
+    self_storing_program,
+)
 
 from vdla.hw.spec.assembly import format_program
 from vdla.hw.spec.config import AcceleratorConfig
@@ -26,13 +33,6 @@ from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.writing import write_text
 from vdla.runtime.device import Device, RunResult
 from vdla.runtime.devices.functional import FunctionalDevice
-from vdla.runtime.random_programs import (
-    IMAGE_BYTES,
-    Program,
-    random_config,
-    random_program,
-    self_storing_program,
-)
 
 INTERLEAVINGS = 2
 SELF_STORING_EVERY = 8  # programs

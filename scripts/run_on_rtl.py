@@ -18,8 +18,8 @@ from make_models import quantised_model
 import vdla
 from vdla.api import Module
 from vdla.hw.spec.errors import VdlaError
-from vdla.runtime.devices.session import Outcome
 from vdla.runtime.module.plan import random_inputs
+from vdla.runtime.session.session import Outcome
 
 MODELS = Path(__file__).parent.parent / "build" / "models"
 DEVICES = ("cycle", "rtl")

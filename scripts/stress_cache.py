@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
+from generators.programs import random_config
 
 from vdla.hw.spec.cache import cache_folder
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.files import to_toml
 from vdla.hw.spec.presets import TINY
 from vdla.runtime.devices.rtl import cache
-from vdla.runtime.random_programs import random_config
 
 CLOCK_SECONDS = 0.02  # by which the times of files may lag
 REAL = [TINY.with_changes(token_depth=depth, bus_bits=bits) for depth in (4, 8, 16) for bits in (64, 128)]

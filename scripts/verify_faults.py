@@ -16,16 +16,16 @@ from dataclasses import dataclass, replace
 
 import click
 import numpy as np
+from generators.operators import random_case
+from generators.programs import random_config, random_program
 from random_operators import CONFIGS
 
-from vdla.compiler.codegen.random_operators import random_case
 from vdla.compiler.codegen.stream import compile_stream
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError, ProgramError
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, MemoryType
-from vdla.runtime.builder import UOP_TENSOR
-from vdla.runtime.random_programs import random_config, random_program
+from vdla.runtime.stream.builder import UOP_TENSOR
 from vdla.sim.functional import Machine
 from vdla.sim.program import Program, decode_program
 from vdla.sim.verify.verifier import findings

@@ -28,12 +28,12 @@ ROOMS = (
     Room(1, ("vdla.compiler.ir",)),
     Room(1, ("vdla.runtime",)),
     Room(2, ("vdla.runtime.devices",)),
+    Room(2, ("vdla.runtime.session",)),
     Room(
         2,
         (
             "vdla.compiler.te",
             "vdla.compiler.graph",
-            "vdla.compiler.passes",
             "vdla.compiler.codegen",
             "vdla.compiler.network",
         ),

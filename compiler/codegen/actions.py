@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TypeVar
 
-from vdla.compiler.codegen.kernel import Form, Ranges
+from vdla.compiler.codegen.nest import Form, Ranges
 from vdla.compiler.ir.nodes import Buffer
 
 Found = TypeVar("Found")

@@ -14,7 +14,7 @@ from vdla.compiler.codegen.tiles import Tiles, Work
 from vdla.compiler.te.operators.narrowing import Scale, Shift
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.target import Target
-from vdla.runtime.builder import Stream, StreamBuilder
+from vdla.runtime.stream.builder import Stream, StreamBuilder
 
 CANDIDATES = 3  # that are simulated
 ELSEWHERE = 1 << 24  # where tensors stand while a stream is judged; its cycles hardly depend on that

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from vdla.compiler.codegen.actions import Action, Operand
-from vdla.compiler.codegen.kernel import Nest, element_form
+from vdla.compiler.codegen.nest import Nest, element_form
 from vdla.compiler.ir.nodes import Buffer, Call, Intrinsic, Read
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.runtime.builder import StreamBuilder
+from vdla.runtime.stream.builder import StreamBuilder
 
 
 @dataclass(frozen=True)

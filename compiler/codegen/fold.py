@@ -10,8 +10,8 @@ from math import prod
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.runtime.builder import Loop, Rows
-from vdla.runtime.micro_kernels import MicroKernel
+from vdla.runtime.stream.builder import Loop, Rows
+from vdla.runtime.stream.micro_kernels import MicroKernel
 
 LONGEST_LOOP = (1 << isa.LOOP_BITS) - 1
 LONGEST_ROW = (1 << 16) - 1

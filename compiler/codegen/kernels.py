@@ -6,12 +6,12 @@ from functools import partial
 from vdla.compiler.codegen.actions import Action, Operand, Values, box_of, moved, once_each
 from vdla.compiler.codegen.emission import Emission
 from vdla.compiler.codegen.fold import Kernel, Steps, fold_sum, folded_kernels
-from vdla.compiler.codegen.kernel import Form, Nest, Ranges, boxes, conditions_of
+from vdla.compiler.codegen.nest import Form, Nest, Ranges, boxes, conditions_of
 from vdla.compiler.ir.nodes import Call, Const, Expr, IrError
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode
-from vdla.runtime.builder import Loop
-from vdla.runtime.micro_kernels import MicroKernel
+from vdla.runtime.stream.builder import Loop
+from vdla.runtime.stream.micro_kernels import MicroKernel
 
 Base = tuple[int, int, int]  # elements of a step's operands
 Record = Callable[[MicroKernel, Loop, Loop], None]

@@ -23,7 +23,6 @@ WAIT_SECONDS = 30  # for another process that writes
 DECIDING = (
     "compiler/codegen",
     "compiler/ir",
-    "compiler/passes",
     "compiler/te",
     "hw/spec",
     "sim",

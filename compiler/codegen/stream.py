@@ -8,18 +8,18 @@ from typing import Protocol
 from vdla.compiler.codegen.actions import Action, conditional, in_turn, repeated
 from vdla.compiler.codegen.emission import Emission, Instruction
 from vdla.compiler.codegen.intrinsics import accelerator
-from vdla.compiler.codegen.kernel import TILE_RANK, Nest, conditions_of, nest_of
+from vdla.compiler.codegen.nest import TILE_RANK, Nest, conditions_of, nest_of
 from vdla.compiler.ir.nodes import Alloc, Block, Buffer, For, Func, If, IrError, Scope, Stmt
+from vdla.compiler.ir.passes.inplace import InPlace
+from vdla.compiler.ir.passes.start_sums import StartSums
+from vdla.compiler.ir.passes.virtual_threads import InterleaveVirtualThreads
 from vdla.compiler.ir.rewrite import walk_statements
 from vdla.compiler.ir.text import print_stmt
 from vdla.compiler.ir.verify import verify
-from vdla.compiler.passes.inplace import InPlace
-from vdla.compiler.passes.start_sums import StartSums
-from vdla.compiler.passes.virtual_threads import InterleaveVirtualThreads
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
-from vdla.runtime.builder import Stream, StreamBuilder
+from vdla.runtime.stream.builder import Stream, StreamBuilder
 
 
 class Pass(Protocol):

@@ -8,10 +8,10 @@ from functools import partial
 from vdla.compiler.codegen.actions import Action, Operand, Values, box_of, moved, once_each, repeated, shifted
 from vdla.compiler.codegen.emission import Emission
 from vdla.compiler.codegen.fold import Dimension, Transfer, fold_transfer
-from vdla.compiler.codegen.kernel import Form, Nest, Ranges, boxes, conditions_of, evaluated, inside_box
+from vdla.compiler.codegen.nest import Form, Nest, Ranges, boxes, conditions_of, evaluated, inside_box
 from vdla.compiler.ir.nodes import IrError
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
-from vdla.runtime.builder import Rows
+from vdla.runtime.stream.builder import Rows
 
 Move = Callable[[int, str, int, Rows], None]  # records a transfer: element on chip, tensor, its element, rows
 

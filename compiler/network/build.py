@@ -17,9 +17,9 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.runtime.builder import Stream, StreamBuilder
 from vdla.runtime.layout import Layout
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, Layer, Plan, Step, Value
+from vdla.runtime.stream.builder import Stream, StreamBuilder
 from vdla.sim.program import Program, decode_program
 
 Key = tuple[str, int, bool]  # a value, the block it stands in, and whether it is folded

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from vdla.runtime.builder import UOP_TENSOR, Stream
 from vdla.runtime.host.evaluate import attributes_of
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, ModuleError, Plan
+from vdla.runtime.stream.builder import UOP_TENSOR, Stream
 
 
 def check(plan: Plan) -> None:

@@ -23,7 +23,6 @@ from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import UOP_BITS
 from vdla.hw.spec.writing import write_bytes
 from vdla.runtime.arrays import LONGEST_REASON, UNREADABLE, open_archive, read_arrays
-from vdla.runtime.builder import Stream
 from vdla.runtime.module.check import check
 from vdla.runtime.module.contents import check_contents
 from vdla.runtime.module.manifest import (
@@ -36,6 +35,7 @@ from vdla.runtime.module.manifest import (
     types_of,
 )
 from vdla.runtime.module.plan import ModuleError, Plan
+from vdla.runtime.stream.builder import Stream
 
 MAGIC = b"VDLA-MOD"
 VERSION = 2

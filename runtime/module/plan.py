@@ -12,10 +12,10 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.runtime.builder import Stream
 from vdla.runtime.device import PAGE_BYTES
 from vdla.runtime.host.dtypes import Dtype
 from vdla.runtime.layout import Layout, Shape
+from vdla.runtime.stream.builder import Stream
 
 
 class ModuleError(VdlaError):

@@ -11,6 +11,7 @@ from random import Random
 
 import numpy as np
 import onnx
+from generators.programs import random_program
 
 from fuzzing.archives import changed_members, packed, saved, unpacked
 from fuzzing.budget import fits_module, fits_network, fits_vector
@@ -23,7 +24,6 @@ from vdla.hw.spec.files import to_toml, to_vta_json
 from vdla.hw.spec.presets import DEFAULT, PRESETS, SMALL, TINY, VTA
 from vdla.hw.spec.target import Target
 from vdla.runtime.module.file import HEADER, MAGIC, MANIFEST, VERSION, to_bytes
-from vdla.runtime.random_programs import random_program
 
 VECTORS = Path(__file__).parents[2] / "tests" / "vectors" / "vta"
 SMALL_VECTORS = ("alu_imm4_b8", "gemm_vt2_b8", "padacc8_b8", "padacc_a_d", "gemm_serial_d", "fuzz1_b8")

@@ -119,8 +119,7 @@ def emit_module(config: AcceleratorConfig, dot: Dot) -> ir.Module:
     turn.
 
     It returns how many instructions it has executed: fewer than `count` where the budget is spent, or where
-        there is
-    some left and an instruction was refused.
+    there is some left and an instruction was refused.
     """
     module = ir.Module(name="vdla")
     kernels = {

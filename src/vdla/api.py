@@ -18,10 +18,10 @@ from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.target_files import target_of
 from vdla.runtime.devices.registry import device_of
-from vdla.runtime.devices.report import Report, report, table
-from vdla.runtime.devices.session import Outcome, Session
 from vdla.runtime.module import file
 from vdla.runtime.module.plan import HostStep, LaunchStep, ModuleError, Plan
+from vdla.runtime.session.report import Report, report, table
+from vdla.runtime.session.session import Outcome, Session
 
 
 @dataclass(frozen=True)

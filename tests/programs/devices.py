@@ -2,12 +2,13 @@
 
 from functools import cache
 
+from generators.programs import IMAGE_BYTES
+
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.runtime.device import Device
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
-from vdla.runtime.random_programs import IMAGE_BYTES
 
 DRAM_BYTES = 2 * IMAGE_BYTES
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from generators.programs import IMAGE_BYTES, Program
 
 from tests.programs.cases import CASES, UOPS
 from tests.programs.devices import DEVICES, device
@@ -9,7 +10,6 @@ from tests.programs.model import Model
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.presets import TINY
-from vdla.runtime.random_programs import IMAGE_BYTES, Program
 
 
 def program_of(instructions) -> Program:

@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pytest
+from generators.programs import Program, _encode, random_config, random_program
 
 from tests.programs.devices import DRAM_BYTES, device
 from tests.programs.model import Model
@@ -11,7 +12,6 @@ from vdla.hw.spec.errors import DeadlockError
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.devices.functional import FunctionalDevice
-from vdla.runtime.random_programs import Program, _encode, random_config, random_program
 
 RTL_CONFIGURATIONS = (0, 3)
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from generators.programs import IMAGE_BYTES, Program, random_config, self_storing_program
 
 from tests.programs.cases import ACC_8BIT, FILL, UOPS, all_out, alu, load, store, uops
 from tests.programs.devices import DEVICES, device
@@ -13,7 +14,6 @@ from vdla.hw.spec import codec, isa
 from vdla.hw.spec.errors import OverwriteError
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
-from vdla.runtime.random_programs import IMAGE_BYTES, Program, random_config, self_storing_program
 
 NOTHING = isa.Load(memory_type=MemoryType.UOP)
 OTHER = 32768  # byte address of an instruction that some programs store

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from vdla.runtime.devices.report import LayerReport, Report
 from vdla.runtime.module.plan import Value, random_inputs
+from vdla.runtime.session.report import LayerReport, Report
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 

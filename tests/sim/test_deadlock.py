@@ -8,12 +8,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from generators.programs import random_config, random_program
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import DeadlockError
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
-from vdla.runtime.random_programs import random_config, random_program
 from vdla.sim.deadlock import Standstill, explain
 from vdla.sim.interleave import interleave
 from vdla.sim.program import decode_program

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from generators.programs import random_config, random_program
 
 from tests.limits import at_most
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import DEFAULT, TINY, VTA
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
-from vdla.runtime.random_programs import random_config, random_program
 from vdla.sim.functional import Machine
 from vdla.sim.kernels import build, cache, steps
 from vdla.sim.kernels.cache import cache_directory, read_object, write_object

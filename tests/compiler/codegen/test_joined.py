@@ -3,22 +3,22 @@ shared."""
 
 import numpy as np
 import pytest
+from generators.operators import convolved
 
 from vdla.compiler.codegen.choose import cycles_of
 from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
-from vdla.compiler.codegen.random_operators import convolved
 from vdla.compiler.codegen.schedules import schedule_conv2d
 from vdla.compiler.codegen.stream import compile_stream, emit
 from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.narrowing import Scale
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.presets import TINY
-from vdla.runtime.builder import UOP_TENSOR, StreamBuilder
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
-from vdla.runtime.devices.launch import place
 from vdla.runtime.layout import blocked, unblocked
 from vdla.runtime.requantise import parameter_words, requantise
+from vdla.runtime.session.launch import place
+from vdla.runtime.stream.builder import UOP_TENSOR, StreamBuilder
 
 SIZE = Convolution(8, 7, 7, 8, padding=(1, 1, 1, 1))
 LAYERS = 3

@@ -3,13 +3,13 @@ says why."""
 
 import numpy as np
 import pytest
+from generators.operators import random_case
 
 from tests.loading import load_file
 from vdla.compiler.codegen.choose import best_tiles, simulated_cycles
 from vdla.compiler.codegen.estimate import ranked_tiles
 from vdla.compiler.codegen.fold import Dimension, Steps, fold_kernel, fold_transfer
 from vdla.compiler.codegen.intrinsics import accelerator
-from vdla.compiler.codegen.random_operators import random_case
 from vdla.compiler.codegen.schedules import schedule_conv2d, schedule_max_pool
 from vdla.compiler.codegen.space import Choice
 from vdla.compiler.codegen.stream import compile_stream, lower_to_calls

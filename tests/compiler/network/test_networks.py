@@ -13,8 +13,8 @@ from vdla.hw.spec.presets import TINY
 from vdla.runtime.device import Device
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
-from vdla.runtime.devices.session import Session
 from vdla.runtime.module.plan import Plan
+from vdla.runtime.session.session import Session
 
 CONFIGS = {
     "tiny": TINY,

@@ -17,8 +17,8 @@ from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
 from vdla.runtime.devices.registry import device_of
-from vdla.runtime.devices.session import Session
 from vdla.runtime.module.file import to_bytes
+from vdla.runtime.session.session import Session
 
 TARGET = Target(TINY)
 

@@ -4,13 +4,13 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from generators.programs import random_config
 from hypothesis import given
 from hypothesis import strategies as st
 
 from vdla.hw.spec import assembly, codec, isa
 from vdla.hw.spec.errors import AssemblyError, EncodingError
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY, VTA
-from vdla.runtime.random_programs import random_config
 from vdla.runtime.vectors import load_vector
 
 VECTORS = sorted((Path(__file__).parents[2] / "vectors" / "vta").glob("*.npz"))

@@ -4,13 +4,13 @@ import json
 from dataclasses import fields
 
 import pytest
+from generators.programs import random_config
 
 from vdla.hw.spec import files
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.presets import DEFAULT, PRESETS, VTA
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.runtime.random_programs import random_config
 
 REFUSED = [
     ({"batch": 3}, "batch = 3 is not a power of two; the nearest are 2 and 4"),

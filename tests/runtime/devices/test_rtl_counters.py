@@ -3,6 +3,7 @@
 from math import ceil
 
 import pytest
+from generators.programs import IMAGE_BYTES
 
 from tests.programs.cases import CASES
 from tests.programs.devices import device
@@ -12,7 +13,6 @@ from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.registers import COUNTED_STATES, COUNTERS, beat_counter, state_counter
 from vdla.hw.spec.units import Unit
-from vdla.runtime.random_programs import IMAGE_BYTES
 
 NAMES = [
     "finish alone",

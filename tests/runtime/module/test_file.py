@@ -14,9 +14,9 @@ import pytest
 
 from tests.compiler.network.compiled import handmade
 from tests.compiler.network.graphs import HANDMADE
-from vdla.runtime.builder import Stream
 from vdla.runtime.module.file import HEADER, MAGIC, MANIFEST, VERSION, from_bytes, load, save, to_bytes
 from vdla.runtime.module.plan import HostStep, ModuleError, Plan
+from vdla.runtime.stream.builder import Stream
 
 RNG = np.random.default_rng(0)
 TITLES = ("residual", "with the host between", "several ends", "split", "only the host", "nothing", "folded")

@@ -3,6 +3,7 @@ change anything."""
 
 import numpy as np
 import pytest
+from generators.programs import random_config, random_program
 
 from tests.programs.cases import CASES
 from tests.programs.test_cases import program_of
@@ -13,7 +14,6 @@ from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.registers import COUNTERS, Fault, UnitState
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.runtime.random_programs import random_config, random_program
 from vdla.sim.program import Program, decode_program
 from vdla.sim.timing.result import NEVER, Client
 from vdla.sim.timing.simulate import _Simulation, simulate

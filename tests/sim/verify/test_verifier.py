@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from generators.programs import random_config, random_program
 
 from tests.sim import helpers
 from tests.sim.helpers import ACC, CONFIG, INP, UOP, WGT, alu, gemm, load, stream_of
@@ -11,7 +12,6 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import DeadlockError, InvalidInstructionError, OverwriteError, UnfinishedError
 from vdla.hw.spec.vocabulary import AluOpcode, Parameter
-from vdla.runtime.random_programs import random_config, random_program
 from vdla.runtime.vectors import load_vector
 from vdla.sim.program import decode_program
 from vdla.sim.verify.clocks import clocks

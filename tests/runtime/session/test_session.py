@@ -13,8 +13,8 @@ from vdla.hw.spec.errors import DeviceError
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
-from vdla.runtime.devices.session import Session, checked
 from vdla.runtime.module.plan import HostStep, ModuleError, Value
+from vdla.runtime.session.session import Session, checked
 
 WANTED = {"image": Value((1, 3), "float32"), "mask": Value((), "int8")}
 IMAGE, MASK = np.ones((1, 3), np.float32), np.int8(1)

@@ -6,9 +6,9 @@ import pytest
 from tests.compiler.network.compiled import handmade
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.runtime.devices import launch
 from vdla.runtime.devices.functional import FunctionalDevice
-from vdla.runtime.devices.launch import allocate, place
+from vdla.runtime.session import launch
+from vdla.runtime.session.launch import allocate, place
 
 LARGE = DEFAULT.with_changes(block_in=128, block_out=128, wgt_buffer_bytes=1 << 20, acc_buffer_bytes=1 << 20)
 

@@ -9,8 +9,8 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.registers import UnitState
 from vdla.hw.spec.units import Unit
-from vdla.runtime.devices.session import Outcome, Ran
 from vdla.runtime.module.plan import HostStep, Layer, Plan
+from vdla.runtime.session.session import Outcome, Ran
 from vdla.sim.timing.result import Timing
 from vdla.sim.timing.simulate import simulate
 

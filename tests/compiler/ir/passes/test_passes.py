@@ -5,11 +5,11 @@ import pytest
 
 from vdla.compiler.ir.interpret import interpret
 from vdla.compiler.ir.parse import parse_func, parse_intrinsic
+from vdla.compiler.ir.passes.inplace import InPlace
+from vdla.compiler.ir.passes.start_sums import StartSums
+from vdla.compiler.ir.passes.virtual_threads import InterleaveVirtualThreads
 from vdla.compiler.ir.text import print_calls
 from vdla.compiler.ir.verify import verify
-from vdla.compiler.passes.inplace import InPlace
-from vdla.compiler.passes.start_sums import StartSums
-from vdla.compiler.passes.virtual_threads import InterleaveVirtualThreads
 
 PARAMS = {
     "load_acc": ("dst: int32[1, 2] @ accumulator, src: int32[1, 2]", "src[0, j]"),

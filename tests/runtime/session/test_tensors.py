@@ -12,13 +12,13 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import AccessError, EncodingError, VdlaError
 from vdla.hw.spec.presets import TINY
-from vdla.runtime.builder import UOP_TENSOR, Stream
 from vdla.runtime.devices.functional import FunctionalDevice
-from vdla.runtime.devices.launch import place
-from vdla.runtime.devices.session import Session
-from vdla.runtime.devices.tensors import Tensor, check_tensors
 from vdla.runtime.module.file import from_bytes, to_bytes
 from vdla.runtime.module.plan import ModuleError, Plan
+from vdla.runtime.session.launch import place
+from vdla.runtime.session.session import Session
+from vdla.runtime.session.tensors import Tensor, check_tensors
+from vdla.runtime.stream.builder import UOP_TENSOR, Stream
 from vdla.sim.program import decode_program
 from vdla.sim.verify.verifier import VerificationError
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from generators.instructions import UOP_TABLE, Access, InstructionMaker
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import ConfigError, OverwriteError
 from vdla.hw.spec.units import TOKEN_EDGES, TokenEdge, Unit, unit_of
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, UOP_BITS, Extension, MemoryType
 from vdla.runtime.device import Device, RunResult
-from vdla.runtime.random_instructions import UOP_TABLE, Access, InstructionMaker
 
 IMAGE_BYTES = 1 << 18
 UOP_BYTES = UOP_BITS // 8

@@ -14,10 +14,10 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError
 from vdla.hw.spec.units import LOAD_UNIT_MEMORIES, Unit
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, AluOpcode, MemoryType, Parameter
-from vdla.runtime.conflicts import PLACES, conflicts, tensor_read, tensor_written, tensors_of
-from vdla.runtime.encode import encode_rows
-from vdla.runtime.micro_kernels import MicroKernel, MicroKernels, MicroOps
-from vdla.runtime.tokens import FLAGS, plan_tokens
+from vdla.runtime.stream.conflicts import PLACES, conflicts, tensor_read, tensor_written, tensors_of
+from vdla.runtime.stream.encode import encode_rows
+from vdla.runtime.stream.micro_kernels import MicroKernel, MicroKernels, MicroOps
+from vdla.runtime.stream.tokens import FLAGS, plan_tokens
 
 UOP_TENSOR = "micro-ops"
 TRANSFER = (

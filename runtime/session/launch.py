@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, MemoryType
-from vdla.runtime.builder import UOP_TENSOR, Stream
 from vdla.runtime.device import Device, RunResult
-from vdla.runtime.devices.tensors import Tensor, check_tensors
+from vdla.runtime.session.tensors import Tensor, check_tensors
+from vdla.runtime.stream.builder import UOP_TENSOR, Stream
 from vdla.sim.program import Program, decode_program
 from vdla.sim.verify.verifier import verify
 

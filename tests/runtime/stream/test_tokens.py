@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vdla.hw.spec.units import Unit
-from vdla.runtime.tokens import COMPUTE, FLAGS, LOAD, STORE, TokenPlanner, plan_tokens
+from vdla.runtime.stream.tokens import COMPUTE, FLAGS, LOAD, STORE, TokenPlanner, plan_tokens
 
 EDGES = {
     (LOAD, COMPUTE): ("push_next", "pop_prev"),

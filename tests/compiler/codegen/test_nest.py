@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from vdla.compiler.codegen.kernel import Form, boxes, evaluated
+from vdla.compiler.codegen.nest import Form, boxes, evaluated
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.runtime.conflicts import DRAM, PLACES, conflicts, tensor_read, tensor_written, tensors_of
+from vdla.runtime.stream.conflicts import DRAM, PLACES, conflicts, tensor_read, tensor_written, tensors_of
 
 NOWHERE = (0, 0, 0)
 ACC, INP = MemoryType.ACC, MemoryType.INP

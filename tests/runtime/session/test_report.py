@@ -9,8 +9,8 @@ from tests.compiler.network.graphs import random_inputs
 from vdla.hw.spec.presets import TINY
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
-from vdla.runtime.devices.report import Report, report, summary, table
-from vdla.runtime.devices.session import Outcome, Session
+from vdla.runtime.session.report import Report, report, summary, table
+from vdla.runtime.session.session import Outcome, Session
 
 CLOCK = 1e6
 TITLES = ("residual", "views", "with the host between", "only the host", "nothing")

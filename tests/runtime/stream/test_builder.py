@@ -11,9 +11,9 @@ from vdla.hw.spec.errors import EncodingError, ProgramError
 from vdla.hw.spec.presets import DEFAULT, TINY, VTA
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.runtime.builder import Loop, Rows, StreamBuilder
-from vdla.runtime.encode import encode_rows
-from vdla.runtime.micro_kernels import MicroKernels
+from vdla.runtime.stream.builder import Loop, Rows, StreamBuilder
+from vdla.runtime.stream.encode import encode_rows
+from vdla.runtime.stream.micro_kernels import MicroKernels
 from vdla.sim.interleave import interleave
 from vdla.sim.program import decode_program
 

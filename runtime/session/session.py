@@ -8,12 +8,12 @@ import numpy as np
 
 from vdla.hw.spec.errors import AccessError, EncodingError
 from vdla.hw.spec.limits import HOST_BYTES, require_room
-from vdla.runtime.builder import Stream
 from vdla.runtime.device import Device, RunResult
-from vdla.runtime.devices.launch import Launch, allocate, place_stream
-from vdla.runtime.devices.tensors import Tensor
 from vdla.runtime.host.evaluate import OperatorError, evaluate
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, ModuleError, Plan, Value
+from vdla.runtime.session.launch import Launch, allocate, place_stream
+from vdla.runtime.session.tensors import Tensor
+from vdla.runtime.stream.builder import Stream
 from vdla.sim.timing.result import Timing
 
 Values = dict[str, np.ndarray]
