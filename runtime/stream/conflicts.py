@@ -4,10 +4,15 @@ Units touch the same elements of a memory only where one of them writes, so any 
 keep the stream's order.
 A tensor in DRAM is read by two units without conflict, so it is taken for two elements: each reader touches
     its own, a writer both.
+
+All memories stand in one row, which the begins and ends of all intervals cut into segments: elements of a
+segment are touched by the same instructions.
 """
 
+from collections.abc import Iterator
+from itertools import pairwise
+
 import numpy as np
-from numba import njit
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.units import Unit
@@ -16,6 +21,7 @@ from vdla.hw.spec.vocabulary import MemoryType
 UNITS = len(Unit)
 PLACES = 3  # that an instruction touches, at most
 DRAM = len(MemoryType)  # as a memory, behind those on chip
+PAIRS_AT_ONCE = 1 << 20  # touches of segments that are searched at once
 
 
 def tensor_read(number: int, unit: Unit) -> tuple[int, int, int]:
@@ -43,10 +49,23 @@ def conflicts(units: np.ndarray, touched: np.ndarray, config: AcceleratorConfig)
         touched: int64[n, touches, 3]: memory, and the interval [begin, end) of its elements; what lies beyond
             the memory is left out.
     """
+    begin, end = _intervals(touched, _bounds(config, 2 * (tensors_of(touched).max(initial=-1) + 1)))
     needs = np.full((len(units), UNITS), -1)
-    bounds = _bounds(config, 2 * (tensors_of(touched).max() + 1))
-    _fill(units, touched, bounds, np.full((UNITS, bounds.max()), -1), needs)
+    edges = np.unique(np.concatenate((begin, end), axis=None))
+    low, high = np.searchsorted(edges, begin), np.searchsorted(edges, end)
+    for first, limit in _portions(low, high, len(edges)):
+        _search(units, np.maximum(low, first), np.minimum(high, limit), needs)
+    needs[np.arange(len(units)), units] = -1
     return needs
+
+
+def _intervals(touched: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return begin and end, int64[n, touches] each, of what is touched, when all memories stand in one
+    row."""
+    memory, begin, end = touched.transpose(2, 0, 1)
+    first, limit = bounds[memory, 0], bounds[memory, 1]
+    begin, end = first + np.maximum(begin, 0), np.minimum(first + end, limit)
+    return np.minimum(begin, end), end
 
 
 def _bounds(config: AcceleratorConfig, dram_elements: int) -> np.ndarray:
@@ -61,15 +80,39 @@ def _bounds(config: AcceleratorConfig, dram_elements: int) -> np.ndarray:
     return np.array([places[memory] for memory in range(DRAM + 1)])
 
 
-@njit(cache=True, error_model="numpy")
-def _fill(units, touched, bounds, last, needs):
-    for number in range(len(units)):
-        own = units[number]
-        for memory, begin, end in touched[number]:
-            first, limit = bounds[memory]
-            begin, end = first + max(begin, 0), min(first + end, limit)
-            for unit in range(last.shape[0]):
-                if unit != own:
-                    for element in range(begin, end):
-                        needs[number, unit] = max(needs[number, unit], last[unit, element])
-            last[own, begin:end] = number
+def _portions(low: np.ndarray, high: np.ndarray, count: int) -> Iterator[tuple[int, int]]:
+    """Yield portions of `count` segments, such that the touches of a portion's segments are about
+    PAIRS_AT_ONCE.
+
+    Args:
+        low, high: int64[n, touches], the segments that each touches.
+    """
+    touches = np.cumsum(
+        np.bincount(low.ravel(), minlength=count) - np.bincount(high.ravel(), minlength=count)
+    )
+    portion = np.cumsum(touches) // PAIRS_AT_ONCE
+    cuts = [0, *(np.flatnonzero(np.diff(portion)) + 1).tolist(), count]
+    yield from pairwise(cuts)
+
+
+def _search(units: np.ndarray, low: np.ndarray, high: np.ndarray, needs: np.ndarray) -> None:
+    """Raise `needs` to the last instruction of each unit that touched one of an instruction's segments.
+
+    Every touch of a segment is a pair (segment, instruction). Of the pairs in order of segments, then of
+    instructions, the running maximum over those of one unit is the last of it before each pair.
+    """
+    counts = np.maximum(high - low, 0).ravel()
+    if not counts.any():
+        return
+    touch = np.repeat(np.arange(len(counts)), counts)
+    segment = np.arange(len(touch)) - (np.cumsum(counts) - counts - low.ravel())[touch]
+    number = touch // low.shape[1]
+    starts = np.flatnonzero(np.diff(number, prepend=-1))
+    order = np.argsort(segment, kind="stable")
+    base, ordered = segment[order] * (len(units) + 1), number[order]
+    last = np.empty_like(order)
+    for unit in range(UNITS):
+        marks = base + np.where(units[ordered] == unit, ordered + 1, 0)
+        last[order] = np.maximum.accumulate(marks) - base - 1
+        found = np.maximum.reduceat(last, starts)
+        needs[number[starts], unit] = np.maximum(needs[number[starts], unit], found)

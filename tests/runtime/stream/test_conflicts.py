@@ -66,8 +66,12 @@ def test_an_instruction_needs_the_last_of_another_unit_that_touches_the_same(row
     assert needs_of_last(*rows) == needs
 
 
+@pytest.mark.parametrize("pairs_at_once", [7, 1 << 20])
 @pytest.mark.parametrize("seed", range(10))
-def test_conflicts_are_those_of_sets_of_elements(seed):
+def test_conflicts_are_those_of_sets_of_elements_however_many_are_searched_at_once(
+    monkeypatch, seed, pairs_at_once
+):
+    monkeypatch.setattr("vdla.runtime.stream.conflicts.PAIRS_AT_ONCE", pairs_at_once)
     rng = random.Random(seed)
     rows = []
     for _ in range(200):
@@ -92,6 +96,10 @@ def test_conflicts_are_those_of_sets_of_elements(seed):
                 if other != unit and rows[at][0] == other and elements[at] & elements[number]
             ]
             assert found[number][other] == max(shared, default=-1)
+
+
+def test_instructions_that_touch_nothing_need_nothing():
+    assert needs_of_last((Unit.LOAD,), (Unit.STORE,)) == (-1, -1, -1)
 
 
 def test_the_tensor_of_an_instruction_is_found_wherever_it_stands():
