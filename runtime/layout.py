@@ -11,6 +11,8 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from vdla.runtime.borders import bordered
+
 IMAGE_RANK = 4
 
 Extent = Annotated[int, Meta(ge=1, lt=1 << 31)]
@@ -21,7 +23,7 @@ Padding = Annotated[int, Meta(gt=-1 << 31, lt=1 << 31)]
 def blocked(values: np.ndarray, block: int, batch: int) -> np.ndarray:
     """Return [n, c, h, w] as [n / batch, c / block, h, w, batch, block], filled up with zeros."""
     n, c, height, width = values.shape
-    whole = np.pad(values, ((0, -n % batch), (0, -c % block), (0, 0), (0, 0)))
+    whole = bordered(values, ((0, -n % batch), (0, -c % block), (0, 0), (0, 0)))
     parts = whole.reshape(whole.shape[0] // batch, batch, whole.shape[1] // block, block, height, width)
     return np.ascontiguousarray(parts.transpose(0, 2, 4, 5, 1, 3))
 
@@ -60,9 +62,8 @@ class Fold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         those gathered."""
         (sy, sx), (top, left, below, right) = self.stride, self.pads
         used = image[..., : image.shape[2] + min(below, 0), : image.shape[3] + min(right, 0)]
-        whole = np.pad(
-            used, ((0, 0), (0, 0), (top, max(below, 0)), (left, max(right, 0))), constant_values=self.border
-        )
+        widths = ((0, 0), (0, 0), (top, max(below, 0)), (left, max(right, 0)))
+        whole = bordered(used, widths, self.border)
         n, c, height, width = whole.shape
         parts = whole.reshape(n, c, height // sy, sy, width // sx, sx).transpose(0, 3, 5, 1, 2, 4)
         return parts.reshape(self.shape(image.shape))
@@ -111,7 +112,8 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if len(self.shape) == IMAGE_RANK:
             return blocked(values, self.block, self.batch)
         rows = values.reshape(-1, self.shape[-1])
-        whole = np.pad(rows, ((0, -len(rows) % self.batch), (0, 0))).reshape(-1, self.batch, self.shape[-1])
+        whole = bordered(rows, ((0, -len(rows) % self.batch), (0, 0)))
+        whole = whole.reshape(-1, self.batch, self.shape[-1])
         return blocked(whole.transpose(1, 2, 0)[..., None], self.block, self.batch)
 
     def unpack(self, values: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ shapes, padding, bounds) is an attribute, every attribute is given, and nothing 
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 import msgspec
 import numpy as np
@@ -59,6 +60,7 @@ class OperatorError(VdlaError):
     """An operator is unknown, or was given inputs or attributes that it does not take."""
 
 
+@cache
 def attributes_of(op: str) -> tuple[str, ...]:
     """Return the names of the attributes that `op` takes, all of which it needs.
 
@@ -98,13 +100,14 @@ def evaluate(
     """
     function = operator(op)
     _check_attributes(op, attributes)
-    call = f"{op}({', '.join(map(_described, inputs))})"
     try:
         with np.errstate(all="ignore"):  # infinities and NaN pass through, as IEEE 754 says
-            require_room(room(op, inputs, attributes), OPERATOR_BYTES, f"{call} takes", OperatorError)
+            size = room(op, inputs, attributes)
+            if size > OPERATOR_BYTES:
+                require_room(size, OPERATOR_BYTES, f"{_call(op, inputs)} takes", OperatorError)
             result = function(*inputs, **attributes)
     except FAILURES as error:
-        raise OperatorError(f"{call}: {str(error) or type(error).__name__}") from error
+        raise OperatorError(f"{_call(op, inputs)}: {str(error) or type(error).__name__}") from error
     return [np.asarray(part) for part in (result if isinstance(result, tuple) else (result,))]
 
 
@@ -130,6 +133,10 @@ def check_types(op: str, attributes: Mapping[str, object]) -> None:
         except msgspec.ValidationError as error:
             given = f"attribute {name} = {shown(attributes[name])}"
             raise OperatorError(f"{given} is not what {op} takes: {error}") from error
+
+
+def _call(op: str, inputs: Sequence[np.ndarray | None]) -> str:
+    return f"{op}({', '.join(map(_described, inputs))})"
 
 
 def _described(array: np.ndarray | None) -> str:

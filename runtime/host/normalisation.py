@@ -42,9 +42,11 @@ def layer_normalization(
 def lrn(x: np.ndarray, *, alpha: float, beta: float, bias: float, size: int) -> np.ndarray:
     """Divide each element of x[N, C, ...] by (bias + alpha / size · sum of squares of `size` channels around
     it) ** beta."""
-    before, after = (size - 1) // 2, size // 2
-    squares = np.pad(np.square(x), ((0, 0), (before, after), *[(0, 0)] * (x.ndim - 2)))
-    sums = np.lib.stride_tricks.sliding_window_view(squares, size, axis=1).sum(axis=-1)
+    squares, channels = np.square(x), x.shape[1]
+    sums = np.zeros_like(squares)
+    for offset in range(max(-((size - 1) // 2), 1 - channels), min(size // 2, channels - 1) + 1):
+        begin, end = max(-offset, 0), min(channels - offset, channels)
+        sums[:, begin:end] += squares[:, begin + offset : end + offset]
     return x / np.power(bias + alpha / size * sums, x.dtype.type(beta))
 
 

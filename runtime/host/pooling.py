@@ -4,6 +4,8 @@ Source: ONNX operator specification, MaxPool, AveragePool, GlobalMaxPool, Global
 """
 
 from collections.abc import Sequence
+from itertools import product
+from math import prod
 
 import numpy as np
 
@@ -23,7 +25,7 @@ def max_pool(
     pads = _reaching(x.shape[2:], ceil_mode, dilations, kernel_shape, pads, strides)
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     views = sliding_windows(padded(x, pads, lowest), kernel_shape, strides, dilations)
-    return views.max(axis=_last(len(kernel_shape)))
+    return _greatest(views, kernel_shape)
 
 
 def average_pool(
@@ -43,9 +45,8 @@ def average_pool(
     counted = (
         padded(padded(ones, pads, 1), np.subtract(wider, pads)) if count_include_pad else padded(ones, wider)
     )
-    axes = _last(len(kernel_shape))
     sums, counts = (
-        sliding_windows(part, kernel_shape, strides, dilations).sum(axis=axes)
+        _sum(sliding_windows(part, kernel_shape, strides, dilations), kernel_shape)
         for part in (padded(x, wider), counted)
     )
     return sums / counts
@@ -88,6 +89,35 @@ def _reaching(
         windows = pooled_size(size, span, begin, end, stride, bool(ceil_mode))
         wider.append(max(end, (windows - 1) * stride + span - size - begin))
     return (*begins, *wider)
+
+
+def _greatest(views: np.ndarray, kernel: Sequence[int]) -> np.ndarray:
+    """Return the greatest element of each window of [N, C, out..., kernel...]."""
+    if _few_windows(views, kernel):
+        return views.max(axis=_last(len(kernel)))
+    greatest = views[..., *[0] * len(kernel)].copy()
+    for place in product(*map(range, kernel)):
+        np.maximum(greatest, views[..., *place], out=greatest)
+    return greatest
+
+
+def _sum(views: np.ndarray, kernel: Sequence[int]) -> np.ndarray:
+    """Return the sum of each window of floats [N, C, out..., kernel...]: of each of its rows from left to
+    right, and of these in order."""
+    if _few_windows(views, kernel) or views.dtype.kind != "f":
+        return views.sum(axis=_last(len(kernel)))
+    sums = np.zeros(views.shape[: -len(kernel)], views.dtype)
+    for row in product(*map(range, kernel[:-1])):
+        part = views[..., *row, 0].copy()
+        for column in range(1, kernel[-1]):
+            part += views[..., *row, column]
+        sums += part
+    return sums
+
+
+def _few_windows(views: np.ndarray, kernel: Sequence[int]) -> bool:
+    """Whether NumPy is faster by window than by place within all windows."""
+    return prod(views.shape[2 : -len(kernel)]) < prod(kernel)
 
 
 def _last(count: int) -> tuple[int, ...]:

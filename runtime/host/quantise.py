@@ -13,17 +13,25 @@ import numpy as np
 from vdla.runtime.host.convolution import conv_integer
 from vdla.runtime.host.matrix import matmul_integer
 
+NARROW_BYTES = 2
+"""Integers of up to so many bytes, their sums and their differences are exact in float32."""
+
 
 def quantize_linear(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, *, axis: int) -> np.ndarray:
     """Return x as integers of the type of `zero_point`; scale and zero point are of one element, or one for
     each index of `axis`."""
-    return saturated(np.rint(x / _along(scale, x.ndim, axis)), _along(zero_point, x.ndim, axis))
+    return _saturated(x / _along(scale, x.ndim, axis), _along(zero_point, x.ndim, axis))
 
 
 def dequantize_linear(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, *, axis: int) -> np.ndarray:
     """Return (x - zero_point) scale as float32; scale and zero point as in `quantize_linear`."""
-    wide = x.astype(np.int64) - _along(zero_point, x.ndim, axis).astype(np.int64)
-    return wide.astype(scale.dtype) * _along(scale, x.ndim, axis)
+    scale, zero_point = _along(scale, x.ndim, axis), _along(zero_point, x.ndim, axis)
+    if scale.dtype != np.float32 or not (_narrow(x) and _narrow(zero_point)):
+        return (x.astype(np.int64) - zero_point.astype(np.int64)).astype(scale.dtype) * scale
+    wide = x.astype(np.float32)
+    if zero_point.ndim or zero_point:
+        wide = wide - zero_point
+    return np.multiply(wide, scale, out=None if scale.ndim else np.asarray(wide))
 
 
 def qlinear_conv(
@@ -88,14 +96,23 @@ def qlinear_add(
     return quantize_linear(total, y_scale, y_zero_point, axis=0)
 
 
-def saturated(rounded: np.ndarray, zero_point: np.ndarray) -> np.ndarray:
-    """Return whole numbers plus `zero_point`, bounded by its type, in that type."""
-    limits = np.iinfo(zero_point.dtype)
-    return np.clip(rounded.astype(np.float64) + zero_point, limits.min, limits.max).astype(zero_point.dtype)
+def _saturated(real: np.ndarray, zero_point: np.ndarray) -> np.ndarray:
+    """Return floats, which are overwritten, rounded, plus `zero_point`, bounded by its type, in that type."""
+    real, limits = np.asarray(real), np.iinfo(zero_point.dtype)
+    whole = np.rint(real, out=real)
+    if real.dtype != np.float32 or not _narrow(zero_point):
+        whole = whole.astype(np.float64)
+    if zero_point.ndim or zero_point:
+        whole = np.asarray(whole + zero_point)
+    return np.clip(whole, limits.min, limits.max, out=whole).astype(zero_point.dtype)
+
+
+def _narrow(integers: np.ndarray) -> bool:
+    return integers.dtype.kind in "iu" and integers.itemsize <= NARROW_BYTES
 
 
 def _rescaled(sums: np.ndarray, factor: np.ndarray, zero_point: np.ndarray) -> np.ndarray:
-    return saturated(np.rint(sums.astype(np.float32) * factor), zero_point)
+    return _saturated(sums.astype(np.float32) * factor, zero_point)
 
 
 def _along(part: np.ndarray, rank: int, axis: int) -> np.ndarray:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from vdla.runtime.borders import bordered
+
 
 def spans(kernel: Sequence[int], dilations: Sequence[int]) -> tuple[int, ...]:
     """Return how many elements a window covers in each dimension."""
@@ -16,7 +18,7 @@ def padded(x: np.ndarray, pads: Sequence[int], value: float | int = 0) -> np.nda
     rank = x.ndim - 2
     if not any(pads):
         return x
-    return np.pad(x, ((0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)), constant_values=value)
+    return bordered(x, ((0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)), value)
 
 
 def sliding_windows(

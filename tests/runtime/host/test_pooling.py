@@ -1,0 +1,58 @@
+"""Pooling, against NumPy's reductions of every window."""
+
+import numpy as np
+import pytest
+
+from vdla.runtime.host.evaluate import evaluate
+from vdla.runtime.host.windows import padded, sliding_windows
+
+RNG = np.random.default_rng(0)
+CASES = [  # spatial shape, kernel, strides, dilations, pads
+    ((28, 28), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
+    ((14, 13), (3, 2), (2, 1), (1, 2), (0, 1, 1, 0)),
+    ((27, 27), (5, 5), (1, 1), (1, 1), (2, 2, 2, 2)),
+    ((7, 7), (7, 7), (1, 1), (1, 1), (0, 0, 0, 0)),
+    ((9, 7), (1, 1), (1, 1), (1, 1), (0, 0, 0, 0)),
+    ((40,), (3,), (2,), (1,), (1, 0)),
+    ((6, 7, 8), (2, 2, 3), (1, 2, 1), (1, 1, 1), (0, 0, 1, 1, 0, 1)),
+]
+
+
+@pytest.mark.parametrize(("shape", "kernel", "strides", "dilations", "pads"), CASES)
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_the_greatest_of_each_window_is_numpys(shape, kernel, strides, dilations, pads, dtype):
+    x = RNG.integers(-128, 128, (2, 3, *shape)).astype(dtype)
+    lowest = -np.inf if dtype == "float32" else -128
+    views = sliding_windows(padded(x, pads, lowest), kernel, strides, dilations)
+    how = {"kernel_shape": kernel, "strides": strides, "pads": pads, "dilations": dilations}
+    (y,) = evaluate("MaxPool", [x], {**how, "ceil_mode": 0})
+    assert y.dtype == dtype
+    np.testing.assert_array_equal(y, views.max(axis=tuple(range(-len(kernel), 0))))
+
+
+def test_a_window_that_holds_nan_is_nan():
+    x = np.array([[[1, np.nan, 2, 3, 4]]], np.float32)
+    how = {"kernel_shape": (2,), "strides": (1,), "pads": (0, 0), "dilations": (1,), "ceil_mode": 0}
+    np.testing.assert_array_equal(evaluate("MaxPool", [x], how)[0], [[[np.nan, np.nan, 3, 4]]])
+
+
+@pytest.mark.parametrize(("shape", "kernel", "strides", "dilations", "pads"), CASES)
+def test_the_mean_of_each_window_is_numpys_to_the_last_bit_unless_dilated(
+    shape, kernel, strides, dilations, pads
+):
+    x = RNG.normal(size=(2, 3, *shape)).astype(np.float32)
+    views = sliding_windows(padded(x, pads), kernel, strides, dilations)
+    ones = sliding_windows(padded(np.ones_like(x), pads), kernel, strides, dilations)
+    axes = tuple(range(-len(kernel), 0))
+    how = {"kernel_shape": kernel, "strides": strides, "pads": pads, "dilations": dilations}
+    (y,) = evaluate("AveragePool", [x], {**how, "ceil_mode": 0, "count_include_pad": 0})
+    tolerance = 0 if set(dilations) == {1} else 1e-6  # NumPy adds dilated rows in another order
+    np.testing.assert_allclose(y, views.sum(axis=axes) / ones.sum(axis=axes), rtol=0, atol=tolerance)
+
+
+def test_means_of_bytes_do_not_wrap():
+    how = {"kernel_shape": (4,), "strides": (1,), "pads": (0, 0), "dilations": (1,)}
+    (y,) = evaluate(
+        "AveragePool", [np.full((1, 1, 9), 127, np.int8)], {**how, "ceil_mode": 0, "count_include_pad": 0}
+    )
+    assert y.tolist() == [[[127] * 6]]
