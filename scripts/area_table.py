@@ -13,8 +13,9 @@ from vdla.hw.spec.writing import write_text
 
 PAGE = Path(__file__).parent.parent / "docs" / "area.md"
 HEAD = """# Area
-The core after synthesis by Yosys (`vdla area`), before placement; written by `make area`.
-Block RAMs are DP16KD (18 Kbit) on ECP5 and units of 36 Kbit on xc7.
+FPGA resources of the core, for people who choose a device or a configuration. The figures come from synthesis
+by Yosys, before placement. `vdla area --config small --target ecp5` estimates one row; `make area` writes
+this page. Block RAMs are DP16KD (18 Kbit) on ECP5 and units of 36 Kbit on xc7.
 
 | configuration | target | LUT | FF | DSP | block RAM |
 |---|---|---|---|---|---|
