@@ -1,27 +1,83 @@
 """How inner loops are compiled: every part inlined into one function that runs without Python.
 
-Nothing in it allocates, so numba's reference counting is left out (`_nrt`): it would cost ten times what the
-work does.
+numba compiles them, once; they must not raise exceptions. The machine code is kept beside the source, as
+Python keeps its bytecode, and later processes load it without numba, which takes a second to import.
 """
 
+import ctypes
 import hashlib
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from types import FunctionType
 
-from numba import njit
+import llvmlite.binding as llvm
+import numpy as np
 
 import vdla.hw.spec
+from vdla.hw.spec.cache import digest_of
+from vdla.sim.arguments import Kind, flatten, kind_of
+from vdla.sim.machine_code import ENTRY, read_code, write_code
+from vdla.sim.processor import host_name, target_machine
 
-part = njit(forceinline=True, error_model="numpy", _nrt=False)
-whole = njit(cache=True, error_model="numpy", _nrt=False)
+_parts: set[FunctionType] = set()
 
 
-def revision() -> int:
-    """Return a digest of the sources that machine code is made of: this package's and the specification's.
+Entry = Callable[[int, int], int]  # of the addresses of uint64[addresses] and of int64[extents and numbers]
+_ENTRY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 
-    The cache of machine code on disk looks at the file of the cached function alone. It does tell functions
-    apart by the variables that they enclose, though, so one that encloses this number is compiled anew
-    whenever a part of it has changed.
+
+def part(function: FunctionType) -> FunctionType:
+    """Mark a function that compiled ones call and inline; elsewhere it stays plain Python."""
+    _parts.add(function)
+    return function
+
+
+class Compiled:
+    """A function that runs as machine code; `python` is its source. It returns nothing.
+
+    Its arguments are numbers, arrays that are contiguous, their records, and named tuples of these.
     """
+
+    def __init__(self, function: FunctionType) -> None:
+        self.python = function
+        self._entries: dict[tuple[Kind, ...], tuple[Entry, object]] = {}
+
+    def __call__(self, *arguments: object) -> None:
+        """Run it. Arrays are changed in place."""
+        kinds = tuple(map(kind_of, arguments))
+        if kinds not in self._entries:
+            self._entries[kinds] = self._loaded(kinds)
+        addresses: list[int] = []
+        numbers: list[int] = []
+        for argument in arguments:
+            flatten(argument, addresses, numbers)
+        packed = np.array(addresses, np.uint64), np.array(numbers, np.int64)
+        self._entries[kinds][0](*(array.ctypes.data for array in packed))
+
+    def _loaded(self, kinds: tuple[Kind, ...]) -> tuple[Entry, object]:
+        """Return the machine code for arguments of `kinds`, and what owns it."""
+        key = digest_of([revision(), host_name(), repr(kinds)])
+        name = f"{self.python.__name__}-{digest_of([repr(kinds)])[:8]}"
+        place = Path(self.python.__code__.co_filename)
+        code = read_code(place, name, key)
+        if code is None:
+            from vdla.sim.compiling import machine_code  # numba
+
+            code = machine_code(self.python, kinds, _parts)
+            write_code(place, name, key, code)
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        return _ENTRY(engine.get_function_address(ENTRY)), engine
+
+
+whole = Compiled
+
+
+@cache
+def revision() -> str:
+    """Return a digest of the sources that machine code is made of: this package's and the specification's."""
     folders = (Path(__file__).parent, Path(vdla.hw.spec.__file__).parent)
     texts = (path.read_bytes() for folder in folders for path in sorted(folder.rglob("*.py")))
-    return int.from_bytes(hashlib.sha256(b"".join(texts)).digest()[:7], "little")
+    return hashlib.sha256(b"".join(texts)).hexdigest()

@@ -4,7 +4,7 @@ import ctypes
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -19,6 +19,7 @@ from vdla.sim.kernels.emit import DONE, I8, I64, POINTER, STATE, Emitter, i64
 from vdla.sim.kernels.gemm import emit_gemm
 from vdla.sim.kernels.steps import steps_at_once
 from vdla.sim.kernels.transfer import emit_load, emit_store
+from vdla.sim.processor import host_features, target_machine
 from vdla.sim.program import Program, slot_count
 from vdla.sim.scratchpads import Scratchpads
 
@@ -82,7 +83,7 @@ def kernels_for(config: AcceleratorConfig, dot: Dot | None = None) -> Kernels:
     Args:
         dot: how to multiply; None: the best this processor has.
     """
-    text, machine = str(emit_module(config, dot or choose_dot(host_features()))), _target_machine()
+    text, machine = str(emit_module(config, dot or choose_dot(host_features()))), target_machine()
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     module.verify()
@@ -157,22 +158,3 @@ def _emit_run(module: ir.Module, kernels: Mapping[Opcode, ir.Function], slots: i
 
     e.loop(count, step)
     b.ret(count)
-
-
-@cache
-def host_features() -> Mapping[str, bool]:
-    """Return which features this processor has, by LLVM's names."""
-    _initialize()
-    return llvm.get_host_cpu_features()
-
-
-@cache
-def _initialize() -> None:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-
-
-def _target_machine() -> llvm.TargetMachine:
-    features = host_features().flatten()
-    target = llvm.Target.from_default_triple()
-    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, jit=True)

@@ -6,7 +6,7 @@ was doing (streaming beats, issuing slots, waiting) is repeated as often as the 
 allows, at once.
 """
 
-from vdla.sim.compiled import part, revision, whole
+from vdla.sim.compiled import part, whole
 from vdla.sim.timing.act import OUT, act
 from vdla.sim.timing.compute import compute_steady_cycles
 from vdla.sim.timing.count import close_span, count, log_states, queue_heads, unit_states
@@ -103,25 +103,16 @@ def _control(machine, spans, ends, quiet):
             close_span(machine, spans, unit)
 
 
-def _compile(enclosed: int):
-    """Return the engine, compiled or from the cache; see `revision` for `enclosed`."""
-
-    @whole
-    def advance(machine, program, queued, times, spans, bursts, until, looks):
-        """Go on until the run is done, cycle `until` is reached, a log has no more room, or after `looks`
-        evaluated cycles."""
-        for _ in range(looks):
-            if machine.control.cycle >= until or machine.control.done:
-                break
-            if (
-                machine.log.wanted
-                and min(spans.size - machine.log.spans, bursts.size - machine.log.bursts) < LOGGED_PER_CYCLE
-            ):
-                break
-            _cycle(machine, program, queued, times, spans, bursts, until)
-        return enclosed
-
-    return advance
-
-
-advance = _compile(revision())
+@whole
+def advance(machine, program, queued, times, spans, bursts, until, looks):
+    """Go on until the run is done, cycle `until` is reached, a log has no more room, or after `looks`
+    evaluated cycles."""
+    for _ in range(looks):
+        if machine.control.cycle >= until or machine.control.done:
+            break
+        if (
+            machine.log.wanted
+            and min(spans.size - machine.log.spans, bursts.size - machine.log.bursts) < LOGGED_PER_CYCLE
+        ):
+            break
+        _cycle(machine, program, queued, times, spans, bursts, until)

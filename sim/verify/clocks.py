@@ -9,7 +9,7 @@ what that one knew.
 import numpy as np
 
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
-from vdla.sim.compiled import revision, whole
+from vdla.sim.compiled import whole
 from vdla.sim.program import Program
 
 UNITS = len(Unit)
@@ -39,23 +39,16 @@ def clocks(program: Program, order: np.ndarray) -> np.ndarray:
     return known
 
 
-def _compile(enclosed: int):
-    @whole
-    def fill(order, unit, pushed_by, known, latest):
-        for place in range(order.size):
-            index = order[place]
-            own = unit[index]
-            for edge in range(pushed_by.shape[1]):
-                other = pushed_by[index, edge]
-                if other >= 0:
-                    for column in range(known.shape[1]):
-                        latest[own, column] = max(latest[own, column], known[other, column])
-                    latest[own, unit[other]] = max(latest[own, unit[other]], other)
-            for column in range(known.shape[1]):
-                known[index, column] = latest[own, column]
-        return enclosed
-
-    return fill
-
-
-_fill = _compile(revision())
+@whole
+def _fill(order, unit, pushed_by, known, latest):
+    for place in range(order.size):
+        index = order[place]
+        own = unit[index]
+        for edge in range(pushed_by.shape[1]):
+            other = pushed_by[index, edge]
+            if other >= 0:
+                for column in range(known.shape[1]):
+                    latest[own, column] = max(latest[own, column], known[other, column])
+                latest[own, unit[other]] = max(latest[own, unit[other]], other)
+        for column in range(known.shape[1]):
+            known[index, column] = latest[own, column]

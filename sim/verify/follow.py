@@ -7,7 +7,7 @@ import numpy as np
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
-from vdla.sim.compiled import part, revision, whole
+from vdla.sim.compiled import part, whole
 from vdla.sim.verify.loops import follow_loops
 from vdla.sim.verify.shadow import Shadow
 from vdla.sim.verify.touch import BEYOND, report, touch, touch_dram, touch_operand
@@ -132,22 +132,15 @@ def follow_store(item, index, unit, shadow, known, findings, state, dram_bytes):
             )
 
 
-def _compile(enclosed: int):
-    @whole
-    def follow_some(order, columns, units, shadow, known, uops, words, widths, findings, state, dram_bytes):
-        """Follow the instructions of `order`; `findings` and their number in `state` tell what is wrong."""
-        for place in range(order.size):
-            index = order[place]
-            item, unit = columns[index], units[index]
-            if item.opcode == LOAD:
-                follow_load(item, index, unit, shadow, known, uops, words, findings, state, dram_bytes)
-            elif item.opcode == STORE:
-                follow_store(item, index, unit, shadow, known, findings, state, dram_bytes)
-            elif item.opcode == GEMM or item.opcode == ALU:
-                follow_loops(item, index, unit, shadow, known, uops, widths, findings, state)
-        return enclosed
-
-    return follow_some
-
-
-_follow = _compile(revision())
+@whole
+def _follow(order, columns, units, shadow, known, uops, words, widths, findings, state, dram_bytes):
+    """Follow the instructions of `order`; `findings` and their number in `state` tell what is wrong."""
+    for place in range(order.size):
+        index = order[place]
+        item, unit = columns[index], units[index]
+        if item.opcode == LOAD:
+            follow_load(item, index, unit, shadow, known, uops, words, findings, state, dram_bytes)
+        elif item.opcode == STORE:
+            follow_store(item, index, unit, shadow, known, findings, state, dram_bytes)
+        elif item.opcode == GEMM or item.opcode == ALU:
+            follow_loops(item, index, unit, shadow, known, uops, widths, findings, state)

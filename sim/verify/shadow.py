@@ -14,7 +14,7 @@ from vdla.hw.spec.errors import ProgramError
 from vdla.hw.spec.limits import TABLE_BYTES, require_room
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.sim.compiled import revision, whole
+from vdla.sim.compiled import whole
 
 STORE = int(isa.Store.opcode)  # the greater of the two opcodes that transfer
 PAGE_BYTES = 4096
@@ -82,22 +82,15 @@ def _touched_pages(columns: np.ndarray, depth: np.ndarray, dram_bytes: int) -> n
     return pages
 
 
-def _compile(enclosed: int):
-    @whole
-    def mark_pages(columns, depth, touched):
-        """Mark the pages of all transfers that fit on chip; the others are refused before they touch DRAM."""
-        for index in range(columns.size):
-            item = columns[index]
-            if item.opcode <= STORE and 0 < item.x_size * item.y_size <= depth[item.memory_type]:
-                for y in range(item.y_size):
-                    begin = (item.dram_base + y * item.x_stride) * item.element_bytes
-                    end = begin + item.x_size * item.element_bytes
-                    last = min((end + PAGE_BYTES - 1) // PAGE_BYTES, touched.size)
-                    for page in range(begin // PAGE_BYTES, last):
-                        touched[page] = True
-        return enclosed
-
-    return mark_pages
-
-
-_mark_pages = _compile(revision())
+@whole
+def _mark_pages(columns, depth, touched):
+    """Mark the pages of all transfers that fit on chip; the others are refused before they touch DRAM."""
+    for index in range(columns.size):
+        item = columns[index]
+        if item.opcode <= STORE and 0 < item.x_size * item.y_size <= depth[item.memory_type]:
+            for y in range(item.y_size):
+                begin = (item.dram_base + y * item.x_stride) * item.element_bytes
+                end = begin + item.x_size * item.element_bytes
+                last = min((end + PAGE_BYTES - 1) // PAGE_BYTES, touched.size)
+                for page in range(begin // PAGE_BYTES, last):
+                    touched[page] = True

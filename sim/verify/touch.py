@@ -45,7 +45,8 @@ def touch_dram(shadow, address, size, unit, index, known, writes, findings, stat
     if address < 0 or address + size > dram_bytes:
         report(findings, state, BEYOND, index, -1, DRAM, address)
         return False
-    for byte in range(address, address + size, shadow.granule):
+    for number in range((size + shadow.granule - 1) // shadow.granule):
+        byte = address + number * shadow.granule
         page = shadow.pages[byte >> PAGE_SHIFT]
         place = (
             shadow.dram_first + ((page << PAGE_SHIFT) + (byte & ((1 << PAGE_SHIFT) - 1))) // shadow.granule

@@ -1,0 +1,130 @@
+"""Compiling functions to machine code with numba; `vdla.sim.compiled` imports this where none is kept.
+
+Nothing in them allocates, so numba's reference counting is left out (`_nrt`): it would cost ten times what
+the work does.
+"""
+
+import sys
+from collections.abc import Set
+from types import FunctionType
+
+import llvmlite.binding as llvm
+import numba
+
+from vdla.sim.arguments import Array, Kind, Named
+from vdla.sim.machine_code import ENTRY
+from vdla.sim.processor import target_machine
+
+OPTIONS = {"error_model": "numpy", "_nrt": False}
+SIGNATURE = "int64(CPointer(voidptr), CPointer(int64))"
+LIBRARY = ("memcpy", "memset", "memmove")  # what machine code may call: every process has it
+
+
+def machine_code(function: FunctionType, kinds: tuple[Kind, ...], parts: Set[FunctionType]) -> bytes:
+    """Return the object file of ENTRY(addresses, numbers), which calls a function.
+
+    Args:
+        kinds: of its arguments.
+        parts: functions that it may call.
+    """
+    entry = _entry(Jitted(parts).of(function, forceinline=False), kinds)
+    found = numba.cfunc(SIGNATURE, error_model="numpy")(entry)
+    module = llvm.parse_assembly(found.inspect_llvm())
+    _export(module, found.native_name)
+    machine = target_machine()
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    _optimise(module, machine)
+    foreign = sorted(
+        one.name
+        for one in module.functions
+        if one.is_declaration and not one.name.startswith("llvm.") and one.name not in LIBRARY
+    )
+    assert not foreign, (
+        f"{function.__name__} calls {', '.join(foreign)}, which only numba provides: something in it can "
+        "raise an exception, as a range does whose step is a variable"
+    )
+    return machine.emit_object(module)
+
+
+class Jitted:
+    """Functions as numba takes them: copies whose global names lead to compiled parts."""
+
+    def __init__(self, parts: Set[FunctionType]) -> None:
+        self._parts = parts
+        self._made: dict[FunctionType, object] = {}
+        self._names: dict[str, dict[str, object]] = {}  # global ones, by module
+
+    def of(self, function: FunctionType, *, forceinline: bool = True) -> object:
+        """Return a function for others to call."""
+        if function not in self._made:
+            copy = FunctionType(
+                function.__code__,
+                self._globals(function.__module__),
+                function.__name__,
+                function.__defaults__,
+                function.__closure__,
+            )
+            self._made[function] = numba.njit(forceinline=forceinline, **OPTIONS)(copy)
+        return self._made[function]
+
+    def _globals(self, module: str) -> dict[str, object]:
+        if module not in self._names:
+            names = self._names[module] = dict(vars(sys.modules[module]))
+            for name, value in names.items():
+                if isinstance(value, FunctionType) and value in self._parts:
+                    names[name] = self.of(value)
+        return self._names[module]
+
+
+def _entry(function: object, kinds: tuple[Kind, ...]) -> FunctionType:
+    """Return the Python function that makes arguments of addresses and numbers, and calls `function`."""
+    names: dict[str, object] = {"function": function, "carray": numba.carray}
+    places = {"addresses": 0, "numbers": 0}
+    arguments = [_argument(kind, names, places) for kind in kinds]
+    text = f"def entry(addresses, numbers):\n    function({', '.join(arguments)})\n    return 0\n"
+    exec(compile(text, "<entry>", "exec"), names)
+    return names["entry"]
+
+
+def _argument(kind: Kind, names: dict[str, object], places: dict[str, int]) -> str:
+    """Return the expression that makes an argument."""
+
+    def next_of(table: str) -> str:
+        places[table] += 1
+        return f"{table}[{places[table] - 1}]"
+
+    match kind:
+        case Array(dtype, rank):
+            name = f"dtype{places['addresses']}"
+            names[name] = dtype
+            address = next_of("addresses")
+            if rank is None:
+                return f"carray({address}, 1, {name})[0]"
+            shape = "".join(f"{next_of('numbers')}, " for _ in range(rank))
+            return f"carray({address}, ({shape}), {name})"
+        case Named(form, members):
+            names[form.__name__] = form
+            return f"{form.__name__}({', '.join(_argument(member, names, places) for member in members)})"
+        case _:
+            return next_of("numbers")
+
+
+def _export(module: llvm.ModuleRef, name: str) -> None:
+    """Let `name` be the module's only function that others see, so that what the others never do is known:
+    numba's handling of exceptions and references then falls away."""
+    for one in module.functions:
+        if one.is_declaration:
+            continue
+        if one.name == name:
+            one.name = ENTRY
+        else:
+            one.linkage = llvm.Linkage.internal
+    for one in module.global_variables:
+        if not one.is_declaration:
+            one.linkage = llvm.Linkage.internal
+
+
+def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
