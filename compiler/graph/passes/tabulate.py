@@ -1,0 +1,103 @@
+"""What is computed of each element of an int8 tensor alone becomes a table of its 256 values.
+
+`QuantizeLinear(Gelu(DequantizeLinear(x)))` becomes `Int8Lookup(x, table)`. The operators themselves fill the
+table, so that results are theirs to the last bit, whatever they are and however many.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vdla.compiler.graph.nodes import Graph, Node, TensorType
+from vdla.compiler.graph.passes.dead_code import DeadCode
+from vdla.compiler.graph.rewrite import Rewriting
+from vdla.runtime.host import elementwise
+from vdla.runtime.host.evaluate import evaluate
+from vdla.runtime.host.int8 import BYTES
+
+CONVERSIONS = ("DequantizeLinear", "QuantizeLinear")
+BY_ELEMENT = (*CONVERSIONS, *elementwise.OPERATORS)
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A value whose elements follow from those of an int8 tensor.
+
+    Attributes:
+        root: the tensor.
+        table: of each of its values, from -128 on; of the tensor's rank, all but the first extent are 1.
+        name: of the last operator that is no conversion.
+    """
+
+    root: str
+    table: np.ndarray
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tabulate:
+    """The pass; it leaves a lone DequantizeLinear as it is."""
+
+    def run(self, graph: Graph) -> Graph:
+        """Return `graph` with tables."""
+        return DeadCode().run(_Tabulating(graph).run())
+
+
+class _Tabulating(Rewriting):
+    """A graph with tables in the making.
+
+    Attributes:
+        functions: by value.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
+        self.functions: dict[str, Function] = {}
+
+    def run(self) -> Graph:
+        for node in self.graph.nodes:
+            found = self.function(node)
+            if found is not None:
+                self.functions[node.outputs[0]] = found
+            if found is None or found.root == node.inputs[0]:
+                self.nodes.append(node)
+            else:
+                table = self.constant(f"{node.outputs[0]}_table", found.table.reshape(-1))
+                self.add("Int8Lookup", (found.root, table), node.outputs[0], name=found.name or node.name)
+        return self.finished()
+
+    def function(self, node: Node) -> Function | None:
+        """Return what a node computes of an int8 tensor's elements; None where it is nothing of the kind."""
+        read = [name for name in node.inputs if name not in self.graph.constants]
+        if node.op not in BY_ELEMENT or not all(read) or len(node.outputs) != 1:
+            return None
+        known = [self.known(node, name) for name in read]
+        roots = {found and found.root for found in known}
+        if len(roots) != 1 or None in roots or not self.keeps_shape(node, *roots):
+            return None
+        operands = dict(zip(read, known, strict=True))
+        arrays = [
+            operands[name].table if name in operands else self.graph.constants[name] for name in node.inputs
+        ]
+        (table,) = evaluate(node.op, arrays, node.attributes)
+        named = known[0].name if node.op in CONVERSIONS else node.name
+        return Function(known[0].root, table, named)
+
+    def known(self, node: Node, name: str) -> Function | None:
+        """Return the function that a value is to one of its readers; to a DequantizeLinear, an int8 tensor is
+        a function of itself."""
+        type_ = self.graph.types[name]
+        starts = node.op == "DequantizeLinear" and type_.dtype == "int8" and type_.shape
+        if name in self.functions or not starts:
+            return self.functions.get(name)
+        return Function(name, BYTES.reshape(-1, *[1] * (len(type_.shape) - 1)))
+
+    def keeps_shape(self, node: Node, root: str) -> bool:
+        """Whether a node's other inputs are single numbers, so that its result has the tensor's shape."""
+        shape = self.graph.types[root].shape
+        constants = [self.graph.types[name] for name in node.inputs if name in self.graph.constants]
+        return self.graph.types[node.outputs[0]].shape == shape and all(map(_is_single, constants))
+
+
+def _is_single(type_: TensorType) -> bool:
+    return type_.size == 1
