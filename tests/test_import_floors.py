@@ -36,6 +36,7 @@ ROOMS = (
             "vdla.compiler.graph",
             "vdla.compiler.codegen",
             "vdla.compiler.network",
+            "vdla.compiler.rules",
         ),
     ),
     Room(3, ("vdla.compiler.tune",)),

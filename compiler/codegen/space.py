@@ -11,9 +11,9 @@ from vdla.compiler.codegen.tasks import (
     PoolingTask,
     Task,
     TransposedTask,
-    Unfit,
 )
 from vdla.compiler.codegen.tiles import Tiles, TileTable, Work, fitting_tiles
+from vdla.compiler.rules import Unfit
 from vdla.compiler.te.operators.narrowing import Scale
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.compiler.te.operators.transposed import one_phase

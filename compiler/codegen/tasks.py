@@ -60,10 +60,3 @@ class ElementsTask:
 
 
 Task = ConvolutionTask | TransposedTask | PoolingTask | ElementsTask
-
-
-@dataclass(frozen=True, slots=True)
-class Unfit:
-    """A target cannot run an operator; `reason` says why."""
-
-    reason: str

@@ -1,23 +1,20 @@
-"""What stands behind the real tensors of a quantised graph: int8 tensors, constant weights and biases, bounds
-before a conversion."""
+"""QuantizeLinear and DequantizeLinear of a graph: which real tensors are int8 underneath, and which are
+not."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import inf
 
 import numpy as np
 
 from vdla.compiler.graph.integers import Quantisation
-from vdla.compiler.graph.nodes import Graph, Node, producers
+from vdla.compiler.graph.nodes import Graph, GraphError, Node, consumers, producers
 
 BOUNDS: Mapping[str, Callable[[Node], tuple[float, float]]] = {
     "Relu": lambda node: (0.0, inf),
     "Clip": lambda node: (node.attributes["min"], node.attributes["max"]),
 }
-
-
-class UnfitError(ValueError):
-    """Something cannot be expressed with integers."""
+CONVERSIONS = ("DequantizeLinear", "QuantizeLinear")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,91 +26,79 @@ class Operand:
 
 
 class Conversions:
-    """The QuantizeLinear and DequantizeLinear of a graph. All methods but `makers` raise UnfitError where
-    they do not find what they look for."""
+    """The conversions of a graph, with who makes and who reads each value."""
 
     def __init__(self, graph: Graph) -> None:
-        self.graph, self.makers = graph, producers(graph)
+        self.graph, self.makers, self.readers = graph, producers(graph), consumers(graph)
 
-    def quantisation(self, node: Node, integers: str) -> Quantisation:
-        """Return what `integers`, int8 and not constant, stand for by a conversion with one scale."""
-        scale, zero = (self.graph.constants.get(name) for name in node.inputs[1:3])
-        if (
-            scale is None
-            or zero is None
-            or scale.size != 1
-            or zero.size != 1
-            or self.graph.types[integers].dtype != "int8"
-        ):
-            raise UnfitError
-        found = Quantisation(float(scale.item()), int(zero.item()))
-        if integers in self.graph.constants or not isfinite(found.scale) or found.scale <= 0:
-            raise UnfitError
-        return found
+    def quantisation(self, conversion: Node) -> Quantisation:
+        """Return what the int8 tensor of a conversion stands for; its scale is one constant."""
+        scale, zero = (self.graph.constants[name] for name in conversion.inputs[1:3])
+        return Quantisation(float(scale.item()), int(zero.item()))
 
     def operand(self, real: str) -> Operand:
-        """Return the int8 tensor behind a real one."""
-        maker = self.makers.get(real)
-        if maker is None or maker.op != "DequantizeLinear":
-            raise UnfitError
-        return Operand(maker.inputs[0], self.quantisation(maker, maker.inputs[0]))
+        """Return the int8 tensor that a DequantizeLinear makes `real` of."""
+        maker = self.makers[real]
+        return Operand(maker.inputs[0], self.quantisation(maker))
 
-    def bounds(self, real: str, out: Quantisation) -> tuple[str, Quantisation]:
-        """Return what Relu and Clip before a conversion read, with their bounds in `out`."""
-        maker = self.makers.get(real)
-        while maker is not None and maker.op in BOUNDS:
-            out = out.bounded(*BOUNDS[maker.op](maker))
-            real = maker.inputs[0]
-            maker = self.makers.get(real)
-        return real, out
+    def is_dequantised(self, real: str) -> bool:
+        """Whether a DequantizeLinear makes `real`."""
+        return real in self.makers and self.makers[real].op == "DequantizeLinear"
 
-    def weights(self, real: str, rank: int, axis: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return constants int8[...] of `rank` dimensions without a zero point, and float64[n], their scales
-        along `axis`."""
-        maker = self.makers.get(real)
-        values, scale, zero = self.constants(maker)
-        if (
-            values.dtype != np.int8
-            or values.ndim != rank
-            or zero.any()
-            or not (scale.size == 1 or maker.attributes["axis"] % rank == axis)
-        ):
-            raise UnfitError
-        return values, np.broadcast_to(scale.astype(np.float64).reshape(-1), values.shape[axis])
+    def source(self, real: str) -> str:
+        """Return what the Relu and Clip read that make `real`; `real` itself where there are none."""
+        while real in self.makers and self.makers[real].op in BOUNDS:
+            real = self.makers[real].inputs[0]
+        return real
 
-    def bias(self, node: Node, channels: int) -> np.ndarray:
-        """Return float64[channels]: what a product adds to every row, a constant; 0 where there is
-        nothing."""
-        name = node.inputs[2] if len(node.inputs) > 2 else ""
-        if not name:
-            return np.zeros(channels)
-        real = (
-            self.graph.constants[name]
-            if name in self.graph.constants
-            else self.real_constant(self.makers.get(name))
-        )
-        if (
-            real.size not in (1, channels)
-            or real.shape[-1:] not in ((), (1,), (channels,))
-            or real.size != (real.shape or (1,))[-1]
-        ):
-            raise UnfitError
-        return np.broadcast_to(real.astype(np.float64).reshape(-1), channels)
+    def bounded(self, real: str, out: Quantisation) -> Quantisation:
+        """Return `out` with the bounds of the Relu and Clip that make `real`."""
+        while real in self.makers and self.makers[real].op in BOUNDS:
+            maker = self.makers[real]
+            out, real = out.bounded(*BOUNDS[maker.op](maker)), maker.inputs[0]
+        return out
 
-    def real_constant(self, maker: Node | None) -> np.ndarray:
-        """Return float64[...]: what a DequantizeLinear makes of a constant with one scale, or one for each of
-        a vector's elements."""
-        values, scale, zero = self.constants(maker)
-        if scale.size != 1 and values.ndim != 1:
-            raise UnfitError
-        return (values.astype(np.float64) - zero.reshape(-1)) * scale.astype(np.float64).reshape(-1)
+    def quantisers(self, real: str) -> Iterator[Node]:
+        """Yield each QuantizeLinear that reads `real`, straight or behind Relu and Clip."""
+        for reader in self.readers[real]:
+            if reader.op == "QuantizeLinear":
+                yield reader
+            elif reader.op in BOUNDS:
+                yield from self.quantisers(reader.outputs[0])
 
-    def constants(self, maker: Node | None) -> tuple[np.ndarray, ...]:
-        """Return elements, scale and zero point of a DequantizeLinear, all of which are constants."""
-        if (
-            maker is None
-            or maker.op != "DequantizeLinear"
-            or not all(name in self.graph.constants for name in maker.inputs)
-        ):
-            raise UnfitError
-        return tuple(self.graph.constants[name] for name in maker.inputs)
+    def float_uses(self, real: str) -> Iterator[str]:
+        """Yield who reads `real` as float32, straight or behind Relu and Clip, after the tensor's name."""
+        if real in self.graph.outputs:
+            yield f"{real} that leaves the network as {self.graph.types[real].dtype}"
+        for reader in self.readers[real]:
+            if reader.op in BOUNDS:
+                yield from self.float_uses(reader.outputs[0])
+            elif reader.op != "QuantizeLinear":
+                yield f"{real} that {reader} reads as {self.graph.types[real].dtype}"
+
+    def constants(self, real: str) -> tuple[np.ndarray, ...] | None:
+        """Return elements, scale and zero point of the DequantizeLinear that makes `real`; None where there
+        is none, or one of them is not constant."""
+        names = self.makers[real].inputs if self.is_dequantised(real) else ("",)
+        found = tuple(self.graph.constants.get(name) for name in names)
+        return None if any(array is None for array in found) else found
+
+
+def check_scales(graph: Graph) -> None:
+    """Check the constant scales of all conversions: one that is no number, or of activations is not positive,
+    means nothing.
+
+    Raises:
+        GraphError: naming the first scale that is wrong.
+    """
+    for node in graph.nodes:
+        scale = graph.constants.get(node.inputs[1]) if node.op in CONVERSIONS else None
+        if scale is None:
+            continue
+        positive = scale >= 0 if node.inputs[0] in graph.constants else scale > 0
+        wrong = scale[~(np.isfinite(scale) & positive)]
+        if wrong.size:
+            raise GraphError(
+                f"graph {graph.name}: {node} has the scale {node.inputs[1]} = {wrong[0]:g}; scales are "
+                "finite and greater than 0: quantise the network again"
+            )

@@ -14,6 +14,7 @@ LARGEST_BIAS = 1 << 30  # leaves room for the sums
 SUM_BITS = 32
 LARGEST_RATIO = 64  # of scales in a sum
 LARGEST_SHIFT = (1 << SHIFT_BITS) - 1
+LARGEST_MULTIPLE = 1 << MULTIPLIER_BITS - 1  # of scales, when sums become outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,11 @@ class Quantisation:
         return int(np.clip(np.rint(real / self.scale) + self.zero, LEAST, GREATEST))
 
 
+def fits_multiplier(ratios: np.ndarray) -> bool:
+    """Whether a multiplier and a shift can stand for each ratio."""
+    return bool((np.isfinite(ratios) & (ratios > 0) & (ratios < LARGEST_MULTIPLE)).all())
+
+
 def multiplier_and_shift(ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return int64[n] multipliers and shifts with ratio = multiplier / 2^shift to 16 bits.
 
@@ -52,10 +58,8 @@ def multiplier_and_shift(ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         ValueError: a ratio is not positive, not finite or too great.
     """
     ratios = np.asarray(ratios, np.float64).reshape(-1)
-    if not (np.isfinite(ratios) & (ratios > 0) & (ratios < 1 << MULTIPLIER_BITS - 1)).all():
-        raise ValueError(
-            f"scales make a ratio of {ratios.max():g}, which is outside 0..{1 << MULTIPLIER_BITS - 1}"
-        )
+    if not fits_multiplier(ratios):
+        raise ValueError(f"scales make a ratio of {ratios.max():g}, which is outside 0..{LARGEST_MULTIPLE}")
     shifts = np.minimum(MULTIPLIER_BITS - np.frexp(ratios)[1], LARGEST_SHIFT)
     multipliers = np.rint(np.ldexp(ratios, shifts)).astype(np.int64)
     over = multipliers >> MULTIPLIER_BITS  # rounded up to the next power of two
@@ -71,30 +75,60 @@ def scaling(ratios: np.ndarray, bias: np.ndarray | int, out: Quantisation) -> np
     )
 
 
-def product_parameters(
-    weights: np.ndarray, scales: np.ndarray, bias: np.ndarray, inp: Quantisation, out: Quantisation
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return int8[n, k] and int64[4, n]: weights and parameters that make outputs of sums of products.
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Sums of products with constant weights, all in integers.
 
-    Weights that are tiny beside the bias are rounded to larger steps, so that the bias fits the accumulator.
+    Attributes:
+        weights: int8[n, k].
+        scales: float64[n], of the products of each output channel.
+        bias: float64[n], whole numbers in steps of `scales`.
+    """
+
+    weights: np.ndarray
+    scales: np.ndarray
+    bias: np.ndarray
+
+    def reach(self, inp: Quantisation) -> float:
+        """Return the largest magnitude that a sum can have."""
+        farthest = max(inp.zero - LEAST, GREATEST - inp.zero)
+        return float((np.abs(self.weights.astype(np.int64)).sum(1) * farthest + np.abs(self.bias)).max())
+
+    def parameters(self, inp: Quantisation, out: Quantisation) -> np.ndarray:
+        """Return int64[4, n], the parameters that make outputs of the sums.
+
+        Raises:
+            ValueError: a sum could leave the accumulator, or a ratio is out of range.
+        """
+        reach = self.reach(inp)
+        if not fits_sum(reach):
+            raise ValueError(f"sums of up to {reach:g} do not fit {SUM_BITS} bits")
+        offset = self.bias.astype(np.int64) - inp.zero * self.weights.sum(1, dtype=np.int64)
+        return scaling(self.scales / out.scale, offset, out)
+
+
+def fits_sum(reach: float) -> bool:
+    """Whether sums of this magnitude stay inside the accumulator."""
+    return reach < 1 << SUM_BITS - 1
+
+
+def integer_product(weights: np.ndarray, scales: np.ndarray, bias: np.ndarray) -> Product:
+    """Return sums of products in integers. Weights that are tiny beside the bias are rounded to larger steps,
+    so that the bias fits the accumulator.
 
     Args:
         weights: int8[n, k].
-        scales: float64[n], of the products.
+        scales: float64[n], of the products, greater than 0.
         bias: float64[n], in real numbers.
-
-    Raises:
-        ValueError: a sum could leave the accumulator, or a ratio is out of range.
     """
     coarse = np.maximum(scales, np.abs(bias) / LARGEST_BIAS)
     weights = np.rint(weights * (scales / coarse)[:, None]).astype(np.int8)
-    bias = np.rint(bias / coarse)
-    farthest = max(inp.zero - LEAST, GREATEST - inp.zero)
-    reach = np.abs(weights.astype(np.int64)).sum(1) * farthest + np.abs(bias)
-    if not (reach < 1 << SUM_BITS - 1).all():
-        raise ValueError(f"sums of up to {reach.max():g} do not fit {SUM_BITS} bits")
-    offset = bias.astype(np.int64) - inp.zero * weights.sum(1, dtype=np.int64)
-    return weights, scaling(coarse / out.scale, offset, out)
+    return Product(weights, coarse, np.rint(bias / coarse))
+
+
+def fits_factor(ratios: Sequence[float]) -> bool:
+    """Whether factors of 15 bits can stand for the ratios of scales in a sum."""
+    return 0 < max(ratios) < LARGEST_RATIO
 
 
 def factors_and_shift(ratios: Sequence[float]) -> tuple[tuple[int, ...], int]:
@@ -103,7 +137,7 @@ def factors_and_shift(ratios: Sequence[float]) -> tuple[tuple[int, ...], int]:
     Raises:
         ValueError: a ratio is so great that the factors' rounding could change a sum of two bytes by one.
     """
-    if not 0 < max(ratios) < LARGEST_RATIO:
+    if not fits_factor(ratios):
         raise ValueError(f"scales make a ratio of {max(ratios):g}, which is outside 0..{LARGEST_RATIO}")
     shift = min(FACTOR_BITS - int(np.frexp(max(ratios))[1]), LARGEST_SHIFT)
     factors = tuple(int(np.rint(np.ldexp(ratio, shift))) for ratio in ratios)

@@ -1,18 +1,14 @@
 """Pooling, operators on elements, and joined channels on the accelerator."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from vdla.compiler.codegen.packing import blocked_parameters
 from vdla.compiler.codegen.tasks import Elements, ElementsTask, PoolingTask
-from vdla.compiler.network.maker import Kind, Maker, Offloaded, Piece, of_channels
+from vdla.compiler.network.maker import Kind, Maker, Offloaded, Piece, alu, constants, of_channels, operands
+from vdla.compiler.rules import Rule
 from vdla.compiler.te.operators.sizes import Pooling
 from vdla.hw.spec.vocabulary import AluOpcode
 from vdla.runtime.layout import IMAGE_RANK, Layout
-
-
-def _pool_reasons(maker: Maker) -> Iterator[str]:
-    yield from maker.without_alu(AluOpcode.MAX, AluOpcode.ADD)
-    yield from maker.without_operands(0)
 
 
 def _max_pool(maker: Maker) -> Offloaded:
@@ -29,20 +25,11 @@ def _max_pool(maker: Maker) -> Offloaded:
     )
 
 
-def _two_reasons(maker: Maker) -> Iterator[str]:
-    yield from maker.without_alu(AluOpcode.ADD, AluOpcode.MUL)
-    yield from _elements_reasons(maker, 2)
-
-
-def _one_reasons(maker: Maker) -> Iterator[str]:
-    return _elements_reasons(maker, 1)
-
-
-def _elements_reasons(maker: Maker, inputs: int) -> Iterator[str]:
-    yield from maker.without_constants(inputs)
-    yield from maker.without_operands(*range(inputs))
-    if any(maker.operand(place, maker.config.block_out)[1] != maker.output()[1] for place in range(inputs)):
-        yield "its operands differ in shape"
+def _alike(maker: Maker) -> str:
+    """Say where operands and result differ in shape."""
+    names = [name for name in maker.node.inputs if name not in maker.graph.constants]
+    shapes = [maker.graph.types[name].shape for name in (*names, *maker.node.outputs)]
+    return "" if len(set(shapes)) == 1 else f"operands of the shapes {' and '.join(map(str, shapes[:-1]))}"
 
 
 def _elements(maker: Maker, kind: Elements, inputs: int, constants: tuple[int, ...] = ()) -> Offloaded:
@@ -75,15 +62,28 @@ def _requantise(maker: Maker) -> Offloaded:
     return _elements(maker, Elements.REQUANTISE, 1)
 
 
-def _concatenation_reasons(maker: Maker) -> Iterator[str]:
-    yield from maker.without_operands(*range(len(maker.node.inputs)))
+def _axis(maker: Maker) -> str:
+    """Say where something else than channels is joined."""
     layout = maker.output()[1]
-    image, axis = len(layout.shape) == IMAGE_RANK, maker.node.attributes["axis"] % len(layout.shape)
-    if axis != (1 if image else len(layout.shape) - 1) or (image and layout.blocks[0] > 1):
-        yield "it does not join the channels of one image, or of a matrix"
+    rank, image = len(layout.shape), len(layout.shape) == IMAGE_RANK
+    axis = maker.node.attributes["axis"] % rank
+    if axis != (1 if image else rank - 1):
+        return f"axis = {axis} of {rank} dimensions"
+    return f"{layout.shape[0]} images" if image and layout.blocks[0] > 1 else ""
+
+
+def _whole_blocks(maker: Maker) -> str:
     block = maker.config.block_out
-    if any(maker.operand(place, block)[1].image[1] % block for place in range(len(maker.node.inputs) - 1)):
-        yield f"its operands have channels that are no multiple of {block}"
+    names = maker.node.inputs[:-1]
+    channels = [maker.operand(place, block)[1].image[1] for place in range(len(names))]
+    return next(
+        (
+            f"operand {name} of {count} channels and block_out = {block}"
+            for name, count in zip(names, channels, strict=True)
+            if count % block
+        ),
+        "",
+    )
 
 
 def _concatenation(maker: Maker) -> Offloaded:
@@ -98,15 +98,21 @@ def _concatenation(maker: Maker) -> Offloaded:
     return Offloaded(maker.node, tuple(pieces), operands, maker.output())
 
 
-PAIR = "two operands of one shape, neither constant; the ALU has ADD and MUL"
+PARAMETERS = constants(-1)
+SHAPES = Rule("operands of one shape", _alike)
+PAIR = PARAMETERS, operands(2), SHAPES
+ADD_MUL = (alu(AluOpcode.ADD, AluOpcode.MUL),)
 OPERATORS: Mapping[str, Kind] = {
     "Concat": Kind(
-        "along channels, all operands but the last with whole blocks of them; one image, or a matrix",
-        _concatenation_reasons,
+        (
+            operands(),
+            Rule("channels of one image, or of a matrix", _axis),
+            Rule("whole blocks of channels in all operands but the last", _whole_blocks),
+        ),
         _concatenation,
     ),
-    "Int8Add": Kind(PAIR, _two_reasons, _add),
-    "Int8MaxPool": Kind("any window, strides and padding; the ALU has MAX and ADD", _pool_reasons, _max_pool),
-    "Int8Mul": Kind(PAIR, _two_reasons, _multiply),
-    "Int8Requantise": Kind("any shape but that of a single number", _one_reasons, _requantise),
+    "Int8Add": Kind(PAIR, _add, ADD_MUL),
+    "Int8MaxPool": Kind((operands(1),), _max_pool, (alu(AluOpcode.MAX, AluOpcode.ADD),)),
+    "Int8Mul": Kind(PAIR, _multiply, ADD_MUL),
+    "Int8Requantise": Kind((PARAMETERS, operands(1), SHAPES), _requantise),
 }

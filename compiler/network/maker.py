@@ -1,20 +1,18 @@
-"""What every operator on the accelerator is made of: tasks, the tensors they read and write, and reasons why
-it cannot be."""
+"""What every operator on the accelerator is made of: tasks, the tensors they read and write, and the rules
+that it keeps."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.graph.nodes import Graph, Node
-from vdla.compiler.graph.passes.to_integers import MOVES
+from vdla.compiler.rules import Rule
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import AluOpcode
 from vdla.runtime.layout import Fold, Layout
-
-CONVERSIONS = ("DequantizeLinear", "DequantizedSoftmax", "QuantizeLinear")
 
 
 @dataclass(frozen=True)
@@ -89,53 +87,59 @@ class Maker:
         name = self.node.outputs[0]
         return name, Layout(self.graph.types[name].shape, self.config.block_out, self.config.batch)
 
-    # Reasons why an operator cannot be carried out.
-
-    def without_constants(self, *places: int) -> Iterator[str]:
-        """Yield a reason for each of these inputs that is no constant."""
-        names = (self.node.inputs[place] for place in places)
-        yield from (f"{name} is no constant" for name in names if name not in self.graph.constants)
-
-    def without_operands(self, *places: int) -> Iterator[str]:
-        """Yield a reason for each of these inputs that the accelerator cannot read."""
-        for place in places:
-            name = self.node.inputs[place]
-            if name in self.graph.constants:
-                yield f"its operand {name} is a constant"
-            elif self.graph.types[name].dtype != "int8":
-                yield foreign(self.graph, self.node)
-            elif not self.shape(place):
-                yield f"its operand {name} is a single number"
-
-    def without_alu(self, *operations: AluOpcode) -> Iterator[str]:
-        """Yield a reason where the ALU lacks one of these operations."""
-        missing = [operation.name for operation in operations if operation not in self.config.alu_opcodes]
-        if missing:
-            yield f"the configuration's ALU has no {', '.join(missing)}"
-
 
 @dataclass(frozen=True)
 class Kind:
     """A kind of operator that the accelerator carries out.
 
     Attributes:
-        condition: what it asks for, for people.
-        reasons: yields why an operator of this kind cannot be carried out.
-        make: returns how it is, where there is no reason.
+        rules: that hold for every operator of this kind that is carried out.
+        make: returns how it is.
+        configuration: rules for the configuration, beyond those for all kinds.
     """
 
-    condition: str
-    reasons: Callable[[Maker], Iterator[str]]
+    rules: tuple[Rule[Maker], ...]
     make: Callable[[Maker], Offloaded]
+    configuration: tuple[Rule[AcceleratorConfig], ...] = ()
 
 
-def foreign(graph: Graph, node: Node) -> str:
-    """Return why an operator is none of the accelerator's."""
-    if node.op in CONVERSIONS:
-        return "converts between real numbers and int8"
-    if any(graph.types[name].dtype == "float32" for name in (*node.inputs, *node.outputs) if name):
-        return "computes with real numbers"
-    return "moves single elements" if node.op in MOVES else "is not among the accelerator's operators"
+def constants(*places: int) -> Rule[Maker]:
+    """Return the rule that these inputs, the last of which are parameters, are constants."""
+
+    def found(maker: Maker) -> str:
+        names = (maker.node.inputs[place] for place in places)
+        return next(
+            (f"{name} that is not constant" for name in names if name not in maker.graph.constants), ""
+        )
+
+    return Rule("constant weights and parameters" if len(places) > 1 else "constant parameters", found)
+
+
+def operands(count: int | None = None) -> Rule[Maker]:
+    """Return the rule that the first inputs, or all, are tensors that the accelerator can read."""
+
+    def found(maker: Maker) -> str:
+        for name in maker.node.inputs[:count]:
+            type_ = maker.graph.types[name]
+            if name in maker.graph.constants:
+                return f"constant operand {name}"
+            if type_.dtype != "int8":
+                return f"operand {name} of {type_.dtype}"
+            if not type_.shape:
+                return f"operand {name} without dimensions"
+        return ""
+
+    return Rule("int8 operands of one dimension or more, not constant", found)
+
+
+def alu(*operations: AluOpcode) -> Rule[AcceleratorConfig]:
+    """Return the rule that a configuration's ALU has these operations."""
+
+    def found(config: AcceleratorConfig) -> str:
+        missing = [operation.name for operation in operations if operation not in config.alu_opcodes]
+        return f"an ALU without {' and '.join(missing)}" if missing else ""
+
+    return Rule(f"an ALU with {' and '.join(operation.name for operation in operations)}", found)
 
 
 def of_channels(words: np.ndarray, channels: int) -> np.ndarray:

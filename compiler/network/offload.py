@@ -1,50 +1,57 @@
 """Support: which integer operators a target carries out, and why it cannot carry out others."""
 
-from collections.abc import Iterator, Mapping
-from itertools import chain
+from collections.abc import Mapping
 
 from vdla.compiler.codegen.intrinsics import NARROW
 from vdla.compiler.codegen.space import space_of
-from vdla.compiler.codegen.tasks import Unfit
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.network import elements, products
-from vdla.compiler.network.maker import Kind, Maker, Offloaded, foreign
+from vdla.compiler.network.maker import Kind, Maker, Offloaded
+from vdla.compiler.rules import Rule, Unfit, unfit
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension
 
 SUM_BITS = 32  # of the sums that the integer operators are defined by
+EXTENSIONS = (Extension.REQUANTISE, Extension.PAD_MINIMUM)
 OPERATORS: Mapping[str, Kind] = dict(sorted({**products.OPERATORS, **elements.OPERATORS}.items()))
 
 
 def offload(graph: Graph, node: Node, target: Target, *, folds: bool = False) -> Offloaded | Unfit:
-    """Return an operator as `target` carries it out; Unfit where it cannot.
+    """Return an operator of `OPERATORS` as `target` carries it out; Unfit where it cannot.
 
     Args:
         folds: its input comes from the host and may be folded.
     """
-    if node.op not in OPERATORS:
-        return Unfit(foreign(graph, node))
     kind, maker = OPERATORS[node.op], Maker(graph, node, target, folds)
-    reason = next(chain(_reasons(target.config), kind.reasons(maker)), None)
+    required = (*CONFIGURATION, *kind.configuration)
+    reason = unfit(f"configuration {target.name}", required, target.config, f"{node.op} needs") or unfit(
+        node.op, kind.rules, maker
+    )
     if reason is not None:
-        return Unfit(reason)
+        return reason
     made = kind.make(maker)
     spaces = (space_of(piece.task, target) for piece in made.pieces)
     return next((space for space in spaces if isinstance(space, Unfit)), made)
 
 
-def _reasons(config: AcceleratorConfig) -> Iterator[str]:
-    """Yield why the integer operators do not describe a configuration."""
-    if config.acc_bits != SUM_BITS:
-        yield f"acc_bits = {config.acc_bits}: sums of networks have {SUM_BITS} bits"
-    missing = [
-        extension for extension in (Extension.REQUANTISE, Extension.PAD_MINIMUM) if not config.has(extension)
-    ]
-    if missing:
-        yield f"the configuration has switched off {', '.join(missing)}"
-    if (config.inp_bits, config.wgt_bits) != (NARROW, NARROW):
-        yield (
-            f"inp_bits = {config.inp_bits} and wgt_bits = {config.wgt_bits}: programs are compiled for "
-            f"{NARROW}-bit inputs and weights only"
-        )
+def _acc_bits(config: AcceleratorConfig) -> str:
+    return "" if config.acc_bits == SUM_BITS else f"acc_bits = {config.acc_bits}"
+
+
+def _extensions(config: AcceleratorConfig) -> str:
+    missing = [extension for extension in EXTENSIONS if not config.has(extension)]
+    return f"the extensions {' and '.join(missing)} switched off" if missing else ""
+
+
+def _widths(config: AcceleratorConfig) -> str:
+    if (config.inp_bits, config.wgt_bits) == (NARROW, NARROW):
+        return ""
+    return f"inp_bits = {config.inp_bits} and wgt_bits = {config.wgt_bits}"
+
+
+CONFIGURATION: tuple[Rule[AcceleratorConfig], ...] = (
+    Rule(f"acc_bits = {SUM_BITS}", _acc_bits),
+    Rule(f"the extensions {' and '.join(EXTENSIONS)}", _extensions),
+    Rule(f"inp_bits = wgt_bits = {NARROW}", _widths),
+)

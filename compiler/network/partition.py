@@ -4,15 +4,16 @@ that few launches are needed."""
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from vdla.compiler.codegen.tasks import Unfit
-from vdla.compiler.graph.nodes import Graph, Node, TensorType
+from vdla.compiler.graph.conversions import Conversions
+from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.network.maker import Offloaded
-from vdla.compiler.network.offload import offload
+from vdla.compiler.network.offload import OPERATORS, offload
+from vdla.compiler.network.reasons import is_float, why_on_host
+from vdla.compiler.network.views import VIEW_RULES, VIEWS, Viewed
+from vdla.compiler.rules import Unfit, unfit
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
-from vdla.runtime.layout import IMAGE_RANK
 
-VIEWS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
 Report = Callable[[Node], None]
 
 
@@ -26,7 +27,8 @@ class OnHost:
 
 @dataclass(frozen=True)
 class View:
-    """An operator that changes the shape only, not the bytes in the accelerator's DRAM."""
+    """An operator that changes the shape only, not the bytes in the accelerator's DRAM; it belongs to the
+    launch that makes its input."""
 
     node: Node
 
@@ -37,25 +39,25 @@ Part = tuple[Placed, ...]  # all on the host, or all on the accelerator
 
 def place(graph: Graph, target: Target, report: Report = lambda node: None) -> list[Placed]:
     """Return where each node runs, in the graph's order; `report` is told of each before it is looked at."""
-    placed, inside = [], set()  # values that the accelerator makes
+    placed, inside, found = [], set(), Conversions(graph)  # `inside`: values that the accelerator makes
     for node in graph.nodes:
         report(node)
-        one = _place(graph, node, target, inside)
+        one = _place(found, node, target, inside)
         if not isinstance(one, OnHost):
             inside.update(node.outputs)
         placed.append(one)
     return placed
 
 
-def _place(graph: Graph, node: Node, target: Target, inside: set[str]) -> Placed:
-    if (
-        node.op in VIEWS
-        and node.inputs[0] in inside
-        and same_bytes(graph.types[node.inputs[0]], graph.types[node.outputs[0]], target.config)
-    ):
-        return View(node)
-    found = offload(graph, node, target, folds=_folds(graph, node, inside))
-    return OnHost(node, found.reason) if isinstance(found, Unfit) else found
+def _place(found: Conversions, node: Node, target: Target, inside: set[str]) -> Placed:
+    graph = found.graph
+    if node.op in OPERATORS and not is_float(graph, node):
+        made = offload(graph, node, target, folds=_folds(graph, node, inside))
+        return OnHost(node, made.reason) if isinstance(made, Unfit) else made
+    if node.op in VIEWS and not is_float(graph, node):
+        unlike = unfit(node.op, VIEW_RULES, Viewed(graph, node, node.inputs[0] in inside))
+        return View(node) if unlike is None else OnHost(node, unlike.reason)
+    return OnHost(node, why_on_host(found, node).reason)
 
 
 def _folds(graph: Graph, node: Node, inside: set[str]) -> bool:
@@ -64,23 +66,6 @@ def _folds(graph: Graph, node: Node, inside: set[str]) -> bool:
         sum(name == node.inputs[0] for other in graph.nodes for name in other.inputs) if node.inputs else 0
     )
     return readers == 1 and node.inputs[0] not in inside
-
-
-def same_bytes(one: TensorType, other: TensorType, config: AcceleratorConfig) -> bool:
-    """Whether two shapes of a tensor stand alike in the accelerator's DRAM: one pixel, or one row, of the
-    same channels."""
-    return (
-        one.dtype == other.dtype == "int8"
-        and _single_row(one, config) == _single_row(other, config) is not None
-    )
-
-
-def _single_row(type_: TensorType, config: AcceleratorConfig) -> int | None:
-    """Return the channels of a tensor of one pixel an image, or one row; None where there are more."""
-    if len(type_.shape) == IMAGE_RANK:
-        n, channels, *pixel = type_.shape
-        return channels if n == 1 and pixel == [1, 1] else None
-    return type_.shape[-1] if type_.shape and type_.size == type_.shape[-1] else None
 
 
 def parts(graph: Graph, placed: list[Placed], config: AcceleratorConfig) -> list[Part]:
@@ -98,7 +83,7 @@ def parts(graph: Graph, placed: list[Placed], config: AcceleratorConfig) -> list
         assert part or not idle, "the graph's nodes are in no order in which they can run"
         idle = not part
         if part:
-            found.append(tuple(one if not on_host else _on_host(one) for one in part))
+            found.append(tuple(part))
             taken = {id(one) for one in part}
             waiting = [one for one in waiting if id(one) not in taken]
             made.update(name for one in part for name in one.node.outputs)
@@ -106,17 +91,12 @@ def parts(graph: Graph, placed: list[Placed], config: AcceleratorConfig) -> list
     return found
 
 
-def _on_host(one: Placed) -> OnHost:
-    """Return an operator that has been found ready on the host."""
-    return one if isinstance(one, OnHost) else OnHost(one.node, "its input has come to the host")
-
-
 def _ready(waiting: list[Placed], made: set[str], on_host: bool, config: AcceleratorConfig) -> list[Placed]:
     """Return what can run next in one place, in order."""
     available, within, part = set(made), {}, []
     for one in waiting:
         needed = [name for name in one.node.inputs if name]
-        here = not isinstance(one, Offloaded) if on_host else not isinstance(one, OnHost)
+        here = isinstance(one, OnHost) is on_host
         if here and all(name in available for name in needed) and (on_host or _readable(one, within)):
             part.append(one)
             available.update(one.node.outputs)

@@ -1,6 +1,6 @@
 """Convolutions and matrix products on the accelerator."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import prod
 
 import numpy as np
@@ -8,25 +8,18 @@ import numpy as np
 from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.tasks import ConvolutionTask, TransposedTask
 from vdla.compiler.graph.passes.to_integers import BORDERS
-from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.network.folding import fold_of, folded_size, folded_weights
-from vdla.compiler.network.maker import Kind, Maker, Offloaded, Piece, of_channels
+from vdla.compiler.network.maker import Kind, Maker, Offloaded, Piece, constants, of_channels, operands
+from vdla.compiler.rules import Rule
 from vdla.compiler.te.operators.sizes import Convolution, Transposed, matrix_product
-from vdla.compiler.te.operators.transposed import phase_weights, sides
+from vdla.compiler.te.operators.transposed import phase_weights, sides_fault
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.runtime.layout import IMAGE_RANK, Fold
 
 
-def _product_reasons(maker: Maker) -> Iterator[str]:
-    yield from maker.without_constants(1, 2)
-    yield from maker.without_operands(0)
-
-
-def _convolution_reasons(maker: Maker) -> Iterator[str]:
-    yield from _product_reasons(maker)
+def _border(maker: Maker) -> str:
     border = maker.node.attributes["border"]
-    if border not in BORDERS:
-        yield f"a border of {border}; the accelerator pads with {' or '.join(map(str, BORDERS))}"
+    return "" if border in BORDERS else f"a border of {border}"
 
 
 def _convolution(maker: Maker) -> Offloaded:
@@ -71,14 +64,6 @@ def _sum_of_windows(maker: Maker, size: Convolution) -> Offloaded:
     return _offloaded(maker, task, {"W": unit}, size.outputs, size.macs)
 
 
-def _transposed_reasons(maker: Maker) -> Iterator[str]:
-    yield from _product_reasons(maker)
-    try:
-        sides(_transposed_size(maker))
-    except IrError as error:  # the operator's own statement of which sizes it is defined for
-        yield str(error)
-
-
 def _transposed_size(maker: Maker) -> Transposed:
     n, channels, height, width = maker.shape(0)
     weights, attributes = maker.constant(1), maker.node.attributes
@@ -106,10 +91,8 @@ def _transposed(maker: Maker) -> Offloaded:
     )
 
 
-def _matrix_reasons(maker: Maker) -> Iterator[str]:
-    yield from _product_reasons(maker)
-    if len(maker.shape(0)) == IMAGE_RANK:
-        yield f"its rows have {IMAGE_RANK} dimensions, which stand as images"
+def _rows(maker: Maker) -> str:
+    return f"an operand of {IMAGE_RANK} dimensions" if len(maker.shape(0)) == IMAGE_RANK else ""
 
 
 def _matrix_product(maker: Maker) -> Offloaded:
@@ -145,21 +128,18 @@ def _offloaded(
     )
 
 
+BOTH = (constants(1, 2), operands(1))
 OPERATORS: Mapping[str, Kind] = {
-    "Int8Conv": Kind(
-        "weights and parameters constant; any strides, dilations, groups and padding, with 0 or -128",
-        _convolution_reasons,
-        _convolution,
-    ),
+    "Int8Conv": Kind((*BOTH, Rule(f"a border of {' or '.join(map(str, BORDERS))}", _border)), _convolution),
     "Int8ConvTranspose": Kind(
-        "weights and parameters constant; strides 1 or 2, or of which one divides the padding; they "
-        "divide the result",
-        _transposed_reasons,
+        (
+            *BOTH,
+            Rule(
+                "strides of 1 or 2, or of which one divides the padding; they divide the result",
+                lambda maker: sides_fault(_transposed_size(maker)),
+            ),
+        ),
         _transposed,
     ),
-    "Int8MatMul": Kind(
-        "weights and parameters constant; rows of any number of dimensions but 4",
-        _matrix_reasons,
-        _matrix_product,
-    ),
+    "Int8MatMul": Kind((*BOTH, Rule("rows of any number of dimensions but 4", _rows)), _matrix_product),
 }

@@ -13,12 +13,13 @@ from vdla.compiler.codegen.choose import Chooser, by_simulator
 from vdla.compiler.codegen.lowering import calls_of
 from vdla.compiler.codegen.record import ChoiceError, Choices, choices_of
 from vdla.compiler.codegen.space import Choice, Space, space_of
-from vdla.compiler.codegen.tasks import Task, Unfit
+from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.ir.nodes import Func
 from vdla.compiler.network.build import build
 from vdla.compiler.network.maker import Offloaded
 from vdla.compiler.network.partition import Part, parts, place
+from vdla.compiler.rules import Unfit
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 from vdla.runtime.module.plan import Plan

@@ -1,21 +1,29 @@
-"""Which ONNX operators are taken, where each runs and under which conditions; gathered from what imports,
-lowers and offloads them."""
+"""Which ONNX operators are taken, where each runs and under which conditions: those are the rules that the
+compiler decides by."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
+from vdla.compiler.graph.integer_forms import early
+from vdla.compiler.graph.integer_forms.rules import AROUND, MOVES, RATIOS, RULES
 from vdla.compiler.graph.onnx.read import OLDEST_OPSET
 from vdla.compiler.graph.onnx.survey import CONTRIBUTED, CONTRIBUTED_DOMAIN, IMPORTERS
-from vdla.compiler.graph.passes.affine_to_conv import AFFINE
-from vdla.compiler.graph.passes.expand_qlinear import MEANINGS
+from vdla.compiler.graph.passes.affine_to_conv import AFFINE, CHANNEL_CONSTANT
 from vdla.compiler.graph.passes.remove_identity import ALWAYS
-from vdla.compiler.graph.passes.to_integers import CONDITIONS, MOVES
-from vdla.compiler.network.offload import OPERATORS
-from vdla.compiler.network.partition import VIEWS
+from vdla.compiler.network.offload import CONFIGURATION, OPERATORS
+from vdla.compiler.network.views import VIEW_RULES, VIEWS
+from vdla.compiler.rules import conditions
 
 ACCELERATOR, HOST, COMPILER = "accelerator", "host", "compiler"
 KNOWN = ("Constant", "Shape", "Size")
-FOLDED, SPLIT = "BatchNormalization", "Sum"
+BECOMES = {
+    **early.MEANINGS,
+    "BatchNormalization": "Conv, or a part of the Conv, ConvTranspose or Gemm before it",
+    "Sum": "several Add",
+}
+IN_INT8 = "between DequantizeLinear and QuantizeLinear it moves int8 elements"
+ALONE = "between two conversions it changes the scale"
+COMMON = (*AROUND, RATIOS)  # rules for all operators with an integer form
 NOTE = "<!-- Generated from the compiler by `make docs`. -->\n"
 
 
@@ -48,38 +56,28 @@ def _where(op: str) -> tuple[str, str]:
         return COMPILER, "known when the network is compiled"
     if op in ALWAYS:
         return COMPILER, "left out"
-    if op == FOLDED:
-        return (
-            ACCELERATOR,
-            "constant parameters; it goes into the Conv, ConvTranspose or Gemm before it, or alone "
-            "becomes a depthwise Conv",
-        )
-    if op == SPLIT:
-        return ACCELERATOR, f"operands of one shape; as several Add: {CONDITIONS['Add']}"
-    if op in MEANINGS:
-        return ACCELERATOR, f"scales and zero points constant; as {MEANINGS[op]}: {CONDITIONS[MEANINGS[op]]}"
-    if op in MOVES and op in OPERATORS:
-        return ACCELERATOR, f"{CONDITIONS[op]}; {OPERATORS[op].condition}"
-    if op in AFFINE:
-        return (
-            ACCELERATOR,
-            f"{CONDITIONS[op]}; or a constant for each channel of an image: it becomes a depthwise Conv "
-            "or goes into the one before",
-        )
+    if op in BECOMES:
+        return ACCELERATOR, f"{conditions(early.RULES[op])}; it becomes {BECOMES[op]}"
+    if op in VIEWS:
+        return HOST, f"{IN_INT8}; nothing is left of it where it has {conditions(VIEW_RULES)}"
     if op in MOVES:
-        return HOST, CONDITIONS[
-            op
-        ] + "; nothing is left of it where no byte changes its place in the accelerator's DRAM" * (
-            op in VIEWS
+        return (
+            (ACCELERATOR, f"{IN_INT8}; {conditions(OPERATORS[op].rules)}")
+            if op in OPERATORS
+            else (HOST, IN_INT8)
         )
-    if op in CONDITIONS:
-        return ACCELERATOR, CONDITIONS[op]
+    if op in RULES:
+        own = conditions(rule for rule in RULES[op] if rule not in COMMON)
+        return ACCELERATOR, "; or ".join((own or ALONE, *((CHANNEL_CONSTANT,) if op in AFFINE else ())))
     return HOST, ""
 
 
 def offloaded() -> list[Support]:
     """Return the integer operators that the others become, sorted, with what the accelerator asks of each."""
-    return [Support(op, ACCELERATOR, kind.condition) for op, kind in sorted(OPERATORS.items())]
+    return [
+        Support(op, ACCELERATOR, conditions((*kind.configuration, *kind.rules)))
+        for op, kind in sorted(OPERATORS.items())
+    ]
 
 
 def to_json() -> dict[str, object]:
@@ -97,7 +95,16 @@ def text() -> str:
         *((one.op, one.on, one.condition) for one in offloaded()),
     ]
     first, second = (max(len(row[place]) for row in rows) for place in (0, 1))
-    return "\n".join(f"{op:{first}}  {on:{second}}  {condition}".rstrip() for op, on, condition in rows)
+    table = (f"{op:{first}}  {on:{second}}  {condition}".rstrip() for op, on, condition in rows)
+    return "\n".join((*table, "", every()))
+
+
+def every() -> str:
+    """Return what all operators ask for."""
+    return (
+        f"On the accelerator every operator takes {conditions(COMMON)}. Every integer operator needs a "
+        f"configuration with {conditions(CONFIGURATION)}, whose scratchpads hold a tile of it."
+    )
 
 
 def page() -> str:
@@ -107,14 +114,12 @@ def page() -> str:
             NOTE,
             "# Operators\n",
             f"Models of the operator sets from {OLDEST_OPSET} on are taken; `vdla ops` prints these "
-            "tables. In a quantised network an operator runs on "
-            "the accelerator where its condition holds, on the host in int8 or float32 where it does "
-            "not; `vdla compile` names each operator that stays "
-            "on the host, with the reason. What is not listed is refused before anything runs.\n\n",
+            "tables. In a quantised network an operator runs on the accelerator where its condition holds, "
+            "on the host in int8 or float32 where it does not; `vdla compile` names each operator that stays "
+            f"on the host, with the condition that it breaks. {every()} What is not listed is refused before "
+            "anything runs.\n\n",
             *_table("operator", imported()),
-            "\n## What runs on the accelerator\nIntegers to the last bit as `runtime/host/int8.py` says. "
-            "The configuration needs 32 bits of accumulators "
-            "and the extensions `requantise` and `pad_minimum`.\n\n",
+            "\n## What runs on the accelerator\nIntegers to the last bit as `runtime/host/int8.py` says.\n\n",
             *_table("integer operator", offloaded()),
         )
     )

@@ -28,6 +28,7 @@ class LayerReport:
         utilisation: of the multipliers; None where there are no cycles.
         busy: cycles in which each unit worked.
         bound: what took most of its time: "compute", "memory", or "latency" where neither did.
+        reason: why it runs on the host; "" on the accelerator.
     """
 
     name: str
@@ -40,6 +41,7 @@ class LayerReport:
     bytes_written: int
     busy: Mapping[str, int] = field(default_factory=dict)
     bound: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def report(
 
 
 def _host(step: HostStep) -> Iterator[LayerReport]:
-    yield LayerReport(step.name, step.op, "host", None, 0, None, 0, 0)
+    yield LayerReport(step.name, step.op, "host", None, 0, None, 0, 0, reason=step.reason)
 
 
 def _launch(ran: Ran, config: AcceleratorConfig, memory: MemoryParameters) -> Iterator[LayerReport]:
@@ -180,7 +182,7 @@ def table(found: Report) -> str:
     lines = [
         f"{'layer':{width}}  {'operator':18} {'on':11} {'cycles':>10} {'MMAC':>9} {'used':>6} "
         f"{'KiB in':>8} {'KiB out':>8} "
-        f"{'load':>7} {'compute':>7} {'store':>7}  bound"
+        f"{'load':>7} {'compute':>7} {'store':>7}  bound, or why on the host"
     ]
     for layer in found.layers:
         cycles = "-" if layer.cycles is None else f"{layer.cycles:,}"
@@ -189,7 +191,7 @@ def table(found: Report) -> str:
             f"{layer.name:{width}}  {layer.op:18} {layer.on:11} {cycles:>10} {layer.macs / 1e6:9.2f} "
             f"{used:>6} "
             f"{layer.bytes_read / 1024:8.1f} {layer.bytes_written / 1024:8.1f} {_busy_text(layer)}  "
-            f"{layer.bound}".rstrip()
+            f"{layer.bound or layer.reason}".rstrip()
         )
     return "\n".join([*lines, summary(found)])
 

@@ -72,7 +72,10 @@ def test_compile_tells_layers_and_what_stays_on_the_host(files, tmp_path):
         ["P", "Int8MaxPool"],
         ["G", "Int8Conv"],
     ]
-    assert "on the host: Transpose T: moves single elements" in printed
+    assert (
+        "on the host: Transpose T: Transpose with single elements to move; "
+        "the accelerator takes whole blocks of channels (Concat)"
+    ) in printed
     assert printed[-1].startswith(f"{tmp_path}/a.vdla: 0.0 MiB, ")
     assert [path.name for path in tmp_path.iterdir()] == ["a.vdla"]
     assert (tmp_path / "a.vdla").read_bytes() == (files / "net.vdla").read_bytes()
@@ -124,6 +127,18 @@ def test_run_reports_json(files):
     assert result["cycles"] == sum(layer["cycles"] or 0 for layer in result["layers"])
     assert result["seconds"] == pytest.approx(result["cycles"] / 200e6)
     assert result["macs"] == 4 * 9 * 64 + 64 * 5
+
+
+MOVED = "Transpose with single elements to move; the accelerator takes whole blocks of channels (Concat)"
+
+
+@pytest.mark.parametrize("device", ["functional", "cycle"])
+def test_run_tells_why_an_operator_runs_on_the_host(files, device):
+    rows = done("run", files / "net.vdla", "--device", device).stdout.splitlines()
+    assert [row.endswith(MOVED) for row in rows if row.split()[0] == "T"] == [True]
+    layers = json.loads(done("run", files / "net.vdla", "--device", device, "--json").stdout)["layers"]
+    assert {layer["name"]: layer["reason"] for layer in layers}["T"] == MOVED
+    assert all(bool(layer["reason"]) is (layer["on"] == "host") for layer in layers)
 
 
 def test_an_untimed_run_reports_json_without_cycles(files):
@@ -439,7 +454,10 @@ def test_configurations_that_are_none_are_refused(files, tmp_path, arguments, me
 
 def test_a_network_that_cannot_be_offloaded_stays_on_the_host(files, tmp_path):
     printed = done("compile", files / "net.onnx", "-o", tmp_path / "x.vdla", "--config", "vta").stdout
-    assert "on the host: Int8Conv C: the configuration has switched off requantise, pad_minimum" in printed
+    assert (
+        "on the host: Int8Conv C: configuration vta with the extensions requantise and pad_minimum switched "
+        "off; Int8Conv needs the extensions requantise and pad_minimum\n"
+    ) in printed
     done("run", tmp_path / "x.vdla", "--input", files / "in.npz", "--output", tmp_path / "out.npz")
     with np.load(tmp_path / "out.npz") as found:
         np.testing.assert_array_equal(found["y"], expected())

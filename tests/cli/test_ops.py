@@ -6,10 +6,11 @@ import pytest
 from click.testing import CliRunner
 
 from vdla.cli import main
+from vdla.compiler.graph.integer_forms.rules import MOVES, RULES
 from vdla.compiler.graph.onnx.survey import IMPORTERS
-from vdla.compiler.graph.passes.to_integers import CONDITIONS, LOWERINGS
-from vdla.compiler.network.offload import OPERATORS
-from vdla.compiler.network.support import ACCELERATOR, COMPILER, HOST, imported, offloaded
+from vdla.compiler.graph.passes.to_integers import LOWERINGS
+from vdla.compiler.network.offload import CONFIGURATION, OPERATORS
+from vdla.compiler.network.support import ACCELERATOR, COMMON, COMPILER, HOST, every, imported, offloaded
 from vdla.runtime.host.evaluate import OPERATORS as ON_HOST
 
 
@@ -24,9 +25,19 @@ def test_every_operator_that_is_imported_is_listed_once():
 
 
 def test_every_lowering_states_its_conditions():
-    assert set(CONDITIONS) == {*LOWERINGS, "Relu", "Clip"}
+    assert set(RULES) == {*LOWERINGS, "Relu", "Clip"}
     assert set(LOWERINGS) <= set(table())
     assert all(one.condition for one in offloaded())
+
+
+def test_conditions_are_the_rules_that_reasons_are_made_of():
+    found = table()
+    for op, rules in RULES.items():
+        own = [rule.takes for rule in rules if rule not in COMMON]
+        assert op in (*MOVES, "DequantizeLinear") or all(text in found[op][1] for text in own)
+    assert all(rule.takes in every() for rule in (*COMMON, *CONFIGURATION))
+    for one in offloaded():
+        assert one.condition.endswith("; ".join(rule.takes for rule in OPERATORS[one.op].rules))
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vdla.compiler.graph.integer_forms.early import IMAGE_RANK, becomes_another
 from vdla.compiler.graph.nodes import Graph, Node, consumers
 from vdla.compiler.graph.rewrite import Rewriting
 
-IMAGE_RANK = 4
+CHANNEL_CONSTANT = (
+    "a constant for each channel of an image, which becomes a depthwise Conv or goes into the one before"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +61,9 @@ def _depthwise(made: Rewriting, node: Node, x: str, factors: np.ndarray, shifts:
 
 
 def _normalisation(graph: Graph, node: Node) -> Affine | None:
-    arrays = [graph.constants.get(name) for name in node.inputs[1:]]
-    if any(array is None for array in arrays):
+    if not becomes_another(graph, node):
         return None
-    scale, shift, mean, variance = (array.astype(np.float64) for array in arrays)
+    scale, shift, mean, variance = (graph.constants[name].astype(np.float64) for name in node.inputs[1:])
     factors = scale / np.sqrt(variance + node.attributes["epsilon"])
     return node.inputs[0], factors, shift - mean * factors
 

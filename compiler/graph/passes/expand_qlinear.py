@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vdla.compiler.graph.integer_forms.early import MEANINGS, becomes_another
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.graph.rewrite import Rewriting
-
-MEANINGS = {"QLinearConv": "Conv", "QLinearMatMul": "MatMul", "QLinearAdd": "Add"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,7 @@ class ExpandQLinear:
 class _Expansion(Rewriting):
     def run(self) -> Graph:
         for node in self.graph.nodes:
-            if node.op in MEANINGS and all(name in self.graph.constants for name in _parameters(node)):
+            if node.op in MEANINGS and becomes_another(self.graph, node):
                 self.expand(node)
             else:
                 self.nodes.append(node)
@@ -75,11 +74,6 @@ class _Expansion(Rewriting):
 
     def zero_point(self, name: str, of: str) -> str:
         return name or self.constant(f"{of}_zero", np.zeros((), self.graph.types[of].dtype))
-
-
-def _parameters(node: Node) -> tuple[str, ...]:
-    """Return the scales and zero points of an operator on quantised tensors."""
-    return tuple(name for place, name in enumerate(node.inputs) if place in (1, 2, 4, 5, 6, 7) and name)
 
 
 def _axis(node: Node, place: int, rank: int) -> int:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from vdla.compiler.graph.integer_forms.early import becomes_another
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.rewrite import Rewriting
 
@@ -22,11 +23,7 @@ class SplitSums:
 
 
 def _splits(graph: Graph, node: Node) -> bool:
-    return (
-        node.op == "Sum"
-        and len(node.inputs) > 1
-        and all(graph.types[name] == graph.types[node.outputs[0]] for name in node.inputs)
-    )
+    return node.op == "Sum" and len(node.inputs) > 1 and becomes_another(graph, node)
 
 
 def _split(made: Rewriting, node: Node) -> None:

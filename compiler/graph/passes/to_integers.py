@@ -13,36 +13,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vdla.compiler.graph.conversions import Conversions, Operand, UnfitError
-from vdla.compiler.graph.integers import (
-    GREATEST,
-    LEAST,
-    Quantisation,
-    factors_and_shift,
-    product_parameters,
-    scaling,
-)
+from vdla.compiler.graph.conversions import Conversions, Operand, check_scales
+from vdla.compiler.graph.integer_forms.reasons import fit
+from vdla.compiler.graph.integer_forms.rules import MOVES, OWN
+from vdla.compiler.graph.integer_forms.site import Site
+from vdla.compiler.graph.integers import GREATEST, LEAST, Quantisation, factors_and_shift, scaling
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.rewrite import Rewriting
 from vdla.runtime.requantise import parameter_words
 
-MOVES = (
-    "Concat",
-    "Flatten",
-    "Reshape",
-    "Split",
-    "Squeeze",
-    "Transpose",
-    "Unsqueeze",
-)  # elements of one scale, whatever their places
-WHOLE = {
-    "ceil_mode": 0,
-    "count_include_pad": 1,
-    "dilations": (1, 1),
-    "pads": (0, 0, 0, 0),
-    "strides": (1, 1),
-}  # of a window on all of an image
 BORDERS = (0, LEAST)  # what the accelerator can pad with
 
 
@@ -51,7 +31,12 @@ class ToIntegers:
     """The pass; what it cannot express stays as it is, as does what something reads in float."""
 
     def run(self, graph: Graph) -> Graph:
-        """Return `graph` with integer operators."""
+        """Return `graph` with integer operators.
+
+        Raises:
+            GraphError: a scale is no number, or not positive.
+        """
+        check_scales(graph)
         return DeadCode().run(_Lowering(graph).run())
 
 
@@ -77,73 +62,36 @@ class _Lowering(Rewriting):
 
     def lowered(self, quantise: Node) -> bool:
         """Lower what a QuantizeLinear stands behind; return whether that could be done."""
-        (out,) = quantise.outputs
-        try:
-            source, bounded = self.found.bounds(quantise.inputs[0], self.found.quantisation(quantise, out))
-            maker = self.found.makers.get(source)
-            if maker is None or maker.op not in LOWERINGS:
-                return False
-            LOWERINGS[maker.op](self, maker, out, bounded)
-        except ValueError:
+        maker = self.found.makers.get(self.found.source(quantise.inputs[0]))
+        form = None if maker is None else fit(self.found, maker, quantise)
+        if not isinstance(form, Site):  # `why_float` says so again where the operator is placed
             return False
+        LOWERINGS[form.node.op](self, form)
         return True
 
     # Operators
 
-    def product(
-        self,
-        node: Node,
-        x: Operand,
-        weights: np.ndarray,
-        scales: np.ndarray,
-        bias: np.ndarray,
-        out: str,
-        quantisation: Quantisation,
-        attributes: Mapping | None = None,
-    ) -> None:
-        """Add an operator that sums products; it is a convolution, whose `weights` have output channels
-        first, if it has attributes.
-
-        Args:
-            scales: float64[n], of the products of each output channel.
-            bias: float64[n], in real numbers.
-        """
-        rows = weights.reshape(len(weights), -1) if attributes else weights.T
-        integers, words = product_parameters(rows, scales, bias, x.quantisation, quantisation)
-        weights = integers.reshape(weights.shape) if attributes else integers.T
+    def product(self, site: Site, weights: np.ndarray, op: str, attributes: Mapping | None = None) -> None:
+        """Add an operator that sums products with `weights`, in the order of its kind."""
+        (x,) = site.operands
+        words = site.product.parameters(x.quantisation, site.result)
+        if op == "Int8Conv":
+            x, attributes = self.bordered(x, dict(attributes), site.out)
         names = (
-            self.constant(f"{out}_weights", np.ascontiguousarray(weights)),
-            self.constant(f"{out}_parameters", words),
+            self.constant(f"{site.out}_weights", np.ascontiguousarray(weights)),
+            self.constant(f"{site.out}_parameters", words),
         )
-        self.add("Int8Conv" if attributes else "Int8MatMul", (x.name, *names), out, attributes, node.name)
+        self.add(op, (x.name, *names), site.out, attributes, site.node.name)
 
-    def convolution(self, node: Node, out: str, quantisation: Quantisation) -> None:
-        x, (weights, scales) = self.found.operand(node.inputs[0]), self.found.weights(node.inputs[1], 4, 0)
-        bias = self.found.bias(node, len(weights))
-        scales = x.quantisation.scale * scales
-        x, attributes = self.bordered(x, dict(node.attributes), out)
-        self.product(node, x, weights, scales, bias, out, quantisation, attributes)
+    def convolution(self, site: Site) -> None:
+        weights = site.product.weights.reshape(site.weights.values.shape)
+        self.product(site, weights, "Int8Conv", site.node.attributes)
 
-    def transposed(self, node: Node, out: str, quantisation: Quantisation) -> None:
-        """Spread elements: what stands around and between them is 0, so their zero point must be."""
-        x, (weights, scales) = self.found.operand(node.inputs[0]), self.found.weights(node.inputs[1], 4, 1)
-        attributes = node.attributes
-        if x.quantisation.zero or attributes["group"] != 1 or tuple(attributes["dilations"]) != (1, 1):
-            raise UnfitError
-        rows, bias = (
-            weights.swapaxes(0, 1).reshape(weights.shape[1], -1),
-            self.found.bias(node, weights.shape[1]),
-        )
-        integers, words = product_parameters(
-            rows, x.quantisation.scale * scales, bias, x.quantisation, quantisation
-        )
-        outputs_first = integers.reshape(weights.shape[1], weights.shape[0], *weights.shape[2:])
-        names = (
-            self.constant(f"{out}_weights", np.ascontiguousarray(outputs_first.swapaxes(0, 1))),
-            self.constant(f"{out}_parameters", words),
-        )
-        kept = {name: attributes[name] for name in ("output_padding", "pads", "strides")}
-        self.add("Int8ConvTranspose", (x.name, *names), out, kept, node.name)
+    def transposed(self, site: Site) -> None:
+        inputs, outputs, *kernel = site.weights.values.shape
+        weights = site.product.weights.reshape(outputs, inputs, *kernel).swapaxes(0, 1)
+        kept = {name: site.node.attributes[name] for name in ("output_padding", "pads", "strides")}
+        self.product(site, weights, "Int8ConvTranspose", kept)
 
     def bordered(self, x: Operand, attributes: dict, out: str) -> tuple[Operand, dict]:
         """Return attributes with what stands around the input; where the accelerator cannot pad with that,
@@ -165,111 +113,53 @@ class _Lowering(Rewriting):
         )
         return replace(x, name=wide), attributes | {"border": 0, "pads": (0, 0, 0, 0)}
 
-    def dense(self, node: Node, out: str, quantisation: Quantisation) -> None:
-        attributes = node.attributes
-        if (
-            attributes["transA"]
-            or attributes["alpha"] != 1
-            or (attributes["beta"] != 1 and len(node.inputs) > 2)
-        ):
-            raise UnfitError
-        self.matrix_product(node, out, quantisation, bool(attributes["transB"]))
+    def matrix_product(self, site: Site) -> None:
+        self.product(site, site.product.weights.T, "Int8MatMul")
 
-    def matrix_product(
-        self, node: Node, out: str, quantisation: Quantisation, transposed: bool = False
-    ) -> None:
-        x, (weights, scales) = (
-            self.found.operand(node.inputs[0]),
-            self.found.weights(node.inputs[1], 2, 0 if transposed else 1),
-        )
-        weights = weights.T if transposed else weights
-        self.product(
-            node,
-            x,
-            weights,
-            x.quantisation.scale * scales,
-            self.found.bias(node, weights.shape[1]),
-            out,
-            quantisation,
-        )
-
-    def average(self, node: Node, out: str, quantisation: Quantisation) -> None:
+    def average(self, site: Site) -> None:
         """Average pooling is a depthwise convolution with weights of 1."""
-        x, shape = self.found.operand(node.inputs[0]), self.graph.types[node.inputs[0]].shape
-        if len(shape) != 4:
-            raise UnfitError
-        attributes = node.attributes if node.op == "AveragePool" else {**WHOLE, "kernel_shape": shape[2:]}
-        if (
-            attributes["ceil_mode"]
-            or attributes["dilations"] != (1, 1)
-            or (any(attributes["pads"]) and not attributes["count_include_pad"])
-        ):
-            raise UnfitError
-        weights = np.ones((shape[1], 1, *attributes["kernel_shape"]), np.int8)
-        scales = np.full(shape[1], x.quantisation.scale / weights[0].size)
-        x, convolution = self.bordered(
-            x,
-            {"group": shape[1], **{name: attributes[name] for name in ("dilations", "pads", "strides")}},
-            out,
-        )
-        self.product(node, x, weights, scales, np.zeros(shape[1]), out, quantisation, convolution)
+        window = site.window
+        kept = {name: window[name] for name in ("dilations", "pads", "strides")}
+        weights = site.product.weights.reshape(site.weights.values.shape)
+        self.product(site, weights, "Int8Conv", {"group": site.channels, **kept})
 
-    def greatest(self, node: Node, out: str, quantisation: Quantisation) -> None:
-        x, attributes = self.found.operand(node.inputs[0]), node.attributes
-        if (
-            attributes["ceil_mode"]
-            or any(step != 1 for step in attributes["dilations"])
-            or len(attributes["kernel_shape"]) != 2
-        ):
-            raise UnfitError
+    def greatest(self, site: Site) -> None:
+        (x,), attributes, node = site.operands, site.node.attributes, site.node
         pooled = {name: attributes[name] for name in ("kernel_shape", "pads", "strides")}
         self.rescaled(
-            x, out, quantisation, lambda target: self.add("Int8MaxPool", (x.name,), target, pooled, node.name)
+            x,
+            site.out,
+            site.result,
+            lambda target: self.add("Int8MaxPool", (x.name,), target, pooled, node.name),
         )
 
-    def sum(self, node: Node, out: str, quantisation: Quantisation) -> None:
-        a, b = self.pair(node)
-        factors, shift = factors_and_shift([part.quantisation.scale / quantisation.scale for part in (a, b)])
-        bias = -sum(part.quantisation.zero * factor for part, factor in zip((a, b), factors, strict=True))
-        words = _single(bias, 1, shift, quantisation)
-        self.add(
-            "Int8Add",
-            (a.name, b.name, self.constant(f"{out}_parameters", words)),
-            out,
-            {"factors": factors},
-            node.name,
+    def sum(self, site: Site) -> None:
+        factors, shift = factors_and_shift(list(site.ratios))
+        bias = -sum(
+            part.quantisation.zero * factor for part, factor in zip(site.operands, factors, strict=True)
         )
+        self.pair("Int8Add", site, _single(bias, 1, shift, site.result), {"factors": factors})
 
-    def times(self, node: Node, out: str, quantisation: Quantisation) -> None:
-        a, b = self.pair(node)
-        words = scaling(
-            np.array([a.quantisation.scale * b.quantisation.scale / quantisation.scale]), 0, quantisation
-        )
-        self.add(
-            "Int8Mul",
-            (a.name, b.name, self.constant(f"{out}_parameters", words)),
-            out,
-            {"zeros": (a.quantisation.zero, b.quantisation.zero)},
-            node.name,
-        )
+    def times(self, site: Site) -> None:
+        zeros = tuple(part.quantisation.zero for part in site.operands)
+        self.pair("Int8Mul", site, scaling(site.ratios, 0, site.result), {"zeros": zeros})
 
-    def pair(self, node: Node) -> tuple[Operand, Operand]:
-        """Return two operands of one shape."""
-        a, b = (self.found.operand(name) for name in node.inputs)
-        if self.graph.types[a.name].shape != self.graph.types[b.name].shape:
-            raise UnfitError
-        return a, b
+    def pair(self, op: str, site: Site, words: np.ndarray, attributes: Mapping) -> None:
+        """Add an operator on the elements of two tensors."""
+        a, b = (part.name for part in site.operands)
+        parameters = self.constant(f"{site.out}_parameters", words)
+        self.add(op, (a, b, parameters), site.out, attributes, site.node.name)
 
-    def again(self, node: Node, out: str, quantisation: Quantisation) -> None:
+    def again(self, site: Site) -> None:
         """Requantise an int8 tensor, with bounds perhaps."""
-        self.rescaled(self.found.operand(node.outputs[0]), out, quantisation, None)
+        self.rescaled(site.operands[0], site.out, site.result, None)
 
-    def move(self, node: Node, out: str, quantisation: Quantisation) -> None:
+    def move(self, site: Site) -> None:
         """Move int8 elements instead of real ones; what is joined must have one scale before."""
-        operands = [self.found.operand(name) for name in node.inputs]
+        node, out, operands = site.node, site.out, list(site.operands)
         if node.op == "Concat":
-            operands = [self.alike(operand, quantisation, out) for operand in operands]
-        source, _ = self.found.bounds(self.found.makers[out].inputs[0], quantisation)
+            operands = [self.alike(operand, site.result, out) for operand in operands]
+        source = self.found.source(site.quantise.inputs[0])
         names = tuple(operand.name for operand in operands)
         if (source, *names) not in self.moved:
             results = tuple(
@@ -278,7 +168,7 @@ class _Lowering(Rewriting):
             )
             self.nodes.append(replace(node, inputs=names, outputs=results))
             self.moved |= {(real, *names): result for real, result in zip(node.outputs, results, strict=True)}
-        self.rescaled(replace(operands[0], name=self.moved[source, *names]), out, quantisation, None)
+        self.rescaled(replace(operands[0], name=self.moved[source, *names]), out, site.result, None)
 
     def alike(self, operand: Operand, quantisation: Quantisation, out: str) -> Operand:
         """Return an operand on another scale."""
@@ -315,35 +205,17 @@ def _single(bias: int, multiplier: int, shift: int, out: Quantisation) -> np.nda
     )
 
 
-LOWERINGS: Mapping[str, Callable[[_Lowering, Node, str, Quantisation], None]] = {
+LOWERINGS: Mapping[str, Callable[[_Lowering, Site], None]] = {
     "Add": _Lowering.sum,
     "AveragePool": _Lowering.average,
     "Conv": _Lowering.convolution,
     "ConvTranspose": _Lowering.transposed,
     "DequantizeLinear": _Lowering.again,
-    "Gemm": _Lowering.dense,
+    "Gemm": _Lowering.matrix_product,
     "GlobalAveragePool": _Lowering.average,
     "MatMul": _Lowering.matrix_product,
     "MaxPool": _Lowering.greatest,
     "Mul": _Lowering.times,
     **dict.fromkeys(MOVES, _Lowering.move),
 }
-_MOVED = "on int8 elements, between conversions with one scale"
-CONDITIONS: Mapping[
-    str, str
-] = {  # under which an operator is lowered, all of them between DequantizeLinear and QuantizeLinear
-    "Add": "two operands of one shape, neither constant, their scales less than 64 times the result's",
-    "AveragePool": "2-D, no ceil_mode, no dilation; padding only if it is counted",
-    "Clip": "behind any of the others: its bounds come with their requantisation",
-    "Conv": "2-D, weights int8 and constant without zero point, bias constant",
-    "ConvTranspose": "2-D, one group, no dilation, zero point 0; weights int8 and constant without zero "
-    "point, bias constant",
-    "DequantizeLinear": "straight before QuantizeLinear: int8 to another scale",
-    "Gemm": "weights int8 and constant without zero point, bias constant; no transA, alpha and beta 1",
-    "GlobalAveragePool": "2-D",
-    "MatMul": "weights int8[k, n] and constant without zero point",
-    "MaxPool": "2-D, no ceil_mode, no dilation",
-    "Mul": "two operands of one shape, neither constant",
-    "Relu": "behind any of the others: its bound comes with their requantisation",
-    **dict.fromkeys(MOVES, _MOVED),
-}
+assert LOWERINGS.keys() == OWN.keys(), "an operator has a lowering, and rules"

@@ -199,23 +199,35 @@ class Phases:
         return (phase + pad) % self.stride + self.stride * (self.taps - 1 - place)
 
 
+def phases_fault(kernel: int, stride: int, pad: int, result: int) -> str:
+    """Return what keeps one side of a transposed convolution from having phases of one form; "" where it has
+    them."""
+    first, slope = _phase_starts(stride, pad)
+    starts = [(phase + pad) // stride for phase in range(stride)]
+    if result % stride or starts != [first + slope * phase for phase in range(stride)]:
+        return f"a result of {result} with stride {stride} and padding {pad}, which has no phases of one form"
+    if blocks(kernel, stride) <= first:
+        return f"padding {pad}, which cuts off whole elements of the input"
+    return ""
+
+
+def _phase_starts(stride: int, pad: int) -> tuple[int, int]:
+    """Return where the first phase starts in the input, and how much later each next one does."""
+    return pad // stride, (1 + pad) // 2 - pad // 2 if stride == 2 else 0
+
+
 def phases(length: int, kernel: int, stride: int, pad: int, result: int) -> Phases:
     """Return how one side of a transposed convolution is made.
 
     Raises:
         IrError: the phases do not divide the result, or do not lie evenly over the input.
     """
-    starts = [(phase + pad) // stride for phase in range(stride)]
-    slope = starts[-1] - starts[0] if stride == 2 else 0
-    if result % stride or starts != [starts[0] + slope * phase for phase in range(stride)]:
-        raise IrError(
-            f"transposed convolution: a result of {result} with stride {stride} and padding {pad} has no "
-            "phases of one form"
-        )
-    taps = blocks(kernel, stride)
-    before, rows = taps - 1 - starts[0], result // stride
-    if before < 0:
-        raise IrError(f"transposed convolution: padding {pad} cuts off whole elements of the input")
+    fault = phases_fault(kernel, stride, pad, result)
+    if fault:
+        raise IrError(f"transposed convolution: {fault}")
+    first, slope = _phase_starts(stride, pad)
+    taps, rows = blocks(kernel, stride), result // stride
+    before = taps - 1 - first
     return Phases(stride, taps, slope, before, rows - 1 + slope * (stride - 1) + taps - before - length, rows)
 
 

@@ -1,6 +1,7 @@
 """Transposed convolution: each phase of the result is a convolution of its own, with every so many-th element
 of the kernel."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +9,15 @@ import numpy as np
 from vdla.compiler.ir.nodes import Expr, cast
 from vdla.compiler.te.operators.convolution import Product, bordered
 from vdla.compiler.te.operators.narrowing import Narrowing, narrow
-from vdla.compiler.te.operators.sizes import Convolution, Pads, Phases, Transposed, blocks, phases
+from vdla.compiler.te.operators.sizes import (
+    Convolution,
+    Pads,
+    Phases,
+    Transposed,
+    blocks,
+    phases,
+    phases_fault,
+)
 from vdla.compiler.te.tensor import compute, placeholder, reduce_axis, sum_over
 from vdla.hw.spec.config import AcceleratorConfig
 
@@ -27,11 +36,19 @@ def sides(size: Transposed) -> tuple[Phases, Phases]:
         IrError: they have no phases of one form.
     """
     return tuple(
-        phases(*side)
-        for side in zip(
-            (size.height, size.width), size.kernel, size.stride, size.padding[:2], size.out_size, strict=True
-        )
+        phases(length, *side) for length, side in zip((size.height, size.width), _sides(size), strict=True)
     )
+
+
+def sides_fault(size: Transposed) -> str:
+    """Return what keeps rows or columns of the result from having phases of one form; "" where they have
+    them."""
+    return next((fault for side in _sides(size) if (fault := phases_fault(*side))), "")
+
+
+def _sides(size: Transposed) -> Iterator[tuple[int, int, int, int]]:
+    """Yield kernel, stride, padding before, and extent of the result, for rows and columns."""
+    return zip(size.kernel, size.stride, size.padding[:2], size.out_size, strict=True)
 
 
 def one_phase(size: Transposed) -> Convolution:

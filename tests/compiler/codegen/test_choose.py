@@ -11,8 +11,9 @@ from vdla.compiler.codegen.choose import by_estimate, by_simulator, simulated_cy
 from vdla.compiler.codegen.estimate import estimated_cycles
 from vdla.compiler.codegen.record import ChoiceError, choices_of, parse_choices
 from vdla.compiler.codegen.space import Choice, space_of
-from vdla.compiler.codegen.tasks import ConvolutionTask, Elements, ElementsTask, PoolingTask, Unfit
+from vdla.compiler.codegen.tasks import ConvolutionTask, Elements, ElementsTask, PoolingTask
 from vdla.compiler.codegen.tiles import Tiles, Work
+from vdla.compiler.rules import Unfit
 from vdla.compiler.te.operators.sizes import Convolution, Pooling
 from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.memory import MemoryParameters

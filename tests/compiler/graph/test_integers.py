@@ -1,6 +1,6 @@
 """Scales as integers: how near they come, what they refuse, and bounds on what may be stored."""
 
-from itertools import product
+from itertools import product as pairs_of
 from math import inf
 
 import numpy as np
@@ -9,8 +9,8 @@ import pytest
 from vdla.compiler.graph.integers import (
     Quantisation,
     factors_and_shift,
+    integer_product,
     multiplier_and_shift,
-    product_parameters,
     scaling,
 )
 from vdla.runtime.requantise import requantise
@@ -41,7 +41,7 @@ def test_a_ratio_out_of_range_is_refused(ratio):
 def test_sums_with_factors_are_within_half_a_step(ratios):
     factors, shift = factors_and_shift(ratios)
     assert max(factors) < 1 << 15
-    for bytes_ in product((-255, -3, 0, 1, 255), repeat=2):
+    for bytes_ in pairs_of((-255, -3, 0, 1, 255), repeat=2):
         exact, found = (
             sum(byte * ratio for byte, ratio in zip(bytes_, parts, strict=True))
             for parts in (ratios, factors)
@@ -83,16 +83,15 @@ def test_parameters_hold_scale_bias_zero_point_and_bounds():
 
 
 def test_a_bias_beyond_the_accumulator_makes_the_steps_of_weights_larger():
-    weights, words = product_parameters(
-        np.array([[100, 1]], np.int8), np.array([1e-9]), np.array([3.0]), Quantisation(1.0, 0), OUT
-    )
-    assert weights.tolist() == [[36, 0]]
+    product = integer_product(np.array([[100, 1]], np.int8), np.array([1e-9]), np.array([3.0]))
+    words = product.parameters(Quantisation(1.0, 0), OUT)
+    assert product.weights.tolist() == [[36, 0]]
     assert abs(words[0, 0]) <= 1 << 30
     assert requantise(np.array([0]), words).tolist() == [3]
 
 
 def test_sums_that_could_leave_the_accumulator_are_refused():
-    weights = np.full((1, 70_000), 127, np.int8)
+    product = integer_product(np.full((1, 70_000), 127, np.int8), np.ones(1), np.zeros(1))
     with pytest.raises(ValueError, match=r"^sums of up to 2\.26695e\+09 do not fit 32 bits$"):
-        product_parameters(weights, np.ones(1), np.zeros(1), Quantisation(1.0, -128), OUT)
-    product_parameters(weights, np.ones(1), np.zeros(1), Quantisation(1.0, 0), OUT)
+        product.parameters(Quantisation(1.0, -128), OUT)
+    product.parameters(Quantisation(1.0, 0), OUT)

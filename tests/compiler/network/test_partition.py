@@ -8,7 +8,8 @@ import pytest
 from tests.compiler.network.graphs import HANDMADE, Net, random_graph
 from vdla.compiler.graph.nodes import Graph, TensorType
 from vdla.compiler.network.maker import Offloaded
-from vdla.compiler.network.partition import OnHost, Part, View, parts, place, same_bytes
+from vdla.compiler.network.partition import OnHost, Part, View, parts, place
+from vdla.compiler.network.views import same_bytes
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
 
@@ -131,12 +132,12 @@ INT8 = [
 
 @pytest.mark.parametrize(("one", "other", "same"), INT8)
 def test_shapes_that_stand_alike(one, other, same):
-    assert same_bytes(TensorType(one, "int8"), TensorType(other, "int8"), TINY) is same
-    assert same_bytes(TensorType(other, "int8"), TensorType(one, "int8"), TINY) is same
+    assert same_bytes(TensorType(one, "int8"), TensorType(other, "int8")) is same
+    assert same_bytes(TensorType(other, "int8"), TensorType(one, "int8")) is same
 
 
 def test_only_bytes_stand_alike():
-    assert not same_bytes(TensorType((1, 8), "float32"), TensorType((8,), "float32"), TINY)
+    assert not same_bytes(TensorType((1, 8), "float32"), TensorType((8,), "float32"))
 
 
 def test_a_fold_is_for_what_only_one_operator_reads():
@@ -151,8 +152,3 @@ def test_a_fold_is_for_what_only_one_operator_reads():
     assert strides("strided and read twice") == [None, None]
     assert strides("residual") == [(2, 2), None, None, None, None]
     assert strides("folded") == [(2, 3), (3, 4), (2, 2)]
-
-
-def test_the_reason_is_kept():
-    (only,) = place(HANDMADE["only the host"](Net()), Target(TINY))
-    assert only.reason == "moves single elements"

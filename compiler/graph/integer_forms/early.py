@@ -1,0 +1,59 @@
+"""What operators must be to become others, before integer forms are looked for: batch normalisation becomes
+Conv, Sum becomes Add, QLinear operators become float ones between conversions."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.rules import Rule, counted
+
+IMAGE_RANK = 4
+MEANINGS = {"QLinearAdd": "Add", "QLinearConv": "Conv", "QLinearMatMul": "MatMul"}
+QLINEAR_PARAMETERS = (1, 2, 4, 5, 6, 7)  # places of scales and zero points
+
+
+class Located(NamedTuple):
+    """An operator in its graph."""
+
+    graph: Graph
+    node: Node
+
+
+def _rank(at: Located) -> str:
+    rank = len(at.graph.types[at.node.outputs[0]].shape)
+    return "" if rank == IMAGE_RANK else f"a result of {counted(rank, 'dimension')}"
+
+
+def _computed(at: Located, places: tuple[int, ...], role: str) -> str:
+    names = (name for place, name in enumerate(at.node.inputs) if place in places and name)
+    return next(
+        (f"{role} {name} that is not constant" for name in names if name not in at.graph.constants), ""
+    )
+
+
+def _alike(at: Located) -> str:
+    types = [at.graph.types[name] for name in (*at.node.inputs, *at.node.outputs)]
+    return "" if len(set(types)) == 1 else f"operands {', '.join(map(str, types[:-1]))}"
+
+
+RULES: Mapping[str, tuple[Rule[Located], ...]] = {
+    "BatchNormalization": (
+        Rule("images, of 4 dimensions", _rank),
+        Rule("constant parameters", lambda at: _computed(at, (1, 2, 3, 4), "parameter")),
+    ),
+    "Sum": (Rule("operands of one shape", _alike),),
+    **dict.fromkeys(
+        MEANINGS,
+        (
+            Rule(
+                "constant scales and zero points",
+                lambda at: _computed(at, QLINEAR_PARAMETERS, "scale or zero point"),
+            ),
+        ),
+    ),
+}
+
+
+def becomes_another(graph: Graph, node: Node) -> bool:
+    """Whether an operator has rules here that all hold."""
+    return node.op in RULES and not any(rule.found(Located(graph, node)) for rule in RULES[node.op])

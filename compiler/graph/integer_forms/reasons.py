@@ -1,0 +1,44 @@
+"""Whether an operator has an integer form where it stands, and why not."""
+
+from vdla.compiler.graph.conversions import BOUNDS, Conversions
+from vdla.compiler.graph.integer_forms import early
+from vdla.compiler.graph.integer_forms.rules import RESULT, RULES
+from vdla.compiler.graph.integer_forms.site import Site
+from vdla.compiler.graph.nodes import Node
+from vdla.compiler.rules import Unfit, unfit
+
+
+def fit(found: Conversions, node: Node, quantise: Node | None) -> Site | Unfit:
+    """Return what the integer form of `node` is made of whose result `quantise` takes to int8, straight or
+    behind Relu and Clip; Unfit where there is no such form."""
+    if node.op in early.RULES:
+        return unfit(node.op, early.RULES[node.op], early.Located(found.graph, node)) or without_form(node)
+    if node.op not in RULES:
+        return without_form(node)
+    site = Site(found, _bounded(found, node), quantise)
+    return unfit(node.op, RULES[site.node.op], site) or site
+
+
+def _bounded(found: Conversions, node: Node) -> Node:
+    """Return the DequantizeLinear whose result a Relu or Clip bounds: both are one requantisation; other
+    operators as they are."""
+    maker = found.makers.get(found.source(node.outputs[0])) if node.op in BOUNDS else None
+    return maker if maker is not None and maker.op == "DequantizeLinear" else node
+
+
+def why_float(found: Conversions, node: Node) -> Unfit:
+    """Return why an operator on real numbers has stayed as it is: it has no integer form, or something reads
+    its result as float32 all the same."""
+    quantisers = [quantise for name in node.outputs for quantise in found.quantisers(name)]
+    for quantise in quantisers or [None]:
+        form = fit(found, node, quantise)
+        if isinstance(form, Unfit):
+            return form
+    return unfit(node.op, (RESULT,), Site(found, node)) or Unfit(
+        f"{node.op} with an integer form that the pass ToIntegers has not put in its place"
+    )
+
+
+def without_form(node: Node) -> Unfit:
+    """Return why an operator of a kind that has no integer form stays on the host."""
+    return Unfit(f"the accelerator has no {node.op.removeprefix('Dequantized')}")  # as networks call it

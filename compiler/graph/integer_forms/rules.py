@@ -1,0 +1,270 @@
+"""What each float operator must be to have an integer form."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from vdla.compiler.graph.conversions import BOUNDS
+from vdla.compiler.graph.integer_forms.site import Site
+from vdla.compiler.graph.integers import (
+    LARGEST_MULTIPLE,
+    LARGEST_RATIO,
+    SUM_BITS,
+    fits_factor,
+    fits_multiplier,
+    fits_sum,
+)
+from vdla.compiler.graph.nodes import Node
+from vdla.compiler.rules import Rule, counted, unfit
+
+SPATIAL = 2
+CHANNELS_FIRST = 2  # dimensions before the spatial ones: images and channels
+MOVES = ("Concat", "Flatten", "Reshape", "Split", "Squeeze", "Transpose", "Unsqueeze")
+"""Operators that move elements of one scale, whatever their places."""
+
+
+# The operator itself
+
+
+def _dimensions(site: Site) -> str:
+    count = len(site.shape(site.node.inputs[0])) - CHANNELS_FIRST
+    return "" if count == SPATIAL else counted(count, "spatial dimension")
+
+
+def _attribute(name: str, wanted: object) -> Rule[Site]:
+    """Return the rule that an attribute has one value."""
+    return Rule(
+        f"{name} = {wanted}",
+        lambda site: "" if site.window[name] == wanted else f"{name} = {site.window[name]}",
+    )
+
+
+def _dilations(site: Site) -> str:
+    dilations = tuple(site.window["dilations"])
+    return "" if set(dilations) <= {1} else f"dilations {dilations}"
+
+
+def _padding(site: Site) -> str:
+    window = site.window
+    if window["count_include_pad"] or not any(window["pads"]):
+        return ""
+    return f"padding {tuple(window['pads'])} and count_include_pad = 0"
+
+
+def _beta(site: Site) -> str:
+    beta = site.node.attributes["beta"]
+    return f"beta = {beta:g} and a bias" if beta != 1 and site.bias_name else ""
+
+
+def _shapes(site: Site) -> str:
+    shapes = [site.shape(name) for name in site.node.inputs]
+    return "" if len(set(shapes)) == 1 else f"operands of the shapes {' and '.join(map(str, shapes))}"
+
+
+def _zero_point(site: Site) -> str:
+    (x,) = site.operands
+    return f"input {x.name} of zero point {x.quantisation.zero}" if x.quantisation.zero else ""
+
+
+DIMENSIONS = Rule("2 spatial dimensions", _dimensions)
+DILATIONS = Rule("dilations of 1", _dilations)
+CEIL_MODE = _attribute("ceil_mode", 0)
+PADDING = Rule("padding only if it is counted (count_include_pad = 1)", _padding)
+SHAPES = Rule("operands of one shape", _shapes)
+ZERO_POINT = Rule("an input of zero point 0", _zero_point)
+
+
+# Weights and bias
+
+
+def _weights(site: Site) -> str:
+    name = site.weights_name
+    if name in site.graph.constants:
+        return f"constant weights {name} that are {site.graph.types[name].dtype}, not quantised"
+    if site.found.constants(name) is None:
+        return f"weights {name} that are not constant"
+    dtype = site.weights.values.dtype
+    return "" if dtype == np.int8 else f"weights {name} of {dtype}"
+
+
+def _matrix(site: Site) -> str:
+    rank = len(site.shape(site.weights_name))
+    return "" if rank == 2 else f"weights {site.weights_name} of {counted(rank, 'dimension')}"
+
+
+def _weights_zero(site: Site) -> str:
+    zero = site.weights.zero
+    return f"weights {site.weights_name} of zero point {zero[zero != 0][0]}" if zero.any() else ""
+
+
+def _weights_axis(site: Site) -> str:
+    rank = site.weights.values.ndim
+    axis = site.found.makers[site.weights_name].attributes["axis"] % rank
+    along = site.weights.scale.size > 1 and axis != site.outputs_axis
+    return f"scales of weights {site.weights_name} along axis {axis}" if along else ""
+
+
+def _weights_scale(site: Site) -> str:
+    return "" if site.weights.scale.min() > 0 else f"weights {site.weights_name} of scale 0"
+
+
+def _bias(site: Site) -> str:
+    name = site.bias_name
+    known = not name or name in site.graph.constants or site.found.constants(name) is not None
+    return "" if known else f"bias {name} that is not constant"
+
+
+def _bias_shape(site: Site) -> str:
+    if not site.bias_name:
+        return ""
+    shape = site.shape(site.bias_name)
+    scales = 1 if site.bias_name in site.graph.constants else site.found.constants(site.bias_name)[1].size
+    one_row = np.prod(shape) == (shape or (1,))[-1] and np.prod(shape) in (1, site.channels)
+    if one_row and (scales == 1 or len(shape) == 1):
+        return ""
+    return f"bias {site.bias_name} of shape {shape}" + f" and {scales} scales" * (scales > 1)
+
+
+WEIGHTS = (
+    Rule("constant int8 weights", _weights),
+    Rule("weights of zero point 0", _weights_zero),
+    Rule("one scale of weights, or one for each output channel", _weights_axis),
+    Rule("weights of scales greater than 0", _weights_scale),
+)
+MATRIX = Rule("weights of 2 dimensions", _matrix)
+BIAS = (
+    Rule("a constant bias", _bias),
+    Rule("a bias of one number, or one for each output channel", _bias_shape),
+)
+
+
+# Conversions around it
+
+
+def _quantised(site: Site) -> str:
+    for name in site.inputs:
+        if name in site.graph.constants:
+            return f"constant operand {name}"
+        if not site.found.is_dequantised(name):
+            return _unquantised(site, name)
+    return ""
+
+
+def _unquantised(site: Site, name: str) -> str:
+    """Say that no DequantizeLinear makes an input, but who does."""
+    maker, dtype = site.found.makers.get(name), site.graph.types[name].dtype
+    where = "it enters the network as" if maker is None else f"{maker} makes it in"
+    kind = "not quantised" if dtype.startswith("float") else f"of {dtype}, not dequantised"
+    return f"input {name} {kind}: {where} {dtype}"
+
+
+def _computed(site: Site) -> str:
+    names = (site.found.makers[name].inputs[0] for name in site.inputs)
+    return next((f"constant operand {name}" for name in names if name in site.graph.constants), "")
+
+
+def _result(site: Site) -> str:
+    if site.quantise is not None:
+        return ""
+    return next(
+        (f"result {use}, not quantised" for name in site.node.outputs for use in site.found.float_uses(name)),
+        "",
+    )
+
+
+def _conversions(site: Site) -> list[tuple[Node, str, str]]:
+    """Return the conversions around an operator, each with its int8 tensor and the role of that."""
+    before = [(site.found.makers[name], "input") for name in site.inputs]
+    found = [(node, node.inputs[0], role) for node, role in before]
+    return [*found, (site.quantise, site.out, "result")]
+
+
+def _bytes(site: Site) -> str:
+    for _, name, role in _conversions(site):
+        dtype = site.graph.types[name].dtype
+        if dtype != "int8":
+            return f"{role} {name} of {dtype}"
+    return ""
+
+
+def _scales(site: Site) -> str:
+    for conversion, name, role in _conversions(site):
+        parameters = [site.graph.constants.get(parameter) for parameter in conversion.inputs[1:3]]
+        if any(array is None for array in parameters):
+            return f"{role} {name} of a scale or zero point that is not constant"
+        if any(array.size != 1 for array in parameters):
+            return f"{role} {name} of {parameters[0].size} scales"
+    return ""
+
+
+RESULT = Rule("int8 results, from QuantizeLinear", _result)
+QUANTISED = Rule("int8 inputs, from DequantizeLinear", _quantised)
+AROUND: tuple[Rule[Site], ...] = (
+    QUANTISED,
+    Rule("inputs that are not constant", _computed),
+    RESULT,
+    Rule("int8 tensors", _bytes),
+    Rule("one constant scale and zero point for a tensor", _scales),
+)
+
+
+# Numbers
+
+
+def _sums(site: Site) -> str:
+    reach = site.product.reach(site.operands[0].quantisation)
+    return "" if fits_sum(reach) else f"sums of up to {reach:g}"
+
+
+def _ratios(site: Site) -> str:
+    if fits_multiplier(site.ratios):
+        return ""
+    return f"scales that make a ratio of {site.ratios.max():g}"
+
+
+def _factors(site: Site) -> str:
+    if fits_factor(site.ratios):
+        return ""
+    return f"a scale of an operand {max(site.ratios):g} times the result's"
+
+
+SUMS = Rule(f"sums of {SUM_BITS} bits", _sums)
+RATIOS = Rule(f"ratios of scales between 0 and {LARGEST_MULTIPLE}", _ratios)
+FACTORS = Rule(f"scales of operands less than {LARGEST_RATIO} times the result's", _factors)
+
+
+# Bounds
+
+
+def _bounded(site: Site) -> str:
+    source = site.found.source(site.node.outputs[0])
+    maker = site.found.makers.get(source)
+    if maker is None or maker.op not in RULES:
+        return _unquantised(site, source)
+    unfit_maker = unfit(maker.op, RULES[maker.op], Site(site.found, maker, site.quantise))
+    return f"input {source} that {maker} makes on the host" if unfit_maker else ""
+
+
+OWN: Mapping[str, tuple[Rule[Site], ...]] = {
+    "Add": (SHAPES,),
+    "AveragePool": (DIMENSIONS, CEIL_MODE, DILATIONS, PADDING),
+    "Conv": (DIMENSIONS, *WEIGHTS, *BIAS),
+    "ConvTranspose": (DIMENSIONS, _attribute("group", 1), DILATIONS, *WEIGHTS, *BIAS),
+    "DequantizeLinear": (),
+    "Gemm": (_attribute("transA", 0), _attribute("alpha", 1), Rule("beta = 1", _beta), *WEIGHTS, *BIAS),
+    "GlobalAveragePool": (DIMENSIONS,),
+    "MatMul": (MATRIX, *WEIGHTS),
+    "MaxPool": (DIMENSIONS, CEIL_MODE, DILATIONS),
+    "Mul": (SHAPES,),
+    **dict.fromkeys(MOVES, ()),
+}
+NUMBERS: Mapping[str, tuple[Rule[Site], ...]] = {
+    "Add": (FACTORS,),
+    "ConvTranspose": (ZERO_POINT, SUMS, RATIOS),
+    **dict.fromkeys(("AveragePool", "Conv", "Gemm", "GlobalAveragePool", "MatMul"), (SUMS, RATIOS)),
+}
+BOUND = Rule("bounds after an operator that runs there", _bounded)
+RULES: Mapping[str, tuple[Rule[Site], ...]] = {
+    **{op: (*own, *AROUND, *NUMBERS.get(op, (RATIOS,))) for op, own in OWN.items()},
+    **dict.fromkeys(BOUNDS, (RESULT, BOUND)),
+}

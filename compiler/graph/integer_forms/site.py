@@ -1,0 +1,158 @@
+"""A float operator where it stands in a quantised graph: what its rules look at, and what its integer form is
+made of."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from vdla.compiler.graph.conversions import Conversions, Operand
+from vdla.compiler.graph.integers import Product, Quantisation, integer_product
+from vdla.compiler.graph.nodes import Graph, Node
+
+POOLS = ("AveragePool", "GlobalAveragePool")
+OUTPUTS_AXIS = {"Conv": 0, "ConvTranspose": 1, "MatMul": 1}  # of the weights
+WHOLE = {
+    "ceil_mode": 0,
+    "count_include_pad": 1,
+    "dilations": (1, 1),
+    "pads": (0, 0, 0, 0),
+    "strides": (1, 1),
+}  # of a window on all of an image
+
+
+class Weights(NamedTuple):
+    """The constants behind a DequantizeLinear: integers, scales and zero points."""
+
+    values: np.ndarray
+    scale: np.ndarray
+    zero: np.ndarray
+
+
+@dataclass(eq=False)
+class Site:
+    """A float operator in its graph.
+
+    Attributes:
+        found: the graph's conversions.
+        node: the operator.
+        quantise: the QuantizeLinear that takes one of its results to int8, straight or behind Relu and Clip;
+            None where there is none.
+
+    What belongs to the integer form may be asked for only where the rules before hold.
+    """
+
+    found: Conversions
+    node: Node
+    quantise: Node | None = None
+
+    @property
+    def graph(self) -> Graph:
+        """The graph."""
+        return self.found.graph
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The real tensors that must be int8 underneath."""
+        if self.node.op == "DequantizeLinear":
+            return self.node.outputs
+        return self.node.inputs[:1] if self.is_product else tuple(name for name in self.node.inputs if name)
+
+    @property
+    def is_product(self) -> bool:
+        """Whether the operator sums products with weights."""
+        return self.node.op in (*OUTPUTS_AXIS, "Gemm", *POOLS)
+
+    @property
+    def weights_name(self) -> str:
+        """The real weights of a product."""
+        return self.node.inputs[1]
+
+    @property
+    def bias_name(self) -> str:
+        """The real bias of a product; "" where it has none."""
+        return self.node.inputs[2] if len(self.node.inputs) > 2 else ""
+
+    @property
+    def outputs_axis(self) -> int:
+        """The axis of the weights that output channels go along."""
+        if self.node.op == "Gemm":
+            return 0 if self.node.attributes["transB"] else 1
+        return OUTPUTS_AXIS[self.node.op]
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of a value."""
+        return self.graph.types[name].shape
+
+    @property
+    def window(self) -> dict:
+        """The attributes of a pooling."""
+        if self.node.op == "GlobalAveragePool":
+            return {**WHOLE, "kernel_shape": self.shape(self.node.inputs[0])[2:]}
+        return dict(self.node.attributes)
+
+    # Of the integer form
+
+    @property
+    def out(self) -> str:
+        """The int8 result."""
+        return self.quantise.outputs[0]
+
+    @cached_property
+    def operands(self) -> tuple[Operand, ...]:
+        """The int8 tensors behind `inputs`."""
+        return tuple(self.found.operand(name) for name in self.inputs)
+
+    @cached_property
+    def result(self) -> Quantisation:
+        """What the int8 result stands for, with the bounds of Relu and Clip before the conversion."""
+        return self.found.bounded(self.quantise.inputs[0], self.found.quantisation(self.quantise))
+
+    @cached_property
+    def weights(self) -> Weights:
+        """The constants that weights are made of; those of an average are 1."""
+        if self.node.op not in POOLS:
+            return Weights(*self.found.constants(self.weights_name))
+        channels, kernel = self.shape(self.node.inputs[0])[1], self.window["kernel_shape"]
+        ones = np.ones((channels, 1, *kernel), np.int8)
+        return Weights(ones, np.float64(1), np.zeros((), np.int8))
+
+    @property
+    def channels(self) -> int:
+        """Output channels of a product."""
+        return self.weights.values.shape[0 if self.node.op in POOLS else self.outputs_axis]
+
+    @cached_property
+    def bias(self) -> np.ndarray:
+        """float64[channels]: what a product adds to every row; 0 where there is nothing."""
+        if not self.bias_name:
+            return np.zeros(self.channels)
+        if self.bias_name in self.graph.constants:
+            real = self.graph.constants[self.bias_name].astype(np.float64)
+        else:
+            values, scale, zero = self.found.constants(self.bias_name)
+            real = (values.astype(np.float64) - zero.reshape(-1)) * scale.astype(np.float64).reshape(-1)
+        return np.broadcast_to(real.reshape(-1), self.channels)
+
+    @cached_property
+    def product(self) -> Product:
+        """The sums of products, in integers."""
+        (values, scale, _), (x,) = self.weights, self.operands
+        averaged = values[0].size if self.node.op in POOLS else 1
+        if self.node.op not in POOLS and self.outputs_axis:
+            values = values.swapaxes(0, 1)
+        scales = np.broadcast_to(scale.astype(np.float64).reshape(-1), self.channels)
+        return integer_product(
+            values.reshape(self.channels, -1), x.quantisation.scale * scales / averaged, self.bias
+        )
+
+    @cached_property
+    def ratios(self) -> np.ndarray:
+        """float64[n]: what a step of the integers that are requantised is, in steps of the result."""
+        scales = [operand.quantisation.scale for operand in self.operands]
+        if self.is_product:
+            return self.product.scales / self.result.scale
+        if self.node.op == "Mul":
+            return np.array([scales[0] * scales[1] / self.result.scale])
+        return np.array(scales) / self.result.scale

@@ -1,0 +1,51 @@
+"""Rules: what the accelerator takes. A rule is stated once; the reasons why something stays on the host and
+the tables of operators are made of it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """A target cannot run an operator; `reason` says why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule(Generic[T]):
+    """One property that an operator must have to run on the accelerator.
+
+    Attributes:
+        takes: what is supported, as in "the accelerator takes 2 dimensions".
+        found: returns what an operator has instead, after the word "with"; "" where the rule holds. It may
+            rely on the rules before it.
+    """
+
+    takes: str
+    found: Callable[[T], str]
+
+
+def unfit(
+    subject: str, rules: Iterable[Rule[T]], case: T, takes: str = "the accelerator takes"
+) -> Unfit | None:
+    """Return the first of `rules` that `case` breaks, as the reason why `subject` is unfit; None where all
+    hold."""
+    for rule in rules:
+        found = rule.found(case)
+        if found:
+            return Unfit(f"{subject} with {found}; {takes} {rule.takes}")
+    return None
+
+
+def conditions(rules: Iterable[Rule]) -> str:
+    """Return what rules ask for, for tables."""
+    return "; ".join(rule.takes for rule in rules)
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun: "1 dimension", "2 dimensions"."""
+    return f"{count} {noun}{'s' * (count != 1)}"

@@ -1,0 +1,166 @@
+"""Why operators stay on the host: the exact reason for every kind that can."""
+
+import numpy as np
+import pytest
+
+from tests.compiler.graph.passes import test_to_integers as floats
+from tests.compiler.graph.passes.qdq import QdqBuilder
+from tests.compiler.network import test_offload as integers
+from tests.compiler.network.graphs import HANDMADE, Net
+from vdla.compiler.codegen.choose import by_estimate
+from vdla.compiler.graph.integer_forms import early
+from vdla.compiler.graph.integer_forms.rules import RULES
+from vdla.compiler.graph.nodes import Graph, Node, TensorType
+from vdla.compiler.graph.passes.pipeline import INTEGERS
+from vdla.compiler.network.compile import FLOATS
+from vdla.compiler.network.offload import OPERATORS
+from vdla.compiler.network.partition import OnHost, place
+from vdla.compiler.network.stages import plan_of
+from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.target import Target
+from vdla.runtime.host.evaluate import OPERATORS as ON_HOST
+
+
+def reasons(graph: Graph) -> list[str]:
+    """Return why each operator that stays on the host does."""
+    return [one.reason for one in place(graph, Target(TINY)) if isinstance(one, OnHost)]
+
+
+BYTES = "the accelerator takes int8 tensors"
+WHOLE_BLOCKS = "the accelerator takes whole blocks of channels (Concat)"
+ONE_ROW = "the accelerator takes one row, or one pixel of one image, of the same channels before and after"
+MADE_THERE = "the accelerator takes an input that the accelerator makes"
+
+MOVED = {  # of the last operator
+    f"Transpose with single elements to move; {WHOLE_BLOCKS}": lambda net: net.transpose(net.input(2, 3)),
+    f"Split with single elements to move; {WHOLE_BLOCKS}": lambda net: net.op(
+        "Split", (net.input(4),), 2, axis=0, split=(1, 3)
+    ),
+    f"Transpose with input x0 of int64; {BYTES}": lambda net: net.transpose(net.input(2, 3, dtype="int64")),
+    f"Reshape with input x0 of int64; {BYTES}": lambda net: net.reshape(net.input(2, 3, dtype="int64"), 6),
+    f"Reshape with a change of int8[2, 3] to int8[6]; {ONE_ROW}": lambda net: net.reshape(
+        net.requantise(net.input(2, 3)), 6
+    ),
+    f"Squeeze with input x0 on the host; {MADE_THERE}": lambda net: net.op(
+        "Squeeze", (net.input(1, 6),), axes=(0,)
+    ),
+    f"Unsqueeze with input x0 on the host; {MADE_THERE}": lambda net: net.op(
+        "Unsqueeze", (net.input(6),), axes=(0,)
+    ),
+    f"Flatten with input x0 on the host; {MADE_THERE}": lambda net: net.op(
+        "Flatten", (net.input(1, 6, 1, 1),), axis=1
+    ),
+    "Concat with operand x0 of int64; the accelerator takes int8 operands of one dimension or more, "
+    "not constant": lambda net: net.join(x := net.input(2, dtype="int64"), x, axis=0),
+    "MaxPool with input x0 of int8, not dequantised: it enters the network as int8; "
+    "the accelerator takes int8 inputs, from DequantizeLinear": lambda net: net.op(
+        "MaxPool",
+        (net.input(1, 2, 3, 3),),
+        ceil_mode=0,
+        dilations=(1, 1),
+        kernel_shape=(2, 2),
+        pads=(0, 0, 0, 0),
+        strides=(1, 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", MOVED)
+def test_operators_on_integers_say_why(reason):
+    net = Net()
+    assert reasons(net.graph(MOVED[reason](net)))[-1] == reason
+
+
+def through_sigmoid(of: QdqBuilder) -> Graph:
+    return of.finish(of.pair(of.add("Sigmoid", of.quantised(3))))
+
+
+def test_conversions_name_who_makes_and_who_reads_real_numbers():
+    assert reasons(INTEGERS.run(through_sigmoid(QdqBuilder(0)))) == [
+        f"QuantizeLinear with input x0 that enters the network as float32; {BYTES}",
+        f"DequantizeLinear with result dequantizelinear_1_0 that Sigmoid 'sigmoid_2_0' reads as float32; {BYTES}",
+        "the accelerator has no Sigmoid",
+        f"QuantizeLinear with input sigmoid_2_0 that Sigmoid 'sigmoid_2_0' makes in float32; {BYTES}",
+        f"DequantizeLinear with result dequantizelinear_4_0 that leaves the network as float32; {BYTES}",
+    ]
+
+
+def test_a_change_of_scale_says_why_it_stays():
+    of = QdqBuilder(0)
+    x = of.add(
+        "DequantizeLinear",
+        of.add("Cast", of.input(2), to="int8"),
+        of.input(),
+        of.constant(np.int8(0)),
+        axis=0,
+    )
+    graph = INTEGERS.run(of.finish(of.pair(x, 0.1)))
+    again = (
+        "DequantizeLinear with input cast_0_0 of a scale or zero point that is not constant; "
+        "the accelerator takes one constant scale and zero point for a tensor"
+    )
+    assert reasons(graph)[:3] == ["the accelerator has no Cast", again, again]
+
+
+NORMALISED = {
+    "BatchNormalization with a result of 3 dimensions; the accelerator takes images, of 4 dimensions": (
+        2,
+        3,
+        4,
+    ),
+    "BatchNormalization with parameter x1 that is not constant; the accelerator takes constant parameters": (
+        2,
+        3,
+        4,
+        5,
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", NORMALISED)
+def test_batch_normalisation_says_why(reason):
+    of = QdqBuilder(0)
+    x, ones = of.input(*NORMALISED[reason]), of.constant(np.ones(3, np.float32))
+    parameters = (of.input(3) if "parameter x1" in reason else ones, ones, ones, ones)
+    graph = of.finish(of.add("BatchNormalization", x, *parameters, epsilon=1e-5))
+    assert reasons(INTEGERS.run(FLOATS.run(graph))) == [reason]
+
+
+def test_an_operator_on_quantised_tensors_says_why():
+    of = QdqBuilder(0)
+    a = of.add("Cast", of.input(3), to="int8")
+    zero, scale = of.constant(np.int8(0)), of.constant(np.float32(1))
+    graph = of.finish(of.add("QLinearAdd", a, of.input(), zero, a, scale, zero, scale, zero))
+    assert reasons(INTEGERS.run(graph))[-1] == (
+        "QLinearAdd with scale or zero point x1 that is not constant; "
+        "the accelerator takes constant scales and zero points"
+    )
+
+
+WITHOUT_FORM = sorted(
+    set(ON_HOST) - set(RULES) - set(early.RULES) - set(OPERATORS) - {"QuantizeLinear", "DequantizeLinear"}
+)
+
+
+@pytest.mark.parametrize("op", WITHOUT_FORM)
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_an_operator_of_a_kind_that_the_accelerator_lacks_says_so(op, dtype):
+    type_ = TensorType((2,), dtype)
+    graph = Graph("f", {"x": type_}, ("y",), (Node(op, ("x",), ("y",)),), {}, {"x": type_, "y": type_})
+    called = "Softmax" if op == "DequantizedSoftmax" else op
+    assert reasons(graph) == [f"the accelerator has no {called}"]
+
+
+def test_every_kind_that_can_stay_on_the_host_has_a_case():
+    """Those that the tables of cases name, of float operators and of integer ones."""
+    tables = (floats.UNFIT, floats.AROUND, MOVED, NORMALISED, integers.REFUSED)
+    told = {reason.split()[0] for table in tables for reason in table}
+    told |= {"DequantizeLinear", "QuantizeLinear", "QLinearAdd", *WITHOUT_FORM}
+    alike = {"QLinearConv", "QLinearMatMul"}  # one rule for all three
+    assert set(ON_HOST) - alike - told == set()
+
+
+def test_the_reason_is_kept_in_the_plan():
+    graph = HANDMADE["only the host"](Net())
+    (step,) = plan_of(graph, Target(TINY), choose=by_estimate).host_steps
+    assert step.reason == f"Transpose with single elements to move; {WHOLE_BLOCKS}"
