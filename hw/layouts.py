@@ -8,7 +8,7 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 
 
-def encoding_layout(form: type, config: AcceleratorConfig) -> data.FlexibleLayout:
+def encoding_layout(form: isa.Form, config: AcceleratorConfig) -> data.FlexibleLayout:
     """Return the layout of an instruction class, or of `MicroOp`, as it stands in memory."""
     placed = [isa.OPCODE_FIELD] if form is not isa.MicroOp else []
     placed += isa.layout(form, config)
@@ -16,6 +16,6 @@ def encoding_layout(form: type, config: AcceleratorConfig) -> data.FlexibleLayou
     return data.FlexibleLayout(form.bits, members)
 
 
-def decode(form: type, config: AcceleratorConfig, word: Value) -> data.View:
+def decode(form: isa.Form, config: AcceleratorConfig, word: Value) -> data.View:
     """Return `word` (128 bits; 32 for a micro-op) seen as `form`."""
     return data.View(encoding_layout(form, config), word)

@@ -85,7 +85,7 @@ class Pipeline(wiring.Component):
         ]
         return m
 
-    def _slots(self, m: Module) -> tuple[list, list]:
+    def _slots(self, m: Module) -> tuple[list[Value], list[data.View]]:
         """Chain the stages' registers; from stage 2 on the indices are sums of micro-op and offset."""
         valid, slots = [self.valid], [self.slot]
         for stage in range(1, retire_stage(self.config.gemm_stages) + 1):

@@ -1,6 +1,7 @@
 """Verilog emission: one self-contained, deterministic file per configuration and top."""
 
 import re
+from collections.abc import Mapping
 
 from amaranth.back import verilog
 from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetSignal, Signal
@@ -12,7 +13,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.files import to_toml
 
-TOPS = {"core": Core, "axi": AxiTop}
+TOPS: Mapping[str, type[Core | AxiTop]] = {"core": Core, "axi": AxiTop}
 _WAIVED = (
     "WIDTH",  # Yosys leaves width changes implicit
     "CASEINCOMPLETE",  # and assigns the default before a case
@@ -29,7 +30,7 @@ def emit(config: AcceleratorConfig, top: str = "core") -> str:
     synchronous) of the AXI top.
     """
     component, name = TOPS[top](config), f"vdla_{top}"
-    text = _convert_axi(component, name) if top == "axi" else convert(component, name)
+    text = _convert_axi(component, name) if isinstance(component, AxiTop) else convert(component, name)
     return _header(config, name) + text
 
 
@@ -81,7 +82,7 @@ def _start_blocks(text: str) -> str:
     start.
     """
 
-    def move(module: re.Match) -> str:
+    def move(module: re.Match[str]) -> str:
         body = _TRIGGER.sub(r"  reg \1;\n", module.group())
         starts = "".join(f"  initial {trigger} = 0;\n" for trigger in _TRIGGER.findall(module.group()))
         return body.removesuffix("endmodule\n") + starts + "endmodule\n"
@@ -94,7 +95,7 @@ def _fold_zero_initialisation(text: str) -> str:
     return re.sub(r"^( *)initial begin\n(.*?)^ *end\n", _fold, text, flags=re.MULTILINE | re.DOTALL)
 
 
-def _fold(block: re.Match) -> str:
+def _fold(block: re.Match[str]) -> str:
     indent, body = block.groups()
     words = list(_ZERO_WORD.finditer(body))
     if len(words) < 2 or "".join(word.group() for word in words) != body:

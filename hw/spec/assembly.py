@@ -8,9 +8,10 @@ Fields that are zero may be left out. `UOP(dst=0, src=1, wgt=2)` is a micro-op.
 """
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from enum import IntEnum
+from typing import Generic, TypeVar
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.errors import AssemblyError
@@ -19,6 +20,8 @@ from vdla.hw.spec.showing import short, shown
 LARGEST_TEXT_BYTES = 8 << 20  # its syntax tree takes up to 140 times as much
 SHOWN_COLUMNS = 120
 _TOO_DEEP = (RecursionError, MemoryError)  # what Python's parser raises where its stack does not reach
+
+Item = TypeVar("Item", isa.Instruction, isa.MicroOp)
 
 _FORMS = {form.opcode.name: form for form in isa.INSTRUCTIONS}
 _UOP = {"UOP": isa.MicroOp}
@@ -34,7 +37,7 @@ def format_uop(uop: isa.MicroOp) -> str:
     return _format("UOP", uop)
 
 
-def _format(mnemonic: str, item: object) -> str:
+def _format(mnemonic: str, item: isa.Instruction | isa.MicroOp) -> str:
     shown = ", ".join(
         f"{field.name}={_format_value(getattr(item, field.name))}"
         for field in fields(item)
@@ -72,13 +75,14 @@ def parse_uops(text: str, filename: str = "<text>") -> tuple[isa.MicroOp, ...]:
     return tuple(_Parser(text, filename, _UOP).items())
 
 
-class _Parser:
+class _Parser(Generic[Item]):
     """Reads one text; `forms` are the mnemonics it may hold."""
 
-    def __init__(self, text: str, filename: str, forms: dict[str, type]) -> None:
-        self._text, self._filename, self._forms = text, filename, forms
+    def __init__(self, text: str, filename: str, forms: Mapping[str, type[Item]]) -> None:
+        self._text, self._filename = text, filename
+        self._forms: Mapping[str, type[Item]] = forms
 
-    def items(self) -> list:
+    def items(self) -> list[Item]:
         if len(self._text) > LARGEST_TEXT_BYTES:
             raise AssemblyError(
                 f"{self._filename} has {len(self._text)} bytes; assembly is read up to {LARGEST_TEXT_BYTES}: "
@@ -93,7 +97,7 @@ class _Parser:
             raise self._error(line, column - 1, getattr(error, "msg", str(error))) from None
         return [self._item(statement) for statement in body]
 
-    def _item(self, statement: ast.stmt):
+    def _item(self, statement: ast.stmt) -> Item:
         call = statement.value if isinstance(statement, ast.Expr) else None
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             raise self._at(statement, f"a line is one call, such as {next(iter(self._forms))}(…)")
@@ -101,7 +105,8 @@ class _Parser:
             raise self._at(call, f"{short(call.func.id)} is no mnemonic; there are {', '.join(self._forms)}")
         if call.args:
             raise self._at(call.args[0], "fields are given by name, as name=value")
-        form, values = self._forms[call.func.id], {}
+        form = self._forms[call.func.id]
+        values: dict[str, int] = {}
         for keyword in call.keywords:
             name = self._name(form, keyword)
             if name in values:
@@ -109,7 +114,7 @@ class _Parser:
             values[name] = self._value(form, keyword)
         return form(**values)
 
-    def _name(self, form: type, keyword: ast.keyword) -> str:
+    def _name(self, form: isa.Form, keyword: ast.keyword) -> str:
         names = [field.name for field in fields(form)]
         if keyword.arg is None:
             raise self._at(keyword, "fields are given by name, as name=value")
@@ -117,13 +122,14 @@ class _Parser:
             raise self._at(keyword, f"{short(keyword.arg)} is no field of it; there are {', '.join(names)}")
         return keyword.arg
 
-    def _value(self, form: type, keyword: ast.keyword) -> int:
-        kind = next(field.metadata["kind"] for field in fields(form) if field.name == keyword.arg)
-        names = ", ".join(kind.__members__) if issubclass(kind, IntEnum) else ""
-        if isinstance(keyword.value, ast.Name) and names:
-            if keyword.value.id not in kind.__members__:
+    def _value(self, form: isa.Form, keyword: ast.keyword) -> int:
+        kind: type[int] = next(field.metadata["kind"] for field in fields(form) if field.name == keyword.arg)
+        members: Mapping[str, int] = kind.__members__ if issubclass(kind, IntEnum) else {}
+        names = ", ".join(members)
+        if isinstance(keyword.value, ast.Name) and members:
+            if keyword.value.id not in members:
                 raise self._at(keyword.value, f"{keyword.arg} = {short(keyword.value.id)} is none of {names}")
-            return kind[keyword.value.id]
+            return members[keyword.value.id]
         value = _number(keyword.value)
         if value is None:
             raise self._at(
@@ -135,7 +141,7 @@ class _Parser:
         except ValueError:
             raise self._at(keyword.value, f"{keyword.arg} = {shown(value)} is none of {names}") from None
 
-    def _at(self, node: ast.AST, message: str) -> AssemblyError:
+    def _at(self, node: ast.stmt | ast.expr | ast.keyword, message: str) -> AssemblyError:
         return self._error(node.lineno, node.col_offset, message)
 
     def _error(self, line: int, column: int, message: str) -> AssemblyError:
@@ -148,11 +154,9 @@ class _Parser:
 
 def _number(node: ast.expr) -> int | None:
     """Return the whole number that an expression is, with at most one sign; None where it is none."""
-    match node:
-        case ast.Constant(value=value) if type(value) is int:
-            return value
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)) if type(value) is int:
-            return -value
-        case ast.UnaryOp(op=ast.UAdd(), operand=ast.Constant(value=value)) if type(value) is int:
-            return value
-    return None
+    negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+        node = node.operand
+    if not isinstance(node, ast.Constant) or type(node.value) is not int:
+        return None
+    return -node.value if negative else node.value

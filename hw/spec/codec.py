@@ -2,12 +2,16 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
+from enum import IntEnum
+from typing import TypeVar
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError
 from vdla.hw.spec.showing import shown
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, UOP_BITS
+from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, UOP_BITS, MemoryType
+
+Item = TypeVar("Item", isa.Instruction, isa.MicroOp)
 
 
 def encode(item: isa.Instruction | isa.MicroOp, config: AcceleratorConfig) -> int:
@@ -18,7 +22,7 @@ def encode(item: isa.Instruction | isa.MicroOp, config: AcceleratorConfig) -> in
     """
     form = type(item)
     placed = isa.layout(form, config)
-    word = 0 if form is isa.MicroOp else int(form.opcode)
+    word = 0 if issubclass(form, isa.MicroOp) else int(form.opcode)
     for field in placed:
         value = int(getattr(item, field.name))
         if not field.low <= value <= field.high:
@@ -29,7 +33,7 @@ def encode(item: isa.Instruction | isa.MicroOp, config: AcceleratorConfig) -> in
     return word
 
 
-def _refuse_absent_fields(item: object, present: set[str]) -> None:
+def _refuse_absent_fields(item: isa.Instruction | isa.MicroOp, present: set[str]) -> None:
     for declared in fields(item):
         value = getattr(item, declared.name)
         if value and declared.name not in present:
@@ -39,8 +43,8 @@ def _refuse_absent_fields(item: object, present: set[str]) -> None:
             )
 
 
-def _title(form: type) -> str:
-    return "UOP" if form is isa.MicroOp else form.opcode.name
+def _title(form: isa.Form) -> str:
+    return "UOP" if issubclass(form, isa.MicroOp) else form.opcode.name
 
 
 def decode(word: int, config: AcceleratorConfig) -> isa.Instruction:
@@ -49,9 +53,11 @@ def decode(word: int, config: AcceleratorConfig) -> isa.Instruction:
     Raises:
         EncodingError: no instruction has this opcode, memory type or ALU operation here.
     """
-    opcode = word & ((1 << isa.OPCODE_BITS) - 1)
-    if opcode not in isa.BY_OPCODE:
-        raise EncodingError(f"opcode {opcode} is no instruction; there are {_names(isa.Opcode)}")
+    code = word & ((1 << isa.OPCODE_BITS) - 1)
+    try:
+        opcode = isa.Opcode(code)
+    except ValueError:
+        raise EncodingError(f"opcode {code} is no instruction; there are {_names(isa.Opcode)}") from None
     instruction = _unpack(isa.BY_OPCODE[opcode], word, config)
     check_meaning(instruction, config)
     return instruction
@@ -62,11 +68,11 @@ def decode_uop(word: int, config: AcceleratorConfig) -> isa.MicroOp:
     return _unpack(isa.MicroOp, word, config)
 
 
-def _unpack(form: type, word: int, config: AcceleratorConfig):
+def _unpack(form: type[Item], word: int, config: AcceleratorConfig) -> Item:
     return form(**{field.name: _value(form, field, word) for field in isa.layout(form, config)})
 
 
-def _value(form: type, field: isa.PlacedField, word: int):
+def _value(form: isa.Form, field: isa.PlacedField, word: int) -> int:
     value = (word >> field.start) & ((1 << field.width) - 1)
     if field.signed and value > field.high:
         value -= 1 << field.width
@@ -78,16 +84,17 @@ def _value(form: type, field: isa.PlacedField, word: int):
         ) from None
 
 
-def _names(kind: type) -> str:
-    return ", ".join(f"{member.name} ({member.value})" for member in kind)
+def _names(kind: type[int]) -> str:
+    members = list(kind) if issubclass(kind, IntEnum) else []
+    return ", ".join(f"{member.name} ({member.value})" for member in members)
 
 
 LOADABLE = (
-    isa.MemoryType.UOP,
-    isa.MemoryType.WGT,
-    isa.MemoryType.INP,
-    isa.MemoryType.ACC,
-    isa.MemoryType.ACC_8BIT,
+    MemoryType.UOP,
+    MemoryType.WGT,
+    MemoryType.INP,
+    MemoryType.ACC,
+    MemoryType.ACC_8BIT,
 )
 
 
@@ -103,7 +110,7 @@ def check_meaning(instruction: isa.Instruction, config: AcceleratorConfig) -> No
                 f"LOAD.memory_type = {memory.name} cannot be loaded; "
                 f"{', '.join(m.name for m in LOADABLE)} can"
             )
-        case isa.Store(memory_type=memory, x_size=size) if size and memory is not isa.MemoryType.OUT:
+        case isa.Store(memory_type=memory, x_size=size) if size and memory is not MemoryType.OUT:
             raise EncodingError(f"STORE.memory_type = {memory.name} cannot be stored; only OUT can")
         case isa.Alu(alu_opcode=operation) if operation not in config.alu_opcodes:
             built = ", ".join(opcode.name for opcode in config.alu_opcodes) or "none"

@@ -4,7 +4,9 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from enum import Enum
 from functools import cached_property
+from typing import Any, TypeVar
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.errors import ConfigError
@@ -19,10 +21,18 @@ from vdla.hw.spec.vocabulary import (
     MemoryType,
 )
 
+Member = TypeVar("Member", bound=Enum)
+
 
 def _parameter(
-    default: object, help_text: str, *, low: int = 0, high: int = 0, choices: tuple = (), power: bool = False
-):
+    default: int,
+    help_text: str,
+    *,
+    low: int = 0,
+    high: int = 0,
+    choices: tuple[int, ...] = (),
+    power: bool = False,
+) -> int:
     """Declare a parameter: its default, what it means, and the values it may take."""
     limits = {"help": help_text, "low": low, "high": high, "choices": choices, "power": power}
     return field(default=default, metadata=limits)
@@ -152,8 +162,9 @@ class AcceleratorConfig:
         """SHA-256 (hex) of all parameters but the name; equal exactly for equal hardware."""
         return hashlib.sha256(json.dumps(parameters(self), sort_keys=True).encode()).hexdigest()
 
-    def with_changes(self, **changes: object) -> "AcceleratorConfig":
-        """Return a copy with `changes`; unknown parameters are refused by name."""
+    def with_changes(self, **changes: Any) -> "AcceleratorConfig":
+        """Return a copy with `changes`, values of any type; unknown parameters are refused by name, and what
+        is no value of a parameter as by the constructor."""
         for key in changes:
             if key not in PARAMETER_NAMES:
                 raise unknown_parameter(key)
@@ -179,7 +190,7 @@ def parameters(config: AcceleratorConfig) -> dict[str, object]:
     return values
 
 
-def _members(kind: type, name: str, values: Iterable) -> tuple:
+def _members(kind: type[Member], name: str, values: object) -> tuple[Member, ...]:
     """Return `values` (members, or their names) as a sorted tuple of members of `kind`, without repeats."""
     if isinstance(values, str):
         values = values.replace(",", " ").split()
@@ -189,7 +200,7 @@ def _members(kind: type, name: str, values: Iterable) -> tuple:
     return tuple(member for member in kind if member in found)
 
 
-def _member(kind: type, name: str, value: object):
+def _member(kind: type[Member], name: str, value: object) -> Member:
     for member in kind:
         if value is member or (isinstance(value, str) and value.upper() == member.name):
             return member
@@ -204,7 +215,7 @@ def _check_name(name: object) -> None:
         raise ConfigError(f"name = {shown(name)} holds characters that cannot be printed on one line")
 
 
-def _check_parameter(name: str, value: object, limits: Mapping) -> None:
+def _check_parameter(name: str, value: object, limits: Mapping[str, Any]) -> None:
     if "low" not in limits:
         return
     if isinstance(value, bool) or not isinstance(value, int):
@@ -281,7 +292,8 @@ def _check_burst(config: AcceleratorConfig) -> None:
 
 
 def _check_widths(config: AcceleratorConfig) -> None:
-    for form in (isa.MicroOp, *isa.INSTRUCTIONS):
+    forms: tuple[isa.Form, ...] = (isa.MicroOp, *isa.INSTRUCTIONS)
+    for form in forms:
         placed = isa.layout(form, config)
         end = max(field.end for field in placed)
         if end > form.bits:

@@ -7,12 +7,12 @@ structures.
 Source: VTA's `hw_spec.h` for the encoding; `docs/isa.md`, generated from this file, for the reader.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import Field, dataclass, field, fields
 from enum import IntEnum
-from functools import lru_cache
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeAlias, TypeVar
 
+from vdla.hw.spec.memo import memoised
 from vdla.hw.spec.vocabulary import (
     DRAM_BASE_BITS,
     INSTRUCTION_BITS,
@@ -53,7 +53,9 @@ class Depths(Protocol):
 
 INDEX_LETTERS = {"U": MemoryType.UOP, "I": MemoryType.INP, "W": MemoryType.WGT, "A": MemoryType.ACC}
 
-_VARIABLE_WIDTHS = {
+Code = TypeVar("Code", bound=IntEnum)
+
+_VARIABLE_WIDTHS: Mapping[str, Callable[[int, int, int, int], int]] = {
     "U": lambda u, i, w, a: u,
     "U+1": lambda u, i, w, a: u + 1,
     "I": lambda u, i, w, a: i,
@@ -68,12 +70,21 @@ def _bits(
     help_text: str,
     *,
     signed: bool = False,
-    kind: type = int,
     extension: Extension | None = None,
-):
-    """Declare an encoded field: its width (a number, or a formula over U, I, W, A) and what it means."""
-    metadata = {"width": width, "help": help_text, "signed": signed, "kind": kind, "extension": extension}
-    return field(default=kind(0), metadata=metadata)
+) -> int:
+    """Declare an encoded number: its width (in bits, or a formula over U, I, W, A) and what it means."""
+    return field(default=0, metadata=_about(width, help_text, signed, int, extension))
+
+
+def _code(width: int, help_text: str, kind: type[Code]) -> Code:
+    """Declare an encoded field that names a member of `kind`."""
+    return field(default=kind(0), metadata=_about(width, help_text, False, kind, None))
+
+
+def _about(
+    width: int | str, help_text: str, signed: bool, kind: type[int], extension: Extension | None
+) -> Mapping[str, object]:
+    return {"width": width, "help": help_text, "signed": signed, "kind": kind, "extension": extension}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +102,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Transfer(Instruction):
-    memory_type: MemoryType = _bits(3, "memory that is read or written on chip", kind=MemoryType)
+    memory_type: MemoryType = _code(3, "memory that is read or written on chip", MemoryType)
     sram_base: int = _bits(SRAM_BASE_BITS, "first element on chip")
     dram_base: int = _bits(DRAM_BASE_BITS, "first element in DRAM: byte address / element bytes")
     y_size: int = _bits(16, "rows")
@@ -202,7 +213,7 @@ class Alu(_Loop):
     dst_factor_in: int = _bits("A", "accumulator step of the inner loop")
     src_factor_out: int = _bits("A", "source step of the outer loop")
     src_factor_in: int = _bits("A", "source step of the inner loop")
-    alu_opcode: AluOpcode = _bits(3, "operation", kind=AluOpcode)
+    alu_opcode: AluOpcode = _code(3, "operation", AluOpcode)
     use_imm: int = _bits(1, "take `imm` as the second operand instead of acc[s]")
     imm: int = _bits(16, "immediate operand", signed=True)
 
@@ -218,6 +229,8 @@ class MicroOp:
     wgt: int = _bits("W", "weight element (GEMM)")
 
 
+Form: TypeAlias = type[Instruction] | type[MicroOp]
+
 INSTRUCTIONS: tuple[type[Instruction], ...] = (Load, Store, Gemm, Finish, Alu)
 BY_OPCODE = {form.opcode: form for form in INSTRUCTIONS}
 
@@ -230,7 +243,7 @@ class PlacedField:
     start: int
     width: int
     signed: bool
-    kind: type
+    kind: type[int]
     formula: str
     help: str
 
@@ -259,8 +272,8 @@ def _width(formula: int | str, config: Depths) -> int:
     return _VARIABLE_WIDTHS[formula](*(config.index_bits(memory) for memory in INDEX_LETTERS.values()))
 
 
-@lru_cache(maxsize=1024)
-def layout(form: type, config: Depths) -> tuple[PlacedField, ...]:
+@memoised(1024)
+def layout(form: Form, config: Depths) -> tuple[PlacedField, ...]:
     """Place the fields of `form` (an instruction class, or `MicroOp`) for `config`.
 
     VTA's fields are packed in order; those of extensions that are on then take the lowest bits that are still
@@ -281,11 +294,11 @@ def layout(form: type, config: Depths) -> tuple[PlacedField, ...]:
     return tuple(placed[declared.name] for declared in fields(form) if declared.name in placed)
 
 
-def _own_fields(form: type) -> list:
+def _own_fields(form: Form) -> list[Field[int]]:
     return [declared for declared in fields(form) if declared.metadata["extension"] is None]
 
 
-def _extension_fields(form: type, config: Depths) -> list:
+def _extension_fields(form: Form, config: Depths) -> list[Field[int]]:
     return [
         declared
         for declared in fields(form)
@@ -293,14 +306,14 @@ def _extension_fields(form: type, config: Depths) -> list:
     ]
 
 
-def _place(declared, position: int, width: int) -> PlacedField:
+def _place(declared: Field[int], position: int, width: int) -> PlacedField:
     about = declared.metadata
     return PlacedField(
         declared.name, position, width, about["signed"], about["kind"], str(about["width"]), about["help"]
     )
 
 
-def _free_position(form: type, placed: Iterable[PlacedField], width: int) -> int:
+def _free_position(form: Form, placed: Iterable[PlacedField], width: int) -> int:
     """Return the lowest position at which `width` bits of one half are free; behind the end where there is
     none."""
     taken = {bit for field in placed for bit in range(field.start, field.end)} | set(range(OPCODE_BITS))
@@ -308,6 +321,6 @@ def _free_position(form: type, placed: Iterable[PlacedField], width: int) -> int
     return next((start for start in starts if not taken & set(range(start, start + width))), form.bits)
 
 
-def field_of(form: type, name: str, config: Depths) -> PlacedField:
+def field_of(form: Form, name: str, config: Depths) -> PlacedField:
     """Return the field `name` of `form` at its place in `config`."""
     return next(placed for placed in layout(form, config) if placed.name == name)

@@ -1,7 +1,9 @@
 """The generated pages of the documentation: instruction set, registers, configuration."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from inspect import cleandoc
+from inspect import getdoc
+from typing import Any
 
 from vdla.hw.spec import isa, registers, units
 from vdla.hw.spec.config import AcceleratorConfig
@@ -46,14 +48,14 @@ of its own row and column in the element. Bits not named have no meaning.
 """
 
 
-def _table(head: tuple[str, ...], rows) -> str:
+def _table(head: tuple[str, ...], rows: Iterable[Iterable[object]]) -> str:
     lines = [head, ("---",) * len(head), *rows]
     return "".join("| " + " | ".join(str(cell) for cell in line) + " |\n" for line in lines)
 
 
 def isa_page() -> str:
     """Return the reference page of the instruction set."""
-    forms = "\n".join(_form(form) for form in (*isa.INSTRUCTIONS, isa.MicroOp))
+    forms = "\n".join([*map(_form, isa.INSTRUCTIONS), _form(isa.MicroOp)])
     return (
         f"{_NOTE}# Instruction set\nTask instructions have 128 bits, micro-ops 32. Bit positions are "
         "those of the configuration "
@@ -74,9 +76,11 @@ def _letters() -> str:
     )
 
 
-def _form(form: type) -> str:
-    title = "Micro-op" if form is isa.MicroOp else f"{form.opcode.name} (opcode {form.opcode.value})"
-    placed = ([] if form is isa.MicroOp else [isa.OPCODE_FIELD]) + list(isa.layout(form, DEFAULT))
+def _form(form: isa.Form) -> str:
+    if issubclass(form, isa.MicroOp):
+        title, opcode = "Micro-op", []
+    else:
+        title, opcode = f"{form.opcode.name} (opcode {form.opcode.value})", [isa.OPCODE_FIELD]
     rows = (
         (
             f"`{field.name}`",
@@ -84,9 +88,9 @@ def _form(form: type) -> str:
             field.formula + (", signed" if field.signed else ""),
             field.help,
         )
-        for field in placed
+        for field in (*opcode, *isa.layout(form, DEFAULT))
     )
-    return f"## {title}\n{cleandoc(form.__doc__)}\n\n{_table(('field', 'bits', 'width', 'meaning'), rows)}"
+    return f"## {title}\n{getdoc(form)}\n\n{_table(('field', 'bits', 'width', 'meaning'), rows)}"
 
 
 def _memories() -> str:
@@ -192,7 +196,7 @@ def _plain(value: object) -> object:
     return ", ".join(member.name for member in value) or "none" if isinstance(value, tuple) else value
 
 
-def _allowed(limits) -> str:
+def _allowed(limits: Mapping[str, Any]) -> str:
     if "low" not in limits:
         return "any subset"
     if limits["choices"]:

@@ -3,13 +3,15 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from vdla.hw.spec import files
 from vdla.hw.spec.config import PARAMETER_NAMES, AcceleratorConfig
 from vdla.hw.spec.errors import ConfigError
-from vdla.hw.spec.target import ENERGY_NAMES, MEMORY_NAMES, TARGETS, Target, surroundings
+from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.target import ENERGY_NAMES, MEMORY_NAMES, TARGETS, EnergyTable, Target
 
 CLOCK = "clock_mhz"
 TABLES = {"memory": MEMORY_NAMES, "energy": ENERGY_NAMES}
@@ -46,13 +48,10 @@ def target_of(value: Target | AcceleratorConfig | str | Path) -> Target:
 
 def to_toml(target: Target) -> str:
     """Return everything about `target` as TOML."""
-    around = surroundings(target)
-    lines = [files.to_toml(target.config), f"{CLOCK} = {json.dumps(around[CLOCK])}\n"]
+    lines = [files.to_toml(target.config), f"{CLOCK} = {json.dumps(target.clock_mhz)}\n"]
     for table in TABLES:
-        lines += [
-            f"\n[{table}]\n",
-            *(f"{key} = {json.dumps(value)}\n" for key, value in around[table].items()),
-        ]
+        values = asdict(getattr(target, table))
+        lines += [f"\n[{table}]\n", *(f"{key} = {json.dumps(value)}\n" for key, value in values.items())]
     return "".join(lines)
 
 
@@ -80,33 +79,35 @@ def apply_settings(target: Target, settings: Iterable[str]) -> Target:
     Raises:
         ConfigError: naming key, value and what is allowed.
     """
-    own, around = [], {}
+    own: list[str] = []
+    clock: dict[str, float] = {}
+    tables: dict[str, dict[str, float]] = {}
     for setting in settings:
         key, separator, text = (part.strip() for part in setting.partition("="))
         table, _, name = key.partition(".")
         if separator and key == CLOCK:
-            around[CLOCK] = _real(key, text)
+            clock[CLOCK] = _real(key, text)
         elif separator and name in TABLES.get(table, ()):
-            around.setdefault(table, {})[name] = (
+            tables.setdefault(table, {})[name] = (
                 files.whole_number(key, text) if table == "memory" else _real(key, text)
             )
         elif separator and key not in PARAMETER_NAMES:
             raise ConfigError(f"target parameter {key!r} is unknown; there are {', '.join(SETTING_NAMES)}")
         else:
             own.append(setting)
-    return _changed(replace(target, config=files.apply_settings(target.config, own)), around)
+    return _changed(replace(target, config=files.apply_settings(target.config, own)), clock | tables)
 
 
-def _changed(target: Target, around: Mapping[str, object]) -> Target:
+def _changed(target: Target, around: Mapping[str, Any]) -> Target:
     """Return `target` with the changes of `around`: values by name, and of tables by name and name."""
-    changes = {
+    changes: dict[str, Any] = {
         name: _changed_table(target, name, value) if name in TABLES else value
         for name, value in around.items()
     }
     return replace(target, **changes)
 
 
-def _changed_table(target: Target, table: str, values: object) -> object:
+def _changed_table(target: Target, table: str, values: object) -> MemoryParameters | EnergyTable:
     if not isinstance(values, Mapping):
         raise ConfigError(
             f"{table} = {values!r} is not a table; write [{table}] and below it {', '.join(TABLES[table])}"
@@ -116,7 +117,8 @@ def _changed_table(target: Target, table: str, values: object) -> object:
             raise ConfigError(
                 f"parameter {f'{table}.{name}'!r} is unknown; there are {', '.join(TABLES[table])}"
             )
-    return replace(getattr(target, table), **values)
+    changed: MemoryParameters | EnergyTable = replace(getattr(target, table), **values)
+    return changed
 
 
 def _real(key: str, text: str) -> float:

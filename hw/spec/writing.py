@@ -16,9 +16,9 @@ import re
 import secrets
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, Literal, overload
 
 from vdla.hw.spec.errors import OutputError
 
@@ -27,8 +27,16 @@ DRAFT_NAME = re.compile(r"\.[0-9a-f]{16}\.vdla-draft")
 _NO_UNNAMED_FILES = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL)  # the last two: kernels without O_TMPFILE
 
 
+@overload
+def whole_file(path: str | os.PathLike[str], mode: Literal["w"] = "w") -> AbstractContextManager[IO[str]]: ...
+
+
+@overload
+def whole_file(path: str | os.PathLike[str], mode: Literal["wb"]) -> AbstractContextManager[IO[bytes]]: ...
+
+
 @contextmanager
-def whole_file(path: str | os.PathLike, mode: str = "w") -> Iterator[IO]:
+def whole_file(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
     """Open a file that takes its place when the block ends well.
 
     A link stays a link to the file it leads to. A device or pipe is written to as it stands.
@@ -45,13 +53,13 @@ def whole_file(path: str | os.PathLike, mode: str = "w") -> Iterator[IO]:
         output.publish()
 
 
-def write_bytes(path: str | os.PathLike, data: bytes) -> None:
+def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file; errors as those of `whole_file`."""
     with whole_file(path, "wb") as file:
         file.write(data)
 
 
-def write_text(path: str | os.PathLike, text: str) -> None:
+def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a file of UTF-8 text; errors as those of `whole_file`."""
     with whole_file(path) as file:
         file.write(text)
@@ -78,7 +86,7 @@ def write_together(contents: Mapping[Path, str]) -> None:
                 output.publish()
 
 
-def check_writable(*paths: str | os.PathLike | None) -> None:
+def check_writable(*paths: str | os.PathLike[str] | None) -> None:
     """Refuse files that could not be written in the end, before any work is done; makes nothing.
 
     Raises:
@@ -91,7 +99,7 @@ def check_writable(*paths: str | os.PathLike | None) -> None:
 
 
 @contextmanager
-def _reporting(path: str | os.PathLike) -> Iterator[None]:
+def _reporting(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn an OSError into an OutputError that names `path`."""
     try:
         yield
@@ -112,13 +120,13 @@ def _check(path: Path) -> None:
             raise OSError(code := errno.EROFS if read_only else errno.EACCES, os.strerror(code))
 
 
-def _opened(path: str | os.PathLike, mode: str) -> "_InPlace | _Draft":
+def _opened(path: str | os.PathLike[str], mode: str) -> "_InPlace | _Draft":
     target = Path(os.path.realpath(path))
     special = target.exists() and not target.is_file() and not target.is_dir()
     return _InPlace(target, mode) if special else _Draft(target, mode)
 
 
-def _stream(file: int | Path, mode: str) -> IO:
+def _stream(file: int | Path, mode: str) -> IO[Any]:
     return open(file, mode, encoding=None if "b" in mode else "utf-8")
 
 
@@ -151,7 +159,7 @@ class _Draft:
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             _delete_abandoned(target.parent)
-            descriptor, self._name = _unnamed(target.parent) or _named(target.parent)
+            descriptor, self._name = _descriptor(target.parent)
         except OSError:
             self._remove_folders()
             raise
@@ -203,7 +211,13 @@ def _draft_name(folder: Path) -> Path:
     return folder / f".{secrets.token_hex(8)}.vdla-draft"
 
 
-def _unnamed(folder: Path) -> tuple[int, None] | None:
+def _descriptor(folder: Path) -> tuple[int, Path | None]:
+    """Return the locked descriptor of a new draft and its name; None where it needs none yet."""
+    unnamed = _unnamed(folder)
+    return _named(folder) if unnamed is None else (unnamed, None)
+
+
+def _unnamed(folder: Path) -> int | None:
     """Return the locked descriptor of a file without a name; None where the system has none or cannot name it
     later."""
     try:
@@ -216,7 +230,7 @@ def _unnamed(folder: Path) -> tuple[int, None] | None:
         os.close(descriptor)
         return None
     fcntl.flock(descriptor, fcntl.LOCK_EX)
-    return descriptor, None
+    return descriptor
 
 
 def _named(folder: Path) -> tuple[int, Path]:
