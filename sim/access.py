@@ -1,6 +1,6 @@
 """Which elements an instruction touches, and the error for one that reaches too far."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,7 +88,7 @@ def _store_reaches(store: isa.Store, config: AcceleratorConfig, dram_bytes: int)
         yield _dram_reach(store, config, dram_bytes)
 
 
-OPERANDS = {
+OPERANDS: Mapping[type[isa.Gemm | isa.Alu], dict[str, MemoryType]] = {
     isa.Gemm: {"dst": MemoryType.ACC, "src": MemoryType.INP, "wgt": MemoryType.WGT},
     isa.Alu: {"dst": MemoryType.ACC, "src": MemoryType.ACC},
 }

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import FunctionType
+from typing import Generic, ParamSpec, TypeVar
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -20,6 +21,9 @@ from vdla.sim.arguments import Kind, flatten, kind_of
 from vdla.sim.machine_code import ENTRY, read_code, write_code
 from vdla.sim.processor import host_name, target_machine
 
+Function = TypeVar("Function", bound=Callable[..., object])
+Arguments = ParamSpec("Arguments")
+
 _parts: set[FunctionType] = set()
 
 
@@ -27,24 +31,27 @@ Entry = Callable[[int, int], int]  # of the addresses of uint64[addresses] and o
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 
 
-def part(function: FunctionType) -> FunctionType:
+def part(function: Function) -> Function:
     """Mark a function that compiled ones call and inline; elsewhere it stays plain Python."""
+    assert isinstance(function, FunctionType)
     _parts.add(function)
     return function
 
 
-class Compiled:
+class Compiled(Generic[Arguments]):
     """A function that runs as machine code; `python` is its source. It returns nothing.
 
     Its arguments are numbers, arrays that are contiguous, their records, and named tuples of these.
     """
 
-    def __init__(self, function: FunctionType) -> None:
-        self.python = function
+    def __init__(self, function: Callable[Arguments, None]) -> None:
+        assert isinstance(function, FunctionType)
+        self.python: FunctionType = function
         self._entries: dict[tuple[Kind, ...], tuple[Entry, object]] = {}
 
-    def __call__(self, *arguments: object) -> None:
-        """Run it. Arrays are changed in place."""
+    def __call__(self, *arguments: Arguments.args, **named: Arguments.kwargs) -> None:
+        """Run it; arguments are given by place. Arrays are changed in place."""
+        assert not named
         kinds = tuple(map(kind_of, arguments))
         if kinds not in self._entries:
             self._entries[kinds] = self._loaded(kinds)

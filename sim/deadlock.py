@@ -170,7 +170,13 @@ def _dispatch_lines(state: Standstill) -> Iterator[str]:
 
 
 def _queue_depth(state: Standstill, unit: Unit) -> int:
-    return getattr(state.program.config, f"{unit.name.lower()}_queue_depth")
+    config = state.program.config
+    depths = {
+        Unit.LOAD: config.load_queue_depth,
+        Unit.COMPUTE: config.compute_queue_depth,
+        Unit.STORE: config.store_queue_depth,
+    }
+    return depths[unit]
 
 
 def _chain(state: Standstill, lacks: dict[Unit, list[Lack]]) -> str:
@@ -180,19 +186,22 @@ def _chain(state: Standstill, lacks: dict[Unit, list[Lack]]) -> str:
     place: Unit | str = min(lacks, key=lambda unit: lacks[unit][0].instruction)
     while place not in path:
         path.append(place)
-        never = next((lack for lack in lacks.get(place, ()) if lack.supplier is None), None)
+        own = lacks[place] if isinstance(place, Unit) else []
+        never = next((lack for lack in own if lack.supplier is None), None)
         if never is not None:
             return f"chain of waits: {_waits([*map(_name, path), _never_text(never)])}"
-        place = _waits_for(state, lacks, place)
+        place = _waits_for(state, own)
     return f"cycle of waits: {_waits(list(map(_name, [*path[path.index(place) :], place])))}"
 
 
-def _waits_for(state: Standstill, lacks: dict[Unit, list[Lack]], place: Unit | str) -> Unit | str:
-    """Return the unit, or dispatch, that must go on before `place` can."""
-    if place == DISPATCH:
+def _waits_for(state: Standstill, lacks: list[Lack]) -> Unit | str:
+    """Return what must go on before a unit with `lacks` can: a unit, or dispatch. No lacks: before dispatch
+    can."""
+    if not lacks:
         return Unit(state.program.unit[state.dispatched])
-    lack = lacks[place][0]
-    return DISPATCH if lack.supplier >= state.dispatched else lack.supplying_unit
+    lack = lacks[0]
+    dispatched = lack.supplier is not None and lack.supplier < state.dispatched
+    return lack.supplying_unit if dispatched else DISPATCH
 
 
 def _never_text(lack: Lack) -> str:

@@ -10,6 +10,7 @@ from vdla.sim.access import check_access
 from vdla.sim.interleave import interleave
 from vdla.sim.kernels.build import kernels_for
 from vdla.sim.program import Program, slots
+from vdla.sim.records import IntArray
 from vdla.sim.reference import execute
 from vdla.sim.scratchpads import Scratchpads
 
@@ -80,7 +81,7 @@ COUNTED = {
 }
 
 
-def counters(program: Program, order: np.ndarray) -> dict[str, int]:
+def counters(program: Program, order: IntArray) -> dict[str, int]:
     """Return what the instructions of `order` moved and computed.
 
     `<memory>_LOADED_BYTES` and `OUT_STORED_BYTES` count DRAM bytes, without padding; `GEMM_STEPS` (resets
@@ -92,18 +93,16 @@ def counters(program: Program, order: np.ndarray) -> dict[str, int]:
         for memory, name in COUNTED.items():
             moved = (rows * columns)[memories == memory].sum()
             counts[name] += int(moved) * program.config.element_bytes(memory)
-    for form in (isa.Gemm, isa.Alu):
+    for loop in (isa.Gemm, isa.Alu):
         begin, end, outer, inner = _columns(
-            program, order, form, "uop_begin", "uop_end", "iter_out", "iter_in"
+            program, order, loop, "uop_begin", "uop_end", "iter_out", "iter_in"
         )
-        counts[f"{form.opcode.name}_STEPS"] = int((outer * inner * np.maximum(end - begin, 0)).sum())
+        counts[f"{loop.opcode.name}_STEPS"] = int((outer * inner * np.maximum(end - begin, 0)).sum())
     executed = np.bincount(program.unit[order], minlength=len(Unit))
     return counts | {f"{unit.name}_INSTRUCTIONS": int(executed[unit]) for unit in Unit}
 
 
-def _columns(
-    program: Program, order: np.ndarray, form: type[isa.Instruction], *names: str
-) -> list[np.ndarray]:
+def _columns(program: Program, order: IntArray, form: type[isa.Instruction], *names: str) -> list[IntArray]:
     """Return the named fields, int64[m] each, of the m instructions of `form` in `order`."""
     rows = order[program.opcode[order] == form.opcode]
     return [program.table[rows, slots(form, program.config)[name]] for name in names]

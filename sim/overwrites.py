@@ -3,6 +3,8 @@
 What a STORE writes follows from the stream alone, so this is decided before a run. Rows count, to the byte.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from vdla.hw.spec import isa
@@ -29,13 +31,30 @@ def refuse_overwrites(program: Program, stream_address: int | None) -> None:
         return
     found = [] if stream_address is None else [_stream_overwrite(program, stores, stream_address)]
     found.append(_uop_overwrite(program, stores))
-    errors = [error for error in found if error is not None]
-    if errors:
-        raise min(errors, key=lambda error: error.index)
+    first = min((overwrite for overwrite in found if overwrite), key=lambda each: each.store, default=None)
+    if first:
+        raise first.error(program)
 
 
-def _stream_overwrite(program: Program, stores: DramRows, address: int) -> OverwriteError | None:
-    """Return the error of the first STORE that writes a byte of the stream at `address`."""
+@dataclass(frozen=True, slots=True)
+class _Overwrite:
+    """The STORE at index `store` writes the bytes [begin, end) of `victim`; `remedy` is one way out."""
+
+    store: int
+    victim: str
+    begin: int
+    end: int
+    remedy: str
+
+    def error(self, program: Program) -> OverwriteError:
+        where = f"DRAM bytes {self.begin:#x}..{self.end - 1:#x}"
+        did = f"{program.describe(self.store)} overwrites {self.victim}, {where}"
+        remedy = f"let the STORE write elsewhere, or {self.remedy}"
+        return OverwriteError(f"{did}; {LAW}: {remedy}", self.store)
+
+
+def _stream_overwrite(program: Program, stores: DramRows, address: int) -> _Overwrite | None:
+    """Return the first STORE that writes a byte of the stream at `address`."""
     rows = stores.first_row_in(address, address + len(program) * INSTRUCTION_BYTES)
     if np.all(rows == NO_ROW):
         return None
@@ -44,8 +63,7 @@ def _stream_overwrite(program: Program, stores: DramRows, address: int) -> Overw
     begin = max(begin, address)
     victim = (begin - address) // INSTRUCTION_BYTES
     end = min(end, address + (victim + 1) * INSTRUCTION_BYTES)
-    return _error(
-        program,
+    return _Overwrite(
         int(stores.index[place]),
         f"instruction {victim} of the stream that is running",
         begin,
@@ -54,8 +72,8 @@ def _stream_overwrite(program: Program, stores: DramRows, address: int) -> Overw
     )
 
 
-def _uop_overwrite(program: Program, stores: DramRows) -> OverwriteError | None:
-    """Return the error of the first STORE that writes a byte that a LOAD of UOP reads."""
+def _uop_overwrite(program: Program, stores: DramRows) -> _Overwrite | None:
+    """Return the first STORE that writes a byte that a LOAD of UOP reads."""
     loads = dram_rows(program, isa.Load)
     loads = _near(loads.chosen(loads.memory == MemoryType.UOP), stores)
     stores = _near(stores, loads)
@@ -67,8 +85,7 @@ def _uop_overwrite(program: Program, stores: DramRows) -> OverwriteError | None:
     load = int(np.argmax(reading != NO_ROW))
     _, load_end = _row(loads, load, int(reading[load]))
     victim = f"micro-ops that {program.describe(int(loads.index[load]))} reads"
-    return _error(
-        program,
+    return _Overwrite(
         int(stores.index[place]),
         victim,
         begin,
@@ -131,8 +148,3 @@ def _meets(begin: np.ndarray, end: np.ndarray, begins: np.ndarray, ends: np.ndar
     """Return bool[n]: whether [begin, end) has a byte in one of the intervals, disjoint and in order."""
     interval = np.searchsorted(ends, begin, "right")
     return np.append(begins, np.iinfo(np.int64).max)[interval] < end
-
-
-def _error(program: Program, index: int, victim: str, begin: int, end: int, remedy: str) -> OverwriteError:
-    did = f"{program.describe(index)} overwrites {victim}, DRAM bytes {begin:#x}..{end - 1:#x}"
-    return OverwriteError(f"{did}; {LAW}: let the STORE write elsewhere, or {remedy}", index)

@@ -1,14 +1,13 @@
 """This computer's processor, as LLVM sees it."""
 
-from collections.abc import Mapping
 from functools import cache
 
 import llvmlite.binding as llvm
 
 
 @cache
-def host_features() -> Mapping[str, bool]:
-    """Return which features this processor has, by LLVM's names."""
+def host_features() -> llvm.FeatureMap:
+    """Return which features this processor has: a dict of bool by LLVM's names."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.get_host_cpu_features()

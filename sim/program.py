@@ -6,18 +6,21 @@ here.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError, InvalidInstructionError, ProgramError
 from vdla.hw.spec.limits import TABLE_BYTES, require_room
+from vdla.hw.spec.memo import memoised
 from vdla.hw.spec.units import TOKEN_EDGES, unit_of
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
+from vdla.sim.records import BoolArray, ByteArray, IntArray
 
 FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
 ENUM_BITS = 3
@@ -25,14 +28,14 @@ INSTRUCTION_TABLE_BYTES = 512
 """What the simulators' and the verifier's tables take at most for an instruction."""
 
 
-@lru_cache(maxsize=1024)
+@memoised(1024)
 def slots(form: type[isa.Instruction], config: AcceleratorConfig) -> dict[str, int]:
     """Return the column of `Program.table` in which each field of `form` stands: its place in the
     declaration."""
     return {field.name: slot for slot, field in enumerate(isa.layout(form, config))}
 
 
-@lru_cache(maxsize=1024)
+@memoised(1024)
 def slot_count(config: AcceleratorConfig) -> int:
     """Return the columns of `Program.table`: the fields of the form that has most."""
     return max(len(isa.layout(form, config)) for form in isa.INSTRUCTIONS)
@@ -54,13 +57,13 @@ class Program:
     """
 
     config: AcceleratorConfig
-    words: np.ndarray
-    opcode: np.ndarray
-    table: np.ndarray
-    valid: np.ndarray
-    unit: np.ndarray
-    pops: np.ndarray
-    pushes: np.ndarray
+    words: NDArray[np.uint64]
+    opcode: ByteArray
+    table: IntArray
+    valid: BoolArray
+    unit: ByteArray
+    pops: BoolArray
+    pushes: BoolArray
 
     def __len__(self) -> int:
         return len(self.opcode)
@@ -80,12 +83,20 @@ class Program:
     @property
     def finishes(self) -> bool:
         """Whether dispatch meets a FINISH."""
-        return self.dispatched > 0 and self.opcode[self.dispatched - 1] == isa.Opcode.FINISH
+        return self.dispatched > 0 and bool(self.opcode[self.dispatched - 1] == isa.Opcode.FINISH)
 
     def part(self, chosen: slice) -> "Program":
         """Return the instructions of `chosen`, as views of this program's arrays."""
-        arrays = (self.words, self.opcode, self.table, self.valid, self.unit, self.pops, self.pushes)
-        return Program(self.config, *(array[chosen] for array in arrays))
+        return Program(
+            self.config,
+            self.words[chosen],
+            self.opcode[chosen],
+            self.table[chosen],
+            self.valid[chosen],
+            self.unit[chosen],
+            self.pops[chosen],
+            self.pushes[chosen],
+        )
 
     def word(self, index: int) -> int:
         """Return the 128 bits of the instruction at `index`."""
@@ -104,10 +115,11 @@ class Program:
         """Return `instruction <index> (<text>)`, as messages name an instruction."""
         return f"instruction {index} ({format_instruction(self.instruction(index))})"
 
-    def column(self, form: type[isa.Instruction], name: str) -> np.ndarray:
+    def column(self, form: type[isa.Instruction], name: str) -> IntArray:
         """Return int64[...]: field `name` of every instruction whose opcode is that of `form`, in program
         order."""
-        return self.table[self.opcode == form.opcode, slots(form, self.config)[name]]
+        own: IntArray = self.table[self.opcode == form.opcode, slots(form, self.config)[name]]
+        return own
 
     def refusal(self, index: int) -> InvalidInstructionError:
         """Return the error that says why the instruction at `index` is none."""
@@ -127,7 +139,7 @@ def blocks(count: int) -> Iterator[slice]:
     return (slice(begin, min(begin + BLOCK, count)) for begin in range(0, count, BLOCK))
 
 
-def decode_program(stream: np.ndarray, config: AcceleratorConfig) -> Program:
+def decode_program(stream: ByteArray, config: AcceleratorConfig) -> Program:
     """Decode a stream.
 
     Args:
@@ -175,11 +187,11 @@ def _decode(program: Program) -> None:
     program.pushes[:] = _edges(flags, program.unit, "push_flag", "producer")
 
 
-def _first(mask: np.ndarray, otherwise: int) -> int:
+def _first(mask: BoolArray, otherwise: int) -> int:
     return int(mask.argmax()) if mask.any() else otherwise
 
 
-def _extract(words: np.ndarray, field: isa.PlacedField) -> np.ndarray:
+def _extract(words: NDArray[np.uint64], field: isa.PlacedField) -> IntArray:
     """Return int64[n]: the value of `field` in words uint64[n, 2]. A field lies in one half, by the
     layout."""
     half, start = divmod(field.start, isa.WORD_BITS)
@@ -187,7 +199,7 @@ def _extract(words: np.ndarray, field: isa.PlacedField) -> np.ndarray:
     return np.where(value > field.high, value - (1 << field.width), value) if field.signed else value
 
 
-def _edges(flags: np.ndarray, unit: np.ndarray, flag: str, end: str) -> np.ndarray:
+def _edges(flags: BoolArray, unit: ByteArray, flag: str, end: str) -> BoolArray:
     """Return bool[n, 4]: per edge, whether the instruction runs in the edge's `end` and has its `flag`."""
     columns = [
         flags[:, FLAGS.index(getattr(edge, flag))] & (unit == getattr(edge, end)) for edge in TOKEN_EDGES
@@ -202,15 +214,15 @@ def _edges(flags: np.ndarray, unit: np.ndarray, flag: str, end: str) -> np.ndarr
 
 @dataclass(frozen=True, slots=True)
 class _Meanings:
-    valid: np.ndarray
-    unit: np.ndarray
+    valid: BoolArray
+    unit: ByteArray
 
 
 def _enum_field(form: type[isa.Instruction], config: AcceleratorConfig) -> isa.PlacedField | None:
     return next((field for field in isa.layout(form, config) if field.kind is not int), None)
 
 
-def _meaning_key(form: type[isa.Instruction], table: np.ndarray, config: AcceleratorConfig) -> np.ndarray:
+def _meaning_key(form: type[isa.Instruction], table: IntArray, config: AcceleratorConfig) -> IntArray:
     key = np.full(len(table), int(form.opcode), np.int64)
     if field := _enum_field(form, config):
         key |= table[:, slots(form, config)[field.name]] << isa.OPCODE_BITS
@@ -221,7 +233,7 @@ def _meaning_key(form: type[isa.Instruction], table: np.ndarray, config: Acceler
     return key
 
 
-@lru_cache(maxsize=1024)
+@memoised(1024)
 def _meanings(config: AcceleratorConfig) -> _Meanings:
     count = 1 << (isa.OPCODE_BITS + ENUM_BITS + 1)
     meanings = _Meanings(np.zeros(count, bool), np.zeros(count, np.uint8))

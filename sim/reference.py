@@ -105,7 +105,8 @@ def _steps(loop: isa.Gemm | isa.Alu, pads: Scratchpads) -> Iterator[tuple[int, i
     for i in range(loop.iter_out):
         for j in range(loop.iter_in):
             for u in range(loop.uop_end - loop.uop_begin):
-                yield tuple(_index(loop, columns, name, i, j, u) for name in ("dst", "src", "wgt"))
+                dst, src, wgt = (_index(loop, columns, name, i, j, u) for name in ("dst", "src", "wgt"))
+                yield dst, src, wgt
 
 
 def _index(
@@ -113,15 +114,13 @@ def _index(
 ) -> int:
     if name not in columns:
         return 0
-    return (
-        int(columns[name][u])
-        + i * getattr(loop, f"{name}_factor_out")
-        + j * getattr(loop, f"{name}_factor_in")
-    )
+    outer, inner = getattr(loop, f"{name}_factor_out"), getattr(loop, f"{name}_factor_in")
+    return int(columns[name][u] + i * outer + j * inner)
 
 
 def _target(memory: MemoryType, pads: Scratchpads) -> np.ndarray:
-    return getattr(pads, "acc" if memory is MemoryType.ACC_8BIT else memory.name.lower())
+    targets = {MemoryType.UOP: pads.uop, MemoryType.INP: pads.inp, MemoryType.WGT: pads.wgt}
+    return targets.get(memory, pads.acc)
 
 
 def _dram_row(

@@ -9,6 +9,7 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.program import Program, slots
+from vdla.sim.records import BoolArray, IntArray
 
 FIELDS = ("memory_type", "dram_base", "y_size", "x_size", "x_stride")
 PART_ROWS = 1 << 20  # rows that are listed one by one at a time
@@ -26,23 +27,23 @@ class DramRows:
         count: int64[m], rows; at least 1.
     """
 
-    index: np.ndarray
-    memory: np.ndarray
-    begin: np.ndarray
-    stride: np.ndarray
-    width: np.ndarray
-    count: np.ndarray
+    index: IntArray
+    memory: IntArray
+    begin: IntArray
+    stride: IntArray
+    width: IntArray
+    count: IntArray
 
     def __len__(self) -> int:
         return len(self.index)
 
     @property
-    def end(self) -> np.ndarray:
+    def end(self) -> IntArray:
         """int64[m]: one past the last byte of the last row."""
         return self.begin + (self.count - 1) * self.stride + self.width
 
-    def chosen(self, which: np.ndarray) -> "DramRows":
-        """Return the transfers that `which` (a mask or positions) selects."""
+    def chosen(self, which: IntArray | BoolArray | slice) -> "DramRows":
+        """Return the transfers that `which` (positions, a mask or a slice) selects."""
         return DramRows(*(getattr(self, name)[which] for name in DramRows.__dataclass_fields__))
 
     def merged(self) -> "DramRows":
@@ -51,14 +52,14 @@ class DramRows:
         width, count = np.where(dense, self.end - self.begin, self.width), np.where(dense, 1, self.count)
         return DramRows(self.index, self.memory, self.begin, self.stride, width, count)
 
-    def first_row_in(self, low: int, high: int) -> np.ndarray:
+    def first_row_in(self, low: int, high: int) -> IntArray:
         """Return int64[m]: the first row of each transfer with a byte in [low, high); else NO_ROW."""
         after_low = (low - self.begin - self.width) // np.maximum(self.stride, 1) + 1
         row = np.where(self.stride > 0, np.maximum(after_low, 0), 0)
         begin = self.begin + row * self.stride
         return np.where((row < self.count) & (begin < high) & (begin + self.width > low), row, NO_ROW)
 
-    def listed(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    def listed(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
         """Yield all rows in order, about PART_ROWS at a time: transfers' places, begins, ends: int64[r]."""
         parts = np.cumsum(self.count) // PART_ROWS
         for places in np.split(np.arange(len(self)), np.flatnonzero(np.diff(parts)) + 1) if len(self) else ():
@@ -73,13 +74,14 @@ def dram_rows(program: Program, form: type[isa.Load] | type[isa.Store]) -> DramR
     """Return what the instructions of `form` move that a run reaches; not those of nothing."""
     index = np.flatnonzero(program.opcode[: program.dispatched] == form.opcode)
     place = slots(form, program.config)
-    memory, base, count, size, stride = program.table[np.ix_(index, [place[name] for name in FIELDS])].T
+    own = program.table[index]
+    memory, base, count, size, stride = (own[:, place[name]] for name in FIELDS)
     element = element_bytes(program.config)[memory]
     rows = DramRows(index, memory, base * element, stride * element, size * element, count)
     return rows.chosen((rows.width > 0) & (rows.count > 0))
 
 
-def element_bytes(config: AcceleratorConfig) -> np.ndarray:
+def element_bytes(config: AcceleratorConfig) -> IntArray:
     """Return int64[8]: bytes of an element in DRAM by memory type; 0 for codes that are none."""
     sizes = np.zeros(1 << isa.field_of(isa.Load, "memory_type", config).width, np.int64)
     for memory in MemoryType:

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import DeviceError
@@ -25,7 +26,7 @@ def padded_block_out(config: AcceleratorConfig) -> int:
     return max(config.block_out, MIN_LANES)
 
 
-def acc_dtype(config: AcceleratorConfig) -> np.dtype:
+def acc_dtype(config: AcceleratorConfig) -> np.dtype[np.signedinteger]:
     """Return the type of an accumulator: int16 or int32."""
     return np.dtype(f"i{config.acc_bits // 8}")
 
@@ -76,7 +77,7 @@ class Scratchpads:
         c = self.config
         inps, wgts, accs = (c.depth(memory) for memory in (MemoryType.INP, MemoryType.WGT, MemoryType.ACC))
         k, o = padded_block_in(c), padded_block_out(c)
-        arrays = {
+        arrays: dict[str, tuple[tuple[int, ...], DTypeLike]] = {
             "uop": ((c.depth(MemoryType.UOP),), np.uint32),
             "inp": ((inps, c.batch, c.block_in), np.int8),
             "wgt": ((wgts, c.block_out, c.block_in), np.int8),
@@ -107,7 +108,7 @@ class Scratchpads:
         self.refresh_operands()
 
 
-def _aligned_zeros(shape: tuple[int, ...], dtype: np.typing.DTypeLike) -> np.ndarray:
+def _aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
     """Return zeros that start at a multiple of `ALIGNMENT_BYTES`: a vector load then meets one cache line,
     not two."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
@@ -116,15 +117,16 @@ def _aligned_zeros(shape: tuple[int, ...], dtype: np.typing.DTypeLike) -> np.nda
     return raw[start : start + size].view(dtype).reshape(shape)
 
 
-def unpack(source: np.ndarray, bits: int) -> np.ndarray:
+def unpack(source: NDArray[np.uint8], bits: int) -> NDArray[np.int8]:
     """Return int8[n * 8 / bits]: the signed `bits`-bit values of uint8[n], low bits of a byte first."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     raised = (source.reshape(-1, 1) >> shifts) << (8 - bits)
     return (raised.astype(np.uint8).view(np.int8) >> (8 - bits)).reshape(-1)
 
 
-def pack(values: np.ndarray, bits: int) -> np.ndarray:
+def pack(values: NDArray[np.integer], bits: int) -> NDArray[np.uint8]:
     """Return uint8[n * bits / 8]: the low `bits` bits of each of n integers, low bits of a byte first."""
     per_byte = 8 // bits
     fields = values.astype(np.uint8).reshape(-1, per_byte) & ((1 << bits) - 1)
-    return np.bitwise_or.reduce(fields << np.arange(0, 8, bits, dtype=np.uint8), axis=1)
+    packed: NDArray[np.uint8] = np.bitwise_or.reduce(fields << np.arange(0, 8, bits, dtype=np.uint8), axis=1)
+    return packed

@@ -60,10 +60,10 @@ class Kernels:
         order, run = np.ascontiguousarray(order, np.int64), _RUN(self.address)
         state = np.array([_state_word(name, pads, dram) for name in STATE], np.int64)
         fixed = [array.ctypes.data for array in (state, program.table, program.opcode)]
-        reached = 0
+        reached: int = 0
         while True:
             state[_BUDGET] = self.budget
-            reached += run(*fixed, order.ctypes.data + reached * order.itemsize, len(order) - reached)
+            reached += int(run(*fixed, order.ctypes.data + reached * order.itemsize, len(order) - reached))
             if reached == len(order) or state[_BUDGET] > 0:
                 return reached
 
@@ -73,7 +73,8 @@ def _state_word(name: str, pads: Scratchpads, dram: np.ndarray) -> int:
         return len(dram)
     if name in ("budget", "first_out", "first_in"):
         return 0
-    return (dram if name == "dram" else getattr(pads, name)).ctypes.data
+    array: np.ndarray = dram if name == "dram" else getattr(pads, name)
+    return array.ctypes.data
 
 
 @lru_cache(maxsize=64)

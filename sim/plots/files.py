@@ -23,7 +23,7 @@ STYLE = {
 }
 
 
-def styled() -> AbstractContextManager:
+def styled() -> AbstractContextManager[None]:
     """Return the context to draw and write in: our style, whatever the user's matplotlib is set to, which it
     leaves as it was."""
     return matplotlib.style.context(["default", STYLE])

@@ -6,6 +6,7 @@ the paper's figure 10.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -155,7 +156,7 @@ def _draw_roof(axes: Axes, config: AcceleratorConfig, points: Sequence[Point]) -
 
 def _name_roof(axes: Axes, config: AcceleratorConfig) -> None:
     """Write what limits above each part of the roof, where no point can be."""
-    common = {
+    common: dict[str, Any] = {
         "textcoords": "offset points",
         "fontsize": FONT_SIZE,
         "color": ROOF_COLOUR,
@@ -178,7 +179,7 @@ def _name_roof(axes: Axes, config: AcceleratorConfig) -> None:
     axes.annotate(
         f"{config.bus_bytes} bytes per cycle",
         (low, roof(config, low)),
-        xytext=14 * along + 3 * across,
+        xytext=tuple(14 * along + 3 * across),
         rotation=np.degrees(angle),
         **common,
     )
@@ -226,7 +227,7 @@ def _number_points(axes: Axes, groups: Sequence[Sequence[Point]], line: np.ndarr
         axes.annotate(
             text,
             place,
-            xytext=offset,
+            xytext=(offset[0], offset[1]),
             textcoords="offset points",
             ha="center",
             va="center",
@@ -260,7 +261,7 @@ def _draw_table(axes: Axes, rows: Sequence[Sequence[str]], widths: Sequence[floa
             _write_cell(axes, cell, place, row, ha=align, weight="bold" if row == 1 else "normal")
 
 
-def _write_cell(axes: Axes, text: str, inches: float, row: int, **properties: str) -> None:
+def _write_cell(axes: Axes, text: str, inches: float, row: int, **properties: Any) -> None:
     axes.annotate(
         text,
         (0, 1),

@@ -8,7 +8,7 @@ from matplotlib.ticker import FuncFormatter
 
 from vdla.sim.plots.files import styled
 from vdla.sim.timing.result import Timing
-from vdla.sim.trace.perfetto import Lane, trace_events
+from vdla.sim.trace.perfetto import Lane, TraceEvent, trace_events
 
 COLOURS = {
     "busy": "#0072B2",
@@ -44,7 +44,7 @@ def timeline(timing: Timing) -> Figure:
     return figure
 
 
-def _draw_slices(axes: Axes, slices: Iterable[dict], cycles: int) -> None:
+def _draw_slices(axes: Axes, slices: Iterable[TraceEvent], cycles: int) -> None:
     for event in slices:
         axes.broken_barh(
             [(event["ts"], event["dur"])],
@@ -69,7 +69,7 @@ def _colour(name: str) -> str:
     return next((colour for start, colour in COLOURS.items() if name.startswith(start)), ALU_COLOUR)
 
 
-def _draw_arrows(axes: Axes, events: Iterable[dict]) -> None:
+def _draw_arrows(axes: Axes, events: Iterable[TraceEvent]) -> None:
     starts = {event["id"]: event for event in events if event["ph"] == "s"}
     for end in (event for event in events if event["ph"] == "f"):
         start = starts[end["id"]]

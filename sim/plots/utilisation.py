@@ -11,6 +11,7 @@ from matplotlib.ticker import FuncFormatter
 from vdla.hw.spec.registers import COUNTED_MEMORIES, UnitState, beat_counter
 from vdla.hw.spec.units import Unit
 from vdla.sim.plots.files import styled
+from vdla.sim.records import FloatArray
 from vdla.sim.timing.result import Timing
 
 COLOURS = {
@@ -121,16 +122,17 @@ def _draw_strip(axes: Axes, timing: Timing, unit: Unit) -> None:
         axes.tick_params(labelbottom=False)
 
 
-def along(timing: Timing, unit: Unit, state: UnitState, edges: np.ndarray) -> np.ndarray:
+def along(timing: Timing, unit: Unit, state: UnitState, edges: FloatArray) -> FloatArray:
     """Return float64[bins]: the share of the cycles between two `edges` that `unit` spends in `state`.
 
     Args:
         edges: float64[bins + 1], ascending cycles.
     """
-    spans = timing.log.spans
+    spans = timing.logged.spans
     chosen = spans[(spans["unit"] == unit) & (spans["state"] == tuple(UnitState).index(state))]
     spent = np.concatenate([[0], np.cumsum(chosen["end"] - chosen["begin"])])
     begun = np.searchsorted(chosen["begin"], edges, side="right")
     ends = np.concatenate([[-np.inf], chosen["end"]])
     before = spent[begun] - np.maximum(ends[begun] - edges, 0)  # less what the last span still has before it
-    return np.diff(before) / np.diff(edges)
+    shares: FloatArray = np.diff(before) / np.diff(edges)
+    return shares

@@ -1,12 +1,14 @@
 """What a decided cycle does to the registers: the clocked half of the accelerator."""
 
-from collections import namedtuple
+from typing import NamedTuple
 
 from vdla.hw.spec.registers import COUNTED_MEMORIES
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.compiled import part
+from vdla.sim.records import Ints, Records
+from vdla.sim.timing.columns import TimedProgram
 from vdla.sim.timing.compute import compute_retires, compute_starts
-from vdla.sim.timing.decide import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT
+from vdla.sim.timing.decide import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT, Decision
 from vdla.sim.timing.fetch import dispatch_move, fetch_receives
 from vdla.sim.timing.loader import RETIRES, STEP, TAKES_BEAT, TURNS, loader_starts, loader_writes
 from vdla.sim.timing.memory import (
@@ -19,24 +21,32 @@ from vdla.sim.timing.memory import (
     memory_accepts,
     memory_moves,
 )
+from vdla.sim.timing.result import Burst
+from vdla.sim.timing.state import Loader, Machine, Times
 from vdla.sim.timing.store import NOTHING, store_answered, store_moves_on, store_remembers, store_starts
 from vdla.sim.timing.tokens import retire, start
 
 OUT = COUNTED_MEMORIES.index(MemoryType.OUT)
 
-Done = namedtuple(
-    "Done",
-    (
-        "load",
-        "compute_load",  # what the load engines did, see `loader_writes`
-        "drains",  # memory took a beat of the store unit
-        "turns",
-    ),
-)  # something ended or began: the next cycle must be looked at by itself
+
+class Done(NamedTuple):
+    """What a cycle did."""
+
+    load: int  # what the load engines did, see `loader_writes`
+    compute_load: int
+    drains: bool  # memory took a beat of the store unit
+    turns: bool  # something ended or began: the next cycle must be looked at by itself
 
 
 @part
-def act(machine, program, queued, times, bursts, decision):
+def act(
+    machine: Machine,
+    program: TimedProgram,
+    queued: Ints,
+    times: Times,
+    bursts: Records[Burst],
+    decision: Decision,
+) -> Done:
     """Carry out a cycle; return what was Done. The order matters only where a comment says so."""
     turns = _answer_stores(machine, program, times)
     load = _write_load(machine, machine.load, program, times, decision.serves == LOAD)
@@ -59,7 +69,7 @@ def act(machine, program, queued, times, bursts, decision):
 
 
 @part
-def _answer_stores(machine, program, times):
+def _answer_stores(machine: Machine, program: TimedProgram, times: Times) -> bool:
     """Match what memory answered in this cycle; before anything new waits for an answer."""
     answered = store_answered(machine.store, machine.memory.write_done)
     was_done, machine.memory.write_done = machine.memory.write_done, 0
@@ -69,7 +79,7 @@ def _answer_stores(machine, program, times):
 
 
 @part
-def _write_load(machine, loader, program, times, data):
+def _write_load(machine: Machine, loader: Loader, program: TimedProgram, times: Times, data: bool) -> int:
     """Let a load engine write."""
     done = loader_writes(loader, program, machine.hardware, data)
     if done & STEP:
@@ -80,7 +90,7 @@ def _write_load(machine, loader, program, times, data):
 
 
 @part
-def _retire_step(machine, program, times):
+def _retire_step(machine: Machine, program: TimedProgram, times: Times) -> bool:
     """Retire the instruction whose last result is written in this cycle."""
     index = compute_retires(machine)
     if index < 0:
@@ -91,7 +101,7 @@ def _retire_step(machine, program, times):
 
 
 @part
-def _move_beat(machine, bursts, serves, load, compute_load):
+def _move_beat(machine: Machine, bursts: Records[Burst], serves: int, load: int, compute_load: int) -> bool:
     """Move a beat, if whoever memory serves takes or brings one; `ended` is still that of the cycle's
     start."""
     if serves == NOBODY:
@@ -107,7 +117,7 @@ def _move_beat(machine, bursts, serves, load, compute_load):
 
 
 @part
-def _write_beat(machine, bursts):
+def _write_beat(machine: Machine, bursts: Records[Burst]) -> bool:
     """Move a beat of the store unit to memory; a burst is offered only when all its beats are there."""
     machine.store.beats -= 1
     machine.counts.beats[OUT] += 1
@@ -115,7 +125,9 @@ def _write_beat(machine, bursts):
 
 
 @part
-def _pass_requests(machine, program, bursts, decision):
+def _pass_requests(
+    machine: Machine, program: TimedProgram, bursts: Records[Burst], decision: Decision
+) -> bool:
     """Let memory accept the request in the output register, and the DMA take the next one into it."""
     if decision.accepts:
         memory_accepts(machine, bursts)
@@ -125,7 +137,7 @@ def _pass_requests(machine, program, bursts, decision):
 
 
 @part
-def _read_stores(machine, program, decision):
+def _read_stores(machine: Machine, program: TimedProgram, decision: Decision) -> bool:
     """Let a mark pass, what was read some cycles before enter the queues, and a read be issued."""
     if decision.marks:
         store_remembers(machine.store, True)
@@ -133,16 +145,16 @@ def _read_stores(machine, program, decision):
 
 
 @part
-def _start(machine, program, queued, times, decision):
+def _start(machine: Machine, program: TimedProgram, queued: Ints, times: Times, decision: Decision) -> bool:
     """Start the heads of the queues that can."""
-    if decision.load_starts:
+    if decision.starts.load:
         loader_starts(machine.load, program, start(machine, program, queued, LOAD_UNIT, times.started))
-    if decision.compute_starts:
+    if decision.starts.compute:
         index = start(machine, program, queued, COMPUTE_UNIT, times.started)
         if program[index].transfers:
             loader_starts(machine.compute_load, program, index)
         else:
             compute_starts(machine, index, program[index].slots)
-    if decision.store_starts:
+    if decision.starts.store:
         store_starts(machine.store, program, start(machine, program, queued, STORE_UNIT, times.started))
-    return decision.load_starts or decision.compute_starts or decision.store_starts
+    return decision.starts.load or decision.starts.compute or decision.starts.store

@@ -1,5 +1,7 @@
 """What timing needs to know of each instruction: counts, addresses and token edges, one record each."""
 
+from typing import Annotated, TypeAlias
+
 import numpy as np
 
 from vdla.hw.spec import isa
@@ -8,36 +10,38 @@ from vdla.hw.spec.registers import COUNTED_MEMORIES
 from vdla.hw.spec.units import TOKEN_EDGES
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 from vdla.sim.program import Program, blocks
+from vdla.sim.records import Int32, IntArray, Narrow, RecordArray, Records, record_dtype
 
-INSTRUCTION = np.dtype(
-    [
-        ("unit", np.uint8),
-        ("pops", np.uint8),  # a bit for each of TOKEN_EDGES
-        ("pushes", np.uint8),
-        ("transfers", np.bool_),  # it is a LOAD or STORE
-        ("finishes", np.bool_),
-        ("valid", np.bool_),
-        ("beats", np.uint8),  # place of its memory in COUNTED_MEMORIES
-        ("slots", np.int64),  # of the compute pipeline; 1 where it has no step
-        ("address", np.int64),  # bytes
-        ("stride_bytes", np.int64),
-        ("row_bytes", np.int64),
-        ("rows", np.int32),  # that move data; 0 where none does
-        (
-            "row_steps",
-            np.int32,
-        ),  # cycles that the scratchpad's port needs for a row: one per element, or per beat of a wider one
-        ("lead_steps", np.int32),  # cycles of padding before the first row,
-        ("gap_steps", np.int32),  # between two rows,
-        ("tail_steps", np.int32),  # and behind the last
-        ("parameters", np.int8),  # that a STORE reads before its rows
-        ("lane_bytes", np.int16),  # bytes that one such cycle moves: an element, or a beat of a wider one
-    ]
-)
+
+class TimedInstruction:
+    """What the engine reads of one instruction."""
+
+    unit: Narrow
+    pops: Narrow  # a bit for each of TOKEN_EDGES
+    pushes: Narrow
+    transfers: bool  # it is a LOAD or STORE
+    finishes: bool
+    valid: bool
+    beats: Narrow  # place of its memory in COUNTED_MEMORIES
+    slots: int  # of the compute pipeline; 1 where it has no step
+    address: int  # bytes
+    stride_bytes: int
+    row_bytes: int
+    rows: Int32  # that move data; 0 where none does
+    row_steps: Int32  # cycles that the scratchpad's port needs for a row: as many as lanes
+    lead_steps: Int32  # cycles of padding before the first row,
+    gap_steps: Int32  # between two rows,
+    tail_steps: Int32  # and behind the last
+    parameters: Annotated[int, np.int8]  # that a STORE reads before its rows
+    lane_bytes: Annotated[int, np.int16]  # that one such cycle moves: an element, or a beat of a wider one
+
+
+TimedProgram: TypeAlias = Records[TimedInstruction]
+INSTRUCTION = record_dtype(TimedInstruction)
 assert len(TOKEN_EDGES) <= 8
 
 
-def timing_columns(program: Program) -> np.ndarray:
+def timing_columns(program: Program) -> RecordArray:
     """Return INSTRUCTION[n] for the n instructions of `program`."""
     columns = np.zeros(len(program), INSTRUCTION)
     for block in blocks(len(program)):
@@ -45,7 +49,7 @@ def timing_columns(program: Program) -> np.ndarray:
     return columns
 
 
-def _fill(columns: np.ndarray, program: Program) -> None:
+def _fill(columns: RecordArray, program: Program) -> None:
     bits = 1 << np.arange(len(TOKEN_EDGES))
     columns["unit"], columns["valid"] = program.unit, program.valid
     columns["pops"], columns["pushes"] = program.pops @ bits, program.pushes @ bits
@@ -53,26 +57,27 @@ def _fill(columns: np.ndarray, program: Program) -> None:
     columns["slots"] = 1
     for form in (isa.Load, isa.Store):
         _fill_transfers(columns, program, form)
-    for form in (isa.Gemm, isa.Alu):
-        rows = program.opcode == form.opcode
-        columns["slots"][rows] = np.maximum(steps(program, form) * _slots_per_step(program, form), 1)
+    for loop in (isa.Gemm, isa.Alu):
+        rows = program.opcode == loop.opcode
+        columns["slots"][rows] = np.maximum(steps(program, loop) * _slots_per_step(program, loop), 1)
 
 
-def steps(program: Program, form: type[isa.Gemm | isa.Alu]) -> np.ndarray:
+def steps(program: Program, form: type[isa.Gemm | isa.Alu]) -> IntArray:
     """Return int64[...], the micro-op steps of every instruction of `form`, in program order."""
     begin, end, outer, inner = (
         program.column(form, name) for name in ("uop_begin", "uop_end", "iter_out", "iter_in")
     )
-    return outer * inner * np.maximum(end - begin, 0)
+    micro_ops: IntArray = np.maximum(end - begin, 0)
+    return outer * inner * micro_ops
 
 
-def _slots_per_step(program: Program, form: type[isa.Gemm | isa.Alu]) -> np.ndarray | int:
+def _slots_per_step(program: Program, form: type[isa.Gemm | isa.Alu]) -> IntArray | int:
     """Return pipeline slots of a step: an ALU step with two accumulator operands fetches one in a slot of its
     own."""
     return 1 if form is isa.Gemm else np.where(program.column(form, "use_imm"), 1, 2)
 
 
-def _fill_transfers(columns: np.ndarray, program: Program, form: type[isa.Load | isa.Store]) -> None:
+def _fill_transfers(columns: RecordArray, program: Program, form: type[isa.Load | isa.Store]) -> None:
     chosen = program.opcode == form.opcode
     memory, base, height, width, stride = (
         program.column(form, name) for name in ("memory_type", "dram_base", "y_size", "x_size", "x_stride")
@@ -100,7 +105,7 @@ def _fill_transfers(columns: np.ndarray, program: Program, form: type[isa.Load |
         columns[name][chosen] = value
 
 
-def _padding(program: Program, rows: np.ndarray, width: np.ndarray) -> dict[str, np.ndarray]:
+def _padding(program: Program, rows: IntArray, width: IntArray) -> dict[str, IntArray]:
     """Return the padding before, between and behind the rows; a LOAD with no columns has none."""
     top, bottom, left, right = (
         program.column(isa.Load, f"{axis}_pad_{side}") for axis in "yx" for side in (0, 1)
@@ -115,7 +120,7 @@ def _padding(program: Program, rows: np.ndarray, width: np.ndarray) -> dict[str,
     }
 
 
-def _element_bytes(config: AcceleratorConfig) -> np.ndarray:
+def _element_bytes(config: AcceleratorConfig) -> IntArray:
     """Return int64[8]: bytes of an element by memory type; 0 where there is no such memory."""
     sizes = np.zeros(1 << isa.field_of(isa.Load, "memory_type", config).width, np.int64)
     for memory in MemoryType:

@@ -5,29 +5,29 @@ Slots are issued without a gap, so the cycle of the last one says everything abo
 """
 
 from vdla.sim.compiled import part
-from vdla.sim.timing.state import FAR, MOST_RETIRING
+from vdla.sim.timing.state import FAR, MOST_RETIRING, Machine
 
 
 @part
-def compute_issues(machine):
+def compute_issues(machine: Machine) -> bool:
     """Whether a slot is issued in this cycle."""
     return machine.control.cycle <= machine.compute.issue_last
 
 
 @part
-def compute_free(machine):
+def compute_free(machine: Machine) -> bool:
     """Whether nothing is being issued, or an instruction's last slot is."""
     return machine.control.cycle >= machine.compute.issue_last
 
 
 @part
-def pipeline_empty_from(machine):
+def pipeline_empty_from(machine: Machine) -> int:
     """Return the first cycle in which no slot is anywhere in the pipeline."""
     return machine.compute.issue_last + machine.hardware.retire_stage + 1
 
 
 @part
-def compute_starts(machine, index, slots):
+def compute_starts(machine: Machine, index: int, slots: int) -> None:
     """Begin to issue the `slots` slots of an instruction in the next cycle."""
     compute = machine.compute
     compute.issue_last = machine.control.cycle + slots
@@ -37,7 +37,7 @@ def compute_starts(machine, index, slots):
 
 
 @part
-def compute_retires(machine):
+def compute_retires(machine: Machine) -> int:
     """Return the instruction whose last result is written in this cycle, or -1."""
     compute = machine.compute
     if compute.level == 0 or compute.retires[compute.first] != machine.control.cycle:
@@ -49,7 +49,7 @@ def compute_retires(machine):
 
 
 @part
-def compute_steady_cycles(machine):
+def compute_steady_cycles(machine: Machine) -> int:
     """Return how many cycles from the next one on the pipeline does what it does in this one."""
     compute, cycle = machine.compute, machine.control.cycle
     if cycle < compute.issue_last:

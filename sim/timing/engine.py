@@ -7,22 +7,34 @@ allows, at once.
 """
 
 from vdla.sim.compiled import part, whole
-from vdla.sim.timing.act import OUT, act
+from vdla.sim.records import Ints, Records
+from vdla.sim.timing.act import OUT, Done, act
+from vdla.sim.timing.columns import TimedProgram
 from vdla.sim.timing.compute import compute_steady_cycles
 from vdla.sim.timing.count import close_span, count, log_states, queue_heads, unit_states
-from vdla.sim.timing.decide import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT, decide
+from vdla.sim.timing.decide import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT, Decision, decide
 from vdla.sim.timing.loader import STEP, TAKES_BEAT, loader_skips, loader_steady_cycles
 from vdla.sim.timing.memory import NOBODY
+from vdla.sim.timing.result import Burst, Span
+from vdla.sim.timing.state import Loader, Machine, Times
 from vdla.sim.timing.store import store_skips, store_steady_cycles
 
 LOGGED_PER_CYCLE = 8  # no cycle logs more spans or bursts
 
 
 @part
-def _cycle(machine, program, queued, times, spans, bursts, until):
+def _cycle(
+    machine: Machine,
+    program: TimedProgram,
+    queued: Ints,
+    times: Times,
+    spans: Records[Span],
+    bursts: Records[Burst],
+    until: int,
+) -> None:
     """Carry out the cycle that the registers stand at, and those after it that are like it."""
     decision, ended = decide(machine, program, queued), machine.dispatch.ended
-    ends = machine.compute.finished and decision.drained
+    ends = machine.compute.finished != 0 and decision.drained
     heads = queue_heads(machine, queued)
     done = act(machine, program, queued, times, bursts, decision)
     states = unit_states(decision, done, ended)
@@ -38,7 +50,7 @@ def _cycle(machine, program, queued, times, spans, bursts, until):
 
 
 @part
-def _steady_cycles(machine, program, decision, done):
+def _steady_cycles(machine: Machine, program: TimedProgram, decision: Decision, done: Done) -> int:
     """Return how many cycles behind this one are like it; nothing ended or began in this one."""
     steady, memory, store, hardware = (
         compute_steady_cycles(machine),
@@ -63,13 +75,13 @@ def _steady_cycles(machine, program, decision, done):
 
 
 @part
-def _streams(done):
+def _streams(done: Done) -> bool:
     """Whether memory moves a beat."""
     return done.drains or (done.load | done.compute_load) & TAKES_BEAT != 0
 
 
 @part
-def _skip(machine, program, decision, done, cycles):
+def _skip(machine: Machine, program: TimedProgram, decision: Decision, done: Done, cycles: int) -> None:
     """Do what this cycle did `cycles` times more."""
     if done.load & STEP:
         _skip_load(machine, machine.load, program, done.load, cycles)
@@ -85,14 +97,14 @@ def _skip(machine, program, decision, done, cycles):
 
 
 @part
-def _skip_load(machine, loader, program, done, cycles):
+def _skip_load(machine: Machine, loader: Loader, program: TimedProgram, done: int, cycles: int) -> None:
     loader_skips(loader, program, cycles)
     if done & TAKES_BEAT:
         machine.counts.beats[program[loader.written].beats] += cycles
 
 
 @part
-def _control(machine, spans, ends, quiet):
+def _control(machine: Machine, spans: Records[Span], ends: bool, quiet: bool) -> None:
     """End the run behind FINISH, or when nothing has moved for long. The cycle has been counted already."""
     control = machine.control
     control.quiet = control.quiet + 1 if quiet else 0
@@ -104,7 +116,16 @@ def _control(machine, spans, ends, quiet):
 
 
 @whole
-def advance(machine, program, queued, times, spans, bursts, until, looks):
+def advance(
+    machine: Machine,
+    program: TimedProgram,
+    queued: Ints,
+    times: Times,
+    spans: Records[Span],
+    bursts: Records[Burst],
+    until: int,
+    looks: int,
+) -> None:
     """Go on until the run is done, cycle `until` is reached, a log has no more room, or after `looks`
     evaluated cycles."""
     for _ in range(looks):

@@ -2,11 +2,14 @@
 
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
 from vdla.sim.compiled import part
+from vdla.sim.records import Ints
 from vdla.sim.timing.burst import burst_beats, burst_size
+from vdla.sim.timing.columns import TimedProgram
+from vdla.sim.timing.state import Machine
 
 
 @part
-def fetch_offers(machine):
+def fetch_offers(machine: Machine) -> bool:
     """Whether fetch offers a request: something is left to ask for, and its queue has room for all that was
     asked for."""
     fetch = machine.fetch
@@ -17,7 +20,7 @@ def fetch_offers(machine):
 
 
 @part
-def fetch_asks(machine):
+def fetch_asks(machine: Machine) -> int:
     """Let the DMA take fetch's request; return its beats."""
     fetch, hardware = machine.fetch, machine.hardware
     size, beats = (
@@ -32,7 +35,7 @@ def fetch_asks(machine):
 
 
 @part
-def fetch_receives(machine):
+def fetch_receives(machine: Machine) -> bool:
     """Work on the beat that memory offers; return whether it is taken. `ended` is still that of the cycle's
     start.
 
@@ -45,7 +48,7 @@ def fetch_receives(machine):
         fetch.part = (fetch.part + 1) % hardware.fetch_parts
         completes = fetch.part == 0
     else:
-        takes = fetch.part == hardware.fetch_lanes - 1 or fetch.expected == 1 or machine.dispatch.ended
+        takes = fetch.part == hardware.fetch_lanes - 1 or fetch.expected == 1 or machine.dispatch.ended != 0
         fetch.part = (fetch.part + 1) % hardware.fetch_lanes
         fetch.expected -= 1
     fetch.level += completes
@@ -56,7 +59,7 @@ def fetch_receives(machine):
 
 
 @part
-def dispatch_moves(machine, program):
+def dispatch_moves(machine: Machine, program: TimedProgram) -> bool:
     """Whether dispatch moves an instruction: fetch holds one, and its unit's queue has room, or it means
     nothing."""
     dispatch = machine.dispatch
@@ -70,7 +73,7 @@ def dispatch_moves(machine, program):
 
 
 @part
-def dispatch_move(machine, program, dispatched):
+def dispatch_move(machine: Machine, program: TimedProgram, dispatched: Ints) -> None:
     """Move one instruction. What fetch still holds behind FINISH is dropped, which nothing waits for, so it
     is not modelled."""
     dispatch = machine.dispatch

@@ -3,19 +3,21 @@
 from vdla.hw.spec.timing import LOADS_IN_PROGRESS
 from vdla.sim.compiled import part
 from vdla.sim.timing.burst import burst_beats, burst_size
+from vdla.sim.timing.columns import TimedInstruction, TimedProgram
+from vdla.sim.timing.state import Hardware, Loader
 
 STEP, TAKES_BEAT, TURNS, RETIRES = 1, 2, 4, 8
 """What `loader_writes` did: a step; took a beat; turned to another kind of work; ended the instruction."""
 
 
 @part
-def loader_idle(loader):
+def loader_idle(loader: Loader) -> bool:
     """Whether nothing is in progress."""
     return loader.level == 0 and not loader.requesting
 
 
 @part
-def loader_takes(loader, hardware, asks):
+def loader_takes(loader: Loader, hardware: Hardware, asks: bool) -> bool:
     """Whether it can take an instruction in a cycle in which its request is taken (`asks`) or not."""
     if loader.level == LOADS_IN_PROGRESS:
         return False
@@ -24,7 +26,7 @@ def loader_takes(loader, hardware, asks):
 
 
 @part
-def loader_starts(loader, program, index):
+def loader_starts(loader: Loader, program: TimedProgram, index: int) -> None:
     """Take an instruction."""
     instruction = program[index]
     loader.items[(loader.first + loader.level) % LOADS_IN_PROGRESS] = index
@@ -35,7 +37,7 @@ def loader_starts(loader, program, index):
 
 
 @part
-def loader_asks(loader, program, hardware):
+def loader_asks(loader: Loader, program: TimedProgram, hardware: Hardware) -> int:
     """Let the DMA take a request; return its beats."""
     beats = burst_beats(hardware, loader.address, loader.remaining)
     size = burst_size(hardware, loader.address, loader.remaining)
@@ -51,7 +53,7 @@ def loader_asks(loader, program, hardware):
 
 
 @part
-def loader_writes(loader, program, hardware, data):
+def loader_writes(loader: Loader, program: TimedProgram, hardware: Hardware, data: bool) -> int:
     """Make one write step where there is something to write; `data`: memory offers a beat. Return what was
     done."""
     if loader.level == 0:
@@ -76,7 +78,7 @@ def loader_writes(loader, program, hardware, data):
 
 
 @part
-def _begin(loader, program):
+def _begin(loader: Loader, program: TimedProgram) -> None:
     index = loader.items[loader.first]
     instruction = program[index]
     loader.writing, loader.written = 1, index
@@ -89,7 +91,7 @@ def _begin(loader, program):
 
 
 @part
-def _write_data(loader, program, hardware):
+def _write_data(loader: Loader, program: TimedProgram, hardware: Hardware) -> int:
     """Write an element or a beat; the beat is taken with the last element it holds of the row."""
     instruction = program[loader.written]
     loader.offset += instruction.lane_bytes
@@ -101,7 +103,7 @@ def _write_data(loader, program, hardware):
 
 
 @part
-def _next_row(loader, instruction):
+def _next_row(loader: Loader, instruction: TimedInstruction) -> None:
     loader.rows_left -= 1
     loader.pads_left = instruction.gap_steps if loader.rows_left > 0 else instruction.tail_steps
     loader.row_offset += instruction.stride_bytes
@@ -109,7 +111,7 @@ def _next_row(loader, instruction):
 
 
 @part
-def loader_steady_cycles(loader, program, hardware, done):
+def loader_steady_cycles(loader: Loader, program: TimedProgram, hardware: Hardware, done: int) -> int:
     """Return how many cycles on end will do what this one did, as far as this engine decides it."""
     if loader.pads_left > 0:
         return loader.pads_left - 1
@@ -123,7 +125,7 @@ def loader_steady_cycles(loader, program, hardware, done):
 
 
 @part
-def loader_skips(loader, program, cycles):
+def loader_skips(loader: Loader, program: TimedProgram, cycles: int) -> None:
     """Do `cycles` steps of the kind just done."""
     if loader.pads_left > 0:
         loader.pads_left -= cycles

@@ -1,10 +1,12 @@
 """The DMA and the reference memory in time; `vdla.hw.dma` and `vdla.hw.spec.memory` say what they do."""
 
 from vdla.sim.compiled import part
+from vdla.sim.records import Records
+from vdla.sim.timing.columns import TimedProgram
 from vdla.sim.timing.fetch import fetch_asks, fetch_offers
 from vdla.sim.timing.loader import loader_asks
-from vdla.sim.timing.result import Client
-from vdla.sim.timing.state import MOST_IN_FLIGHT
+from vdla.sim.timing.result import Burst, Client
+from vdla.sim.timing.state import MOST_IN_FLIGHT, Machine
 from vdla.sim.timing.store import store_asks, store_offers
 
 NOBODY = -1
@@ -14,7 +16,7 @@ FETCH, COMPUTE, STORE, LOAD = (
 
 
 @part
-def dma_chooses(machine):
+def dma_chooses(machine: Machine) -> int:
     """Return the client whose request the DMA takes in this cycle, or NOBODY."""
     memory, hardware = machine.memory, machine.hardware
     if memory.offered and memory.level == hardware.memory_depth:
@@ -32,7 +34,7 @@ def dma_chooses(machine):
 
 
 @part
-def dma_takes(machine, program, client):
+def dma_takes(machine: Machine, program: TimedProgram, client: int) -> None:
     """Take the request of `client` into the output register."""
     memory = machine.memory
     memory.offered, memory.client, memory.taken = 1, client, machine.control.cycle
@@ -49,7 +51,7 @@ def dma_takes(machine, program, client):
 
 
 @part
-def memory_accepts(machine, bursts):
+def memory_accepts(machine: Machine, bursts: Records[Burst]) -> None:
     """Accept the request in the DMA's output register."""
     memory, cycle = machine.memory, machine.control.cycle
     place = (memory.first + memory.level) % MOST_IN_FLIGHT
@@ -66,7 +68,7 @@ def memory_accepts(machine, bursts):
 
 
 @part
-def memory_serves(machine):
+def memory_serves(machine: Machine) -> int:
     """Return the client to which memory offers a beat, or from which it takes one, in this cycle; else
     NOBODY."""
     memory = machine.memory
@@ -78,7 +80,7 @@ def memory_serves(machine):
 
 
 @part
-def memory_moves(machine, bursts):
+def memory_moves(machine: Machine, bursts: Records[Burst]) -> bool:
     """Move one beat of the oldest request; return whether that was its last."""
     memory = machine.memory
     place = memory.first

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-import numpy as np
-
 from vdla.hw.spec.registers import COUNTED_STATES, Fault, UnitState, state_counter
 from vdla.hw.spec.units import Unit
 from vdla.sim.program import Program
+from vdla.sim.records import IntArray, RecordArray, record_dtype
 
 NEVER = -1
 
@@ -22,26 +21,29 @@ class Client(IntEnum):
     LOAD = 3
 
 
-SPAN = np.dtype(
-    [
-        ("unit", np.int64),
-        ("state", np.int64),
-        ("instruction", np.int64),
-        ("begin", np.int64),
-        ("end", np.int64),
-    ]
-)
-BURST = np.dtype(
-    [
-        ("client", np.int64),
-        ("instruction", np.int64),
-        ("beats", np.int64),
-        ("taken", np.int64),
-        ("accepted", np.int64),
-        ("first", np.int64),
-        ("last", np.int64),
-    ]
-)
+class Span:
+    """A unit stays in one state, before one instruction, in the cycles [begin, end)."""
+
+    unit: int
+    state: int
+    instruction: int
+    begin: int
+    end: int
+
+
+class Burst:
+    """A request of memory: whose, and the cycles in which it goes on."""
+
+    client: int
+    instruction: int
+    beats: int
+    taken: int
+    accepted: int
+    first: int
+    last: int
+
+
+SPAN, BURST = record_dtype(Span), record_dtype(Burst)
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,8 @@ class Log:
             request, memory accepts it, and its first and last beat move.
     """
 
-    spans: np.ndarray
-    bursts: np.ndarray
+    spans: RecordArray
+    bursts: RecordArray
 
 
 @dataclass(frozen=True)
@@ -79,10 +81,21 @@ class Timing:
     cycles: int
     fault: Fault
     counters: Mapping[str, int]
-    dispatched: np.ndarray
-    started: np.ndarray
-    retired: np.ndarray
+    dispatched: IntArray
+    started: IntArray
+    retired: IntArray
     log: Log | None = None
+
+    @property
+    def logged(self) -> Log:
+        """The log of a run that was simulated with one.
+
+        Raises:
+            ValueError: it was not.
+        """
+        if self.log is None:
+            raise ValueError("this run was simulated without a log; simulate(..., log=True) keeps one")
+        return self.log
 
     def states(self, unit: Unit) -> dict[UnitState, int]:
         """Return the cycles `unit` spent in each state; they add up to `cycles`."""

@@ -1,7 +1,5 @@
 """The cycle simulator: from a decoded program to its Timing."""
 
-from collections import namedtuple
-
 import numpy as np
 
 from vdla.hw.spec import isa
@@ -20,9 +18,7 @@ from vdla.sim.program import Program
 from vdla.sim.timing.columns import steps, timing_columns
 from vdla.sim.timing.engine import LOGGED_PER_CYCLE, advance
 from vdla.sim.timing.result import BURST, NEVER, SPAN, Log, Timing
-from vdla.sim.timing.state import FAR, new_machine
-
-Times = namedtuple("Times", ("dispatched", "started", "retired"))
+from vdla.sim.timing.state import FAR, Times, new_machine
 
 LOOKS_AT_ONCE = 1 << 19  # evaluated cycles between two looks at Python's signals: well below a second
 LOG_PLACES = 1 << 12  # of a log at first

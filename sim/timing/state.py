@@ -4,6 +4,8 @@ Every field is a register of the hardware, or a count that stands for several; n
 components.
 """
 
+from typing import Annotated, NamedTuple
+
 import numpy as np
 
 from vdla.hw.spec.config import AcceleratorConfig
@@ -20,6 +22,7 @@ from vdla.hw.spec.timing import (
 )
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, Extension
+from vdla.sim.records import Grid, IntArray, Ints, RecordArray, record_dtype
 
 MOST_IN_FLIGHT = 1024  # requests that a reference memory can hold
 MOST_UNANSWERED = 256  # bursts of stores that can wait for their answer
@@ -29,141 +32,211 @@ MOST_BURSTS = STORE_REQUESTS_AHEAD + MOST_STAGES
 FAR = 1 << 60  # a cycle that never comes
 
 
-def _record(*names: str, **shapes: tuple) -> np.dtype:
-    """Return a record of int64 fields: scalars by name, and arrays or records by shape or type."""
-    parts = [(name, np.int64) for name in names]
-    parts += [(name, *shape) if isinstance(shape, tuple) else (name, shape) for name, shape in shapes.items()]
-    return np.dtype(parts, align=True)
+Units = Annotated[Ints, (len(Unit),)]
+Edges = Annotated[Ints, (len(TOKEN_EDGES),)]
+Stages = Annotated[Ints, (MOST_STAGES,)]
+Bursts = Annotated[Ints, (MOST_BURSTS,)]
+Unanswered = Annotated[Ints, (MOST_UNANSWERED,)]
+InFlight = Annotated[Ints, (MOST_IN_FLIGHT,)]
+Retiring = Annotated[Ints, (MOST_RETIRING,)]
 
 
-def _ring(places: int) -> dict[str, tuple]:
-    return {"items": (np.int64, (places,))}
+class Hardware:
+    """What does not change in a run: sizes of the accelerator and of its memory."""
+
+    bus_shift: int
+    burst_bytes: int
+    fetch_depth: int
+    fetch_lanes: int
+    fetch_parts: int
+    max_requests: int
+    token_depth: int
+    latency: int
+    memory_depth: int
+    retire_stage: int
+    store_beats: int
+    store_requests: int
+    store_stages: int
+    loads_in_progress: int
+    quiet_cycles: int
+    queue_depth: Units
 
 
-HARDWARE = _record(
-    "bus_shift",
-    "burst_bytes",
-    "fetch_depth",
-    "fetch_lanes",
-    "fetch_parts",
-    "max_requests",
-    "token_depth",
-    "latency",
-    "memory_depth",
-    "retire_stage",
-    "store_beats",
-    "store_requests",
-    "store_stages",
-    "loads_in_progress",
-    "quiet_cycles",
-    queue_depth=(np.int64, (len(Unit),)),
-)
+class Fetch:
+    """Fetch of the stream."""
 
-FETCH = _record("address", "remaining", "promised", "outstanding", "level", "part", "expected")
-DISPATCH = _record(
-    "following", "ended", "invalid", head=(np.int64, (len(Unit),)), tail=(np.int64, (len(Unit),))
-)
-TOKENS = _record(held=(np.int64, (len(TOKEN_EDGES),)), pledged=(np.int64, (len(TOKEN_EDGES),)))
-LOADER = _record(
-    "requesting",
-    "asked",
-    "address",
-    "row",
-    "remaining",
-    "rows",  # the request half; `asked` is its instruction
-    "first",
-    "level",  # the queue of started instructions
-    "writing",
-    "written",
-    "pads_left",
-    "rows_left",
-    "steps_left",
-    "offset",
-    "row_offset",  # the write half
-    **_ring(LOADS_IN_PROGRESS),
-)
-COMPUTE = _record(
-    "issue_last", "first", "level", "finished", retires=(np.int64, (MOST_RETIRING,)), **_ring(MOST_RETIRING)
-)
-STORE = _record(
-    "active",
-    "instruction",
-    "address",
-    "row",
-    "remaining",
-    "rows",
-    "burst_beats",
-    "burst_starts",
-    "prepares",  # parameters to be read yet
-    "staged",
-    "staged_plain",
-    "stage",
-    "beats",  # reads on their way to the queues, those that bring just a beat, the place of the oldest
-    "bursts_first",
-    "bursts_level",
-    "written_first",
-    "written_level",
-    "answers",
-    stage_kind=(np.int64, (MOST_STAGES,)),
-    stage_beat_ends=(np.int64, (MOST_STAGES,)),
-    stage_burst_ends=(np.int64, (MOST_STAGES,)),
-    stage_last=(np.int64, (MOST_STAGES,)),
-    stage_instruction=(np.int64, (MOST_STAGES,)),
-    stage_beats=(np.int64, (MOST_STAGES,)),
-    burst_beats_of=(np.int64, (MOST_BURSTS,)),
-    burst_last_of=(np.int64, (MOST_BURSTS,)),
-    burst_instruction_of=(np.int64, (MOST_BURSTS,)),
-    written_mark=(np.int64, (MOST_UNANSWERED,)),
-    written_last=(np.int64, (MOST_UNANSWERED,)),
-    written_instruction=(np.int64, (MOST_UNANSWERED,)),
-)
-MEMORY = _record(
-    "offered",
-    "client",
-    "beats",
-    "instruction",
-    "taken",  # the DMA's output register
-    "reads",  # in flight
-    "first",
-    "level",
-    "write_done",
-    clients=(np.int64, (MOST_IN_FLIGHT,)),
-    beats_left=(np.int64, (MOST_IN_FLIGHT,)),
-    first_data=(np.int64, (MOST_IN_FLIGHT,)),
-    logged=(np.int64, (MOST_IN_FLIGHT,)),
-)
-CONTROL = _record("cycle", "quiet", "done", "stuck")
-COUNTS = _record(
-    "fetch_beats", states=(np.int64, (len(Unit), len(UnitState))), beats=(np.int64, (len(COUNTED_MEMORIES),))
-)
-LOGGING = _record(
-    "wanted",
-    "spans",
-    "bursts",
-    state=(np.int64, (len(Unit),)),
-    instruction=(np.int64, (len(Unit),)),
-    since=(np.int64, (len(Unit),)),
-)
+    address: int
+    remaining: int
+    promised: int
+    outstanding: int
+    level: int
+    part: int
+    expected: int
 
-MACHINE = _record(
-    hardware=HARDWARE,
-    fetch=FETCH,
-    dispatch=DISPATCH,
-    tokens=TOKENS,
-    load=LOADER,
-    compute_load=LOADER,
-    compute=COMPUTE,
-    store=STORE,
-    memory=MEMORY,
-    control=CONTROL,
-    counts=COUNTS,
-    log=LOGGING,
-)
+
+class Dispatch:
+    """Dispatch into the queues of the units."""
+
+    following: int
+    ended: int
+    invalid: int
+    head: Units
+    tail: Units
+
+
+class Tokens:
+    """Dependency tokens: those that are there, and places that are taken."""
+
+    held: Edges
+    pledged: Edges
+
+
+class Loader:
+    """A load engine: its request half (of the instruction `asked`), the queue of started instructions, and
+    its write half."""
+
+    requesting: int
+    asked: int
+    address: int
+    row: int
+    remaining: int
+    rows: int
+    first: int
+    level: int
+    writing: int
+    written: int
+    pads_left: int
+    rows_left: int
+    steps_left: int
+    offset: int
+    row_offset: int
+    items: Annotated[Ints, (LOADS_IN_PROGRESS,)]
+
+
+class Compute:
+    """The compute unit's pipeline: instructions in it, and when each retires."""
+
+    issue_last: int
+    first: int
+    level: int
+    finished: int
+    retires: Retiring
+    items: Retiring
+
+
+class Store:
+    """The store unit: its read half, reads on their way to the queues, and bursts that wait for memory or
+    for its answer."""
+
+    active: int
+    instruction: int
+    address: int
+    row: int
+    remaining: int
+    rows: int
+    burst_beats: int
+    burst_starts: int
+    prepares: int  # parameters to be read yet
+    staged: int  # reads on their way to the queues,
+    staged_plain: int  # those that bring just a beat,
+    stage: int  # the place of the oldest
+    beats: int
+    bursts_first: int
+    bursts_level: int
+    written_first: int
+    written_level: int
+    answers: int
+    stage_kind: Stages
+    stage_beat_ends: Stages
+    stage_burst_ends: Stages
+    stage_last: Stages
+    stage_instruction: Stages
+    stage_beats: Stages
+    burst_beats_of: Bursts
+    burst_last_of: Bursts
+    burst_instruction_of: Bursts
+    written_mark: Unanswered
+    written_last: Unanswered
+    written_instruction: Unanswered
+
+
+class Memory:
+    """The DMA's output register, and the requests that memory has accepted."""
+
+    offered: int
+    client: int
+    beats: int
+    instruction: int
+    taken: int
+    reads: int  # in flight
+    first: int
+    level: int
+    write_done: int
+    clients: InFlight
+    beats_left: InFlight
+    first_data: InFlight
+    logged: InFlight
+
+
+class Control:
+    """Run control."""
+
+    cycle: int
+    quiet: int
+    done: int
+    stuck: int
+
+
+class Counts:
+    """The counters of the registers."""
+
+    fetch_beats: int
+    states: Annotated[Grid, (len(Unit), len(UnitState))]
+    beats: Annotated[Ints, (len(COUNTED_MEMORIES),)]
+
+
+class Logging:
+    """The logs: how full they are, and each unit's span that has begun."""
+
+    wanted: int
+    spans: int
+    bursts: int
+    state: Units
+    instruction: Units
+    since: Units
+
+
+class Machine:
+    """All registers."""
+
+    hardware: Hardware
+    fetch: Fetch
+    dispatch: Dispatch
+    tokens: Tokens
+    load: Loader
+    compute_load: Loader
+    compute: Compute
+    store: Store
+    memory: Memory
+    control: Control
+    counts: Counts
+    log: Logging
+
+
+class Times(NamedTuple):
+    """When each instruction enters its unit's queue, starts and retires: int64[n]."""
+
+    dispatched: IntArray
+    started: IntArray
+    retired: IntArray
+
+
+MACHINE = record_dtype(Machine, align=True)
 
 
 def new_machine(
     config: AcceleratorConfig, memory: MemoryParameters, stream_address: int, count: int
-) -> np.ndarray:
+) -> RecordArray:
     """Return MACHINE[1] as it stands in cycle 1: reset, and fetch told to begin with `count` instructions at
     `stream_address`."""
     state = np.zeros(1, MACHINE)

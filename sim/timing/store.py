@@ -2,20 +2,21 @@
 
 from vdla.sim.compiled import part
 from vdla.sim.timing.burst import burst_beats, burst_size
-from vdla.sim.timing.state import MOST_BURSTS, MOST_UNANSWERED
+from vdla.sim.timing.columns import TimedInstruction, TimedProgram
+from vdla.sim.timing.state import MOST_BURSTS, MOST_UNANSWERED, Hardware, Machine, Store
 
 NO_READ, PLAIN, OTHER = 0, 1, 2  # what a stage holds: nothing, a read that brings just a beat, any other
 NOTHING, NO_LAST = -1, -2  # no burst was answered; one was that is not the last of its instruction
 
 
 @part
-def store_idle(store):
+def store_idle(store: Store) -> bool:
     """Whether nothing is in progress."""
     return not store.active and not store.staged and store.bursts_level == 0 and store.written_level == 0
 
 
 @part
-def store_offers(machine):
+def store_offers(machine: Machine) -> bool:
     """Whether it offers a request: a burst waits, and there is a place to remember it until its answer."""
     store = machine.store
     return (
@@ -26,7 +27,7 @@ def store_offers(machine):
 
 
 @part
-def store_asks(machine):
+def store_asks(machine: Machine) -> tuple[int, int]:
     """Let the DMA take the request; return its beats and its instruction."""
     store = machine.store
     place = store.bursts_first
@@ -35,7 +36,7 @@ def store_asks(machine):
 
 
 @part
-def store_passes_mark(machine):
+def store_passes_mark(machine: Machine) -> bool:
     """Whether the mark of a STORE that writes nothing goes on to those that wait for an answer."""
     store = machine.store
     return (
@@ -46,7 +47,7 @@ def store_passes_mark(machine):
 
 
 @part
-def store_remembers(store, mark):
+def store_remembers(store: Store, mark: bool) -> None:
     """Move the head of the waiting bursts to those that wait for an answer."""
     source, place = store.bursts_first, (store.written_first + store.written_level) % MOST_UNANSWERED
     store.written_mark[place] = mark
@@ -60,7 +61,7 @@ def store_remembers(store, mark):
 
 
 @part
-def store_answered(store, write_done):
+def store_answered(store: Store, write_done: int) -> int:
     """Match an answer, or a mark, with the oldest burst; return the instruction which that retires, NO_LAST
     or NOTHING."""
     store.answers += write_done
@@ -77,11 +78,11 @@ def store_answered(store, write_done):
 
 
 @part
-def store_reads(machine):
+def store_reads(machine: Machine) -> bool:
     """Whether a read is issued: of a parameter, or the queues have room for what it and the reads on their
     way may bring."""
     store, hardware = machine.store, machine.hardware
-    return store.active and (
+    return store.active != 0 and (
         store.prepares > 0
         or (
             store.beats + store.staged < hardware.store_beats
@@ -91,7 +92,7 @@ def store_reads(machine):
 
 
 @part
-def store_reads_last(store, program):
+def store_reads_last(store: Store, program: TimedProgram) -> bool:
     """Whether the read to be issued is the instruction's last."""
     return store.prepares == 0 and (
         store.rows == 0 or (store.rows == 1 and store.remaining == program[store.instruction].lane_bytes)
@@ -99,7 +100,7 @@ def store_reads_last(store, program):
 
 
 @part
-def store_moves_on(machine, program, reads):
+def store_moves_on(machine: Machine, program: TimedProgram, reads: bool) -> bool:
     """Let the oldest read on its way enter the queues, and a read be issued; return whether the next cycle
     will differ."""
     store, stages = machine.store, machine.hardware.store_stages
@@ -121,7 +122,7 @@ def store_moves_on(machine, program, reads):
 
 
 @part
-def _enter_queues(store):
+def _enter_queues(store: Store) -> None:
     """Let the read at the last stage bring its beat, and its burst where it ends one."""
     stage = store.stage
     store.beats += store.stage_beat_ends[stage]
@@ -136,7 +137,7 @@ def _enter_queues(store):
 
 
 @part
-def _issue(store, program, hardware):
+def _issue(store: Store, program: TimedProgram, hardware: Hardware) -> int:
     """Issue one read into the first stage; return its kind."""
     last, stage = store_reads_last(store, program), store.stage
     store.stage_last[stage], store.stage_instruction[stage] = last, store.instruction
@@ -150,7 +151,7 @@ def _issue(store, program, hardware):
 
 
 @part
-def _issue_data(store, instruction, hardware):
+def _issue_data(store: Store, instruction: TimedInstruction, hardware: Hardware) -> None:
     if store.burst_starts:
         store.burst_beats = burst_beats(hardware, store.address, store.remaining)
     stage = store.stage
@@ -168,7 +169,7 @@ def _issue_data(store, instruction, hardware):
 
 
 @part
-def store_starts(store, program, index):
+def store_starts(store: Store, program: TimedProgram, index: int) -> None:
     """Take an instruction."""
     instruction = program[index]
     store.active, store.instruction, store.rows = 1, index, instruction.rows
@@ -178,7 +179,7 @@ def store_starts(store, program, index):
 
 
 @part
-def store_steady_cycles(store, program, hardware, drains):
+def store_steady_cycles(store: Store, program: TimedProgram, hardware: Hardware, drains: bool) -> int:
     """Return how many cycles on end will read as this one did: a beat a cycle, within a burst and the room
     for beats."""
     lane = program[store.instruction].lane_bytes
@@ -189,7 +190,7 @@ def store_steady_cycles(store, program, hardware, drains):
 
 
 @part
-def store_skips(store, program, hardware, cycles):
+def store_skips(store: Store, program: TimedProgram, hardware: Hardware, cycles: int) -> None:
     """Do `cycles` reads of the kind just done, each of which brings a beat."""
     store.stage = (store.stage + cycles) % hardware.store_stages
     lane = program[store.instruction].lane_bytes

@@ -4,6 +4,9 @@ are the hardware."""
 from vdla.hw.spec.registers import UnitState
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.sim.compiled import part
+from vdla.sim.records import Ints
+from vdla.sim.timing.columns import TimedProgram
+from vdla.sim.timing.state import Machine
 
 EDGES = len(TOKEN_EDGES)
 OPEN, EMPTY = -1, -2
@@ -16,7 +19,7 @@ assert tuple(Unit) == (0, 1, 2)
 
 
 @part
-def gate(machine, program, queued, unit):
+def gate(machine: Machine, program: TimedProgram, queued: Ints, unit: int) -> int:
     """Return OPEN if the head of `unit`'s queue may start, EMPTY if there is none, else the state that names
     what it lacks."""
     dispatch, tokens = machine.dispatch, machine.tokens
@@ -36,7 +39,7 @@ def gate(machine, program, queued, unit):
 
 
 @part
-def start(machine, program, queued, unit, started):
+def start(machine: Machine, program: TimedProgram, queued: Ints, unit: int, started: Ints) -> int:
     """Start the head of `unit`'s queue: pop its tokens, reserve its places; return it."""
     dispatch, tokens = machine.dispatch, machine.tokens
     index = queued[dispatch.head[unit]]
@@ -51,7 +54,7 @@ def start(machine, program, queued, unit, started):
 
 
 @part
-def retire(machine, program, index, retired):
+def retire(machine: Machine, program: TimedProgram, index: int, retired: Ints) -> None:
     """Retire an instruction: push its tokens."""
     instruction = program[index]
     retired[index] = machine.control.cycle

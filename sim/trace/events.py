@@ -98,7 +98,7 @@ def waits(timing: Timing) -> dict[int, dict[str, int]]:
     """Return, by instruction, the cycles it stood at the head of its unit's queue and the unit did not work,
     by state."""
     found: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    spans = timing.log.spans
+    spans = timing.logged.spans
     chosen = spans[(spans["instruction"] >= 0) & (spans["state"] != STATES.index(UnitState.BUSY))]
     for _, state, instruction, begin, end in chosen.tolist():
         found[instruction][STATES[state].name.lower()] += end - begin

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator
 from enum import IntEnum
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,11 +21,15 @@ from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.registers import UnitState
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.hw.spec.writing import whole_file
-from vdla.sim.timing.result import Client, Timing
+from vdla.sim.timing.result import Client, Log, Timing
 from vdla.sim.trace.events import STATES, executed, held, label, tokens, wait_text, waits, work_begins
 
 PROCESS = 10  # no lane's number: the viewer calls a thread with the number of its process the main thread
 ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False)
+
+
+TraceEvent: TypeAlias = dict[str, Any]
+"""A JSON object; the format says which keys each kind of event ("ph") has."""
 
 
 class Lane(IntEnum):
@@ -66,7 +71,7 @@ def write_perfetto(timing: Timing, path: str | Path, memory: MemoryParameters | 
 
 def _about(timing: Timing, memory: MemoryParameters | None) -> dict[str, object]:
     config = timing.program.config
-    about = {
+    about: dict[str, object] = {
         "configuration": config.name,
         "digest": config.digest,
         "cycles": timing.cycles,
@@ -75,24 +80,23 @@ def _about(timing: Timing, memory: MemoryParameters | None) -> dict[str, object]
     return about | ({"memory latency": memory.latency, "memory depth": memory.depth} if memory else {})
 
 
-def trace_events(timing: Timing) -> Iterator[dict]:
+def trace_events(timing: Timing) -> Iterator[TraceEvent]:
     """Yield the events of the timeline.
 
     Raises:
         ValueError: the run was simulated without a log.
     """
-    if timing.log is None:
-        raise ValueError("this run was simulated without a log; simulate(..., log=True) keeps one")
+    log = timing.logged
     yield from _names()
     yield from _instructions(timing)
-    yield from _states(timing)
-    yield from _fetches(timing)
-    yield from _bursts(timing)
+    yield from _states(log)
+    yield from _fetches(log)
+    yield from _bursts(log)
     yield from _tokens(timing)
     yield from _held(timing)
 
 
-def _names() -> Iterator[dict]:
+def _names() -> Iterator[TraceEvent]:
     yield {
         "ph": "M",
         "pid": PROCESS,
@@ -102,12 +106,12 @@ def _names() -> Iterator[dict]:
         "args": {"name": "accelerator"},
     }
     for lane in Lane:
-        shared = {"ph": "M", "pid": PROCESS, "tid": lane.value, "ts": 0}
+        shared: TraceEvent = {"ph": "M", "pid": PROCESS, "tid": lane.value, "ts": 0}
         yield shared | {"name": "thread_name", "args": {"name": lane.name.lower().replace("_", " ")}}
         yield shared | {"name": "thread_sort_index", "args": {"sort_index": lane.value}}
 
 
-def _slice(lane: Lane, name: str, begin: int, end: int, **args: object) -> dict:
+def _slice(lane: Lane, name: str, begin: int, end: int, **args: object) -> TraceEvent:
     return {
         "ph": "X",
         "pid": PROCESS,
@@ -119,7 +123,7 @@ def _slice(lane: Lane, name: str, begin: int, end: int, **args: object) -> dict:
     }
 
 
-def _instructions(timing: Timing) -> Iterator[dict]:
+def _instructions(timing: Timing) -> Iterator[TraceEvent]:
     begins, waited = work_begins(timing), waits(timing)
     for unit, lane in UNIT_LANES.items():
         for index in executed(timing, unit).tolist():
@@ -137,15 +141,15 @@ def _instructions(timing: Timing) -> Iterator[dict]:
             )
 
 
-def _states(timing: Timing) -> Iterator[dict]:
-    for unit, state, instruction, begin, end in timing.log.spans.tolist():
+def _states(log: Log) -> Iterator[TraceEvent]:
+    for unit, state, instruction, begin, end in log.spans.tolist():
         if STATES[state] is not UnitState.IDLE:
             lane = Lane(UNIT_LANES[Unit(unit)] + 1)
             yield _slice(lane, wait_text(Unit(unit), STATES[state]), begin, end, next_instruction=instruction)
 
 
-def _fetches(timing: Timing) -> Iterator[dict]:
-    own = timing.log.bursts[timing.log.bursts["client"] == Client.FETCH]
+def _fetches(log: Log) -> Iterator[TraceEvent]:
+    own = log.bursts[log.bursts["client"] == Client.FETCH]
     begins = own["taken"].copy()
     begins[1:] = np.maximum(begins[1:], own["last"][:-1] + 1)
     for begin, last, beats, taken in zip(
@@ -154,20 +158,20 @@ def _fetches(timing: Timing) -> Iterator[dict]:
         yield _slice(Lane.FETCH, f"fetch {beats} beats", begin, last + 1, asked=taken)
 
 
-def _bursts(timing: Timing) -> Iterator[dict]:
-    for client, instruction, beats, taken, accepted, first, last in timing.log.bursts.tolist():
+def _bursts(log: Log) -> Iterator[TraceEvent]:
+    for client, instruction, beats, taken, accepted, first, last in log.bursts.tolist():
         name = f"{Client(client).name.lower()} {beats} beats"
         yield _slice(
             Lane.MEMORY, name, first, last + 1, instruction=instruction, asked=taken, accepted=accepted
         )
 
 
-def _tokens(timing: Timing) -> Iterator[dict]:
+def _tokens(timing: Timing) -> Iterator[TraceEvent]:
     """Yield an arrow for each token: from the end of the slice that pushed it to the begin of the one that
     popped it."""
     begins = work_begins(timing)
     for number, token in enumerate(tokens(timing)):
-        shared = {"pid": PROCESS, "cat": "token", "name": str(token.edge), "id": number}
+        shared: TraceEvent = {"pid": PROCESS, "cat": "token", "name": str(token.edge), "id": number}
         yield shared | {
             "ph": "s",
             "tid": UNIT_LANES[token.edge.producer].value,
@@ -181,11 +185,11 @@ def _tokens(timing: Timing) -> Iterator[dict]:
         }
 
 
-def _held(timing: Timing) -> Iterator[dict]:
+def _held(timing: Timing) -> Iterator[TraceEvent]:
     """Yield a counter for each edge that is used: the tokens it holds."""
     for number, edge in enumerate(TOKEN_EDGES):
         cycles, counts = held(timing, number)
-        shared = {"ph": "C", "pid": PROCESS, "tid": 0, "name": f"tokens {edge}"}
+        shared: TraceEvent = {"ph": "C", "pid": PROCESS, "tid": 0, "name": f"tokens {edge}"}
         for cycle, count in (
             [(0, 0), *zip(cycles.tolist(), counts.tolist(), strict=True)] if len(cycles) else []
         ):

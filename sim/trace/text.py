@@ -22,8 +22,6 @@ def lines(timing: Timing) -> Iterator[str]:
     Raises:
         ValueError: the run was simulated without a log.
     """
-    if timing.log is None:
-        raise ValueError("this run was simulated without a log; simulate(..., log=True) keeps one")
     after_push, after_pop = held_after(timing)
     events = [
         *_bursts(timing),
@@ -67,14 +65,14 @@ def _edges(flags: np.ndarray, after: np.ndarray) -> str:
 
 
 def _bursts(timing: Timing) -> Iterator[Event]:
-    for client, instruction, beats, taken, accepted, first, last in timing.log.bursts.tolist():
+    for client, instruction, beats, taken, accepted, first, last in timing.logged.bursts.tolist():
         text = f"{Client(client).name.lower()}, {beats} beats"
         for cycle, what in ((taken, "asked"), (accepted, "accepts"), (first, "first"), (last, "last")):
             yield cycle, "memory", what, instruction, text
 
 
 def _waits(timing: Timing) -> Iterator[Event]:
-    for unit, state, instruction, begin, end in timing.log.spans.tolist():
+    for unit, state, instruction, begin, end in timing.logged.spans.tolist():
         if STATES[state] not in (UnitState.BUSY, UnitState.IDLE):
             yield (
                 begin,
