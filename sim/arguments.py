@@ -2,6 +2,7 @@
 table of addresses and one of numbers."""
 
 from dataclasses import dataclass
+from typing import SupportsIndex
 
 import numpy as np
 
@@ -47,4 +48,5 @@ def flatten(argument: object, addresses: list[int], numbers: list[int]) -> None:
     elif isinstance(argument, np.void):
         addresses.append(argument.__array_interface__["data"][0])
     else:
+        assert isinstance(argument, SupportsIndex), f"{type(argument)} is no argument of compiled functions"
         numbers.append(int(argument))

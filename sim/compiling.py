@@ -43,7 +43,8 @@ def machine_code(function: FunctionType, kinds: tuple[Kind, ...], parts: Set[Fun
         f"{function.__name__} calls {', '.join(foreign)}, which only numba provides: something in it can "
         "raise an exception, as a range does whose step is a variable"
     )
-    return machine.emit_object(module)
+    code: bytes = machine.emit_object(module)
+    return code
 
 
 class Jitted:
@@ -83,7 +84,9 @@ def _entry(function: object, kinds: tuple[Kind, ...]) -> FunctionType:
     arguments = [_argument(kind, names, places) for kind in kinds]
     text = f"def entry(addresses, numbers):\n    function({', '.join(arguments)})\n    return 0\n"
     exec(compile(text, "<entry>", "exec"), names)
-    return names["entry"]
+    entry = names["entry"]
+    assert isinstance(entry, FunctionType)
+    return entry
 
 
 def _argument(kind: Kind, names: dict[str, object], places: dict[str, int]) -> str:

@@ -11,11 +11,12 @@ import numpy as np
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.sim.compiled import whole
 from vdla.sim.program import Program
+from vdla.sim.records import Grid, IntArray, Ints
 
 UNITS = len(Unit)
 
 
-def pushers(program: Program) -> np.ndarray:
+def pushers(program: Program) -> IntArray:
     """Return int64[n, edges]: the instruction whose token each instruction pops, by edge; -1 where it pops
     none."""
     found = np.full((len(program), len(TOKEN_EDGES)), -1)
@@ -26,7 +27,7 @@ def pushers(program: Program) -> np.ndarray:
     return found
 
 
-def clocks(program: Program, order: np.ndarray) -> np.ndarray:
+def clocks(program: Program, order: IntArray) -> IntArray:
     """Return int64[n, units]: the last instruction of each unit that is done when an instruction starts; -1:
     none is known to be.
 
@@ -40,7 +41,7 @@ def clocks(program: Program, order: np.ndarray) -> np.ndarray:
 
 
 @whole
-def _fill(order, unit, pushed_by, known, latest):
+def _fill(order: Ints, unit: Ints, pushed_by: Grid, known: Grid, latest: Grid) -> None:
     for place in range(order.size):
         index = order[place]
         own = unit[index]

@@ -7,43 +7,47 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.errors import InvalidInstructionError
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.program import Program, blocks, slots
+from vdla.sim.records import IntArray, RecordArray, record_dtype
 
-TRANSFER = (
-    "memory_type",
-    "sram_base",
-    "dram_base",
-    "y_size",
-    "x_size",
-    "x_stride",
-    "y_pad_0",
-    "y_pad_1",
-    "x_pad_0",
-    "x_pad_1",
-    "parameters",
-)
-LOOP = (
-    "reset",
-    "overwrite",
-    "uop_begin",
-    "uop_end",
-    "iter_out",
-    "iter_in",
-    "dst_factor_out",
-    "dst_factor_in",
-    "src_factor_out",
-    "src_factor_in",
-    "wgt_factor_out",
-    "wgt_factor_in",
-    "use_imm",
-)
-TOUCH = np.dtype(
-    [("opcode", np.int64), ("element_bytes", np.int64), *((name, np.int64) for name in (*TRANSFER, *LOOP))]
-)
+
+class Touch:
+    """What the verifier reads of one instruction; fields that its form does not have are 0."""
+
+    opcode: int
+    element_bytes: int  # of the memory that a transfer names
+    memory_type: int
+    sram_base: int
+    dram_base: int
+    y_size: int
+    x_size: int
+    x_stride: int
+    y_pad_0: int
+    y_pad_1: int
+    x_pad_0: int
+    x_pad_1: int
+    parameters: int
+    reset: int
+    overwrite: int
+    uop_begin: int
+    uop_end: int
+    iter_out: int
+    iter_in: int
+    dst_factor_out: int
+    dst_factor_in: int
+    src_factor_out: int
+    src_factor_in: int
+    wgt_factor_out: int
+    wgt_factor_in: int
+    use_imm: int
+
+
+TOUCH = record_dtype(Touch)
+ENCODED = frozenset(Touch.__annotations__) - {"opcode", "element_bytes"}
 
 FOLLOWED = tuple(form.opcode for form in (isa.Load, isa.Store, isa.Gemm, isa.Alu, isa.Finish))
 
 
-def refuse_unknown(program: Program, order: np.ndarray) -> None:
+def refuse_unknown(program: Program, order: IntArray) -> None:
     """Refuse instructions of which the verifier does not know what they touch.
 
     Args:
@@ -62,7 +66,7 @@ def refuse_unknown(program: Program, order: np.ndarray) -> None:
         )
 
 
-def touch_columns(program: Program) -> np.ndarray:
+def touch_columns(program: Program) -> RecordArray:
     """Return TOUCH[n]; fields that an instruction does not have are 0."""
     columns = np.zeros(len(program), TOUCH)
     for block in blocks(len(program)):
@@ -70,11 +74,11 @@ def touch_columns(program: Program) -> np.ndarray:
     return columns
 
 
-def _fill(columns: np.ndarray, program: Program) -> None:
+def _fill(columns: RecordArray, program: Program) -> None:
     columns["opcode"] = program.opcode
     for form in (isa.Load, isa.Store, isa.Gemm, isa.Alu):
         chosen = program.opcode == form.opcode
-        for name in (set(TRANSFER) | set(LOOP)) & slots(form, program.config).keys():
+        for name in ENCODED & slots(form, program.config).keys():
             columns[name][chosen] = program.column(form, name)
     sizes = np.zeros(8, np.int64)
     for memory in MemoryType:

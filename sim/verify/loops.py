@@ -9,12 +9,14 @@ element first; a short one, in the order of its steps. Either way, the first ste
 last and ends the instruction.
 """
 
-from collections import namedtuple
+from typing import NamedTuple
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.compiled import part
-from vdla.sim.verify.touch import touch_operand
+from vdla.sim.records import IntArray, Ints
+from vdla.sim.verify.columns import Touch
+from vdla.sim.verify.touch import Access, Watch, touch_operand
 
 GEMM = int(isa.Gemm.opcode)
 UOP, WGT, INP, ACC = (int(getattr(MemoryType, name)) for name in ("UOP", "WGT", "INP", "ACC"))
@@ -23,30 +25,29 @@ OPERANDS = 3
 NEVER = 1 << 40  # a trip that no loop has
 NOWHERE = -1
 
-Operand = namedtuple(
-    "Operand",
-    (
-        "memory",
-        "start",
-        "width",  # of its field in a micro-op
-        "factor_out",
-        "factor_in",
-    ),
-)
-Box = namedtuple(
-    "Box",
-    (  # some steps of an instruction
-        "first_out",
-        "trips_out",
-        "first_in",
-        "trips_in",
-        "end",
-    ),
-)  # one past the last micro-op
+
+class Operand(NamedTuple):
+    """An operand of an instruction: where its element stands in a micro-op, and what the loops add."""
+
+    memory: int
+    start: int
+    width: int  # of its field in a micro-op
+    factor_out: int
+    factor_in: int
+
+
+class Box(NamedTuple):
+    """Some steps of an instruction."""
+
+    first_out: int
+    trips_out: int
+    first_in: int
+    trips_in: int
+    end: int  # one past the last micro-op
 
 
 @part
-def operand_of(item, number, widths):
+def operand_of(item: Touch, number: int, widths: Ints) -> Operand:
     """Return an operand of an instruction."""
     if number == DST_OPERAND:
         return Operand(ACC, 0, widths[0], item.dst_factor_out, item.dst_factor_in)
@@ -57,7 +58,7 @@ def operand_of(item, number, widths):
 
 
 @part
-def has_operand(item, number):
+def has_operand(item: Touch, number: int) -> bool:
     """Whether an instruction touches an operand at all."""
     if number == DST_OPERAND:
         return True
@@ -67,21 +68,27 @@ def has_operand(item, number):
 
 
 @part
-def needs_operand(item, number):
+def needs_operand(item: Touch, number: int) -> bool:
     """Whether an operand must hold something: all but the accumulators that a GEMM begins anew."""
     return number != DST_OPERAND or item.opcode != GEMM or (item.reset == 0 and item.overwrite == 0)
 
 
 @part
-def base_of(operand, word):
+def base_of(operand: Operand, word: int) -> int:
     """Return the element that a micro-op names before the loops add to it."""
     return (word >> operand.start) & ((1 << operand.width) - 1)
 
 
 @part
-def follow_loops(item, index, unit, shadow, known, uops, widths, findings, state):
-    """Follow a GEMM or ALU instruction up to the first step that reaches too far."""
-    micro_ops = item.uop_end - item.uop_begin
+def operand_access(item: Touch, access: Access, number: int) -> Access:
+    """Return how an instruction accesses an operand."""
+    return Access(access.unit, access.instruction, number == DST_OPERAND, needs_operand(item, number))
+
+
+@part
+def follow_loops(watch: Watch, item: Touch, access: Access) -> None:
+    """Follow a GEMM or ALU instruction up to the first step that reaches too far; `access`: to micro-ops."""
+    micro_ops, shadow = item.uop_end - item.uop_begin, watch.shadow
     steps = item.iter_out * item.iter_in * micro_ops
     if micro_ops <= 0 or steps == 0:
         return
@@ -90,16 +97,15 @@ def follow_loops(item, index, unit, shadow, known, uops, widths, findings, state
         begin = steps
         for number in range(OPERANDS):
             if has_operand(item, number):
-                begin = min(begin, steps_inside(item, operand_of(item, number, widths), shadow, uops))
-        follow_sets(item, index, unit, shadow, known, uops, widths, findings, state, begin)
-    if (
-        begin < steps
-    ):  # short, or a single step that reaches too far, or ended by the end of the micro-op memory
-        follow_steps(item, index, unit, shadow, known, uops, widths, findings, state, begin)
+                begin = min(begin, steps_inside(watch, item, operand_of(item, number, watch.widths)))
+        follow_sets(watch, item, access, begin)
+    if begin < steps:
+        # short, or a single step that reaches too far, or ended by the end of the micro-op memory
+        follow_steps(watch, item, access, begin)
 
 
 @part
-def follow_steps(item, index, unit, shadow, known, uops, widths, findings, state, begin):
+def follow_steps(watch: Watch, item: Touch, access: Access, begin: int) -> None:
     """Follow the steps from number `begin` on, one by one."""
     micro_ops = item.uop_end - item.uop_begin
     row, first = begin // micro_ops, item.uop_begin + begin % micro_ops
@@ -107,45 +113,33 @@ def follow_steps(item, index, unit, shadow, known, uops, widths, findings, state
     for i in range(first_out, item.iter_out):
         for j in range(first_in, item.iter_in):
             for position in range(first, item.uop_end):
-                if not follow_step(
-                    item, index, unit, shadow, known, uops, widths, findings, state, i, j, position
-                ):
+                if not follow_step(watch, item, access, i, j, position):
                     return
             first = item.uop_begin
         first_in = 0
 
 
 @part
-def follow_step(item, index, unit, shadow, known, uops, widths, findings, state, i, j, position):
+def follow_step(watch: Watch, item: Touch, access: Access, i: int, j: int, position: int) -> bool:
     """Follow one step; return whether all that it touches exists."""
-    if not touch_operand(shadow, UOP, position, unit, index, known, False, True, findings, state):
+    if not touch_operand(watch, access, UOP, position):
         return False
     fine = True
     for number in range(OPERANDS):
         if (fine or number == WGT_OPERAND) and has_operand(item, number):
-            operand = operand_of(item, number, widths)
-            element = base_of(operand, uops[position]) + i * operand.factor_out + j * operand.factor_in
-            fine &= touch_operand(
-                shadow,
-                operand.memory,
-                element,
-                unit,
-                index,
-                known,
-                number == DST_OPERAND,
-                needs_operand(item, number),
-                findings,
-                state,
-            )
+            operand = operand_of(item, number, watch.widths)
+            element = base_of(operand, watch.uops[position])
+            element += i * operand.factor_out + j * operand.factor_in
+            fine &= touch_operand(watch, operand_access(item, access, number), operand.memory, element)
     return fine
 
 
 @part
-def steps_inside(item, operand, shadow, uops):
+def steps_inside(watch: Watch, item: Touch, operand: Operand) -> int:
     """Return how many steps come before the first in which an operand is outside its memory; all where none
     is."""
     trips_out, trips_in, micro_ops = item.iter_out, item.iter_in, item.uop_end - item.uop_begin
-    depth, greatest = shadow.depth[operand.memory], 0
+    uops, depth, greatest = watch.uops, watch.shadow.depth[operand.memory], 0
     for position in range(item.uop_begin, item.uop_end):
         greatest = max(greatest, base_of(operand, uops[position]))
     room = depth - greatest  # what the loops may not add
@@ -161,7 +155,7 @@ def steps_inside(item, operand, shadow, uops):
 
 
 @part
-def trips_before(distance, factor):
+def trips_before(distance: int, factor: int) -> int:
     """Return how many trips of a loop add less than `distance`, before one adds as much."""
     if distance <= 0:
         return 0
@@ -169,7 +163,7 @@ def trips_before(distance, factor):
 
 
 @part
-def follow_sets(item, index, unit, shadow, known, uops, widths, findings, state, steps):
+def follow_sets(watch: Watch, item: Touch, access: Access, steps: int) -> None:
     """Follow the first `steps` steps, which all stay inside: boxes of outer trips, of inner trips, of
     micro-ops."""
     micro_ops = item.uop_end - item.uop_begin
@@ -182,49 +176,41 @@ def follow_sets(item, index, unit, shadow, known, uops, widths, findings, state,
         elif number == 2:
             box = Box(out, 1, rest, 1, item.uop_begin + part_of_row)
         if box.trips_out and box.trips_in and box.end > item.uop_begin:
-            follow_box(item, index, unit, shadow, known, uops, widths, findings, state, box)
+            follow_box(watch, item, access, box)
 
 
 @part
-def follow_box(item, index, unit, shadow, known, uops, widths, findings, state, box):
+def follow_box(watch: Watch, item: Touch, access: Access, box: Box) -> None:
     """Follow the steps of a box: its micro-ops, then the set of elements of each operand."""
     for position in range(item.uop_begin, box.end):
-        touch_operand(shadow, UOP, position, unit, index, known, False, True, findings, state)
+        touch_operand(watch, access, UOP, position)
     for number in range(OPERANDS):
         if has_operand(item, number):
-            operand = operand_of(item, number, widths)
-            depth = shadow.depth[operand.memory]
-            mark_set(item, operand, uops, box, shadow.nearest[:depth])
+            operand = operand_of(item, number, watch.widths)
+            depth = watch.shadow.depth[operand.memory]
+            nearest = mark_set(watch, item, operand, box)
             for element in range(depth):
-                if shadow.nearest[element] != NOWHERE:
-                    touch_operand(
-                        shadow,
-                        operand.memory,
-                        element,
-                        unit,
-                        index,
-                        known,
-                        number == DST_OPERAND,
-                        needs_operand(item, number),
-                        findings,
-                        state,
-                    )
+                if nearest[element] != NOWHERE:
+                    touch_operand(watch, operand_access(item, access, number), operand.memory, element)
 
 
 @part
-def mark_set(item, operand, uops, box, nearest):
-    """Leave NOWHERE in `nearest` for all elements but those that an operand names in the steps of a box."""
+def mark_set(watch: Watch, item: Touch, operand: Operand, box: Box) -> IntArray:
+    """Return int64[depth] of an operand's memory: NOWHERE for all elements but those that it names in the
+    steps of a box."""
+    nearest = watch.shadow.nearest[: watch.shadow.depth[operand.memory]]
     nearest[:] = NOWHERE
     added = box.first_out * operand.factor_out + box.first_in * operand.factor_in
     for position in range(item.uop_begin, box.end):
-        element = base_of(operand, uops[position]) + added
+        element = base_of(operand, watch.uops[position]) + added
         nearest[element] = element
     spread(nearest, operand.factor_in, box.trips_in)
     spread(nearest, operand.factor_out, box.trips_out)
+    return nearest
 
 
 @part
-def spread(nearest, factor, trips):
+def spread(nearest: IntArray, factor: int, trips: int) -> None:
     """Add to a set every element that lies 1 to `trips - 1` times `factor` above one of it.
 
     Linear in the memory, whatever the trips: each element hands on to the one `factor` above it the nearest

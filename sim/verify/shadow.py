@@ -7,6 +7,7 @@ A table per memory, kept per unit: in-order units make the last access of each e
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
@@ -15,6 +16,8 @@ from vdla.hw.spec.limits import TABLE_BYTES, require_room
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.compiled import whole
+from vdla.sim.records import Grid, IntArray, Ints, RecordArray, Records
+from vdla.sim.verify.columns import Touch
 
 STORE = int(isa.Store.opcode)  # the greater of the two opcodes that transfer
 PAGE_BYTES = 4096
@@ -37,21 +40,21 @@ class Shadow(NamedTuple):
         nearest: int64[elements of the deepest memory on chip]: room for the sets of elements of `loops`.
     """
 
-    read: np.ndarray
-    written: np.ndarray
-    filled: np.ndarray
-    first: np.ndarray
-    depth: np.ndarray
-    pages: np.ndarray
+    read: Grid
+    written: Grid
+    filled: Ints
+    first: Ints
+    depth: Ints
+    pages: Ints
     dram_first: int
     granule: int
-    nearest: np.ndarray
+    nearest: IntArray
 
 
 SCRATCHPADS = (MemoryType.UOP, MemoryType.WGT, MemoryType.INP, MemoryType.ACC)
 
 
-def new_shadow(config: AcceleratorConfig, columns: np.ndarray, dram_bytes: int, *, filled: bool) -> Shadow:
+def new_shadow(config: AcceleratorConfig, columns: RecordArray, dram_bytes: int, *, filled: bool) -> Shadow:
     """Return tables for a stream; `filled`: scratchpads hold what an earlier stream has left there.
 
     Raises:
@@ -67,13 +70,13 @@ def new_shadow(config: AcceleratorConfig, columns: np.ndarray, dram_bytes: int, 
     pages = _touched_pages(columns, depth, dram_bytes)
     size = place + int(pages.max(initial=NEVER) + 1) * (PAGE_BYTES // granule)
     require_room(size * ELEMENT_BYTES, TABLE_BYTES, "verifying the stream takes tables of", ProgramError)
-    tables = (np.full((size, len(Unit)), NEVER, np.int32) for _ in range(2))
+    read, written = (np.full((size, len(Unit)), NEVER, np.int32) for _ in range(2))
     held = np.full(size, filled)
     held[place:] = True
-    return Shadow(*tables, held, first, depth, pages, place, granule, np.zeros(depth.max(), np.int64))
+    return Shadow(read, written, held, first, depth, pages, place, granule, np.zeros(depth.max(), np.int64))
 
 
-def _touched_pages(columns: np.ndarray, depth: np.ndarray, dram_bytes: int) -> np.ndarray:
+def _touched_pages(columns: RecordArray, depth: IntArray, dram_bytes: int) -> NDArray[np.int32]:
     """Number the pages of DRAM that rows of transfers touch."""
     touched = np.zeros(-(-dram_bytes // PAGE_BYTES) + 1, bool)
     _mark_pages(columns, depth, touched)
@@ -83,7 +86,7 @@ def _touched_pages(columns: np.ndarray, depth: np.ndarray, dram_bytes: int) -> n
 
 
 @whole
-def _mark_pages(columns, depth, touched):
+def _mark_pages(columns: Records[Touch], depth: Ints, touched: Ints) -> None:
     """Mark the pages of all transfers that fit on chip; the others are refused before they touch DRAM."""
     for index in range(columns.size):
         item = columns[index]

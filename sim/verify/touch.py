@@ -1,7 +1,11 @@
 """Accounting for accesses: each is held against the last ones of other units, and against what is there."""
 
+from typing import NamedTuple
+
 from vdla.hw.spec.units import Unit
 from vdla.sim.compiled import part
+from vdla.sim.records import Grid, IntArray, Ints
+from vdla.sim.verify.shadow import Shadow
 
 CONFLICT, EMPTY, BEYOND = 1, 2, 3  # kinds of findings
 DRAM = 7  # stands for a memory type in findings
@@ -9,69 +13,93 @@ PAGE_SHIFT = 12
 UNITS = len(Unit)
 
 
+class Watch(NamedTuple):
+    """What is known while a stream is followed.
+
+    Attributes:
+        shadow: who touched each element last, and whether it holds anything.
+        known: int64[n, units]: the last instruction of each unit that is done when an instruction starts.
+        uops: int64[depth]: the micro-op memory.
+        words: uint32[...]: DRAM, from which micro-ops come.
+        widths: int64[3]: of the fields of a micro-op.
+        findings, state: int64[most, 5] and int64[1]: what is wrong, and how much of it.
+        dram_bytes: size of DRAM.
+    """
+
+    shadow: Shadow
+    known: Grid
+    uops: Ints
+    words: Ints
+    widths: Ints
+    findings: IntArray
+    state: Ints
+    dram_bytes: int
+
+
+class Access(NamedTuple):
+    """An access of an instruction of `unit`: it writes or reads, and needs something there or not."""
+
+    unit: int
+    instruction: int
+    writes: bool
+    needs: bool
+
+
 @part
-def report(findings, state, kind, index, other, memory, element):
+def report(watch: Watch, kind: int, index: int, other: int, memory: int, element: int) -> None:
     """Write a finding down, unless there is no more room."""
-    if state[0] < findings.shape[0]:
-        findings[state[0], 0], findings[state[0], 1], findings[state[0], 2] = kind, index, other
-        findings[state[0], 3], findings[state[0], 4] = memory, element
-        state[0] += 1
+    findings, row = watch.findings, watch.state[0]
+    if row < findings.shape[0]:
+        findings[row, 0], findings[row, 1], findings[row, 2] = kind, index, other
+        findings[row, 3], findings[row, 4] = memory, element
+        watch.state[0] += 1
 
 
 @part
-def touch(shadow, place, unit, index, known, writes, needs, findings, state, memory, element):
-    """Account for one access; `needs`: it must find something there. A repeated access is reported once."""
-    accesses = shadow.written if writes else shadow.read
+def touch(watch: Watch, access: Access, place: int, memory: int, element: int) -> None:
+    """Account for one access to an element, which stands at `place` in the tables. A repeated access is
+    reported once."""
+    shadow, unit, index = watch.shadow, access.unit, access.instruction
+    accesses = shadow.written if access.writes else shadow.read
     if accesses[place, unit] == index:
         return
-    if needs and not shadow.filled[place]:
-        report(findings, state, EMPTY, index, -1, memory, element)
+    if access.needs and not shadow.filled[place]:
+        report(watch, EMPTY, index, -1, memory, element)
         shadow.filled[place] = True  # say so once
     for other in range(UNITS):
         if other != unit:
             last = shadow.written[place, other]
-            if writes:
+            if access.writes:
                 last = max(last, shadow.read[place, other])
-            if last > known[index, other]:
-                report(findings, state, CONFLICT, index, last, memory, element)
+            if last > watch.known[index, other]:
+                report(watch, CONFLICT, index, last, memory, element)
     accesses[place, unit] = index
-    if writes:
+    if access.writes:
         shadow.filled[place] = True
 
 
 @part
-def touch_dram(shadow, address, size, unit, index, known, writes, findings, state, dram_bytes):
+def touch_dram(watch: Watch, access: Access, address: int, size: int) -> bool:
     """Account for `size` bytes of DRAM; return whether they exist."""
-    if address < 0 or address + size > dram_bytes:
-        report(findings, state, BEYOND, index, -1, DRAM, address)
+    if address < 0 or address + size > watch.dram_bytes:
+        report(watch, BEYOND, access.instruction, -1, DRAM, address)
         return False
+    shadow = watch.shadow
     for number in range((size + shadow.granule - 1) // shadow.granule):
         byte = address + number * shadow.granule
         page = shadow.pages[byte >> PAGE_SHIFT]
         place = (
             shadow.dram_first + ((page << PAGE_SHIFT) + (byte & ((1 << PAGE_SHIFT) - 1))) // shadow.granule
         )
-        touch(shadow, place, unit, index, known, writes, False, findings, state, DRAM, byte)
+        touch(watch, access, place, DRAM, byte)
     return True
 
 
 @part
-def touch_operand(shadow, memory, element, unit, index, known, writes, needs, findings, state):
+def touch_operand(watch: Watch, access: Access, memory: int, element: int) -> bool:
     """Account for one element on chip; return whether it exists."""
-    if element >= shadow.depth[memory]:
-        report(findings, state, BEYOND, index, -1, memory, element)
+    if element >= watch.shadow.depth[memory]:
+        report(watch, BEYOND, access.instruction, -1, memory, element)
         return False
-    touch(
-        shadow,
-        shadow.first[memory] + element,
-        unit,
-        index,
-        known,
-        writes,
-        needs,
-        findings,
-        state,
-        memory,
-        element,
-    )
+    touch(watch, access, watch.shadow.first[memory] + element, memory, element)
     return True

@@ -16,11 +16,12 @@ from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.interleave import interleave
 from vdla.sim.overwrites import refuse_overwrites
 from vdla.sim.program import Program
+from vdla.sim.records import ByteArray, IntArray
 from vdla.sim.verify import touch as kinds
 from vdla.sim.verify.clocks import clocks
 from vdla.sim.verify.columns import refuse_unknown, touch_columns
 from vdla.sim.verify.follow import follow
-from vdla.sim.verify.shadow import new_shadow
+from vdla.sim.verify.shadow import Shadow, new_shadow
 
 MOST_FINDINGS = 100
 
@@ -49,7 +50,7 @@ class Finding:
 
 
 def findings(
-    program: Program, dram: np.ndarray, *, filled: bool = False, stream_address: int | None = None
+    program: Program, dram: ByteArray, *, filled: bool = False, stream_address: int | None = None
 ) -> list[Finding]:
     """Return what is wrong with a stream, at most MOST_FINDINGS.
 
@@ -69,34 +70,31 @@ def findings(
         raise found.error
     refuse_unknown(program, found.order)
     columns = touch_columns(program)
-    shadow = new_shadow(program.config, columns, len(dram), filled=filled)
-    rows, state = np.zeros((MOST_FINDINGS, 5), np.int64), np.zeros(1, np.int64)
-    uops = np.zeros(program.config.depth(MemoryType.UOP), np.int64)
-    words = dram[: len(dram) // 4 * 4].view("<u4")
-    widths = np.array(
-        [isa.field_of(isa.MicroOp, name, program.config).width for name in ("dst", "src", "wgt")]
-    )
-    follow(
-        found.order,
-        columns,
-        program.unit,
-        shadow,
-        clocks(program, found.order),
-        uops,
-        words,
-        widths,
-        rows,
-        state,
-        len(dram),
-    )
+    watch = _watch(program, dram, new_shadow(program.config, columns, len(dram), filled=filled), found.order)
+    follow(found.order, columns, program.unit, watch)
     return [
         Finding(kind, index, other, None if memory == kinds.DRAM else MemoryType(memory), element)
-        for kind, index, other, memory, element in rows[: state[0]].tolist()
+        for kind, index, other, memory, element in watch.findings[: watch.state[0]].tolist()
     ]
 
 
+def _watch(program: Program, dram: ByteArray, shadow: Shadow, order: IntArray) -> kinds.Watch:
+    """Return what is known before a stream is followed in `order`, and room for findings."""
+    names = ("dst", "src", "wgt")
+    return kinds.Watch(
+        shadow,
+        clocks(program, order),
+        np.zeros(program.config.depth(MemoryType.UOP), np.int64),
+        dram[: len(dram) // 4 * 4].view("<u4"),
+        np.array([isa.field_of(isa.MicroOp, name, program.config).width for name in names]),
+        np.zeros((MOST_FINDINGS, 5), np.int64),
+        np.zeros(1, np.int64),
+        len(dram),
+    )
+
+
 def verify(
-    program: Program, dram: np.ndarray, *, filled: bool = False, stream_address: int | None = None
+    program: Program, dram: ByteArray, *, filled: bool = False, stream_address: int | None = None
 ) -> None:
     """Refuse a stream that is not safe; see `findings`.
 
