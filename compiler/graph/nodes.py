@@ -47,6 +47,7 @@ class Node:
         outputs: names of the values it makes; the first of the operator's outputs, the rest are not needed.
         attributes: exactly those that the operator takes.
         name: what the node was called where it came from; only messages use it.
+        reason: why the operators run on the host that a pass has put this node in the place of; else "".
     """
 
     op: str
@@ -54,6 +55,7 @@ class Node:
     outputs: tuple[str, ...]
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     name: str = ""
+    reason: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", MappingProxyType(dict(sorted(self.attributes.items()))))

@@ -111,10 +111,9 @@ class _Parser:
 
     def node(self, call: ast.Call, outputs: tuple[str, ...]) -> Node:
         attributes = {keyword.arg or "": self.literal(keyword.value) for keyword in call.keywords}
-        name = attributes.pop("name", "")
-        return Node(
-            call.func.id, tuple(self.value(argument) for argument in call.args), outputs, attributes, name
-        )
+        name, reason = attributes.pop("name", ""), attributes.pop("reason", "")
+        inputs = tuple(self.value(argument) for argument in call.args)
+        return Node(call.func.id, inputs, outputs, attributes, name, reason)
 
     def constant(
         self,

@@ -34,7 +34,8 @@ def print_node(node: Node) -> str:
     """Return the text of a node, without the types of its outputs."""
     arguments = [name or "None" for name in node.inputs]
     arguments += [f"{name}={print_attribute(value)}" for name, value in node.attributes.items()]
-    arguments += [f"name={print_attribute(node.name)}"] if node.name else []
+    told = {"name": node.name, "reason": node.reason}
+    arguments += [f"{key}={print_attribute(value)}" for key, value in told.items() if value]
     return f"{', '.join(node.outputs)} = {node.op}({', '.join(arguments)})"
 
 

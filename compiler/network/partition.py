@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from vdla.compiler.graph.conversions import Conversions
+from vdla.compiler.graph.integer_forms.host import is_float, why_on_host
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.network.maker import Offloaded
 from vdla.compiler.network.offload import OPERATORS, offload
-from vdla.compiler.network.reasons import is_float, why_on_host
 from vdla.compiler.network.views import VIEW_RULES, VIEWS, Viewed
 from vdla.compiler.rules import Unfit, unfit
 from vdla.hw.spec.config import AcceleratorConfig

@@ -245,8 +245,9 @@ def _bounded(site: Site) -> str:
     return f"input {source} that {maker} makes on the host" if unfit_maker else ""
 
 
-OWN: Mapping[str, tuple[Rule[Site], ...]] = {
-    "Add": (SHAPES,),
+# Rules that come before those for what is around an operator, and those behind, which look at its int8 tensors.
+FIRST: Mapping[str, tuple[Rule[Site], ...]] = {
+    "Add": (),
     "AveragePool": (DIMENSIONS, CEIL_MODE, DILATIONS, PADDING),
     "Conv": (DIMENSIONS, *WEIGHTS, *BIAS),
     "ConvTranspose": (DIMENSIONS, _attribute("group", 1), DILATIONS, *WEIGHTS, *BIAS),
@@ -255,16 +256,17 @@ OWN: Mapping[str, tuple[Rule[Site], ...]] = {
     "GlobalAveragePool": (DIMENSIONS,),
     "MatMul": (MATRIX, *WEIGHTS),
     "MaxPool": (DIMENSIONS, CEIL_MODE, DILATIONS),
-    "Mul": (SHAPES,),
+    "Mul": (),
     **dict.fromkeys(MOVES, ()),
 }
-NUMBERS: Mapping[str, tuple[Rule[Site], ...]] = {
-    "Add": (FACTORS,),
+INSIDE: Mapping[str, tuple[Rule[Site], ...]] = {
+    "Add": (SHAPES, FACTORS),
     "ConvTranspose": (ZERO_POINT, SUMS, RATIOS),
+    "Mul": (SHAPES, RATIOS),
     **dict.fromkeys(("AveragePool", "Conv", "Gemm", "GlobalAveragePool", "MatMul"), (SUMS, RATIOS)),
 }
 BOUND = Rule("bounds after an operator that runs there", _bounded)
 RULES: Mapping[str, tuple[Rule[Site], ...]] = {
-    **{op: (*own, *AROUND, *NUMBERS.get(op, (RATIOS,))) for op, own in OWN.items()},
+    **{op: (*own, *AROUND, *INSIDE.get(op, (RATIOS,))) for op, own in FIRST.items()},
     **dict.fromkeys(BOUNDS, (RESULT, BOUND)),
 }

@@ -4,10 +4,12 @@
 table, so that results are theirs to the last bit, whatever they are and however many.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vdla.compiler.graph.conversions import CONVERSIONS, Conversions
+from vdla.compiler.graph.integer_forms.host import why_on_host
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.rewrite import Rewriting
@@ -15,7 +17,6 @@ from vdla.runtime.host import elementwise
 from vdla.runtime.host.evaluate import evaluate
 from vdla.runtime.host.int8 import BYTES
 
-CONVERSIONS = ("DequantizeLinear", "QuantizeLinear")
 BY_ELEMENT = (*CONVERSIONS, *elementwise.OPERATORS)
 
 
@@ -27,11 +28,13 @@ class Function:
         root: the tensor.
         table: of each of its values, from -128 on; of the tensor's rank, all but the first extent are 1.
         name: of the last operator that is no conversion.
+        reason: why the first operator that is no conversion runs on the host.
     """
 
     root: str
     table: np.ndarray
     name: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class _Tabulating(Rewriting):
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
+        self.conversions = Conversions(graph)
         self.functions: dict[str, Function] = {}
 
     def run(self) -> Graph:
@@ -63,7 +67,8 @@ class _Tabulating(Rewriting):
                 self.nodes.append(node)
             else:
                 table = self.constant(f"{node.outputs[0]}_table", found.table.reshape(-1))
-                self.add("Int8Lookup", (found.root, table), node.outputs[0], name=found.name or node.name)
+                name, reason = found.name or node.name, found.reason or self.reason(node)
+                self.nodes.append(Node("Int8Lookup", (found.root, table), node.outputs, {}, name, reason))
         return self.finished()
 
     def function(self, node: Node) -> Function | None:
@@ -80,8 +85,14 @@ class _Tabulating(Rewriting):
             operands[name].table if name in operands else self.graph.constants[name] for name in node.inputs
         ]
         (table,) = evaluate(node.op, arrays, node.attributes)
-        named = known[0].name if node.op in CONVERSIONS else node.name
-        return Function(known[0].root, table, named)
+        if node.op in CONVERSIONS:
+            return replace(known[0], table=table)
+        reason = next((one.reason for one in known if one.reason), "") or self.reason(node)
+        return Function(known[0].root, table, node.name, reason)
+
+    def reason(self, node: Node) -> str:
+        """Return why an operator runs on the host."""
+        return why_on_host(self.conversions, node).reason
 
     def known(self, node: Node, name: str) -> Function | None:
         """Return the function that a value is to one of its readers; to a DequantizeLinear, an int8 tensor is

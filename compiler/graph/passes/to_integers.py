@@ -15,7 +15,7 @@ import numpy as np
 
 from vdla.compiler.graph.conversions import Conversions, Operand, check_scales
 from vdla.compiler.graph.integer_forms.reasons import fit
-from vdla.compiler.graph.integer_forms.rules import MOVES, OWN
+from vdla.compiler.graph.integer_forms.rules import FIRST, MOVES
 from vdla.compiler.graph.integer_forms.site import Site
 from vdla.compiler.graph.integers import GREATEST, LEAST, Quantisation, factors_and_shift, scaling
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
@@ -218,4 +218,4 @@ LOWERINGS: Mapping[str, Callable[[_Lowering, Site], None]] = {
     "Mul": _Lowering.times,
     **dict.fromkeys(MOVES, _Lowering.move),
 }
-assert LOWERINGS.keys() == OWN.keys(), "an operator has a lowering, and rules"
+assert LOWERINGS.keys() == FIRST.keys(), "an operator has a lowering, and rules"

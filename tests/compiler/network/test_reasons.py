@@ -11,7 +11,9 @@ from vdla.compiler.codegen.choose import by_estimate
 from vdla.compiler.graph.integer_forms import early
 from vdla.compiler.graph.integer_forms.rules import RULES
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
+from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.passes.pipeline import INTEGERS
+from vdla.compiler.graph.text import print_graph
 from vdla.compiler.network.compile import FLOATS
 from vdla.compiler.network.offload import OPERATORS
 from vdla.compiler.network.partition import OnHost, place
@@ -71,18 +73,42 @@ def test_operators_on_integers_say_why(reason):
     assert reasons(net.graph(MOVED[reason](net)))[-1] == reason
 
 
-def through_sigmoid(of: QdqBuilder) -> Graph:
-    return of.finish(of.pair(of.add("Sigmoid", of.quantised(3))))
-
-
 def test_conversions_name_who_makes_and_who_reads_real_numbers():
-    assert reasons(INTEGERS.run(through_sigmoid(QdqBuilder(0)))) == [
+    of = QdqBuilder(0)
+    graph = of.finish(
+        of.pair(of.add("Softmax", of.add("Transpose", of.quantised(2, 3), perm=(1, 0)), axis=1))
+    )
+    made, read = "transpose_2_0", "softmax_3_0"
+    assert reasons(INTEGERS.run(graph)) == [
         f"QuantizeLinear with input x0 that enters the network as float32; {BYTES}",
-        f"DequantizeLinear with result dequantizelinear_1_0 that Sigmoid 'sigmoid_2_0' reads as float32; {BYTES}",
-        "the accelerator has no Sigmoid",
-        f"QuantizeLinear with input sigmoid_2_0 that Sigmoid 'sigmoid_2_0' makes in float32; {BYTES}",
-        f"DequantizeLinear with result dequantizelinear_4_0 that leaves the network as float32; {BYTES}",
+        f"DequantizeLinear with result dequantizelinear_1_0 that Transpose '{made}' reads as float32; {BYTES}",
+        f"Transpose with result {made} that Softmax '{read}' reads as float32, not quantised; "
+        "the accelerator takes int8 results, from QuantizeLinear",
+        "the accelerator has no Softmax",
+        f"QuantizeLinear with input {read} that Softmax '{read}' makes in float32; {BYTES}",
+        f"DequantizeLinear with result dequantizelinear_5_0 that leaves the network as float32; {BYTES}",
     ]
+
+
+TABULATED = {  # by a table of 256 values: the first operator says why
+    "the accelerator has no Sigmoid": lambda of: of.add("Relu", of.add("Sigmoid", of.quantised(3))),
+    "Mul with constant operand c2; the accelerator takes int8 inputs, from DequantizeLinear": lambda of: (
+        of.add("Sigmoid", of.add("Mul", of.quantised(3), of.constant(np.float32([2]))))
+    ),
+    "Relu with scales that make a ratio of 141042; "
+    "the accelerator takes ratios of scales between 0 and 32768": lambda of: of.add(
+        "Relu", of.pair(of.input(3), 7052.1)
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", TABULATED)
+def test_a_table_says_why_its_first_operator_is_not_the_accelerators(reason):
+    of = QdqBuilder(0)
+    graph = INTEGERS.run(of.finish(of.pair(TABULATED[reason](of), 0.05)))
+    assert {node.op: node.reason for node in graph.nodes}["Int8Lookup"] == reason
+    assert reason in reasons(graph)
+    assert parse_graph(print_graph(graph), graph.constants) == graph
 
 
 def test_a_change_of_scale_says_why_it_stays():

@@ -31,8 +31,9 @@ def program(*lines: str, gives: str) -> Graph:
 
 
 def operators(graph: Graph) -> list[str]:
-    """Return each node as `result = Operator(inputs)`, without types and attributes."""
-    found = re.findall(r"^    (\w+): \S+(?: \S+)* = (\w+)\((.*)\)$", print_graph(graph), re.M)
+    """Return each node as `result = Operator(inputs)`, without types and reasons."""
+    text = re.sub(r', reason=".*"\)$', ")", print_graph(graph), flags=re.M)
+    found = re.findall(r"^    (\w+): \S+(?: \S+)* = (\w+)\((.*)\)$", text, re.M)
     return [f"{out} = {op}({rest})" for out, op, rest in found if op != "constant"]
 
 

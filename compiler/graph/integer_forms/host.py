@@ -1,4 +1,4 @@
-"""Why operators stay on the host that are none of the accelerator's."""
+"""Why operators stay on the host that are none of the accelerator's, wherever they stand in a graph."""
 
 from vdla.compiler.graph.conversions import CONVERSIONS, Conversions
 from vdla.compiler.graph.integer_forms.early import Located
@@ -15,7 +15,10 @@ def is_float(graph: Graph, node: Node) -> bool:
 
 
 def why_on_host(found: Conversions, node: Node) -> Unfit:
-    """Return why an operator stays on the host that `OPERATORS` does not hold, or that is float."""
+    """Return why an operator stays on the host that reads or makes real numbers, or is of a kind without an
+    integer form."""
+    if node.reason:
+        return Unfit(node.reason)
     if node.op in CONVERSIONS:
         return _conversion(found, node)
     if node.op in MOVES and not is_float(found.graph, node):
