@@ -245,7 +245,7 @@ def _bounded(site: Site) -> str:
     return f"input {source} that {maker} makes on the host" if unfit_maker else ""
 
 
-# Rules that come before those for what is around an operator, and those behind, which look at its int8 tensors.
+# Rules before those for what is around an operator, and behind them those that look at its int8 tensors.
 FIRST: Mapping[str, tuple[Rule[Site], ...]] = {
     "Add": (),
     "AveragePool": (DIMENSIONS, CEIL_MODE, DILATIONS, PADDING),
