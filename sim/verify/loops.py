@@ -188,17 +188,16 @@ def follow_box(watch: Watch, item: Touch, access: Access, box: Box) -> None:
         if has_operand(item, number):
             operand = operand_of(item, number, watch.widths)
             depth = watch.shadow.depth[operand.memory]
-            nearest = mark_set(watch, item, operand, box)
+            nearest = watch.shadow.nearest[:depth]
+            mark_set(watch, item, operand, box, nearest)
             for element in range(depth):
                 if nearest[element] != NOWHERE:
                     touch_operand(watch, operand_access(item, access, number), operand.memory, element)
 
 
 @part
-def mark_set(watch: Watch, item: Touch, operand: Operand, box: Box) -> IntArray:
-    """Return int64[depth] of an operand's memory: NOWHERE for all elements but those that it names in the
-    steps of a box."""
-    nearest = watch.shadow.nearest[: watch.shadow.depth[operand.memory]]
+def mark_set(watch: Watch, item: Touch, operand: Operand, box: Box, nearest: IntArray) -> None:
+    """Leave NOWHERE in `nearest` for all elements but those that an operand names in the steps of a box."""
     nearest[:] = NOWHERE
     added = box.first_out * operand.factor_out + box.first_in * operand.factor_in
     for position in range(item.uop_begin, box.end):
@@ -206,7 +205,6 @@ def mark_set(watch: Watch, item: Touch, operand: Operand, box: Box) -> IntArray:
         nearest[element] = element
     spread(nearest, operand.factor_in, box.trips_in)
     spread(nearest, operand.factor_out, box.trips_out)
-    return nearest
 
 
 @part
