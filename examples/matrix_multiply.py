@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""A matrix product, scheduled step by step for a small accelerator, and run on it.
+"""A matrix product, scheduled step by step for a small accelerator and run on its cycle simulator.
 
-Source: the program of TVM's figure 5 (OSDI 2018), on blocked tensors: the last two dimensions are one element
-of the accelerator's memories.
+The tensors are blocked: the last two dimensions are one element of an on-chip memory.
+
+Source: the program of TVM's figure 5 (OSDI 2018).
 """
 
 from collections.abc import Iterator
@@ -25,8 +26,7 @@ BLOCKS = SIZE // BLOCK
 
 
 def state() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return A, B, the sums of their product and C, its low bits: C[y, x] = int8(sum over k of A[y, k] * B[x,
-    k])."""
+    """Return A, B, the sums S and the result C, with C[y, x] = int8(sum over k of A[y, k] * B[x, k])."""
     left, right = (
         placeholder((SIZE, BLOCKS, 1, BLOCK), "A", "int8"),
         placeholder((BLOCKS, BLOCKS, BLOCK, BLOCK), "B", "int8"),
@@ -46,13 +46,13 @@ def steps() -> Iterator[tuple[str, Schedule]]:
     """Yield what each step does, and the schedule after it."""
     left, right, total, result = state()
     schedule = create_schedule(result)
-    yield "The product as stated: every tensor as a whole.", schedule
+    yield "Without a schedule: each stage computes its whole tensor.", schedule
     y, x, b, j = schedule[result].axis
     yo, xo, yi, xi = schedule[result].tile(y, x, 32, 8)
     schedule[result].reorder(yo, xo, yi, xi, b, j)
     schedule[total].set_scope("accumulator")
     schedule[total].compute_at(result, xo)
-    yield "Loop tiling: each tile of C is summed up in the accumulators.", schedule
+    yield "Tiled: each tile of C is accumulated on chip.", schedule
     inputs, weights = (
         schedule.cache_read(left, "input", [total], "AL"),
         schedule.cache_read(right, "weight", [total], "BL"),
@@ -62,7 +62,7 @@ def steps() -> Iterator[tuple[str, Schedule]]:
     schedule[total].reorder(ko, y, x, kk, b, j, ki)
     for cache in (inputs, weights):
         schedule[cache].compute_at(total, ko)
-    yield "Data cached in the accelerator's memories, a chunk of the sum at a time.", schedule
+    yield "Operands cached in scratchpads, one chunk of the reduction at a time.", schedule
     own = accelerator(CONFIG)
     for tensor, intrinsic in (
         (inputs, own.load_inp),
@@ -71,7 +71,7 @@ def steps() -> Iterator[tuple[str, Schedule]]:
         (result, own.store),
     ):
         schedule[tensor].tensorize(schedule[tensor].axis[2], intrinsic)
-    yield "Mapped to the accelerator's instructions.", schedule
+    yield "Tensorized: loop nests replaced by the accelerator's instructions.", schedule
 
 
 def pages() -> Iterator[tuple[str, str]]:
@@ -79,7 +79,10 @@ def pages() -> Iterator[tuple[str, str]]:
     for number, (title, schedule) in enumerate(steps()):
         func = schedule.lower("matrix_multiply")
         yield title, print_calls(func) if number == 3 else print_func(func)
-    yield "As it is emitted: sums start with their first product.", print_calls(lower_to_calls(func, CONFIG))
+    yield (
+        "After the passes before emission: the first product overwrites the accumulators.",
+        print_calls(lower_to_calls(func, CONFIG)),
+    )
 
 
 def run(device: Device) -> tuple[np.ndarray, np.ndarray]:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Virtual threads: two of them, interleaved into one stream whose tokens let loads and products overlap.
+"""Two virtual threads, interleaved into one stream whose tokens let loads overlap with computation.
 
 Source: the program of TVM's figure 8 (OSDI 2018).
 """
@@ -25,7 +25,7 @@ ROWS, CHUNKS, OUTPUTS, BLOCK, THREADS = 16, 4, 8, CONFIG.block_in, 2
 
 
 def scheduled(threads: int = THREADS) -> Schedule:
-    """Return a product whose tiles of outputs are summed up by virtual threads."""
+    """Return the schedule of a product whose output tiles are divided between virtual threads."""
     left, right = (
         placeholder((ROWS, CHUNKS, 1, BLOCK), "A", "int8"),
         placeholder((OUTPUTS, CHUNKS, BLOCK, BLOCK), "B", "int8"),
@@ -65,14 +65,17 @@ def scheduled(threads: int = THREADS) -> Schedule:
 
 
 def pages() -> Iterator[tuple[str, str]]:
-    """Yield a title and a text for each stage: the threaded program, interleaved, and as instructions."""
+    """Yield a title and a text for each step: the threaded program, interleaved, and as instructions."""
     func = scheduled().lower("threads")
-    yield "The threaded program.", print_calls(func)
-    yield "Interleaved, with buffers for each thread.", print_calls(lower_to_calls(func, CONFIG))
+    yield "The program with a virtual thread loop.", print_calls(func)
+    yield (
+        "Interleaved, with separate buffers for each virtual thread.",
+        print_calls(lower_to_calls(func, CONFIG)),
+    )
     stream = compile_stream(func, CONFIG)
     program = decode_program(stream.relocated(dict.fromkeys(stream.tensors, 0)), CONFIG)
     yield (
-        "The stream, with its tokens.",
+        "The instruction stream, with its tokens.",
         "\n".join(format_instruction(program.instruction(index)) for index in range(len(program))) + "\n",
     )
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the generated pages of docs/; with --check, only say whether they are as they should be."""
+"""Write the generated pages of docs/. With --check, only report stale pages."""
 
 import importlib.util
 import sys
@@ -16,6 +16,12 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 EXAMPLES = ("matrix_multiply", "virtual_threads")
 GENERATED = "<!-- Generated from examples/ by `make docs`. -->\n"
+INTRODUCTION = """\
+Two programs after each step of their schedules, for people who write schedules or read the compiler's output.
+[compiler.md](compiler.md) explains the steps. Each example prints these texts and compares its result with
+NumPy: `python examples/matrix_multiply.py`.
+
+"""
 
 
 def example(name: str) -> ModuleType:
@@ -28,7 +34,7 @@ def example(name: str) -> ModuleType:
 
 def schedules_page() -> str:
     """Return the page that shows the examples stage by stage."""
-    parts = [GENERATED, "# Schedules, step by step\n"]
+    parts = [GENERATED, "# Schedules, step by step\n", INTRODUCTION]
     for name in EXAMPLES:
         module = example(name)
         parts.append(f"## examples/{name}.py\n{module.__doc__.strip()}\n\n")

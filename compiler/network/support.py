@@ -1,5 +1,7 @@
-"""Which ONNX operators are taken, where each runs and under which conditions: those are the rules that the
-compiler decides by."""
+"""The supported ONNX operators, where each runs and under which conditions.
+
+The conditions are the rules by which the compiler decides.
+"""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -21,20 +23,20 @@ BECOMES = {
     "BatchNormalization": "Conv, or a part of the Conv, ConvTranspose or Gemm before it",
     "Sum": "several Add",
 }
-IN_INT8 = "between DequantizeLinear and QuantizeLinear it moves int8 elements"
-ALONE = "between two conversions it changes the scale"
+IN_INT8 = "moves int8 elements between DequantizeLinear and QuantizeLinear"
+ALONE = "changes the scale between two conversions"
 COMMON = (*AROUND, RATIOS)  # rules for all operators with an integer form
 NOTE = "<!-- Generated from the compiler by `make docs`. -->\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """An operator that is taken.
+    """A supported operator.
 
     Attributes:
-        on: where it runs in a quantised network when the condition holds: "accelerator", "host", or
-            "compiler" where nothing is left to run. Where the condition does not hold, it runs on the host.
-        condition: "" where there is none.
+        on: where it runs in a quantised network if the condition holds: "accelerator", "host", or "compiler"
+            if nothing remains to run. If the condition does not hold, it runs on the host.
+        condition: "" if there is none.
     """
 
     op: str
@@ -53,13 +55,13 @@ def imported() -> list[Support]:
 
 def _where(op: str) -> tuple[str, str]:
     if op in KNOWN:
-        return COMPILER, "known when the network is compiled"
+        return COMPILER, "constant at compile time"
     if op in ALWAYS:
-        return COMPILER, "left out"
+        return COMPILER, "removed"
     if op in BECOMES:
         return ACCELERATOR, f"{conditions(early.RULES[op])}; it becomes {BECOMES[op]}"
     if op in VIEWS:
-        return HOST, f"{IN_INT8}; nothing is left of it where it has {conditions(VIEW_RULES)}"
+        return HOST, f"{IN_INT8}; costs nothing with {conditions(VIEW_RULES)}"
     if op in MOVES:
         return (
             (ACCELERATOR, f"{IN_INT8}; {conditions(OPERATORS[op].rules)}")
@@ -73,7 +75,7 @@ def _where(op: str) -> tuple[str, str]:
 
 
 def offloaded() -> list[Support]:
-    """Return the integer operators that the others become, sorted, with what the accelerator asks of each."""
+    """Return the integer operators of the accelerator, sorted, with the condition of each."""
     return [
         Support(op, ACCELERATOR, conditions((*kind.configuration, *kind.rules)))
         for op, kind in sorted(OPERATORS.items())
@@ -100,9 +102,9 @@ def text() -> str:
 
 
 def every() -> str:
-    """Return what all operators ask for."""
+    """Return the conditions that all operators share."""
     return (
-        f"On the accelerator every operator takes {conditions(COMMON)}. Every integer operator needs a "
+        f"On the accelerator every operator needs {conditions(COMMON)}. Every integer operator needs a "
         f"configuration with {conditions(CONFIGURATION)}, whose scratchpads hold a tile of it."
     )
 
@@ -113,13 +115,14 @@ def page() -> str:
         (
             NOTE,
             "# Operators\n",
-            f"Models of the operator sets from {OLDEST_OPSET} on are taken; `vdla ops` prints these "
-            "tables. In a quantised network an operator runs on the accelerator where its condition holds, "
-            "on the host in int8 or float32 where it does not; `vdla compile` names each operator that stays "
-            f"on the host, with the condition that it breaks. {every()} What is not listed is refused before "
-            "anything runs.\n\n",
+            "The supported ONNX operators, for people who have a network. `vdla ops` prints these tables.\n\n"
+            f"Models of operator sets from {OLDEST_OPSET} on can be imported. In a quantised network an\n"
+            "operator runs on the accelerator if its condition holds, else on the host in int8 or float32.\n"
+            "`vdla compile` lists each operator on the host, with the condition that it breaks. A model\n"
+            f"with an operator that is not listed is refused before anything runs.\n\n{every()}\n\n",
             *_table("operator", imported()),
-            "\n## What runs on the accelerator\nIntegers to the last bit as `runtime/host/int8.py` says.\n\n",
+            "\n## Integer operators of the accelerator\nThe compiler lowers quantised operators to these. "
+            "`runtime/host/int8.py` defines their results,\nand the accelerator equals it bit for bit.\n\n",
             *_table("integer operator", offloaded()),
         )
     )

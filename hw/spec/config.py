@@ -33,7 +33,7 @@ def _parameter(
     choices: tuple[int, ...] = (),
     power: bool = False,
 ) -> int:
-    """Declare a parameter: its default, what it means, and the values it may take."""
+    """Declare a parameter: its default, its meaning, and the values it may take."""
     limits = {"help": help_text, "low": low, "high": high, "choices": choices, "power": power}
     return field(default=default, metadata=limits)
 

@@ -1,4 +1,4 @@
-"""The instruction set, declared once: encoder, assembler, hardware layout and reference page derive from it.
+"""The instruction set, declared once: codec, assembler, hardware layouts and reference page derive from it.
 
 Each instruction is a frozen dataclass whose fields, in order, are the fields of its encoding from bit 0
 upward. A field that would cross bit 64 starts at bit 64, which is how C packs the bit-fields of VTA's
@@ -42,7 +42,7 @@ class Opcode(IntEnum):
 
 
 class Depths(Protocol):
-    """What the widths of the encoding depend on; `AcceleratorConfig` is one."""
+    """What the field widths of the encoding depend on. `AcceleratorConfig` implements it."""
 
     def index_bits(self, memory: MemoryType) -> int:
         """Return the bits of an on-chip element index of `memory`."""
@@ -72,7 +72,7 @@ def _bits(
     signed: bool = False,
     extension: Extension | None = None,
 ) -> int:
-    """Declare an encoded number: its width (in bits, or a formula over U, I, W, A) and what it means."""
+    """Declare an encoded number: its width (in bits, or a formula over U, I, W, A) and its meaning."""
     return field(default=0, metadata=_about(width, help_text, signed, int, extension))
 
 
@@ -89,27 +89,27 @@ def _about(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instruction:
-    """What all task instructions share: the four dependency-token flags."""
+    """The fields that all task instructions share: four dependency-token flags."""
 
     bits: ClassVar[int] = INSTRUCTION_BITS
     opcode: ClassVar[Opcode]
 
-    pop_prev: int = _bits(1, "wait for a token from the unit before this one")
-    pop_next: int = _bits(1, "wait for a token from the unit after this one")
-    push_prev: int = _bits(1, "when done, push a token to the unit before this one")
-    push_next: int = _bits(1, "when done, push a token to the unit after this one")
+    pop_prev: int = _bits(1, "before the start, pop a token from the previous unit")
+    pop_next: int = _bits(1, "before the start, pop a token from the next unit")
+    push_prev: int = _bits(1, "at retirement, push a token to the previous unit")
+    push_next: int = _bits(1, "at retirement, push a token to the next unit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Transfer(Instruction):
-    memory_type: MemoryType = _code(3, "memory that is read or written on chip", MemoryType)
-    sram_base: int = _bits(SRAM_BASE_BITS, "first element on chip")
+    memory_type: MemoryType = _code(3, "on-chip memory that is read or written", MemoryType)
+    sram_base: int = _bits(SRAM_BASE_BITS, "first element in the on-chip memory")
     dram_base: int = _bits(DRAM_BASE_BITS, "first element in DRAM: byte address / element bytes")
     y_size: int = _bits(16, "rows")
-    x_size: int = _bits(16, "elements of a row; 0 makes the instruction do nothing but its token actions")
+    x_size: int = _bits(16, "elements per row; 0: the instruction only pops and pushes tokens")
     x_stride: int = _bits(16, "elements from one row to the next in DRAM")
-    y_pad_0: int = _bits(4, "rows of padding before the first")
-    y_pad_1: int = _bits(4, "rows of padding after the last")
+    y_pad_0: int = _bits(4, "rows of padding before the first row")
+    y_pad_1: int = _bits(4, "rows of padding after the last row")
     x_pad_0: int = _bits(4, "elements of padding before each row")
     x_pad_1: int = _bits(4, "elements of padding after each row")
 
@@ -118,9 +118,10 @@ class _Transfer(Instruction):
 class Load(_Transfer):
     """Copy a strided, padded 2-D block from DRAM into a scratchpad.
 
-    Writes rows of `x_pad_0 + x_size + x_pad_1` elements, densely from `sram_base`: `y_pad_0` rows of padding,
-    then per row padding, `x_size` elements read from `dram_base + y * x_stride`, padding; then `y_pad_1` rows
-    of padding. ACC_8BIT reads narrow elements and sign-extends each value into ACC.
+    Writes rows of `x_pad_0 + x_size + x_pad_1` elements, densely from `sram_base`. First `y_pad_0` rows of
+    padding. Then, for each row y, `x_pad_0` padding elements, `x_size` elements read from
+    `dram_base + y * x_stride`, and `x_pad_1` padding elements. Last `y_pad_1` rows of padding. ACC_8BIT reads
+    narrow elements and sign-extends each value into ACC.
     """
 
     opcode: ClassVar[Opcode] = Opcode.LOAD
@@ -128,7 +129,7 @@ class Load(_Transfer):
     pad_minimum: int = _bits(
         1,
         "pad with the least value of the element's type instead of zero "
-        "(ACC_8BIT: the least narrow value; UOP: zero all the same)",
+        "(ACC_8BIT: the least value of the narrow type; UOP: no effect)",
         extension=Extension.PAD_MINIMUM,
     )
 
@@ -137,29 +138,30 @@ class Load(_Transfer):
 class Store(_Transfer):
     """Copy a block of accumulators, narrowed to their low output bits or requantised, into DRAM.
 
-    Reads element `sram_base + y * x_size + x` and writes element `dram_base + y * x_stride + x`. Does not
-    saturate. `memory_type` is OUT (any type where `x_size` is 0); padding fields have no effect.
+    Reads element `sram_base + y * x_size + x` and writes element `dram_base + y * x_stride + x`. Narrowing to
+    the low bits does not saturate. `memory_type` is OUT (any type if `x_size` is 0). Padding fields have no
+    effect.
 
-    Where `parameters` is not 0, every value is requantised by those of its own place in the accumulators from
-    4 * (parameters - 1) on: bias; multiplier; shift and zero point; clip. `vdla.hw.spec.numerics.requantise`
-    is the definition.
+    If `parameters` is not 0, every value is requantised with the parameters of its own row and column in the
+    four accumulator elements from 4 * (parameters - 1) on: bias; multiplier; shift and zero point; clip.
+    `vdla.hw.spec.numerics.requantise` is the definition.
 
-    A STORE must not write any byte of the stream that is running, nor any byte that a LOAD of UOP of the same
-    stream reads. Every device and the verifier refuse such a stream before it runs. The hardware does not
-    check: what it would execute is not defined.
+    A STORE must not write any byte of the running stream, nor any byte that a LOAD of UOP of the same stream
+    reads. Every device and the verifier refuse such a stream before it runs. The hardware does not check;
+    what it would execute is undefined.
     """
 
     opcode: ClassVar[Opcode] = Opcode.STORE
 
     parameters: int = _bits(
         PARAMETER_SET_BITS,
-        "requantise by this set of parameters, counted from 1; 0: keep the low bits",
+        "requantise with this set of parameters, counted from 1; 0: keep the low bits",
         extension=Extension.REQUANTISE,
     )
 
     @property
     def parameters_base(self) -> int:
-        """The accumulator in which the set of parameters begins."""
+        """The accumulator element at which the set of parameters begins."""
         return (self.parameters - 1) * len(Parameter)
 
 
@@ -176,9 +178,9 @@ class _Loop(Instruction):
 class Gemm(_Loop):
     """Multiply-accumulate (or reset) over two loops and a range of micro-ops.
 
-    For i < iter_out, j < iter_in, u in uops[uop_begin:uop_end], with d = u.dst + i * dst_factor_out
-    + j * dst_factor_in, and s, w likewise: acc[d] = 0 if reset, else (from 0 on if overwrite)
-    acc[d][b][o] += sum over k of inp[s][b][k] * wgt[w][o][k], wrapping at the accumulator's width.
+    For i < iter_out, j < iter_in, u in uops[uop_begin:uop_end], let d = u.dst + i * dst_factor_out
+    + j * dst_factor_in, and s, w likewise. With reset, acc[d] = 0. Else acc[d][b][o] += sum over k of
+    inp[s][b][k] * wgt[w][o][k], or = instead of += with overwrite. Sums wrap at the accumulator's width.
     """
 
     opcode: ClassVar[Opcode] = Opcode.GEMM
@@ -194,7 +196,7 @@ class Gemm(_Loop):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finish(Instruction):
-    """End the run once every unit is idle. The remaining bits have no meaning."""
+    """End the run once every unit is idle. The remaining bits have no effect."""
 
     opcode: ClassVar[Opcode] = Opcode.FINISH
 
@@ -237,7 +239,7 @@ BY_OPCODE = {form.opcode: form for form in INSTRUCTIONS}
 
 @dataclass(frozen=True, slots=True)
 class PlacedField:
-    """A field at its place in the encoding of one configuration: bits `start` to `end - 1`."""
+    """A field in the encoding of one configuration: bits `start` to `end - 1`."""
 
     name: str
     start: int
@@ -276,9 +278,9 @@ def _width(formula: int | str, config: Depths) -> int:
 def layout(form: Form, config: Depths) -> tuple[PlacedField, ...]:
     """Place the fields of `form` (an instruction class, or `MicroOp`) for `config`.
 
-    VTA's fields are packed in order; those of extensions that are on then take the lowest bits that are still
-    free, so that they move no other. Returns the fields in order of declaration, the opcode not among them;
-    those of extensions that are off are left out.
+    VTA's fields are packed in order. Fields of enabled extensions then take the lowest free bits, so that
+    they do not move other fields. Returns the fields in order of declaration, without the opcode and without
+    the fields of disabled extensions.
     """
     placed: dict[str, PlacedField] = {}
     position = 0 if form is MicroOp else OPCODE_BITS
@@ -314,13 +316,12 @@ def _place(declared: Field[int], position: int, width: int) -> PlacedField:
 
 
 def _free_position(form: Form, placed: Iterable[PlacedField], width: int) -> int:
-    """Return the lowest position at which `width` bits of one half are free; behind the end where there is
-    none."""
+    """Return the lowest position with `width` free bits in one 64-bit half; `form.bits` if none is free."""
     taken = {bit for field in placed for bit in range(field.start, field.end)} | set(range(OPCODE_BITS))
     starts = (start for start in range(form.bits) if start // WORD_BITS == (start + width - 1) // WORD_BITS)
     return next((start for start in starts if not taken & set(range(start, start + width))), form.bits)
 
 
 def field_of(form: Form, name: str, config: Depths) -> PlacedField:
-    """Return the field `name` of `form` at its place in `config`."""
+    """Return the field `name` of `form` as `config` encodes it."""
     return next(placed for placed in layout(form, config) if placed.name == name)

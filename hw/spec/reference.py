@@ -1,4 +1,4 @@
-"""The generated pages of the documentation: instruction set, registers, configuration."""
+"""The generated pages of the documentation: instruction set, registers and configuration."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
@@ -13,19 +13,19 @@ from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
 
 _NOTE = "<!-- Generated from the specification by `make docs`. -->\n"
 _ALU = {
-    AluOpcode.MIN: "the smaller of both",
-    AluOpcode.MAX: "the greater of both",
+    AluOpcode.MIN: "the smaller operand",
+    AluOpcode.MAX: "the greater operand",
     AluOpcode.ADD: "sum, wrapping",
-    AluOpcode.SHR: "arithmetic shift right, left where the amount is negative",
+    AluOpcode.SHR: "arithmetic shift right; shift left if the amount is negative",
     AluOpcode.MUL: "low bits of the product",
 }
 _EXTENSIONS = {
     Extension.PAD_MINIMUM: "`LOAD.pad_minimum` (bit 58): padding holds the least value of the element's "
     "type instead of zero",
     Extension.OVERWRITE: "`GEMM.overwrite` (the lowest free bit): the product is written instead of "
-    "added, so that accumulators need no reset",
-    Extension.REQUANTISE: "`STORE.parameters` (bits 58 to 63): values are requantised, each channel by "
-    "its own parameters, on their way to DRAM",
+    "added, so accumulators need no reset",
+    Extension.REQUANTISE: "`STORE.parameters` (bits 58 to 63): the store unit requantises values with the "
+    "parameters of their channel",
 }
 _PARAMETERS = {
     Parameter.BIAS: "`bias`: the whole accumulator, signed",
@@ -36,15 +36,15 @@ _PARAMETERS = {
     f"{2 * BYTE_BITS - 1}, signed",
 }
 _REQUANTISED = f"""\
-With the extension `{Extension.REQUANTISE}`, a STORE whose `parameters` is s > 0 writes,
-in place of an accumulator's low bits,
+With the extension `{Extension.REQUANTISE}`, a STORE with `parameters` = s > 0 does not write the low bits
+of an accumulator. It writes
 ```
 clip(zero + round((acc + bias) * multiplier / 2^shift), least, greatest)
 ```
 `acc + bias` wraps at the accumulator's width. The product and the following steps are exact; halves round up.
-The parameters of set s are the {len(Parameter)} accumulator elements from {len(Parameter)} * (s - 1) on.
-There are at most {isa.MOST_PARAMETER_SETS} sets. LOADs of ACC fill them. Each value uses the parameters
-of its own row and column in the element. Bits not named have no meaning.
+Set s occupies {len(Parameter)} accumulator elements from element {len(Parameter)} * (s - 1) on. There are
+at most {isa.MOST_PARAMETER_SETS} sets. LOADs of ACC write them. Each value uses the parameters at its own row
+and column of the element. Bits not named have no effect.
 """
 
 
@@ -57,23 +57,29 @@ def isa_page() -> str:
     """Return the reference page of the instruction set."""
     forms = "\n".join([*map(_form, isa.INSTRUCTIONS), _form(isa.MicroOp)])
     return (
-        f"{_NOTE}# Instruction set\nTask instructions have 128 bits, micro-ops 32. Bit positions are "
-        "those of the configuration "
-        f"`{DEFAULT.name}`; widths follow from the configuration: {_letters()}. Fields are packed from "
-        "bit 0 upward in the order "
-        "given; one that would cross bit 64 starts at bit 64. Fields of extensions then take the lowest "
-        "bits that are free. "
-        "Every address counts elements of its memory.\n\n"
+        f"{_NOTE}# Instruction set\n{_ISA_INTRODUCTION}\n"
         f"{forms}\n## Memory types\n{_memories()}\n## ALU operations\n{_alu()}\n## Units and "
-        f"tokens\n{_units()}\n"
+        f"tokens\n{_ORDER}\n{_units()}\n"
         f"## Extensions\n{_extensions()}\n## Requantisation\n{_REQUANTISED}\n{_parameters()}"
     )
 
 
-def _letters() -> str:
-    return ", ".join(
-        f"{letter} = log2 of the {memory.name} depth" for letter, memory in isa.INDEX_LETTERS.items()
-    )
+_LETTERS = ", ".join(
+    f"{letter} = log2 of the {memory.name} depth" for letter, memory in isa.INDEX_LETTERS.items()
+)
+_ISA_INTRODUCTION = f"""\
+The encoding and meaning of every instruction, for people who write streams, decoders or hardware.
+`vdla disasm tests/vectors/vta/conv3x3_d.npz` prints a stream as text; `vdla asm` assembles it.
+
+Task instructions have {isa.INSTRUCTION_BITS} bits, micro-ops {isa.UOP_BITS}. Fields are packed from bit 0 upward in the order given; a field that would cross bit 64 starts at bit 64. Fields of extensions then take
+the lowest free bits. Widths follow from the configuration:
+{_LETTERS}.
+
+The tables show the bits of the configuration `{DEFAULT.name}`. Every address counts elements of its memory.
+"""
+_ORDER = """\
+The order of the units is load, compute, store: the previous unit of compute is load, the next one is store.
+"""
 
 
 def _form(form: isa.Form) -> str:
@@ -148,6 +154,15 @@ def _parameters() -> str:
     )
 
 
+_REGISTERS_INTRODUCTION = """\
+The host-visible registers, for people who write drivers or connect the accelerator to a bus. `vdla verilog`
+also writes them beside the Verilog. A register has 32 bits; offsets are in bytes.
+
+In each cycle of a run a unit is in one state, and a counter counts each state but idle. The cycles of a unit
+that no counter counts were idle.
+"""
+
+
 def registers_page() -> str:
     """Return the reference page of the host-visible registers."""
     rows = (
@@ -160,10 +175,17 @@ def registers_page() -> str:
         for bit in kind
     ]
     return (
-        f"# Registers\n32 bits each, at byte offsets. A unit's cycles that no counter names were idle.\n\n"
+        f"# Registers\n{_REGISTERS_INTRODUCTION}\n"
         f"{_table(('offset', 'register', 'access', 'meaning'), rows)}\n"
         f"{_table(('register', 'bit', 'mask', 'meaning'), bits)}"
     )
+
+
+_CONFIGURATION_INTRODUCTION = """\
+The parameters of an accelerator, for people who choose or change one. Commands take a preset or a TOML file
+with `--config`, and change a parameter with `--set`. `vdla config default --set block_in=32` shows the
+parameters and what follows from them.
+"""
 
 
 def configuration_page() -> str:
@@ -187,8 +209,9 @@ def configuration_page() -> str:
         (f"`{name}`", *(_plain(getattr(config, key)) for key in changed)) for name, config in PRESETS.items()
     )
     return (
-        f"{_NOTE}# Configuration\n{_table(('parameter', 'default', 'allowed', 'meaning'), rows)}\n"
-        f"## Presets, where they differ\n{_table(('preset', *changed), presets)}"
+        f"{_NOTE}# Configuration\n{_CONFIGURATION_INTRODUCTION}\n"
+        f"{_table(('parameter', 'default', 'allowed', 'meaning'), rows)}\n"
+        f"## Presets: the parameters that differ\n{_table(('preset', *changed), presets)}"
     )
 
 

@@ -1,5 +1,4 @@
-"""Host-visible registers: 32 bits each, byte offsets; the AXI4-Lite map and the core's register port are this
-table."""
+"""Host-visible registers of 32 bits at byte offsets: the map of AXI4-Lite and of the core's register port."""
 
 from dataclasses import dataclass
 from enum import Enum, IntFlag
@@ -47,36 +46,35 @@ class Fault(IntFlag):
 
 MEANING: dict[type[IntFlag], dict[IntFlag, str]] = {
     Control: {
-        Control.START: "begins a run; ignored while one is in progress",
-        Control.CLEAR_INTERRUPT: "drops the interrupt",
+        Control.START: "starts a run; ignored while one is in progress",
+        Control.CLEAR_INTERRUPT: "clears the interrupt",
     },
     Status: {
         Status.RUNNING: "a run is in progress",
         Status.DONE: "a run has ended since the last start",
         Status.INTERRUPT: "the interrupt is raised",
-        Status.FAULT: "the last run went wrong; the register FAULT says how",
+        Status.FAULT: "the last run ended with a fault; the register FAULT holds the cause",
     },
     Fault: {
-        Fault.INVALID_INSTRUCTION: "an instruction with no meaning was fetched; the run ended there, see "
-        "FAULT_INDEX",
+        Fault.INVALID_INSTRUCTION: "an invalid instruction was fetched; the run ended there, see FAULT_INDEX",
         Fault.UNFINISHED: "every instruction was executed and none was FINISH",
-        Fault.SRAM_OVERRUN: "an instruction reached past the end of a scratchpad; its addresses wrapped",
+        Fault.SRAM_OVERRUN: "an access reached past the end of a scratchpad; the index wrapped",
         Fault.MEMORY_ERROR: "the memory answered an access with an error",
-        Fault.DEADLOCK: "every unit waits for a token that nobody will push, and the run was stopped",
+        Fault.DEADLOCK: "the run was stopped because no unit could go on",
     },
 }
-"""What each bit means, by register: bits of different registers are equal as numbers."""
+"""The meaning of each bit, by register, because bits of different registers are equal as numbers."""
 
 
 class UnitState(Enum):
-    """What a unit does in one cycle of a run; in each cycle each unit is in exactly one."""
+    """What a unit does in one cycle of a run. In each cycle each unit is in exactly one state."""
 
     BUSY = "does useful work, or starts an instruction"
     MEMORY = "has an instruction in progress that waits for memory"
-    TOKEN_PREV = "its next instruction waits for a token from the unit before it"
-    TOKEN_NEXT = "its next instruction waits for a token from the unit after it"
-    ROOM = "its next instruction waits for room in a token counter it will push to"
-    INSTRUCTION = "waits for an instruction that is still to come"
+    TOKEN_PREV = "cannot start its next instruction: a token of the previous unit is missing"
+    TOKEN_NEXT = "cannot start its next instruction: a token of the next unit is missing"
+    ROOM = "cannot start its next instruction: a token counter that it pushes to is full"
+    INSTRUCTION = "waits for its next instruction to be dispatched"
     IDLE = "has nothing left to do"
 
 
@@ -95,10 +93,10 @@ _FIXED = (
     ("IDENTITY", Access.READ, "the letters VDLA", IDENTITY),
     ("VERSION", Access.READ, "version of this register map", VERSION),
     ("CONFIG_DIGEST", Access.READ, "first 32 bits of the configuration's digest", 0),
-    ("CONTROL", Access.COMMAND, "starts a run, or drops the interrupt", 0),
+    ("CONTROL", Access.COMMAND, "starts a run, or clears the interrupt", 0),
     ("STATUS", Access.READ, "the state of the run and of the interrupt", 0),
     ("INTERRUPT_ENABLE", Access.WRITE, "1: raise the interrupt when a run is done", 0),
-    ("FAULT", Access.READ, "what went wrong in the last run, a bit each", 0),
+    ("FAULT", Access.READ, "faults of the last run, one bit each", 0),
     ("FAULT_INDEX", Access.READ, "position in the stream of the invalid instruction", 0),
     (
         "STREAM_ADDRESS",
@@ -106,10 +104,10 @@ _FIXED = (
         "byte address of the first instruction, low 32 bits; a multiple of 16",
         0,
     ),
-    ("STREAM_ADDRESS_HIGH", Access.WRITE, "its high bits", 0),
+    ("STREAM_ADDRESS_HIGH", Access.WRITE, "byte address of the first instruction, high 32 bits", 0),
     ("STREAM_COUNT", Access.WRITE, "instructions in the stream", 0),
-    ("CYCLES", Access.READ, "cycles of the run, from the start's acceptance to done, low 32 bits", 0),
-    ("CYCLES_HIGH", Access.READ, "their high bits", 0),
+    ("CYCLES", Access.READ, "cycles of the run, from the acceptance of START to done, low 32 bits", 0),
+    ("CYCLES_HIGH", Access.READ, "cycles of the run, high 32 bits", 0),
 )
 
 COUNTED_STATES = tuple(state for state in UnitState if state is not UnitState.IDLE)
@@ -117,13 +115,12 @@ COUNTED_MEMORIES = (MemoryType.UOP, MemoryType.WGT, MemoryType.INP, MemoryType.A
 
 
 def state_counter(unit: Unit, state: UnitState) -> str:
-    """Name of the register that counts the cycles `unit` spent in `state`."""
+    """Return the name of the register that counts the cycles of `unit` in `state`."""
     return f"{unit.name}_{state.name}"
 
 
 def beat_counter(memory: MemoryType | None) -> str:
-    """Name of the register that counts memory beats moved for `memory` (ACC_8BIT counts as ACC); None:
-    instructions."""
+    """Return the register name of the beats of `memory`; None: of fetch. ACC_8BIT counts as ACC."""
     return f"{memory.name if memory is not None else 'FETCH'}_BEATS"
 
 

@@ -1,4 +1,4 @@
-"""The enumerations and fixed widths that every other table is written in."""
+"""The enumerations and fixed widths that the other tables use."""
 
 from enum import IntEnum, StrEnum
 
@@ -14,7 +14,7 @@ class AluOpcode(IntEnum):
 
 
 class Extension(StrEnum):
-    """Switches for what goes beyond VTA's instruction set."""
+    """Extensions of VTA's instruction set, which a configuration switches on."""
 
     PAD_MINIMUM = "pad_minimum"
     OVERWRITE = "overwrite"
@@ -22,8 +22,7 @@ class Extension(StrEnum):
 
 
 class Parameter(IntEnum):
-    """What a STORE requantises an output channel by: one accumulator element each, one behind the other; see
-    `numerics.requantise`."""
+    """Requantisation parameters of a STORE, one accumulator element each; see `numerics.requantise`."""
 
     BIAS = 0
     MULTIPLIER = 1

@@ -29,7 +29,7 @@ def test_every_bit_has_a_meaning_of_its_own():
 @pytest.mark.parametrize(
     ("register", "bit", "word"),
     [
-        ("CONTROL", "START", "begins a run"),
+        ("CONTROL", "START", "starts a run"),
         ("CONTROL", "CLEAR_INTERRUPT", "interrupt"),
         ("STATUS", "RUNNING", "in progress"),
         ("STATUS", "DONE", "ended"),
