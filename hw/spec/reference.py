@@ -71,7 +71,8 @@ _ISA_INTRODUCTION = f"""\
 The encoding and meaning of every instruction, for people who write streams, decoders or hardware.
 `vdla disasm tests/vectors/vta/conv3x3_d.npz` prints a stream as text; `vdla asm` assembles it.
 
-Task instructions have {isa.INSTRUCTION_BITS} bits, micro-ops {isa.UOP_BITS}. Fields are packed from bit 0 upward in the order given; a field that would cross bit 64 starts at bit 64. Fields of extensions then take
+Task instructions have {isa.INSTRUCTION_BITS} bits, micro-ops {isa.UOP_BITS}. Fields are packed from bit 0
+upward in the order given; a field that would cross bit 64 starts at bit 64. Fields of extensions then take
 the lowest free bits. Widths follow from the configuration:
 {_LETTERS}.
 
