@@ -36,7 +36,7 @@ def unblocked(values: np.ndarray, n: int, c: int) -> np.ndarray:
     )
 
 
-class Fold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SpaceToDepth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Pixels that a strided convolution takes at once, gathered in the channels of one pixel (space to
     depth).
 
@@ -51,15 +51,15 @@ class Fold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     border: Annotated[int, Meta(ge=-128, le=127)] = 0
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of an image [n, c, h, w] when it is folded; `stride` divides its sides with their
+        """Return the shape of an image [n, c, h, w] after this; `stride` divides its sides with their
         borders."""
         n, c, height, width = shape
         (sy, sx), (top, left, below, right) = self.stride, self.pads
         return n, c * sy * sx, (height + top + below) // sy, (width + left + right) // sx
 
     def apply(self, image: np.ndarray) -> np.ndarray:
-        """Return an image folded: channel (y * stride[1] + x) * c + k is channel k of the pixel (y, x) of
-        those gathered."""
+        """Return an image of gathered pixels: channel (y * stride[1] + x) * c + k is channel k of the pixel
+        (y, x) of those gathered."""
         (sy, sx), (top, left, below, right) = self.stride, self.pads
         used = image[..., : image.shape[2] + min(below, 0), : image.shape[3] + min(right, 0)]
         widths = ((0, 0), (0, 0), (top, max(below, 0)), (left, max(right, 0)))
@@ -76,19 +76,19 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         shape: of the tensor, int8.
         block: channels of an element: the accelerator's block_in or block_out.
         batch: images, or rows, of an element.
-        fold: how it is folded before; None where it is not.
+        space_to_depth: which pixels are gathered before; None where none are.
     """
 
     shape: Shape
     block: Extent
     batch: Extent
-    fold: Fold | None = None
+    space_to_depth: SpaceToDepth | None = None
 
     @property
     def image(self) -> tuple[int, int, int, int]:
         """The shape of the image [n, c, h, w] that is kept."""
-        if self.fold is not None:
-            return self.fold.shape(self.shape)
+        if self.space_to_depth is not None:
+            return self.space_to_depth.shape(self.shape)
         if len(self.shape) == IMAGE_RANK:
             return self.shape
         rows = prod(self.shape[:-1])
@@ -107,8 +107,8 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def pack(self, values: np.ndarray) -> np.ndarray:
         """Return int8[blocks] of int8[shape]."""
-        if self.fold is not None:
-            return blocked(self.fold.apply(values), self.block, self.batch)
+        if self.space_to_depth is not None:
+            return blocked(self.space_to_depth.apply(values), self.block, self.batch)
         if len(self.shape) == IMAGE_RANK:
             return blocked(values, self.block, self.batch)
         rows = values.reshape(-1, self.shape[-1])
@@ -117,7 +117,7 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return blocked(whole.transpose(1, 2, 0)[..., None], self.block, self.batch)
 
     def unpack(self, values: np.ndarray) -> np.ndarray:
-        """Return int8[shape] of the bytes that stand in DRAM; a folded tensor is never read back."""
+        """Return int8[shape] of the bytes that stand in DRAM; gathered pixels are never read back."""
         n, c, *_ = self.image
         image = unblocked(values.view(np.int8).reshape(self.blocks), n, c)
         if len(self.shape) == IMAGE_RANK:

@@ -11,7 +11,7 @@ from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.ir.nodes import Func
 from vdla.compiler.network.maker import Offloaded
-from vdla.compiler.network.memory import Life, share
+from vdla.compiler.network.memory import Life, Stored, share
 from vdla.compiler.network.partition import OnHost, Part, View
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
@@ -21,8 +21,6 @@ from vdla.runtime.layout import Layout
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, Layer, Plan, Step, Value
 from vdla.runtime.stream.builder import Stream, StreamBuilder
 from vdla.sim.program import Program, decode_program
-
-Key = tuple[str, int, bool]  # a value, the block it stands in, and whether it is folded
 
 
 def build(
@@ -91,8 +89,8 @@ class _Builder:
             name = self.aliases[name]
         return name
 
-    def key(self, name: str, layout: Layout) -> Key:
-        return self.origin(name), layout.block, layout.fold is not None
+    def stored(self, name: str, layout: Layout) -> Stored:
+        return Stored(self.origin(name), layout.block, layout.space_to_depth)
 
     def lives(self) -> list[Life]:
         """Return how long each tensor is needed; a step is an operator of the accelerator.
@@ -100,23 +98,23 @@ class _Builder:
         A tensor that crosses to the host, or is needed by another launch, lives until the end of the last
         part that touches it.
         """
-        first: dict[Key, int] = {}
-        last: dict[Key, int] = {}
-        size: dict[Key, int] = {}
+        first: dict[Stored, int] = {}
+        last: dict[Stored, int] = {}
+        size: dict[Stored, int] = {}
         clock = 0
         for part in self.parts:
             begin = clock
             for one in part:
                 if isinstance(one, Offloaded):
                     for name, layout in (*one.inputs.values(), one.output):
-                        key = self.key(name, layout)
-                        first.setdefault(key, begin if self.comes_in(name, part) else clock)
-                        last[key], size[key] = clock, max(size.get(key, 0), layout.size)
+                        tensor = self.stored(name, layout)
+                        first.setdefault(tensor, begin if self.comes_in(name, part) else clock)
+                        last[tensor], size[tensor] = clock, max(size.get(tensor, 0), layout.size)
                 clock += 1
             for name in self.goes_out(part):
-                last |= {key: clock for key in last if key[0] == self.origin(name)}
+                last |= {tensor: clock for tensor in last if tensor.value == self.origin(name)}
             clock += 1
-        return [Life(_text(key), size[key], first[key], last[key]) for key in first]
+        return [Life(tensor, size[tensor], first[tensor], last[tensor]) for tensor in first]
 
     def comes_in(self, name: str, part: Part) -> bool:
         """Whether a value is made outside a part."""
@@ -156,7 +154,7 @@ class _Builder:
             for parameter, (name, layout) in one.inputs.items():
                 tensors[parameter] = self.place(name, layout)
                 if self.comes_in(name, part):
-                    packs[self.key(name, layout)] = Crossing(name, tensors[parameter], layout)
+                    packs[self.stored(name, layout)] = Crossing(name, tensors[parameter], layout)
             for parameter, values in one.constants.items():
                 tensors[parameter] = f"{label}.{parameter}"
                 self.weights[tensors[parameter]] = values
@@ -169,7 +167,7 @@ class _Builder:
         return LaunchStep(name, tuple(packs.values()), self.unpacks(part), _layers(part, stream))
 
     def place(self, name: str, layout: Layout) -> str:
-        return self.places[_text(self.key(name, layout))]
+        return self.places[self.stored(name, layout)]
 
     def unpacks(self, part: Part) -> tuple[Crossing, ...]:
         """Return what the host, or another launch by way of the host, needs of a part."""
@@ -182,11 +180,6 @@ class _Builder:
             )
             for name in self.goes_out(part)
         )
-
-
-def _text(key: Key) -> str:
-    name, block, folded = key
-    return f"{name} by {block}{' folded' * folded}"
 
 
 def _value(graph: Graph, name: str) -> Value:

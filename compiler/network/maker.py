@@ -12,7 +12,7 @@ from vdla.compiler.rules import Rule
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import AluOpcode
-from vdla.runtime.layout import Fold, Layout
+from vdla.runtime.layout import Layout, SpaceToDepth
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,13 @@ class Offloaded:
 
 @dataclass(frozen=True)
 class Maker:
-    """An operator of a graph, to be carried out by a target; `folds`: its input may be folded."""
+    """An operator of a graph, to be carried out by a target; `gathers`: the pixels of its input may be
+    gathered (space to depth)."""
 
     graph: Graph
     node: Node
     target: Target
-    folds: bool
+    gathers: bool
 
     @property
     def config(self) -> AcceleratorConfig:
@@ -78,9 +79,9 @@ class Maker:
         """Return a constant input."""
         return self.graph.constants[self.node.inputs[place]]
 
-    def operand(self, place: int, block: int, fold: Fold | None = None) -> tuple[str, Layout]:
+    def operand(self, place: int, block: int, to_depth: SpaceToDepth | None = None) -> tuple[str, Layout]:
         """Return an input that the accelerator reads, and how it must stand in DRAM."""
-        return self.node.inputs[place], Layout(self.shape(place), block, self.config.batch, fold)
+        return self.node.inputs[place], Layout(self.shape(place), block, self.config.batch, to_depth)
 
     def output(self) -> tuple[str, Layout]:
         """Return the result, and how it stands in DRAM."""

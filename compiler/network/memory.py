@@ -3,24 +3,47 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from vdla.runtime.layout import SpaceToDepth
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A value in one of the ways in which it stands in the accelerator's DRAM; it prints.
+
+    Attributes:
+        value: whose bytes these are.
+        block: channels of an element.
+        space_to_depth: the pixels that are gathered; None where none are.
+    """
+
+    value: str
+    block: int
+    space_to_depth: SpaceToDepth | None = None
+
+    def __str__(self) -> str:
+        if self.space_to_depth is None:
+            return f"{self.value} in blocks of {self.block}"
+        rows, columns = self.space_to_depth.stride
+        return f"{self.value} in blocks of {self.block}, {rows}x{columns} pixels gathered"
+
 
 @dataclass(frozen=True, slots=True)
 class Life:
     """A tensor's size in bytes, and the first and last step that touches it."""
 
-    name: str
+    tensor: Stored
     size: int
     first: int
     last: int
 
 
-def share(lives: Iterable[Life]) -> tuple[dict[str, str], dict[str, int]]:
+def share(lives: Iterable[Life]) -> tuple[dict[Stored, str], dict[str, int]]:
     """Return the place of each tensor, and the bytes of each place.
 
     Tensors are placed in the order in which they come to life; each takes the free place whose size is
     nearest to its own.
     """
-    places: dict[str, str] = {}
+    places: dict[Stored, str] = {}
     sizes: dict[str, int] = {}
     busy_until: dict[str, int] = {}
     for life in sorted(lives, key=lambda life: (life.first, -life.size)):
@@ -29,7 +52,7 @@ def share(lives: Iterable[Life]) -> tuple[dict[str, str], dict[str, int]]:
         if place is None:
             place = f"place{len(sizes)}"
             sizes[place] = 0
-        places[life.name] = place
+        places[life.tensor] = place
         sizes[place], busy_until[place] = max(sizes[place], life.size), life.last
     return places, sizes
 

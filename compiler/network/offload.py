@@ -17,13 +17,13 @@ EXTENSIONS = (Extension.REQUANTISE, Extension.PAD_MINIMUM)
 OPERATORS: Mapping[str, Kind] = dict(sorted({**products.OPERATORS, **elements.OPERATORS}.items()))
 
 
-def offload(graph: Graph, node: Node, target: Target, *, folds: bool = False) -> Offloaded | Unfit:
+def offload(graph: Graph, node: Node, target: Target, *, gathers: bool = False) -> Offloaded | Unfit:
     """Return an operator of `OPERATORS` as `target` carries it out; Unfit where it cannot.
 
     Args:
-        folds: its input comes from the host and may be folded.
+        gathers: its input comes from the host, and its pixels may be gathered (space to depth).
     """
-    kind, maker = OPERATORS[node.op], Maker(graph, node, target, folds)
+    kind, maker = OPERATORS[node.op], Maker(graph, node, target, gathers)
     required = (*CONFIGURATION, *kind.configuration)
     reason = unfit(f"configuration {target.name}", required, target.config, f"{node.op} needs") or unfit(
         node.op, kind.rules, maker

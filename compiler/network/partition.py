@@ -52,7 +52,7 @@ def place(graph: Graph, target: Target, report: Report = lambda node: None) -> l
 def _place(found: Conversions, node: Node, target: Target, inside: set[str]) -> Placed:
     graph = found.graph
     if node.op in OPERATORS and not is_float(graph, node):
-        made = offload(graph, node, target, folds=_folds(graph, node, inside))
+        made = offload(graph, node, target, gathers=_may_gather(graph, node, inside))
         return OnHost(node, made.reason) if isinstance(made, Unfit) else made
     if node.op in VIEWS and not is_float(graph, node):
         unlike = unfit(node.op, VIEW_RULES, Viewed(graph, node, node.inputs[0] in inside))
@@ -60,7 +60,7 @@ def _place(found: Conversions, node: Node, target: Target, inside: set[str]) -> 
     return OnHost(node, why_on_host(found, node).reason)
 
 
-def _folds(graph: Graph, node: Node, inside: set[str]) -> bool:
+def _may_gather(graph: Graph, node: Node, inside: set[str]) -> bool:
     """Whether the node's first input comes from the host, and nobody else reads it."""
     readers = (
         sum(name == node.inputs[0] for other in graph.nodes for name in other.inputs) if node.inputs else 0

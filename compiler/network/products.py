@@ -8,13 +8,13 @@ import numpy as np
 from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.tasks import ConvolutionTask, TransposedTask
 from vdla.compiler.graph.passes.to_integers import BORDERS
-from vdla.compiler.network.folding import fold_of, folded_size, folded_weights
 from vdla.compiler.network.maker import Kind, Maker, Offloaded, Piece, constants, of_channels, operands
+from vdla.compiler.network.space_to_depth import gathered_size, gathered_weights, space_to_depth_of
 from vdla.compiler.rules import Rule
 from vdla.compiler.te.operators.sizes import Convolution, Transposed, matrix_product
 from vdla.compiler.te.operators.transposed import phase_weights, sides_fault
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.runtime.layout import IMAGE_RANK, Fold
+from vdla.runtime.layout import IMAGE_RANK, SpaceToDepth
 
 
 def _border(maker: Maker) -> str:
@@ -37,10 +37,14 @@ def _convolution(maker: Maker) -> Offloaded:
         attributes["group"],
         n,
     )
-    fold = fold_of(size, attributes["border"], maker.config) if maker.folds else None
-    if fold is not None:
+    to_depth = space_to_depth_of(size, attributes["border"], maker.config) if maker.gathers else None
+    if to_depth is not None:
         return _product(
-            maker, ConvolutionTask(folded_size(size, fold)), folded_weights(weights, fold), size.macs, fold
+            maker,
+            ConvolutionTask(gathered_size(size, to_depth)),
+            gathered_weights(weights, to_depth),
+            size.macs,
+            to_depth,
         )
     if _sums_windows(size, weights, maker.config):
         return _sum_of_windows(maker, size)
@@ -102,10 +106,15 @@ def _matrix_product(maker: Maker) -> Offloaded:
 
 
 def _product(
-    maker: Maker, task: ConvolutionTask, weights: np.ndarray, macs: int, fold: Fold | None = None
+    maker: Maker, task: ConvolutionTask, weights: np.ndarray, macs: int, to_depth: SpaceToDepth | None = None
 ) -> Offloaded:
     return _offloaded(
-        maker, task, {"W": blocked_weights(weights, task.size, maker.config)}, task.size.outputs, macs, fold
+        maker,
+        task,
+        {"W": blocked_weights(weights, task.size, maker.config)},
+        task.size.outputs,
+        macs,
+        to_depth,
     )
 
 
@@ -115,13 +124,13 @@ def _offloaded(
     weights: Mapping[str, np.ndarray],
     outputs: int,
     macs: int,
-    fold: Fold | None = None,
+    to_depth: SpaceToDepth | None = None,
 ) -> Offloaded:
     parameters = blocked_parameters(of_channels(maker.constant(2), outputs), maker.config)
     return Offloaded(
         maker.node,
         (Piece(task),),
-        {"X": maker.operand(0, maker.config.block_in, fold)},
+        {"X": maker.operand(0, maker.config.block_in, to_depth)},
         maker.output(),
         {**weights, "P": parameters},
         macs,

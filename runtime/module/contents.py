@@ -52,22 +52,29 @@ def _check_step(step: HostStep | LaunchStep) -> None:
     for one in (*step.packs, *step.unpacks):
         _check_layout(one)
     for one in step.unpacks:
-        _require(one.layout.fold is None, f"{one.value} is read back folded, which cannot be undone")
+        _require(
+            one.layout.space_to_depth is None,
+            f"{one.value} is read back with gathered pixels, which cannot be undone",
+        )
 
 
 def _check_layout(one: Crossing) -> None:
     layout, rank = one.layout, len(one.layout.shape)
     _require(rank > 0, f"{one.value} has a layout without dimensions")
-    if layout.fold is not None:
-        _require(rank == IMAGE_RANK, f"{one.value} is folded, and has {rank} dimensions, not {IMAGE_RANK}")
+    if layout.space_to_depth is not None:
         _require(
-            _folds_evenly(layout), f"{one.value} of {list(layout.shape)} cannot be folded by {layout.fold}"
+            rank == IMAGE_RANK,
+            f"{one.value} has gathered pixels, and has {rank} dimensions, not {IMAGE_RANK}",
+        )
+        _require(
+            _divides_evenly(layout),
+            f"pixels of {one.value}, {list(layout.shape)}, cannot be gathered by {layout.space_to_depth}",
         )
 
 
-def _folds_evenly(layout: Layout) -> bool:
+def _divides_evenly(layout: Layout) -> bool:
     """Whether strides divide the sides of an image with its borders, which cut off no more than the image."""
-    (sy, sx), (top, left, below, right) = layout.fold.stride, layout.fold.pads
+    (sy, sx), (top, left, below, right) = layout.space_to_depth.stride, layout.space_to_depth.pads
     _, _, height, width = layout.shape
     sides = (height + top + below, sy), (width + left + right, sx)
     return min(top, left, height + below, width + right) >= 0 and all(

@@ -156,39 +156,41 @@ READ = {  # what both commands refuse when they read the file
     "a layout with extent 0": (lambda m: layout(m).update(shape=[0, 4]), "Expected `int` >= 1"),
     "a layout of blocks of text": (lambda m: layout(m).update(block="4"), "Expected `int`, got `str`"),
     "a layout in batches of 0": (lambda m: layout(m).update(batch=0), "Expected `int` >= 1"),
-    "a layout folded by 0": (
-        lambda m: layout(m).update(fold={"stride": [0, 1], "pads": [0, 0, 0, 0], "border": 0}),
+    "pixels gathered by 0": (
+        lambda m: layout(m).update(space_to_depth={"stride": [0, 1], "pads": [0, 0, 0, 0], "border": 0}),
         "Expected `int` >= 1",
     ),
-    "a layout folded by one number": (
-        lambda m: layout(m).update(fold={"stride": [1], "pads": [0, 0, 0, 0], "border": 0}),
+    "pixels gathered by one number": (
+        lambda m: layout(m).update(space_to_depth={"stride": [1], "pads": [0, 0, 0, 0], "border": 0}),
         "of length 2",
     ),
-    "a folded matrix": (
-        lambda m: layout(m).update(fold={"stride": [1, 1], "pads": [0, 0, 0, 0], "border": 0}, shape=[2, 3]),
+    "gathered pixels of a matrix": (
+        lambda m: layout(m).update(
+            space_to_depth={"stride": [1, 1], "pads": [0, 0, 0, 0], "border": 0}, shape=[2, 3]
+        ),
         "and has 2 dimensions",
     ),
-    "an uneven fold": (
+    "pixels gathered unevenly": (
         lambda m: layout(m).update(
-            fold={"stride": [3, 3], "pads": [0, 0, 0, 0], "border": 0}, shape=[1, 1, 2, 2]
+            space_to_depth={"stride": [3, 3], "pads": [0, 0, 0, 0], "border": 0}, shape=[1, 1, 2, 2]
         ),
-        "be folded by",
+        "be gathered by",
     ),
-    "a fold that cuts all": (
+    "a border that cuts off all pixels": (
         lambda m: layout(m).update(
-            fold={"stride": [1, 1], "pads": [3, 3, -3, -3], "border": 0}, shape=[1, 1, 2, 2]
+            space_to_depth={"stride": [1, 1], "pads": [3, 3, -3, -3], "border": 0}, shape=[1, 1, 2, 2]
         ),
-        "be folded",
+        "be gathered",
     ),
     "a border that is no int8": (
-        lambda m: layout(m).update(fold={"stride": [1, 1], "pads": [0] * 4, "border": 300}),
+        lambda m: layout(m).update(space_to_depth={"stride": [1, 1], "pads": [0] * 4, "border": 300}),
         "Expected `int` <= 127",
     ),
-    "a value read back folded": (
+    "a value read back with gathered pixels": (
         lambda m: launch(m)["unpacks"][0]["layout"].update(
-            shape=[1, 1, 1, 1], fold={"stride": [1, 1], "pads": [0] * 4, "border": 0}
+            shape=[1, 1, 1, 1], space_to_depth={"stride": [1, 1], "pads": [0] * 4, "border": 0}
         ),
-        "is read back folded, which cannot be undone",
+        "is read back with gathered pixels, which cannot be undone",
     ),
     "an attribute has a name of two lines": (
         lambda m: host(m)["attributes"].update({"a\nb": 1}),

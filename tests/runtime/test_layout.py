@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vdla.runtime.layout import Fold, Layout, blocked, unblocked
+from vdla.runtime.layout import Layout, SpaceToDepth, blocked, unblocked
 
 POWERS = st.sampled_from((1, 2, 4, 8))
 SHAPES = st.lists(st.integers(1, 6), min_size=1, max_size=5).map(tuple)
@@ -52,7 +52,7 @@ def test_an_element_of_a_matrix_stands_in_its_rows_block(rows, columns, block, b
     st.tuples(*[st.integers(0, 2)] * 2),
     st.data(),
 )
-def test_a_fold_gathers_the_pixels_of_a_stride(shape, stride, before, data):
+def test_space_to_depth_gathers_the_pixels_of_a_stride(shape, stride, before, data):
     extents = [extent + pad for extent, pad in zip(shape[2:], before, strict=True)]
     behind = [
         data.draw(
@@ -62,25 +62,25 @@ def test_a_fold_gathers_the_pixels_of_a_stride(shape, stride, before, data):
     ]
     behind = [max(pad, 1 - size) for pad, size in zip(behind, shape[2:], strict=True)]
     behind = [pad + -(extent + pad) % step for pad, extent, step in zip(behind, extents, stride, strict=True)]
-    fold, image = Fold(stride, (*before, *behind), -128), numbered(shape)
-    folded = fold.apply(image)
-    assert folded.shape == fold.shape(shape)
+    to_depth, image = SpaceToDepth(stride, (*before, *behind), -128), numbered(shape)
+    gathered = to_depth.apply(image)
+    assert gathered.shape == to_depth.shape(shape)
     _, channels, height, width = shape
-    for n, c, y, x in np.ndindex(folded.shape):
-        gathered, channel = divmod(c, channels)
+    for n, c, y, x in np.ndindex(gathered.shape):
+        place, channel = divmod(c, channels)
         row, column = (
-            y * stride[0] + gathered // stride[1] - before[0],
-            x * stride[1] + gathered % stride[1] - before[1],
+            y * stride[0] + place // stride[1] - before[0],
+            x * stride[1] + place % stride[1] - before[1],
         )
         inside = 0 <= row < height and 0 <= column < width
-        assert folded[n, c, y, x] == (image[n, channel, row, column] if inside else -128)
-    layout = Layout(shape, 4, 2, fold)
-    np.testing.assert_array_equal(layout.pack(image), blocked(folded, 4, 2))
+        assert gathered[n, c, y, x] == (image[n, channel, row, column] if inside else -128)
+    layout = Layout(shape, 4, 2, to_depth)
+    np.testing.assert_array_equal(layout.pack(image), blocked(gathered, 4, 2))
     assert layout.size == layout.pack(image).nbytes
 
 
 @pytest.mark.parametrize(
-    "layout", [Layout((2, 3), 4, 1), Layout((1, 3, 8, 8), 4, 2, Fold((2, 2), (1, 0, -1, 2), -128))]
+    "layout", [Layout((2, 3), 4, 1), Layout((1, 3, 8, 8), 4, 2, SpaceToDepth((2, 2), (1, 0, -1, 2), -128))]
 )
 def test_a_layout_reads_back_equal(layout):
     assert msgspec.json.decode(msgspec.json.encode(layout), type=Layout) == layout

@@ -8,9 +8,9 @@ from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.passes.common_subexpressions import CommonSubexpressions
 from vdla.compiler.graph.passes.constant_folding import ConstantFolding
 from vdla.compiler.graph.passes.dead_code import DeadCode
+from vdla.compiler.graph.passes.dense_to_conv import DenseToConv
 from vdla.compiler.graph.passes.expand_qlinear import ExpandQLinear
 from vdla.compiler.graph.passes.fold_batch_norm import FoldBatchNorm
-from vdla.compiler.graph.passes.fold_flatten import FoldFlatten
 from vdla.compiler.graph.passes.fuse_softmax import FuseSoftmax
 from vdla.compiler.graph.passes.remove_identity import RemoveIdentity
 from vdla.compiler.graph.passes.signed_activations import SignedActivations
@@ -56,7 +56,7 @@ INTEGERS = Pipeline(
         ToIntegers(),
         RemoveIdentity(),
         DeadCode(),
-        FoldFlatten(),
+        DenseToConv(),
         FuseSoftmax(),
         Tabulate(),
     )

@@ -240,7 +240,7 @@ def rows_of_images(net: Net) -> Graph:
     )
 
 
-def folded(net: Net) -> Graph:
+def gathered(net: Net) -> Graph:
     a, b = net.input(2, 1, 7, 9), net.input(3, 1, 11, 8)
     of_a = net.conv(a, 5, (4, 3), strides=(2, 3), pads=(0, 1, 2, 0))
     of_b = net.conv(b, 3, (5, 5), strides=(3, 4), pads=(2, 0, 0, 3), border=LEAST)
@@ -296,7 +296,7 @@ HANDMADE: Mapping[str, Callable[[Net], Graph]] = {
         nothing,
         batches,
         rows_of_images,
-        folded,
+        gathered,
         strided_and_read_twice,
         broadcast,
         spread,

@@ -1,4 +1,4 @@
-"""Operators on the accelerator: folding keeps what a convolution means, and what cannot be offloaded says
+"""Operators on the accelerator: space to depth keeps what a convolution means, and what cannot be offloaded says
 why."""
 
 import numpy as np
@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tests.compiler.network.graphs import Net
 from vdla.compiler.graph.nodes import Graph
-from vdla.compiler.network.folding import fold_of, folded_size, folded_weights
 from vdla.compiler.network.maker import Offloaded
 from vdla.compiler.network.offload import OPERATORS, offload
+from vdla.compiler.network.space_to_depth import gathered_size, gathered_weights, space_to_depth_of
 from vdla.compiler.rules import Unfit
 from vdla.compiler.te.operators.sizes import Convolution, blocks
 from vdla.hw.spec.config import AcceleratorConfig
@@ -45,20 +45,22 @@ SMALL = st.tuples(st.integers(1, 7), st.integers(1, 7))
     st.sampled_from([0, -128]),
     st.integers(1, 2),
 )
-def test_a_folded_convolution_is_the_same(channels, extents, kernel, stride, padding, border, batch):
+def test_a_convolution_of_gathered_pixels_is_the_same(
+    channels, extents, kernel, stride, padding, border, batch
+):
     kernel = tuple(min(size, extent) for size, extent in zip(kernel, extents, strict=True))
     size = Convolution(channels, *extents, 5, kernel, stride, padding, batch=batch)
-    fold = fold_of(size, border, DEFAULT)
-    if fold is None:
+    to_depth = space_to_depth_of(size, border, DEFAULT)
+    if to_depth is None:
         return
     rng = np.random.default_rng(0)
     image, weights = (
         rng.integers(-128, 128, (batch, channels, *extents), np.int8),
         rng.integers(-128, 128, (5, channels, *kernel), np.int8),
     )
-    small = folded_size(size, fold)
+    small = gathered_size(size, to_depth)
     assert (small.stride, any(small.padding), small.out_size) == ((1, 1), False, size.out_size)
-    found = sums(fold.apply(image), folded_weights(weights, fold), small, 0)
+    found = sums(to_depth.apply(image), gathered_weights(weights, to_depth), small, 0)
     np.testing.assert_array_equal(found, sums(image, weights, size, border))
 
 
@@ -74,8 +76,8 @@ def steps(size: Convolution, config: AcceleratorConfig) -> int:
         (Convolution(3, 32, 32, 16, (3, 3), (2, 2), (1, 1, 1, 1)), DEFAULT, 9, 4),
     ],
 )
-def test_a_fold_saves_steps(size, config, before, after):
-    assert (steps(size, config), steps(folded_size(size, fold_of(size, 0, config)), config)) == (
+def test_gathering_saves_steps(size, config, before, after):
+    assert (steps(size, config), steps(gathered_size(size, space_to_depth_of(size, 0, config)), config)) == (
         before,
         after,
     )
@@ -91,8 +93,8 @@ def test_a_fold_saves_steps(size, config, before, after):
         (Convolution(3, 8, 8, 4, (1, 1), (2, 2)), "one pixel is read of each"),
     ],
 )
-def test_what_a_fold_would_not_help_is_left_alone(size, reason):
-    assert fold_of(size, 0, DEFAULT) is None, reason
+def test_what_gathering_would_not_help_is_left_alone(size, reason):
+    assert space_to_depth_of(size, 0, DEFAULT) is None, reason
 
 
 # What is refused

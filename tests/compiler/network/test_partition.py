@@ -140,15 +140,15 @@ def test_only_bytes_stand_alike():
     assert not same_bytes(TensorType((1, 8), "float32"), TensorType((8,), "float32"))
 
 
-def test_a_fold_is_for_what_only_one_operator_reads():
+def test_pixels_are_gathered_for_one_operator_only():
     def strides(title: str) -> list[tuple[int, int] | None]:
         layouts = [
             one.inputs["X"][1]
             for one in place(HANDMADE[title](Net()), Target(TINY))
             if isinstance(one, Offloaded) and "X" in one.inputs
         ]
-        return [layout.fold and layout.fold.stride for layout in layouts]
+        return [layout.space_to_depth and layout.space_to_depth.stride for layout in layouts]
 
     assert strides("strided and read twice") == [None, None]
     assert strides("residual") == [(2, 2), None, None, None, None]
-    assert strides("folded") == [(2, 3), (3, 4), (2, 2)]
+    assert strides("gathered") == [(2, 3), (3, 4), (2, 2)]

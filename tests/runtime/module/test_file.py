@@ -19,7 +19,15 @@ from vdla.runtime.module.plan import HostStep, ModuleError, Plan
 from vdla.runtime.stream.builder import Stream
 
 RNG = np.random.default_rng(0)
-TITLES = ("residual", "with the host between", "several ends", "split", "only the host", "nothing", "folded")
+TITLES = (
+    "residual",
+    "with the host between",
+    "several ends",
+    "split",
+    "only the host",
+    "nothing",
+    "gathered",
+)
 
 
 def plain(value: object) -> object:
@@ -107,7 +115,7 @@ def test_another_version_is_refused(saved):
     data[len(MAGIC)] = VERSION + 1
     assert (
         refused(bytes(data))
-        == "net.vdla is a module of version 3; this program reads version 2; compile the network again"
+        == "net.vdla is a module of version 4; this program reads version 3; compile the network again"
     )
 
 

@@ -17,23 +17,23 @@ ONCE = {"border": 0, "dilations": (1, 1), "group": 1, "pads": (0, 0, 0, 0), "str
 
 
 @dataclass(frozen=True, slots=True)
-class FoldFlatten:
-    """The pass; it folds products of one row with constant weights that read Flatten or Reshape of int8[1, c,
-    h, w]."""
+class DenseToConv:
+    """The pass; it changes products of one row with constant weights that read Flatten or Reshape of
+    int8[1, c, h, w]."""
 
     def run(self, graph: Graph) -> Graph:
         """Return `graph` with convolutions in place of such products."""
         made, makers = Rewriting(graph), producers(graph)
         for node in graph.nodes:
             flattening = makers.get(node.inputs[0]) if node.op == "Int8MatMul" else None
-            if flattening is None or not _can_fold(graph, flattening, node):
+            if flattening is None or not _covers_image(graph, flattening, node):
                 made.nodes.append(node)
             else:
-                _fold(made, flattening, node)
+                _to_conv(made, flattening, node)
         return DeadCode().run(made.finished())
 
 
-def _can_fold(graph: Graph, flattening: Node, product: Node) -> bool:
+def _covers_image(graph: Graph, flattening: Node, product: Node) -> bool:
     image, row = (graph.types[node.inputs[0]] for node in (flattening, product))
     one_image = len(image.shape) == 4 and image.shape[0] == 1 and row.size == row.shape[-1]
     return (
@@ -43,7 +43,7 @@ def _can_fold(graph: Graph, flattening: Node, product: Node) -> bool:
     )
 
 
-def _fold(made: Rewriting, flattening: Node, product: Node) -> None:
+def _to_conv(made: Rewriting, flattening: Node, product: Node) -> None:
     """Append the convolution in place of a product, and the change of shape behind it."""
     (image, *_), (out,), weights = flattening.inputs, product.outputs, made.graph.constants[product.inputs[1]]
     kernels = made.constant(

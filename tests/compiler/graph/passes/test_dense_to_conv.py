@@ -3,7 +3,7 @@
 import pytest
 
 from tests.compiler.graph.passes.golden import check_text
-from vdla.compiler.graph.passes.fold_flatten import FoldFlatten
+from vdla.compiler.graph.passes.dense_to_conv import DenseToConv
 
 TEXTS = {
     "Flatten and Reshape; the result keeps its shape": (
@@ -34,7 +34,7 @@ def f(x: int8[1, 2, 1, 2]):
 
 @pytest.mark.parametrize("title", TEXTS)
 def test_the_text_before_and_after(title):
-    check_text(FoldFlatten(), *TEXTS[title])
+    check_text(DenseToConv(), *TEXTS[title])
 
 
 LEFT_ALONE = {
@@ -75,4 +75,4 @@ def f(x: int8[1, 2, 1, 1]):
 
 @pytest.mark.parametrize("title", LEFT_ALONE)
 def test_what_is_left_alone(title):
-    check_text(FoldFlatten(), LEFT_ALONE[title])
+    check_text(DenseToConv(), LEFT_ALONE[title])
