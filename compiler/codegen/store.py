@@ -7,27 +7,21 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from functools import lru_cache
-from pathlib import Path
 
-import vdla
 from vdla.compiler.codegen.choose import Chooser, by_simulator
 from vdla.compiler.codegen.record import choice_from_json, choice_to_json
 from vdla.compiler.codegen.space import Choice, Space
-from vdla.hw.spec.cache import cache_folder, digest_of, digest_of_files
+from vdla.compiler.codegen.version import version
+from vdla.hw.spec.cache import cache_folder, digest_of
 from vdla.hw.spec.errors import ToolError
 
 FILE = "choices.sqlite"
 MOST_CHOICES = 20_000
 WAIT_SECONDS = 30  # for another process that writes
-DECIDING = (
-    "compiler/codegen",
-    "compiler/ir",
-    "compiler/te",
-    "hw/spec",
-    "sim",
-)  # their sources decide which choice is best
-TABLE = "CREATE TABLE IF NOT EXISTS choices (key TEXT PRIMARY KEY, task TEXT, choice TEXT, made INTEGER)"
+TABLE = (
+    "CREATE TABLE IF NOT EXISTS kept "
+    "(key TEXT PRIMARY KEY, task TEXT, choice TEXT, digest TEXT, made INTEGER)"
+)
 
 
 def kept(choose: Chooser = by_simulator) -> Chooser:
@@ -42,7 +36,7 @@ def kept(choose: Chooser = by_simulator) -> Chooser:
             return space.choice(0)
         key = key_of(space)
         found = read(key)
-        if found is None:
+        if found is None or found not in space:
             found = choose(space)
             write(key, str(space.task), found)
         return found
@@ -56,31 +50,25 @@ def key_of(space: Space) -> str:
     return digest_of([str(space.task), space.target.timing_digest, version()])
 
 
-@lru_cache(maxsize=1)
-def version() -> str:
-    """Return a digest of the sources that decide."""
-    root = Path(vdla.__file__).parent
-    stream = (path.read_bytes() for path in sorted((root / "runtime").glob("*.py")))  # the stream builder
-    return digest_of([*(digest_of_files(root / package, "*.py") for package in DECIDING), *stream])
-
-
 def read(key: str) -> Choice | None:
-    """Return the choice that was kept under a key; None where there is none."""
+    """Return the choice that was kept under a key; None where there is none, or it was altered."""
     with _table() as table:
-        row = table.execute("SELECT choice FROM choices WHERE key = ?", (key,)).fetchone()
-    return None if row is None else choice_from_json(json.loads(row[0]))
+        row = table.execute("SELECT choice, digest FROM kept WHERE key = ?", (key,)).fetchone()
+    if row is None or row[1] != digest_of([key, row[0]]):
+        return None
+    return choice_from_json(json.loads(row[0]))
 
 
 def write(key: str, task: str, choice: Choice) -> None:
     """Keep a choice; of more than MOST_CHOICES the oldest are forgotten."""
+    text = json.dumps(choice_to_json(choice))
     with _table() as table:
         table.execute(
-            "INSERT OR REPLACE INTO choices VALUES (?, ?, ?, unixepoch())",
-            (key, task, json.dumps(choice_to_json(choice))),
+            "INSERT OR REPLACE INTO kept VALUES (?, ?, ?, ?, unixepoch())",
+            (key, task, text, digest_of([key, text])),
         )
         table.execute(
-            "DELETE FROM choices WHERE rowid IN (SELECT rowid FROM choices ORDER BY rowid DESC LIMIT -1 "
-            "OFFSET ?)",
+            "DELETE FROM kept WHERE rowid IN (SELECT rowid FROM kept ORDER BY rowid DESC LIMIT -1 OFFSET ?)",
             (MOST_CHOICES,),
         )
 
@@ -88,7 +76,24 @@ def write(key: str, task: str, choice: Choice) -> None:
 def count() -> int:
     """Return the choices that are kept."""
     with _table() as table:
-        return table.execute("SELECT count(*) FROM choices").fetchone()[0]
+        return table.execute("SELECT count(*) FROM kept").fetchone()[0]
+
+
+def clear() -> None:
+    """Forget all choices. A file that is no table is deleted; another process may be using one that is.
+
+    Raises:
+        OSError: it cannot be deleted.
+    """
+    path = cache_folder() / FILE
+    if not path.exists():
+        return
+    try:
+        with closing(sqlite3.connect(path, timeout=WAIT_SECONDS)) as connection:
+            connection.execute("DROP TABLE IF EXISTS kept")
+            connection.execute("VACUUM")
+    except sqlite3.DatabaseError:
+        path.unlink()
 
 
 @contextmanager

@@ -66,7 +66,7 @@ def compile_network(
         GraphError: the model cannot be imported; or it is of floats, and no samples were given.
     """
     progress("import")
-    simple, given = FLOATS.run(SIMPLIFY.run(load(model, shapes))), None if samples is None else list(samples)
+    simple, given = imported(model, shapes), None if samples is None else list(samples)
     quantised = quantised_graph(simple, given, percentile)
     found: tuple[LayerError, ...] = ()
     if errors and quantised is not simple:
@@ -76,9 +76,23 @@ def compile_network(
     return Compiled(graph, plan_of(graph, target, choices, choose=kept(), progress=progress), found)
 
 
+def imported(model: str | os.PathLike | bytes, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
+    """Return the simplified graph of a model.
+
+    Raises:
+        GraphError: it cannot be imported.
+    """
+    return FLOATS.run(SIMPLIFY.run(load(model, shapes)))
+
+
 def integer_graph(graph: Graph, samples: Samples | None = None, percentile: float = 100.0) -> Graph:
     """Return a graph with integer operators wherever it is quantised, or can be by `samples`."""
-    return INTEGERS.run(quantised_graph(FLOATS.run(SIMPLIFY.run(graph)), samples, percentile))
+    return integers_of(FLOATS.run(SIMPLIFY.run(graph)), samples, percentile)
+
+
+def integers_of(simple: Graph, samples: Samples | None, percentile: float) -> Graph:
+    """Return a simplified graph with integer operators; errors as those of `quantised_graph`."""
+    return INTEGERS.run(quantised_graph(simple, samples, percentile))
 
 
 def quantised_graph(graph: Graph, samples: Samples | None, percentile: float) -> Graph:

@@ -12,8 +12,8 @@ from llvmlite import ir
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.isa import Opcode
+from vdla.hw.spec.shelf import Shelf
 from vdla.sim.kernels.alu import emit_alu
-from vdla.sim.kernels.cache import read_object, write_object
 from vdla.sim.kernels.dot import Dot, choose_dot
 from vdla.sim.kernels.emit import DONE, I8, I64, POINTER, STATE, Emitter, i64
 from vdla.sim.kernels.gemm import emit_gemm
@@ -24,6 +24,7 @@ from vdla.sim.program import Program, slot_count
 from vdla.sim.scratchpads import Scratchpads
 
 _ADDRESS, _COUNT = ctypes.c_uint64, ctypes.c_uint64
+OBJECTS = Shelf("kernels", 64 << 20)
 _BUDGET = STATE.index("budget")
 _RUN = ctypes.CFUNCTYPE(ctypes.c_uint64, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _COUNT)
 
@@ -89,11 +90,11 @@ def kernels_for(config: AcceleratorConfig, dot: Dot | None = None) -> Kernels:
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     module.verify()
     key = _key(text)
-    stored = read_object(key)
+    stored = OBJECTS.read(key)
     if stored is None:
         _optimise(module, machine)
     engine = llvm.create_mcjit_compiler(module, machine)
-    engine.set_object_cache(lambda _, compiled: write_object(key, compiled), lambda _: stored)
+    engine.set_object_cache(lambda _, compiled: OBJECTS.write(key, compiled), lambda _: stored)
     engine.finalize_object()
     return Kernels(engine, engine.get_function_address("run"), steps_at_once(config))
 

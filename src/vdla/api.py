@@ -127,10 +127,7 @@ def compile(
     Raises:
         GraphError: the model cannot be imported; or it is of floats, and no samples were given.
     """
-    from vdla.compiler.network.compile import compile_network
+    from vdla.compiler.network.cached import Source, cached_plan
 
-    return Module(
-        compile_network(
-            model, target_of(target), samples=samples, percentile=percentile, shapes=shapes, progress=progress
-        ).plan
-    )
+    source = Source(model, None if samples is None else list(samples), percentile, shapes)
+    return Module(cached_plan(source, target_of(target), progress))

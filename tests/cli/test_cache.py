@@ -1,11 +1,16 @@
 """`vdla cache`: what it shows, and what it deletes."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
 
 from vdla.cli import main
+from vdla.compiler.codegen import store
+from vdla.compiler.codegen.space import Choice
+from vdla.hw.spec.shelf import Shelf
 
 
 @pytest.fixture
@@ -19,10 +24,11 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_the_folder_and_its_sizes_are_shown(folder):
+    kinds = ("area", "graphs", "kernels", "machine_code", "modules", "rtl", "verilated")
     values = json.loads(CliRunner().invoke(main, ["cache", "show", "--json"]).stdout)
     assert values == {
         "folder": str(folder),
-        "bytes": {"choices.sqlite": 24, "area": 0, "rtl": 0, "verilated": 0, "verilog": 1000},
+        "bytes": {"choices.sqlite": 24, "verilog": 1000, **dict.fromkeys(kinds, 0)},
     }
     assert CliRunner().invoke(main, ["cache", "show"]).stdout.startswith(f"{folder}\n")
 
@@ -31,3 +37,30 @@ def test_clearing_deletes_what_the_kit_keeps_and_nothing_else(folder):
     assert CliRunner().invoke(main, ["cache", "clear"]).stdout == f"{folder}: emptied\n"
     assert [path.name for path in folder.iterdir()] == ["own.txt"]
     assert CliRunner().invoke(main, ["cache", "clear"]).exit_code == 0
+
+
+def test_clearing_leaves_what_another_process_is_building(folder):
+    text = (
+        "import sys; from vdla.runtime.devices.rtl.cache import built\n"
+        "built('rtl', 'key', lambda folder: (print('building', flush=True), sys.stdin.read()))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout.readline() == b"building\n"
+        cleared = CliRunner().invoke(main, ["cache", "clear"])
+        process.communicate()
+    assert cleared.stdout == f"{folder}: emptied, but for 1 entries that others are building\n"
+    assert process.returncode == 0
+    assert (folder / "rtl" / "key").is_dir()
+    CliRunner().invoke(main, ["cache", "clear"])
+    assert [path.name for path in folder.iterdir()] == ["own.txt"]
+
+
+def test_clearing_forgets_choices_and_files(folder):
+    (folder / "choices.sqlite").unlink()
+    store.write("key", "task", Choice(1))
+    Shelf("modules", 1 << 20).write("key", b"module")
+    CliRunner().invoke(main, ["cache", "clear"])
+    assert store.read("key") is None
+    assert Shelf("modules", 1 << 20).read("key") is None

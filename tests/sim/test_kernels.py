@@ -1,22 +1,18 @@
 """The native kernels against the NumPy reference, over configurations and ways to multiply."""
 
 import dataclasses
-import os
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
 from generators.programs import random_config, random_program
 
-from tests.limits import at_most
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import DEFAULT, TINY, VTA
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 from vdla.sim.functional import Machine
-from vdla.sim.kernels import build, cache, steps
-from vdla.sim.kernels.cache import cache_directory, read_object, write_object
+from vdla.sim.kernels import build, steps
 from vdla.sim.kernels.dot import Dot, choose_dot
 from vdla.sim.program import decode_program
 from vdla.sim.reference import execute
@@ -247,66 +243,9 @@ def test_packing_and_unpacking_are_inverse(bits):
     assert np.array_equal(pack(values, bits), packed)
 
 
-def test_stored_objects_are_read_back(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    write_object("key", b"object")
-    assert read_object("key") == b"object"
-    assert [file.name for file in cache_directory().iterdir()] == ["key"]
-
-
-@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:-1] + b"?", lambda data: b""])
-def test_damaged_objects_are_not_used(tmp_path, monkeypatch, damage):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    write_object("key", b"object")
-    file = cache_directory() / "key"
-    file.write_bytes(damage(file.read_bytes()))
-    assert read_object("key") is None
-
-
-def test_the_oldest_objects_make_way(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(cache, "MOST_OBJECTS", 2)
-    for age, key in enumerate("abc"):
-        write_object(key, b"object")
-        os.utime(cache_directory() / key, (age, age))
-    write_object("d", b"object")
-    assert {file.name for file in cache_directory().iterdir()} == {"c", "d"}
-
-
-def test_objects_that_another_process_deletes_meanwhile_do_not_keep_the_oldest_alive(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    for age, key in enumerate("abc"):
-        write_object(key, b"object")
-        os.utime(cache_directory() / key, (age, age))
-    monkeypatch.setattr(cache, "MOST_OBJECTS", 1)
-    listed, real = [], Path.iterdir
-    monkeypatch.setattr(
-        Path,
-        "iterdir",
-        lambda folder: listed or (listed.extend(real(folder)), (folder / "a").unlink(), listed)[-1],
-    )
-    write_object("d", b"object")
-    assert os.listdir(cache_directory()) == ["d"]
-
-
-def test_a_full_disk_leaves_no_half_of_an_object(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    write_object("key", b"object")
-    with at_most(1000):
-        write_object("big", bytes(100_000))
-    assert os.listdir(cache_directory()) == ["key"]
-
-
-def test_a_cache_that_cannot_be_written_to_is_no_error(tmp_path, monkeypatch):
-    (tmp_path / "vdla").write_text("a file where the directory should be")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    write_object("key", b"object")
-    assert read_object("key") is None
-
-
 def test_code_from_the_cache_computes_the_same(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
     for _ in range(2):
         build.kernels_for.cache_clear()
         check_gemm(CONFIG, None)
-    assert len(list(cache_directory().iterdir())) == 1
+    assert len(list((tmp_path / "kernels").iterdir())) == 1

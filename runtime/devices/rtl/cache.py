@@ -6,11 +6,13 @@ built or deleted a scratch folder (.scratch-KEY-...). Whoever holds the lock kno
 key belong to processes that were killed.
 """
 
+import math
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -51,6 +53,22 @@ def built(kind: str, key: str, build: Callable[[Path], None]) -> Path:
             "name another one with VDLA_CACHE_DIR"
         ) from error
     return entry
+
+
+def clear(kind: str) -> int:
+    """Delete the cache's entries of one kind; return how many stay because another process holds their locks.
+
+    Raises:
+        OSError: one cannot be deleted.
+    """
+    folder = cache_folder() / kind
+    if not folder.is_dir():
+        return 0
+    keys = {_key_of(name) for name in os.listdir(folder)}
+    held = sum(not _forget(folder / key, math.inf) for key in keys)
+    with suppress(OSError):  # another process builds an entry
+        folder.rmdir()
+    return held
 
 
 def _lock(entry: Path) -> FileLock:
@@ -110,8 +128,9 @@ def _is_older(path: Path, oldest: float) -> bool:
         return False
 
 
-def _forget(entry: Path, oldest: float) -> None:
-    """Delete what is left of an entry, unless another process holds its lock or has asked for it since."""
+def _forget(entry: Path, oldest: float) -> bool:
+    """Delete what is left of an entry, unless another process has asked for it since; return whether its lock
+    could be had."""
     try:
         with _lock(entry).acquire(blocking=False):
             if _is_older(entry, oldest):
@@ -120,7 +139,8 @@ def _forget(entry: Path, oldest: float) -> None:
             if not entry.exists():
                 entry.with_suffix(LOCK_SUFFIX).unlink()  # who waits for it sees that, and makes a new one
     except Timeout:
-        return
+        return False
+    return True
 
 
 def _delete_scratch(entry: Path) -> None:

@@ -16,6 +16,7 @@ from vdla.cli._options import reports_errors
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.target import Target
 from vdla.runtime.arrays import read_npz
+from vdla.runtime.module.plan import Plan
 
 if TYPE_CHECKING:
     from vdla.compiler.network.compile import Compiled
@@ -117,8 +118,17 @@ def read_samples(path: Path | None) -> Samples | None:
     return [{name: array[number] for name, array in arrays.items()} for number in range(min(counts.values()))]
 
 
-def compile_with_progress(model: Path, target: Target, recipe: Recipe, *, errors: bool = False) -> "Compiled":
-    """Compile a network, telling on a terminal what is being done."""
+def plan_with_progress(model: Path, target: Target, recipe: Recipe) -> Plan:
+    """Compile a network, or take it from the cache, telling on a terminal what is being done."""
+    from vdla.compiler.network.cached import Source, cached_plan
+
+    source = Source(model, read_samples(recipe.calibrate), recipe.percentile, recipe.shapes)
+    with status() as say:
+        return cached_plan(source, target, say)
+
+
+def compile_with_errors(model: Path, target: Target, recipe: Recipe) -> "Compiled":
+    """Compile a network and measure the errors of its layers, telling on a terminal what is being done."""
     from vdla.compiler.network.compile import compile_network
 
     samples = read_samples(recipe.calibrate)
@@ -129,7 +139,7 @@ def compile_with_progress(model: Path, target: Target, recipe: Recipe, *, errors
             samples=samples,
             percentile=recipe.percentile,
             shapes=recipe.shapes,
-            errors=errors,
+            errors=True,
             progress=say,
         )
 

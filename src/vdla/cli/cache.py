@@ -1,7 +1,7 @@
 """``vdla cache``."""
 
 import json
-import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -10,13 +10,20 @@ from vdla.cli._options import reports_errors
 from vdla.hw.spec.cache import cache_folder
 from vdla.hw.spec.errors import ToolError
 
-KINDS = {
-    "choices.sqlite": "choices of tiles",
+CHOICES = "choices.sqlite"
+BUILT = {
     "area": "areas",
     "rtl": "compiled RTL",
     "verilated": "Verilator's runtime",
     "verilog": "Verilog",
 }
+WRITTEN = {
+    "graphs": "imported networks",
+    "kernels": "native kernels",
+    "machine_code": "compiled simulator and verifier",
+    "modules": "compiled networks",
+}
+KINDS = {CHOICES: "choices of tiles", **BUILT, **WRITTEN}
 
 
 @click.group()
@@ -44,11 +51,20 @@ def show(as_json: bool) -> None:
 @command.command()
 @reports_errors
 def clear() -> None:
-    """Delete what the cache holds; files that the kit did not put there stay."""
+    """Delete what the cache holds; files that the kit did not put there stay, and so do entries that other
+    processes are building."""
+    from vdla.compiler.codegen import store
+    from vdla.runtime.devices.rtl import cache
+
     folder = cache_folder()
-    for name in KINDS:
-        _delete(folder / name)
-    click.echo(f"{folder}: emptied")
+    try:
+        store.clear()
+        held = sum(map(cache.clear, BUILT))
+        for name in WRITTEN:
+            _delete(folder / name)
+    except OSError as error:
+        raise ToolError(f"{error.filename or folder} cannot be deleted: {error.strerror}") from error
+    click.echo(f"{folder}: emptied" + f", but for {held} entries that others are building" * (held > 0))
 
 
 def _size(path: Path) -> int:
@@ -57,10 +73,12 @@ def _size(path: Path) -> int:
 
 
 def _delete(path: Path) -> None:
-    try:
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
+    """Delete a folder of files that are written whole, while other processes may write more."""
+    for file in sorted(path.rglob("*"), reverse=True):
+        if file.is_dir() and not file.is_symlink():
+            with suppress(OSError):  # another process has written into it
+                file.rmdir()
         else:
-            path.unlink(missing_ok=True)
-    except OSError as error:
-        raise ToolError(f"{path} cannot be deleted: {error.strerror}") from error
+            file.unlink(missing_ok=True)
+    with suppress(OSError):
+        path.rmdir()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from vdla.cli._networks import Recipe, compile_with_progress, takes_recipe
+from vdla.cli._networks import Recipe, compile_with_errors, plan_with_progress, takes_recipe
 from vdla.cli._options import OUTPUT_FILE, takes_target
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.writing import check_writable
@@ -25,11 +25,11 @@ from vdla.runtime.module.plan import LaunchStep, Plan
 def command(model: Path, output: Path, errors: bool, recipe: Recipe, target: Target) -> None:
     """Compile a network to a module that the accelerator runs."""
     check_writable(output)
-    compiled = compile_with_progress(model, target, recipe, errors=errors)
-    plan = compiled.plan
+    compiled = compile_with_errors(model, target, recipe) if errors else None
+    plan = plan_with_progress(model, target, recipe) if compiled is None else compiled.plan
     save(plan, output)
     click.echo(described(plan))
-    if compiled.errors:
+    if compiled is not None and compiled.errors:
         from vdla.compiler.graph.quantisation_error import print_errors
 
         click.echo(

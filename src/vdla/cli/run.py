@@ -9,7 +9,7 @@ import numpy as np
 from click.core import ParameterSource
 
 from vdla.api import Module, Run, load
-from vdla.cli._networks import InputError, Recipe, compile_with_progress, read_arrays, status, takes_recipe
+from vdla.cli._networks import InputError, Recipe, plan_with_progress, read_arrays, status, takes_recipe
 from vdla.cli._options import OUTPUT_FILE, overrides_memory, takes_target
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.target import Target
@@ -74,11 +74,7 @@ def command(
     if trace is not None and device != "cycle":
         raise click.UsageError("--trace needs --device cycle")
     check_writable(output, trace)
-    module = (
-        _loaded(model)
-        if model.suffix == ".vdla"
-        else Module(compile_with_progress(model, target, recipe).plan)
-    )
+    module = _loaded(model) if model.suffix == ".vdla" else Module(plan_with_progress(model, target, recipe))
     given = read_arrays(inputs) if inputs else _random(module.plan.inputs)
     chosen = memory(module.plan.target.memory)
     with status() as say:

@@ -1,6 +1,8 @@
 """Spaces, estimates, choices, and what is kept of them."""
 
 import json
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -165,6 +167,23 @@ def test_the_oldest_choices_are_forgotten(cache, monkeypatch):
         store.write(key, key, Choice(2, Tiles(1, 1, 1, 1)))
     assert store.read("a") is None
     assert store.read("c") == Choice(2, Tiles(1, 1, 1, 1))
+
+
+@pytest.mark.parametrize("change", ["choice = replace(choice, '\"rows\": ', '\"rows\": 1')", "key = 'other'"])
+def test_a_choice_that_was_altered_is_not_followed(cache, change):
+    space = space_of(CONVOLUTION, TARGET)
+    made = store.kept(by_estimate)(space)
+    with closing(sqlite3.connect(cache / store.FILE)) as table, table:
+        table.execute(f"UPDATE kept SET {change}")
+    assert store.read(store.key_of(space)) is None
+    assert store.read("other") is None
+    assert store.kept(by_estimate)(space) == made
+
+
+def test_a_choice_that_is_not_in_its_space_is_not_followed(cache):
+    space = space_of(CONVOLUTION, TARGET)
+    store.write(store.key_of(space), "task", Choice(2, Tiles(10_000, 1, 1, 1)))
+    assert store.kept(by_estimate)(space) in space
 
 
 def test_a_damaged_cache_says_what_to_do(cache):

@@ -1,0 +1,56 @@
+"""Graphs as bytes, read back equal: a line of JSON, then the constants' elements one after another."""
+
+import json
+from math import prod
+
+import numpy as np
+
+from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
+
+ALIGNMENT = 64  # bytes, of the constants: NumPy is slower where elements stand anywhere
+
+
+def graph_to_bytes(graph: Graph) -> bytes:
+    """Return the bytes of a graph."""
+    head = {
+        "name": graph.name,
+        "inputs": list(graph.inputs),
+        "outputs": graph.outputs,
+        "nodes": [
+            [node.op, node.inputs, node.outputs, dict(node.attributes), node.name] for node in graph.nodes
+        ],
+        "constants": [[name, array.dtype.str, array.shape] for name, array in graph.constants.items()],
+        "types": {name: [type_.shape, type_.dtype] for name, type_ in graph.types.items()},
+    }
+    text = json.dumps(head).encode() + b"\n"
+    return b"".join(map(_padded, (text, *(array.tobytes() for array in graph.constants.values()))))
+
+
+def graph_from_bytes(data: bytes) -> Graph:
+    """Return the graph that `graph_to_bytes` gave as bytes."""
+    end = data.index(b"\n") + 1
+    head, begin = json.loads(data[:end]), _aligned(end)
+    types = {name: TensorType(tuple(shape), dtype) for name, (shape, dtype) in head["types"].items()}
+    constants = {}
+    for name, dtype, shape in head["constants"]:
+        array = np.frombuffer(data, dtype, prod(shape), begin).reshape(shape)
+        begin = _aligned(begin + array.nbytes)
+        constants[name] = array
+    nodes = tuple(
+        Node(op, tuple(inputs), tuple(outputs), {key: _attribute(value) for key, value in own.items()}, name)
+        for op, inputs, outputs, own, name in head["nodes"]
+    )
+    inputs = {name: types[name] for name in head["inputs"]}
+    return Graph(head["name"], inputs, tuple(head["outputs"]), nodes, constants, types)
+
+
+def _aligned(place: int) -> int:
+    return -(-place // ALIGNMENT) * ALIGNMENT
+
+
+def _padded(data: bytes) -> bytes:
+    return data + bytes(_aligned(len(data)) - len(data))
+
+
+def _attribute(value: Attribute | list) -> Attribute:
+    return tuple(value) if isinstance(value, list) else value

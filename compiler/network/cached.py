@@ -1,0 +1,47 @@
+"""Compiling a network where no other process has done so before: the heavy half of the compiler is imported
+only then."""
+
+from collections.abc import Callable
+
+from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.network.keep import Source, keep_graph, keep_plan, kept_graph, kept_plan
+from vdla.hw.spec.target import Target
+from vdla.runtime.module.plan import Plan
+
+Progress = Callable[[str], None]
+
+
+def cached_plan(source: Source, target: Target, progress: Progress = lambda text: None) -> Plan:
+    """Return the plan of a network for a target, from the cache where it is there.
+
+    Raises:
+        GraphError: the model cannot be imported; or it is of floats, and no samples were given.
+    """
+    key = source.key()
+    found = None if key is None else kept_plan(key, target)
+    return _made(source, key, target, progress) if found is None else found
+
+
+def _made(source: Source, key: str | None, target: Target, progress: Progress) -> Plan:
+    from vdla.compiler.codegen.store import kept
+    from vdla.compiler.network.stages import plan_of
+
+    graph = None if key is None else kept_graph(key)
+    if graph is None:
+        graph, key = _imported(source, key, progress)
+    plan = plan_of(graph, target, choose=kept(), progress=progress)
+    if key is not None:
+        keep_plan(key, target, plan)
+    return plan
+
+
+def _imported(source: Source, key: str | None, progress: Progress) -> tuple[Graph, str | None]:
+    """Return the graph of a source, and its key: None where the model's file has changed meanwhile."""
+    from vdla.compiler.network.compile import imported, integers_of
+
+    progress("import")
+    graph = integers_of(imported(source.model, source.shapes), source.samples, source.percentile)
+    if key is None or source.key() != key:
+        return graph, None
+    keep_graph(key, graph)
+    return graph, key

@@ -1,0 +1,104 @@
+"""Compiled networks kept between processes: modules, and the graphs of integer operators they are made of.
+
+The key of a graph covers the model, what it is quantised by, and the kit; that of a module the target too. A
+model whose elements stand in other files is not kept.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from vdla.compiler.codegen.version import version
+from vdla.compiler.graph.keep import graph_from_bytes, graph_to_bytes
+from vdla.compiler.graph.nodes import Graph
+from vdla.hw.spec.cache import digest_of
+from vdla.hw.spec.limits import ARRAY_BYTES, FACTOR, limit_of
+from vdla.hw.spec.shelf import Shelf
+from vdla.hw.spec.target import Target
+from vdla.runtime.module.file import from_bytes, to_bytes
+from vdla.runtime.module.plan import Plan
+
+MODULES = Shelf("modules", 256 << 20)
+GRAPHS = Shelf("graphs", 256 << 20)
+ELSEWHERE = b"location"  # in every model with elements in other files: the key of their file's name
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a graph of integer operators follows from.
+
+    Attributes:
+        model: an ONNX file or its bytes.
+        samples: inputs by which a float network is quantised.
+        percentile: of the magnitudes of each activation that its scale must hold.
+        shapes: of inputs whose own are dynamic.
+    """
+
+    model: str | os.PathLike[str] | bytes
+    samples: Sequence[Mapping[str, np.ndarray]] | None = None
+    percentile: float = 100.0
+    shapes: Mapping[str, Sequence[int]] | None = None
+
+    def key(self) -> str | None:
+        """Return the digest of everything; None where the model cannot be read, or is not all there is."""
+        model = self._bytes()
+        if model is None or ELSEWHERE in model:
+            return None
+        shapes = {name: list(shape) for name, shape in (self.shapes or {}).items()}
+        options = repr((shapes, self.percentile, os.environ.get(FACTOR), self.samples is None))
+        return digest_of([model, options, *_parts(self.samples or ()), version(), *_libraries()])
+
+    def _bytes(self) -> bytes | None:
+        if isinstance(self.model, bytes):
+            return self.model
+        try:
+            path = Path(self.model)
+            return path.read_bytes() if path.stat().st_size <= limit_of(ARRAY_BYTES) else None
+        except OSError:
+            return None
+
+
+def kept_plan(key: str, target: Target) -> Plan | None:
+    """Return the plan that was kept for the graph of a key and a target; None where there is none."""
+    data = MODULES.read(_of_target(key, target))
+    return None if data is None else from_bytes(data)
+
+
+def keep_plan(key: str, target: Target, plan: Plan) -> None:
+    """Keep a plan."""
+    MODULES.write(_of_target(key, target), to_bytes(plan))
+
+
+def kept_graph(key: str) -> Graph | None:
+    """Return the graph that was kept under a key; None where there is none."""
+    data = GRAPHS.read(key)
+    return None if data is None else graph_from_bytes(data)
+
+
+def keep_graph(key: str, graph: Graph) -> None:
+    """Keep a graph."""
+    GRAPHS.write(key, graph_to_bytes(graph))
+
+
+def _of_target(key: str, target: Target) -> str:
+    return digest_of([key, target.name, target.digest])
+
+
+def _parts(samples: Iterable[Mapping[str, np.ndarray]]) -> Iterable[bytes]:
+    for sample in samples:
+        for name, values in sample.items():
+            array = np.asarray(values)
+            yield f"{name} {array.dtype.str} {array.shape}".encode()
+            yield array.tobytes()
+
+
+def _libraries() -> Iterable[bytes]:
+    """Yield what tells the versions of the libraries that compute: of `onnx` without importing it."""
+    yield np.__version__.encode()
+    found = find_spec("onnx")
+    if found is not None and found.origin is not None:
+        yield (Path(found.origin).parent / "version.py").read_bytes()

@@ -1,0 +1,81 @@
+"""Files kept between processes, each with a digest: an altered, cut or renamed one counts as missing."""
+
+import hashlib
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from vdla.hw.spec.cache import cache_folder
+from vdla.hw.spec.errors import OutputError
+from vdla.hw.spec.writing import DRAFT_NAME, write_bytes
+
+DIGEST_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Entries of one kind in the kit's cache, by key; those that were used least recently make way.
+
+    Attributes:
+        kind: name of their folder.
+        most_bytes: that all of them may take.
+    """
+
+    kind: str
+    most_bytes: int
+
+    @property
+    def folder(self) -> Path:
+        """Where the entries are."""
+        return cache_folder() / self.kind
+
+    def read(self, key: str) -> bytes | None:
+        """Return the entry of a key (hex); None where there is none, or not a whole one."""
+        file = self.folder / key
+        try:
+            stored = file.read_bytes()
+        except OSError:
+            return None
+        data = stored[DIGEST_BYTES:]
+        if stored[:DIGEST_BYTES] != _digest(key, data):
+            return None
+        with suppress(OSError):  # a folder that may not be written to forgets nothing either
+            os.utime(file)
+        return data
+
+    def write(self, key: str, data: bytes) -> None:
+        """Keep `data` under a key; a folder that cannot be written to is no error, only slower next time."""
+        if len(data) + DIGEST_BYTES > self.most_bytes:
+            return
+        try:
+            write_bytes(self.folder / key, _digest(key, data) + data)
+            self._make_room()
+        except (OutputError, OSError):
+            return
+
+    def _make_room(self) -> None:
+        """Delete the entries that were used least recently, until the others take at most `most_bytes`."""
+        files = [
+            (*_used(file), file) for file in self.folder.iterdir() if not DRAFT_NAME.fullmatch(file.name)
+        ]
+        total = 0
+        for _, size, file in sorted(files, reverse=True):
+            total += size
+            if total > self.most_bytes:
+                file.unlink(missing_ok=True)
+
+
+def _digest(key: str, data: bytes) -> bytes:
+    total = hashlib.sha256(f"{key}\n".encode())
+    total.update(data)
+    return total.digest()
+
+
+def _used(file: Path) -> tuple[float, int]:
+    """Return when a file was used last, and its size; zeros where another process has deleted it."""
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return 0, 0
+    return found.st_mtime, found.st_size

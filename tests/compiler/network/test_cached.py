@@ -1,0 +1,147 @@
+"""Networks compiled by earlier processes: the same modules, and never those of other networks, targets or kits."""
+
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.cli.models import float_model, model
+from vdla.compiler.graph.nodes import GraphError
+from vdla.compiler.network import cached, compile, keep
+from vdla.compiler.network.cached import Source, cached_plan
+from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.target import Target
+from vdla.runtime.module.file import to_bytes
+
+TARGET = Target(TINY)
+QUANTISED = model().SerializeToString()
+FLOATS = float_model().SerializeToString()
+OTHER = model()
+OTHER.graph.name = "other"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """Return the list of what is done anew: imports and plans."""
+    done = []
+
+    def recording(name, function):
+        return lambda *arguments, **named: (done.append(name), function(*arguments, **named))[1]
+
+    monkeypatch.setattr(compile, "imported", recording("import", compile.imported))
+    monkeypatch.setattr(cached, "keep_plan", recording("plan", cached.keep_plan))
+    return done
+
+
+def samples(seed=0):
+    return [{"x": np.random.default_rng(seed).normal(size=(1, 1, 8, 8)).astype(np.float32)}]
+
+
+def bytes_of(source, target=TARGET):
+    return to_bytes(cached_plan(source, target))
+
+
+def test_the_second_time_nothing_is_made_and_the_module_is_the_same(made):
+    first = bytes_of(Source(QUANTISED))
+    assert first == to_bytes(compile.compile_network(QUANTISED, TARGET).plan)
+    made.clear()
+    assert bytes_of(Source(QUANTISED)) == first
+    assert made == []
+
+
+def test_another_target_shares_the_graph(made):
+    bytes_of(Source(QUANTISED))
+    made.clear()
+    target = Target(TINY.with_changes(acc_buffer_bytes=2 * TINY.acc_buffer_bytes))
+    assert bytes_of(Source(QUANTISED), target) == to_bytes(compile.compile_network(QUANTISED, target).plan)
+    assert made == ["plan", "import"]  # the last by `compile_network`
+
+
+OTHERS = [
+    (Source(QUANTISED), replace(TARGET, clock_mhz=50)),
+    (Source(QUANTISED), Target(TINY, MemoryParameters(65))),
+    (Source(QUANTISED), Target(TINY.with_changes(name="other"))),
+    (Source(OTHER.SerializeToString()), TARGET),
+    (Source(QUANTISED, shapes={"x": (1, 1, 8, 8)}), TARGET),
+    (Source(QUANTISED, samples()), TARGET),
+    (Source(FLOATS, samples()), TARGET),
+    (Source(FLOATS, samples(1)), TARGET),
+    (Source(FLOATS, samples(), 99.0), TARGET),
+]
+
+
+def test_whatever_differs_is_kept_apart(cache):
+    for source, target in [(Source(QUANTISED), TARGET), *OTHERS]:
+        cached_plan(source, target)
+    assert len(list((cache / "modules").iterdir())) == 1 + len(OTHERS)
+
+
+def test_another_kit_or_library_makes_all_anew(made, monkeypatch):
+    bytes_of(Source(QUANTISED))
+    for name, value in (("version", lambda: "other"), ("_libraries", lambda: ["other"])):
+        made.clear()
+        monkeypatch.setattr(keep, name, value)
+        bytes_of(Source(QUANTISED))
+        assert made == ["import", "plan"]
+
+
+@pytest.mark.parametrize("kind", ["graphs", "modules"])
+@pytest.mark.parametrize("place", [0.0, 0.5, 0.999])
+def test_a_flipped_bit_in_an_entry_makes_it_anew(cache, made, kind, place):
+    first = bytes_of(Source(QUANTISED))
+    (file,) = (cache / kind).iterdir()
+    data = bytearray(file.read_bytes())
+    data[int(place * len(data))] ^= 1
+    file.write_bytes(data)
+    if kind == "graphs":
+        next((cache / "modules").iterdir()).unlink()
+    made.clear()
+    assert bytes_of(Source(QUANTISED)) == first
+    assert "plan" in made
+
+
+def test_an_entry_of_another_network_is_not_taken(cache):
+    bytes_of(Source(QUANTISED))
+    (file,) = (cache / "modules").iterdir()
+    other = bytes_of(Source(FLOATS, samples()))
+    (own,) = set((cache / "modules").iterdir()) - {file}
+    own.write_bytes(file.read_bytes())
+    assert bytes_of(Source(FLOATS, samples())) == other
+
+
+def test_a_model_with_elements_in_other_files_is_not_kept(tmp_path, cache, made):
+    path = tmp_path / "network.onnx"
+    onnx.save(model(), path, save_as_external_data=True, location="elements.bin", size_threshold=0)
+    for _ in range(2):
+        made.clear()
+        cached_plan(Source(path), TARGET)
+        assert made == ["import"]
+    assert not (cache / "modules").exists()
+
+
+def test_a_model_that_changes_while_it_is_compiled_is_not_kept(tmp_path, cache, monkeypatch):
+    path = tmp_path / "network.onnx"
+    path.write_bytes(QUANTISED)
+
+    def replaced(model, shapes):
+        path.write_bytes(OTHER.SerializeToString())
+        return real(model, shapes)
+
+    real = compile.imported
+    monkeypatch.setattr(compile, "imported", replaced)
+    cached_plan(Source(path), TARGET)
+    assert not (cache / "modules").exists()
+
+
+def test_what_cannot_be_compiled_is_refused_each_time():
+    for _ in range(2):
+        with pytest.raises(GraphError, match="computes with floats"):
+            cached_plan(Source(FLOATS), TARGET)

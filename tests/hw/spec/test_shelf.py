@@ -1,0 +1,91 @@
+"""Files kept between processes: whole, under their own key, and no more than there is room for."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.limits import at_most
+from vdla.hw.spec.shelf import DIGEST_BYTES, Shelf
+
+SHELF = Shelf("things", 3 * (DIGEST_BYTES + 5))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
+    return tmp_path / "things"
+
+
+def names() -> set[str]:
+    return set(os.listdir(SHELF.folder))
+
+
+def test_entries_are_read_back():
+    assert SHELF.read("key") is None
+    SHELF.write("key", b"entry")
+    assert SHELF.read("key") == b"entry"
+    assert names() == {"key"}
+
+
+def flipped(data: bytes) -> bytes:
+    return data[:-2] + bytes([data[-2] ^ 1]) + data[-1:]
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:-1], flipped, lambda data: b"", lambda data: data + b"x"]
+)
+def test_damaged_entries_are_not_used_and_can_be_written_again(folder, damage):
+    SHELF.write("key", b"entry")
+    (folder / "key").write_bytes(damage((folder / "key").read_bytes()))
+    assert SHELF.read("key") is None
+    SHELF.write("key", b"entry")
+    assert SHELF.read("key") == b"entry"
+
+
+def test_an_entry_under_another_key_is_not_used(folder):
+    SHELF.write("key", b"entry")
+    (folder / "key").rename(folder / "other")
+    assert SHELF.read("other") is None
+
+
+def test_the_entries_used_least_recently_make_way(folder):
+    for age, key in enumerate("abc"):
+        SHELF.write(key, b"entry")
+        os.utime(folder / key, (age, age))
+    assert SHELF.read("a") == b"entry"
+    SHELF.write("d", b"entry")
+    assert names() == {"a", "c", "d"}
+
+
+def test_what_takes_more_than_all_the_room_is_not_kept():
+    SHELF.write("key", bytes(SHELF.most_bytes))
+    assert SHELF.read("key") is None
+
+
+def test_entries_that_another_process_deletes_meanwhile_do_not_count(folder, monkeypatch):
+    for age, key in enumerate("abc"):
+        SHELF.write(key, b"entry")
+        os.utime(folder / key, (age, age))
+    listed, real = [], Path.iterdir
+    monkeypatch.setattr(
+        Path,
+        "iterdir",
+        lambda folder: listed or (listed.extend(real(folder)), (folder / "b").unlink(), listed)[-1],
+    )
+    SHELF.write("d", b"entry")
+    assert names() == {"a", "c", "d"}
+
+
+def test_a_full_disk_leaves_no_half_of_an_entry():
+    SHELF.write("key", b"entry")
+    with at_most(1000):
+        Shelf("things", 1 << 20).write("big", bytes(100_000))
+    assert names() == {"key"}
+
+
+def test_a_cache_that_cannot_be_written_to_is_no_error(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("a file where the folder should be")
+    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path / "file"))
+    SHELF.write("key", b"entry")
+    assert SHELF.read("key") is None
