@@ -9,12 +9,12 @@ from vdla.hw.spec.vocabulary import AluOpcode
 
 
 def accumulator_vector(config: AcceleratorConfig) -> data.ArrayLayout:
-    """Return the layout of one accumulator element: batch * block_out signed values, rows first."""
+    """Return the layout of one accumulator element: batch * block_out signed values, row by row."""
     return data.ArrayLayout(signed(config.acc_bits), config.batch * config.block_out)
 
 
 class AluLane(wiring.Component):
-    """Apply one operation to two accumulator values; `vdla.hw.spec.numerics.alu` is its meaning.
+    """Apply one operation to two accumulator values, as `vdla.hw.spec.numerics.alu` defines it.
 
     Parameters:
         config: the accelerator; only the operations in `alu_opcodes` are built, others give `left`.
@@ -44,7 +44,7 @@ class AluLane(wiring.Component):
         return m
 
     def _shift(self, m: Module) -> Value:
-        """Build the two-way shifter and return its result."""
+        """Build the bidirectional shifter and return its result."""
         width = self.config.acc_bits
         magnitude, whole = Signal(unsigned(width)), Signal()
         amount = Signal(range(width))

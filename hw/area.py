@@ -1,4 +1,4 @@
-"""Area estimates: synthesis by Yosys for an FPGA family, counted by kind of cell."""
+"""Area estimates: synthesis by Yosys for an FPGA family, and the count of each kind of cell."""
 
 import json
 import shutil
@@ -14,8 +14,7 @@ from vdla.hw.spec.extras import missing
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An FPGA family: how Yosys synthesises for it, and which of its cells count as what, each with its
-    weight."""
+    """An FPGA family: its synthesis commands, and the weight of each cell in each resource count."""
 
     synthesis: str  # Yosys commands, with {module} for the top
     lut: dict[str, float]
@@ -46,8 +45,9 @@ TARGETS = {
 
 
 def synthesise(verilog: str, module: str, target: str) -> dict[str, float]:
-    """Return LUT, FF, DSP and block-RAM counts of `module` (before placement; xc7 block RAM in units of 36
-    Kbit).
+    """Return LUT, FF, DSP and block-RAM counts of `module` after synthesis, before placement.
+
+    Block RAM of xc7 is counted in units of 36 Kbit.
 
     Raises:
         ToolError: Yosys is missing or fails.

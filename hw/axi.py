@@ -1,5 +1,4 @@
-"""The accelerator as a Zynq design takes it: AXI4 to memory, AXI4-Lite to the registers, an interrupt
-line."""
+"""The top for a Zynq design: AXI4 to memory, AXI4-Lite to the registers, an interrupt line."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
@@ -20,7 +19,7 @@ BYTES = 4
 
 
 def axi4_signature(config: AcceleratorConfig) -> Signature:
-    """Return the wires of an AXI4 master of one ID, as the specification (ARM IHI 0022) names them."""
+    """Return the wires of an AXI4 master with one ID, named as in the specification (ARM IHI 0022)."""
     address = {"id": 1, "addr": config.address_bits, "len": 8, "size": 3, "burst": 2, "cache": 4, "prot": 3}
     return Signature(
         {
@@ -49,8 +48,7 @@ def axi4_signature(config: AcceleratorConfig) -> Signature:
 
 
 def axi4_lite_signature() -> Signature:
-    """Return the wires of an AXI4-Lite master of 32 bits that reaches the registers; a slave has them
-    flipped."""
+    """Return the wires of a 32-bit AXI4-Lite master that reaches the registers; a slave has them flipped."""
     return Signature(
         {
             **{
@@ -76,7 +74,7 @@ def axi4_lite_signature() -> Signature:
 
 
 class AxiMaster(wiring.Component):
-    """Carry the core's memory port over AXI4.
+    """Bridge the core's memory port to AXI4.
 
     Parameters:
         config: the accelerator; bursts are incrementing, of whole beats, and never cross 4 KiB.
@@ -85,11 +83,11 @@ class AxiMaster(wiring.Component):
         port: the core's side.
         axi: the bus.
 
-    Timing: no output depends on an input of the same cycle. Write addresses pass a queue of 4, so that a
-    write's data need not wait for its address to be accepted; read data pass a queue of 2, at full rate and
-    one cycle late; the rest is wires to the core's registers. Every output is held until taken. One ID: reads
-    return in order, and so do write answers; nothing orders reads against writes, which the accelerator does
-    by waiting for answers.
+    Timing: no output depends on an input of the same cycle. Write addresses pass a queue of 4, so write data
+    need not wait until the address is accepted. Read data pass a queue of 2, at full rate and one cycle late.
+    Everything else is wires to the core's registers. Every output is held until taken. With one ID, reads
+    return in order, and so do write responses. The bus does not order reads against writes; the accelerator
+    does, because it waits for responses.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -137,17 +135,18 @@ class AxiMaster(wiring.Component):
 
 
 class AxiLiteSlave(wiring.Component):
-    """Give an AXI4-Lite master the registers.
+    """Connect an AXI4-Lite master to the registers.
 
     Members:
         axi: the bus.
         port: the register file's side.
 
     Timing: every output comes from a register. A write is taken in the cycle after its address and data are
-    both offered and the answer to the one before has gone, and answered in the next; a read in the cycle
-    after its address is offered, no read is being answered and no write is about to be taken (the register
-    port has one address), and answered two cycles later. Registers are written whole: a write with some but
-    not all strobes is answered SLVERR and has no effect; one with none is answered OKAY and has none either.
+    both offered and the previous response has been accepted; its response follows in the next cycle. A read
+    is taken in the cycle after its address is offered, no read is being answered and no write is about to be
+    taken (the register port has one address); its response follows two cycles later. Registers are written
+    whole: a write with some but not all strobes is answered SLVERR and has no effect. A write without strobes
+    is answered OKAY and has no effect.
 
     Source: AXI specification (ARM IHI 0022), A3.2.1: no combinational path leads from an input to an output.
     """
@@ -195,10 +194,11 @@ class AxiTop(wiring.Component):
         config: the accelerator.
 
     Members:
-        m_axi: AXI4 master; addresses have the width that the configuration needs, of which a smaller system
-            uses the low bits.
+        m_axi: AXI4 master; addresses have the width that the configuration needs; a smaller system uses the
+            low bits.
         s_axi: AXI4-Lite slave.
-        interrupt: level; a run is done, if INTERRUPT_ENABLE was set, until CONTROL.CLEAR_INTERRUPT.
+        interrupt: level; high from the end of a run, if INTERRUPT_ENABLE was set, to
+            CONTROL.CLEAR_INTERRUPT.
 
     Timing: see the bridges. Resets are synchronous.
     """

@@ -1,4 +1,4 @@
-"""Cutting a run of bytes into bursts."""
+"""Division of a byte range into bursts."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
@@ -16,8 +16,8 @@ class BurstCutter(wiring.Component):
         remaining_bits: width of `remaining`.
 
     Members:
-        address, remaining: what is still to be moved, in bytes.
-        size: bytes of it in the first burst.
+        address, remaining: the range that is still to be moved, in bytes.
+        size: bytes in its first burst.
         beats: beats that the burst touches.
         first_beat: byte address of its first beat.
 

@@ -1,4 +1,4 @@
-"""The compute unit: GEMM, ALU, FINISH, and the loads of micro-ops and accumulators."""
+"""The compute unit: GEMM, ALU, FINISH, and loads of micro-ops and accumulators."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -35,7 +35,7 @@ class ComputeUnit(wiring.Component):
         config: the accelerator.
 
     Members:
-        instruction: the queue's head; a transfer starts it.
+        instruction: head of the queue; the transfer is the start of the instruction.
         pop_prev, push_prev: token edges from and to the load unit.
         pop_next, push_next: token edges from and to the store unit.
         request, read_data: DRAM, for UOP and ACC loads.
@@ -46,9 +46,10 @@ class ComputeUnit(wiring.Component):
         gemm_step, alu_step: a step of that kind is issued.
         status: for counters and run control.
 
-    Timing: GEMM and ALU instructions follow each other without a gap; a step's results can be read by the
-    next step. A LOAD starts behind the last slot of the instruction before and writes once the pipeline is
-    empty; a GEMM, ALU or FINISH behind a LOAD starts in the cycle after the LOAD retires.
+    Timing: GEMM and ALU instructions follow each other without a gap. A step's results can be read by the
+    next step. A LOAD starts at the earliest in the cycle of the last slot of the instruction before it, and
+    writes once the pipeline is empty. A GEMM, ALU or FINISH after a LOAD starts in the cycle after the LOAD
+    retires.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -132,7 +133,7 @@ class ComputeUnit(wiring.Component):
             ]
 
     def _start(self, m: Module, sequencer: Sequencer, loader: LoadEngine) -> Signal:
-        """Start the head of the queue when tokens, sequencer and load engine allow; return the pulse."""
+        """Start the head of the queue if tokens, sequencer and load engine allow it; return the pulse."""
         m.submodules.gate = gate = StartGate(self.config, ("prev", "next"))
         self._gate = gate
         for side in ("prev", "next"):
@@ -157,7 +158,7 @@ class ComputeUnit(wiring.Component):
         return gate.start
 
     def _retire(self, m: Module, loader: LoadEngine, pipeline: Pipeline) -> None:
-        """Push the tokens of whatever ends; a load and a step never end in one cycle."""
+        """Push the tokens of the instruction that retires; a load and a step never retire in one cycle."""
         m.d.comb += [
             self.push_prev.push.eq(loader.push_prev | pipeline.push_prev),
             self.push_next.push.eq(loader.push_next | pipeline.push_next),

@@ -11,24 +11,23 @@ from vdla.hw.spec.timing import QUIET_CYCLES
 
 
 class RunControl(wiring.Component):
-    """Start runs, end them, and say why they ended.
+    """Start runs, end them, and report why they ended.
 
     Members:
         start: CONTROL.START is being written.
-        begin: pulse in the cycle after an accepted start: the datapath is fresh, fetch may begin.
+        begin: pulse in the cycle after an accepted start: the datapath has been reset, fetch begins.
         accepted: pulse in the cycle of an accepted start; resets the datapath.
         running, done: registers of STATUS.
         finished: FINISH retires in this cycle.
         drained: fetch has no read outstanding, the instruction queues are empty and the units idle.
         quiet: nothing moves and nothing is in progress.
         starved: no queue, fetch's included, holds an instruction.
-        invalid: dispatch has met an instruction with no meaning.
+        invalid: dispatch has met an invalid instruction.
         overrun, memory_error: pulses.
         fault: bits of `Fault`.
 
     Timing: `done` rises in the cycle after the first in which FINISH has retired and `drained` is high, or
-        after
-    16 cycles of `quiet` on end.
+    after 16 consecutive cycles of `quiet`.
     """
 
     start: In(1)
@@ -70,7 +69,7 @@ class RunControl(wiring.Component):
         return m
 
     def _seen(self) -> Value:
-        """Return the faults that show while the run goes on."""
+        """Return the faults that are detected during the run."""
         return (
             Mux(self.invalid, Fault.INVALID_INSTRUCTION, 0)
             | Mux(self.overrun, Fault.SRAM_OVERRUN, 0)
@@ -78,7 +77,7 @@ class RunControl(wiring.Component):
         )
 
     def _stuck(self) -> Value:
-        """Return the fault that ends a run in which nothing moves any more."""
+        """Return the fault that ends a run in which nothing moves."""
         return Mux(self.invalid, 0, Mux(self.starved, Fault.UNFINISHED, Fault.DEADLOCK))
 
 
@@ -91,14 +90,15 @@ class Registers(wiring.Component):
     Members:
         port: the host's access.
         clear: zero the counters (a run starts in this cycle).
-        events: a bit for each register in `COUNTERS`, in order; each adds one per cycle in which it is high.
+        events: one bit per register in `COUNTERS`, in order; a register counts the cycles in which its bit is
+            high.
         start: CONTROL.START is being written.
         running, done, fault, invalid_index: shown in STATUS, FAULT and FAULT_INDEX.
-        stream_address, stream_count: what the host has written.
-        interrupt: a run is done, INTERRUPT_ENABLE was set, and nobody has cleared it yet.
+        stream_address, stream_count: the values that the host has written.
+        interrupt: a run is done, INTERRUPT_ENABLE was set, and the interrupt has not been cleared yet.
 
     Timing: `port.read_data` follows its address by one cycle. CYCLES counts from 1 in the cycle after `clear`
-    and stops when `running` falls, so it ends as the distance from start to done.
+    and stops when `running` falls, so its final value is the distance from start to done.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:

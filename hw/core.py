@@ -22,17 +22,17 @@ from vdla.hw.tokens import TokenCounter
 
 
 class Datapath(wiring.Component):
-    """Everything that a start resets: fetch, dispatch, the units with their queues and tokens, the DMA.
+    """All components that a start resets: fetch, dispatch, DMA, and the units with their queues and tokens.
 
     Parameters:
         config: the accelerator.
 
     Members:
         memory: the memory port.
-        begin, address, count: as fetch's.
-        finished, drained, quiet, starved, invalid, overrun, memory_error: as run control's.
+        begin, address, count: as those of `Fetch`.
+        finished, drained, quiet, starved, invalid, overrun, memory_error: as those of `RunControl`.
         invalid_index: position of the invalid instruction.
-        events: a bit for each register in `COUNTERS`, high in the cycles it counts.
+        events: one bit per register in `COUNTERS`, high in the cycles that it counts.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -153,7 +153,7 @@ class Datapath(wiring.Component):
         m.d.comb += store.write_done.eq(self.dma.write_done)
 
     def _report(self, m: Module) -> None:
-        """Drive what run control looks at."""
+        """Drive the inputs of run control."""
         queues_empty = ~Cat(queue.o.valid for queue in self.queues.values()).any()
         idle = Cat(unit.status.idle for unit in self.units.values()).all()
         still = ~Cat(unit.status.busy for unit in self.units.values()).any() & ~self.dispatch.moved
@@ -169,7 +169,7 @@ class Datapath(wiring.Component):
         ]
 
     def _count(self, m: Module) -> None:
-        """Drive the counters' events, by the names in the specification."""
+        """Drive the events of the counters, by the names in the specification."""
         events: dict[str, Value] = {}
         for unit in Unit:
             status = self.units[unit].status
@@ -206,10 +206,10 @@ class Core(wiring.Component):
 
     Members:
         registers: host access to the registers of `vdla.hw.spec.registers`.
-        memory: DRAM; the reference memory of `vdla.hw.spec.memory` fits it.
-        interrupt: a run is done, if INTERRUPT_ENABLE was set.
+        memory: DRAM, such as the reference memory of `vdla.hw.spec.memory`.
+        interrupt: a run is done and INTERRUPT_ENABLE was set.
 
-    Timing: see docs/microarchitecture.md. Reset clears registers; scratchpads keep what they hold.
+    Timing: see docs/microarchitecture.md. Reset clears registers; scratchpads keep their contents.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:

@@ -1,4 +1,4 @@
-"""The page that goes with emitted Verilog: its ports and registers."""
+"""The description that accompanies emitted Verilog: ports and registers."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Dispatch: each instruction to the queue of its unit, in program order."""
+"""Dispatch: moves each instruction to the queue of its unit, in program order."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ from vdla.hw.spec.vocabulary import MemoryType
 
 
 class Dispatch(wiring.Component):
-    """Route instructions; stop at FINISH, or at one that means nothing.
+    """Route instructions to the units; stop at FINISH or at an invalid instruction.
 
     Parameters:
         config: the accelerator.
@@ -23,8 +23,8 @@ class Dispatch(wiring.Component):
     Members:
         instruction: from fetch.
         load, compute, store: to the units' queues.
-        ended: FINISH or an instruction with no meaning was met.
-        invalid, invalid_index: the latter was met, at this position in the stream.
+        ended: FINISH or an invalid instruction was met.
+        invalid, invalid_index: an invalid instruction was met, at this position in the stream.
         moved: an instruction is taken in this cycle.
 
     Timing: combinational from input to outputs, one instruction per cycle. An invalid instruction is dropped
@@ -72,7 +72,7 @@ class Dispatch(wiring.Component):
         return m
 
     def _meaningful(self) -> Value:
-        """Build `codec.decode`'s test of an instruction's meaning."""
+        """Build the test by which `codec.decode` accepts an instruction."""
         word, alu = (decode(form, self.config, self.instruction.payload) for form in (isa.Load, isa.Alu))
         storable = (word.memory_type == MemoryType.OUT) | (
             (word.x_size == 0) & _among(word.memory_type, MemoryType)
@@ -86,7 +86,7 @@ class Dispatch(wiring.Component):
 
 
 def _among(value: Value, members: Iterable[int]) -> Value:
-    """Return whether `value` equals one of `members`; never, where there are none."""
+    """Return whether `value` equals one of `members`; false if there are none."""
     found = 0
     for member in members:
         found |= value == member

@@ -13,7 +13,7 @@ READERS = ("fetch", "compute", "load")
 
 
 class Dma(wiring.Component):
-    """Merge requests by fixed priority and hand read data back in order.
+    """Merge requests by fixed priority, and return read data in order.
 
     Parameters:
         config: the accelerator; `max_requests` bounds the reads in flight.
@@ -25,9 +25,9 @@ class Dma(wiring.Component):
         memory: the memory port.
         write_done, error: from memory.
 
-    Timing: takes one request per cycle into the output register, in a cycle in which that is empty or memory
-    accepts what it holds; offers it from the next cycle on. Passes over readers while `max_requests` reads
-    are in flight (taken, last beat not yet delivered). Data pass through combinationally.
+    Timing: takes one request per cycle into the output register, in a cycle in which the register is empty or
+    memory accepts its contents. Offers the request from the next cycle on. Passes over readers while
+    `max_requests` reads are in flight (taken, last beat not yet delivered). Data pass combinationally.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:

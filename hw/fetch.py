@@ -21,12 +21,12 @@ class Fetch(wiring.Component):
 
     Members:
         begin: latch `address` (bytes, a multiple of 16) and `count`.
-        stop: ask for nothing more; what still arrives is dropped.
+        stop: make no more requests; beats that still arrive are dropped.
         request, read_data: DRAM.
         instruction: the stream, in order.
         beats: a read beat is taken.
         busy: a read is outstanding.
-        blocked: no read is outstanding and none is being asked for.
+        blocked: no read is outstanding and no request is offered.
 
     Timing: the first request is offered in the cycle after `begin`. An instruction is offered in the cycle
     after its last beat arrives; a beat that holds several gives one per cycle.
@@ -59,7 +59,7 @@ class Fetch(wiring.Component):
         return m
 
     def _ask(self, m: Module, depth: int) -> None:
-        """Offer bursts while the queue has room for all that was asked for."""
+        """Offer bursts while the queue has room for everything that was requested."""
         address, remaining = Signal(self.config.address_bits), Signal(32 + exact_log2(INSTRUCTION_BYTES))
         m.submodules.cutter = cutter = BurstCutter(self.config, len(remaining))
         promised, outstanding = Signal(range(depth + 1)), Signal(range(depth * INSTRUCTION_BYTES + 1))
@@ -85,7 +85,7 @@ class Fetch(wiring.Component):
             m.d.sync += [address.eq(self.address), remaining.eq(self.count << exact_log2(INSTRUCTION_BYTES))]
 
     def _receive(self, m: Module, queue: Queue) -> None:
-        """Make instructions of beats: several beats each, or several in a beat."""
+        """Assemble instructions: several beats per instruction, or several instructions per beat."""
         expected = Signal(32)
         moves = Signal()
         m.d.comb += [

@@ -16,7 +16,7 @@ class MultiplierArray(wiring.Component):
     """Multiply `batch x block_in` inputs with `block_out x block_in` weights.
 
     Parameters:
-        config: the accelerator; `gemm_stages` registers lie between operands and sums, the first behind the
+        config: the accelerator; `gemm_stages` registers lie between operands and sums, the first after the
             products, the others spread over the levels of the adder tree.
 
     Members:
@@ -25,7 +25,7 @@ class MultiplierArray(wiring.Component):
         sums: exact dot products [batch][block_out], not yet accumulated.
 
     Timing: one product of blocks per cycle; `sums` follows its operands by `gemm_stages` cycles. No reset, no
-        stall.
+    stall.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -48,7 +48,7 @@ class MultiplierArray(wiring.Component):
         return m
 
     def _sum(self, m: Module, terms: list[Value], name: str) -> Value:
-        """Add `terms` in a binary tree, with the registers after the levels that `_registers_after` says."""
+        """Add `terms` in a binary tree, with registers after the levels that `_registers_after` names."""
         registers = self._registers_after()
         level = 0
         while True:
@@ -62,8 +62,7 @@ class MultiplierArray(wiring.Component):
             level += 1
 
     def _registers_after(self) -> list[int]:
-        """Return the number of registers behind the products (first) and behind each adder level; they sum to
-        the stages."""
+        """Return the registers after the products and after each adder level; they sum to the stages."""
         levels = (self.config.block_in - 1).bit_length()
         counts = [0] * (levels + 1)
         stages = self.config.gemm_stages

@@ -9,7 +9,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 
 
 def encoding_layout(form: isa.Form, config: AcceleratorConfig) -> data.FlexibleLayout:
-    """Return the layout of an instruction class, or of `MicroOp`, as it stands in memory."""
+    """Return the memory layout of an instruction class, or of `MicroOp`."""
     placed = [isa.OPCODE_FIELD] if form is not isa.MicroOp else []
     placed += isa.layout(form, config)
     members = {field.name: data.Field(Shape(field.width, field.signed), field.start) for field in placed}
@@ -17,5 +17,5 @@ def encoding_layout(form: isa.Form, config: AcceleratorConfig) -> data.FlexibleL
 
 
 def decode(form: isa.Form, config: AcceleratorConfig, word: Value) -> data.View:
-    """Return `word` (128 bits; 32 for a micro-op) seen as `form`."""
+    """Return a view of `word` (128 bits; 32 for a micro-op) as `form`."""
     return data.View(encoding_layout(form, config), word)

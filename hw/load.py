@@ -27,14 +27,14 @@ class LoadUnit(wiring.Component):
         config: the accelerator.
 
     Members:
-        instruction: the queue's head; a transfer starts it.
+        instruction: head of the queue; the transfer is the start of the instruction.
         pop_next, push_next: token edges from and to the compute unit.
         request, read_data: DRAM.
         inp, wgt: write ports.
         beats: a read beat was taken for that scratchpad.
         status: for counters and run control.
 
-    Timing: as `LoadEngine`; an instruction starts as soon as its tokens are there and the engine takes it.
+    Timing: as `LoadEngine`. An instruction starts as soon as its tokens are there and the engine takes it.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:

@@ -1,4 +1,4 @@
-"""The load engine: 2-D strided, padded copies from DRAM into scratchpads, many in flight."""
+"""The load engine: strided, padded 2-D copies from DRAM into scratchpads, several in flight."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -21,16 +21,16 @@ def scratchpads(memories: tuple[MemoryType, ...]) -> tuple[MemoryType, ...]:
 
 
 class RequestHalf(wiring.Component):
-    """Ask DRAM for the rows of one LOAD.
+    """Request the rows of one LOAD from DRAM.
 
     Parameters:
         config: the accelerator.
-        memories: the memory types it may be asked for.
+        memories: the memory types that its LOADs may name.
 
     Members:
-        instruction: a LOAD to ask for.
+        instruction: a LOAD whose rows to request.
         request: its bursts.
-        idle: nothing left to ask for.
+        idle: nothing left to request.
 
     Timing: the first burst is offered in the cycle after the instruction is taken, then one per accepted
     burst, row after row. The next instruction can be taken in the cycle in which the last burst is accepted.
@@ -104,11 +104,11 @@ class WriteHalf(wiring.Component):
 
     Parameters:
         config: the accelerator.
-        memories: the memory types it may meet.
+        memories: the memory types that its LOADs may name.
 
     Members:
         instruction: the LOAD being written; taken with its last step.
-        hold: make no step.
+        hold: make no step in this cycle.
         read_data: beats in the order of the requests.
         inp, wgt, uop, acc: write ports of the scratchpads concerned.
         retire: the instruction ends in this cycle.
@@ -116,7 +116,7 @@ class WriteHalf(wiring.Component):
         overrun: a write's index is past the end of its scratchpad (it wraps).
         beats: a beat is taken for that scratchpad.
 
-    Timing: one step per cycle: a pad element, or one beat (one element of it, where it holds several).
+    Timing: one step per cycle: a pad element, or one beat (one element of it, if it holds several).
     """
 
     def __init__(self, config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> None:
@@ -149,7 +149,7 @@ class WriteHalf(wiring.Component):
         return m
 
     def _walk(self, m: Module, load: data.View) -> None:
-        """Build the counters that walk the padded block, and what they say of this cycle."""
+        """Build the counters that walk the padded block, and the signals that describe this cycle."""
         self._offset, self._lane_row = Signal(SRAM_BASE_BITS + 1), Signal(6)
         self._part = Signal(range(max(2, *(self._parts(memory) for memory in self.memories))))
         self._is_data, self._element_ends = Signal(), Signal()
@@ -190,7 +190,7 @@ class WriteHalf(wiring.Component):
         return max(1, self.config.element_bits(memory) // self.config.bus_bits)
 
     def _write(self, m: Module, memory: MemoryType, index: Value) -> None:
-        """Drive the port of `memory`'s scratchpad, and say when its element and its beat end."""
+        """Drive the port of `memory`'s scratchpad; return when its element ends and when its beat ends."""
         narrow = memory is MemoryType.ACC_8BIT
         target = MemoryType.ACC if narrow else memory
         port = getattr(self, target.name.lower())
@@ -240,14 +240,14 @@ class WriteHalf(wiring.Component):
 
 
 class LoadEngine(wiring.Component):
-    """Carry out LOADs in order, asking for later ones while earlier ones arrive.
+    """Execute LOADs in order; request later ones while the data of earlier ones arrive.
 
     Parameters:
         config: the accelerator.
         memories: the memory types it loads.
 
     Members:
-        instruction: a LOAD to carry out.
+        instruction: a LOAD to execute.
         hold: write nothing in this cycle.
         request, read_data: DRAM.
         inp, wgt, uop, acc: write ports of the scratchpads concerned.

@@ -18,7 +18,7 @@ Stage = tuple[Value, data.View]  # whether it holds a step, and the step
 
 
 class Pipeline(wiring.Component):
-    """Carry out slots in order, one per cycle, without ever stalling.
+    """Execute slots in order, one per cycle, without ever stalling.
 
     Parameters:
         config: the accelerator.
@@ -28,14 +28,13 @@ class Pipeline(wiring.Component):
         uop: the micro-op memory's read data for the slot of the cycle before.
         inp, wgt, acc: scratchpad reads.
         write: the accumulator's write port.
-        busy: a slot is anywhere behind its issue.
-        retire: the last slot of an instruction is being written; with `push_prev`, `push_next` and `finish`
-            of it.
+        busy: a slot is in flight.
+        retire: the last slot of an instruction is being written; with the instruction's `push_prev`,
+            `push_next` and `finish`.
         overrun: a step's index is past the end of its scratchpad (it wraps).
 
     Timing: a slot issued in cycle t meets its accumulator in t + 3 + gemm_stages and is written one cycle
-        later.
-    Results of the two slots before it are forwarded, so every slot sees all earlier ones.
+    later. Results of the two slots before it are forwarded, so every slot sees all earlier results.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -102,7 +101,7 @@ class Pipeline(wiring.Component):
         return valid, slots
 
     def _acc_index(self, slot: data.View) -> Value:
-        """Return the accumulator that `slot` reads: its operand's in a source slot, else its destination."""
+        """Return the accumulator that `slot` reads: its operand in a source slot, else its destination."""
         return Mux(slot.source, slot.src, slot.dst)[: self.config.index_bits(MemoryType.ACC)]
 
     def _overruns(self, slot: data.View) -> Value:
@@ -117,7 +116,7 @@ class Pipeline(wiring.Component):
         )
 
     def _accumulate(self, m: Module, executing: Stage, writing: Stage, sums: data.View) -> None:
-        """Read-modify-write: build the execute stage, the write stage and the forwarding between them."""
+        """Build the read-modify-write: execute stage, write stage and the forwarding between them."""
         vector = accumulator_vector(self.config)
         (valid, slot), (write_valid, write_slot) = executing, writing
         result, operand, earlier = (

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 
 class Queue(wiring.Component):
-    """First-in first-out queue whose first word falls through.
+    """First-word fall-through FIFO queue.
 
     Parameters:
         shape: of an item.

@@ -1,4 +1,4 @@
-"""Requantisation on the way to DRAM: what the store unit read, as outputs."""
+"""Requantisation in the store unit."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
@@ -11,28 +11,27 @@ from vdla.hw.spec.vocabulary import MemoryType, Parameter
 
 
 def lanes_per_read(config: AcceleratorConfig) -> int:
-    """Return the values that one read of the store unit brings: those of a beat, or of an element that is no
-    wider."""
+    """Return the values in one read of the store unit: those of a beat, or of an element that is no wider."""
     return min(config.element_bits(MemoryType.OUT), config.bus_bits) // config.out_bits
 
 
 class Requantiser(wiring.Component):
-    """Turn the accumulators of one read after another into outputs; `vdla.hw.spec.numerics.requantise` is the
-    meaning.
+    """Turn accumulators into outputs, one read per cycle, as `vdla.hw.spec.numerics.requantise` defines it.
 
     Parameters:
         config: the accelerator.
 
     Members:
         element: an accumulator element.
-        keeps: `element` is parameter `row` of a set, to be used for what is read from now on.
-        row: which one.
-        part: else: the part of `element` to turn into outputs.
-        scales: by the parameters; else outputs are the low bits.
-        outputs: of the part given REQUANTISE_STAGES cycles before.
+        keeps: `element` is parameter `row` of a set, to be used for all later reads.
+        row: number of the parameter, in the order of `Parameter`.
+        part: if not `keeps`, the part of `element` to turn into outputs.
+        scales: requantise by the parameters; else outputs are the low bits.
+        outputs: outputs of the part given REQUANTISE_STAGES cycles before.
 
-    Timing: one part per cycle, never stalls. Parameters kept in one cycle hold for parts from the next cycle
-    on; a part is not touched by parameters kept behind it in the order of `Parameter`, one per cycle.
+    Timing: one part per cycle, never stalls. A parameter kept in one cycle applies to parts from the next
+    cycle on. Parameters that are kept after a part, in the order of `Parameter` and one per cycle, do not
+    change it.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -68,7 +67,7 @@ class Requantiser(wiring.Component):
         return m
 
     def _of_lane(self, vector: Value, part: Signal, lane: int) -> Value:
-        """Return the value of a lane in a part of an accumulator element."""
+        """Return the value of a lane in one part of an accumulator element."""
         count = lanes_per_read(self.config)
         return (
             Array(vector[first + lane] for first in range(0, self._parts * count, count))[part]
@@ -77,7 +76,7 @@ class Requantiser(wiring.Component):
         )
 
     def _lane(self, m: Module, lane: int, part: list[Value], scales: list[Value]) -> None:
-        """Build sum, product, and shift with clip, each with a register behind it."""
+        """Build sum, product, and shift with clip, each followed by a register."""
         bits = self.config.acc_bits
         total, product = (
             Signal(signed(bits), reset_less=True),
@@ -94,8 +93,7 @@ class Requantiser(wiring.Component):
         ]
 
     def _clipped(self, m: Module, lane: int, product: Signal, shift_and_zero: Value, clip: Value) -> Value:
-        """Return a product shifted right and rounded, with the zero point, between the least and the greatest
-        output."""
+        """Return a product shifted, rounded, moved by the zero point, and clipped."""
 
         def byte(value: Value, place: int) -> Value:
             return value[place * BYTE_BITS : (place + 1) * BYTE_BITS].as_signed()

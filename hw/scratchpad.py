@@ -1,4 +1,4 @@
-"""On-chip memories: one write port with lanes, one read port."""
+"""On-chip memories with one write port, which writes lanes, and one read port."""
 
 from amaranth.hdl import Module, unsigned
 from amaranth.lib import wiring
@@ -15,20 +15,19 @@ COLLISIONS_ARE_FREE = {
 
 
 class Scratchpad(wiring.Component):
-    """The elements of one memory, zero at power-up and kept over resets.
+    """The elements of one memory: zero at power-up, kept over resets.
 
     Parameters:
         config: the accelerator.
-        memory: whose elements these are; OUT is the shadow that holds the low bits of every accumulator.
+        memory: the memory type; OUT is the shadow that holds the low bits of every accumulator.
 
     Members:
         write: the written lanes of one element per cycle.
         read: one element per cycle.
 
-    Timing: a write in cycle t is read by an address given from t + 1 on; data follows its address by one
-    cycle. An
-    address read in the cycle in which it is written gives the element before, after, or a mix: tokens, and
-    the compute unit's forwarding, keep every use apart.
+    Timing: a write in cycle t is seen by reads whose address is given from t + 1 on. Data follows its address
+    by one cycle. Reading an element in the cycle in which it is written gives the old element, the new one,
+    or a mix. Tokens and the compute unit's forwarding ensure that no such read is used.
     """
 
     def __init__(self, config: AcceleratorConfig, memory: MemoryType) -> None:

@@ -11,12 +11,12 @@ from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, Extension, MemoryType
 
 
 def offset_bits(index_bits: int) -> int:
-    """Return a width that no sum of loop offsets of this index can overflow."""
+    """Return a width that no sum of this index's loop offsets can overflow."""
     return index_bits + isa.LOOP_BITS + 2
 
 
 def slot_layout(config: AcceleratorConfig) -> data.StructLayout:
-    """What travels down the compute pipeline with each slot.
+    """Return the payload of a slot in the compute pipeline.
 
     `empty`: no step, only the end of an instruction. `source`: first slot of an ALU step, which fetches its
     operand.
@@ -44,7 +44,7 @@ def slot_layout(config: AcceleratorConfig) -> data.StructLayout:
 
 
 class _Loop:
-    """Registers of one index: the step of each loop and the offset they have added up to."""
+    """Registers of one index: the step of each loop, and the sum of the steps taken."""
 
     def __init__(self, name: str, width: int) -> None:
         self.factor_out = Signal(width, name=f"{name}_factor_out")
@@ -72,7 +72,7 @@ Loops = tuple[_Loop, _Loop, _Loop]  # of destination, source and weight
 
 
 class Sequencer(wiring.Component):
-    """Walk the loops of one instruction, micro-ops innermost.
+    """Walk the loops of one instruction, with micro-ops as the innermost loop.
 
     Parameters:
         config: the accelerator.
@@ -81,8 +81,7 @@ class Sequencer(wiring.Component):
         start: begin with `instruction` (GEMM, ALU or FINISH) in the next cycle; only while `free`.
         free: nothing is being issued, or the last slot of the current instruction is.
         active: a slot is issued in this cycle.
-        slot: that slot; its `dst`, `src` and `wgt` are the loops' offsets, to be added to the micro-op's
-            indices.
+        slot: the slot; its `dst`, `src` and `wgt` are loop offsets, to be added to the micro-op's indices.
         uop_address: the slot's micro-op.
         uop_overrun: the slot's micro-op lies past the end of the micro-op memory.
 
@@ -189,7 +188,7 @@ class Sequencer(wiring.Component):
         bounds: data.View,
         counters: tuple[Signal, Signal, Signal],
     ) -> None:
-        """Take a new instruction into the working registers."""
+        """Latch a new instruction into the working registers."""
         gemm, alu = (decode(form, self.config, self.instruction) for form in (isa.Gemm, isa.Alu))
         finish = gemm.opcode == isa.Opcode.FINISH
         is_alu = gemm.opcode == isa.Opcode.ALU

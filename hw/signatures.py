@@ -1,4 +1,4 @@
-"""The contracts between hardware components: every bundle of wires that crosses a component's edge.
+"""The interfaces between hardware components.
 
 Streams are Amaranth's: a transfer happens in each cycle in which `valid` and `ready` are both high; a
 producer that raised `valid` holds it, and the payload, until the transfer.
@@ -15,7 +15,7 @@ from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, Extension, MemoryType
 
 
 def instruction_stream() -> stream.Signature:
-    """Task instructions, as encoded."""
+    """Return the signature of a stream of encoded task instructions."""
     return stream.Signature(unsigned(INSTRUCTION_BITS))
 
 
@@ -36,22 +36,22 @@ def write_beat_layout(config: AcceleratorConfig) -> data.StructLayout:
 
 
 def request_stream(config: AcceleratorConfig) -> stream.Signature:
-    """Bursts asked of memory, in order."""
+    """Return the signature of burst requests to memory, in order."""
     return stream.Signature(request_layout(config))
 
 
 def read_stream(config: AcceleratorConfig) -> stream.Signature:
-    """Beats read from memory, in the order of their requests."""
+    """Return the signature of beats read from memory, in the order of their requests."""
     return stream.Signature(unsigned(config.bus_bits))
 
 
 def write_stream(config: AcceleratorConfig) -> stream.Signature:
-    """Beats to be written, in the order of their requests."""
+    """Return the signature of beats to write, in the order of their requests."""
     return stream.Signature(write_beat_layout(config))
 
 
 def memory_port(config: AcceleratorConfig) -> Signature:
-    """The accelerator's side of memory; `vdla.hw.spec.memory` says what the reference memory does with it.
+    """Return the accelerator's side of memory; `vdla.hw.spec.memory` specifies the reference memory.
 
     `write_done` pulses once for each write burst that memory has accepted whole, in order. `error` pulses
     when an access failed. The accelerator is always ready for both.
@@ -78,14 +78,12 @@ def lanes(config: AcceleratorConfig, memory: MemoryType) -> int:
 
 
 def shadow(config: AcceleratorConfig) -> MemoryType:
-    """Return what the store unit reads: a second copy of the accumulators where it requantises, else of their
-    low bits only."""
+    """Return what the store unit reads: whole accumulators if it requantises, else only their low bits."""
     return MemoryType.ACC if config.has(Extension.REQUANTISE) else MemoryType.OUT
 
 
 def scratchpad_write(config: AcceleratorConfig, memory: MemoryType) -> Signature:
-    """Write port of `memory`'s scratchpad: in each cycle, the lanes of element `address` whose `enable` bit
-    is set."""
+    """Return a write port, which writes the lanes of element `address` whose `enable` bit is set."""
     return Signature(
         {
             "address": Out(config.index_bits(memory)),
@@ -96,7 +94,7 @@ def scratchpad_write(config: AcceleratorConfig, memory: MemoryType) -> Signature
 
 
 def scratchpad_read(config: AcceleratorConfig, memory: MemoryType) -> Signature:
-    """Read port of `memory`'s scratchpad: `data` is element `address` of the cycle before."""
+    """Return a read port: `data` is the element at the `address` of the previous cycle."""
     return Signature(
         {
             "address": Out(config.index_bits(memory)),
@@ -106,7 +104,7 @@ def scratchpad_read(config: AcceleratorConfig, memory: MemoryType) -> Signature:
 
 
 def token_source() -> Signature:
-    """The popping side of a token edge.
+    """Return the popping side of a token edge.
 
     `available`: there is a token. `pop` takes it, at the end of this cycle; only while `available`.
     """
@@ -114,7 +112,7 @@ def token_source() -> Signature:
 
 
 def token_sink() -> Signature:
-    """The pushing side of a token edge.
+    """Return the pushing side of a token edge.
 
     `room`: the counter can take one more token than was reserved. `reserve` sets that place aside, when an
     instruction starts; only while `room`. `push` fills a reserved place, when the instruction is done.
@@ -123,7 +121,7 @@ def token_sink() -> Signature:
 
 
 def unit_status() -> Signature:
-    """What a unit tells the counters and the run control.
+    """Return the signals by which a unit informs the counters and the run control.
 
     `idle`: nothing is in progress. `busy`, `waits_memory`, `waits_prev`, `waits_next`, `waits_room`: the
     state of this cycle, at most one of them high. `overrun` pulses when an address ran past the end of a

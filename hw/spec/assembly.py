@@ -58,7 +58,7 @@ def format_program(instructions: Iterable[isa.Instruction]) -> str:
 
 
 def parse_program(text: str, filename: str = "<text>") -> tuple[isa.Instruction, ...]:
-    """Return the instructions that `text` states.
+    """Return the instructions in `text`.
 
     Raises:
         AssemblyError: with file, line, column, the line and a caret.
@@ -67,7 +67,7 @@ def parse_program(text: str, filename: str = "<text>") -> tuple[isa.Instruction,
 
 
 def parse_uops(text: str, filename: str = "<text>") -> tuple[isa.MicroOp, ...]:
-    """Return the micro-ops that `text` states.
+    """Return the micro-ops in `text`.
 
     Raises:
         AssemblyError: as `parse_program`.
@@ -76,7 +76,7 @@ def parse_uops(text: str, filename: str = "<text>") -> tuple[isa.MicroOp, ...]:
 
 
 class _Parser(Generic[Item]):
-    """Reads one text; `forms` are the mnemonics it may hold."""
+    """Parses one text; `forms` are the mnemonics allowed in it."""
 
     def __init__(self, text: str, filename: str, forms: Mapping[str, type[Item]]) -> None:
         self._text, self._filename = text, filename
@@ -153,7 +153,7 @@ class _Parser(Generic[Item]):
 
 
 def _number(node: ast.expr) -> int | None:
-    """Return the whole number that an expression is, with at most one sign; None where it is none."""
+    """Return the integer that an expression states, with at most one sign; None if it is not an integer."""
     negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
         node = node.operand

@@ -1,4 +1,4 @@
-"""The folder in which the kit keeps what takes time to make, and digests to keep it by."""
+"""The cache folder for build products, and the digests that serve as keys."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ def cache_folder() -> Path:
 
 
 def digest_of(parts: Iterable[str | bytes]) -> str:
-    """Return a SHA-256 (hex) of `parts`, with their borders."""
+    """Return a SHA-256 (hex) of `parts`; the boundaries between parts count."""
     total = hashlib.sha256()
     for part in parts:
         raw = part.encode() if isinstance(part, str) else part

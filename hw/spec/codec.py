@@ -1,4 +1,4 @@
-"""Instructions and micro-ops to bits and back."""
+"""Encoding and decoding of instructions and micro-ops."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
@@ -48,7 +48,7 @@ def _title(form: isa.Form) -> str:
 
 
 def decode(word: int, config: AcceleratorConfig) -> isa.Instruction:
-    """Return the instruction that `word` (128 bits) encodes. Bits of no field are ignored.
+    """Return the instruction that `word` (128 bits) encodes. Bits outside all fields are ignored.
 
     Raises:
         EncodingError: no instruction has this opcode, memory type or ALU operation here.
@@ -99,7 +99,7 @@ LOADABLE = (
 
 
 def check_meaning(instruction: isa.Instruction, config: AcceleratorConfig) -> None:
-    """Refuse field values that are encodable but name nothing this configuration has.
+    """Refuse field values that can be encoded but that this configuration does not have.
 
     Raises:
         EncodingError: a LOAD into OUT, a STORE from anything else, an ALU operation that is not built.
@@ -120,7 +120,7 @@ def check_meaning(instruction: isa.Instruction, config: AcceleratorConfig) -> No
 
 
 def to_bytes(instructions: Iterable[isa.Instruction], config: AcceleratorConfig) -> bytes:
-    """Return a stream as the accelerator fetches it: 16 bytes an instruction, little-endian."""
+    """Return a stream as the accelerator fetches it: 16 bytes per instruction, little-endian."""
     return b"".join(encode(item, config).to_bytes(INSTRUCTION_BYTES, "little") for item in instructions)
 
 

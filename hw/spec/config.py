@@ -40,7 +40,7 @@ def _parameter(
 
 @dataclass(frozen=True)
 class AcceleratorConfig:
-    """Everything that may differ between two accelerators.
+    """The parameters of an accelerator.
 
     Sizes are in bytes, widths in bits. `batch`, `block_in` and `block_out` are the GEMM core's M, K and N:
     one micro-op multiplies `batch x block_in` inputs with `block_out x block_in` weights.
@@ -110,7 +110,7 @@ class AcceleratorConfig:
         return self._element_bits[memory]
 
     def element_bytes(self, memory: MemoryType) -> int:
-        """Bytes of one element of `memory` in DRAM: what one step of `dram_base` is worth."""
+        """Bytes of one element of `memory` in DRAM: the unit of `dram_base`."""
         return self._element_bits[memory] // 8
 
     @cached_property
@@ -163,8 +163,7 @@ class AcceleratorConfig:
         return hashlib.sha256(json.dumps(parameters(self), sort_keys=True).encode()).hexdigest()
 
     def with_changes(self, **changes: Any) -> "AcceleratorConfig":
-        """Return a copy with `changes`, values of any type; unknown parameters are refused by name, and what
-        is no value of a parameter as by the constructor."""
+        """Return a copy with `changes`; unknown names and values out of range raise ConfigError."""
         for key in changes:
             if key not in PARAMETER_NAMES:
                 raise unknown_parameter(key)

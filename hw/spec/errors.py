@@ -1,8 +1,8 @@
-"""Errors every room raises: each names the subject, its value, what is allowed, and what to do."""
+"""The errors of the kit. Each message names the subject, its value, what is allowed, and what to do."""
 
 
 class VdlaError(Exception):
-    """Base of every error this kit raises for something its user can mend."""
+    """Base of all errors that the user can correct."""
 
 
 class ConfigError(VdlaError):
@@ -10,15 +10,15 @@ class ConfigError(VdlaError):
 
 
 class EncodingError(VdlaError):
-    """A field value or bit pattern that the instruction set does not have."""
+    """A field value or bit pattern that is not in the instruction set."""
 
 
 class AssemblyError(VdlaError):
-    """Assembly text that cannot be read; the message shows the line with a caret."""
+    """Assembly text with a syntax error; the message shows the line with a caret."""
 
 
 class FileFormatError(VdlaError):
-    """A file that is truncated, altered, or not of the format its name says."""
+    """A file that is truncated, altered, or not of the format that its name says."""
 
 
 class OutputError(VdlaError):
@@ -26,15 +26,18 @@ class OutputError(VdlaError):
 
 
 class ToolError(VdlaError):
-    """An outside tool is missing or failed."""
+    """An external tool is missing or failed."""
 
 
 class DeviceError(VdlaError):
-    """A device could not do what was asked of it."""
+    """A device cannot do what was requested."""
 
 
 class ProgramError(DeviceError):
-    """An instruction stream did something illegal while it ran.
+    """An instruction stream did something illegal.
+
+    Attributes:
+        index: position in the stream of the offending instruction; None if there is no single one.
 
     Attributes:
         index: position in the stream of the offending instruction; None where no single one is.
@@ -54,15 +57,15 @@ class AccessError(ProgramError):
 
 
 class OverwriteError(ProgramError):
-    """A STORE would write the stream that is running, or micro-ops that the stream loads."""
+    """A STORE would write the running stream, or micro-ops that the stream loads."""
 
 
 class DeadlockError(ProgramError):
-    """No unit can go on: each waits for a token that nobody will push."""
+    """No unit can go on: each waits for a token that no remaining instruction pushes."""
 
 
 class UnfinishedError(ProgramError):
-    """The stream ran out without executing FINISH."""
+    """The stream ended without a FINISH."""
 
 
 class CycleLimitError(DeviceError):

@@ -1,4 +1,4 @@
-"""Packages that only some commands need: each belongs to an extra of the installation."""
+"""Optional packages: each belongs to an extra of the installation."""
 
 from importlib.util import find_spec
 
@@ -37,7 +37,7 @@ def require_package(package: str, purpose: str) -> None:
 
 
 def missing(package: str, purpose: str) -> ToolError:
-    """Return the error for a package that is not there, or not whole."""
+    """Return the error for a package that is missing or incomplete."""
     return ToolError(
         f"{purpose} needs {package}, which is not installed here; "
         f'install it with: pip install "vdla[{EXTRAS[package]}]"'

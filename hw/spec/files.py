@@ -1,4 +1,4 @@
-"""Configurations in files: TOML of our own, and VTA's JSON."""
+"""Configuration files: TOML in the kit's own format, and VTA's JSON."""
 
 import json
 import tomllib
@@ -16,7 +16,7 @@ _SUFFIXES = {"KIB": 1 << 10, "K": 1 << 10, "MIB": 1 << 20, "M": 1 << 20}
 
 
 def load(name_or_path: str | Path) -> AcceleratorConfig:
-    """Return the preset of that name, or the configuration in that `.toml` or `.json` file.
+    """Return the preset, or the configuration in the `.toml` or `.json` file, of that name.
 
     Raises:
         ConfigError: there is neither, or the file is no configuration.
@@ -51,7 +51,7 @@ def to_toml(config: AcceleratorConfig) -> str:
 
 
 def from_toml(text: str, filename: str = "<text>") -> AcceleratorConfig:
-    """Return the configuration in `text`; parameters that it leaves out have their defaults.
+    """Return the configuration in `text`; parameters that are not in it have their defaults.
 
     Raises:
         ConfigError: naming file, parameter, value and what is allowed.
@@ -96,7 +96,7 @@ _VTA_IGNORED = ("TARGET", "HW_VER", "LOG_OUT_WIDTH", "LOG_OUT_BUFF_SIZE")
 
 
 def from_vta_json(text: str, filename: str = "<text>") -> AcceleratorConfig:
-    """Return the configuration that VTA's JSON states, with our extensions off.
+    """Return the configuration in VTA's JSON, with all extensions off.
 
     LOG_BLOCK stands for both LOG_BLOCK_IN and LOG_BLOCK_OUT. TARGET and HW_VER choose VTA's tools and have no
     meaning here.
@@ -157,7 +157,7 @@ def to_vta_json(config: AcceleratorConfig) -> str:
 
 
 def apply_settings(config: AcceleratorConfig, settings: Iterable[str]) -> AcceleratorConfig:
-    """Return `config` with each "key=value" of `settings` applied, all at once.
+    """Return `config` with the changes of all "key=value" texts in `settings`, applied together.
 
     Sizes may end in KiB or MiB; lists are separated by commas, and `none` is the empty one.
 
@@ -187,7 +187,10 @@ def _setting(config: AcceleratorConfig, key: str, text: str) -> object:
 
 
 def whole_number(key: str, text: str) -> int:
-    """Return the number that a setting's text gives.
+    """Return the integer that a setting's text states.
+
+    Raises:
+        ConfigError: it is not an integer.
 
     Raises:
         ConfigError: it is none.

@@ -1,4 +1,4 @@
-"""How much memory what a file asks for may take. More is refused by name, before anything is allocated.
+"""Limits on the memory that a file can make the kit allocate. A larger request is refused before allocation.
 
 The limits keep one command on one file below 2 GB. VDLA_MEMORY_FACTOR in the environment multiplies them.
 """
@@ -51,7 +51,7 @@ def limit_of(size: int) -> int:
 
 
 def require_room(size: int, limit: int, subject: str, error: type[Exception]) -> None:
-    """Refuse what would take more than one of the limits above.
+    """Raise an error if `size` exceeds one of the limits above.
 
     Args:
         size: bytes that it would take.
@@ -68,7 +68,7 @@ def require_room(size: int, limit: int, subject: str, error: type[Exception]) ->
 
 
 def read_at_most(path: Path, limit: int, error: type[VdlaError]) -> bytes:
-    """Return the contents of a file; no more than `limit` bytes of it are read.
+    """Return the contents of a file; read no more than `limit` bytes.
 
     Raises:
         VdlaError: of the class `error`: the file is longer.

@@ -1,4 +1,4 @@
-"""Remembering the results of pure functions."""
+"""Memoisation of pure functions."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -9,8 +9,12 @@ Result = TypeVar("Result")
 
 
 def memoised(entries: int) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Return `functools.lru_cache` for the latest `entries` results as a decorator that keeps the function's
-    signature, so that type checkers still see its arguments. These must be hashable."""
+    """Return a decorator that caches the latest `entries` results.
+
+    It keeps the function's signature for type checkers. The arguments must be hashable.
+
+    The arguments must be hashable.
+    """
 
     def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         return cast("Callable[Arguments, Result]", lru_cache(maxsize=entries)(function))

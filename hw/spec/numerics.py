@@ -1,4 +1,4 @@
-"""Integer arithmetic of the accelerator, defined on Python integers. Every device agrees with these."""
+"""Integer arithmetic of the accelerator, defined on Python integers. Tests compare every device with it."""
 
 from collections.abc import Sequence
 
@@ -12,8 +12,10 @@ def wrap(value: int, bits: int) -> int:
 
 
 def shift_right(value: int, amount: int, bits: int) -> int:
-    """Shift arithmetically right by `amount`, left where it is negative; whole-width shifts give sign fill or
-    0."""
+    """Shift right arithmetically, or left if `amount` is negative.
+
+    A shift by the width or more gives the sign fill (right) or 0 (left).
+    """
     if amount >= 0:
         return value >> min(amount, bits)
     return wrap(value << min(-amount, bits), bits)
@@ -25,14 +27,15 @@ BYTE_BITS = 8  # of the zero point, and of the least and the greatest output
 
 
 def requantise(value: int, parameters: Sequence[int], bits: int) -> int:
-    """Return clip(zero + round((value + bias) * multiplier / 2^shift)), halves rounded up: an accumulator of
-    `bits` bits as an output.
+    """Requantise an accumulator of `bits` bits: clip(zero + round((value + bias) * multiplier / 2^shift)).
+
+    Halves round up. `value + bias` wraps.
 
     Args:
-        parameters: in the order of `Parameter`, as they stand in accumulators: the bias; the multiplier,
+        parameters: in the order of `Parameter`, as accumulators hold them: the bias; the multiplier,
             unsigned, in the low 16 bits; the shift in the low 6 bits and the zero point, signed, in bits 8 to
-            15; the least output, signed, in bits 0 to 7 and the greatest in bits 8 to 15. `value + bias`
-            wraps; other bits have no meaning.
+            15; the least output, signed, in bits 0 to 7 and the greatest in bits 8 to 15. Other bits have no
+            effect.
     """
     bias, multiplier, shift_and_zero, clip = parameters
     product = wrap(value + bias, bits) * (multiplier & ((1 << MULTIPLIER_BITS) - 1))
@@ -47,7 +50,7 @@ def requantise(value: int, parameters: Sequence[int], bits: int) -> int:
 def requantise_parameters(
     bias: int, multiplier: int, shift: int, zero: int, least: int, greatest: int
 ) -> tuple[int, ...]:
-    """Return the accumulators that `requantise` takes, in the order of `Parameter`."""
+    """Return the four accumulator values that `requantise` takes, in the order of `Parameter`."""
     byte = (1 << BYTE_BITS) - 1
     return bias, multiplier, shift | (zero & byte) << BYTE_BITS, least & byte | (greatest & byte) << BYTE_BITS
 

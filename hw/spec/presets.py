@@ -1,4 +1,4 @@
-"""The configurations that have a name."""
+"""The preset configurations."""
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import ConfigError

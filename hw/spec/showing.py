@@ -1,4 +1,4 @@
-"""Values as messages show them: on one line, and short however long they are."""
+"""Values as error messages show them: on one line, and cut to a limited length."""
 
 import reprlib
 
@@ -7,7 +7,7 @@ LONGEST_TEXT = 80
 
 
 class _Short(reprlib.Repr):
-    """Cuts long values; of long numbers it shows the length, as Python does not write them in decimal."""
+    """Cuts long values; shows the length of long numbers, which Python does not write in decimal."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ _SHORT = _Short()
 
 
 def shown(value: object) -> str:
-    """Return `repr(value)`, cut where it is long or deep."""
+    """Return `repr(value)`, cut if it is long or deeply nested."""
     return _SHORT.repr(value)
 
 

@@ -1,4 +1,4 @@
-"""The target: one record of everything that results, cycles, time and energy of an accelerator depend on."""
+"""The target: everything that the results, cycles, time and energy of an accelerator depend on."""
 
 import hashlib
 import json
@@ -61,7 +61,7 @@ ENERGY_45NM = EnergyTable()
 
 @dataclass(frozen=True)
 class Target:
-    """An accelerator with what surrounds it.
+    """An accelerator with its memory, clock and energy table.
 
     Attributes:
         config: the accelerator. Width and longest burst of memory are its `bus_bits` and `burst_bytes`.
@@ -101,7 +101,7 @@ class Target:
 
     @cached_property
     def timing_digest(self) -> str:
-        """SHA-256 (hex) of what cycles depend on: the configuration and its memory."""
+        """SHA-256 (hex) of everything that cycles depend on: the configuration and its memory."""
         return _digest({"config": parameters(self.config), "memory": asdict(self.memory)})
 
 

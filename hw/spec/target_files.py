@@ -1,5 +1,4 @@
-"""Targets in files and settings: the parameters of a configuration, `clock_mhz`, and the tables `memory` and
-`energy`."""
+"""Targets in files and settings: parameters of the configuration, `clock_mhz`, `memory` and `energy`."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -23,12 +22,12 @@ SETTING_NAMES = (
 
 
 def load(name_or_path: str | Path) -> Target:
-    """Return the preset of that name, or the target in that `.toml` or VTA `.json` file.
+    """Return the preset, or the target in the `.toml` or VTA `.json` file, of that name.
 
-    What a file leaves out is as in the preset `default`; a `.json` file tells of the accelerator alone.
+    Values that a file omits are those of the preset `default`. A `.json` file describes the accelerator only.
 
     Raises:
-        ConfigError: there is neither, or the file is no target.
+        ConfigError: there is neither, or the file is not a target.
     """
     if str(name_or_path) in TARGETS:
         return TARGETS[str(name_or_path)]
@@ -39,8 +38,7 @@ def load(name_or_path: str | Path) -> Target:
 
 
 def target_of(value: Target | AcceleratorConfig | str | Path) -> Target:
-    """Return a target as it is, a configuration with its surroundings as in the presets, or what `load` finds
-    by a name or path."""
+    """Return a target as it is, a configuration with default surroundings, or what `load` finds."""
     if isinstance(value, Target):
         return value
     return Target(value) if isinstance(value, AcceleratorConfig) else load(value)
@@ -56,8 +54,7 @@ def to_toml(target: Target) -> str:
 
 
 def from_toml(text: str, filename: str = "<text>") -> Target:
-    """Return the target in `text`; what it leaves out is as in the preset `default`, the extensions apart,
-    which are off.
+    """Return the target in `text`. Omitted values are those of the preset `default`, with extensions off.
 
     Raises:
         ConfigError: naming file, parameter, value and what is allowed.
@@ -71,7 +68,7 @@ def from_toml(text: str, filename: str = "<text>") -> Target:
 
 
 def apply_settings(target: Target, settings: Iterable[str]) -> Target:
-    """Return `target` with each "key=value" of `settings` applied, all at once.
+    """Return `target` with the changes of all "key=value" texts in `settings`, applied together.
 
     Keys are a configuration's parameters, `clock_mhz`, `memory.NAME` and `energy.NAME`; values as
     `vdla.hw.spec.files.apply_settings` takes them.

@@ -1,5 +1,4 @@
-"""Sizes inside the hardware that its timing depends on and no configuration changes: RTL and cycle simulator
-share them."""
+"""Fixed sizes inside the hardware that timing depends on; RTL and cycle simulator share them."""
 
 BURSTS_FETCHED_AHEAD = 4
 """Bursts of instructions that fetch may ask for ahead of dispatch."""
@@ -25,8 +24,10 @@ REQUANTISE_STAGES = 3
 
 
 def store_stages(requantises: bool) -> int:
-    """Return the cycles from a read of the store unit to its beat entering the queue; both queues have places
-    for those on their way."""
+    """Return the cycles from a read of the store unit until its beat enters the queue.
+
+    Both queues are deeper by one less than this, for the reads in the stages.
+    """
     return 1 + (REQUANTISE_STAGES if requantises else 0)
 
 
@@ -36,6 +37,5 @@ def execute_stage(gemm_stages: int) -> int:
 
 
 def retire_stage(gemm_stages: int) -> int:
-    """Return the cycles from a slot's issue to its result being written, which is when a last slot retires
-    its instruction."""
+    """Return the cycles from a slot's issue to the write of its result, which retires a last slot."""
     return execute_stage(gemm_stages) + 1

@@ -71,7 +71,7 @@ def pops(instruction: Instruction) -> tuple[TokenEdge, ...]:
 
 
 def pushes(instruction: Instruction) -> tuple[TokenEdge, ...]:
-    """Return the edges onto which `instruction` pushes a token when it is done."""
+    """Return the edges onto which `instruction` pushes a token when it retires."""
     unit = unit_of(instruction)
     return tuple(
         edge for edge in TOKEN_EDGES if edge.producer is unit and getattr(instruction, edge.push_flag)

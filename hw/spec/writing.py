@@ -1,4 +1,4 @@
-"""Writing files: each is whole, or as it was before.
+"""Writing files: a write leaves a file complete, or as it was before.
 
 Contents go to a draft in the folder of the file, which is flushed to the disk and renamed. Missing folders
 are made.
@@ -66,7 +66,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def write_together(contents: Mapping[Path, str]) -> None:
-    """Write files of text that belong together: none is put in its place before all are complete on the disk.
+    """Write text files that belong together: none is published before all are complete on the disk.
 
     They are put there one by one, in the order given: where the last is new, all are.
 
@@ -87,7 +87,7 @@ def write_together(contents: Mapping[Path, str]) -> None:
 
 
 def check_writable(*paths: str | os.PathLike[str] | None) -> None:
-    """Refuse files that could not be written in the end, before any work is done; makes nothing.
+    """Refuse files that cannot be written, before any work is done; creates nothing.
 
     Raises:
         OutputError: naming the first such file.
@@ -131,7 +131,7 @@ def _stream(file: int | Path, mode: str) -> IO[Any]:
 
 
 class _InPlace:
-    """A device or pipe, in whose place no file must be put."""
+    """A device or pipe, which must not be replaced by a file."""
 
     def __init__(self, target: Path, mode: str) -> None:
         self.file = _stream(target, mode)
@@ -140,7 +140,7 @@ class _InPlace:
         self.file.flush()
 
     def publish(self) -> None:
-        """Do nothing: it has been written."""
+        """Do nothing: the data have been written already."""
 
     def close(self) -> None:
         with suppress(OSError):  # `complete` has reported what could not be flushed
@@ -148,8 +148,7 @@ class _InPlace:
 
 
 class _Draft:
-    """A file that is being written and not yet in its place; closing one that was not published discards
-    it."""
+    """A file that is written but not yet published; closing an unpublished draft discards it."""
 
     def __init__(self, target: Path, mode: str) -> None:
         _check(target)
@@ -166,14 +165,14 @@ class _Draft:
         self.file = _stream(descriptor, mode)
 
     def complete(self) -> None:
-        """Bring the contents to the disk, with the permissions of the file that stood there."""
+        """Flush the contents to the disk, with the permissions of the file they replace."""
         self.file.flush()
         if self._target.exists():
             os.fchmod(self.file.fileno(), stat.S_IMODE(self._target.stat().st_mode))
         os.fsync(self.file.fileno())
 
     def publish(self) -> None:
-        """Put the file in its place."""
+        """Rename the draft to its final name."""
         if self._name is None:
             self._name = self._linked()
         if self._name is not None:
@@ -182,8 +181,7 @@ class _Draft:
         self._published = True
 
     def _linked(self) -> Path | None:
-        """Give an unnamed draft its place; where a file stands there, give it a draft's name and return
-        that."""
+        """Give an unnamed draft its final name, or a draft's name if that is taken; return the name."""
         try:
             _link(self.file.fileno(), self._target)
         except FileExistsError:
@@ -193,7 +191,7 @@ class _Draft:
         return None
 
     def close(self) -> None:
-        """Close the file; delete it where it was not published, with the folders that were made for it."""
+        """Close the file; delete it if it was not published, with the folders that were created for it."""
         if self._name is not None:
             self._name.unlink(missing_ok=True)
         with suppress(OSError):  # of a draft that is discarded; `complete` has flushed the others
@@ -212,14 +210,13 @@ def _draft_name(folder: Path) -> Path:
 
 
 def _descriptor(folder: Path) -> tuple[int, Path | None]:
-    """Return the locked descriptor of a new draft and its name; None where it needs none yet."""
+    """Return the locked descriptor of a new draft, and its name (None if it needs none yet)."""
     unnamed = _unnamed(folder)
     return _named(folder) if unnamed is None else (unnamed, None)
 
 
 def _unnamed(folder: Path) -> int | None:
-    """Return the locked descriptor of a file without a name; None where the system has none or cannot name it
-    later."""
+    """Return the locked descriptor of a file without a name; None if the system cannot make or name one."""
     try:
         descriptor = os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o666)
     except OSError as error:
@@ -245,8 +242,7 @@ def _named(folder: Path) -> tuple[int, Path]:
 
 
 def _link(descriptor: int, path: Path) -> None:
-    """Give an unnamed file a name. Naming a folder makes Python call linkat, which follows the link in
-    /proc."""
+    """Name an unnamed file. Giving the folder makes Python call linkat, which follows the link in /proc."""
     os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor)
 
 
