@@ -38,8 +38,8 @@ def seconds(work: Callable[[], object]) -> tuple[float, object]:
 
 
 def emission(size: Convolution) -> dict:
-    """Return the figures of emitting one convolution in small tiles: passes, folding, tokens and encoding;
-    schedule and lowering not included."""
+    """Return the figures of emitting one convolution in small tiles: passes, hardware loops, tokens
+    and encoding; schedule and lowering not included."""
     func = schedule_conv2d(conv2d(size, DEFAULT, Scale()), size, DEFAULT, tiles=SMALL_TILES).lower()
     spent, stream = seconds(lambda: compile_stream(func, DEFAULT))
     return {"what": "emission", "instructions": stream.count, "seconds": spent}

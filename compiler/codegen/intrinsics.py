@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from textwrap import indent
 
-from vdla.compiler.codegen import kernels, transfers
+from vdla.compiler.codegen import compute, transfers
 from vdla.compiler.codegen.emission import Emit, Instruction
 from vdla.compiler.ir.nodes import IMMEDIATE, Buffer, Const, Expr, IrError, Read, Scope, Var
 from vdla.compiler.ir.parse import parse_intrinsic
@@ -81,7 +81,7 @@ def accelerator(config: AcceleratorConfig) -> Accelerator:
     dst = acc("dst", Scope.ACCUMULATOR)
     return Accelerator(
         config,
-        gemm=(_gemm(config), _tile("reset", (dst,), f"{dst.dtype}(0)", kernels.reset)),
+        gemm=(_gemm(config), _tile("reset", (dst,), f"{dst.dtype}(0)", compute.reset)),
         gemm_from=(_gemm(config, starts=True),) if config.has(Extension.OVERWRITE) else (),
         load_inp=tuple(_loads("load_inp", inp("dst", Scope.INPUT), inp("src"), MemoryType.INP, config)),
         load_wgt=(_load("load_wgt", wgt("dst", Scope.WEIGHT), wgt("src"), MemoryType.WGT),),
@@ -92,7 +92,7 @@ def accelerator(config: AcceleratorConfig) -> Accelerator:
         load_parameters=(_load("load_parameters", acc("dst", Scope.PARAMETERS), acc("src"), MemoryType.ACC),),
         store=tuple(_stores(config, out("dst"), acc("src", Scope.ACCUMULATOR))),
         alu=(
-            _tile("fill", (dst, Buffer(IMMEDIATE, (1,), dst.dtype)), "imm[0]", kernels.filled),
+            _tile("fill", (dst, Buffer(IMMEDIATE, (1,), dst.dtype)), "imm[0]", compute.filled),
             *(make(opcode, dst) for opcode in config.alu_opcodes for make in (_alu_immediate, _alu)),
         ),
     )
@@ -145,8 +145,8 @@ for i in range({config.batch}):
             acc[i, j] = acc[i, j] + {wide}(inp[i, k]) * {wide}(wgt[j, k])
 """
     if starts:
-        return _declared("gemm_from", (*params, Buffer("first", (1,), "bool")), body, kernels.started_sum)
-    return _declared("gemm", params, body, kernels.product)
+        return _declared("gemm_from", (*params, Buffer("first", (1,), "bool")), body, compute.started_sum)
+    return _declared("gemm", params, body, compute.product)
 
 
 def _widened(dst: Buffer, src: Buffer) -> str:
@@ -188,12 +188,12 @@ def _stores(config: AcceleratorConfig, dst: Buffer, src: Buffer) -> Iterator[Ins
 def _alu(opcode: AluOpcode, dst: Buffer) -> Instruction:
     left, right = (replace(dst, name=name) for name in ("left", "right"))
     value = ALU_TEXT[opcode].format("left[i, j]", "right[i, j]")
-    return _tile(opcode.name.lower(), (dst, left, right), value, partial(kernels.alu, opcode))
+    return _tile(opcode.name.lower(), (dst, left, right), value, partial(compute.alu, opcode))
 
 
 def _alu_immediate(opcode: AluOpcode, dst: Buffer) -> Instruction:
     left, constant = replace(dst, name="left"), Buffer(IMMEDIATE, (1,), dst.dtype)
     value = ALU_TEXT[opcode].format("left[i, j]", f"{IMMEDIATE}[0]")
     return _tile(
-        f"{opcode.name.lower()}_imm", (dst, left, constant), value, partial(kernels.alu_immediate, opcode)
+        f"{opcode.name.lower()}_imm", (dst, left, constant), value, partial(compute.alu_immediate, opcode)
     )

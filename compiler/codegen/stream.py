@@ -1,4 +1,4 @@
-"""Loop programs of intrinsics to instruction streams: outer loops are walked here, inner ones folded into
+"""Loop programs of intrinsics to instruction streams: outer loops are walked here, inner ones mapped onto
 instructions."""
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""LOADs and STOREs of nests of loops: folded once for all values of the variables that cut them, recorded for
+"""LOADs and STOREs of nests of loops: found once for all values of the variables that cut them, recorded for
 each."""
 
 from collections.abc import Callable, Iterator
@@ -7,7 +7,7 @@ from functools import partial
 
 from vdla.compiler.codegen.actions import Action, Operand, Values, box_of, moved, once_each, repeated, shifted
 from vdla.compiler.codegen.emission import Emission
-from vdla.compiler.codegen.fold import Dimension, Transfer, fold_transfer
+from vdla.compiler.codegen.hardware_loops import Dimension, Transfer, transfer_instructions
 from vdla.compiler.codegen.nest import Form, Nest, Ranges, boxes, conditions_of, evaluated, inside_box
 from vdla.compiler.ir.nodes import IrError
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
@@ -67,11 +67,11 @@ def _transfer(
     (here, on_chip), (there, in_dram) = (operand.form.parted(nest.loops) for operand in (chip, dram))
     first_on_chip, first_in_dram = evaluated(here), evaluated(there)
 
-    def fold(values: Values) -> Iterator[Transfer]:
+    def mapped(values: Values) -> Iterator[Transfer]:
         for fixed, ranges in boxes(nest.conditions, nest.loops, values):
             yield from _transfers(on_chip, in_dram, padding, fixed, ranges)
 
-    transfers = once_each((*nest.conditions, *padding), nest.loops, fold)
+    transfers = once_each((*nest.conditions, *padding), nest.loops, mapped)
 
     def act(values: Values) -> None:
         on, off, record = first_on_chip(values), first_in_dram(values), record_of(values)
@@ -93,7 +93,7 @@ def _transfers(
         Dimension(trips, on_chip.get(name, 0), in_dram.get(name, 0), *(box[name] if box else (0, 0)))
         for name, trips in loops.items()
     ]
-    return fold_transfer(dimensions, here, there, inside=box is not None)
+    return transfer_instructions(dimensions, here, there, inside=box is not None)
 
 
 def _parameter_set(element: int) -> int:

@@ -4,7 +4,7 @@
 loops too, and a buffer allocated inside gets a dimension of n. Loads that follow each other stay together,
 and so does all other work, that of a loop's last iteration and of what follows the loop too: a thread's
 results must not wait for another's work. A loop of that kind then stands only around loads or around other
-work, and kernels are never folded across it.
+work, and no instruction's hardware loops reach across it.
 
 Source: TVM, OSDI 2018, section 4.4 and figure 8.
 """
@@ -137,7 +137,7 @@ def _interleave_group(thread: For, group: list[Stmt]) -> Stmt:
 
 
 def _has_parts(stmt: Stmt) -> bool:
-    """Whether there is more than one kernel in `stmt`; what an intrinsic means inside does not count."""
+    """Whether there is more than one nest of intrinsics in `stmt`; what an intrinsic means does not count."""
     if isinstance(stmt, (For, If)):
         return _has_parts(stmt.body)
     return isinstance(stmt, (Block, Alloc))

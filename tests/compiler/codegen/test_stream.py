@@ -8,7 +8,7 @@ from generators.operators import random_case
 from tests.loading import load_file
 from vdla.compiler.codegen.choose import best_tiles, simulated_cycles
 from vdla.compiler.codegen.estimate import ranked_tiles
-from vdla.compiler.codegen.fold import Dimension, Steps, fold_kernel, fold_transfer
+from vdla.compiler.codegen.hardware_loops import Dimension, Steps, compute_instructions, transfer_instructions
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.schedules import schedule_conv2d, schedule_max_pool
 from vdla.compiler.codegen.space import Choice
@@ -179,18 +179,18 @@ def test_the_last_joined_groups_may_be_filled_up():
     assert grouping(Convolution(15, 4, 4, 15, groups=5), TINY) == Grouping(1, 4, 4, 5)
 
 
-# Folding
+# Mapping to hardware loops and rows
 
 
 def test_the_longest_loops_become_hardware_loops_and_the_rest_micro_ops():
     loops = [Steps(3, (0, 1, 1)), Steps(14, (1, 1, 0)), Steps(2, (200, 0, 18)), Steps(10, (14, 16, 0))]
-    (kernel,) = fold_kernel(loops, (5, 7, 9), TINY)
-    assert (kernel.outer.trips, kernel.inner.trips, len(kernel.uops)) == (14, 10, 6)
-    assert sorted(kernel.uops)[0] == (5, 7, 9)
+    (instruction,) = compute_instructions(loops, (5, 7, 9), TINY)
+    assert (instruction.outer.trips, instruction.inner.trips, len(instruction.uops)) == (14, 10, 6)
+    assert sorted(instruction.uops)[0] == (5, 7, 9)
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_folded_kernels_take_every_step_once(seed):
+def test_compute_instructions_take_every_step_once(seed):
     rng = np.random.default_rng(seed)
     loops = [
         Steps(int(rng.integers(1, 6)), tuple(int(step) for step in rng.integers(0, 5, 3)))
@@ -199,16 +199,16 @@ def test_folded_kernels_take_every_step_once(seed):
     base = tuple(int(place) for place in rng.integers(0, 9, 3))
     found = [
         tuple(uop[which] + i * outer[which] + j * inner[which] for which in range(3))
-        for kernel in fold_kernel(loops, base, TINY)
+        for instruction in compute_instructions(loops, base, TINY)
         for outer, inner in [
             (
-                (kernel.outer.dst, kernel.outer.src, kernel.outer.wgt),
-                (kernel.inner.dst, kernel.inner.src, kernel.inner.wgt),
+                (instruction.outer.dst, instruction.outer.src, instruction.outer.wgt),
+                (instruction.inner.dst, instruction.inner.src, instruction.inner.wgt),
             )
         ]
-        for i in range(kernel.outer.trips)
-        for j in range(kernel.inner.trips)
-        for uop in kernel.uops
+        for i in range(instruction.outer.trips)
+        for j in range(instruction.inner.trips)
+        for uop in instruction.uops
     ]
     expected = [base]
     for loop in loops:
@@ -221,7 +221,7 @@ def test_folded_kernels_take_every_step_once(seed):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_folded_transfers_move_every_element_to_its_place(seed):
+def test_transfer_instructions_move_every_element_to_its_place(seed):
     rng = np.random.default_rng(seed)
     trips = [int(count) for count in rng.integers(1, 40 if seed % 3 == 0 else 6, 3)]
     low = [int(rng.integers(0, count)) for count in trips]
@@ -230,7 +230,7 @@ def test_folded_transfers_move_every_element_to_its_place(seed):
     chip = (trips[1] * trips[2], trips[2], 1)
     dimensions = [Dimension(*row) for row in zip(trips, chip, dram, low, high, strict=True)]
     found = {}
-    for part in fold_transfer(dimensions, 10, 5000):
+    for part in transfer_instructions(dimensions, 10, 5000):
         rows, place = part.rows, part.chip
         width = rows.x_pads[0] + rows.width + rows.x_pads[1]
         for y in range(rows.y_pads[0] + rows.height + rows.y_pads[1]):
@@ -250,18 +250,18 @@ def test_folded_transfers_move_every_element_to_its_place(seed):
     assert found == expected
 
 
-def test_a_nest_is_folded_once_for_each_value_of_the_variables_that_it_depends_on(monkeypatch):
+def test_a_nest_is_mapped_once_for_each_value_of_the_variables_that_it_depends_on(monkeypatch):
     from vdla.compiler.codegen import transfers
 
-    size, folded = Convolution(32, 16, 16, 32, padding=(1, 1, 1, 1)), []
-    fold = transfers.fold_transfer
+    size, mapped = Convolution(32, 16, 16, 32, padding=(1, 1, 1, 1)), []
+    find = transfers.transfer_instructions
     monkeypatch.setattr(
         transfers,
-        "fold_transfer",
-        lambda dimensions, *rest, **options: folded.append(dimensions) or fold(dimensions, *rest, **options),
+        "transfer_instructions",
+        lambda dimensions, *rest, **options: mapped.append(dimensions) or find(dimensions, *rest, **options),
     )
     tiles = Tiles(outputs=1, rows=4, columns=16, inputs=1)
     words = compile_stream(scheduled(size, threads=1, tiles=tiles), TINY)
     loads = np.count_nonzero(words.words[:, 0] & np.uint64(7) == np.uint64(0))
     rows_of_tiles, nests = 4, 4  # inputs, weights and outputs, with what is left of the last iteration
-    assert 0 < len(folded) <= rows_of_tiles * nests < loads
+    assert 0 < len(mapped) <= rows_of_tiles * nests < loads

@@ -5,7 +5,12 @@ from functools import partial
 
 from vdla.compiler.codegen.actions import Action, Operand, Values, box_of, moved, once_each
 from vdla.compiler.codegen.emission import Emission
-from vdla.compiler.codegen.fold import Kernel, Steps, fold_sum, folded_kernels
+from vdla.compiler.codegen.hardware_loops import (
+    ComputeInstruction,
+    Steps,
+    cached_instructions,
+    sum_instructions,
+)
 from vdla.compiler.codegen.nest import Form, Nest, Ranges, boxes, conditions_of
 from vdla.compiler.ir.nodes import Call, Const, Expr, IrError
 from vdla.hw.spec.config import AcceleratorConfig
@@ -15,7 +20,7 @@ from vdla.runtime.stream.micro_kernels import MicroKernel
 
 Base = tuple[int, int, int]  # elements of a step's operands
 Record = Callable[[MicroKernel, Loop, Loop], None]
-Recorded = list[tuple[Record, Kernel]]
+Recorded = list[tuple[Record, ComputeInstruction]]
 
 
 def product(emission: Emission, nest: Nest) -> Action:
@@ -34,23 +39,23 @@ def started_sum(emission: Emission, nest: Nest) -> Action:
     (starts,) = conditions_of(nest.call.operands[-1])
     gemm = emission.builder.gemm
 
-    def fold(base: Base, steps: dict[str, Steps], values: Values) -> Recorded:
+    def mapped(base: Base, steps: dict[str, Steps], values: Values) -> Recorded:
         passed, free = starts.at(values, steps)
         if passed < 0:
-            return _folded(gemm, steps.values(), base, emission.config)
+            return _walked(gemm, steps.values(), base, emission.config)
         summed = {name for name, _ in free}
         outer, inner = (
             tuple(step for name, step in steps.items() if (name in summed) is inside)
             for inside in (False, True)
         )
-        found = fold_sum(outer, inner, base, emission.config)
+        found = sum_instructions(outer, inner, base, emission.config)
         if found is None:
-            resets = _folded(partial(gemm, reset=True), outer, base, emission.config)
-            return resets + _folded(gemm, steps.values(), base, emission.config)
+            resets = _walked(partial(gemm, reset=True), outer, base, emission.config)
+            return resets + _walked(gemm, steps.values(), base, emission.config)
         first, others = found
         return [(partial(gemm, overwrite=True), first)] + [(gemm, others)] * (others is not None)
 
-    return _stepped(nest, emission.tiles(nest.call), fold, starts)
+    return _stepped(nest, emission.tiles(nest.call), mapped, starts)
 
 
 def filled(emission: Emission, nest: Nest) -> Action:
@@ -59,12 +64,12 @@ def filled(emission: Emission, nest: Nest) -> Action:
     constant = _constant(nest.call.operands[-1])
     builder, config = emission.builder, emission.config
 
-    def fold(base: Base, steps: dict[str, Steps], values: Values) -> Recorded:
-        to_zero = _folded(partial(builder.gemm, reset=True), steps.values(), base, config)
-        away = _folded(partial(builder.alu, AluOpcode.ADD, imm=constant), steps.values(), base, config)
+    def mapped(base: Base, steps: dict[str, Steps], values: Values) -> Recorded:
+        to_zero = _walked(partial(builder.gemm, reset=True), steps.values(), base, config)
+        away = _walked(partial(builder.alu, AluOpcode.ADD, imm=constant), steps.values(), base, config)
         return to_zero + away * (constant != 0)
 
-    return _stepped(nest, [operand, operand], fold)
+    return _stepped(nest, [operand, operand], mapped)
 
 
 def alu(opcode: AluOpcode, emission: Emission, nest: Nest) -> Action:
@@ -99,40 +104,42 @@ def _in_place(call: Call, operands: list[Operand]) -> list[Operand]:
     return [dst, *right] if right else [dst, dst]
 
 
-def _folded(record: Record, steps: Iterable[Steps], base: Base, config: AcceleratorConfig) -> Recorded:
+def _walked(record: Record, steps: Iterable[Steps], base: Base, config: AcceleratorConfig) -> Recorded:
     """Return the instructions that walk `steps` from `base` on, each with what records it."""
-    return [(record, kernel) for kernel in folded_kernels(tuple(steps), base, config)]
+    return [(record, instruction) for instruction in cached_instructions(tuple(steps), base, config)]
 
 
 def _each_step(emission: Emission, nest: Nest, operands: list[Operand], record: Record) -> Action:
     """Return the action that records one operation on every step of a nest."""
     return _stepped(
-        nest, operands, lambda base, steps, values: _folded(record, steps.values(), base, emission.config)
+        nest, operands, lambda base, steps, values: _walked(record, steps.values(), base, emission.config)
     )
 
 
 def _stepped(
     nest: Nest,
     operands: list[Operand],
-    fold: Callable[[Base, dict[str, Steps], Values], Recorded],
+    mapped: Callable[[Base, dict[str, Steps], Values], Recorded],
     *forms: Form,
 ) -> Action:
-    """Return the action that records what `fold` makes of a nest: its first step's elements, and what each
+    """Return the action that records what `mapped` makes of a nest: its first step's elements, and what each
     loop adds to them.
 
     Args:
-        forms: what `fold` depends on besides.
+        forms: what `mapped` depends on besides.
     """
 
-    def find(values: Values) -> Iterator[tuple[Record, Kernel]]:
+    def find(values: Values) -> Iterator[tuple[Record, ComputeInstruction]]:
         for fixed, ranges in boxes(nest.conditions, nest.loops, values):
-            yield from fold(*_steps(operands, fixed, ranges), fixed)
+            yield from mapped(*_steps(operands, fixed, ranges), fixed)
 
-    kernels = once_each((*nest.conditions, *(operand.form for operand in operands), *forms), nest.loops, find)
+    instructions = once_each(
+        (*nest.conditions, *(operand.form for operand in operands), *forms), nest.loops, find
+    )
 
     def act(values: Values) -> None:
-        for record, kernel in kernels(values):
-            record(kernel.uops, kernel.outer, kernel.inner)
+        for record, instruction in instructions(values):
+            record(instruction.uops, instruction.outer, instruction.inner)
 
     return act
 

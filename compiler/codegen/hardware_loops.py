@@ -1,5 +1,5 @@
-"""Folding nests of loops into what one instruction can do: two hardware loops and micro-ops, or padded rows
-of a transfer."""
+"""Mapping of nests of loops onto instructions: to two hardware loops and micro-ops, or to the padded rows of
+a transfer."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -20,14 +20,14 @@ MOST_PADS = (1 << 4) - 1
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A loop of a kernel: its trips, and the steps of the operands' elements (dst, src, wgt)."""
+    """A loop of a nest: its trips, and the steps of the operands' elements (dst, src, wgt)."""
 
     trips: int
     steps: tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class ComputeInstruction:
     """What one GEMM or ALU instruction does."""
 
     uops: MicroKernel
@@ -36,17 +36,18 @@ class Kernel:
 
 
 @lru_cache(maxsize=1 << 16)
-def folded_kernels(
+def cached_instructions(
     loops: tuple[Steps, ...], base: tuple[int, int, int], config: AcceleratorConfig
-) -> tuple[Kernel, ...]:
-    """Return what `fold_kernel` yields; tiles of one shape in one buffer fold alike."""
-    return tuple(fold_kernel(list(loops), base, config))
+) -> tuple[ComputeInstruction, ...]:
+    """Return what `compute_instructions` yields; tiles of one shape in one buffer have
+    the same."""
+    return tuple(compute_instructions(list(loops), base, config))
 
 
 @lru_cache(maxsize=1 << 16)
-def fold_sum(
+def sum_instructions(
     loops: tuple[Steps, ...], sums: tuple[Steps, ...], base: tuple[int, int, int], config: AcceleratorConfig
-) -> tuple[Kernel, Kernel | None] | None:
+) -> tuple[ComputeInstruction, ComputeInstruction | None] | None:
     """Return the instruction that writes the first product of every sum, and the one that adds the others to
     it.
 
@@ -61,16 +62,18 @@ def fold_sum(
     first = MicroKernel(_places(rest, base))
     others = MicroKernel(_places([*sums, *rest], base)[len(first) :])
     outer, inner = [Loop(loop.trips, *loop.steps) for loop in chosen] + [Loop()] * (2 - len(chosen))
-    return Kernel(first, outer, inner), Kernel(others, outer, inner) if others else None
+    return ComputeInstruction(first, outer, inner), ComputeInstruction(
+        others, outer, inner
+    ) if others else None
 
 
-def fold_kernel(
+def compute_instructions(
     loops: list[Steps], base: tuple[int, int, int], config: AcceleratorConfig
-) -> Iterator[Kernel]:
+) -> Iterator[ComputeInstruction]:
     """Yield the instructions that walk `loops` from `base` on: mostly one.
 
     The two loops of most trips become hardware loops, the others are written out as micro-ops; what is too
-    much for micro-op memory becomes several instructions. Steps of a kernel can be taken in any order.
+    much for micro-op memory becomes several instructions. Steps of a nest can be taken in any order.
     """
     merged = _merged([loop for loop in loops if loop.trips > 1])
     chosen = sorted((loop for loop in merged if _fits(loop, config)), key=lambda loop: -loop.trips)[:2]
@@ -79,7 +82,7 @@ def fold_kernel(
     uops = _places(written, (0, 0, 0))
     outer, inner = [Loop(loop.trips, *loop.steps) for loop in chosen] + [Loop()] * (2 - len(chosen))
     for place in _places(repeated, base):
-        yield Kernel(
+        yield ComputeInstruction(
             MicroKernel(tuple(one + other for one, other in zip(uop, place, strict=True)) for uop in uops),
             outer,
             inner,
@@ -167,7 +170,7 @@ class Transfer:
     rows: Rows
 
 
-def fold_transfer(
+def transfer_instructions(
     dimensions: list[Dimension], chip: int, dram: int, *, inside: bool = True
 ) -> Iterator[Transfer]:
     """Yield the instructions that move the elements of `dimensions`, on chip from `chip`, in DRAM from `dram`
