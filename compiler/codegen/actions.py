@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TypeVar
 
-from vdla.compiler.codegen.nest import Form, Ranges
+from vdla.compiler.codegen.nest import AffineSum, Ranges
 from vdla.compiler.ir.nodes import Buffer
 
 Found = TypeVar("Found")
@@ -16,10 +16,10 @@ Action = Callable[[Values], None]
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand's memory and the form of its element's index."""
+    """An operand's memory and the index of its element."""
 
     buffer: Buffer
-    form: Form
+    index: AffineSum
 
 
 def in_turn(actions: list[Action]) -> Action:
@@ -44,22 +44,22 @@ def repeated(name: str, extent: int, action: Action) -> Action:
     return act
 
 
-def conditional(conditions: list[Form], action: Action) -> Action:
+def conditional(conditions: list[AffineSum], action: Action) -> Action:
     """Return the action that carries out another where conditions hold."""
 
     def act(values: Values) -> None:
-        if all(form.at(values, {})[0] >= 0 for form in conditions):
+        if all(affine_sum.at(values, {})[0] >= 0 for affine_sum in conditions):
             action(values)
 
     return act
 
 
 def once_each(
-    forms: Iterable[Form], loops: Mapping[str, int], find: Callable[[Values], Iterable[Found]]
+    sums: Iterable[AffineSum], loops: Mapping[str, int], find: Callable[[Values], Iterable[Found]]
 ) -> Callable[[Values], tuple[Found, ...]]:
-    """Return `find`, asked once for each set of values of the variables that `forms` have outside `loops`: it
+    """Return `find`, asked once for each set of values of the variables that `sums` have outside `loops`: it
     depends on nothing else."""
-    names = sorted({name for form in forms for name, _ in form.terms if name not in loops})
+    names = sorted({name for affine_sum in sums for name, _ in affine_sum.terms if name not in loops})
     key_of = itemgetter(*names) if names else lambda values: None
     known: dict[object, tuple[Found, ...]] = {}
 
@@ -79,12 +79,17 @@ def box_of(ranges: Ranges) -> tuple[dict[str, int], Values]:
     }
 
 
-def moved(form: Form, values: Values, loops: dict[str, int], start: Values) -> tuple[int, dict[str, int]]:
+def moved(
+    affine_sum: AffineSum, values: Values, loops: dict[str, int], start: Values
+) -> tuple[int, dict[str, int]]:
     """Return the first element of a nest's operand, and its step in each loop."""
-    fixed, free = form.at(values, loops)
+    fixed, free = affine_sum.at(values, loops)
     return fixed + sum(factor * start[name] for name, factor in free), dict(free)
 
 
-def shifted(form: Form, start: Values) -> Form:
-    """Return a condition's form for loops that begin at 0 instead of `start`."""
-    return Form(form.constant + sum(factor * start.get(name, 0) for name, factor in form.terms), form.terms)
+def shifted(affine_sum: AffineSum, start: Values) -> AffineSum:
+    """Return a condition for loops that begin at 0 instead of `start`."""
+    return AffineSum(
+        affine_sum.constant + sum(factor * start.get(name, 0) for name, factor in affine_sum.terms),
+        affine_sum.terms,
+    )

@@ -11,7 +11,7 @@ from vdla.compiler.codegen.hardware_loops import (
     cached_instructions,
     sum_instructions,
 )
-from vdla.compiler.codegen.nest import Form, Nest, Ranges, boxes, conditions_of
+from vdla.compiler.codegen.nest import AffineSum, Nest, Ranges, boxes, conditions_of
 from vdla.compiler.ir.nodes import Call, Const, Expr, IrError
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode
@@ -120,13 +120,13 @@ def _stepped(
     nest: Nest,
     operands: list[Operand],
     mapped: Callable[[Base, dict[str, Steps], Values], Recorded],
-    *forms: Form,
+    *sums: AffineSum,
 ) -> Action:
     """Return the action that records what `mapped` makes of a nest: its first step's elements, and what each
     loop adds to them.
 
     Args:
-        forms: what `mapped` depends on besides.
+        sums: what `mapped` depends on besides.
     """
 
     def find(values: Values) -> Iterator[tuple[Record, ComputeInstruction]]:
@@ -134,7 +134,7 @@ def _stepped(
             yield from mapped(*_steps(operands, fixed, ranges), fixed)
 
     instructions = once_each(
-        (*nest.conditions, *(operand.form for operand in operands), *forms), nest.loops, find
+        (*nest.conditions, *(operand.index for operand in operands), *sums), nest.loops, find
     )
 
     def act(values: Values) -> None:
@@ -147,7 +147,7 @@ def _stepped(
 def _steps(operands: list[Operand], values: Values, ranges: Ranges) -> tuple[Base, dict[str, Steps]]:
     """Return the elements of a nest's first step, and what each loop adds to them."""
     loops, start = box_of(ranges)
-    places = [moved(operand.form, values, loops, start) for operand in operands]
+    places = [moved(operand.index, values, loops, start) for operand in operands]
     missing = (0,) * (3 - len(operands))
     base = (*(place for place, _ in places), *missing)
     return base, {

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from vdla.compiler.codegen.actions import Action, Operand
-from vdla.compiler.codegen.nest import Nest, element_form
+from vdla.compiler.codegen.nest import Nest, element_index
 from vdla.compiler.ir.nodes import Buffer, Call, Intrinsic, Read
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.runtime.stream.builder import StreamBuilder
@@ -37,7 +37,7 @@ class Emission:
         return [self._operand(operand) for operand in call.operands if isinstance(operand, Read)]
 
     def _operand(self, operand: Read) -> Operand:
-        return Operand(operand.buffer, element_form(operand, self.bases.get(operand.buffer.name, 0)))
+        return Operand(operand.buffer, element_index(operand, self.bases.get(operand.buffer.name, 0)))
 
 
 Emit = Callable[[Emission, Nest], Action]

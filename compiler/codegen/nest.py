@@ -14,7 +14,7 @@ TILE_RANK = 2  # the last dimensions of every buffer are those of an element
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class AffineSum:
     """`constant + sum(coefficient * variable)`."""
 
     constant: int
@@ -31,14 +31,16 @@ class Form:
         return fixed, free
 
     def parted(self, loops: Mapping[str, int]) -> tuple[Self, Self]:
-        """Return the form as a sum of two: what does not change with `loops`, and their terms."""
+        """Return it as the sum of two: what does not change with `loops`, and their terms."""
         inside = tuple(term for term in self.terms if term[0] in loops)
-        return Form(self.constant, tuple(term for term in self.terms if term not in inside)), Form(0, inside)
+        return AffineSum(self.constant, tuple(term for term in self.terms if term not in inside)), AffineSum(
+            0, inside
+        )
 
 
-def evaluated(form: Form) -> Callable[[Mapping[str, int]], int]:
-    """Return `form` as a function of its variables' values."""
-    constant, terms = form.constant, form.terms
+def evaluated(affine_sum: AffineSum) -> Callable[[Mapping[str, int]], int]:
+    """Return `affine_sum` as a function of its variables' values."""
+    constant, terms = affine_sum.constant, affine_sum.terms
     if not terms:
         return lambda values: constant
 
@@ -51,7 +53,7 @@ def evaluated(form: Form) -> Callable[[Mapping[str, int]], int]:
     return value
 
 
-def form_of(expr: Expr) -> Form:
+def affine_sum_of(expr: Expr) -> AffineSum:
     """Return an index expression as numbers.
 
     Raises:
@@ -65,24 +67,24 @@ def form_of(expr: Expr) -> Form:
                 "that an intrinsic is put into"
             )
         terms.append((atom.name, factor))
-    return Form(found.constant, tuple(terms))
+    return AffineSum(found.constant, tuple(terms))
 
 
-def element_form(operand: Read, base: int = 0) -> Form:
+def element_index(operand: Read, base: int = 0) -> AffineSum:
     """Return the index of an operand's element in its memory: the buffer's elements stand one after another
     from `base` on."""
     shape = operand.buffer.shape[:-TILE_RANK]
     constant, terms = base, {}
     for axis, index in enumerate(operand.indices[:-TILE_RANK]):
-        form, size = form_of(index), prod(shape[axis + 1 :])
-        constant += form.constant * size
-        for name, factor in form.terms:
+        affine_sum, size = affine_sum_of(index), prod(shape[axis + 1 :])
+        constant += affine_sum.constant * size
+        for name, factor in affine_sum.terms:
             terms[name] = terms.get(name, 0) + factor * size
-    return Form(constant, tuple((name, factor) for name, factor in terms.items() if factor))
+    return AffineSum(constant, tuple((name, factor) for name, factor in terms.items() if factor))
 
 
-def conditions_of(expr: Expr) -> list[Form]:
-    """Return the forms that must not be negative for a condition to hold.
+def conditions_of(expr: Expr) -> list[AffineSum]:
+    """Return the sums that must not be negative for a condition to hold.
 
     Raises:
         IrError: it is no conjunction of comparisons.
@@ -91,11 +93,11 @@ def conditions_of(expr: Expr) -> list[Form]:
         case Binary("and", left, right):
             return conditions_of(left) + conditions_of(right)
         case Binary("<", left, right):
-            return [form_of(right - left - 1)]
+            return [affine_sum_of(right - left - 1)]
         case Binary("<=", left, right):
-            return [form_of(right - left)]
+            return [affine_sum_of(right - left)]
         case Const(value):
-            return [] if value else [Form(-1, ())]
+            return [] if value else [AffineSum(-1, ())]
     raise IrError(
         f"{print_expr(expr)} cannot be turned into bounds of a transfer; use comparisons joined by and"
     )
@@ -107,11 +109,11 @@ class Nest:
 
     Attributes:
         loops: extents by variable, from the outside in.
-        conditions: forms that must not be negative.
+        conditions: sums that must not be negative.
     """
 
     loops: dict[str, int]
-    conditions: tuple[Form, ...]
+    conditions: tuple[AffineSum, ...]
     call: Call
 
 
@@ -119,7 +121,7 @@ def nest_of(stmt: Stmt) -> Nest | None:
     """Return `stmt` as a nest; None where it holds anything but loops and conditions around one call, or
     virtual threads."""
     loops: dict[str, int] = {}
-    conditions: list[Form] = []
+    conditions: list[AffineSum] = []
     while not isinstance(stmt, Call):
         if isinstance(stmt, For) and stmt.kind is not LoopKind.VTHREAD:
             loops[stmt.var.name] = stmt.extent
@@ -135,7 +137,7 @@ Ranges = dict[str, tuple[int, int]]  # by loop: first iteration, and one behind 
 
 
 def boxes(
-    conditions: tuple[Form, ...], loops: Mapping[str, int], values: Mapping[str, int]
+    conditions: tuple[AffineSum, ...], loops: Mapping[str, int], values: Mapping[str, int]
 ) -> Iterator[tuple[Mapping[str, int], Ranges]]:
     """Cut iterations off that fail a condition; yield the boxes that are left, each with the values of all
     other variables.
@@ -171,7 +173,7 @@ def _cut(ranges: Ranges, fixed: int, free: list[tuple[str, int]]) -> bool:
 
 
 def inside_box(
-    conditions: tuple[Form, ...], loops: Mapping[str, int], values: Mapping[str, int]
+    conditions: tuple[AffineSum, ...], loops: Mapping[str, int], values: Mapping[str, int]
 ) -> Ranges | None:
     """Return the iterations for which all conditions hold, as a box; None where there is none.
 

@@ -8,7 +8,7 @@ from functools import partial
 from vdla.compiler.codegen.actions import Action, Operand, Values, box_of, moved, once_each, repeated, shifted
 from vdla.compiler.codegen.emission import Emission
 from vdla.compiler.codegen.hardware_loops import Dimension, Transfer, transfer_instructions
-from vdla.compiler.codegen.nest import Form, Nest, Ranges, boxes, conditions_of, evaluated, inside_box
+from vdla.compiler.codegen.nest import AffineSum, Nest, Ranges, boxes, conditions_of, evaluated, inside_box
 from vdla.compiler.ir.nodes import IrError
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
 from vdla.runtime.stream.builder import Rows
@@ -21,7 +21,7 @@ def load(memory: MemoryType, emission: Emission, nest: Nest, *, pad_minimum: boo
     the rest is padding."""
     chip, dram = emission.tiles(nest.call)
     _, _, *inside = nest.call.operands
-    padding = [form for condition in inside for form in conditions_of(condition)]
+    padding = [affine_sum for condition in inside for affine_sum in conditions_of(condition)]
     record = partial(emission.builder.load, memory, pad_minimum=pad_minimum)
     return _transfer(nest, chip, dram, emission.tensor(dram.buffer), padding, lambda values: record)
 
@@ -38,9 +38,9 @@ def scaled_store(emission: Emission, nest: Nest) -> Action:
     """Record STOREs of store(dst, src, kept), one for each set of parameters: the loops over sets stand
     outside."""
     dram, chip, kept = emission.tiles(nest.call)
-    walked = {name: nest.loops[name] for name, _ in kept.form.terms if name in nest.loops}
+    walked = {name: nest.loops[name] for name, _ in kept.index.terms if name in nest.loops}
     inner = replace(nest, loops={name: extent for name, extent in nest.loops.items() if name not in walked})
-    first = evaluated(kept.form)
+    first = evaluated(kept.index)
     action = _transfer(
         inner,
         chip,
@@ -59,12 +59,12 @@ def _transfer(
     chip: Operand,
     dram: Operand,
     tensor: str,
-    padding: list[Form],
+    padding: list[AffineSum],
     record_of: Callable[[Values], Move],
 ) -> Action:
     """Record the transfers of a nest between its operands' memories; `padding` says what lies inside the
     tensor."""
-    (here, on_chip), (there, in_dram) = (operand.form.parted(nest.loops) for operand in (chip, dram))
+    (here, on_chip), (there, in_dram) = (operand.index.parted(nest.loops) for operand in (chip, dram))
     first_on_chip, first_in_dram = evaluated(here), evaluated(there)
 
     def mapped(values: Values) -> Iterator[Transfer]:
@@ -83,12 +83,14 @@ def _transfer(
 
 
 def _transfers(
-    chip: Form, dram: Form, padding: list[Form], values: Values, ranges: Ranges
+    chip: AffineSum, dram: AffineSum, padding: list[AffineSum], values: Values, ranges: Ranges
 ) -> Iterator[Transfer]:
     """Return what moves a box of a nest's iterations."""
     loops, start = box_of(ranges)
-    (here, on_chip), (there, in_dram) = (moved(form, values, loops, start) for form in (chip, dram))
-    box = inside_box(tuple(shifted(form, start) for form in padding), loops, values)
+    (here, on_chip), (there, in_dram) = (
+        moved(affine_sum, values, loops, start) for affine_sum in (chip, dram)
+    )
+    box = inside_box(tuple(shifted(affine_sum, start) for affine_sum in padding), loops, values)
     dimensions = [
         Dimension(trips, on_chip.get(name, 0), in_dram.get(name, 0), *(box[name] if box else (0, 0)))
         for name, trips in loops.items()

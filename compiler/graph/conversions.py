@@ -18,7 +18,7 @@ CONVERSIONS = ("DequantizeLinear", "QuantizeLinear")
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class QuantisedTensor:
     """An int8 tensor and what it stands for."""
 
     name: str
@@ -36,10 +36,10 @@ class Conversions:
         scale, zero = (self.graph.constants[name] for name in conversion.inputs[1:3])
         return Quantisation(float(scale.item()), int(zero.item()))
 
-    def operand(self, real: str) -> Operand:
+    def operand(self, real: str) -> QuantisedTensor:
         """Return the int8 tensor that a DequantizeLinear makes `real` of."""
         maker = self.makers[real]
-        return Operand(maker.inputs[0], self.quantisation(maker))
+        return QuantisedTensor(maker.inputs[0], self.quantisation(maker))
 
     def is_dequantised(self, real: str) -> bool:
         """Whether a DequantizeLinear makes `real`."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vdla.compiler.graph.conversions import Conversions, Operand
+from vdla.compiler.graph.conversions import Conversions, QuantisedTensor
 from vdla.compiler.graph.integers import Product, Quantisation, integer_product
 from vdla.compiler.graph.nodes import Graph, Node
 
@@ -100,7 +100,7 @@ class Site:
         return self.quantise.outputs[0]
 
     @cached_property
-    def operands(self) -> tuple[Operand, ...]:
+    def operands(self) -> tuple[QuantisedTensor, ...]:
         """The int8 tensors behind `inputs`."""
         return tuple(self.found.operand(name) for name in self.inputs)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vdla.compiler.graph.conversions import Conversions, Operand, check_scales
+from vdla.compiler.graph.conversions import Conversions, QuantisedTensor, check_scales
 from vdla.compiler.graph.integer_forms.reasons import fit
 from vdla.compiler.graph.integer_forms.rules import FIRST, MOVES
 from vdla.compiler.graph.integer_forms.site import Site
@@ -93,7 +93,7 @@ class _Lowering(Rewriting):
         kept = {name: site.node.attributes[name] for name in ("output_padding", "pads", "strides")}
         self.product(site, weights, "Int8ConvTranspose", kept)
 
-    def bordered(self, x: Operand, attributes: dict, out: str) -> tuple[Operand, dict]:
+    def bordered(self, x: QuantisedTensor, attributes: dict, out: str) -> tuple[QuantisedTensor, dict]:
         """Return attributes with what stands around the input; where the accelerator cannot pad with that,
         the input is padded before."""
         zero, pads = x.quantisation.zero, attributes["pads"]
@@ -170,17 +170,21 @@ class _Lowering(Rewriting):
             self.moved |= {(real, *names): result for real, result in zip(node.outputs, results, strict=True)}
         self.rescaled(replace(operands[0], name=self.moved[source, *names]), out, site.result, None)
 
-    def alike(self, operand: Operand, quantisation: Quantisation, out: str) -> Operand:
+    def alike(self, operand: QuantisedTensor, quantisation: Quantisation, out: str) -> QuantisedTensor:
         """Return an operand on another scale."""
         plain = replace(quantisation, least=LEAST, greatest=GREATEST)
         if operand.quantisation == plain:
             return operand
         name = self.value(f"{out}_{operand.name}", self.graph.types[operand.name])
         self.rescaled(operand, name, plain, None)
-        return Operand(name, plain)
+        return QuantisedTensor(name, plain)
 
     def rescaled(
-        self, operand: Operand, out: str, quantisation: Quantisation, make: Callable[[str], None] | None
+        self,
+        operand: QuantisedTensor,
+        out: str,
+        quantisation: Quantisation,
+        make: Callable[[str], None] | None,
     ) -> None:
         """Make `out` of an operand, or of what `make` makes of it, requantised where scale or bounds
         differ."""

@@ -6,20 +6,21 @@ from itertools import product
 import numpy as np
 import pytest
 
-from vdla.compiler.codegen.nest import Form, boxes, evaluated
+from vdla.compiler.codegen.nest import AffineSum, boxes, evaluated
 
 
 @pytest.mark.parametrize(
-    "form", [Form(7, ()), Form(0, (("x", 3),)), Form(-2, (("x", 3), ("y", -1), ("tile", 8)))]
+    "affine_sum",
+    [AffineSum(7, ()), AffineSum(0, (("x", 3),)), AffineSum(-2, (("x", 3), ("y", -1), ("tile", 8)))],
 )
 @pytest.mark.parametrize("loops", [{}, {"x": 4}, {"x": 4, "y": 5}])
-def test_a_form_is_the_sum_of_its_parts(form, loops):
+def test_an_affine_sum_is_the_sum_of_its_parts(affine_sum, loops):
     values = {"x": 2, "y": 9, "tile": 5}
-    outside, inside = form.parted(loops)
-    assert evaluated(form)(values) == form.constant + sum(
-        factor * values[name] for name, factor in form.terms
+    outside, inside = affine_sum.parted(loops)
+    assert evaluated(affine_sum)(values) == affine_sum.constant + sum(
+        factor * values[name] for name, factor in affine_sum.terms
     )
-    assert evaluated(outside)(values) + evaluated(inside)(values) == evaluated(form)(values)
+    assert evaluated(outside)(values) + evaluated(inside)(values) == evaluated(affine_sum)(values)
     assert {name for name, _ in inside.terms} <= loops.keys()
     assert not {name for name, _ in outside.terms} & loops.keys()
 
@@ -32,7 +33,7 @@ def test_boxes_hold_the_iterations_that_meet_every_condition_and_no_other(seed):
         [(name, int(rng.choice((-2, -1, 1, 2)))) for name in (*"xyz", "tile") if rng.random() < 0.5]
         for _ in range(rng.integers(0, 4))
     ]
-    conditions = tuple(Form(int(rng.integers(-6, 12)), tuple(part)) for part in terms)
+    conditions = tuple(AffineSum(int(rng.integers(-6, 12)), tuple(part)) for part in terms)
     found = [
         point
         for fixed, ranges in boxes(conditions, loops, {"tile": 3})
@@ -42,7 +43,8 @@ def test_boxes_hold_the_iterations_that_meet_every_condition_and_no_other(seed):
         point
         for point in product(*(range(loops[name]) for name in "xyz"))
         if all(
-            evaluated(form)({**dict(zip("xyz", point, strict=True)), "tile": 3}) >= 0 for form in conditions
+            evaluated(affine_sum)({**dict(zip("xyz", point, strict=True)), "tile": 3}) >= 0
+            for affine_sum in conditions
         )
     ]
     assert sorted(found) == met
