@@ -18,7 +18,7 @@ from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.presets import TINY
 from vdla.runtime.device import Device
 from vdla.runtime.session.launch import place
-from vdla.sim.program import decode_program
+from vdla.sim.decoded import decode_stream
 
 CONFIG = TINY
 ROWS, CHUNKS, OUTPUTS, BLOCK, THREADS = 16, 4, 8, CONFIG.block_in, 2
@@ -73,7 +73,7 @@ def pages() -> Iterator[tuple[str, str]]:
         print_calls(lower_to_calls(func, CONFIG)),
     )
     stream = compile_stream(func, CONFIG)
-    program = decode_program(stream.relocated(dict.fromkeys(stream.tensors, 0)), CONFIG)
+    program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 0)), CONFIG)
     yield (
         "The instruction stream, with its tokens.",
         "\n".join(format_instruction(program.instruction(index)) for index in range(len(program))) + "\n",

@@ -18,7 +18,7 @@ from vdla.compiler.te.operators.narrowing import Scale
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.presets import DEFAULT
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
-from vdla.sim.program import decode_program
+from vdla.sim.decoded import decode_stream
 from vdla.sim.verify.verifier import findings
 
 SMALL_TILES = Tiles(outputs=1, rows=4, columns=14, inputs=1)
@@ -49,7 +49,7 @@ def verification(length: int) -> dict:
     """Return the figures of verifying a chain of LOAD, GEMM, ALU and STORE, decoding included."""
     stream = np.frombuffer(chain(length), np.uint8).reshape(-1, INSTRUCTION_BYTES)
     image = np.zeros(1 << 20, np.uint8)
-    spent, _ = seconds(lambda: findings(decode_program(stream, DEFAULT), image, filled=True))
+    spent, _ = seconds(lambda: findings(decode_stream(stream, DEFAULT), image, filled=True))
     return {"what": "verification", "instructions": len(stream), "seconds": spent}
 
 

@@ -26,8 +26,8 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError, ProgramError
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, MemoryType
 from vdla.runtime.stream.builder import UOP_TENSOR
+from vdla.sim.decoded import DecodedStream, decode_stream
 from vdla.sim.functional import Machine
-from vdla.sim.program import Program, decode_program
 from vdla.sim.verify.verifier import findings
 
 FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
@@ -42,10 +42,10 @@ class Subject:
     image: np.ndarray
     filled: bool
 
-    def program(self) -> Program:
+    def program(self) -> DecodedStream:
         """Return the stream, decoded."""
         words = codec.to_bytes(self.instructions, self.config)
-        return decode_program(np.frombuffer(words, np.uint8).reshape(-1, INSTRUCTION_BYTES), self.config)
+        return decode_stream(np.frombuffer(words, np.uint8).reshape(-1, INSTRUCTION_BYTES), self.config)
 
     def changed(self, index: int, **fields: int) -> "Subject":
         """Return the stream with other fields in one instruction."""

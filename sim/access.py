@@ -9,7 +9,7 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import AccessError
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
-from vdla.sim.program import Program
+from vdla.sim.decoded import DecodedStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def reaches(
             yield from _loop_reaches(instruction, uop, config)
 
 
-def check_access(program: Program, index: int, uop: np.ndarray, dram_bytes: int) -> None:
+def check_access(program: DecodedStream, index: int, uop: np.ndarray, dram_bytes: int) -> None:
     """Refuse the instruction at `index` if it touches anything outside a memory.
 
     Raises:

@@ -9,7 +9,7 @@ import numpy as np
 
 from vdla.hw.spec.errors import DeadlockError
 from vdla.hw.spec.units import TOKEN_EDGES, TokenEdge, Unit
-from vdla.sim.program import Program
+from vdla.sim.decoded import DecodedStream
 
 DISPATCH = "dispatch"
 
@@ -25,7 +25,7 @@ class Standstill:
         left: int64[...] by unit: the instructions that have not executed, up to FINISH, in order.
     """
 
-    program: Program
+    program: DecodedStream
     tokens: tuple[int, ...]
     dispatched: int
     left: tuple[np.ndarray, ...]

@@ -7,9 +7,9 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.access import check_access
+from vdla.sim.decoded import DecodedStream, slots
 from vdla.sim.interleave import interleave
 from vdla.sim.kernels.build import kernels_for
-from vdla.sim.program import Program, slots
 from vdla.sim.records import IntArray
 from vdla.sim.reference import execute
 from vdla.sim.scratchpads import Scratchpads
@@ -30,7 +30,7 @@ class Machine:
         self.pads = Scratchpads(config)
 
     def run(
-        self, program: Program, dram: np.ndarray, *, seed: int | None = None, native: bool = True
+        self, program: DecodedStream, dram: np.ndarray, *, seed: int | None = None, native: bool = True
     ) -> np.ndarray:
         """Run a program to its end; return int64[n], the order in which its instructions executed.
 
@@ -56,13 +56,13 @@ class Machine:
             raise found.error
         return found.order
 
-    def _execute_natively(self, program: Program, order: np.ndarray, dram: np.ndarray) -> None:
+    def _execute_natively(self, program: DecodedStream, order: np.ndarray, dram: np.ndarray) -> None:
         reached = kernels_for(self.config).run(program, order, self.pads, dram)
         if reached < len(order):
             check_access(program, int(order[reached]), self.pads.uop, len(dram))
             raise AssertionError(f"{program.describe(int(order[reached]))} was refused without reason")
 
-    def _execute_by_reference(self, program: Program, order: np.ndarray, dram: np.ndarray) -> None:
+    def _execute_by_reference(self, program: DecodedStream, order: np.ndarray, dram: np.ndarray) -> None:
         try:
             for index in order.tolist():
                 check_access(program, index, self.pads.uop, len(dram))
@@ -81,7 +81,7 @@ COUNTED = {
 }
 
 
-def counters(program: Program, order: IntArray) -> dict[str, int]:
+def counters(program: DecodedStream, order: IntArray) -> dict[str, int]:
     """Return what the instructions of `order` moved and computed.
 
     `<memory>_LOADED_BYTES` and `OUT_STORED_BYTES` count DRAM bytes, without padding; `GEMM_STEPS` (resets
@@ -102,7 +102,9 @@ def counters(program: Program, order: IntArray) -> dict[str, int]:
     return counts | {f"{unit.name}_INSTRUCTIONS": int(executed[unit]) for unit in Unit}
 
 
-def _columns(program: Program, order: IntArray, form: type[isa.Instruction], *names: str) -> list[IntArray]:
+def _columns(
+    program: DecodedStream, order: IntArray, form: type[isa.Instruction], *names: str
+) -> list[IntArray]:
     """Return the named fields, int64[m] each, of the m instructions of `form` in `order`."""
     rows = order[program.opcode[order] == form.opcode]
     return [program.table[rows, slots(form, program.config)[name]] for name in names]

@@ -17,7 +17,7 @@ import numpy as np
 from vdla.hw.spec.errors import DeadlockError, InvalidInstructionError, ProgramError, UnfinishedError
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.sim.deadlock import Standstill, explain
-from vdla.sim.program import Program
+from vdla.sim.decoded import DecodedStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Interleaving:
     error: ProgramError | None
 
 
-def interleave(program: Program, seed: int | None = None) -> Interleaving:
+def interleave(program: DecodedStream, seed: int | None = None) -> Interleaving:
     """Order the instructions of `program`.
 
     Args:
@@ -48,7 +48,7 @@ def interleave(program: Program, seed: int | None = None) -> Interleaving:
     return Interleaving(order, run.ending())
 
 
-def _program_order_is_legal(program: Program) -> bool:
+def _program_order_is_legal(program: DecodedStream) -> bool:
     """Whether every instruction can execute as soon as all before it have."""
     pops = program.pops[: program.dispatched].astype(np.int64)
     pushes = program.pushes[: program.dispatched].astype(np.int64)
@@ -56,7 +56,7 @@ def _program_order_is_legal(program: Program) -> bool:
     return not ((after < pushes).any() or (after > program.config.token_depth).any())
 
 
-def _ending(program: Program) -> ProgramError | None:
+def _ending(program: DecodedStream) -> ProgramError | None:
     """Return the error of a program all of whose dispatched instructions have executed."""
     if program.finishes:
         return None
@@ -70,7 +70,7 @@ def _ending(program: Program) -> ProgramError | None:
 class _Run:
     """Queues, tokens and dispatch of one run."""
 
-    def __init__(self, program: Program, picker: random.Random | None) -> None:
+    def __init__(self, program: DecodedStream, picker: random.Random | None) -> None:
         self.program = program
         self.picker = picker
         config = program.config

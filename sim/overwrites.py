@@ -10,13 +10,13 @@ import numpy as np
 from vdla.hw.spec import isa
 from vdla.hw.spec.errors import OverwriteError
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, MemoryType
-from vdla.sim.program import Program
+from vdla.sim.decoded import DecodedStream
 from vdla.sim.rows import NO_ROW, DramRows, dram_rows
 
 LAW = "a stream must not change what it executes"
 
 
-def refuse_overwrites(program: Program, stream_address: int | None) -> None:
+def refuse_overwrites(program: DecodedStream, stream_address: int | None) -> None:
     """Refuse a stream that would change itself.
 
     Args:
@@ -46,14 +46,14 @@ class _Overwrite:
     end: int
     remedy: str
 
-    def error(self, program: Program) -> OverwriteError:
+    def error(self, program: DecodedStream) -> OverwriteError:
         where = f"DRAM bytes {self.begin:#x}..{self.end - 1:#x}"
         did = f"{program.describe(self.store)} overwrites {self.victim}, {where}"
         remedy = f"let the STORE write elsewhere, or {self.remedy}"
         return OverwriteError(f"{did}; {LAW}: {remedy}", self.store)
 
 
-def _stream_overwrite(program: Program, stores: DramRows, address: int) -> _Overwrite | None:
+def _stream_overwrite(program: DecodedStream, stores: DramRows, address: int) -> _Overwrite | None:
     """Return the first STORE that writes a byte of the stream at `address`."""
     rows = stores.first_row_in(address, address + len(program) * INSTRUCTION_BYTES)
     if np.all(rows == NO_ROW):
@@ -72,7 +72,7 @@ def _stream_overwrite(program: Program, stores: DramRows, address: int) -> _Over
     )
 
 
-def _uop_overwrite(program: Program, stores: DramRows) -> _Overwrite | None:
+def _uop_overwrite(program: DecodedStream, stores: DramRows) -> _Overwrite | None:
     """Return the first STORE that writes a byte that a LOAD of UOP reads."""
     loads = dram_rows(program, isa.Load)
     loads = _near(loads.chosen(loads.memory == MemoryType.UOP), stores)

@@ -8,7 +8,7 @@ import numpy as np
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.sim.program import Program, slots
+from vdla.sim.decoded import DecodedStream, slots
 from vdla.sim.records import BoolArray, IntArray
 
 FIELDS = ("memory_type", "dram_base", "y_size", "x_size", "x_stride")
@@ -70,7 +70,7 @@ class DramRows:
             yield owner, begin, begin + self.width[owner]
 
 
-def dram_rows(program: Program, form: type[isa.Load] | type[isa.Store]) -> DramRows:
+def dram_rows(program: DecodedStream, form: type[isa.Load] | type[isa.Store]) -> DramRows:
     """Return what the instructions of `form` move that a run reaches; not those of nothing."""
     index = np.flatnonzero(program.opcode[: program.dispatched] == form.opcode)
     place = slots(form, program.config)

@@ -65,10 +65,10 @@ def best_tiles(work: Work, candidates: int = CANDIDATES) -> Tiles:
 
 def cycles_of(stream: Stream, memory: MemoryParameters = REFERENCE_MEMORY) -> int:
     """Return the cycles of a stream whose tensors stand on boundaries of bursts."""
-    from vdla.sim.program import decode_program
+    from vdla.sim.decoded import decode_stream
     from vdla.sim.timing.simulate import (
         simulate,
     )  # numba: a second that a compilation of recorded choices need not spend
 
     words = stream.relocated(dict.fromkeys(stream.tensors, ELSEWHERE))
-    return simulate(decode_program(words, stream.config), memory).cycles
+    return simulate(decode_stream(words, stream.config), memory).cycles

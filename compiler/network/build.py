@@ -20,7 +20,7 @@ from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.layout import Layout
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, Layer, Plan, Step, Value
 from vdla.runtime.stream.builder import Stream, StreamBuilder
-from vdla.sim.program import Program, decode_program
+from vdla.sim.decoded import DecodedStream, decode_stream
 
 
 def build(
@@ -195,7 +195,7 @@ def _host_step(one: OnHost) -> HostStep:
 
 def _layers(part: Part, stream: Stream) -> tuple[Layer, ...]:
     """Return what a part does, with the bytes that its instructions move."""
-    program = decode_program(stream.relocated(dict.fromkeys(stream.tensors, 0)), stream.config)
+    program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 0)), stream.config)
     layers = []
     for one in part:
         name = one.node.name or one.node.outputs[0]
@@ -210,7 +210,7 @@ def _layers(part: Part, stream: Stream) -> tuple[Layer, ...]:
     return tuple(layers)
 
 
-def _moved(program: Program, form: type[isa.Load | isa.Store]) -> int:
+def _moved(program: DecodedStream, form: type[isa.Load | isa.Store]) -> int:
     """Return the bytes that LOADs or STOREs move."""
     memories, rows, columns = (program.column(form, name) for name in ("memory_type", "y_size", "x_size"))
     sizes: Mapping[int, int] = {int(memory): program.config.element_bytes(memory) for memory in MemoryType}

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import final
 
 from vdla.runtime.device import Device, RunResult
+from vdla.sim.decoded import DecodedStream, decode_stream
 from vdla.sim.overwrites import refuse_overwrites
-from vdla.sim.program import Program, decode_program
 
 
 class CheckedDevice(Device):
@@ -21,14 +21,14 @@ class CheckedDevice(Device):
             OverwriteError: the stream would change itself; DRAM and scratchpads are as before.
         """
         began = time.perf_counter()
-        program = decode_program(self._stream(stream_address, count), self.config)
+        program = decode_stream(self._stream(stream_address, count), self.config)
         refuse_overwrites(program, stream_address)
         cycles, counters = self._run(program, stream_address, cycle_limit)
         return RunResult(cycles, time.perf_counter() - began, counters)
 
     @abstractmethod
     def _run(
-        self, program: Program, stream_address: int, cycle_limit: int | None
+        self, program: DecodedStream, stream_address: int, cycle_limit: int | None
     ) -> tuple[int | None, Mapping[str, int]]:
         """Run a stream that does not change itself; return its cycles and counters, as `RunResult` has them.
 

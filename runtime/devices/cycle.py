@@ -8,9 +8,9 @@ from vdla.hw.spec.errors import ProgramError
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.runtime.device import DEFAULT_DRAM_BYTES
 from vdla.runtime.devices.checked import CheckedDevice
+from vdla.sim.decoded import DecodedStream
 from vdla.sim.functional import Machine
 from vdla.sim.interleave import interleave
-from vdla.sim.program import Program
 from vdla.sim.timing.result import Timing
 from vdla.sim.timing.simulate import simulate
 
@@ -47,7 +47,7 @@ class CycleDevice(CheckedDevice):
         self._machine = Machine(config)
 
     def _run(
-        self, program: Program, stream_address: int, cycle_limit: int | None
+        self, program: DecodedStream, stream_address: int, cycle_limit: int | None
     ) -> tuple[int, Mapping[str, int]]:
         """Run a stream. A run that reaches `cycle_limit` changes nothing.
 
@@ -69,7 +69,7 @@ class CycleDevice(CheckedDevice):
         self._machine.pads.clear()
 
 
-def _explained(program: Program, timing: Timing) -> ProgramError:
+def _explained(program: DecodedStream, timing: Timing) -> ProgramError:
     """Return the error that explains why the hardware stopped the run."""
     error = interleave(program).error
     assert error is not None, (

@@ -6,8 +6,8 @@ from typing import ClassVar
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.runtime.device import DEFAULT_DRAM_BYTES
 from vdla.runtime.devices.checked import CheckedDevice
+from vdla.sim.decoded import DecodedStream
 from vdla.sim.functional import Machine, counters
-from vdla.sim.program import Program
 
 
 class FunctionalDevice(CheckedDevice):
@@ -33,7 +33,7 @@ class FunctionalDevice(CheckedDevice):
         self.machine = Machine(config)
 
     def _run(
-        self, program: Program, stream_address: int, cycle_limit: int | None
+        self, program: DecodedStream, stream_address: int, cycle_limit: int | None
     ) -> tuple[None, Mapping[str, int]]:
         """Run a stream. `cycle_limit` is ignored: there are no cycles, and every run ends.
 

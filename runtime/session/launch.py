@@ -13,7 +13,7 @@ from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, MemoryType
 from vdla.runtime.device import Device, RunResult
 from vdla.runtime.session.tensors import Tensor, check_tensors
 from vdla.runtime.stream.builder import UOP_TENSOR, Stream
-from vdla.sim.program import Program, decode_program
+from vdla.sim.decoded import DecodedStream, decode_stream
 from vdla.sim.verify.verifier import verify
 
 
@@ -53,10 +53,10 @@ class Launch:
             self._verified = True
         return self.device.run(self.stream_address, self.stream.count, cycle_limit=cycle_limit)
 
-    def program(self) -> Program:
+    def program(self) -> DecodedStream:
         """Return the stream as it stands in DRAM, decoded."""
         encoded = self.device.copy_out(self.stream_address, self.stream.count * INSTRUCTION_BYTES)
-        return decode_program(encoded.reshape(-1, INSTRUCTION_BYTES), self.device.config)
+        return decode_stream(encoded.reshape(-1, INSTRUCTION_BYTES), self.device.config)
 
 
 def place(device: Device, stream: Stream, sizes: Mapping[str, int], *, verifies: bool = True) -> Launch:
@@ -94,7 +94,7 @@ def place_stream(
     placed = {**tensors, UOP_TENSOR: Tensor(allocate(device, size), size, writable=False)}
     addresses = {name: tensor.address for name, tensor in placed.items()}
     encoded = stream.relocated(addresses)
-    check_tensors(decode_program(encoded, device.config), stream.tensors, placed)
+    check_tensors(decode_stream(encoded, device.config), stream.tensors, placed)
     device.copy_in(addresses[UOP_TENSOR], stream.uops)
     stream_address = device.allocate(len(encoded) * INSTRUCTION_BYTES)
     device.copy_in(stream_address, encoded)

@@ -8,7 +8,7 @@ import numpy as np
 from vdla.hw.spec import isa
 from vdla.hw.spec.errors import AccessError
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.sim.program import Program
+from vdla.sim.decoded import DecodedStream
 from vdla.sim.rows import DramRows, dram_rows
 
 NO_TENSOR = -1
@@ -35,7 +35,9 @@ class Tensor:
         return self.address + self.size
 
 
-def check_tensors(program: Program, users: Mapping[str, np.ndarray], tensors: Mapping[str, Tensor]) -> None:
+def check_tensors(
+    program: DecodedStream, users: Mapping[str, np.ndarray], tensors: Mapping[str, Tensor]
+) -> None:
     """Refuse a stream that reaches outside its tensors: each row of a transfer must lie in its tensor.
 
     Args:
@@ -57,7 +59,7 @@ def check_tensors(program: Program, users: Mapping[str, np.ndarray], tensors: Ma
         raise min(wrong, key=lambda error: error.index)
 
 
-def _owners(program: Program, users: Mapping[str, np.ndarray]) -> np.ndarray:
+def _owners(program: DecodedStream, users: Mapping[str, np.ndarray]) -> np.ndarray:
     """Return int64[n]: the place in `users` of each instruction's tensor; NO_TENSOR where it has none."""
     owners, names = np.full(len(program), NO_TENSOR), list(users)
     for number, (name, positions) in enumerate(users.items()):
@@ -80,7 +82,7 @@ def _owners(program: Program, users: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def _first_breach(
-    program: Program, rows: DramRows, owners: np.ndarray, tensors: Mapping[str, Tensor]
+    program: DecodedStream, rows: DramRows, owners: np.ndarray, tensors: Mapping[str, Tensor]
 ) -> AccessError | None:
     """Return the error of the first of some transfers that does what it must not."""
     own = owners[rows.index]

@@ -13,8 +13,8 @@ from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
 from vdla.runtime.module.file import load as load_module
 from vdla.runtime.vectors import load_vector
+from vdla.sim.decoded import decode_stream
 from vdla.sim.functional import counters
-from vdla.sim.program import decode_program
 
 MOST_STEPS = 2_000_000
 MOST_INPUT_ELEMENTS = 1 << 20
@@ -71,6 +71,6 @@ def _steps(streams: Iterable[np.ndarray], config: AcceleratorConfig) -> int:
     """Return the steps of GEMM and ALU instructions, and the bytes that transfers move."""
     total = 0
     for stream in streams:
-        program = decode_program(stream, config)
+        program = decode_stream(stream, config)
         total += sum(counters(program, np.arange(program.dispatched)).values())
     return total

@@ -13,6 +13,7 @@ from llvmlite import ir
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.isa import Opcode
 from vdla.hw.spec.shelf import Shelf
+from vdla.sim.decoded import DecodedStream, slot_count
 from vdla.sim.kernels.alu import emit_alu
 from vdla.sim.kernels.dot import Dot, choose_dot
 from vdla.sim.kernels.emit import DONE, I8, I64, POINTER, STATE, Emitter, i64
@@ -20,7 +21,6 @@ from vdla.sim.kernels.gemm import emit_gemm
 from vdla.sim.kernels.steps import steps_at_once
 from vdla.sim.kernels.transfer import emit_load, emit_store
 from vdla.sim.processor import host_features, target_machine
-from vdla.sim.program import Program, slot_count
 from vdla.sim.scratchpads import Scratchpads
 
 _ADDRESS, _COUNT = ctypes.c_uint64, ctypes.c_uint64
@@ -43,7 +43,7 @@ class Kernels:
     address: int
     budget: int
 
-    def run(self, program: Program, order: np.ndarray, pads: Scratchpads, dram: np.ndarray) -> int:
+    def run(self, program: DecodedStream, order: np.ndarray, pads: Scratchpads, dram: np.ndarray) -> int:
         """Execute instructions one after the other.
 
         It can be interrupted (KeyboardInterrupt): instructions up to some point have executed then and, of

@@ -9,7 +9,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.registers import COUNTED_MEMORIES
 from vdla.hw.spec.units import TOKEN_EDGES
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
-from vdla.sim.program import Program, blocks
+from vdla.sim.decoded import DecodedStream, blocks
 from vdla.sim.records import Int32, IntArray, Narrow, RecordArray, Records, record_dtype
 
 
@@ -41,7 +41,7 @@ INSTRUCTION = record_dtype(TimedInstruction)
 assert len(TOKEN_EDGES) <= 8
 
 
-def timing_columns(program: Program) -> RecordArray:
+def timing_columns(program: DecodedStream) -> RecordArray:
     """Return INSTRUCTION[n] for the n instructions of `program`."""
     columns = np.zeros(len(program), INSTRUCTION)
     for block in blocks(len(program)):
@@ -49,7 +49,7 @@ def timing_columns(program: Program) -> RecordArray:
     return columns
 
 
-def _fill(columns: RecordArray, program: Program) -> None:
+def _fill(columns: RecordArray, program: DecodedStream) -> None:
     bits = 1 << np.arange(len(TOKEN_EDGES))
     columns["unit"], columns["valid"] = program.unit, program.valid
     columns["pops"], columns["pushes"] = program.pops @ bits, program.pushes @ bits
@@ -62,7 +62,7 @@ def _fill(columns: RecordArray, program: Program) -> None:
         columns["slots"][rows] = np.maximum(steps(program, loop) * _slots_per_step(program, loop), 1)
 
 
-def steps(program: Program, form: type[isa.Gemm | isa.Alu]) -> IntArray:
+def steps(program: DecodedStream, form: type[isa.Gemm | isa.Alu]) -> IntArray:
     """Return int64[...], the micro-op steps of every instruction of `form`, in program order."""
     begin, end, outer, inner = (
         program.column(form, name) for name in ("uop_begin", "uop_end", "iter_out", "iter_in")
@@ -71,13 +71,13 @@ def steps(program: Program, form: type[isa.Gemm | isa.Alu]) -> IntArray:
     return outer * inner * micro_ops
 
 
-def _slots_per_step(program: Program, form: type[isa.Gemm | isa.Alu]) -> IntArray | int:
+def _slots_per_step(program: DecodedStream, form: type[isa.Gemm | isa.Alu]) -> IntArray | int:
     """Return pipeline slots of a step: an ALU step with two accumulator operands fetches one in a slot of its
     own."""
     return 1 if form is isa.Gemm else np.where(program.column(form, "use_imm"), 1, 2)
 
 
-def _fill_transfers(columns: RecordArray, program: Program, form: type[isa.Load | isa.Store]) -> None:
+def _fill_transfers(columns: RecordArray, program: DecodedStream, form: type[isa.Load | isa.Store]) -> None:
     chosen = program.opcode == form.opcode
     memory, base, height, width, stride = (
         program.column(form, name) for name in ("memory_type", "dram_base", "y_size", "x_size", "x_stride")
@@ -105,7 +105,7 @@ def _fill_transfers(columns: RecordArray, program: Program, form: type[isa.Load 
         columns[name][chosen] = value
 
 
-def _padding(program: Program, rows: IntArray, width: IntArray) -> dict[str, IntArray]:
+def _padding(program: DecodedStream, rows: IntArray, width: IntArray) -> dict[str, IntArray]:
     """Return the padding before, between and behind the rows; a LOAD with no columns has none."""
     top, bottom, left, right = (
         program.column(isa.Load, f"{axis}_pad_{side}") for axis in "yx" for side in (0, 1)

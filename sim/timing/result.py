@@ -6,7 +6,7 @@ from enum import IntEnum
 
 from vdla.hw.spec.registers import COUNTED_STATES, Fault, UnitState, state_counter
 from vdla.hw.spec.units import Unit
-from vdla.sim.program import Program
+from vdla.sim.decoded import DecodedStream
 from vdla.sim.records import IntArray, RecordArray, record_dtype
 
 NEVER = -1
@@ -77,7 +77,7 @@ class Timing:
         log: None unless asked for.
     """
 
-    program: Program
+    program: DecodedStream
     cycles: int
     fault: Fault
     counters: Mapping[str, int]

@@ -14,7 +14,7 @@ from vdla.hw.spec.registers import (
     state_counter,
 )
 from vdla.hw.spec.units import Unit
-from vdla.sim.program import Program
+from vdla.sim.decoded import DecodedStream
 from vdla.sim.timing.columns import steps, timing_columns
 from vdla.sim.timing.engine import LOGGED_PER_CYCLE, advance
 from vdla.sim.timing.result import BURST, NEVER, SPAN, Log, Timing
@@ -25,7 +25,7 @@ LOG_PLACES = 1 << 12  # of a log at first
 
 
 def simulate(
-    program: Program,
+    program: DecodedStream,
     memory: MemoryParameters = REFERENCE_MEMORY,
     *,
     stream_address: int = 0,
@@ -60,7 +60,9 @@ def simulate(
 class _Simulation:
     """The arrays of one run."""
 
-    def __init__(self, program: Program, memory: MemoryParameters, stream_address: int, log: bool) -> None:
+    def __init__(
+        self, program: DecodedStream, memory: MemoryParameters, stream_address: int, log: bool
+    ) -> None:
         self.program = program
         self.columns = timing_columns(program)
         self.state = new_machine(program.config, memory, stream_address, len(program))

@@ -10,7 +10,7 @@ import numpy as np
 from vdla.hw.spec import isa
 from vdla.hw.spec.registers import UnitState
 from vdla.hw.spec.units import TOKEN_EDGES, TokenEdge, Unit
-from vdla.sim.program import Program
+from vdla.sim.decoded import DecodedStream
 from vdla.sim.timing.result import NEVER, Timing
 
 STATES = tuple(UnitState)
@@ -105,7 +105,7 @@ def waits(timing: Timing) -> dict[int, dict[str, int]]:
     return found
 
 
-def label(program: Program, index: int) -> str:
+def label(program: DecodedStream, index: int) -> str:
     """Return a short name of an instruction: what it is and how much of it."""
     instruction = program.instruction(index)
     match instruction:

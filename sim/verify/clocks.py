@@ -10,13 +10,13 @@ import numpy as np
 
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.sim.compiled import whole
-from vdla.sim.program import Program
+from vdla.sim.decoded import DecodedStream
 from vdla.sim.records import Grid, IntArray, Ints
 
 UNITS = len(Unit)
 
 
-def pushers(program: Program) -> IntArray:
+def pushers(program: DecodedStream) -> IntArray:
     """Return int64[n, edges]: the instruction whose token each instruction pops, by edge; -1 where it pops
     none."""
     found = np.full((len(program), len(TOKEN_EDGES)), -1)
@@ -27,7 +27,7 @@ def pushers(program: Program) -> IntArray:
     return found
 
 
-def clocks(program: Program, order: IntArray) -> IntArray:
+def clocks(program: DecodedStream, order: IntArray) -> IntArray:
     """Return int64[n, units]: the last instruction of each unit that is done when an instruction starts; -1:
     none is known to be.
 

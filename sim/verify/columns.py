@@ -6,7 +6,7 @@ import numpy as np
 from vdla.hw.spec import isa
 from vdla.hw.spec.errors import InvalidInstructionError
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.sim.program import Program, blocks, slots
+from vdla.sim.decoded import DecodedStream, blocks, slots
 from vdla.sim.records import IntArray, RecordArray, record_dtype
 
 
@@ -47,7 +47,7 @@ ENCODED = frozenset(Touch.__annotations__) - {"opcode", "element_bytes"}
 FOLLOWED = tuple(form.opcode for form in (isa.Load, isa.Store, isa.Gemm, isa.Alu, isa.Finish))
 
 
-def refuse_unknown(program: Program, order: IntArray) -> None:
+def refuse_unknown(program: DecodedStream, order: IntArray) -> None:
     """Refuse instructions of which the verifier does not know what they touch.
 
     Args:
@@ -66,7 +66,7 @@ def refuse_unknown(program: Program, order: IntArray) -> None:
         )
 
 
-def touch_columns(program: Program) -> RecordArray:
+def touch_columns(program: DecodedStream) -> RecordArray:
     """Return TOUCH[n]; fields that an instruction does not have are 0."""
     columns = np.zeros(len(program), TOUCH)
     for block in blocks(len(program)):
@@ -74,7 +74,7 @@ def touch_columns(program: Program) -> RecordArray:
     return columns
 
 
-def _fill(columns: RecordArray, program: Program) -> None:
+def _fill(columns: RecordArray, program: DecodedStream) -> None:
     columns["opcode"] = program.opcode
     for form in (isa.Load, isa.Store, isa.Gemm, isa.Alu):
         chosen = program.opcode == form.opcode

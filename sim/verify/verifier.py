@@ -13,9 +13,9 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.errors import ProgramError
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.hw.spec.vocabulary import MemoryType
+from vdla.sim.decoded import DecodedStream
 from vdla.sim.interleave import interleave
 from vdla.sim.overwrites import refuse_overwrites
-from vdla.sim.program import Program
 from vdla.sim.records import ByteArray, IntArray
 from vdla.sim.verify import touch as kinds
 from vdla.sim.verify.clocks import clocks
@@ -50,7 +50,7 @@ class Finding:
 
 
 def findings(
-    program: Program, dram: ByteArray, *, filled: bool = False, stream_address: int | None = None
+    program: DecodedStream, dram: ByteArray, *, filled: bool = False, stream_address: int | None = None
 ) -> list[Finding]:
     """Return what is wrong with a stream, at most MOST_FINDINGS.
 
@@ -78,7 +78,7 @@ def findings(
     ]
 
 
-def _watch(program: Program, dram: ByteArray, shadow: Shadow, order: IntArray) -> kinds.Watch:
+def _watch(program: DecodedStream, dram: ByteArray, shadow: Shadow, order: IntArray) -> kinds.Watch:
     """Return what is known before a stream is followed in `order`, and room for findings."""
     names = ("dst", "src", "wgt")
     return kinds.Watch(
@@ -94,7 +94,7 @@ def _watch(program: Program, dram: ByteArray, shadow: Shadow, order: IntArray) -
 
 
 def verify(
-    program: Program, dram: ByteArray, *, filled: bool = False, stream_address: int | None = None
+    program: DecodedStream, dram: ByteArray, *, filled: bool = False, stream_address: int | None = None
 ) -> None:
     """Refuse a stream that is not safe; see `findings`.
 
@@ -108,7 +108,7 @@ def verify(
         raise VerificationError(describe(found[0], program), found[0].index)
 
 
-def describe(finding: Finding, program: Program) -> str:
+def describe(finding: Finding, program: DecodedStream) -> str:
     """Return a finding in words."""
     place = (
         f"DRAM byte {finding.element:#x}"
@@ -127,7 +127,7 @@ def describe(finding: Finding, program: Program) -> str:
     )
 
 
-def _missing(finding: Finding, program: Program) -> str:
+def _missing(finding: Finding, program: DecodedStream) -> str:
     """Say which token would order two instructions."""
     first, second = Unit(program.unit[finding.other]), Unit(program.unit[finding.index])
     edge = next((edge for edge in TOKEN_EDGES if (edge.producer, edge.consumer) == (first, second)), None)

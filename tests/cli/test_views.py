@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from vdla.cli import plot, trace
 from vdla.runtime.vectors import load_vector
+from vdla.sim.decoded import decode_stream
 from vdla.sim.interleave import interleave
-from vdla.sim.program import decode_program
 
 VECTORS = sorted((Path(__file__).parents[1] / "vectors" / "vta").glob("*.npz"))
 GOOD = next(path for path in VECTORS if path.name.startswith("gemm"))
@@ -83,7 +83,7 @@ def test_a_stopped_program_is_shown_up_to_there_and_explained(tmp_path, stuck):
     outcome = invoke(trace, stuck, "-o", tmp_path / "trace.json")
     vector = load_vector(stuck)
     assert outcome.exit_code == 2
-    assert str(interleave(decode_program(vector.stream, vector.config)).error) in outcome.stderr
+    assert str(interleave(decode_stream(vector.stream, vector.config)).error) in outcome.stderr
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
 
 

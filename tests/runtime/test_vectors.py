@@ -397,7 +397,7 @@ def test_scratchpads_that_no_machine_holds_are_refused_before_they_are_made(tmp_
 
 
 def test_a_stream_whose_tables_no_machine_holds_is_refused(monkeypatch, vector):
-    monkeypatch.setattr("vdla.sim.program.TABLE_BYTES", 40_000)
+    monkeypatch.setattr("vdla.sim.decoded.TABLE_BYTES", 40_000)
     message = (
         r"^decoding and verifying a stream of 80 instructions takes 40960 bytes, and the limit is 40000; "
     )

@@ -8,8 +8,8 @@ from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, MemoryType
+from vdla.sim.decoded import decode_stream
 from vdla.sim.functional import Machine, counters
-from vdla.sim.program import decode_program
 
 CONFIG = TINY.with_changes(
     name="test", uop_buffer_bytes=64, inp_buffer_bytes=64, wgt_buffer_bytes=256, acc_buffer_bytes=256
@@ -48,7 +48,7 @@ def run(
     """Run `instructions` and FINISH."""
     stream = stream_of((*instructions, isa.Finish()), machine.config)
     memory = np.zeros(4096, np.uint8) if dram is None else dram
-    program = decode_program(stream, machine.config)
+    program = decode_stream(stream, machine.config)
     return counters(program, machine.run(program, memory, native=native, seed=seed))
 
 

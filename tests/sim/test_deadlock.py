@@ -15,8 +15,8 @@ from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import DeadlockError
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.sim.deadlock import Standstill, explain
+from vdla.sim.decoded import decode_stream
 from vdla.sim.interleave import interleave
-from vdla.sim.program import decode_program
 
 from .helpers import CONFIG, INP, gemm, load, store, stream_of
 
@@ -181,7 +181,7 @@ chain of waits: load waits for compute, compute waits for a token store->compute
 
 
 def error_of(instructions, config=CONFIG):
-    return interleave(decode_program(stream_of(instructions, config), config)).error
+    return interleave(decode_stream(stream_of(instructions, config), config)).error
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -238,7 +238,7 @@ def first_that_supplies(program, executed, token, edge):
 @pytest.mark.parametrize("seed", range(150))
 def test_a_broken_program_names_what_waits_and_the_first_supplier_that_has_not_executed(seed):
     items, config = broken(seed)
-    program = decode_program(stream_of(items, config), config)
+    program = decode_stream(stream_of(items, config), config)
     found = interleave(program)
     if not isinstance(found.error, DeadlockError):
         return
@@ -286,7 +286,7 @@ def reason_of(place: str, after: str) -> str:
 
 def test_a_program_of_a_million_instructions_is_explained_at_once():
     middle = np.tile(stream_of([gemm(push_prev=1), load(INP, pop_next=1)]), (500_000, 1))
-    program = decode_program(
+    program = decode_stream(
         np.concatenate([stream_of([gemm(pop_prev=1)]), middle, stream_of([isa.Finish()])]), CONFIG
     )
     left = tuple(np.flatnonzero(program.unit == unit) for unit in Unit)

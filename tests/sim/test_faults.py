@@ -9,7 +9,7 @@ from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import AccessError, InvalidInstructionError
 from vdla.hw.spec.isa import MicroOp
 from vdla.hw.spec.vocabulary import AluOpcode
-from vdla.sim.program import decode_program
+from vdla.sim.decoded import decode_stream
 
 from .helpers import (
     ACC,
@@ -140,7 +140,7 @@ def test_a_bit_pattern_without_a_meaning_is_refused(word, reason):
     stream = stream_of([gemm(reset=1), gemm(reset=1), isa.Finish()]).copy()
     stream[1] = np.frombuffer(word.to_bytes(16, "little"), np.uint8)
     with pytest.raises(InvalidInstructionError) as caught:
-        machine_with().run(decode_program(stream, CONFIG), np.zeros(64, np.uint8))
+        machine_with().run(decode_stream(stream, CONFIG), np.zeros(64, np.uint8))
     assert str(caught.value) == f"instruction 1 ({word:#034x}) is invalid: {reason}"
     assert caught.value.index == 1
 
@@ -149,7 +149,7 @@ def test_an_operation_that_is_not_built_is_refused():
     stream = stream_of([alu(AluOpcode.MUL), isa.Finish()])
     machine = machine_with(CONFIG.with_changes(alu_opcodes=("MIN", "MAX")))
     with pytest.raises(InvalidInstructionError) as caught:
-        machine.run(decode_program(stream, machine.config), np.zeros(64, np.uint8))
+        machine.run(decode_stream(stream, machine.config), np.zeros(64, np.uint8))
     assert str(caught.value).endswith(
         "ALU.alu_opcode = MUL is not built into this configuration; it has MIN, MAX"
     )

@@ -5,8 +5,8 @@ import numpy as np
 from vdla.hw.spec import isa
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import DeadlockError, InvalidInstructionError, UnfinishedError
+from vdla.sim.decoded import decode_stream
 from vdla.sim.interleave import interleave
-from vdla.sim.program import decode_program
 
 from .helpers import ACC, CONFIG, INP, UOP, WGT, gemm, load, machine_with, run, store, stream_of
 
@@ -15,7 +15,7 @@ SHALLOW = CONFIG.with_changes(load_queue_depth=2, compute_queue_depth=2, store_q
 
 def order_of(*instructions, config=CONFIG, seed=None):
     """Return the order in which `instructions` execute, and the error at its end."""
-    found = interleave(decode_program(stream_of(instructions, config), config), seed)
+    found = interleave(decode_stream(stream_of(instructions, config), config), seed)
     return found.order.tolist(), found.error
 
 
@@ -98,14 +98,14 @@ def test_a_stream_without_finish_executes_and_is_refused():
 
 
 def test_an_empty_stream_is_unfinished():
-    found = interleave(decode_program(np.zeros((0, 16), np.uint8), CONFIG))
+    found = interleave(decode_stream(np.zeros((0, 16), np.uint8), CONFIG))
     assert isinstance(found.error, UnfinishedError)
 
 
 def test_instructions_before_an_invalid_one_execute():
     stream = stream_of([gemm(), gemm(), isa.Finish()]).copy()
     stream[1] = 0xFF
-    found = interleave(decode_program(stream, CONFIG))
+    found = interleave(decode_stream(stream, CONFIG))
     assert found.order.tolist() == [0]
     assert isinstance(found.error, InvalidInstructionError)
 
@@ -113,13 +113,13 @@ def test_instructions_before_an_invalid_one_execute():
 def test_an_invalid_instruction_that_dispatch_never_reaches_is_a_deadlock():
     stream = stream_of([gemm(pop_prev=1), gemm(), gemm(), isa.Finish()], SHALLOW).copy()
     stream[3] = 0xFF
-    assert isinstance(interleave(decode_program(stream, SHALLOW)).error, DeadlockError)
+    assert isinstance(interleave(decode_stream(stream, SHALLOW)).error, DeadlockError)
 
 
 def test_an_invalid_instruction_that_dispatch_met_comes_before_a_deadlock():
     stream = stream_of([gemm(pop_prev=1), gemm(), gemm(), isa.Finish()]).copy()
     stream[3] = 0xFF
-    error = interleave(decode_program(stream, CONFIG)).error
+    error = interleave(decode_stream(stream, CONFIG)).error
     assert isinstance(error, InvalidInstructionError)
     assert error.index == 3
 
@@ -127,7 +127,7 @@ def test_an_invalid_instruction_that_dispatch_met_comes_before_a_deadlock():
 def test_what_stands_after_finish_does_not_matter():
     stream = stream_of([gemm(), isa.Finish(), gemm(pop_prev=1)]).copy()
     stream[2] = 0xFF
-    found = interleave(decode_program(stream, CONFIG))
+    found = interleave(decode_stream(stream, CONFIG))
     assert (found.order.tolist(), found.error) == ([0, 1], None)
 
 
@@ -155,6 +155,6 @@ def test_long_streams_end():
     middle = np.tile(stream_of(program[1:3]), (20000, 1))
     stream = np.concatenate([stream_of(program[:1]), middle, stream_of(program[-1:])])
     for seed in (None, 1):
-        found = interleave(decode_program(stream, CONFIG), seed)
+        found = interleave(decode_stream(stream, CONFIG), seed)
         assert found.error is None
         assert len(found.order) == len(program)

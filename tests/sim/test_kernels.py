@@ -11,10 +11,10 @@ from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import DEFAULT, TINY, VTA
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
+from vdla.sim.decoded import decode_stream
 from vdla.sim.functional import Machine
 from vdla.sim.kernels import build, steps
 from vdla.sim.kernels.dot import Dot, choose_dot
-from vdla.sim.program import decode_program
 from vdla.sim.reference import execute
 from vdla.sim.scratchpads import Scratchpads, pack, unpack
 
@@ -27,7 +27,7 @@ def run_program(program, **options):
     """Return DRAM and scratchpads after `program`."""
     machine, dram = Machine(program.config), program.image.copy()
     stream = np.frombuffer(program.stream, np.uint8).reshape(-1, 16)
-    machine.run(decode_program(stream, program.config), dram, **options)
+    machine.run(decode_stream(stream, program.config), dram, **options)
     return {"dram": dram} | {name: getattr(machine.pads, name) for name in MEMORIES}
 
 
@@ -79,14 +79,14 @@ def test_loops_pause_between_parts_of_any_size(trips, small_parts):
     uops = [isa.MicroOp(dst=0, src=1), isa.MicroOp(dst=1)]
     values = np.random.default_rng(0).integers(-100, 100, (TINY.depth(MemoryType.ACC), 4))
     native, expected = (machine_with(TINY, uops=uops, acc=values).pads for _ in range(2))
-    program, dram = decode_program(stream_of([loop], TINY), TINY), np.zeros(1, np.uint8)
+    program, dram = decode_stream(stream_of([loop], TINY), TINY), np.zeros(1, np.uint8)
     assert small_parts.run(program, np.arange(1), native, dram) == 1
     execute(loop, expected, dram)
     assert np.array_equal(native.acc, expected.acc)
 
 
 def test_a_refusal_is_told_from_a_pause():
-    program = decode_program(stream_of([gemm(), gemm(), gemm(dst_factor_in=15, iter_in=3), gemm()]), CONFIG)
+    program = decode_stream(stream_of([gemm(), gemm(), gemm(dst_factor_in=15, iter_in=3), gemm()]), CONFIG)
     kernels = dataclasses.replace(build.kernels_for(CONFIG), budget=1)
     assert kernels.run(program, np.arange(4), Scratchpads(CONFIG), np.zeros(1, np.uint8)) == 2
 
@@ -205,7 +205,7 @@ def check_gemm(config, dot):
     step = gemm(
         uop_end=3, iter_out=2, iter_in=2, dst_factor_out=1, dst_factor_in=1, src_factor_in=1, wgt_factor_out=1
     )
-    program = decode_program(stream_of([step], config), config)
+    program = decode_stream(stream_of([step], config), config)
     assert build.kernels_for(config, dot).run(program, np.arange(1), pads, np.zeros(1, np.uint8)) == 1
     execute(step, expected, np.zeros(1, np.uint8))
     assert np.array_equal(pads.acc, expected.acc)

@@ -9,8 +9,8 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import OverwriteError, ProgramError
 from vdla.sim import rows
+from vdla.sim.decoded import decode_stream
 from vdla.sim.overwrites import refuse_overwrites
-from vdla.sim.program import decode_program
 
 ADDRESS = 0x1000
 STREAM = ADDRESS // 4  # as an element: OUT elements have four bytes here, as micro-ops do
@@ -18,7 +18,7 @@ FINISH = isa.Finish()
 
 
 def refusal(instructions, address=ADDRESS) -> OverwriteError | None:
-    program = decode_program(stream_of(instructions), CONFIG)
+    program = decode_stream(stream_of(instructions), CONFIG)
     try:
         refuse_overwrites(program, address)
     except OverwriteError as error:
@@ -145,7 +145,7 @@ def test_a_stream_outside_dram_keeps_its_micro_ops():
 def test_what_comes_behind_an_invalid_instruction_does_not_count():
     stream = stream_of((gemm(), store(dram_base=STREAM), FINISH)).copy()
     stream[0] = 7
-    refuse_overwrites(decode_program(stream, CONFIG), ADDRESS)
+    refuse_overwrites(decode_stream(stream, CONFIG), ADDRESS)
 
 
 TRANSFERS = st.fixed_dictionaries(

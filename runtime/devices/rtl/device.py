@@ -16,7 +16,7 @@ from vdla.runtime.devices.rtl.build import Optimise, Variant, build_library
 from vdla.runtime.devices.rtl.design import CORE, Design
 from vdla.runtime.devices.rtl.faults import error_of
 from vdla.runtime.devices.rtl.model import Model
-from vdla.sim.program import Program
+from vdla.sim.decoded import DecodedStream
 
 CHUNK_SECONDS = 0.1  # between two looks at Python's signals, about
 FIRST_CHUNK_CYCLES = 1000
@@ -69,7 +69,7 @@ class RtlDevice(CheckedDevice):
         self._model.close()
 
     def _run(
-        self, program: Program, stream_address: int, cycle_limit: int | None
+        self, program: DecodedStream, stream_address: int, cycle_limit: int | None
     ) -> tuple[int, Mapping[str, int]]:
         """Run a stream.
 

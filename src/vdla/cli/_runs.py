@@ -4,9 +4,9 @@ from pathlib import Path
 
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.runtime.vectors import load_vector, stream_address
+from vdla.sim.decoded import decode_stream
 from vdla.sim.interleave import interleave
 from vdla.sim.overwrites import refuse_overwrites
-from vdla.sim.program import decode_program
 from vdla.sim.timing.result import Timing
 from vdla.sim.timing.simulate import simulate
 
@@ -18,7 +18,7 @@ def time_vector(path: Path, memory: MemoryParameters) -> Timing:
         OverwriteError: the program would change itself.
     """
     vector = load_vector(path)
-    program, address = decode_program(vector.stream, vector.config), stream_address(vector)
+    program, address = decode_stream(vector.stream, vector.config), stream_address(vector)
     refuse_overwrites(program, address)
     return simulate(program, memory, stream_address=address, log=True)
 

@@ -10,7 +10,7 @@ import numpy as np
 from vdla.cli._options import reports_errors
 from vdla.hw.spec.errors import ProgramError
 from vdla.runtime.vectors import load_vector, stream_address
-from vdla.sim.program import decode_program
+from vdla.sim.decoded import decode_stream
 from vdla.sim.verify.verifier import describe, findings
 
 
@@ -46,7 +46,7 @@ def _problems(path: Path) -> list[str]:
     dram = np.zeros(max((segment.end for segment in vector.segments), default=0), np.uint8)
     for segment in vector.segments:
         dram[segment.address : segment.address + segment.initial.size] = segment.initial
-    program = decode_program(vector.stream, vector.config)
+    program = decode_stream(vector.stream, vector.config)
     try:
         found = findings(program, dram, stream_address=stream_address(vector))
         return [describe(finding, program) for finding in found]

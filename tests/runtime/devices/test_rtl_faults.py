@@ -23,7 +23,7 @@ from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.devices.rtl import Optimise, RtlDevice
 from vdla.runtime.devices.rtl import device as rtl
 from vdla.runtime.devices.rtl.design import Design
-from vdla.sim.program import decode_program
+from vdla.sim.decoded import decode_stream
 from vdla.sim.timing.simulate import simulate
 
 DRAM_BYTES, STREAM, RESULT_BYTES = 1 << 17, 1 << 16 | 1 << 15, 16 * 4
@@ -222,7 +222,7 @@ def test_the_simulator_stops_in_the_same_cycle_for_the_same_reason(device, image
     with pytest.raises(DeviceError, match="seen"):
         run(device, image, words)
     stream = np.frombuffer(b"".join(word.to_bytes(16, "little") for word in words), np.uint8).reshape(-1, 16)
-    timing = simulate(decode_program(stream, TINY), stream_address=STREAM)
+    timing = simulate(decode_stream(stream, TINY), stream_address=STREAM)
     assert timing.cycles == seen["cycles"]
     assert timing.fault == seen["fault"] & ~(Fault.SRAM_OVERRUN | Fault.MEMORY_ERROR)
 

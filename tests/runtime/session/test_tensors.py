@@ -19,7 +19,7 @@ from vdla.runtime.session.launch import place
 from vdla.runtime.session.session import Session
 from vdla.runtime.session.tensors import Tensor, check_tensors
 from vdla.runtime.stream.builder import UOP_TENSOR, Stream
-from vdla.sim.program import decode_program
+from vdla.sim.decoded import decode_stream
 from vdla.sim.verify.verifier import VerificationError
 
 FINISH = isa.Finish()
@@ -30,7 +30,7 @@ OUT_A, UOP_U, UOP_A, WGT_W = 0x1000 // 4, 0x3000 // 4, 0x1000 // 4, 0x2000 // 16
 
 def check(instructions, users) -> None:
     positions = {name: np.array(indices, int) for name, indices in users.items()}
-    check_tensors(decode_program(stream_of(instructions), CONFIG), positions, TENSORS)
+    check_tensors(decode_stream(stream_of(instructions), CONFIG), positions, TENSORS)
 
 
 INSIDE = {
@@ -188,7 +188,7 @@ def first_stream(title: str = TITLE) -> Stream:
 
 def transfers(stream: Stream, form: type) -> list[int]:
     """Return the positions of LOADs or STOREs that move something."""
-    program = decode_program(stream.words.view(np.uint8).reshape(-1, 16), TINY)
+    program = decode_stream(stream.words.view(np.uint8).reshape(-1, 16), TINY)
     return [
         index
         for index in np.flatnonzero(program.opcode == form.opcode).tolist()

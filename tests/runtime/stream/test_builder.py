@@ -14,8 +14,8 @@ from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.stream.builder import Loop, Rows, StreamBuilder
 from vdla.runtime.stream.encode import encode_rows
 from vdla.runtime.stream.micro_kernels import MicroKernels
+from vdla.sim.decoded import decode_stream
 from vdla.sim.interleave import interleave
-from vdla.sim.program import decode_program
 
 
 @pytest.mark.parametrize("config", [DEFAULT, TINY, VTA], ids=lambda config: config.name)
@@ -51,7 +51,7 @@ def test_a_micro_kernel_is_loaded_once_and_the_least_recently_used_makes_room():
 
 def decoded(builder: StreamBuilder):
     stream = builder.finish()
-    return decode_program(stream.relocated(dict.fromkeys(stream.tensors, 1 << 16)), stream.config)
+    return decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 1 << 16)), stream.config)
 
 
 def test_only_what_conflicts_is_ordered():

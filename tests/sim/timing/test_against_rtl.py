@@ -13,7 +13,7 @@ from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.registers import Fault
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, AluOpcode, MemoryType
 from vdla.runtime.device import RunResult
-from vdla.sim.program import decode_program
+from vdla.sim.decoded import decode_stream
 from vdla.sim.timing.result import Timing
 from vdla.sim.timing.simulate import simulate
 
@@ -56,7 +56,7 @@ def simulated(
     address: int = STREAM,
 ) -> Timing:
     stream = np.frombuffer(codec.to_bytes(instructions, config), np.uint8).reshape(-1, INSTRUCTION_BYTES)
-    return simulate(decode_program(stream, config), memory, stream_address=address, cycle_limit=1_000_000)
+    return simulate(decode_stream(stream, config), memory, stream_address=address, cycle_limit=1_000_000)
 
 
 def check(

@@ -14,7 +14,7 @@ from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.registers import COUNTERS, Fault, UnitState
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.sim.program import Program, decode_program
+from vdla.sim.decoded import DecodedStream, decode_stream
 from vdla.sim.timing.result import NEVER, Client
 from vdla.sim.timing.simulate import _Simulation, simulate
 
@@ -23,15 +23,15 @@ ORDER = tuple(UnitState)
 MOST_CYCLES = 200_000  # that a random program may take
 
 
-def decoded(*instructions, config=TINY) -> Program:
-    return decode_program(
+def decoded(*instructions, config=TINY) -> DecodedStream:
+    return decode_stream(
         np.frombuffer(codec.to_bytes(instructions, config), np.uint8).reshape(-1, 16), config
     )
 
 
-def random_decoded(seed: int) -> Program:
+def random_decoded(seed: int) -> DecodedStream:
     program = random_program(random_config(seed), seed, 60)
-    return decode_program(np.frombuffer(program.stream, np.uint8).reshape(-1, 16), program.config)
+    return decode_stream(np.frombuffer(program.stream, np.uint8).reshape(-1, 16), program.config)
 
 
 def test_finish_alone_takes_the_cycles_counted_by_hand():
@@ -67,7 +67,7 @@ def test_a_step_is_a_slot_and_two_operands_take_two(slots, instruction):
     assert timing.retired[0] - timing.started[0] == slots + 4 + TINY.gemm_stages
 
 
-def check_skipping(program: Program, memory: MemoryParameters) -> None:
+def check_skipping(program: DecodedStream, memory: MemoryParameters) -> None:
     """Assert that, cycle by cycle and in leaps, every register, time and log ends the same."""
     runs = [_Simulation(program, memory, 4096, log=True) for _ in range(2)]
     while not runs[0].done and runs[0].cycle < MOST_CYCLES:
@@ -186,4 +186,4 @@ def test_a_padded_load_takes_a_cycle_for_each_element_and_each_beat():
 def test_every_case_ends_well(name):
     program = program_of(CASES[name])
     stream = np.frombuffer(program.stream, np.uint8).reshape(-1, 16)
-    assert simulate(decode_program(stream, program.config)).fault == Fault(0)
+    assert simulate(decode_stream(stream, program.config)).fault == Fault(0)

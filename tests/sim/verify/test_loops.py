@@ -12,7 +12,7 @@ from tests.sim.verify.walk import Walk
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.presets import DEFAULT
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
-from vdla.sim.program import decode_program
+from vdla.sim.decoded import decode_stream
 from vdla.sim.verify import follow, verifier
 from vdla.sim.verify.touch import BEYOND, CONFLICT, EMPTY
 
@@ -87,7 +87,7 @@ def random_dram(rng, config):
 def random_case(seed):
     rng = random.Random(seed)
     config = rng.choice(CONFIGS)
-    return decode_program(stream_of(random_stream(rng, config), config), config), random_dram(rng, config)
+    return decode_stream(stream_of(random_stream(rng, config), config), config), random_dram(rng, config)
 
 
 def on_chip(found):
@@ -138,7 +138,7 @@ def test_long_loops_name_the_lowest_element_first():
         alu(AluOpcode.ADD, use_imm=1, iter_out=16383, iter_in=8, dst_factor_in=2),
         isa.Finish(),
     ]
-    found = verifier.findings(decode_program(stream_of(items), CONFIG), np.zeros(4096, np.uint8))
+    found = verifier.findings(decode_stream(stream_of(items), CONFIG), np.zeros(4096, np.uint8))
     assert [(one.index, one.element) for one in found] == [(3, element) for element in range(4, 16, 2)]
 
 
@@ -158,7 +158,7 @@ GIANTS = {
 @pytest.mark.parametrize("name", GIANTS)
 def test_loops_of_billions_of_steps_are_followed_in_no_time(name):
     items, expected = GIANTS[name]
-    program = decode_program(stream_of([load(UOP, x_size=16), *items, isa.Finish()], DEFAULT), DEFAULT)
+    program = decode_stream(stream_of([load(UOP, x_size=16), *items, isa.Finish()], DEFAULT), DEFAULT)
     image = np.zeros(1 << 20, np.uint8)
     verifier.findings(program, image, filled=True)  # compiles
     began = time.process_time()
@@ -170,7 +170,7 @@ def test_loops_of_billions_of_steps_are_followed_in_no_time(name):
 def test_transfers_that_no_memory_holds_are_refused_in_no_time():
     """Their rows would touch all of DRAM, each of them, before they are found to be too large."""
     items = [store(y_size=65535, x_size=65535, x_stride=index + 1, dram_base=index) for index in range(400)]
-    program = decode_program(stream_of([*items, isa.Finish()], DEFAULT), DEFAULT)
+    program = decode_stream(stream_of([*items, isa.Finish()], DEFAULT), DEFAULT)
     image = np.zeros(1 << 26, np.uint8)
     verifier.findings(program, image)  # compiles
     began = time.process_time()

@@ -13,7 +13,7 @@ from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import DeadlockError, InvalidInstructionError, OverwriteError, UnfinishedError
 from vdla.hw.spec.vocabulary import AluOpcode, Parameter
 from vdla.runtime.vectors import load_vector
-from vdla.sim.program import decode_program
+from vdla.sim.decoded import decode_stream
 from vdla.sim.verify.clocks import clocks
 from vdla.sim.verify.touch import CONFLICT, EMPTY
 from vdla.sim.verify.verifier import Finding, VerificationError, findings, verify
@@ -33,7 +33,7 @@ PARAMETERS = load(ACC, sram_base=12, x_size=4)  # the fourth and last set
 
 
 def decoded(*instructions):
-    return decode_program(stream_of((*instructions, isa.Finish()), CONFIG), CONFIG)
+    return decode_stream(stream_of((*instructions, isa.Finish()), CONFIG), CONFIG)
 
 
 SAFE = {
@@ -222,7 +222,7 @@ def test_streams_that_do_not_come_to_their_end_are_refused(instructions, error):
     if instructions[-1] == 7:
         stream[-1] = 7
     with pytest.raises(error):
-        verify(decode_program(stream[:-1] if instructions[-1] is None else stream, CONFIG), IMAGE)
+        verify(decode_stream(stream[:-1] if instructions[-1] is None else stream, CONFIG), IMAGE)
 
 
 def test_a_stream_that_would_change_itself_is_refused():
@@ -244,7 +244,7 @@ def test_scratchpads_may_be_filled_before():
 def test_random_programs_pass(seed):
     program = random_program(random_config(seed), seed, 60)
     stream = np.frombuffer(program.stream, np.uint8).reshape(-1, 16)
-    assert findings(decode_program(stream, program.config), program.image, filled=True) == []
+    assert findings(decode_stream(stream, program.config), program.image, filled=True) == []
 
 
 @pytest.mark.parametrize("path", VECTORS, ids=lambda path: path.stem)
@@ -253,7 +253,7 @@ def test_streams_of_vta_pass_but_for_what_they_never_load(path):
     dram = np.zeros(max(segment.end for segment in vector.segments), np.uint8)
     for segment in vector.segments:
         dram[segment.address : segment.address + segment.initial.size] = segment.initial
-    program = decode_program(vector.stream, vector.config)
+    program = decode_stream(vector.stream, vector.config)
     assert findings(program, dram, filled=True) == []
     assert path.stem in ("fuzz1_d", "fuzz3_d") or findings(program, dram) == []
 

@@ -9,7 +9,7 @@ from tests.sim.helpers import ACC, INP, UOP, WGT
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import Parameter
-from vdla.sim.program import Program
+from vdla.sim.decoded import DecodedStream
 from vdla.sim.verify.clocks import clocks
 from vdla.sim.verify.touch import BEYOND, CONFLICT, EMPTY
 
@@ -21,7 +21,7 @@ class Walk:
         found: set of (kind, instruction, other instruction, memory, element).
     """
 
-    def __init__(self, program: Program, dram: np.ndarray) -> None:
+    def __init__(self, program: DecodedStream, dram: np.ndarray) -> None:
         self.program, self.config = program, program.config
         self.words = dram.view("<u4").tolist()
         self.known = clocks(program, np.arange(len(program)))

@@ -30,19 +30,19 @@ INSTRUCTION_TABLE_BYTES = 512
 
 @memoised(1024)
 def slots(form: type[isa.Instruction], config: AcceleratorConfig) -> dict[str, int]:
-    """Return the column of `Program.table` in which each field of `form` stands: its place in the
+    """Return the column of `DecodedStream.table` in which each field of `form` stands: its place in the
     declaration."""
     return {field.name: slot for slot, field in enumerate(isa.layout(form, config))}
 
 
 @memoised(1024)
 def slot_count(config: AcceleratorConfig) -> int:
-    """Return the columns of `Program.table`: the fields of the form that has most."""
+    """Return the columns of `DecodedStream.table`: the fields of the form that has most."""
     return max(len(isa.layout(form, config)) for form in isa.INSTRUCTIONS)
 
 
 @dataclass(frozen=True)
-class Program:
+class DecodedStream:
     """A decoded stream of n instructions.
 
     Attributes:
@@ -85,9 +85,9 @@ class Program:
         """Whether dispatch meets a FINISH."""
         return self.dispatched > 0 and bool(self.opcode[self.dispatched - 1] == isa.Opcode.FINISH)
 
-    def part(self, chosen: slice) -> "Program":
+    def part(self, chosen: slice) -> "DecodedStream":
         """Return the instructions of `chosen`, as views of this program's arrays."""
-        return Program(
+        return DecodedStream(
             self.config,
             self.words[chosen],
             self.opcode[chosen],
@@ -139,7 +139,7 @@ def blocks(count: int) -> Iterator[slice]:
     return (slice(begin, min(begin + BLOCK, count)) for begin in range(0, count, BLOCK))
 
 
-def decode_program(stream: ByteArray, config: AcceleratorConfig) -> Program:
+def decode_stream(stream: ByteArray, config: AcceleratorConfig) -> DecodedStream:
     """Decode a stream.
 
     Args:
@@ -154,7 +154,7 @@ def decode_program(stream: ByteArray, config: AcceleratorConfig) -> Program:
     require_room(count * INSTRUCTION_TABLE_BYTES, TABLE_BYTES, subject, ProgramError)
     words = np.array(stream, np.uint8, order="C").reshape(-1, INSTRUCTION_BYTES).view("<u8")
     n, edges = len(words), len(TOKEN_EDGES)
-    program = Program(
+    program = DecodedStream(
         config,
         words,
         np.zeros(n, np.uint8),
@@ -169,7 +169,7 @@ def decode_program(stream: ByteArray, config: AcceleratorConfig) -> Program:
     return program
 
 
-def _decode(program: Program) -> None:
+def _decode(program: DecodedStream) -> None:
     """Fill in everything but the words."""
     config, words, table = program.config, program.words, program.table
     program.opcode[:] = words[:, 0] & np.uint64((1 << isa.OPCODE_BITS) - 1)

@@ -6,7 +6,7 @@ import pytest
 from vdla.hw.spec import codec, isa, units
 from vdla.hw.spec.errors import EncodingError
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY, VTA
-from vdla.sim.program import decode_program, slots
+from vdla.sim.decoded import decode_stream, slots
 
 from .helpers import CONFIG, OUT, gemm, load, stream_of
 
@@ -30,7 +30,7 @@ def config(request):
 def program(config):
     words = np.random.default_rng(1).integers(0, 256, (500, 16), dtype=np.uint8)
     words[:, 8:10] *= (np.arange(500) % 3 > 0)[:, None].astype(np.uint8)  # some empty transfers
-    return decode_program(words, config)
+    return decode_stream(words, config)
 
 
 def decoded(program):
@@ -72,15 +72,15 @@ def test_units_and_token_edges_are_the_specifications(program):
 
 
 def test_a_column_holds_a_field_of_all_instructions_of_a_form():
-    program = decode_program(stream_of([load(OUT, x_size=3), gemm(), load(OUT, x_size=5)]), CONFIG)
+    program = decode_stream(stream_of([load(OUT, x_size=3), gemm(), load(OUT, x_size=5)]), CONFIG)
     assert program.column(isa.Load, "x_size").tolist() == [3, 5]
 
 
 def test_nothing_after_finish_is_dispatched():
-    program = decode_program(stream_of([gemm(), isa.Finish(), gemm()]), CONFIG)
+    program = decode_stream(stream_of([gemm(), isa.Finish(), gemm()]), CONFIG)
     assert (program.dispatched, program.finishes) == (2, True)
 
 
 def test_an_empty_stream_decodes():
-    program = decode_program(np.zeros((0, 16), np.uint8), CONFIG)
+    program = decode_stream(np.zeros((0, 16), np.uint8), CONFIG)
     assert (len(program), program.dispatched, program.finishes) == (0, 0, False)
