@@ -8,7 +8,7 @@ _API = ("Module", "compile", "load")
 
 
 def __getattr__(name: str):
-    """Return a part of `vdla.api`; it is imported only when it is asked for."""
+    """Return a part of `vdla.api`; it is imported at its first use."""
     if name in _API:
         return getattr(import_module("vdla.api"), name)
     raise AttributeError(f"module 'vdla' has no attribute {name!r}")

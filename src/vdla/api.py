@@ -1,4 +1,4 @@
-"""The kit from Python: compile a network, load a module, run it.
+"""The Python interface: compile a network, load a module, run it.
 
 >>> module = vdla.compile("network.onnx", samples=[{"image": image}])
 >>> scores = module.run({"image": image}).outputs["scores"]
@@ -26,12 +26,12 @@ from vdla.runtime.session.session import Outcome, Session
 
 @dataclass(frozen=True)
 class Run:
-    """What a run gave.
+    """The result of a run.
 
     Attributes:
-        outputs: by name.
-        report: where the cycles went.
-        outcome: the launches, with the timing of every instruction where the device tells.
+        outputs: arrays by name.
+        report: the cycles of each layer.
+        outcome: the launches; on the cycle device with the timing of every instruction.
     """
 
     outputs: Mapping[str, np.ndarray]
@@ -47,7 +47,7 @@ class Module:
     """A compiled network.
 
     Args:
-        plan: what it consists of.
+        plan: its streams, weights, steps and memory plan.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -66,21 +66,20 @@ class Module:
         """Run the network on a device; the module stays in its DRAM for the next run.
 
         Args:
-            inputs: an array for each input, of its shape and type.
+            inputs: one array per input, of the input's shape and type.
             device: "functional", "cycle" or "rtl".
-            clock_hz: turns cycles into time; None: the clock of the target that the module was compiled for.
-            memory: of a timed device; None: that of the target. Results do not depend on it, cycles do.
+            clock_hz: converts cycles to time; None: the clock of the module's target.
+            memory: of a timed device; None: that of the target. Cycles depend on it, results do not.
             progress: called before each step.
 
         Raises:
-            ModuleError: an input is not what the network takes.
+            ModuleError: an input is missing, unknown, not finite, or of another shape or type.
         """
         outcome = self.session(device, memory).run(inputs, progress=progress)
         return Run(outcome.outputs, report(self.plan, outcome, device, clock_hz, memory), outcome)
 
     def session(self, device: str, memory: MemoryParameters | None = None) -> Session:
-        """Return the module on a device in front of a memory, the target's by default; it is placed there at
-        the first call.
+        """Return the session of the module on a device; the first call places the module in DRAM.
 
         Raises:
             ModuleError: its DRAM takes more than `DRAM_BYTES`.
@@ -102,7 +101,7 @@ class Module:
 
 
 def load(path: str | os.PathLike) -> Module:
-    """Read a module from its file; needs neither the compiler nor `onnx`."""
+    """Read a module from a file. Neither the compiler nor `onnx` is imported."""
     return Module(file.load(path))
 
 
@@ -119,13 +118,13 @@ def compile(
 
     Args:
         target: a target or a configuration, the name of a preset, or a file.
-        samples: inputs by which a float network is quantised.
-        percentile: of the magnitudes of each activation that its scale must hold.
-        shapes: of inputs whose own are dynamic.
-        progress: told of what is being done.
+        samples: inputs on which a float network is calibrated for quantisation.
+        percentile: percentile of each activation's magnitudes that its scale must hold.
+        shapes: shapes of inputs that are dynamic in the model.
+        progress: called with a text for each step of the work.
 
     Raises:
-        GraphError: the model cannot be imported; or it is of floats, and no samples were given.
+        GraphError: the model cannot be imported, or it is a float network and there are no samples.
     """
     from vdla.compiler.network.cached import Source, cached_plan
 

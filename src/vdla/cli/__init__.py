@@ -1,8 +1,8 @@
 """The command ``vdla``: one module of this package per sub-command.
 
-A module ``vdla.cli.name`` that defines a click command called ``command`` is the sub-command ``name``;
-underscores become hyphens, and a module whose name starts with an underscore is none. A module is imported
-only when its command is asked for, so that ``vdla --version`` stays quick.
+A module ``vdla.cli.name`` that defines a click command called ``command`` is the sub-command ``name``.
+Underscores become hyphens. A module whose name starts with an underscore is not a sub-command. A module is
+imported only when its command runs, so that ``vdla --version`` is quick.
 """
 
 import os
@@ -22,8 +22,7 @@ class CommandModules(click.Group):
     """A group whose sub-commands are the modules of this package."""
 
     def main(self, *args, **kwargs) -> object:
-        """Run the command line; where standard output cannot be written, say so in one line and exit with
-        status 2."""
+        """Run the command line; if standard output cannot be written, print one line and exit with 2."""
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
@@ -45,8 +44,7 @@ class CommandModules(click.Group):
         return sorted(name.replace("_", "-") for name in modules)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a sub-command; an interrupt (Ctrl-C) becomes exit status INTERRUPTED and a word on standard
-        error."""
+        """Run a sub-command; an interrupt (Ctrl-C) gives exit status INTERRUPTED and a word on stderr."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""What the commands for networks share."""
+"""Functions shared by the commands for networks."""
 
 import sys
 import zipfile
@@ -25,17 +25,17 @@ Samples = list[dict[str, np.ndarray]]
 
 
 class InputError(VdlaError):
-    """A file of arrays is not what it should be."""
+    """An invalid file of input arrays."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What is to be known of a model before it can be compiled.
+    """The options that compiling a model needs.
 
     Attributes:
-        calibrate: samples to quantise a float network by.
-        percentile: of each activation's magnitudes that its scale must hold.
-        shapes: of inputs whose own are dynamic.
+        calibrate: samples to quantise a float network with.
+        percentile: percentile of each activation's magnitudes that its scale must hold.
+        shapes: shapes of inputs that are dynamic in the model.
     """
 
     calibrate: Path | None
@@ -50,7 +50,7 @@ def takes_recipe(function: Callable) -> Callable:
         "--calibrate",
         metavar="SAMPLES.npz",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="Samples to quantise a float network by: for each input an array with one more dimension in "
+        help="Samples to quantise a float network with: one array per input, with one more dimension in "
         "front.",
     )
     @click.option(
@@ -58,14 +58,14 @@ def takes_recipe(function: Callable) -> Callable:
         default=100.0,
         show_default=True,
         type=click.FloatRange(50, 100),
-        help="Share of each activation's magnitudes that its scale must hold.",
+        help="Percentile of each activation's magnitudes that its scale must hold.",
     )
     @click.option(
         "--shape",
         "shapes",
         multiple=True,
         metavar="NAME=1,3,224,224",
-        help="Shape of an input whose own is dynamic; may be repeated.",
+        help="Shape of an input that is dynamic in the model; may be repeated.",
     )
     @reports_errors
     @wraps(function)
@@ -76,7 +76,7 @@ def takes_recipe(function: Callable) -> Callable:
 
 
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """Return the name and the extents that `NAME=1,3,224,224` gives."""
+    """Parse `NAME=1,3,224,224` into a name and extents."""
     name, _, extents = text.partition("=")
     try:
         return name, tuple(int(extent) for extent in extents.split(","))
@@ -100,7 +100,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def read_samples(path: Path | None) -> Samples | None:
-    """Return the samples of an .npz file, one by one.
+    """Yield the samples in an .npz file.
 
     Raises:
         InputError: its arrays do not have one length.
@@ -119,7 +119,7 @@ def read_samples(path: Path | None) -> Samples | None:
 
 
 def plan_with_progress(model: Path, target: Target, recipe: Recipe) -> Plan:
-    """Compile a network, or take it from the cache, telling on a terminal what is being done."""
+    """Compile a network, or take it from the cache; show progress on a terminal."""
     from vdla.compiler.network.cached import Source, cached_plan
 
     source = Source(model, read_samples(recipe.calibrate), recipe.percentile, recipe.shapes)
@@ -128,7 +128,7 @@ def plan_with_progress(model: Path, target: Target, recipe: Recipe) -> Plan:
 
 
 def compile_with_errors(model: Path, target: Target, recipe: Recipe) -> "Compiled":
-    """Compile a network and measure the errors of its layers, telling on a terminal what is being done."""
+    """Compile a network and measure the quantisation error of each layer; show progress on a terminal."""
     from vdla.compiler.network.compile import compile_network
 
     samples = read_samples(recipe.calibrate)
@@ -146,8 +146,7 @@ def compile_with_errors(model: Path, target: Target, recipe: Recipe) -> "Compile
 
 @contextmanager
 def status() -> Iterator[Callable[[str], None]]:
-    """Give a function that shows one line on a terminal, in place of the line before; nothing where there is
-    no terminal."""
+    """Give a function that shows one line on a terminal, replacing the previous one; no terminal: nothing."""
     shown = sys.stderr.isatty()
 
     def say(text: str) -> None:

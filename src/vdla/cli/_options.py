@@ -1,4 +1,4 @@
-"""What several commands share: the configuration options, and how errors reach the user."""
+"""Options and error handling that several commands share."""
 
 import sys
 from collections.abc import Callable
@@ -34,8 +34,7 @@ def reports_errors(function: Callable) -> Callable:
 
 
 def needs(purpose: str, *packages: str) -> Callable:
-    """Refuse a command, which `purpose` names, before it does anything where its packages are not
-    installed."""
+    """Refuse a command, described by `purpose`, if one of its packages is not installed."""
 
     def decorated(function: Callable) -> Callable:
         @reports_errors
@@ -51,7 +50,7 @@ def needs(purpose: str, *packages: str) -> Callable:
 
 
 def with_settings(function: Callable) -> Callable:
-    """Apply --set to the argument `target` (a preset's name or a file) and pass the target on instead."""
+    """Apply --set to the argument `target` (a preset or a file) and pass the resulting target on."""
 
     @click.option(
         "--set",
@@ -69,8 +68,7 @@ def with_settings(function: Callable) -> Callable:
 
 
 def takes_target(function: Callable) -> Callable:
-    """Add --config and --target, which name the same record, and --set; the command gets the resulting
-    `target`."""
+    """Add --config and --target, which are synonyms, and --set; the command gets the resulting `target`."""
     inner = with_settings(function)
 
     @click.option(
@@ -94,7 +92,7 @@ def takes_config(function: Callable) -> Callable:
 
 
 def takes_config_alone(function: Callable) -> Callable:
-    """Add --config and --set, for commands whose --target is something else; the command gets `config`."""
+    """Add --config and --set, for commands that use --target otherwise; the command gets `config`."""
     inner = with_settings(_of_config(function))
 
     @click.option(
@@ -112,7 +110,7 @@ def takes_config_alone(function: Callable) -> Callable:
 
 
 def _of_config(function: Callable) -> Callable:
-    """Give a function that takes `config` the configuration of a target."""
+    """Call a function that takes `config` with the configuration of a target."""
 
     @wraps(function)
     def wrapped(target: Target, **kwargs):
@@ -142,8 +140,7 @@ def takes_memory(function: Callable) -> Callable:
 
 
 def overrides_memory(function: Callable) -> Callable:
-    """Add --latency and --depth; the command gets them as `memory`, a function from the target's memory to
-    the one to run with."""
+    """Add --latency and --depth; the command gets `memory`, a map from the target's memory to its own."""
 
     @click.option(
         "--latency",

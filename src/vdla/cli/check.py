@@ -25,10 +25,11 @@ from vdla.sim.verify.verifier import describe, findings
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @reports_errors
 def command(vectors: tuple[Path, ...], as_json: bool) -> None:
-    """Prove programs safe before they run; exit status 1 where one is not.
+    """Verify programs without running them; exit status 1 if one is unsafe.
 
-    Every encoding is valid, every access in bounds, everything read has been written, nothing deadlocks,
-    units that share data are ordered by tokens, and no STORE changes the stream or micro-ops that it loads.
+    A program is safe if every encoding is valid, every access is in bounds, everything that is read has been
+    written, it does not deadlock, tokens order all accesses of different units to the same data, and no STORE
+    changes the stream or micro-ops that the stream loads.
     """
     rows = [{"name": path.stem, "problems": _problems(path)} for path in vectors]
     if as_json:

@@ -18,12 +18,12 @@ from vdla.runtime.module.plan import LaunchStep, Plan
 @click.option(
     "--errors",
     is_flag=True,
-    help="With --calibrate: print how far each layer is from the float network, on the samples.",
+    help="With --calibrate: print each layer's signal to quantisation noise on the samples.",
 )
 @takes_recipe
 @takes_target
 def command(model: Path, output: Path, errors: bool, recipe: Recipe, target: Target) -> None:
-    """Compile a network to a module that the accelerator runs."""
+    """Compile an ONNX network to a module file."""
     check_writable(output)
     compiled = compile_with_errors(model, target, recipe) if errors else None
     plan = plan_with_progress(model, target, recipe) if compiled is None else compiled.plan
@@ -45,7 +45,7 @@ def command(model: Path, output: Path, errors: bool, recipe: Recipe, target: Tar
 
 
 def described(plan: Plan) -> str:
-    """Return the layers of a module, and what stays on the host with the reason."""
+    """Return the layers of a module, and the operators on the host with their reasons."""
     layers = [layer for step in plan.steps if isinstance(step, LaunchStep) for layer in step.layers]
     width = max((len(layer.name) for layer in layers), default=5)
     lines = [f"{'layer':{width}}  {'operator':16} {'MMAC':>9} {'KiB in':>8} {'KiB out':>8}"]

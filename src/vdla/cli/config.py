@@ -17,13 +17,13 @@ MEMORIES = (MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC, Memo
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @with_settings
 def command(target: Target, as_json: bool) -> None:
-    """Show a target: its configuration and what follows from it, its memory, clock and energy table."""
+    """Show a target: its configuration and derived figures, its memory, clock and energy table."""
     values = describe(target)
     click.echo(json.dumps(values, indent=2) if as_json else _text(values))
 
 
 def describe(target: Target) -> dict:
-    """Return parameters, memories and derived figures of `target` as plain values."""
+    """Return parameters, memories and derived figures of `target` as JSON values."""
     config = target.config
     memories = {
         memory.name.lower(): {

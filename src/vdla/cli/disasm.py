@@ -17,8 +17,7 @@ from vdla.hw.spec.vocabulary import UOP_BITS
 @click.option("--uops", is_flag=True, help="The file holds micro-ops.")
 @takes_config
 def command(config: AcceleratorConfig, file: Path, uops: bool) -> None:
-    """Print the assembly of FILE: a binary, or a conformance vector (.npz), which brings its own
-    configuration."""
+    """Print the assembly of FILE: a binary, or a conformance vector (.npz) with its own configuration."""
     if file.suffix == ".npz":
         from vdla.runtime.vectors import load_vector  # NumPy takes longer to import than the rest to run
 

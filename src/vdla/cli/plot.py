@@ -27,7 +27,7 @@ KINDS = ("utilisation", "roofline", "timeline")
 @takes_memory
 @needs("vdla plot", "matplotlib")
 def command(vectors: tuple[Path, ...], output: Path, kind: str, memory: MemoryParameters) -> None:
-    """Simulate programs and plot where their cycles went, or how near they come to the roofline."""
+    """Simulate programs and plot utilisation, the roofline or a timeline."""
     from vdla.sim.plots.files import check_suffix, save
 
     check_suffix(output)
@@ -39,8 +39,7 @@ def command(vectors: tuple[Path, ...], output: Path, kind: str, memory: MemoryPa
 
 
 def _names(vectors: tuple[Path, ...]) -> dict[str, Path]:
-    """Return every file once, by a name that is short where it can be: the file's, or its path where files of
-    two folders share one."""
+    """Return every file once, by its stem, or by its path if files of two folders share a stem."""
     paths = list(dict.fromkeys(vectors))
     stems = [path.stem for path in paths]
     return {path.stem if stems.count(path.stem) == 1 else str(path): path for path in paths}

@@ -27,12 +27,15 @@ from vdla.runtime.vectors import Vector, load_vector, replay
     default=("functional",),
     show_default=True,
     type=click.Choice(list(DEVICE_CLASSES)),
-    help="Where to run them; may be repeated.",
+    help="Device to run them on; may be repeated.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @reports_errors
 def command(vectors: tuple[Path, ...], devices: tuple[str, ...], as_json: bool) -> None:
-    """Run conformance vectors and compare all of DRAM; exit status 1 when one does not match."""
+    """Run conformance vectors and compare all of DRAM; exit status 1 if one does not match.
+
+    The programs run without verification: use `vdla check` to verify them.
+    """
     loaded = [load_vector(path) for path in vectors]
     runs = [(device, vector) for device in devices for vector in loaded]
     rows = []
@@ -46,7 +49,7 @@ def command(vectors: tuple[Path, ...], devices: tuple[str, ...], as_json: bool) 
 
 
 def _run(device: str, vector: Vector) -> dict:
-    """Return one row of the result; a run that the device refused has the reason as `error`."""
+    """Return one row of the result; if the device refused the run, `error` is the reason."""
     row = {"name": vector.name, "device": device, "match": False, "cycles": None, "seconds": 0.0}
     try:
         outcome = replay(vector, device_factory(device))

@@ -39,16 +39,18 @@ COMPILING = {
     "inputs",
     metavar="IN.npz",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="An array for each input. Without it inputs are random, the same each time.",
+    help="One array per input. Without it the inputs are random, the same in each run.",
 )
 @click.option("--output", metavar="OUT.npz", type=OUTPUT_FILE, help="Where to write the outputs.")
 @click.option("--device", default="functional", show_default=True, type=click.Choice(list(DEVICE_CLASSES)))
 @click.option(
     "--clock",
     type=click.FloatRange(0, min_open=True),
-    help="MHz, to turn cycles into time.  [default: the target's]",
+    help="Clock in MHz, to convert cycles to time.  [default: the target's]",
 )
-@click.option("--trace", metavar="T.json", type=OUTPUT_FILE, help="Timeline to write (device cycle).")
+@click.option(
+    "--trace", metavar="T.json", type=OUTPUT_FILE, help="Write a timeline for ui.perfetto.dev (device cycle)."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @overrides_memory
 @takes_recipe
@@ -65,11 +67,13 @@ def command(
     target: Target,
     memory: Callable[[MemoryParameters], MemoryParameters],
 ) -> None:
-    """Run a network: a module, or a model that is compiled first (--config, --target, --set, --calibrate,
-    --percentile and --shape are for that). A timed device has the memory and the clock of the target that the
-    network was compiled for, unless told otherwise.
+    """Run a network: a module, or an ONNX model, which is compiled first.
 
-    Prints each layer's cycles, multiply-accumulates, bytes, and what bounded it.
+    --config, --target, --set, --calibrate, --percentile and --shape apply to models only. A timed device uses
+    the memory and the clock of the target that the network was compiled for, unless --latency, --depth or
+    --clock override them. Every stream is verified before it runs.
+
+    Prints for each layer its cycles, multiply-accumulates, bytes, and what bounded it.
     """
     if trace is not None and device != "cycle":
         raise click.UsageError("--trace needs --device cycle")
@@ -93,7 +97,7 @@ def command(
 
 
 def _loaded(path: Path) -> Module:
-    """Return a module from its file; refuse options that only compiling could follow."""
+    """Read a module from its file; refuse options that apply to compilation."""
     source = click.get_current_context().get_parameter_source
     given = [option for name, option in COMPILING.items() if source(name) is ParameterSource.COMMANDLINE]
     if given:
@@ -109,13 +113,13 @@ def _named(step) -> str:
 
 
 def _random(inputs: Mapping[str, Value]) -> dict[str, np.ndarray]:
-    """Return random inputs, and say so."""
+    """Return random inputs, and print that they are random."""
     click.echo("no --input given: running on random numbers", err=True)
     return random_inputs(inputs)
 
 
 def _write_traces(done: Run, path: Path, memory: MemoryParameters) -> None:
-    """Write one timeline for each launch; from the second on their names have a number."""
+    """Write one timeline per launch; from the second on, file names have a number."""
     for number, ran in enumerate(done.outcome.launches):
         target = path if number == 0 else path.with_name(f"{path.stem}-{number + 1}{path.suffix}")
         write_perfetto(ran.timing, target, memory)

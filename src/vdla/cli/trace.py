@@ -28,10 +28,10 @@ from vdla.sim.trace.text import lines
 @takes_memory
 @reports_errors
 def command(vector: Path, output: Path, text: bool, memory: MemoryParameters) -> None:
-    """Simulate a program and write its timeline, to be opened in ui.perfetto.dev, or its events as text.
+    """Simulate a program and write its timeline for ui.perfetto.dev, or its events as text.
 
-    A program that the hardware stops (a deadlock, say) is shown up to there; the reason is printed and the
-    exit status is 2.
+    If the hardware stops the program (a deadlock, say), the timeline ends there, the reason is printed and
+    the exit status is 2.
     """
     if str(output) != "-":
         check_writable(output)

@@ -15,14 +15,14 @@ from vdla.hw.spec.writing import check_writable, write_together
     type=click.Choice(["core", "axi"]),
     default="core",
     show_default=True,
-    help="core: own memory and register ports; axi: AXI4 master, AXI4-Lite slave.",
+    help="core: plain memory and register ports; axi: AXI4 master, AXI4-Lite slave.",
 )
 @click.option("-o", "--output", "folder", required=True, type=OUTPUT_FILE, help="Folder to write into.")
 @takes_config
 def command(config: AcceleratorConfig, top: str, folder: Path) -> None:
     """Write one self-contained Verilog file, the configuration, and a description of ports and registers.
 
-    The configuration takes its place last: where it is new, the other files are.
+    The configuration is written last: if it is new, the other files are, too.
     """
     from vdla.hw.describe import describe  # these import Amaranth, which takes a second
     from vdla.hw.spec.files import to_toml
