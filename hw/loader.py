@@ -1,23 +1,19 @@
 """The load engine: strided, padded 2-D copies from DRAM into scratchpads, several in flight."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from vdla.hw.bursts import BurstCutter
 from vdla.hw.layouts import decode
+from vdla.hw.load_writes import WriteHalf, scratchpads
 from vdla.hw.queue import Queue
-from vdla.hw.signatures import instruction_stream, lanes, read_stream, request_stream, scratchpad_write
+from vdla.hw.signatures import instruction_stream, read_stream, request_stream, scratchpad_write
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.timing import LOADS_IN_PROGRESS
-from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, SRAM_BASE_BITS, Extension, MemoryType
-
-
-def scratchpads(memories: tuple[MemoryType, ...]) -> tuple[MemoryType, ...]:
-    """Return the scratchpads that loads of `memories` write; ACC_8BIT writes ACC."""
-    return tuple(memory for memory in memories if memory is not MemoryType.ACC_8BIT)
+from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, MemoryType
 
 
 class RequestHalf(wiring.Component):
@@ -97,146 +93,6 @@ class RequestHalf(wiring.Component):
                         *(width.eq(load.x_size << shift) for width in widths),
                         stride.eq(load.x_stride << shift),
                     ]
-
-
-class WriteHalf(wiring.Component):
-    """Write pads and read beats into scratchpads, in order.
-
-    Parameters:
-        config: the accelerator.
-        memories: the memory types that its LOADs may name.
-
-    Members:
-        instruction: the LOAD being written; taken with its last step.
-        hold: make no step in this cycle.
-        read_data: beats in the order of the requests.
-        inp, wgt, uop, acc: write ports of the scratchpads concerned.
-        retire: the instruction ends in this cycle.
-        step: a write, or the end of an instruction that writes nothing.
-        overrun: a write's index is past the end of its scratchpad (it wraps).
-        beats: a beat is taken for that scratchpad.
-
-    Timing: one step per cycle: a pad element, or one beat (one element of it, if it holds several).
-    """
-
-    def __init__(self, config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> None:
-        self.config = config
-        self.memories = memories
-        pads = scratchpads(memories)
-        super().__init__(
-            {
-                "instruction": In(instruction_stream()),
-                "hold": In(1),
-                "read_data": In(read_stream(config)),
-                **{memory.name.lower(): Out(scratchpad_write(config, memory)) for memory in pads},
-                "retire": Out(1),
-                "step": Out(1),
-                "overrun": Out(1),
-                "beats": Out(data.StructLayout({memory.name.lower(): 1 for memory in pads})),
-            }
-        )
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        self._load = load = decode(isa.Load, self.config, self.instruction.payload)
-        self._walk(m, load)
-        index = Signal(SRAM_BASE_BITS + 2)
-        m.d.comb += index.eq(load.sram_base + self._offset)
-        with m.Switch(load.memory_type):
-            for memory in self.memories:
-                with m.Case(memory):
-                    self._write(m, memory, index)
-        return m
-
-    def _walk(self, m: Module, load: data.View) -> None:
-        """Build the counters that walk the padded block, and the signals that describe this cycle."""
-        self._offset, self._lane_row = Signal(SRAM_BASE_BITS + 1), Signal(6)
-        self._part = Signal(range(max(2, *(self._parts(memory) for memory in self.memories))))
-        self._is_data, self._element_ends = Signal(), Signal()
-        rows, columns = load.y_pad_0 + load.y_size + load.y_pad_1, load.x_pad_0 + load.x_size + load.x_pad_1
-        row, column = Signal.like(rows), Signal.like(columns)
-        empty = (load.x_size == 0) | (rows == 0)
-        row_ends, ends = column + 1 == columns, row + 1 == rows
-        self._data_row_ends = column + 1 == load.x_pad_0 + load.x_size
-        self._lane = (load.dram_base + self._lane_row + column - load.x_pad_0)[:6]
-        self._writes = Signal()
-        m.d.comb += [
-            self._is_data.eq(
-                (row >= load.y_pad_0)
-                & (row < load.y_pad_0 + load.y_size)
-                & (column >= load.x_pad_0)
-                & (column < load.x_pad_0 + load.x_size)
-            ),
-            self.step.eq(
-                self.instruction.valid & ~self.hold & (empty | ~self._is_data | self.read_data.valid)
-            ),
-            self._writes.eq(self.step & ~empty),
-            self.retire.eq(self.step & (empty | (self._element_ends & row_ends & ends))),
-            self.instruction.ready.eq(self.retire),
-        ]
-        with m.If(self._writes):
-            m.d.sync += self._part.eq(self._part + 1)
-            with m.If(self._element_ends):
-                m.d.sync += [self._part.eq(0), column.eq(column + 1), self._offset.eq(self._offset + 1)]
-                with m.If(row_ends):
-                    m.d.sync += [column.eq(0), row.eq(row + 1)]
-                    with m.If(row >= load.y_pad_0):
-                        m.d.sync += self._lane_row.eq(self._lane_row + load.x_stride)
-        with m.If(self.retire):
-            m.d.sync += [counter.eq(0) for counter in (row, column, self._offset, self._part, self._lane_row)]
-
-    def _parts(self, memory: MemoryType) -> int:
-        """Return the steps that write one element of `memory`: one per beat that it fills."""
-        return max(1, self.config.element_bits(memory) // self.config.bus_bits)
-
-    def _write(self, m: Module, memory: MemoryType, index: Value) -> None:
-        """Drive the port of `memory`'s scratchpad; return when its element ends and when its beat ends."""
-        narrow = memory is MemoryType.ACC_8BIT
-        target = MemoryType.ACC if narrow else memory
-        port = getattr(self, target.name.lower())
-        source, parts = self.config.element_bits(memory), self._parts(memory)
-        in_beat = max(1, self.config.bus_bits // source)
-        lane = self._lane[: exact_log2(in_beat)]
-        values = self.read_data.payload.word_select(lane, source) if in_beat > 1 else self.read_data.payload
-        values = self._extended(values) if narrow else values
-        covered = lanes(self.config, target) // parts
-        enable = Signal(lanes(self.config, target), name=f"{memory.name.lower()}_enable")
-        m.d.comb += [
-            self._element_ends.eq(~self._is_data | (self._part == parts - 1)),
-            self.read_data.ready.eq(
-                self._writes & self._is_data & ((lane == in_beat - 1) | self._data_row_ends)
-            ),
-            self.beats[target.name.lower()].eq(self.read_data.valid & self.read_data.ready),
-            self.overrun.eq(self._writes & (index >= self.config.depth(memory))),
-            enable.eq(
-                Mux(self._is_data, ((1 << covered) - 1) << (self._part[: exact_log2(parts)] * covered), -1)
-            ),
-            port.address.eq(index),
-            port.data.eq(Mux(self._is_data, values.replicate(parts), self._pad(memory))),
-            port.enable.eq(Mux(self._writes, enable, 0)),
-        ]
-
-    def _extended(self, values: Value) -> Value:
-        """Sign-extend narrow values to the accumulator's width."""
-        narrow, wide = self.config.out_bits, self.config.acc_bits
-        parts = [values[start : start + narrow].as_signed() for start in range(0, len(values), narrow)]
-        return Cat(Cat(part, part[-1].replicate(wide - narrow)) for part in parts)
-
-    def _pad(self, memory: MemoryType) -> Value:
-        """Return one padding element."""
-        config = self.config
-        widths = {
-            MemoryType.INP: (config.inp_bits, config.inp_bits),
-            MemoryType.WGT: (config.wgt_bits, config.wgt_bits),
-            MemoryType.ACC: (config.acc_bits, config.acc_bits),
-            MemoryType.ACC_8BIT: (config.acc_bits, config.out_bits),
-        }
-        if memory not in widths or not config.has(Extension.PAD_MINIMUM):
-            return Const(0)
-        width, value_bits = widths[memory]
-        target = MemoryType.ACC if memory is MemoryType.ACC_8BIT else memory
-        least = Const(-(1 << (value_bits - 1)), width).as_unsigned()
-        return Mux(self._load.pad_minimum, least.replicate(config.element_bits(target) // width), 0)
 
 
 class LoadEngine(wiring.Component):

@@ -11,7 +11,8 @@ from vdla.hw.dma import Dma
 from vdla.hw.fetch import Fetch
 from vdla.hw.gemm import MultiplierArray
 from vdla.hw.load import LoadUnit
-from vdla.hw.loader import RequestHalf, WriteHalf
+from vdla.hw.load_writes import WriteHalf
+from vdla.hw.loader import RequestHalf
 from vdla.hw.pipeline import Pipeline
 from vdla.hw.queue import Queue
 from vdla.hw.scratchpad import Scratchpad

@@ -1,0 +1,275 @@
+"""The writing half of the load engine: pads and read beats into scratchpads."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from vdla.hw.layouts import decode
+from vdla.hw.signatures import instruction_stream, lanes, read_stream, scratchpad_write
+from vdla.hw.spec import isa
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, SRAM_BASE_BITS, Extension, MemoryType
+
+BEAT_LANE_BITS = 6  # enough to count the elements of the widest bus
+
+
+def scratchpad_of(memory: MemoryType) -> MemoryType:
+    """Return the scratchpad that loads of `memory` write; ACC_8BIT writes ACC."""
+    return MemoryType.ACC if memory is MemoryType.ACC_8BIT else memory
+
+
+def scratchpads(memories: tuple[MemoryType, ...]) -> tuple[MemoryType, ...]:
+    """Return the scratchpads that loads of `memories` write."""
+    return tuple(dict.fromkeys(scratchpad_of(memory) for memory in memories))
+
+
+def steps_of_element(config: AcceleratorConfig, memory: MemoryType) -> int:
+    """Return the steps that write one element of `memory`: one per beat that it fills."""
+    return max(1, config.element_bits(memory) // config.bus_bits)
+
+
+class BlockWalk(wiring.Component):
+    """Walk the elements of a LOAD's padded block, row by row.
+
+    Parameters:
+        config: the accelerator.
+
+    Members:
+        load: the LOAD, as encoded.
+        advance: go on to the next element.
+        restart: go back to the first element, for the next LOAD.
+        empty: the LOAD has no element.
+        is_data: the element comes from DRAM; else it is padding.
+        ends: it is the last element of the block.
+        data_row_ends: it is the last element of its row that comes from DRAM.
+        index: of the element in its scratchpad.
+        lane: the low bits of the element's DRAM address, in elements.
+
+    Timing: outputs follow `load` in the same cycle, and `advance` and `restart` in the next.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "load": In(INSTRUCTION_BITS),
+                "advance": In(1),
+                "restart": In(1),
+                "empty": Out(1),
+                "is_data": Out(1),
+                "ends": Out(1),
+                "data_row_ends": Out(1),
+                "index": Out(SRAM_BASE_BITS + 2),
+                "lane": Out(BEAT_LANE_BITS),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        load = decode(isa.Load, self.config, self.load)
+        offset, lane_row = Signal(SRAM_BASE_BITS + 1), Signal(BEAT_LANE_BITS)
+        rows, columns = load.y_pad_0 + load.y_size + load.y_pad_1, load.x_pad_0 + load.x_size + load.x_pad_1
+        row, column = Signal.like(rows), Signal.like(columns)
+        row_ends = column + 1 == columns
+        m.d.comb += [
+            self.empty.eq((load.x_size == 0) | (rows == 0)),
+            self.is_data.eq(
+                (row >= load.y_pad_0)
+                & (row < load.y_pad_0 + load.y_size)
+                & (column >= load.x_pad_0)
+                & (column < load.x_pad_0 + load.x_size)
+            ),
+            self.ends.eq(row_ends & (row + 1 == rows)),
+            self.data_row_ends.eq(column + 1 == load.x_pad_0 + load.x_size),
+            self.index.eq(load.sram_base + offset),
+            self.lane.eq(load.dram_base + lane_row + column - load.x_pad_0),
+        ]
+        with m.If(self.advance):
+            m.d.sync += [column.eq(column + 1), offset.eq(offset + 1)]
+            with m.If(row_ends):
+                m.d.sync += [column.eq(0), row.eq(row + 1)]
+                with m.If(row >= load.y_pad_0):
+                    m.d.sync += lane_row.eq(lane_row + load.x_stride)
+        with m.If(self.restart):
+            m.d.sync += [counter.eq(0) for counter in (row, column, offset, lane_row)]
+        return m
+
+
+class ElementWriter(wiring.Component):
+    """Write one step of an element of one memory type: a beat, an element of a beat, or padding.
+
+    Parameters:
+        config: the accelerator.
+        memory: the memory type.
+
+    Members:
+        is_data: write from `beat`; else padding.
+        beat: the beat that is read.
+        lane: which element of the beat, where it holds several.
+        part: which part of the element, where it fills several beats.
+        index: of the element in its scratchpad.
+        pad_minimum: padding is the least value; else 0.
+        write: the scratchpad's write port.
+        element_ends: the step completes the element.
+        beat_ends: the step takes the last element that the beat can hold.
+        overrun: `index` is past the end of the scratchpad (the address wraps).
+
+    Timing: combinational.
+    """
+
+    def __init__(self, config: AcceleratorConfig, memory: MemoryType) -> None:
+        self.config = config
+        self.memory = memory
+        super().__init__(
+            {
+                "is_data": In(1),
+                "beat": In(config.bus_bits),
+                "lane": In(BEAT_LANE_BITS),
+                "part": In(range(max(2, steps_of_element(config, memory)))),
+                "index": In(SRAM_BASE_BITS + 2),
+                "pad_minimum": In(1),
+                "write": Out(scratchpad_write(config, scratchpad_of(memory))),
+                "element_ends": Out(1),
+                "beat_ends": Out(1),
+                "overrun": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        source, parts = self.config.element_bits(self.memory), steps_of_element(self.config, self.memory)
+        in_beat = max(1, self.config.bus_bits // source)
+        lane = self.lane[: exact_log2(in_beat)]
+        values = self.beat.word_select(lane, source) if in_beat > 1 else self.beat
+        values = self._extended(values) if self.memory is MemoryType.ACC_8BIT else values
+        covered = lanes(self.config, scratchpad_of(self.memory)) // parts
+        enabled = ((1 << covered) - 1) << (self.part[: exact_log2(parts)] * covered)
+        m.d.comb += [
+            self.element_ends.eq(~self.is_data | (self.part == parts - 1)),
+            self.beat_ends.eq(lane == in_beat - 1),
+            self.overrun.eq(self.index >= self.config.depth(self.memory)),
+            self.write.address.eq(self.index),
+            self.write.data.eq(Mux(self.is_data, values.replicate(parts), self._padding())),
+            self.write.enable.eq(Mux(self.is_data, enabled, -1)),
+        ]
+        return m
+
+    def _extended(self, values: Value) -> Value:
+        """Sign-extend narrow values to the accumulator's width."""
+        narrow, wide = self.config.out_bits, self.config.acc_bits
+        parts = [values[start : start + narrow].as_signed() for start in range(0, len(values), narrow)]
+        return Cat(Cat(part, part[-1].replicate(wide - narrow)) for part in parts)
+
+    def _padding(self) -> Value:
+        """Return one padding element."""
+        config = self.config
+        widths = {
+            MemoryType.INP: (config.inp_bits, config.inp_bits),
+            MemoryType.WGT: (config.wgt_bits, config.wgt_bits),
+            MemoryType.ACC: (config.acc_bits, config.acc_bits),
+            MemoryType.ACC_8BIT: (config.acc_bits, config.out_bits),
+        }
+        if self.memory not in widths or not config.has(Extension.PAD_MINIMUM):
+            return Const(0)
+        width, value_bits = widths[self.memory]
+        least = Const(-(1 << (value_bits - 1)), width).as_unsigned()
+        elements = config.element_bits(scratchpad_of(self.memory)) // width
+        return Mux(self.pad_minimum, least.replicate(elements), 0)
+
+
+class WriteHalf(wiring.Component):
+    """Write pads and read beats into scratchpads, in order.
+
+    Parameters:
+        config: the accelerator.
+        memories: the memory types that its LOADs may name.
+
+    Members:
+        instruction: the LOAD being written; taken with its last step.
+        hold: make no step in this cycle.
+        read_data: beats in the order of the requests.
+        inp, wgt, uop, acc: write ports of the scratchpads concerned.
+        retire: the instruction ends in this cycle.
+        step: a write, or the end of an instruction that writes nothing.
+        overrun: a write's index is past the end of its scratchpad (it wraps).
+        beats: a beat is taken for that scratchpad.
+
+    Timing: one step per cycle: a pad element, or one beat (one element of it, if it holds several).
+    """
+
+    def __init__(self, config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> None:
+        self.config = config
+        self.memories = memories
+        pads = scratchpads(memories)
+        super().__init__(
+            {
+                "instruction": In(instruction_stream()),
+                "hold": In(1),
+                "read_data": In(read_stream(config)),
+                **{memory.name.lower(): Out(scratchpad_write(config, memory)) for memory in pads},
+                "retire": Out(1),
+                "step": Out(1),
+                "overrun": Out(1),
+                "beats": Out(data.StructLayout({memory.name.lower(): 1 for memory in pads})),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        load = decode(isa.Load, self.config, self.instruction.payload)
+        m.submodules.walk = walk = BlockWalk(self.config)
+        part = Signal(range(max(2, *(steps_of_element(self.config, memory) for memory in self.memories))))
+        writes, element_ends = Signal(), Signal()
+        m.d.comb += [
+            self.step.eq(
+                self.instruction.valid & ~self.hold & (walk.empty | ~walk.is_data | self.read_data.valid)
+            ),
+            writes.eq(self.step & ~walk.empty),
+            self.retire.eq(self.step & (walk.empty | (element_ends & walk.ends))),
+            self.instruction.ready.eq(self.retire),
+            walk.load.eq(self.instruction.payload),
+            walk.advance.eq(writes & element_ends),
+            walk.restart.eq(self.retire),
+        ]
+        with m.If(writes):
+            m.d.sync += part.eq(Mux(element_ends, 0, part + 1))
+        pad_minimum = load.pad_minimum if self.config.has(Extension.PAD_MINIMUM) else Const(0)
+        writers = {memory: self._writer(m, memory, walk, part, pad_minimum) for memory in self.memories}
+        with m.Switch(load.memory_type):
+            for memory, writer in writers.items():
+                with m.Case(memory):
+                    m.d.comb += element_ends.eq(writer.element_ends)
+                    m.d.comb += self._written(memory, writer, walk, writes)
+        return m
+
+    def _writer(
+        self, m: Module, memory: MemoryType, walk: BlockWalk, part: Signal, pad_minimum: Value
+    ) -> ElementWriter:
+        """Add the writer of a memory type, and connect its inputs."""
+        writer = ElementWriter(self.config, memory)
+        m.submodules[f"{memory.name.lower()}_writer"] = writer
+        m.d.comb += [
+            writer.is_data.eq(walk.is_data),
+            writer.beat.eq(self.read_data.payload),
+            writer.lane.eq(walk.lane),
+            writer.part.eq(part),
+            writer.index.eq(walk.index),
+            writer.pad_minimum.eq(pad_minimum),
+        ]
+        return writer
+
+    def _written(
+        self, memory: MemoryType, writer: ElementWriter, walk: BlockWalk, writes: Signal
+    ) -> list[Value]:
+        """Return what holds while a LOAD of `memory` is written."""
+        name = scratchpad_of(memory).name.lower()
+        port = getattr(self, name)
+        return [
+            self.read_data.ready.eq(writes & walk.is_data & (writer.beat_ends | walk.data_row_ends)),
+            self.beats[name].eq(self.read_data.valid & self.read_data.ready),
+            self.overrun.eq(writes & writer.overrun),
+            port.address.eq(writer.write.address),
+            port.data.eq(writer.write.data),
+            port.enable.eq(Mux(writes, writer.write.enable, 0)),
+        ]
