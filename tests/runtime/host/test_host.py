@@ -185,3 +185,36 @@ def test_what_does_not_fit_is_refused_with_types_and_shapes():
 def test_every_operator_says_what_it_takes():
     assert attributes_of("Conv") == ("dilations", "group", "pads", "strides")
     assert all(isinstance(attributes_of(op), tuple) for op in OPERATORS)
+
+
+TRUTH = {"And": [0, 0, 0, 1], "Or": [0, 1, 1, 1], "Xor": [0, 1, 1, 0], "Equal": [1, 0, 0, 1]}
+
+
+@pytest.mark.parametrize("op", TRUTH)
+def test_truth_tables(op):
+    left, right = np.array([0, 0, 1, 1], bool), np.array([0, 1, 0, 1], bool)
+    (found,) = evaluate(op, [left, right], {})
+    assert found.dtype == bool
+    assert found.tolist() == [bool(value) for value in TRUTH[op]]
+
+
+def test_not_turns_truth_values_over():
+    (found,) = evaluate("Not", [np.array([False, True])], {})
+    assert found.tolist() == [True, False]
+
+
+CASTS = [
+    (np.array([-1.9, 2.9, 127.0], np.float32), "int8", [-1, 2, 127]),
+    (np.array([-129, 300, 5], np.int32), "int8", [127, 44, 5]),
+    (np.array([-1, 256], np.int64), "uint8", [255, 0]),
+    (np.array([0, -3, 2], np.int32), "bool", [False, True, True]),
+    (np.array([False, True]), "float32", [0.0, 1.0]),
+    (np.array([-128, 127], np.int8), "int64", [-128, 127]),
+]
+
+
+@pytest.mark.parametrize(("values", "to", "expected"), CASTS)
+def test_casts(values, to, expected):
+    (found,) = evaluate("Cast", [values], {"to": to})
+    assert found.dtype == np.dtype(to)
+    assert found.tolist() == expected
