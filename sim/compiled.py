@@ -47,20 +47,22 @@ class Compiled(Generic[Arguments]):
     def __init__(self, function: Callable[Arguments, None]) -> None:
         assert isinstance(function, FunctionType)
         self.python: FunctionType = function
-        self._entries: dict[tuple[Kind, ...], tuple[Entry, object]] = {}
+        self._entries: list[tuple[tuple[Kind, ...], Entry, object]] = []  # few, and records take long to hash
 
     def __call__(self, *arguments: Arguments.args, **named: Arguments.kwargs) -> None:
         """Run it; arguments are given by place. Arrays are changed in place."""
         assert not named
         kinds = tuple(map(kind_of, arguments))
-        if kinds not in self._entries:
-            self._entries[kinds] = self._loaded(kinds)
+        entry = next((entry for known, entry, _ in self._entries if known == kinds), None)
+        if entry is None:
+            entry, owner = self._loaded(kinds)
+            self._entries.append((kinds, entry, owner))
         addresses: list[int] = []
         numbers: list[int] = []
         for argument in arguments:
             flatten(argument, addresses, numbers)
         packed = np.array(addresses, np.uint64), np.array(numbers, np.int64)
-        self._entries[kinds][0](*(array.ctypes.data for array in packed))
+        entry(*(array.ctypes.data for array in packed))
 
     def _loaded(self, kinds: tuple[Kind, ...]) -> tuple[Entry, object]:
         """Return the machine code for arguments of `kinds`, and what owns it."""

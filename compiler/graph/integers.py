@@ -92,7 +92,8 @@ class Product:
     def reach(self, inp: Quantisation) -> float:
         """Return the largest magnitude that a sum can have."""
         farthest = max(inp.zero - LEAST, GREATEST - inp.zero)
-        return float((np.abs(self.weights.astype(np.int64)).sum(1) * farthest + np.abs(self.bias)).max())
+        magnitudes = np.abs(self.weights.astype(np.int16)).sum(1, dtype=np.int64)
+        return float((magnitudes * farthest + np.abs(self.bias)).max())
 
     def parameters(self, inp: Quantisation, out: Quantisation) -> np.ndarray:
         """Return int64[4, n], the parameters that make outputs of the sums.
@@ -122,8 +123,11 @@ def integer_product(weights: np.ndarray, scales: np.ndarray, bias: np.ndarray) -
         bias: float64[n], in real numbers.
     """
     coarse = np.maximum(scales, np.abs(bias) / LARGEST_BIAS)
-    weights = np.rint(weights * (scales / coarse)[:, None]).astype(np.int8)
-    return Product(weights, coarse, np.rint(bias / coarse))
+    coarser = coarse != scales
+    rounded = weights.astype(np.int8)
+    if coarser.any():
+        rounded[coarser] = np.rint(weights[coarser] * (scales / coarse)[coarser, None]).astype(np.int8)
+    return Product(rounded, coarse, np.rint(bias / coarse))
 
 
 def fits_factor(ratios: Sequence[float]) -> bool:

@@ -29,15 +29,21 @@ from vdla.compiler.te.tensor import Element, Reduce, Tensor
 from vdla.compiler.te.tensorize import replaced
 
 
-def lower(stages: list[Stage], outputs: list[Tensor], name: str) -> Func:
+def lower(stages: list[Stage], outputs: list[Tensor], name: str, *, verified: bool = True) -> Func:
     """Return the program of a schedule's stages, producers first.
 
     Inputs and outputs are its parameters, everything else is allocated where it is computed.
 
+    Args:
+        verified: check it; whoever does so after other passes need not do it twice.
+
     Raises:
         ScheduleError: an intrinsic does not mean what it was put in place of.
     """
-    return _Lowering(stages, outputs).func(name)
+    func = _Lowering(stages, outputs).func(name)
+    if verified:
+        verify(func)
+    return func
 
 
 class _Lowering:
@@ -62,11 +68,9 @@ class _Lowering:
 
     def func(self, name: str) -> Func:
         params = (*(tensor.buffer for tensor in self._placeholders()), *self.results)
-        func = Func(
+        return Func(
             name, params, self._all([stage for stage in self.stages if stage.attach is None], self._at_top)
         )
-        verify(func)
-        return func
 
     def _placeholders(self) -> Iterable[Tensor]:
         found = {

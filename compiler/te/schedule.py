@@ -93,9 +93,10 @@ class Schedule:
             if any(source.name == tensor.name for source in stage.tensor.inputs)
         ]
 
-    def lower(self, name: str = "main") -> Func:
-        """Return the loop program that carries out the schedule as it stands."""
-        return lower(self.stages, self.outputs, name)
+    def lower(self, name: str = "main", *, verified: bool = True) -> Func:
+        """Return the loop program that carries out the schedule as it stands; `verified` as
+        `vdla.compiler.te.lower.lower` has it."""
+        return lower(self.stages, self.outputs, name, verified=verified)
 
     # Caches
 

@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from vdla.hw.spec import isa
+from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError
+
+OPERANDS = ("dst", "src", "wgt")
 
 
 def encode_rows(
@@ -37,6 +39,23 @@ def encode_rows(
         half, start = divmod(field.start, isa.WORD_BITS)
         words[:, half] |= (values[:, column] & ((1 << field.width) - 1)).astype(np.uint64) << np.uint64(start)
     return words
+
+
+def encode_micro_ops(rows: Sequence[tuple[int, int, int]], config: AcceleratorConfig) -> list[int]:
+    """Return the words of micro-ops, given as dst, src and wgt each.
+
+    Raises:
+        EncodingError: a value does not fit its field.
+    """
+    values = np.array(rows, np.int64).reshape(len(rows), len(OPERANDS))
+    fields = {field.name: field for field in isa.layout(isa.MicroOp, config)}
+    words = np.zeros(len(rows), np.int64)
+    for field, column in zip(map(fields.__getitem__, OPERANDS), values.T, strict=True):
+        wrong = np.flatnonzero((column < 0) | (column > field.high))
+        if wrong.size:
+            codec.encode(isa.MicroOp(**dict(zip(OPERANDS, rows[wrong[0]], strict=True))), config)
+        words |= column << field.start
+    return words.tolist()
 
 
 def _refuse_nonzero(form: type, name: str, column: np.ndarray) -> None:

@@ -5,10 +5,10 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
 
-from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import ProgramError
 from vdla.hw.spec.vocabulary import MemoryType
+from vdla.runtime.stream.encode import encode_micro_ops
 
 MicroOps = tuple[tuple[int, int, int], ...]  # dst, src, wgt of each
 
@@ -77,9 +77,7 @@ class MicroKernels:
     def _intern(self, kernel: MicroOps) -> None:
         if kernel not in self.starts:
             self.starts[kernel] = len(self.words)
-            self.words.extend(
-                codec.encode(isa.MicroOp(dst=dst, src=src, wgt=wgt), self.config) for dst, src, wgt in kernel
-            )
+            self.words += encode_micro_ops(kernel, self.config)
 
     def _free_place(self, size: int) -> int:
         """Return the begin of a gap of `size`, forgetting kernels until there is one."""

@@ -1,5 +1,5 @@
-"""Passes one after the other, each checked; the passes every network goes through, and those to integer
-operators."""
+"""Passes one after the other, checked before and after; what every network goes through, and the way to
+integer operators."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -36,12 +36,12 @@ class Pipeline:
         """Return what the passes make of `graph`.
 
         Raises:
-            GraphError: the graph is ill-formed, before or after a pass.
+            GraphError: the graph is ill-formed, before the first pass or after the last.
         """
         verify(graph)
         for each in self.passes:
             graph = each.run(graph)
-            verify(graph)
+        verify(graph)
         return graph
 
 

@@ -1,5 +1,6 @@
 """Functions shared by the commands for networks."""
 
+import gc
 import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -123,7 +124,7 @@ def plan_with_progress(model: Path, target: Target, recipe: Recipe) -> Plan:
     from vdla.compiler.network.cached import Source, cached_plan
 
     source = Source(model, read_samples(recipe.calibrate), recipe.percentile, recipe.shapes)
-    with status() as say:
+    with status() as say, without_collections():
         return cached_plan(source, target, say)
 
 
@@ -142,6 +143,18 @@ def compile_with_errors(model: Path, target: Target, recipe: Recipe) -> "Compile
             errors=True,
             progress=say,
         )
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """Let nothing look for garbage in cycles: compiling makes many objects and hardly any cycles."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from vdla.hw.spec.presets import DEFAULT, TINY, VTA
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.stream.builder import Loop, Rows, StreamBuilder
-from vdla.runtime.stream.encode import encode_rows
+from vdla.runtime.stream.encode import encode_micro_ops, encode_rows
 from vdla.runtime.stream.micro_kernels import MicroKernels
 from vdla.sim.decoded import decode_stream
 from vdla.sim.interleave import interleave
@@ -112,3 +112,14 @@ def test_streams_go_on_however_few_tokens_there_is_room_for(depth):
     program = decoded(builder)
     for seed in (None, 0, 1, 2):
         assert interleave(program, seed).error is None
+
+
+@pytest.mark.parametrize("field", ["dst", "src", "wgt"])
+def test_micro_ops_are_encoded_as_the_codec_does_and_refused_where_a_value_does_not_fit(field):
+    rows = [(1, 2, 3), (0, 0, 0), (5, 4, 3)]
+    words = [codec.encode(isa.MicroOp(dst=dst, src=src, wgt=wgt), TINY) for dst, src, wgt in rows]
+    assert encode_micro_ops(rows, TINY) == words
+    for value in (1 << 20, -1):
+        wrong = isa.MicroOp(**{field: value})
+        with pytest.raises(EncodingError, match=rf"UOP\.{field} = {value} is outside 0\.\."):
+            encode_micro_ops([*rows, (wrong.dst, wrong.src, wrong.wgt)], TINY)
