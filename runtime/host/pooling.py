@@ -4,7 +4,7 @@ Source: ONNX operator specification, MaxPool, AveragePool, GlobalMaxPool, Global
 """
 
 from collections.abc import Sequence
-from itertools import product
+from itertools import islice, product
 from math import prod
 
 import numpy as np
@@ -24,8 +24,7 @@ def max_pool(
     """Return the greatest element of each window of x[N, C, spatial...]; padding never is."""
     pads = _reaching(x.shape[2:], ceil_mode, dilations, kernel_shape, pads, strides)
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    views = sliding_windows(padded(x, pads, lowest), kernel_shape, strides, dilations)
-    return _greatest(views, kernel_shape)
+    return _reduced(padded(x, pads, lowest), kernel_shape, strides, dilations, np.maximum)
 
 
 def average_pool(
@@ -46,8 +45,7 @@ def average_pool(
         padded(padded(ones, pads, 1), np.subtract(wider, pads)) if count_include_pad else padded(ones, wider)
     )
     sums, counts = (
-        _sum(sliding_windows(part, kernel_shape, strides, dilations), kernel_shape)
-        for part in (padded(x, wider), counted)
+        _reduced(part, kernel_shape, strides, dilations, np.add) for part in (padded(x, wider), counted)
     )
     return sums / counts
 
@@ -91,37 +89,37 @@ def _reaching(
     return (*begins, *wider)
 
 
-def _greatest(views: np.ndarray, kernel: Sequence[int]) -> np.ndarray:
-    """Return the greatest element of each window of [N, C, out..., kernel...]."""
-    if _few_windows(views, kernel):
-        return views.max(axis=_last(len(kernel)))
-    greatest = views[..., *[0] * len(kernel)].copy()
-    for place in product(*map(range, kernel)):
-        np.maximum(greatest, views[..., *place], out=greatest)
-    return greatest
+def _reduced(
+    x: np.ndarray,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    operation: np.ufunc,
+) -> np.ndarray:
+    """Return [N, C, out...]: what an operation makes of the elements of each window, of the rows from left to
+    right and then of these in order. Windows that overlap share the work on their rows."""
+    views = sliding_windows(x, kernel, strides, dilations)
+    if prod(views.shape[2 : x.ndim]) < prod(kernel) or (operation is np.add and x.dtype.kind != "f"):
+        return operation.reduce(views, axis=tuple(range(-len(kernel), 0)))
+    ones = (1,) * (len(kernel) - 1)
+    across = (*ones, kernel[-1]), (*ones, strides[-1]), (*ones, dilations[-1])
+    down = (*kernel[:-1], 1), (*strides[:-1], 1), (*dilations[:-1], 1)
+    return _by_place(_by_place(x, *across, operation), *down, operation)
 
 
-def _sum(views: np.ndarray, kernel: Sequence[int]) -> np.ndarray:
-    """Return the sum of each window of floats [N, C, out..., kernel...]: of each of its rows from left to
-    right, and of these in order."""
-    if _few_windows(views, kernel) or views.dtype.kind != "f":
-        return views.sum(axis=_last(len(kernel)))
-    sums = np.zeros(views.shape[: -len(kernel)], views.dtype)
-    for row in product(*map(range, kernel[:-1])):
-        part = views[..., *row, 0].copy()
-        for column in range(1, kernel[-1]):
-            part += views[..., *row, column]
-        sums += part
-    return sums
-
-
-def _few_windows(views: np.ndarray, kernel: Sequence[int]) -> bool:
-    """Whether NumPy is faster by window than by place within all windows."""
-    return prod(views.shape[2 : -len(kernel)]) < prod(kernel)
-
-
-def _last(count: int) -> tuple[int, ...]:
-    return tuple(range(-count, 0))
+def _by_place(
+    x: np.ndarray,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    operation: np.ufunc,
+) -> np.ndarray:
+    """Go through the places of a window, each in all windows at once."""
+    views = sliding_windows(x, kernel, strides, dilations)
+    result = views[..., *[0] * len(kernel)].copy()
+    for place in islice(product(*map(range, kernel)), 1, None):
+        operation(result, views[..., *place], out=result)
+    return result
 
 
 OPERATORS = {
