@@ -43,6 +43,7 @@ bench: env tools
 	@$(PYTHON) scripts/bench_streams.py
 	@$(PYTHON) scripts/bench_layers.py
 	@$(PYTHON) scripts/bench_network.py
+	@$(PYTHON) scripts/bench_host.py
 	@$(PYTHON) scripts/run_on_rtl.py
 
 campaign: env tools
