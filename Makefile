@@ -11,7 +11,7 @@ help:
 	@echo "make test   set up .venv and the RTL tools, then run every test"
 	@echo "make env    set up .venv only          make tools  check or install the RTL tools"
 	@echo "make lint   check the style            make docs   write the generated documentation"
-	@echo "make bench  measure simulators and RTL make campaign  the long checks: random programs, operators, loops, broken streams, RTL and files"
+	@echo "make bench  measure simulators and RTL make campaign  the long checks: random programs, operators, broken streams, RTL and files"
 	@echo "make area   synthesise the area table (an hour)"
 	@echo "make lock   resolve requirements.lock  make clean  remove whatever make has made"
 
@@ -50,7 +50,6 @@ campaign: env tools
 	@$(PYTHON) scripts/random_programs.py --programs 5000 --configurations 16
 	@$(PYTHON) scripts/planted_delays.py
 	@$(PYTHON) scripts/random_operators.py --cases 3000
-	@$(PYTHON) scripts/random_loops.py --cases 3000
 	@$(PYTHON) scripts/verify_faults.py --flags 1000 --changes 20
 	@$(PYTHON) scripts/make_models.py
 	@$(PYTHON) scripts/check_models.py --light

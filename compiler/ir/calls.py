@@ -2,7 +2,7 @@
 
 from vdla.compiler.ir.affine import simplify
 from vdla.compiler.ir.nodes import Call, Expr, For, Func, Intrinsic, Read, Stmt, Var, Write, is_tile
-from vdla.compiler.ir.rewrite import Node, rewrite, rewrite_statements, walk_statements
+from vdla.compiler.ir.rewrite import Node, rewrite, walk_statements
 
 
 def meaning_of(call: Call) -> Stmt:
@@ -35,11 +35,6 @@ def _element(tile: Read, indices: tuple[Expr, ...]) -> Read:
         tile.buffer,
         (*leading, *(simplify(start + index) for start, index in zip(first, indices, strict=True))),
     )
-
-
-def expanded(node: Stmt) -> Stmt:
-    """Return a statement with every call replaced by what it stands for."""
-    return rewrite_statements(node, lambda part: meaning_of(part) if isinstance(part, Call) else None)
 
 
 def intrinsics_of(func: Func) -> dict[str, Intrinsic]:

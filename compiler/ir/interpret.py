@@ -39,14 +39,14 @@ def interpret(func: Func, arguments: Mapping[str, np.ndarray]) -> None:
         IrError: an array is missing or has another shape or type, a subscript is out of range, or a whole
             number is divided by 0.
     """
-    execute(func.body, bound_arrays(func, arguments), {})
+    execute(func.body, _bound_arrays(func, arguments), {})
 
 
-def bound_arrays(func: Func, arguments: Mapping[str, np.ndarray], *, contiguous: bool = False) -> Arrays:
+def _bound_arrays(func: Func, arguments: Mapping[str, np.ndarray]) -> Arrays:
     """Return the array of each parameter.
 
     Raises:
-        IrError: one is missing, has another shape or type, or is not contiguous where that is needed.
+        IrError: one is missing, or has another shape or type.
     """
     arrays: Arrays = {}
     for buffer in func.params:
@@ -60,8 +60,6 @@ def bound_arrays(func: Func, arguments: Mapping[str, np.ndarray], *, contiguous:
                 f"{func.name}: {buffer.name} is {array.dtype}{list(array.shape)}, not "
                 f"{buffer.dtype}{list(buffer.shape)}"
             )
-        if contiguous and not array.flags.c_contiguous:
-            raise IrError(f"{func.name}: {buffer.name} is not contiguous; pass np.ascontiguousarray of it")
         arrays[buffer.name] = array
     return arrays
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import is_not
 
-from vdla.compiler.ir.nodes import Expr, For, Func, Read, Stmt, Var
+from vdla.compiler.ir.nodes import Expr, Read, Stmt, Var
 
 Node = Expr | Stmt
 Change = Callable[[Node], Node | None]
@@ -75,8 +75,3 @@ def variables(node: Node) -> set[str]:
 def has_reads(node: Node) -> bool:
     """Whether `node`, or anything below it, reads a buffer."""
     return any(isinstance(part, Read) for part in walk(node))
-
-
-def loops_of(func: Func) -> list[For]:
-    """Return every loop of `func`, from the top down."""
-    return [part for part in walk_statements(func.body) if isinstance(part, For)]

@@ -1,1 +1,0 @@
-"""Loop programs as native code for the host."""
