@@ -117,7 +117,7 @@ def run(campaign: Campaign, processes: int) -> None:
 
 
 def _hired(root: Path) -> Hand:
-    """Start a process; it is forked, so that all modules and native kernels are there."""
+    """Start a process; it is forked, so that all modules and native code are there."""
     ours, theirs = multiprocessing.Pipe()
     folder = Path(tempfile.mkdtemp(dir=root))
     process = multiprocessing.get_context("fork").Process(

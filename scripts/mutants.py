@@ -12,9 +12,9 @@ Exit status 1 where fewer are noticed than asked for, or an entry of that list i
 
 Own code, because no library fits: mutmut 3 puts all mutants of a function into one file and chooses one
 when the function is called. The sources are then the same for every mutant, so caches keyed by sources
-(built RTL, kernels) mix mutants, numba compiles the choice, and code outside of functions (widths, tables,
-fields) never changes. cosmic-ray changes the tree that it runs in, has one test command for all mutants,
-and neither draws by seed nor drops statements.
+(built RTL, native code) mix mutants, numba compiles the choice, and code outside of functions (widths,
+tables, fields) never changes. cosmic-ray changes the tree that it runs in, has one test command for all
+mutants, and neither draws by seed nor drops statements.
 """
 
 import difflib

@@ -9,7 +9,7 @@ from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.access import check_access
 from vdla.sim.decoded import DecodedStream, slots
 from vdla.sim.interleave import interleave
-from vdla.sim.kernels.build import kernels_for
+from vdla.sim.native.build import native_code_for
 from vdla.sim.records import IntArray
 from vdla.sim.reference import execute
 from vdla.sim.scratchpads import Scratchpads
@@ -42,7 +42,7 @@ class Machine:
             program: decoded before anything executes.
             dram: uint8[bytes], contiguous; read and written.
             seed: None: program order where it is legal. Else which unit goes on is picked at random.
-            native: False: execute with the NumPy reference instead of the native kernels.
+            native: False: execute with the NumPy reference instead of the native code.
 
         Raises:
             InvalidInstructionError, AccessError, DeadlockError, UnfinishedError: as for `Device.run`.
@@ -57,7 +57,7 @@ class Machine:
         return found.order
 
     def _execute_natively(self, program: DecodedStream, order: np.ndarray, dram: np.ndarray) -> None:
-        reached = kernels_for(self.config).run(program, order, self.pads, dram)
+        reached = native_code_for(self.config).run(program, order, self.pads, dram)
         if reached < len(order):
             check_access(program, int(order[reached]), self.pads.uop, len(dram))
             raise AssertionError(f"{program.describe(int(order[reached]))} was refused without reason")

@@ -1,4 +1,4 @@
-"""The meaning of every instruction in readable NumPy: what the native kernels are compared with."""
+"""The meaning of every instruction in readable NumPy: what the native code are compared with."""
 
 from collections.abc import Iterator
 

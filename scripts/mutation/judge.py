@@ -11,7 +11,7 @@ from mutation.sample import Mutant
 from mutation.trees import TIMEOUT, Result, Trees
 
 NEAR_SECONDS, NEXT_SECONDS = 45.0, 120.0  # processor time of tests for one mutant, on the unchanged tree
-GRACE_SECONDS = 60.0  # in which changed hardware or kernels are compiled
+GRACE_SECONDS = 60.0  # in which changed hardware or native code is compiled
 NEAR, NEXT = "near", "next"
 
 

@@ -2,7 +2,7 @@
 
 `base` is a copy of the tree as it is. Every run gets a copy of `base` made of hard links, in which a
 changed module is a new file; it is deleted afterwards. A copy carries its caches with it (Python's and
-numba's in `__pycache__`, built RTL and kernels below `cache`), and what an unchanged run has put into
+numba's in `__pycache__`, built RTL and native code below `cache`), and what an unchanged run has put into
 them goes back into `base`. So no mutant ever sees what another one has compiled, whatever a cache's key
 is made of, and unchanged modules are not compiled again. Only the C++ compiler's cache is shared: its
 key is the text that it compiles.

@@ -19,8 +19,8 @@ from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 VDLA = "from vdla.cli import main; main(prog_name='vdla')"
 SECONDS = 20  # generous: it takes one, on a machine with nothing else to do
 RUNS = {
-    "functional": ("vdla.sim.kernels.build", "Kernels", "run"),
-    "cycle": ("vdla.sim.kernels.build", "Kernels", "run"),
+    "functional": ("vdla.sim.native.build", "NativeCode", "run"),
+    "cycle": ("vdla.sim.native.build", "NativeCode", "run"),
     "rtl": ("vdla.runtime.devices.rtl.device", "RtlDevice", "_step_until_done"),
 }
 ANNOUNCED = """

@@ -155,7 +155,7 @@ def rings(script):
     [
         ("compiler/graph/passes/split_sums.py", "tests/compiler/graph/passes/test_split_sums.py"),
         ("runtime/host/elementwise.py", "tests/runtime/host/test_host.py"),
-        ("sim/kernels/gemm.py", "tests/sim/test_kernels.py"),
+        ("sim/native/gemm.py", "tests/sim/test_native.py"),
         ("sim/deadlock.py", "tests/sim/test_deadlock.py"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What each instruction means, at the corners, for the native kernels and for the NumPy reference."""
+"""What each instruction means, at the corners, for the native code and for the NumPy reference."""
 
 import numpy as np
 import pytest

@@ -19,7 +19,7 @@ BUILT = {
 }
 WRITTEN = {
     "graphs": "imported networks",
-    "kernels": "native kernels",
+    "native_code": "native code of the functional model",
     "machine_code": "compiled simulator and verifier",
     "modules": "compiled networks",
 }

@@ -9,9 +9,9 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.numerics import BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
 from vdla.hw.spec.vocabulary import UOP_BITS, Extension, MemoryType, Parameter
-from vdla.sim.kernels.dot import Dot
-from vdla.sim.kernels.emit import DONE, I8, I64, POINTER, Emitter, InstructionKernel, i64, splat
-from vdla.sim.kernels.gemm import emit_pack_inp, emit_pack_wgt
+from vdla.sim.native.dot import Dot
+from vdla.sim.native.emit import DONE, I8, I64, POINTER, Emitter, InstructionEmitter, i64, splat
+from vdla.sim.native.gemm import emit_pack_inp, emit_pack_wgt
 from vdla.sim.scratchpads import K_GROUP, pad_value, padded_block_in, padded_block_out
 
 
@@ -62,8 +62,8 @@ LOADABLE = (MemoryType.UOP, MemoryType.WGT, MemoryType.INP, MemoryType.ACC, Memo
 
 
 def emit_load(module: ir.Module, config: AcceleratorConfig, dot: Dot) -> ir.Function:
-    """Emit `load(state, row)`: it hands over to one kernel per memory."""
-    e = InstructionKernel(module, "load", isa.Load, config)
+    """Emit `load(state, row)`: it hands over to one function per memory."""
+    e = InstructionEmitter(module, "load", isa.Load, config)
     default = e.builder.append_basic_block("none")
     switch = e.builder.switch(e.field("memory_type"), default)
     packers = {
@@ -73,8 +73,8 @@ def emit_load(module: ir.Module, config: AcceleratorConfig, dot: Dot) -> ir.Func
     for memory in LOADABLE:
         block = e.builder.append_basic_block(memory.name)
         e.builder.position_at_end(block)
-        kernel = _emit_load_of(module, config, memory, packers.get(memory))
-        e.builder.ret(e.builder.call(kernel, [e.state, e.row]))
+        function = _emit_load_of(module, config, memory, packers.get(memory))
+        e.builder.ret(e.builder.call(function, [e.state, e.row]))
         switch.add_case(i64(memory), block)
     e.builder.position_at_end(default)
     return e.finish(DONE)
@@ -83,7 +83,7 @@ def emit_load(module: ir.Module, config: AcceleratorConfig, dot: Dot) -> ir.Func
 def _emit_load_of(
     module: ir.Module, config: AcceleratorConfig, memory: MemoryType, packer: ir.Function | None
 ) -> ir.Function:
-    e = InstructionKernel(module, f"load_{memory.name}", isa.Load, config)
+    e = InstructionEmitter(module, f"load_{memory.name}", isa.Load, config)
     b, shape = e.builder, shape_of(memory, config)
     size, above, below = e.field("x_size"), e.field("y_pad_0"), e.field("y_pad_1")
     left, right, trips = e.field("x_pad_0"), e.field("x_pad_1"), e.field("y_size")
@@ -124,7 +124,7 @@ def _emit_load_of(
 
 
 def _refuse_outside(
-    e: InstructionKernel, shape: Shape, memory: MemoryType, elements: ir.Value, trips: ir.Value
+    e: InstructionEmitter, shape: Shape, memory: MemoryType, elements: ir.Value, trips: ir.Value
 ) -> None:
     b = e.builder
     end = e.sum(e.field("sram_base"), elements)
@@ -134,7 +134,7 @@ def _refuse_outside(
     e.refuse_if(b.and_(b.icmp_unsigned("!=", trips, i64(0)), outside))
 
 
-def _dram_start(e: InstructionKernel, shape: Shape) -> tuple[ir.Value, ir.Value]:
+def _dram_start(e: InstructionEmitter, shape: Shape) -> tuple[ir.Value, ir.Value]:
     """Return the address of the first row and the bytes from one row to the next."""
     start = e.at(e.memory("dram"), e.scaled(e.field("dram_base"), shape.dram_bytes))
     return start, e.scaled(e.field("x_stride"), shape.dram_bytes)
@@ -166,7 +166,7 @@ def _copy(e: Emitter, target: ir.Value, source: ir.Value, size: ir.Value) -> Non
 
 
 def _emit_packing(
-    e: InstructionKernel, memory: MemoryType, packer: ir.Function, first: ir.Value, elements: ir.Value
+    e: InstructionEmitter, memory: MemoryType, packer: ir.Function, first: ir.Value, elements: ir.Value
 ) -> None:
     c, base = e.config, e.field("sram_base")
     if memory is MemoryType.INP:
@@ -183,7 +183,7 @@ OUTPUT_LANES = 16  # values that are stored at a time
 
 def emit_store(module: ir.Module, config: AcceleratorConfig) -> ir.Function:
     """Emit `store(state, row)`."""
-    e = InstructionKernel(module, "store", isa.Store, config)
+    e = InstructionEmitter(module, "store", isa.Store, config)
     b, shape = e.builder, shape_of(MemoryType.OUT, config)
     size, trips = e.field("x_size"), e.field("y_size")
     elements = b.mul(size, trips)

@@ -8,7 +8,7 @@ from llvmlite import ir
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import UOP_BITS, MemoryType
-from vdla.sim.kernels.emit import I32, I64, PAUSED, InstructionKernel, i64
+from vdla.sim.native.emit import I32, I64, PAUSED, InstructionEmitter, i64
 
 UOP_BYTES = UOP_BITS // 8
 MACS_AT_ONCE = 1 << 32
@@ -35,8 +35,8 @@ class Operand:
     memory: MemoryType
 
 
-class StepKernel(InstructionKernel):
-    """A kernel of a looping instruction, which can pause; it returns DONE at once where the loops are
+class StepEmitter(InstructionEmitter):
+    """A function of a looping instruction, which can pause; it returns DONE at once where the loops are
     empty."""
 
     def begin(self) -> None:
@@ -99,7 +99,7 @@ class StepKernel(InstructionKernel):
         pause on.
 
         A part is at most `trips_at_once` inner trips, of one outer trip or of several whole ones. Before each
-        part, the kernel pauses if the budget is spent.
+        part, the function pauses if the budget is spent.
         """
         b, most = self.builder, i64(trips_at_once(self.config))
         i, j, left = (self.variable(self.word(name)) for name in ("first_out", "first_in", "budget"))

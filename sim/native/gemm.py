@@ -10,9 +10,9 @@ from llvmlite import ir
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.sim.kernels.dot import Dot, broadcast
-from vdla.sim.kernels.emit import I8, I32, I64, POINTER, Emitter, i64, splat
-from vdla.sim.kernels.steps import Operand, StepKernel
+from vdla.sim.native.dot import Dot, broadcast
+from vdla.sim.native.emit import I8, I32, I64, POINTER, Emitter, i64, splat
+from vdla.sim.native.steps import Operand, StepEmitter
 from vdla.sim.scratchpads import K_GROUP, padded_block_in, padded_block_out
 
 DST, SRC, WGT = Operand("dst", MemoryType.ACC), Operand("src", MemoryType.INP), Operand("wgt", MemoryType.WGT)
@@ -21,7 +21,7 @@ ROWS_AT_ONCE = 8
 
 def emit_gemm(module: ir.Module, config: AcceleratorConfig, dot: Dot) -> ir.Function:
     """Emit `gemm(state, row)`."""
-    e = StepKernel(module, "gemm", isa.Gemm, config)
+    e = StepEmitter(module, "gemm", isa.Gemm, config)
     e.begin()
     reset = e.builder.icmp_unsigned("!=", e.field("reset"), i64(0))
     with e.builder.if_else(reset) as (then, otherwise):
@@ -34,7 +34,7 @@ def emit_gemm(module: ir.Module, config: AcceleratorConfig, dot: Dot) -> ir.Func
     return e.finish()
 
 
-def _emit_reset(e: StepKernel) -> None:
+def _emit_reset(e: StepEmitter) -> None:
     bits = e.config.acc_bits
     values = e.config.batch * e.config.block_out
     lanes = min(values, 512 // bits)
@@ -52,7 +52,7 @@ def _emit_reset(e: StepKernel) -> None:
     e.steps((DST,), step)
 
 
-def _kept_bits(e: StepKernel) -> ir.Value:
+def _kept_bits(e: StepEmitter) -> ir.Value:
     """Return what of an accumulator a product is added to, as a mask: all of it, or nothing where it is
     overwritten."""
     kind = ir.IntType(e.config.acc_bits)
@@ -60,7 +60,7 @@ def _kept_bits(e: StepKernel) -> ir.Value:
     return e.builder.select(overwrites, kind(0), kind(-1))
 
 
-def _emit_products(e: StepKernel, dot: Dot, kept: ir.Value) -> None:
+def _emit_products(e: StepEmitter, dot: Dot, kept: ir.Value) -> None:
     c = e.config
     lanes = min(padded_block_out(c), dot.lanes)
     rows = min(c.batch, ROWS_AT_ONCE)
@@ -99,7 +99,7 @@ def _emit_products(e: StepKernel, dot: Dot, kept: ir.Value) -> None:
 
 
 def _emit_block(
-    e: StepKernel, dot: Dot, lanes: int, rows: int, bias: ir.Value, inp: ir.Value, wgt: ir.Value
+    e: StepEmitter, dot: Dot, lanes: int, rows: int, bias: ir.Value, inp: ir.Value, wgt: ir.Value
 ) -> list[ir.Value]:
     """Return `rows` vectors of sums over k; `inp` is the first row, `wgt` the first lane."""
     c = e.config
@@ -117,7 +117,7 @@ def _emit_block(
     return [total.get() for total in sums]
 
 
-def _add_to(e: StepKernel, total: ir.Value, address: ir.Value, kept: ir.Value) -> None:
+def _add_to(e: StepEmitter, total: ir.Value, address: ir.Value, kept: ir.Value) -> None:
     """Add <lanes x i32> to the `kept` bits of the accumulators at `address`, wrapping; lanes beyond block_out
     are dropped."""
     b = e.builder

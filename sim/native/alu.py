@@ -6,17 +6,17 @@ from llvmlite import ir
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
-from vdla.sim.kernels.dot import broadcast
-from vdla.sim.kernels.emit import DONE, InstructionKernel, i64, splat
-from vdla.sim.kernels.steps import Operand, StepKernel
+from vdla.sim.native.dot import broadcast
+from vdla.sim.native.emit import DONE, InstructionEmitter, i64, splat
+from vdla.sim.native.steps import Operand, StepEmitter
 
 DST, SRC = Operand("dst", MemoryType.ACC), Operand("src", MemoryType.ACC)
 VECTOR_BITS = 512
 
 
 def emit_alu(module: ir.Module, config: AcceleratorConfig) -> ir.Function:
-    """Emit `alu(state, row)`: it hands over to one kernel per operation and kind of operand."""
-    e = InstructionKernel(module, "alu", isa.Alu, config)
+    """Emit `alu(state, row)`: it hands over to one function per operation and kind of operand."""
+    e = InstructionEmitter(module, "alu", isa.Alu, config)
     variant = e.sum(e.scaled(e.field("alu_opcode"), 2), e.field("use_imm"))
     default = e.builder.append_basic_block("none")
     switch = e.builder.switch(variant, default)
@@ -33,7 +33,7 @@ def emit_alu(module: ir.Module, config: AcceleratorConfig) -> ir.Function:
 def _emit_variant(
     module: ir.Module, config: AcceleratorConfig, operation: AluOpcode, use_imm: bool
 ) -> ir.Function:
-    e = StepKernel(module, f"alu_{operation.name}_{'imm' if use_imm else 'acc'}", isa.Alu, config)
+    e = StepEmitter(module, f"alu_{operation.name}_{'imm' if use_imm else 'acc'}", isa.Alu, config)
     used = (DST,) if use_imm else (DST, SRC)
     e.begin()
     e.check(used)

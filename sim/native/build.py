@@ -14,24 +14,24 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.isa import Opcode
 from vdla.hw.spec.shelf import Shelf
 from vdla.sim.decoded import DecodedStream, slot_count
-from vdla.sim.kernels.alu import emit_alu
-from vdla.sim.kernels.dot import Dot, choose_dot
-from vdla.sim.kernels.emit import DONE, I8, I64, POINTER, STATE, Emitter, i64
-from vdla.sim.kernels.gemm import emit_gemm
-from vdla.sim.kernels.steps import steps_at_once
-from vdla.sim.kernels.transfer import emit_load, emit_store
+from vdla.sim.native.alu import emit_alu
+from vdla.sim.native.dot import Dot, choose_dot
+from vdla.sim.native.emit import DONE, I8, I64, POINTER, STATE, Emitter, i64
+from vdla.sim.native.gemm import emit_gemm
+from vdla.sim.native.steps import steps_at_once
+from vdla.sim.native.transfer import emit_load, emit_store
 from vdla.sim.processor import host_features, target_machine
 from vdla.sim.scratchpads import Scratchpads
 
 _ADDRESS, _COUNT = ctypes.c_uint64, ctypes.c_uint64
-OBJECTS = Shelf("kernels", 64 << 20)
+OBJECTS = Shelf("native_code", 64 << 20)
 _BUDGET = STATE.index("budget")
 _RUN = ctypes.CFUNCTYPE(ctypes.c_uint64, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _COUNT)
 
 
 @dataclass(frozen=True)
-class Kernels:
-    """Compiled kernels of one configuration.
+class NativeCode:
+    """Compiled functions of one configuration.
 
     Attributes:
         engine: owns the code.
@@ -79,8 +79,8 @@ def _state_word(name: str, pads: Scratchpads, dram: np.ndarray) -> int:
 
 
 @lru_cache(maxsize=64)
-def kernels_for(config: AcceleratorConfig, dot: Dot | None = None) -> Kernels:
-    """Compile the kernels of `config`; a process does so once.
+def native_code_for(config: AcceleratorConfig, dot: Dot | None = None) -> NativeCode:
+    """Compile the functions of `config`; a process does so once.
 
     Args:
         dot: how to multiply; None: the best this processor has.
@@ -96,7 +96,7 @@ def kernels_for(config: AcceleratorConfig, dot: Dot | None = None) -> Kernels:
     engine = llvm.create_mcjit_compiler(module, machine)
     engine.set_object_cache(lambda _, compiled: OBJECTS.write(key, compiled), lambda _: stored)
     engine.finalize_object()
-    return Kernels(engine, engine.get_function_address("run"), steps_at_once(config))
+    return NativeCode(engine, engine.get_function_address("run"), steps_at_once(config))
 
 
 def _key(text: str) -> str:
@@ -118,24 +118,24 @@ def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
 
 
 def emit_module(config: AcceleratorConfig, dot: Dot) -> ir.Module:
-    """Return the IR of all kernels and of `run(state, table, opcodes, order, count)`, which calls them in
+    """Return the IR of all functions and of `run(state, table, opcodes, order, count)`, which calls them in
     turn.
 
     It returns how many instructions it has executed: fewer than `count` where the budget is spent, or where
     there is some left and an instruction was refused.
     """
     module = ir.Module(name="vdla")
-    kernels = {
+    functions = {
         Opcode.LOAD: emit_load(module, config, dot),
         Opcode.STORE: emit_store(module, config),
         Opcode.GEMM: emit_gemm(module, config, dot),
         Opcode.ALU: emit_alu(module, config),
     }
-    _emit_run(module, kernels, slot_count(config))
+    _emit_run(module, functions, slot_count(config))
     return module
 
 
-def _emit_run(module: ir.Module, kernels: Mapping[Opcode, ir.Function], slots: int) -> None:
+def _emit_run(module: ir.Module, functions: Mapping[Opcode, ir.Function], slots: int) -> None:
     e = Emitter(module, "run", [POINTER, POINTER, POINTER, POINTER, I64], exported=True)
     b = e.builder
     state, table, opcodes, order, count = e.arguments
@@ -148,10 +148,10 @@ def _emit_run(module: ir.Module, kernels: Mapping[Opcode, ir.Function], slots: i
         row = e.at(table, e.scaled(index, 8 * slots))
         after = b.append_basic_block("next")
         switch = b.switch(e.load(I8, e.at(opcodes, index)), after)
-        for opcode, kernel in kernels.items():
+        for opcode, function in functions.items():
             block = b.append_basic_block(opcode.name)
             b.position_at_end(block)
-            status = b.call(kernel, [state, row])
+            status = b.call(function, [state, row])
             with b.if_then(b.icmp_unsigned("!=", status, i64(DONE)), likely=False):
                 b.ret(position)
             b.branch(after)

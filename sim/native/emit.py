@@ -1,4 +1,4 @@
-"""A thin layer over llvmlite's builder: loops, variables and addresses, as the kernels need them."""
+"""A thin layer over llvmlite's builder: loops, variables and addresses, as the functions need them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ STATE = (
     "first_out",
     "first_in",
 )
-"""What every kernel is given, as 64-bit words: addresses of memories, size of DRAM, and where to pause.
+"""What every function is given, as 64-bit words: addresses of memories, size of DRAM, and where to pause.
 
 `budget` (signed) is how many steps are left. Where it is not positive, execution pauses: `run` returns.
 `first_out` and `first_in` are the loop trips with which an instruction goes on after a pause; else 0.
@@ -174,7 +174,7 @@ class Variable:
         self.emitter.builder.store(value, self.slot)
 
 
-class InstructionKernel(Emitter):
+class InstructionEmitter(Emitter):
     """A function (state, row) that executes one instruction of `form`, or refuses it before it writes
     anything."""
 

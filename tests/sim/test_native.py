@@ -1,4 +1,4 @@
-"""The native kernels against the NumPy reference, over configurations and ways to multiply."""
+"""The native code against the NumPy reference, over configurations and ways to multiply."""
 
 import dataclasses
 import random
@@ -13,8 +13,8 @@ from vdla.hw.spec.presets import DEFAULT, TINY, VTA
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 from vdla.sim.decoded import decode_stream
 from vdla.sim.functional import Machine
-from vdla.sim.kernels import build, steps
-from vdla.sim.kernels.dot import Dot, choose_dot
+from vdla.sim.native import build, steps
+from vdla.sim.native.dot import Dot, choose_dot
 from vdla.sim.reference import execute
 from vdla.sim.scratchpads import Scratchpads, pack, unpack
 
@@ -50,18 +50,18 @@ def test_pauses_change_nothing(seed, monkeypatch):
     """With a budget of one step, native code returns to Python after every part of every instruction."""
     program = random_program(random_config(seed), seed, length=40)
     expected = run_program(program)
-    kernels = dataclasses.replace(build.kernels_for(program.config), budget=1)
-    monkeypatch.setattr("vdla.sim.functional.kernels_for", lambda _: kernels)
+    functions = dataclasses.replace(build.native_code_for(program.config), budget=1)
+    monkeypatch.setattr("vdla.sim.functional.native_code_for", lambda _: functions)
     paused = run_program(program)
     assert [name for name in expected if not np.array_equal(expected[name], paused[name])] == []
 
 
 @pytest.fixture(scope="module", params=[1, 4, 16])
 def small_parts(request):
-    """Kernels that look at their budget every few inner trips, and have one of a single step."""
+    """Native code that looks at their budget every few inner trips, and have one of a single step."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps, "trips_at_once", lambda _: request.param)
-        return dataclasses.replace(build.kernels_for.__wrapped__(TINY), budget=1)
+        return dataclasses.replace(build.native_code_for.__wrapped__(TINY), budget=1)
 
 
 @pytest.mark.parametrize("trips", [(1, 9), (9, 1), (2, 16), (3, 5), (16, 2), (5, 17), (3, 15)], ids=str)
@@ -87,8 +87,8 @@ def test_loops_pause_between_parts_of_any_size(trips, small_parts):
 
 def test_a_refusal_is_told_from_a_pause():
     program = decode_stream(stream_of([gemm(), gemm(), gemm(dst_factor_in=15, iter_in=3), gemm()]), CONFIG)
-    kernels = dataclasses.replace(build.kernels_for(CONFIG), budget=1)
-    assert kernels.run(program, np.arange(4), Scratchpads(CONFIG), np.zeros(1, np.uint8)) == 2
+    functions = dataclasses.replace(build.native_code_for(CONFIG), budget=1)
+    assert functions.run(program, np.arange(4), Scratchpads(CONFIG), np.zeros(1, np.uint8)) == 2
 
 
 def numeric_config(seed: int) -> AcceleratorConfig:
@@ -130,8 +130,8 @@ NUMERIC_SEEDS = range(12)
 @pytest.mark.parametrize("seed", NUMERIC_SEEDS)
 def test_every_way_to_multiply_runs_random_configurations_as_the_reference(monkeypatch, seed):
     ways = vector_ways()
-    kernels = build.kernels_for(numeric_config(seed), ways[seed % len(ways)])
-    monkeypatch.setattr("vdla.sim.functional.kernels_for", lambda _: kernels)
+    functions = build.native_code_for(numeric_config(seed), ways[seed % len(ways)])
+    monkeypatch.setattr("vdla.sim.functional.native_code_for", lambda _: functions)
     for program_seed in range(3):
         program = random_program(numeric_config(seed), program_seed, length=40)
         native, reference = run_program(program), run_program(program, native=False)
@@ -206,7 +206,7 @@ def check_gemm(config, dot):
         uop_end=3, iter_out=2, iter_in=2, dst_factor_out=1, dst_factor_in=1, src_factor_in=1, wgt_factor_out=1
     )
     program = decode_stream(stream_of([step], config), config)
-    assert build.kernels_for(config, dot).run(program, np.arange(1), pads, np.zeros(1, np.uint8)) == 1
+    assert build.native_code_for(config, dot).run(program, np.arange(1), pads, np.zeros(1, np.uint8)) == 1
     execute(step, expected, np.zeros(1, np.uint8))
     assert np.array_equal(pads.acc, expected.acc)
 
@@ -246,6 +246,6 @@ def test_packing_and_unpacking_are_inverse(bits):
 def test_code_from_the_cache_computes_the_same(tmp_path, monkeypatch):
     monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
     for _ in range(2):
-        build.kernels_for.cache_clear()
+        build.native_code_for.cache_clear()
         check_gemm(CONFIG, None)
-    assert len(list((tmp_path / "kernels").iterdir())) == 1
+    assert len(list((tmp_path / "native_code").iterdir())) == 1

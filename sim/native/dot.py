@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from vdla.sim.kernels.emit import I8, I32, Emitter, splat
+from vdla.sim.native.emit import I8, I32, Emitter, splat
 from vdla.sim.scratchpads import K_GROUP
 
 VNNI = "llvm.x86.avx512.vpdpbusd"
