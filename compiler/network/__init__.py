@@ -1,1 +1,1 @@
-"""Networks: from a graph of integer operators to a module that a device runs."""
+"""From a graph of integer operators to a module that a device runs."""

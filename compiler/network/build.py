@@ -1,5 +1,4 @@
-"""Linking: from placed operators and their programs to the plan of a module: streams, crossings between host
-and accelerator, memory."""
+"""Linking: from placed operators and their programs to a module's streams, transfers and memory plan."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -30,11 +29,11 @@ def build(
     programs: Mapping[Task, Func],
     report: Callable[[Offloaded], None] = lambda one: None,
 ) -> Plan:
-    """Return the plan of a network whose operators have their places.
+    """Return the plan of a network from its placed operators.
 
     Args:
         programs: of every task of `parts`, as `vdla.compiler.codegen.lowering.calls_of` returns them.
-        report: told of each operator before its instructions are emitted.
+        report: called with each operator before its instructions are emitted.
     """
     builder = _Builder(graph, target, parts, programs)
     return builder.plan(report)
@@ -84,7 +83,7 @@ class _Builder:
     # Values
 
     def origin(self, name: str) -> str:
-        """Return the value whose bytes `name` is."""
+        """Return the value that shares the bytes of `name`."""
         while name in self.aliases:
             name = self.aliases[name]
         return name
@@ -93,7 +92,7 @@ class _Builder:
         return Stored(self.origin(name), layout.block, layout.space_to_depth)
 
     def lives(self) -> list[Life]:
-        """Return how long each tensor is needed; a step is an operator of the accelerator.
+        """Return the lifetime of each tensor, in steps; a step is an operator of the accelerator.
 
         A tensor that crosses to the host, or is needed by another launch, lives until the end of the last
         part that touches it.
@@ -117,11 +116,11 @@ class _Builder:
         return [Life(tensor, size[tensor], first[tensor], last[tensor]) for tensor in first]
 
     def comes_in(self, name: str, part: Part) -> bool:
-        """Whether a value is made outside a part."""
+        """Whether a value is produced outside a part."""
         return not any(self.origin(name) in one.node.outputs for one in part)
 
     def goes_out(self, part: Part) -> list[str]:
-        """Return the values that a part makes and others read, or that leave the network."""
+        """Return the values of a part that others read, or that are outputs of the network."""
         made = [name for one in part for name in one.node.outputs]
         inside = {id(one) for one in part}
         read = {
@@ -142,7 +141,7 @@ class _Builder:
     # Launches
 
     def launch(self, part: Part, number: int, report: Callable[[Offloaded], None]) -> LaunchStep:
-        """Make the stream of a part."""
+        """Build the stream of a part."""
         builder, packs = StreamBuilder(self.config), {}
         for one in part:
             if isinstance(one, View):
@@ -170,7 +169,7 @@ class _Builder:
         return self.places[self.stored(name, layout)]
 
     def unpacks(self, part: Part) -> tuple[Crossing, ...]:
-        """Return what the host, or another launch by way of the host, needs of a part."""
+        """Return the values of a part that the host reads, or another launch through the host."""
         layouts = {one.output[0]: one.output[1] for one in part if isinstance(one, Offloaded)}
         return tuple(
             Crossing(
@@ -194,7 +193,7 @@ def _host_step(one: OnHost) -> HostStep:
 
 
 def _layers(part: Part, stream: Stream) -> tuple[Layer, ...]:
-    """Return what a part does, with the bytes that its instructions move."""
+    """Return the layers of a part, with the bytes that their instructions move."""
     program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 0)), stream.config)
     layers = []
     for one in part:

@@ -1,5 +1,4 @@
-"""Compiling a network where no other process has done so before: the heavy half of the compiler is imported
-only then."""
+"""Compilation with a cache shared between processes; the heavy part of the compiler is imported on a miss."""
 
 from collections.abc import Callable
 
@@ -12,7 +11,7 @@ Progress = Callable[[str], None]
 
 
 def cached_plan(source: Source, target: Target, progress: Progress = lambda text: None) -> Plan:
-    """Return the plan of a network for a target, from the cache where it is there.
+    """Return the plan of a network for a target, from the cache if it is there.
 
     Raises:
         GraphError: the model cannot be imported; or it is of floats, and no samples were given.

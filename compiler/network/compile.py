@@ -1,4 +1,4 @@
-"""Compiling a network: from an ONNX model to a plan that a device runs."""
+"""Compiling a network: from an ONNX model to a plan."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -55,12 +55,12 @@ def compile_network(
     Args:
         model: an ONNX file, its bytes, or a model of the `onnx` package.
         target: what it is compiled for.
-        samples: inputs by which a float network is quantised.
-        percentile: of the magnitudes of each activation that its scale must hold.
-        shapes: of inputs whose own are dynamic.
-        errors: measure on the samples how far each layer is from the float network.
-        choices: of tiles, where they are given.
-        progress: told of what is being done.
+        samples: inputs on which a float network is calibrated for quantisation.
+        percentile: percentile of each activation's magnitudes that its scale must hold.
+        shapes: shapes of inputs that are dynamic in the model.
+        errors: measure the quantisation error of each layer on the samples.
+        choices: choices of tiles; None: the compiler chooses.
+        progress: called with a text for each step of the work.
 
     Raises:
         GraphError: the model cannot be imported; or it is of floats, and no samples were given.
@@ -86,7 +86,7 @@ def imported(model: str | os.PathLike | bytes, shapes: Mapping[str, Sequence[int
 
 
 def integer_graph(graph: Graph, samples: Samples | None = None, percentile: float = 100.0) -> Graph:
-    """Return a graph with integer operators wherever it is quantised, or can be by `samples`."""
+    """Return a graph with integer operators wherever it is quantised, or can be with `samples`."""
     return integers_of(FLOATS.run(SIMPLIFY.run(graph)), samples, percentile)
 
 
@@ -96,7 +96,7 @@ def integers_of(simple: Graph, samples: Samples | None, percentile: float) -> Gr
 
 
 def quantised_graph(graph: Graph, samples: Samples | None, percentile: float) -> Graph:
-    """Return a graph as it is if it is quantised; else what quantising it by `samples` makes of it.
+    """Return a quantised graph as it is, and a float graph quantised with `samples`.
 
     Raises:
         GraphError: it is of floats, and no samples were given.

@@ -1,5 +1,4 @@
-"""What every operator on the accelerator is made of: tasks, the tensors they read and write, and the rules
-that it keeps."""
+"""The parts of every operator on the accelerator: tasks, tensors read and written, and rules."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from vdla.runtime.layout import Layout, SpaceToDepth
 
 @dataclass(frozen=True)
 class Piece:
-    """A task that is, or is a part of, an operator.
+    """A task that is all or part of an operator.
 
     Attributes:
         names: the operator's names for the parameters of the task's program, where they are not the program's
@@ -32,7 +31,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Offloaded:
-    """An operator as the accelerator carries it out.
+    """An operator as the accelerator executes it.
 
     Attributes:
         pieces: in order.
@@ -91,7 +90,7 @@ class Maker:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of operator that the accelerator carries out.
+    """A kind of operator that the accelerator can execute.
 
     Attributes:
         rules: that hold for every operator of this kind that is carried out.

@@ -1,4 +1,4 @@
-"""Static memory planning: tensors that are never needed at the same time share their place in DRAM."""
+"""Static memory planning: tensors that are never live at the same time share DRAM."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """A tensor's size in bytes, and the first and last step that touches it."""
+    """The size of a tensor in bytes, and the first and last step that access it."""
 
     tensor: Stored
     size: int
@@ -40,8 +40,7 @@ class Life:
 def share(lives: Iterable[Life]) -> tuple[dict[Stored, str], dict[str, int]]:
     """Return the place of each tensor, and the bytes of each place.
 
-    Tensors are placed in the order in which they come to life; each takes the free place whose size is
-    nearest to its own.
+    Tensors are placed in the order of their first step. Each takes the free place of the nearest size.
     """
     places: dict[Stored, str] = {}
     sizes: dict[str, int] = {}
@@ -58,5 +57,5 @@ def share(lives: Iterable[Life]) -> tuple[dict[Stored, str], dict[str, int]]:
 
 
 def _waste(place: int, size: int) -> tuple[bool, int]:
-    """Order places: those that are large enough first, and then the nearest."""
+    """Return a sort key for places: large enough ones first, then the nearest size."""
     return place < size, abs(place - size)

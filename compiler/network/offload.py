@@ -1,4 +1,4 @@
-"""Support: which integer operators a target carries out, and why it cannot carry out others."""
+"""Support: the integer operators that a target can execute, and the reason why it cannot execute others."""
 
 from collections.abc import Mapping
 

@@ -1,5 +1,4 @@
-"""Which operators run where, and in which order: as many as can be behind one another on the accelerator, so
-that few launches are needed."""
+"""Placement of operators on host and accelerator, in an order that needs few launches."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

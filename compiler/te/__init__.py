@@ -1,1 +1,1 @@
-"""Tensor expressions, stated as mathematics, and schedules, which say how to carry them out."""
+"""Tensor expressions, and schedules, which say how to execute them."""

@@ -1,4 +1,4 @@
-"""From a schedule to the loop program that carries it out."""
+"""Lowering: from a schedule to a loop program."""
 
 from collections.abc import Iterable, Sequence
 
@@ -30,15 +30,12 @@ from vdla.compiler.te.tensorize import replaced
 
 
 def lower(stages: list[Stage], outputs: list[Tensor], name: str, *, verified: bool = True) -> Func:
-    """Return the program of a schedule's stages, producers first.
+    """Return the loop program of a schedule's stages, producers first.
 
-    Inputs and outputs are its parameters, everything else is allocated where it is computed.
-
-    Args:
-        verified: check it; whoever does so after other passes need not do it twice.
+    Inputs and outputs become parameters. Every other tensor is allocated where it is computed.
 
     Raises:
-        ScheduleError: an intrinsic does not mean what it was put in place of.
+        ScheduleError: an intrinsic does not mean the same as the loops that it replaces.
     """
     func = _Lowering(stages, outputs).func(name)
     if verified:
@@ -47,7 +44,7 @@ def lower(stages: list[Stage], outputs: list[Tensor], name: str, *, verified: bo
 
 
 class _Lowering:
-    """The domains of all stages, and the buffers they are kept in."""
+    """The domains of all stages, and their buffers."""
 
     def __init__(self, stages: list[Stage], outputs: list[Tensor]) -> None:
         self.stages = stages
@@ -85,8 +82,7 @@ class _Lowering:
         return None
 
     def _all(self, stages: list[Stage], rest) -> Stmt:
-        """Return the statements of `stages`, then what `rest` returns; buffers live from their stage to the
-        end."""
+        """Return the statements of `stages`, then those of `rest`; buffers live from their stage on."""
         if not stages:
             return rest()
         stage, following = stages[0], stages[1:]
@@ -98,7 +94,7 @@ class _Lowering:
     # One stage
 
     def _nest(self, stage: Stage, place: int) -> Stmt:
-        """Return the loops of `stage` from the one at `place` inwards."""
+        """Return the loops of `stage` from the loop at `place` inwards."""
         domain = self.domains[stage.name]
         if stage.tensorized and place < len(stage.leaves) and stage.leaves[place] == stage.tensorized[0]:
             return self._tensorized(stage, place)

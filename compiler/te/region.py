@@ -1,8 +1,8 @@
-"""Which part of a tensor an iteration of its consumers needs: a box for every stage.
+"""Regions: the part of a tensor that one iteration of its consumers needs, as a box for every stage.
 
-A stage that is computed inside a loop of another computes the smallest box that holds everything its
-consumers read in one iteration of that loop. The box's corner is an expression of the loops around; its
-extents are constants.
+A stage that is computed inside a loop of another stage computes the smallest box that holds everything its
+consumers read in one iteration of that loop. The corner of the box is an expression of the enclosing loops;
+its extents are constants.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Domain:
-    """What a stage computes, and with which loops.
+    """What a stage computes, and its loops.
 
     Attributes:
         region: of its tensor.
@@ -71,7 +71,7 @@ def _domain(stage: Stage, region: Region) -> Domain:
 
 
 def enclosing(stage: Stage) -> list[str]:
-    """Return the loops of other stages that stand around `stage`, innermost first."""
+    """Return the loops of other stages that enclose `stage`, innermost first."""
     if stage.attach is None:
         return []
     outer, loop = stage.attach
@@ -110,7 +110,7 @@ Span = tuple[Affine | None, Interval]  # the part that the loops around fix (Non
 
 
 def _span(index: Expr, fixed: set[str], ranges: Mapping[str, Interval], extent: int) -> Span:
-    """Separate what the loops around fix from what varies inside."""
+    """Separate the part that enclosing loops fix from the part that varies inside."""
     form = affine(index)
     outside, inside = [], []
     for atom, factor in form.terms:

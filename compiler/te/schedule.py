@@ -1,7 +1,7 @@
-"""Schedules: which loops carry out a tensor expression, in which order, where, and on what.
+"""Schedules: which loops execute a tensor expression, in which order, in which memory and by which unit.
 
-Each primitive changes the loops only, never the result; what cannot be done is refused with the reason and
-the loops as they stand.
+A primitive changes the loops, never the result. A primitive that cannot be applied raises an error with the
+reason and the current loops.
 
 Source: Halide, PLDI 2013, and TVM, OSDI 2018, sections 4.1 to 4.4.
 """
@@ -18,14 +18,14 @@ from vdla.compiler.te.tensor import Axis, Element, Reduce, Tensor
 
 
 class ScheduleError(IrError):
-    """A schedule primitive was used where it cannot work."""
+    """A schedule primitive cannot be applied."""
 
 
 class Schedule:
     """The stages of a computation, producers first.
 
     Args:
-        outputs: the tensors wanted.
+        outputs: the tensors to compute.
     """
 
     def __init__(self, *outputs: Tensor) -> None:
@@ -42,7 +42,7 @@ class Schedule:
             self.stages.append(Stage(self._with_unique_axes(tensor)))
 
     def _with_unique_axes(self, tensor: Tensor) -> Tensor:
-        """Return `tensor` with axes whose names no other stage has; the tensor's identity is its name."""
+        """Return `tensor` with axis names that no other stage uses; the tensor's identity is its name."""
         names = {}
         for axis in (*tensor.axes, *tensor.reduce_axes):
             names[axis.name] = self._unique(axis.name, tensor.name)
@@ -59,7 +59,7 @@ class Schedule:
         return Tensor(tensor.buffer, axes, value)
 
     def _unique(self, name: str, owner: str) -> str:
-        """Return a name for a loop that no loop has yet."""
+        """Return an unused name for a loop."""
         number, candidate = 1, name
         while candidate in self._names:
             candidate = f"{owner}_{name}" if number == 1 else f"{owner}_{name}{number}"
@@ -94,8 +94,7 @@ class Schedule:
         ]
 
     def lower(self, name: str = "main", *, verified: bool = True) -> Func:
-        """Return the loop program that carries out the schedule as it stands; `verified` as
-        `vdla.compiler.te.lower.lower` has it."""
+        """Return the loop program of the schedule in its current state."""
         return lower(self.stages, self.outputs, name, verified=verified)
 
     # Caches
@@ -105,7 +104,7 @@ class Schedule:
     ) -> Tensor:
         """Copy `tensor` into a buffer in `scope`, from which `readers` read it; return that buffer's tensor.
 
-        At the loop where it is computed it stands before all that does not make `tensor`.
+        In the loop where it is computed, the copy precedes every stage that does not produce `tensor`.
 
         `C[i] = A[i] * 2` becomes `A_L[i] = A[i]` and `C[i] = A_L[i] * 2`.
         """
@@ -155,8 +154,7 @@ class Schedule:
         return inner
 
     def _cache_name(self, tensor: Tensor, name: str | None) -> str:
-        """Return a name for a cache of `tensor` that no tensor here has: the one asked for, or one with Ls
-        behind it."""
+        """Return an unused name for a cache of `tensor`: the requested one, or the same with L appended."""
         taken = {stage.name for stage in self.stages} | {
             source.name for stage in self.stages for source in stage.tensor.inputs
         }
@@ -186,7 +184,7 @@ class Schedule:
         )
 
     def refusal(self, stage: Stage, primitive: str, reason: str) -> ScheduleError:
-        """Return the error that says why `primitive` cannot be applied to `stage`, with its loops."""
+        """Return the error that explains why `primitive` cannot be applied to `stage`, with its loops."""
         loops = "\n".join(_loop_lines(stage))
         return ScheduleError(f"{primitive} of {stage.name}: {reason}\n{loops}")
 
@@ -225,24 +223,24 @@ class StageHandle:
 
     @property
     def axis(self) -> list[str]:
-        """The loops over its dimensions, as they were before any primitive."""
+        """The loops over its dimensions, before any primitive."""
         return [axis.name for axis in self._stage.axes if not axis.reduces]
 
     @property
     def reduce_axis(self) -> list[str]:
-        """The loops it combines over, as they were before any primitive."""
+        """The loops of its reduction, before any primitive."""
         return [axis.name for axis in self._stage.axes if axis.reduces]
 
     @property
     def loops(self) -> list[str]:
-        """Its loops as they are, from the outside in."""
+        """Its current loops, outermost first."""
         return list(self._stage.leaves)
 
     def _refuse(self, primitive: str, reason: str) -> ScheduleError:
         return self.schedule.refusal(self._stage, primitive, reason)
 
     def _place(self, primitive: str, loop: object) -> int:
-        """Return where a loop stands."""
+        """Return the position of a loop."""
         name = loop.name if isinstance(loop, Var) else loop
         if name not in self._stage.leaves:
             raise self._refuse(primitive, f"there is no loop {name}")
@@ -265,7 +263,7 @@ class StageHandle:
         return outer, inner
 
     def fuse(self, outer: str, inner: str) -> str:
-        """Make one loop of two that stand inside each other; return it.
+        """Fuse two perfectly nested loops into one; return it.
 
         `for i in range(3): for j in range(4)` becomes `for i_j in range(12)`, with i = i_j // 4 and j = i_j %
         4.
@@ -282,8 +280,9 @@ class StageHandle:
         return fused
 
     def reorder(self, *loops: str) -> None:
-        """Put loops into the order given, into the places that they have now. Combining in another order
-        gives the same result.
+        """Put the given loops, at their present positions, into the given order.
+
+        Reductions may be reordered, too: the result is the same.
 
         `for i: for j:` becomes `for j: for i:`.
         """
@@ -302,7 +301,7 @@ class StageHandle:
             )
 
     def tile(self, *loops_and_factors: str | int) -> tuple[str, ...]:
-        """Split n loops by n factors and put the outer ones before the inner ones; return all, outer first.
+        """Split n loops by n factors and move the outer ones out; return all loops, outermost first.
 
         `tile(y, x, k, 8, 8, 8)` returns (y_o, x_o, k_o, y_i, x_i, k_i).
         """
@@ -316,7 +315,7 @@ class StageHandle:
         return order
 
     def _refuse_if_attached(self, primitive: str, *loops: str) -> None:
-        """Refuse to take a loop away at which another tensor is computed."""
+        """Refuse to remove a loop inside which another tensor is computed."""
         for other in self.schedule.stages:
             if (
                 other.attach is not None
@@ -336,20 +335,22 @@ class StageHandle:
         self._stage.kinds[name] = kind
 
     def parallel(self, loop: str) -> None:
-        """Let the iterations of a loop run on several processors: `for i in parallel(8)`."""
+        """Run the iterations of a loop on several processors: `for i in parallel(8)`."""
         self._annotate(loop, LoopKind.PARALLEL)
 
     def vectorize(self, loop: str) -> None:
-        """Let the iterations of a loop run in the lanes of vector instructions: `for i in vectorized(8)`."""
+        """Run the iterations of a loop in the lanes of vector instructions: `for i in vectorized(8)`."""
         self._annotate(loop, LoopKind.VECTORIZED)
 
     def unroll(self, loop: str) -> None:
-        """Write the iterations of a loop one after another: `for i in unrolled(4)`."""
+        """Unroll a loop: `for i in unrolled(4)`."""
         self._annotate(loop, LoopKind.UNROLLED)
 
     def vthread(self, loop: str) -> None:
-        """Let the iterations of a loop be virtual threads, whose work is interleaved, each with buffers of
-        its own: `for i in vthread(2)`."""
+        """Make the iterations of a loop virtual threads, interleaved, each with its own buffers.
+
+        `for i in range(2)` becomes `for i in vthread(2)`.
+        """
         self._annotate(loop, LoopKind.VTHREAD)
 
     def set_scope(self, scope: Scope | str) -> None:
@@ -359,8 +360,7 @@ class StageHandle:
         self._stage.scope = Scope(scope)
 
     def compute_at(self, consumer: Tensor, loop: str) -> None:
-        """Compute this tensor inside a loop of `consumer`: in each iteration, as much of it as the iteration
-        needs.
+        """Compute this tensor inside a loop of `consumer`: each iteration computes the part that it needs.
 
         `for i: B[i] = ...` and `for i: C[i] = B[i] ...` become `for i: B[0] = ...; C[i] = B[0] ...`.
         """
@@ -381,7 +381,7 @@ class StageHandle:
             )
 
     def compute_inline(self) -> None:
-        """Write this tensor's expression wherever it is read, and compute it nowhere else."""
+        """Substitute this tensor's expression wherever it is read, and do not compute it separately."""
         stage = self._stage
         if isinstance(stage.tensor.value, Reduce):
             raise self._refuse(
@@ -395,8 +395,10 @@ class StageHandle:
         self.schedule.stages.remove(stage)
 
     def tensorize(self, loop: str, intrinsics: Sequence[Intrinsic]) -> None:
-        """Let the first intrinsic that means the same do the work of a loop and of all inside it; lowering
-        proves that, or refuses."""
+        """Replace a loop, with everything inside it, by the first intrinsic that means the same.
+
+        Lowering proves that the two mean the same, or raises an error.
+        """
         place = self._place("tensorize", loop)
         self._stage.tensorized = (self._stage.leaves[place], tuple(intrinsics))
 
@@ -431,5 +433,5 @@ def _inlined(value: Expr, tensor: Tensor) -> Expr:
 
 
 def create_schedule(*outputs: Tensor) -> Schedule:
-    """Return the schedule that computes every tensor as a whole, one loop per axis."""
+    """Return the default schedule: each tensor is computed as a whole, with one loop per axis."""
     return Schedule(*outputs)

@@ -1,5 +1,4 @@
-"""One tensor of a schedule: its loops, where it is computed, and how splitting and fusing relate its loops to
-its axes."""
+"""One tensor of a schedule: its loops, where it is computed, and how loops relate to axes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -63,7 +62,7 @@ class Stage:
         return self.tensor.name
 
     def extents(self, domain: Mapping[str, int] | None = None) -> dict[str, int]:
-        """Return the extent of every loop there is or was, where the axes have the extents of `domain`."""
+        """Return the extent of every past and present loop, if the axes have the extents of `domain`."""
         found = {axis.name: (domain or {}).get(axis.name, axis.extent) for axis in self.axes}
         for relation in self.relations:
             match relation:
@@ -74,7 +73,7 @@ class Stage:
         return found
 
     def values(self, extents: Mapping[str, int]) -> dict[str, Expr]:
-        """Return every loop there is or was in terms of the leaves; a leaf of extent 1 is 0."""
+        """Return every past and present loop as an expression of the leaves; a leaf of extent 1 is 0."""
         found: dict[str, Expr] = {leaf: Var(leaf) if extents[leaf] > 1 else Const(0) for leaf in self.leaves}
         for relation in reversed(self.relations):
             match relation:
@@ -86,8 +85,7 @@ class Stage:
         return found
 
     def uneven(self, extents: Mapping[str, int]) -> list[str]:
-        """Return the loops that a split does not divide, so that some of its iterations lie behind their
-        ends."""
+        """Return the loops that a split does not divide evenly, so that some iterations are out of range."""
         return [
             relation.parent
             for relation in self.relations
@@ -95,11 +93,11 @@ class Stage:
         ]
 
     def reduces(self, loop: str) -> bool:
-        """Whether a loop runs over a reduction axis, in part or as a whole."""
+        """Whether a loop runs over a reduction axis or a part of one."""
         return self.reducing()[loop]
 
     def reducing(self) -> dict[str, bool]:
-        """Return of every loop there is or was whether it runs over a reduction axis."""
+        """Return for every past and present loop whether it runs over a reduction axis."""
         origins = {axis.name: axis.reduces for axis in self.axes}
         for relation in self.relations:
             match relation:

@@ -1,4 +1,4 @@
-"""Tensor expressions: what is computed, without how.
+"""Tensor expressions: what is computed, not how.
 
 Source: TVM, OSDI 2018, section 4.1.
 """
@@ -16,8 +16,10 @@ from vdla.compiler.ir.types import DTYPES, INDEX
 
 @dataclass(frozen=True, slots=True)
 class Axis(Var):
-    """A loop of a computation, from 0 to `extent` - 1; over a reduction axis values are combined. In
-    expressions it is its variable."""
+    """A loop of a computation, from 0 to `extent` - 1; in expressions it is its variable.
+
+    Values are combined over a reduction axis.
+    """
 
     extent: int = 1
     reduces: bool = False
@@ -30,7 +32,7 @@ class Axis(Var):
 
 @dataclass(frozen=True, slots=True)
 class Element(Read):
-    """A read that knows its tensor."""
+    """A read that refers to its tensor."""
 
     tensor: "Tensor" = field(default=None, compare=False, repr=False)
 
@@ -59,7 +61,7 @@ class Reduce(Expr):
         return Reduce(self.op, below[0], self.axes, self.start)
 
     def identity(self) -> Const:
-        """Return the value that combining starts from."""
+        """Return the value from which the reduction starts."""
         if self.start is not None:
             return Const(self.start, self.dtype)
         kind = DTYPES[self.dtype]
@@ -98,7 +100,7 @@ class Tensor:
 
     @property
     def reduce_axes(self) -> tuple[Axis, ...]:
-        """The axes over which it combines."""
+        """The reduction axes."""
         return self.value.axes if isinstance(self.value, Reduce) else ()
 
     @cached_property
@@ -142,12 +144,12 @@ def as_index(item: object) -> Expr:
 
 
 def placeholder(shape: Sequence[int], name: str, dtype: str = "float32") -> Tensor:
-    """Return a tensor that is given."""
+    """Return an input tensor."""
     return Tensor(Buffer(name, tuple(shape), dtype))
 
 
 def reduce_axis(extent: int, name: str) -> Axis:
-    """Return an axis to combine over."""
+    """Return a reduction axis."""
     if not isinstance(extent, int) or extent < 1:
         raise IrError(f"reduction axis {name}: extent {extent!r} is not a positive whole number")
     return Axis(name, INDEX, extent, reduces=True)
@@ -156,16 +158,16 @@ def reduce_axis(extent: int, name: str) -> Axis:
 def compute(
     shape: Sequence[int], element: Callable[..., Expr], name: str, axes: Sequence[str] = ()
 ) -> Tensor:
-    """Return the tensor whose elements `element` gives for their subscripts.
+    """Return the tensor whose elements are `element` of their subscripts.
 
     Args:
         shape: its extents.
-        element: called with a loop variable for each dimension; the names of its parameters become theirs.
-        axes: names of the loop variables, where those of the parameters are not wanted.
+        element: called with one loop variable per dimension; its parameter names become the variables' names.
+        axes: names of the loop variables, instead of the parameter names.
 
     Raises:
-        IrError: the expression is ill-formed: a reduction inside another expression, an axis that nobody
-            declared, a type clash.
+        IrError: the expression is ill-formed: a reduction inside another expression, an undeclared axis, a
+            type clash.
     """
     names = tuple(axes) or tuple(inspect.signature(element).parameters)
     if len(names) != len(shape):
@@ -180,7 +182,7 @@ def compute(
 
 
 def _check(name: str, own: tuple[Axis, ...], value: Expr) -> None:
-    """Refuse reductions below the top, and variables of no axis."""
+    """Refuse reductions below the top, and variables that are not an axis."""
     combined = value.axes if isinstance(value, Reduce) else ()
     inner = value.value if isinstance(value, Reduce) else value
     known = {axis.name for axis in (*own, *combined)}
@@ -201,7 +203,7 @@ def _check(name: str, own: tuple[Axis, ...], value: Expr) -> None:
 
 
 def reduced(op: str, value: Expr, axis: Axis | Iterable[Axis], start: int | float | None = None) -> Reduce:
-    """Return `value` combined by `op` over an axis or several, from `start` on where that is given."""
+    """Return the reduction of `value` by `op` over one or several axes, from `start` on if it is given."""
     axes = (axis,) if isinstance(axis, Axis) else tuple(axis)
     for item in axes:
         if not isinstance(item, Axis) or not item.reduces:
@@ -210,22 +212,22 @@ def reduced(op: str, value: Expr, axis: Axis | Iterable[Axis], start: int | floa
 
 
 def sum_over(value: Expr, axis: Axis | Iterable[Axis]) -> Reduce:
-    """Return the sum over an axis or several."""
+    """Return the sum over one or several axes."""
     return reduced("+", value, axis)
 
 
 def max_over(value: Expr, axis: Axis | Iterable[Axis], *, start: int | float | None = None) -> Reduce:
-    """Return the greatest over an axis or several, and of `start`."""
+    """Return the maximum over one or several axes, and `start`."""
     return reduced("max", value, axis, start)
 
 
 def min_over(value: Expr, axis: Axis | Iterable[Axis], *, start: int | float | None = None) -> Reduce:
-    """Return the least over an axis or several, and of `start`."""
+    """Return the minimum over one or several axes, and `start`."""
     return reduced("min", value, axis, start)
 
 
 def with_plain_axes(value: Expr) -> Expr:
-    """Return an expression in which axes have become variables."""
+    """Return an expression with axes replaced by variables."""
 
     def change(part: Node) -> Node | None:
         return part.var if isinstance(part, Axis) else None
@@ -236,5 +238,5 @@ def with_plain_axes(value: Expr) -> Expr:
 
 
 def plain(node: Node) -> Node:
-    """Return `node` with reads that no longer know their tensors."""
+    """Return `node` with plain reads, which do not refer to their tensors."""
     return rewrite(node, lambda part: Read(part.buffer, part.indices) if isinstance(part, Element) else None)

@@ -1,5 +1,6 @@
-"""Tensorization: an intrinsic is declared by the loop program it means, and put only where the matcher proves
-that meaning.
+"""Tensorization: replacing a loop nest by an intrinsic, after a proof that both mean the same.
+
+An intrinsic is declared by the loop program that it means.
 
 Source: TVM, OSDI 2018, section 4.3.
 """
@@ -34,7 +35,7 @@ COMMUTATIVE = ("+", "*", "min", "max")
 
 
 class MatchError(IrError):
-    """A loop nest is not what an intrinsic means."""
+    """A loop nest does not mean the same as an intrinsic."""
 
 
 def replaced(stmt: Stmt, intrinsics: Sequence[Intrinsic]) -> Stmt:
@@ -108,7 +109,7 @@ def _match(intrinsic: Intrinsic, found: Loops, target: Stmt) -> tuple[Expr, ...]
 
 
 def _nest(stmt: Stmt) -> tuple[Loops, Stmt]:
-    """Return the loops of more than one iteration, and what they hold."""
+    """Return the loops with more than one iteration, and their body."""
     loops = []
     while isinstance(stmt, For):
         if stmt.extent > 1:
@@ -124,7 +125,7 @@ def _extents(loops: Sequence[tuple[str, int]]) -> str:
 
 
 class _Unifier:
-    """What the parameters of an intrinsic have been found to be.
+    """The bindings of an intrinsic's parameters found so far.
 
     Attributes:
         loops: what the intrinsic calls the loops of the target.
@@ -224,8 +225,7 @@ class _Unifier:
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """Where a meaning and a target differ, as text only if somebody reads it: most intrinsics are tried in
-    vain."""
+    """Where a meaning and a target differ; formatted only when read, because most intrinsics do not match."""
 
     pattern: Expr
     target: Expr

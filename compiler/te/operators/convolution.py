@@ -1,5 +1,4 @@
-"""Convolution, with its special cases: matrix products, dense layers, depthwise convolution and average
-pooling."""
+"""Convolution, and its special cases: matrix product, dense layer, depthwise convolution, average pooling."""
 
 from dataclasses import dataclass
 
@@ -15,13 +14,12 @@ class Product:
     """A convolution as tensors, producers first.
 
     Attributes:
-        inp, wgt: placeholders: activations and weights.
-        padded: the input with its border, or of a kernel one row high only the rows that a stride leaves;
-            None where it is used as it is.
+        inp, wgt: placeholders of activations and weights.
+        padded: the input with its border; for a kernel one row high, only the rows that the stride keeps;
+            None if the input is used as it is.
         total: the sums.
-        narrowed: what comes of them.
-        outer: names of the loops around tiles, other than those of outputs, rows and columns: "o", "y" and
-            "x".
+        narrowed: the sums after narrowing.
+        outer: names of the loops around tiles, besides those of outputs, rows and columns ("o", "y" and "x").
     """
 
     inp: Tensor
@@ -45,7 +43,7 @@ def conv2d(
     border: int = 0,
     alike: bool = False,
 ) -> Product:
-    """State a convolution.
+    """Define a convolution.
 
     With g joined groups (see `Grouping`), inp: int8[n / batch, c / block_in, h, w, batch, block_in];
     wgt: int8[g, o / block_out, c / block_in, kh, kw, block_out, block_in], o and c of one joined group, with

@@ -1,5 +1,4 @@
-"""Operators on elements alone: sums, products, and requantisation of one tensor, with which ReLU and Clip
-come too."""
+"""Element-wise operators: sums, products, and requantisation, which includes ReLU and Clip."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,8 +37,7 @@ Shape = tuple[int, int]  # blocks of channels, and elements of each
 
 
 def requantise(shape: Shape, config: AcceleratorConfig, narrowing: Narrowing) -> Elementwise:
-    """State the requantisation of int8[channels, elements, batch, block_out]; with clipping this is ReLU and
-    Clip.
+    """Define the requantisation of int8[channels, elements, batch, block_out]; its bounds are ReLU and Clip.
 
     Source: ONNX operators Relu, Clip, QuantizeLinear of DequantizeLinear.
     """
@@ -48,7 +46,7 @@ def requantise(shape: Shape, config: AcceleratorConfig, narrowing: Narrowing) ->
 
 
 def copy(shape: Shape, config: AcceleratorConfig) -> Elementwise:
-    """State a copy of int8[channels, elements, batch, block_out].
+    """Define a copy of int8[channels, elements, batch, block_out].
 
     Source: ONNX operators Concat, Identity.
     """
@@ -64,10 +62,10 @@ def copy(shape: Shape, config: AcceleratorConfig) -> Elementwise:
 def add(
     shape: Shape, config: AcceleratorConfig, narrowing: Narrowing, *, factors: tuple[int, int] = (1, 1)
 ) -> Elementwise:
-    """State narrow(A * factors[0] + B * factors[1]) for int8[channels, elements, batch, block_out].
+    """Define narrow(A * factors[0] + B * factors[1]) for int8[channels, elements, batch, block_out].
 
     Args:
-        factors: what the operands count, within 16 bits, signed.
+        factors: signed 16-bit factors of the operands.
 
     Source: ONNX operator Add.
     """
@@ -86,7 +84,7 @@ def add(
 def multiply(
     shape: Shape, config: AcceleratorConfig, narrowing: Narrowing, *, zeros: tuple[int, int] = (0, 0)
 ) -> Elementwise:
-    """State narrow((A - zeros[0]) * (B - zeros[1])) for int8[channels, elements, batch, block_out].
+    """Define narrow((A - zeros[0]) * (B - zeros[1])) for int8[channels, elements, batch, block_out].
 
     Source: ONNX operator Mul.
     """

@@ -1,5 +1,4 @@
-"""How accumulators become outputs: requantised by parameters as they are stored, or shifted and clipped by
-passes of the ALU."""
+"""Narrowing: accumulators become outputs by requantisation in the store unit, or by ALU passes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,10 +15,9 @@ LEAST = -128
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """Division by 2^amount, rounded to nearest with halves up, and clipping to outputs, or to their positive
-    half.
+    """Division by 2^amount, rounded to nearest with halves up, and clipping to the range of outputs.
 
-    It takes passes of the ALU, and works on every configuration.
+    It takes two to four ALU passes and works on every configuration. With `rectifies` the lower bound is 0.
     """
 
     amount: int
@@ -28,10 +26,10 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Requantisation by parameters, `vdla.hw.spec.numerics.requantise`; it needs the extension REQUANTISE.
+    """Requantisation in the store unit, `vdla.hw.spec.numerics.requantise`; needs the extension REQUANTISE.
 
     Attributes:
-        by_channel: every output channel has parameters of its own; else all share those of one block.
+        by_channel: every output channel has its own parameters; else all blocks share those of one block.
     """
 
     by_channel: bool = True
@@ -42,11 +40,11 @@ Narrowing = Shift | Scale
 
 @dataclass(frozen=True)
 class Narrowed:
-    """Accumulators on their way to outputs.
+    """The tensors of a narrowing.
 
     Attributes:
-        passes: of the ALU, producers first.
-        parameters: placeholder int32[..., 4, batch, block_out]; None where there are none.
+        passes: results of the ALU passes, producers first.
+        parameters: placeholder int32[..., 4, batch, block_out]; None for a `Shift`.
         out: the outputs.
     """
 
@@ -56,7 +54,7 @@ class Narrowed:
 
 
 def requantised(value: Expr, parameter: Callable[[Parameter], Expr]) -> Expr:
-    """Return `vdla.hw.spec.numerics.requantise` of an accumulator as an expression of type int8."""
+    """Return the expression, of type int8, for `vdla.hw.spec.numerics.requantise` of an accumulator."""
     wide = "int64"
 
     def byte(word: Expr, place: int) -> Expr:
@@ -81,8 +79,8 @@ def narrow(
     """Return the outputs of accumulators [..., batch, block_out].
 
     Args:
-        channels: the axes of `total` that tell the block of channels.
-        order: of the outputs' axes, where it is not that of `total`.
+        channels: the axes of `total` that select the block of channels.
+        order: order of the outputs' axes, if it differs from that of `total`.
     """
     axes = tuple(axis.name for axis in total.axes)
     order = tuple(order) or axes
@@ -97,7 +95,7 @@ def narrow(
 
 
 def _in_order(axes: Sequence[str], order: Sequence[str], at: Sequence[Expr]) -> tuple[Expr, ...]:
-    """Return subscripts that are given in `order` in the order of `axes`."""
+    """Return subscripts that are given in `order`, in the order of `axes`."""
     return tuple(at[order.index(name)] for name in axes)
 
 
@@ -122,7 +120,7 @@ def _scaled(
 
 
 def _passes(total: Tensor, shift: Shift, axes: Sequence[str]) -> tuple[Tensor, ...]:
-    """Return one tensor for each pass of the ALU."""
+    """Return one tensor for each ALU pass."""
     half = 1 << shift.amount >> 1
     steps = (
         [("rounded", lambda value: value + half), ("shifted", lambda value: value >> shift.amount)]

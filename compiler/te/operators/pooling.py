@@ -1,4 +1,4 @@
-"""Max pooling; average pooling is a convolution, see `sizes.average_pool`."""
+"""Max pooling. (Average pooling is a convolution, see `sizes.average_pool`.)"""
 
 from dataclasses import dataclass
 
@@ -28,10 +28,9 @@ class Maximum:
 
 
 def max_pool(size: Pooling, config: AcceleratorConfig) -> Maximum:
-    """State max pooling of int8[n / batch, c / block_out, h, w, batch, block_out] to [..., oh, ow, batch,
-    block_out].
+    """Define max pooling of int8[n / batch, c / block_out, h, w, batch, block_out].
 
-    The border holds the least value, so that it is never the greatest.
+    The result is int8[..., oh, ow, batch, block_out]. The border holds the least value, so it never wins.
     """
     b, o, acc = config.batch, config.block_out, f"int{config.acc_bits}"
     inp = placeholder(

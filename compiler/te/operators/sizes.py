@@ -1,4 +1,4 @@
-"""The sizes of operators, and what follows from them."""
+"""The sizes of operators, and quantities derived from them."""
 
 from dataclasses import dataclass
 from math import lcm, prod
@@ -10,7 +10,7 @@ Pads = tuple[int, int, int, int]  # above, left, below, right
 
 
 def blocks(size: int, block: int) -> int:
-    """Return the blocks that hold `size` channels; the last may be filled up with zeros."""
+    """Return the blocks that hold `size` channels; the last one may be padded with zeros."""
     return -(-size // block)
 
 
@@ -21,7 +21,7 @@ def window_size(
     padding: Pads,
     dilation: tuple[int, int] = (1, 1),
 ) -> tuple[int, int]:
-    """Return the height and width of what a sliding window gives."""
+    """Return the height and width of the output of a sliding window."""
     return tuple(
         (size[axis] + padding[axis] + padding[axis + 2] - dilation[axis] * (kernel[axis] - 1) - 1)
         // stride[axis]
@@ -88,13 +88,12 @@ class Convolution:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """How the groups of a convolution lie in blocks: as many as fill whole blocks are joined, with zeros
-    between them.
+    """How groups of a convolution are joined to fill whole blocks, with zero weights between them.
 
     Attributes:
-        count: joined groups; the last may be filled up with groups of zeros.
-        inputs, outputs: blocks of each.
-        joined: groups in each.
+        count: number of joined groups; the last one may be padded with groups of zeros.
+        inputs, outputs: blocks per joined group.
+        joined: groups per joined group.
     """
 
     count: int
@@ -104,7 +103,7 @@ class Grouping:
 
 
 def grouping(size: Convolution, config: AcceleratorConfig) -> Grouping:
-    """Return how the groups of `size` lie in the blocks of `config`."""
+    """Return the grouping of `size` in the blocks of `config`."""
     inputs, outputs = size.channels // size.groups, size.outputs // size.groups
     joined = lcm(lcm(inputs, config.block_in) // inputs, lcm(outputs, config.block_out) // outputs)
     found = Grouping(
@@ -122,8 +121,7 @@ def grouping(size: Convolution, config: AcceleratorConfig) -> Grouping:
 
 
 def matrix_product(rows: int, outputs: int, inputs: int, config: AcceleratorConfig) -> Convolution:
-    """Return a matrix product, or a dense layer, as the convolution it is: 1x1, over one column of blocks of
-    `batch` rows.
+    """Return a matrix product or a dense layer as a 1x1 convolution over one column of `batch`-row blocks.
 
     inp: int8[1, inputs / block_in, rows / batch, 1, batch, block_in]; out likewise with outputs / block_out.
 
@@ -260,8 +258,9 @@ class Pooling:
 
 
 def average_pool(size: Pooling) -> Convolution:
-    """Return the sum over each window as the depthwise convolution it is, with weights of 1; requantisation
-    divides by their number.
+    """Return the window sums of average pooling as a depthwise convolution with weights of 1.
+
+    Requantisation divides by the number of elements.
 
     Source: ONNX operators AveragePool (without padding, or counting it) and GlobalAveragePool.
     """

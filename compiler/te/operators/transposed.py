@@ -1,5 +1,4 @@
-"""Transposed convolution: each phase of the result is a convolution of its own, with every so many-th element
-of the kernel."""
+"""Transposed convolution: each phase of the result is a convolution with every stride-th kernel element."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ class _Bordered:
 
 
 def sides(size: Transposed) -> tuple[Phases, Phases]:
-    """Return how rows and columns of the result are made.
+    """Return the phases of the result's rows and columns.
 
     Raises:
         IrError: they have no phases of one form.
@@ -52,7 +51,7 @@ def _sides(size: Transposed) -> Iterator[tuple[int, int, int, int]]:
 
 
 def one_phase(size: Transposed) -> Convolution:
-    """Return the convolution that one phase is: what tiles are chosen by."""
+    """Return the convolution of one phase, for which tiles are chosen."""
     rows, columns = sides(size)
     height, width = rows.size + rows.taps - 1, columns.size + columns.taps - 1
     return Convolution(
@@ -61,11 +60,11 @@ def one_phase(size: Transposed) -> Convolution:
 
 
 def conv2d_transposed(size: Transposed, config: AcceleratorConfig, narrowing: Narrowing) -> Product:
-    """State a transposed convolution.
+    """Define a transposed convolution.
 
-    inp: int8[n / batch, c / block_in, h, w, batch, block_in]; wgt: int8[o / block_out, c / block_in, phases,
-        phases, taps, taps, block_out,
-    block_in]; parameters: int32[o / block_out, 4, batch, block_out];
+    inp: int8[n / batch, c / block_in, h, w, batch, block_in];
+    wgt: int8[o / block_out, c / block_in, phases, phases, taps, taps, block_out, block_in];
+    parameters: int32[o / block_out, 4, batch, block_out];
     out: int8[n / batch, o / block_out, oh / stride, stride, ow / stride, stride, batch, block_out].
     """
     b, i, o, acc, (rows, columns) = (
@@ -96,7 +95,7 @@ def conv2d_transposed(size: Transposed, config: AcceleratorConfig, narrowing: Na
 
 
 def phase_weights(weights: np.ndarray, size: Transposed, config: AcceleratorConfig) -> np.ndarray:
-    """Return int8[c, o, kh, kw] in blocks, phase by phase, with zeros where a phase has fewer taps."""
+    """Return int8[c, o, kh, kw] in blocks, phase by phase; phases with fewer taps are padded with zeros."""
     rows, columns = sides(size)
     found = np.zeros(
         (size.outputs, size.channels, rows.stride, columns.stride, rows.taps, columns.taps), np.int8
