@@ -76,19 +76,19 @@ class _Tabulating(Rewriting):
         read = [name for name in node.inputs if name not in self.graph.constants]
         if node.op not in BY_ELEMENT or not all(read) or len(node.outputs) != 1:
             return None
-        known = [self.known(node, name) for name in read]
-        roots = {found and found.root for found in known}
-        if len(roots) != 1 or None in roots or not self.keeps_shape(node, *roots):
+        known = {name: one for name in read if (one := self.known(node, name)) is not None}
+        roots = {one.root for one in known.values()}
+        if len(known) != len(set(read)) or len(roots) != 1:
             return None
-        operands = dict(zip(read, known, strict=True))
-        arrays = [
-            operands[name].table if name in operands else self.graph.constants[name] for name in node.inputs
-        ]
+        first = known[read[0]]
+        if not self.keeps_shape(node, first.root):
+            return None
+        arrays = [known[name].table if name in known else self.graph.constants[name] for name in node.inputs]
         (table,) = evaluate(node.op, arrays, node.attributes)
         if node.op in CONVERSIONS:
-            return replace(known[0], table=table)
-        reason = next((one.reason for one in known if one.reason), "") or self.reason(node)
-        return Function(known[0].root, table, node.name, reason)
+            return replace(first, table=table)
+        reason = next((one.reason for one in known.values() if one.reason), "") or self.reason(node)
+        return Function(first.root, table, node.name, reason)
 
     def reason(self, node: Node) -> str:
         """Return why an operator runs on the host."""
