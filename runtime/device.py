@@ -1,4 +1,4 @@
-"""The contract that every device keeps: DRAM to allocate, copy into and out of, and streams to run."""
+"""The contract of every device: allocate DRAM, copy into and out of it, and run streams."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ PAGE_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What one run of a stream cost.
+    """The cost of one run of a stream.
 
     Attributes:
         cycles: from the cycle in which start is accepted to the one in which done rises; None on untimed
@@ -36,8 +36,7 @@ class RunResult:
 class Device(ABC):
     """An accelerator of one configuration with its DRAM.
 
-    Scratchpads keep their contents from run to run, as the hardware's do; `reset` clears them. DRAM starts as
-    zero.
+    Scratchpads keep their contents from run to run, as in hardware; `reset` clears them. DRAM starts as zero.
 
     Args:
         config: the accelerator.
@@ -92,7 +91,7 @@ class Device(ABC):
     def execute(
         self, instructions: Iterable[isa.Instruction] | bytes, *, cycle_limit: int | None = None
     ) -> RunResult:
-        """Copy a stream into newly allocated DRAM and run it."""
+        """Copy a stream into newly allocated DRAM and run it, as `run` does, without verification."""
         stream = (
             instructions if isinstance(instructions, bytes) else codec.to_bytes(instructions, self.config)
         )
@@ -115,7 +114,9 @@ class Device(ABC):
 
     @abstractmethod
     def run(self, stream_address: int, count: int, *, cycle_limit: int | None = None) -> RunResult:
-        """Run `count` instructions that stand at byte address `stream_address` (a multiple of 16) in DRAM.
+        """Run the `count` instructions at byte address `stream_address` (a multiple of 16) in DRAM.
+
+        The stream is not verified; `vdla.runtime.session.launch.Launch` verifies before it runs.
 
         Args:
             cycle_limit: stop a timed device after this many cycles; None: only a deadlock or a fault stops

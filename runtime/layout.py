@@ -21,7 +21,7 @@ Padding = Annotated[int, Meta(gt=-1 << 31, lt=1 << 31)]
 
 
 def blocked(values: np.ndarray, block: int, batch: int) -> np.ndarray:
-    """Return [n, c, h, w] as [n / batch, c / block, h, w, batch, block], filled up with zeros."""
+    """Return [n, c, h, w] as [n / batch, c / block, h, w, batch, block], padded with zeros."""
     n, c, height, width = values.shape
     whole = bordered(values, ((0, -n % batch), (0, -c % block), (0, 0), (0, 0)))
     parts = whole.reshape(whole.shape[0] // batch, batch, whole.shape[1] // block, block, height, width)
@@ -29,7 +29,7 @@ def blocked(values: np.ndarray, block: int, batch: int) -> np.ndarray:
 
 
 def unblocked(values: np.ndarray, n: int, c: int) -> np.ndarray:
-    """Return [n / batch, c / block, h, w, batch, block] as [n, c, h, w], without what fills it up."""
+    """Return [n / batch, c / block, h, w, batch, block] as [n, c, h, w], without the padding."""
     outer, inner, height, width, batch, block = values.shape
     return np.ascontiguousarray(
         values.transpose(0, 4, 1, 5, 2, 3).reshape(outer * batch, inner * block, height, width)[:n, :c]
@@ -37,13 +37,12 @@ def unblocked(values: np.ndarray, n: int, c: int) -> np.ndarray:
 
 
 class SpaceToDepth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Pixels that a strided convolution takes at once, gathered in the channels of one pixel (space to
-    depth).
+    """Space to depth: the pixels of one stride of a convolution become channels of one pixel.
 
     Attributes:
         stride: (vertical, horizontal): pixels that are gathered.
-        pads: pixels added above, left, below and right before; less than 0 below and right cuts off.
-        border: what they hold.
+        pads: pixels added above, left, below and right before; negative values below and right crop.
+        border: value of the added pixels.
     """
 
     stride: tuple[Extent, Extent]
@@ -70,7 +69,7 @@ class SpaceToDepth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a tensor stands in the accelerator's DRAM.
+    """The layout of a tensor in the accelerator's DRAM.
 
     Attributes:
         shape: of the tensor, int8.

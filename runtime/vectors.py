@@ -1,5 +1,4 @@
-"""Conformance vectors: programs made by VTA's runtime, with the DRAM before and after, and how a device
-replays one.
+"""Conformance vectors: programs made by VTA's runtime, with the DRAM before and after, and their replay.
 
 Source: `tests/vectors/vta/README.md` for the format.
 """
@@ -30,7 +29,7 @@ DeviceFactory = Callable[[AcceleratorConfig, int], Device]
 
 @dataclass(frozen=True)
 class Segment:
-    """A stretch of DRAM.
+    """A range of DRAM.
 
     Attributes:
         address: byte address.
@@ -55,7 +54,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Vector:
-    """A program and what it must do.
+    """A program and its expected effect.
 
     Attributes:
         name: of the vector.
@@ -183,7 +182,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Replay:
-    """What a replay found.
+    """The result of a replay.
 
     Attributes:
         run: cost of the run.
@@ -212,7 +211,7 @@ def stream_address(vector: Vector) -> int:
 
 
 def replay(vector: Vector, device_factory: DeviceFactory) -> Replay:
-    """Run `vector` on a new device and compare all of DRAM, but for the stream, with what it must be.
+    """Run `vector` on a new device, without verification, and compare all of DRAM except the stream.
 
     Args:
         device_factory: makes a device from a configuration and its bytes of DRAM.

@@ -1,10 +1,9 @@
 """The double-buffered GEMM in VTA's encoding: out[m][n] = clip(sum over k of inp[m][k] * wgt[n][k] >> shift).
 
 Per output tile: a GEMM that resets, one GEMM per tile of K, then SHR, MIN and MAX with immediates, and a
-STORE. Every
-scratchpad is halved: the loads of one K tile overlap the compute of the one before, the store of one output
-tile the compute of the next. Operands stand in DRAM tile by tile, so that every transfer is one contiguous
-row, and all micro-ops are loaded once, at the start.
+STORE. Every scratchpad is halved: the loads of one K tile overlap the computation of the previous one, and
+the store of one output tile the computation of the next. Operands are stored in DRAM tile by tile, so every
+transfer is one contiguous row. All micro-ops are loaded once, at the start.
 """
 
 from collections.abc import Iterator
@@ -76,7 +75,7 @@ class GemmPlan:
 
 
 def plan_gemm(config: AcceleratorConfig, m: int, n: int, k: int, shift: int = 10) -> GemmPlan:
-    """Choose the tiles that move least data, and of those the longest along k.
+    """Choose the tiles that move the least data, and of those the longest along k.
 
     Raises:
         ProgramError: a size is not a multiple of its block, or the ALU lacks an operation of the epilogue.
@@ -322,7 +321,7 @@ def random_operands(plan: GemmPlan, seed: int = 0) -> tuple[np.ndarray, np.ndarr
 
 
 def place_gemm(device: Device, plan: GemmPlan, inp: np.ndarray, wgt: np.ndarray) -> GemmRun:
-    """Put operands inp int8[m, k], wgt int8[n, k] and the stream into the DRAM of `device`.
+    """Copy operands inp int8[m, k], wgt int8[n, k] and the stream into the DRAM of `device`.
 
     Raises:
         DeviceError: DRAM is full.

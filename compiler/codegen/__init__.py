@@ -1,2 +1,1 @@
-"""From lowered loop programs to what runs: instruction streams for the accelerator, native code for the
-host."""
+"""Code generation: instruction streams for the accelerator, native code for the host."""

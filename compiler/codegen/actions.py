@@ -1,5 +1,4 @@
-"""What loop programs become before they run: actions that take the values of loop variables, built once and
-carried out many times."""
+"""Actions: compiled forms of loop programs, built once and run for many values of the loop variables."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ class Operand:
 
 
 def in_turn(actions: list[Action]) -> Action:
-    """Return the action that carries out others, one after another."""
+    """Return the action that runs others, one after another."""
 
     def act(values: Values) -> None:
         for action in actions:
@@ -33,7 +32,7 @@ def in_turn(actions: list[Action]) -> Action:
 
 
 def repeated(name: str, extent: int, action: Action) -> Action:
-    """Return the action that carries out another for every value of a loop variable."""
+    """Return the action that runs another for every value of a loop variable."""
 
     def act(values: Values) -> None:
         for value in range(extent):
@@ -45,7 +44,7 @@ def repeated(name: str, extent: int, action: Action) -> Action:
 
 
 def conditional(conditions: list[AffineSum], action: Action) -> Action:
-    """Return the action that carries out another where conditions hold."""
+    """Return the action that runs another if conditions hold."""
 
     def act(values: Values) -> None:
         if all(affine_sum.at(values, {})[0] >= 0 for affine_sum in conditions):

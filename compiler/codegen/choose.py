@@ -1,6 +1,6 @@
-"""Choosing: pure functions from a space to one of its choices.
+"""Choice: pure functions from a space to one of its choices.
 
-Timing does not depend on data, so none is needed, and the cycle simulator judges a choice in milliseconds.
+Timing does not depend on data, so the cycle simulator evaluates a choice without any.
 """
 
 from collections.abc import Callable
@@ -22,12 +22,12 @@ Chooser = Callable[[Space], Choice]
 
 
 def by_estimate(space: Space) -> Choice:
-    """Return the choice of fewest estimated cycles."""
+    """Return the choice with the fewest estimated cycles."""
     return _candidates(space, 1)[0]
 
 
 def by_simulator(space: Space, candidates: int = CANDIDATES) -> Choice:
-    """Return the choice of fewest simulated cycles among the `candidates` that are estimated best."""
+    """Return the choice with the fewest simulated cycles among the `candidates` with the best estimates."""
     found = _candidates(space, candidates)
     return (
         found[0]
@@ -50,7 +50,7 @@ def simulated_cycles(task: Task, choice: Choice, target: Target) -> int:
 
 
 def best_tiles(work: Work, candidates: int = CANDIDATES) -> Tiles:
-    """Return the tiles of fewest simulated cycles among the `candidates` that are estimated best.
+    """Return the tiles with the fewest simulated cycles among the `candidates` with the best estimates.
 
     Raises:
         IrError: no tiles fit.
@@ -64,7 +64,7 @@ def best_tiles(work: Work, candidates: int = CANDIDATES) -> Tiles:
 
 
 def cycles_of(stream: Stream, memory: MemoryParameters = REFERENCE_MEMORY) -> int:
-    """Return the cycles of a stream whose tensors stand on boundaries of bursts."""
+    """Return the cycles of a stream whose tensors are aligned to bursts."""
     from vdla.sim.decoded import decode_stream
     from vdla.sim.timing.simulate import (
         simulate,

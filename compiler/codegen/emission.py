@@ -1,4 +1,4 @@
-"""What the emission of a call may use, and intrinsics that say what they become."""
+"""The context of emission, and intrinsics with the code that emits them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -45,7 +45,6 @@ Emit = Callable[[Emission, Nest], Action]
 
 @dataclass(frozen=True, slots=True)
 class Instruction(Intrinsic):
-    """An intrinsic of the accelerator's; `emit` returns the action that records what a nest of loops around a
-    call becomes."""
+    """An intrinsic of the accelerator; `emit` returns the action that records a loop nest around its call."""
 
     emit: Emit = field(compare=False, repr=False)

@@ -1,8 +1,8 @@
 """An estimate of a convolution's cycles for each of its tiles, and the tiles ranked by it.
 
-In the steady state one of six things bounds the cycles; where two come near each other they disturb each
-other, which a norm of order SHARPNESS over the bounds describes. What cannot overlap with anything is added.
-The constants with a sentence each were fitted to 4,600 simulations of the convolutions of 13 networks on the
+In the steady state one of six resources bounds the cycles. Two bounds that are close disturb each other,
+which a norm of order SHARPNESS over the bounds models. Work that cannot overlap is added. The constants that
+have a sentence of explanation were fitted to 4,600 simulations of the convolutions of 13 networks on the
 configuration `default` at latencies of 64 and 400 cycles.
 """
 
@@ -43,10 +43,10 @@ class Traffic:
 
 
 def ranked_tiles(work: Work, most: int | None = None, *, distinct: bool = False) -> list[Tiles]:
-    """Return the tiles that fit the memories, those of least estimated cycles first, at most `most` of them.
+    """Return at most `most` tiles that fit the memories, in order of estimated cycles.
 
     Args:
-        distinct: leave out tiles that differ from a better one in nothing but the loop that becomes threads:
+        distinct: omit tiles that differ from a better one only in the loop that becomes virtual threads;
             their cycles hardly differ.
 
     Raises:
@@ -68,7 +68,7 @@ def ranked_tiles(work: Work, most: int | None = None, *, distinct: bool = False)
 
 
 def estimated_cycles(work: Work, table: TileTable) -> np.ndarray:
-    """Return float64[n]: about how many cycles a convolution takes with each tile of a table."""
+    """Return float64[n]: the estimated cycles of a convolution with each tile of a table."""
     shape = _Shape(work, table)
     inp, wgt, out = _inputs(shape), _weights(shape), _outputs(shape)
     kept = table.keeps_weights == 1
@@ -154,7 +154,7 @@ def _traffic(
 
 
 def _inputs(shape: _Shape) -> Traffic:
-    """Input tiles with their halo, without the padding; whole rows lie together, and so do whole images."""
+    """Input tiles with their halo, without padding; whole rows are contiguous, and so are whole images."""
     size, table = shape.work.size, shape.table
     rows_kept = size.skips_rows
     top, left, below, right = size.padding

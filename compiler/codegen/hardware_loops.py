@@ -1,5 +1,4 @@
-"""Mapping of nests of loops onto instructions: to two hardware loops and micro-ops, or to the padded rows of
-a transfer."""
+"""Mapping of loop nests onto instructions: two hardware loops and micro-ops, or padded rows of a transfer."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

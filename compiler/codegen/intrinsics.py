@@ -1,5 +1,4 @@
-"""What the accelerator does in one go: each instruction is declared by the loop program it means, with what
-emits it.
+"""The accelerator's intrinsics: each instruction is declared by the loop program it means, and its emitter.
 
 Source: `docs/isa.md`.
 """

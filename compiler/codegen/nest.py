@@ -1,5 +1,4 @@
-"""A nest of loops around one intrinsic, as numbers: how its operands' elements move with each loop, and which
-iterations are cut off."""
+"""A loop nest around one intrinsic as numbers: the strides of its operands, and the iterations cut off."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Weights and parameters in the blocks in which the accelerator's programs read them."""
+"""Weights and parameters in the blocked layouts of the accelerator's programs."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Choices as a record: what was chosen for each task on a target, as JSON that reads back equal."""
+"""Choices for tasks on a target as a JSON record, which can be read back."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ from vdla.hw.spec.errors import VdlaError
 
 
 class ChoiceError(VdlaError):
-    """A record of choices is not what it should be."""
+    """An invalid record of choices."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def choices_of(target: str, chosen: Iterable[tuple[Task, Choice]]) -> Choices:
 
 
 def parse_choices(text: str) -> Choices:
-    """Return the record that `str` of one gave.
+    """Return the record in `text`, which `str` of a record wrote.
 
     Raises:
         ChoiceError: the text is none.

@@ -26,8 +26,10 @@ def schedule_conv2d(
     threads: int = 2,
     tiles: Tiles | None = None,
 ) -> Schedule:
-    """Return the schedule of a convolution: output tiles, each summed over chunks of input blocks, in
-    `threads` virtual threads."""
+    """Return the schedule of a convolution, in `threads` virtual threads.
+
+    Output tiles are accumulated over chunks of input blocks.
+    """
     work = Work(size, config, threads, operator.narrowed.parameters is not None)
     tiles = tiles or ranked_tiles(work, 1)[0]
     schedule, intrinsics = create_schedule(operator.out), accelerator(config)
@@ -90,8 +92,10 @@ def schedule_max_pool(
 
 
 def schedule_elementwise(operator: Elementwise, config: AcceleratorConfig, *, threads: int = 2) -> Schedule:
-    """Return the schedule of an operator on elements: tiles of the most elements that fit, in `threads`
-    virtual threads."""
+    """Return the schedule of an element-wise operator, in `threads` virtual threads.
+
+    Tiles hold the most elements that fit.
+    """
     schedule, intrinsics = create_schedule(operator.out), accelerator(config)
     _, elements, *_ = operator.out.shape
     parameters = operator.narrowed.parameters

@@ -1,4 +1,4 @@
-"""Spaces: what may be chosen for a task on a target."""
+"""Spaces: the legal choices for a task on a target."""
 
 from dataclasses import dataclass
 from typing import assert_never
@@ -25,7 +25,7 @@ OPERANDS = {Elements.ADD: 2, Elements.COPY: 1, Elements.MULTIPLY: 2, Elements.RE
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a space; `tiles` is None where the task has no tiles to choose."""
+    """One choice of a space; `tiles` is None if the task has no tiles to choose."""
 
     threads: int
     tiles: Tiles | None = None
@@ -33,8 +33,7 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """The legal choices for a task on a target: the most virtual threads that fit, and every tile that fits
-    them.
+    """The legal choices for a task: the most virtual threads that fit, and every tile that fits them.
 
     Attributes:
         work: the convolution that is tiled; None where there are no tiles to choose.
@@ -64,7 +63,7 @@ class Space:
 
 
 def space_of(task: Task, target: Target) -> Space | Unfit:
-    """Return the choices for `task` on `target`; Unfit where there are none."""
+    """Return the choices for `task` on `target`, or Unfit with the reason if there are none."""
     match task:
         case ConvolutionTask(size):
             return _tiled(task, target, size, alike=task.alike)

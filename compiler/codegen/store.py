@@ -1,6 +1,6 @@
-"""Choices kept between processes: a table in the kit's cache folder, by everything that decides them.
+"""A table of choices in the kit's cache folder, shared between processes.
 
-SQLite keeps it whole where several processes write at once, and where one is killed.
+SQLite keeps it consistent if several processes write at once, or if one is killed.
 """
 
 import json
@@ -25,7 +25,7 @@ TABLE = (
 
 
 def kept(choose: Chooser = by_simulator) -> Chooser:
-    """Return what looks a choice up, and makes it by `choose` and keeps it where it was never made.
+    """Return a chooser that looks choices up in the cache, and makes and keeps missing ones by `choose`.
 
     Raises, when it chooses:
         ToolError: the cache cannot be used.

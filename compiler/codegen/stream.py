@@ -1,5 +1,7 @@
-"""Loop programs of intrinsics to instruction streams: outer loops are walked here, inner ones mapped onto
-instructions."""
+"""Emission: from loop programs of intrinsics to instruction streams.
+
+Outer loops are walked here; inner loops are mapped onto instructions.
+"""
 
 from collections.abc import Mapping
 from math import prod
@@ -45,8 +47,7 @@ def pipeline(config: AcceleratorConfig) -> tuple[Pass, ...]:
 
 
 def lower_to_calls(func: Func, config: AcceleratorConfig, *, verify_each: bool = False) -> Func:
-    """Return `func` after the passes that come before emission, verified; with `verify_each` after each pass,
-    to find the one to blame."""
+    """Return `func` after the passes before emission, verified; `verify_each` verifies after each pass."""
     for item in pipeline(config):
         func = item.run(func)
         if verify_each:
@@ -61,17 +62,16 @@ def emit(
     tensors: Mapping[str, str] | None = None,
     begins: Mapping[str, int] | None = None,
 ) -> None:
-    """Record the instructions of a program whose every statement is an intrinsic's, behind those that are
-    recorded already.
+    """Record the instructions of a program of intrinsics, after those that are recorded already.
 
     Args:
-        tensors: what the stream calls the program's parameters, where that is not their own name. A tensor
-            that one program writes and another reads has one name; programs then wait for each other only
-            where they meet.
-        begins: the element of its tensor at which a parameter begins, where that is not the first.
+        tensors: the stream's names for the program's parameters, where they differ. A tensor that one program
+            writes and another reads has one name. Programs then wait for each other only where they conflict.
+        begins: the element of its tensor at which a parameter begins, if it is not the first.
 
     Raises:
-        IrError: a statement is none, a buffer does not fit its memory, or a subscript does not move evenly.
+        IrError: a statement is not an intrinsic, a buffer does not fit its memory, or a subscript is not
+            affine.
     """
     emit_calls(lower_to_calls(func, builder.config), builder, tensors, begins)
 
@@ -87,7 +87,7 @@ def emit_calls(
 
 
 def compile_stream(func: Func, config: AcceleratorConfig) -> Stream:
-    """Return the stream of one program alone; see `emit`."""
+    """Return the stream of a single program; see `emit`."""
     builder = StreamBuilder(config)
     emit(func, builder)
     return builder.finish()

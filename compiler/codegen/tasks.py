@@ -1,5 +1,7 @@
-"""Tasks: operators with their sizes, as the accelerator's programs are chosen and lowered for them. Equal
-tasks have equal programs."""
+"""Tasks: operators with their sizes, for which programs are chosen and lowered.
+
+Equal tasks have equal programs.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -26,8 +26,7 @@ class OnHost:
 
 @dataclass(frozen=True)
 class View:
-    """An operator that changes the shape only, not the bytes in the accelerator's DRAM; it belongs to the
-    launch that makes its input."""
+    """A change of shape that moves no byte in DRAM; it belongs to the launch that makes its input."""
 
     node: Node
 
@@ -37,7 +36,7 @@ Part = tuple[Placed, ...]  # all on the host, or all on the accelerator
 
 
 def place(graph: Graph, target: Target, report: Report = lambda node: None) -> list[Placed]:
-    """Return where each node runs, in the graph's order; `report` is told of each before it is looked at."""
+    """Return where each node runs, in the graph's order; `report` is called with each node first."""
     placed, inside, found = [], set(), Conversions(graph)  # `inside`: values that the accelerator makes
     for node in graph.nodes:
         report(node)
@@ -68,10 +67,9 @@ def _may_gather(graph: Graph, node: Node, inside: set[str]) -> bool:
 
 
 def parts(graph: Graph, placed: list[Placed], config: AcceleratorConfig) -> list[Part]:
-    """Return the nodes in an order that keeps what they need of each other, in parts of one place each, as
-    few as can be.
+    """Divide the nodes into as few parts as possible, each on one place, in an order that keeps dependencies.
 
-    A value that the accelerator has made but cannot read as it stands goes through the host, so that its
+    A value from the accelerator that it cannot read back in its present layout goes through the host, so its
     reader belongs to a later part.
     """
     made = set(graph.inputs) | set(graph.constants)
@@ -91,7 +89,7 @@ def parts(graph: Graph, placed: list[Placed], config: AcceleratorConfig) -> list
 
 
 def _ready(waiting: list[Placed], made: set[str], on_host: bool, config: AcceleratorConfig) -> list[Placed]:
-    """Return what can run next in one place, in order."""
+    """Return what can run next on one place, in order."""
     available, within, part = set(made), {}, []
     for one in waiting:
         needed = [name for name in one.node.inputs if name]

@@ -1,5 +1,4 @@
-"""Space to depth of the input of a strided convolution: the pixels that it takes at once become channels of
-one pixel."""
+"""Space to depth for strided convolutions: the pixels of one stride become channels of one pixel."""
 
 import numpy as np
 
@@ -9,8 +8,7 @@ from vdla.runtime.layout import SpaceToDepth
 
 
 def space_to_depth_of(size: Convolution, border: int, config: AcceleratorConfig) -> SpaceToDepth | None:
-    """Return how the input of a strided convolution of few channels is gathered; None where that saves
-    nothing."""
+    """Return how the input of a strided convolution is gathered; None if that saves nothing."""
     (sy, sx), (ky, kx) = size.stride, size.kernel
     steps, gathered = (
         rows * columns * blocks(channels, config.block_in)

@@ -38,9 +38,9 @@ def plan_of(
     """Return the plan of a graph of integer operators.
 
     Args:
-        choices: are followed where they name a task.
-        choose: makes the other choices.
-        progress: told of what is being done.
+        choices: choices to use for the tasks that they name.
+        choose: makes the choices for all other tasks.
+        progress: called with a text for each step of the work.
 
     Raises:
         ChoiceError: `choices` were made for another target, or one is not in its task's space.
@@ -99,10 +99,10 @@ def _legal(choice: Choice, space: Space) -> Choice:
 
 
 def record_of(chosen: Mapping[Task, Choice], target: Target) -> Choices:
-    """Return choices as a record that prints and reads back."""
+    """Return choices as a record, which can be printed and read back."""
     return choices_of(target.timing_digest, chosen.items())
 
 
 def programs_of(chosen: Mapping[Task, Choice], config: AcceleratorConfig) -> dict[Task, Func]:
-    """Return the loop program of each task as it was chosen."""
+    """Return the loop program of each task for its choice."""
     return {task: calls_of(task, choice, config) for task, choice in chosen.items()}

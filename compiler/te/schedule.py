@@ -154,7 +154,7 @@ class Schedule:
         return inner
 
     def _cache_name(self, tensor: Tensor, name: str | None) -> str:
-        """Return an unused name for a cache of `tensor`: the requested one, or the same with L appended."""
+        """Return the requested name for a cache of `tensor`, else its own name with Ls appended."""
         taken = {stage.name for stage in self.stages} | {
             source.name for stage in self.stages for source in stage.tensor.inputs
         }

@@ -1,4 +1,4 @@
-"""What every device does before it runs a stream: decode it, and refuse one that would change itself."""
+"""What every device does before it runs a stream: decode it, and refuse a self-modifying one."""
 
 import time
 from abc import abstractmethod
@@ -11,7 +11,7 @@ from vdla.sim.overwrites import refuse_overwrites
 
 
 class CheckedDevice(Device):
-    """The base of every device: `run` is the same for all; `_run` is how a device runs a decoded stream."""
+    """The base of every device: `run` is common to all; `_run` is how a device runs a decoded stream."""
 
     @final
     def run(self, stream_address: int, count: int, *, cycle_limit: int | None = None) -> RunResult:
@@ -30,7 +30,7 @@ class CheckedDevice(Device):
     def _run(
         self, program: DecodedStream, stream_address: int, cycle_limit: int | None
     ) -> tuple[int | None, Mapping[str, int]]:
-        """Run a stream that does not change itself; return its cycles and counters, as `RunResult` has them.
+        """Run a stream that does not modify itself; return its cycles and counters, as `RunResult` has them.
 
         Args:
             program: the stream, decoded.

@@ -1,4 +1,4 @@
-"""The device with the hardware's time: the functional model's results and the cycle simulator's cycles."""
+"""The cycle device: results of the functional model, cycles of the cycle simulator."""
 
 from collections.abc import Mapping
 from typing import ClassVar

@@ -1,1 +1,1 @@
-"""Modules: compiled networks as one file, and running them; needs no compiler."""
+"""Modules: compiled networks as one file; running them needs no compiler."""

@@ -1,4 +1,4 @@
-"""What every plan must keep, so that running it cannot fail for a name or a size."""
+"""Consistency of a plan: names are defined before use, and tensors are large enough."""
 
 from collections.abc import Iterable
 

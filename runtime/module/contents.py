@@ -1,5 +1,4 @@
-"""What the parts of a plan from a file must be: of sizes that a machine holds, and of types that operators
-take."""
+"""Limits on the contents of a plan from a file: sizes that a machine holds, and types that operators take."""
 
 from math import prod
 

@@ -1,4 +1,4 @@
-"""The manifest of a module file: all of a plan but its arrays, declared once, written and read as JSON."""
+"""The manifest of a module file: all of a plan except its arrays, declared once, stored as JSON."""
 
 import json
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What a compiled network is: steps on the host and on the accelerator, with everything that they need."""
+"""The plan of a compiled network: steps on the host and on the accelerator, with their data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from vdla.runtime.stream.builder import Stream
 
 
 class ModuleError(VdlaError):
-    """A module, or what it was given, is not what it should be."""
+    """An invalid module, or invalid inputs of one."""
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,7 +36,7 @@ Attribute = Integer | float | str | tuple[Integer | float, ...]
 
 
 class Value(Record, frozen=True):
-    """The type of a tensor that goes in or out, or between steps.
+    """The type of a tensor between steps, or of an input or output.
 
     Attributes:
         shape: extents.
@@ -85,7 +85,7 @@ class Layer(Record, frozen=True):
 
 
 class Crossing(Record, frozen=True):
-    """A value on its way between host and accelerator.
+    """A value that is copied between host and accelerator.
 
     Attributes:
         value: on the host.
@@ -159,8 +159,7 @@ class Plan:
 
     @property
     def dram_bytes(self) -> int:
-        """DRAM that a device needs for it, with room for alignment: each tensor to a multiple of every
-        element's size, and all to pages."""
+        """DRAM that a device needs, with each tensor aligned to every element's size, and all to pages."""
         alignment = max(self.config.element_bytes(memory) for memory in MemoryType)
         arrays = [*self.weights.values(), *(stream.uops for stream in self.streams.values())]
         parts = [
@@ -171,8 +170,10 @@ class Plan:
 
 
 def random_inputs(inputs: Mapping[str, Value], seed: int = 0) -> dict[str, np.ndarray]:
-    """Return inputs for a run that is about time alone: normally distributed, or integers from 0 to 99; the
-    same for the same seed."""
+    """Return random inputs for a timing run: normally distributed, or integers from 0 to 99.
+
+    Equal seeds give equal inputs.
+    """
     rng = np.random.default_rng(seed)
     return {
         name: (

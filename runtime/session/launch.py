@@ -1,7 +1,7 @@
-"""Running a stream on a device.
+"""Launching a stream on a device.
 
-Tensors get their places, and the stream its addresses. It must stay inside its tensors, and is proved safe
-before its first run.
+A launch places tensors and the stream in DRAM. Placement checks that the stream stays inside its tensors. The
+first run verifies the stream.
 """
 
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ from vdla.sim.verify.verifier import verify
 
 @dataclass
 class Launch:
-    """A stream that stands in a device's DRAM and can be run any number of times.
+    """A stream in a device's DRAM, which can be run any number of times.
 
     Attributes:
         addresses: of its tensors.
-        verifies: prove the stream safe before its first run.
+        verifies: verify the stream before its first run.
     """
 
     device: Device
@@ -46,7 +46,8 @@ class Launch:
         """Run the stream.
 
         Raises:
-            VerificationError, OverwriteError: it is not safe; nothing has run. And what `Device.run` raises.
+            VerificationError, OverwriteError: the stream is unsafe; nothing has run. Also the errors of
+                `Device.run`.
         """
         if self.verifies and not self._verified:
             verify(self.program(), self.device.dram, stream_address=self.stream_address)
@@ -54,13 +55,13 @@ class Launch:
         return self.device.run(self.stream_address, self.stream.count, cycle_limit=cycle_limit)
 
     def program(self) -> DecodedStream:
-        """Return the stream as it stands in DRAM, decoded."""
+        """Return the stream in DRAM, decoded."""
         encoded = self.device.copy_out(self.stream_address, self.stream.count * INSTRUCTION_BYTES)
         return decode_stream(encoded.reshape(-1, INSTRUCTION_BYTES), self.device.config)
 
 
 def place(device: Device, stream: Stream, sizes: Mapping[str, int], *, verifies: bool = True) -> Launch:
-    """Allocate tensors of the given sizes in bytes, which the stream may read and write, and the stream.
+    """Allocate tensors of the given sizes in bytes, which the stream may read and write; place the stream.
 
     Raises:
         DeviceError: DRAM is full.
@@ -83,7 +84,7 @@ def allocate(device: Device, size: int) -> int:
 def place_stream(
     device: Device, stream: Stream, tensors: Mapping[str, Tensor], *, verifies: bool = True
 ) -> Launch:
-    """Allocate a stream and its micro-ops; its tensors stand where `tensors` says already.
+    """Place a stream and its micro-ops; `tensors` says where its tensors are.
 
     Raises:
         DeviceError: DRAM is full.

@@ -1,4 +1,4 @@
-"""Where the cycles of a network went: layer by layer, with what bounded each."""
+"""The report of a network's run: cycles of each layer, and what bounded it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -27,7 +27,7 @@ class LayerReport:
             untimed devices.
         utilisation: of the multipliers; None where there are no cycles.
         busy: cycles in which each unit worked.
-        bound: what took most of its time: "compute", "memory", or "latency" where neither did.
+        bound: what took at least MOSTLY of its cycles: "compute" or "memory"; "latency" if neither did.
         reason: why it runs on the host; "" on the accelerator.
     """
 
@@ -71,8 +71,7 @@ def report(
     clock_hz: float | None = None,
     memory: MemoryParameters | None = None,
 ) -> Report:
-    """Account for a run; on the RTL, which tells only its total, the cycle simulator says where the cycles
-    went.
+    """Build the report of a run; for the RTL, the cycle simulator finds the cycles of each layer.
 
     Args:
         clock_hz: turns cycles into time; None: the clock of the plan's target.
@@ -125,7 +124,7 @@ def _launch(ran: Ran, config: AcceleratorConfig, memory: MemoryParameters) -> It
 
 
 def _timing(ran: Ran, memory: MemoryParameters) -> Timing | None:
-    """Return when everything of a launch happened; None on untimed devices."""
+    """Return the timing of a launch; None on untimed devices."""
     if ran.timing is not None or ran.result.cycles is None:
         return ran.timing
     return simulate(ran.launch.program(), memory, stream_address=ran.launch.stream_address, log=True)

@@ -22,7 +22,7 @@ Progress = Callable[[HostStep | LaunchStep], None]
 
 @dataclass(frozen=True)
 class Ran:
-    """One launch that has run.
+    """A completed launch.
 
     Attributes:
         launch: the stream in the device's DRAM.
@@ -37,7 +37,7 @@ class Ran:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run of a module gave.
+    """The outcome of a module's run.
 
     Attributes:
         outputs: by name.
@@ -62,7 +62,7 @@ class Session:
 
     Args:
         device: of the module's configuration.
-        verifies: prove streams safe before their first run.
+        verifies: verify each stream before its first run.
 
     Raises:
         ModuleError: the device is another accelerator; or a stream reaches outside the tensors, weights and
@@ -157,7 +157,7 @@ def _array(name: str, values: object) -> np.ndarray:
 
 
 def _packed(one: Crossing, array: np.ndarray) -> np.ndarray:
-    """Return a value as it stands in DRAM."""
+    """Return a value in the layout of DRAM."""
     if array.shape != one.layout.shape or array.dtype != np.int8:
         found, wanted = Value(array.shape, str(array.dtype)), Value(one.layout.shape, "int8")
         raise ModuleError(

@@ -1,4 +1,4 @@
-"""Tensors in DRAM, and the check that a stream stays inside its own, which follows from the stream alone."""
+"""Tensors in DRAM, and the check that a stream stays inside its own tensors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ AGAIN = "compile it again"
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """Bytes of DRAM that streams use under a name.
+    """A named range of DRAM that streams use.
 
     Attributes:
         address: of its first byte.

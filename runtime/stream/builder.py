@@ -1,7 +1,7 @@
-"""Building instruction streams: transfers and loops are recorded, tokens follow from what they touch.
+"""The stream builder: records transfers and loops; tokens follow from what the instructions read and write.
 
-In the spirit of VTA's runtime, but what must wait for what is found from the addresses, so that launches join
-without a full synchronisation.
+As in VTA's runtime, but dependences are found from addresses, so launches are joined without a full
+synchronisation.
 """
 
 from collections.abc import Mapping
@@ -148,7 +148,7 @@ class StreamBuilder:
     # Recording
 
     def label(self, name: str) -> None:
-        """Let what is recorded from here on belong to `name`."""
+        """Assign the instructions recorded from here on to `name`."""
         self._labels.append((len(self._units), name))
 
     def load(
@@ -241,7 +241,7 @@ class StreamBuilder:
         self._record(isa.Alu, Unit.COMPUTE, row, _operands(uops, outer, inner)[:3])
 
     def _micro_kernel(self, uops: MicroOps) -> tuple[int, int]:
-        """Return begin and end of a micro-kernel in micro-op memory; load it if it is not there."""
+        """Return begin and end of a micro-kernel in micro-op memory; load it if it is not resident."""
         placement = self.kernels.place(uops)
         if placement.must_load:
             size = len(uops)

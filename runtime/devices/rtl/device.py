@@ -1,4 +1,4 @@
-"""The RTL device: the hardware's own Verilog, compiled, with the reference memory before it."""
+"""The RTL device: the compiled Verilog of the hardware, connected to the reference memory."""
 
 import time
 from collections.abc import Mapping

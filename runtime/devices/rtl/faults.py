@@ -1,4 +1,4 @@
-"""The FAULT register to errors: what went wrong in a run, in words."""
+"""The FAULT register as errors."""
 
 from collections.abc import Callable
 
