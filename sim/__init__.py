@@ -1,1 +1,1 @@
-"""The simulator: what a program means and how many cycles it takes."""
+"""The simulators: semantics and cycles of programs."""

@@ -1,4 +1,4 @@
-"""Which elements an instruction touches, and the error for one that reaches too far."""
+"""The elements that an instruction accesses, and the error for an access out of bounds."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ def reaches(
 
 
 def check_access(program: DecodedStream, index: int, uop: np.ndarray, dram_bytes: int) -> None:
-    """Refuse the instruction at `index` if it touches anything outside a memory.
+    """Refuse the instruction at `index` if it accesses anything outside a memory.
 
     Raises:
         AccessError: naming the instruction, the memory, the range it reaches and the size.

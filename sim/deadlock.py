@@ -1,5 +1,4 @@
-"""Why no unit can go on: what each waits for, who should have supplied it, and how the waits hang
-together."""
+"""Deadlock diagnosis: what each unit waits for, what should supply it, and the chain of waits."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ DISPATCH = "dispatch"
 
 @dataclass(frozen=True, slots=True)
 class Standstill:
-    """A run in which nothing moves any more.
+    """A run in which nothing moves.
 
     Attributes:
         program: what ran.
@@ -43,7 +42,7 @@ class Standstill:
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """What an instruction lacks: a token of `edge`, or room for the one that it pushes onto it.
+    """What an instruction waits for: a token of `edge`, or room for the token that it pushes onto it.
 
     Attributes:
         instruction: that waits.
@@ -58,12 +57,12 @@ class Lack:
 
     @property
     def supplying_unit(self) -> Unit:
-        """The unit of which the supplier is, or would be."""
+        """The unit that executes the supplier."""
         return self.edge.producer if self.token else self.edge.consumer
 
 
 def explain(state: Standstill) -> DeadlockError | None:
-    """Return the error that explains the standstill; None where every dispatched instruction has executed."""
+    """Return the error that explains the deadlock; None if every dispatched instruction has executed."""
     heads = {unit: head for unit in Unit if (head := state.head(unit)) is not None}
     if not heads:
         return None
@@ -110,10 +109,10 @@ def _lack_text(state: Standstill, lack: Lack) -> str:
 
 
 def _supplier_text(state: Standstill, lack: Lack) -> str:
-    """Return who would supply what is lacking, and why that does not happen."""
+    """Return which instruction would supply what is missing, and why it does not."""
     supplies = "pushes one" if lack.token else "pops one"
     if lack.supplier is None:
-        reasons = [f"nothing that is left {supplies}", *_tally(state, lack), *_suspect(state, lack)]
+        reasons = [f"no remaining instruction {supplies}", *_tally(state, lack), *_suspect(state, lack)]
         return f" ({'; '.join(reasons)})"
     where = f"instruction {lack.supplier} of the {lack.supplying_unit.name.lower()} unit {supplies}"
     if lack.supplier >= state.dispatched:
@@ -122,18 +121,18 @@ def _supplier_text(state: Standstill, lack: Lack) -> str:
     return (
         f" ({where}, but waits itself)"
         if head == lack.supplier
-        else f" ({where}, but stands behind instruction {head})"
+        else f" ({where}, but is queued behind instruction {head})"
     )
 
 
 def _tally(state: Standstill, lack: Lack) -> Iterator[str]:
-    """Say how many tokens of the edge were pushed, if any, and what became of them."""
+    """Yield how many tokens of the edge were pushed, and how many popped."""
     number = TOKEN_EDGES.index(lack.edge)
     popped = _executed(state, lack.edge.consumer, state.program.pops[:, number])
     pushed = popped + state.tokens[number]
     if pushed:
         yield (
-            f"{pushed} pushed, number {pushed + 1} wanted"
+            f"{pushed} pushed, number {pushed + 1} needed"
             if lack.token
             else f"{pushed} pushed, {popped} popped"
         )
@@ -145,8 +144,7 @@ def _executed(state: Standstill, unit: Unit, flags: np.ndarray) -> int:
 
 
 def _suspect(state: Standstill, lack: Lack) -> Iterator[str]:
-    """Name the instruction that may have been meant to supply: the last of its unit before the one that
-    waits, if it does not."""
+    """Yield the likely culprit: the last instruction of the supplying unit before the waiting one."""
     number, unit = TOKEN_EDGES.index(lack.edge), lack.supplying_unit
     before = np.flatnonzero(state.program.unit[: lack.instruction] == unit)
     flags, supplies = (state.program.pushes, "pushes") if lack.token else (state.program.pops, "pops")
@@ -180,8 +178,7 @@ def _queue_depth(state: Standstill, unit: Unit) -> int:
 
 
 def _chain(state: Standstill, lacks: dict[Unit, list[Lack]]) -> str:
-    """Follow who waits for whom, from the first instruction that waits, until that comes round or ends at
-    what never comes."""
+    """Follow the waits from the first waiting instruction to a cycle, or to something never supplied."""
     path: list[Unit | str] = []
     place: Unit | str = min(lacks, key=lambda unit: lacks[unit][0].instruction)
     while place not in path:
@@ -195,8 +192,7 @@ def _chain(state: Standstill, lacks: dict[Unit, list[Lack]]) -> str:
 
 
 def _waits_for(state: Standstill, lacks: list[Lack]) -> Unit | str:
-    """Return what must go on before a unit with `lacks` can: a unit, or dispatch. No lacks: before dispatch
-    can."""
+    """Return what a unit with `lacks` waits for: a unit or dispatch. Without lacks it waits for dispatch."""
     if not lacks:
         return Unit(state.program.unit[state.dispatched])
     lack = lacks[0]

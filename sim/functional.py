@@ -1,4 +1,4 @@
-"""The functional model: the exact meaning of a program on scratchpads and DRAM, without time."""
+"""The functional model: exact results of a program on scratchpads and DRAM, without timing."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from vdla.sim.scratchpads import Scratchpads
 
 
 class Machine:
-    """An accelerator that executes whole instructions in an order its tokens allow.
+    """An accelerator that executes whole instructions in an order that its tokens allow.
 
     Args:
         config: the accelerator.
@@ -34,14 +34,14 @@ class Machine:
     ) -> np.ndarray:
         """Run a program to its end; return int64[n], the order in which its instructions executed.
 
-        Where it ends badly, what executed before stays done and the offending instruction has written
-        nothing. Where it is interrupted (KeyboardInterrupt), what executed before stays done, too, and the
-        next instruction, if it is a GEMM or ALU instruction, may have made its first steps.
+        If the run fails, the effects of the instructions before remain, and the offending instruction has
+        written nothing. If it is interrupted (KeyboardInterrupt), the effects of the instructions before
+        remain, too, and the next one, if it is a GEMM or ALU instruction, may have made its first steps.
 
         Args:
             program: decoded before anything executes.
             dram: uint8[bytes], contiguous; read and written.
-            seed: None: program order where it is legal. Else which unit goes on is picked at random.
+            seed: None: program order if it is legal. Else the next unit is picked at random.
             native: False: execute with the NumPy reference instead of the native code.
 
         Raises:
@@ -82,7 +82,7 @@ COUNTED = {
 
 
 def counters(program: DecodedStream, order: IntArray) -> dict[str, int]:
-    """Return what the instructions of `order` moved and computed.
+    """Return the bytes that the instructions of `order` moved and the steps that they made.
 
     `<memory>_LOADED_BYTES` and `OUT_STORED_BYTES` count DRAM bytes, without padding; `GEMM_STEPS` (resets
     too) and `ALU_STEPS` count as the registers of that name do; `<unit>_INSTRUCTIONS` count instructions.

@@ -1,9 +1,9 @@
-"""The order in which a program's instructions execute, and why it can go no further.
+"""Legal interleavings: the order in which the units execute a program's instructions.
 
 Streams have no data-dependent control flow, so the order is found before anything executes. Instructions
-enter the units' queues in program order; one for which its unit's queue has no place blocks all behind it. A
-unit executes the instruction at the head of its queue as a whole, when every edge it pops has a token and
-every edge it pushes has room.
+enter the units' queues in program order. An instruction whose queue is full blocks all that follow. A unit
+executes the instruction at the head of its queue as a whole, if every edge it pops has a token and every
+edge it pushes has room.
 
 Source: `docs/microarchitecture.md`, Tokens.
 """
@@ -26,7 +26,7 @@ class Interleaving:
 
     Attributes:
         order: int64[executed], indices of instructions.
-        error: why the run does not end well after them; None where it does.
+        error: why the run fails after them; None if it does not.
     """
 
     order: np.ndarray
@@ -34,11 +34,11 @@ class Interleaving:
 
 
 def interleave(program: DecodedStream, seed: int | None = None) -> Interleaving:
-    """Order the instructions of `program`.
+    """Return an order in which the instructions of `program` can execute.
 
     Args:
-        seed: None: of the units that can go on, the one whose instruction stands first in the program does,
-            so that program order results where it is legal. Else one of them is picked at random.
+        seed: None: of the units that can go on, the one whose instruction comes first in the program does, so
+            program order results if it is legal. Else the next unit is picked at random.
     """
     if seed is None and _program_order_is_legal(program):
         order = np.arange(program.dispatched)
@@ -49,7 +49,7 @@ def interleave(program: DecodedStream, seed: int | None = None) -> Interleaving:
 
 
 def _program_order_is_legal(program: DecodedStream) -> bool:
-    """Whether every instruction can execute as soon as all before it have."""
+    """Whether each instruction can execute as soon as all before it have."""
     pops = program.pops[: program.dispatched].astype(np.int64)
     pushes = program.pushes[: program.dispatched].astype(np.int64)
     after = np.cumsum(pushes - pops, axis=0)

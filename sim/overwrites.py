@@ -1,6 +1,7 @@
-"""A stream must not change itself: no STORE writes the running stream, nor micro-ops that the stream loads.
+"""Self-modification: no STORE may write the running stream, or micro-ops that the stream loads.
 
-What a STORE writes follows from the stream alone, so this is decided before a run. Rows count, to the byte.
+The bytes that a STORE writes follow from the stream alone, so this is decided before a run, row by row and to
+the byte.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ LAW = "a stream must not change what it executes"
 
 
 def refuse_overwrites(program: DecodedStream, stream_address: int | None) -> None:
-    """Refuse a stream that would change itself.
+    """Refuse a stream that would modify itself.
 
     Args:
         program: the stream. What stands behind its first FINISH does not execute, but is protected too.

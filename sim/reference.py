@@ -1,4 +1,4 @@
-"""The meaning of every instruction in readable NumPy: what the native code are compared with."""
+"""The semantics of every instruction in readable NumPy; tests compare the native code with it."""
 
 from collections.abc import Iterator
 

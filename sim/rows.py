@@ -1,4 +1,4 @@
-"""The bytes of DRAM that LOADs and STOREs move, row by row, as columns."""
+"""The DRAM bytes that LOADs and STOREs move, row by row, as columns."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

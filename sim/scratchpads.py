@@ -1,4 +1,4 @@
-"""The on-chip memories as NumPy arrays, and narrow values as they stand packed in DRAM."""
+"""The on-chip memories as NumPy arrays, and the packing of narrow values in DRAM."""
 
 import math
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ def acc_dtype(config: AcceleratorConfig) -> np.dtype[np.signedinteger]:
 
 
 def pad_value(memory: MemoryType, config: AcceleratorConfig) -> int:
-    """Return what `pad_minimum` pads `memory` with: the least value of its element's type; 0 for micro-ops.
+    """Return the value with which `pad_minimum` pads `memory`: the least of its type; 0 for micro-ops.
 
     An ACC_8BIT element's values are outputs, so they pad with the least output.
     """

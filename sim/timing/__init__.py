@@ -1,1 +1,1 @@
-"""The cycle simulator: when everything of a run happens, without its arithmetic."""
+"""The cycle simulator: the timing of a run, without its arithmetic."""

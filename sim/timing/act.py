@@ -1,4 +1,4 @@
-"""What a decided cycle does to the registers: the clocked half of the accelerator."""
+"""The clocked half of a cycle: changes the registers as `decide` has decided."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Cutting a run of bytes into bursts, as `vdla.hw.bursts` does."""
+"""Division of a byte range into bursts, as in `vdla.hw.bursts`."""
 
 from vdla.sim.compiled import part
 from vdla.sim.timing.state import Hardware

@@ -1,4 +1,4 @@
-"""What timing needs to know of each instruction: counts, addresses and token edges, one record each."""
+"""The data that timing needs of each instruction: counts, addresses and token edges."""
 
 from typing import Annotated, TypeAlias
 

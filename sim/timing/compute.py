@@ -1,7 +1,6 @@
-"""The compute unit's pipeline in time; `vdla.hw.sequencer`, `vdla.hw.pipeline` and `vdla.hw.compute` are the
-hardware.
+"""Timing of the compute unit's pipeline: `vdla.hw.sequencer`, `vdla.hw.pipeline` and `vdla.hw.compute`.
 
-Slots are issued without a gap, so the cycle of the last one says everything about them.
+Slots are issued without a gap, so the cycle of the last slot determines all others.
 """
 
 from vdla.sim.compiled import part

@@ -1,4 +1,4 @@
-"""What each unit's cycles count as: the states of `UnitState`, summed and logged."""
+"""Accounting of each unit's cycles: the states of `UnitState`, summed and logged."""
 
 from vdla.hw.spec.registers import UnitState
 from vdla.sim.compiled import part

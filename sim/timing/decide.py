@@ -1,4 +1,4 @@
-"""What happens in a cycle, decided from the registers alone: the combinational half of the accelerator."""
+"""The combinational half of a cycle: decides what happens from the registers alone."""
 
 from typing import NamedTuple
 

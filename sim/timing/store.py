@@ -1,4 +1,4 @@
-"""The store unit in time; `vdla.hw.store` is the hardware."""
+"""Timing of the store unit, `vdla.hw.store`."""
 
 from vdla.sim.compiled import part
 from vdla.sim.timing.burst import burst_beats, burst_size

@@ -1,5 +1,4 @@
-"""Dependency tokens and the rule by which an instruction starts; `vdla.hw.tokens` and `vdla.hw.start_gate`
-are the hardware."""
+"""Dependency tokens and the rule by which an instruction starts: `vdla.hw.tokens`, `vdla.hw.start_gate`."""
 
 from vdla.hw.spec.registers import UnitState
 from vdla.hw.spec.units import TOKEN_EDGES, Unit

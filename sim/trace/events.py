@@ -1,4 +1,4 @@
-"""What both views of a run share: names of instructions, waits, tokens, and when a unit worked on what."""
+"""What both views of a run need: instruction names, waits, tokens, and the work of each unit over time."""
 
 from collections import defaultdict
 from collections.abc import Iterator

@@ -1,1 +1,1 @@
-"""The verifier: proves an instruction stream safe before it runs."""
+"""The verifier of instruction streams."""

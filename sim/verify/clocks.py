@@ -1,9 +1,8 @@
-"""What is known to be done when an instruction starts, whatever the interleaving: vector clocks over the
-token edges.
+"""Vector clocks over the token edges: which instructions are done when another starts, in any interleaving.
 
-Units start their instructions in order, and the k-th pop on an edge takes the k-th push. So an instruction
-knows what the one before it in its unit knew, and, for each token it pops, the instruction that pushed it and
-what that one knew.
+Units start their instructions in order, and the k-th pop on an edge takes the token of the k-th push. So an
+instruction knows everything that the previous one of its unit knew and, for each token it pops, the
+instruction that pushed it and everything that one knew.
 """
 
 import numpy as np

@@ -1,5 +1,4 @@
-"""What the verifier needs to know of each instruction: what it touches on chip and in DRAM, one record
-each."""
+"""The data that the verifier needs of each instruction: its accesses on chip and in DRAM."""
 
 import numpy as np
 

@@ -1,5 +1,4 @@
-"""Following GEMM and ALU instructions: short ones step by step, long ones by the sets of elements that they
-touch.
+"""Following GEMM and ALU instructions: short ones step by step, long ones by sets of elements.
 
 Both ways find the same. Within one instruction the order of accesses to an element does not matter: an
 accumulator that is read and written is always read first, a GEMM that begins anew reads none, the other

@@ -1,8 +1,8 @@
-"""Proving a stream safe before it runs.
+"""The stream verifier: proves that a stream is safe in every interleaving.
 
 Streams have no data-dependent control flow, so following one legal order is enough: instructions of different
-units that touch the same data must be ordered by tokens, or another order could come. The time is bounded by
-the instructions times the elements of the memories on chip, however many steps loops make.
+units that access the same data must be ordered by tokens, or another order could occur. The time is bounded
+by the instructions times the elements of the on-chip memories, whatever the number of loop steps.
 """
 
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ MOST_FINDINGS = 100
 
 
 class VerificationError(ProgramError):
-    """A stream is not safe to run: an access conflicts, reads what nobody wrote, or reaches too far."""
+    """An unsafe stream: an unordered conflict, a read of uninitialised data, or an access out of bounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong.
+    """One violation.
 
     Attributes:
         kind: CONFLICT, EMPTY or BEYOND of `vdla.sim.verify.touch`.
@@ -52,7 +52,7 @@ class Finding:
 def findings(
     program: DecodedStream, dram: ByteArray, *, filled: bool = False, stream_address: int | None = None
 ) -> list[Finding]:
-    """Return what is wrong with a stream, at most MOST_FINDINGS.
+    """Return the violations in a stream, at most MOST_FINDINGS.
 
     Args:
         program: the stream, decoded.
@@ -61,8 +61,8 @@ def findings(
         stream_address: byte address at which the stream will run; None: outside DRAM.
 
     Raises:
-        OverwriteError: it would change itself.
-        InvalidInstructionError, DeadlockError, UnfinishedError: it does not come to its end.
+        OverwriteError: it would modify itself.
+        InvalidInstructionError, DeadlockError, UnfinishedError: it cannot run to its end.
     """
     refuse_overwrites(program, stream_address)
     found = interleave(program)
@@ -96,12 +96,12 @@ def _watch(program: DecodedStream, dram: ByteArray, shadow: Shadow, order: IntAr
 def verify(
     program: DecodedStream, dram: ByteArray, *, filled: bool = False, stream_address: int | None = None
 ) -> None:
-    """Refuse a stream that is not safe; see `findings`.
+    """Raise an error if a stream is unsafe; see `findings`.
 
     Raises:
-        VerificationError: naming instructions, memory and element, and the token that is missing.
-        OverwriteError: it would change itself.
-        InvalidInstructionError, DeadlockError, UnfinishedError: it does not come to its end.
+        VerificationError: naming instructions, memory and element, and the missing token.
+        OverwriteError: it would modify itself.
+        InvalidInstructionError, DeadlockError, UnfinishedError: it cannot run to its end.
     """
     found = findings(program, dram, filled=filled, stream_address=stream_address)
     if found:
@@ -128,7 +128,7 @@ def describe(finding: Finding, program: DecodedStream) -> str:
 
 
 def _missing(finding: Finding, program: DecodedStream) -> str:
-    """Say which token would order two instructions."""
+    """Return which token would order two instructions."""
     first, second = Unit(program.unit[finding.other]), Unit(program.unit[finding.index])
     edge = next((edge for edge in TOKEN_EDGES if (edge.producer, edge.consumer) == (first, second)), None)
     if edge is None:

@@ -36,8 +36,8 @@ cycle of waits: load waits for compute, compute waits for load""",
         CONFIG,
         (load(INP, pop_next=1), load(INP, push_next=1), gemm(pop_prev=1), gemm(push_prev=1)),
         """\
-load: {0} waits for a token compute->load (instruction 3 of the compute unit pushes one, but stands behind instruction 2)
-compute: {2} waits for a token load->compute (instruction 1 of the load unit pushes one, but stands behind instruction 0)
+load: {0} waits for a token compute->load (instruction 3 of the compute unit pushes one, but is queued behind instruction 2)
+compute: {2} waits for a token load->compute (instruction 1 of the load unit pushes one, but is queued behind instruction 0)
 store: its queue is empty
 cycle of waits: load waits for compute, compute waits for load""",
     ),
@@ -46,7 +46,7 @@ cycle of waits: load waits for compute, compute waits for load""",
         (load(INP), gemm(pop_prev=1, push_next=1), store(pop_prev=1)),
         """\
 load: its queue is empty
-compute: {1} waits for a token load->compute (nothing that is left pushes one; \
+compute: {1} waits for a token load->compute (no remaining instruction pushes one; \
 likely culprit: {0} is the last of the load unit before it and pushes none)
 store: {2} waits for a token compute->store (instruction 1 of the compute unit pushes one, but waits itself)
 chain of waits: compute waits for a token load->compute that nothing pushes""",
@@ -56,7 +56,7 @@ chain of waits: compute waits for a token load->compute that nothing pushes""",
         (store(pop_prev=1), load(INP), gemm(pop_prev=1, push_next=1)),
         """\
 load: its queue is empty
-compute: {2} waits for a token load->compute (nothing that is left pushes one; \
+compute: {2} waits for a token load->compute (no remaining instruction pushes one; \
 likely culprit: {1} is the last of the load unit before it and pushes none)
 store: {0} waits for a token compute->store (instruction 2 of the compute unit pushes one, but waits itself)
 chain of waits: store waits for compute, compute waits for a token load->compute that nothing pushes""",
@@ -66,7 +66,7 @@ chain of waits: store waits for compute, compute waits for a token load->compute
         (load(INP, push_next=1), gemm(pop_prev=1), gemm(pop_prev=1)),
         """\
 load: its queue is empty
-compute: {2} waits for a token load->compute (nothing that is left pushes one; 1 pushed, number 2 wanted)
+compute: {2} waits for a token load->compute (no remaining instruction pushes one; 1 pushed, number 2 needed)
 store: its queue is empty
 chain of waits: compute waits for a token load->compute that nothing pushes""",
     ),
@@ -75,7 +75,7 @@ chain of waits: compute waits for a token load->compute that nothing pushes""",
         (gemm(pop_next=1),),
         """\
 load: its queue is empty
-compute: {0} waits for a token store->compute (nothing that is left pushes one; the store unit has no instruction before it)
+compute: {0} waits for a token store->compute (no remaining instruction pushes one; the store unit has no instruction before it)
 store: its queue is empty
 chain of waits: compute waits for a token store->compute that nothing pushes""",
     ),
@@ -83,7 +83,7 @@ chain of waits: compute waits for a token store->compute that nothing pushes""",
         SHALLOW,
         (load(INP, push_next=1), load(INP, push_next=1)),
         """\
-load: {1} waits for room on load->compute, which holds 1 tokens (nothing that is left pops one; 1 pushed, 0 popped; \
+load: {1} waits for room on load->compute, which holds 1 tokens (no remaining instruction pops one; 1 pushed, 0 popped; \
 the compute unit has no instruction before it)
 compute: its queue is empty
 store: its queue is empty
@@ -137,7 +137,7 @@ cycle of waits: store waits for dispatch, dispatch waits for load, load waits fo
         ),
         """\
 load: its queue is empty
-compute: {2} waits for a token load->compute (nothing that is left pushes one; 1 pushed, number 2 wanted)
+compute: {2} waits for a token load->compute (no remaining instruction pushes one; 1 pushed, number 2 needed)
 store: its queue is empty
 chain of waits: compute waits for a token load->compute that nothing pushes""",
     ),
@@ -153,7 +153,7 @@ chain of waits: compute waits for a token load->compute that nothing pushes""",
         ),
         """\
 load: its queue is empty
-compute: {5} waits for a token load->compute (nothing that is left pushes one; 2 pushed, number 3 wanted; \
+compute: {5} waits for a token load->compute (no remaining instruction pushes one; 2 pushed, number 3 needed; \
 likely culprit: {2} is the last of the load unit before it and pushes none)
 store: its queue is empty
 chain of waits: compute waits for a token load->compute that nothing pushes""",
@@ -162,7 +162,7 @@ chain of waits: compute waits for a token load->compute that nothing pushes""",
         SHALLOW,
         (load(INP, push_next=1), gemm(pop_prev=1), load(INP, push_next=1), gemm(), load(INP, push_next=1)),
         """\
-load: {4} waits for room on load->compute, which holds 1 tokens (nothing that is left pops one; 2 pushed, 1 popped; \
+load: {4} waits for room on load->compute, which holds 1 tokens (no remaining instruction pops one; 2 pushed, 1 popped; \
 likely culprit: {3} is the last of the compute unit before it and pops none)
 compute: its queue is empty
 store: its queue is empty
@@ -173,7 +173,7 @@ chain of waits: load waits for room on load->compute that nothing makes""",
         (load(INP, push_next=1), load(INP, push_next=1), gemm(pop_prev=1, pop_next=1)),
         """\
 load: {1} waits for room on load->compute, which holds 1 tokens (instruction 2 of the compute unit pops one, but waits itself)
-compute: {2} waits for a token store->compute (nothing that is left pushes one; the store unit has no instruction before it)
+compute: {2} waits for a token store->compute (no remaining instruction pushes one; the store unit has no instruction before it)
 store: its queue is empty
 chain of waits: load waits for compute, compute waits for a token store->compute that nothing pushes""",
     ),
@@ -211,7 +211,7 @@ def broken(seed: int):
 
 CLAIM = re.compile(
     r"(a token|room on) (\w+->\w+)[^()]* \((?:instruction (\d+) of the \w+ unit (?:pushes|pops) "
-    r"one|nothing that is left)"
+    r"one|no remaining instruction)"
 )
 
 
