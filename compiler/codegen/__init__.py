@@ -1,1 +1,1 @@
-"""Code generation: instruction streams for the accelerator, native code for the host."""
+"""Loop programs to instruction streams for the accelerator."""

@@ -226,7 +226,8 @@ class Read(Expr):
 
 
 class LoopKind(StrEnum):
-    """How a loop is to be carried out; its meaning is always that of a serial loop."""
+    """How a loop is to be carried out; its meaning is always that of a serial loop. Emission interleaves
+    virtual threads and carries out all other kinds in order."""
 
     SERIAL = "range"
     PARALLEL = "parallel"
