@@ -37,7 +37,8 @@ def tensor_written(number: int) -> tuple[int, int, int]:
 def tensors_of(touched: np.ndarray) -> np.ndarray:
     """Return int64[n]: the tensor that each instruction touches; -1: none."""
     memory, begin, end = touched.transpose(2, 0, 1)
-    return np.where((memory == DRAM) & (end > begin), begin // 2, -1).max(axis=1)
+    found: np.ndarray = np.where((memory == DRAM) & (end > begin), begin // 2, -1).max(axis=1)
+    return found
 
 
 def conflicts(units: np.ndarray, touched: np.ndarray, config: AcceleratorConfig) -> np.ndarray:
