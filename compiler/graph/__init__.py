@@ -1,1 +1,1 @@
-"""Networks as graphs of operators: importing, text, checking, interpreting, passes, quantisation."""
+"""Networks as graphs of operators: import, text, verifier, interpreter, passes, quantisation."""

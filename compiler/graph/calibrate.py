@@ -1,4 +1,4 @@
-"""Calibration: how large the values of a graph are on sample inputs."""
+"""Calibration: the magnitudes of a graph's values on sample inputs."""
 
 from collections.abc import Iterable, Mapping
 

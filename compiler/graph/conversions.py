@@ -1,5 +1,4 @@
-"""QuantizeLinear and DequantizeLinear of a graph: which real tensors are int8 underneath, and which are
-not."""
+"""The QuantizeLinear and DequantizeLinear nodes of a graph: which float tensors stand for int8 tensors."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,14 +18,14 @@ CONVERSIONS = ("DequantizeLinear", "QuantizeLinear")
 
 @dataclass(frozen=True, slots=True)
 class QuantisedTensor:
-    """An int8 tensor and what it stands for."""
+    """An int8 tensor and its quantisation."""
 
     name: str
     quantisation: Quantisation
 
 
 class Conversions:
-    """The conversions of a graph, with who makes and who reads each value."""
+    """The conversions of a graph, with the producer and the consumers of each value."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.makers, self.readers = graph, producers(graph), consumers(graph)
@@ -85,11 +84,10 @@ class Conversions:
 
 
 def check_scales(graph: Graph) -> None:
-    """Check the constant scales of all conversions: one that is no number, or of activations is not positive,
-    means nothing.
+    """Check the constant scales of all conversions: finite numbers, and positive for activations.
 
     Raises:
-        GraphError: naming the first scale that is wrong.
+        GraphError: naming the first invalid scale.
     """
     for node in graph.nodes:
         scale = graph.constants.get(node.inputs[1]) if node.op in CONVERSIONS else None

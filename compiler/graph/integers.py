@@ -1,4 +1,4 @@
-"""Scales as integers: what requantisation multiplies and shifts by."""
+"""Scales as integers: the multipliers and shifts of requantisation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -47,7 +47,7 @@ class Quantisation:
 
 
 def fits_multiplier(ratios: np.ndarray) -> bool:
-    """Whether a multiplier and a shift can stand for each ratio."""
+    """Whether a multiplier and a shift can represent each ratio."""
     return bool((np.isfinite(ratios) & (ratios > 0) & (ratios < LARGEST_MULTIPLE)).all())
 
 

@@ -1,4 +1,4 @@
-"""The interpreter: what a graph means, one operator after another on the CPU."""
+"""The interpreter of graphs: runs one operator after another on the CPU, and so defines their results."""
 
 from collections.abc import Callable, Mapping
 

@@ -1,4 +1,4 @@
-"""Graphs as bytes, read back equal: a line of JSON, then the constants' elements one after another."""
+"""Graphs as bytes, which can be read back equal: a line of JSON, then the elements of the constants."""
 
 import json
 from math import prod

@@ -1,4 +1,4 @@
-"""Graphs: operators in the order in which they run, on tensors of static types. All frozen."""
+"""Graphs: operators in execution order, on tensors of static types. All nodes are frozen."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ Attribute = int | float | str | tuple[int, ...] | tuple[float, ...]
 
 
 class GraphError(VdlaError):
-    """A graph, a file holding one, or a request to change one, is ill-formed or beyond what is supported."""
+    """A graph, a file with one, or a requested change is ill-formed or not supported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One operator at work.
+    """One use of an operator.
 
     Attributes:
         op: its name in `vdla.runtime.host`, which says what it means.
@@ -72,7 +72,7 @@ class Graph:
         name: a Python identifier, as are the names of all values.
         inputs: types of the values that come from outside, in order.
         outputs: names of the values that go out, in order.
-        nodes: in an order in which they can run.
+        nodes: in an order in which they can run (producers first).
         constants: arrays that never change; nobody may write to them.
         types: of every value: inputs, constants, and outputs of nodes.
     """
@@ -118,8 +118,7 @@ def producers(graph: Graph) -> dict[str, Node]:
 
 
 def consumers(graph: Graph) -> dict[str, list[Node]]:
-    """Return the nodes that read each value, once for each time they do; values that nobody reads have
-    none."""
+    """Return the nodes that read each value, once for each read."""
     readers: dict[str, list[Node]] = {name: [] for name in graph.types}
     for node, name in uses(graph):
         readers[name].append(node)
@@ -127,7 +126,7 @@ def consumers(graph: Graph) -> dict[str, list[Node]]:
 
 
 def fresh_name(wish: str, taken: Mapping[str, object] | set[str]) -> str:
-    """Return `wish`, with a number behind it if it is taken."""
+    """Return `wish`, followed by a number if it is taken."""
     if wish not in taken:
         return wish
     return next(name for number in range(1, len(taken) + 2) if (name := f"{wish}_{number}") not in taken)

@@ -1,4 +1,4 @@
-"""The text of a graph back to the graph; Python's own parser reads it, so positions are exact."""
+"""The parser of graph texts. It uses Python's own parser, so positions in errors are exact."""
 
 import ast
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""How far a quantised graph is from the float graph it came from, value by value."""
+"""The quantisation error of each value of a quantised graph, compared with the float graph."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -28,8 +28,7 @@ class LayerError:
 def layer_errors(
     graph: Graph, quantised: Graph, samples: Iterable[Mapping[str, np.ndarray]]
 ) -> tuple[LayerError, ...]:
-    """Run both graphs and compare every value that the quantised one still has, with the errors of all layers
-    before it.
+    """Run both graphs and compare every value that the quantised graph still has; errors accumulate.
 
     Args:
         graph: the float graph that was given to `quantise`, which returned `quantised`.

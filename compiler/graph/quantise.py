@@ -1,9 +1,8 @@
-"""Post-training quantisation: a float graph with pairs of QuantizeLinear and DequantizeLinear where integers
-will be computed with.
+"""Post-training quantisation: puts QuantizeLinear and DequantizeLinear around operators with integer forms.
 
-Activations become int8, symmetric (zero point 0), by calibration. A Relu or Clip behind its only producer
-stays fused with it: no pair stands between. MaxPool and operators that only move elements keep their input's
-scale, so that they are exact.
+Activations become int8, symmetric (zero point 0), by calibration. A Relu or Clip after its only producer
+stays fused with it: no pair is inserted between. MaxPool and operators that only move elements keep the
+scale of their input, so they are exact.
 
 Source: Jacob et al., CVPR 2018, sections 2 and 3; Krishnamoorthi, 2018.
 """

@@ -1,5 +1,4 @@
-"""Weights and biases as integers: int8 per output channel, symmetric; int32 with the scale that the sums
-have.
+"""Quantised weights (int8 per output channel, symmetric) and biases (int32 at the scale of the sums).
 
 Source: Jacob et al., CVPR 2018, section 2; Krishnamoorthi, 2018, section 3.
 """

@@ -1,4 +1,4 @@
-"""Making a graph from another: new nodes and constants, other names, and nothing that nobody needs."""
+"""Building a graph from another one: new nodes and constants, renamed values, no unused values."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Graphs as text: a subset of Python, printed here and read back equal by `vdla.compiler.graph.parse`.
+"""Graphs as text in a subset of Python, which `vdla.compiler.graph.parse` reads back to an equal graph.
 
     def net(x: float32[1, 4]):
         w: float32[4, 4] = constant(sha256="9f3a...")

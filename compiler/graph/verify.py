@@ -1,4 +1,4 @@
-"""What every graph must keep, whatever importer or pass has made it."""
+"""The verifier of graphs: the invariants of every graph, whichever importer or pass made it."""
 
 import keyword
 

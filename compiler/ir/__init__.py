@@ -1,1 +1,1 @@
-"""Loop programs: nodes, text, verifier, rewriting, and the interpreter that defines their meaning."""
+"""Loop programs: nodes, text, verifier, rewriting, and the interpreter that defines their semantics."""

@@ -1,4 +1,4 @@
-"""What calls of intrinsics stand for: the intrinsic's meaning, on the call's tiles."""
+"""Expansion of intrinsic calls to the intrinsic's loop program on the tiles of the call."""
 
 from vdla.compiler.ir.affine import simplify
 from vdla.compiler.ir.nodes import Call, Expr, For, Func, Intrinsic, Read, Stmt, Var, Write, is_tile

@@ -1,4 +1,4 @@
-"""The interpreter: what a loop program means, one operation after another."""
+"""The interpreter, which defines the semantics of loop programs."""
 
 from collections.abc import Callable, Mapping
 

@@ -1,4 +1,4 @@
-"""The nodes of loop programs: expressions, statements and functions, all frozen."""
+"""The nodes of loop programs: expressions, statements and functions. All are frozen."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from vdla.hw.spec.errors import VdlaError
 
 
 class IrError(VdlaError):
-    """A loop program, or a request to change one, is ill-formed."""
+    """A loop program, or a requested change of one, is ill-formed."""
 
 
 class Scope(StrEnum):
@@ -226,8 +226,10 @@ class Read(Expr):
 
 
 class LoopKind(StrEnum):
-    """How a loop is to be carried out; its meaning is always that of a serial loop. Emission interleaves
-    virtual threads and carries out all other kinds in order."""
+    """How a loop may be executed; its semantics are always those of a serial loop.
+
+    Emission interleaves virtual threads and executes all other kinds in order.
+    """
 
     SERIAL = "range"
     PARALLEL = "parallel"
@@ -337,12 +339,12 @@ IMMEDIATE = "imm"  # a parameter of this name stands for a constant
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
-    """What an accelerator, or a processor, does in one go.
+    """An operation of an accelerator or a processor, declared by the loop program it means.
 
     Attributes:
-        meaning: the loop program that it is. A parameter is a tile, of the last dimensions of a buffer in the
-            parameter's scope; a constant, if it is called `imm`; or a condition, if it is of truth values.
-        certain: names of the parameters that it touches whatever the conditions are.
+        meaning: the loop program. A parameter is a tile, of the last dimensions of a buffer in the
+            parameter's scope; a constant, if it is called `imm`; or a condition, if its type is bool.
+        certain: names of the parameters that it accesses whatever the conditions are.
     """
 
     meaning: Func

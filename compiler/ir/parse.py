@@ -1,4 +1,4 @@
-"""The text of a loop program back to its nodes; Python's own parser reads it, so positions are exact."""
+"""The parser of loop programs. It uses Python's own parser, so positions in errors are exact."""
 
 import ast
 from collections.abc import Iterable, Mapping

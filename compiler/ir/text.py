@@ -1,5 +1,4 @@
-"""Loop programs as text: a subset of Python, printed here and parsed back equal by
-`vdla.compiler.ir.parse`."""
+"""Loop programs as text in a subset of Python, which `vdla.compiler.ir.parse` reads back equal."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Scalar types of loop programs and the arithmetic on them: integers wrap, shifts right are arithmetic."""
+"""Scalar types of loop programs and their arithmetic: integers wrap, right shifts are arithmetic."""
 
 from dataclasses import dataclass
 

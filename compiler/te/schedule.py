@@ -335,15 +335,15 @@ class StageHandle:
         self._stage.kinds[name] = kind
 
     def parallel(self, loop: str) -> None:
-        """Run the iterations of a loop on several processors: `for i in parallel(8)`."""
+        """Mark the iterations of a loop as parallel: `for i in parallel(8)`."""
         self._annotate(loop, LoopKind.PARALLEL)
 
     def vectorize(self, loop: str) -> None:
-        """Run the iterations of a loop in the lanes of vector instructions: `for i in vectorized(8)`."""
+        """Mark a loop for vector instructions: `for i in vectorized(8)`."""
         self._annotate(loop, LoopKind.VECTORIZED)
 
     def unroll(self, loop: str) -> None:
-        """Unroll a loop: `for i in unrolled(4)`."""
+        """Mark a loop for unrolling: `for i in unrolled(4)`."""
         self._annotate(loop, LoopKind.UNROLLED)
 
     def vthread(self, loop: str) -> None:

@@ -1,1 +1,1 @@
-"""Importing ONNX models: any of opsets 9 to the newest, into one form."""
+"""Import of ONNX models, of operator set 9 to the newest, into one form."""

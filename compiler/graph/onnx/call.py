@@ -1,4 +1,4 @@
-"""What an importing function is given, a call of an ONNX operator, and what it returns, a form."""
+"""The input and the output of an importing function: a call of an ONNX operator, and a form."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RefusalError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One node of a model, with all that is known where it stands.
+    """One node of a model, with everything that is known about its inputs and outputs.
 
     Attributes:
         op: the operator's ONNX name.

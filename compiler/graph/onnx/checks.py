@@ -1,4 +1,4 @@
-"""What no tensor of a graph may be."""
+"""Checks of the tensors of a graph."""
 
 import numpy as np
 
@@ -10,8 +10,7 @@ from vdla.runtime.host.dtypes import DTYPES
 
 
 def check_constant(name: str, array: np.ndarray) -> None:
-    """Refuse a constant of a type that is not supported, without elements, or with elements that are no
-    finite numbers."""
+    """Refuse a constant of an unsupported type, without elements, or with elements that are not finite."""
     check_usable(type_of(array), f"its constant {name!r} ")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         bad = int(np.argmin(np.isfinite(array)))
@@ -23,7 +22,7 @@ def check_constant(name: str, array: np.ndarray) -> None:
 
 
 def check_usable(type_: TensorType, subject: str = "it ") -> None:
-    """Refuse a type that is not supported, or a tensor that is empty or larger than any memory."""
+    """Refuse an unsupported type, and a tensor that is empty or larger than any memory."""
     if type_.dtype not in DTYPES:
         raise RefusalError(f"{subject}is {type_}; supported element types are {', '.join(DTYPES)}")
     if type_.size == 0:

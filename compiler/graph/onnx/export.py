@@ -1,5 +1,4 @@
-"""Graphs as ONNX models, for other tools to run: the importer's forms, back in the operators of one
-version."""
+"""Export of graphs for other tools: the importer's forms as operators of one ONNX operator set."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Elements of a tensor that stand in a file beside the model.
+"""Tensor elements in a file beside the model.
 
 Source: ONNX documentation, External Data: location, offset, length.
 """

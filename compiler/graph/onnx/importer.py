@@ -1,4 +1,4 @@
-"""Node by node from a model to a graph, with everything said against it collected."""
+"""The importer: goes from a model to a graph node by node, and collects all problems."""
 
 from collections.abc import Callable, Mapping
 
@@ -37,7 +37,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 class Importer:
-    """A graph in the making.
+    """A graph under construction.
 
     Attributes:
         problems: sentences, one for each thing that cannot be imported.
@@ -107,14 +107,14 @@ class Importer:
         return GraphError("\n  ".join([f"{self.model.label}: cannot be imported, {count}:", *self.problems]))
 
     def attempt(self, subject: str, action: Callable[[], None]) -> None:
-        """Do something; if that is refused, note it as a problem."""
+        """Do something; record a refusal as a problem."""
         try:
             action()
         except RefusalError as error:
             self.problems.append(f"{subject}: {error}")
 
     def add_constants(self) -> None:
-        """Take over the initializers that something reads."""
+        """Import the initializers that are read."""
         for tensor in self.model.proto.graph.sparse_initializer:
             self.problems.append(f"initializer {tensor.values.name!r}: it is sparse, which is not supported")
         for tensor in self.model.proto.graph.initializer:

@@ -1,5 +1,4 @@
-"""Types of what a node makes, by ONNX's own shape inference, one node at a time with all that is known of its
-inputs."""
+"""Types of a node's outputs, by ONNX's shape inference on one node with all known inputs."""
 
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest

@@ -1,5 +1,4 @@
-"""Reading a model: a file, bytes, or what the `onnx` package holds, with one clear error for whatever is
-none."""
+"""Reading a model from a file, bytes, or a model of the `onnx` package; anything else gives a GraphError."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What can be said against a model before anything is computed: names, order, operators, attributes."""
+"""Checks of a model before anything is computed: names, order, operators, attributes."""
 
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -21,13 +21,13 @@ CONTRIBUTED_DOMAIN = "com.microsoft"
 
 
 def described(node: NodeProto, place: int) -> str:
-    """Return what messages call a node: operator, name if it has one, and place in the file."""
+    """Return the name of a node for messages: operator, name if it has one, and position in the file."""
     domain = "" if node.domain in MAIN_DOMAINS else f"{node.domain}."
     return f"node {place}, {domain}{node.op_type}{f' {node.name!r}' if node.name else ''}"
 
 
 def refused_nodes(graph: GraphProto, opset: int) -> dict[int, str]:
-    """Return, for each node that no model may have, by place, the reason."""
+    """Return the reason for each node that is never supported, by position."""
     reasons = ((place, _reason(node, opset)) for place, node in enumerate(graph.node))
     return {place: reason for place, reason in reasons if reason}
 
@@ -81,8 +81,7 @@ def _attribute_reason(node: NodeProto, schema: defs.OpSchema) -> str | None:
 
 
 def order_problems(graph: GraphProto) -> Iterator[str]:
-    """Yield a sentence for each value that is read before it is made, or by a cycle, or never made, or made
-    twice."""
+    """Yield a sentence for each value that is read too early, in a cycle, never made, or made twice."""
     makers: dict[str, int] = {}
     outside = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     for place, node in enumerate(graph.node):
@@ -120,7 +119,7 @@ def _early_reads(
 
 
 def _cycle(graph: GraphProto, makers: dict[str, int]) -> list[int]:
-    """Return the nodes of one cycle, by place, the first repeated last; none where there is no cycle."""
+    """Return the positions of the nodes of one cycle, the first repeated last; empty if there is no cycle."""
     reads = {
         place: [makers[name] for name in node.input if name in makers]
         for place, node in enumerate(graph.node)

@@ -1,4 +1,4 @@
-"""Tensors, types and attributes of ONNX as those of a graph."""
+"""Conversion of ONNX tensors, types and attributes to those of a graph."""
 
 from collections.abc import Mapping
 from pathlib import Path

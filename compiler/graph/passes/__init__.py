@@ -1,2 +1,1 @@
-"""Passes over graphs, one per file: frozen dataclasses whose `run` takes a graph and returns one that means
-the same."""
+"""Passes over graphs, one per file: frozen dataclasses whose `run` returns a graph that means the same."""

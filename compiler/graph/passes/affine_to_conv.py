@@ -1,10 +1,9 @@
-"""What multiplies and shifts each channel by a constant becomes a depthwise 1x1 convolution, and that goes
-into the convolution before it.
+"""Per-channel scales and shifts become depthwise 1x1 convolutions, merged into the convolution before them.
 
 `Add(Mul(x, scale), shift)` with constants for each channel of an image, and batch normalisation that stands
 alone, are `Conv(x, scale, shift, group=channels)`; `Conv(Conv(x, w, b), scale, shift, group=channels)` is one
-convolution with `w scale` and `b scale + shift`. Integers know convolutions, so such operators can be
-quantised like them.
+convolution with `w scale` and `b scale + shift`. Convolutions have an integer form, so these operators can
+then be quantised.
 
 Source: Jacob et al., CVPR 2018, section 3.2.
 """
@@ -28,7 +27,7 @@ class AffineToConv:
     """The pass."""
 
     def run(self, graph: Graph) -> Graph:
-        """Return `graph` with convolutions instead of scales and shifts of channels."""
+        """Return `graph` with convolutions instead of per-channel scales and shifts."""
         return _merged(_converted(graph))
 
 

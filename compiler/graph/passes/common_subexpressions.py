@@ -1,5 +1,4 @@
-"""Common subexpressions: of nodes that do the same to the same values, and of equal constants, one is
-enough."""
+"""Common subexpression elimination: equal nodes and equal constants are merged."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ class CommonSubexpressions:
     """The pass."""
 
     def run(self, graph: Graph) -> Graph:
-        """Return `graph` with repeated nodes and constants dropped; values that go out keep their names."""
+        """Return `graph` without repeated nodes and constants; outputs keep their names."""
         names: dict[str, str] = {}
         first: dict[Hashable, tuple[str, ...]] = {}
         for name, array in graph.constants.items():

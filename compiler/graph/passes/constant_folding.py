@@ -1,4 +1,4 @@
-"""Constant folding: what depends on constants only is computed once, here."""
+"""Constant folding: values that depend only on constants are computed at compile time."""
 
 from dataclasses import dataclass
 

@@ -1,6 +1,6 @@
-"""Dead code: nodes of whose outputs nothing that goes out depends.
+"""Dead code elimination: nodes on which no output depends are removed.
 
-Of a node that stays, outputs at the end that nobody reads are dropped too.
+Trailing outputs of a remaining node that nobody reads are removed, too.
 """
 
 from dataclasses import dataclass, replace

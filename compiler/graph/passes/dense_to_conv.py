@@ -1,4 +1,4 @@
-"""A matrix product that reads all of one image becomes a convolution whose kernel is as large as the image.
+"""A dense layer on a flattened image becomes a convolution whose kernel covers the image.
 
 `Int8MatMul(Flatten(x), w)` becomes `Reshape(Int8Conv(x, w))` with w int8[c·h·w, N] as int8[N, c, h, w], so
 that x stays as convolutions make it.

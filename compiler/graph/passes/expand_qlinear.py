@@ -1,5 +1,4 @@
-"""Operators that compute with quantised tensors become the float operators they stand for, between
-DequantizeLinear and QuantizeLinear.
+"""QLinear operators become float operators between DequantizeLinear and QuantizeLinear.
 
 `QLinearConv(x, w) -> y` becomes `QuantizeLinear(Conv(DequantizeLinear(x), DequantizeLinear(w)))`, so that
 quantised networks have one form.

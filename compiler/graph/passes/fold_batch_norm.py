@@ -1,4 +1,4 @@
-"""Batch normalisation after a convolution or a matrix product goes into its weights and bias.
+"""Batch normalisation is folded into the weights and bias of the convolution or matrix product before it.
 
     (x w + b - mean) f + shift  =  x (w f) + (b - mean) f + shift,     f = scale / sqrt(var + epsilon) for
     each output channel

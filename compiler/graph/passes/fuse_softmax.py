@@ -1,4 +1,4 @@
-"""A softmax of an int8 tensor takes the integers, so that one pass over them converts and normalises.
+"""A softmax of a dequantised tensor reads the int8 tensor, so one pass converts and normalises.
 
 `Softmax(DequantizeLinear(x))` becomes `DequantizedSoftmax(x)`.
 """

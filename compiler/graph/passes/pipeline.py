@@ -1,5 +1,4 @@
-"""Passes one after the other, checked before and after; what every network goes through, and the way to
-integer operators."""
+"""Pipelines of passes: SIMPLIFY for every network, and INTEGERS to integer operators."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -20,7 +19,7 @@ from vdla.compiler.graph.verify import verify
 
 
 class Pass(Protocol):
-    """What takes a graph and returns one that means the same."""
+    """A transformation of a graph into one that means the same."""
 
     def run(self, graph: Graph) -> Graph:
         """Return the changed graph."""
@@ -28,12 +27,12 @@ class Pass(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Passes in the order in which they run; it prints as it is written."""
+    """Passes in the order in which they run; its `repr` is its source."""
 
     passes: tuple[Pass, ...]
 
     def run(self, graph: Graph) -> Graph:
-        """Return what the passes make of `graph`.
+        """Return `graph` after all passes.
 
         Raises:
             GraphError: the graph is ill-formed, before the first pass or after the last.

@@ -1,5 +1,4 @@
-"""uint8 tensors between QuantizeLinear and DequantizeLinear become int8: the same numbers with everything 128
-less.
+"""uint8 tensors between QuantizeLinear and DequantizeLinear become int8: values and zero points minus 128.
 
 The accelerator multiplies signed bytes. Values that go into or out of the network keep their type.
 """

@@ -1,4 +1,4 @@
-"""What is computed of each element of an int8 tensor alone becomes a table of its 256 values.
+"""Element-wise functions of an int8 tensor become a table of their 256 values.
 
 `QuantizeLinear(Gelu(DequantizeLinear(x)))` becomes `Int8Lookup(x, table)`. The operators themselves fill the
 table, so that results are theirs to the last bit, whatever they are and however many.

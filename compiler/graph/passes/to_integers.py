@@ -1,5 +1,4 @@
-"""Operators between DequantizeLinear and QuantizeLinear become operators on int8 tensors, as the accelerator
-computes them.
+"""Operators between DequantizeLinear and QuantizeLinear become operators on int8 tensors.
 
 `QuantizeLinear(Relu(Conv(DequantizeLinear(x), DequantizeLinear(w), b)))` becomes `Int8Conv(x, w,
 parameters)`. Scales, zero points, bias and bounds go into the parameters of an exact integer requantisation,

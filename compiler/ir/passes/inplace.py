@@ -1,5 +1,4 @@
-"""Element-wise results take the place of the operand that nobody else needs: accumulators are updated, not
-copied.
+"""In-place updates: an element-wise result overwrites an operand that nothing else reads.
 
 `Y[i] = f(X[i + corner])`, where X lives on chip and is read by nothing else, becomes `X[i + corner] = f(X[i +
 corner])`.

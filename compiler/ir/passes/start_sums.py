@@ -1,4 +1,4 @@
-"""Sums start with their first product: accumulators are overwritten by it instead of being reset before.
+"""The first product of a sum overwrites the accumulators, which are then not reset.
 
 `for y: reset(C[y])` and later `for k: for y: gemm(C[y], A[y, k], B[k])` become `for k: for y: gemm_from(C[y],
 A[y, k], B[k], k < 1)`, which resets its accumulators where the condition holds. The hardware does both in one

@@ -1,4 +1,4 @@
-"""Virtual threads: their work is interleaved into one program, each with buffers of its own.
+"""Interleaving of virtual threads into one program; each thread gets its own buffers.
 
 `for v in vthread(n): S1; S2` becomes `for v in vthread(n): S1`, `for v in vthread(n): S2`, inside common
 loops too, and a buffer allocated inside gets a dimension of n. Loads that follow each other stay together,
