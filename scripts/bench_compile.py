@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Measure how long `vdla compile` takes, Python's start included, each time in a process of its own.
+"""Measure how long `vdla compile` takes, including Python's start, each time in a process of its own.
 
-Rows of a network begin with an empty cache folder: nothing kept; then what that process has kept; then the
-same for a wider accelerator, whose tasks are all new. What is compiled once for an installation, Python's
-bytecode and the machine code of the cycle simulator, is there before. A row is checked: a second process must
-give the same module, a wider accelerator another one from the same imported graph.
+Each network has three rows: an empty cache folder, the cache that this process has filled, and the same
+cache for a wider accelerator, whose tasks are all new. Python's bytecode and the machine code of the cycle
+simulator, which are compiled once per installation, exist before. Each row is checked: a second process must
+give the same module, and a wider accelerator another module from the same imported graph.
 
-Seconds are the processor's and the clock's, the least of several runs; the ratio is to a fixed loop run
-beside them, and compares machines and days.
+Seconds are CPU time and wall time, the minimum of several runs. The ratio is to a fixed loop that runs
+beside them; use it to compare machines and days.
 """
 
 import os

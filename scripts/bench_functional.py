@@ -1,6 +1,6 @@
 """Measure the functional device on the double-buffered int8 GEMM, on one core.
 
-Each run counts in full: decoding the stream, ordering it, executing it. The baseline is NumPy's float32
+The time of a run includes decoding the stream, ordering it and executing it. The baseline is NumPy's float32
 matrix product of the same size, measured between the runs of the device.
 """
 

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Measure what a network does on the host, step by step, on one core: operators, and layout changes between
-host and accelerator.
+"""Measure the host steps of a network on one core: operators, and layout changes for the accelerator.
 
 The table compares each step with a plain copy of the bytes that it reads and writes, a bound for every
 implementation of the step. Every round runs all steps in turn, and the best time of each counts. The inputs

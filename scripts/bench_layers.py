@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Measure the convolutions of ResNet-18 on the cycle simulator, with and without virtual threads, against the
-roofline.
+"""Measure the convolutions of ResNet-18 against the roofline, with and without virtual threads.
 
-Default configuration, reference memory, int8, requantisation and stores included. The roofline of a layer is
-max(MACs / multipliers, bytes that must move / bytes per cycle), each byte once. Exit status 1 where a
-requirement is missed.
+Cycles are those of the cycle simulator for the default configuration and the reference memory, in int8,
+with requantisation and stores. The roofline of a layer is max(MACs / multipliers, bytes that must move /
+bytes per cycle), with each byte counted once. Exit status 1 if a requirement is missed.
 """
 
 import json

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Measure a whole network, ResNet-18 in int8, on one core and in one process, beside onnxruntime on the same
-file with one thread.
+"""Measure ResNet-18 in int8 on one core, beside onnxruntime on the same file with one thread.
 
-Every round runs all of them in turn; the best of each counts, as other work on the machine only ever adds
-time. The cycle device is measured as it is, and as `vdla run` uses it, which keeps a log and accounts for
-every layer. "timing alone" is the cycle simulator on the decoded streams. A small network is compiled before:
-native code of the kit's own is made once after installation, in ten seconds. The model is made first where it
-is missing. Exit status 1 where a requirement is missed.
+Every round runs all devices in turn, and the best time of each counts. The cycle device is measured alone,
+and as `vdla run` uses it, with a log and a report of every layer. "timing alone" is the cycle simulator on
+the decoded streams. A small network is compiled first, so that the kit's own native code, which takes ten
+seconds after installation, is not counted. The model is made first if it is missing. Exit status 1 if a
+requirement is missed.
 """
 
 import os

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Micro-benchmarks of the RTL: default configuration, reference memory, each against what the design
-promises.
+"""Micro-benchmarks of the RTL against the promises of the design.
 
-Rates come from the difference of two runs, so that start, fetch and drain cancel out: for one GEMM
-    instruction a run of it and
-a run of FINISH alone (and the unit's own counters), else a run of N instructions and one of 2N. The large
-GEMM counts every cycle from start to done. Exit status 1 if one falls short.
+They run the default configuration with the reference memory. Rates come from the difference of two runs, so
+that start, fetch and drain cancel out: for one GEMM instruction, a run of it and a run of FINISH alone (and
+the unit's own counters); else a run of N instructions and one of 2N. The large GEMM counts every cycle from
+start to done. Exit status 1 if a figure falls short.
 """
 
 import json

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Measure the cycle simulator on the double-buffered int8 GEMM, on one core, beside the functional device and
-the RTL in the same run.
+"""Measure the cycle simulator on the double-buffered int8 GEMM, beside the functional device and the RTL.
 
-Each run counts in full: decoding the stream, finding the time, ordering and executing. Growth is measured on
-    a stream of
-LOAD, GEMM, ALU and STORE instructions chained by tokens, timing alone. Peak memory is that of a process that
-does nothing else. Exit status 1 if a figure falls short.
+All run on one core, in one run of this script. The time of a run includes decoding the stream, finding the
+time, ordering and executing. Growth is measured on a stream of LOAD, GEMM, ALU and STORE instructions chained
+by tokens, timing alone. Peak memory is that of a process that does nothing else. Exit status 1 if a figure
+falls short.
 """
 
 import os

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Measure how many instructions a second are emitted from a compiled convolution, and verified, for short and
-long streams."""
+"""Measure emission and verification of streams from a compiled convolution, in instructions per second."""
 
 import json
 import time

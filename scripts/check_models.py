@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Hold the integer operators that networks are lowered to against onnxruntime, layer by layer, and the
-accelerator against them.
+"""Compare integer operators of networks with onnxruntime, and the accelerator with the integer operators.
 
-Every model is imported and simplified as for compiling, quantised if it is not yet, and lowered. onnxruntime
-runs the same quantised model, unoptimised, on the same random input. Every integer operator is then given
-onnxruntime's own tensors, and its result compared with onnxruntime's. The network is then compiled for the
-default configuration and run on the cycle device: its outputs must be the integer operators' to the last bit.
-Exit status 1 where results are more than 1 apart, or the accelerator's differ at all.
+Every model is imported and simplified as for compilation, quantised if it is not yet, and lowered.
+onnxruntime runs the same quantised model, unoptimised, on the same random input. Every integer operator is
+given onnxruntime's input tensors, and its result is compared with onnxruntime's. The network is then compiled
+for the default configuration and run on the cycle device: its outputs must equal those of the integer
+operators bit for bit. Exit status 1 if results differ from onnxruntime's by more than 1, or the accelerator's
+differ at all.
 """
 
 import sys

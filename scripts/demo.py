@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""The tour: Verilog, VTA's own programs, and a trained network that reads handwritten digits, quantised,
-compiled and run to the cycle.
+"""A tour: Verilog, VTA's own programs, and a trained network that reads handwritten digits.
 
-Exit status 1 where something is not what it must be: an int8 accuracy below 95 %, or more than one point
-    below float's.
+The network is quantised, compiled and run on the cycle simulator. Exit status 1 if a check fails: the int8
+accuracy must be at least 95 %, and at most one point below that of float.
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""A digit and the scores of its reading as text for a terminal."""
+"""A digit and its scores as text for a terminal."""
 
 import numpy as np
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Meet damaged files of every format with the commands that read them, and see that none ends in a traceback.
+"""Give damaged files of every format to the commands that read them; no command may end in a traceback.
 
-None may hang either: an input has 10 s of the processor and 2 GiB of memory.
+No command may hang: each input has 10 s of CPU time and 2 GiB of memory.
 
 Formats: configurations (TOML and VTA's JSON), assembly, conformance vectors, ONNX models, and module files
 that were sealed again after they were damaged. An accepted input goes on as far as the commands take it:
@@ -16,7 +16,7 @@ examples for one test and shrinks them, but does not survive a hang or a crash o
 input is a function of its format, its number and the seed, so that any of them can be made again, and a
 process that hangs or dies is replaced.
 
-Failures are kept in build/fuzz: the input, and what was said. Exit status 1 where there is one.
+Failures are kept in build/fuzz: the input and the output. Exit status 1 if there is one.
 """
 
 import multiprocessing

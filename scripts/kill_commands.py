@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Kill commands, by SIGKILL, SIGINT and SIGTERM, and look at what they leave.
+"""Kill commands with SIGKILL, SIGINT and SIGTERM, and check what they leave.
 
-Half of the kills come at a random moment, half as soon as the command has an output open.
-Each output must be absent, as it was before, or what an undisturbed run writes. A killed command may leave
-drafts of files and scratch folders in the cache; the next run must delete them, must not wait for a lock, and
-must succeed. Exit status 1 where anything else is found.
+Half of the kills come at a random moment, half as soon as the command has opened an output. Each output must
+be absent, as it was before, or what an undisturbed run writes. A killed command may leave drafts of files and
+scratch folders in the cache. The next run must delete them, must not wait for a lock, and must succeed. Exit
+status 1 otherwise.
 """
 
 import json

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Write the example networks as ONNX files: NAME.onnx in float32, NAME_int8.onnx quantised by onnxruntime.
 
-Weights, statistics and calibration data are random but seeded, so that the networks have the real ones'
-shapes, not their accuracy. Every file is checked and run once before it is written. Files that are there are
-kept.
+Weights, statistics and calibration data are random but seeded. The networks have the shapes of the real ones,
+not their accuracy. Every file is checked and run once before it is written. Existing files are kept.
 """
 
 import time

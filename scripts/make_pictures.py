@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Write the pictures of docs/simulator.md: roofline and utilisation of GEMMs on the default configuration,
-and the timeline of one."""
+"""Write the pictures of docs/simulator.md: roofline, utilisation and a timeline of GEMMs.
+
+The configuration is the default one.
+"""
 
 from itertools import product
 from pathlib import Path

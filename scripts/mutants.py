@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plant small mistakes in the package's sources and count those that tests notice.
+"""Plant small faults in the package's sources and count those that tests find.
 
 Each mutant is one change of one line in hw, sim, compiler or runtime, planted in a scratch copy of the
 tree. The tests near the changed module run first; what they miss goes to the next ring: whole programs,
@@ -8,7 +8,7 @@ unchanged tree counts as noticed. Verdicts are appended to a file, so the same c
 last one ended. Mutants that mean the same as the original are listed, with the reason, in
 scripts/mutation/equivalent.toml, and passed over.
 
-Exit status 1 where fewer are noticed than asked for, or an entry of that list is out of date.
+Exit status 1 if fewer are noticed than required, or an entry of that list is out of date.
 
 Own code, because no library fits: mutmut 3 puts all mutants of a function into one file and chooses one
 when the function is called. The sources are then the same for every mutant, so caches keyed by sources

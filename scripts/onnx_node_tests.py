@@ -1,5 +1,4 @@
-"""Hold the importer and the operators against the test-suite of the ONNX operator specification, as the
-`onnx` package makes it."""
+"""Run the operator tests of the `onnx` package through the importer and the operators."""
 
 import re
 import sys

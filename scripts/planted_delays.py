@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Show that the cycle-equality check sees a change of one cycle anywhere in the hardware.
+"""Show that the cycle-equality check notices a change of one cycle anywhere in the hardware.
 
-Plants a register in one place of the RTL after the other, runs random programs on that hardware and on the
-cycle simulator (which knows nothing of it), and prints how many programs took other cycles. Exit status 1
-where none did.
+The script adds a register at one place of the RTL after another and runs random programs on that hardware and
+on the unchanged cycle simulator. It prints how many programs took other cycles. Exit status 1 if none did.
 """
 
 import sys

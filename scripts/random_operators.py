@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Compile random operators with random schedules and configurations, and hold them against NumPy.
+"""Compile random operators with random schedules and configurations, and compare them with NumPy.
 
 Each runs on the functional device in program order and in random interleavings of the units, and on the cycle
-simulator; a share of them on the RTL too, whose cycles must be the simulator's. Exit status 1 where anything
-differs.
+simulator. A share of them also runs on the RTL, whose cycles must equal those of the simulator. Exit status 1
+if anything differs.
 """
 
 import sys

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Hold devices against each other on random programs and random configurations.
+"""Compare devices with each other on random programs and random configurations.
 
-Every program runs on the functional device in program order, on the functional device in random legal
-interleavings, and on each device asked for; the final DRAM must be the same everywhere, and so must cycles
-and every counter on the devices that have time. Every eighth program stores into its own stream or into
-micro-ops that it loads: every device must refuse it with the same error and leave DRAM as it was. Exit status
-1 on any difference.
+Every program runs on the functional device in program order and in random legal interleavings, and on each
+requested device. The final DRAM must be the same everywhere. Cycles and every counter must be the same on all
+timed devices. Every eighth program stores into its own stream or into micro-ops that it loads: every device
+must refuse it with the same error and leave DRAM unchanged. Exit status 1 on any difference.
 """
 
 import json

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Run a network on the cycle device and on the RTL: the same outputs, and the same cycles.
+"""Run a network on the cycle device and on the RTL, and compare outputs and cycles.
 
-MODEL is a quantised ONNX model or a compiled module; without one it is ResNet-18 in int8, which is made first
-where it is missing. Inputs are random, the same each time. Exit status 1 where the two differ.
+MODEL is a quantised ONNX model or a compiled module. The default is ResNet-18 in int8, which is made first if
+it is missing. Inputs are random, the same each time. Exit status 1 if the two devices differ.
 """
 
 import sys

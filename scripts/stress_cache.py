@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Let many processes ask one build cache for the same and for different entries, while entries are forgotten
-all the time.
+"""Let many processes request the same and different entries of one build cache while entries are evicted.
 
-An entry that is not whole, one that is built twice at a time, and an error of the cache are failures; exit
-status 1 on any. What is built is the text of a random configuration, in two files with a pause between them.
-With --real it is the RTL of small configurations, by Verilator.
+Failures are an incomplete entry, an entry that is built twice at a time, and an error of the cache; exit
+status 1 on any. An entry is the text of a random configuration, in two files with a pause between them. With
+--real it is the RTL of small configurations, built by Verilator.
 """
 
 import os

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Break real streams and see that the verifier refuses what it must.
+"""Break valid streams and check that the verifier refuses those that are unsafe.
 
-Streams are random programs and compiled operators. Each token flag is taken away by itself: where some legal
+Streams are random programs and compiled operators. Each token flag is removed by itself: if some legal
 interleaving of the units then hangs or leaves other data, the verifier must refuse the stream. Addresses are
-moved out of their memories: refused too. Addresses and sizes are changed at random: where what is left in
-DRAM then depends on the interleaving, or on what the scratchpads held before the run, the stream must be
-refused. Unbroken streams pass. Exit status 1 where one of this fails.
+moved out of their memories: the verifier must refuse the stream. Addresses and sizes are changed at random:
+if the final DRAM then depends on the interleaving, or on the scratchpads before the run, the verifier must
+refuse the stream. Unbroken streams must pass. Exit status 1 if one of these checks fails.
 """
 
 import random
