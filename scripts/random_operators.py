@@ -79,7 +79,7 @@ def failures(case: Case, on_rtl: bool) -> list[str]:
 @click.command(help=__doc__)
 @click.option("--cases", default=300, show_default=True)
 @click.option("--seed", default=0, show_default=True)
-@click.option("--rtl", default=10, show_default=True, help="Run every so many-th case on the RTL; 0: none.")
+@click.option("--rtl", default=10, show_default=True, help="Run one case in this many on the RTL; 0: none.")
 def main(cases: int, seed: int, rtl: int) -> None:
     wrong, on_rtl, kinds = 0, 0, Counter()
     with click.progressbar(

@@ -52,7 +52,7 @@ def test_a_module_that_was_saved_runs_without_the_compiler(module, tmp_path):
 
 
 def test_a_float_model_needs_samples():
-    with pytest.raises(GraphError, match="give samples of its inputs to quantise it by"):
+    with pytest.raises(GraphError, match="give samples of its inputs for quantisation"):
         vdla.compile(float_model().SerializeToString(), TINY)
     assert vdla.compile(float_model().SerializeToString(), TINY, samples=[{"x": IMAGE}]).plan.launches
 

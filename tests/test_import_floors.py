@@ -1,4 +1,4 @@
-"""The house keeps its floors: a room imports lower floors and itself, and no modules import in a circle."""
+"""A package imports lower floors and itself only, and no modules import each other in a cycle."""
 
 import ast
 import os

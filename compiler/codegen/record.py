@@ -58,7 +58,7 @@ def parse_choices(text: str) -> Choices:
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ChoiceError(
-            f"the text is no record of choices: {error!r}; write one with str(choices)"
+            f"the text is not a record of choices: {error!r}; write one with str(choices)"
         ) from error
 
 
@@ -81,5 +81,5 @@ def choice_from_json(values: Mapping) -> Choice:
     if not all(type(number) is int and number > 0 for number in numbers) or (
         tiles is not None and tiles.threads_over not in LOOPS
     ):
-        raise ValueError(f"{values} is no choice")
+        raise ValueError(f"{values} is not a choice")
     return Choice(values["threads"], tiles)

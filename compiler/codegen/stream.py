@@ -149,7 +149,7 @@ class _Emitter:
         intrinsic = nest.call.intrinsic
         if not isinstance(intrinsic, Instruction):
             own = ", ".join(instruction.name for instruction in accelerator(self.config).every)
-            raise IrError(f"{intrinsic.name} is no instruction of the accelerator; it has {own}")
+            raise IrError(f"{intrinsic.name} is not an instruction of the accelerator; it has {own}")
         return intrinsic.emit(self.emission, nest)
 
 

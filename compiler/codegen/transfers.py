@@ -103,7 +103,7 @@ def _parameter_set(element: int) -> int:
     number, rest = divmod(element, len(Parameter))
     if rest:
         raise IrError(
-            f"parameters begin in accumulator {element}, which is no multiple of {len(Parameter)}; keep "
+            f"parameters begin in accumulator {element}, which is not a multiple of {len(Parameter)}; keep "
             "whole sets in a buffer"
         )
     return number + 1

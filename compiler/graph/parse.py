@@ -106,7 +106,7 @@ class _Parser:
                 self.nodes.append(self.node(call, tuple(self.value(name) for name in names)))
             case _:
                 raise self.fail(
-                    node, "this is no statement of a graph: a constant, a node, or the type of a value"
+                    node, "this is not a statement of a graph: a constant, a node, or the type of a value"
                 )
 
     def node(self, call: ast.Call, outputs: tuple[str, ...]) -> Node:
@@ -135,7 +135,7 @@ class _Parser:
         try:
             array = np.array(self.literal(node), type_.dtype)
         except (ValueError, OverflowError) as error:
-            raise self.fail(node, f"these are no elements of {type_}: {error}") from error
+            raise self.fail(node, f"these are not elements of {type_}: {error}") from error
         if array.shape != type_.shape:
             raise self.fail(node, f"the elements are of shape {list(array.shape)}, not {list(type_.shape)}")
         return array

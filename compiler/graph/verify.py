@@ -21,14 +21,14 @@ def verify(graph: Graph) -> None:
         _check_node(graph, node, defined)
         defined |= set(node.outputs)
     for name in graph.outputs:
-        _require(name in defined, graph, f"output {name!r} is no value of the graph")
+        _require(name in defined, graph, f"output {name!r} is not a value of the graph")
     extra = sorted(set(graph.types) - defined)
     _require(not extra, graph, f"types has {', '.join(extra)}, which nothing defines")
     for name in (graph.name, *defined):
         _require(
             name.isidentifier() and not keyword.iskeyword(name),
             graph,
-            f"the name {name!r} is no Python identifier",
+            f"the name {name!r} is not a Python identifier",
         )
     for name in defined:
         _check_type(graph, name)

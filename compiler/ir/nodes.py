@@ -402,7 +402,7 @@ def as_expr(value: object, dtype: str = INDEX) -> Expr:
         return value
     if isinstance(value, (bool, int, float)):
         return Const(value, dtype)
-    raise IrError(f"{value!r} is no expression")
+    raise IrError(f"{value!r} is not an expression")
 
 
 def binary(op: str, left: object, right: object) -> Expr:

@@ -185,7 +185,7 @@ class _Parser:
                 return self.called(node, name, operands)
         raise self.fail(
             node,
-            "this is no statement of a loop program: for, if, an intrinsic, an assignment to an element, "
+            "this is not a statement of a loop program: for, if, an intrinsic, an assignment to an element, "
             "or alloc",
         )
 
@@ -225,7 +225,7 @@ class _Parser:
                 return self.logical(OPERATORS[type(op)], values)
             case ast.Call(ast.Name(name), arguments, []):
                 return self.call(node, name, arguments)
-        raise self.fail(node, "this is no expression of a loop program")
+        raise self.fail(node, "this is not an expression of a loop program")
 
     def logical(self, op: str, values: list[ast.expr]) -> Expr:
         result = self.expr(values[0])

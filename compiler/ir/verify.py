@@ -196,7 +196,7 @@ class _Checker:
 
     def operands(self, expr: Binary, op: str, left: Expr, right: Expr) -> None:
         if op not in OPERATORS:
-            raise IrError(f"{print_expr(expr)}: {op!r} is no operator")
+            raise IrError(f"{print_expr(expr)}: {op!r} is not an operator")
         if left.dtype != right.dtype or (op in LOGICAL and left.dtype != "bool"):
             raise IrError(f"{print_expr(expr)}: {op} has operands of types {left.dtype} and {right.dtype}")
         kinds = KINDS.get(op, ("whole", "float") if op in ARITHMETIC else ())

@@ -105,9 +105,8 @@ def quantised_graph(graph: Graph, samples: Samples | None, percentile: float) ->
         return graph
     if samples is None:
         raise GraphError(
-            f"network {graph.name} computes with floats and the accelerator with integers; give samples "
-            "of its inputs to quantise it by "
-            "(--calibrate SAMPLES.npz), or a model that is quantised already"
+            f"{graph.name} is a float network, and the accelerator computes with integers; give samples of "
+            "its inputs for quantisation (--calibrate SAMPLES.npz), or a quantised model"
         )
     return quantise(graph, samples, percentile)
 

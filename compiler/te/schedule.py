@@ -81,7 +81,7 @@ class Schedule:
             if stage.name == tensor.name:
                 return stage
         raise ScheduleError(
-            f"{tensor.name} is no stage of this schedule; there are "
+            f"{tensor.name} is not a stage of this schedule; there are "
             f"{', '.join(stage.name for stage in self.stages)}"
         )
 

@@ -197,7 +197,7 @@ def _check(name: str, own: tuple[Axis, ...], value: Expr) -> None:
             )
         if isinstance(part, Var) and part.name not in known:
             raise IrError(
-                f"{name}: {part.name} is no axis of {name}; it has {', '.join(sorted(known))}. Pass "
+                f"{name}: {part.name} is not an axis of {name}; it has {', '.join(sorted(known))}. Pass "
                 "reduction axes to sum, min or max"
             )
 
@@ -207,7 +207,7 @@ def reduced(op: str, value: Expr, axis: Axis | Iterable[Axis], start: int | floa
     axes = (axis,) if isinstance(axis, Axis) else tuple(axis)
     for item in axes:
         if not isinstance(item, Axis) or not item.reduces:
-            raise IrError(f"{item!r} is no reduction axis; make one with reduce_axis(extent, name)")
+            raise IrError(f"{item!r} is not a reduction axis; make one with reduce_axis(extent, name)")
     return Reduce(op, value, axes, start)
 
 

@@ -102,7 +102,9 @@ class _Parser(Generic[Item]):
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             raise self._at(statement, f"a line is one call, such as {next(iter(self._forms))}(…)")
         if call.func.id not in self._forms:
-            raise self._at(call, f"{short(call.func.id)} is no mnemonic; there are {', '.join(self._forms)}")
+            raise self._at(
+                call, f"{short(call.func.id)} is not a mnemonic; there are {', '.join(self._forms)}"
+            )
         if call.args:
             raise self._at(call.args[0], "fields are given by name, as name=value")
         form = self._forms[call.func.id]
@@ -119,7 +121,9 @@ class _Parser(Generic[Item]):
         if keyword.arg is None:
             raise self._at(keyword, "fields are given by name, as name=value")
         if keyword.arg not in names:
-            raise self._at(keyword, f"{short(keyword.arg)} is no field of it; there are {', '.join(names)}")
+            raise self._at(
+                keyword, f"{short(keyword.arg)} is not a field of it; there are {', '.join(names)}"
+            )
         return keyword.arg
 
     def _value(self, form: isa.Form, keyword: ast.keyword) -> int:

@@ -57,7 +57,7 @@ def decode(word: int, config: AcceleratorConfig) -> isa.Instruction:
     try:
         opcode = isa.Opcode(code)
     except ValueError:
-        raise EncodingError(f"opcode {code} is no instruction; there are {_names(isa.Opcode)}") from None
+        raise EncodingError(f"opcode {code} is not an instruction; there are {_names(isa.Opcode)}") from None
     instruction = _unpack(isa.BY_OPCODE[opcode], word, config)
     check_meaning(instruction, config)
     return instruction

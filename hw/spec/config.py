@@ -209,7 +209,7 @@ def _member(kind: type[Member], name: str, value: object) -> Member:
 
 def _check_name(name: object) -> None:
     if not isinstance(name, str):
-        raise ConfigError(f"name = {shown(name)} is no text")
+        raise ConfigError(f"name = {shown(name)} is not text")
     if not name.isprintable():
         raise ConfigError(f"name = {shown(name)} holds characters that cannot be printed on one line")
 

@@ -120,7 +120,7 @@ def _payload(data: bytes, source: str) -> bytes:
     """Return the archive in a file, after its header and digest have been checked."""
     if not data.startswith(MAGIC):
         raise ModuleError(
-            f"{source} is no module: it does not begin with {MAGIC.decode()}; make one with `vdla compile "
+            f"{source} is not a module: it does not begin with {MAGIC.decode()}; make one with `vdla compile "
             "MODEL.onnx -o MODULE.vdla`"
         )
     if len(data) < HEADER.size:
@@ -136,7 +136,7 @@ def _payload(data: bytes, source: str) -> bytes:
     payload = data[HEADER.size :]
     if len(payload) != size:
         raise ModuleError(
-            f"{source} is truncated or has been added to: it holds {len(payload)} bytes behind its "
+            f"{source} is truncated or has been added to: it holds {len(payload)} bytes after its "
             f"header, which announces {size}; "
             f"{AGAIN}"
         )

@@ -153,7 +153,7 @@ def _array(name: str, values: object) -> np.ndarray:
     try:
         return np.asarray(values)
     except ValueError as error:
-        raise ModuleError(f"input {name} is no array of numbers: {error}") from error
+        raise ModuleError(f"input {name} is not an array of numbers: {error}") from error
 
 
 def _packed(one: Crossing, array: np.ndarray) -> np.ndarray:

@@ -19,4 +19,4 @@ def test_another_file_is_told_from_one_of_arrays(tmp_path, contents):
     path.write_bytes(contents)
     with pytest.raises(InputError) as caught:
         read_arrays(path)
-    assert str(caught.value) == f"{path} is no .npz file of arrays; numpy.savez writes one"
+    assert str(caught.value) == f"{path} is not an .npz file of arrays; numpy.savez writes one"

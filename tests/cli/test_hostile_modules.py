@@ -252,7 +252,7 @@ READ = {  # what both commands refuse when they read the file
     ),
     "the configuration's name is a list": (
         lambda m: m["config"].update(name=["a"]),
-        "name = ('a',) is no text",
+        "name = ('a',) is not text",
     ),
     "weights that are not there": (lambda m: m["weights"].append("w"), "is missing"),
 }

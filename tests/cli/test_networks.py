@@ -258,9 +258,8 @@ def test_inspect_tells_what_a_module_holds(files):
 
 def test_a_float_model_without_samples_is_refused_with_advice(files, tmp_path):
     assert refused("compile", files / "float.onnx", "-o", tmp_path / "f.vdla") == (
-        "network net computes with floats and the accelerator with integers; give samples of its inputs "
-        "to quantise it by "
-        "(--calibrate SAMPLES.npz), or a model that is quantised already"
+        "net is a float network, and the accelerator computes with integers; give samples of its inputs for "
+        "quantisation (--calibrate SAMPLES.npz), or a quantised model"
     )
     assert not list(tmp_path.iterdir())
 
@@ -272,10 +271,10 @@ def changed(**changes) -> bytes:
 NAN = {**QUANTISED, "s": np.float32("nan")}
 NAN_WEIGHTS = {**CONSTANTS, "m": np.where(CONSTANTS["m"] > 2, np.nan, CONSTANTS["m"]).astype(np.float32)}
 MODELS = {
-    "truncated": (changed()[:-40], "this is no ONNX model, or a damaged one, of"),
-    "noise": (RNG.bytes(10 << 20), "this is no ONNX model, or a damaged one, of 10485760 bytes"),
-    "empty": (b"", "this is no ONNX model, or a damaged one"),
-    "a module": (b"VDLA-MOD" + bytes(60), "this is no ONNX model, or a damaged one"),
+    "truncated": (changed()[:-40], "this is not an ONNX model, or it is damaged ("),
+    "noise": (RNG.bytes(10 << 20), "this is not an ONNX model, or it is damaged (10485760 bytes)"),
+    "empty": (b"", "this is not an ONNX model, or it is damaged"),
+    "a module": (b"VDLA-MOD" + bytes(60), "this is not an ONNX model, or it is damaged"),
     "NaN in a scale": (changed(constants=NAN), "its constant 's' holds 1 NaN or infinite elements"),
     "NaN in weights": (changed(nodes=FLOAT_NODES, constants=NAN_WEIGHTS), "its constant 'm' holds "),
     "dynamic shape": (changed(shape=("N", 1, 8, 8)), "its shape is dynamic: [N, 1, 8, 8]"),
@@ -287,7 +286,7 @@ MODELS = {
     "doubles": (changed(elem_type=TensorProto.DOUBLE), "supported element types are float32"),
     "a circle": (
         changed(nodes=[node("Add", "x b", "a"), node("Relu", "a", "b"), node("Neg", "b", "y")]),
-        "nodes go round in a circle",
+        "nodes form a cycle",
     ),
     "unsorted": (changed(nodes=[node("Neg", "a", "y"), node("Relu", "x", "a")]), "nodes must be in order"),
     "nobody's operator": (changed(nodes=[node("Det", "x", "y")]), "operator Det is not supported"),
@@ -393,7 +392,7 @@ def test_arrays_that_cannot_be_read_are_refused(files, tmp_path, data, arguments
     command, name, *options = arguments
     options = [tmp_path / option if option == "x.vdla" else option for option in options]
     said = refused(command, files / name, *options, tmp_path / "in.npz")
-    assert said == f"{tmp_path}/in.npz is no .npz file of arrays; numpy.savez writes one"
+    assert said == f"{tmp_path}/in.npz is not an .npz file of arrays; numpy.savez writes one"
     assert [path.name for path in tmp_path.iterdir()] == ["in.npz"]
 
 

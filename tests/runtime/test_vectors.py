@@ -365,7 +365,7 @@ def test_dram_of_which_nothing_is_written_takes_no_memory(tmp_path, arrays):
         ({"name": "\ud800"}, r"meta.name = '\ud800' holds characters that cannot be printed on one line"),
         ({"name": 10**4000}, "meta.name is a number of 13288 bits; it must be a str"),
         ({"config": {"x" * 5000: 1}}, "meta.config has the unknown parameter 'xxxxx"),
-        ({"config": {"name": []}}, "name = [] is no text"),
+        ({"config": {"name": []}}, "name = [] is not text"),
     ],
 )
 def test_meta_that_is_long_or_odd_is_refused_in_one_line(tmp_path, arrays, meta, message):

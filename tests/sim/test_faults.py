@@ -124,7 +124,7 @@ def contents(machine, dram: np.ndarray) -> dict[str, np.ndarray]:
 OPCODES = "LOAD (0), STORE (1), GEMM (2), FINISH (3), ALU (4)"
 MEMORIES = "UOP (0), WGT (1), INP (2), ACC (3), OUT (4), ACC_8BIT (5)"
 INVALID = [
-    (7, f"opcode 7 is no instruction; there are {OPCODES}"),
+    (7, f"opcode 7 is not an instruction; there are {OPCODES}"),
     (0 | 6 << 7, f"LOAD.memory_type = 6 is none of {MEMORIES}"),
     (0 | 4 << 7, "LOAD.memory_type = OUT cannot be loaded; UOP, WGT, INP, ACC, ACC_8BIT can"),
     (1 | 3 << 7 | 1 << 80, "STORE.memory_type = ACC cannot be stored; only OUT can"),

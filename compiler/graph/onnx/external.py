@@ -51,7 +51,7 @@ def _resolved(location: str, folder: Path) -> Path:
     except FileNotFoundError:
         raise RefusalError(f"its file {shown(location)} is missing from {folder}") from None
     if not os.path.isfile(file):
-        raise RefusalError(f"its file {shown(location)} is no file")
+        raise RefusalError(f"its file {shown(location)} is not a file")
     return Path(file)
 
 
@@ -75,5 +75,5 @@ def _number(where: dict[str, str], key: str) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise _LengthError(f"has the {key} {shown(text)}, which is no number of bytes")
+        raise _LengthError(f"has the {key} {shown(text)}, which is not a number of bytes")
     return int(text)

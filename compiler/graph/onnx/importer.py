@@ -154,7 +154,7 @@ class Importer:
         values = [value for value in self.model.proto.graph.input if value.name not in constant]
         for name in sorted(set(self.shapes) - {value.name for value in values}):
             self.problems.append(
-                f"shapes names {name!r}, which is no input; there are "
+                f"shapes names {name!r}, which is not an input; there are "
                 f"{', '.join(value.name for value in values) or 'none'}"
             )
         for value in values:

@@ -58,18 +58,18 @@ def _decoded(data: bytes, label: str) -> ModelProto:
         return onnx.load_model_from_string(data)
     except (DecodeError, UnicodeDecodeError, ValueError) as error:
         raise GraphError(
-            f"{label}: this is no ONNX model, or a damaged one, of {len(data)} bytes: {first_line(error)}"
+            f"{label}: this is not an ONNX model, or it is damaged ({len(data)} bytes): {first_line(error)}"
         ) from error
 
 
 def _checked(proto: ModelProto, label: str, folder: Path | None) -> Model:
     if not proto.HasField("graph") or not proto.ir_version or not proto.opset_import:
         raise GraphError(
-            f"{label}: this is no ONNX model, or a damaged one: it has no graph, no version or no "
+            f"{label}: this is not an ONNX model, or it is damaged: it has no graph, no version or no "
             "operator set"
         )
     if not all(isinstance(name, str) for name in _names(proto)):
-        raise GraphError(f"{label}: this is a damaged ONNX model: it has a name that is no UTF-8 text")
+        raise GraphError(f"{label}: this is a damaged ONNX model: it has a name that is not UTF-8 text")
     versions = {entry.version for entry in proto.opset_import if entry.domain in MAIN_DOMAINS}
     newest = defs.onnx_opset_version()
     if len(versions) != 1 or not OLDEST_OPSET <= max(versions) <= newest:

@@ -91,10 +91,7 @@ def order_problems(graph: GraphProto) -> Iterator[str]:
             makers.setdefault(name, place)
     cycle = _cycle(graph, makers)
     if cycle:
-        yield (
-            "nodes go round in a circle: "
-            f"{' → '.join(described(graph.node[place], place) for place in cycle)}"
-        )
+        yield (f"nodes form a cycle: {' → '.join(described(graph.node[place], place) for place in cycle)}")
     yield from _early_reads(graph, makers, outside, set(cycle))
     for value in graph.output:
         if value.name not in makers and value.name not in outside:

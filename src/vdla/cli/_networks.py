@@ -93,7 +93,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         FileFormatError: it is damaged.
     """
     if not zipfile.is_zipfile(path):
-        raise InputError(f"{path} is no .npz file of arrays; numpy.savez writes one")
+        raise InputError(f"{path} is not an .npz file of arrays; numpy.savez writes one")
     try:
         return read_npz(path)
     except OSError as error:

@@ -122,7 +122,7 @@ def test_choices_read_back_equal():
     ],
 )
 def test_what_is_no_record_is_refused(text):
-    with pytest.raises(ChoiceError, match="the text is no record of choices"):
+    with pytest.raises(ChoiceError, match="the text is not a record of choices"):
         parse_choices(text)
 
 

@@ -61,7 +61,7 @@ def test_an_intrinsic_of_somebody_else_is_no_instruction():
     )
     with pytest.raises(
         IrError,
-        match=r"^mine is no instruction of the accelerator; it has gemm, reset, gemm_from, load_inp, "
+        match=r"^mine is not an instruction of the accelerator; it has gemm, reset, gemm_from, load_inp, "
         r"load_inp_padded, ",
     ):
         compile_stream(func, TINY)

@@ -104,7 +104,7 @@ BAD_TEXTS = [
     ),
     (
         "def f(x: float32[2]):\n    c: int8[1] = constant([300])\n    return x",
-        "line 2: these are no elements of int8[1]",
+        "line 2: these are not elements of int8[1]",
         26,
     ),
     (
@@ -114,7 +114,7 @@ BAD_TEXTS = [
     ),
     (
         "def f(x: float32[2]):\n    for i in x: pass\n    return x",
-        "line 2: this is no statement of a graph",
+        "line 2: this is not a statement of a graph",
         4,
     ),
     (
@@ -194,7 +194,7 @@ FAULTS = {
         "nodes": (RELU, replace(NEG, attributes={"alpha": 1}))
     },
     "graph f: Relu '' has no output": {"nodes": (RELU, Node("Relu", ("x",), ()))},
-    "graph f: output 'z' is no value of the graph": {"outputs": ("z",)},
+    "graph f: output 'z' is not a value of the graph": {"outputs": ("z",)},
     "graph f: value 'y' has no type": {"types": dict.fromkeys("xh", FLOATS)},
     "graph f: types has z, which nothing defines": {"types": dict.fromkeys("xhyz", FLOATS)},
     "graph f: value 'y' is float64; element types are float32, int8, uint8, int16, uint16, int32, int64, "
@@ -204,7 +204,7 @@ FAULTS = {
     },
     "graph f: input 'x' is int8, but types says float32[2]": {"inputs": {"x": TensorType((), "int8")}},
     "graph f: x is both an input and a constant": {"constants": {"x": np.ones(2, np.float32)}},
-    "graph a b: the name 'a b' is no Python identifier": {"name": "a b"},
+    "graph a b: the name 'a b' is not a Python identifier": {"name": "a b"},
 }
 
 

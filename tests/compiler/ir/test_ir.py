@@ -365,7 +365,7 @@ def test_the_verifier_refuses(body, message):
             "line 1: buffer A needs a type such as int8[4, 16]\ndef f(A: int8):\n      ^",
         ),
         ("def f(A: int9[4]):\n    A[0] = 1", "buffer A: type 'int9' is none of bool, int8"),
-        ("def f(A: int8[4]):\n    while A: pass", "line 2: this is no statement of a loop program"),
+        ("def f(A: int8[4]):\n    while A: pass", "line 2: this is not a statement of a loop program"),
         ("def f(A: int8[4]):\n    A[0] = foo(1)", "line 2: foo with 1 arguments is unknown"),
         ("x = 1", "line 1: a program is one function"),
         (

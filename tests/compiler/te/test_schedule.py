@@ -214,7 +214,7 @@ MISUSE = [
         "cache_write of C: its loops have been scheduled already",
     ),
     (lambda s, c: s.cache_read(A, "input", [c]), "cache_read: C does not read A"),
-    (lambda s, c: s[A].split("i", 2), "A is no stage of this schedule; there are C"),
+    (lambda s, c: s[A].split("i", 2), "A is not a stage of this schedule; there are C"),
 ]
 
 
@@ -251,11 +251,11 @@ def test_reductions_are_not_threads():
         ),
         (
             lambda: compute((4,), lambda i: A[reduce_axis(3, "k")], "C"),
-            "C: k is no axis of C; it has i. Pass reduction axes to sum, min or max",
+            "C: k is not an axis of C; it has i. Pass reduction axes to sum, min or max",
         ),
         (
             lambda: compute((4,), lambda i: sum_over(A[i], "k"), "C"),
-            "'k' is no reduction axis; make one with",
+            "'k' is not a reduction axis; make one with",
         ),
         (
             lambda: compute((4,), lambda i: sum_over(A[i], reduce_axis(2, "k")) + 1, "C"),

@@ -36,8 +36,8 @@ REFUSED = {
     "a complex number": ("LOAD(x_size=1+2j)", WHOLE),
     "a truth value": ("LOAD(x_size=True)", WHOLE),
     "a text": ("LOAD(x_size='a')", WHOLE),
-    "a long name": (f"{'x' * 5000}()", "is no mnemonic"),
-    "a long field": (f"LOAD({'x' * 5000}=1)", "is no field of it"),
+    "a long name": (f"{'x' * 5000}()", "is not a mnemonic"),
+    "a long field": (f"LOAD({'x' * 5000}=1)", "is not a field of it"),
     "a long member": (f"LOAD(memory_type={'X' * 5000})", "is none of"),
     "a member's long number": (
         f"LOAD(memory_type=0x{'f' * 5000})",

@@ -114,7 +114,7 @@ def test_extension_fields_are_refused_where_the_extension_is_off():
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        (5, "opcode 5 is no instruction; there are LOAD (0), STORE (1), GEMM (2), FINISH (3), ALU (4)"),
+        (5, "opcode 5 is not an instruction; there are LOAD (0), STORE (1), GEMM (2), FINISH (3), ALU (4)"),
         (6 << 7, "LOAD.memory_type = 6 is none of UOP (0), WGT (1), INP (2), ACC (3), OUT (4), ACC_8BIT (5)"),
         (4 << 7, "LOAD.memory_type = OUT cannot be loaded; UOP, WGT, INP, ACC, ACC_8BIT can"),
         (1 | 1 << 80, "STORE.memory_type = UOP cannot be stored; only OUT can"),
@@ -142,11 +142,11 @@ def test_every_declared_field_is_documented():
         ),
         (
             "FINISH()\nJUMP()",
-            "p:2:1: JUMP is no mnemonic; there are LOAD, STORE, GEMM, FINISH, ALU\n    JUMP()\n    ^",
+            "p:2:1: JUMP is not a mnemonic; there are LOAD, STORE, GEMM, FINISH, ALU\n    JUMP()\n    ^",
         ),
         (
             "GEMM(uops=3)",
-            "p:1:6: uops is no field of it; there are pop_prev, pop_next, push_prev, push_next, reset, "
+            "p:1:6: uops is not a field of it; there are pop_prev, pop_next, push_prev, push_next, reset, "
             "uop_begin, uop_end, "
             "iter_out, iter_in, dst_factor_out, dst_factor_in, src_factor_out, src_factor_in, "
             "wgt_factor_out, wgt_factor_in, "

@@ -39,9 +39,9 @@ TOML = {
     f"alu_opcodes = ['{'x' * 5000}']": ": alu_opcodes holds 'xxx",
     f"batch = '{'x' * 5000}'": ": batch = 'xxx",
     f"{'x' * 5000} = 1": ": configuration parameter 'xxx",
-    "name = []": ": name = [] is no text",
-    "name = 3": ": name = 3 is no text",
-    "name = {}": ": name = {} is no text",
+    "name = []": ": name = [] is not text",
+    "name = 3": ": name = 3 is not text",
+    "name = {}": ": name = {} is not text",
     "name = '''two\nlines'''": r": name = 'two\nlines' holds characters that cannot be printed on one line",
     '"name\\nbatch" = 1': r": configuration parameter 'name\nbatch' is unknown",
     "batch = inf": ": batch = inf is not a whole number",
@@ -92,5 +92,5 @@ def test_a_setting_with_a_long_number_is_refused_in_one_line(value):
 
 
 def test_a_name_is_text():
-    with pytest.raises(ConfigError, match=r"^name = 3 is no text$"):
+    with pytest.raises(ConfigError, match=r"^name = 3 is not text$"):
         AcceleratorConfig(name=3)

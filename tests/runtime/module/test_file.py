@@ -81,7 +81,7 @@ def test_a_truncated_module_is_refused(saved):
     for size in [*range(HEADER.size + 3), *RNG.integers(HEADER.size, len(data), 40), len(data) - 1]:
         message = refused(data[:size])
         assert (
-            "is truncated" if size >= len(MAGIC) else "is no module: it does not begin with VDLA-MOD"
+            "is truncated" if size >= len(MAGIC) else "is not a module: it does not begin with VDLA-MOD"
         ) in message
         assert "compile" in message
 
@@ -135,7 +135,7 @@ def test_what_is_no_module_is_refused(data, tmp_path):
     with pytest.raises(ModuleError) as caught:
         load(tmp_path / "x.vdla")
     assert str(caught.value) == (
-        f"{tmp_path}/x.vdla is no module: it does not begin with VDLA-MOD; make one with "
+        f"{tmp_path}/x.vdla is not a module: it does not begin with VDLA-MOD; make one with "
         "`vdla compile MODEL.onnx -o MODULE.vdla`"
     )
 

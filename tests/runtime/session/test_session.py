@@ -39,7 +39,7 @@ def session_of(title: str, device=FunctionalDevice) -> Session:
             "input image is float64[1, 3], not float32[1, 3]",
         ),
         ({"image": IMAGE, "mask": 1}, "input mask is int64[], not int8[]"),
-        ({"image": [[1, 2], [3]], "mask": MASK}, "input image is no array of numbers: "),
+        ({"image": [[1, 2], [3]], "mask": MASK}, "input image is not an array of numbers: "),
         ({"image": np.array(["a"]), "mask": MASK}, "input image is <U1[1], not float32[1, 3]"),
         (
             {"image": np.array([[1, np.nan, np.inf]], np.float32), "mask": MASK},

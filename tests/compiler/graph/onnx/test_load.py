@@ -203,7 +203,7 @@ def test_a_dynamic_extent_needs_a_shape_from_the_caller():
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
-        ({"input": (1, 3, 16, 16)}, "shapes names 'input', which is no input; there are input.1"),
+        ({"input": (1, 3, 16, 16)}, "shapes names 'input', which is not an input; there are input.1"),
         (
             {"input.1": (1, 4, 16, 16)},
             "input 'input.1': the shape given, [1, 4, 16, 16], does not go with its own, [N, 3, 16, 16]",
@@ -330,7 +330,7 @@ REFUSED = {
     "a circle": (
         [node("Add", "x b", "a"), node("Relu", "a", "b"), node("Neg", "b", "y")],
         {},
-        "nodes go round in a circle: node ",
+        "nodes form a cycle: node ",
     ),
     "a value from nowhere": (
         [node("Relu", "gone", "y")],
@@ -404,7 +404,7 @@ LOCATIONS = {
     "/etc/passwd": "its file '/etc/passwd' is not in the folder of the model",
     "": "its file '' is not in the folder of the model",
     ".": "its file '.' is not in the folder of the model",
-    "folder": "its file 'folder' is no file",
+    "folder": "its file 'folder' is not a file",
     "folder/w.bin": "its file 'folder/w.bin' is missing from ",
     "loop": "its file 'loop' ",
     "outside": "its file 'outside' is not in the folder of the model",
@@ -413,7 +413,7 @@ LOCATIONS = {
     "w/" * 3000: "cannot be read: File name too long",
     "w\0.bin": r"its file 'w\x00.bin' has a name with a NUL, which no file has",
     "w\n.bin": r"its file 'w\n.bin' is missing from ",
-    "pipe": "its file 'pipe' is no file",
+    "pipe": "its file 'pipe' is not a file",
     "short.bin": "its elements cannot be read: its file 'short.bin' has 5 bytes; "
     "5 from 0 on are named, and the tensor takes 16",
     "long.bin": "its elements cannot be read: its file 'long.bin' has 1099511627776 bytes; "
@@ -562,7 +562,7 @@ def test_files_that_are_no_models_are_named_and_refused(tmp_path, title, data):
     file = tmp_path / f"{title}.onnx"
     file.write_bytes(data)
     with pytest.raises(
-        GraphError, match=rf"^{re.escape(str(file))}: this is no ONNX model, or a damaged one"
+        GraphError, match=rf"^{re.escape(str(file))}: this is not an ONNX model, or it is damaged"
     ):
         load(file)
 

@@ -274,5 +274,5 @@ def test_a_pipeline_checks_what_every_pass_returns():
             return Graph(graph.name, graph.inputs, ("nothing",), graph.nodes, graph.constants, graph.types)
 
     graph = parse_graph(PASSES["a reversal is no identity"][1])
-    with pytest.raises(GraphError, match=r"^graph f: output 'nothing' is no value of the graph$"):
+    with pytest.raises(GraphError, match=r"^graph f: output 'nothing' is not a value of the graph$"):
         Pipeline((DeadCode(), Breaks())).run(graph)
