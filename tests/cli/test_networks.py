@@ -336,8 +336,8 @@ def broken_module(data: bytes, kind: str) -> bytes:
     [
         ("truncated", "is truncated"),
         ("altered", "has been altered"),
-        ("noise", "is no module"),
-        ("empty", "is no module"),
+        ("noise", "is not a module"),
+        ("empty", "is not a module"),
     ],
 )
 def test_bad_modules_are_refused_on_one_line(files, tmp_path, command, kind, message):

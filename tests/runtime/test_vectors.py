@@ -102,7 +102,7 @@ def test_a_swapped_address_is_noticed(vector):
 def test_a_wrong_opcode_is_noticed(vector):
     stream = vector.stream.copy()
     stream[5, 0] |= 7
-    message = r"^instruction 5 \(0x[0-9a-f]{32}\) is invalid: opcode 7 is no instruction"
+    message = r"^instruction 5 \(0x[0-9a-f]{32}\) is invalid: opcode 7 is not an instruction"
     with pytest.raises(InvalidInstructionError, match=message):
         replayed(dataclasses.replace(vector, stream=stream))
 
