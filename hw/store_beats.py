@@ -22,7 +22,7 @@ def parts_of_element(config: AcceleratorConfig) -> range:
 
 def row_bits(config: AcceleratorConfig) -> int:
     """Return the bits that count the bytes of a row."""
-    return 16 + exact_log2(config.element_bytes(MemoryType.OUT))
+    return 16 + int(exact_log2(config.element_bytes(MemoryType.OUT)))
 
 
 def burst_layout(config: AcceleratorConfig) -> data.StructLayout:

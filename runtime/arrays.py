@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import numpy as np
 from numpy.lib import format as npy
@@ -119,14 +119,14 @@ def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray
     return values.view(dtype).reshape(shape, order="F" if in_fortran_order else "C")
 
 
-def _read_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype]:
+def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
     version = npy.read_magic(file)
     if version not in HEADERS:
         raise ValueError(f"version {version} of NumPy's format is not read")
     return HEADERS[version](file)
 
 
-def _fill(values: np.ndarray, file: BinaryIO, name: str) -> None:
+def _fill(values: np.ndarray, file: IO[bytes], name: str) -> None:
     """Fill uint8[n] from a member, which must end with it; reading its end checks its checksum."""
     place = 0
     while piece := file.read(PIECE_BYTES):

@@ -49,7 +49,7 @@ class SpaceToDepth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pads: tuple[Padding, Padding, Padding, Padding]
     border: Annotated[int, Meta(ge=-128, le=127)] = 0
 
-    def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def shape(self, shape: tuple[int, ...]) -> tuple[int, int, int, int]:
         """Return the shape of an image [n, c, h, w] after this; `stride` divides its sides with their
         borders."""
         n, c, height, width = shape
@@ -89,7 +89,8 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.space_to_depth is not None:
             return self.space_to_depth.shape(self.shape)
         if len(self.shape) == IMAGE_RANK:
-            return self.shape
+            n, c, height, width = self.shape
+            return n, c, height, width
         rows = prod(self.shape[:-1])
         return self.batch, self.shape[-1], -(-rows // self.batch), 1
 

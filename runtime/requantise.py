@@ -1,8 +1,9 @@
 """Requantisation of whole arrays; `vdla.hw.spec.numerics.requantise` is the definition."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vdla.hw.spec.numerics import BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
 
@@ -23,7 +24,7 @@ def parameter_words(
     return np.stack(np.broadcast_arrays(bias, multiplier, low, clip)).astype(np.int64)
 
 
-def requantise(values: np.ndarray, parameters: Sequence[np.ndarray], bits: int = 32) -> np.ndarray:
+def requantise(values: np.ndarray, parameters: Iterable[np.ndarray], bits: int = 32) -> NDArray[np.int8]:
     """Return int8[...]: accumulators of `bits` bits requantised by int[4, ...] that broadcasts against
     them."""
     bias, multiplier, low, clip = (np.asarray(row, np.int64) for row in parameters)
@@ -35,9 +36,10 @@ def requantise(values: np.ndarray, parameters: Sequence[np.ndarray], bits: int =
     zero, least, greatest = (
         _wrapped(byte, BYTE_BITS) for byte in (low >> BYTE_BITS, clip, clip >> BYTE_BITS)
     )
-    return np.maximum(np.minimum(scaled + zero, greatest), least).astype(np.int8)
+    clipped: NDArray[np.int64] = np.maximum(np.minimum(scaled + zero, greatest), least)
+    return clipped.astype(np.int8)
 
 
-def _wrapped(values: np.ndarray, bits: int) -> np.ndarray:
+def _wrapped(values: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
     """Return int64[...]: values reduced to `bits` bits of two's complement."""
     return (values << (64 - bits)) >> (64 - bits)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -99,6 +100,9 @@ def _vector(arrays: Mapping[str, np.ndarray]) -> Vector:
     return Vector(_name(meta), config, stream, _segments(arrays), _entry(meta, "counters", dict))
 
 
+Entry = TypeVar("Entry")
+
+
 def _array(arrays: Mapping[str, np.ndarray], name: str, kind: type, dimensions: int) -> np.ndarray:
     if name not in arrays:
         raise FileFormatError(f"the array {name!r} is missing")
@@ -111,7 +115,7 @@ def _array(arrays: Mapping[str, np.ndarray], name: str, kind: type, dimensions: 
     return array
 
 
-def _meta(data: np.ndarray) -> dict:
+def _meta(data: np.ndarray) -> dict[str, Any]:
     if len(data) > MOST_META_BYTES:
         raise FileFormatError(f"meta has {len(data)} bytes; it may have {MOST_META_BYTES}")
     try:
@@ -123,13 +127,14 @@ def _meta(data: np.ndarray) -> dict:
     return meta
 
 
-def _entry(meta: Mapping, key: str, kind: type):
-    if not isinstance(meta.get(key), kind):
-        raise FileFormatError(f"meta.{key} is {shown(meta.get(key))}; it must be a {kind.__name__}")
-    return meta[key]
+def _entry(meta: Mapping[str, object], key: str, kind: type[Entry]) -> Entry:
+    entry = meta.get(key)
+    if not isinstance(entry, kind):
+        raise FileFormatError(f"meta.{key} is {shown(entry)}; it must be a {kind.__name__}")
+    return entry
 
 
-def _name(meta: Mapping) -> str:
+def _name(meta: Mapping[str, object]) -> str:
     name = _entry(meta, "name", str)
     if len(name) > MOST_NAME_CHARACTERS:
         raise FileFormatError(f"meta.name holds {len(name)} characters; it may hold {MOST_NAME_CHARACTERS}")

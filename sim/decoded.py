@@ -85,8 +85,9 @@ class DecodedStream:
         """Whether dispatch meets a FINISH."""
         return self.dispatched > 0 and bool(self.opcode[self.dispatched - 1] == isa.Opcode.FINISH)
 
-    def part(self, chosen: slice) -> "DecodedStream":
-        """Return the instructions of `chosen`, as views of this program's arrays."""
+    def part(self, chosen: slice | IntArray) -> "DecodedStream":
+        """Return the instructions of `chosen`: of a slice as views of this stream's arrays, of positions as
+        copies."""
         return DecodedStream(
             self.config,
             self.words[chosen],

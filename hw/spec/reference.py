@@ -9,7 +9,14 @@ from vdla.hw.spec import isa, registers, units
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.numerics import BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
 from vdla.hw.spec.presets import DEFAULT, PRESETS
-from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
+from vdla.hw.spec.vocabulary import (
+    INSTRUCTION_BITS,
+    UOP_BITS,
+    AluOpcode,
+    Extension,
+    MemoryType,
+    Parameter,
+)
 
 _NOTE = "<!-- Generated from the specification by `make docs`. -->\n"
 _ALU = {
@@ -71,7 +78,7 @@ _ISA_INTRODUCTION = f"""\
 The encoding and meaning of every instruction, for people who write streams, decoders or hardware.
 `vdla disasm tests/vectors/vta/conv3x3_d.npz` prints a stream as text; `vdla asm` assembles it.
 
-Task instructions have {isa.INSTRUCTION_BITS} bits, micro-ops {isa.UOP_BITS}. Fields are packed from bit 0
+Task instructions have {INSTRUCTION_BITS} bits, micro-ops {UOP_BITS}. Fields are packed from bit 0
 upward in the order given; a field that would cross bit 64 starts at bit 64. Fields of extensions then take
 the lowest free bits. Widths follow from the configuration:
 {_LETTERS}.

@@ -4,7 +4,6 @@ tools."""
 from collections.abc import Callable
 from importlib import import_module
 
-from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import DeviceError
 from vdla.hw.spec.target import Target
 from vdla.runtime.device import Device
@@ -17,8 +16,8 @@ DEVICE_CLASSES = {
 TIMED = ("cycle", "rtl")  # devices that run in front of a memory
 
 
-def device_factory(name: str) -> Callable[[AcceleratorConfig, int], Device]:
-    """Return what makes a device of that name from a configuration and its bytes of DRAM.
+def device_factory(name: str) -> Callable[..., Device]:
+    """Return what makes a device of that name from a configuration, its bytes of DRAM and options of its own.
 
     Raises:
         DeviceError: there is none of that name.
@@ -26,7 +25,8 @@ def device_factory(name: str) -> Callable[[AcceleratorConfig, int], Device]:
     if name not in DEVICE_CLASSES:
         raise DeviceError(f"no device is called {name!r}; there are {', '.join(DEVICE_CLASSES)}")
     module, attribute = DEVICE_CLASSES[name]
-    return getattr(import_module(module), attribute)
+    factory: Callable[..., Device] = getattr(import_module(module), attribute)
+    return factory
 
 
 def device_of(name: str, target: Target, dram_bytes: int, **options: object) -> Device:

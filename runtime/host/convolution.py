@@ -3,13 +3,15 @@
 Source: ONNX operator specification, Conv, ConvTranspose, ConvInteger.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
 import numpy as np
 
 from vdla.runtime.host.matrix import exact_matmul, shifted
-from vdla.runtime.host.windows import padded, sliding_windows, spans
+from vdla.runtime.host.windows import at_last, padded, sliding_windows, spans
+
+Multiply = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of matrices
 
 
 def conv(
@@ -97,33 +99,28 @@ def conv_transpose(
     shape, kernel = x.shape[2:], w.shape[2:]
     parts = _spread(x, w, group)
     lengths = zip(shape, strides, spans(kernel, dilations), output_padding, strict=True)
-    out = np.zeros(
-        (
-            x.shape[0],
-            w.shape[1] * group,
-            *((size - 1) * step + span + more for size, step, span, more in lengths),
-        ),
-        x.dtype,
-    )
+    spatial = ((size - 1) * step + span + more for size, step, span, more in lengths)
+    out = np.zeros((x.shape[0], w.shape[1] * group, *spatial), x.dtype)
     for offset in product(*map(range, kernel)):
         starts = [position * dilation for position, dilation in zip(offset, dilations, strict=True)]
-        out[(..., *_every(starts, strides, shape))] += parts[(..., *offset)]
-    cut = out[
-        (
-            ...,
-            *(
-                slice(begin, size - end)
-                for begin, end, size in zip(
-                    pads[: len(shape)], pads[len(shape) :], out.shape[2:], strict=True
-                )
-            ),
-        )
-    ]
+        out[at_last(*_every(starts, strides, shape))] += parts[at_last(*offset)]
+    cut = _cut(out, pads[: len(shape)], pads[len(shape) :])
     return cut if b is None else cut + _per_channel(b, cut.ndim)
 
 
+def _cut(x: np.ndarray, begins: Sequence[int], ends: Sequence[int]) -> np.ndarray:
+    """Return x[N, C, spatial...] without what stands before `begins` and in the last `ends`."""
+    sides = zip(begins, ends, x.shape[2:], strict=True)
+    return x[at_last(*(slice(begin, size - end) for begin, end, size in sides))]
+
+
 def _by_groups(
-    x: np.ndarray, w: np.ndarray, dilations: Sequence[int], group: int, strides: Sequence[int], multiply
+    x: np.ndarray,
+    w: np.ndarray,
+    dilations: Sequence[int],
+    group: int,
+    strides: Sequence[int],
+    multiply: Multiply,
 ) -> np.ndarray:
     """Multiply every window of x, padded already, with the kernels of its group."""
     rank, (outputs, channels, *kernel) = w.ndim - 2, w.shape

@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from vdla.runtime.host.windows import padded, sliding_windows, spans
+from vdla.runtime.host.windows import at_last, padded, sliding_windows, spans
 
 
 def max_pool(
@@ -41,9 +41,8 @@ def average_pool(
     rounding up adds never does."""
     wider = _reaching(x.shape[2:], ceil_mode, dilations, kernel_shape, pads, strides)
     ones = np.ones((1, 1, *x.shape[2:]), x.dtype)
-    counted = (
-        padded(padded(ones, pads, 1), np.subtract(wider, pads)) if count_include_pad else padded(ones, wider)
-    )
+    added = np.subtract(wider, pads).tolist()
+    counted = padded(padded(ones, pads, 1), added) if count_include_pad else padded(ones, wider)
     sums, counts = (
         _reduced(part, kernel_shape, strides, dilations, np.add) for part in (padded(x, wider), counted)
     )
@@ -116,9 +115,9 @@ def _by_place(
 ) -> np.ndarray:
     """Go through the places of a window, each in all windows at once."""
     views = sliding_windows(x, kernel, strides, dilations)
-    result = views[..., *[0] * len(kernel)].copy()
+    result = views[at_last(*[0] * len(kernel))].copy()
     for place in islice(product(*map(range, kernel)), 1, None):
-        operation(result, views[..., *place], out=result)
+        operation(result, views[at_last(*place)], out=result)
     return result
 
 

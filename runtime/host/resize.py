@@ -59,7 +59,7 @@ def resize(
     return x
 
 
-def _places(size: int, out: int, scale: float, coordinates: str, rounding: str) -> np.ndarray:
+def _places(size: int, out: int, scale: float, coordinates: Coordinates, rounding: Rounding) -> np.ndarray:
     """Return the index of the nearest element for each of `out` places."""
     centres = COORDINATES[coordinates](np.arange(out, dtype=np.float64), size, out, scale)
     return np.clip(ROUNDINGS[rounding](centres), 0, size - 1).astype(np.int64)

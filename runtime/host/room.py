@@ -5,20 +5,22 @@ Most operators make no more than their inputs hold, broadcast; `ELEMENTS` has th
 
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil, prod
+from typing import Any
 
 import numpy as np
 
 from vdla.runtime.host.windows import spans
 
 Inputs = Sequence[np.ndarray | None]
-Elements = Callable[[Inputs, Mapping[str, object]], int]
+Attributes = Mapping[str, Any]  # as the operator's function takes them
+Elements = Callable[[Inputs, Attributes], int]
 
 WIDEST_BYTES = 8
 OBJECT_BYTES = 64  # an element that NumPy hands to a function of Python
 BY_ELEMENT = ("Erf", "Gelu")
 
 
-def room(op: str, inputs: Inputs, attributes: Mapping[str, object]) -> int:
+def room(op: str, inputs: Inputs, attributes: Attributes) -> int:
     """Return an upper bound of the bytes of the largest array that an operator makes.
 
     Raises:
@@ -31,7 +33,7 @@ def room(op: str, inputs: Inputs, attributes: Mapping[str, object]) -> int:
     return item * ELEMENTS.get(op, _broadcast)(inputs, attributes)
 
 
-def _broadcast(inputs: Inputs, attributes: Mapping[str, object]) -> int:
+def _broadcast(inputs: Inputs, attributes: Attributes) -> int:
     """Return the elements of all inputs, or of their common shape where that is more."""
     given = [x for x in inputs if x is not None]
     total = sum(x.size for x in given)
@@ -41,18 +43,24 @@ def _broadcast(inputs: Inputs, attributes: Mapping[str, object]) -> int:
         return total
 
 
+def _given(inputs: Inputs, place: int) -> np.ndarray:
+    """Return an input that must not be left out."""
+    found = inputs[place]
+    if found is None:
+        raise ValueError(f"input {place} is left out")
+    return found
+
+
 def _per_channel(*vectors: int, axis: int | None = None) -> Elements:
     """Return the elements of an operator that shapes inputs as vectors along an axis: `axis`, or its
     attribute."""
 
-    def elements(inputs: Inputs, attributes: Mapping[str, object]) -> int:
-        x = inputs[0]
+    def elements(inputs: Inputs, attributes: Attributes) -> int:
+        x = _given(inputs, 0)
         along = attributes["axis"] if axis is None else axis
         channels = x.shape[along] if x.ndim else 1
-        widest = max(
-            (inputs[place].size for place in vectors if place < len(inputs) and inputs[place] is not None),
-            default=1,
-        )
+        given = [inputs[place] for place in vectors if place < len(inputs)]
+        widest = max((vector.size for vector in given if vector is not None), default=1)
         return x.size * (widest if channels == 1 else 1)
 
     return elements
@@ -61,8 +69,8 @@ def _per_channel(*vectors: int, axis: int | None = None) -> Elements:
 def _windowed(w: int = 1) -> Elements:
     """Return the elements of a convolution with weights at `w`: padded image, windows, and result."""
 
-    def elements(inputs: Inputs, attributes: Mapping[str, object]) -> int:
-        x, kernels, last = inputs[0], inputs[w], inputs[-1]
+    def elements(inputs: Inputs, attributes: Attributes) -> int:
+        x, kernels, last = _given(inputs, 0), _given(inputs, w), inputs[-1]
         outputs, _, *kernel = kernels.shape
         image, out = _slid(x.shape[2:], kernel, **attributes)
         per_channel = last.size if outputs == 1 and last is not None else outputs
@@ -71,9 +79,9 @@ def _windowed(w: int = 1) -> Elements:
     return elements
 
 
-def _pooled(inputs: Inputs, attributes: Mapping[str, object]) -> int:
+def _pooled(inputs: Inputs, attributes: Attributes) -> int:
     image, _ = _slid(
-        inputs[0].shape[2:],
+        _given(inputs, 0).shape[2:],
         **{
             "kernel": attributes["kernel_shape"],
             "dilations": [1] * len(attributes["kernel_shape"]),
@@ -84,7 +92,7 @@ def _pooled(inputs: Inputs, attributes: Mapping[str, object]) -> int:
         2 * (stride + size)
         for stride, size in zip(attributes["strides"], attributes["kernel_shape"], strict=True)
     )
-    return prod(inputs[0].shape[:2]) * (image + reach * bool(attributes.get("ceil_mode")))
+    return prod(_given(inputs, 0).shape[:2]) * (image + reach * bool(attributes.get("ceil_mode")))
 
 
 def _slid(
@@ -106,9 +114,9 @@ def _slid(
     return prod(sizes), prod(windows)
 
 
-def _spread(inputs: Inputs, attributes: Mapping[str, object]) -> int:
+def _spread(inputs: Inputs, attributes: Attributes) -> int:
     """Return the elements of a transposed convolution: the windows, and the result before it is cut."""
-    x, w = inputs[0], inputs[1]
+    x, w = _given(inputs, 0), _given(inputs, 1)
     _, per_group, *kernel = w.shape
     dilations, group = attributes.get("dilations", [1] * len(kernel)), attributes.get("group", 1)
     lengths = zip(
@@ -125,8 +133,8 @@ def _spread(inputs: Inputs, attributes: Mapping[str, object]) -> int:
 def _product(b: int = 1) -> Elements:
     """Return the elements of a product of matrices, the second at place `b`."""
 
-    def elements(inputs: Inputs, attributes: Mapping[str, object]) -> int:
-        one, other = inputs[0], inputs[b]
+    def elements(inputs: Inputs, attributes: Attributes) -> int:
+        one, other = _given(inputs, 0), _given(inputs, b)
         rows = one.shape[-1 if attributes.get("transA") else -2] if one.ndim > 1 else 1
         columns = other.shape[-2 if attributes.get("transB") else -1] if other.ndim > 1 else 1
         stacked = prod(np.broadcast_shapes(one.shape[:-2], other.shape[:-2])) * rows * columns
@@ -136,30 +144,30 @@ def _product(b: int = 1) -> Elements:
     return elements
 
 
-def _padded(inputs: Inputs, attributes: Mapping[str, object]) -> int:
-    x, pads = inputs[0], attributes["pads"]
+def _padded(inputs: Inputs, attributes: Attributes) -> int:
+    x, pads = _given(inputs, 0), attributes["pads"]
     return prod(
         max(size, size + begin + end)
         for size, begin, end in zip(x.shape, pads[: x.ndim], pads[x.ndim :], strict=True)
     )
 
 
-def _gathered(inputs: Inputs, attributes: Mapping[str, object]) -> int:
-    x, indices = inputs
+def _gathered(inputs: Inputs, attributes: Attributes) -> int:
+    x, indices = _given(inputs, 0), _given(inputs, 1)
     return indices.size * (x.size // max(x.shape[attributes["axis"]], 1))
 
 
-def _counted(inputs: Inputs, attributes: Mapping[str, object]) -> int:
-    start, limit, delta = (part.item() for part in inputs)
+def _counted(inputs: Inputs, attributes: Attributes) -> int:
+    start, limit, delta = (_given(inputs, place).item() for place in range(3))
     return max(ceil((limit - start) / delta), 0)
 
 
-def _resized(inputs: Inputs, attributes: Mapping[str, object]) -> int:
-    return prod(max(pair) for pair in zip(inputs[0].shape, attributes["sizes"], strict=True))
+def _resized(inputs: Inputs, attributes: Attributes) -> int:
+    return prod(max(pair) for pair in zip(_given(inputs, 0).shape, attributes["sizes"], strict=True))
 
 
-def _expanded(inputs: Inputs, attributes: Mapping[str, object]) -> int:
-    return prod(np.broadcast_shapes(inputs[0].shape, tuple(attributes["shape"])))
+def _expanded(inputs: Inputs, attributes: Attributes) -> int:
+    return prod(np.broadcast_shapes(_given(inputs, 0).shape, tuple(attributes["shape"])))
 
 
 ELEMENTS: Mapping[str, Elements] = {
@@ -176,7 +184,7 @@ ELEMENTS: Mapping[str, Elements] = {
     "InstanceNormalization": _per_channel(1, 2, axis=1),
     "Int8Conv": _windowed(),
     "Int8ConvTranspose": _spread,
-    "Int8Lookup": lambda inputs, attributes: 2 * inputs[0].size,
+    "Int8Lookup": lambda inputs, attributes: 2 * _given(inputs, 0).size,
     "Int8MatMul": _product(),
     "Int8MaxPool": _pooled,
     "MatMul": _product(),
@@ -188,5 +196,5 @@ ELEMENTS: Mapping[str, Elements] = {
     "QuantizeLinear": _per_channel(1, 2),
     "Range": _counted,
     "Resize": _resized,
-    "Tile": lambda inputs, attributes: inputs[0].size * prod(attributes["repeats"]),
+    "Tile": lambda inputs, attributes: _given(inputs, 0).size * prod(attributes["repeats"]),
 }

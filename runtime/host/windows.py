@@ -1,6 +1,7 @@
 """Windows that slide over the spatial dimensions of a tensor; convolutions and pooling share them."""
 
 from collections.abc import Sequence
+from types import EllipsisType
 
 import numpy as np
 
@@ -10,6 +11,11 @@ from vdla.runtime.borders import bordered
 def spans(kernel: Sequence[int], dilations: Sequence[int]) -> tuple[int, ...]:
     """Return how many elements a window covers in each dimension."""
     return tuple((size - 1) * dilation + 1 for size, dilation in zip(kernel, dilations, strict=True))
+
+
+def at_last(*places: int | slice) -> tuple[EllipsisType | int | slice, ...]:
+    """Return the subscript that takes `places` of the last dimensions."""
+    return (..., *places)
 
 
 def padded(x: np.ndarray, pads: Sequence[int], value: float | int = 0) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 from vdla.hw.spec.limits import DRAM_BYTES, TENSOR_BYTES, require_room
 from vdla.runtime.host.dtypes import DTYPES
 from vdla.runtime.host.evaluate import check_types
-from vdla.runtime.layout import IMAGE_RANK, Layout
+from vdla.runtime.layout import IMAGE_RANK, SpaceToDepth
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, ModuleError, Plan, Value
 
 NUMBERS = "biuf"
@@ -60,21 +60,22 @@ def _check_step(step: HostStep | LaunchStep) -> None:
 def _check_layout(one: Crossing) -> None:
     layout, rank = one.layout, len(one.layout.shape)
     _require(rank > 0, f"{one.value} has a layout without dimensions")
-    if layout.space_to_depth is not None:
+    gathering = layout.space_to_depth
+    if gathering is not None:
         _require(
             rank == IMAGE_RANK,
             f"{one.value} has gathered pixels, and has {rank} dimensions, not {IMAGE_RANK}",
         )
         _require(
-            _divides_evenly(layout),
-            f"pixels of {one.value}, {list(layout.shape)}, cannot be gathered by {layout.space_to_depth}",
+            _divides_evenly(layout.shape, gathering),
+            f"pixels of {one.value}, {list(layout.shape)}, cannot be gathered by {gathering}",
         )
 
 
-def _divides_evenly(layout: Layout) -> bool:
+def _divides_evenly(shape: tuple[int, ...], gathering: SpaceToDepth) -> bool:
     """Whether strides divide the sides of an image with its borders, which cut off no more than the image."""
-    (sy, sx), (top, left, below, right) = layout.space_to_depth.stride, layout.space_to_depth.pads
-    _, _, height, width = layout.shape
+    (sy, sx), (top, left, below, right) = gathering.stride, gathering.pads
+    _, _, height, width = shape
     sides = (height + top + below, sy), (width + left + right, sx)
     return min(top, left, height + below, width + right) >= 0 and all(
         side > 0 and side % stride == 0 for side, stride in sides

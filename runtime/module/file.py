@@ -46,7 +46,7 @@ AGAIN = "copy it again, or compile the network again"
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # the date of every member, so that equal modules are equal files
 
 
-def save(plan: Plan, path: str | os.PathLike) -> None:
+def save(plan: Plan, path: str | os.PathLike[str]) -> None:
     """Write a module.
 
     Raises:
@@ -55,7 +55,7 @@ def save(plan: Plan, path: str | os.PathLike) -> None:
     write_bytes(path, to_bytes(plan))
 
 
-def load(path: str | os.PathLike) -> Plan:
+def load(path: str | os.PathLike[str]) -> Plan:
     """Read a module.
 
     Raises:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -73,7 +73,7 @@ class Manifest(Record, frozen=True):
 
 def manifest_of(plan: Plan) -> Manifest:
     """Return the manifest of a plan."""
-    config = {"name": plan.config.name, **parameters(plan.config)}
+    config: dict[Name, Any] = {"name": plan.config.name, **parameters(plan.config)}
     streams = {
         name: StreamNames(tuple(stream.tensors), tuple(stream.labels))
         for name, stream in plan.streams.items()

@@ -1,6 +1,6 @@
 """The plan of a compiled network: steps on the host and on the accelerator, with their data."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -35,6 +35,11 @@ Attribute = Integer | float | str | tuple[Integer | float, ...]
 """No Name: msgspec 0.22 frees the pattern of a text twice that stands in a union with a list."""
 
 
+def type_text(shape: Sequence[int], dtype: object) -> str:
+    """Return a tensor's type as messages write it."""
+    return f"{dtype}[{', '.join(map(str, shape))}]"
+
+
 class Value(Record, frozen=True):
     """The type of a tensor between steps, or of an input or output.
 
@@ -47,7 +52,7 @@ class Value(Record, frozen=True):
     dtype: Dtype
 
     def __str__(self) -> str:
-        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+        return type_text(self.shape, self.dtype)
 
 
 class HostStep(Record, frozen=True, tag_field="on", tag="host"):

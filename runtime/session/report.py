@@ -167,7 +167,7 @@ def _bound(layer: Layer, cycles: int, busy: Mapping[str, int], config: Accelerat
         "compute": busy.get("compute", 0),
         "memory": (layer.bytes_read + layer.bytes_written) / config.bus_bytes,
     }
-    name = max(shares, key=shares.get)
+    name = max(shares, key=lambda unit: shares[unit])
     return name if shares[name] >= MOSTLY * cycles else "latency"
 
 
@@ -206,7 +206,7 @@ def _busy_text(layer: LayerReport) -> str:
 
 def summary(found: Report) -> str:
     """Return the totals of a report as one line."""
-    if found.cycles is None:
+    if found.cycles is None or found.seconds is None:
         return f"{found.device}: {found.macs / 1e6:,.1f} MMAC, untimed"
     return (
         f"{found.device}: {found.cycles:,} cycles, {found.seconds * 1e3:.2f} ms, {found.macs / 1e6:,.1f} "

@@ -10,7 +10,7 @@ from vdla.hw.spec.errors import AccessError, EncodingError
 from vdla.hw.spec.limits import HOST_BYTES, require_room
 from vdla.runtime.device import Device, RunResult
 from vdla.runtime.host.evaluate import OperatorError, evaluate
-from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, ModuleError, Plan, Value
+from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, ModuleError, Plan, Value, type_text
 from vdla.runtime.session.launch import Launch, allocate, place_stream
 from vdla.runtime.session.tensors import Tensor
 from vdla.runtime.stream.builder import Stream
@@ -52,9 +52,8 @@ class Outcome:
     @property
     def cycles(self) -> int | None:
         """Cycles of the accelerator; None on untimed devices."""
-        if any(ran.result.cycles is None for ran in self.launches):
-            return None
-        return sum(ran.result.cycles for ran in self.launches)
+        known = [ran.result.cycles for ran in self.launches if ran.result.cycles is not None]
+        return sum(known) if len(known) == len(self.launches) else None
 
 
 class Session:
@@ -141,7 +140,7 @@ def checked(inputs: Mapping[str, np.ndarray], wanted: Mapping[str, Value]) -> Va
     for name, value in wanted.items():
         array = values[name]
         if array.shape != value.shape or array.dtype != value.dtype:
-            raise ModuleError(f"input {name} is {Value(array.shape, str(array.dtype))}, not {value}")
+            raise ModuleError(f"input {name} is {type_text(array.shape, array.dtype)}, not {value}")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ModuleError(
                 f"input {name} holds {np.count_nonzero(~np.isfinite(array))} values that are not finite"
@@ -159,7 +158,7 @@ def _array(name: str, values: object) -> np.ndarray:
 def _packed(one: Crossing, array: np.ndarray) -> np.ndarray:
     """Return a value in the layout of DRAM."""
     if array.shape != one.layout.shape or array.dtype != np.int8:
-        found, wanted = Value(array.shape, str(array.dtype)), Value(one.layout.shape, "int8")
+        found, wanted = type_text(array.shape, array.dtype), Value(one.layout.shape, "int8")
         raise ModuleError(
             f"{one.value} is {found}, and the accelerator takes {wanted}; compile the network again"
         )

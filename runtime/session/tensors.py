@@ -51,12 +51,12 @@ def check_tensors(
     owners = _owners(program, users)
     used = {name: tensors[name] for name in users}
     wrong = [
-        error
+        breach
         for form in (isa.Load, isa.Store)
-        if (error := _first_breach(program, dram_rows(program, form), owners, used)) is not None
+        if (breach := _first_breach(program, dram_rows(program, form), owners, used)) is not None
     ]
     if wrong:
-        raise min(wrong, key=lambda error: error.index)
+        raise min(wrong, key=lambda breach: breach[0])[1]
 
 
 def _owners(program: DecodedStream, users: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -83,7 +83,7 @@ def _owners(program: DecodedStream, users: Mapping[str, np.ndarray]) -> np.ndarr
 
 def _first_breach(
     program: DecodedStream, rows: DramRows, owners: np.ndarray, tensors: Mapping[str, Tensor]
-) -> AccessError | None:
+) -> tuple[int, AccessError] | None:
     """Return the error of the first of some transfers that does what it must not."""
     own = owners[rows.index]
     low, high, writable = (
@@ -101,7 +101,7 @@ def _first_breach(
     verb, index = "writes" if stores[place] else "reads", int(rows.index[place])
     reason = _elsewhere(name, begin, tensors) if outside[place] else _misuse(name, bool(stores[place]))
     did = f"{program.describe(index)} {verb} DRAM bytes {begin:#x}..{end - 1:#x}"
-    return AccessError(f"{did}, {reason}; {AGAIN}", index)
+    return index, AccessError(f"{did}, {reason}; {AGAIN}", index)
 
 
 def _wrong_row(rows: DramRows, place: int, low: int, high: int) -> tuple[int, int]:

@@ -47,7 +47,13 @@ LOOP = (
 )
 GEMM = (*LOOP, "wgt_factor_out", "wgt_factor_in", "overwrite")
 ALU = (*LOOP, "alu_opcode", "use_imm", "imm")
-FIELDS = {isa.Load: TRANSFER, isa.Store: STORED, isa.Gemm: GEMM, isa.Alu: ALU, isa.Finish: ()}
+FIELDS: Mapping[type[isa.Instruction], tuple[str, ...]] = {
+    isa.Load: TRANSFER,
+    isa.Store: STORED,
+    isa.Gemm: GEMM,
+    isa.Alu: ALU,
+    isa.Finish: (),
+}
 NOTHING = (0, 0, 0) * PLACES
 
 
@@ -138,8 +144,9 @@ class StreamBuilder:
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
         self.kernels = MicroKernels(config)
-        self._opcodes, self._units, self._touched = bytearray(), bytearray(), []  # of each instruction
-        self._fields: dict[type, list[int]] = {
+        self._opcodes, self._units = bytearray(), bytearray()  # of each instruction
+        self._touched: list[int] = []
+        self._fields: dict[type[isa.Instruction], list[int]] = {
             form: [] for form in FIELDS
         }  # of all instructions of a form, one behind the other
         self._tensors: dict[str, int] = {}  # their numbers
@@ -253,7 +260,9 @@ class StreamBuilder:
     def _number(self, tensor: str) -> int:
         return self._tensors.setdefault(tensor, len(self._tensors))
 
-    def _record(self, form: type, unit: Unit, row: tuple[int, ...], touched: tuple[int, ...] = ()) -> None:
+    def _record(
+        self, form: type[isa.Instruction], unit: Unit, row: tuple[int, ...], touched: tuple[int, ...] = ()
+    ) -> None:
         """Append an instruction, and what it touches: of each place, the memory and its elements' begin and
         end."""
         self._opcodes.append(form.opcode)
@@ -296,7 +305,7 @@ class StreamBuilder:
         for form, names in FIELDS.items():
             here = opcodes == form.opcode
             words[here] = encode_rows(
-                form, self.config, names, _rows(self._fields[form], np.count_nonzero(here))
+                form, self.config, names, _rows(self._fields[form], int(np.count_nonzero(here)))
             )
         waits = ((isa.Store, MemoryType.OUT), (isa.Load, MemoryType.UOP), (isa.Load, MemoryType.INP))
         return np.concatenate(

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.units import Unit
@@ -34,11 +35,11 @@ def tensor_written(number: int) -> tuple[int, int, int]:
     return DRAM, 2 * number, 2 * number + 2
 
 
-def tensors_of(touched: np.ndarray) -> np.ndarray:
+def tensors_of(touched: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return int64[n]: the tensor that each instruction touches; -1: none."""
     memory, begin, end = touched.transpose(2, 0, 1)
-    found: np.ndarray = np.where((memory == DRAM) & (end > begin), begin // 2, -1).max(axis=1)
-    return found
+    tensors: NDArray[np.int64] = np.where((memory == DRAM) & (end > begin), begin // 2, -1).max(axis=1)
+    return tensors
 
 
 def conflicts(units: np.ndarray, touched: np.ndarray, config: AcceleratorConfig) -> np.ndarray:
@@ -72,7 +73,8 @@ def _intervals(touched: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, np.
 def _bounds(config: AcceleratorConfig, dram_elements: int) -> np.ndarray:
     """Return int64[memories, 2]: where each memory begins and ends when all stand in one row; names of one
     memory share its place."""
-    places, end = {}, 0
+    places: dict[int, tuple[int, int]] = {}
+    end = 0
     for memory in (MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC):
         places[memory] = end, end + config.depth(memory)
         end += config.depth(memory)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
@@ -15,8 +16,8 @@ def encode_rows(
     form: type[isa.Instruction],
     config: AcceleratorConfig,
     names: Sequence[str],
-    rows: Sequence[Sequence[int]],
-) -> np.ndarray:
+    rows: Sequence[Sequence[int]] | NDArray[np.int64],
+) -> NDArray[np.uint64]:
     """Return uint64[n, 2]: instructions of one form.
 
     Args:

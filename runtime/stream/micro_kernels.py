@@ -13,7 +13,7 @@ from vdla.runtime.stream.encode import encode_micro_ops
 MicroOps = tuple[tuple[int, int, int], ...]  # dst, src, wgt of each
 
 
-class MicroKernel(tuple):
+class MicroKernel(tuple[tuple[int, int, int], ...]):
     """Micro-ops, with what is asked of them again and again computed once."""
 
     @cached_property

@@ -8,6 +8,7 @@ appendix A).
 """
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import gt
 
@@ -19,10 +20,12 @@ FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
 LOAD, COMPUTE, STORE = map(int, Unit)  # plain numbers are quicker to compare
 _NONE = (-1,) * len(Unit)
 _BITS = {flag: 1 << number for number, flag in enumerate(FLAGS)}
-_POPS, _PUSHES = (
-    {(edge.producer, edge.consumer): _BITS[getattr(edge, flag)] for edge in TOKEN_EDGES}
-    for flag in ("pop_flag", "push_flag")
-)
+_POPS: Mapping[tuple[int, int], int] = {
+    (edge.producer, edge.consumer): _BITS[edge.pop_flag] for edge in TOKEN_EDGES
+}
+_PUSHES: Mapping[tuple[int, int], int] = {
+    (edge.producer, edge.consumer): _BITS[edge.push_flag] for edge in TOKEN_EDGES
+}
 
 
 @dataclass(slots=True)
@@ -78,8 +81,8 @@ class TokenPlanner:
     def _wait(self, unit: int, other: int, position: int) -> list[tuple[int, int]]:
         """Let the next instruction of `unit` wait for `position` of `other`; return the edge on which it
         pops, if it must."""
-        known, edge = self._knows[unit], (other, unit)
-        if position <= known[other]:
+        edge = other, unit
+        if position <= self._knows[unit][other]:
             return []
         pops = self._pops[edge]
         if (
@@ -87,7 +90,7 @@ class TokenPlanner:
         ):  # the edge holds no more tokens as early as that
             position = self.place(-1 - other, other, _NONE)
         self.flags[position] |= _PUSHES[edge]
-        known = list(map(max, known, self._knew[position]))
+        known = list(map(max, self._knows[unit], self._knew[position]))
         known[other] = position
         self._knows[unit] = tuple(known)
         return [edge]

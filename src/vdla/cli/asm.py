@@ -24,7 +24,9 @@ def command(config: AcceleratorConfig, file: Path, output: Path, uops: bool) -> 
         text = read_at_most(file, assembly.LARGEST_TEXT_BYTES, AssemblyError).decode()
     except UnicodeDecodeError as error:
         raise AssemblyError(f"{file} is not text: {error}") from error
-    parse, pack = (
-        (assembly.parse_uops, codec.uops_to_bytes) if uops else (assembly.parse_program, codec.to_bytes)
+    write_bytes(
+        output,
+        codec.uops_to_bytes(assembly.parse_uops(text, str(file)), config)
+        if uops
+        else codec.to_bytes(assembly.parse_program(text, str(file)), config),
     )
-    write_bytes(output, pack(parse(text, str(file)), config))

@@ -1,6 +1,7 @@
 """``vdla config``."""
 
 import json
+from typing import Any
 
 import click
 
@@ -22,7 +23,7 @@ def command(target: Target, as_json: bool) -> None:
     click.echo(json.dumps(values, indent=2) if as_json else _text(values))
 
 
-def describe(target: Target) -> dict:
+def describe(target: Target) -> dict[str, Any]:
     """Return parameters, memories and derived figures of `target` as JSON values."""
     config = target.config
     memories = {
@@ -48,7 +49,7 @@ def describe(target: Target) -> dict:
     }
 
 
-def _text(values: dict) -> str:
+def _text(values: dict[str, Any]) -> str:
     lines = [f"configuration {values['name']}", ""]
     lines += [
         f"  {key:20} {', '.join(value) or 'none' if isinstance(value, list) else value}"

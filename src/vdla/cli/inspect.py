@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -22,7 +23,7 @@ def command(module: Path, as_json: bool) -> None:
     click.echo(json.dumps(_facts(plan), indent=1) if as_json else _text(plan))
 
 
-def _facts(plan: Plan) -> dict[str, object]:
+def _facts(plan: Plan) -> dict[str, Any]:
     return {
         "name": plan.name,
         "config": plan.config.name,

@@ -1,6 +1,7 @@
 """``vdla plot``."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +11,9 @@ from vdla.hw.spec.errors import FileFormatError
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.writing import check_writable
 from vdla.sim.timing.result import Timing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 KINDS = ("utilisation", "roofline", "timeline")
 
@@ -45,7 +49,7 @@ def _names(vectors: tuple[Path, ...]) -> dict[str, Path]:
     return {path.stem if stems.count(path.stem) == 1 else str(path): path for path in paths}
 
 
-def _figure(kind: str, timings: dict[str, Timing]):
+def _figure(kind: str, timings: dict[str, Timing]) -> "Figure":
     if kind == "utilisation":
         from vdla.sim.plots.utilisation import utilisation
 

@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -48,9 +49,10 @@ def command(vectors: tuple[Path, ...], devices: tuple[str, ...], as_json: bool) 
     sys.exit(0 if all(row["match"] for row in rows) else 1)
 
 
-def _run(device: str, vector: Vector) -> dict:
+def _run(device: str, vector: Vector) -> dict[str, Any]:
     """Return one row of the result; if the device refused the run, `error` is the reason."""
-    row = {"name": vector.name, "device": device, "match": False, "cycles": None, "seconds": 0.0}
+    row: dict[str, Any] = {"name": vector.name, "device": device, "match": False}
+    row |= {"cycles": None, "seconds": 0.0}
     try:
         outcome = replay(vector, device_factory(device))
     except DeviceError as error:
@@ -61,7 +63,7 @@ def _run(device: str, vector: Vector) -> dict:
     return row
 
 
-def _table(rows: list[dict]) -> str:
+def _table(rows: list[dict[str, Any]]) -> str:
     width = max(len(row["name"]) for row in rows)
     lines = [f"{'vector':{width}}  {'device':10}  match     cycles   seconds"]
     for row in rows:

@@ -16,7 +16,7 @@ from vdla.hw.spec.target import Target
 from vdla.hw.spec.writing import check_writable
 from vdla.runtime.arrays import write_npz
 from vdla.runtime.devices.registry import DEVICE_CLASSES
-from vdla.runtime.module.plan import LaunchStep, Value, random_inputs
+from vdla.runtime.module.plan import HostStep, LaunchStep, Value, random_inputs
 from vdla.sim.trace.perfetto import write_perfetto
 
 MHZ = 1e6
@@ -108,7 +108,7 @@ def _loaded(path: Path) -> Module:
     return load(path)
 
 
-def _named(step) -> str:
+def _named(step: HostStep | LaunchStep) -> str:
     return f"launch {step.stream}" if isinstance(step, LaunchStep) else f"{step.op} {step.name}"
 
 
@@ -122,5 +122,6 @@ def _write_traces(done: Run, path: Path, memory: MemoryParameters) -> None:
     """Write one timeline per launch; from the second on, file names have a number."""
     for number, ran in enumerate(done.outcome.launches):
         target = path if number == 0 else path.with_name(f"{path.stem}-{number + 1}{path.suffix}")
+        assert ran.timing is not None, "the cycle device times every launch"
         write_perfetto(ran.timing, target, memory)
         click.echo(f"{target}: open it in https://ui.perfetto.dev", err=True)
