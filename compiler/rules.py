@@ -3,7 +3,7 @@ the tables of operators are made of it."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ def unfit(
     return None
 
 
-def conditions(rules: Iterable[Rule]) -> str:
+def conditions(rules: Iterable[Rule[Any]]) -> str:
     """Return what rules ask for, for tables."""
     return "; ".join(rule.takes for rule in rules)
 

@@ -10,6 +10,7 @@ from vdla.compiler.ir.nodes import Buffer
 
 Found = TypeVar("Found")
 Values = dict[str, int]
+Known = Mapping[str, int]  # values that are only read
 Action = Callable[[Values], None]
 
 
@@ -79,7 +80,7 @@ def box_of(ranges: Ranges) -> tuple[dict[str, int], Values]:
 
 
 def moved(
-    affine_sum: AffineSum, values: Values, loops: dict[str, int], start: Values
+    affine_sum: AffineSum, values: Known, loops: Mapping[str, int], start: Values
 ) -> tuple[int, dict[str, int]]:
     """Return the first element of a nest's operand, and its step in each loop."""
     fixed, free = affine_sum.at(values, loops)

@@ -1,9 +1,9 @@
 """GEMM and ALU instructions of nests of loops."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
-from vdla.compiler.codegen.actions import Action, Operand, Values, box_of, moved, once_each
+from vdla.compiler.codegen.actions import Action, Known, Operand, Values, box_of, moved, once_each
 from vdla.compiler.codegen.emission import Emission
 from vdla.compiler.codegen.hardware_loops import (
     ComputeInstruction,
@@ -21,6 +21,7 @@ from vdla.runtime.stream.micro_kernels import MicroKernel
 Base = tuple[int, int, int]  # elements of a step's operands
 Record = Callable[[MicroKernel, Loop, Loop], None]
 Recorded = list[tuple[Record, ComputeInstruction]]
+Walk = Mapping[str, Steps]  # what each loop adds to the operands
 
 
 def product(emission: Emission, nest: Nest) -> Action:
@@ -39,7 +40,7 @@ def started_sum(emission: Emission, nest: Nest) -> Action:
     (starts,) = conditions_of(nest.call.operands[-1])
     gemm = emission.builder.gemm
 
-    def mapped(base: Base, steps: dict[str, Steps], values: Values) -> Recorded:
+    def mapped(base: Base, steps: Walk, values: Known) -> Recorded:
         passed, free = starts.at(values, steps)
         if passed < 0:
             return _walked(gemm, steps.values(), base, emission.config)
@@ -53,7 +54,8 @@ def started_sum(emission: Emission, nest: Nest) -> Action:
             resets = _walked(partial(gemm, reset=True), outer, base, emission.config)
             return resets + _walked(gemm, steps.values(), base, emission.config)
         first, others = found
-        return [(partial(gemm, overwrite=True), first)] + [(gemm, others)] * (others is not None)
+        started: Recorded = [(partial(gemm, overwrite=True), first)]
+        return started if others is None else [*started, (gemm, others)]
 
     return _stepped(nest, emission.tiles(nest.call), mapped, starts)
 
@@ -64,7 +66,7 @@ def filled(emission: Emission, nest: Nest) -> Action:
     constant = _constant(nest.call.operands[-1])
     builder, config = emission.builder, emission.config
 
-    def mapped(base: Base, steps: dict[str, Steps], values: Values) -> Recorded:
+    def mapped(base: Base, steps: Walk, values: Known) -> Recorded:
         to_zero = _walked(partial(builder.gemm, reset=True), steps.values(), base, config)
         away = _walked(partial(builder.alu, AluOpcode.ADD, imm=constant), steps.values(), base, config)
         return to_zero + away * (constant != 0)
@@ -119,7 +121,7 @@ def _each_step(emission: Emission, nest: Nest, operands: list[Operand], record: 
 def _stepped(
     nest: Nest,
     operands: list[Operand],
-    mapped: Callable[[Base, dict[str, Steps], Values], Recorded],
+    mapped: Callable[[Base, Walk, Known], Recorded],
     *sums: AffineSum,
 ) -> Action:
     """Return the action that records what `mapped` makes of a nest: its first step's elements, and what each
@@ -144,13 +146,18 @@ def _stepped(
     return act
 
 
-def _steps(operands: list[Operand], values: Values, ranges: Ranges) -> tuple[Base, dict[str, Steps]]:
+def _steps(operands: list[Operand], values: Known, ranges: Ranges) -> tuple[Base, Walk]:
     """Return the elements of a nest's first step, and what each loop adds to them."""
     loops, start = box_of(ranges)
     places = [moved(operand.index, values, loops, start) for operand in operands]
-    missing = (0,) * (3 - len(operands))
-    base = (*(place for place, _ in places), *missing)
+    base = _by_operand(place for place, _ in places)
     return base, {
-        name: Steps(trips, (*(step.get(name, 0) for _, step in places), *missing))
+        name: Steps(trips, _by_operand(step.get(name, 0) for _, step in places))
         for name, trips in loops.items()
     }
+
+
+def _by_operand(numbers: Iterable[int]) -> Base:
+    """Return a number for each of a step's operands; 0 for those that it does not have."""
+    dst, src, wgt, *_ = (*numbers, 0, 0)
+    return dst, src, wgt

@@ -8,10 +8,21 @@ configuration `default` at latencies of 64 and 400 cycles.
 
 from dataclasses import dataclass
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from vdla.compiler.codegen.tiles import LOOPS, ROWS, Footprint, Tiles, TileTable, Work, fitting_tiles
+from vdla.compiler.codegen.tiles import (
+    LOOPS,
+    ROWS,
+    Footprint,
+    IntArray,
+    Tiles,
+    TileTable,
+    Work,
+    fitting_tiles,
+)
 from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.te.operators.sizes import blocks
 from vdla.hw.spec.timing import LOADS_IN_PROGRESS
@@ -27,6 +38,10 @@ STORE_WAITS = 1 / 64
 OVERLAP = 0.2  # share of the loading of kept weights that the end of the work with those before hides
 
 
+FloatArray: TypeAlias = NDArray[np.float64]
+Numbers: TypeAlias = FloatArray | IntArray
+
+
 @dataclass(frozen=True, eq=False)
 class Traffic:
     """What a convolution moves to or from one memory, for each tile of a table: float64[n].
@@ -37,9 +52,9 @@ class Traffic:
         instructions: LOADs or STOREs.
     """
 
-    beats: np.ndarray
-    bursts: np.ndarray
-    instructions: np.ndarray
+    beats: FloatArray
+    bursts: FloatArray
+    instructions: Numbers
 
 
 def ranked_tiles(work: Work, most: int | None = None, *, distinct: bool = False) -> list[Tiles]:
@@ -67,18 +82,19 @@ def ranked_tiles(work: Work, most: int | None = None, *, distinct: bool = False)
     return [table.tiles(int(place)) for place in order[:most]]
 
 
-def estimated_cycles(work: Work, table: TileTable) -> np.ndarray:
+def estimated_cycles(work: Work, table: TileTable) -> FloatArray:
     """Return float64[n]: the estimated cycles of a convolution with each tile of a table."""
     shape = _Shape(work, table)
     inp, wgt, out = _inputs(shape), _weights(shape), _outputs(shape)
     kept = table.keeps_weights == 1
+    moved: FloatArray = np.where(kept, 0.0, 1.0)  # of the weights, in every chunk
     often = Traffic(
-        *(
-            of_inp + np.where(kept, 0, of_wgt)
-            for of_inp, of_wgt in zip(_columns(inp), _columns(wgt), strict=True)
-        )
-    )  # in every chunk
-    load, store = _load_cycles(often, work), out.beats + STORE_WAITS * work.memory.latency * out.bursts
+        inp.beats + moved * wgt.beats,
+        inp.bursts + moved * wgt.bursts,
+        inp.instructions + moved * wgt.instructions,
+    )
+    load = _load_cycles(often, work)
+    store = out.beats + STORE_WAITS * work.memory.latency * out.bursts
     refills, refill = _refills(shape, wgt)
     first = often.beats / shape.chunks + np.where(kept, refill, 0)  # beats before the first product
     bus = inp.beats + wgt.beats + out.beats + _other_beats(shape, inp, wgt, out)
@@ -90,7 +106,8 @@ def estimated_cycles(work: Work, table: TileTable) -> np.ndarray:
     waits = refills * (latency + refill + often.beats / shape.chunks + HANDOVER_CYCLES) + resets * (
         latency + store / shape.tiles
     )
-    return steady + waits + out.beats / shape.tiles + 2 * latency
+    cycles: FloatArray = steady + waits + out.beats / shape.tiles + 2 * latency
+    return cycles
 
 
 class _Shape:
@@ -126,25 +143,18 @@ class _Shape:
         self.resets = ~(whole & config.has(Extension.OVERWRITE))
 
     @property
-    def steps(self) -> np.ndarray:
+    def steps(self) -> IntArray:
         """Steps of the GEMM core."""
-        return (
-            self.blocks_out
-            * self.pixels
-            * (self.work.groups.inputs * prod(self.work.size.kernel) + self.resets)
-        )
+        of_output: IntArray = self.work.groups.inputs * prod(self.work.size.kernel) + self.resets
+        return self.blocks_out * self.pixels * of_output
 
 
-def _parts(extent: int, size: np.ndarray) -> np.ndarray:
+def _parts(extent: int, size: IntArray) -> IntArray:
     return -(-extent // size)
 
 
-def _columns(traffic: Traffic) -> tuple[np.ndarray, ...]:
-    return traffic.beats, traffic.bursts, traffic.instructions
-
-
 def _traffic(
-    work: Work, memory: MemoryType, elements: np.ndarray, run: np.ndarray, instructions: np.ndarray
+    work: Work, memory: MemoryType, elements: Numbers, run: Numbers, instructions: Numbers
 ) -> Traffic:
     """Return the traffic of so many elements in runs that lie together; a run begins anywhere in a burst."""
     config, size = work.config, work.config.element_bytes(memory)
@@ -183,9 +193,7 @@ def _inputs(shape: _Shape) -> Traffic:
     )
 
 
-def _walked(
-    extent: int, sizes: np.ndarray, window: tuple[int, int, int], before: int, length: int
-) -> np.ndarray:
+def _walked(extent: int, sizes: IntArray, window: tuple[int, int, int], before: int, length: int) -> IntArray:
     """Return int64[n]: the lines of the input, of `length` behind `before` of padding, that tiles of these
     sizes read, halo included."""
     kernel, stride, dilation = window
@@ -224,7 +232,7 @@ def _outputs(shape: _Shape) -> Traffic:
     )
 
 
-def _other_beats(shape: _Shape, *moved: Traffic) -> np.ndarray:
+def _other_beats(shape: _Shape, *moved: Traffic) -> FloatArray:
     """Return the beats of parameters and of instructions, of which each chunk has a GEMM."""
     work = shape.work
     sets = work.sets if work.keeps_parameters else shape.tiles * shape.table.outputs
@@ -233,7 +241,7 @@ def _other_beats(shape: _Shape, *moved: Traffic) -> np.ndarray:
     return (parameters + INSTRUCTION_BYTES * count) / work.config.bus_bytes
 
 
-def _load_cycles(often: Traffic, work: Work) -> np.ndarray:
+def _load_cycles(often: Traffic, work: Work) -> FloatArray:
     """Return the cycles that loads need if nothing else moves: by the bus, the requests in flight, or the
     LOADs in progress."""
     latency, in_flight = work.memory.latency, min(work.config.max_requests, work.memory.depth)
@@ -245,8 +253,8 @@ def _load_cycles(often: Traffic, work: Work) -> np.ndarray:
 
 
 def _steady_cycles(
-    shape: _Shape, often: Traffic, load: np.ndarray, store: np.ndarray, bus: np.ndarray, first: np.ndarray
-) -> np.ndarray:
+    shape: _Shape, often: Traffic, load: FloatArray, store: FloatArray, bus: FloatArray, first: FloatArray
+) -> FloatArray:
     """Return the cycles of loads, products and stores: with one thread of everything in turn, with more of
     what bounds them.
 
@@ -267,10 +275,12 @@ def _steady_cycles(
     memory = np.maximum(np.maximum(bus, load), store) + shape.steps / shape.chunks
     bounds = np.stack(np.broadcast_arrays(compute, memory, chain / threads + first, tiles / threads + first))
     greatest = bounds.max(axis=0)
-    return greatest * (1 + DISTURBANCE * (((bounds / greatest) ** SHARPNESS).sum(axis=0) - 1))
+    nearness = ((bounds / greatest) ** SHARPNESS).sum(axis=0) - 1
+    cycles: FloatArray = greatest * (1 + DISTURBANCE * nearness)
+    return cycles
 
 
-def _refills(shape: _Shape, wgt: Traffic) -> tuple[np.ndarray, np.ndarray]:
+def _refills(shape: _Shape, wgt: Traffic) -> tuple[FloatArray, FloatArray]:
     """Return how often kept weights are replaced after the first time, and the beats of each; work stands
     still meanwhile."""
     apart = np.where(shape.table.threads_over == LOOPS.index(ROWS), 1, shape.work.threads)

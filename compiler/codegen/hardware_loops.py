@@ -81,8 +81,9 @@ def compute_instructions(
     uops = _places(written, (0, 0, 0))
     outer, inner = [Loop(loop.trips, *loop.steps) for loop in chosen] + [Loop()] * (2 - len(chosen))
     for place in _places(repeated, base):
+        dst, src, wgt = place
         yield ComputeInstruction(
-            MicroKernel(tuple(one + other for one, other in zip(uop, place, strict=True)) for uop in uops),
+            MicroKernel((uop[0] + dst, uop[1] + src, uop[2] + wgt) for uop in uops),
             outer,
             inner,
         )

@@ -58,11 +58,16 @@ def _elements(task: ElementsTask, config: AcceleratorConfig) -> Elementwise:
     shape, narrowing = (1, task.elements), Scale(by_channel=False)
     match task.kind:
         case Elements.ADD:
-            return add(shape, config, narrowing, factors=task.constants)
+            return add(shape, config, narrowing, factors=_two(task.constants))
         case Elements.COPY:
             return copy(shape, config)
         case Elements.MULTIPLY:
-            return multiply(shape, config, narrowing, zeros=task.constants)
+            return multiply(shape, config, narrowing, zeros=_two(task.constants))
         case Elements.REQUANTISE:
             return requantise(shape, config, narrowing)
     assert_never(task.kind)
+
+
+def _two(constants: tuple[int, ...]) -> tuple[int, int]:
+    left, right = constants
+    return left, right

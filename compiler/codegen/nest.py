@@ -1,9 +1,8 @@
 """A loop nest around one intrinsic as numbers: the strides of its operands, and the iterations cut off."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Self
 
 from vdla.compiler.ir.affine import affine
 from vdla.compiler.ir.nodes import Binary, Call, Const, Expr, For, If, IrError, LoopKind, Read, Stmt, Var
@@ -19,7 +18,7 @@ class AffineSum:
     constant: int
     terms: tuple[tuple[str, int], ...]
 
-    def at(self, values: Mapping[str, int], loops: Mapping[str, int]) -> tuple[int, list[tuple[str, int]]]:
+    def at(self, values: Mapping[str, int], loops: Container[str]) -> tuple[int, list[tuple[str, int]]]:
         """Return the part fixed by `values`, and the terms of `loops`."""
         fixed, free = self.constant, []
         for name, factor in self.terms:
@@ -29,7 +28,7 @@ class AffineSum:
                 fixed += factor * values[name]
         return fixed, free
 
-    def parted(self, loops: Mapping[str, int]) -> tuple[Self, Self]:
+    def parted(self, loops: Container[str]) -> "tuple[AffineSum, AffineSum]":
         """Return it as the sum of two: what does not change with `loops`, and their terms."""
         inside = tuple(term for term in self.terms if term[0] in loops)
         return AffineSum(self.constant, tuple(term for term in self.terms if term not in inside)), AffineSum(
@@ -73,7 +72,8 @@ def element_index(operand: Read, base: int = 0) -> AffineSum:
     """Return the index of an operand's element in its memory: the buffer's elements stand one after another
     from `base` on."""
     shape = operand.buffer.shape[:-TILE_RANK]
-    constant, terms = base, {}
+    constant = base
+    terms: dict[str, int] = {}
     for axis, index in enumerate(operand.indices[:-TILE_RANK]):
         affine_sum, size = affine_sum_of(index), prod(shape[axis + 1 :])
         constant += affine_sum.constant * size

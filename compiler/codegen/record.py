@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from vdla.compiler.codegen.space import Choice
 from vdla.compiler.codegen.tasks import Task
@@ -67,7 +68,7 @@ def choice_to_json(choice: Choice) -> dict[str, object]:
     return {"threads": choice.threads, "tiles": None if choice.tiles is None else asdict(choice.tiles)}
 
 
-def choice_from_json(values: Mapping) -> Choice:
+def choice_from_json(values: Mapping[str, Any]) -> Choice:
     """Return the choice that `choice_to_json` gave as plain JSON values.
 
     Raises:

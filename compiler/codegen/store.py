@@ -76,7 +76,7 @@ def write(key: str, task: str, choice: Choice) -> None:
 def count() -> int:
     """Return the choices that are kept."""
     with _table() as table:
-        return table.execute("SELECT count(*) FROM kept").fetchone()[0]
+        return int(table.execute("SELECT count(*) FROM kept").fetchone()[0])
 
 
 def clear() -> None:

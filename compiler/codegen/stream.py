@@ -43,7 +43,8 @@ SCRATCHPADS = {
 def pipeline(config: AcceleratorConfig) -> tuple[Pass, ...]:
     """Return the passes that come before emission for `config`."""
     own = accelerator(config)
-    return (*(StartSums(*own.gemm, started) for started in own.gemm_from), *BEFORE_EMISSION)
+    product, reset = own.gemm
+    return (*(StartSums(product, reset, started) for started in own.gemm_from), *BEFORE_EMISSION)
 
 
 def lower_to_calls(func: Func, config: AcceleratorConfig, *, verify_each: bool = False) -> Func:

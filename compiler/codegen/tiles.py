@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vdla.compiler.te.operators.sizes import Convolution, Grouping, blocks, grouping
 from vdla.hw.spec.config import AcceleratorConfig
@@ -71,6 +73,9 @@ class Work:
         )
 
 
+IntArray: TypeAlias = NDArray[np.int64]
+
+
 @dataclass(frozen=True, eq=False)
 class TileTable:
     """Tiles of one convolution as columns, int64[n] each; names are those of `Tiles`.
@@ -80,12 +85,12 @@ class TileTable:
         threads_over: places in LOOPS.
     """
 
-    outputs: np.ndarray
-    rows: np.ndarray
-    columns: np.ndarray
-    inputs: np.ndarray
-    keeps_weights: np.ndarray
-    threads_over: np.ndarray
+    outputs: IntArray
+    rows: IntArray
+    columns: IntArray
+    inputs: IntArray
+    keeps_weights: IntArray
+    threads_over: IntArray
 
     def __len__(self) -> int:
         return len(self.outputs)
@@ -116,7 +121,7 @@ class TileTable:
             ).any()
         )
 
-    def taken(self, chosen: np.ndarray) -> "TileTable":
+    def taken(self, chosen: IntArray | NDArray[np.bool_]) -> "TileTable":
         """Return the chosen tiles: places, or a mask."""
         return TileTable(*(getattr(self, name)[chosen] for name in TileTable.__dataclass_fields__))
 
@@ -136,7 +141,7 @@ class Footprint:
     table: TileTable
 
     @cached_property
-    def height(self) -> np.ndarray:
+    def height(self) -> IntArray:
         size = self.work.size
         return (
             (self.table.rows - 1) * (1 if size.skips_rows else size.stride[0])
@@ -145,34 +150,34 @@ class Footprint:
         )
 
     @cached_property
-    def width(self) -> np.ndarray:
+    def width(self) -> IntArray:
         size = self.work.size
         return (self.table.columns - 1) * size.stride[1] + size.dilation[1] * (size.kernel[1] - 1) + 1
 
     @cached_property
-    def inp(self) -> np.ndarray:
+    def inp(self) -> IntArray:
         return self.table.inputs * self.height * self.width
 
     @cached_property
-    def products(self) -> np.ndarray:
+    def products(self) -> IntArray:
         """Blocks of weights of one output pixel."""
         return self.table.outputs * self.table.inputs * prod(self.work.size.kernel)
 
     @cached_property
-    def wgt(self) -> np.ndarray:
+    def wgt(self) -> IntArray:
         return np.ones_like(self.products) if self.work.alike else self.products
 
     @cached_property
-    def acc(self) -> np.ndarray:
+    def acc(self) -> IntArray:
         return self.table.outputs * self.table.rows * self.table.columns
 
     @cached_property
-    def thread_weights(self) -> np.ndarray:
+    def thread_weights(self) -> IntArray:
         """Threads whose weights differ."""
         return np.where(self.table.threads_over == LOOPS.index(ROWS), 1, self.work.threads)
 
     @cached_property
-    def parameters(self) -> np.ndarray:
+    def parameters(self) -> IntArray:
         work = self.work
         if not work.scales:
             return np.zeros_like(self.acc)
@@ -183,11 +188,11 @@ class Footprint:
         ) * len(Parameter)
 
     @cached_property
-    def weights(self) -> np.ndarray:
+    def weights(self) -> IntArray:
         kept = self.wgt * (self.work.groups.inputs // self.table.inputs) * self.thread_weights
         return np.where(self.table.keeps_weights == 1, kept, self.work.threads * self.wgt)
 
-    def fits(self) -> np.ndarray:
+    def fits(self) -> NDArray[np.bool_]:
         """Return bool[n]: which tiles fit the memories."""
         config, threads = self.work.config, self.work.threads
         return (
@@ -233,7 +238,12 @@ def _candidates(work: Work) -> TileTable:
             for column in np.meshgrid(*(np.array(part, np.int64) for part in sizes), indexing="ij")
         )
     )
-    trips = np.choose(
-        table.threads_over, (groups.count, -(-groups.outputs // table.outputs), -(-height // table.rows))
+    trips: IntArray = np.choose(
+        table.threads_over,
+        [
+            np.full_like(table.rows, groups.count),
+            -(-groups.outputs // table.outputs),
+            -(-height // table.rows),
+        ],
     )
     return table.taken(trips % work.threads == 0)

@@ -5,7 +5,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from vdla.compiler.codegen.actions import Action, Operand, Values, box_of, moved, once_each, repeated, shifted
+from vdla.compiler.codegen.actions import (
+    Action,
+    Known,
+    Operand,
+    Values,
+    box_of,
+    moved,
+    once_each,
+    repeated,
+    shifted,
+)
 from vdla.compiler.codegen.emission import Emission
 from vdla.compiler.codegen.hardware_loops import Dimension, Transfer, transfer_instructions
 from vdla.compiler.codegen.nest import AffineSum, Nest, Ranges, boxes, conditions_of, evaluated, inside_box
@@ -83,7 +93,7 @@ def _transfer(
 
 
 def _transfers(
-    chip: AffineSum, dram: AffineSum, padding: list[AffineSum], values: Values, ranges: Ranges
+    chip: AffineSum, dram: AffineSum, padding: list[AffineSum], values: Known, ranges: Ranges
 ) -> Iterator[Transfer]:
     """Return what moves a box of a nest's iterations."""
     loops, start = box_of(ranges)

@@ -11,7 +11,7 @@ from vdla.compiler.graph.nodes import Graph, GraphError, Node, consumers, produc
 
 BOUNDS: Mapping[str, Callable[[Node], tuple[float, float]]] = {
     "Relu": lambda node: (0.0, inf),
-    "Clip": lambda node: (node.attributes["min"], node.attributes["max"]),
+    "Clip": lambda node: (node.real("min"), node.real("max")),
 }
 CONVERSIONS = ("DequantizeLinear", "QuantizeLinear")
 
@@ -79,8 +79,9 @@ class Conversions:
         """Return elements, scale and zero point of the DequantizeLinear that makes `real`; None where there
         is none, or one of them is not constant."""
         names = self.makers[real].inputs if self.is_dequantised(real) else ("",)
-        found = tuple(self.graph.constants.get(name) for name in names)
-        return None if any(array is None for array in found) else found
+        if not all(name in self.graph.constants for name in names):
+            return None
+        return tuple(self.graph.constants[name] for name in names)
 
 
 def check_scales(graph: Graph) -> None:

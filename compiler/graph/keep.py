@@ -52,5 +52,5 @@ def _padded(data: bytes) -> bytes:
     return data + bytes(_aligned(len(data)) - len(data))
 
 
-def _attribute(value: Attribute | list[int]) -> Attribute:
+def _attribute(value: Attribute | list[int] | list[float]) -> Attribute:
     return tuple(value) if isinstance(value, list) else value

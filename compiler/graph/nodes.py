@@ -4,12 +4,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from types import MappingProxyType
+from typing import cast
 
 import numpy as np
 
 from vdla.hw.spec.errors import VdlaError
 
 Attribute = int | float | str | tuple[int, ...] | tuple[float, ...]
+
+
+def extents_of(attributes: Mapping[str, Attribute], name: str) -> tuple[int, ...]:
+    """Return an attribute that is a list of whole numbers."""
+    value = attributes[name]
+    assert isinstance(value, tuple), f"attribute {name} is {value!r}"
+    return cast("tuple[int, ...]", value)
 
 
 class GraphError(VdlaError):
@@ -60,6 +68,32 @@ class Node:
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", MappingProxyType(dict(sorted(self.attributes.items()))))
 
+    def integer(self, name: str) -> int:
+        """Return an attribute that is a whole number."""
+        value = self.attributes[name]
+        assert isinstance(value, int), f"attribute {name} of {self} is {value!r}"
+        return value
+
+    def real(self, name: str, default: float | None = None) -> float:
+        """Return an attribute that is a number; `default` where the operator has none of that name."""
+        value = self.attributes.get(name, default)
+        assert isinstance(value, int | float), f"attribute {name} of {self} is {value!r}"
+        return value
+
+    def extents(self, name: str) -> tuple[int, ...]:
+        """Return an attribute that is a list of whole numbers."""
+        return extents_of(self.attributes, name)
+
+    def pair(self, name: str) -> tuple[int, int]:
+        """Return an attribute that has a number for rows and one for columns."""
+        vertical, horizontal = self.extents(name)
+        return vertical, horizontal
+
+    def border(self, name: str) -> tuple[int, int, int, int]:
+        """Return an attribute that has numbers for above, left, below and right."""
+        above, left, below, right = self.extents(name)
+        return above, left, below, right
+
     def __str__(self) -> str:
         return f"{self.op} {self.name or self.outputs[0]!r}"
 
@@ -97,8 +131,6 @@ class Graph:
             for graph in (self, other)
         )
         return ours == theirs and _bits(self.constants) == _bits(other.constants)
-
-    __hash__ = None
 
 
 def type_of(array: np.ndarray) -> TensorType:

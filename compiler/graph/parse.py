@@ -2,10 +2,11 @@
 
 import ast
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from vdla.compiler.graph.nodes import Attribute, Graph, GraphError, Node, TensorType, type_of
+from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType, type_of
 from vdla.compiler.graph.text import digest
 from vdla.runtime.host.dtypes import DTYPES
 
@@ -39,7 +40,7 @@ class _Parser:
         self.constants: dict[str, np.ndarray] = {}
         self.nodes: list[Node] = []
 
-    def fail(self, node: ast.AST, problem: str) -> GraphError:
+    def fail(self, node: ast.stmt | ast.expr | ast.arg, problem: str) -> GraphError:
         """Return the error that points at `node`."""
         return GraphError(
             f"line {node.lineno}: {problem}\n{self.lines[node.lineno - 1]}\n{' ' * node.col_offset}^"
@@ -73,13 +74,15 @@ class _Parser:
                 return ""
         raise self.fail(node, "a value that was defined before is needed here")
 
-    def declare(self, name: str, annotation: ast.expr | None, node: ast.AST) -> TensorType:
+    def declare(
+        self, name: str, annotation: ast.expr | None, node: ast.stmt | ast.expr | ast.arg
+    ) -> TensorType:
         if name in self.types:
             raise self.fail(node, f"{name} is defined twice")
         self.types[name] = self.type(name, annotation, node)
         return self.types[name]
 
-    def type(self, name: str, annotation: ast.expr | None, node: ast.AST) -> TensorType:
+    def type(self, name: str, annotation: ast.expr | None, node: ast.stmt | ast.expr | ast.arg) -> TensorType:
         match annotation:
             case ast.Name(dtype) if dtype in DTYPES:
                 return TensorType((), dtype)
@@ -113,11 +116,12 @@ class _Parser:
         attributes = {keyword.arg or "": self.literal(keyword.value) for keyword in call.keywords}
         name, reason = attributes.pop("name", ""), attributes.pop("reason", "")
         inputs = tuple(self.value(argument) for argument in call.args)
+        assert isinstance(call.func, ast.Name)
         return Node(call.func.id, inputs, outputs, attributes, name, reason)
 
     def constant(
         self,
-        node: ast.AST,
+        node: ast.stmt | ast.expr | ast.arg,
         name: str,
         type_: TensorType,
         arguments: list[ast.expr],
@@ -140,7 +144,9 @@ class _Parser:
             raise self.fail(node, f"the elements are of shape {list(array.shape)}, not {list(type_.shape)}")
         return array
 
-    def given_constant(self, node: ast.AST, name: str, type_: TensorType, expected: str) -> np.ndarray:
+    def given_constant(
+        self, node: ast.stmt | ast.expr | ast.arg, name: str, type_: TensorType, expected: str
+    ) -> np.ndarray:
         array = self.given.get(name)
         if array is None:
             raise self.fail(node, f"the text holds only the hash of {name}; pass its elements in constants")
@@ -150,8 +156,8 @@ class _Parser:
             )
         return array
 
-    def literal(self, node: ast.expr) -> Attribute:
-        """Return a number, a string, or a tuple or list of them."""
+    def literal(self, node: ast.expr) -> Any:
+        """Return a number, a string, or a tuple or list of such values."""
         match node:
             case ast.Constant(value) if isinstance(value, int | float | str):
                 return value

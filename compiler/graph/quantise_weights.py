@@ -29,7 +29,9 @@ class Integers:
     axis: int
 
 
-def quantised_product(graph: Graph, node: Node, input_scale: np.float32) -> tuple[Integers, Integers | None]:
+def quantised_product(
+    graph: Graph, node: Node, input_scale: np.ndarray | np.float32
+) -> tuple[Integers, Integers | None]:
     """Return the weights and the bias, if there is one, of a product whose input has the scale given."""
     weights, axis, bias = product_parts(graph, node)
     others = tuple(dimension for dimension in range(weights.ndim) if dimension != axis)
@@ -52,12 +54,10 @@ def product_parts(graph: Graph, node: Node) -> tuple[np.ndarray, int, np.ndarray
     bias = graph.constants[name] if name else None
     if node.op != "Gemm":
         return weights, 0 if node.op == "Conv" else 1, bias
-    weights = weights * np.float32(node.attributes["alpha"])
+    weights = weights * np.float32(node.real("alpha"))
     axis = 0 if node.attributes["transB"] else 1
     if bias is not None:
-        bias = np.broadcast_to(bias.ravel(), weights.shape[axis : axis + 1]) * np.float32(
-            node.attributes["beta"]
-        )
+        bias = np.broadcast_to(bias.ravel(), weights.shape[axis : axis + 1]) * np.float32(node.real("beta"))
     return weights, axis, bias
 
 

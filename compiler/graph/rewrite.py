@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from vdla.compiler.graph.nodes import Graph, Node, TensorType, fresh_name, type_of
+from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType, fresh_name, type_of
 
 
 def rebuilt(
@@ -57,7 +57,12 @@ class Rewriting:
         self._taken = set(graph.types)
 
     def add(
-        self, op: str, inputs: tuple[str, ...], out: str, attributes: Mapping | None = None, name: str = ""
+        self,
+        op: str,
+        inputs: tuple[str, ...],
+        out: str,
+        attributes: Mapping[str, Attribute] | None = None,
+        name: str = "",
     ) -> str:
         """Append a node of one output; return that."""
         self.nodes.append(Node(op, inputs, (out,), attributes or {}, name))

@@ -76,7 +76,8 @@ def _check_node(graph: Graph, node: Node, defined: set[str]) -> None:
 
 def _check_type(graph: Graph, name: str) -> None:
     type_ = graph.types.get(name)
-    _require(isinstance(type_, TensorType), graph, f"value {name!r} has no type")
+    if not isinstance(type_, TensorType):
+        raise _error(graph, f"value {name!r} has no type")
     _require(
         type_.dtype in DTYPES, graph, f"value {name!r} is {type_}; element types are {', '.join(DTYPES)}"
     )
@@ -89,4 +90,8 @@ def _check_type(graph: Graph, name: str) -> None:
 
 def _require(holds: bool, graph: Graph, problem: str) -> None:
     if not holds:
-        raise GraphError(f"graph {graph.name}: {problem}")
+        raise _error(graph, problem)
+
+
+def _error(graph: Graph, problem: str) -> GraphError:
+    return GraphError(f"graph {graph.name}: {problem}")

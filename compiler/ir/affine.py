@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vdla.compiler.ir.nodes import Binary, Const, Expr, Select, Var
-from vdla.compiler.ir.rewrite import Node, with_below
+from vdla.compiler.ir.rewrite import Node, Part, with_below
 from vdla.compiler.ir.types import INDEX
 
 
@@ -130,9 +130,9 @@ def _atom_bounds(atom: Expr, ranges: Mapping[str, Interval]) -> Interval:
     return Interval(-(1 << 62), 1 << 62)
 
 
-def simplify(node: Node) -> Node:
+def simplify(node: Part) -> Part:
     """Return `node` with index arithmetic in affine form, constants folded and decided branches taken."""
-    if _is_arithmetic(node):
+    if isinstance(node, Binary) and _is_arithmetic(node):
         return _canonical(node).expr()
     below = node.below()
     return _folded(with_below(node, below, [simplify(part) for part in below])) if below else node
@@ -188,7 +188,7 @@ def _sorted(form: Affine) -> Affine:
     return Affine(tuple(sorted(form.terms, key=lambda term: term[1] < 0)), form.constant)
 
 
-def _folded(part: Node) -> Node:
+def _folded(part: Part) -> Part:
     match part:
         case Binary("<" | "<=" | "==" as op, Const() as left, Const() as right):
             return Const(

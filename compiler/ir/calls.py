@@ -28,8 +28,9 @@ def meaning_of(call: Call) -> Stmt:
     return rewrite(call.intrinsic.meaning.body, change)
 
 
-def _element(tile: Read, indices: tuple[Expr, ...]) -> Read:
+def _element(tile: Expr, indices: tuple[Expr, ...]) -> Read:
     """Return an element of a tile."""
+    assert isinstance(tile, Read), "the verifier lets only tiles be subscripted"
     leading, first = tile.indices[: -len(indices)], tile.indices[-len(indices) :]
     return Read(
         tile.buffer,

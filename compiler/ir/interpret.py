@@ -1,6 +1,7 @@
 """The interpreter, which defines the semantics of loop programs."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from vdla.compiler.ir.nodes import (
     Alloc,
     Binary,
     Block,
+    Buffer,
     Call,
     Cast,
     Const,
@@ -96,7 +98,8 @@ def evaluate(expr: Expr, arrays: Arrays, values: Values) -> int | float | bool:
         case Var(name):
             return values[name]
         case Read(buffer, indices):
-            return arrays[buffer.name][_place(buffer, indices, arrays, values)].item()
+            element: int | float | bool = arrays[buffer.name][_place(buffer, indices, arrays, values)].item()
+            return element
         case Cast(dtype, value):
             return wrap(evaluate(value, arrays, values), dtype)
         case Select(condition, then, otherwise):
@@ -108,8 +111,8 @@ def evaluate(expr: Expr, arrays: Arrays, values: Values) -> int | float | bool:
     raise AssertionError(expr)
 
 
-def _place(buffer, indices: tuple[Expr, ...], arrays: Arrays, values: Values) -> tuple[int, ...]:
-    place = tuple(evaluate(index, arrays, values) for index in indices)
+def _place(buffer: Buffer, indices: tuple[Expr, ...], arrays: Arrays, values: Values) -> tuple[int, ...]:
+    place = tuple(int(evaluate(index, arrays, values)) for index in indices)
     for axis, (index, extent) in enumerate(zip(place, buffer.shape, strict=True)):
         if not 0 <= index < extent:
             raise IrError(
@@ -143,7 +146,7 @@ def _shifted(value: int, places: int) -> int:
     return value << min(places, 64) if places >= 0 else value >> min(-places, 64)
 
 
-OPERATIONS: dict[str, Callable] = {
+OPERATIONS: dict[str, Callable[[Any, Any], int | float | bool]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,

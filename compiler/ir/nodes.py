@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import prod
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vdla.compiler.ir.types import DTYPES, INDEX, wrap
 from vdla.hw.spec.errors import VdlaError
@@ -52,69 +53,77 @@ class Buffer:
         return prod(self.shape)
 
 
+Operand: TypeAlias = "Expr | int | float"
+
+
 class Expr:
     """An expression; Python's operators build larger ones."""
 
     __slots__ = ()
-    dtype: str
+
+    if TYPE_CHECKING:  # fields called `dtype` would take a property of this class for their default
+
+        @property
+        def dtype(self) -> str:
+            """Type of the value."""
 
     def below(self) -> "tuple[Expr, ...]":
         """Return the nodes directly below."""
         return ()
 
-    def rebuilt(self, below: tuple) -> "Expr":
+    def rebuilt(self, below: tuple[Any, ...]) -> "Expr":
         """Return the same node with others `below`."""
         return self
 
-    def __add__(self, other):
+    def __add__(self, other: Operand) -> "Expr":
         return binary("+", self, other)
 
-    def __radd__(self, other):
+    def __radd__(self, other: Operand) -> "Expr":
         return binary("+", other, self)
 
-    def __sub__(self, other):
+    def __sub__(self, other: Operand) -> "Expr":
         return binary("-", self, other)
 
-    def __rsub__(self, other):
+    def __rsub__(self, other: Operand) -> "Expr":
         return binary("-", other, self)
 
-    def __mul__(self, other):
+    def __mul__(self, other: Operand) -> "Expr":
         return binary("*", self, other)
 
-    def __rmul__(self, other):
+    def __rmul__(self, other: Operand) -> "Expr":
         return binary("*", other, self)
 
-    def __floordiv__(self, other):
+    def __floordiv__(self, other: Operand) -> "Expr":
         return binary("//", self, other)
 
-    def __mod__(self, other):
+    def __mod__(self, other: Operand) -> "Expr":
         return binary("%", self, other)
 
-    def __rshift__(self, other):
+    def __rshift__(self, other: Operand) -> "Expr":
         return binary(">>", self, other)
 
-    def __lshift__(self, other):
+    def __lshift__(self, other: Operand) -> "Expr":
         return binary("<<", self, other)
 
-    def __truediv__(self, other):
+    def __truediv__(self, other: Operand) -> "Expr":
         return binary("/", self, other)
 
-    def __neg__(self):
+    def __neg__(self) -> "Expr":
         return binary("-", Const(0, self.dtype), self)
 
-    def __lt__(self, other):
+    def __lt__(self, other: Operand) -> "Expr":
         return binary("<", self, other)
 
-    def __le__(self, other):
+    def __le__(self, other: Operand) -> "Expr":
         return binary("<=", self, other)
 
-    def __gt__(self, other):
+    def __gt__(self, other: Operand) -> "Expr":
         return binary("<", other, self)
 
-    def __ge__(self, other):
+    def __ge__(self, other: Operand) -> "Expr":
         return binary("<=", other, self)
 
-    def equal(self, other):
+    def equal(self, other: Operand) -> "Expr":
         """Return the comparison; `==` compares the nodes themselves."""
         return binary("==", self, other)
 
@@ -167,7 +176,7 @@ class Binary(Expr):
     def below(self) -> tuple[Expr, ...]:
         return self.left, self.right
 
-    def rebuilt(self, below: tuple) -> "Binary":
+    def rebuilt(self, below: tuple[Any, ...]) -> "Binary":
         return Binary(self.op, *below)
 
 
@@ -187,7 +196,7 @@ class Select(Expr):
     def below(self) -> tuple[Expr, ...]:
         return self.condition, self.then, self.otherwise
 
-    def rebuilt(self, below: tuple) -> "Select":
+    def rebuilt(self, below: tuple[Any, ...]) -> "Select":
         return Select(*below)
 
 
@@ -202,7 +211,7 @@ class Cast(Expr):
     def below(self) -> tuple[Expr, ...]:
         return (self.value,)
 
-    def rebuilt(self, below: tuple) -> "Cast":
+    def rebuilt(self, below: tuple[Any, ...]) -> "Cast":
         return Cast(self.dtype, *below)
 
 
@@ -221,7 +230,7 @@ class Read(Expr):
     def below(self) -> tuple[Expr, ...]:
         return self.indices
 
-    def rebuilt(self, below: tuple) -> "Read":
+    def rebuilt(self, below: tuple[Any, ...]) -> "Read":
         return Read(self.buffer, below)
 
 
@@ -248,7 +257,7 @@ class Stmt:
         them."""
         raise NotImplementedError(type(self).__name__)
 
-    def rebuilt(self, below: tuple) -> "Stmt":
+    def rebuilt(self, below: tuple[Any, ...]) -> "Stmt":
         """Return the same statement with other nodes `below`."""
         raise NotImplementedError(type(self).__name__)
 
@@ -265,7 +274,7 @@ class For(Stmt):
     def below(self) -> tuple[Stmt, ...]:
         return (self.body,)
 
-    def rebuilt(self, below: tuple) -> "For":
+    def rebuilt(self, below: tuple[Any, ...]) -> "For":
         return For(self.var, self.extent, below[0], self.kind)
 
 
@@ -280,7 +289,7 @@ class Write(Stmt):
     def below(self) -> tuple[Expr, ...]:
         return *self.indices, self.value
 
-    def rebuilt(self, below: tuple) -> "Write":
+    def rebuilt(self, below: tuple[Any, ...]) -> "Write":
         return Write(self.buffer, below[:-1], below[-1])
 
 
@@ -294,7 +303,7 @@ class If(Stmt):
     def below(self) -> tuple[Expr | Stmt, ...]:
         return self.condition, self.body
 
-    def rebuilt(self, below: tuple) -> "If":
+    def rebuilt(self, below: tuple[Any, ...]) -> "If":
         return If(*below)
 
 
@@ -307,7 +316,7 @@ class Block(Stmt):
     def below(self) -> tuple[Stmt, ...]:
         return self.statements
 
-    def rebuilt(self, below: tuple) -> "Block":
+    def rebuilt(self, below: tuple[Any, ...]) -> "Block":
         return Block(below)
 
 
@@ -321,7 +330,7 @@ class Alloc(Stmt):
     def below(self) -> tuple[Stmt, ...]:
         return (self.body,)
 
-    def rebuilt(self, below: tuple) -> "Alloc":
+    def rebuilt(self, below: tuple[Any, ...]) -> "Alloc":
         return Alloc(self.buffer, below[0])
 
 
@@ -392,7 +401,7 @@ class Call(Stmt):
     def below(self) -> tuple[Expr, ...]:
         return self.operands
 
-    def rebuilt(self, below: tuple) -> "Call":
+    def rebuilt(self, below: tuple[Any, ...]) -> "Call":
         return Call(self.intrinsic, below)
 
 

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
 from vdla.compiler.ir.nodes import (
     Alloc,
@@ -29,7 +30,9 @@ from vdla.compiler.ir.text import FUNCTIONS, print_calls
 from vdla.compiler.ir.types import DTYPES
 from vdla.compiler.ir.verify import verify
 
-OPERATORS = {
+Placed: TypeAlias = ast.stmt | ast.expr | ast.arg  # what has a place in the text
+
+OPERATORS: Mapping[type[ast.AST], str] = {
     ast.Add: "+",
     ast.Sub: "-",
     ast.Mult: "*",
@@ -113,7 +116,7 @@ class _Parser:
         self.buffers: dict[str, Buffer] = {}
         self.variables: set[str] = set()
 
-    def fail(self, node: ast.AST, problem: str) -> IrError:
+    def fail(self, node: Placed, problem: str) -> IrError:
         """Return the error that points at `node`."""
         line = self.lines[node.lineno - 1]
         return IrError(f"line {node.lineno}: {problem}\n{line}\n{' ' * node.col_offset}^")
@@ -136,7 +139,7 @@ class _Parser:
                 return self.declare(arg.arg, kind, self.scope(scope, place), arg)
         return self.declare(arg.arg, arg.annotation, Scope.DRAM, arg)
 
-    def declare(self, name: str, annotation: ast.expr | None, scope: Scope, node: ast.AST) -> Buffer:
+    def declare(self, name: str, annotation: ast.expr | None, scope: Scope, node: Placed) -> Buffer:
         match annotation:
             case ast.Subscript(ast.Name(dtype), extents):
                 shape = tuple(
@@ -167,7 +170,7 @@ class _Parser:
         return self.scope(nodes[0].value if isinstance(nodes[0], ast.Constant) else None, nodes[0])
 
     def scope(self, value: object, node: ast.expr) -> Scope:
-        if value not in tuple(Scope):
+        if not isinstance(value, str) or value not in tuple(Scope):
             raise self.fail(node, f"scope {value!r} is none of {', '.join(Scope)}")
         return Scope(value)
 
@@ -211,9 +214,9 @@ class _Parser:
         match node:
             case ast.Name(name) if name in self.variables:
                 return Var(name)
-            case ast.Constant(value):
+            case ast.Constant(bool() | int() | float() as value):
                 return Const(value, "bool" if isinstance(value, bool) else "index")
-            case ast.UnaryOp(ast.USub(), ast.Constant(value)):
+            case ast.UnaryOp(ast.USub(), ast.Constant(int() | float() as value)):
                 return Const(-value)
             case ast.Subscript():
                 return self.read(node)
@@ -247,10 +250,9 @@ class _Parser:
 
     def typed(self, dtype: str, node: ast.expr) -> Expr:
         """Return a number of a type, or a cast."""
-        match node:
-            case ast.Constant(str(value)):
-                return Const(float(value), dtype)
-            case ast.Constant() | ast.UnaryOp():
-                value = self.expr(node).value
-                return Const(float(value) if DTYPES[dtype].is_float else value, dtype)
-        return Cast(dtype, self.expr(node))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return Const(float(node.value), dtype)
+        value = self.expr(node)
+        if isinstance(value, Const):
+            return Const(float(value.value) if DTYPES[dtype].is_float else value.value, dtype)
+        return Cast(dtype, value)

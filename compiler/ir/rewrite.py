@@ -2,20 +2,34 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import is_not
+from typing import TypeVar, overload
 
 from vdla.compiler.ir.nodes import Expr, Read, Stmt, Var
 
 Node = Expr | Stmt
-Change = Callable[[Node], Node | None]
+Change = Callable[[Node], Node | None]  # an expression to an expression, a statement to a statement
+Part = TypeVar("Part", Expr, Stmt, Expr | Stmt)
 
 
 def walk(node: Node) -> Iterator[Node]:
     """Yield `node` and everything below it, from the top down."""
-    waiting = [node]
+    waiting: list[Node] = [node]
     while waiting:
         part = waiting.pop()
         yield part
         waiting += part.below()[::-1]
+
+
+@overload
+def rewrite(node: Expr, change: Change) -> Expr: ...
+
+
+@overload
+def rewrite(node: Stmt, change: Change) -> Stmt: ...
+
+
+@overload
+def rewrite(node: Node, change: Change) -> Node: ...
 
 
 def rewrite(node: Node, change: Change) -> Node:
@@ -30,12 +44,12 @@ def rewrite(node: Node, change: Change) -> Node:
     return node if changed is None else changed
 
 
-def with_below(node: Node, before: tuple[Node, ...], below: Sequence[Node]) -> Node:
+def with_below(node: Part, before: tuple[Node, ...], below: Sequence[Node]) -> Part:
     """Return `node` with others `below` than `before`; the same node where they are the same."""
     return node.rebuilt(tuple(below)) if any(map(is_not, below, before)) else node
 
 
-def substitute(node: Node, values: Mapping[str, Expr]) -> Node:
+def substitute(node: Part, values: Mapping[str, Expr]) -> Part:
     """Return `node` with variables replaced by expressions, by name."""
     if isinstance(node, Var):
         return values.get(node.name, node)

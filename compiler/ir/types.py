@@ -17,12 +17,12 @@ class DType:
     """
 
     name: str
-    numpy: type
+    numpy: type[np.generic]
 
     @property
     def bytes(self) -> int:
         """Size of an element in memory."""
-        return self.numpy(0).itemsize
+        return np.dtype(self.numpy).itemsize
 
     @property
     def is_float(self) -> bool:
@@ -34,14 +34,14 @@ class DType:
         """The least value."""
         if self.is_float:
             return float("-inf")
-        return False if self.name == "bool" else int(np.iinfo(self.numpy).min)
+        return False if self.name == "bool" else int(np.iinfo(np.dtype(self.numpy)).min)
 
     @property
     def greatest(self) -> int | float:
         """The greatest value."""
         if self.is_float:
             return float("inf")
-        return True if self.name == "bool" else int(np.iinfo(self.numpy).max)
+        return True if self.name == "bool" else int(np.iinfo(np.dtype(self.numpy)).max)
 
 
 DTYPES = {

@@ -16,6 +16,7 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import MemoryType
+from vdla.runtime.host.dtypes import dtype_of
 from vdla.runtime.layout import Layout
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, Layer, Plan, Step, Value
 from vdla.runtime.stream.builder import Stream, StreamBuilder
@@ -62,9 +63,9 @@ class _Builder:
         }
         self.places, sizes = share(self.lives())
         for number, part in enumerate(self.parts):
-            if isinstance(part[0], OnHost):
-                self.steps += [_host_step(one) for one in part]
-            else:
+            on_host = [one for one in part if isinstance(one, OnHost)]
+            self.steps += [_host_step(one) for one in on_host]
+            if not on_host:
                 self.steps.append(self.launch(part, number, report))
         constants = {name: self.graph.constants[name] for name in self.host_constants()}
         outputs = {name: _value(self.graph, name) for name in self.graph.outputs}
@@ -144,7 +145,7 @@ class _Builder:
         """Build the stream of a part."""
         builder, packs = StreamBuilder(self.config), {}
         for one in part:
-            if isinstance(one, View):
+            if not isinstance(one, Offloaded):  # a view
                 continue
             report(one)
             label = one.node.outputs[0]
@@ -182,7 +183,7 @@ class _Builder:
 
 
 def _value(graph: Graph, name: str) -> Value:
-    return Value(graph.types[name].shape, graph.types[name].dtype)
+    return Value(graph.types[name].shape, dtype_of(graph.types[name].dtype))
 
 
 def _host_step(one: OnHost) -> HostStep:
@@ -198,7 +199,7 @@ def _layers(part: Part, stream: Stream) -> tuple[Layer, ...]:
     layers = []
     for one in part:
         name = one.node.name or one.node.outputs[0]
-        if isinstance(one, View):
+        if not isinstance(one, Offloaded):  # a view
             layers.append(Layer(name, one.node.op, "", 0, 0, 0))
         else:
             label = one.node.outputs[0]

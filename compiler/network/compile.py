@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vdla.compiler.codegen.record import Choices
 from vdla.compiler.codegen.store import kept
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.onnx.load import load
@@ -15,7 +16,7 @@ from vdla.compiler.graph.passes.pipeline import INTEGERS, SIMPLIFY, Pipeline
 from vdla.compiler.graph.passes.split_sums import SplitSums
 from vdla.compiler.graph.quantisation_error import LayerError, layer_errors
 from vdla.compiler.graph.quantise import quantise
-from vdla.compiler.network.stages import Choices, plan_of
+from vdla.compiler.network.stages import plan_of
 from vdla.hw.spec.target import Target
 from vdla.runtime.module.plan import Plan
 
@@ -40,7 +41,7 @@ class Compiled:
 
 
 def compile_network(
-    model: str | os.PathLike | bytes,
+    model: str | os.PathLike[str] | bytes,
     target: Target,
     *,
     samples: Samples | None = None,
@@ -76,7 +77,9 @@ def compile_network(
     return Compiled(graph, plan_of(graph, target, choices, choose=kept(), progress=progress), found)
 
 
-def imported(model: str | os.PathLike | bytes, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
+def imported(
+    model: str | os.PathLike[str] | bytes, shapes: Mapping[str, Sequence[int]] | None = None
+) -> Graph:
     """Return the simplified graph of a model.
 
     Raises:

@@ -13,9 +13,9 @@ from vdla.runtime.layout import IMAGE_RANK, Layout
 
 def _max_pool(maker: Maker) -> Offloaded:
     n, channels, height, width = maker.shape(0)
-    attributes = maker.node.attributes
+    node = maker.node
     size = Pooling(
-        channels, height, width, attributes["kernel_shape"], attributes["strides"], attributes["pads"], n
+        channels, height, width, node.pair("kernel_shape"), node.pair("strides"), node.border("pads"), n
     )
     return Offloaded(
         maker.node,
@@ -51,11 +51,11 @@ def _count(layout: Layout, maker: Maker) -> int:
 
 
 def _add(maker: Maker) -> Offloaded:
-    return _elements(maker, Elements.ADD, 2, tuple(maker.node.attributes["factors"]))
+    return _elements(maker, Elements.ADD, 2, maker.node.extents("factors"))
 
 
 def _multiply(maker: Maker) -> Offloaded:
-    return _elements(maker, Elements.MULTIPLY, 2, tuple(maker.node.attributes["zeros"]))
+    return _elements(maker, Elements.MULTIPLY, 2, maker.node.extents("zeros"))
 
 
 def _requantise(maker: Maker) -> Offloaded:
@@ -66,7 +66,7 @@ def _axis(maker: Maker) -> str:
     """Say where something else than channels is joined."""
     layout = maker.output()[1]
     rank, image = len(layout.shape), len(layout.shape) == IMAGE_RANK
-    axis = maker.node.attributes["axis"] % rank
+    axis = maker.node.integer("axis") % rank
     if axis != (1 if image else rank - 1):
         return f"axis = {axis} of {rank} dimensions"
     return f"{layout.shape[0]} images" if image and layout.blocks[0] > 1 else ""

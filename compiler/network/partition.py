@@ -37,7 +37,9 @@ Part = tuple[Placed, ...]  # all on the host, or all on the accelerator
 
 def place(graph: Graph, target: Target, report: Report = lambda node: None) -> list[Placed]:
     """Return where each node runs, in the graph's order; `report` is called with each node first."""
-    placed, inside, found = [], set(), Conversions(graph)  # `inside`: values that the accelerator makes
+    placed: list[Placed] = []
+    inside: set[str] = set()  # values that the accelerator makes
+    found = Conversions(graph)
     for node in graph.nodes:
         report(node)
         one = _place(found, node, target, inside)
@@ -90,11 +92,12 @@ def parts(graph: Graph, placed: list[Placed], config: AcceleratorConfig) -> list
 
 def _ready(waiting: list[Placed], made: set[str], on_host: bool, config: AcceleratorConfig) -> list[Placed]:
     """Return what can run next on one place, in order."""
-    available, within, part = set(made), {}, []
+    available, part = set(made), []
+    within: dict[str, int] = {}
     for one in waiting:
         needed = [name for name in one.node.inputs if name]
         here = isinstance(one, OnHost) is on_host
-        if here and all(name in available for name in needed) and (on_host or _readable(one, within)):
+        if here and all(name in available for name in needed) and _readable(one, within):
             part.append(one)
             available.update(one.node.outputs)
             within |= dict.fromkeys(one.node.outputs, config.block_out)
@@ -103,7 +106,9 @@ def _ready(waiting: list[Placed], made: set[str], on_host: bool, config: Acceler
 
 def _readable(one: Placed, within: Mapping[str, int]) -> bool:
     """Whether what an operator reads of its own part stands in blocks of the size it needs; a view needs its
-    input there."""
+    input there, the host nothing."""
     if isinstance(one, View):
         return one.node.inputs[0] in within
+    if isinstance(one, OnHost):
+        return True
     return all(layout.block == within.get(name, layout.block) for name, layout in one.inputs.values())

@@ -24,20 +24,22 @@ def _border(maker: Maker) -> str:
 
 def _convolution(maker: Maker) -> Offloaded:
     n, channels, height, width = maker.shape(0)
-    weights, attributes = maker.constant(1), maker.node.attributes
+    weights, node = maker.constant(1), maker.node
+    outputs, _, *kernel = weights.shape
     size = Convolution(
         channels,
         height,
         width,
-        weights.shape[0],
-        tuple(weights.shape[2:]),
-        tuple(attributes["strides"]),
-        tuple(attributes["pads"]),
-        tuple(attributes["dilations"]),
-        attributes["group"],
+        outputs,
+        (kernel[0], kernel[1]),
+        node.pair("strides"),
+        node.border("pads"),
+        node.pair("dilations"),
+        node.integer("group"),
         n,
     )
-    to_depth = space_to_depth_of(size, attributes["border"], maker.config) if maker.gathers else None
+    border = node.integer("border")
+    to_depth = space_to_depth_of(size, border, maker.config) if maker.gathers else None
     if to_depth is not None:
         return _product(
             maker,
@@ -48,7 +50,7 @@ def _convolution(maker: Maker) -> Offloaded:
         )
     if _sums_windows(size, weights, maker.config):
         return _sum_of_windows(maker, size)
-    return _product(maker, ConvolutionTask(size, border=attributes["border"]), weights, size.macs)
+    return _product(maker, ConvolutionTask(size, border=border), weights, size.macs)
 
 
 def _sums_windows(size: Convolution, weights: np.ndarray, config: AcceleratorConfig) -> bool:
@@ -63,23 +65,24 @@ def _sums_windows(size: Convolution, weights: np.ndarray, config: AcceleratorCon
 
 def _sum_of_windows(maker: Maker, size: Convolution) -> Offloaded:
     config = maker.config
-    task = ConvolutionTask(size, border=maker.node.attributes["border"], alike=True)
+    task = ConvolutionTask(size, border=maker.node.integer("border"), alike=True)
     unit = np.eye(config.block_out, dtype=np.int8)[(None,) * 5]
     return _offloaded(maker, task, {"W": unit}, size.outputs, size.macs)
 
 
 def _transposed_size(maker: Maker) -> Transposed:
     n, channels, height, width = maker.shape(0)
-    weights, attributes = maker.constant(1), maker.node.attributes
+    weights, node = maker.constant(1), maker.node
+    _, outputs, *kernel = weights.shape
     return Transposed(
         channels,
         height,
         width,
-        weights.shape[1],
-        tuple(weights.shape[2:]),
-        tuple(attributes["strides"]),
-        tuple(attributes["pads"]),
-        tuple(attributes["output_padding"]),
+        outputs,
+        (kernel[0], kernel[1]),
+        node.pair("strides"),
+        node.border("pads"),
+        node.pair("output_padding"),
         n,
     )
 

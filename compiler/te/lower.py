@@ -1,6 +1,6 @@
 """Lowering: from a schedule to a loop program."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from vdla.compiler.ir.affine import Interval, bounds, decided, simplify
 from vdla.compiler.ir.nodes import (
@@ -21,7 +21,7 @@ from vdla.compiler.ir.nodes import (
     block,
     both,
 )
-from vdla.compiler.ir.rewrite import rewrite, substitute
+from vdla.compiler.ir.rewrite import Node, rewrite, substitute
 from vdla.compiler.ir.verify import verify
 from vdla.compiler.te.region import Domain, domains
 from vdla.compiler.te.stage import Stage
@@ -65,9 +65,8 @@ class _Lowering:
 
     def func(self, name: str) -> Func:
         params = (*(tensor.buffer for tensor in self._placeholders()), *self.results)
-        return Func(
-            name, params, self._all([stage for stage in self.stages if stage.attach is None], self._at_top)
-        )
+        outermost = [stage for stage in self.stages if stage.attach is None]
+        return Func(name, params, self._all(outermost, None))
 
     def _placeholders(self) -> Iterable[Tensor]:
         found = {
@@ -78,17 +77,16 @@ class _Lowering:
         }
         return found.values()
 
-    def _at_top(self) -> Stmt | None:
-        return None
-
-    def _all(self, stages: list[Stage], rest) -> Stmt:
-        """Return the statements of `stages`, then those of `rest`; buffers live from their stage on."""
+    def _all(self, stages: list[Stage], rest: Callable[[], Stmt] | None) -> Stmt:
+        """Return the statements of `stages`, then what `rest` returns, if anything follows; buffers live from
+        their stage to the end."""
         if not stages:
+            assert rest is not None, "a schedule has a stage"
             return rest()
         stage, following = stages[0], stages[1:]
-        own = self._nest(stage, 0)
-        later = self._all(following, rest) if following else rest()
-        body = own if later is None else block(own, later)
+        body = self._nest(stage, 0)
+        if following or rest:
+            body = block(body, self._all(following, rest))
         return body if stage.name in self.outputs else Alloc(self.buffers[stage.name], body)
 
     # One stage
@@ -97,7 +95,7 @@ class _Lowering:
         """Return the loops of `stage` from the loop at `place` inwards."""
         domain = self.domains[stage.name]
         if stage.tensorized and place < len(stage.leaves) and stage.leaves[place] == stage.tensorized[0]:
-            return self._tensorized(stage, place)
+            return self._tensorized(stage, place, stage.tensorized[1])
         return self._loops(stage, domain, place)
 
     def _loops(self, stage: Stage, domain: Domain, place: int) -> Stmt:
@@ -128,11 +126,12 @@ class _Lowering:
 
     def _initial(self, stage: Stage, domain: Domain, place: int) -> Stmt:
         """Return the loops that set every element to what combining starts from."""
-        value = stage.tensor.value.identity()
+        value = stage.value
+        assert isinstance(value, Reduce), "only what is combined has initial values"
         body = self._guarded(
             stage,
             domain,
-            Write(self.buffers[stage.name], self._own_indices(stage, domain), value),
+            Write(self.buffers[stage.name], self._own_indices(stage, domain), value.identity()),
             with_reductions=False,
         )
         inner = [leaf for leaf in stage.leaves[place:] if not self.reducing[stage.name][leaf]]
@@ -141,22 +140,24 @@ class _Lowering:
             if stage.tensorized and leaf == stage.tensorized[0]:
                 body = replaced(body, stage.tensorized[1])
         if stage.tensorized and stage.tensorized[0] not in inner:
-            body = self._initial_inside(stage, body, inner)
+            body = self._initial_inside(stage, *stage.tensorized, body, inner)
         return body
 
-    def _initial_inside(self, stage: Stage, body: Stmt, inner: list[str]) -> Stmt:
-        """Tensorize the initial values where the loop named combines itself: then all of what is inside is
+    def _initial_inside(
+        self, stage: Stage, loop: str, intrinsics: Sequence[Intrinsic], body: Stmt, inner: list[str]
+    ) -> Stmt:
+        """Tensorize the initial values where `loop` combines itself: then all of what is inside is
         the intrinsic's."""
-        place = stage.leaves.index(stage.tensorized[0])
+        place = stage.leaves.index(loop)
         covered = [leaf for leaf in stage.leaves[place:] if leaf in inner]
-        return _replaced_below(body, covered, stage.tensorized[1])
+        return _replaced_below(body, covered, intrinsics)
 
     def _own_indices(self, stage: Stage, domain: Domain) -> tuple[Expr, ...]:
         return tuple(domain.local[axis.name] for axis in stage.tensor.axes)
 
     def _update(self, stage: Stage, domain: Domain) -> Stmt:
         indices = self._own_indices(stage, domain)
-        value = stage.tensor.value
+        value = stage.value
         inner = self._reading(substitute(value.value if isinstance(value, Reduce) else value, domain.indices))
         if isinstance(value, Reduce):
             inner = Binary(value.op, Read(self.buffers[stage.name], indices), inner)
@@ -166,7 +167,7 @@ class _Lowering:
     def _reading(self, value: Expr) -> Expr:
         """Return `value` reading buffers: an element of a box is subscripted from the box's corner."""
 
-        def change(part):
+        def change(part: Node) -> Node | None:
             if not isinstance(part, Element):
                 return None
             name = part.tensor.name
@@ -200,10 +201,10 @@ class _Lowering:
             if reach.low < 0:
                 yield Const(-1) < index
 
-    def _tensorized(self, stage: Stage, place: int) -> Stmt:
+    def _tensorized(self, stage: Stage, place: int, intrinsics: Sequence[Intrinsic]) -> Stmt:
         """Return the loops from the tensorized one inwards as calls of its intrinsic."""
         domain = self.domains[stage.name]
-        update = replaced(self._loop(stage, domain, place), stage.tensorized[1])
+        update = replaced(self._loop(stage, domain, place), intrinsics)
         if self._first_reduction(stage) == place:
             return block(self._initial(stage, domain, place), update)
         return update

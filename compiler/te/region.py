@@ -129,10 +129,11 @@ def _union(spans: list[Span], extent: int) -> tuple[Expr, int]:
     """Return corner and extent of the least interval that holds all spans; the whole axis where their fixed
     parts differ."""
     whole = Const(0), extent
-    if any(form is None for form, _ in spans) or len({frozenset(form.terms) for form, _ in spans}) != 1:
+    forms = [form for form, _ in spans if form is not None]
+    if len(forms) < len(spans) or len({frozenset(form.terms) for form in forms}) != 1:
         return whole
     low, high = min(reach.low for _, reach in spans), max(reach.high for _, reach in spans)
-    form = spans[0][0]
+    form = forms[0]
     if form.is_constant:
         low, high = max(low, 0), min(high, extent - 1)
     if high - low + 1 >= extent:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from vdla.compiler.ir.nodes import Buffer, Expr, Func, Intrinsic, IrError, LoopKind, Scope, Var
-from vdla.compiler.ir.rewrite import rewrite, substitute
+from vdla.compiler.ir.rewrite import Node, rewrite, substitute
 from vdla.compiler.ir.types import INDEX
 from vdla.compiler.te.lower import lower
 from vdla.compiler.te.stage import Fuse, Split, Stage
@@ -39,18 +39,17 @@ class Schedule:
         for source in tensor.inputs:
             self._add(source)
         if tensor.value is not None and all(stage.name != tensor.name for stage in self.stages):
-            self.stages.append(Stage(self._with_unique_axes(tensor)))
+            self.stages.append(Stage(self._with_unique_axes(tensor, tensor.value)))
 
-    def _with_unique_axes(self, tensor: Tensor) -> Tensor:
+    def _with_unique_axes(self, tensor: Tensor, value: Expr) -> Tensor:
         """Return `tensor` with axis names that no other stage uses; the tensor's identity is its name."""
         names = {}
         for axis in (*tensor.axes, *tensor.reduce_axes):
             names[axis.name] = self._unique(axis.name, tensor.name)
         if all(old == new for old, new in names.items()):
             return tensor
-        renamed = {old: Var(new) for old, new in names.items()}
+        renamed: dict[str, Expr] = {old: Var(new) for old, new in names.items()}
         axes = tuple(replace(axis, name=names[axis.name]) for axis in tensor.axes)
-        value = tensor.value
         if isinstance(value, Reduce):
             combined = tuple(replace(axis, name=names[axis.name]) for axis in value.axes)
             value = replace(value, value=substitute(value.value, renamed), axes=combined)
@@ -121,7 +120,7 @@ class Schedule:
             stage = self.stage(reader)
             if all(source.name != tensor.name for source in stage.tensor.inputs):
                 raise ScheduleError(f"cache_read: {reader.name} does not read {tensor.name}")
-            self._change_value(stage, _reading(stage.tensor.value, tensor, copy))
+            self._change_value(stage, _reading(stage.value, tensor, copy))
         self.stages.insert(place, Stage(copy, Scope(scope)))
         return copy
 
@@ -146,7 +145,8 @@ class Schedule:
         own = stage.tensor
         self._names -= {axis.name for axis in own.reduce_axes}  # its loops over them are the cache's now
         inner = self._with_unique_axes(
-            Tensor(Buffer(self._cache_name(tensor, name), own.shape, own.dtype), own.axes, own.value)
+            Tensor(Buffer(self._cache_name(tensor, name), own.shape, own.dtype), own.axes, own.value),
+            stage.value,
         )
         stage.tensor = Tensor(own.buffer, own.axes, inner[tuple(axis.var for axis in own.axes)])
         stage.__post_init__()
@@ -196,7 +196,7 @@ def _letter(number: int) -> str:
 def _reading(value: Expr, old: Tensor, new: Tensor) -> Expr:
     """Return `value` reading `new` instead of `old`."""
 
-    def change(part):
+    def change(part: Node) -> Node | None:
         if isinstance(part, Element) and part.tensor.name == old.name:
             return Element(new.buffer, part.indices, new)
         return None
@@ -305,11 +305,9 @@ class StageHandle:
 
         `tile(y, x, k, 8, 8, 8)` returns (y_o, x_o, k_o, y_i, x_i, k_i).
         """
-        half = len(loops_and_factors) // 2
-        pairs = [
-            self.split(loop, factor)
-            for loop, factor in zip(loops_and_factors[:half], loops_and_factors[half:], strict=True)
-        ]
+        loops = [item for item in loops_and_factors if isinstance(item, str)]
+        factors = [item for item in loops_and_factors if isinstance(item, int)]
+        pairs = [self.split(loop, factor) for loop, factor in zip(loops, factors, strict=True)]
         order = (*(outer for outer, _ in pairs), *(inner for _, inner in pairs))
         self.reorder(*order)
         return order
@@ -391,7 +389,7 @@ class StageHandle:
             raise self._refuse("compute_inline", "it is an output")
         self._refuse_if_attached("compute_inline")
         for reader in self.schedule.consumers(stage.tensor):
-            self.schedule._change_value(reader, _inlined(reader.tensor.value, stage.tensor))
+            self.schedule._change_value(reader, _inlined(reader.value, stage))
         self.schedule.stages.remove(stage)
 
     def tensorize(self, loop: str, intrinsics: Sequence[Intrinsic]) -> None:
@@ -420,13 +418,13 @@ def _within(stage: Stage, outer: Stage, loop: str) -> bool:
     return stage is outer
 
 
-def _inlined(value: Expr, tensor: Tensor) -> Expr:
-    def change(part):
-        if isinstance(part, Element) and part.tensor.name == tensor.name:
-            return substitute(
-                tensor.value,
-                {axis.name: index for axis, index in zip(tensor.axes, part.indices, strict=True)},
-            )
+def _inlined(value: Expr, stage: Stage) -> Expr:
+    """Return `value` with the expression of `stage` in place of its elements."""
+
+    def change(part: Node) -> Node | None:
+        if isinstance(part, Element) and part.tensor.name == stage.name:
+            axes = zip(stage.tensor.axes, part.indices, strict=True)
+            return substitute(stage.value, {axis.name: index for axis, index in axes})
         return None
 
     return rewrite(value, change)

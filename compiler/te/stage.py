@@ -57,6 +57,12 @@ class Stage:
         self.leaves = [axis.name for axis in self.axes]
 
     @property
+    def value(self) -> Expr:
+        """What its tensor computes."""
+        assert self.tensor.value is not None, "placeholders have no stage"
+        return self.tensor.value
+
+    @property
     def name(self) -> str:
         """That of its tensor."""
         return self.tensor.name

@@ -7,9 +7,10 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from vdla.compiler.ir.nodes import Buffer, Const, Expr, IrError, Read, Var, as_expr
-from vdla.compiler.ir.rewrite import Node, rewrite, walk
+from vdla.compiler.ir.rewrite import Node, Part, rewrite, walk
 from vdla.compiler.ir.text import print_expr
 from vdla.compiler.ir.types import DTYPES, INDEX
 
@@ -34,9 +35,9 @@ class Axis(Var):
 class Element(Read):
     """A read that refers to its tensor."""
 
-    tensor: "Tensor" = field(default=None, compare=False, repr=False)
+    tensor: "Tensor" = field(compare=False, repr=False)
 
-    def rebuilt(self, below: tuple) -> "Element":
+    def rebuilt(self, below: tuple[Any, ...]) -> "Element":
         return Element(self.buffer, below, self.tensor)
 
 
@@ -57,7 +58,7 @@ class Reduce(Expr):
     def below(self) -> tuple[Expr, ...]:
         return (self.value,)
 
-    def rebuilt(self, below: tuple) -> "Reduce":
+    def rebuilt(self, below: tuple[Any, ...]) -> "Reduce":
         return Reduce(self.op, below[0], self.axes, self.start)
 
     def identity(self) -> Const:
@@ -237,6 +238,6 @@ def with_plain_axes(value: Expr) -> Expr:
     return rewrite(value, change)
 
 
-def plain(node: Node) -> Node:
+def plain(node: Part) -> Part:
     """Return `node` with plain reads, which do not refer to their tensors."""
     return rewrite(node, lambda part: Read(part.buffer, part.indices) if isinstance(part, Element) else None)

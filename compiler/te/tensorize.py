@@ -137,9 +137,10 @@ class _Unifier:
         self.found: dict[str, Expr] = {}
 
     def operands(self, pattern: Write, target: Write) -> tuple[Expr, ...]:
-        pattern = substitute(pattern, {own: Var(name) for name, own in self.loops.items()})
-        self.element(Read(pattern.buffer, pattern.indices), Read(target.buffer, target.indices))
-        self.expr(pattern.value, target.value)
+        names: dict[str, Expr] = {own: Var(name) for name, own in self.loops.items()}
+        indices = tuple(substitute(index, names) for index in pattern.indices)
+        self.element(Read(pattern.buffer, indices), Read(target.buffer, target.indices))
+        self.expr(substitute(pattern.value, names), target.value)
         return tuple(self.found[name] for name in self.params)
 
     def expr(self, pattern: Expr, target: Expr) -> None:
@@ -169,7 +170,9 @@ class _Unifier:
 
     def children(self, pattern: Expr, target: Expr) -> None:
         same = type(pattern) is type(target) and pattern.dtype == target.dtype
-        if not same or (isinstance(pattern, Binary) and pattern.op != target.op):
+        if not same:
+            raise self.differ(pattern, target)
+        if isinstance(pattern, Binary) and isinstance(target, Binary) and pattern.op != target.op:
             raise self.differ(pattern, target)
         for one, other in zip(pattern.below(), target.below(), strict=True):
             self.expr(one, other)

@@ -1,11 +1,16 @@
 """Why operators stay on the host that are none of the accelerator's, wherever they stand in a graph."""
 
+from collections.abc import Iterable
+from typing import TypeVar
+
 from vdla.compiler.graph.conversions import CONVERSIONS, Conversions
 from vdla.compiler.graph.integer_forms.early import Located
 from vdla.compiler.graph.integer_forms.reasons import fit, why_float
 from vdla.compiler.graph.integer_forms.rules import MOVES
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.rules import Rule, Unfit, unfit
+
+Case = TypeVar("Case")
 
 
 def is_float(graph: Graph, node: Node) -> bool:
@@ -22,7 +27,7 @@ def why_on_host(found: Conversions, node: Node) -> Unfit:
     if node.op in CONVERSIONS:
         return _conversion(found, node)
     if node.op in MOVES and not is_float(found.graph, node):
-        return unfit(node.op, MOVE_RULES, Located(found.graph, node))
+        return _unfit(node, MOVE_RULES, Located(found.graph, node))
     return why_float(found, node)
 
 
@@ -37,13 +42,20 @@ MOVE_RULES: tuple[Rule[Located], ...] = (
 )
 
 
+def _unfit(node: Node, rules: Iterable[Rule[Case]], case: Case) -> Unfit:
+    """Return the first of `rules` that `case` breaks; it always breaks the last."""
+    found = unfit(node.op, rules, case)
+    assert found is not None, f"no rule keeps {node} on the host"
+    return found
+
+
 def _conversion(found: Conversions, node: Node) -> Unfit:
     """Return why a conversion between real numbers and int8 stays: who makes or reads the real ones."""
     requantised = _requantised(found, node)
     if requantised is not None:
         return requantised
     (real,) = node.inputs[:1] if node.op == "QuantizeLinear" else node.outputs
-    return unfit(node.op, (Rule("int8 tensors", lambda at: _use(found, node, real)),), node)
+    return _unfit(node, (Rule("int8 tensors", lambda at: _use(found, at, real)),), node)
 
 
 def _use(found: Conversions, node: Node, real: str) -> str:

@@ -30,7 +30,7 @@ def why_float(found: Conversions, node: Node) -> Unfit:
     """Return why an operator on real numbers has stayed as it is: it has no integer form, or something reads
     its result as float32 all the same."""
     quantisers = [quantise for name in node.outputs for quantise in found.quantisers(name)]
-    for quantise in quantisers or [None]:
+    for quantise in quantisers or (None,):
         form = fit(found, node, quantise)
         if isinstance(form, Unfit):
             return form

@@ -35,20 +35,22 @@ def _attribute(name: str, wanted: object) -> Rule[Site]:
     """Return the rule that an attribute has one value."""
     return Rule(
         f"{name} = {wanted}",
-        lambda site: "" if site.window[name] == wanted else f"{name} = {site.window[name]}",
+        lambda site: (
+            "" if site.window.attributes[name] == wanted else f"{name} = {site.window.attributes[name]}"
+        ),
     )
 
 
 def _dilations(site: Site) -> str:
-    dilations = tuple(site.window["dilations"])
+    dilations = site.window.extents("dilations")
     return "" if set(dilations) <= {1} else f"dilations {dilations}"
 
 
 def _padding(site: Site) -> str:
     window = site.window
-    if window["count_include_pad"] or not any(window["pads"]):
+    if window.integer("count_include_pad") or not any(window.extents("pads")):
         return ""
-    return f"padding {tuple(window['pads'])} and count_include_pad = 0"
+    return f"padding {window.extents('pads')} and count_include_pad = 0"
 
 
 def _beta(site: Site) -> str:
@@ -99,7 +101,7 @@ def _weights_zero(site: Site) -> str:
 
 def _weights_axis(site: Site) -> str:
     rank = site.weights.values.ndim
-    axis = site.found.makers[site.weights_name].attributes["axis"] % rank
+    axis = site.found.makers[site.weights_name].integer("axis") % rank
     along = site.weights.scale.size > 1 and axis != site.outputs_axis
     return f"scales of weights {site.weights_name} along axis {axis}" if along else ""
 
@@ -118,7 +120,7 @@ def _bias_shape(site: Site) -> str:
     if not site.bias_name:
         return ""
     shape = site.shape(site.bias_name)
-    scales = 1 if site.bias_name in site.graph.constants else site.found.constants(site.bias_name)[1].size
+    scales = 1 if site.bias_name in site.graph.constants else site.dequantised(site.bias_name)[1].size
     one_row = np.prod(shape) == (shape or (1,))[-1] and np.prod(shape) in (1, site.channels)
     if one_row and (scales == 1 or len(shape) == 1):
         return ""
@@ -176,7 +178,7 @@ def _conversions(site: Site) -> list[tuple[Node, str, str]]:
     """Return the conversions around an operator, each with its int8 tensor and the role of that."""
     before = [(site.found.makers[name], "input") for name in site.inputs]
     found = [(node, node.inputs[0], role) for node, role in before]
-    return [*found, (site.quantise, site.out, "result")]
+    return [*found, (site.quantiser, site.out, "result")]
 
 
 def _bytes(site: Site) -> str:
@@ -189,9 +191,9 @@ def _bytes(site: Site) -> str:
 
 def _scales(site: Site) -> str:
     for conversion, name, role in _conversions(site):
-        parameters = [site.graph.constants.get(parameter) for parameter in conversion.inputs[1:3]]
-        if any(array is None for array in parameters):
+        if not all(parameter in site.graph.constants for parameter in conversion.inputs[1:3]):
             return f"{role} {name} of a scale or zero point that is not constant"
+        parameters = [site.graph.constants[parameter] for parameter in conversion.inputs[1:3]]
         if any(array.size != 1 for array in parameters):
             return f"{role} {name} of {parameters[0].size} scales"
     return ""
@@ -223,7 +225,7 @@ def _ratios(site: Site) -> str:
 
 
 def _factors(site: Site) -> str:
-    if fits_factor(site.ratios):
+    if fits_factor(site.ratios.tolist()):
         return ""
     return f"a scale of an operand {max(site.ratios):g} times the result's"
 

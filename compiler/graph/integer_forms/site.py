@@ -1,7 +1,8 @@
 """A float operator where it stands in a quantised graph: what its rules look at, and what its integer form is
 made of."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -9,11 +10,11 @@ import numpy as np
 
 from vdla.compiler.graph.conversions import Conversions, QuantisedTensor
 from vdla.compiler.graph.integers import Product, Quantisation, integer_product
-from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.graph.nodes import Attribute, Graph, Node
 
 POOLS = ("AveragePool", "GlobalAveragePool")
 OUTPUTS_AXIS = {"Conv": 0, "ConvTranspose": 1, "MatMul": 1}  # of the weights
-WHOLE = {
+WHOLE: Mapping[str, Attribute] = {
     "ceil_mode": 0,
     "count_include_pad": 1,
     "dilations": (1, 1),
@@ -86,18 +87,31 @@ class Site:
         return self.graph.types[name].shape
 
     @property
-    def window(self) -> dict:
-        """The attributes of a pooling."""
+    def window(self) -> Node:
+        """A pooling with all attributes of a window."""
         if self.node.op == "GlobalAveragePool":
-            return {**WHOLE, "kernel_shape": self.shape(self.node.inputs[0])[2:]}
-        return dict(self.node.attributes)
+            whole = {**WHOLE, "kernel_shape": self.shape(self.node.inputs[0])[2:]}
+            return replace(self.node, attributes=whole)
+        return self.node
 
     # Of the integer form
+
+    def dequantised(self, real: str) -> tuple[np.ndarray, ...]:
+        """Return elements, scale and zero point of constants, which the rules require to be there."""
+        parts = self.found.constants(real)
+        assert parts is not None, f"{real} is not constant"
+        return parts
+
+    @property
+    def quantiser(self) -> Node:
+        """The QuantizeLinear, which the rules require to be there."""
+        assert self.quantise is not None, f"{self.node} is not quantised"
+        return self.quantise
 
     @property
     def out(self) -> str:
         """The int8 result."""
-        return self.quantise.outputs[0]
+        return self.quantiser.outputs[0]
 
     @cached_property
     def operands(self) -> tuple[QuantisedTensor, ...]:
@@ -107,21 +121,22 @@ class Site:
     @cached_property
     def result(self) -> Quantisation:
         """What the int8 result stands for, with the bounds of Relu and Clip before the conversion."""
-        return self.found.bounded(self.quantise.inputs[0], self.found.quantisation(self.quantise))
+        return self.found.bounded(self.quantiser.inputs[0], self.found.quantisation(self.quantiser))
 
     @cached_property
     def weights(self) -> Weights:
         """The constants that weights are made of; those of an average are 1."""
         if self.node.op not in POOLS:
-            return Weights(*self.found.constants(self.weights_name))
-        channels, kernel = self.shape(self.node.inputs[0])[1], self.window["kernel_shape"]
+            return Weights(*self.dequantised(self.weights_name))
+        channels, kernel = self.shape(self.node.inputs[0])[1], self.window.extents("kernel_shape")
         ones = np.ones((channels, 1, *kernel), np.int8)
-        return Weights(ones, np.float64(1), np.zeros((), np.int8))
+        return Weights(ones, np.ones(()), np.zeros((), np.int8))
 
     @property
     def channels(self) -> int:
         """Output channels of a product."""
-        return self.weights.values.shape[0 if self.node.op in POOLS else self.outputs_axis]
+        channels: int = self.weights.values.shape[0 if self.node.op in POOLS else self.outputs_axis]
+        return channels
 
     @cached_property
     def bias(self) -> np.ndarray:
@@ -131,7 +146,7 @@ class Site:
         if self.bias_name in self.graph.constants:
             real = self.graph.constants[self.bias_name].astype(np.float64)
         else:
-            values, scale, zero = self.found.constants(self.bias_name)
+            values, scale, zero = self.dequantised(self.bias_name)
             real = (values.astype(np.float64) - zero.reshape(-1)) * scale.astype(np.float64).reshape(-1)
         return np.broadcast_to(real.reshape(-1), self.channels)
 

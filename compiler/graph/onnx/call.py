@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
 from vdla.compiler.graph.nodes import Attribute, TensorType
+
+Kind = TypeVar("Kind")
 
 
 class RefusalError(Exception):
@@ -39,12 +42,31 @@ class Call:
     @property
     def shape(self) -> tuple[int, ...]:
         """The first input's."""
-        return self.types[0].shape
+        return self.input_type(0).shape
+
+    @property
+    def output_types(self) -> tuple[TensorType, ...]:
+        """Types of the outputs up to the first that is not known; all that are needed are."""
+        place = self.outputs.index(None) if None in self.outputs else len(self.outputs)
+        return tuple(found for found in self.outputs[:place] if found is not None)
+
+    @property
+    def output_type(self) -> TensorType:
+        """Type of the first output, which is always known."""
+        found = self.outputs[0]
+        assert found is not None, "types of outputs that are needed are known"
+        return found
 
     @property
     def rank(self) -> int:
         """The first input's."""
         return len(self.shape)
+
+    def input_type(self, place: int) -> TensorType:
+        """Return the type of an input that is given."""
+        found = self.types[place]
+        assert found is not None, "the operator's schema lets no such input be left out"
+        return found
 
     def has(self, place: int) -> bool:
         """Whether the input at `place` is given."""
@@ -52,22 +74,51 @@ class Call:
 
     def known(self, place: int, what: str) -> np.ndarray:
         """Return the value of an input that must be known before the network runs."""
-        if self.values[place] is None:
+        value = self.values[place]
+        if value is None:
             raise RefusalError(
                 f"{what} ({self.inputs[place]!r}) is computed while the network runs; it must be a constant"
             )
-        return self.values[place]
+        return value
+
+    def attribute(self, name: str, kind: type[Kind], default: Kind | None = None) -> Kind:
+        """Return an attribute, whose kind the operator's schema has been held to; `default` where it is not
+        given."""
+        value = self.attributes.get(name, default)
+        assert isinstance(value, kind), f"attribute {name} of {self.op} is {value!r}"
+        return value
+
+    def plain(self, name: str) -> Attribute:
+        """Return an attribute that is given, and no tensor."""
+        value = self.attributes[name]
+        assert not isinstance(value, np.ndarray), f"attribute {name} of {self.op} is a tensor"
+        return value
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """Return an attribute that is a whole number."""
+        return self.attribute(name, int, default)
+
+    def extents(self, name: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
+        """Return an attribute that is a list of whole numbers."""
+        return self.attribute(name, tuple, default)
 
     def integers(self, name: str, place: int) -> tuple[int, ...] | None:
         """Return a parameter that older versions have as an attribute and newer ones as an input; None if it
         is left out."""
         if name in self.attributes:
-            return self.attributes[name]
+            return self.extents(name)
         return tuple(map(int, self.known(place, name).ravel())) if self.has(place) else None
+
+    def needed_integers(self, name: str, place: int) -> tuple[int, ...]:
+        """Return a parameter as `integers` does; refuse a call that leaves it out."""
+        found = self.integers(name, place)
+        if found is None:
+            raise RefusalError(f"{name} is missing")
+        return found
 
     def axis(self, name: str = "axis", rank: int | None = None) -> int:
         """Return an attribute that names a dimension, counted from the front."""
-        return positive_axis(self.attributes[name], self.rank if rank is None else rank)
+        return positive_axis(self.integer(name), self.rank if rank is None else rank)
 
     def require(self, name: str, *allowed: Attribute) -> None:
         """Refuse an attribute that has none of the values allowed; one that is not there is fine."""

@@ -36,4 +36,5 @@ def size_of(tensor: TensorProto) -> int:
     """
     if min(tensor.dims, default=0) < 0:
         raise RefusalError(f"extents {list(tensor.dims)} are negative")
-    return prod(tensor.dims) * np.dtype(dtype_of(tensor.data_type)).itemsize
+    count: int = prod(tensor.dims)
+    return count * np.dtype(dtype_of(tensor.data_type)).itemsize

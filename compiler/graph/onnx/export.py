@@ -3,7 +3,16 @@
 from collections.abc import Iterator
 
 import numpy as np
-from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, defs, helper, numpy_helper
+from onnx import (
+    AttributeProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    defs,
+    helper,
+    numpy_helper,
+)
 
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType, fresh_name
 
@@ -71,7 +80,7 @@ def _attributes(node: Node, moved: tuple[str, ...]) -> Iterator[AttributeProto]:
         if name not in known:
             raise GraphError(f"{node} cannot be exported: {node.op} of ONNX has no attribute {name}")
         yield helper.make_attribute(
-            name, _element_type(value) if node.op == "Cast" else value, attr_type=known[name].type.value
+            name, _element_type(str(value)) if node.op == "Cast" else value, attr_type=known[name].type.value
         )
 
 
@@ -79,5 +88,5 @@ def _element_type(dtype: str) -> TensorProto.DataType:
     return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
 
-def _value(name: str, type_: TensorType):
+def _value(name: str, type_: TensorType) -> ValueInfoProto:
     return helper.make_tensor_value_info(name, _element_type(type_.dtype), type_.shape)

@@ -5,6 +5,7 @@ Source: ONNX documentation, External Data: location, offset, length.
 
 import os
 from pathlib import Path
+from typing import BinaryIO
 
 from onnx import TensorProto
 
@@ -55,7 +56,7 @@ def _resolved(location: str, folder: Path) -> Path:
     return Path(file)
 
 
-def _part(file, where: dict[str, str], size: int) -> bytes:
+def _part(file: BinaryIO, where: dict[str, str], size: int) -> bytes:
     """Return the `size` bytes of a tensor."""
     offset, available = _number(where, "offset") or 0, os.fstat(file.fileno()).st_size
     length = _number(where, "length")

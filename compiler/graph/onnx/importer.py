@@ -1,6 +1,7 @@
 """The importer: goes from a model to a graph node by node, and collects all problems."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 from onnx import NodeProto, TensorProto, ValueInfoProto, defs
@@ -79,11 +80,9 @@ class Importer:
         inputs = self.add_inputs()
         refused = refused_nodes(graph, self.model.opset)
         for place, node in enumerate(graph.node):
-            self.attempt(
-                described(node, place), lambda node=node, place=place: self.add_node(node, refused.get(place))
-            )
+            self.attempt(described(node, place), partial(self.add_node, node, refused.get(place)))
         for value in graph.output:
-            self.attempt(f"output {value.name!r}", lambda value=value: self.check_output(value.name))
+            self.attempt(f"output {value.name!r}", partial(self.check_output, value.name))
         if self.problems:
             raise self.failure()
         return Graph(
@@ -119,9 +118,7 @@ class Importer:
             self.problems.append(f"initializer {tensor.values.name!r}: it is sparse, which is not supported")
         for tensor in self.model.proto.graph.initializer:
             if tensor.name in self.used:
-                self.attempt(
-                    f"initializer {tensor.name!r}", lambda tensor=tensor: self.add_initializer(tensor)
-                )
+                self.attempt(f"initializer {tensor.name!r}", partial(self.add_initializer, tensor))
 
     def add_initializer(self, tensor: TensorProto) -> None:
         """Make a constant of a tensor that the model carries."""
@@ -158,7 +155,7 @@ class Importer:
                 f"{', '.join(value.name for value in values) or 'none'}"
             )
         for value in values:
-            self.attempt(f"input {value.name!r}", lambda value=value: self.add_input(value))
+            self.attempt(f"input {value.name!r}", partial(self.add_input, value))
         names = [self.names[value.name] for value in values if value.name in self.names]
         return {name: self.types[name] for name in names}
 
@@ -200,7 +197,7 @@ class Importer:
         if isinstance(form, np.ndarray):
             self.add_constant(node.output[0], form)
         else:
-            outputs = list(zip(node.output, call.outputs, strict=False))[:count]
+            outputs = list(zip(node.output, call.output_types, strict=False))[:count]
             self.make(form, short(node.name, LONGEST_NAME), outputs)
 
     def wanted_outputs(self, node: NodeProto) -> int:
@@ -251,6 +248,7 @@ class Importer:
             case str():
                 return part
             case Form():
+                assert part.type is not None, "inner forms have types"
                 inner = f"{wish}_{part.op}"
                 self.make(part, name, [(inner, part.type)])
                 return self.names.pop(inner)

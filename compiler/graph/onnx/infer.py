@@ -1,10 +1,9 @@
 """Types of a node's outputs, by ONNX's shape inference on one node with all known inputs."""
 
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
 
 import numpy as np
-from onnx import NodeProto, checker, defs, helper, numpy_helper, shape_inference
+from onnx import AttributeProto, NodeProto, TypeProto, checker, defs, helper, numpy_helper, shape_inference
 
 from vdla.compiler.graph.nodes import TensorType
 from vdla.compiler.graph.onnx.call import RefusalError
@@ -58,7 +57,7 @@ def output_types(
     return tuple(_output(name, found, place < needed) for place, name in enumerate(node.output))
 
 
-def _output(name: str, found: Mapping, is_needed: bool) -> TensorType | None:
+def _output(name: str, found: Mapping[str, TypeProto], is_needed: bool) -> TensorType | None:
     try:
         if name not in found:
             raise RefusalError("its shape is dynamic")
@@ -72,8 +71,8 @@ def _output(name: str, found: Mapping, is_needed: bool) -> TensorType | None:
 def check_attributes(attributes: Mapping[str, object]) -> None:
     """Refuse numbers that shape inference cannot be trusted with."""
     for name, value in attributes.items():
-        numbers = value if isinstance(value, tuple) else (value,)
-        numbers = [number for number in numbers if isinstance(number, int)]
+        given = value if isinstance(value, tuple) else (value,)
+        numbers = [number for number in given if isinstance(number, int)]
         if name in POSITIVE and min(numbers, default=1) < 1:
             raise RefusalError(f"attribute {name} = {value!r} must be positive")
         if name in BOUNDED and max(map(abs, numbers), default=0) >= LARGEST_ATTRIBUTE:
@@ -87,9 +86,8 @@ def check_inputs(schema: defs.OpSchema, types: Sequence[TensorType | None]) -> N
             f"it has {len(types)} inputs; {schema.name} takes {schema.min_input} to {schema.max_input}"
         )
     bound: dict[str, str] = {}
-    last = schema.inputs[-1] if schema.inputs else None
-    for place, (type_, formal) in enumerate(zip_longest(types, schema.inputs[: len(types)])):
-        formal = formal or last
+    for place, type_ in enumerate(types):
+        formal = schema.inputs[min(place, len(schema.inputs) - 1)]  # the last may stand for several
         if type_ is None:
             if formal.option == defs.OpSchema.FormalParameterOption.Single:
                 raise RefusalError(f"its input {place} ({formal.name}) is missing")
@@ -106,7 +104,7 @@ def check_inputs(schema: defs.OpSchema, types: Sequence[TensorType | None]) -> N
             )
 
 
-def defaults_of(schema: defs.OpSchema) -> dict:
+def defaults_of(schema: defs.OpSchema) -> dict[str, AttributeProto]:
     """Return the attributes that have a default, as ONNX has them."""
     return {
         name: attribute.default_value

@@ -13,7 +13,7 @@ from vdla.compiler.graph.verify import verify
 
 
 def load(
-    source: str | os.PathLike | bytes | ModelProto, shapes: Mapping[str, Sequence[int]] | None = None
+    source: str | os.PathLike[str] | bytes | ModelProto, shapes: Mapping[str, Sequence[int]] | None = None
 ) -> Graph:
     """Import a network.
 

@@ -34,7 +34,7 @@ class Model:
     opset: int
 
 
-def read_model(source: str | os.PathLike | bytes | ModelProto) -> Model:
+def read_model(source: str | os.PathLike[str] | bytes | ModelProto) -> Model:
     """Read a model.
 
     Raises:

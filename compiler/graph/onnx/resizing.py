@@ -5,7 +5,7 @@ Source: ONNX operator specification, Resize (10 to 19), Upsample (9).
 
 import numpy as np
 
-from vdla.compiler.graph.onnx.call import Call, Form, RefusalError, positive_axis
+from vdla.compiler.graph.onnx.call import Call, Form, Importer, RefusalError, positive_axis
 from vdla.runtime.host.resize import COORDINATES, ROUNDINGS
 
 
@@ -22,8 +22,9 @@ def resize(call: Call) -> Form:
     call.require("nearest_mode", *ROUNDINGS)
     call.require("antialias", 0)
     call.require("keep_aspect_ratio_policy", "stretch")
-    how = call.attributes["coordinate_transformation_mode"], call.attributes["nearest_mode"]
-    return _nearest(call, _scales(call, 2) if call.has(2) and call.types[2].size else _scales_to(call), *how)
+    scales = _scales(call, 2) if call.has(2) and call.input_type(2).size else _scales_to(call)
+    coordinates = call.attribute("coordinate_transformation_mode", str)
+    return _nearest(call, scales, coordinates, call.attribute("nearest_mode", str))
 
 
 def _nearest(call: Call, scales: tuple[float, ...], coordinates: str, rounding: str) -> Form:
@@ -35,14 +36,14 @@ def _nearest(call: Call, scales: tuple[float, ...], coordinates: str, rounding: 
             "coordinate_transformation_mode": coordinates,
             "nearest_mode": rounding,
             "scales": scales,
-            "sizes": call.outputs[0].shape,
+            "sizes": call.output_type.shape,
         },
     )
 
 
 def _scales(call: Call, place: int) -> tuple[float, ...]:
     given = call.known(place, "scales").ravel()
-    axes = call.attributes.get("axes", tuple(range(call.rank)))
+    axes = call.extents("axes", tuple(range(call.rank)))
     if len(given) != len(axes) or not (np.isfinite(given) & (given > 0)).all():
         raise RefusalError(f"scales {given.tolist()} are not a positive number for each of the axes {axes}")
     by_axis = {positive_axis(axis, call.rank): float(scale) for axis, scale in zip(axes, given, strict=True)}
@@ -51,7 +52,7 @@ def _scales(call: Call, place: int) -> tuple[float, ...]:
 
 def _scales_to(call: Call) -> tuple[float, ...]:
     """Return the scales that lead to the sizes asked for."""
-    return tuple(out / size for out, size in zip(call.outputs[0].shape, call.shape, strict=True))
+    return tuple(out / size for out, size in zip(call.output_type.shape, call.shape, strict=True))
 
 
-IMPORTERS = {"Resize": resize, "Upsample": upsample}
+IMPORTERS: dict[str, Importer] = {"Resize": resize, "Upsample": upsample}

@@ -5,23 +5,23 @@ Source: ONNX operator specification and its changelog.
 
 import numpy as np
 
-from vdla.compiler.graph.onnx.call import Call, Form, RefusalError, distinct_axes, positive_axis
+from vdla.compiler.graph.onnx.call import Call, Form, Importer, RefusalError, distinct_axes, positive_axis
 from vdla.compiler.graph.onnx.tensors import shortest
 
 
 def reshape(call: Call) -> Form:
     """Write out the shape, which ONNX lets be deduced in part."""
-    return Form("Reshape", call.inputs[:1], {"shape": call.outputs[0].shape})
+    return Form("Reshape", call.inputs[:1], {"shape": call.output_type.shape})
 
 
 def expand(call: Call) -> Form:
     """Write out the shape; ONNX lets extents stay by giving 1."""
-    return Form("Expand", call.inputs[:1], {"shape": call.outputs[0].shape})
+    return Form("Expand", call.inputs[:1], {"shape": call.output_type.shape})
 
 
 def flatten(call: Call) -> Form:
     """Count from the front; the rank itself is allowed."""
-    axis = call.attributes["axis"]
+    axis = call.integer("axis")
     return Form("Flatten", call.inputs, {"axis": axis if axis == call.rank else call.axis()})
 
 
@@ -41,15 +41,13 @@ def unsqueeze(call: Call) -> Form:
     return Form(
         "Unsqueeze",
         call.inputs[:1],
-        {"axes": distinct_axes(call.integers("axes", 1), len(call.outputs[0].shape))},
+        {"axes": distinct_axes(call.needed_integers("axes", 1), len(call.output_type.shape))},
     )
 
 
 def transpose(call: Call) -> Form:
     """Without an order, reverse."""
-    return Form(
-        "Transpose", call.inputs, {"perm": call.attributes.get("perm", tuple(reversed(range(call.rank))))}
-    )
+    return Form("Transpose", call.inputs, {"perm": call.extents("perm", tuple(reversed(range(call.rank))))})
 
 
 def along_axis(call: Call) -> Form:
@@ -60,24 +58,22 @@ def along_axis(call: Call) -> Form:
 def split(call: Call) -> Form:
     """Write out the sizes of all parts."""
     axis = call.axis()
-    if None in call.outputs:
+    parts = [part for part in call.outputs if part is not None]
+    if len(parts) < len(call.outputs):
         raise RefusalError("the sizes of its parts cannot be known")
-    return Form(
-        "Split", call.inputs[:1], {"axis": axis, "split": tuple(type_.shape[axis] for type_ in call.outputs)}
-    )
+    return Form("Split", call.inputs[:1], {"axis": axis, "split": tuple(part.shape[axis] for part in parts)})
 
 
 def tile(call: Call) -> Form:
     """Take how often from an input."""
-    return Form("Tile", call.inputs[:1], {"repeats": call.integers("repeats", 1)})
+    return Form("Tile", call.inputs[:1], {"repeats": call.needed_integers("repeats", 1)})
 
 
 def slice_(call: Call) -> Form:
     """Bound positions by the extents; where a reversed slice goes up to the first element, its end is left of
     that."""
-    starts, ends, axes, steps = (
-        call.integers(name, place) for place, name in enumerate(("starts", "ends", "axes", "steps"), 1)
-    )
+    starts, ends = call.needed_integers("starts", 1), call.needed_integers("ends", 2)
+    axes, steps = call.integers("axes", 3), call.integers("steps", 4)
     axes = (
         tuple(positive_axis(axis, call.rank) for axis in axes)
         if axes is not None
@@ -110,7 +106,7 @@ def _bounded(start: int, end: int, step: int, size: int) -> tuple[int, int]:
 def pad(call: Call) -> Form:
     """Write out the border of all dimensions."""
     call.require("mode", "constant", "reflect", "edge", "wrap")
-    pads, axes = call.integers("pads", 1), call.integers("axes", 3)
+    pads, axes = call.needed_integers("pads", 1), call.integers("axes", 3)
     axes = tuple(range(call.rank)) if axes is None else tuple(positive_axis(axis, call.rank) for axis in axes)
     if len(pads) != 2 * len(axes):
         raise RefusalError(f"pads {pads} are not two for each of the axes {axes}")
@@ -120,39 +116,40 @@ def pad(call: Call) -> Form:
     return Form(
         "Pad",
         call.inputs[:1],
-        {"mode": call.attributes["mode"], "pads": tuple(full), "value": _pad_value(call)},
+        {"mode": call.attribute("mode", str), "pads": tuple(full), "value": _pad_value(call)},
     )
 
 
 def _pad_value(call: Call) -> float | int:
-    value = call.known(2, "value").item() if call.has(2) else call.attributes.get("value", 0)
-    return shortest(value) if np.dtype(call.types[0].dtype).kind == "f" else int(value)
+    if call.has(2):
+        value: float = call.known(2, "value").item()
+    else:
+        value = call.attribute("value", float, 0.0)
+    return shortest(value) if np.dtype(call.input_type(0).dtype).kind == "f" else int(value)
 
 
 def shape(call: Call) -> np.ndarray:
     """Shapes are known."""
-    return np.array(
-        call.shape[call.attributes.get("start", 0) : call.attributes.get("end", call.rank)], np.int64
-    )
+    return np.array(call.shape[call.integer("start", 0) : call.integer("end", call.rank)], np.int64)
 
 
 def size(call: Call) -> np.ndarray:
     """Sizes are known."""
-    return np.array(call.types[0].size, np.int64)
+    return np.array(call.input_type(0).size, np.int64)
 
 
 def constant_of_shape(call: Call) -> Form:
     """Take the shape from the result; without a value, it is a float32 0."""
-    value = call.attributes.get("value", np.zeros(1, np.float32))
+    value = call.attribute("value", np.ndarray, np.zeros(1, np.float32))
     number = shortest(value.item()) if value.dtype == np.float32 else value.item()
     return Form(
         "ConstantOfShape",
         (),
-        {"dtype": call.outputs[0].dtype, "shape": call.outputs[0].shape, "value": number},
+        {"dtype": call.output_type.dtype, "shape": call.output_type.shape, "value": number},
     )
 
 
-IMPORTERS = {
+IMPORTERS: dict[str, Importer] = {
     "Concat": along_axis,
     "ConstantOfShape": constant_of_shape,
     "Expand": expand,

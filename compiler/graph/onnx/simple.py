@@ -7,7 +7,7 @@ Source: ONNX operator specification and its changelog.
 import numpy as np
 
 from vdla.compiler.graph.nodes import TensorType
-from vdla.compiler.graph.onnx.call import Call, Form, RefusalError, distinct_axes
+from vdla.compiler.graph.onnx.call import Call, Form, Importer, RefusalError, distinct_axes
 from vdla.compiler.graph.onnx.tensors import shortest
 from vdla.runtime.host.evaluate import attributes_of
 
@@ -86,17 +86,17 @@ def unchanged(call: Call) -> Form:
     more = sorted(set(call.attributes) - set(attributes_of(call.op)))
     if more:
         raise RefusalError(f"attribute {more[0]} is not supported")
-    return Form(call.op, call.inputs, {name: call.attributes[name] for name in attributes_of(call.op)})
+    return Form(call.op, call.inputs, {name: call.plain(name) for name in attributes_of(call.op)})
 
 
 def cast(call: Call) -> Form:
     """Name the type; saturation and rounding modes concern only types that are not supported."""
-    return Form("Cast", call.inputs[:1], {"to": call.outputs[0].dtype})
+    return Form("Cast", call.inputs[:1], {"to": call.output_type.dtype})
 
 
 def clip(call: Call) -> Form:
     """Take bounds from attributes or inputs; one left out is the type's last number."""
-    kind = np.dtype(call.types[0].dtype)
+    kind = np.dtype(call.input_type(0).dtype)
     limits = np.finfo(kind) if kind.kind == "f" else np.iinfo(kind)
     bounds = {"min": limits.min, "max": limits.max}
     for place, name in enumerate(bounds, 1):
@@ -121,14 +121,14 @@ def dropout(call: Call) -> Form:
 def batch_normalization(call: Call) -> Form:
     """Refuse training; momentum has no meaning without it."""
     call.require("training_mode", 0)
-    return Form("BatchNormalization", call.inputs, {"epsilon": call.attributes["epsilon"]})
+    return Form("BatchNormalization", call.inputs, {"epsilon": call.attribute("epsilon", float)})
 
 
 def layer_normalization(call: Call) -> Form:
     """Refuse sums in another type than float32."""
     call.require("stash_type", 1)
     return Form(
-        "LayerNormalization", call.inputs, {"axis": call.axis(), "epsilon": call.attributes["epsilon"]}
+        "LayerNormalization", call.inputs, {"axis": call.axis(), "epsilon": call.attribute("epsilon", float)}
     )
 
 
@@ -138,7 +138,7 @@ def softmax(call: Call) -> Form:
     rows, columns = int(np.prod(call.shape[:axis])), int(np.prod(call.shape[axis:]))
     if call.opset >= 13 or columns == call.shape[axis]:
         return Form(call.op, call.inputs, {"axis": axis})
-    matrix = TensorType((rows, columns), call.types[0].dtype)
+    matrix = TensorType((rows, columns), call.input_type(0).dtype)
     flat = Form("Flatten", call.inputs, {"axis": axis}, matrix)
     return Form("Reshape", (Form(call.op, (flat,), {"axis": 1}, matrix),), {"shape": call.shape})
 
@@ -151,7 +151,7 @@ def reduction(call: Call) -> Form:
             raise RefusalError("noop_with_empty_axes without axes is not supported")
         return Form("Identity", call.inputs[:1])
     found = distinct_axes(axes, call.rank) if axes else tuple(range(call.rank))
-    return Form(call.op, call.inputs[:1], {"axes": found, "keepdims": call.attributes["keepdims"]})
+    return Form(call.op, call.inputs[:1], {"axes": found, "keepdims": call.integer("keepdims")})
 
 
 def range_(call: Call) -> Form:
@@ -165,21 +165,21 @@ def space_to_depth(call: Call) -> Form:
     return Form(
         "SpaceToDepth",
         call.inputs,
-        {"blocksize": call.attributes["blocksize"], "mode": call.attributes.get("mode", "DCR")},
+        {"blocksize": call.integer("blocksize"), "mode": call.attribute("mode", str, "DCR")},
     )
 
 
 def arg(call: Call) -> Form:
     """Fill in what version 12 added."""
-    last = call.attributes.get("select_last_index", 0)
+    last = call.integer("select_last_index", 0)
     return Form(
         call.op,
         call.inputs,
-        {"axis": call.axis(), "keepdims": call.attributes["keepdims"], "select_last_index": last},
+        {"axis": call.axis(), "keepdims": call.integer("keepdims"), "select_last_index": last},
     )
 
 
-IMPORTERS = {
+IMPORTERS: dict[str, Importer] = {
     **dict.fromkeys(UNCHANGED, unchanged),
     **dict.fromkeys(REDUCTIONS, reduction),
     "ArgMax": arg,

@@ -6,7 +6,7 @@ Source: ONNX operator specification, Conv, ConvInteger, ConvTranspose, QLinearCo
 from collections.abc import Sequence
 
 from vdla.compiler.graph.nodes import Attribute
-from vdla.compiler.graph.onnx.call import Call, Form, RefusalError
+from vdla.compiler.graph.onnx.call import Call, Form, Importer, RefusalError
 from vdla.runtime.host.windows import spans
 
 SAME = ("SAME_UPPER", "SAME_LOWER")
@@ -16,13 +16,14 @@ def convolution(call: Call) -> Form:
     """Conv, ConvInteger and QLinearConv; the extents of the kernel are those of the weights."""
     place = 3 if call.op == "QLinearConv" else 1
     kernel = _kernel_of(call, place)
-    _check_channels(call, *call.types[place].shape[:2])
+    outputs, inputs = call.input_type(place).shape[:2]
+    _check_channels(call, outputs, inputs)
     strides, dilations = _steps(call, kernel)
     pads = _pads(call, kernel, strides, dilations)
     return Form(
         call.op,
         call.inputs,
-        {"dilations": dilations, "group": call.attributes["group"], "pads": pads, "strides": strides},
+        {"dilations": dilations, "group": call.integer("group"), "pads": pads, "strides": strides},
     )
 
 
@@ -30,7 +31,7 @@ def conv_transpose(call: Call) -> Form:
     """Work out what is cut off, or added, where the size of the output is given."""
     kernel = _kernel_of(call, 1)
     strides, dilations = _steps(call, kernel)
-    more = call.attributes.get("output_padding", (0,) * len(kernel))
+    more = call.extents("output_padding", (0,) * len(kernel))
     sizes = _asked_sizes(call, strides)
     if sizes is None:
         pads = _pads(call, kernel, strides, dilations)
@@ -44,7 +45,7 @@ def conv_transpose(call: Call) -> Form:
         call.inputs,
         {
             "dilations": dilations,
-            "group": call.attributes["group"],
+            "group": call.integer("group"),
             "output_padding": more,
             "pads": pads,
             "strides": strides,
@@ -55,32 +56,33 @@ def conv_transpose(call: Call) -> Form:
 def pool(call: Call) -> Form:
     """MaxPool and AveragePool; padding that follows from the size of the output leaves nothing to round
     up."""
-    kernel = call.attributes["kernel_shape"]
+    kernel = call.extents("kernel_shape")
     if len(kernel) != call.rank - 2:
         raise RefusalError(f"kernel_shape {kernel} does not go with an input of rank {call.rank}")
     strides, dilations = _steps(call, kernel)
     attributes: dict[str, Attribute] = {"dilations": dilations, "kernel_shape": kernel, "strides": strides}
     attributes["pads"] = _pads(call, kernel, strides, dilations)
-    attributes["ceil_mode"] = call.attributes.get("ceil_mode", 0) if _auto_pad(call) == "NOTSET" else 0
+    attributes["ceil_mode"] = call.integer("ceil_mode", 0) if _auto_pad(call) == "NOTSET" else 0
     if call.op == "AveragePool":
-        attributes["count_include_pad"] = call.attributes["count_include_pad"]
+        attributes["count_include_pad"] = call.integer("count_include_pad")
     return Form(call.op, call.inputs, attributes)
 
 
 def _kernel_of(call: Call, place: int) -> tuple[int, ...]:
-    kernel = call.types[place].shape[2:]
+    kernel = call.input_type(place).shape[2:]
     if len(kernel) != call.rank - 2 or not kernel:
-        raise RefusalError(f"weights {call.types[place]} do not go with an input {call.types[0]}")
+        raise RefusalError(f"weights {call.input_type(place)} do not go with an input {call.types[0]}")
     if call.attributes.get("kernel_shape", kernel) != kernel:
         raise RefusalError(
-            f"kernel_shape {call.attributes['kernel_shape']} is not that of the weights {call.types[place]}"
+            f"kernel_shape {call.attributes['kernel_shape']} is not that of the weights "
+            f"{call.input_type(place)}"
         )
     return kernel
 
 
 def _check_channels(call: Call, outputs: int, inputs: int) -> None:
     """Refuse weights of other channels than the input's; shape inference does not look at them."""
-    group = call.attributes["group"]
+    group = call.integer("group")
     if group < 1 or outputs % group or call.shape[1] != inputs * group:
         raise RefusalError(
             f"weights of {outputs} outputs and {inputs} inputs in {group} groups do not go with an input "
@@ -91,7 +93,7 @@ def _check_channels(call: Call, outputs: int, inputs: int) -> None:
 def _steps(call: Call, kernel: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return strides and dilations."""
     ones = (1,) * len(kernel)
-    strides, dilations = (call.attributes.get(name, ones) for name in ("strides", "dilations"))
+    strides, dilations = (call.extents(name, ones) for name in ("strides", "dilations"))
     if not len(strides) == len(dilations) == len(kernel):
         raise RefusalError(
             f"strides {strides} and dilations {dilations} do not go with a kernel {tuple(kernel)}"
@@ -101,7 +103,7 @@ def _steps(call: Call, kernel: Sequence[int]) -> tuple[tuple[int, ...], tuple[in
 
 def _auto_pad(call: Call) -> str:
     call.require("auto_pad", "NOTSET", "VALID", *SAME)
-    return call.attributes.get("auto_pad", "NOTSET")
+    return call.attribute("auto_pad", str, "NOTSET")
 
 
 def _pads(
@@ -111,7 +113,7 @@ def _pads(
     none = (0,) * 2 * len(kernel)
     match _auto_pad(call):
         case "NOTSET":
-            return _checked(call.attributes.get("pads", none), kernel)
+            return _checked(call.extents("pads", none), kernel)
         case "VALID":
             return none
     sizes = zip(call.shape[2:], strides, spans(kernel, dilations), strict=True)
@@ -138,13 +140,13 @@ def _halves(call: Call, totals: Sequence[int]) -> tuple[int, ...]:
 def _asked_sizes(call: Call, strides: Sequence[int]) -> Sequence[int] | None:
     """Return the size of the output of ConvTranspose if it is given, or follows from the strides alone."""
     if "output_shape" in call.attributes:
-        return call.attributes["output_shape"][-len(strides) :]
+        return call.extents("output_shape")[-len(strides) :]
     if _auto_pad(call) in SAME:
         return [size * stride for size, stride in zip(call.shape[2:], strides, strict=True)]
     return None
 
 
-IMPORTERS = {
+IMPORTERS: dict[str, Importer] = {
     "AveragePool": pool,
     "Conv": convolution,
     "ConvInteger": convolution,

@@ -124,5 +124,6 @@ def _cycle(graph: GraphProto, makers: dict[str, int]) -> list[int]:
     try:
         TopologicalSorter(reads).prepare()
     except CycleError as error:
-        return error.args[1]
+        places: list[int] = error.args[1]
+        return places
     return []

@@ -1,6 +1,6 @@
 """Conversion of ONNX tensors, types and attributes to those of a graph."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -61,13 +61,13 @@ def type_with_shape(proto: TypeProto, shape: tuple[int, ...]) -> TensorType:
     return TensorType(shape, dtype_of(proto.tensor_type.elem_type))
 
 
-def shape_text(dims) -> str:
+def shape_text(dims: Iterable[onnx.TensorShapeProto.Dimension]) -> str:
     """Return a shape with the names of dynamic extents."""
     extents = (str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in dims)
     return f"[{', '.join(extents)}]"
 
 
-def _extent(dim: onnx.TensorShapeProto.Dimension, dims) -> int:
+def _extent(dim: onnx.TensorShapeProto.Dimension, dims: Iterable[onnx.TensorShapeProto.Dimension]) -> int:
     if not dim.HasField("dim_value"):
         raise RefusalError(f"its shape is dynamic: {shape_text(dims)}")
     if not 0 <= dim.dim_value < 1 << 31:
@@ -113,7 +113,7 @@ def shortest(value: float) -> float:
     return float(str(np.float32(value)))
 
 
-def constant_value(attributes: Mapping) -> np.ndarray:
+def constant_value(attributes: Mapping[str, object]) -> np.ndarray:
     """Return the elements of a Constant node.
 
     Source: ONNX operator specification, Constant.

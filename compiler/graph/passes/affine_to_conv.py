@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vdla.compiler.graph.integer_forms.early import IMAGE_RANK, becomes_another
-from vdla.compiler.graph.nodes import Graph, Node, consumers
+from vdla.compiler.graph.nodes import Attribute, Graph, Node, consumers
 from vdla.compiler.graph.rewrite import Rewriting
 
 CHANNEL_CONSTANT = (
@@ -55,7 +55,12 @@ def _constants(made: Rewriting, node: Node, weights: np.ndarray, bias: np.ndarra
 def _depthwise(made: Rewriting, node: Node, x: str, factors: np.ndarray, shifts: np.ndarray) -> Node:
     """Return the convolution that changes each channel of `x`."""
     names = _constants(made, node, factors.reshape(-1, 1, 1, 1), shifts)
-    attributes = {"dilations": (1, 1), "group": len(factors), "pads": (0, 0, 0, 0), "strides": (1, 1)}
+    attributes: dict[str, Attribute] = {
+        "dilations": (1, 1),
+        "group": len(factors),
+        "pads": (0, 0, 0, 0),
+        "strides": (1, 1),
+    }
     return Node("Conv", (x, *names), node.outputs, attributes, node.name)
 
 
@@ -63,7 +68,7 @@ def _normalisation(graph: Graph, node: Node) -> Affine | None:
     if not becomes_another(graph, node):
         return None
     scale, shift, mean, variance = (graph.constants[name].astype(np.float64) for name in node.inputs[1:])
-    factors = scale / np.sqrt(variance + node.attributes["epsilon"])
+    factors = scale / np.sqrt(variance + node.real("epsilon"))
     return node.inputs[0], factors, shift - mean * factors
 
 
@@ -112,10 +117,8 @@ def _merged(graph: Graph) -> Graph:
         before = (
             convolutions.get(node.inputs[0]) if node.op == "Conv" and _is_pointwise(graph, node) else None
         )
-        alone = (
-            before is not None and len(readers[node.inputs[0]]) == 1 and node.inputs[0] not in graph.outputs
-        )
-        if alone and _fixed(graph, before, made):
+        alone = node.inputs and len(readers[node.inputs[0]]) == 1 and node.inputs[0] not in graph.outputs
+        if before is not None and alone and _fixed(graph, before, made):
             made.nodes.remove(before)
             node = _joined(graph, before, node, made)
         if node.op == "Conv":
@@ -130,8 +133,8 @@ def _is_pointwise(graph: Graph, node: Node) -> bool:
         weights is not None
         and weights.shape[1:] == (1, 1, 1)
         and node.attributes["group"] == len(weights)
-        and not any(node.attributes["pads"])
-        and tuple(node.attributes["strides"]) == (1, 1)
+        and not any(node.extents("pads"))
+        and node.extents("strides") == (1, 1)
     )
 
 
@@ -141,9 +144,8 @@ def _fixed(graph: Graph, node: Node, made: Rewriting) -> bool:
 
 def _joined(graph: Graph, before: Node, node: Node, made: Rewriting) -> Node:
     def array(name: str) -> np.ndarray:
-        return (made.constants.get(name) if name in made.constants else graph.constants[name]).astype(
-            np.float64
-        )
+        constants = made.constants if name in made.constants else graph.constants
+        return constants[name].astype(np.float64)
 
     weights, factors = array(before.inputs[1]), array(node.inputs[1]).reshape(-1)
     bias = array(before.inputs[2]) if len(before.inputs) > 2 and before.inputs[2] else np.zeros(len(weights))

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from vdla.compiler.graph.interpret import run_node
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.rewrite import rebuilt
@@ -31,6 +33,6 @@ class ConstantFolding:
                 nodes.append(node)
         return rebuilt(graph, nodes, constants)
 
-    def _can_fold(self, graph: Graph, node: Node, constants: dict) -> bool:
+    def _can_fold(self, graph: Graph, node: Node, constants: dict[str, np.ndarray]) -> bool:
         small = all(graph.types[name].size <= self.limit_elements for name in node.outputs)
         return small and node.op not in self.kept and all(name in constants for name in node.inputs if name)

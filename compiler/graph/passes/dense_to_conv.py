@@ -4,16 +4,23 @@
 that x stays as convolutions make it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from vdla.compiler.graph.nodes import Graph, Node, TensorType, producers
+from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType, producers
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.rewrite import Rewriting
 
 FLATTENING = ("Flatten", "Reshape")
-ONCE = {"border": 0, "dilations": (1, 1), "group": 1, "pads": (0, 0, 0, 0), "strides": (1, 1)}
+ONCE: Mapping[str, Attribute] = {
+    "border": 0,
+    "dilations": (1, 1),
+    "group": 1,
+    "pads": (0, 0, 0, 0),
+    "strides": (1, 1),
+}
 
 
 @dataclass(frozen=True, slots=True)

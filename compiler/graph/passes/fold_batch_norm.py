@@ -46,7 +46,7 @@ def _can_fold(graph: Graph, product: Node, norm: Node, readers: dict[str, list[N
 def _fold(graph: Graph, product: Node, norm: Node, constants: dict[str, np.ndarray]) -> Node:
     """Return the product that gives what `norm` would; its weights and bias are added to `constants`."""
     scale, shift, mean, var = (graph.constants[name].astype(np.float64) for name in norm.inputs[1:])
-    factor = scale / np.sqrt(var + norm.attributes["epsilon"])
+    factor = scale / np.sqrt(var + norm.real("epsilon"))
     weights = graph.constants[product.inputs[1]]
     bias = _bias(graph, product)
     new = {
@@ -64,11 +64,10 @@ def _fold(graph: Graph, product: Node, norm: Node, constants: dict[str, np.ndarr
 def _bias(graph: Graph, product: Node) -> np.ndarray:
     """Return what is added to the sums of each output channel, in float64; 0 where there is nothing."""
     name = product.inputs[2] if len(product.inputs) > 2 else ""
-    return (
-        graph.constants[name].astype(np.float64) * product.attributes.get("beta", 1.0)
-        if name
-        else np.zeros(())
-    )
+    if not name:
+        return np.zeros(())
+    bias: np.ndarray = graph.constants[name].astype(np.float64) * product.real("beta", 1.0)
+    return bias
 
 
 def _along_outputs(product: Node, factor: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -79,7 +78,7 @@ def _along_outputs(product: Node, factor: np.ndarray, weights: np.ndarray) -> np
         case (
             "ConvTranspose"
         ):  # [C, M/group, kernel...]: output channels go group by group, as do the first dimension's
-            group, (channels, per_group) = product.attributes["group"], weights.shape[:2]
+            group, (channels, per_group) = product.integer("group"), weights.shape[:2]
             return np.repeat(factor.reshape(group, per_group), channels // group, axis=0).reshape(
                 channels, per_group, *[1] * (weights.ndim - 2)
             )

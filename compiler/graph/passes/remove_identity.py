@@ -42,11 +42,11 @@ def _is_identity(graph: Graph, node: Node) -> bool:
         return False
     match node.op:
         case "Transpose":
-            return node.attributes["perm"] == tuple(range(len(node.attributes["perm"])))
+            return node.extents("perm") == tuple(range(len(node.extents("perm"))))
         case "Slice":
-            return min(node.attributes["steps"], default=1) > 0
+            return min(node.extents("steps"), default=1) > 0
         case "Pad":
-            return not any(node.attributes["pads"])
+            return not any(node.extents("pads"))
         case "Concat" | "Split" | "Sum" | "Max" | "Min" | "Mean":
             return len(node.inputs) == 1
     return node.op in WITH_EQUAL_TYPES

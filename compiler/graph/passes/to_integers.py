@@ -17,7 +17,7 @@ from vdla.compiler.graph.integer_forms.reasons import fit
 from vdla.compiler.graph.integer_forms.rules import FIRST, MOVES
 from vdla.compiler.graph.integer_forms.site import Site
 from vdla.compiler.graph.integers import GREATEST, LEAST, Quantisation, factors_and_shift, scaling
-from vdla.compiler.graph.nodes import Graph, Node, TensorType
+from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType, extents_of
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.rewrite import Rewriting
 from vdla.runtime.requantise import parameter_words
@@ -70,12 +70,14 @@ class _Lowering(Rewriting):
 
     # Operators
 
-    def product(self, site: Site, weights: np.ndarray, op: str, attributes: Mapping | None = None) -> None:
+    def product(
+        self, site: Site, weights: np.ndarray, op: str, attributes: Mapping[str, Attribute] | None = None
+    ) -> None:
         """Add an operator that sums products with `weights`, in the order of its kind."""
         (x,) = site.operands
         words = site.product.parameters(x.quantisation, site.result)
         if op == "Int8Conv":
-            x, attributes = self.bordered(x, dict(attributes), site.out)
+            x, attributes = self.bordered(x, dict(attributes or {}), site.out)
         names = (
             self.constant(f"{site.out}_weights", np.ascontiguousarray(weights)),
             self.constant(f"{site.out}_parameters", words),
@@ -92,10 +94,12 @@ class _Lowering(Rewriting):
         kept = {name: site.node.attributes[name] for name in ("output_padding", "pads", "strides")}
         self.product(site, weights, "Int8ConvTranspose", kept)
 
-    def bordered(self, x: QuantisedTensor, attributes: dict, out: str) -> tuple[QuantisedTensor, dict]:
+    def bordered(
+        self, x: QuantisedTensor, attributes: dict[str, Attribute], out: str
+    ) -> tuple[QuantisedTensor, dict[str, Attribute]]:
         """Return attributes with what stands around the input; where the accelerator cannot pad with that,
         the input is padded before."""
-        zero, pads = x.quantisation.zero, attributes["pads"]
+        zero, pads = x.quantisation.zero, extents_of(attributes, "pads")
         if not any(pads):
             return x, attributes | {"border": 0}
         if zero in BORDERS:
@@ -118,7 +122,7 @@ class _Lowering(Rewriting):
     def average(self, site: Site) -> None:
         """Average pooling is a depthwise convolution with weights of 1."""
         window = site.window
-        kept = {name: window[name] for name in ("dilations", "pads", "strides")}
+        kept = {name: window.attributes[name] for name in ("dilations", "pads", "strides")}
         weights = site.product.weights.reshape(site.weights.values.shape)
         self.product(site, weights, "Int8Conv", {"group": site.channels, **kept})
 
@@ -143,7 +147,7 @@ class _Lowering(Rewriting):
         zeros = tuple(part.quantisation.zero for part in site.operands)
         self.pair("Int8Mul", site, scaling(site.ratios, 0, site.result), {"zeros": zeros})
 
-    def pair(self, op: str, site: Site, words: np.ndarray, attributes: Mapping) -> None:
+    def pair(self, op: str, site: Site, words: np.ndarray, attributes: Mapping[str, Attribute]) -> None:
         """Add an operator on the elements of two tensors."""
         a, b = (part.name for part in site.operands)
         parameters = self.constant(f"{site.out}_parameters", words)
@@ -158,7 +162,7 @@ class _Lowering(Rewriting):
         node, out, operands = site.node, site.out, list(site.operands)
         if node.op == "Concat":
             operands = [self.alike(operand, site.result, out) for operand in operands]
-        source = self.found.source(site.quantise.inputs[0])
+        source = self.found.source(site.quantiser.inputs[0])
         names = tuple(operand.name for operand in operands)
         if (source, *names) not in self.moved:
             results = tuple(
@@ -183,7 +187,7 @@ class _Lowering(Rewriting):
         operand: QuantisedTensor,
         out: str,
         quantisation: Quantisation,
-        make: Callable[[str], None] | None,
+        make: Callable[[str], object] | None,
     ) -> None:
         """Make `out` of an operand, or of what `make` makes of it, requantised where scale or bounds
         differ."""

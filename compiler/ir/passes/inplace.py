@@ -6,6 +6,7 @@ corner])`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from vdla.compiler.ir.affine import simplify
 from vdla.compiler.ir.nodes import Alloc, Buffer, Call, Expr, Func, Read, Scope, Stmt, Write
@@ -34,9 +35,7 @@ class InPlace:
     def run(self, func: Func) -> Func:
         """Return `func` with as few buffers in `scope` as in-place updates allow."""
         while (place := _find(func.body, self.scope)) is not None:
-            func = Func(
-                func.name, func.params, rewrite(func.body, lambda part, place=place: _replaced(part, place))
-            )
+            func = Func(func.name, func.params, rewrite(func.body, partial(_replaced, place=place)))
         return func
 
 
@@ -79,9 +78,16 @@ def _corner(result: Read, operand: Read, calls: list[Call]) -> tuple[Expr, ...] 
     moving = {name for index in result.indices for name in variables(index)}
     if any(variables(offset) & moving for offset in corner):
         return None
-    readers = {call.operands[0].buffer.name for call in calls if _reads(call, other)} - {other.name}
-    writers = [call for call in calls if call.operands[0].buffer.name == one.name]
+    readers = {_result(call).buffer.name for call in calls if _reads(call, other)} - {other.name}
+    writers = [call for call in calls if _result(call).buffer.name == one.name]
     return corner if readers == {one.name} and len(writers) == 1 else None
+
+
+def _result(call: Call) -> Read:
+    """Return the tile that a call changes."""
+    result = call.operands[0]
+    assert isinstance(result, Read), "the verifier lets only tiles be changed"
+    return result
 
 
 def _reads(call: Call, buffer: Buffer) -> bool:

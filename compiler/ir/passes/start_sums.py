@@ -67,7 +67,8 @@ def _first(loops: dict[str, int], target: Read) -> Expr:
     """Return the condition that holds in the first step of each sum: all loops that do not move `target` are
     at 0."""
     steps = [Var(name) for name, extent in loops.items() if extent > 1 and name not in variables(target)]
-    return (reduce(add, steps) if steps else Const(0)) < 1
+    position: Expr = reduce(add, steps) if steps else Const(0)
+    return position < 1
 
 
 def _only_call(stmt: Stmt, intrinsic: Intrinsic) -> Call | None:

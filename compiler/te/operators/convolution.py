@@ -1,10 +1,11 @@
 """Convolution, and its special cases: matrix product, dense layer, depthwise convolution, average pooling."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from vdla.compiler.ir.nodes import Expr, both, cast, select
 from vdla.compiler.te.operators.narrowing import Narrowed, Narrowing, narrow
-from vdla.compiler.te.operators.sizes import Convolution, blocks, grouping
+from vdla.compiler.te.operators.sizes import Convolution, Pads, blocks, grouping
 from vdla.compiler.te.tensor import Tensor, compute, placeholder, reduce_axis, sum_over
 from vdla.hw.spec.config import AcceleratorConfig
 
@@ -81,7 +82,7 @@ def conv2d(
         for extent, name in ((groups.inputs, "ci"), (size.kernel[0], "dy"), (size.kernel[1], "dx"), (i, "k"))
     )
 
-    def product(n, g, o, y, x, b, j) -> Expr:
+    def product(n: Expr, g: Expr, o: Expr, y: Expr, x: Expr, b: Expr, j: Expr) -> Expr:
         pixel = source[n, g * groups.inputs + ci, y * sy + dy * ey, x * sx + dx * ex, b, k]
         return sum_over(
             cast(acc, pixel) * cast(acc, wgt[(*((0,) * 5 if alike else (g, o, ci, dy, dx)), j, k)]),
@@ -92,12 +93,20 @@ def conv2d(
     return Product(inp, wgt, padded, total, narrow(total, narrowing, config, ("g", "o")))
 
 
-def bordered(inp: Tensor, size, border: int, name: str, dtype: str = "int8") -> Tensor:
+class Padded(Protocol):
+    """What `bordered` needs to know of an operator's sizes."""
+
+    @property
+    def padding(self) -> Pads:
+        """Pixels above, to the left, below, to the right."""
+
+
+def bordered(inp: Tensor, size: Padded, border: int, name: str, dtype: str = "int8") -> Tensor:
     """Return [n, c, h, w, batch, block] with a border around the pixels, as `dtype`."""
     n, channels, height, width, *tile = inp.shape
     top, left, below, right = size.padding
 
-    def element(n, c, y, x, b, k) -> Expr:
+    def element(n: Expr, c: Expr, y: Expr, x: Expr, b: Expr, k: Expr) -> Expr:
         inside = both(y >= top, y < top + height, x >= left, x < left + width)
         return select(inside, cast(dtype, inp[n, c, y - top, x - left, b, k]), border)
 

@@ -1,6 +1,6 @@
 """Element-wise operators: sums, products, and requantisation, which includes ReLU and Clip."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from vdla.compiler.ir.nodes import Expr, cast
@@ -70,11 +70,9 @@ def add(
     Source: ONNX operator Add.
     """
     inputs, wide = _operands(shape, config, 2)
-    passes = []
+    passes: list[Tensor] = []
     scaled = [
-        _pass(wide[number], f"{NAMES[number]}S", lambda value, factor=factor: value * factor, passes)
-        if factor != 1
-        else wide[number]
+        _pass(wide[number], f"{NAMES[number]}S", _times(factor), passes) if factor != 1 else wide[number]
         for number, factor in enumerate(factors)
     ]
     total = _joined(scaled, lambda left, right: left + right, passes)
@@ -89,11 +87,9 @@ def multiply(
     Source: ONNX operator Mul.
     """
     inputs, wide = _operands(shape, config, 2)
-    passes = []
+    passes: list[Tensor] = []
     moved = [
-        _pass(wide[number], f"{NAMES[number]}S", lambda value, zero=zero: value + -zero, passes)
-        if zero
-        else wide[number]
+        _pass(wide[number], f"{NAMES[number]}S", _plus(-zero), passes) if zero else wide[number]
         for number, zero in enumerate(zeros)
     ]
     total = _joined(moved, lambda left, right: left * right, passes)
@@ -112,15 +108,23 @@ def _operands(
     )
 
 
-def _pass(source: Tensor, name: str, step, passes: list[Tensor]) -> Tensor:
+def _times(factor: int) -> Callable[[Expr], Expr]:
+    return lambda value: value * factor
+
+
+def _plus(addend: int) -> Callable[[Expr], Expr]:
+    return lambda value: value + addend
+
+
+def _pass(source: Tensor, name: str, step: Callable[[Expr], Expr], passes: list[Tensor]) -> Tensor:
     passes.append(compute(source.shape, lambda *at: step(source[at]), name, AXES))
     return passes[-1]
 
 
-def _joined(operands: Sequence[Tensor], step, passes: list[Tensor]) -> Tensor:
+def _joined(operands: Sequence[Tensor], step: Callable[[Expr, Expr], Expr], passes: list[Tensor]) -> Tensor:
     left, right = operands
 
-    def element(*at) -> Expr:
+    def element(*at: Expr) -> Expr:
         return step(left[at], right[at])
 
     passes.append(compute(left.shape, element, "S", AXES))

@@ -110,7 +110,7 @@ def _scaled(
     lead = tuple(extent for axis, extent in zip(axes, total.shape, strict=True) if axis in channels) or (1,)
     parameters = placeholder((*lead, len(Parameter), config.batch, config.block_out), "P", total.dtype)
 
-    def element(*at):
+    def element(*at: Expr) -> Expr:
         own = tuple(index for axis, index in zip(order, at, strict=True) if axis in channels) or (0,)
         return requantised(
             total[_in_order(axes, order, at)], lambda row: parameters[(*own, int(row), *at[-2:])]

@@ -22,12 +22,13 @@ def window_size(
     dilation: tuple[int, int] = (1, 1),
 ) -> tuple[int, int]:
     """Return the height and width of the output of a sliding window."""
-    return tuple(
+    height, width = (
         (size[axis] + padding[axis] + padding[axis + 2] - dilation[axis] * (kernel[axis] - 1) - 1)
         // stride[axis]
         + 1
         for axis in (0, 1)
     )
+    return height, width
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,9 +34,10 @@ def sides(size: Transposed) -> tuple[Phases, Phases]:
     Raises:
         IrError: they have no phases of one form.
     """
-    return tuple(
+    rows, columns = (
         phases(length, *side) for length, side in zip((size.height, size.width), _sides(size), strict=True)
     )
+    return rows, columns
 
 
 def sides_fault(size: Transposed) -> str:
@@ -85,7 +86,7 @@ def conv2d_transposed(size: Transposed, config: AcceleratorConfig, narrowing: Na
         for extent, name in ((channels, "ci"), (rows.taps, "dy"), (columns.taps, "dx"), (i, "k"))
     )
 
-    def product(n, fy, fx, o, y, x, b, j) -> Expr:
+    def product(n: Expr, fy: Expr, fx: Expr, o: Expr, y: Expr, x: Expr, b: Expr, j: Expr) -> Expr:
         pixel = padded[n, ci, y + fy * rows.slope + dy, x + fx * columns.slope + dx, b, k]
         return sum_over(cast(acc, pixel) * cast(acc, wgt[o, ci, fy, fx, dy, dx, j, k]), (ci, dy, dx, k))
 
