@@ -10,7 +10,7 @@ help:
 	@echo "make demo   set up .venv and run the demonstration"
 	@echo "make test   set up .venv and the RTL tools, then run every test"
 	@echo "make env    set up .venv only          make tools  check or install the RTL tools"
-	@echo "make lint   check the style            make docs   write the generated documentation"
+	@echo "make lint   check style and types          make docs   write the generated documentation"
 	@echo "make bench  measure simulators and RTL make campaign  the long checks: random programs, operators, broken streams, RTL and files"
 	@echo "make area   synthesise the area table (an hour)"
 	@echo "make lock   resolve requirements.lock  make clean  remove whatever make has made"
@@ -65,6 +65,7 @@ area: env
 lint: env
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
+	@$(PYTHON) -m mypy
 
 docs: env
 	@$(PYTHON) scripts/make_docs.py
@@ -74,5 +75,5 @@ lock:
 	@scripts/lock_requirements.sh
 
 clean:
-	@rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	@rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info
 	@find . -name .git -prune -o \( -name __pycache__ -o -name sim_build \) -type d -print0 | xargs -0r rm -rf
