@@ -64,6 +64,16 @@ REFUSED = {
         ),
         "{2} overwrites micro-ops that {1} reads, DRAM bytes 0x138..0x13b",
     ),
+    "one row of several, behind a load of one row": (
+        (
+            load(UOP, dram_base=64),
+            load(UOP, dram_base=70, y_size=3, x_stride=7),
+            store(dram_base=66),
+            store(dram_base=84),
+            FINISH,
+        ),
+        "{3} overwrites micro-ops that {1} reads, DRAM bytes 0x150..0x153",
+    ),
     "the first of two stores": (
         (load(UOP, dram_base=64), store(dram_base=64), store(dram_base=STREAM), FINISH),
         "{1} overwrites micro-ops that {0} reads, DRAM bytes 0x100..0x103",

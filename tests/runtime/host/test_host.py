@@ -218,3 +218,12 @@ def test_casts(values, to, expected):
     (found,) = evaluate("Cast", [values], {"to": to})
     assert found.dtype == np.dtype(to)
     assert found.tolist() == expected
+
+
+def test_a_quantised_product_takes_scales_of_rows_and_columns():
+    a, b = np.array([[10, 20], [30, 40]], np.int8), np.array([[1, 2], [3, 4]], np.int8)
+    a_scale, b_scale = np.array([0.5, 0.25], np.float32), np.array([2.0, 4.0], np.float32)
+    zero, y_scale = np.array(0, np.int8), np.array(8.0, np.float32)
+    (y,) = evaluate("QLinearMatMul", [a, a_scale, zero, b, b_scale, zero, y_scale, zero], {})
+    # sums [[70, 100], [150, 220]] times [[1/8, 1/4], [1/16, 1/8]], halves to even
+    assert y.tolist() == [[9, 25], [9, 28]]

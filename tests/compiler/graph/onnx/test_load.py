@@ -25,6 +25,10 @@ AXES, SHAPE = np.array([1]), np.array([0, -1])
 # What is the same in several versions: (opset, nodes, constants) of a model of x[2, 3, 4], each of which
 # becomes the node.
 VERSIONS = {
+    'y: float32[2, 3, 4] = Identity(x, name="the_ReduceSum")': [
+        (13, [node("ReduceSum", "x axes", "y", noop_with_empty_axes=1)], {"axes": np.array([], np.int64)}),
+        (13, [node("ReduceSum", "x", "y", noop_with_empty_axes=1)], {}),
+    ],
     'y: float32[2, 3, 4] = Clip(x, max=6.0, min=0.0, name="the_Clip")': [
         (9, [node("Clip", "x", "y", min=0.0, max=6.0)], {}),
         (11, [node("Clip", "x low high", "y")], {"low": np.float32(0), "high": np.float32(6)}),
