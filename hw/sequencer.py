@@ -110,16 +110,7 @@ class Sequencer(wiring.Component):
             self.config.index_bits(memory) for memory in (MemoryType.ACC, MemoryType.INP, MemoryType.WGT)
         )
         loops = _Loop("dst", acc), _Loop("src", max(acc, inp)), _Loop("wgt", wgt)
-        bounds = Signal(
-            data.StructLayout(
-                {
-                    "uop_begin": len(self.uop_address),
-                    "uop_end": len(self.uop_address) + 1,
-                    "iter_out": isa.LOOP_BITS,
-                    "iter_in": isa.LOOP_BITS,
-                }
-            )
-        )
+        bounds = Signal(_bounds_layout(len(self.uop_address)))
         uop, i, j = Signal.like(bounds.uop_end), Signal(isa.LOOP_BITS), Signal(isa.LOOP_BITS)
         second = Signal()  # this is the destination slot of a two-slot ALU step
 
@@ -137,13 +128,7 @@ class Sequencer(wiring.Component):
             self.free.eq(~self.active | last),
             self.uop_address.eq(uop),
             self.uop_overrun.eq(self.active & ~slot.empty & uop[-1]),
-            self.slot.eq(slot),
-            self.slot.last.eq(last),
-            self.slot.source.eq(two_slots & ~second),
-            *(
-                self.slot[name].eq(loop.offset)
-                for name, loop in zip(("dst", "src", "wgt"), loops, strict=True)
-            ),
+            *self._issued(slot, loops, last, two_slots & ~second),
         ]
         with m.If(self.active):
             m.d.sync += second.eq(two_slots & ~second)
@@ -155,6 +140,18 @@ class Sequencer(wiring.Component):
             m.d.sync += [self.active.eq(1), second.eq(0)]
             self._latch(m, slot, loops, bounds, (uop, i, j))
         return m
+
+    def _issued(self, slot: data.View, loops: Loops, last: Value, source: Value) -> list[Value]:
+        """Return the assignments of the slot that is issued."""
+        return [
+            self.slot.eq(slot),
+            self.slot.last.eq(last),
+            self.slot.source.eq(source),
+            *(
+                self.slot[name].eq(loop.offset)
+                for name, loop in zip(("dst", "src", "wgt"), loops, strict=True)
+            ),
+        ]
 
     def _advance(
         self,
@@ -193,7 +190,6 @@ class Sequencer(wiring.Component):
         finish = gemm.opcode == isa.Opcode.FINISH
         is_alu = gemm.opcode == isa.Opcode.ALU
         uop, i, j = counters
-        dst, src, wgt = loops
         m.d.sync += [
             slot.empty.eq(
                 finish | (gemm.iter_out == 0) | (gemm.iter_in == 0) | (gemm.uop_begin >= gemm.uop_end)
@@ -211,13 +207,33 @@ class Sequencer(wiring.Component):
             uop.eq(gemm.uop_begin),
             i.eq(0),
             j.eq(0),
-            *dst.start(
-                Mux(is_alu, alu.dst_factor_out, gemm.dst_factor_out),
-                Mux(is_alu, alu.dst_factor_in, gemm.dst_factor_in),
-            ),
-            *src.start(
-                Mux(is_alu, alu.src_factor_out, gemm.src_factor_out),
-                Mux(is_alu, alu.src_factor_in, gemm.src_factor_in),
-            ),
-            *wgt.start(gemm.wgt_factor_out, gemm.wgt_factor_in),
+            *_started(loops, gemm, alu, is_alu),
         ]
+
+
+def _started(loops: Loops, gemm: data.View, alu: data.View, is_alu: Value) -> list[Value]:
+    """Return the assignments that set each operand's loop offsets and steps for a new instruction."""
+    dst, src, wgt = loops
+    return [
+        *dst.start(
+            Mux(is_alu, alu.dst_factor_out, gemm.dst_factor_out),
+            Mux(is_alu, alu.dst_factor_in, gemm.dst_factor_in),
+        ),
+        *src.start(
+            Mux(is_alu, alu.src_factor_out, gemm.src_factor_out),
+            Mux(is_alu, alu.src_factor_in, gemm.src_factor_in),
+        ),
+        *wgt.start(gemm.wgt_factor_out, gemm.wgt_factor_in),
+    ]
+
+
+def _bounds_layout(uop_bits: int) -> data.StructLayout:
+    """Return the layout of an instruction's loop bounds."""
+    return data.StructLayout(
+        {
+            "uop_begin": uop_bits,
+            "uop_end": uop_bits + 1,
+            "iter_out": isa.LOOP_BITS,
+            "iter_in": isa.LOOP_BITS,
+        }
+    )

@@ -1,6 +1,7 @@
 """The reading half of the store unit: elements of the accumulators' shadow, as bursts of beats."""
 
 from itertools import pairwise
+from typing import NamedTuple
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -27,6 +28,18 @@ from vdla.hw.store_beats import (
 )
 
 ELEMENT_INDEX_BITS = SRAM_BASE_BITS + 2  # of the last element of the longest STORE, past the end included
+
+
+class _Walk(NamedTuple):
+    """The registers of a walk over rows: byte addresses, what is left, and the place of the read in its
+    element."""
+
+    address: Signal
+    row: Signal
+    remaining: Signal
+    rows: Signal
+    part: Signal
+    burst_starts: Signal
 
 
 class RowWalk(wiring.Component):
@@ -73,7 +86,6 @@ class RowWalk(wiring.Component):
         burst_starts = Signal()
         burst = Signal(data.StructLayout({"address": config.address_bits, "beats": len(cutter.beats)}))
         after = address + size
-        places = exact_log2(config.element_bytes(MemoryType.OUT))
         m.d.comb += [
             cutter.address.eq(address),
             cutter.remaining.eq(remaining),
@@ -86,38 +98,51 @@ class RowWalk(wiring.Component):
             self.read.burst.address.eq(Mux(burst_starts, cutter.first_beat, burst.address)),
             self.read.burst.beats.eq(Mux(burst_starts, cutter.beats, burst.beats)),
         ]
+        walk = _Walk(address, row, remaining, rows, part, burst_starts)
         with m.If(self.advance):
             m.d.sync += [
                 burst.address.eq(self.read.burst.address),
                 burst.beats.eq(self.read.burst.beats),
                 burst_starts.eq(self.read.burst_ends),
-                address.eq(after),
-                remaining.eq(remaining - size),
-                part.eq(part + 1),
             ]
-            with m.If(part == config.element_bytes(MemoryType.OUT) // size - 1):
-                m.d.sync += [part.eq(0), self.element.eq(self.element + 1)]
-            with m.If(self.row_ends):
-                following = row + (self.stride << places)
-                m.d.sync += [
-                    row.eq(following),
-                    address.eq(following),
-                    rows.eq(rows - 1),
-                    remaining.eq(self.width << places),
-                ]
+            self._go_on(m, walk)
         with m.If(self.take):
-            store = decode(isa.Store, config, self.taken)
-            base = store.dram_base << places
-            m.d.sync += [
-                self.element.eq(store.sram_base),
-                part.eq(0),
-                address.eq(base),
-                row.eq(base),
-                rows.eq(store.y_size),
-                burst_starts.eq(1),
-                remaining.eq(store.x_size << places),
-            ]
+            self._begin(m, walk)
         return m
+
+    def _go_on(self, m: Module, walk: _Walk) -> None:
+        """Step behind a read: to the next one of the row, or to the next row."""
+        size, places = read_bytes(self.config), exact_log2(self.config.element_bytes(MemoryType.OUT))
+        m.d.sync += [
+            walk.address.eq(walk.address + size),
+            walk.remaining.eq(walk.remaining - size),
+            walk.part.eq(walk.part + 1),
+        ]
+        with m.If(walk.part == self.config.element_bytes(MemoryType.OUT) // size - 1):
+            m.d.sync += [walk.part.eq(0), self.element.eq(self.element + 1)]
+        with m.If(self.row_ends):
+            following = walk.row + (self.stride << places)
+            m.d.sync += [
+                walk.row.eq(following),
+                walk.address.eq(following),
+                walk.rows.eq(walk.rows - 1),
+                walk.remaining.eq(self.width << places),
+            ]
+
+    def _begin(self, m: Module, walk: _Walk) -> None:
+        """Stand at the first read of an instruction that is taken."""
+        places = exact_log2(self.config.element_bytes(MemoryType.OUT))
+        store = decode(isa.Store, self.config, self.taken)
+        base = store.dram_base << places
+        m.d.sync += [
+            self.element.eq(store.sram_base),
+            walk.part.eq(0),
+            walk.address.eq(base),
+            walk.row.eq(base),
+            walk.rows.eq(store.y_size),
+            walk.burst_starts.eq(1),
+            walk.remaining.eq(store.x_size << places),
+        ]
 
 
 class ReadIssue(wiring.Component):

@@ -179,6 +179,18 @@ def report(program: Program, seed: int, name: str, difference: str, save: Path) 
     return f"{program.config.name} seed {seed} on {name}: {difference} ({path})"
 
 
+def summary(outcomes: list[Outcome]) -> str:
+    """Return what was run."""
+    programs, instructions, self_storing = (
+        sum(getattr(outcome, name) for outcome in outcomes)
+        for name in ("programs", "instructions", "self_storing")
+    )
+    return (
+        f"{programs} programs, {instructions} instructions, {self_storing} programs that store into "
+        f"themselves, {len(outcomes)} configurations"
+    )
+
+
 @click.command(help=__doc__)
 @click.option("--programs", default=2000, show_default=True, help="programs in all")
 @click.option("--configurations", default=12, show_default=True)
@@ -235,13 +247,7 @@ def main(
     if as_json:
         click.echo(json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
     else:
-        click.echo(
-            f"{sum(outcome.programs for outcome in outcomes)} programs, "
-            f"{sum(outcome.instructions for outcome in outcomes)} "
-            f"instructions, {sum(outcome.self_storing for outcome in outcomes)} programs that store "
-            f"into themselves, {len(outcomes)} configurations, devices {', '.join(devices)}: "
-            f"{len(differences)} differences"
-        )
+        click.echo(f"{summary(outcomes)}, devices {', '.join(devices)}: {len(differences)} differences")
         click.echo("\n".join(differences[:20]))
     sys.exit(1 if differences else 0)
 

@@ -318,25 +318,18 @@ def _elementwise(maker: _Maker) -> Case:
     flat = (blocks(shape[1], config.block_out), blocks(shape[0], config.batch) * shape[2] * shape[3])
     if flat[0] > 1 and blocks(shape[0], config.batch) > 1:
         raise IrError("blocks of channels stand apart in a batch")
-    zeros, factors = (
-        (rng.randint(-9, 9), rng.randint(-9, 9)),
-        (rng.choice((1, 7, -300)), rng.choice((1, 100))),
+    zeros = rng.randint(-9, 9), rng.randint(-9, 9)
+    factors = rng.choice((1, 7, -300)), rng.choice((1, 100))
+    sums, products = (
+        wide * factors[0] + other * factors[1],
+        (wide - zeros[0]) * (other - zeros[1]),
     )
-    statement, total, text = rng.choice(
-        (
-            (lambda: requantise(flat, config, narrowing), wide, "requantise"),
-            (
-                lambda: add(flat, config, narrowing, factors=factors),
-                wide * factors[0] + other * factors[1],
-                f"add {factors}",
-            ),
-            (
-                lambda: multiply(flat, config, narrowing, zeros=zeros),
-                (wide - zeros[0]) * (other - zeros[1]),
-                f"multiply {zeros}",
-            ),
-        )
+    statements = (
+        (lambda: requantise(flat, config, narrowing), wide, "requantise"),
+        (lambda: add(flat, config, narrowing, factors=factors), sums, f"add {factors}"),
+        (lambda: multiply(flat, config, narrowing, zeros=zeros), products, f"multiply {zeros}"),
     )
+    statement, total, text = rng.choice(statements)
     operator = statement()
     expected, kept = maker.narrowed(total, narrowing)
     given = {

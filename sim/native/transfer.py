@@ -94,12 +94,7 @@ def _emit_load_of(
     _refuse_outside(e, shape, memory, elements, trips)
     e.spend(elements)
 
-    kind = ir.IntType(shape.chip_bits)
-    padding = b.select(
-        b.icmp_unsigned("!=", e.field("pad_minimum"), i64(0)),
-        ir.Constant(kind, pad_value(memory, config)),
-        ir.Constant(kind, 0),
-    )
+    padding = _padding(e, shape, pad_value(memory, config))
     source, stride = _dram_start(e, shape)
     first = e.at(e.memory(shape.array), e.scaled(e.field("sram_base"), shape.chip_bytes))
     target = e.variable(first)
@@ -121,6 +116,16 @@ def _emit_load_of(
     if packer:
         _emit_packing(e, memory, packer, first, elements)
     return e.finish()
+
+
+def _padding(e: InstructionEmitter, shape: Shape, minimum: int) -> ir.Value:
+    """Return the value that a LOAD pads with: `minimum` or 0."""
+    kind = ir.IntType(shape.chip_bits)
+    return e.builder.select(
+        e.builder.icmp_unsigned("!=", e.field("pad_minimum"), i64(0)),
+        ir.Constant(kind, minimum),
+        ir.Constant(kind, 0),
+    )
 
 
 def _refuse_outside(

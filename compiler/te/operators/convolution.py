@@ -60,37 +60,29 @@ def conv2d(
     b, i, o, acc = config.batch, config.block_in, config.block_out, f"int{config.acc_bits}"
     n, groups = blocks(size.batch, b), grouping(size, config)
     inp = placeholder((n, groups.count * groups.inputs, size.height, size.width, b, i), "X", "int8")
-    wgt = placeholder(
-        (*((1,) * 5 if alike else (groups.count, groups.outputs, groups.inputs, *size.kernel)), o, i),
-        "W",
-        "int8",
-    )
-    padded = (
-        bordered(inp, size, border, "XP")
-        if any(size.padding)
-        else _used_rows(inp, size)
-        if size.skips_rows
-        else None
-    )
-    source, (sy, sx), (ey, ex) = (
-        padded or inp,
-        (1 if size.skips_rows else size.stride[0], size.stride[1]),
-        size.dilation,
-    )
-    ci, dy, dx, k = (
-        reduce_axis(extent, name)
-        for extent, name in ((groups.inputs, "ci"), (size.kernel[0], "dy"), (size.kernel[1], "dx"), (i, "k"))
-    )
+    kernels = (1,) * 5 if alike else (groups.count, groups.outputs, groups.inputs, *size.kernel)
+    wgt = placeholder((*kernels, o, i), "W", "int8")
+    padded = _prepared(inp, size, border)
+    source, (ey, ex) = padded or inp, size.dilation
+    sy, sx = 1 if size.skips_rows else size.stride[0], size.stride[1]
+    extents = (groups.inputs, *size.kernel, i)
+    ci, dy, dx, k = map(reduce_axis, extents, ("ci", "dy", "dx", "k"))
 
     def product(n: Expr, g: Expr, o: Expr, y: Expr, x: Expr, b: Expr, j: Expr) -> Expr:
         pixel = source[n, g * groups.inputs + ci, y * sy + dy * ey, x * sx + dx * ex, b, k]
-        return sum_over(
-            cast(acc, pixel) * cast(acc, wgt[(*((0,) * 5 if alike else (g, o, ci, dy, dx)), j, k)]),
-            (ci, dy, dx, k),
-        )
+        weight = wgt[(*((0,) * 5 if alike else (g, o, ci, dy, dx)), j, k)]
+        return sum_over(cast(acc, pixel) * cast(acc, weight), (ci, dy, dx, k))
 
     total = compute((n, groups.count, groups.outputs, *size.out_size, b, o), product, "Y")
     return Product(inp, wgt, padded, total, narrow(total, narrowing, config, ("g", "o")))
+
+
+def _prepared(inp: Tensor, size: Convolution, border: int) -> Tensor | None:
+    """Return the input with its border, or without the rows that are not read; None where both are as they
+    are."""
+    if any(size.padding):
+        return bordered(inp, size, border, "XP")
+    return _used_rows(inp, size) if size.skips_rows else None
 
 
 class Padded(Protocol):
