@@ -22,10 +22,9 @@ from vdla.hw.signatures import (
 )
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.memories import SCRATCHPADS, loaded_by
+from vdla.hw.spec.vocabulary import MemoryType, Unit
 from vdla.hw.start_gate import StartGate
-
-LOADED = (MemoryType.UOP, MemoryType.ACC, MemoryType.ACC_8BIT)
 
 
 class ComputeUnit(wiring.Component):
@@ -67,10 +66,7 @@ class ComputeUnit(wiring.Component):
                 "uop_write": Out(scratchpad_write(config, MemoryType.UOP)),
                 "acc_write": Out(scratchpad_write(config, MemoryType.ACC)),
                 "out_write": Out(scratchpad_write(config, shadow(config))),
-                **{
-                    memory.name.lower(): Out(scratchpad_read(config, memory))
-                    for memory in (MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC)
-                },
+                **{memory.name.lower(): Out(scratchpad_read(config, memory)) for memory in SCRATCHPADS},
                 "finished": Out(1),
                 "gemm_step": Out(1),
                 "alu_step": Out(1),
@@ -82,7 +78,7 @@ class ComputeUnit(wiring.Component):
         m = Module()
         m.submodules.sequencer = sequencer = Sequencer(self.config)
         m.submodules.pipeline = pipeline = Pipeline(self.config)
-        m.submodules.loader = loader = LoadEngine(self.config, LOADED)
+        m.submodules.loader = loader = LoadEngine(self.config, loaded_by(Unit.COMPUTE))
         self._issue(m, sequencer, pipeline)
         self._load(m, loader, pipeline)
         self._write_accumulators(m, loader, pipeline)

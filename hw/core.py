@@ -14,6 +14,7 @@ from vdla.hw.queue import Queue
 from vdla.hw.scratchpad import Scratchpad
 from vdla.hw.signatures import memory_port, register_port, shadow
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.memories import SCRATCHPADS
 from vdla.hw.spec.registers import COUNTED_MEMORIES, COUNTERS, UnitState, beat_counter, state_counter
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, MemoryType
@@ -113,10 +114,7 @@ class Datapath(wiring.Component):
 
     def _connect_scratchpads(self, m: Module) -> None:
         load, compute, store = (self.units[unit] for unit in Unit)
-        pads = {
-            memory: Scratchpad(self.config, memory)
-            for memory in (MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC)
-        }
+        pads = {memory: Scratchpad(self.config, memory) for memory in SCRATCHPADS}
         pads[MemoryType.OUT] = Scratchpad(self.config, shadow(self.config))
         for memory, pad in pads.items():
             m.submodules[f"{memory.name.lower()}_scratchpad"] = pad

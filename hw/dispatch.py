@@ -1,6 +1,9 @@
 """Dispatch: moves each instruction to the queue of its unit, in program order."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
+from functools import reduce
+from itertools import groupby
+from operator import or_
 
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -10,8 +13,9 @@ from vdla.hw.layouts import decode
 from vdla.hw.signatures import instruction_stream
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.units import LOAD_UNIT_MEMORIES
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.meaning import RESTRICTIONS
+from vdla.hw.spec.memories import loaded_by
+from vdla.hw.spec.vocabulary import Unit
 
 
 class Dispatch(wiring.Component):
@@ -55,7 +59,7 @@ class Dispatch(wiring.Component):
         ready = Mux(to_load, self.load.ready, Mux(to_store, self.store.ready, self.compute.ready))
         m.d.comb += [
             meaningful.eq(self._meaningful()),
-            to_load.eq((word.opcode == isa.Opcode.LOAD) & _among(word.memory_type, LOAD_UNIT_MEMORIES)),
+            to_load.eq((word.opcode == isa.Opcode.LOAD) & _among(word.memory_type, loaded_by(Unit.LOAD))),
             to_store.eq(word.opcode == isa.Opcode.STORE),
             self.instruction.ready.eq(self.ended | ~meaningful | ready),
             self.moved.eq(live & self.instruction.ready),
@@ -72,21 +76,31 @@ class Dispatch(wiring.Component):
         return m
 
     def _meaningful(self) -> Value:
-        """Build the test by which `codec.decode` accepts an instruction."""
-        word, alu = (decode(form, self.config, self.instruction.payload) for form in (isa.Load, isa.Alu))
-        storable = (word.memory_type == MemoryType.OUT) | (
-            (word.x_size == 0) & _among(word.memory_type, MemoryType)
-        )
-        return (
-            ((word.opcode == isa.Opcode.LOAD) & _among(word.memory_type, codec.LOADABLE))
-            | ((word.opcode == isa.Opcode.STORE) & storable)
-            | _among(word.opcode, (isa.Opcode.GEMM, isa.Opcode.FINISH))
-            | ((word.opcode == isa.Opcode.ALU) & _among(alu.alu_opcode, self.config.alu_opcodes))
-        )
+        """Build the test of RESTRICTIONS: whether an instruction means something."""
+        tests: list[Value] = []
+        for restricted, forms in groupby(isa.INSTRUCTIONS, RESTRICTIONS.__contains__):
+            if restricted:
+                tests += [self._is_meaningful(form) for form in forms]
+            else:
+                opcode = decode(isa.Instruction, self.config, self.instruction.payload).opcode
+                tests.append(_among(opcode, [form.opcode for form in forms]))
+        return reduce(or_, tests)
+
+    def _is_meaningful(self, form: type[isa.Instruction]) -> Value:
+        """Build the test whether this is an instruction of a restricted `form` and means something."""
+        word, rule = decode(form, self.config, self.instruction.payload), RESTRICTIONS[form]
+        value = word[rule.field]
+        allowed = _among(value, rule.allowed(self.config))
+        if rule.moot:
+            kind = isa.field_of(form, rule.field, self.config).kind
+            allowed |= (word[rule.moot] == 0) & _among(value, codec.members(kind))
+        return (word.opcode == form.opcode) & allowed
 
 
-def _among(value: Value, members: Iterable[int]) -> Value:
+def _among(value: Value, members: Collection[int]) -> Value:
     """Return whether `value` equals one of `members`; false if there are none."""
+    if len(members) == 1:
+        return value == next(iter(members))
     found = 0
     for member in members:
         found |= value == member

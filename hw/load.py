@@ -15,8 +15,8 @@ from vdla.hw.signatures import (
     unit_status,
 )
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.units import LOAD_UNIT_MEMORIES
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.memories import loaded_by
+from vdla.hw.spec.vocabulary import MemoryType, Unit
 from vdla.hw.start_gate import StartGate
 
 
@@ -56,7 +56,7 @@ class LoadUnit(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.gate = gate = StartGate(self.config, ("next",))
-        m.submodules.engine = engine = LoadEngine(self.config, LOAD_UNIT_MEMORIES)
+        m.submodules.engine = engine = LoadEngine(self.config, loaded_by(Unit.LOAD))
         for own, inner in (
             (self.pop_next, gate.pop_next),
             (self.request, engine.request),

@@ -9,14 +9,10 @@ from vdla.hw.layouts import decode
 from vdla.hw.signatures import instruction_stream, lanes, read_stream, scratchpad_write
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.memories import scratchpad_of
 from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, SRAM_BASE_BITS, Extension, MemoryType
 
 BEAT_LANE_BITS = 6  # enough to count the elements of the widest bus
-
-
-def scratchpad_of(memory: MemoryType) -> MemoryType:
-    """Return the scratchpad that loads of `memory` write; ACC_8BIT writes ACC."""
-    return MemoryType.ACC if memory is MemoryType.ACC_8BIT else memory
 
 
 def scratchpads(memories: tuple[MemoryType, ...]) -> tuple[MemoryType, ...]:
@@ -142,7 +138,7 @@ class ElementWriter(wiring.Component):
         in_beat = max(1, self.config.bus_bits // source)
         lane = self.lane[: exact_log2(in_beat)]
         values = self.beat.word_select(lane, source) if in_beat > 1 else self.beat
-        values = self._extended(values) if self.memory is MemoryType.ACC_8BIT else values
+        values = self._extended(values) if scratchpad_of(self.memory) is not self.memory else values
         covered = lanes(self.config, scratchpad_of(self.memory)) // parts
         enabled = ((1 << covered) - 1) << (self.part[: exact_log2(parts)] * covered)
         m.d.comb += [
@@ -163,19 +159,11 @@ class ElementWriter(wiring.Component):
 
     def _padding(self) -> Value:
         """Return one padding element."""
-        config = self.config
-        widths = {
-            MemoryType.INP: (config.inp_bits, config.inp_bits),
-            MemoryType.WGT: (config.wgt_bits, config.wgt_bits),
-            MemoryType.ACC: (config.acc_bits, config.acc_bits),
-            MemoryType.ACC_8BIT: (config.acc_bits, config.out_bits),
-        }
-        if self.memory not in widths or not config.has(Extension.PAD_MINIMUM):
+        config, pad = self.config, scratchpad_of(self.memory)
+        if self.memory is MemoryType.UOP or not config.has(Extension.PAD_MINIMUM):
             return Const(0)
-        width, value_bits = widths[self.memory]
-        least = Const(-(1 << (value_bits - 1)), width).as_unsigned()
-        elements = config.element_bits(scratchpad_of(self.memory)) // width
-        return Mux(self.pad_minimum, least.replicate(elements), 0)
+        least = Const(config.least_value(self.memory), config.value_bits(pad)).as_unsigned()
+        return Mux(self.pad_minimum, least.replicate(config.values(pad)), 0)
 
 
 class WriteHalf(wiring.Component):

@@ -30,8 +30,6 @@ from vdla.sim.decoded import DecodedStream, decode_stream
 from vdla.sim.functional import Machine
 from vdla.sim.verify.verifier import findings
 
-FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
-
 
 @dataclass(frozen=True)
 class Subject:
@@ -113,7 +111,7 @@ def shows(subject: Subject, expected: bytes, orders: int) -> bool:
 def without_flags(subject: Subject) -> Iterator[Subject]:
     """Yield the stream without each of its token flags."""
     for index, item in enumerate(subject.instructions):
-        for flag in FLAGS:
+        for flag in isa.FLAGS:
             if getattr(item, flag):
                 yield subject.changed(index, **{flag: 0})
 

@@ -1,6 +1,6 @@
 """The elements that an instruction accesses, and the error for an access out of bounds."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +8,8 @@ import numpy as np
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import AccessError
-from vdla.hw.spec.vocabulary import MemoryType, Parameter
+from vdla.hw.spec.touched import accesses, extent, fields_of, named
+from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.decoded import DecodedStream
 
 
@@ -31,20 +32,29 @@ class Reach:
 def reaches(
     instruction: isa.Instruction, uop: np.ndarray, config: AcceleratorConfig, dram_bytes: int
 ) -> Iterator[Reach]:
-    """Yield what `instruction` touches, memory by memory; nothing where its loops or sizes are empty.
+    """Yield what `instruction` touches, access by access; nothing where its loops or sizes are empty.
 
     Micro-ops out of range are yielded alone, as what they would name is not defined.
 
     Args:
         uop: uint32[depth], the micro-op memory when the instruction runs.
     """
-    match instruction:
-        case isa.Load():
-            yield from _load_reaches(instruction, config, dram_bytes)
-        case isa.Store():
-            yield from _store_reaches(instruction, config, dram_bytes)
-        case isa.Gemm() | isa.Alu():
-            yield from _loop_reaches(instruction, uop, config)
+    fields, used = fields_of(instruction), uop[:0]
+    for access in accesses(instruction):
+        memory, ends = MemoryType(named(access, fields)), (0, 0)
+        if access.uop_field:
+            column = uop_column(used, access.uop_field, config)
+            ends = int(column.min()), int(column.max())
+        low, high = extent(access, fields, ends)
+        if access.in_dram:
+            size = config.element_bytes(memory)
+            yield Reach(None, low * size, high * size, dram_bytes)
+            continue
+        yield Reach(memory, low, high, config.depth(memory))
+        if access.reads and memory is MemoryType.UOP:
+            if high > len(uop):
+                return
+            used = uop[low:high]
 
 
 def check_access(program: DecodedStream, index: int, uop: np.ndarray, dram_bytes: int) -> None:
@@ -58,63 +68,7 @@ def check_access(program: DecodedStream, index: int, uop: np.ndarray, dram_bytes
             raise AccessError(f"{program.describe(index)} {reach}", index)
 
 
-def _dram_reach(transfer: isa.Load | isa.Store, config: AcceleratorConfig, dram_bytes: int) -> Reach:
-    size = config.element_bytes(transfer.memory_type)
-    last = transfer.dram_base + (transfer.y_size - 1) * transfer.x_stride + transfer.x_size
-    return Reach(None, transfer.dram_base * size, last * size, dram_bytes)
-
-
-def _load_reaches(load: isa.Load, config: AcceleratorConfig, dram_bytes: int) -> Iterator[Reach]:
-    rows = load.y_pad_0 + load.y_size + load.y_pad_1
-    if not (load.x_size and rows):
-        return
-    high = load.sram_base + rows * (load.x_pad_0 + load.x_size + load.x_pad_1)
-    yield Reach(load.memory_type, load.sram_base, high, config.depth(load.memory_type))
-    if load.y_size:
-        yield _dram_reach(load, config, dram_bytes)
-
-
-def _store_reaches(store: isa.Store, config: AcceleratorConfig, dram_bytes: int) -> Iterator[Reach]:
-    if store.x_size and store.y_size:
-        high = store.sram_base + store.y_size * store.x_size
-        yield Reach(store.memory_type, store.sram_base, high, config.depth(store.memory_type))
-        if store.parameters:
-            yield Reach(
-                MemoryType.ACC,
-                store.parameters_base,
-                store.parameters_base + len(Parameter),
-                config.depth(MemoryType.ACC),
-            )
-        yield _dram_reach(store, config, dram_bytes)
-
-
-OPERANDS: Mapping[type[isa.Gemm | isa.Alu], dict[str, MemoryType]] = {
-    isa.Gemm: {"dst": MemoryType.ACC, "src": MemoryType.INP, "wgt": MemoryType.WGT},
-    isa.Alu: {"dst": MemoryType.ACC, "src": MemoryType.ACC},
-}
-
-
-def operands(loop: isa.Gemm | isa.Alu) -> dict[str, MemoryType]:
-    """Return the micro-op fields that `loop` uses and the memory each indexes."""
-    alone = loop.use_imm if isinstance(loop, isa.Alu) else loop.reset
-    return {"dst": MemoryType.ACC} if alone else OPERANDS[type(loop)]
-
-
 def uop_column(uop: np.ndarray, name: str, config: AcceleratorConfig) -> np.ndarray:
     """Return int64[n]: field `name` of micro-ops uint32[n]."""
     field = isa.field_of(isa.MicroOp, name, config)
     return uop.astype(np.int64) >> field.start & ((1 << field.width) - 1)
-
-
-def _loop_reaches(loop: isa.Gemm | isa.Alu, uop: np.ndarray, config: AcceleratorConfig) -> Iterator[Reach]:
-    if not (loop.iter_out and loop.iter_in and loop.uop_begin < loop.uop_end):
-        return
-    yield Reach(MemoryType.UOP, loop.uop_begin, loop.uop_end, len(uop))
-    if loop.uop_end > len(uop):
-        return
-    for name, memory in operands(loop).items():
-        first = uop_column(uop[loop.uop_begin : loop.uop_end], name, config)
-        extent = (loop.iter_out - 1) * getattr(loop, f"{name}_factor_out") + (loop.iter_in - 1) * getattr(
-            loop, f"{name}_factor_in"
-        )
-        yield Reach(memory, int(first.min()), int(first.max()) + extent + 1, config.depth(memory))

@@ -4,7 +4,7 @@ Everything is derived from `isa.layout`, `codec.decode` and `units`; no bit posi
 here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.hw.spec import codec, isa
+from vdla.hw.spec import codec, isa, touched
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError, InvalidInstructionError, ProgramError
@@ -22,7 +22,6 @@ from vdla.hw.spec.units import TOKEN_EDGES, unit_of
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
 from vdla.sim.records import BoolArray, ByteArray, IntArray
 
-FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
 ENUM_BITS = 3
 INSTRUCTION_TABLE_BYTES = 512
 """What the simulators' and the verifier's tables take at most for an instruction."""
@@ -122,6 +121,17 @@ class DecodedStream:
         own: IntArray = self.table[self.opcode == form.opcode, slots(form, self.config)[name]]
         return own
 
+    def fields(self, form: type[isa.Instruction]) -> Callable[[str], IntArray]:
+        """Return the fields of every instruction of `form` as columns; 0 where the configuration has no such
+        field."""
+        own, place = self.table[self.opcode == form.opcode], slots(form, self.config)
+        return lambda name: own[:, place[name]] if name in place else np.zeros(len(own), np.int64)
+
+    def steps(self, form: type[isa.Instruction]) -> IntArray:
+        """Return int64[...], the micro-op steps of every instruction of `form`, in program order."""
+        counted: IntArray = np.maximum(touched.steps(form, self.fields(form)), 0)
+        return counted
+
     def refusal(self, index: int) -> InvalidInstructionError:
         """Return the error that says why the instruction at `index` is none."""
         try:
@@ -183,7 +193,7 @@ def _decode(program: DecodedStream) -> None:
         key[rows] = _meaning_key(form, table[rows], config)
     meaning = _meanings(config)
     program.valid[:], program.unit[:] = meaning.valid[key], meaning.unit[key]
-    flags = table[:, : len(FLAGS)] != 0
+    flags = table[:, : len(isa.FLAGS)] != 0
     program.pops[:] = _edges(flags, program.unit, "pop_flag", "consumer")
     program.pushes[:] = _edges(flags, program.unit, "push_flag", "producer")
 
@@ -203,7 +213,7 @@ def _extract(words: NDArray[np.uint64], field: isa.PlacedField) -> IntArray:
 def _edges(flags: BoolArray, unit: ByteArray, flag: str, end: str) -> BoolArray:
     """Return bool[n, 4]: per edge, whether the instruction runs in the edge's `end` and has its `flag`."""
     columns = [
-        flags[:, FLAGS.index(getattr(edge, flag))] & (unit == getattr(edge, end)) for edge in TOKEN_EDGES
+        flags[:, isa.FLAGS.index(getattr(edge, flag))] & (unit == getattr(edge, end)) for edge in TOKEN_EDGES
     ]
     return np.stack(columns, axis=1)
 

@@ -2,16 +2,18 @@
 
 import numpy as np
 
-from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.footprint import dram_access, forms_in_dram, stepping_forms
+from vdla.hw.spec.memories import LOADABLE, MEMORIES, counted_as
+from vdla.hw.spec.touched import total
 from vdla.hw.spec.units import Unit
-from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.access import check_access
-from vdla.sim.decoded import DecodedStream, slots
+from vdla.sim.decoded import DecodedStream
 from vdla.sim.interleave import interleave
 from vdla.sim.native.build import native_code_for
 from vdla.sim.records import IntArray
 from vdla.sim.reference import execute
+from vdla.sim.rows import moved_memories
 from vdla.sim.scratchpads import Scratchpads
 
 
@@ -72,12 +74,8 @@ class Machine:
 
 
 COUNTED = {
-    MemoryType.UOP: "UOP_LOADED_BYTES",
-    MemoryType.INP: "INP_LOADED_BYTES",
-    MemoryType.WGT: "WGT_LOADED_BYTES",
-    MemoryType.ACC: "ACC_LOADED_BYTES",
-    MemoryType.ACC_8BIT: "ACC_LOADED_BYTES",
-    MemoryType.OUT: "OUT_STORED_BYTES",
+    memory: f"{counted_as(memory).name}_{'LOADED' if memory in LOADABLE else 'STORED'}_BYTES"
+    for memory in MEMORIES
 }
 
 
@@ -88,23 +86,14 @@ def counters(program: DecodedStream, order: IntArray) -> dict[str, int]:
     too) and `ALU_STEPS` count as the registers of that name do; `<unit>_INSTRUCTIONS` count instructions.
     """
     counts = dict.fromkeys(COUNTED.values(), 0)
-    for form in (isa.Load, isa.Store):
-        memories, rows, columns = _columns(program, order, form, "memory_type", "y_size", "x_size")
+    ran = program.part(order)
+    for form in forms_in_dram():
+        access, fields = dram_access(form), ran.fields(form)
+        memories = moved_memories(ran, form)
+        elements = total(access.outer.every, fields) * total(access.inner.every, fields)
         for memory, name in COUNTED.items():
-            moved = (rows * columns)[memories == memory].sum()
-            counts[name] += int(moved) * program.config.element_bytes(memory)
-    for loop in (isa.Gemm, isa.Alu):
-        begin, end, outer, inner = _columns(
-            program, order, loop, "uop_begin", "uop_end", "iter_out", "iter_in"
-        )
-        counts[f"{loop.opcode.name}_STEPS"] = int((outer * inner * np.maximum(end - begin, 0)).sum())
+            counts[name] += int(elements[memories == memory].sum()) * program.config.element_bytes(memory)
+    for form in stepping_forms():
+        counts[f"{form.opcode.name}_STEPS"] = int(ran.steps(form).sum())
     executed = np.bincount(program.unit[order], minlength=len(Unit))
     return counts | {f"{unit.name}_INSTRUCTIONS": int(executed[unit]) for unit in Unit}
-
-
-def _columns(
-    program: DecodedStream, order: IntArray, form: type[isa.Instruction], *names: str
-) -> list[IntArray]:
-    """Return the named fields, int64[m] each, of the m instructions of `form` in `order`."""
-    rows = order[program.opcode[order] == form.opcode]
-    return [program.table[rows, slots(form, program.config)[name]] for name in names]

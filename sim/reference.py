@@ -1,14 +1,17 @@
 """The semantics of every instruction in readable NumPy; tests compare the native code with it."""
 
 from collections.abc import Iterator
+from itertools import repeat
 
 import numpy as np
 
 from vdla.hw.spec import isa, numerics
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.memories import scratchpad_of
+from vdla.hw.spec.touched import accesses, elements, fields_of
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType, Parameter
-from vdla.sim.access import operands, uop_column
-from vdla.sim.scratchpads import Scratchpads, pack, pad_value, unpack
+from vdla.sim.access import uop_column
+from vdla.sim.scratchpads import Scratchpads, pack, unpack
 
 
 def execute(instruction: isa.Instruction, pads: Scratchpads, dram: np.ndarray) -> None:
@@ -34,7 +37,7 @@ def load(instruction: isa.Load, pads: Scratchpads, dram: np.ndarray) -> None:
     if not it.x_size:
         return
     target = _target(it.memory_type, pads)
-    padding = pad_value(it.memory_type, config) if it.pad_minimum else 0
+    padding = config.least_value(it.memory_type) if it.pad_minimum else 0
     shape = (it.y_pad_0 + it.y_size + it.y_pad_1, it.x_pad_0 + it.x_size + it.x_pad_1, *target.shape[1:])
     block = np.full(shape, padding, target.dtype)
     for y in range(it.y_size):
@@ -98,29 +101,19 @@ def _alu(operation: AluOpcode, left: np.ndarray, right: np.ndarray, config: Acce
 
 def _steps(loop: isa.Gemm | isa.Alu, pads: Scratchpads) -> Iterator[tuple[int, int, int]]:
     """Yield the accumulator, source and weight of every step, in order; 0 for one that is not used."""
-    columns = {
-        name: uop_column(pads.uop[loop.uop_begin : loop.uop_end], name, pads.config)
-        for name in operands(loop)
-    }
-    for i in range(loop.iter_out):
-        for j in range(loop.iter_in):
-            for u in range(loop.uop_end - loop.uop_begin):
-                dst, src, wgt = (_index(loop, columns, name, i, j, u) for name in ("dst", "src", "wgt"))
-                yield dst, src, wgt
-
-
-def _index(
-    loop: isa.Gemm | isa.Alu, columns: dict[str, np.ndarray], name: str, i: int, j: int, u: int
-) -> int:
-    if name not in columns:
-        return 0
-    outer, inner = getattr(loop, f"{name}_factor_out"), getattr(loop, f"{name}_factor_in")
-    return int(columns[name][u] + i * outer + j * inner)
+    fields, uops = fields_of(loop), pads.uop[loop.uop_begin : loop.uop_end]
+    used = {}
+    for access in accesses(loop):
+        if access.uop_field:
+            bases = uop_column(uops, access.uop_field, pads.config).tolist()
+            used[access.uop_field] = elements(access, fields, bases)
+    if used:
+        yield from zip(*(used.get(name, repeat(0)) for name in ("dst", "src", "wgt")), strict=False)
 
 
 def _target(memory: MemoryType, pads: Scratchpads) -> np.ndarray:
     targets = {MemoryType.UOP: pads.uop, MemoryType.INP: pads.inp, MemoryType.WGT: pads.wgt}
-    return targets.get(memory, pads.acc)
+    return targets.get(scratchpad_of(memory), pads.acc)
 
 
 def _dram_row(
@@ -137,7 +130,5 @@ def _values(source: np.ndarray, memory: MemoryType, config: AcceleratorConfig) -
             return np.frombuffer(source.tobytes(), "<u4")
         case MemoryType.ACC:
             return np.frombuffer(source.tobytes(), f"<i{config.acc_bits // 8}")
-        case MemoryType.WGT:
-            return unpack(source, config.wgt_bits)
         case _:
-            return unpack(source, config.inp_bits)
+            return unpack(source, config.value_bits(memory))

@@ -7,11 +7,12 @@ import numpy as np
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.footprint import FOOTPRINTS, dram_access
+from vdla.hw.spec.touched import happens, total
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.sim.decoded import DecodedStream, slots
+from vdla.sim.decoded import DecodedStream
 from vdla.sim.records import BoolArray, IntArray
 
-FIELDS = ("memory_type", "dram_base", "y_size", "x_size", "x_stride")
 PART_ROWS = 1 << 20  # rows that are listed one by one at a time
 NO_ROW = -1
 
@@ -70,15 +71,28 @@ class DramRows:
             yield owner, begin, begin + self.width[owner]
 
 
-def dram_rows(program: DecodedStream, form: type[isa.Load] | type[isa.Store]) -> DramRows:
-    """Return what the instructions of `form` move that a run reaches; not those of nothing."""
-    index = np.flatnonzero(program.opcode[: program.dispatched] == form.opcode)
-    place = slots(form, program.config)
-    own = program.table[index]
-    memory, base, count, size, stride = (own[:, place[name]] for name in FIELDS)
+def dram_rows(program: DecodedStream, form: type[isa.Instruction]) -> DramRows:
+    """Return what the instructions of `form`, one of `forms_in_dram`, move that a run reaches; not those of
+    nothing."""
+    reached, access = program.part(slice(program.dispatched)), dram_access(form)
+    fields = reached.fields(form)
+    index = np.flatnonzero(reached.opcode == form.opcode)
+    memory = moved_memories(reached, form)
     element = element_bytes(program.config)[memory]
-    rows = DramRows(index, memory, base * element, stride * element, size * element, count)
-    return rows.chosen((rows.width > 0) & (rows.count > 0))
+    begin, stride, width, count = (
+        total(text, fields)
+        for text in (access.base, access.outer.step, access.inner.every, access.outer.every)
+    )
+    rows = DramRows(index, memory, begin * element, stride * element, width * element, count)
+    return rows.chosen(happens(FOOTPRINTS[form], access, fields))
+
+
+def moved_memories(program: DecodedStream, form: type[isa.Instruction]) -> IntArray:
+    """Return int64[...]: the memory type of what each instruction of `form` moves, in program order."""
+    memory = dram_access(form).memory
+    if memory is None:
+        return program.column(form, "memory_type")
+    return np.full(np.count_nonzero(program.opcode == form.opcode), memory, np.int64)
 
 
 def element_bytes(config: AcceleratorConfig) -> IntArray:

@@ -31,22 +31,6 @@ def acc_dtype(config: AcceleratorConfig) -> np.dtype[np.signedinteger]:
     return np.dtype(f"i{config.acc_bits // 8}")
 
 
-def pad_value(memory: MemoryType, config: AcceleratorConfig) -> int:
-    """Return the value with which `pad_minimum` pads `memory`: the least of its type; 0 for micro-ops.
-
-    An ACC_8BIT element's values are outputs, so they pad with the least output.
-    """
-    match memory:
-        case MemoryType.UOP:
-            return 0
-        case MemoryType.WGT:
-            return -(1 << (config.wgt_bits - 1))
-        case MemoryType.ACC:
-            return -(1 << (config.acc_bits - 1))
-        case _:
-            return -(1 << (config.out_bits - 1))
-
-
 @dataclass(frozen=True)
 class Scratchpads:
     """The memories of one accelerator, all zero at first. 2- and 4-bit values stand one to a byte.

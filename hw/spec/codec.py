@@ -8,8 +8,9 @@ from typing import TypeVar
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError
+from vdla.hw.spec.meaning import check_meaning
 from vdla.hw.spec.showing import shown
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, UOP_BITS, MemoryType
+from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, UOP_BITS
 
 Item = TypeVar("Item", isa.Instruction, isa.MicroOp)
 
@@ -84,39 +85,13 @@ def _value(form: isa.Form, field: isa.PlacedField, word: int) -> int:
         ) from None
 
 
+def members(kind: type[int]) -> tuple[IntEnum, ...]:
+    """Return the members of a field's kind; none where it is a number."""
+    return tuple(kind) if issubclass(kind, IntEnum) else ()
+
+
 def _names(kind: type[int]) -> str:
-    members = list(kind) if issubclass(kind, IntEnum) else []
-    return ", ".join(f"{member.name} ({member.value})" for member in members)
-
-
-LOADABLE = (
-    MemoryType.UOP,
-    MemoryType.WGT,
-    MemoryType.INP,
-    MemoryType.ACC,
-    MemoryType.ACC_8BIT,
-)
-
-
-def check_meaning(instruction: isa.Instruction, config: AcceleratorConfig) -> None:
-    """Refuse field values that can be encoded but that this configuration does not have.
-
-    Raises:
-        EncodingError: a LOAD into OUT, a STORE from anything else, an ALU operation that is not built.
-    """
-    match instruction:
-        case isa.Load(memory_type=memory) if memory not in LOADABLE:
-            raise EncodingError(
-                f"LOAD.memory_type = {memory.name} cannot be loaded; "
-                f"{', '.join(m.name for m in LOADABLE)} can"
-            )
-        case isa.Store(memory_type=memory, x_size=size) if size and memory is not MemoryType.OUT:
-            raise EncodingError(f"STORE.memory_type = {memory.name} cannot be stored; only OUT can")
-        case isa.Alu(alu_opcode=operation) if operation not in config.alu_opcodes:
-            built = ", ".join(opcode.name for opcode in config.alu_opcodes) or "none"
-            raise EncodingError(
-                f"ALU.alu_opcode = {operation.name} is not built into this configuration; it has {built}"
-            )
+    return ", ".join(f"{member.name} ({member.value})" for member in members(kind))
 
 
 def to_bytes(instructions: Iterable[isa.Instruction], config: AcceleratorConfig) -> bytes:

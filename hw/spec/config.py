@@ -6,16 +6,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import Enum
 from functools import cached_property
+from math import prod
 from typing import Any, TypeVar
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.errors import ConfigError
+from vdla.hw.spec.memories import MEMORIES, SCRATCHPADS, scratchpad_of
 from vdla.hw.spec.showing import shown
 from vdla.hw.spec.vocabulary import (
     DRAM_BASE_BITS,
     INSTRUCTION_BYTES,
     SRAM_BASE_BITS,
-    UOP_BITS,
     AluOpcode,
     Extension,
     MemoryType,
@@ -94,16 +95,23 @@ class AcceleratorConfig:
         """Width of an output: that of an input."""
         return self.inp_bits
 
+    def values(self, memory: MemoryType) -> int:
+        """Values of one element of `memory`."""
+        about = MEMORIES[memory]
+        return prod(getattr(self, name) for name in (about.rows, about.columns) if name)
+
+    def value_bits(self, memory: MemoryType) -> int:
+        """Bits of a value of `memory`, as it stands in DRAM."""
+        bits = MEMORIES[memory].bits
+        return bits if isinstance(bits, int) else getattr(self, bits)
+
+    def least_value(self, memory: MemoryType) -> int:
+        """The least value of `memory`: with it `pad_minimum` pads; 0 for micro-ops, which are no numbers."""
+        return 0 if memory is MemoryType.UOP else -(1 << (self.value_bits(memory) - 1))
+
     @cached_property
     def _element_bits(self) -> Mapping[MemoryType, int]:
-        return {
-            MemoryType.UOP: UOP_BITS,
-            MemoryType.INP: self.batch * self.block_in * self.inp_bits,
-            MemoryType.WGT: self.block_out * self.block_in * self.wgt_bits,
-            MemoryType.ACC: self.batch * self.block_out * self.acc_bits,
-            MemoryType.OUT: self.batch * self.block_out * self.out_bits,
-            MemoryType.ACC_8BIT: self.batch * self.block_out * self.out_bits,
-        }
+        return {memory: self.values(memory) * self.value_bits(memory) for memory in MemoryType}
 
     def element_bits(self, memory: MemoryType) -> int:
         """Bits of one element of `memory`, as it stands in DRAM."""
@@ -115,14 +123,10 @@ class AcceleratorConfig:
 
     @cached_property
     def _depths(self) -> Mapping[MemoryType, int]:
-        acc = self.acc_buffer_bytes // self.element_bytes(MemoryType.ACC)
+        pads = {memory: scratchpad_of(memory) for memory in MemoryType}
         return {
-            MemoryType.UOP: self.uop_buffer_bytes // self.element_bytes(MemoryType.UOP),
-            MemoryType.INP: self.inp_buffer_bytes // self.element_bytes(MemoryType.INP),
-            MemoryType.WGT: self.wgt_buffer_bytes // self.element_bytes(MemoryType.WGT),
-            MemoryType.ACC: acc,
-            MemoryType.OUT: acc,
-            MemoryType.ACC_8BIT: acc,
+            memory: getattr(self, _SCRATCHPADS[pad]) // self.element_bytes(pad)
+            for memory, pad in pads.items()
         }
 
     def depth(self, memory: MemoryType) -> int:
@@ -234,12 +238,7 @@ def _neighbours(value: int) -> str:
     return f"{above // 2} and {above}"
 
 
-_SCRATCHPADS = {
-    MemoryType.UOP: "uop_buffer_bytes",
-    MemoryType.INP: "inp_buffer_bytes",
-    MemoryType.WGT: "wgt_buffer_bytes",
-    MemoryType.ACC: "acc_buffer_bytes",
-}
+_SCRATCHPADS = {memory: f"{memory.name.lower()}_buffer_bytes" for memory in SCRATCHPADS}
 
 
 def check_consistency(config: AcceleratorConfig) -> None:

@@ -100,6 +100,14 @@ class Instruction:
     push_next: int = _bits(1, "at retirement, push a token to the next unit")
 
 
+FLAGS = tuple(flag.name for flag in fields(Instruction))
+
+
+def field_names(form: type[Instruction]) -> tuple[str, ...]:
+    """Return the fields that a form of instruction has besides FLAGS, in order of declaration."""
+    return tuple(declared.name for declared in fields(form) if declared.name not in FLAGS)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Transfer(Instruction):
     memory_type: MemoryType = _code(3, "on-chip memory that is read or written", MemoryType)

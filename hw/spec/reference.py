@@ -1,12 +1,14 @@
 """The generated pages of the documentation: instruction set, registers and configuration."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from inspect import getdoc
 from typing import Any
 
 from vdla.hw.spec import isa, registers, units
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.footprint import FOOTPRINTS
+from vdla.hw.spec.memories import MEMORIES, loaded_by
 from vdla.hw.spec.numerics import BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
 from vdla.hw.spec.presets import DEFAULT, PRESETS
 from vdla.hw.spec.vocabulary import (
@@ -108,17 +110,14 @@ def _form(form: isa.Form) -> str:
 
 
 def _memories() -> str:
-    sizes = {
-        MemoryType.UOP: "32 bits",
-        MemoryType.WGT: "block_out x block_in weights",
-        MemoryType.INP: "batch x block_in inputs",
-        MemoryType.ACC: "batch x block_out accumulators",
-        MemoryType.OUT: "batch x block_out outputs",
-        MemoryType.ACC_8BIT: "batch x block_out outputs, widened into ACC",
-    }
     return _table(
-        ("value", "name", "element"), ((memory.value, memory.name, sizes[memory]) for memory in MemoryType)
+        ("value", "name", "element"), ((memory.value, memory.name, _element(memory)) for memory in MemoryType)
     )
+
+
+def _element(memory: MemoryType) -> str:
+    about = MEMORIES[memory]
+    return f"{about.rows} x {about.columns} {about.values}" if about.rows else f"{about.bits} bits"
 
 
 def _alu() -> str:
@@ -128,11 +127,7 @@ def _alu() -> str:
 
 
 def _units() -> str:
-    runs = {
-        units.Unit.LOAD: "LOAD of INP and WGT",
-        units.Unit.COMPUTE: "LOAD of UOP, ACC and ACC_8BIT; GEMM; ALU; FINISH",
-        units.Unit.STORE: "STORE",
-    }
+    runs = {unit: "; ".join(_executed_by(unit)) for unit in units.Unit}
     edges = _table(
         ("edge", "pushed by", "popped by"),
         (
@@ -147,6 +142,15 @@ def _units() -> str:
     return (
         _table(("unit", "executes"), ((unit.name.lower(), runs[unit]) for unit in units.Unit)) + "\n" + edges
     )
+
+
+def _executed_by(unit: units.Unit) -> Iterator[str]:
+    """Yield what a unit executes."""
+    loaded = [memory.name for memory in loaded_by(unit)]
+    if loaded:
+        *first, last = loaded
+        yield f"LOAD of {', '.join(first)} and {last}"
+    yield from (form.opcode.name for form, footprint in FOOTPRINTS.items() if footprint.unit is unit)
 
 
 def _extensions() -> str:

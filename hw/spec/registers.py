@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from enum import Enum, IntFlag
 
-from vdla.hw.spec.units import Unit
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.memories import counted_as
+from vdla.hw.spec.vocabulary import MemoryType, Unit
 
 IDENTITY = int.from_bytes(b"VDLA", "big")
 VERSION = 1
@@ -111,7 +111,7 @@ _FIXED = (
 )
 
 COUNTED_STATES = tuple(state for state in UnitState if state is not UnitState.IDLE)
-COUNTED_MEMORIES = (MemoryType.UOP, MemoryType.WGT, MemoryType.INP, MemoryType.ACC, MemoryType.OUT)
+COUNTED_MEMORIES = tuple(memory for memory in MemoryType if counted_as(memory) is memory)
 
 
 def state_counter(unit: Unit, state: UnitState) -> str:

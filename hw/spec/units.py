@@ -1,32 +1,17 @@
 """The units, which instruction runs in which, and the token edges between them."""
 
 from dataclasses import dataclass
-from enum import IntEnum
 
-from vdla.hw.spec.isa import Instruction, Load, Store
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.footprint import executing_unit
+from vdla.hw.spec.isa import Instruction
+from vdla.hw.spec.vocabulary import Unit
 
-
-class Unit(IntEnum):
-    """The three units that execute instructions, in the order in which data passes through them."""
-
-    LOAD = 0
-    COMPUTE = 1
-    STORE = 2
-
-
-LOAD_UNIT_MEMORIES = (MemoryType.INP, MemoryType.WGT)
+__all__ = ["TOKEN_EDGES", "TokenEdge", "Unit", "pops", "pushes", "unit_of"]
 
 
 def unit_of(instruction: Instruction) -> Unit:
-    """Return the unit that executes `instruction`."""
-    match instruction:
-        case Load(memory_type=memory) if memory in LOAD_UNIT_MEMORIES:
-            return Unit.LOAD
-        case Store():
-            return Unit.STORE
-        case _:
-            return Unit.COMPUTE
+    """Return the unit that executes a valid instruction."""
+    return executing_unit(type(instruction), getattr(instruction, "memory_type", None))
 
 
 @dataclass(frozen=True, slots=True)

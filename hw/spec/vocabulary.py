@@ -41,6 +41,14 @@ class MemoryType(IntEnum):
     ACC_8BIT = 5
 
 
+class Unit(IntEnum):
+    """The three units that execute instructions, in the order in which data passes through them."""
+
+    LOAD = 0
+    COMPUTE = 1
+    STORE = 2
+
+
 INSTRUCTION_BITS = 128
 INSTRUCTION_BYTES = INSTRUCTION_BITS // 8
 UOP_BITS = 32

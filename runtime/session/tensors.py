@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vdla.hw.spec import isa
 from vdla.hw.spec.errors import AccessError
+from vdla.hw.spec.footprint import dram_access, forms_in_dram
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.rows import DramRows, dram_rows
@@ -52,7 +52,7 @@ def check_tensors(
     used = {name: tensors[name] for name in users}
     wrong = [
         breach
-        for form in (isa.Load, isa.Store)
+        for form in forms_in_dram()
         if (breach := _first_breach(program, dram_rows(program, form), owners, used)) is not None
     ]
     if wrong:
@@ -70,11 +70,12 @@ def _owners(program: DecodedStream, users: Mapping[str, np.ndarray]) -> np.ndarr
                 f"{names[owners[taken[0]]]!r} and {name!r}; {AGAIN}",
                 taken[0],
             )
-        others = positions[~np.isin(program.opcode[positions], (isa.Opcode.LOAD, isa.Opcode.STORE))].tolist()
+        moving = [form.opcode for form in forms_in_dram()]
+        others = positions[~np.isin(program.opcode[positions], moving)].tolist()
         if others:
             raise AccessError(
                 f"instruction {others[0]} is relocated to the tensor {name!r}, but is "
-                f"neither LOAD nor STORE; {AGAIN}",
+                f"neither {' nor '.join(opcode.name for opcode in moving)}; {AGAIN}",
                 others[0],
             )
         owners[positions] = number
@@ -91,7 +92,8 @@ def _first_breach(
         for name in ("address", "end", "writable")
     )
     outside = (own == NO_TENSOR) | (rows.begin < low[own]) | (rows.end > high[own])
-    stores = program.opcode[rows.index] == isa.Opcode.STORE
+    writing = [form.opcode for form in forms_in_dram() if dram_access(form).writes]
+    stores = np.isin(program.opcode[rows.index], writing)
     misused = np.where(stores, writable[own] == 0, (rows.memory == MemoryType.UOP) & (writable[own] != 0))
     if not np.any(outside | misused):
         return None

@@ -12,12 +12,13 @@ import numpy as np
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError
-from vdla.hw.spec.units import LOAD_UNIT_MEMORIES, Unit
+from vdla.hw.spec.footprint import executing_unit
+from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, AluOpcode, MemoryType, Parameter
 from vdla.runtime.stream.conflicts import PLACES, conflicts, tensor_read, tensor_written, tensors_of
 from vdla.runtime.stream.encode import encode_rows
 from vdla.runtime.stream.micro_kernels import MicroKernel, MicroKernels, MicroOps
-from vdla.runtime.stream.tokens import FLAGS, plan_tokens
+from vdla.runtime.stream.tokens import plan_tokens
 
 UOP_TENSOR = "micro-ops"
 TRANSFER = (
@@ -180,7 +181,7 @@ class StreamBuilder:
             *rows.y_pads,
             *rows.x_pads,
         )
-        unit = Unit.LOAD if memory in LOAD_UNIT_MEMORIES else Unit.COMPUTE
+        unit = executing_unit(isa.Load, memory)
         self._record(
             isa.Load,
             unit,
@@ -318,7 +319,7 @@ class StreamBuilder:
     def _flags(self, planned: np.ndarray) -> np.ndarray:
         """Return uint64[n]: the planner's flags where the encoding has them."""
         words = np.zeros_like(planned)
-        for number, flag in enumerate(FLAGS):
+        for number, flag in enumerate(isa.FLAGS):
             start = isa.field_of(isa.Instruction, flag, self.config).start
             words |= (planned >> np.uint64(number) & np.uint64(1)) << np.uint64(start)
         return words

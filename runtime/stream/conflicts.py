@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.memories import SCRATCHPADS, scratchpad_of
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import MemoryType
 
@@ -75,12 +76,11 @@ def _bounds(config: AcceleratorConfig, dram_elements: int) -> np.ndarray:
     memory share its place."""
     places: dict[int, tuple[int, int]] = {}
     end = 0
-    for memory in (MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC):
+    for memory in SCRATCHPADS:
         places[memory] = end, end + config.depth(memory)
         end += config.depth(memory)
-    places[MemoryType.OUT] = places[MemoryType.ACC_8BIT] = places[MemoryType.ACC]
-    places[DRAM] = end, end + dram_elements
-    return np.array([places[memory] for memory in range(DRAM + 1)])
+    on_chip = [places[scratchpad_of(memory)] for memory in MemoryType]
+    return np.array([*on_chip, (end, end + dram_elements)])
 
 
 def _portions(low: np.ndarray, high: np.ndarray, count: int) -> Iterator[tuple[int, int]]:

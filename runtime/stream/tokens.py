@@ -14,9 +14,9 @@ from operator import gt
 
 import numpy as np
 
+from vdla.hw.spec.isa import FLAGS
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 
-FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
 LOAD, COMPUTE, STORE = map(int, Unit)  # plain numbers are quicker to compare
 _NONE = (-1,) * len(Unit)
 _BITS = {flag: 1 << number for number, flag in enumerate(FLAGS)}

@@ -4,8 +4,11 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from vdla.hw.spec import isa
+from vdla.hw.spec import footprint, isa
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.footprint import chip_access, dram_access, operands
+from vdla.hw.spec.memories import scratchpad_of
+from vdla.hw.spec.touched import accesses, elements, fields_of, named
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 
 UOP_TABLE = 4096  # byte address of the micro-ops that programs load
@@ -112,49 +115,67 @@ class InstructionMaker:
         block = self._block(memory, DATA, self._image_bytes, padded=True)
         if self._config.has(Extension.PAD_MINIMUM):
             block["pad_minimum"] = self._rng.randrange(2)
-        load = isa.Load(**block)
-        target = MemoryType.ACC if memory is MemoryType.ACC_8BIT else memory
-        return load, Access(reads=self._dram(load), writes=_elements(target, _written(load)))
+        return self._touching(isa.Load(**block))
 
     def _uop_load(self) -> tuple[isa.Instruction, Access]:
         load = isa.Load(
             **self._block(MemoryType.UOP, UOP_TABLE, UOP_TABLE + 4 * UOP_TABLE_ENTRIES, padded=True)
         )
-        for index, source in zip(_written(load), _sources(load), strict=True):
-            self._uops[index] = isa.MicroOp() if source is None else self.uop_table[source - UOP_TABLE // 4]
-        return load, Access()
+        self._fill_uops(load)
+        return self._touching(load)
+
+    def _fill_uops(self, load: isa.Load) -> None:
+        """Do to the micro-op memory what a LOAD does."""
+        fields, chip, dram = fields_of(load), chip_access(isa.Load), dram_access(isa.Load)
+        touched = list(accesses(load))
+        for index in elements(chip, fields) if chip in touched else ():
+            self._uops[index] = isa.MicroOp()
+        if dram in touched:
+            for index, source in zip(
+                elements(chip, fields, padding=False), elements(dram, fields), strict=True
+            ):
+                self._uops[index] = self.uop_table[source - UOP_TABLE // 4]
+
+    def _touching(self, instruction: isa.Instruction) -> tuple[isa.Instruction, Access]:
+        """Return an instruction with what it touches."""
+        fields, reads, writes, uops = fields_of(instruction), set(), set(), []
+        for access in accesses(instruction):
+            bases = [getattr(uop, access.uop_field) for uop in uops] if access.uop_field else (0,)
+            found = set(elements(access, fields, bases))
+            memory = MemoryType(named(access, fields))
+            if memory is MemoryType.UOP and not access.in_dram:
+                uops = [self._uops[index] for index in sorted(found)]
+            keys = self._granules(memory, found) if access.in_dram else _on_chip(memory, found)
+            if access.reads:
+                reads |= keys
+            if access.writes:
+                writes |= keys
+        return instruction, Access(frozenset(reads), frozenset(writes))
+
+    def _granules(self, memory: MemoryType, touched: Iterable[int]) -> set:
+        """Return the keys of elements of a memory type in DRAM."""
+        size = self._config.element_bytes(memory)
+        spans = ((first * size, (first + 1) * size - 1) for first in touched)
+        return {
+            ("DRAM", granule)
+            for low, high in spans
+            for granule in range(low // GRANULE_BYTES, high // GRANULE_BYTES + 1)
+        }
 
     def _store(self) -> tuple[isa.Instruction, Access]:
-        store = isa.Store(
-            **self._block(MemoryType.OUT, DATA, self._image_bytes, padded=False), **self._parameters()
-        )
-        parameters = (
-            range(store.parameters_base, store.parameters_base + len(Parameter)) if store.parameters else ()
-        )
-        return store, Access(
-            reads=_elements(MemoryType.ACC, (*_written(store), *parameters)), writes=self._dram(store)
-        )
+        block = self._block(MemoryType.OUT, DATA, self._image_bytes, padded=False)
+        return self._touching(isa.Store(**block, **self._parameters()))
 
     def _parameters(self) -> dict:
         """Return whether and by what a STORE requantises."""
         sets = min(self._config.depth(MemoryType.ACC) // len(Parameter), isa.MOST_PARAMETER_SETS)
         return {"parameters": self._rng.randint(0, sets)} if self._config.has(Extension.REQUANTISE) else {}
 
-    def _dram(self, transfer: isa.Load | isa.Store) -> frozenset:
-        """Return the DRAM granules that a transfer touches."""
-        element = self._config.element_bytes(transfer.memory_type)
-        touched = set()
-        for y in range(transfer.y_size if transfer.x_size else 0):
-            start = (transfer.dram_base + y * transfer.x_stride) * element
-            touched.update(
-                range(start // GRANULE_BYTES, (start + transfer.x_size * element - 1) // GRANULE_BYTES + 1)
-            )
-        return frozenset(("DRAM", granule) for granule in touched)
-
-    def _loop(self, depths: dict[str, int], uses: Iterable[str]) -> dict:
-        """Return loop fields with which every used index stays within its memory; `depths` by micro-op
-        field."""
+    def _loop(self, form: type[isa.Instruction], *flags: str) -> dict:
+        """Return loop fields with which every index that is used where `flags` are set stays within its
+        memory."""
         rng = self._rng
+        depths = {access.uop_field: self._config.depth(access.memory) for access in operands(form)}
         while True:
             begin = rng.randrange(len(self._uops))
             fields = {
@@ -169,79 +190,35 @@ class InstructionMaker:
                     f"{name}_factor_{loop}": rng.choice((0, 0, 1, 1, 2, 3, rng.randrange(depth))) % depth
                     for loop in ("out", "in")
                 }
-            if all(
-                max(_indices(name, fields, self._uops), default=0) < depth
-                for name, depth in depths.items()
-                if name in uses
-            ):
+            uops = self._uops[begin : fields["uop_end"]]
+            if all(self._stays_inside(access, fields, uops) for access in operands(form, *flags)):
                 return fields
 
+    def _stays_inside(self, access: footprint.Access, fields: dict, uops: list[isa.MicroOp]) -> bool:
+        bases = [getattr(uop, access.uop_field) for uop in uops]
+        greatest = max(elements(access, fields.__getitem__, bases), default=0)
+        return greatest < self._config.depth(access.memory)
+
     def _gemm(self) -> tuple[isa.Instruction, Access]:
-        depths = {
-            "dst": self._config.depth(MemoryType.ACC),
-            "src": self._config.depth(MemoryType.INP),
-            "wgt": self._config.depth(MemoryType.WGT),
-        }
-        fields = self._loop(depths, depths)
+        fields = self._loop(isa.Gemm)
         if self._config.has(Extension.OVERWRITE):
             fields["overwrite"] = self._rng.randrange(2)
-        dst, src, wgt = (frozenset(_indices(name, fields, self._uops)) for name in depths)
-        reads = (
-            frozenset()
-            if fields["reset"]
-            else _elements(MemoryType.INP, src) | _elements(MemoryType.WGT, wgt)
-        )
-        acc = _elements(MemoryType.ACC, dst)
-        return isa.Gemm(**fields), Access(reads=reads | acc, writes=acc)
+        return self._touching(isa.Gemm(**fields))
 
     def _alu(self) -> tuple[isa.Instruction, Access]:
-        depth = self._config.depth(MemoryType.ACC)
         immediate = self._rng.randrange(2)
-        fields = self._loop({"dst": depth, "src": depth}, ("dst",) if immediate else ("dst", "src"))
+        fields = self._loop(isa.Alu, *["use_imm"] * immediate)
         alu = isa.Alu(
             alu_opcode=self._rng.choice(self._config.alu_opcodes),
             use_imm=immediate,
             imm=self._immediate(),
             **fields,
         )
-        acc = _elements(MemoryType.ACC, _indices("dst", fields, self._uops))
-        source = frozenset() if immediate else _elements(MemoryType.ACC, _indices("src", fields, self._uops))
-        return alu, Access(reads=acc | source, writes=acc)
+        return self._touching(alu)
 
     def _immediate(self) -> int:
         return self._rng.choice((0, 1, -1, 5, -7, 31, 32, -32, 40, 127, -128, 32767, -32768))
 
 
-def _elements(memory: MemoryType, indices: Iterable[int]) -> frozenset:
-    return frozenset((memory, index) for index in indices)
-
-
-def _written(transfer: isa.Load | isa.Store) -> range:
-    """Return the scratchpad elements of a transfer."""
-    rows = transfer.y_size + transfer.y_pad_0 + transfer.y_pad_1
-    count = rows * (transfer.x_size + transfer.x_pad_0 + transfer.x_pad_1) if transfer.x_size else 0
-    return range(transfer.sram_base, transfer.sram_base + count)
-
-
-def _sources(load: isa.Load) -> list[int | None]:
-    """Return the DRAM element behind each written element; None for padding."""
-    if not load.x_size:
-        return []
-    columns = load.x_pad_0 + load.x_size + load.x_pad_1
-    rows = [[None] * columns] * load.y_pad_0
-    for y in range(load.y_size):
-        base = load.dram_base + y * load.x_stride
-        rows.append([None] * load.x_pad_0 + list(range(base, base + load.x_size)) + [None] * load.x_pad_1)
-    rows += [[None] * columns] * load.y_pad_1
-    return [source for row in rows for source in row]
-
-
-def _indices(name: str, fields: dict, uops: list[isa.MicroOp]) -> set[int]:
-    """Return every value that index `name` ("dst", "src" or "wgt") takes in the loops of `fields`."""
-    bases = {getattr(uop, name) for uop in uops[fields["uop_begin"] : fields["uop_end"]]}
-    offsets = {
-        i * fields[f"{name}_factor_out"] + j * fields[f"{name}_factor_in"]
-        for i in range(fields["iter_out"])
-        for j in range(fields["iter_in"])
-    }
-    return {base + offset for base in bases for offset in offsets}
+def _on_chip(memory: MemoryType, indices: Iterable[int]) -> set:
+    return {(scratchpad_of(memory), index) for index in indices}

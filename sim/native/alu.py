@@ -5,12 +5,12 @@ from llvmlite import ir
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
+from vdla.hw.spec.footprint import operands
+from vdla.hw.spec.vocabulary import AluOpcode
 from vdla.sim.native.dot import broadcast
 from vdla.sim.native.emit import DONE, InstructionEmitter, i64, splat
-from vdla.sim.native.steps import Operand, StepEmitter
+from vdla.sim.native.steps import StepEmitter
 
-DST, SRC = Operand("dst", MemoryType.ACC), Operand("src", MemoryType.ACC)
 VECTOR_BITS = 512
 
 
@@ -34,9 +34,7 @@ def _emit_variant(
     module: ir.Module, config: AcceleratorConfig, operation: AluOpcode, use_imm: bool
 ) -> ir.Function:
     e = StepEmitter(module, f"alu_{operation.name}_{'imm' if use_imm else 'acc'}", isa.Alu, config)
-    used = (DST,) if use_imm else (DST, SRC)
     e.begin()
-    e.check(used)
     values = config.batch * config.block_out
     lanes = min(values, VECTOR_BITS // config.acc_bits)
     kind = ir.IntType(config.acc_bits)
@@ -56,7 +54,7 @@ def _emit_variant(
 
         e.repeat(values // lanes, part)
 
-    e.steps(used, step)
+    e.checked_steps(operands(isa.Alu, *["use_imm"] * use_imm), step)
     return e.finish()
 
 

@@ -2,11 +2,15 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from llvmlite import ir
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.footprint import FOOTPRINTS, Access
+from vdla.hw.spec.touched import extent, total
+from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.decoded import slots
 
 I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
@@ -174,6 +178,38 @@ class Variable:
         self.emitter.builder.store(value, self.slot)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Word:
+    """A 64-bit value with the operators that footprints are evaluated with; comparisons are signed."""
+
+    builder: ir.IRBuilder
+    value: ir.Value
+
+    def __add__(self, other: "Word | int") -> "Word":
+        return Word(self.builder, self.builder.add(self.value, _value_of(other)))
+
+    def __sub__(self, other: "Word | int") -> "Word":
+        return Word(self.builder, self.builder.sub(self.value, _value_of(other)))
+
+    def __mul__(self, other: "Word | int") -> "Word":
+        return Word(self.builder, self.builder.mul(self.value, _value_of(other)))
+
+    def __gt__(self, other: "Word | int") -> "Word":
+        return Word(self.builder, self.builder.icmp_signed(">", self.value, _value_of(other)))
+
+    def __le__(self, other: "Word | int") -> "Word":
+        return Word(self.builder, self.builder.icmp_signed("<=", self.value, _value_of(other)))
+
+    def __and__(self, other: "Word") -> "Word":
+        return Word(self.builder, self.builder.and_(self.value, other.value))
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+def _value_of(word: Word | int) -> ir.Value:
+    return i64(word) if isinstance(word, int) else word.value
+
+
 class InstructionEmitter(Emitter):
     """A function (state, row) that executes one instruction of `form`, or refuses it before it writes
     anything."""
@@ -182,7 +218,7 @@ class InstructionEmitter(Emitter):
         self, module: ir.Module, name: str, form: type[isa.Instruction], config: AcceleratorConfig
     ) -> None:
         super().__init__(module, name, [POINTER, POINTER])
-        self.config = config
+        self.config, self.form = config, form
         self.state, self.row = self.arguments
         self.slots = slots(form, config)
 
@@ -191,6 +227,33 @@ class InstructionEmitter(Emitter):
         if name not in self.slots:
             return i64(0)
         return self.load(I64, self.at(self.row, i64(8 * self.slots[name])))
+
+    def word_of(self, name: str) -> Word:
+        """Return a field of the instruction, to evaluate footprints with."""
+        return Word(self.builder, self.field(name))
+
+    def done_if_nothing(self) -> None:
+        """Return DONE where the instruction touches nothing."""
+        for text in FOOTPRINTS[self.form].trips:
+            self.done_if((total(text, self.word_of) <= 0).value)
+
+    def refuse_beyond(
+        self, access: Access, memory: MemoryType | None, uops: tuple[ir.Value, ir.Value] | None = None
+    ) -> None:
+        """Refuse the instruction if an access that happens leaves its memory.
+
+        Args:
+            memory: the memory type whose elements it counts; one that `memory_type` names must be given.
+            uops: the least and the greatest value of its field in the micro-ops, where it names one.
+        """
+        least, greatest = uops or (i64(0), i64(0))
+        ends = Word(self.builder, least), Word(self.builder, greatest)
+        _, end = extent(access, self.word_of, ends)
+        assert memory is not None, f"{access} counts elements of no memory"
+        limit = i64(self.config.depth(memory))
+        if access.in_dram:
+            end, limit = end * self.config.element_bytes(memory), self.word("dram_bytes")
+        self.refuse_if(self.builder.icmp_unsigned(">", end.value, limit))
 
     def memory(self, name: str) -> ir.Value:
         """Return the address of a memory of `STATE`."""

@@ -9,13 +9,12 @@ from llvmlite import ir
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.footprint import operands
 from vdla.sim.native.dot import Dot, broadcast
 from vdla.sim.native.emit import I8, I32, I64, POINTER, Emitter, i64, splat
-from vdla.sim.native.steps import Operand, StepEmitter
+from vdla.sim.native.steps import StepEmitter
 from vdla.sim.scratchpads import K_GROUP, padded_block_in, padded_block_out
 
-DST, SRC, WGT = Operand("dst", MemoryType.ACC), Operand("src", MemoryType.INP), Operand("wgt", MemoryType.WGT)
 ROWS_AT_ONCE = 8
 
 
@@ -26,10 +25,8 @@ def emit_gemm(module: ir.Module, config: AcceleratorConfig, dot: Dot) -> ir.Func
     reset = e.builder.icmp_unsigned("!=", e.field("reset"), i64(0))
     with e.builder.if_else(reset) as (then, otherwise):
         with then:
-            e.check((DST,))
             _emit_reset(e)
         with otherwise:
-            e.check((DST, SRC, WGT))
             _emit_products(e, dot, _kept_bits(e))
     return e.finish()
 
@@ -49,7 +46,7 @@ def _emit_reset(e: StepEmitter) -> None:
 
         e.repeat(values // lanes, clear)
 
-    e.steps((DST,), step)
+    e.checked_steps(operands(isa.Gemm, "reset"), step)
 
 
 def _kept_bits(e: StepEmitter) -> ir.Value:
@@ -95,7 +92,7 @@ def _emit_products(e: StepEmitter, dot: Dot, kept: ir.Value) -> None:
 
         e.repeat(padded_block_out(c) // lanes, columns, unroll=4)
 
-    e.steps((DST, SRC, WGT), step)
+    e.checked_steps(operands(isa.Gemm), step)
 
 
 def _emit_block(

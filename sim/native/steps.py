@@ -1,12 +1,13 @@
 """What GEMM and ALU share: the loop nest over micro-ops and its bounds check."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from llvmlite import ir
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.footprint import FOOTPRINTS, Access
+from vdla.hw.spec.touched import total
 from vdla.hw.spec.vocabulary import UOP_BITS, MemoryType
 from vdla.sim.native.emit import I32, I64, PAUSED, InstructionEmitter, i64
 
@@ -27,30 +28,27 @@ def trips_at_once(config: AcceleratorConfig) -> int:
     return max(1, steps_at_once(config) // config.depth(MemoryType.UOP))
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """A micro-op field and the memory whose elements it names."""
-
-    name: str
-    memory: MemoryType
-
-
 class StepEmitter(InstructionEmitter):
-    """A function of a looping instruction, which can pause; it returns DONE at once where the loops are
+    """A kernel of a looping instruction, which can pause; it returns DONE at once where the loops are
     empty."""
 
     def begin(self) -> None:
-        """Read the loop fields and leave if there is no step."""
-        b = self.builder
-        self.first, self.last = self.field("uop_begin"), self.field("uop_end")
-        self.trips_out, self.trips_in = self.field("iter_out"), self.field("iter_in")
-        self.done_if(b.icmp_unsigned(">=", self.first, self.last))
-        self.done_if(b.icmp_unsigned("==", b.mul(self.trips_out, self.trips_in), i64(0)))
-        self.refuse_if(b.icmp_unsigned(">", self.last, i64(self.config.depth(MemoryType.UOP))))
-        self.uops = b.sub(self.last, self.first)
-        self.base = self.at(self.memory("uop"), self.scaled(self.first, UOP_BYTES))
+        """Read the loop fields, leave if there is no step, refuse micro-ops that do not exist."""
+        self.trips_out, self.trips_in, self.uops = (
+            total(text, self.word_of).value for text in FOOTPRINTS[self.form].trips
+        )
+        self.done_if_nothing()
+        (micro_ops,) = (access for access in FOOTPRINTS[self.form].accesses if not access.uop_field)
+        self.refuse_beyond(micro_ops, MemoryType.UOP)
+        first = total(micro_ops.base, self.word_of).value
+        self.base = self.at(self.memory("uop"), self.scaled(first, UOP_BYTES))
 
-    def check(self, operands: Sequence[Operand]) -> None:
+    def checked_steps(self, operands: Sequence[Access], body: Callable[..., None]) -> None:
+        """Emit the bounds check of `operands` and the nest; see `steps`."""
+        self.check(operands)
+        self.steps(operands, body)
+
+    def check(self, operands: Sequence[Access]) -> None:
         """Refuse the instruction if any step names an element that an operand's memory does not have.
 
         Factors are unsigned, so the greatest element is the greatest of the micro-ops' at the last trips.
@@ -65,13 +63,15 @@ class StepEmitter(InstructionEmitter):
 
         self.loop(self.uops, visit)
         for operand, seen in zip(operands, greatest, strict=True):
-            reached = self.sum(seen.get(), self._extent(operand))
-            self.refuse_if(self.builder.icmp_unsigned(">=", reached, i64(self.config.depth(operand.memory))))
+            self.refuse_beyond(operand, operand.memory, (i64(0), seen.get()))
 
-    def steps(self, operands: Sequence[Operand], body: Callable[..., None]) -> None:
+    def steps(self, operands: Sequence[Access], body: Callable[..., None]) -> None:
         """Emit the nest; `body` is given the element that each operand names, as i64."""
         b = self.builder
-        factors = [(self.field(f"{o.name}_factor_out"), self.field(f"{o.name}_factor_in")) for o in operands]
+        factors = [
+            [total(axis.step, self.word_of).value for axis in (operand.outer, operand.inner)]
+            for operand in operands
+        ]
 
         def outer(i: ir.Value, first_in: ir.Value, last_in: ir.Value) -> None:
             rows = [b.mul(i, out) for out, _ in factors]
@@ -134,13 +134,6 @@ class StepEmitter(InstructionEmitter):
     def _uop(self, index: ir.Value) -> ir.Value:
         return self.builder.zext(self.load(I32, self.at(self.base, self.scaled(index, UOP_BYTES))), I64)
 
-    def _extract(self, word: ir.Value, operand: Operand) -> ir.Value:
-        field = isa.field_of(isa.MicroOp, operand.name, self.config)
+    def _extract(self, word: ir.Value, operand: Access) -> ir.Value:
+        field = isa.field_of(isa.MicroOp, operand.uop_field, self.config)
         return self.builder.and_(self.builder.lshr(word, i64(field.start)), i64((1 << field.width) - 1))
-
-    def _extent(self, operand: Operand) -> ir.Value:
-        b = self.builder
-        return b.add(
-            b.mul(b.sub(self.trips_out, i64(1)), self.field(f"{operand.name}_factor_out")),
-            b.mul(b.sub(self.trips_in, i64(1)), self.field(f"{operand.name}_factor_in")),
-        )

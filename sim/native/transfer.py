@@ -7,12 +7,15 @@ from llvmlite import ir
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.footprint import FOOTPRINTS, chip_access, dram_access
+from vdla.hw.spec.memories import LOADABLE, scratchpad_of
 from vdla.hw.spec.numerics import BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
-from vdla.hw.spec.vocabulary import UOP_BITS, Extension, MemoryType, Parameter
+from vdla.hw.spec.touched import total
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 from vdla.sim.native.dot import Dot
 from vdla.sim.native.emit import DONE, I8, I64, POINTER, Emitter, InstructionEmitter, i64, splat
 from vdla.sim.native.gemm import emit_pack_inp, emit_pack_wgt
-from vdla.sim.scratchpads import K_GROUP, pad_value, padded_block_in, padded_block_out
+from vdla.sim.scratchpads import K_GROUP, padded_block_in, padded_block_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +47,9 @@ class Shape:
 
 def shape_of(memory: MemoryType, config: AcceleratorConfig) -> Shape:
     """Return the shape of an element that a LOAD of `memory` moves, or a STORE of OUT."""
-    c = config
-    match memory:
-        case MemoryType.UOP:
-            return Shape("uop", 1, UOP_BITS, UOP_BITS)
-        case MemoryType.INP:
-            return Shape("inp", c.batch * c.block_in, 8, c.inp_bits)
-        case MemoryType.WGT:
-            return Shape("wgt", c.block_out * c.block_in, 8, c.wgt_bits)
-        case MemoryType.ACC:
-            return Shape("acc", c.batch * c.block_out, c.acc_bits, c.acc_bits)
-        case MemoryType.OUT | MemoryType.ACC_8BIT:
-            return Shape("acc", c.batch * c.block_out, c.acc_bits, c.out_bits)
-
-
-LOADABLE = (MemoryType.UOP, MemoryType.WGT, MemoryType.INP, MemoryType.ACC, MemoryType.ACC_8BIT)
+    pad, bits = scratchpad_of(memory), config.value_bits(memory)
+    chip_bits = config.value_bits(pad) if pad in (MemoryType.UOP, MemoryType.ACC) else 8
+    return Shape(pad.name.lower(), config.values(memory), chip_bits, bits)
 
 
 def emit_load(module: ir.Module, config: AcceleratorConfig, dot: Dot) -> ir.Function:
@@ -89,12 +80,12 @@ def _emit_load_of(
     left, right, trips = e.field("x_pad_0"), e.field("x_pad_1"), e.field("y_size")
     width = e.sum(left, size, right)
     elements = b.mul(width, e.sum(above, trips, below))
-    e.done_if(b.icmp_unsigned("==", size, i64(0)))
+    e.done_if_nothing()
     e.done_if(b.icmp_unsigned("==", elements, i64(0)))
-    _refuse_outside(e, shape, memory, elements, trips)
+    _refuse_outside(e, memory, trips)
     e.spend(elements)
 
-    padding = _padding(e, shape, pad_value(memory, config))
+    padding = _padding(e, shape, config.least_value(memory))
     source, stride = _dram_start(e, shape)
     first = e.at(e.memory(shape.array), e.scaled(e.field("sram_base"), shape.chip_bytes))
     target = e.variable(first)
@@ -128,15 +119,11 @@ def _padding(e: InstructionEmitter, shape: Shape, minimum: int) -> ir.Value:
     )
 
 
-def _refuse_outside(
-    e: InstructionEmitter, shape: Shape, memory: MemoryType, elements: ir.Value, trips: ir.Value
-) -> None:
-    b = e.builder
-    end = e.sum(e.field("sram_base"), elements)
-    e.refuse_if(b.icmp_unsigned(">", end, i64(e.config.depth(memory))))
-    last = e.sum(e.field("dram_base"), b.mul(b.sub(trips, i64(1)), e.field("x_stride")), e.field("x_size"))
-    outside = b.icmp_unsigned(">", e.scaled(last, shape.dram_bytes), e.word("dram_bytes"))
-    e.refuse_if(b.and_(b.icmp_unsigned("!=", trips, i64(0)), outside))
+def _refuse_outside(e: InstructionEmitter, memory: MemoryType, trips: ir.Value) -> None:
+    """Refuse a transfer of `memory` that leaves its scratchpad or, where it has rows, DRAM."""
+    e.refuse_beyond(chip_access(e.form), memory)
+    with e.when(e.builder.icmp_unsigned("!=", trips, i64(0))):
+        e.refuse_beyond(dram_access(e.form), memory)
 
 
 def _dram_start(e: InstructionEmitter, shape: Shape) -> tuple[ir.Value, ir.Value]:
@@ -192,8 +179,8 @@ def emit_store(module: ir.Module, config: AcceleratorConfig) -> ir.Function:
     b, shape = e.builder, shape_of(MemoryType.OUT, config)
     size, trips = e.field("x_size"), e.field("y_size")
     elements = b.mul(size, trips)
-    e.done_if(b.icmp_unsigned("==", elements, i64(0)))
-    _refuse_outside(e, shape, MemoryType.OUT, elements, trips)
+    e.done_if_nothing()
+    _refuse_outside(e, MemoryType.OUT, trips)
     target, stride = _dram_start(e, shape)
     source = e.at(e.memory("acc"), e.scaled(e.field("sram_base"), shape.chip_bytes))
 
@@ -213,9 +200,10 @@ def emit_store(module: ir.Module, config: AcceleratorConfig) -> ir.Function:
         with plain:
             rows(lambda value, place: value)
         with scaled:
-            end = e.scaled(number, len(Parameter))
-            e.refuse_if(b.icmp_unsigned(">", end, i64(config.depth(MemoryType.ACC))))
-            first = e.at(e.memory("acc"), e.scaled(b.sub(end, i64(len(Parameter))), shape.chip_bytes))
+            (access,) = (access for access in FOOTPRINTS[isa.Store].accesses if access.where)
+            e.refuse_beyond(access, MemoryType.ACC)
+            base = total(access.base, e.word_of).value
+            first = e.at(e.memory("acc"), e.scaled(base, shape.chip_bytes))
             rows(lambda value, place: _emit_requantise(e, shape, first, value, place))
     return e.finish()
 

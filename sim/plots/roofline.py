@@ -18,7 +18,6 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.registers import COUNTED_MEMORIES, beat_counter
 from vdla.sim.plots.files import styled
 from vdla.sim.plots.labels import FONT_SIZE, NEAREST, place_labels
-from vdla.sim.timing.columns import steps
 from vdla.sim.timing.result import Timing
 
 COLOURS = (
@@ -66,7 +65,7 @@ def point_of(name: str, timing: Timing) -> Point:
     """Return the point of a simulated run: the steps of its GEMM instructions that multiply, and every beat
     that memory moved."""
     program, config = timing.program, timing.program.config
-    multiplying = steps(program, isa.Gemm)[program.column(isa.Gemm, "reset") == 0]
+    multiplying = program.steps(isa.Gemm)[program.column(isa.Gemm, "reset") == 0]
     beats = sum(timing.counters[beat_counter(memory)] for memory in (None, *COUNTED_MEMORIES))
     return Point(
         name, int(multiplying.sum()) * config.macs_per_cycle, beats * config.bus_bytes, timing.cycles

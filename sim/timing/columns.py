@@ -5,12 +5,15 @@ from typing import Annotated, TypeAlias
 import numpy as np
 
 from vdla.hw.spec import isa
-from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.footprint import chip_access, dram_access, forms_in_dram, stepping_forms
+from vdla.hw.spec.memories import counted_as
 from vdla.hw.spec.registers import COUNTED_MEMORIES
+from vdla.hw.spec.touched import total
 from vdla.hw.spec.units import TOKEN_EDGES
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 from vdla.sim.decoded import DecodedStream, blocks
 from vdla.sim.records import Int32, IntArray, Narrow, RecordArray, Records, record_dtype
+from vdla.sim.rows import element_bytes, moved_memories
 
 
 class TimedInstruction:
@@ -55,34 +58,27 @@ def _fill(columns: RecordArray, program: DecodedStream) -> None:
     columns["pops"], columns["pushes"] = program.pops @ bits, program.pushes @ bits
     columns["finishes"] = program.opcode == isa.Opcode.FINISH
     columns["slots"] = 1
-    for form in (isa.Load, isa.Store):
+    for form in forms_in_dram():
         _fill_transfers(columns, program, form)
-    for loop in (isa.Gemm, isa.Alu):
-        rows = program.opcode == loop.opcode
-        columns["slots"][rows] = np.maximum(steps(program, loop) * _slots_per_step(program, loop), 1)
+    for form in stepping_forms():
+        rows = program.opcode == form.opcode
+        columns["slots"][rows] = np.maximum(program.steps(form) * _slots_per_step(program, form), 1)
 
 
-def steps(program: DecodedStream, form: type[isa.Gemm | isa.Alu]) -> IntArray:
-    """Return int64[...], the micro-op steps of every instruction of `form`, in program order."""
-    begin, end, outer, inner = (
-        program.column(form, name) for name in ("uop_begin", "uop_end", "iter_out", "iter_in")
-    )
-    micro_ops: IntArray = np.maximum(end - begin, 0)
-    return outer * inner * micro_ops
-
-
-def _slots_per_step(program: DecodedStream, form: type[isa.Gemm | isa.Alu]) -> IntArray | int:
+def _slots_per_step(program: DecodedStream, form: type[isa.Instruction]) -> np.ndarray | int:
     """Return pipeline slots of a step: an ALU step with two accumulator operands fetches one in a slot of its
     own."""
     return 1 if form is isa.Gemm else np.where(program.column(form, "use_imm"), 1, 2)
 
 
-def _fill_transfers(columns: RecordArray, program: DecodedStream, form: type[isa.Load | isa.Store]) -> None:
-    chosen = program.opcode == form.opcode
-    memory, base, height, width, stride = (
-        program.column(form, name) for name in ("memory_type", "dram_base", "y_size", "x_size", "x_stride")
+def _fill_transfers(columns: np.ndarray, program: DecodedStream, form: type[isa.Instruction]) -> None:
+    chosen, access, fields = program.opcode == form.opcode, dram_access(form), program.fields(form)
+    memory = moved_memories(program, form)
+    base, height, width, stride = (
+        total(text, fields)
+        for text in (access.base, access.outer.every, access.inner.every, access.outer.step)
     )
-    element = _element_bytes(program.config)[memory]
+    element = element_bytes(program.config)[memory]
     lane = np.minimum(element, program.config.bus_bytes)
     rows = np.where(width > 0, height, 0)
     values = {
@@ -107,8 +103,9 @@ def _fill_transfers(columns: RecordArray, program: DecodedStream, form: type[isa
 
 def _padding(program: DecodedStream, rows: IntArray, width: IntArray) -> dict[str, IntArray]:
     """Return the padding before, between and behind the rows; a LOAD with no columns has none."""
+    access, fields = chip_access(isa.Load), program.fields(isa.Load)
     top, bottom, left, right = (
-        program.column(isa.Load, f"{axis}_pad_{side}") for axis in "yx" for side in (0, 1)
+        total(pad, fields) for axis in (access.outer, access.inner) for pad in (axis.before, axis.behind)
     )
     row = left + width + right
     lead = np.where(rows > 0, top * row + left, (top + bottom) * row)
@@ -120,14 +117,6 @@ def _padding(program: DecodedStream, rows: IntArray, width: IntArray) -> dict[st
     }
 
 
-def _element_bytes(config: AcceleratorConfig) -> IntArray:
-    """Return int64[8]: bytes of an element by memory type; 0 where there is no such memory."""
-    sizes = np.zeros(1 << isa.field_of(isa.Load, "memory_type", config).width, np.int64)
-    for memory in MemoryType:
-        sizes[memory] = config.element_bytes(memory)
-    return sizes
-
-
 _PLACES = np.zeros(8, np.uint8)
 for _memory in MemoryType:
-    _PLACES[_memory] = COUNTED_MEMORIES.index(MemoryType.ACC if _memory is MemoryType.ACC_8BIT else _memory)
+    _PLACES[_memory] = COUNTED_MEMORIES.index(counted_as(_memory))

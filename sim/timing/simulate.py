@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from vdla.hw.spec import isa
 from vdla.hw.spec.errors import CycleLimitError
+from vdla.hw.spec.footprint import stepping_forms
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.registers import (
     COUNTED_MEMORIES,
@@ -15,7 +15,7 @@ from vdla.hw.spec.registers import (
 )
 from vdla.hw.spec.units import Unit
 from vdla.sim.decoded import DecodedStream
-from vdla.sim.timing.columns import steps, timing_columns
+from vdla.sim.timing.columns import timing_columns
 from vdla.sim.timing.engine import LOGGED_PER_CYCLE, advance
 from vdla.sim.timing.result import BURST, NEVER, SPAN, Log, Timing
 from vdla.sim.timing.state import FAR, Times, new_machine
@@ -124,7 +124,7 @@ class _Simulation:
             beat_counter(memory): beats
             for memory, beats in zip(COUNTED_MEMORIES, counts["beats"], strict=True)
         }
-        for form in (isa.Gemm, isa.Alu):
+        for form in stepping_forms():
             ran = self.times.started[self.program.opcode == form.opcode] != NEVER
-            values[f"{form.opcode.name}_STEPS"] = steps(self.program, form)[ran].sum()
+            values[f"{form.opcode.name}_STEPS"] = self.program.steps(form)[ran].sum()
         return {name: int(value) for name, value in values.items()}

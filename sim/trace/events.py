@@ -9,6 +9,7 @@ import numpy as np
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.registers import UnitState
+from vdla.hw.spec.touched import fields_of, steps
 from vdla.hw.spec.units import TOKEN_EDGES, TokenEdge, Unit
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.timing.result import NEVER, Timing
@@ -115,11 +116,7 @@ def label(program: DecodedStream, index: int) -> str:
                 f"{instruction.y_size}x{instruction.x_size}"
             )
         case isa.Gemm() | isa.Alu():
-            steps = (
-                instruction.iter_out
-                * instruction.iter_in
-                * max(instruction.uop_end - instruction.uop_begin, 0)
-            )
+            count = max(steps(type(instruction), fields_of(instruction)), 0)
             name = (
                 instruction.alu_opcode.name
                 if isinstance(instruction, isa.Alu)
@@ -127,7 +124,7 @@ def label(program: DecodedStream, index: int) -> str:
                 if instruction.reset
                 else "GEMM"
             )
-            return f"{name} {steps} steps"
+            return f"{name} {count} steps"
     return instruction.opcode.name
 
 

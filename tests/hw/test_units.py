@@ -17,9 +17,9 @@ from vdla.hw.pipeline import Pipeline
 from vdla.hw.queue import Queue
 from vdla.hw.scratchpad import Scratchpad
 from vdla.hw.sequencer import Sequencer
+from vdla.hw.spec.memories import loaded_by
 from vdla.hw.spec.presets import TINY
-from vdla.hw.spec.units import LOAD_UNIT_MEMORIES
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import MemoryType, Unit
 from vdla.hw.store import StoreUnit
 from vdla.hw.tokens import TokenCounter
 
@@ -53,7 +53,10 @@ UNITS = {
     "load wide": (LoadUnit, WIDE),
     "load narrow": (LoadUnit, NARROW),
     "load parts": (LoadUnit, PARTS),
-    "requests": (lambda config: RequestHalf(config, LOAD_UNIT_MEMORIES), TINY.with_changes(burst_bytes=2048)),
+    "requests": (
+        lambda config: RequestHalf(config, loaded_by(Unit.LOAD)),
+        TINY.with_changes(burst_bytes=2048),
+    ),
     "writes": (lambda config: WriteHalf(config, (MemoryType.INP,)), PLAIN.with_changes(block_in=8)),
     "store": (StoreUnit, TINY),
     "store wide": (StoreUnit, WIDE),

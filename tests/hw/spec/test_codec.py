@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from vdla.hw.spec import assembly, codec, isa
 from vdla.hw.spec.errors import AssemblyError, EncodingError
+from vdla.hw.spec.memories import LOADABLE
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY, VTA
 from vdla.runtime.vectors import load_vector
 
@@ -29,7 +30,7 @@ def encodables(draw):
 
 def _value(draw, field, config):
     if field.kind is isa.MemoryType:
-        return draw(st.sampled_from(codec.LOADABLE))
+        return draw(st.sampled_from(LOADABLE))
     if field.kind is isa.AluOpcode:
         return draw(st.sampled_from(config.alu_opcodes))
     return draw(st.integers(field.low, field.high))

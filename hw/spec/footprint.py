@@ -1,0 +1,223 @@
+"""What each instruction touches, declared once: its unit, the memories it reads and writes, and the elements.
+
+An access walks two axes. It touches the elements
+
+    base + i * outer.step + j * inner.step    for i < trips of the outer axis, j < trips of the inner axis
+
+of one memory. An access that names a field of micro-ops touches those elements above that field of each
+micro-op in [uop_begin, uop_end). Bases, steps and trips are sums of fields; `touched` evaluates them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from vdla.hw.spec import isa
+from vdla.hw.spec.memories import LOADABLE, MEMORIES, scratchpad_of
+from vdla.hw.spec.vocabulary import MemoryType, Parameter, Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One of the two axes of an access; sums of fields as text.
+
+    Attributes:
+        step: elements from one trip to the next.
+        trips: those that move data.
+        before, behind: trips of padding.
+    """
+
+    step: str
+    trips: str
+    before: str = "0"
+    behind: str = "0"
+
+    @property
+    def every(self) -> str:
+        """All trips."""
+        return " + ".join(part for part in (self.before, self.trips, self.behind) if part != "0")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One walk of an instruction through one memory.
+
+    Attributes:
+        memory: the memory type whose elements are counted; None: the one that `memory_type` names.
+        base: the first element, as a sum of fields.
+        outer, inner: the axes.
+        reads, writes: what happens to each element; one that is read and written is read first.
+        in_dram: the elements stand in DRAM; else in the scratchpad of `memory`.
+        uop_field: the field of micro-ops that is added to the base; empty: there is none.
+        where: a field; where it is 0, the instruction makes no such access. Empty: it always does.
+        unless: fields; where one of them is not 0, the instruction makes no such access.
+        fresh: fields; where one of them is not 0, elements are written without being read.
+    """
+
+    memory: MemoryType | None
+    base: str
+    outer: Axis
+    inner: Axis
+    reads: bool = False
+    writes: bool = False
+    in_dram: bool = False
+    uop_field: str = ""
+    where: str = ""
+    unless: tuple[str, ...] = ()
+    fresh: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a form of instruction touches.
+
+    Attributes:
+        unit: that executes it; None: the one that loads the memory which `memory_type` names.
+        trips: sums of fields; where one of them is not positive, the instruction touches nothing.
+        accesses: in the order in which they are checked.
+    """
+
+    unit: Unit | None
+    trips: tuple[str, ...] = ()
+    accesses: tuple[Access, ...] = ()
+
+    @property
+    def uses_uops(self) -> bool:
+        """Whether the instruction steps through micro-ops."""
+        return any(access.uop_field for access in self.accesses)
+
+
+ONCE = Axis("0", "1")
+_DRAM_ROWS = Axis("x_stride", "y_size"), Axis("1", "x_size")
+_PADDED_ROWS = (
+    Axis("x_pad_0 + x_size + x_pad_1", "y_size", "y_pad_0", "y_pad_1"),
+    Axis("1", "x_size", "x_pad_0", "x_pad_1"),
+)
+_STORED_ROWS = Axis("x_size", "y_size"), Axis("1", "x_size")
+_PARAMETERS = f"{len(Parameter)} * parameters - {len(Parameter)}"
+_UOPS = "uop_end - uop_begin"
+
+
+def _operand(field: str, memory: MemoryType, **how: Any) -> Access:
+    """Return the access of a micro-op's field, to which the loops add multiples of its factors."""
+    outer, inner = (Axis(f"{field}_factor_{loop}", f"iter_{loop}") for loop in ("out", "in"))
+    return Access(memory, "0", outer, inner, uop_field=field, **how)
+
+
+_MICRO_OPS = Access(MemoryType.UOP, "uop_begin", ONCE, Axis("1", _UOPS), reads=True)
+FOOTPRINTS: dict[type[isa.Instruction], Footprint] = {
+    isa.Load: Footprint(
+        None,
+        ("x_size",),
+        (
+            Access(None, "sram_base", *_PADDED_ROWS, writes=True),
+            Access(None, "dram_base", *_DRAM_ROWS, reads=True, in_dram=True),
+        ),
+    ),
+    isa.Store: Footprint(
+        Unit.STORE,
+        ("y_size", "x_size"),
+        (
+            Access(MemoryType.OUT, "sram_base", *_STORED_ROWS, reads=True),
+            Access(
+                MemoryType.ACC,
+                _PARAMETERS,
+                ONCE,
+                Axis("1", str(len(Parameter))),
+                reads=True,
+                where="parameters",
+            ),
+            Access(MemoryType.OUT, "dram_base", *_DRAM_ROWS, writes=True, in_dram=True),
+        ),
+    ),
+    isa.Gemm: Footprint(
+        Unit.COMPUTE,
+        ("iter_out", "iter_in", _UOPS),
+        (
+            _MICRO_OPS,
+            _operand("dst", MemoryType.ACC, reads=True, writes=True, fresh=("reset", "overwrite")),
+            _operand("src", MemoryType.INP, reads=True, unless=("reset",)),
+            _operand("wgt", MemoryType.WGT, reads=True, unless=("reset",)),
+        ),
+    ),
+    isa.Alu: Footprint(
+        Unit.COMPUTE,
+        ("iter_out", "iter_in", _UOPS),
+        (
+            _MICRO_OPS,
+            _operand("dst", MemoryType.ACC, reads=True, writes=True),
+            _operand("src", MemoryType.ACC, reads=True, unless=("use_imm",)),
+        ),
+    ),
+    isa.Finish: Footprint(Unit.COMPUTE),
+}
+"""Of every form of instruction; an instruction without an entry is refused by what must know its accesses."""
+MOST_ACCESSES = max(len(footprint.accesses) for footprint in FOOTPRINTS.values())
+
+
+def executions() -> Iterator[tuple[type[isa.Instruction], MemoryType | None, Unit]]:
+    """Yield every form of instruction, for LOADs with each memory type, and the unit that executes it."""
+    for form, footprint in FOOTPRINTS.items():
+        for memory in LOADABLE if footprint.unit is None else (None,):
+            yield form, memory, executing_unit(form, memory)
+
+
+def executing_unit(form: type[isa.Instruction], memory: MemoryType | None = None) -> Unit:
+    """Return the unit that executes a form of instruction, a LOAD of this memory type."""
+    unit = FOOTPRINTS[form].unit
+    unit = MEMORIES[memory].loaded_by if unit is None and memory is not None else unit
+    if unit is None:
+        raise AssertionError(f"no unit executes {form.__name__} of {memory!r}")
+    return unit
+
+
+def stepping_forms() -> tuple[type[isa.Instruction], ...]:
+    """Return the forms of instructions that step through micro-ops."""
+    return tuple(form for form, footprint in FOOTPRINTS.items() if footprint.uses_uops)
+
+
+def forms_in_dram() -> tuple[type[isa.Instruction], ...]:
+    """Return the forms of instructions that access DRAM."""
+    return tuple(
+        form for form, footprint in FOOTPRINTS.items() if any(access.in_dram for access in footprint.accesses)
+    )
+
+
+def dram_access(form: type[isa.Instruction]) -> Access:
+    """Return the access of a form of instruction to DRAM; it must be one of `forms_in_dram`."""
+    return next(access for access in FOOTPRINTS[form].accesses if access.in_dram)
+
+
+def operands(form: type[isa.Instruction], *flags: str) -> tuple[Access, ...]:
+    """Return the accesses of a form of instruction through micro-ops that are made where `flags` are set."""
+    found = (access for access in FOOTPRINTS[form].accesses if access.uop_field)
+    return tuple(access for access in found if not set(flags) & set(access.unless))
+
+
+def chip_access(form: type[isa.Instruction]) -> Access:
+    """Return the access on chip of the elements that one of `forms_in_dram` moves."""
+    return next(access for access in FOOTPRINTS[form].accesses if not access.in_dram)
+
+
+@cache
+def meets_other_units(access: Access, form: type[isa.Instruction], memory: MemoryType | None = None) -> bool:
+    """Whether an access on chip can conflict with another unit's: both use one scratchpad and one writes it.
+
+    Args:
+        form: the instruction that makes it.
+        memory: the memory type of a LOAD.
+    """
+    unit, pad = executing_unit(form, memory), _scratchpad(access, memory)
+    return any(
+        other_unit is not unit and _scratchpad(other, loaded) is pad and (access.writes or other.writes)
+        for other_form, loaded, other_unit in executions()
+        for other in FOOTPRINTS[other_form].accesses
+        if not other.in_dram
+    )
+
+
+def _scratchpad(access: Access, memory: MemoryType | None) -> MemoryType:
+    counted = memory if access.memory is None else access.memory
+    assert counted is not None, f"{access} counts elements of no memory"
+    return scratchpad_of(counted)

@@ -1,0 +1,58 @@
+"""Which instructions mean something, declared once: the values that their enumerated fields may have."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from vdla.hw.spec import isa
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import EncodingError
+from vdla.hw.spec.memories import LOADABLE
+from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
+
+
+@dataclass(frozen=True, slots=True)
+class Restriction:
+    """What an instruction's enumerated field must be for the instruction to mean something.
+
+    Attributes:
+        field: its name.
+        allowed: the values that a configuration allows.
+        refusal: what to say of another value, with `allowed` as a list of names.
+        moot: a field; where it is 0, any member of the enumeration is allowed. Empty: there is none.
+    """
+
+    field: str
+    allowed: Callable[[AcceleratorConfig], tuple[MemoryType | AluOpcode, ...]]
+    refusal: str
+    moot: str = ""
+
+
+RESTRICTIONS: dict[type[isa.Instruction], Restriction] = {
+    isa.Load: Restriction("memory_type", lambda config: LOADABLE, "cannot be loaded; {allowed} can"),
+    isa.Store: Restriction(
+        "memory_type", lambda config: (MemoryType.OUT,), "cannot be stored; only {allowed} can", "x_size"
+    ),
+    isa.Alu: Restriction(
+        "alu_opcode",
+        lambda config: config.alu_opcodes,
+        "is not built into this configuration; it has {allowed}",
+    ),
+}
+"""By form; the others always mean something."""
+
+
+def check_meaning(instruction: isa.Instruction, config: AcceleratorConfig) -> None:
+    """Refuse field values that are encodable but name nothing this configuration has.
+
+    Raises:
+        EncodingError: a LOAD into OUT, a STORE from anything else, an ALU operation that is not built.
+    """
+    rule = RESTRICTIONS.get(type(instruction))
+    if rule is None or (rule.moot and not getattr(instruction, rule.moot)):
+        return
+    value, allowed = getattr(instruction, rule.field), rule.allowed(config)
+    if value not in allowed:
+        names = ", ".join(member.name for member in allowed) or "none"
+        raise EncodingError(
+            f"{instruction.opcode.name}.{rule.field} = {value.name} {rule.refusal.format(allowed=names)}"
+        )

@@ -1,0 +1,104 @@
+"""What instructions touch: footprints, evaluated.
+
+A footprint holds sums of fields only. So one declaration is evaluated on the numbers of an instruction, on
+the columns of a stream (NumPy), and on values of native code.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, reduce
+from operator import add, and_, mul
+from typing import Any
+
+from vdla.hw.spec import isa
+from vdla.hw.spec.footprint import FOOTPRINTS, ONCE, Access, Footprint
+
+Value = Any  # an int, an integer array, or a value of native code: what adds, multiplies and compares
+Fields = Callable[[str], Value]  # a field of the instructions by name; 0 where they have none of that name
+
+_TERM = re.compile(r"([+-]?)\s*(?:(\d+)\s*\*\s*)?(\w+)")
+
+
+@cache
+def _terms(text: str) -> tuple[tuple[int, str], ...]:
+    """Return the terms of a sum: factors and fields; a constant has no field."""
+    return tuple(
+        (int(f"{sign}{name}"), "") if name.isdigit() else (int(f"{sign}{factor or 1}"), name)
+        for sign, factor, name in _TERM.findall(text)
+    )
+
+
+def total(text: str, fields: Fields) -> Value:
+    """Return the value of a sum of fields."""
+    values = (
+        (fields(name) if factor == 1 else fields(name) * factor) if name else factor
+        for factor, name in _terms(text)
+    )
+    return reduce(add, values)
+
+
+def happens(footprint: Footprint, access: Access, fields: Fields) -> Value:
+    """Return whether the instruction makes an access and it touches anything."""
+    positive = (*footprint.trips, access.outer.every, access.inner.every, *filter(None, (access.where,)))
+    tests = [total(text, fields) > 0 for text in dict.fromkeys(positive) if not text.isdigit()]
+    return reduce(and_, (*tests, *(fields(name) <= 0 for name in access.unless)))
+
+
+def extent(access: Access, fields: Fields, uops: tuple[Value, Value] = (0, 0)) -> tuple[Value, Value]:
+    """Return the first element of an access that happens, and one past its last.
+
+    Args:
+        uops: the least and the greatest value of its field in the micro-ops, where it names one.
+    """
+    first = total(access.base, fields)
+    last = first
+    for axis in (access.outer, access.inner):
+        if axis is not ONCE:
+            last = last + (total(axis.every, fields) - 1) * total(axis.step, fields)
+    return first + uops[0], last + uops[1] + 1
+
+
+def named(access: Access, fields: Fields) -> Value:
+    """Return the memory type whose elements an access counts."""
+    return fields("memory_type") if access.memory is None else access.memory
+
+
+def accesses(instruction: isa.Instruction) -> Iterator[Access]:
+    """Yield the accesses that an instruction makes.
+
+    Raises:
+        KeyError: it has no footprint.
+    """
+    footprint = FOOTPRINTS[type(instruction)]
+    fields = fields_of(instruction)
+    return (access for access in footprint.accesses if happens(footprint, access, fields))
+
+
+def steps(form: type[isa.Instruction], fields: Fields) -> Value:
+    """Return the steps that an instruction makes through micro-ops; not positive where it makes none."""
+    return reduce(mul, (total(text, fields) for text in FOOTPRINTS[form].trips))
+
+
+def fields_of(instruction: isa.Instruction) -> Fields:
+    """Return the fields of one instruction."""
+    return lambda name: getattr(instruction, name)
+
+
+def elements(
+    access: Access, fields: Fields, uops: Sequence[int] = (0,), *, padding: bool = True
+) -> Iterator[int]:
+    """Yield the elements of an access that happens, step by step.
+
+    Args:
+        fields: of one instruction.
+        uops: the values of its field in the micro-ops that the instruction steps through, where it names one.
+        padding: False: leave out what is padding. The elements of a LOAD on chip then follow in the order of
+            those in DRAM.
+    """
+    first, ranges, steps_of = total(access.base, fields), [], []
+    for axis in (access.outer, access.inner):
+        begin = 0 if padding else total(axis.before, fields)
+        ranges.append(range(begin, begin + total(axis.every if padding else axis.trips, fields)))
+        steps_of.append(total(axis.step, fields))
+    out, step = steps_of
+    return (first + i * out + j * step + base for i in ranges[0] for j in ranges[1] for base in uops)
