@@ -62,7 +62,8 @@ def test_a_dynamic_shape_is_given():
     assert vdla.compile(dynamic, TINY, shapes={"x": (1, 1, 8, 8)}).plan.inputs["x"].shape == (1, 1, 8, 8)
 
 
-def test_progress_tells_what_is_done():
+def test_progress_tells_what_is_done(tmp_path, monkeypatch):
+    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))  # else the network may come from the cache whole
     told = []
     vdla.compile(BYTES, TINY, progress=told.append)
     assert told[0] == "import"
