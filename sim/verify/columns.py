@@ -1,49 +1,74 @@
-"""The data that the verifier needs of each instruction: its accesses on chip and in DRAM."""
+"""The data that the verifier needs of each instruction: the walks that its footprint makes, as numbers."""
 
 import numpy as np
 
 from vdla.hw.spec import isa
+from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import InvalidInstructionError
+from vdla.hw.spec.footprint import FOOTPRINTS, MOST_ACCESSES, Access
+from vdla.hw.spec.memories import MEMORIES, scratchpad_of
+from vdla.hw.spec.touched import Fields, extent, happens, total
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.sim.decoded import DecodedStream, blocks, slots
-from vdla.sim.records import IntArray, RecordArray, record_dtype
+from vdla.sim.decoded import DecodedStream, blocks
+from vdla.sim.records import IntArray, Narrow, RecordArray, record_dtype
+from vdla.sim.rows import element_bytes
+
+DRAM = 7  # stands for a memory type
+MEMORY_TYPES = 8
 
 
-class Touch:
-    """What the verifier reads of one instruction; fields that its form does not have are 0."""
+class Item:
+    """What the verifier reads of one instruction beside its walks."""
 
-    opcode: int
-    element_bytes: int  # of the memory that a transfer names
-    memory_type: int
-    sram_base: int
-    dram_base: int
-    y_size: int
-    x_size: int
-    x_stride: int
-    y_pad_0: int
-    y_pad_1: int
-    x_pad_0: int
-    x_pad_1: int
-    parameters: int
-    reset: int
-    overwrite: int
+    steps: bool  # it steps through micro-ops
+    fits: bool  # its walks on chip that do not depend on micro-ops stay inside their memories
+    fills: bool  # it loads micro-ops
     uop_begin: int
     uop_end: int
     iter_out: int
     iter_in: int
-    dst_factor_out: int
-    dst_factor_in: int
-    src_factor_out: int
-    src_factor_in: int
-    wgt_factor_out: int
-    wgt_factor_in: int
-    use_imm: int
 
 
-TOUCH = record_dtype(Touch)
-ENCODED = frozenset(Touch.__annotations__) - {"opcode", "element_bytes"}
+class Walk:
+    """One access of an instruction, as `vdla.hw.spec.footprint` declares it; in DRAM, it counts bytes."""
 
-FOLLOWED = tuple(form.opcode for form in (isa.Load, isa.Store, isa.Gemm, isa.Alu, isa.Finish))
+    happens: bool
+    writes: bool
+    needs: bool  # it must find something there
+    memory: Narrow  # the scratchpad, or DRAM
+    uop_start: Narrow  # of the field of micro-ops that is added to the base
+    uop_width: Narrow  # 0: there is none
+    before_out: Narrow  # trips of padding
+    before_in: Narrow
+    base: int
+    trips_out: int
+    step_out: int
+    trips_in: int
+    step_in: int
+
+
+ITEM, WALK = record_dtype(Item), record_dtype(Walk)
+
+
+def ordered_accesses(form: type[isa.Instruction]) -> tuple[Access, ...]:
+    """Return the accesses of a form of instruction in the order in which they are followed.
+
+    Of transfers, DRAM comes first: one that reaches too far touches nothing on chip. Of steps, reads come
+    first; the micro-ops themselves are no walk, but the fields `uop_begin` and `uop_end` of the item.
+    """
+    footprint = FOOTPRINTS[form]
+    if not footprint.uses_uops:
+        return tuple(reversed(footprint.accesses))
+    operands = (access for access in footprint.accesses if access.uop_field)
+    return tuple(sorted(operands, key=lambda access: access.writes))
+
+
+LOAD_FROM_DRAM, LOAD_ON_CHIP = (
+    next(number for number, access in enumerate(ordered_accesses(isa.Load)) if access.in_dram is in_dram)
+    for in_dram in (True, False)
+)
+"""The places of a LOAD's walks."""
+FOLLOWED = tuple(form.opcode for form in FOOTPRINTS)
 
 
 def refuse_unknown(program: DecodedStream, order: IntArray) -> None:
@@ -65,21 +90,61 @@ def refuse_unknown(program: DecodedStream, order: IntArray) -> None:
         )
 
 
-def touch_columns(program: DecodedStream) -> RecordArray:
-    """Return TOUCH[n]; fields that an instruction does not have are 0."""
-    columns = np.zeros(len(program), TOUCH)
+def footprint_columns(program: DecodedStream) -> tuple[RecordArray, RecordArray]:
+    """Return ITEM[n], and WALK[n * MOST_ACCESSES]: of instruction i, the walks from i * MOST_ACCESSES on."""
+    items = np.zeros(len(program), ITEM)
+    walks = np.zeros((len(program), MOST_ACCESSES), WALK)
     for block in blocks(len(program)):
-        _fill(columns[block], program.part(block))
-    return columns
+        part = program.part(block)
+        for form in FOOTPRINTS:
+            chosen = np.flatnonzero(part.opcode == form.opcode)
+            if chosen.size:
+                _fill(items[block], walks[block], chosen, part.fields(form), form, program.config)
+    return items, walks.reshape(-1)
 
 
-def _fill(columns: RecordArray, program: DecodedStream) -> None:
-    columns["opcode"] = program.opcode
-    for form in (isa.Load, isa.Store, isa.Gemm, isa.Alu):
-        chosen = program.opcode == form.opcode
-        for name in ENCODED & slots(form, program.config).keys():
-            columns[name][chosen] = program.column(form, name)
-    sizes = np.zeros(8, np.int64)
-    for memory in MemoryType:
-        sizes[memory] = program.config.element_bytes(memory)
-    columns["element_bytes"] = sizes[columns["memory_type"]]
+def _fill(
+    items: RecordArray,
+    walks: RecordArray,
+    chosen: IntArray,
+    fields: Fields,
+    form: type[isa.Instruction],
+    config: AcceleratorConfig,
+) -> None:
+    """Fill in the rows `chosen`, whose instructions are of `form`."""
+    footprint, fits = FOOTPRINTS[form], np.ones(len(chosen), bool)
+    for number, access in enumerate(ordered_accesses(form)):
+        made, memory = happens(footprint, access, fields), access.memory
+        types = fields("memory_type") if memory is None else np.full(len(chosen), memory)
+        values = _walk(access, fields, types, config) | {"happens": made}
+        for name, value in values.items():
+            walks[name][chosen, number] = value
+        if not (access.uop_field or access.in_dram):
+            depth = np.array([config.depth(MemoryType(kind)) if kind in MEMORIES else 0 for kind in range(8)])
+            fits &= ~made | (extent(access, fields)[1] <= depth[types])
+    items["fits"][chosen], items["steps"][chosen] = fits, footprint.uses_uops
+    items["fills"][chosen] = (form is isa.Load) & (fields("memory_type") == MemoryType.UOP)
+    for name in ("uop_begin", "uop_end", "iter_out", "iter_in"):
+        items[name][chosen] = fields(name)
+
+
+def _walk(access: Access, fields: Fields, types: IntArray, config: AcceleratorConfig) -> dict[str, object]:
+    """Return the values of WALK, but for whether the access happens; `types`: the memory types it counts."""
+    pads = np.array([scratchpad_of(MemoryType(kind)) if kind in MEMORIES else 0 for kind in range(8)])
+    scale: IntArray = element_bytes(config)[types] if access.in_dram else np.ones(1, np.int64)
+    values: dict[str, object] = {
+        "writes": access.writes,
+        "memory": DRAM if access.in_dram else pads[types],
+        "base": total(access.base, fields) * scale,
+        "needs": access.reads
+        and not access.in_dram
+        and np.all([fields(name) == 0 for name in access.fresh], axis=0),
+    }
+    for axis, side in ((access.outer, "out"), (access.inner, "in")):
+        values[f"trips_{side}"] = total(axis.every, fields)
+        values[f"step_{side}"] = total(axis.step, fields) * scale
+        values[f"before_{side}"] = total(axis.before, fields)
+    if access.uop_field:
+        placed = isa.field_of(isa.MicroOp, access.uop_field, config)
+        values |= {"uop_start": placed.start, "uop_width": placed.width}
+    return values

@@ -3,89 +3,96 @@
 The time is bounded by the instructions and the size of the memories on chip, not by loop steps.
 """
 
-from vdla.hw.spec import isa
-from vdla.hw.spec.vocabulary import MemoryType, Parameter
+from vdla.hw.spec.footprint import MOST_ACCESSES
+from vdla.hw.spec.vocabulary import UOP_BITS
 from vdla.sim.compiled import part, whole
 from vdla.sim.records import ByteArray, IntArray, Ints, RecordArray, Records
-from vdla.sim.verify.columns import Touch
+from vdla.sim.verify.columns import DRAM, LOAD_FROM_DRAM, LOAD_ON_CHIP, Item, Walk
 from vdla.sim.verify.loops import follow_loops
-from vdla.sim.verify.touch import BEYOND, Access, Watch, report, touch, touch_dram, touch_operand
+from vdla.sim.verify.touch import BEYOND, Access, Watch, report, touch_dram, touch_operand
 
-LOAD, STORE, GEMM, ALU = (int(form.opcode) for form in (isa.Load, isa.Store, isa.Gemm, isa.Alu))
-UOP, ACC = int(MemoryType.UOP), int(MemoryType.ACC)
-PARAMETERS = len(Parameter)
+UOP_BYTES = UOP_BITS // 8
 ELEMENTS_AT_ONCE = 1 << 26
 """Elements that may be touched between two looks at Python's signals: below a second."""
 
 
-def follow(order: IntArray, columns: RecordArray, units: ByteArray, watch: Watch) -> None:
+def follow(order: IntArray, items: RecordArray, units: ByteArray, watch: Watch) -> None:
     """Follow the instructions of `order`, a few at a time so that Ctrl-C is heard.
 
     Args:
-        columns: TOUCH[n].
+        items: ITEM[n].
         units: uint8[n].
         watch: what is known before; what is wrong afterwards.
     """
     at_once = max(1, ELEMENTS_AT_ONCE // watch.shadow.dram_first)
     for begin in range(0, len(order), at_once):
-        _follow(order[begin : begin + at_once], columns, units, watch)
+        _follow(order[begin : begin + at_once], items, units, watch)
 
 
 @part
-def follow_load(watch: Watch, item: Touch, unit: int, index: int) -> None:
-    """Follow a LOAD: padding and rows into a memory, micro-ops into the model of theirs."""
-    if item.x_size == 0:
-        return
-    memory, rows = item.memory_type, item.y_pad_0 + item.y_size + item.y_pad_1
-    columns = item.x_pad_0 + item.x_size + item.x_pad_1
-    if item.sram_base + rows * columns > watch.shadow.depth[memory]:
-        report(watch, BEYOND, index, -1, memory, item.sram_base + rows * columns - 1)
-        return
-    first = watch.shadow.first[memory]
-    for y in range(rows):
-        inside = item.y_pad_0 <= y < item.y_pad_0 + item.y_size
-        start = (item.dram_base + (y - item.y_pad_0) * item.x_stride) * item.element_bytes
-        size = item.x_size * item.element_bytes
-        if inside and not touch_dram(watch, Access(unit, index, False, False), start, size):
+def follow_transfer(watch: Watch, item: Item, unit: int, index: int) -> None:
+    """Follow the walks of an instruction without micro-ops; one that leaves a scratchpad touches nothing."""
+    first = index * MOST_ACCESSES
+    for place in range(0 if item.fits else MOST_ACCESSES):
+        if report_beyond(watch, watch.walks[first + MOST_ACCESSES - 1 - place], index):
             return
-        for x in range(columns):
-            element = item.sram_base + y * columns + x
-            touch(watch, Access(unit, index, True, False), first + element, memory, element)
-            if memory == UOP:
-                read = inside and item.x_pad_0 <= x < item.x_pad_0 + item.x_size
-                watch.uops[element] = watch.words[start // 4 + x - item.x_pad_0] if read else 0
+    for number in range(MOST_ACCESSES):
+        walk = watch.walks[first + number]
+        if walk.happens and not follow_walk(watch, walk, Access(unit, index, walk.writes, walk.needs)):
+            return
+    if item.fills:
+        fill_uops(watch, watch.walks[first + LOAD_ON_CHIP], watch.walks[first + LOAD_FROM_DRAM])
 
 
 @part
-def follow_store(watch: Watch, item: Touch, unit: int, index: int) -> None:
-    """Follow a STORE: parameters, and accumulators to rows."""
-    if item.x_size == 0:
+def report_beyond(watch: Watch, walk: Walk, index: int) -> bool:
+    """Report the first element that a walk on chip does not find in its memory; return whether there is
+    one."""
+    if not walk.happens or walk.memory == DRAM:
+        return False
+    depth = watch.shadow.depth[walk.memory]
+    last = walk.base + (walk.trips_out - 1) * walk.step_out + (walk.trips_in - 1) * walk.step_in
+    if last >= depth:
+        report(watch, BEYOND, index, -1, walk.memory, max(walk.base, depth))
+    return last >= depth
+
+
+@part
+def follow_walk(watch: Watch, walk: Walk, access: Access) -> bool:
+    """Account for all that a walk touches; return whether it exists."""
+    for i in range(walk.trips_out):
+        begin = walk.base + i * walk.step_out
+        if walk.memory == DRAM:
+            if not touch_dram(watch, access, begin, walk.trips_in * walk.step_in):
+                return False
+        else:
+            for j in range(walk.trips_in):
+                touch_operand(watch, access, walk.memory, begin + j * walk.step_in)
+    return True
+
+
+@part
+def fill_uops(watch: Watch, chip: Walk, dram: Walk) -> None:
+    """Do to the model of the micro-op memory what a LOAD does."""
+    if not chip.happens:
         return
-    reading, writing = Access(unit, index, False, True), Access(unit, index, True, False)
-    if item.sram_base + item.y_size * item.x_size > watch.shadow.depth[ACC]:
-        report(watch, BEYOND, index, -1, ACC, item.sram_base + item.y_size * item.x_size - 1)
-        return
-    for row in range(PARAMETERS if item.parameters and item.y_size else 0):
-        if not touch_operand(watch, reading, ACC, (item.parameters - 1) * PARAMETERS + row):
-            return
-    for y in range(item.y_size):
-        start = (item.dram_base + y * item.x_stride) * item.element_bytes
-        if not touch_dram(watch, writing, start, item.x_size * item.element_bytes):
-            return
-        for x in range(item.x_size):
-            element = item.sram_base + y * item.x_size + x
-            touch(watch, reading, watch.shadow.first[ACC] + element, ACC, element)
+    for i in range(chip.trips_out):
+        row = i - chip.before_out
+        for j in range(chip.trips_in):
+            column = j - chip.before_in
+            read = dram.happens and 0 <= row < dram.trips_out and 0 <= column < dram.trips_in
+            source = (dram.base + row * dram.step_out) // UOP_BYTES + column
+            place = chip.base + i * chip.step_out + j * chip.step_in
+            watch.uops[place] = watch.words[source] if read else 0
 
 
 @whole
-def _follow(order: Ints, columns: Records[Touch], units: Ints, watch: Watch) -> None:
+def _follow(order: Ints, items: Records[Item], units: Ints, watch: Watch) -> None:
     """Follow the instructions of `order`; the findings of `watch` tell what is wrong."""
     for place in range(order.size):
         index = order[place]
-        item, unit = columns[index], units[index]
-        if item.opcode == LOAD:
-            follow_load(watch, item, unit, index)
-        elif item.opcode == STORE:
-            follow_store(watch, item, unit, index)
-        elif item.opcode == GEMM or item.opcode == ALU:
+        item, unit = items[index], units[index]
+        if item.steps:
             follow_loops(watch, item, Access(unit, index, False, True))
+        else:
+            follow_transfer(watch, item, unit, index)

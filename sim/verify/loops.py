@@ -10,29 +10,16 @@ last and ends the instruction.
 
 from typing import NamedTuple
 
-from vdla.hw.spec import isa
+from vdla.hw.spec.footprint import MOST_ACCESSES
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.compiled import part
-from vdla.sim.records import IntArray, Ints
-from vdla.sim.verify.columns import Touch
+from vdla.sim.records import IntArray
+from vdla.sim.verify.columns import Item, Walk
 from vdla.sim.verify.touch import Access, Watch, touch_operand
 
-GEMM = int(isa.Gemm.opcode)
-UOP, WGT, INP, ACC = (int(getattr(MemoryType, name)) for name in ("UOP", "WGT", "INP", "ACC"))
-SRC_OPERAND, WGT_OPERAND, DST_OPERAND = 0, 1, 2  # in the order in which a step touches them
-OPERANDS = 3
+UOP = int(MemoryType.UOP)
 NEVER = 1 << 40  # a trip that no loop has
 NOWHERE = -1
-
-
-class Operand(NamedTuple):
-    """An operand of an instruction: where its element stands in a micro-op, and what the loops add."""
-
-    memory: int
-    start: int
-    width: int  # of its field in a micro-op
-    factor_out: int
-    factor_in: int
 
 
 class Box(NamedTuple):
@@ -46,46 +33,25 @@ class Box(NamedTuple):
 
 
 @part
-def operand_of(item: Touch, number: int, widths: Ints) -> Operand:
-    """Return an operand of an instruction."""
-    if number == DST_OPERAND:
-        return Operand(ACC, 0, widths[0], item.dst_factor_out, item.dst_factor_in)
-    if number == SRC_OPERAND:
-        memory = INP if item.opcode == GEMM else ACC
-        return Operand(memory, widths[0], widths[1], item.src_factor_out, item.src_factor_in)
-    return Operand(WGT, widths[0] + widths[1], widths[2], item.wgt_factor_out, item.wgt_factor_in)
+def base_of(walk: Walk, word: int) -> int:
+    """Return the element that a micro-op names before the loops add to it; a walk is that of an operand."""
+    return (word >> walk.uop_start) & ((1 << walk.uop_width) - 1)
 
 
 @part
-def has_operand(item: Touch, number: int) -> bool:
-    """Whether an instruction touches an operand at all."""
-    if number == DST_OPERAND:
-        return True
-    if item.opcode == GEMM:
-        return item.reset == 0
-    return number == SRC_OPERAND and item.use_imm == 0
+def walk_of(watch: Watch, access: Access, number: int) -> Walk:
+    """Return a walk of an instruction."""
+    return watch.walks[access.instruction * MOST_ACCESSES + number]
 
 
 @part
-def needs_operand(item: Touch, number: int) -> bool:
-    """Whether an operand must hold something: all but the accumulators that a GEMM begins anew."""
-    return number != DST_OPERAND or item.opcode != GEMM or (item.reset == 0 and item.overwrite == 0)
-
-
-@part
-def base_of(operand: Operand, word: int) -> int:
-    """Return the element that a micro-op names before the loops add to it."""
-    return (word >> operand.start) & ((1 << operand.width) - 1)
-
-
-@part
-def operand_access(item: Touch, access: Access, number: int) -> Access:
+def walking(access: Access, walk: Walk) -> Access:
     """Return how an instruction accesses an operand."""
-    return Access(access.unit, access.instruction, number == DST_OPERAND, needs_operand(item, number))
+    return Access(access.unit, access.instruction, walk.writes, walk.needs)
 
 
 @part
-def follow_loops(watch: Watch, item: Touch, access: Access) -> None:
+def follow_loops(watch: Watch, item: Item, access: Access) -> None:
     """Follow a GEMM or ALU instruction up to the first step that reaches too far; `access`: to micro-ops."""
     micro_ops, shadow = item.uop_end - item.uop_begin, watch.shadow
     steps = item.iter_out * item.iter_in * micro_ops
@@ -94,9 +60,10 @@ def follow_loops(watch: Watch, item: Touch, access: Access) -> None:
     begin = 0
     if steps > shadow.nearest.size and item.uop_end <= shadow.depth[UOP]:
         begin = steps
-        for number in range(OPERANDS):
-            if has_operand(item, number):
-                begin = min(begin, steps_inside(watch, item, operand_of(item, number, watch.widths)))
+        for number in range(MOST_ACCESSES):
+            walk = walk_of(watch, access, number)
+            if walk.happens:
+                begin = min(begin, steps_inside(watch, item, walk))
         follow_sets(watch, item, access, begin)
     if begin < steps:
         # short, or a single step that reaches too far, or ended by the end of the micro-op memory
@@ -104,7 +71,7 @@ def follow_loops(watch: Watch, item: Touch, access: Access) -> None:
 
 
 @part
-def follow_steps(watch: Watch, item: Touch, access: Access, begin: int) -> None:
+def follow_steps(watch: Watch, item: Item, access: Access, begin: int) -> None:
     """Follow the steps from number `begin` on, one by one."""
     micro_ops = item.uop_end - item.uop_begin
     row, first = begin // micro_ops, item.uop_begin + begin % micro_ops
@@ -119,36 +86,35 @@ def follow_steps(watch: Watch, item: Touch, access: Access, begin: int) -> None:
 
 
 @part
-def follow_step(watch: Watch, item: Touch, access: Access, i: int, j: int, position: int) -> bool:
+def follow_step(watch: Watch, item: Item, access: Access, i: int, j: int, position: int) -> bool:
     """Follow one step; return whether all that it touches exists."""
     if not touch_operand(watch, access, UOP, position):
         return False
     fine = True
-    for number in range(OPERANDS):
-        if (fine or number == WGT_OPERAND) and has_operand(item, number):
-            operand = operand_of(item, number, watch.widths)
-            element = base_of(operand, watch.uops[position])
-            element += i * operand.factor_out + j * operand.factor_in
-            fine &= touch_operand(watch, operand_access(item, access, number), operand.memory, element)
+    for number in range(MOST_ACCESSES):
+        walk = walk_of(watch, access, number)
+        if walk.happens and (fine or not walk.writes):
+            element = base_of(walk, watch.uops[position]) + i * walk.step_out + j * walk.step_in
+            fine &= touch_operand(watch, walking(access, walk), walk.memory, element)
     return fine
 
 
 @part
-def steps_inside(watch: Watch, item: Touch, operand: Operand) -> int:
+def steps_inside(watch: Watch, item: Item, walk: Walk) -> int:
     """Return how many steps come before the first in which an operand is outside its memory; all where none
     is."""
     trips_out, trips_in, micro_ops = item.iter_out, item.iter_in, item.uop_end - item.uop_begin
-    uops, depth, greatest = watch.uops, watch.shadow.depth[operand.memory], 0
+    uops, depth, greatest = watch.uops, watch.shadow.depth[walk.memory], 0
     for position in range(item.uop_begin, item.uop_end):
-        greatest = max(greatest, base_of(operand, uops[position]))
+        greatest = max(greatest, base_of(walk, uops[position]))
     room = depth - greatest  # what the loops may not add
-    i = trips_before(room - (trips_in - 1) * operand.factor_in, operand.factor_out)
+    i = trips_before(room - (trips_in - 1) * walk.step_in, walk.step_out)
     if i >= trips_out:
         return trips_out * trips_in * micro_ops
-    j = trips_before(room - i * operand.factor_out, operand.factor_in)
-    added = i * operand.factor_out + j * operand.factor_in
+    j = trips_before(room - i * walk.step_out, walk.step_in)
+    added = i * walk.step_out + j * walk.step_in
     inside = 0
-    while base_of(operand, uops[item.uop_begin + inside]) + added < depth:
+    while base_of(walk, uops[item.uop_begin + inside]) + added < depth:
         inside += 1
     return (i * trips_in + j) * micro_ops + inside
 
@@ -162,7 +128,7 @@ def trips_before(distance: int, factor: int) -> int:
 
 
 @part
-def follow_sets(watch: Watch, item: Touch, access: Access, steps: int) -> None:
+def follow_sets(watch: Watch, item: Item, access: Access, steps: int) -> None:
     """Follow the first `steps` steps, which all stay inside: boxes of outer trips, of inner trips, of
     micro-ops."""
     micro_ops = item.uop_end - item.uop_begin
@@ -179,31 +145,31 @@ def follow_sets(watch: Watch, item: Touch, access: Access, steps: int) -> None:
 
 
 @part
-def follow_box(watch: Watch, item: Touch, access: Access, box: Box) -> None:
+def follow_box(watch: Watch, item: Item, access: Access, box: Box) -> None:
     """Follow the steps of a box: its micro-ops, then the set of elements of each operand."""
     for position in range(item.uop_begin, box.end):
         touch_operand(watch, access, UOP, position)
-    for number in range(OPERANDS):
-        if has_operand(item, number):
-            operand = operand_of(item, number, watch.widths)
-            depth = watch.shadow.depth[operand.memory]
+    for number in range(MOST_ACCESSES):
+        walk = walk_of(watch, access, number)
+        if walk.happens:
+            depth = watch.shadow.depth[walk.memory]
             nearest = watch.shadow.nearest[:depth]
-            mark_set(watch, item, operand, box, nearest)
+            mark_set(watch, item, walk, box, nearest)
             for element in range(depth):
                 if nearest[element] != NOWHERE:
-                    touch_operand(watch, operand_access(item, access, number), operand.memory, element)
+                    touch_operand(watch, walking(access, walk), walk.memory, element)
 
 
 @part
-def mark_set(watch: Watch, item: Touch, operand: Operand, box: Box, nearest: IntArray) -> None:
+def mark_set(watch: Watch, item: Item, walk: Walk, box: Box, nearest: IntArray) -> None:
     """Leave NOWHERE in `nearest` for all elements but those that an operand names in the steps of a box."""
     nearest[:] = NOWHERE
-    added = box.first_out * operand.factor_out + box.first_in * operand.factor_in
+    added = box.first_out * walk.step_out + box.first_in * walk.step_in
     for position in range(item.uop_begin, box.end):
-        element = base_of(operand, watch.uops[position]) + added
+        element = base_of(walk, watch.uops[position]) + added
         nearest[element] = element
-    spread(nearest, operand.factor_in, box.trips_in)
-    spread(nearest, operand.factor_out, box.trips_out)
+    spread(nearest, walk.step_in, box.trips_in)
+    spread(nearest, walk.step_out, box.trips_out)
 
 
 @part

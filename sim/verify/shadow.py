@@ -9,17 +9,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import ProgramError
+from vdla.hw.spec.footprint import MOST_ACCESSES
 from vdla.hw.spec.limits import TABLE_BYTES, require_room
+from vdla.hw.spec.memories import SCRATCHPADS
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.compiled import whole
 from vdla.sim.records import Grid, IntArray, Ints, RecordArray, Records
-from vdla.sim.verify.columns import Touch
+from vdla.sim.verify.columns import DRAM, Item, Walk
 
-STORE = int(isa.Store.opcode)  # the greater of the two opcodes that transfer
 PAGE_BYTES = 4096
 NEVER = -1
 ELEMENT_BYTES = 2 * len(Unit) * np.dtype(np.int32).itemsize + 1
@@ -33,7 +33,7 @@ class Shadow(NamedTuple):
         read, written: int32[elements, units]: the last instruction of each unit that read, or wrote, an
             element.
         filled: bool[elements]: whether an element holds anything.
-        first, depth: int64[8]: where the elements of a memory begin, and how many there are, by memory type.
+        first, depth: int64[8]: where the elements of a scratchpad begin, and how many there are.
         pages: int32[pages of DRAM]: which of the kept pages one is, or NEVER.
         dram_first: where the elements of DRAM begin.
         granule: bytes of an element of DRAM's table: the smallest element of any memory.
@@ -51,10 +51,9 @@ class Shadow(NamedTuple):
     nearest: IntArray
 
 
-SCRATCHPADS = (MemoryType.UOP, MemoryType.WGT, MemoryType.INP, MemoryType.ACC)
-
-
-def new_shadow(config: AcceleratorConfig, columns: RecordArray, dram_bytes: int, *, filled: bool) -> Shadow:
+def new_shadow(
+    config: AcceleratorConfig, items: RecordArray, walks: RecordArray, dram_bytes: int, *, filled: bool
+) -> Shadow:
     """Return tables for a stream; `filled`: scratchpads hold what an earlier stream has left there.
 
     Raises:
@@ -64,10 +63,8 @@ def new_shadow(config: AcceleratorConfig, columns: RecordArray, dram_bytes: int,
     for memory in SCRATCHPADS:
         first[memory], depth[memory] = place, config.depth(memory)
         place += config.depth(memory)
-    for alias in (MemoryType.ACC_8BIT, MemoryType.OUT):
-        first[alias], depth[alias] = first[MemoryType.ACC], depth[MemoryType.ACC]
     granule = min(config.element_bytes(memory) for memory in MemoryType)
-    pages = _touched_pages(columns, depth, dram_bytes)
+    pages = _touched_pages(items, walks, dram_bytes)
     size = place + int(pages.max(initial=NEVER) + 1) * (PAGE_BYTES // granule)
     require_room(size * ELEMENT_BYTES, TABLE_BYTES, "verifying the stream takes tables of", ProgramError)
     read, written = (np.full((size, len(Unit)), NEVER, np.int32) for _ in range(2))
@@ -76,24 +73,24 @@ def new_shadow(config: AcceleratorConfig, columns: RecordArray, dram_bytes: int,
     return Shadow(read, written, held, first, depth, pages, place, granule, np.zeros(depth.max(), np.int64))
 
 
-def _touched_pages(columns: RecordArray, depth: IntArray, dram_bytes: int) -> NDArray[np.int32]:
-    """Number the pages of DRAM that rows of transfers touch."""
+def _touched_pages(items: RecordArray, walks: RecordArray, dram_bytes: int) -> NDArray[np.int32]:
+    """Number the pages of DRAM that the walks of instructions touch."""
     touched = np.zeros(-(-dram_bytes // PAGE_BYTES) + 1, bool)
-    _mark_pages(columns, depth, touched)
+    _mark_pages(items, walks, touched)
     pages = np.full(len(touched), NEVER, np.int32)
     pages[touched] = np.arange(np.count_nonzero(touched))
     return pages
 
 
 @whole
-def _mark_pages(columns: Records[Touch], depth: Ints, touched: Ints) -> None:
+def _mark_pages(items: Records[Item], walks: Records[Walk], touched: Ints) -> None:
     """Mark the pages of all transfers that fit on chip; the others are refused before they touch DRAM."""
-    for index in range(columns.size):
-        item = columns[index]
-        if item.opcode <= STORE and 0 < item.x_size * item.y_size <= depth[item.memory_type]:
-            for y in range(item.y_size):
-                begin = (item.dram_base + y * item.x_stride) * item.element_bytes
-                end = begin + item.x_size * item.element_bytes
+    for place in range(walks.size):
+        walk = walks[place]
+        if walk.happens and walk.memory == DRAM and items[place // MOST_ACCESSES].fits:
+            for row in range(walk.trips_out):
+                begin = walk.base + row * walk.step_out
+                end = begin + walk.trips_in * walk.step_in
                 last = min((end + PAGE_BYTES - 1) // PAGE_BYTES, touched.size)
                 for page in range(begin // PAGE_BYTES, last):
                     touched[page] = True

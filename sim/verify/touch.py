@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 from vdla.hw.spec.units import Unit
 from vdla.sim.compiled import part
-from vdla.sim.records import Grid, IntArray, Ints
+from vdla.sim.records import Grid, IntArray, Ints, Records
+from vdla.sim.verify.columns import DRAM, Walk
 from vdla.sim.verify.shadow import Shadow
 
 CONFLICT, EMPTY, BEYOND = 1, 2, 3  # kinds of findings
-DRAM = 7  # stands for a memory type in findings
 PAGE_SHIFT = 12
 UNITS = len(Unit)
 
@@ -21,7 +21,7 @@ class Watch(NamedTuple):
         known: int64[n, units]: the last instruction of each unit that is done when an instruction starts.
         uops: int64[depth]: the micro-op memory.
         words: uint32[...]: DRAM, from which micro-ops come.
-        widths: int64[3]: of the fields of a micro-op.
+        walks: WALK[n * MOST_ACCESSES]: the accesses of each instruction.
         findings, state: int64[most, 5] and int64[1]: what is wrong, and how much of it.
         dram_bytes: size of DRAM.
     """
@@ -30,7 +30,7 @@ class Watch(NamedTuple):
     known: Grid
     uops: Ints
     words: Ints
-    widths: Ints
+    walks: Records[Walk]
     findings: IntArray
     state: Ints
     dram_bytes: int

@@ -9,17 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vdla.hw.spec import isa
 from vdla.hw.spec.errors import ProgramError
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.interleave import interleave
 from vdla.sim.overwrites import refuse_overwrites
-from vdla.sim.records import ByteArray, IntArray
+from vdla.sim.records import ByteArray, IntArray, RecordArray
 from vdla.sim.verify import touch as kinds
 from vdla.sim.verify.clocks import clocks
-from vdla.sim.verify.columns import refuse_unknown, touch_columns
+from vdla.sim.verify.columns import DRAM, footprint_columns, refuse_unknown
 from vdla.sim.verify.follow import follow
 from vdla.sim.verify.shadow import Shadow, new_shadow
 
@@ -69,24 +68,26 @@ def findings(
     if found.error is not None:
         raise found.error
     refuse_unknown(program, found.order)
-    columns = touch_columns(program)
-    watch = _watch(program, dram, new_shadow(program.config, columns, len(dram), filled=filled), found.order)
-    follow(found.order, columns, program.unit, watch)
+    items, walks = footprint_columns(program)
+    shadow = new_shadow(program.config, items, walks, len(dram), filled=filled)
+    watch = _watch(program, dram, shadow, walks, found.order)
+    follow(found.order, items, program.unit, watch)
     return [
-        Finding(kind, index, other, None if memory == kinds.DRAM else MemoryType(memory), element)
+        Finding(kind, index, other, None if memory == DRAM else MemoryType(memory), element)
         for kind, index, other, memory, element in watch.findings[: watch.state[0]].tolist()
     ]
 
 
-def _watch(program: DecodedStream, dram: ByteArray, shadow: Shadow, order: IntArray) -> kinds.Watch:
+def _watch(
+    program: DecodedStream, dram: ByteArray, shadow: Shadow, walks: RecordArray, order: IntArray
+) -> kinds.Watch:
     """Return what is known before a stream is followed in `order`, and room for findings."""
-    names = ("dst", "src", "wgt")
     return kinds.Watch(
         shadow,
         clocks(program, order),
         np.zeros(program.config.depth(MemoryType.UOP), np.int64),
         dram[: len(dram) // 4 * 4].view("<u4"),
-        np.array([isa.field_of(isa.MicroOp, name, program.config).width for name in names]),
+        walks,
         np.zeros((MOST_FINDINGS, 5), np.int64),
         np.zeros(1, np.int64),
         len(dram),
