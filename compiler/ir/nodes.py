@@ -235,15 +235,12 @@ class Read(Expr):
 
 
 class LoopKind(StrEnum):
-    """How a loop may be executed; its semantics are always those of a serial loop.
+    """How a loop is executed: in order, or as virtual threads that are interleaved.
 
-    Emission interleaves virtual threads and executes all other kinds in order.
+    Its semantics are always those of a serial loop.
     """
 
     SERIAL = "range"
-    PARALLEL = "parallel"
-    VECTORIZED = "vectorized"
-    UNROLLED = "unrolled"
     VTHREAD = "vthread"
 
 

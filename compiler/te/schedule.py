@@ -325,31 +325,16 @@ class StageHandle:
                     f"{other.name} is computed at its loop {other.attach[1]}; do this before compute_at",
                 )
 
-    def _annotate(self, loop: str, kind: LoopKind) -> None:
-        place = self._place(kind.value, loop)
-        name = self._stage.leaves[place]
-        if self._stage.reduces(name) and kind in (LoopKind.PARALLEL, LoopKind.VTHREAD):
-            raise self._refuse(kind.value, f"{name} combines; its iterations are not independent")
-        self._stage.kinds[name] = kind
-
-    def parallel(self, loop: str) -> None:
-        """Mark the iterations of a loop as parallel: `for i in parallel(8)`."""
-        self._annotate(loop, LoopKind.PARALLEL)
-
-    def vectorize(self, loop: str) -> None:
-        """Mark a loop for vector instructions: `for i in vectorized(8)`."""
-        self._annotate(loop, LoopKind.VECTORIZED)
-
-    def unroll(self, loop: str) -> None:
-        """Mark a loop for unrolling: `for i in unrolled(4)`."""
-        self._annotate(loop, LoopKind.UNROLLED)
-
     def vthread(self, loop: str) -> None:
         """Make the iterations of a loop virtual threads, interleaved, each with its own buffers.
 
         `for i in range(2)` becomes `for i in vthread(2)`.
         """
-        self._annotate(loop, LoopKind.VTHREAD)
+        place = self._place("vthread", loop)
+        name = self._stage.leaves[place]
+        if self._stage.reduces(name):
+            raise self._refuse("vthread", f"{name} combines; its iterations are not independent")
+        self._stage.kinds[name] = LoopKind.VTHREAD
 
     def set_scope(self, scope: Scope | str) -> None:
         """Keep the tensor in another memory."""

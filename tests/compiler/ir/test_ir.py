@@ -34,7 +34,7 @@ from vdla.compiler.ir.verify import verify
 MATMUL = """\
 def matmul(A: int8[4, 6], B: int8[5, 6], C: int32[4, 5]):
     for y in range(4):
-        for x in parallel(5):
+        for x in vthread(5):
             C[y, x] = int32(0)
             for k in range(6):
                 C[y, x] = C[y, x] + int32(A[y, k]) * int32(B[x, k])
@@ -47,8 +47,8 @@ def vdla(dst: int32[8] @ accumulator, src: int32[8], rows: int32[8, 8], inside: 
 
 def everything(X: int32[8, 8], Y: float32[8]):
     T = alloc(int32[4, 8], "accumulator")
-    for i in unrolled(4):
-        for j in vectorized(8):
+    for i in vthread(4):
+        for j in range(8):
             if i * 2 - j < 3 and (j // 2 == i or 1 <= i):
                 vdla(T[i, 0], X[i * 3, 0], X[0, 0], j < 4, int32(2))
                 T[i, j] = select(j < 4, min(X[i, j], int32(-7)), max(X[j, i] >> int32(2), X[i * 2, 7 - j]))

@@ -56,13 +56,6 @@ def tile(handle, schedule):
     handle.tile("y", "x", 2, 4)
 
 
-def annotate(handle, schedule):
-    handle.parallel("y")
-    outer, inner = handle.split("x", 4)
-    handle.unroll(outer)
-    handle.vectorize(inner)
-
-
 REWRITES = {
     "split": (
         scaled,
@@ -109,16 +102,6 @@ for y_o in range(3):
         for y_i in range(2):
             for x_i in range(4):
                 C[y_o * 2 + y_i, x_o * 4 + x_i] = M[y_o * 2 + y_i, x_o * 4 + x_i] + int32(1)
-""",
-    ),
-    "parallel, unroll and vectorize": (
-        turned,
-        annotate,
-        """\
-for y in parallel(6):
-    for x_o in unrolled(2):
-        for x_i in vectorized(4):
-            C[y, x_o * 4 + x_i] = M[y, x_o * 4 + x_i] + int32(1)
 """,
     ),
     "reorder of a reduction": (
