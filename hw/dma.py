@@ -7,9 +7,10 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from vdla.hw.queue import Queue
 from vdla.hw.signatures import memory_port, read_stream, request_layout, request_stream, write_stream
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.timing import Client
 
-PRIORITY = ("fetch", "compute", "store", "load")
-READERS = ("fetch", "compute", "load")
+PRIORITY = tuple(client.name.lower() for client in Client)
+READERS = tuple(client.name.lower() for client in Client if client.reads)
 
 
 class Dma(wiring.Component):

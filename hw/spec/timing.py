@@ -1,5 +1,22 @@
 """Fixed sizes inside the hardware that timing depends on; RTL and cycle simulator share them."""
 
+from enum import IntEnum
+
+
+class Client(IntEnum):
+    """The clients of the DMA, which takes the request of the least value first."""
+
+    FETCH = 0
+    COMPUTE = 1
+    STORE = 2
+    LOAD = 3
+
+    @property
+    def reads(self) -> bool:
+        """Whether its requests are reads; else they are writes."""
+        return self is not Client.STORE
+
+
 BURSTS_FETCHED_AHEAD = 4
 """Bursts of instructions that fetch may ask for ahead of dispatch."""
 

@@ -1,15 +1,16 @@
 """The DMA and the reference memory in time; `vdla.hw.dma` and `vdla.hw.spec.memory` say what they do."""
 
+from vdla.hw.spec.timing import Client
 from vdla.sim.compiled import part
 from vdla.sim.records import Records
 from vdla.sim.timing.columns import TimedProgram
 from vdla.sim.timing.fetch import fetch_asks, fetch_offers
 from vdla.sim.timing.loader import loader_asks
-from vdla.sim.timing.result import Burst, Client
+from vdla.sim.timing.result import Burst
 from vdla.sim.timing.state import MOST_IN_FLIGHT, Machine
 from vdla.sim.timing.store import store_asks, store_offers
 
-NOBODY = -1
+NOBODY, CLIENTS = -1, len(Client)
 FETCH, COMPUTE, STORE, LOAD = (
     int(client) for client in (Client.FETCH, Client.COMPUTE, Client.STORE, Client.LOAD)
 )
@@ -22,15 +23,21 @@ def dma_chooses(machine: Machine) -> int:
     if memory.offered and memory.level == hardware.memory_depth:
         return NOBODY
     may_read = memory.reads < hardware.max_requests
-    if may_read and fetch_offers(machine):
-        return FETCH
-    if may_read and machine.compute_load.requesting:
-        return COMPUTE
-    if store_offers(machine):
-        return STORE
-    if may_read and machine.load.requesting:
-        return LOAD
+    for client in range(CLIENTS):
+        if (may_read or client == STORE) and offers(machine, client):
+            return client
     return NOBODY
+
+
+@part
+def offers(machine: Machine, client: int) -> bool:
+    """Whether a client has a request for the DMA."""
+    if client == FETCH:
+        return fetch_offers(machine)
+    if client == STORE:
+        return store_offers(machine)
+    loader = machine.load if client == LOAD else machine.compute_load
+    return loader.requesting != 0
 
 
 @part

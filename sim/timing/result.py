@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 
 from vdla.hw.spec.registers import COUNTED_STATES, Fault, UnitState, state_counter
 from vdla.hw.spec.units import Unit
@@ -10,15 +9,6 @@ from vdla.sim.decoded import DecodedStream
 from vdla.sim.records import IntArray, RecordArray, record_dtype
 
 NEVER = -1
-
-
-class Client(IntEnum):
-    """Who asks for memory; the DMA takes the request of the least value first."""
-
-    FETCH = 0
-    COMPUTE = 1
-    STORE = 2
-    LOAD = 3
 
 
 class Span:

@@ -19,9 +19,10 @@ import numpy as np
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.registers import UnitState
+from vdla.hw.spec.timing import Client
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.hw.spec.writing import whole_file
-from vdla.sim.timing.result import Client, Log, Timing
+from vdla.sim.timing.result import Log, Timing
 from vdla.sim.trace.events import STATES, executed, held, label, tokens, wait_text, waits, work_begins
 
 PROCESS = 10  # no lane's number: the viewer calls a thread with the number of its process the main thread

@@ -6,8 +6,9 @@ import numpy as np
 
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.registers import UnitState
+from vdla.hw.spec.timing import Client
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
-from vdla.sim.timing.result import NEVER, Client, Timing
+from vdla.sim.timing.result import NEVER, Timing
 from vdla.sim.trace.events import STATES, held_after, wait_text
 
 Event = tuple[int, str, str, int, str]  # cycle, where, what, instruction or -1, more about it

@@ -12,10 +12,11 @@ from vdla.hw.spec.errors import CycleLimitError
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.registers import COUNTERS, Fault, UnitState
+from vdla.hw.spec.timing import Client
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.decoded import DecodedStream, decode_stream
-from vdla.sim.timing.result import NEVER, Client
+from vdla.sim.timing.result import NEVER
 from vdla.sim.timing.simulate import _Simulation, simulate
 
 LATENCY = REFERENCE_MEMORY.latency
