@@ -10,10 +10,10 @@ micro-op in [uop_begin, uop_end). Bases, steps and trips are sums of fields; `to
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from vdla.hw.spec import isa
+from vdla.hw.spec.memo import memoised
 from vdla.hw.spec.memories import LOADABLE, MEMORIES, scratchpad_of
 from vdla.hw.spec.vocabulary import MemoryType, Parameter, Unit
 
@@ -200,7 +200,6 @@ def chip_access(form: type[isa.Instruction]) -> Access:
     return next(access for access in FOOTPRINTS[form].accesses if not access.in_dram)
 
 
-@cache
 def meets_other_units(access: Access, form: type[isa.Instruction], memory: MemoryType | None = None) -> bool:
     """Whether an access on chip can conflict with another unit's: both use one scratchpad and one writes it.
 
@@ -221,3 +220,15 @@ def _scratchpad(access: Access, memory: MemoryType | None) -> MemoryType:
     counted = memory if access.memory is None else access.memory
     assert counted is not None, f"{access} counts elements of no memory"
     return scratchpad_of(counted)
+
+
+@memoised(64)
+def shared_accesses(form: type[isa.Instruction]) -> tuple[Access, ...]:
+    """Return the accesses of a form of instruction that can conflict with another unit's, those to DRAM
+    included."""
+    memories = LOADABLE if FOOTPRINTS[form].unit is None else (None,)
+    return tuple(
+        access
+        for access in FOOTPRINTS[form].accesses
+        if access.in_dram or any(meets_other_units(access, form, memory) for memory in memories)
+    )

@@ -12,50 +12,15 @@ import numpy as np
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError
-from vdla.hw.spec.footprint import executing_unit
 from vdla.hw.spec.units import Unit
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, AluOpcode, MemoryType, Parameter
-from vdla.runtime.stream.conflicts import PLACES, conflicts, tensor_read, tensor_written, tensors_of
+from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, AluOpcode, MemoryType
+from vdla.runtime.stream.conflicts import conflicts
 from vdla.runtime.stream.encode import encode_rows
 from vdla.runtime.stream.micro_kernels import MicroKernel, MicroKernels, MicroOps
+from vdla.runtime.stream.record import NO_TENSOR, Record
 from vdla.runtime.stream.tokens import plan_tokens
 
 UOP_TENSOR = "micro-ops"
-TRANSFER = (
-    "memory_type",
-    "sram_base",
-    "dram_base",
-    "pad_minimum",
-    "y_size",
-    "x_size",
-    "x_stride",
-    "y_pad_0",
-    "y_pad_1",
-    "x_pad_0",
-    "x_pad_1",
-)
-STORED = ("memory_type", "sram_base", "dram_base", "parameters", "y_size", "x_size", "x_stride")
-LOOP = (
-    "reset",
-    "uop_begin",
-    "uop_end",
-    "iter_out",
-    "iter_in",
-    "dst_factor_out",
-    "dst_factor_in",
-    "src_factor_out",
-    "src_factor_in",
-)
-GEMM = (*LOOP, "wgt_factor_out", "wgt_factor_in", "overwrite")
-ALU = (*LOOP, "alu_opcode", "use_imm", "imm")
-FIELDS: Mapping[type[isa.Instruction], tuple[str, ...]] = {
-    isa.Load: TRANSFER,
-    isa.Store: STORED,
-    isa.Gemm: GEMM,
-    isa.Alu: ALU,
-    isa.Finish: (),
-}
-NOTHING = (0, 0, 0) * PLACES
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +34,9 @@ class Rows:
     x_pads: tuple[int, int] = (0, 0)
 
     @property
-    def elements(self) -> int:
-        """Elements on chip, padding included."""
-        return (self.y_pads[0] + self.height + self.y_pads[1]) * (
-            self.x_pads[0] + self.width + self.x_pads[1]
-        )
+    def fields(self) -> tuple[int, ...]:
+        """The fields of a transfer from `y_size` to `x_pad_1`."""
+        return self.height, self.width, self.stride, *self.y_pads, *self.x_pads
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +108,7 @@ class StreamBuilder:
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
         self.kernels = MicroKernels(config)
-        self._opcodes, self._units = bytearray(), bytearray()  # of each instruction
-        self._touched: list[int] = []
-        self._fields: dict[type[isa.Instruction], list[int]] = {
-            form: [] for form in FIELDS
-        }  # of all instructions of a form, one behind the other
+        self._record = Record()
         self._tensors: dict[str, int] = {}  # their numbers
         self._labels: list[tuple[int, str]] = []  # with the first instruction of each
 
@@ -157,7 +116,7 @@ class StreamBuilder:
 
     def label(self, name: str) -> None:
         """Assign the instructions recorded from here on to `name`."""
-        self._labels.append((len(self._units), name))
+        self._labels.append((len(self._record), name))
 
     def load(
         self,
@@ -170,40 +129,23 @@ class StreamBuilder:
         pad_minimum: bool = False,
     ) -> None:
         """Load rows of `tensor`, from its `element` on, to `sram` of `memory`."""
-        row = (
-            memory,
+        place = (memory, sram, element, *rows.fields)
+        self._record.transfer(isa.Load, (*place, pad_minimum), self._number(tensor))
+
+    def store(self, sram: int, tensor: str, element: int, rows: Rows, *, parameters: int = 0) -> None:
+        """Store rows of outputs from `sram` to `tensor`, from its `element` on; requantised where a set of
+        `parameters` is given."""
+        place = (
+            MemoryType.OUT,
             sram,
             element,
-            pad_minimum,
             rows.height,
             rows.width,
             rows.stride,
             *rows.y_pads,
             *rows.x_pads,
         )
-        unit = executing_unit(isa.Load, memory)
-        self._record(
-            isa.Load,
-            unit,
-            row,
-            (memory, sram, sram + rows.elements, *tensor_read(self._number(tensor), unit)),
-        )
-
-    def store(self, sram: int, tensor: str, element: int, rows: Rows, *, parameters: int = 0) -> None:
-        """Store rows of outputs from `sram` to `tensor`, from its `element` on; requantised where a set of
-        `parameters` is given."""
-        row = (MemoryType.OUT, sram, element, parameters, rows.height, rows.width, rows.stride)
-        used = (
-            MemoryType.ACC,
-            (parameters - 1) * len(Parameter),
-            parameters * len(Parameter),
-        )  # of set 0 nothing is left in the memory
-        self._record(
-            isa.Store,
-            Unit.STORE,
-            row,
-            (MemoryType.OUT, sram, sram + rows.elements, *tensor_written(self._number(tensor)), *used),
-        )
+        self._record.transfer(isa.Store, (*place, parameters), self._number(tensor))
 
     def gemm(
         self, uops: MicroOps, outer: Loop, inner: Loop, *, reset: bool = False, overwrite: bool = False
@@ -211,21 +153,8 @@ class StreamBuilder:
         """Multiply and accumulate, or reset, over two loops and micro-ops; `overwrite`: write products
         instead of adding them."""
         uops = uops if isinstance(uops, MicroKernel) else MicroKernel(uops)
-        row = (
-            reset,
-            *self._micro_kernel(uops),
-            outer.trips,
-            inner.trips,
-            outer.dst,
-            inner.dst,
-            outer.src,
-            inner.src,
-            outer.wgt,
-            inner.wgt,
-            overwrite,
-        )
-        operands = _operands(uops, outer, inner)
-        self._record(isa.Gemm, Unit.COMPUTE, row, operands[:3] if reset else operands)
+        row = self._nest(uops, outer, inner, reset=reset)
+        self._record.compute(isa.Gemm, (*row, outer.wgt, inner.wgt, overwrite), uops.ranges)
 
     def alu(
         self, opcode: AluOpcode, uops: MicroOps, outer: Loop, inner: Loop, *, imm: int | None = None
@@ -233,20 +162,14 @@ class StreamBuilder:
         """Apply an operation to accumulators, with a constant or with others, over two loops and
         micro-ops."""
         uops = uops if isinstance(uops, MicroKernel) else MicroKernel(uops)
-        row = (
-            0,
-            *self._micro_kernel(uops),
-            outer.trips,
-            inner.trips,
-            outer.dst,
-            inner.dst,
-            outer.src,
-            inner.src,
-            opcode,
-            imm is not None,
-            imm or 0,
-        )
-        self._record(isa.Alu, Unit.COMPUTE, row, _operands(uops, outer, inner)[:3])
+        row = self._nest(uops, outer, inner)
+        self._record.compute(isa.Alu, (*row, opcode, imm is not None, imm or 0), uops.ranges)
+
+    def _nest(self, uops: MicroKernel, outer: Loop, inner: Loop, *, reset: bool = False) -> tuple[int, ...]:
+        """Return the fields that GEMM and ALU share; load the micro-ops if they are not resident."""
+        micro_ops = self._micro_kernel(uops)
+        trips = outer.trips, inner.trips
+        return (reset, *micro_ops, *trips, outer.dst, inner.dst, outer.src, inner.src)
 
     def _micro_kernel(self, uops: MicroOps) -> tuple[int, int]:
         """Return begin and end of a micro-kernel in micro-op memory; load it if it is not resident."""
@@ -261,30 +184,18 @@ class StreamBuilder:
     def _number(self, tensor: str) -> int:
         return self._tensors.setdefault(tensor, len(self._tensors))
 
-    def _record(
-        self, form: type[isa.Instruction], unit: Unit, row: tuple[int, ...], touched: tuple[int, ...] = ()
-    ) -> None:
-        """Append an instruction, and what it touches: of each place, the memory and its elements' begin and
-        end."""
-        self._opcodes.append(form.opcode)
-        self._units.append(unit)
-        self._fields[form] += row
-        self._touched += touched + NOTHING[len(touched) :]
-
     # Finishing
 
     def finish(self) -> Stream:
         """Return the stream, ended by FINISH. Nothing can be recorded afterwards."""
-        self._record(isa.Finish, Unit.COMPUTE, ())
-        units, touched = (
-            np.frombuffer(self._units, np.uint8),
-            _rows(self._touched, len(self._units)).reshape(-1, PLACES, 3),
-        )
-        plan = plan_tokens(units, conflicts(units, touched, self.config), self.config.token_depth)
+        self._record.compute(isa.Finish, ())
+        units = np.frombuffer(self._record.units, np.uint8)
+        needs = conflicts(units, self._record.touched(), self.config)
+        plan = plan_tokens(units, needs, self.config.token_depth)
         order = np.array(plan.numbers)
         words = self._words()[order]
         words[:, 0] |= self._flags(np.array(plan.flags, np.uint64))
-        moved = np.append(tensors_of(touched), [-1] * len(Unit))[order]
+        moved = np.append(self._record.tensors(), [NO_TENSOR] * len(Unit))[order]
         tensors = {name: np.flatnonzero(moved == number) for name, number in self._tensors.items()}
         return Stream(
             self.config, words, tensors, np.array(self.kernels.words, np.uint32), self._labelled(order)
@@ -293,7 +204,7 @@ class StreamBuilder:
     def _labelled(self, order: np.ndarray) -> dict[str, np.ndarray]:
         """Return the positions in `order` of each label's instructions; a transfer of nothing belongs to what
         stands before it."""
-        recorded = np.where(order < len(self._units), order, -1)
+        recorded = np.where(order < len(self._record), order, -1)
         recorded = np.maximum.accumulate(recorded)
         owners = np.searchsorted([first for first, _ in self._labels], recorded, "right") - 1
         return {name: np.flatnonzero(owners == number) for number, (_, name) in enumerate(self._labels)}
@@ -301,13 +212,7 @@ class StreamBuilder:
     def _words(self) -> np.ndarray:
         """Return uint64[n + units, 2]: what was recorded, and last, from the last unit to the first,
         transfers of nothing."""
-        opcodes = np.frombuffer(self._opcodes, np.uint8)
-        words = np.zeros((len(opcodes), 2), np.uint64)
-        for form, names in FIELDS.items():
-            here = opcodes == form.opcode
-            words[here] = encode_rows(
-                form, self.config, names, _rows(self._fields[form], int(np.count_nonzero(here)))
-            )
+        words = self._record.words(self.config)
         waits = ((isa.Store, MemoryType.OUT), (isa.Load, MemoryType.UOP), (isa.Load, MemoryType.INP))
         return np.concatenate(
             [
@@ -334,26 +239,3 @@ def _check_elements(tensor: str, positions: np.ndarray, element: np.ndarray, hig
             f"instruction {index} has dram_base = {value} in the tensor {tensor!r}, "
             f"which is outside 0..{high}; put the tensor lower, or compile it again"
         )
-
-
-def _rows(values: list[int], count: int) -> np.ndarray:
-    """Return int64[count, -1]: values that stand row behind row."""
-    return np.fromiter(values, np.int64, len(values)).reshape(count, len(values) // max(count, 1))
-
-
-def _operands(uops: MicroKernel, outer: Loop, inner: Loop) -> tuple[int, ...]:
-    """Return the least intervals that hold all accumulators, inputs and weights of an instruction, each
-    behind its memory."""
-    (dst, last_dst), (src, last_src), (wgt, last_wgt) = uops.ranges
-    again, inside = outer.trips - 1, inner.trips - 1
-    return (
-        MemoryType.ACC,
-        dst,
-        last_dst + again * outer.dst + inside * inner.dst + 1,
-        MemoryType.INP,
-        src,
-        last_src + again * outer.src + inside * inner.src + 1,
-        MemoryType.WGT,
-        wgt,
-        last_wgt + again * outer.wgt + inside * inner.wgt + 1,
-    )

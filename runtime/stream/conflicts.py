@@ -11,27 +11,32 @@ segment are touched by the same instructions.
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.footprint import FOOTPRINTS, shared_accesses
 from vdla.hw.spec.memories import SCRATCHPADS, scratchpad_of
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import MemoryType
 
 UNITS = len(Unit)
-PLACES = 3  # that an instruction touches, at most
+PLACES = max(len(shared_accesses(form)) for form in FOOTPRINTS)  # that an instruction touches, at most
 DRAM = len(MemoryType)  # as a memory, behind those on chip
 PAIRS_AT_ONCE = 1 << 20  # touches of segments that are searched at once
 
 
-def tensor_read(number: int, unit: Unit) -> tuple[int, int, int]:
+Number = TypeVar("Number", int, np.ndarray)  # of one tensor, or of each instruction's
+
+
+def tensor_read(number: Number, unit: Number) -> tuple[int, Number, Number]:
     """Return what a LOAD of `unit` touches of a tensor."""
     return DRAM, 2 * number + unit, 2 * number + unit + 1
 
 
-def tensor_written(number: int) -> tuple[int, int, int]:
+def tensor_written(number: Number) -> tuple[int, Number, Number]:
     """Return what a STORE touches of a tensor."""
     return DRAM, 2 * number, 2 * number + 2
 

@@ -1,0 +1,161 @@
+"""What a stream builder has recorded: the fields of instructions, form by form, and what they touch."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from vdla.hw.spec import isa
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.footprint import FOOTPRINTS, Access, executing_unit, shared_accesses
+from vdla.hw.spec.memories import LOADABLE
+from vdla.hw.spec.touched import Fields, extent, happens, named
+from vdla.hw.spec.units import Unit
+from vdla.hw.spec.vocabulary import MemoryType
+from vdla.runtime.stream.conflicts import PLACES, tensor_read, tensor_written
+from vdla.runtime.stream.encode import encode_rows
+
+UOP_FIELDS = ("dst", "src", "wgt")
+FIELDS: Mapping[type[isa.Instruction], tuple[str, ...]] = {form: isa.field_names(form) for form in FOOTPRINTS}
+NO_TENSOR = -1
+
+Ranges = tuple[tuple[int, int], ...]  # the least and the greatest value of each of UOP_FIELDS
+
+
+class Record:
+    """Instructions in the order in which they were recorded.
+
+    Attributes:
+        units: the unit of each.
+    """
+
+    def __init__(self) -> None:
+        self.units = bytearray()
+        self._opcodes = bytearray()
+        self._fields: dict[type[isa.Instruction], list[int]] = {form: [] for form in FIELDS}
+        self._ranges: dict[type[isa.Instruction], list[int]] = {form: [] for form in FIELDS}
+        self._tensors: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    def transfer(self, form: type[isa.Instruction], row: tuple[int, ...], tensor: int) -> None:
+        """Append a LOAD or STORE; `row`: its FIELDS; `tensor`: the number of the tensor that it moves."""
+        unit = executing_unit(form, MemoryType(row[0]))
+        self._append(form, unit, row, tensor)
+
+    def compute(self, form: type[isa.Instruction], row: tuple[int, ...], ranges: Ranges = ()) -> None:
+        """Append an instruction of the compute unit; `ranges`: of its micro-ops, where it uses any."""
+        self._append(form, executing_unit(form), row, NO_TENSOR)
+        for least_and_greatest in ranges:
+            self._ranges[form] += least_and_greatest
+
+    def _append(self, form: type[isa.Instruction], unit: Unit, row: tuple[int, ...], tensor: int) -> None:
+        self._opcodes.append(form.opcode)
+        self.units.append(unit)
+        self._fields[form] += row
+        self._tensors.append(tensor)
+
+    def tensors(self) -> np.ndarray:
+        """Return int64[n]: the number of the tensor that each instruction moves, or NO_TENSOR."""
+        return np.array(self._tensors, np.int64)
+
+    def words(self, config: AcceleratorConfig) -> np.ndarray:
+        """Return uint64[n, 2]: the instructions, encoded without tokens."""
+        words = np.zeros((len(self), 2), np.uint64)
+        for form, (here, columns) in self._columns().items():
+            words[here] = encode_rows(form, config, FIELDS[form], columns)
+        return words
+
+    def touched(self) -> np.ndarray:
+        """Return int64[n, PLACES, 3]: what each instruction touches that another unit may touch, too; see
+        `conflicts`."""
+        places = np.zeros((len(self), PLACES, 3), np.int64)
+        tensors = self.tensors()
+        for form, (here, columns) in self._columns().items():
+            found = _places(form, columns, _rows(self._ranges[form], len(here)), tensors[here])
+            for number, place in enumerate(found):
+                places[here, number] = np.stack(np.broadcast_arrays(*place), axis=-1)
+        return places
+
+    def _columns(self) -> dict[type[isa.Instruction], tuple[np.ndarray, np.ndarray]]:
+        """Return, by form, the positions of its instructions and their fields, a row for each."""
+        opcodes = np.frombuffer(self._opcodes, np.uint8)
+        positions = {form: np.flatnonzero(opcodes == form.opcode) for form in FIELDS}
+        return {
+            form: (here, _rows(self._fields[form], len(here)))
+            for form, here in positions.items()
+            if here.size
+        }
+
+
+def _rows(values: list[int], count: int) -> np.ndarray:
+    """Return int64[count, -1]: values that stand row behind row."""
+    return np.fromiter(values, np.int64, len(values)).reshape(count, len(values) // max(count, 1))
+
+
+def _places(
+    form: type[isa.Instruction], columns: np.ndarray, ranges: np.ndarray, tensors: np.ndarray
+) -> list[tuple[np.ndarray | int, ...]]:
+    """Return memory, begin and end of each access that can conflict with another unit's."""
+
+    def fields(name: str) -> np.ndarray:
+        return columns[:, FIELDS[form].index(name)]
+
+    places: list[tuple[np.ndarray | int, ...]] = []
+    for access in shared_accesses(form):
+        if access.in_dram:
+            places.append(_in_tensor(access, form, fields, tensors))
+            continue
+        column = 2 * UOP_FIELDS.index(access.uop_field) if access.uop_field else 0
+        ends = (ranges[:, column], ranges[:, column + 1]) if access.uop_field else (0, 0)
+        begin, end = extent(access, fields, ends)
+        made = happens(FOOTPRINTS[form], access, fields)
+        places.append((named(access, fields), begin, begin + (end - begin) * made))
+    return places
+
+    def _columns(self) -> dict[type[isa.Instruction], tuple[np.ndarray, np.ndarray]]:
+        """Return, by form, the positions of its instructions and their fields, a row for each."""
+        opcodes = np.frombuffer(self._opcodes, np.uint8)
+        positions = {form: np.flatnonzero(opcodes == form.opcode) for form in FIELDS}
+        return {
+            form: (here, _rows(self._fields[form], len(here)))
+            for form, here in positions.items()
+            if here.size
+        }
+
+
+def _rows(values: list[int], count: int) -> np.ndarray:
+    """Return int64[count, -1]: values that stand row behind row."""
+    return np.fromiter(values, np.int64, len(values)).reshape(count, len(values) // max(count, 1))
+
+
+def _places(
+    form: type[isa.Instruction], columns: np.ndarray, ranges: np.ndarray, tensors: np.ndarray
+) -> list[tuple[np.ndarray | int, ...]]:
+    """Return memory, begin and end of each access that can conflict with another unit's."""
+
+    def fields(name: str) -> np.ndarray:
+        return columns[:, FIELDS[form].index(name)]
+
+    places: list[tuple[np.ndarray | int, ...]] = []
+    for access in shared_accesses(form):
+        if access.in_dram:
+            places.append(_in_tensor(access, form, fields, tensors))
+            continue
+        column = 2 * UOP_FIELDS.index(access.uop_field) if access.uop_field else 0
+        ends = (ranges[:, column], ranges[:, column + 1]) if access.uop_field else (0, 0)
+        begin, end = extent(access, fields, ends)
+        made: np.ndarray = happens(FOOTPRINTS[form], access, fields)
+        last: np.ndarray = np.where(made, end, begin)
+        places.append((named(access, fields), begin, last))
+    return places
+
+
+def _in_tensor(
+    access: Access, form: type[isa.Instruction], fields: Fields, tensors: np.ndarray
+) -> tuple[np.ndarray | int, ...]:
+    """Return what transfers touch of their tensors."""
+    if access.writes:
+        return tensor_written(tensors)
+    units = np.array([executing_unit(form, memory) for memory in LOADABLE])
+    return tensor_read(tensors, units[np.searchsorted(LOADABLE, fields("memory_type"))])
