@@ -113,43 +113,6 @@ def _places(
         places.append((named(access, fields), begin, begin + (end - begin) * made))
     return places
 
-    def _columns(self) -> dict[type[isa.Instruction], tuple[np.ndarray, np.ndarray]]:
-        """Return, by form, the positions of its instructions and their fields, a row for each."""
-        opcodes = np.frombuffer(self._opcodes, np.uint8)
-        positions = {form: np.flatnonzero(opcodes == form.opcode) for form in FIELDS}
-        return {
-            form: (here, _rows(self._fields[form], len(here)))
-            for form, here in positions.items()
-            if here.size
-        }
-
-
-def _rows(values: list[int], count: int) -> np.ndarray:
-    """Return int64[count, -1]: values that stand row behind row."""
-    return np.fromiter(values, np.int64, len(values)).reshape(count, len(values) // max(count, 1))
-
-
-def _places(
-    form: type[isa.Instruction], columns: np.ndarray, ranges: np.ndarray, tensors: np.ndarray
-) -> list[tuple[np.ndarray | int, ...]]:
-    """Return memory, begin and end of each access that can conflict with another unit's."""
-
-    def fields(name: str) -> np.ndarray:
-        return columns[:, FIELDS[form].index(name)]
-
-    places: list[tuple[np.ndarray | int, ...]] = []
-    for access in shared_accesses(form):
-        if access.in_dram:
-            places.append(_in_tensor(access, form, fields, tensors))
-            continue
-        column = 2 * UOP_FIELDS.index(access.uop_field) if access.uop_field else 0
-        ends = (ranges[:, column], ranges[:, column + 1]) if access.uop_field else (0, 0)
-        begin, end = extent(access, fields, ends)
-        made: np.ndarray = happens(FOOTPRINTS[form], access, fields)
-        last: np.ndarray = np.where(made, end, begin)
-        places.append((named(access, fields), begin, last))
-    return places
-
 
 def _in_tensor(
     access: Access, form: type[isa.Instruction], fields: Fields, tensors: np.ndarray
