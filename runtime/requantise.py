@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.hw.spec.numerics import BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
+from vdla.hw.spec.numerics import requantise_operands, requantise_parameters
 
 
 def parameter_words(
@@ -18,24 +18,17 @@ def parameter_words(
 ) -> np.ndarray:
     """Return int64[4, ...]: the parameters of each channel, in the order of `Parameter`, of arrays that
     broadcast together."""
-    byte = (1 << BYTE_BITS) - 1
-    low = np.asarray(shift) | (np.asarray(zero) & byte) << BYTE_BITS
-    clip = np.asarray(least) & byte | (np.asarray(greatest) & byte) << BYTE_BITS
-    return np.stack(np.broadcast_arrays(bias, multiplier, low, clip)).astype(np.int64)
+    arrays = map(np.asarray, (bias, multiplier, shift, zero, least, greatest))
+    return np.stack(np.broadcast_arrays(*requantise_parameters(*arrays))).astype(np.int64)
 
 
 def requantise(values: np.ndarray, parameters: Iterable[np.ndarray], bits: int = 32) -> NDArray[np.int8]:
     """Return int8[...]: accumulators of `bits` bits requantised by int[4, ...] that broadcasts against
     them."""
-    bias, multiplier, low, clip = (np.asarray(row, np.int64) for row in parameters)
-    product = _wrapped(np.asarray(values, np.int64) + bias, bits) * (
-        multiplier & ((1 << MULTIPLIER_BITS) - 1)
-    )
-    shift = low & ((1 << SHIFT_BITS) - 1)
+    words = [np.asarray(row, np.int64) for row in parameters]
+    bias, multiplier, shift, zero, least, greatest = requantise_operands(words)
+    product = _wrapped(np.asarray(values, np.int64) + bias, bits) * multiplier
     scaled = (((product << 1) >> shift) + 1) >> 1  # half of 2^63 would not fit
-    zero, least, greatest = (
-        _wrapped(byte, BYTE_BITS) for byte in (low >> BYTE_BITS, clip, clip >> BYTE_BITS)
-    )
     clipped: NDArray[np.int64] = np.maximum(np.minimum(scaled + zero, greatest), least)
     return clipped.astype(np.int8)
 

@@ -15,15 +15,9 @@ from vdla.compiler.ir.parse import parse_intrinsic
 from vdla.compiler.ir.text import print_expr, print_param
 from vdla.compiler.te.operators.narrowing import LEAST, requantised
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.numerics import ALU_OPERATIONS
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
 
-ALU_TEXT = {
-    AluOpcode.MIN: "min({}, {})",
-    AluOpcode.MAX: "max({}, {})",
-    AluOpcode.ADD: "{} + {}",
-    AluOpcode.SHR: "{} >> {}",
-    AluOpcode.MUL: "{} * {}",
-}
 NARROW = 8  # bits of inputs, weights and outputs that programs can name
 Instructions = tuple[Instruction, ...]
 
@@ -186,13 +180,13 @@ def _stores(config: AcceleratorConfig, dst: Buffer, src: Buffer) -> Iterator[Ins
 
 def _alu(opcode: AluOpcode, dst: Buffer) -> Instruction:
     left, right = (replace(dst, name=name) for name in ("left", "right"))
-    value = ALU_TEXT[opcode].format("left[i, j]", "right[i, j]")
+    value = ALU_OPERATIONS[opcode].text.format(left="left[i, j]", right="right[i, j]")
     return _tile(opcode.name.lower(), (dst, left, right), value, partial(compute.alu, opcode))
 
 
 def _alu_immediate(opcode: AluOpcode, dst: Buffer) -> Instruction:
     left, constant = replace(dst, name="left"), Buffer(IMMEDIATE, (1,), dst.dtype)
-    value = ALU_TEXT[opcode].format("left[i, j]", f"{IMMEDIATE}[0]")
+    value = ALU_OPERATIONS[opcode].text.format(left="left[i, j]", right=f"{IMMEDIATE}[0]")
     return _tile(
         f"{opcode.name.lower()}_imm", (dst, left, constant), value, partial(compute.alu_immediate, opcode)
     )

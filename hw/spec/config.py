@@ -17,6 +17,7 @@ from vdla.hw.spec.vocabulary import (
     DRAM_BASE_BITS,
     INSTRUCTION_BYTES,
     SRAM_BASE_BITS,
+    VTA_ALU,
     AluOpcode,
     Extension,
     MemoryType,
@@ -73,9 +74,7 @@ class AcceleratorConfig:
     gemm_stages: int = _parameter(
         3, "pipeline registers from scratchpad data to the accumulator adder", low=1, high=8
     )
-    alu_opcodes: tuple[AluOpcode, ...] = field(
-        default=tuple(AluOpcode), metadata={"help": "operations the ALU has"}
-    )
+    alu_opcodes: tuple[AluOpcode, ...] = field(default=VTA_ALU, metadata={"help": "operations the ALU has"})
     extensions: tuple[Extension, ...] = field(
         default=(), metadata={"help": "instruction-set extensions that are on"}
     )

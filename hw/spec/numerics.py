@@ -1,6 +1,8 @@
 """Integer arithmetic of the accelerator, defined on Python integers. Tests compare every device with it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from vdla.hw.spec.vocabulary import AluOpcode
 
@@ -37,34 +39,69 @@ def requantise(value: int, parameters: Sequence[int], bits: int) -> int:
             15; the least output, signed, in bits 0 to 7 and the greatest in bits 8 to 15. Other bits have no
             effect.
     """
-    bias, multiplier, shift_and_zero, clip = parameters
-    product = wrap(value + bias, bits) * (multiplier & ((1 << MULTIPLIER_BITS) - 1))
-    shift = shift_and_zero & ((1 << SHIFT_BITS) - 1)
+    bias, multiplier, shift, zero, least, greatest = map(int, requantise_operands(parameters))
+    product = wrap(value + bias, bits) * multiplier
     scaled = (product + ((1 << shift) >> 1)) >> shift
-    zero, least, greatest = (
-        wrap(byte, BYTE_BITS) for byte in (shift_and_zero >> BYTE_BITS, clip, clip >> BYTE_BITS)
-    )
     return max(least, min(scaled + zero, greatest))
 
 
+def requantise_operands(parameters: Sequence[Any]) -> tuple[Any, ...]:
+    """Return bias, multiplier, shift, zero point, least and greatest output of the four accumulator values of
+    `requantise`: numbers, or integer arrays."""
+    bias, multiplier, shift_and_zero, clip = parameters
+    zero, least, greatest = (
+        _signed_byte(word) for word in (shift_and_zero >> BYTE_BITS, clip, clip >> BYTE_BITS)
+    )
+    shift = shift_and_zero & ((1 << SHIFT_BITS) - 1)
+    return bias, multiplier & ((1 << MULTIPLIER_BITS) - 1), shift, zero, least, greatest
+
+
+def _signed_byte(word: Any) -> Any:
+    sign = 1 << (BYTE_BITS - 1)
+    return (word & (2 * sign - 1) ^ sign) - sign
+
+
 def requantise_parameters(
-    bias: int, multiplier: int, shift: int, zero: int, least: int, greatest: int
-) -> tuple[int, ...]:
-    """Return the four accumulator values that `requantise` takes, in the order of `Parameter`."""
+    bias: Any, multiplier: Any, shift: Any, zero: Any, least: Any, greatest: Any
+) -> tuple[Any, ...]:
+    """Return the four accumulator values that `requantise` takes, in the order of `Parameter`, of numbers or
+    integer arrays."""
     byte = (1 << BYTE_BITS) - 1
     return bias, multiplier, shift | (zero & byte) << BYTE_BITS, least & byte | (greatest & byte) << BYTE_BITS
 
 
+@dataclass(frozen=True, slots=True)
+class AluOperation:
+    """What an operation of the ALU means.
+
+    Attributes:
+        result: in words, for the reference page.
+        text: as an expression of loop programs over `left` and `right`, from which the compiler knows it.
+        of: the result for signed operands of `bits` bits; it is wrapped afterwards.
+    """
+
+    result: str
+    text: str
+    of: Callable[[int, int, int], int]
+
+
+ALU_OPERATIONS = {
+    AluOpcode.MIN: AluOperation(
+        "the smaller operand", "min({left}, {right})", lambda left, right, bits: min(left, right)
+    ),
+    AluOpcode.MAX: AluOperation(
+        "the greater operand", "max({left}, {right})", lambda left, right, bits: max(left, right)
+    ),
+    AluOpcode.ADD: AluOperation("sum, wrapping", "{left} + {right}", lambda left, right, bits: left + right),
+    AluOpcode.SHR: AluOperation(
+        "arithmetic shift right; shift left if the amount is negative", "{left} >> {right}", shift_right
+    ),
+    AluOpcode.MUL: AluOperation(
+        "low bits of the product", "{left} * {right}", lambda left, right, bits: left * right
+    ),
+}
+
+
 def alu(operation: AluOpcode, left: int, right: int, bits: int) -> int:
     """Return `operation` of two signed accumulators of `bits` bits."""
-    match operation:
-        case AluOpcode.MIN:
-            return min(left, right)
-        case AluOpcode.MAX:
-            return max(left, right)
-        case AluOpcode.ADD:
-            return wrap(left + right, bits)
-        case AluOpcode.SHR:
-            return shift_right(left, right, bits)
-        case AluOpcode.MUL:
-            return wrap(left * right, bits)
+    return wrap(ALU_OPERATIONS[operation].of(left, right, bits), bits)

@@ -7,9 +7,9 @@ from typing import Any
 
 from vdla.hw.spec import isa, registers, units
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.footprint import FOOTPRINTS
+from vdla.hw.spec.footprint import FOOTPRINTS, Access
 from vdla.hw.spec.memories import MEMORIES, loaded_by
-from vdla.hw.spec.numerics import BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
+from vdla.hw.spec.numerics import ALU_OPERATIONS, BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
 from vdla.hw.spec.presets import DEFAULT, PRESETS
 from vdla.hw.spec.vocabulary import (
     INSTRUCTION_BITS,
@@ -21,13 +21,6 @@ from vdla.hw.spec.vocabulary import (
 )
 
 _NOTE = "<!-- Generated from the specification by `make docs`. -->\n"
-_ALU = {
-    AluOpcode.MIN: "the smaller operand",
-    AluOpcode.MAX: "the greater operand",
-    AluOpcode.ADD: "sum, wrapping",
-    AluOpcode.SHR: "arithmetic shift right; shift left if the amount is negative",
-    AluOpcode.MUL: "low bits of the product",
-}
 _EXTENSIONS = {
     Extension.PAD_MINIMUM: "`LOAD.pad_minimum` (bit 58): padding holds the least value of the element's "
     "type instead of zero",
@@ -68,7 +61,7 @@ def isa_page() -> str:
     return (
         f"{_NOTE}# Instruction set\n{_ISA_INTRODUCTION}\n"
         f"{forms}\n## Memory types\n{_memories()}\n## ALU operations\n{_alu()}\n## Units and "
-        f"tokens\n{_ORDER}\n{_units()}\n"
+        f"tokens\n{_ORDER}\n{_units()}\n## What instructions touch\n{_TOUCHED}\n{_accesses()}\n"
         f"## Extensions\n{_extensions()}\n## Requantisation\n{_REQUANTISED}\n{_parameters()}"
     )
 
@@ -121,9 +114,8 @@ def _element(memory: MemoryType) -> str:
 
 
 def _alu() -> str:
-    return _table(
-        ("value", "name", "result"), ((opcode.value, opcode.name, _ALU[opcode]) for opcode in AluOpcode)
-    )
+    rows = ((opcode.value, opcode.name, ALU_OPERATIONS[opcode].result) for opcode in AluOpcode)
+    return _table(("value", "name", "result"), rows)
 
 
 def _units() -> str:
@@ -142,6 +134,43 @@ def _units() -> str:
     return (
         _table(("unit", "executes"), ((unit.name.lower(), runs[unit]) for unit in units.Unit)) + "\n" + edges
     )
+
+
+_TOUCHED = """\
+An access touches the elements `base + i * outer step + j * inner step` of its memory, for all trips i and j.
+`uop.dst` is the field of each micro-op in `uop_begin` to `uop_end - 1`. An instruction touches nothing where
+its trips are not positive. Tokens, bounds checks and the verifier follow from this table.
+"""
+
+
+def _accesses() -> str:
+    """Return the table of what each instruction reads and writes."""
+    rows = (
+        (form.opcode.name, *_access_cells(access))
+        for form, footprint in FOOTPRINTS.items()
+        for access in footprint.accesses
+    )
+    return _table(
+        ("instruction", "does", "base", "outer axis: trips x step", "inner axis: trips x step", "if"), rows
+    )
+
+
+def _access_cells(access: Access) -> Iterator[str]:
+    """Yield the cells of an access."""
+    memory = "the memory of `memory_type`" if access.memory is None else access.memory.name
+    done = " and ".join(verb for verb, does in (("reads", access.reads), ("writes", access.writes)) if does)
+    fresh = f" (only writes if {_named(access.fresh)})" if access.fresh else ""
+    yield f"{done} {memory}{' in DRAM' if access.in_dram else ''}{fresh}"
+    yield f"`uop.{access.uop_field}`" if access.uop_field else f"`{access.base}`"
+    for axis in (access.outer, access.inner):
+        yield f"`({axis.every}) x ({axis.step})`"
+    conditions = [f"`{access.where}`"] if access.where else []
+    conditions += [f"not `{name}`" for name in access.unless]
+    yield " and ".join(conditions) or "always"
+
+
+def _named(names: Iterable[str]) -> str:
+    return " or ".join(f"`{name}`" for name in names)
 
 
 def _executed_by(unit: units.Unit) -> Iterator[str]:

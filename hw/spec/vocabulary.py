@@ -13,6 +13,10 @@ class AluOpcode(IntEnum):
     MUL = 4
 
 
+VTA_ALU = (AluOpcode.MIN, AluOpcode.MAX, AluOpcode.ADD, AluOpcode.SHR, AluOpcode.MUL)
+"""The operations that a configuration has unless it names others: those of VTA."""
+
+
 class Extension(StrEnum):
     """Extensions of VTA's instruction set, which a configuration switches on."""
 
