@@ -39,6 +39,12 @@ VALUES = {
 }
 
 
+def test_objects_are_not_written(path):
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        write_npz(path, {"x": np.array([{}], object)})
+    assert not path.exists()
+
+
 def test_what_is_written_is_read_as_numpy_reads_it(path):
     write_npz(path, VALUES)
     found = read_npz(path)

@@ -299,6 +299,17 @@ def test_comparisons_are_decided_where_they_can_be():
     assert decided(i * 2 < 7, ranges) is True
     assert decided(i * 2 < 6, ranges) is None
     assert decided(i >= 4, ranges) is False
+    always, open_, never = i < 4, i < 2, i < 0
+    for left, right, expected in (
+        (always, always, True),
+        (always, open_, None),
+        (open_, always, None),
+        (open_, open_, None),
+        (never, open_, False),
+        (open_, never, False),
+        (never, always, False),
+    ):
+        assert decided(Binary("and", left, right), ranges) is expected
 
 
 def test_simplification_reads_well():

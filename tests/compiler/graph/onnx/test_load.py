@@ -359,6 +359,15 @@ def test_what_cannot_be_imported_is_refused_with_its_reason(title):
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("attribute", "value"), [("keep_aspect_ratio_policy", "not_larger"), ("antialias", 1)]
+)
+def test_forms_of_resize_that_are_not_supported_are_refused(attribute, value):
+    resize = node("Resize", "x - - sizes", "y", **{attribute: value})
+    with pytest.raises(GraphError, match=f"attribute {attribute} = .* is not supported; it may be"):
+        load(model([resize], {"x": [2, 3, 4]}, ["y"], {"sizes": np.array([4, 6, 8])}, 18))
+
+
 def test_every_problem_is_listed_at_once_and_no_consequence_of_one():
     nodes = [
         node("Einsum", "x", "a", equation="abc->a"),
