@@ -13,7 +13,7 @@ from tests.compiler.graph.onnx.networks import small_cnn
 from vdla.compiler.graph.nodes import Graph
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
-LAYERS = {"lstm_cell.onnx": 4, "lstm_cell_int8.onnx": 7, "dqn.onnx": 5, "dqn_int8.onnx": 5}
+LAYERS = {"lstm_cell.onnx": 4, "lstm_cell_int8.onnx": 12, "dqn.onnx": 5, "dqn_int8.onnx": 5}
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_every_layer_is_compared_and_agrees(script, folder, name):
     assert len(found.differences) == LAYERS[name]
     assert found.largest <= 1
     assert found.same_rows == found.rows
-    assert all(not op.startswith("Int8") for op in found.on_host)
+    assert {op for op in found.on_host if op.startswith("Int8")} <= {"Int8Lookup"}  # a table is the host's
 
 
 def test_names_that_are_no_identifiers_are_found(script, tmp_path):
