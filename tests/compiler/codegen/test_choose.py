@@ -152,6 +152,7 @@ def test_another_memory_or_configuration_chooses_anew(cache, target):
 def test_the_clock_does_not_choose_anew(cache):
     store.kept(by_estimate)(space_of(CONVOLUTION, TARGET))
     store.kept(never)(space_of(CONVOLUTION, replace(TARGET, clock_mhz=50)))
+    assert store.count() == 1
 
 
 def test_another_compiler_chooses_anew(cache, monkeypatch):
