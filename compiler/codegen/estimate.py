@@ -7,7 +7,7 @@ configuration `default` at latencies of 64 and 400 cycles.
 """
 
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import TypeAlias
 
 import numpy as np
@@ -57,12 +57,15 @@ class Traffic:
     instructions: Numbers
 
 
-def ranked_tiles(work: Work, most: int | None = None, *, distinct: bool = False) -> list[Tiles]:
+def ranked_tiles(
+    work: Work, most: int | None = None, *, distinct: bool = False, within: float = inf
+) -> list[Tiles]:
     """Return at most `most` tiles that fit the memories, in order of estimated cycles.
 
     Args:
         distinct: omit tiles that differ from a better one only in the loop that becomes virtual threads;
             their cycles hardly differ.
+        within: omit tiles with more estimated cycles than the best times this.
 
     Raises:
         IrError: none fits.
@@ -73,7 +76,9 @@ def ranked_tiles(work: Work, most: int | None = None, *, distinct: bool = False)
             f"no tile of {work.size} fits the memories of {work.config.name} {work.threads} times; use "
             "fewer virtual threads"
         )
-    order = np.argsort(estimated_cycles(work, table), kind="stable")
+    estimates = estimated_cycles(work, table)
+    order = np.argsort(estimates, kind="stable")
+    order = order[estimates[order] <= within * estimates.min()]
     if distinct:
         sizes = np.stack([table.outputs, table.rows, table.columns, table.inputs, table.keeps_weights])[
             :, order

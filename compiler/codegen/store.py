@@ -1,6 +1,8 @@
 """A table of choices in the kit's cache folder, shared between processes.
 
-SQLite keeps it consistent if several processes write at once, or if one is killed.
+SQLite keeps it consistent if several processes write at once, or if one is killed. Writes are not synced to
+the disk, which costs more than most choices: after a crash of the operating system choices may be missing.
+An entry that was altered is found by its digest.
 """
 
 import json
@@ -103,6 +105,7 @@ def _table() -> Iterator[sqlite3.Connection]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path, timeout=WAIT_SECONDS)) as connection, connection:
+            connection.execute("PRAGMA synchronous = OFF")
             connection.execute(TABLE)
             yield connection
     except (OSError, sqlite3.Error) as error:

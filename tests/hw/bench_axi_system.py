@@ -53,7 +53,7 @@ async def bring_up(dut, share: float, seed: int = 1):
     return ram, master
 
 
-async def run_once(dut, ram, master, config) -> None:
+async def check_run(dut, ram, master, config) -> None:
     """Write DRAM and registers, run, wait for the interrupt, clear it, compare."""
     dram, expected, count = program(config)
     ram.write(0, dram)
@@ -79,14 +79,14 @@ async def run_once(dut, ram, master, config) -> None:
 async def test_program_runs_twice_without_stalls(dut):
     ram, master = await bring_up(dut, 0)
     for _ in range(2):
-        await run_once(dut, ram, master, load(os.environ["VDLA_CONFIG"]))
+        await check_run(dut, ram, master, load(os.environ["VDLA_CONFIG"]))
 
 
 @cocotb.test()
 @cocotb.parametrize(share=[0.3, 0.5, 0.7])
 async def test_program_runs_under_random_stalls(dut, share):
     ram, master = await bring_up(dut, share, seed=int(10 * share))
-    await run_once(dut, ram, master, load(os.environ["VDLA_CONFIG"]))
+    await check_run(dut, ram, master, load(os.environ["VDLA_CONFIG"]))
 
 
 @cocotb.test()

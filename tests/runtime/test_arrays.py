@@ -82,13 +82,13 @@ def test_an_array_whose_header_promises_more_than_the_archive_has_takes_no_memor
 @pytest.mark.parametrize("shape", [(1 << 62, 1 << 62), (-2, -1), (-1,), (1,) * 70, (2, 0, 1 << 62)])
 def test_shapes_that_no_array_has_are_refused(path, shape):
     path.write_bytes(archive({"x.npy": npy(shape, b"12")}))
-    refused(path)
+    assert str(path) in refused(path)[0]
 
 
 @pytest.mark.parametrize("dtype", ["|O", "|V8", "|S0", "<M8[s]", [("a", "<i4")], "nonsense"])
 def test_elements_that_are_no_numbers_are_refused(path, dtype):
     path.write_bytes(archive({"x.npy": npy((1,), bytes(8), dtype)}))
-    refused(path)
+    assert str(path) in refused(path)[0]
 
 
 def test_a_directory_that_hides_what_a_member_unfolds_to_is_refused(path):

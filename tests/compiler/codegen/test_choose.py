@@ -4,17 +4,18 @@ import json
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 import pytest
 
 from vdla.compiler.codegen import store
 from vdla.compiler.codegen.choose import by_estimate, by_simulator, simulated_cycles
-from vdla.compiler.codegen.estimate import estimated_cycles
+from vdla.compiler.codegen.estimate import estimated_cycles, ranked_tiles
 from vdla.compiler.codegen.record import ChoiceError, choices_of, parse_choices
 from vdla.compiler.codegen.space import Choice, space_of
 from vdla.compiler.codegen.tasks import ConvolutionTask, Elements, ElementsTask, PoolingTask
-from vdla.compiler.codegen.tiles import Tiles, Work
+from vdla.compiler.codegen.tiles import Tiles, Work, fitting_tiles
 from vdla.compiler.rules import Unfit
 from vdla.compiler.te.operators.sizes import Convolution, Pooling
 from vdla.hw.spec.errors import ToolError
@@ -88,6 +89,15 @@ def test_the_estimate_is_near_the_simulator(size):
     for place in best:
         cycles = simulated_cycles(space.task, space.choice(int(place)), target)
         assert cycles == pytest.approx(estimates[place], rel=0.2)
+
+
+def test_candidates_far_from_the_best_estimate_are_left_out():
+    work = space_of(ConvolutionTask(ESTIMATED[0]), Target(DEFAULT)).work
+    every, near, best = (ranked_tiles(work, within=share) for share in (inf, 1.05, 1.0))
+    estimates = np.sort(estimated_cycles(work, fitting_tiles(work)))
+    assert len(every) == len(estimates) > len(near) > len(best) >= 1
+    assert len(near) == np.count_nonzero(estimates <= 1.05 * estimates[0])
+    assert every[: len(near)] == near
 
 
 def test_tiles_follow_the_memory():

@@ -39,14 +39,13 @@ def model(
     )
 
 
-def small_cnn(batch: int | str = 1) -> ModelProto:
-    """Return a network with what exporters write: normalisation, shortcuts, and a shape that is computed."""
+def _small_cnn_constants() -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
 
     def weights(*shape: int) -> np.ndarray:
         return rng.normal(size=shape).astype(np.float32)
 
-    constants = {
+    return {
         "w1": weights(8, 3, 3, 3),
         "scale": weights(8),
         "shift": weights(8),
@@ -61,6 +60,10 @@ def small_cnn(batch: int | str = 1) -> ModelProto:
         "s": np.float32(0.1),
         "z": np.uint8(3),
     }
+
+
+def small_cnn(batch: int | str = 1) -> ModelProto:
+    """Return a network with what exporters write: normalisation, shortcuts, and a shape that is computed."""
     nodes = [
         node("Conv", "input.1 w1", "/c1", auto_pad="SAME_UPPER", strides=[2, 2]),
         node("BatchNormalization", "/c1 scale shift mean var", "bn"),
@@ -81,4 +84,4 @@ def small_cnn(batch: int | str = 1) -> ModelProto:
     ]
     for place, each in enumerate(nodes):
         each.name = f"{each.op_type}_{place}"
-    return model(nodes, {"input.1": [batch, 3, 16, 16]}, ["output"], constants)
+    return model(nodes, {"input.1": [batch, 3, 16, 16]}, ["output"], _small_cnn_constants())
