@@ -39,7 +39,7 @@ ROOMS = (
             "vdla.compiler.rules",
         ),
     ),
-    Room(3, ("vdla.compiler.tune",)),
+    Room(3, ("vdla.explore",)),
     Room(4, ("vdla.cli", "vdla.api", "vdla.__main__")),
     Room(4, ("scripts", "tests", "examples")),
 )
@@ -213,9 +213,9 @@ FORBIDDEN = [
     ("runtime/program.py", "from .devices import cycle", UPWARD.format(1, 2)),
     ("runtime/devices/cycle.py", "import amaranth", AMARANTH),
     ("runtime/program.py", "import onnx", "only vdla.compiler.graph.onnx may"),
-    ("compiler/te/schedule.py", "from vdla.compiler.tune import log", UPWARD.format(2, 3)),
-    ("compiler/tune/log.py", "from vdla.cli import main", UPWARD.format(3, 4)),
-    ("compiler/tune/log.py", "import scripts.demo", UPWARD.format(3, 4)),
+    ("compiler/te/schedule.py", "from vdla.explore.tune import log", UPWARD.format(2, 3)),
+    ("explore/tune/log.py", "from vdla.cli import main", UPWARD.format(3, 4)),
+    ("explore/tune/log.py", "import scripts.demo", UPWARD.format(3, 4)),
 ]
 
 ALLOWED = [
@@ -230,7 +230,7 @@ ALLOWED = [
         "import amaranth\nimport vdla.hw.core\nfrom vdla.runtime.devices import base",
     ),
     ("compiler/codegen/stream.py", "from vdla.compiler.te import schedule\nfrom vdla.runtime import program"),
-    ("cli/sweep.py", "from vdla import __version__\nfrom vdla.compiler.tune import log"),
+    ("cli/sweep.py", "from vdla import __version__\nfrom vdla.explore.tune import log"),
 ]
 
 FOLDERS = (".", "hw", "hw/spec", "sim", "runtime", "runtime/devices", "compiler")

