@@ -29,8 +29,8 @@ class EnergyTable:
     """Energy of events in pJ.
 
     Attributes:
-        multiply_8_bits: product of two 8-bit integers.
-        add_8_bits, add_32_bits: integer sums.
+        multiply_8_bits, multiply_32_bits: integer products.
+        add_32_bits: integer sum.
         sram_8_kib, sram_32_kib, sram_1_mib: access to 64 bits of an on-chip memory of that size.
         dram: access to 64 bits of DRAM; the middle of the published range of 1,300 to 2,600.
 
@@ -42,7 +42,7 @@ class EnergyTable:
     """
 
     multiply_8_bits: float = 0.2
-    add_8_bits: float = 0.03
+    multiply_32_bits: float = 3.1
     add_32_bits: float = 0.1
     sram_8_kib: float = 10.0
     sram_32_kib: float = 20.0

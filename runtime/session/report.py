@@ -1,16 +1,20 @@
 """The report of a network's run: cycles of each layer, and what bounded it."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.registers import UnitState
+from vdla.hw.spec.target import EnergyTable
 from vdla.hw.spec.units import Unit
 from vdla.runtime.module.plan import HostStep, Layer, Plan
 from vdla.runtime.session.session import Outcome, Ran
+from vdla.sim.energy import energies
+from vdla.sim.records import IntArray
 from vdla.sim.timing.result import Timing
 from vdla.sim.timing.simulate import simulate
 
@@ -27,6 +31,7 @@ class LayerReport:
             untimed devices.
         utilisation: of the multipliers; None where there are no cycles.
         busy: cycles in which each unit worked.
+        energy_pj: of its instructions; None on the host and on untimed devices.
         bound: what took at least MOSTLY of its cycles: "compute" or "memory"; "latency" if neither did.
         reason: why it runs on the host; "" on the accelerator.
     """
@@ -40,6 +45,7 @@ class LayerReport:
     bytes_read: int
     bytes_written: int
     busy: Mapping[str, int] = field(default_factory=dict)
+    energy_pj: float | None = None
     bound: str = ""
     reason: str = ""
 
@@ -50,6 +56,7 @@ class Report:
 
     Attributes:
         seconds: of the accelerator at the given clock; None on untimed devices.
+        energy_pj: of all instructions, those that belong to no layer included; None on untimed devices.
     """
 
     device: str
@@ -57,6 +64,7 @@ class Report:
     seconds: float | None
     macs: int
     utilisation: float | None
+    energy_pj: float | None
     layers: tuple[LayerReport, ...]
 
     def to_json(self) -> dict[str, object]:
@@ -78,13 +86,12 @@ def report(
         memory: of the device that ran it; None: that of the plan's target.
     """
     clock_hz, memory = clock_hz or plan.target.clock_hz, memory or plan.target.memory
-    launches = iter(outcome.launches)
+    measured = [_measured(ran, memory, plan.target.energy) for ran in outcome.launches]
+    launches = iter(measured)
     layers = [
         layer
         for step in plan.steps
-        for layer in (
-            _host(step) if isinstance(step, HostStep) else _launch(next(launches), plan.config, memory)
-        )
+        for layer in (_host(step) if isinstance(step, HostStep) else _launch(next(launches), plan.config))
     ]
     macs, cycles = sum(layer.macs for layer in layers), outcome.cycles
     return Report(
@@ -93,33 +100,50 @@ def report(
         None if cycles is None else cycles / clock_hz,
         macs,
         _utilisation(macs, cycles, plan.config),
+        None if cycles is None else float(sum(one.energies.sum() for one in measured)),
         tuple(layers),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    """A launch with what is known of it on a timed device.
+
+    Attributes:
+        timing: None on untimed devices.
+        energies: float64[n], pJ of each instruction; empty on untimed devices.
+    """
+
+    ran: Ran
+    timing: Timing | None
+    energies: NDArray[np.float64]
+
+    def instructions(self, layer: Layer) -> IntArray:
+        """Return the instructions of a layer that has a label."""
+        return self.ran.launch.stream.labels[layer.label]
+
+
+def _measured(ran: Ran, memory: MemoryParameters, energy: EnergyTable) -> _Measured:
+    timing = _timing(ran, memory)
+    return _Measured(ran, timing, np.zeros(0) if timing is None else energies(timing.program, energy))
 
 
 def _host(step: HostStep) -> Iterator[LayerReport]:
     yield LayerReport(step.name, step.op, "host", None, 0, None, 0, 0, reason=step.reason)
 
 
-def _launch(ran: Ran, config: AcceleratorConfig, memory: MemoryParameters) -> Iterator[LayerReport]:
-    timing = _timing(ran, memory)
+def _launch(measured: _Measured, config: AcceleratorConfig) -> Iterator[LayerReport]:
+    timing, layers = measured.timing, measured.ran.step.layers
     begin = 0
-    for number, layer in enumerate(ran.step.layers):
+    for number, layer in enumerate(layers):
         if timing is None:
-            yield LayerReport(
-                layer.name,
-                layer.op,
-                "accelerator",
-                None,
-                layer.macs,
-                None,
-                layer.bytes_read,
-                layer.bytes_written,
-            )
+            yield _untimed(layer)
             continue
-        last = not any(other.label for other in ran.step.layers[number + 1 :])
-        end = timing.cycles if last else max(begin, _end(timing, ran, layer)) if layer.label else begin
-        yield _timed(layer, begin, end, timing, config)
+        last = not any(other.label for other in layers[number + 1 :])
+        own = measured.instructions(layer) if layer.label else np.zeros(0, np.int64)
+        end = timing.cycles if last else max(begin, int(timing.retired[own].max(initial=0)))
+        timed = _timed(layer, begin, end, timing, config)
+        yield replace(timed, energy_pj=float(measured.energies[own].sum()))
         begin = end
 
 
@@ -130,24 +154,21 @@ def _timing(ran: Ran, memory: MemoryParameters) -> Timing | None:
     return simulate(ran.launch.program(), memory, stream_address=ran.launch.stream_address, log=True)
 
 
-def _end(timing: Timing, ran: Ran, layer: Layer) -> int:
-    return int(timing.retired[ran.launch.stream.labels[layer.label]].max(initial=0))
+def _untimed(layer: Layer) -> LayerReport:
+    return LayerReport(
+        layer.name, layer.op, "accelerator", None, layer.macs, None, layer.bytes_read, layer.bytes_written
+    )
 
 
 def _timed(layer: Layer, begin: int, end: int, timing: Timing, config: AcceleratorConfig) -> LayerReport:
     cycles = end - begin
     busy = _busy(timing, begin, end)
-    return LayerReport(
-        layer.name,
-        layer.op,
-        "accelerator",
-        cycles,
-        layer.macs,
-        _utilisation(layer.macs, cycles, config),
-        layer.bytes_read,
-        layer.bytes_written,
-        busy,
-        _bound(layer, cycles, busy, config),
+    return replace(
+        _untimed(layer),
+        cycles=cycles,
+        utilisation=_utilisation(layer.macs, cycles, config),
+        busy=busy,
+        bound=_bound(layer, cycles, busy, config),
     )
 
 
@@ -180,16 +201,18 @@ def table(found: Report) -> str:
     width = max((len(layer.name) for layer in found.layers), default=5)
     lines = [
         f"{'layer':{width}}  {'operator':18} {'on':11} {'cycles':>10} {'MMAC':>9} {'used':>6} "
-        f"{'KiB in':>8} {'KiB out':>8} "
+        f"{'KiB in':>8} {'KiB out':>8} {'uJ':>8} "
         f"{'load':>7} {'compute':>7} {'store':>7}  bound, or why on the host"
     ]
     for layer in found.layers:
         cycles = "-" if layer.cycles is None else f"{layer.cycles:,}"
         used = "-" if layer.utilisation is None else f"{layer.utilisation:.1%}"
+        energy = "-" if layer.energy_pj is None else f"{layer.energy_pj / 1e6:,.1f}"
         lines.append(
             f"{layer.name:{width}}  {layer.op:18} {layer.on:11} {cycles:>10} {layer.macs / 1e6:9.2f} "
             f"{used:>6} "
-            f"{layer.bytes_read / 1024:8.1f} {layer.bytes_written / 1024:8.1f} {_busy_text(layer)}  "
+            f"{layer.bytes_read / 1024:8.1f} {layer.bytes_written / 1024:8.1f} {energy:>8} "
+            f"{_busy_text(layer)}  "
             f"{layer.bound or layer.reason}".rstrip()
         )
     return "\n".join([*lines, summary(found)])
@@ -206,10 +229,10 @@ def _busy_text(layer: LayerReport) -> str:
 
 def summary(found: Report) -> str:
     """Return the totals of a report as one line."""
-    if found.cycles is None or found.seconds is None:
+    if found.cycles is None or found.seconds is None or found.energy_pj is None:
         return f"{found.device}: {found.macs / 1e6:,.1f} MMAC, untimed"
     return (
-        f"{found.device}: {found.cycles:,} cycles, {found.seconds * 1e3:.2f} ms, {found.macs / 1e6:,.1f} "
-        "MMAC, "
-        f"{found.utilisation or 0:.1%} of the multipliers"
+        f"{found.device}: {found.cycles:,} cycles, {found.seconds * 1e3:.2f} ms, "
+        f"{found.macs / 1e6:,.1f} MMAC, {found.utilisation or 0:.1%} of the multipliers, "
+        f"{found.energy_pj / 1e9:.2f} mJ"
     )

@@ -115,7 +115,7 @@ def test_another_version_is_refused(saved):
     data[len(MAGIC)] = VERSION + 1
     assert (
         refused(bytes(data))
-        == "net.vdla is a module of version 4; this program reads version 3; compile the network again"
+        == f"net.vdla is a module of version {VERSION + 1}; this program reads version {VERSION}; compile the network again"
     )
 
 

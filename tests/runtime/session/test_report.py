@@ -11,6 +11,7 @@ from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.session.report import Report, report, summary, table
 from vdla.runtime.session.session import Outcome, Session
+from vdla.sim.energy import energies
 
 CLOCK = 1e6
 TITLES = ("residual", "views", "with the host between", "only the host", "nothing")
@@ -107,6 +108,7 @@ def test_a_report_is_text_and_json(title):
         "in",
         "KiB",
         "out",
+        "uJ",
         "load",
         "compute",
         "store",
@@ -114,3 +116,23 @@ def test_a_report_is_text_and_json(title):
     ]
     assert json.loads(json.dumps(found.to_json()))["cycles"] == found.cycles
     assert all("\n" not in layer.name for layer in found.layers)
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_the_energy_of_a_run_is_that_of_its_instructions(title):
+    found, outcome = report_of(title)
+    _, plan = handmade(title)
+    expected = sum(energies(ran.timing.program, plan.target.energy).sum() for ran in outcome.launches)
+    assert found.energy_pj == pytest.approx(expected)
+    on_accelerator = [layer.energy_pj for layer in found.layers if layer.on == "accelerator"]
+    assert (
+        sum(on_accelerator) <= found.energy_pj <= sum(on_accelerator) + 2 * 16 / 8 * plan.target.energy.dram
+    )
+    assert all(layer.energy_pj is None for layer in found.layers if layer.on == "host")
+
+
+def test_an_untimed_run_has_no_energy():
+    _, plan = handmade("residual")
+    found = report(plan, outcome_of("residual", FunctionalDevice(TINY, plan.dram_bytes)), "functional")
+    assert found.energy_pj is None
+    assert {layer.energy_pj for layer in found.layers} == {None}

@@ -1,0 +1,130 @@
+"""The events of each instruction that cost energy: arithmetic, accesses to scratchpads, bytes of DRAM.
+
+They follow from the footprint of the instruction. So they depend neither on data nor on time.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import mul, or_
+
+import numpy as np
+
+from vdla.hw.spec import isa, touched
+from vdla.hw.spec.footprint import FOOTPRINTS, Access
+from vdla.hw.spec.memories import LOADABLE, SCRATCHPADS, scratchpad_of
+from vdla.hw.spec.touched import Fields
+from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, AluOpcode, MemoryType
+from vdla.sim.decoded import DecodedStream
+from vdla.sim.records import BoolArray, IntArray
+
+SUMS_OF_REQUANTISATION = 2  # bias and zero point
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """The events of each of n instructions: int64[n]. Instructions that are never dispatched have none.
+
+    Attributes:
+        products: of an input and a weight.
+        wide_products: of two numbers of an accumulator's width.
+        sums: of an accumulator's width; the other operations of the ALU count as sums.
+        reads, writes: elements, by scratchpad.
+        dram_bytes: of data and of the instruction itself, without padding.
+    """
+
+    products: IntArray
+    wide_products: IntArray
+    sums: IntArray
+    reads: Mapping[MemoryType, IntArray]
+    writes: Mapping[MemoryType, IntArray]
+    dram_bytes: IntArray
+
+
+def events_of(program: DecodedStream) -> Events:
+    """Return the events of a stream's instructions."""
+    count = len(program)
+    products, wide_products, sums = (np.zeros(count, np.int64) for _ in range(3))
+    reads, writes = ({memory: np.zeros(count, np.int64) for memory in SCRATCHPADS} for _ in range(2))
+    fetched = np.where(np.arange(count) < program.dispatched, INSTRUCTION_BYTES, 0)
+    events = Events(products, wide_products, sums, reads, writes, fetched)
+    dispatched = program.part(slice(0, program.dispatched))
+    for form in isa.INSTRUCTIONS:
+        _add_accesses(dispatched, form, events)
+    _add_products(dispatched, events)
+    _add_alu(dispatched, events)
+    _add_requantisation(dispatched, events)
+    return events
+
+
+def _rows(program: DecodedStream, form: type[isa.Instruction]) -> IntArray:
+    """Return int64[m]: the instructions of a form."""
+    rows: IntArray = np.flatnonzero(program.opcode == form.opcode)
+    return rows
+
+
+def _add_accesses(program: DecodedStream, form: type[isa.Instruction], events: Events) -> None:
+    """Add the elements that the instructions of a form read and write, and the bytes that they move."""
+    rows, fields = _rows(program, form), program.fields(form)
+    for access in FOOTPRINTS[form].accesses:
+        for memory, chosen in _by_memory(form, access, fields, len(rows)):
+            if access.in_dram:
+                moved = _elements(program, form, access, padding=False)[chosen]
+                events.dram_bytes[rows[chosen]] += moved * program.config.element_bytes(memory)
+                continue
+            pad, moved = scratchpad_of(memory), _elements(program, form, access)[chosen]
+            if access.reads:
+                fresh = reduce(or_, (fields(name) != 0 for name in access.fresh), np.zeros(len(rows), bool))
+                events.reads[pad][rows[chosen]] += np.where(fresh[chosen], 0, moved)
+            if access.writes:
+                events.writes[pad][rows[chosen]] += moved
+
+
+def _by_memory(
+    form: type[isa.Instruction], access: Access, fields: Fields, count: int
+) -> Iterator[tuple[MemoryType, BoolArray]]:
+    """Yield each memory type of an access with bool[count]: the instructions that access it."""
+    made = np.broadcast_to(touched.happens(FOOTPRINTS[form], access, fields), count)
+    if access.memory is not None:
+        yield access.memory, made
+        return
+    for memory in LOADABLE:
+        yield memory, made & (fields("memory_type") == memory)
+
+
+def _elements(
+    program: DecodedStream, form: type[isa.Instruction], access: Access, *, padding: bool = True
+) -> IntArray:
+    """Return int64[m]: the elements of an access; an instruction with micro-ops makes it in every step."""
+    if FOOTPRINTS[form].uses_uops:
+        return program.steps(form)
+    fields = program.fields(form)
+    trips = ((axis.every if padding else axis.trips) for axis in (access.outer, access.inner))
+    counted = reduce(mul, (touched.total(text, fields) for text in trips))
+    return np.broadcast_to(np.asarray(counted, np.int64), len(_rows(program, form)))
+
+
+def _add_products(program: DecodedStream, events: Events) -> None:
+    """Add the multiply-accumulates of GEMM."""
+    moved = np.where(program.column(isa.Gemm, "reset") == 0, program.steps(isa.Gemm), 0)
+    rows = _rows(program, isa.Gemm)
+    events.products[rows] += moved * program.config.macs_per_cycle
+    events.sums[rows] += moved * program.config.macs_per_cycle
+
+
+def _add_alu(program: DecodedStream, events: Events) -> None:
+    """Add the operations of the ALU."""
+    rows = _rows(program, isa.Alu)
+    done = program.steps(isa.Alu) * program.config.values(MemoryType.ACC)
+    multiplies = program.column(isa.Alu, "alu_opcode") == AluOpcode.MUL
+    events.wide_products[rows] += np.where(multiplies, done, 0)
+    events.sums[rows] += np.where(multiplies, 0, done)
+
+
+def _add_requantisation(program: DecodedStream, events: Events) -> None:
+    """Add the arithmetic of STOREs that requantise."""
+    fields = program.fields(isa.Store)
+    values = fields("y_size") * fields("x_size") * program.config.values(MemoryType.OUT)
+    rows, requantised = _rows(program, isa.Store), np.where(fields("parameters") != 0, values, 0)
+    events.wide_products[rows] += requantised
+    events.sums[rows] += SUMS_OF_REQUANTISATION * requantised

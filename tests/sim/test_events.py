@@ -1,0 +1,82 @@
+"""Events of instructions, against counts by hand and against the counters of a run."""
+
+import numpy as np
+import pytest
+
+from tests.sim.helpers import ACC, CONFIG, INP, OUT, UOP, WGT, alu, gemm, load, store, stream_of
+from vdla.hw.spec import isa
+from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, AluOpcode, MemoryType
+from vdla.sim.decoded import decode_stream
+from vdla.sim.events import Events, events_of
+
+NOTHING = {"products": 0, "wide_products": 0, "sums": 0, "reads": {}, "writes": {}, "moved": 0}
+FOUR_STEPS = {"iter_out": 2, "iter_in": 1, "uop_end": 2}
+CASES = {
+    "LOAD with padding": (
+        load(INP, y_size=3, x_size=2, x_stride=2, y_pad_0=1, x_pad_1=1),
+        {"writes": {INP: 4 * 3}, "moved": 6 * 4},
+    ),
+    "LOAD of narrow accumulators": (
+        load(MemoryType.ACC_8BIT, y_size=1, x_size=5),
+        {"writes": {ACC: 5}, "moved": 5 * 4},
+    ),
+    "LOAD of nothing": (load(WGT, y_size=3, x_size=0), {}),
+    "GEMM": (
+        gemm(**FOUR_STEPS),
+        {
+            "products": 4 * 16,
+            "sums": 4 * 16,
+            "reads": {UOP: 4, INP: 4, WGT: 4, ACC: 4},
+            "writes": {ACC: 4},
+        },
+    ),
+    "GEMM that overwrites": (
+        gemm(overwrite=1, **FOUR_STEPS),
+        {"products": 4 * 16, "sums": 4 * 16, "reads": {UOP: 4, INP: 4, WGT: 4}, "writes": {ACC: 4}},
+    ),
+    "GEMM that resets": (gemm(reset=1, **FOUR_STEPS), {"reads": {UOP: 4}, "writes": {ACC: 4}}),
+    "GEMM without steps": (gemm(uop_begin=2, uop_end=2), {}),
+    "ALU of two operands": (
+        alu(AluOpcode.ADD, **FOUR_STEPS),
+        {"sums": 4 * 4, "reads": {UOP: 4, ACC: 8}, "writes": {ACC: 4}},
+    ),
+    "ALU that multiplies by a constant": (
+        alu(AluOpcode.MUL, use_imm=1, **FOUR_STEPS),
+        {"wide_products": 4 * 4, "reads": {UOP: 4, ACC: 4}, "writes": {ACC: 4}},
+    ),
+    "STORE of low bits": (store(y_size=2, x_size=3), {"reads": {ACC: 6}, "moved": 6 * 4}),
+    "STORE that requantises": (
+        store(y_size=2, x_size=3, parameters=1),
+        {"wide_products": 6 * 4, "sums": 2 * 6 * 4, "reads": {ACC: 6 + 4}, "moved": 6 * 4},
+    ),
+}
+
+
+def events(*instructions: isa.Instruction, config=CONFIG) -> Events:
+    return events_of(decode_stream(stream_of(instructions, config), config))
+
+
+@pytest.mark.parametrize("title", CASES)
+def test_an_instruction_has_the_events_of_its_footprint(title):
+    instruction, expected = CASES[title]
+    found, expected = events(instruction, isa.Finish()), NOTHING | expected
+    for name in ("products", "wide_products", "sums"):
+        assert getattr(found, name).tolist() == [expected[name], 0]
+    for name in ("reads", "writes"):
+        accesses = {memory: counts.tolist() for memory, counts in getattr(found, name).items()}
+        assert accesses == {memory: [expected[name].get(memory, 0), 0] for memory in accesses}
+    assert found.dram_bytes.tolist() == [expected["moved"] + INSTRUCTION_BYTES, INSTRUCTION_BYTES]
+
+
+def test_what_is_never_dispatched_has_no_events():
+    found = events(isa.Finish(), gemm(), load(INP, x_size=1, y_size=1), store(parameters=1))
+    assert found.dram_bytes.tolist() == [INSTRUCTION_BYTES, 0, 0, 0]
+    assert not any(counts.any() for counts in (found.products, found.sums, found.wide_products))
+    assert not any(counts.any() for counts in (*found.reads.values(), *found.writes.values()))
+
+
+def test_events_belong_to_the_instruction_that_makes_them():
+    single = [events(one).reads[ACC][0] for one in (gemm(), store(), alu(AluOpcode.MAX))]
+    together = events(gemm(), store(), alu(AluOpcode.MAX)).reads[ACC]
+    np.testing.assert_array_equal(together, single)
+    assert OUT not in events(store()).reads
