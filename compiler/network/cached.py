@@ -21,13 +21,26 @@ def cached_plan(source: Source, target: Target, progress: Progress = lambda text
     return _made(source, key, target, progress) if found is None else found
 
 
+def cached_graph(source: Source, progress: Progress = lambda text: None) -> Graph:
+    """Return the graph of integer operators of a network, from the cache if it is there.
+
+    Raises:
+        GraphError: the model cannot be imported; or it is of floats, and no samples were given.
+    """
+    return _graph(source, source.key(), progress)[0]
+
+
+def _graph(source: Source, key: str | None, progress: Progress) -> tuple[Graph, str | None]:
+    """Return the graph of a source, and its key; as `_imported` where it is not in the cache."""
+    graph = None if key is None else kept_graph(key)
+    return _imported(source, key, progress) if graph is None else (graph, key)
+
+
 def _made(source: Source, key: str | None, target: Target, progress: Progress) -> Plan:
     from vdla.compiler.codegen.store import kept
     from vdla.compiler.network.stages import plan_of
 
-    graph = None if key is None else kept_graph(key)
-    if graph is None:
-        graph, key = _imported(source, key, progress)
+    graph, key = _graph(source, key, progress)
     plan = plan_of(graph, target, choose=kept(), progress=progress)
     if key is not None:
         keep_plan(key, target, plan)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vdla.cli._networks import InputError, read_arrays
+from vdla.runtime.samples import InputError, read_arrays
 
 
 def test_arrays_come_by_name(tmp_path):

@@ -2,7 +2,6 @@
 
 import gc
 import sys
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,22 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import numpy as np
 
 from vdla.cli._options import Command, reports_errors
-from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.target import Target
-from vdla.runtime.arrays import read_npz
 from vdla.runtime.module.plan import Plan
+from vdla.runtime.samples import InputError, Samples, read_samples
 
 if TYPE_CHECKING:
     from vdla.compiler.network.compile import Compiled
-
-Samples = list[dict[str, np.ndarray]]
-
-
-class InputError(VdlaError):
-    """An invalid file of input arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,38 +76,8 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
         raise InputError(f"--shape {text} is not of the form NAME=1,3,224,224") from error
 
 
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Return the arrays of an .npz file.
-
-    Raises:
-        InputError: it is none, or cannot be read.
-        FileFormatError: it is damaged.
-    """
-    if not zipfile.is_zipfile(path):
-        raise InputError(f"{path} is not an .npz file of arrays; numpy.savez writes one")
-    try:
-        return read_npz(path)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def read_samples(path: Path | None) -> Samples | None:
-    """Yield the samples in an .npz file.
-
-    Raises:
-        InputError: its arrays do not have one length.
-    """
-    if path is None:
-        return None
-    arrays = read_arrays(path)
-    counts = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
-    if len(set(counts.values())) != 1 or not min(counts.values()):
-        found = ", ".join(f"{name}: {count}" for name, count in counts.items()) or "no"
-        raise InputError(
-            f"{path}: arrays have {found} samples; give each input the same number, at least 1, along the "
-            "first dimension"
-        )
-    return [{name: array[number] for name, array in arrays.items()} for number in range(min(counts.values()))]
+def _samples(recipe: Recipe) -> Samples | None:
+    return None if recipe.calibrate is None else read_samples(recipe.calibrate)
 
 
 def plan_with_progress(model: Path, target: Target, recipe: Recipe) -> Plan:
@@ -124,7 +85,7 @@ def plan_with_progress(model: Path, target: Target, recipe: Recipe) -> Plan:
     from vdla.compiler.network.cached import cached_plan
     from vdla.compiler.network.keep import Source
 
-    source = Source(model, read_samples(recipe.calibrate), recipe.percentile, recipe.shapes)
+    source = Source(model, _samples(recipe), recipe.percentile, recipe.shapes)
     with status() as say, without_collections():
         return cached_plan(source, target, say)
 
@@ -133,7 +94,7 @@ def compile_with_errors(model: Path, target: Target, recipe: Recipe) -> "Compile
     """Compile a network and measure the quantisation error of each layer; show progress on a terminal."""
     from vdla.compiler.network.compile import compile_network
 
-    samples = read_samples(recipe.calibrate)
+    samples = _samples(recipe)
     with status() as say:
         return compile_network(
             model,

@@ -9,7 +9,7 @@ import numpy as np
 from click.core import ParameterSource
 
 from vdla.api import Module, Run, load
-from vdla.cli._networks import InputError, Recipe, plan_with_progress, read_arrays, status, takes_recipe
+from vdla.cli._networks import Recipe, plan_with_progress, status, takes_recipe
 from vdla.cli._options import OUTPUT_FILE, overrides_memory, takes_target
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.target import Target
@@ -17,6 +17,7 @@ from vdla.hw.spec.writing import check_writable
 from vdla.runtime.arrays import write_npz
 from vdla.runtime.devices.registry import DEVICE_CLASSES
 from vdla.runtime.module.plan import HostStep, LaunchStep, Value, random_inputs
+from vdla.runtime.samples import InputError, read_arrays
 from vdla.sim.trace.perfetto import write_perfetto
 
 MHZ = 1e6

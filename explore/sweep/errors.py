@@ -1,0 +1,23 @@
+"""The error of sweeps, and how unknown names are reported."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from vdla.hw.spec.errors import VdlaError
+from vdla.hw.spec.showing import shown
+
+
+class SweepError(VdlaError):
+    """A sweep that cannot run: its specification, its folder or its results are at fault."""
+
+
+def unknown(kind: str, name: str, names: Iterable[str]) -> SweepError:
+    """Return the error for a name that does not exist, with the nearest one that does.
+
+    Args:
+        kind: what is named, as in "parameter".
+    """
+    known = list(names)
+    near = get_close_matches(name, known, 1, 0.5)
+    there = f"there are {', '.join(known)}"
+    return SweepError(f"{kind} {shown(name)} is unknown; " + (f"did you mean {near[0]}? {there}" if near else there))

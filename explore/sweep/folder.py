@@ -1,0 +1,187 @@
+"""The folder of a sweep: one sweep at a time, and always the same one.
+
+`sweep.json` says which sweep it is, `journal.jsonl` holds what was measured, `points.parquet` and
+`layers.parquet` are tables made of it.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+import vdla
+from vdla.compiler.codegen.version import version
+from vdla.explore.sweep.errors import SweepError
+from vdla.explore.sweep.journal import Journal
+from vdla.explore.sweep.measure import Measured
+from vdla.explore.sweep.tables import layers_table, points_table
+from vdla.hw.spec.cache import digest_of, digest_of_files
+from vdla.hw.spec.showing import shown
+from vdla.hw.spec.writing import check_writable, whole_file, write_text
+
+IDENTITY, JOURNAL, LOCK = "sweep.json", "journal.jsonl", ".sweep.lock"
+POINTS, LAYERS = "points.parquet", "layers.parquet"
+MEASURING = ("hw", "explore/silicon")  # sources that results depend on, besides those of the compiler
+
+
+@cache
+def sources() -> str:
+    """Return a digest of the kit's sources that results depend on."""
+    root = Path(vdla.__file__).parent
+    return digest_of([version(), *(digest_of_files(root / package, "*.py") for package in MEASURING)])
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What tells a sweep from another.
+
+    Attributes:
+        specification: as plain JSON values.
+        base: name and digest of the target that points differ from.
+        workloads: digest of each, by name.
+        parameters: names of the sweep's parameters.
+    """
+
+    specification: Mapping[str, Any]
+    base: Mapping[str, str]
+    workloads: Mapping[str, str]
+    parameters: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values, with the kit's version and sources."""
+        return {
+            "specification": dict(self.specification),
+            "base": dict(self.base),
+            "workloads": dict(self.workloads),
+            "parameters": list(self.parameters),
+            "version": vdla.__version__,
+            "sources": sources(),
+            "family": self.specification.get("family", "ecp5"),
+        }
+
+
+class Folder:
+    """The open folder of a sweep.
+
+    Args:
+        path: of the folder.
+        names: of the sweep's parameters.
+    """
+
+    def __init__(self, path: Path, names: tuple[str, ...]) -> None:
+        self.path, self._names = path, names
+        self._journal = Journal(path / JOURNAL)
+
+    @property
+    def measured(self) -> Mapping[int, Measured]:
+        """Every measured point, by number."""
+        return self._journal.measured
+
+    def add(self, measured: Measured) -> None:
+        """Keep a point; errors as those of `Journal.append`."""
+        self._journal.append(measured)
+
+    def write_tables(self) -> None:
+        """Write the tables of all points that are measured.
+
+        Raises:
+            OutputError: one cannot be written; the journal has everything that it would hold.
+        """
+        from pyarrow import parquet
+
+        found = [self.measured[number] for number in sorted(self.measured)]
+        points = ((one.point.number, one.point.values, row) for one in found for row in one.rows)
+        layers = ((one.point.number, layer) for one in found for layer in one.layers)
+        for name, table in ((LAYERS, layers_table(layers)), (POINTS, points_table(self._names, points))):
+            with whole_file(self.path / name, "wb") as file:
+                parquet.write_table(table, file)
+
+    def close(self) -> None:
+        """Close the journal."""
+        self._journal.close()
+
+
+@contextmanager
+def opened(path: Path, identity: Identity) -> Iterator[Folder]:
+    """Open the folder of a sweep for writing; make it where it does not exist.
+
+    Raises:
+        SweepError: another process writes to it, it holds another sweep, or is damaged.
+        OutputError: it cannot be written.
+    """
+    check_writable(path / IDENTITY)
+    path.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path / LOCK, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise SweepError(f"{path} is in use by another sweep; wait for it, or give another folder") from None
+    try:
+        _claim(path, identity)
+        folder = Folder(path, identity.parameters)
+        try:
+            yield folder
+        finally:
+            folder.close()
+    finally:
+        lock.release()
+
+
+def read_identity(path: Path) -> dict[str, Any]:
+    """Return what `sweep.json` in a folder says.
+
+    Raises:
+        SweepError: there is none, or it is damaged.
+    """
+    try:
+        found = json.loads((path / IDENTITY).read_bytes())
+        shapes = {"specification": dict, "parameters": list, "workloads": dict, "base": dict}
+        if not all(isinstance(found[key], kind) for key, kind in shapes.items()):
+            raise ValueError("a part has another type")
+    except FileNotFoundError:
+        raise SweepError(f"{path} holds no sweep: it has no {IDENTITY}") from None
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        raise SweepError(f"{path / IDENTITY} is damaged; sweep into another folder") from error
+    return dict(found)
+
+
+def _claim(path: Path, identity: Identity) -> None:
+    """Write `sweep.json`, or compare it with the sweep that is to run."""
+    wanted = identity.to_json()
+    if not (path / IDENTITY).exists():
+        if (path / JOURNAL).exists():
+            raise SweepError(f"{path} has a {JOURNAL} and no {IDENTITY}; sweep into another folder")
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        write_text(path / IDENTITY, json.dumps({**wanted, "created": created}, indent=1) + "\n")
+        return
+    found = read_identity(path)
+    for key in ("specification", "base", "workloads"):
+        different = _difference(found.get(key), wanted[key], key)
+        if different:
+            raise SweepError(f"{path} holds another sweep: {different}; sweep into another folder")
+    if found.get("sources") != wanted["sources"]:
+        raise SweepError(
+            f"{path} was measured with other sources of the kit ({str(found.get('sources'))[:12]}, now "
+            f"{wanted['sources'][:12]}), so cycles may differ; sweep into another folder and "
+            "compare the two with vdla sweep diff"
+        )
+
+
+def _difference(there: Any, here: Any, where: str) -> str:
+    """Return the first difference of two JSON values; "" where there is none."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        texts = (
+            _difference(there.get(key), here.get(key), f"{where}.{key}") for key in sorted({*there, *here})
+        )
+        return next((text for text in texts if text), "")
+    return (
+        ""
+        if there == here
+        else f"{where.removeprefix('specification.')} is {shown(there)} there and {shown(here)} here"
+    )

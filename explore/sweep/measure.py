@@ -1,0 +1,199 @@
+"""Measuring one point: compile its workloads, run them on the cycle device, and look its area up."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from vdla.compiler.codegen.store import kept
+from vdla.compiler.network.partition import OnHost, place
+from vdla.compiler.network.stages import plan_of
+from vdla.explore.silicon.result import Silicon
+from vdla.explore.sweep.parameters import with_values
+from vdla.explore.sweep.space import Point
+from vdla.explore.sweep.tables import OK, TARGET_CLOCK, LayerRow, PointRow
+from vdla.explore.sweep.workloads import Workload
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import VdlaError
+from vdla.hw.spec.limits import DRAM_BYTES, require_room
+from vdla.hw.spec.memo import memoised
+from vdla.hw.spec.target import Target
+from vdla.hw.spec.target_files import CLOCK
+from vdla.runtime.devices.registry import device_of
+from vdla.runtime.module.plan import HostStep, ModuleError, Plan, random_inputs
+from vdla.runtime.session.report import Report, report
+from vdla.runtime.session.session import Session
+
+SiliconOf = Callable[[AcceleratorConfig], Silicon]
+MOST_WORKLOADS = 64
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is done with every point of a sweep. It can be pickled, and is sent to each worker once.
+
+    Attributes:
+        base: the target that points differ from.
+        workloads: that run on every point.
+        silicon: returns area and clock; None: they are not asked for.
+    """
+
+    base: Target
+    workloads: tuple[Workload, ...]
+    silicon: SiliconOf | None
+
+    def measure(self, point: Point) -> "Measured":
+        """Measure a point. What is wrong with it becomes the status of its rows."""
+        began = time.perf_counter()
+        try:
+            target = with_values(self.base, dict(point.values))
+        except VdlaError as error:
+            rows = tuple(PointRow(workload.name, one_line(error)) for workload in self.workloads)
+            return Measured(point, rows, (), time.perf_counter() - began)
+        area = self._area(target.config, point)
+        found = [_run(workload, target, area) for workload in self.workloads]
+        return Measured(
+            point,
+            tuple(row for row, _ in found),
+            tuple(layer for _, layers in found for layer in layers),
+            time.perf_counter() - began,
+        )
+
+    def _area(self, config: AcceleratorConfig, point: Point) -> "_Area":
+        if self.silicon is None:
+            return _Area(None, "none", CLOCK in point.values)
+        try:
+            return _Area(self.silicon(config), "", CLOCK in point.values)
+        except VdlaError as error:
+            return _Area(None, f"unknown: {one_line(error)}", CLOCK in point.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The result of a point.
+
+    Attributes:
+        rows: one for each workload.
+        layers: of all workloads.
+        seconds: that measuring took.
+    """
+
+    point: Point
+    rows: tuple[PointRow, ...]
+    layers: tuple[LayerRow, ...]
+    seconds: float
+
+
+def failed(job: Job, point: Point, reason: str) -> Measured:
+    """Return the result of a point that could not be measured."""
+    return Measured(point, tuple(PointRow(workload.name, reason) for workload in job.workloads), (), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Area:
+    """The area of a point.
+
+    Attributes:
+        silicon: None where it is not known.
+        why: it is not known.
+        given_clock: the clock is a parameter of the sweep, and not that of the silicon.
+    """
+
+    silicon: Silicon | None
+    why: str
+    given_clock: bool
+
+    def row(self, workload: str, status: str, target: Target) -> PointRow:
+        """Return a row with area and clock."""
+        if self.silicon is None:
+            return PointRow(
+                workload,
+                status,
+                mhz=target.clock_mhz,
+                area_source=self.why,
+                clock_source=TARGET_CLOCK,
+                digest=target.digest,
+            )
+        own = None if self.given_clock else self.silicon.mhz
+        return PointRow(
+            workload,
+            status,
+            lut=float(self.silicon.lut),
+            ff=float(self.silicon.ff),
+            dsp=float(self.silicon.dsp),
+            block_ram=float(self.silicon.block_ram),
+            mhz=target.clock_mhz if own is None else own,
+            area_source=self.silicon.area,
+            clock_source=TARGET_CLOCK if own is None else self.silicon.clock,
+            digest=target.digest,
+        )
+
+
+def _run(workload: Workload, target: Target, area: _Area) -> tuple[PointRow, list[LayerRow]]:
+    """Return the rows of a workload on a target."""
+    try:
+        plan = plan_of(workload.graph(), target, choose=kept())
+        status = why_unfit(workload, plan)
+        if status:
+            return area.row(workload.name, status, target), []
+        found = run(plan)
+    except (VdlaError, MemoryError) as error:
+        return area.row(workload.name, one_line(error), target), []
+    except Exception as error:  # a fault of the kit at one point must not lose the others
+        return area.row(workload.name, f"internal error: {one_line(error)}", target), []
+    return area.row(workload.name, OK, target).with_run(found), layer_rows(workload.name, found)
+
+
+def run(plan: Plan) -> Report:
+    """Run a plan on the cycle device of its target with random inputs; return the report.
+
+    Raises:
+        VdlaError: it does not fit, or its streams are unsafe.
+    """
+    require_room(plan.dram_bytes, DRAM_BYTES, f"{plan.name} on a device: its DRAM takes", ModuleError)
+    session = Session(device_of("cycle", plan.target, plan.dram_bytes, log=True), plan)
+    return report(plan, session.run(random_inputs(plan.inputs)), "cycle")
+
+
+def layer_rows(workload: str, found: Report) -> list[LayerRow]:
+    """Return the rows of a report's layers."""
+    return [
+        LayerRow(
+            workload,
+            number,
+            layer.name,
+            layer.op,
+            layer.on,
+            layer.cycles,
+            layer.macs,
+            layer.utilisation,
+            layer.bytes_read,
+            layer.bytes_written,
+            layer.energy_pj,
+            layer.bound,
+        )
+        for number, layer in enumerate(found.layers)
+    ]
+
+
+def why_unfit(workload: Workload, plan: Plan) -> str:
+    """Return why a target cannot run a workload: an operator that preset `default` executes is left to the
+    host, so the cycles would leave its work out. "" where there is none."""
+    left = [step for step in plan.steps if isinstance(step, HostStep)]
+    usual = _usually_on_host(workload)
+    found = [step for step in left if step.outputs[0] not in usual]
+    if not found:
+        return ""
+    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    return f"{found[0].op} {found[0].name} is left to the host{more}: {found[0].reason}"
+
+
+@memoised(MOST_WORKLOADS)
+def _usually_on_host(workload: Workload) -> frozenset[str]:
+    """Return the first outputs of the operators that preset `default` leaves to the host."""
+    placed = place(workload.graph(), Target())
+    return frozenset(one.node.outputs[0] for one in placed if isinstance(one, OnHost))
+
+
+def one_line(error: BaseException) -> str:
+    """Return an error's message on one line, with its kind where it has none."""
+    return " ".join(str(error).split()) or type(error).__name__

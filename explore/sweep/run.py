@@ -1,0 +1,185 @@
+"""Running a sweep: its points are measured, kept as they end, and written as tables."""
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from vdla.explore.sweep.errors import SweepError
+from vdla.explore.sweep.folder import Folder, Identity, opened
+from vdla.explore.sweep.measure import Job, Measured, SiliconOf
+from vdla.explore.sweep.pool import Backend, Pool
+from vdla.explore.sweep.space import Point, Space, space_of
+from vdla.explore.sweep.specification import Specification
+from vdla.explore.sweep.tables import OK
+from vdla.explore.sweep.workloads import Workload, workloads_of
+from vdla.hw.spec.errors import ConfigError
+from vdla.hw.spec.target import TARGETS, Target
+from vdla.hw.spec.target_files import load
+
+LEAST_SECONDS_BETWEEN_TABLES = 20.0
+SHARE_OF_TABLES = 20  # writing tables takes at most one part in so many of the time
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a sweep is.
+
+    Attributes:
+        done, total: points.
+        failed: points without cycles on some workload.
+        resumed: points that were measured by an earlier run.
+        seconds: of this run.
+    """
+
+    done: int
+    total: int
+    failed: int
+    resumed: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Points per second of this run."""
+        return (self.done - self.resumed) / self.seconds if self.seconds else 0.0
+
+    @property
+    def remaining_seconds(self) -> float | None:
+        """Expected time to the end; None where no point of this run has ended."""
+        return (self.total - self.done) / self.rate if self.rate else None
+
+
+Report = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A sweep that is ready to run.
+
+    Attributes:
+        specification: what it does.
+        space: its combinations.
+        job: what is done with each point.
+        base_name: of the target that points differ from.
+    """
+
+    specification: Specification
+    space: Space
+    job: Job
+    base_name: str
+
+    def identity(self) -> Identity:
+        """Return what tells this sweep from others."""
+        return Identity(
+            self.specification.to_json(),
+            {"name": self.base_name, "digest": self.job.base.digest},
+            {workload.name: workload.digest for workload in self.job.workloads},
+            self.space.names,
+        )
+
+
+def planned(specification: Specification, folder: Path, silicon: SiliconOf | None) -> Plan:
+    """Read what a specification names, and import its workloads.
+
+    Args:
+        folder: of the specification, where relative names of files start.
+        silicon: returns area and clock of a configuration; None: they are not asked for.
+
+    Raises:
+        SweepError: naming what is wrong.
+    """
+    base = _base(specification.base.name, folder)
+    space = space_of(specification, base)
+    workloads: tuple[Workload, ...] = workloads_of(specification, folder)
+    return Plan(specification, space, Job(base, workloads, silicon), specification.base.name)
+
+
+def _base(name: str, folder: Path) -> Target:
+    path = folder / name
+    try:
+        return load(name if name in TARGETS or not path.is_file() else path)
+    except ConfigError as error:
+        raise SweepError(f"base: {error}") from error
+
+
+def sweep(
+    plan: Plan,
+    output: Path,
+    backend: Callable[[Job], AbstractContextManager[Backend]],
+    report: Report = lambda progress: None,
+) -> Progress:
+    """Measure every point that `output` does not hold yet, and write the tables.
+
+    Args:
+        backend: makes what measures points.
+        report: called at the start and after each point.
+
+    Raises:
+        SweepError: the folder is in use, holds another sweep, or cannot be written.
+    """
+    points = plan.space.points()
+    with opened(output, plan.identity()) as folder:
+        keeper = _Keeper(folder, len(points), report)
+        try:
+            with backend(plan.job) as measures:
+                keeper.run(measures, points)
+        finally:
+            folder.write_tables()
+        return keeper.progress()
+
+
+class _Keeper:
+    """Keeps what is measured, and reports.
+
+    Args:
+        folder: of the sweep.
+        total: points that the sweep has.
+        report: called after each point.
+    """
+
+    def __init__(self, folder: Folder, total: int, report: Report) -> None:
+        self._folder, self._total, self._report = folder, total, report
+        self._resumed = len(folder.measured)
+        self._failed = sum(map(_failed, folder.measured.values()))
+        self._began = self._written = time.monotonic()
+        self._pause = LEAST_SECONDS_BETWEEN_TABLES
+
+    def run(self, backend: Backend, points: Iterable[Point]) -> None:
+        """Measure those of `points` that the folder does not hold."""
+        self._report(self.progress())
+        missing = [point for point in points if point.number not in self._folder.measured]
+        for measured in backend.measure(missing):
+            self._folder.add(measured)
+            self._failed += _failed(measured)
+            self._report(self.progress())
+            self._write_sometimes()
+
+    def progress(self) -> Progress:
+        """Return how far the sweep is."""
+        done = len(self._folder.measured)
+        return Progress(done, self._total, self._failed, self._resumed, time.monotonic() - self._began)
+
+    def _write_sometimes(self) -> None:
+        """Write the tables where the last time is long enough ago."""
+        began = time.monotonic()
+        if began - self._written >= self._pause:
+            self._folder.write_tables()
+            self._written = time.monotonic()
+            self._pause = max(LEAST_SECONDS_BETWEEN_TABLES, SHARE_OF_TABLES * (self._written - began))
+
+
+def _failed(measured: Measured) -> bool:
+    return any(row.status != OK for row in measured.rows)
+
+
+def local(processes: int | None) -> Callable[[Job], AbstractContextManager[Backend]]:
+    """Return what makes a pool on this machine; None: of one process for each processor."""
+    count = processes or len(os.sched_getaffinity(0))
+    return partial(_pool, processes=count)
+
+
+def _pool(job: Job, processes: int) -> Pool:
+    return Pool(job, processes)

@@ -1,0 +1,216 @@
+"""The space of a sweep: every combination of values that satisfies the constraints."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from itertools import product
+from math import prod
+from typing import Any
+
+import msgspec
+
+from vdla.explore.sweep.errors import SweepError, unknown
+from vdla.explore.sweep.expressions import Expression, Number, parse
+from vdla.explore.sweep.parameters import (
+    LISTS,
+    NAMES,
+    REALS,
+    Value,
+    checked,
+    plain,
+    require_name,
+    value_of,
+)
+from vdla.explore.sweep.specification import Range, Specification
+from vdla.hw.spec.errors import ConfigError
+from vdla.hw.spec.files import whole_number
+from vdla.hw.spec.showing import shown
+from vdla.hw.spec.target import Target
+
+MOST_COMBINATIONS = 1_000_000
+MOST_VALUES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One design of a sweep.
+
+    Attributes:
+        number: its place in the sweep, from 0.
+        values: of every parameter of the sweep.
+    """
+
+    number: int
+    values: Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The combinations of a sweep.
+
+    Attributes:
+        axes: values of the independent parameters, in order.
+        formulas: expressions of the dependent parameters, each after those it reads.
+        constraints: that every point satisfies.
+        base: value of every parameter that a target has, where the sweep does not change it.
+        names: of the sweep's parameters, in the order of the specification.
+    """
+
+    axes: Mapping[str, tuple[Value, ...]]
+    formulas: Mapping[str, Expression]
+    constraints: tuple[Expression, ...]
+    base: Mapping[str, Value]
+    names: tuple[str, ...]
+
+    @property
+    def combinations(self) -> int:
+        """How many there are before the constraints."""
+        return prod(map(len, self.axes.values()))
+
+    def complete(self, chosen: Mapping[str, Value]) -> dict[str, Value]:
+        """Return the values of all parameters for those of the axes.
+
+        Raises:
+            SweepError: an expression has no value.
+        """
+        known = {**self.base, **chosen}
+        for name, formula in self.formulas.items():
+            value = formula.value(known)
+            known[name] = float(value) if name in REALS else plain(value)
+        return {name: known[name] for name in self.names}
+
+    def broken(self, values: Mapping[str, Value]) -> Expression | None:
+        """Return the first constraint that a point breaks; None where it satisfies all."""
+        known = {**self.base, **values}
+        return next((one for one in self.constraints if not one.value(known)), None)
+
+    def points(self) -> list[Point]:
+        """Return every point, in the order of the axes.
+
+        Raises:
+            SweepError: there are more than MOST_COMBINATIONS, or the constraints leave none.
+        """
+        if self.combinations > MOST_COMBINATIONS:
+            raise SweepError(
+                f"the parameters have {self.combinations:,} combinations, and at most "
+                f"{MOST_COMBINATIONS:,} are enumerated; give a budget, such as budget = 1000, or fewer values"
+            )
+        found = [values for values in self._all() if self.broken(values) is None]
+        if not found:
+            raise self._unsatisfied()
+        return [Point(number, values) for number, values in enumerate(found)]
+
+    def _all(self) -> Iterator[dict[str, Value]]:
+        for values in product(*self.axes.values()):
+            yield self.complete(dict(zip(self.axes, values, strict=True)))
+
+    def _unsatisfied(self) -> SweepError:
+        counts: dict[str, int] = {}
+        for values in self._all():
+            broken = self.broken(values)
+            assert broken is not None, "no point satisfies the constraints"
+            counts[broken.text] = counts.get(broken.text, 0) + 1
+        rejected = ", ".join(f"{shown(text)} rejects {count:,}" for text, count in counts.items())
+        return SweepError(
+            f"no combination of {self.combinations:,} satisfies the constraints: {rejected}; relax "
+            "them, or add values"
+        )
+
+
+def space_of(specification: Specification, base: Target) -> Space:
+    """Return the space of a specification.
+
+    Raises:
+        SweepError: a parameter is unknown or has no values, expressions depend on each other in a circle, or
+            an expression names something unknown.
+    """
+    axes: dict[str, tuple[Value, ...]] = {}
+    formulas: dict[str, Expression] = {}
+    for name, given in specification.parameters.items():
+        require_name(name)
+        found = _domain(name, given)
+        if isinstance(found, Expression):
+            formulas[name] = found
+        else:
+            axes[name] = found
+    if not specification.parameters:
+        raise SweepError(
+            "parameters is empty; give at least one parameter with values, as block_in = [8, 16]"
+        )
+    constraints = tuple(map(parse, specification.constraints))
+    for expression in (*formulas.values(), *constraints):
+        for name in expression.names:
+            if name not in NAMES:
+                raise unknown(f"in expression {shown(expression.text)}, parameter", name, NAMES)
+    return Space(
+        axes,
+        _ordered(formulas),
+        constraints,
+        {name: value_of(base, name) for name in NAMES},
+        tuple(specification.parameters),
+    )
+
+
+def _domain(name: str, given: Any) -> tuple[Value, ...] | Expression:
+    """Return the values of a parameter, or the expression that gives it."""
+    if isinstance(given, str) and name not in LISTS:
+        try:
+            return (whole_number(name, given),)
+        except ConfigError:
+            return parse(given)
+    if isinstance(given, Mapping):
+        return _range(name, given)
+    values = tuple(checked(name, value) for value in (given if isinstance(given, list) else [given]))
+    if not values:
+        raise SweepError(f"parameters.{name} = [] is empty; give at least one value")
+    if len(set(values)) < len(values):
+        twice = next(value for number, value in enumerate(values) if value in values[:number])
+        raise SweepError(f"parameters.{name} holds {shown(twice)} twice; give each value once")
+    return values
+
+
+def _range(name: str, given: Mapping[str, Any]) -> tuple[Value, ...]:
+    """Return the values of a range."""
+    example = "{from = 8, to = 64, step = 8} or {from = 8, to = 64, times = 2}"
+    try:
+        found = msgspec.convert(given, Range)
+    except msgspec.ValidationError as error:
+        raise SweepError(f"parameters.{name}: {error}; a range is {example}") from error
+    if (found.step is None) == (found.times is None):
+        raise SweepError(
+            f"parameters.{name} = {shown(dict(given))} needs step or times; a range is {example}"
+        )
+    if (found.step is not None and found.step <= 0) or (
+        found.times is not None and (found.times <= 1 or found.start <= 0)
+    ):
+        raise SweepError(f"parameters.{name} = {shown(dict(given))} does not grow; a range is {example}")
+    values: list[Number] = []
+    while (value := _next(found, len(values))) <= found.end:
+        values.append(value)
+        if len(values) > MOST_VALUES:
+            raise SweepError(f"parameters.{name} has more than {MOST_VALUES:,} values; take larger steps")
+    if not values:
+        raise SweepError(f"parameters.{name} is empty: from = {found.start} is more than to = {found.end}")
+    return tuple(checked(name, value) for value in values)
+
+
+def _next(found: Range, number: int) -> Number:
+    if found.step is not None:
+        return found.start + number * found.step
+    assert found.times is not None, "a range has a step or a factor"
+    value: Number = found.start * found.times**number
+    return value
+
+
+def _ordered(formulas: Mapping[str, Expression]) -> dict[str, Expression]:
+    """Return expressions with each after those it reads."""
+    needs = {
+        name: [other for other in formula.names if other in formulas] for name, formula in formulas.items()
+    }
+    try:
+        return {name: formulas[name] for name in TopologicalSorter(needs).static_order()}
+    except CycleError as error:
+        circle = " -> ".join(error.args[1])
+        raise SweepError(
+            f"parameters depend on each other in a circle: {circle}; give one of them values"
+        ) from error

@@ -1,0 +1,134 @@
+"""The rows of a sweep's two tables, and their columns in Arrow's types."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from vdla.explore.sweep.parameters import Value
+from vdla.runtime.session.report import Report
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+OK = "ok"
+TARGET_CLOCK = "target"
+
+
+@dataclass(frozen=True, slots=True)
+class PointRow:
+    """A workload on a point.
+
+    Attributes:
+        status: OK, or why there are no cycles.
+        cycles: of the whole workload.
+        seconds: `cycles` at `mhz`.
+        utilisation: of the multipliers.
+        bytes_read, bytes_written: from and to DRAM.
+        energy_pj: of the run.
+        lut, ff, dsp, block_ram: area.
+        mhz: clock.
+        area_source: "estimated" or "synthesised"; or why the area is not known.
+        clock_source: "estimated" or "routed"; TARGET_CLOCK where the clock is that of the target.
+        digest: of the target.
+    """
+
+    workload: str
+    status: str
+    cycles: int | None = None
+    seconds: float | None = None
+    utilisation: float | None = None
+    macs: int | None = None
+    bytes_read: int | None = None
+    bytes_written: int | None = None
+    energy_pj: float | None = None
+    lut: float | None = None
+    ff: float | None = None
+    dsp: float | None = None
+    block_ram: float | None = None
+    mhz: float | None = None
+    area_source: str = ""
+    clock_source: str = ""
+    digest: str = ""
+
+    def with_run(self, found: Report) -> "PointRow":
+        """Return the row with the figures of a run."""
+        assert found.cycles is not None, "the cycle device tells cycles"
+        assert self.mhz is not None, "every target has a clock"
+        return replace(
+            self,
+            cycles=found.cycles,
+            seconds=found.cycles / (self.mhz * 1e6),
+            utilisation=found.utilisation,
+            macs=found.macs,
+            bytes_read=sum(layer.bytes_read for layer in found.layers),
+            bytes_written=sum(layer.bytes_written for layer in found.layers),
+            energy_pj=found.energy_pj,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRow:
+    """A layer of a workload on a point; as `LayerReport`."""
+
+    workload: str
+    layer: int
+    name: str
+    op: str
+    on: str
+    cycles: int | None
+    macs: int
+    utilisation: float | None
+    bytes_read: int
+    bytes_written: int
+    energy_pj: float | None
+    bound: str
+
+
+MEASURES = tuple(one.name for one in fields(PointRow) if one.name not in ("workload", "status"))
+"""Columns of the table of points between `workload` and `status`."""
+
+
+def points_table(
+    names: Sequence[str], rows: Iterable[tuple[int, Mapping[str, Value], PointRow]]
+) -> "pa.Table":
+    """Return the table of points: number, parameters by name, and the fields of `PointRow`."""
+    import pyarrow as pa
+
+    found = list(rows)
+    columns: dict[str, Any] = {"point": pa.array([number for number, _, _ in found], pa.int64())}
+    for name in names:
+        columns[name] = _of_parameter([values[name] for _, values, _ in found])
+    for name in ("workload", *MEASURES, "status"):
+        columns[name] = pa.array([getattr(row, name) for _, _, row in found], _arrow(PointRow, name))
+    return pa.table(columns)
+
+
+def layers_table(rows: Iterable[tuple[int, LayerRow]]) -> "pa.Table":
+    """Return the table of layers: number of the point, and the fields of `LayerRow`."""
+    import pyarrow as pa
+
+    found = list(rows)
+    columns: dict[str, Any] = {"point": pa.array([number for number, _ in found], pa.int64())}
+    for one in fields(LayerRow):
+        columns[one.name] = pa.array([getattr(row, one.name) for _, row in found], _arrow(LayerRow, one.name))
+    return pa.table(columns)
+
+
+def _of_parameter(values: list[Value]) -> "pa.Array":
+    """Return the column of a parameter: of texts, of integers, or of real numbers."""
+    import pyarrow as pa
+
+    if any(isinstance(value, str) for value in values):
+        return pa.array([str(value) for value in values], pa.string())
+    kind = pa.float64() if any(isinstance(value, float) for value in values) else pa.int64()
+    return pa.array(values, kind)
+
+
+def _arrow(kind: type, name: str) -> "pa.DataType":
+    """Return Arrow's type for a field of a row."""
+    import pyarrow as pa
+
+    declared = str(kind.__annotations__[name])
+    if "str" in declared:
+        return pa.string()
+    return pa.float64() if "float" in declared else pa.int64()

@@ -1,0 +1,179 @@
+"""The workloads of a sweep as graphs of integer operators, ready to be sent to other processes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from vdla.compiler.graph.keep import graph_from_bytes, graph_to_bytes
+from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType, type_of
+from vdla.compiler.graph.verify import verify
+from vdla.compiler.network.cached import cached_graph
+from vdla.compiler.network.keep import Source
+from vdla.explore.sweep.errors import SweepError, unknown
+from vdla.explore.sweep.specification import Conv, Specification, WorkloadTable
+from vdla.explore.sweep.suites import SUITES
+from vdla.hw.spec.cache import digest_of
+from vdla.hw.spec.errors import VdlaError
+from vdla.hw.spec.memo import memoised
+from vdla.runtime.requantise import parameter_words
+from vdla.runtime.samples import read_samples
+
+PRODUCT = 5500.0  # about the magnitude of a product of two random int8
+MOST_GRAPHS = 64
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A network or a layer.
+
+    Attributes:
+        name: in the tables of results.
+        data: its graph of integer operators, as `graph_to_bytes` gives it.
+    """
+
+    name: str
+    data: bytes
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hex) of the graph."""
+        return digest_of([self.data])
+
+    def graph(self) -> Graph:
+        """Return the graph; a process reads it once."""
+        return _graph(self.data)
+
+
+@memoised(MOST_GRAPHS)
+def _graph(data: bytes) -> Graph:
+    return graph_from_bytes(data)
+
+
+def workloads_of(specification: Specification, folder: Path) -> tuple[Workload, ...]:
+    """Import every workload of a specification.
+
+    Args:
+        folder: of the specification, where relative names of models start.
+
+    Raises:
+        SweepError: a model does not import, a suite is unknown, a convolution is impossible, or two workloads
+            have one name.
+    """
+    found = [
+        workload
+        for number, table in enumerate(specification.workloads)
+        for workload in _workloads(table, f"workloads[{number}]", folder, specification.seed)
+    ]
+    names = [workload.name for workload in found]
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise SweepError(f"two workloads are called {name}; give one of them another name = ...")
+    return tuple(found)
+
+
+def _workloads(table: WorkloadTable, where: str, folder: Path, seed: int) -> Iterator[Workload]:
+    if table.suite is not None:
+        if table.suite not in SUITES:
+            raise unknown(f"{where}: suite", table.suite, SUITES)
+        prefix = "" if table.name is None else f"{table.name}."
+        for name, conv in SUITES[table.suite].items():
+            yield _of_conv(f"{prefix}{name}", conv, where, seed)
+    elif table.conv is not None:
+        yield _of_conv(table.name or _shape_name(table.conv), table.conv, where, seed)
+    else:
+        yield _of_model(table, where, folder)
+
+
+def _of_model(table: WorkloadTable, where: str, folder: Path) -> Workload:
+    assert table.model is not None, "a workload without conv and suite has a model"
+    path = _located(table.model, where, folder)
+    samples = None if table.calibrate is None else read_samples(_located(table.calibrate, where, folder))
+    try:
+        graph = cached_graph(Source(path, samples, table.percentile, table.shapes))
+    except VdlaError as error:
+        raise SweepError(f"{where}: {path}: {error}") from error
+    return Workload(table.name or path.stem, graph_to_bytes(graph))
+
+
+def _located(name: str, where: str, folder: Path) -> Path:
+    """Return a file that is relative to the specification or to the current folder."""
+    for path in (folder / name, Path(name)):
+        if path.is_file():
+            return path
+    raise SweepError(f"{where}: {name} does not exist in {folder} or in the current folder")
+
+
+def _shape_name(conv: Conv) -> str:
+    height, width = _extents(conv, "")
+    groups = "" if conv.groups == 1 else f"_g{conv.groups}"
+    kernel = f"{conv.kernel}x{conv.kernel}_s{conv.stride}"
+    return f"conv_{height}x{width}_{conv.channels}_{conv.outputs}_{kernel}{groups}"
+
+
+def _extents(conv: Conv, where: str) -> tuple[int, int]:
+    """Return height and width of the input."""
+    height, width = conv.height or conv.size, conv.width or conv.size
+    if height is None or width is None:
+        raise SweepError(f"{where}: conv needs size, or height and width")
+    return height, width
+
+
+def _of_conv(name: str, conv: Conv, where: str, seed: int) -> Workload:
+    return Workload(name, graph_to_bytes(conv_graph(name, conv, where, seed)))
+
+
+def conv_graph(name: str, conv: Conv, where: str = "conv", seed: int = 0) -> Graph:
+    """Return a graph of one int8 convolution with random weights, and bias and requantisation for them.
+
+    Raises:
+        SweepError: the shape is impossible.
+    """
+    height, width = _extents(conv, where)
+    for kind in ("channels", "outputs"):
+        if getattr(conv, kind) % conv.groups:
+            raise SweepError(
+                f"{where}: {kind} = {getattr(conv, kind)} is not a multiple of groups = {conv.groups}"
+            )
+    reach = conv.dilation * (conv.kernel - 1)
+    border = {"same": reach // 2, "valid": 0}.get(str(conv.padding), conv.padding)
+    assert isinstance(border, int), "padding is a number or a word"
+    sides = [(side + 2 * border - reach - 1) // conv.stride + 1 for side in (height, width)]
+    if min(sides) < 1:
+        raise SweepError(
+            f"{where}: a kernel of {reach + 1} pixels does not fit an input of {height} x {width} with "
+            f"padding {border}"
+        )
+    return _verified(name, conv, (height, width), (sides[0], sides[1]), border, seed)
+
+
+def _verified(
+    name: str, conv: Conv, size: tuple[int, int], sides: tuple[int, int], border: int, seed: int
+) -> Graph:
+    """Return the graph of a possible convolution."""
+    rng = np.random.default_rng(seed)
+    reduced = conv.channels // conv.groups
+    low = int(np.log2(PRODUCT * (reduced * conv.kernel**2) ** 0.5)) + 9
+    constants = {
+        "w": rng.integers(-128, 128, (conv.outputs, reduced, conv.kernel, conv.kernel), np.int8),
+        "parameters": parameter_words(
+            rng.integers(-50, 50, conv.outputs),
+            rng.integers(1 << 14, 1 << 16, conv.outputs),
+            np.full(conv.outputs, low),
+        ),
+    }
+    given = {"x": TensorType((1, conv.channels, *size), "int8")}
+    made = {"y": TensorType((1, conv.outputs, *sides), "int8")}
+    attributes: dict[str, Attribute] = {
+        "border": 0,
+        "dilations": (conv.dilation,) * 2,
+        "group": conv.groups,
+        "pads": (border,) * 4,
+        "strides": (conv.stride,) * 2,
+    }
+    node = Node("Int8Conv", ("x", "w", "parameters"), ("y",), attributes, name)
+    types = given | made | {key: type_of(array) for key, array in constants.items()}
+    graph = Graph("layer", given, ("y",), (node,), constants, types)
+    verify(graph)
+    return graph
