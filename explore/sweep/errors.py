@@ -20,4 +20,6 @@ def unknown(kind: str, name: str, names: Iterable[str]) -> SweepError:
     known = list(names)
     near = get_close_matches(name, known, 1, 0.5)
     there = f"there are {', '.join(known)}"
-    return SweepError(f"{kind} {shown(name)} is unknown; " + (f"did you mean {near[0]}? {there}" if near else there))
+    return SweepError(
+        f"{kind} {shown(name)} is unknown; " + (f"did you mean {near[0]}? {there}" if near else there)
+    )

@@ -142,7 +142,7 @@ def _names(node: ast.expr) -> set[str]:
         case _:
             raise _Refused(
                 f"{shown(ast.unparse(node))} is not allowed; there are numbers, names of parameters, "
-                f"+ - * / // % **, comparisons, and, or, not, if else, {', '.join(FUNCTIONS)}, {', '.join(CONSTANTS)}"
+                f"+ - * / // % **, comparisons, and, or, not, if else, {', '.join((*FUNCTIONS, *CONSTANTS))}"
             )
     return set().union(*map(_names, parts))
 

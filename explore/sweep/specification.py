@@ -134,10 +134,10 @@ class Specification(_Table, frozen=True):
     """
 
     parameters: dict[str, Any]
-    workloads: list[WorkloadTable]
+    workloads: tuple[WorkloadTable, ...]
     base: Base = Base()
-    constraints: list[str] = []
-    objectives: list[str] = ["cycles", "lut"]
+    constraints: tuple[str, ...] = ()
+    objectives: tuple[str, ...] = ("cycles", "lut")
     budget: Count | Literal["all"] = "all"
     sampler: Literal["tpe", "nsga2", "random"] = "tpe"
     seed: Annotated[int, Meta(ge=0, le=1 << 31)] = 0

@@ -81,7 +81,7 @@ def _workloads(table: WorkloadTable, where: str, folder: Path, seed: int) -> Ite
         for name, conv in SUITES[table.suite].items():
             yield _of_conv(f"{prefix}{name}", conv, where, seed)
     elif table.conv is not None:
-        yield _of_conv(table.name or _shape_name(table.conv), table.conv, where, seed)
+        yield _of_conv(table.name or _shape_name(table.conv, where), table.conv, where, seed)
     else:
         yield _of_model(table, where, folder)
 
@@ -105,8 +105,8 @@ def _located(name: str, where: str, folder: Path) -> Path:
     raise SweepError(f"{where}: {name} does not exist in {folder} or in the current folder")
 
 
-def _shape_name(conv: Conv) -> str:
-    height, width = _extents(conv, "")
+def _shape_name(conv: Conv, where: str) -> str:
+    height, width = _extents(conv, where)
     groups = "" if conv.groups == 1 else f"_g{conv.groups}"
     kernel = f"{conv.kernel}x{conv.kernel}_s{conv.stride}"
     return f"conv_{height}x{width}_{conv.channels}_{conv.outputs}_{kernel}{groups}"

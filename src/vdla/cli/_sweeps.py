@@ -3,9 +3,10 @@
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TextIO
+from typing import TYPE_CHECKING, Self, TextIO
 
-from vdla.explore.sweep.run import Progress
+if TYPE_CHECKING:
+    from vdla.explore.sweep.run import Progress
 
 LEAST_SECONDS = 0.2  # between two lines on a terminal
 LOG_SECONDS = 30.0  # between two lines elsewhere
@@ -32,7 +33,7 @@ class Line:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: "Progress") -> None:
         """Show progress, unless the last was shown just now."""
         now = time.monotonic()
         if now - self._last < (LEAST_SECONDS if self._terminal else LOG_SECONDS):
@@ -43,7 +44,7 @@ class Line:
         self._stream.flush()
 
 
-def described(progress: Progress) -> str:
+def described(progress: "Progress") -> str:
     """Return progress as a line."""
     parts = [f"{progress.done:,} of {progress.total:,} points"]
     if progress.failed:
@@ -62,10 +63,12 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def conclusion(output: Path, done: Progress) -> str:
+def conclusion(output: Path, done: "Progress") -> str:
     """Return what a finished sweep prints."""
     measured = done.done - done.resumed
-    lines = [f"{output}: {done.total:,} points, {measured:,} of them measured now in {duration(done.seconds)}"]
+    lines = [
+        f"{output}: {done.total:,} points, {measured:,} of them measured now in {duration(done.seconds)}"
+    ]
     if done.failed:
         lines.append(f"{done.failed:,} points lack cycles of some workload: the column status says why")
     lines.append(f"{output / 'points.parquet'}, {output / 'layers.parquet'}")

@@ -1,0 +1,93 @@
+"""`vdla sweep`: what it prints and writes, and its errors."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from click.testing import CliRunner
+
+from vdla.cli import main
+from vdla.explore.sweep.folder import JOURNAL
+
+SPECIFICATION = """
+[base]
+config = "small"
+[parameters]
+memory.latency = [16, 32]
+[[workloads]]
+conv = {size = 4, channels = 8, outputs = 8, kernel = 1}
+"""
+
+
+@pytest.fixture
+def specification(tmp_path):
+    """Return a file with the specification above."""
+    (tmp_path / "s.toml").write_text(SPECIFICATION)
+    return tmp_path / "s.toml"
+
+
+def run(*arguments: object):
+    """Run the command line in this process."""
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def test_a_sweep_says_what_it_measured_and_where_it_is(specification, tmp_path):
+    out = tmp_path / "out"
+    done = run("sweep", specification, "-o", out, "--processes", 1)
+    assert done.exit_code == 0
+    assert done.stdout.startswith(f"{out}: 2 points, 2 of them measured now in ")
+    assert f"{out / 'points.parquet'}" in done.stdout
+    assert "0 of 2 points" in done.stderr
+    assert run("sweep", specification, "-o", out).stdout.startswith(
+        f"{out}: 2 points, 0 of them measured now"
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("memory.latency", "memory.latncy", "parameter 'memory.latncy' is unknown; did you mean memory.latency?"),
+        ("[16, 32]", "[]", "parameters.memory.latency = [] is empty; give at least one value"),
+        ('"small"', '"smal"', "base: smal is neither a preset (default, vta, paper, small, tiny) nor"),
+        ("[base]", "[base", "is not TOML"),
+        ("conv = {", 'model = "none.onnx"\nx = {', "key of workloads[0] 'x' is unknown"),
+    ],
+)  # fmt: skip
+def test_a_wrong_specification_is_one_line_and_status_2(specification, tmp_path, old, new, message):
+    specification.write_text(SPECIFICATION.replace(old, new))
+    done = run("sweep", specification, "-o", tmp_path / "out")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert message in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_output_that_cannot_be_a_folder_is_one_line_and_status_2(specification):
+    done = run("sweep", specification, "-o", specification)
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert f"{specification} is not a folder" in done.stderr
+
+
+def test_an_interrupted_sweep_ends_at_once_and_keeps_its_points(tmp_path, specification):
+    many = SPECIFICATION.replace("[16, 32]", "{from = 1, to = 400, step = 1}")
+    specification.write_text(many)
+    line = [sys.executable, "-m", "vdla", "sweep", specification, "-o", tmp_path / "out", "--processes", "2"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    process = subprocess.Popen(
+        line, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    journal = tmp_path / "out" / JOURNAL
+    while not (journal.exists() and journal.stat().st_size):
+        assert process.poll() is None, "the sweep ended before it could be interrupted"
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    errors = process.communicate(timeout=30)[1]
+    assert process.returncode == 130
+    assert errors.endswith("interrupted\n")
+    assert "Traceback" not in errors
+    assert (tmp_path / "out" / "points.parquet").exists()
+    assert 1 <= journal.read_bytes().count(b"\n") < 400

@@ -1,0 +1,198 @@
+"""Sweeps that run: their tables, and what becomes of points that fail, workers that die and runs that stop."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import duckdb
+import pandas as pd
+import pytest
+
+from tests.explore.sweep.sweeps import deadly, no_silicon, plan
+from vdla.compiler.network.stages import plan_of
+from vdla.explore.sweep.errors import SweepError
+from vdla.explore.sweep.folder import JOURNAL, LAYERS, POINTS, opened
+from vdla.explore.sweep.measure import run as run_plan
+from vdla.explore.sweep.pool import Pool
+from vdla.explore.sweep.run import local, sweep
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Return the folder of a finished sweep of eight points."""
+    folder = tmp_path_factory.mktemp("sweep") / "whole"
+    done = sweep(plan(), folder, local(2))
+    assert (done.done, done.total, done.failed, done.resumed) == (8, 8, 0, 0)
+    return folder
+
+
+def tables(folder):
+    """Return the bytes of both tables."""
+    return [(folder / name).read_bytes() for name in (POINTS, LAYERS)]
+
+
+def test_the_table_of_points_has_parameters_figures_and_sources(whole):
+    found = pd.read_parquet(whole / POINTS)
+    assert list(found.columns) == [
+        "point", "memory.latency", "inp_buffer_bytes", "workload", "cycles", "seconds", "utilisation", "macs",
+        "bytes_read", "bytes_written", "energy_pj", "lut", "ff", "dsp", "block_ram", "mhz", "area_source",
+        "clock_source", "digest", "status",
+    ]  # fmt: skip
+    assert list(found.point) == list(range(8))
+    assert set(found.status) == {"ok"}
+    assert set(found.clock_source) == {"estimated"}
+    assert (found.seconds == found.cycles / 50e6).all()
+    assert (found.macs == 4 * 4 * 8 * 8).all()
+    assert (found.energy_pj > 0).all()
+    assert found.digest.nunique() == 8
+    assert (found.groupby("memory.latency").cycles.mean().diff().dropna() > 0).all()
+
+
+def test_the_table_of_layers_adds_up_to_the_points(whole):
+    points, layers = (pd.read_parquet(whole / name) for name in (POINTS, LAYERS))
+    assert (layers.groupby("point").cycles.sum() == points.set_index("point").cycles).all()
+    assert list(layers.name.unique()) == ["layer"]
+
+
+def test_duckdb_reads_the_tables(whole):
+    query = f"select min(cycles), count(*) from '{whole / POINTS}' where status = 'ok'"
+    ((cycles, count),) = duckdb.sql(query).fetchall()
+    assert count == 8
+    assert cycles == pd.read_parquet(whole / POINTS).cycles.min()
+
+
+def test_cycles_are_those_of_a_run_of_the_plan(whole):
+    planned = plan()
+    row = pd.read_parquet(whole / POINTS).iloc[5]
+    from vdla.explore.sweep.parameters import with_values
+
+    target = with_values(planned.job.base, dict(planned.space.points()[5].values))
+    found = run_plan(plan_of(planned.job.workloads[0].graph(), target))
+    assert (found.cycles, found.energy_pj) == (row.cycles, row.energy_pj)
+
+
+def test_a_finished_sweep_measures_nothing_again(whole):
+    before = tables(whole)
+    assert sweep(plan(), whole, local(1)).resumed == 8
+    assert tables(whole) == before
+
+
+def test_a_sweep_that_is_killed_again_and_again_ends_with_the_same_tables(whole, tmp_path):
+    code = (
+        "from pathlib import Path; from tests.explore.sweep.sweeps import plan\n"
+        "from vdla.explore.sweep.run import local, sweep\n"
+        f"sweep(plan(), Path({str(tmp_path)!r}), local(2))"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    for lines in (1, 3):  # in the journal when the sweep is killed
+        process = subprocess.Popen([sys.executable, "-c", code], env=environment)
+        journal = tmp_path / JOURNAL
+        while not (journal.exists() and journal.read_bytes().count(b"\n") >= lines):
+            assert process.poll() is None, "the sweep ended before it could be killed"
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    with (tmp_path / JOURNAL).open("ab") as file:
+        file.write(b'0123456789abcdef {"point"')  # what a write that was cut off leaves
+    done = sweep(plan(), tmp_path, local(2))
+    assert 3 <= done.resumed < 8
+    assert tables(tmp_path) == tables(whole)
+
+
+def test_a_worker_that_dies_twice_at_a_point_is_a_row_with_the_reason(tmp_path):
+    done = sweep(plan(deadly, parameters={"inp_buffer_bytes": ["8KiB", "16KiB"]}), tmp_path, local(1))
+    found = pd.read_parquet(tmp_path / POINTS)
+    assert done.failed == 1
+    assert list(found.status) == [
+        "the worker process died 2 times: SIGKILL, perhaps for lack of memory",
+        "ok",
+    ]
+
+
+def test_a_configuration_that_cannot_be_is_a_row_with_the_reason(tmp_path):
+    changes = {"parameters": {"block_in": [8, 12], "block_out": 8}}
+    sweep(plan(**changes), tmp_path, local(1))
+    found = pd.read_parquet(tmp_path / POINTS)
+    assert list(found.status) == ["ok", "block_in = 12 is not a power of two; the nearest are 8 and 16"]
+    assert found.cycles.isna().tolist() == [False, True]
+
+
+def test_work_that_a_target_leaves_to_the_host_is_a_row_with_the_reason(tmp_path):
+    sweep(plan(parameters={"extensions": ["none"]}), tmp_path, local(1))
+    row = pd.read_parquet(tmp_path / POINTS).iloc[0]
+    assert row.status.startswith(
+        "Int8Conv layer is left to the host: configuration small with the extensions"
+    )
+    assert pd.isna(row.cycles)
+
+
+def test_an_area_that_is_not_known_leaves_the_cycles(tmp_path):
+    sweep(plan(no_silicon, parameters={"memory.latency": 16}), tmp_path, local(1))
+    row = pd.read_parquet(tmp_path / POINTS).iloc[0]
+    assert (row.status, row.area_source, row.clock_source, row.mhz) == (
+        "ok",
+        "unknown: no Yosys here",
+        "target",
+        100,
+    )
+    assert pd.isna(row.lut)
+
+
+def test_a_clock_that_is_a_parameter_decides_the_seconds(tmp_path):
+    sweep(plan(parameters={"clock_mhz": [20]}), tmp_path, local(1))
+    row = pd.read_parquet(tmp_path / POINTS).iloc[0]
+    assert (row.mhz, row.clock_source, row.seconds) == (20, "target", row.cycles / 20e6)
+
+
+def test_a_second_sweep_in_a_folder_is_refused(tmp_path):
+    with opened(tmp_path, plan().identity()), pytest.raises(SweepError, match="is in use by another sweep"):
+        sweep(plan(), tmp_path, local(1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"parameters": {"memory.latency": [16]}}, r"holds another sweep: parameters.inp_buffer_bytes is \[.*\] there"),
+        ({"base": {"config": "tiny"}}, "holds another sweep: base.config is 'small' there and 'tiny' here"),
+        ({"seed": 1}, "holds another sweep: seed is None there and 1 here"),
+    ],
+)  # fmt: skip
+def test_the_folder_of_another_sweep_is_refused(whole, changes, message):
+    with pytest.raises(SweepError, match=message):
+        sweep(plan(**changes), whole, local(1))
+
+
+def test_a_folder_of_other_sources_is_refused(tmp_path):
+    with opened(tmp_path, plan().identity()):
+        pass
+    values = json.loads((tmp_path / "sweep.json").read_text())
+    (tmp_path / "sweep.json").write_text(json.dumps(values | {"sources": "other"}))
+    with pytest.raises(SweepError, match=r"was measured with other sources of the kit \(other, now"):
+        sweep(plan(), tmp_path, local(1))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("sweep.json", b"{", "sweep.json is damaged; sweep into another folder"),
+        (JOURNAL, b"x\n", "journal.jsonl, line 1 is damaged; delete that line"),
+    ],
+)
+def test_damaged_files_are_named(tmp_path, name, text, message):
+    with opened(tmp_path, plan().identity()):
+        pass
+    (tmp_path / name).write_bytes(text)
+    with pytest.raises(SweepError, match=message):
+        sweep(plan(), tmp_path, local(1))
+
+
+def test_the_end_of_a_pool_ends_its_workers():
+    planned = plan()
+    with Pool(planned.job, 2) as pool:
+        next(pool.measure(planned.space.points()))
+        workers = [worker.process for worker in pool._workers.values()]
+        assert [worker.poll() for worker in workers] == [None, None]
+    assert [worker.poll() for worker in workers] == [-signal.SIGKILL] * 2

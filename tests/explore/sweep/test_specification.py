@@ -1,0 +1,70 @@
+"""Specifications: what they hold, and the errors of those that hold something else."""
+
+import pytest
+
+from vdla.explore.sweep.errors import SweepError
+from vdla.explore.sweep.specification import Conv, from_values, read
+
+LAYER = {"conv": {"size": 8, "channels": 16, "outputs": 16}}
+GOOD = {"parameters": {"block_in": [8, 16]}, "workloads": [LAYER]}
+
+
+def test_a_file_is_read_with_its_defaults(tmp_path):
+    (tmp_path / "s.toml").write_text(
+        "constraints = ['block_in > 4']\n[parameters]\nblock_in = [8]\nmemory.latency = [1, 2]\n"
+        "[[workloads]]\nconv = {size = 8, channels = 16, outputs = 32, kernel = 1}\n"
+    )
+    found = read(tmp_path / "s.toml")
+    assert found.parameters == {"block_in": [8], "memory.latency": [1, 2]}
+    assert found.workloads[0].conv == Conv(channels=16, outputs=32, size=8, kernel=1)
+    assert (found.base.name, found.budget, found.family) == ("default", "all", "ecp5")
+
+
+def test_quoted_and_nested_names_mean_the_same():
+    nested = from_values(GOOD | {"parameters": {"memory": {"latency": [1]}}})
+    assert nested == from_values(GOOD | {"parameters": {"memory.latency": [1]}})
+
+
+def test_a_specification_is_equal_after_json():
+    found = from_values(GOOD | {"objectives": ["lut", "cycles"], "budget": 7})
+    assert from_values(found.to_json()) == found
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"paramters": {}}, "table or key 'paramters' is unknown; did you mean parameters?"),
+        ({"base": {"confg": "tiny"}}, "key of base 'confg' is unknown; did you mean config?"),
+        ({"workloads": [{"modle": "x"}]}, "key of workloads[0] 'modle' is unknown; did you mean model?"),
+        (
+            {"workloads": [{"conv": {"chanels": 3}}]},
+            "key of workloads[0].conv 'chanels' is unknown; did you mean channels?",
+        ),
+        ({"workloads": []}, "workloads is empty; give at least one [[workloads]]"),
+        ({"workloads": [{}]}, "workloads[0] has none of them; it takes exactly one of model, conv and suite"),
+        ({"workloads": [LAYER | {"model": "x"}]}, "workloads[0] has model and conv"),
+        (
+            {"workloads": [{"conv": {"channels": 0, "outputs": 1}}]},
+            "Expected `int` >= 1 - at `workloads[0].conv.channels`",
+        ),
+        ({"budget": 0}, "budget"),
+        ({"objectives": ["cyles"]}, "objective 'cyles' is unknown; did you mean cycles?"),
+        ({"objectives": []}, "objectives is empty"),
+        ({"base": {"config": "tiny", "target": "tiny"}}, "base.config and base.target name one record"),
+        ({"parameters": {"constraints": ["1"]}}, "write it before the first table of the file"),
+        ({"parameters": [1]}, "Expected `object`, got `array` - at `parameters`"),
+    ],
+)
+def test_a_wrong_specification_is_one_line(changes, message):
+    with pytest.raises(SweepError) as caught:
+        from_values(GOOD | changes)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "message"), [("a = ", "is not TOML"), ("x = 1", "'x' is unknown")])
+def test_errors_name_the_file(tmp_path, text, message):
+    (tmp_path / "s.toml").write_text(text)
+    with pytest.raises(SweepError, match=message) as caught:
+        read(tmp_path / "s.toml")
+    assert str(caught.value).startswith(str(tmp_path / "s.toml"))

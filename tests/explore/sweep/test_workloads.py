@@ -1,0 +1,65 @@
+"""Workloads: convolutions by shape, suites, models."""
+
+import numpy as np
+import pytest
+
+from vdla.compiler.graph.interpret import interpret
+from vdla.explore.sweep.errors import SweepError
+from vdla.explore.sweep.specification import Conv, from_values
+from vdla.explore.sweep.suites import MOBILENET, RESNET18
+from vdla.explore.sweep.workloads import conv_graph, workloads_of
+
+
+def workloads(tmp_path, *tables):
+    """Return the workloads of a specification."""
+    return workloads_of(from_values({"parameters": {"batch": 1}, "workloads": list(tables)}), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("conv", "shape"),
+    [
+        (Conv(channels=16, outputs=32, size=8), (1, 32, 8, 8)),
+        (Conv(channels=16, outputs=32, size=8, stride=2), (1, 32, 4, 4)),
+        (Conv(channels=16, outputs=32, size=8, padding="valid"), (1, 32, 6, 6)),
+        (Conv(channels=16, outputs=32, size=8, padding=2, kernel=1), (1, 32, 12, 12)),
+        (Conv(channels=16, outputs=32, height=5, width=9, dilation=2), (1, 32, 5, 9)),
+        (Conv(channels=16, outputs=16, size=8, groups=16), (1, 16, 8, 8)),
+    ],
+)
+def test_a_convolution_computes_its_shape(conv, shape):
+    graph = conv_graph("layer", conv)
+    x = np.random.default_rng(0).integers(-128, 128, graph.inputs["x"].shape, np.int8)
+    result = interpret(graph, {"x": x})["y"]
+    assert (result.shape, result.dtype) == (shape, np.int8)
+    assert np.ptp(result.astype(int)) > 100, "requantisation keeps the range of int8 in use"
+
+
+def test_a_suite_is_its_layers_and_may_have_a_prefix(tmp_path):
+    assert [one.name for one in workloads(tmp_path, {"suite": "resnet18-convolutions"})] == list(RESNET18)
+    named = workloads(tmp_path, {"suite": "mobilenet-depthwise", "name": "m"})
+    assert [one.name for one in named] == [f"m.{name}" for name in MOBILENET]
+
+
+def test_a_convolution_is_called_by_its_shape(tmp_path):
+    (one,) = workloads(tmp_path, {"conv": {"size": 8, "channels": 16, "outputs": 16, "groups": 16}})
+    assert one.name == "conv_8x8_16_16_3x3_s1_g16"
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ([{"suite": "resnet-convolutions"}], "workloads[0]: suite 'resnet-convolutions' is unknown; did you mean resnet18-convolutions?"),
+        ([{"model": "no.onnx"}], "workloads[0]: no.onnx does not exist in"),
+        ([{"model": "bad.onnx"}], "bad.onnx"),
+        ([{"conv": {"channels": 3, "outputs": 8}}], "workloads[0]: conv needs size, or height and width"),
+        ([{"conv": {"size": 8, "channels": 3, "outputs": 8, "groups": 2}}], "workloads[0]: channels = 3 is not a multiple of groups = 2"),
+        ([{"conv": {"size": 2, "channels": 8, "outputs": 8, "padding": "valid"}}], "workloads[0]: a kernel of 3 pixels does not fit an input of 2 x 2 with padding 0"),
+        ([{"suite": "mobilenet-depthwise"}, {"suite": "mobilenet-depthwise"}], "two workloads are called D1"),
+    ],
+)  # fmt: skip
+def test_a_wrong_workload_is_one_line(tmp_path, tables, message):
+    (tmp_path / "bad.onnx").write_bytes(b"no model")
+    with pytest.raises(SweepError) as caught:
+        workloads(tmp_path, *tables)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
