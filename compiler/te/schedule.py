@@ -109,7 +109,7 @@ class Schedule:
         """
         label = self._cache_name(tensor, name)
         axes = tuple(
-            Axis(self._unique(_letter(number), label), INDEX, extent)
+            Axis(self._unique(_letter(number), label), INDEX, extent=extent)
             for number, extent in enumerate(tensor.shape)
         )
         copy = Tensor(

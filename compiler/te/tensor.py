@@ -22,7 +22,7 @@ class Axis(Var):
     Values are combined over a reduction axis.
     """
 
-    extent: int = 1
+    extent: int = field(kw_only=True)
     reduces: bool = False
 
     @property
@@ -153,7 +153,7 @@ def reduce_axis(extent: int, name: str) -> Axis:
     """Return a reduction axis."""
     if not isinstance(extent, int) or extent < 1:
         raise IrError(f"reduction axis {name}: extent {extent!r} is not a positive whole number")
-    return Axis(name, INDEX, extent, reduces=True)
+    return Axis(name, INDEX, extent=extent, reduces=True)
 
 
 def compute(
@@ -176,7 +176,7 @@ def compute(
             f"{name} has {len(shape)} dimensions {list(shape)}, but its expression takes {len(names)} "
             f"subscripts ({', '.join(names)})"
         )
-    own = tuple(Axis(axis, INDEX, extent) for axis, extent in zip(names, shape, strict=True))
+    own = tuple(Axis(axis, INDEX, extent=extent) for axis, extent in zip(names, shape, strict=True))
     value = with_plain_axes(as_expr(element(*(axis.var for axis in own)), "int32"))
     _check(name, own, value)
     return Tensor(Buffer(name, tuple(shape), value.dtype), own, value)

@@ -20,6 +20,7 @@ from vdla.sim.scratchpads import Scratchpads, pack, unpack
 
 from .helpers import CONFIG, alu, gemm, machine_with, stream_of
 
+HUGE = DEFAULT.with_changes(batch=16)
 MEMORIES = ("uop", "inp", "wgt", "acc", "inp_operand", "wgt_operand", "wgt_bias")
 
 
@@ -54,6 +55,12 @@ def test_pauses_change_nothing(seed, monkeypatch):
     monkeypatch.setattr("vdla.sim.functional.native_code_for", lambda _: functions)
     paused = run_program(program)
     assert [name for name in expected if not np.array_equal(expected[name], paused[name])] == []
+
+
+@pytest.mark.parametrize(("config", "at_once"), [(TINY, 1 << 24), (DEFAULT, 1 << 24), (HUGE, 1 << 20)])
+def test_native_code_looks_up_after_work_of_well_below_a_second(config, at_once):
+    assert steps.steps_at_once(config) == at_once
+    assert steps.trips_at_once(config) * config.depth(MemoryType.UOP) <= at_once
 
 
 @pytest.fixture(scope="module", params=[1, 4, 16])

@@ -91,6 +91,15 @@ def test_the_estimate_is_near_the_simulator(size):
         assert cycles == pytest.approx(estimates[place], rel=0.2)
 
 
+@pytest.mark.parametrize(
+    ("size", "cycles"), list(zip(ESTIMATED, (30_001, 28_305, 4_945), strict=True)), ids=str
+)
+def test_the_estimate_has_the_constants_that_were_fitted(size, cycles):
+    """Whoever changes a constant fits it to simulations again, and then changes these figures."""
+    work = space_of(ConvolutionTask(size), Target(DEFAULT)).work
+    assert round(estimated_cycles(work, fitting_tiles(work)).min()) == cycles
+
+
 def test_candidates_far_from_the_best_estimate_are_left_out():
     work = space_of(ConvolutionTask(ESTIMATED[0]), Target(DEFAULT)).work
     every, near, best = (ranked_tiles(work, within=share) for share in (inf, 1.05, 1.0))

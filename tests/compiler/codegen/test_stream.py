@@ -8,7 +8,13 @@ from generators.operators import random_case
 from tests.loading import load_file
 from vdla.compiler.codegen.choose import best_tiles, simulated_cycles
 from vdla.compiler.codegen.estimate import ranked_tiles
-from vdla.compiler.codegen.hardware_loops import Dimension, Steps, compute_instructions, transfer_instructions
+from vdla.compiler.codegen.hardware_loops import (
+    LONGEST_ROW,
+    Dimension,
+    Steps,
+    compute_instructions,
+    transfer_instructions,
+)
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.schedules import schedule_conv2d, schedule_max_pool
 from vdla.compiler.codegen.space import Choice
@@ -218,6 +224,14 @@ def test_compute_instructions_take_every_step_once(seed):
             for count in range(loop.trips)
         ]
     assert sorted(found) == sorted(expected)
+
+
+@pytest.mark.parametrize(("rows", "instructions"), [(LONGEST_ROW, 1), (LONGEST_ROW + 1, LONGEST_ROW + 1)])
+def test_a_transfer_has_as_many_rows_as_its_field_holds(rows, instructions):
+    dimensions = [Dimension(rows, 1, 2, 0, rows)]
+    moved = list(transfer_instructions(dimensions, 0, 0))
+    assert len(moved) == instructions
+    assert moved[0].rows.height == rows // instructions
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -46,6 +46,14 @@ def net_text() -> tuple[str, dict[str, np.ndarray]]:
     return NET.format(sha=re.search('sha256="(.*)"', print_graph(small))[1]), {"w": w}
 
 
+@pytest.mark.parametrize(("elements", "printed"), [(16, "constant([1, 1, "), (17, "constant(sha256=")])
+def test_large_constants_are_printed_by_their_digest(elements, printed):
+    w = np.ones(elements, np.int32)
+    kind = TensorType((elements,), "int32")
+    graph = Graph("net", {}, ("y",), (Node("Neg", ("w",), ("y",)),), {"w": w}, {"w": kind, "y": kind})
+    assert printed in print_graph(graph)
+
+
 def test_text_reads_back_equal():
     text, constants = net_text()
     graph = parse_graph(text, constants)

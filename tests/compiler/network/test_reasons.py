@@ -9,6 +9,7 @@ from tests.compiler.network import test_offload as integers
 from tests.compiler.network.graphs import HANDMADE, Net
 from vdla.compiler.codegen.choose import by_estimate
 from vdla.compiler.graph.integer_forms import early
+from vdla.compiler.graph.integer_forms.host import is_float
 from vdla.compiler.graph.integer_forms.rules import RULES
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.graph.parse import parse_graph
@@ -190,3 +191,10 @@ def test_the_reason_is_kept_in_the_plan():
     graph = HANDMADE["only the host"](Net())
     (step,) = plan_of(graph, Target(TINY), choose=by_estimate).host_steps
     assert step.reason == f"Transpose with single elements to move; {WHOLE_BLOCKS}"
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [("int8", False), ("float32", True)])
+def test_an_operand_that_is_left_out_is_no_real_number(dtype, expected):
+    clip = Node("Clip", ("x", "", ""), ("y",))
+    x = TensorType((4,), dtype)
+    assert is_float(Graph("net", {"x": x}, ("y",), (clip,), {}, {"x": x, "y": x}), clip) is expected

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from vdla.compiler.ir.interpret import interpret
-from vdla.compiler.ir.nodes import IrError, cast, maximum, select
+from vdla.compiler.ir.nodes import Const, IrError, cast, maximum, select
 from vdla.compiler.ir.parse import parse_func
 from vdla.compiler.ir.text import print_func
 from vdla.compiler.ir.types import DTYPES
@@ -169,6 +169,18 @@ for x_o in range(3):
         C[x_o * 4 + x_i] = B[x_i] + int32(1)
 """
     )
+
+
+def test_compute_at_keeps_out_what_lies_before_a_tensor():
+    double = compute((12,), lambda i: A[i] * 2, "B")
+    out = compute((12,), lambda x: select(Const(0) < x, double[x - 1], Const(0, "int32")), "C")
+    schedule = create_schedule(out)
+    schedule[double].compute_at(out, "x")
+    func = schedule.lower()
+    assert "if -1 < x - 1:" in print_func(func)
+    values = {"A": np.arange(12, dtype=np.int32), "C": np.full(12, 7, np.int32)}
+    interpret(func, values)
+    assert values["C"].tolist() == [0, *range(0, 22, 2)]
 
 
 def test_compute_inline_writes_the_expression_where_it_is_read():

@@ -1,10 +1,11 @@
 """The generated pages say of each fact what its own declaration says."""
 
 import re
+from pathlib import Path
 
 import pytest
 
-from vdla.hw.spec.reference import registers_page
+from vdla.hw.spec.reference import PAGES, registers_page
 from vdla.hw.spec.registers import Control, Fault, Status
 
 
@@ -15,6 +16,12 @@ def _meanings(page: str) -> dict[tuple[str, str], str]:
         for register, bit, meaning in rows
         if register in ("CONTROL", "STATUS", "FAULT")
     }
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_pages_are_those_of_the_sources(name):
+    page = Path(__file__).parents[3] / "docs" / name
+    assert page.read_text() == PAGES[name](), "run `make docs`"
 
 
 def test_every_bit_has_a_meaning_of_its_own():

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -108,6 +109,22 @@ def test_the_core_depends_on_every_file_of_the_hardware(tmp_path, monkeypatch):
         digests.append(design.core_sources())
     assert len(set(digests)) == 3
     assert digests[0] == digests[3]
+
+
+def test_a_build_is_on_the_disk_before_it_appears(tmp_path, monkeypatch):
+    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(Path(os.readlink(f"/proc/self/fd/{file}"))))
+
+    def work(folder: Path) -> None:
+        (folder / "deep").mkdir()
+        for name in ("a", "deep/b"):
+            (folder / name).write_text(name)
+
+    entry = built("kind", "key", work)
+    assert {path.name for path in synced} == {"a", "b"}
+    assert all(SCRATCH_PREFIX in str(path) for path in synced)
+    assert (entry / "deep" / "b").read_text() == "deep/b"
 
 
 def test_what_nobody_asks_for_is_forgotten(tmp_path, monkeypatch):

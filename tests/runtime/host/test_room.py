@@ -86,6 +86,11 @@ def test_an_operator_makes_no_more_than_was_said(op):
     assert 0 < made <= room(op, inputs, attributes)
 
 
+def test_a_lookup_has_room_for_the_positions_that_numpy_makes():
+    x = i8(2, 3, 400)
+    assert room("Int8Lookup", [x, f32(256)], {}) >= x.size * np.dtype(np.intp).itemsize
+
+
 HUGE = {
     "Add": ([np.zeros((1 << 20, 1), np.float32), np.zeros((1, 1 << 20), np.float32)], {}),
     "ConstantOfShape": ([], {"dtype": "int8", "shape": (1 << 40,), "value": 0}),

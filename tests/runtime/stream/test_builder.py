@@ -54,6 +54,21 @@ def decoded(builder: StreamBuilder):
     return decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 1 << 16)), stream.config)
 
 
+@pytest.mark.parametrize(("below", "place"), [(2, 2), (1, 1)])
+def test_a_tensor_beyond_the_reach_of_dram_base_is_refused_with_its_first_instruction(below, place):
+    builder, highest, offsets = StreamBuilder(TINY), (1 << 32) - 1, (0, 2, 3)
+    for element in offsets:
+        builder.load(MemoryType.INP, 0, "x", element, Rows(1, 1, 1))
+    stream, base = builder.finish(), highest - below
+    message = (
+        f"instruction {stream.tensors['x'][place]} has dram_base = {base + offsets[place]} in the tensor 'x', "
+        f"which is outside 0..{highest}; put the tensor lower, or compile it again"
+    )
+    with pytest.raises(EncodingError) as caught:
+        stream.relocated({"x": base * TINY.element_bytes(MemoryType.INP)})
+    assert str(caught.value) == message
+
+
 def test_only_what_conflicts_is_ordered():
     builder = StreamBuilder(TINY)
     loop = Loop(4, 1, 1, 0)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from onnx import checker
+from onnx import checker, helper
 
 from tests.compiler.graph.onnx.networks import small_cnn
 from vdla.compiler.graph.nodes import Graph, GraphError
@@ -50,6 +50,7 @@ def test_what_was_exported_is_imported_equal(make):
     graph = make()
     model = export(graph)
     checker.check_model(model, full_check=True)
+    assert model.ir_version == helper.find_min_ir_version_for(model.opset_import)
     assert load(model) == graph
 
 

@@ -110,6 +110,48 @@ def f(A: int8[3, 1, 2], B: int8[3, 1, 2], C: int32[4, 1, 1]):
         C[i, 0, 0] = S[i, 0, 0]
 """,
     ),
+    "calls that do not touch the sums may stand beside their products": (
+        StartSums(GEMM, RESET, GEMM_FROM),
+        """\
+def f(A: int8[3, 1, 2], B: int8[3, 1, 2], D: int32[3, 1, 2], C: int32[4, 1, 1]):
+    S = alloc(int32[4, 1, 1], "accumulator")
+    for i in range(4):
+        reset(S[i, 0, 0])
+    for k in range(3):
+        T = alloc(int32[1, 1, 2], "accumulator")
+        load_acc(T[0, 0, 0], D[k, 0, 0])
+        for i in range(4):
+            gemm(S[i, 0, 0], A[k, 0, 0], B[k, 0, 0])
+    for i in range(4):
+        C[i, 0, 0] = S[i, 0, 0]
+""",
+        """\
+def f(A: int8[3, 1, 2], B: int8[3, 1, 2], D: int32[3, 1, 2], C: int32[4, 1, 1]):
+    S = alloc(int32[4, 1, 1], "accumulator")
+    for k in range(3):
+        T = alloc(int32[1, 1, 2], "accumulator")
+        load_acc(T[0, 0, 0], D[k, 0, 0])
+        for i in range(4):
+            gemm_from(S[i, 0, 0], A[k, 0, 0], B[k, 0, 0], k < 1)
+    for i in range(4):
+        C[i, 0, 0] = S[i, 0, 0]
+""",
+    ),
+    "sums whose products do not walk all of them are reset": (
+        StartSums(GEMM, RESET, GEMM_FROM),
+        """\
+def f(A: int8[3, 1, 2], B: int8[3, 1, 2], C: int32[4, 1, 1]):
+    S = alloc(int32[4, 1, 1], "accumulator")
+    for i in range(4):
+        reset(S[i, 0, 0])
+    for k in range(3):
+        for i in range(3):
+            gemm(S[i, 0, 0], A[k, 0, 0], B[k, 0, 0])
+    for i in range(4):
+        C[i, 0, 0] = S[i, 0, 0]
+""",
+        None,
+    ),
     "virtual threads are interleaved, each with buffers of its own": (
         InterleaveVirtualThreads(),
         """\
