@@ -1,14 +1,18 @@
 """``vdla config``."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import click
 
-from vdla.cli._options import with_settings
+from vdla.cli._options import OUTPUT_FILE, with_settings
 from vdla.hw.spec.config import parameters
+from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.target import Target, surroundings
+from vdla.hw.spec.target_files import to_toml
 from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.writing import write_text
 
 MEMORIES = (MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC, MemoryType.OUT)
 
@@ -16,9 +20,20 @@ MEMORIES = (MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC, Memo
 @click.command()
 @click.argument("target", default="default", metavar="[NAME|FILE]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "-o",
+    "--output",
+    type=OUTPUT_FILE,
+    metavar="FILE.toml",
+    help="Also write it as a file that --config takes.",
+)
 @with_settings
-def command(target: Target, as_json: bool) -> None:
+def command(target: Target, as_json: bool, output: Path | None) -> None:
     """Show a target: its configuration and derived figures, its memory, clock and energy table."""
+    if output is not None:
+        if output.suffix != ".toml":
+            raise ConfigError(f"--output {output} has another suffix than .toml; --config takes .toml files")
+        write_text(output, to_toml(target))
     values = describe(target)
     click.echo(json.dumps(values, indent=2) if as_json else _text(values))
 

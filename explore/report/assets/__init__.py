@@ -1,0 +1,1 @@
+"""The HTML, style sheet and scripts of the pages."""

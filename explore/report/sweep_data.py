@@ -1,0 +1,204 @@
+"""The files of a sweep as the columns that its page shows."""
+
+import json
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vdla.explore.report.numbers import short
+from vdla.hw.spec.errors import FileFormatError, VdlaError
+from vdla.hw.spec.target_files import apply_settings, load
+
+POINTS, LAYERS, ABOUT = "points.parquet", "layers.parquet", "sweep.json"
+OK = "ok"
+SILICON = ("lut", "ff", "dsp", "block_ram", "mhz", "area_source", "clock_source", "digest")
+RUN = ("cycles", "seconds", "utilisation", "macs", "bytes_read", "bytes_written", "energy_pj", "status")
+LAYER_SHAPE = ("name", "op", "on", "macs")
+LAYER_VALUES = ("cycles", "bytes_read", "bytes_written", "energy_pj", "bound")
+
+Columns = Mapping[str, Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A sweep as its folder holds it.
+
+    Attributes:
+        name: of the folder.
+        about: what `sweep.json` says.
+        points: columns of `points.parquet`: a row for each point and workload.
+        layers: columns of `layers.parquet`: a row for each point, workload and layer.
+    """
+
+    name: str
+    about: Mapping[str, Any]
+    points: Columns
+    layers: Columns
+
+
+def read_sweep(folder: Path) -> Sweep:
+    """Read the files of a sweep.
+
+    Raises:
+        FileFormatError: one is missing, damaged, or lacks a column.
+    """
+    about = _read_about(folder / ABOUT)
+    parameters = about["parameters"]
+    points = _read_table(folder / POINTS, ("point", "workload", *parameters, *SILICON, *RUN))
+    layers = _read_table(folder / LAYERS, ("point", "workload", "layer", *LAYER_SHAPE, *LAYER_VALUES))
+    return Sweep(folder.resolve().name, about, points, layers)
+
+
+def _read_about(path: Path) -> dict[str, Any]:
+    """Return what `sweep.json` says."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise FileFormatError(
+            f"{path.parent} is no folder of a sweep: it has no {path.name}; `vdla sweep` writes one"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise FileFormatError(f"{path} cannot be read: {error}; run the sweep again") from error
+    kinds = {"specification": dict, "base": dict, "parameters": list}
+    wrong = [
+        key
+        for key, kind in kinds.items()
+        if not isinstance(values, dict) or not isinstance(values.get(key), kind)
+    ]
+    if wrong:
+        raise FileFormatError(f"{path} has no valid {', '.join(wrong)}; run the sweep again")
+    return dict(values)
+
+
+def _read_table(path: Path, wanted: Sequence[str]) -> Columns:
+    """Return the wanted columns of a Parquet file as lists."""
+    from pyarrow import ArrowException
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        with ParquetFile(path) as file:
+            missing = [name for name in wanted if name not in file.schema_arrow.names]
+            if missing:
+                raise FileFormatError(f"{path} has no column {', '.join(missing)}; run the sweep again")
+            table = file.read(list(wanted))
+    except (OSError, ArrowException) as error:
+        raise FileFormatError(f"{path} cannot be read: {error}; run the sweep again") from error
+    columns: dict[str, list[Any]] = {name: table.column(name).to_pylist() for name in wanted}
+    return columns
+
+
+def page_data(sweep: Sweep) -> dict[str, Any]:
+    """Return everything that the page shows, as JSON values.
+
+    Points are in ascending order, and every column of `points` and of each workload has one value per point.
+    """
+    numbers = sorted(set(sweep.points["point"]))
+    place = {number: index for index, number in enumerate(numbers)}
+    workloads = list(dict.fromkeys(sweep.points["workload"]))
+    return {
+        "name": sweep.name,
+        **{key: sweep.about.get(key) for key in ("version", "sources", "family", "created")},
+        "parameters": sweep.about["parameters"],
+        "points": {"point": numbers, **_point_columns(sweep, place)},
+        "workloads": [
+            {
+                "name": workload,
+                "model": _model_of(sweep.about, workload),
+                "runs": _run_columns(sweep.points, workload, place),
+                "layers": _layer_columns(sweep.layers, workload, place),
+            }
+            for workload in workloads
+        ],
+    }
+
+
+def _point_columns(sweep: Sweep, place: Mapping[int, int]) -> dict[str, Any]:
+    """Return parameters, area, clock, settings and roof of each point."""
+    names = (*sweep.about["parameters"], *SILICON)
+    first = {number: row for row, number in reversed(list(enumerate(sweep.points["point"])))}
+    rows = [first[number] for number in place]
+    columns: dict[str, Any] = {name: [short(sweep.points[name][row]) for row in rows] for name in names}
+    settings = [_settings(sweep, row) for row in rows]
+    base = str(sweep.about["base"]["name"])
+    roofs = [_roof(base, texts) for texts in settings]
+    return columns | {
+        "settings": [
+            shlex.join([base, *(part for text in texts for part in ("--set", text))]) for texts in settings
+        ],
+        "peak": [peak for peak, _ in roofs],
+        "bus": [bus for _, bus in roofs],
+    }
+
+
+def _settings(sweep: Sweep, row: int) -> list[str]:
+    """Return the parameters of a point as --set takes them."""
+    values = ((name, sweep.points[name][row]) for name in sweep.about["parameters"])
+    return [f"{name}={_setting(value)}" for name, value in values if value is not None]
+
+
+def _setting(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value)) or "none"
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _roof(base: str, settings: Iterable[str]) -> tuple[int | None, int | None]:
+    """Return MAC per cycle and bytes per cycle of a target; None for one that cannot be built."""
+    try:
+        config = apply_settings(load(base), settings).config
+    except VdlaError:
+        return None, None
+    return config.macs_per_cycle, config.bus_bytes
+
+
+def _model_of(about: Mapping[str, Any], workload: str) -> str | None:
+    """Return what `vdla compile` takes for a workload; None for a layer that is given by its shape."""
+    for table in about["specification"].get("workloads", []):
+        model = table.get("model")
+        if model is not None and workload == (table.get("name") or Path(model).stem):
+            return shlex.join([model, *_recipe(table)])
+    return None
+
+
+def _recipe(table: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the options of a workload's quantisation and shapes."""
+    for name in ("calibrate", "percentile"):
+        if name in table:
+            yield from (f"--{name}", str(table[name]))
+    for name, shape in table.get("shapes", {}).items():
+        yield from ("--shape", f"{name}={','.join(map(str, shape))}")
+
+
+def _run_columns(points: Columns, workload: str, place: Mapping[int, int]) -> dict[str, list[Any]]:
+    columns: dict[str, list[Any]] = {name: [None] * len(place) for name in RUN}
+    for row, (number, name) in enumerate(zip(points["point"], points["workload"], strict=True)):
+        if name == workload:
+            for key in RUN:
+                columns[key][place[number]] = short(points[key][row])
+    return columns
+
+
+def _layer_columns(layers: Columns, workload: str, place: Mapping[int, int]) -> dict[str, Any]:
+    """Return the layers of each point: `shapes` has what points share, the rest a list for each point."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for row, (number, name) in enumerate(zip(layers["point"], layers["workload"], strict=True)):
+        if name == workload and number in place:
+            found[number].append(row)
+    for rows in found.values():
+        rows.sort(key=lambda row: layers["layer"][row])
+    shapes: dict[tuple[Any, ...], int] = {}
+    which: list[int | None] = [None] * len(place)
+    values: dict[str, list[Any]] = {name: [None] * len(place) for name in LAYER_VALUES}
+    for number, rows in found.items():
+        shape = tuple(tuple(layers[name][row] for row in rows) for name in LAYER_SHAPE)
+        which[place[number]] = shapes.setdefault(shape, len(shapes))
+        for name in LAYER_VALUES:
+            values[name][place[number]] = [short(layers[name][row]) for row in rows]
+    return {
+        "shapes": [dict(zip(LAYER_SHAPE, shape, strict=True)) for shape in shapes],
+        "shape": which,
+        **values,
+    }
