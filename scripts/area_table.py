@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from vdla.cli.area import estimate
-from vdla.hw.area import TARGETS
+from vdla.explore.silicon.families import FAMILIES
+from vdla.explore.silicon.synthesis import area_of
 from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY
 from vdla.hw.spec.writing import write_text
@@ -24,7 +24,7 @@ this page. Block RAMs are DP16KD (18 Kbit) on ECP5 and units of 36 Kbit on xc7.
 
 @click.command(help=__doc__)
 def main() -> None:
-    rows = "".join(row(config, target) for config in (TINY, SMALL, DEFAULT) for target in TARGETS)
+    rows = "".join(row(config, target) for config in (TINY, SMALL, DEFAULT) for target in FAMILIES)
     write_text(PAGE, HEAD + rows)
     click.echo(HEAD + rows)
 
@@ -32,12 +32,12 @@ def main() -> None:
 def row(config, target: str) -> str:
     """Return one line of the table."""
     try:
-        area = estimate(config, target)
+        area = area_of(config, target)
     except ToolError as error:
         return f"| {config.name} | {target} | {error} | | | |\n"
     return (
         f"| {config.name} | {target} | "
-        + " | ".join(f"{area[kind]:,g}" for kind in ("lut", "ff", "dsp", "block_ram"))
+        + " | ".join(f"{getattr(area, kind):,g}" for kind in ("lut", "ff", "dsp", "block_ram"))
         + " |\n"
     )
 

