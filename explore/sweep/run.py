@@ -12,11 +12,13 @@ from vdla.explore.sweep.errors import SweepError
 from vdla.explore.sweep.folder import Folder, Identity, opened
 from vdla.explore.sweep.measure import Job, Measured, SiliconOf
 from vdla.explore.sweep.pool import Backend, Pool
+from vdla.explore.sweep.search import Search, require_known
 from vdla.explore.sweep.space import Point, Space, space_of
 from vdla.explore.sweep.specification import Specification
 from vdla.explore.sweep.tables import OK
 from vdla.explore.sweep.workloads import Workload, workloads_of
 from vdla.hw.spec.errors import ConfigError
+from vdla.hw.spec.extras import require_package
 from vdla.hw.spec.target import TARGETS, Target
 from vdla.hw.spec.target_files import load
 
@@ -91,6 +93,8 @@ def planned(specification: Specification, folder: Path, silicon: SiliconOf | Non
     Raises:
         SweepError: naming what is wrong.
     """
+    if specification.budget != "all":
+        require_known(specification)
     base = _base(specification.base.name, folder)
     space = space_of(specification, base)
     workloads: tuple[Workload, ...] = workloads_of(specification, folder)
@@ -120,12 +124,15 @@ def sweep(
     Raises:
         SweepError: the folder is in use, holds another sweep, or cannot be written.
     """
-    points = plan.space.points()
+    search = None if plan.specification.budget == "all" else Search(plan.space, plan.specification)
+    points = plan.space.points() if search is None else []
     with opened(output, plan.identity()) as folder:
-        keeper = _Keeper(folder, len(points), report)
+        keeper = _Keeper(folder, len(points) if search is None else search.budget, report)
         try:
             with backend(plan.job) as measures:
                 keeper.run(measures, points)
+                if search is not None:
+                    keeper.search(measures, search)
         finally:
             folder.write_tables()
         return keeper.progress()
@@ -157,6 +164,27 @@ class _Keeper:
             self._report(self.progress())
             self._write_sometimes()
 
+    def search(self, backend: Backend, search: Search) -> None:
+        """Measure the points that a search chooses.
+
+        Raises:
+            SweepError: the folder holds other points, which another version of the sampler has chosen.
+        """
+        while points := search.ask():
+            for point in points:
+                kept = self._folder.measured.get(point.number)
+                if kept is not None and dict(kept.point.values) != dict(point.values):
+                    raise SweepError(
+                        f"{self._folder.path} holds points that the sampler does not choose again, so it is "
+                        "another version of Optuna; sweep into another folder"
+                    )
+            self.run(backend, points)
+            for point in points:
+                search.tell(point, self._folder.measured[point.number].rows)
+        self._total = len(self._folder.measured)
+        if not self._total:
+            raise SweepError("the sampler found no point that satisfies the constraints; relax them")
+
     def progress(self) -> Progress:
         """Return how far the sweep is."""
         done = len(self._folder.measured)
@@ -175,11 +203,21 @@ def _failed(measured: Measured) -> bool:
     return any(row.status != OK for row in measured.rows)
 
 
-def local(processes: int | None) -> Callable[[Job], AbstractContextManager[Backend]]:
-    """Return what makes a pool on this machine; None: of one process for each processor."""
-    count = processes or len(os.sched_getaffinity(0))
-    return partial(_pool, processes=count)
+def backend_of(
+    processes: int | None, cluster: str | None
+) -> Callable[[Job], AbstractContextManager[Backend]]:
+    """Return what measures points.
 
+    Args:
+        processes: on this machine; None: one for each processor.
+        cluster: address of the scheduler of a Dask cluster; None: this machine measures.
 
-def _pool(job: Job, processes: int) -> Pool:
-    return Pool(job, processes)
+    Raises:
+        ToolError: a cluster is asked for, and `distributed` is not installed.
+    """
+    if cluster is None:
+        return partial(Pool, processes=processes or len(os.sched_getaffinity(0)))
+    require_package("distributed", "--cluster")
+    from vdla.explore.sweep.cluster import Cluster
+
+    return partial(Cluster, address=cluster)

@@ -1,6 +1,6 @@
 """The space of a sweep: every combination of values that satisfies the constraints."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from itertools import product
@@ -66,6 +66,15 @@ class Space:
     def combinations(self) -> int:
         """How many there are before the constraints."""
         return prod(map(len, self.axes.values()))
+
+    def chosen(self, places: Sequence[int]) -> dict[str, Value]:
+        """Return the values of the axes at these places among their values."""
+        pairs = zip(self.axes.items(), places, strict=True)
+        return {name: values[place] for (name, values), place in pairs}
+
+    def places(self, values: Mapping[str, Value]) -> tuple[int, ...]:
+        """Return the places of a point's values on the axes."""
+        return tuple(axis.index(values[name]) for name, axis in self.axes.items())
 
     def complete(self, chosen: Mapping[str, Value]) -> dict[str, Value]:
         """Return the values of all parameters for those of the axes.

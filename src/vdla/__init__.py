@@ -4,7 +4,7 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-_API = ("Module", "compile", "load")
+_API = ("Module", "compile", "load", "sweep")
 
 
 def __getattr__(name: str) -> object:

@@ -3,16 +3,19 @@
 >>> module = vdla.compile("network.onnx", samples=[{"image": image}])
 >>> scores = module.run({"image": image}).outputs["scores"]
 >>> print(module.run({"image": image}, device="cycle").table())
+>>> points = vdla.sweep("sweep.toml", "build/sweep").points().to_pandas()
 """
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.extras import require_package
 from vdla.hw.spec.limits import DRAM_BYTES, require_room
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.target import Target
@@ -22,6 +25,10 @@ from vdla.runtime.module import file
 from vdla.runtime.module.plan import HostStep, LaunchStep, ModuleError, Plan
 from vdla.runtime.session.report import Report, report, table
 from vdla.runtime.session.session import Outcome, Session
+
+if TYPE_CHECKING:
+    from vdla.explore.sweep.results import Results
+    from vdla.explore.sweep.run import Progress
 
 
 @dataclass(frozen=True)
@@ -131,3 +138,36 @@ def compile(
 
     source = Source(model, None if samples is None else list(samples), percentile, shapes)
     return Module(cached_plan(source, target_of(target), progress))
+
+
+def sweep(
+    specification: Mapping[str, Any] | str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    processes: int | None = None,
+    cluster: str | None = None,
+    progress: "Callable[[Progress], None]" = lambda progress: None,
+) -> "Results":
+    """Compile and run workloads on every accelerator of a space; go on where an interrupted sweep stopped.
+
+    Args:
+        specification: a TOML file, or a mapping of its tables; see `vdla.explore.sweep.specification`.
+        output: the folder of the results.
+        processes: worker processes; None: one for each processor.
+        cluster: address of the scheduler of a Dask cluster that measures the points.
+        progress: called at the start and after each point.
+
+    Raises:
+        SweepError: naming what is wrong with the specification or the folder.
+        ToolError: a package of the extra `explore` or `cluster` is missing.
+    """
+    from vdla.explore.sweep.results import Results
+    from vdla.explore.sweep.run import backend_of, planned
+    from vdla.explore.sweep.run import sweep as run
+    from vdla.explore.sweep.specification import from_values, read
+
+    require_package("pyarrow", "vdla.sweep")
+    wanted = from_values(specification) if isinstance(specification, Mapping) else read(Path(specification))
+    folder = Path() if isinstance(specification, Mapping) else Path(specification).parent
+    run(planned(wanted, folder, None), Path(output), backend_of(processes, cluster), progress)
+    return Results(Path(output))

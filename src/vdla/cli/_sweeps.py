@@ -1,11 +1,15 @@
 """What `vdla sweep` prints."""
 
+import math
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
+from vdla.explore.sweep.figures import FIGURES, geometric_mean
+
 if TYPE_CHECKING:
+    from vdla.explore.sweep.difference import Difference, Pair
     from vdla.explore.sweep.run import Progress
 
 LEAST_SECONDS = 0.2  # between two lines on a terminal
@@ -73,3 +77,93 @@ def conclusion(output: Path, done: "Progress") -> str:
         lines.append(f"{done.failed:,} points lack cycles of some workload: the column status says why")
     lines.append(f"{output / 'points.parquet'}, {output / 'layers.parquet'}")
     return "\n".join(lines)
+
+
+def difference_values(found: "Difference") -> dict[str, object]:
+    """Return a comparison as plain JSON values."""
+    return {
+        "points": len(found.pairs),
+        "changed": sum(pair.changed for pair in found.pairs),
+        "only_before": len(found.only_before),
+        "only_after": len(found.only_after),
+        "lost": [_values(pair) for pair in found.lost],
+        "gained": [_values(pair) for pair in found.gained],
+        "ratios": {figure: _spread(found.ratios(figure)) for figure in FIGURES if found.ratios(figure)},
+        "pairs": [
+            _values(pair) | {figure: [pair.before[figure], pair.after[figure]] for figure in FIGURES}
+            for pair in found.pairs
+            if pair.changed
+        ],
+    }
+
+
+def _values(pair: "Pair") -> dict[str, object]:
+    return {**pair.values, "workload": pair.workload}
+
+
+def _spread(ratios: list[float]) -> dict[str, float]:
+    return {"mean": geometric_mean(ratios), "least": min(ratios), "greatest": max(ratios)}
+
+
+def described_difference(found: "Difference", most: int | None) -> str:
+    """Return a comparison as text.
+
+    Args:
+        most: points that are listed, those whose cycles changed most first; None: all.
+    """
+    changed = [pair for pair in found.pairs if pair.changed]
+    lines = [
+        f"{len(found.pairs):,} rows in both sweeps, {len(changed):,} of them differ; "
+        f"{len(found.only_before):,} only in the first, {len(found.only_after):,} only in the second"
+    ]
+    lines += [_table([_summary(found, workload) for workload in found.workloads])] if changed else []
+    for title, pairs in (
+        ("without cycles in the second", found.lost),
+        ("without cycles in the first", found.gained),
+    ):
+        lines += [f"{title}: {_named(pair)}: {_reason(pair)}" for pair in pairs[:most]]
+    ranked = sorted(changed, key=lambda pair: abs(math.log(pair.ratio("cycles") or 1)), reverse=True)
+    shown = [pair for pair in ranked if pair.ratio("cycles") not in (None, 1)][:most]
+    lines += [_table([_row(pair) for pair in shown])] if shown else []
+    return "\n".join(lines)
+
+
+def _summary(found: "Difference", workload: str) -> dict[str, str]:
+    """Return the row of a workload: the mean change of each figure, and the least and greatest of cycles."""
+    row = {"workload": workload}
+    for figure in FIGURES:
+        ratios = found.ratios(figure, workload)
+        if ratios:
+            row[figure] = _percent(geometric_mean(ratios))
+            if figure == "cycles":
+                row["best"], row["worst"] = _percent(min(ratios)), _percent(max(ratios))
+    return row
+
+
+def _row(pair: "Pair") -> dict[str, str]:
+    ratio = pair.ratio("cycles")
+    assert ratio is not None, "only pairs with cycles are listed"
+    values = {name: str(value) for name, value in pair.values.items()}
+    cycles = {"cycles A": f"{pair.before['cycles']:,}", "cycles B": f"{pair.after['cycles']:,}"}
+    return {**values, "workload": pair.workload, **cycles, "change": _percent(ratio)}
+
+
+def _named(pair: "Pair") -> str:
+    values = ", ".join(f"{name} = {value}" for name, value in pair.values.items())
+    return f"{values}, {pair.workload}"
+
+
+def _reason(pair: "Pair") -> str:
+    return str(next(row["status"] for row in (pair.after, pair.before) if row["status"] != "ok"))
+
+
+def _percent(ratio: float) -> str:
+    return f"{(ratio - 1) * 100:+.2f}%"
+
+
+def _table(rows: list[dict[str, str]]) -> str:
+    """Return rows of one kind as aligned columns; what a row lacks stays blank."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    widths = {name: max(len(name), *(len(row.get(name, "")) for row in rows)) for name in names}
+    cells = [dict(zip(names, names, strict=True)), *rows]
+    return "\n".join("  ".join(row.get(name, "").rjust(widths[name]) for name in names) for row in cells)

@@ -1,12 +1,16 @@
 """``vdla sweep``."""
 
+import json
 import sys
 from pathlib import Path
 
 import click
 
-from vdla.cli._options import needs
-from vdla.cli._sweeps import Line, conclusion
+from vdla.cli._options import OUTPUT_FILE, needs
+from vdla.cli._sweeps import Line, conclusion, described_difference, difference_values
+
+FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+AREAS = ("estimate", "exact", "none")
 
 
 class _Sweeps(click.Group):
@@ -32,8 +36,9 @@ def command() -> None:
     type=click.IntRange(1, 1024),
     help="Worker processes.  [default: one for each processor]",
 )
+@click.option("--cluster", metavar="ADDRESS", help="Scheduler of a Dask cluster that measures the points.")
 @needs("vdla sweep", "pyarrow")
-def run(specification: Path, output: Path, processes: int | None) -> None:
+def run(specification: Path, output: Path, processes: int | None, cluster: str | None) -> None:
     """Compile and run workloads on every accelerator of a space, and tabulate cycles, area, clock and energy.
 
     SPEC.toml names a base target, parameters, constraints and workloads; docs/sweeps.md describes it. A sweep
@@ -41,10 +46,38 @@ def run(specification: Path, output: Path, processes: int | None) -> None:
 
     `vdla sweep diff A B` compares two sweeps.
     """
-    from vdla.explore.sweep.run import local, planned, sweep
+    from vdla.explore.sweep.run import backend_of, planned, sweep
     from vdla.explore.sweep.specification import read
 
+    if processes and cluster:
+        raise click.UsageError("--processes is for this machine; a cluster has its own workers")
     plan = planned(read(specification), specification.parent, None)
     with Line(sys.stderr) as line:
-        done = sweep(plan, output, local(processes), line.show)
+        done = sweep(plan, output, backend_of(processes, cluster), line.show)
     click.echo(conclusion(output, done))
+
+
+@command.command("diff")
+@click.argument("before", metavar="A", type=FOLDER)
+@click.argument("after", metavar="B", type=FOLDER)
+@click.option("--all", "everything", is_flag=True, help="List every point that differs, not the largest 20.")
+@click.option(
+    "-o", "--output", metavar="OUT.parquet", type=OUTPUT_FILE, help="Write every point of both too."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@needs("vdla sweep diff", "pyarrow")
+def diff(before: Path, after: Path, everything: bool, output: Path | None, as_json: bool) -> None:
+    """Compare the sweeps in folders A and B, point by point: what did a change of compiler or hardware do?
+
+    Points are the same where all parameters and the workload are.
+    """
+    from vdla.explore.sweep.difference import compare, write
+    from vdla.explore.sweep.results import Results
+
+    found = compare(Results(before), Results(after))
+    if output is not None:
+        write(found, output)
+    if as_json:
+        click.echo(json.dumps(difference_values(found), indent=1))
+    else:
+        click.echo(described_difference(found, None if everything else 20))

@@ -17,14 +17,14 @@ from vdla.explore.sweep.errors import SweepError
 from vdla.explore.sweep.folder import JOURNAL, LAYERS, POINTS, opened
 from vdla.explore.sweep.measure import run as run_plan
 from vdla.explore.sweep.pool import Pool
-from vdla.explore.sweep.run import local, sweep
+from vdla.explore.sweep.run import backend_of, sweep
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """Return the folder of a finished sweep of eight points."""
     folder = tmp_path_factory.mktemp("sweep") / "whole"
-    done = sweep(plan(), folder, local(2))
+    done = sweep(plan(), folder, backend_of(2, None))
     assert (done.done, done.total, done.failed, done.resumed) == (8, 8, 0, 0)
     return folder
 
@@ -76,15 +76,15 @@ def test_cycles_are_those_of_a_run_of_the_plan(whole):
 
 def test_a_finished_sweep_measures_nothing_again(whole):
     before = tables(whole)
-    assert sweep(plan(), whole, local(1)).resumed == 8
+    assert sweep(plan(), whole, backend_of(1, None)).resumed == 8
     assert tables(whole) == before
 
 
 def test_a_sweep_that_is_killed_again_and_again_ends_with_the_same_tables(whole, tmp_path):
     code = (
         "from pathlib import Path; from tests.explore.sweep.sweeps import plan\n"
-        "from vdla.explore.sweep.run import local, sweep\n"
-        f"sweep(plan(), Path({str(tmp_path)!r}), local(2))"
+        "from vdla.explore.sweep.run import backend_of, sweep\n"
+        f"sweep(plan(), Path({str(tmp_path)!r}), backend_of(2, None))"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     for lines in (1, 3):  # in the journal when the sweep is killed
@@ -97,13 +97,15 @@ def test_a_sweep_that_is_killed_again_and_again_ends_with_the_same_tables(whole,
         process.wait()
     with (tmp_path / JOURNAL).open("ab") as file:
         file.write(b'0123456789abcdef {"point"')  # what a write that was cut off leaves
-    done = sweep(plan(), tmp_path, local(2))
+    done = sweep(plan(), tmp_path, backend_of(2, None))
     assert 3 <= done.resumed < 8
     assert tables(tmp_path) == tables(whole)
 
 
 def test_a_worker_that_dies_twice_at_a_point_is_a_row_with_the_reason(tmp_path):
-    done = sweep(plan(deadly, parameters={"inp_buffer_bytes": ["8KiB", "16KiB"]}), tmp_path, local(1))
+    done = sweep(
+        plan(deadly, parameters={"inp_buffer_bytes": ["8KiB", "16KiB"]}), tmp_path, backend_of(1, None)
+    )
     found = pd.read_parquet(tmp_path / POINTS)
     assert done.failed == 1
     assert list(found.status) == [
@@ -114,14 +116,14 @@ def test_a_worker_that_dies_twice_at_a_point_is_a_row_with_the_reason(tmp_path):
 
 def test_a_configuration_that_cannot_be_is_a_row_with_the_reason(tmp_path):
     changes = {"parameters": {"block_in": [8, 12], "block_out": 8}}
-    sweep(plan(**changes), tmp_path, local(1))
+    sweep(plan(**changes), tmp_path, backend_of(1, None))
     found = pd.read_parquet(tmp_path / POINTS)
     assert list(found.status) == ["ok", "block_in = 12 is not a power of two; the nearest are 8 and 16"]
     assert found.cycles.isna().tolist() == [False, True]
 
 
 def test_work_that_a_target_leaves_to_the_host_is_a_row_with_the_reason(tmp_path):
-    sweep(plan(parameters={"extensions": ["none"]}), tmp_path, local(1))
+    sweep(plan(parameters={"extensions": ["none"]}), tmp_path, backend_of(1, None))
     row = pd.read_parquet(tmp_path / POINTS).iloc[0]
     assert row.status.startswith(
         "Int8Conv layer is left to the host: configuration small with the extensions"
@@ -130,7 +132,7 @@ def test_work_that_a_target_leaves_to_the_host_is_a_row_with_the_reason(tmp_path
 
 
 def test_an_area_that_is_not_known_leaves_the_cycles(tmp_path):
-    sweep(plan(no_silicon, parameters={"memory.latency": 16}), tmp_path, local(1))
+    sweep(plan(no_silicon, parameters={"memory.latency": 16}), tmp_path, backend_of(1, None))
     row = pd.read_parquet(tmp_path / POINTS).iloc[0]
     assert (row.status, row.area_source, row.clock_source, row.mhz) == (
         "ok",
@@ -142,14 +144,14 @@ def test_an_area_that_is_not_known_leaves_the_cycles(tmp_path):
 
 
 def test_a_clock_that_is_a_parameter_decides_the_seconds(tmp_path):
-    sweep(plan(parameters={"clock_mhz": [20]}), tmp_path, local(1))
+    sweep(plan(parameters={"clock_mhz": [20]}), tmp_path, backend_of(1, None))
     row = pd.read_parquet(tmp_path / POINTS).iloc[0]
     assert (row.mhz, row.clock_source, row.seconds) == (20, "target", row.cycles / 20e6)
 
 
 def test_a_second_sweep_in_a_folder_is_refused(tmp_path):
     with opened(tmp_path, plan().identity()), pytest.raises(SweepError, match="is in use by another sweep"):
-        sweep(plan(), tmp_path, local(1))
+        sweep(plan(), tmp_path, backend_of(1, None))
 
 
 @pytest.mark.parametrize(
@@ -162,7 +164,7 @@ def test_a_second_sweep_in_a_folder_is_refused(tmp_path):
 )  # fmt: skip
 def test_the_folder_of_another_sweep_is_refused(whole, changes, message):
     with pytest.raises(SweepError, match=message):
-        sweep(plan(**changes), whole, local(1))
+        sweep(plan(**changes), whole, backend_of(1, None))
 
 
 def test_a_folder_of_other_sources_is_refused(tmp_path):
@@ -171,7 +173,7 @@ def test_a_folder_of_other_sources_is_refused(tmp_path):
     values = json.loads((tmp_path / "sweep.json").read_text())
     (tmp_path / "sweep.json").write_text(json.dumps(values | {"sources": "other"}))
     with pytest.raises(SweepError, match=r"was measured with other sources of the kit \(other, now"):
-        sweep(plan(), tmp_path, local(1))
+        sweep(plan(), tmp_path, backend_of(1, None))
 
 
 @pytest.mark.parametrize(
@@ -186,7 +188,7 @@ def test_damaged_files_are_named(tmp_path, name, text, message):
         pass
     (tmp_path / name).write_bytes(text)
     with pytest.raises(SweepError, match=message):
-        sweep(plan(), tmp_path, local(1))
+        sweep(plan(), tmp_path, backend_of(1, None))
 
 
 def test_the_end_of_a_pool_ends_its_workers():

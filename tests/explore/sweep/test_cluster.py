@@ -1,0 +1,52 @@
+"""Sweeps on a local Dask cluster of two workers."""
+
+import os
+import signal
+
+import pytest
+from distributed import LocalCluster
+
+from tests.explore.sweep.sweeps import plan
+from vdla.explore.sweep.cluster import Cluster
+from vdla.explore.sweep.errors import SweepError
+from vdla.explore.sweep.folder import LAYERS, POINTS
+from vdla.explore.sweep.run import backend_of, sweep
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Return a cluster of two workers."""
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as found:
+        yield found
+
+
+def test_a_cluster_whose_worker_is_killed_makes_the_same_tables(cluster, tmp_path):
+    sweep(plan(), tmp_path / "here", backend_of(2, None))
+    pids = iter([info.pid for info in cluster.workers.values()])
+
+    def kill(progress):
+        if progress.done == 2:
+            os.kill(next(pids), signal.SIGKILL)
+
+    done = sweep(plan(), tmp_path / "there", backend_of(None, cluster.scheduler_address), kill)
+    assert (done.done, done.failed) == (8, 0)
+    for name in (POINTS, LAYERS):
+        assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
+
+
+def test_workers_of_another_kit_are_refused(cluster, monkeypatch):
+    monkeypatch.setattr("distributed.Client.run", lambda client, function: {"tcp://one": "another digest"})
+    with (
+        pytest.raises(SweepError, match="has other sources of the kit"),
+        Cluster(plan().job, cluster.scheduler_address),
+    ):
+        pass
+
+
+def test_an_address_without_a_scheduler_is_an_error(monkeypatch):
+    monkeypatch.setattr("vdla.explore.sweep.cluster.SECONDS_TO_CONNECT", 1)
+    with (
+        pytest.raises(SweepError, match="no Dask scheduler answers there"),
+        Cluster(plan().job, "tcp://127.0.0.1:9"),
+    ):
+        pass

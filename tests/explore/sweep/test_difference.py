@@ -1,0 +1,92 @@
+"""Comparing sweeps: through the command line, on tables that are made by hand."""
+
+import json
+import shutil
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from pyarrow import parquet
+
+from vdla.cli import main
+from vdla.explore.sweep.figures import FIGURES
+
+ROW = dict.fromkeys(FIGURES, 100.0) | {"workload": "w", "status": "ok", "cycles": 1000}
+
+
+def folder(path, rows, names=("block_in",)):
+    """Write the folder of a sweep."""
+    path.mkdir()
+    identity = {"specification": {}, "parameters": list(names), "workloads": {}, "base": {}}
+    (path / "sweep.json").write_text(json.dumps(identity))
+    rows = [{"point": number} | ROW | row for number, row in enumerate(rows)]
+    parquet.write_table(pa.Table.from_pylist(rows), path / "points.parquet")
+    return path
+
+
+@pytest.fixture
+def both(tmp_path):
+    """Return the folders of two sweeps."""
+    before = [
+        {"block_in": 8},
+        {"block_in": 16},
+        {"block_in": 32, "status": "too wide", "cycles": None},
+        {"block_in": 64},
+    ]
+    after = [
+        {"block_in": 128},
+        {"block_in": 32},
+        {"block_in": 16, "cycles": 500, "lut": 110.0},
+        {"block_in": 8, "cycles": None, "status": "broken"},
+    ]
+    return folder(tmp_path / "a", before), folder(tmp_path / "b", after)  # fmt: skip
+
+
+def run(*arguments):
+    """Run `vdla sweep diff`."""
+    return CliRunner().invoke(main, ["sweep", "diff", *map(str, arguments)])
+
+
+def test_a_comparison_says_what_became_of_every_point(both):
+    done = run(*both)
+    assert done.exit_code == 0
+    assert done.stdout == (
+        "3 rows in both sweeps, 3 of them differ; 1 only in the first, 1 only in the second\n"
+        "workload   cycles     best    worst  seconds  energy_pj     lut      ff     dsp  block_ram     mhz\n"
+        "       w  -50.00%  -50.00%  -50.00%   +0.00%     +0.00%  +3.23%  +0.00%  +0.00%     +0.00%  +0.00%\n"
+        "without cycles in the second: block_in = 8, w: broken\n"
+        "without cycles in the first: block_in = 32, w: too wide\n"
+        "block_in  workload  cycles A  cycles B   change\n"
+        "      16         w     1,000       500  -50.00%\n"
+    )
+
+
+def test_a_comparison_is_json_and_parquet_too(both, tmp_path):
+    values = json.loads(run(*both, "--json", "-o", tmp_path / "d.parquet").stdout)
+    assert (values["points"], values["changed"], values["only_before"], values["only_after"]) == (3, 3, 1, 1)
+    assert values["ratios"]["cycles"] == {"mean": 0.5, "least": 0.5, "greatest": 0.5}
+    assert values["gained"] == [{"block_in": 32, "workload": "w"}]
+    table = parquet.read_table(tmp_path / "d.parquet")
+    assert table.column("cycles_before").to_pylist() == [1000, 1000, None]
+    assert table.column("cycles_after").to_pylist() == [None, 500, 1000]
+
+
+def test_equal_sweeps_do_not_differ(both):
+    assert run(both[0], both[0]).stdout.startswith("4 rows in both sweeps, 0 of them differ; 0 only")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda path: (path / "sweep.json").unlink(), "holds no sweep: it has no sweep.json"),
+        (lambda path: (path / "points.parquet").unlink(), "points.parquet does not exist; run the sweep again"),
+        (lambda path: (path / "points.parquet").write_bytes(b"PAR1 and more"), "points.parquet is damaged"),
+        (lambda path: parquet.write_table(pa.table({"x": [1]}), path / "points.parquet"), "has no column point, workload"),
+        (lambda path: (shutil.rmtree(path), folder(path, [{"batch": 1}], ("batch",))), "compare sweeps of the same parameters"),
+    ],
+)  # fmt: skip
+def test_a_sweep_that_cannot_be_compared_is_one_line_and_status_2(both, spoil, message):
+    spoil(both[1])
+    done = run(*both)
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert message in done.stderr
