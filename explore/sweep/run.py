@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from vdla.explore.report.sweep_page import write_sweep_report
 from vdla.explore.sweep.errors import SweepError
 from vdla.explore.sweep.folder import Folder, Identity, opened
 from vdla.explore.sweep.measure import Job, Measured, SiliconOf
@@ -115,7 +116,7 @@ def sweep(
     backend: Callable[[Job], AbstractContextManager[Backend]],
     report: Report = lambda progress: None,
 ) -> Progress:
-    """Measure every point that `output` does not hold yet, and write the tables.
+    """Measure every point that `output` does not hold yet, and write the tables and the report.
 
     Args:
         backend: makes what measures points.
@@ -135,6 +136,7 @@ def sweep(
                     keeper.search(measures, search)
         finally:
             folder.write_tables()
+        write_sweep_report(output)
         return keeper.progress()
 
 

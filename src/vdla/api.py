@@ -166,7 +166,8 @@ def sweep(
     from vdla.explore.sweep.run import sweep as run
     from vdla.explore.sweep.specification import from_values, read
 
-    require_package("pyarrow", "vdla.sweep")
+    for package in ("pyarrow", "vl_convert"):
+        require_package(package, "vdla.sweep")
     wanted = from_values(specification) if isinstance(specification, Mapping) else read(Path(specification))
     folder = Path() if isinstance(specification, Mapping) else Path(specification).parent
     run(planned(wanted, folder, None), Path(output), backend_of(processes, cluster), progress)

@@ -39,7 +39,8 @@ def test_a_sweep_says_what_it_measured_and_where_it_is(specification, tmp_path):
     done = run("sweep", specification, "-o", out, "--processes", 1)
     assert done.exit_code == 0
     assert done.stdout.startswith(f"{out}: 2 points, 2 of them measured now in ")
-    assert f"{out / 'points.parquet'}" in done.stdout
+    assert f"{out / 'report.html'}: open it in a browser" in done.stdout
+    assert (out / "report.html").read_text().startswith("<!doctype html>")
     assert "0 of 2 points" in done.stderr
     assert run("sweep", specification, "-o", out).stdout.startswith(
         f"{out}: 2 points, 0 of them measured now"

@@ -75,7 +75,7 @@ def conclusion(output: Path, done: "Progress") -> str:
     ]
     if done.failed:
         lines.append(f"{done.failed:,} points lack cycles of some workload: the column status says why")
-    lines.append(f"{output / 'points.parquet'}, {output / 'layers.parquet'}")
+    lines.append(f"{output / 'report.html'}: open it in a browser; tables: points.parquet, layers.parquet")
     return "\n".join(lines)
 
 

@@ -37,7 +37,7 @@ def command() -> None:
     help="Worker processes.  [default: one for each processor]",
 )
 @click.option("--cluster", metavar="ADDRESS", help="Scheduler of a Dask cluster that measures the points.")
-@needs("vdla sweep", "pyarrow")
+@needs("vdla sweep", "pyarrow", "vl_convert")
 def run(specification: Path, output: Path, processes: int | None, cluster: str | None) -> None:
     """Compile and run workloads on every accelerator of a space, and tabulate cycles, area, clock and energy.
 
