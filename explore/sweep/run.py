@@ -95,6 +95,7 @@ def planned(specification: Specification, folder: Path, silicon: SiliconOf | Non
         SweepError: naming what is wrong.
     """
     if specification.budget != "all":
+        require_package("optuna", "a sweep with a budget")
         require_known(specification)
     base = _base(specification.base.name, folder)
     space = space_of(specification, base)

@@ -38,6 +38,11 @@ SCRIPTS = {
     "scripts/check_models.py": ("onnxruntime", "checking models", ()),
     "scripts/bench_network.py": ("onnxruntime", "measuring a network", ()),
     "scripts/bench_layers.py": ("matplotlib", "a roofline", ("--plot", "x.svg")),
+    "scripts/bench_search.py": (
+        "optuna",
+        "measuring the search",
+        (str(ROOT / "examples" / "sweeps" / "layers.toml"), str(ROOT)),
+    ),
     "scripts/make_pictures.py": ("matplotlib", "drawing", ("--output", "pictures")),
     "scripts/demo.py": ("sklearn", "the demonstration", ()),
     "examples/digits/train.py": ("threadpoolctl", "training", ("--output", "x.onnx")),

@@ -1,0 +1,37 @@
+"""The example sweeps: as many points as their comments say, and most of them buildable."""
+
+from pathlib import Path
+
+import pytest
+
+from vdla.explore.sweep.parameters import with_values
+from vdla.explore.sweep.space import space_of
+from vdla.explore.sweep.specification import read
+from vdla.explore.sweep.workloads import workloads_of
+from vdla.hw.spec.errors import ConfigError
+from vdla.hw.spec.target import Target
+
+FOLDER = Path(__file__).parents[2] / "examples" / "sweeps"
+
+
+def buildable(point):
+    """Tell whether a point's configuration can be."""
+    try:
+        with_values(Target(), dict(point.values))
+    except ConfigError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("name", "points", "most_refused"), [("resnet18", 64, 0), ("layers", 1000, 250)])
+def test_an_example_has_the_points_that_it_says(name, points, most_refused):
+    path = FOLDER / f"{name}.toml"
+    found = space_of(read(path), Target()).points()
+    assert len(found) == points
+    assert f"{points:,} accelerators" in path.read_text()
+    assert sum(not buildable(point) for point in found) <= most_refused
+
+
+def test_the_layers_of_the_example_are_five():
+    path = FOLDER / "layers.toml"
+    assert len(workloads_of(read(path), FOLDER)) == 5
