@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # Check the tools that RTL simulation needs beside .venv; install what is missing when that needs no question.
+# Chromium, in which the tests look at reports, is optional: without it they are skipped.
 set -euo pipefail
 
 # tool:Debian package
 TOOLS=(g++:g++ make:make perl:perl iverilog:iverilog ccache:ccache)
+
+OPTIONAL=(chromium:chromium)
 
 # cocotb loads the shared library of this interpreter into Icarus Verilog. Debian puts that library into a package of its own.
 PYTHON=$(cd "$(dirname "$0")/.." && pwd)/.venv/bin/python
@@ -16,11 +19,16 @@ libpython_package() {
     "$PYTHON" -c 'import sys; print("libpython{}.{}".format(*sys.version_info))'
 }
 
-missing_packages() {
+# Print the packages of those tool:package entries whose tool is missing.
+missing_of() {
     local entry
-    for entry in "${TOOLS[@]}"; do
+    for entry in "$@"; do
         command -v "${entry%%:*}" >/dev/null || echo "${entry##*:}"
     done
+}
+
+missing_packages() {
+    missing_of "${TOOLS[@]}"
     has_libpython || libpython_package
 }
 
@@ -56,5 +64,9 @@ if ((${#missing[@]})); then
     echo "[tools] install them with: sudo apt-get update && sudo apt-get install -y ${missing[*]}" >&2
     echo "[tools] libpython is the shared library of $PYTHON; a Python built from source needs --enable-shared" >&2
     exit 1
+fi
+mapfile -t optional < <(missing_of "${OPTIONAL[@]}")
+if ((${#optional[@]})) && ! install_packages "${optional[@]}"; then
+    echo "[tools] optional: ${optional[*]} is not installed; the tests of reports in a browser will be skipped"
 fi
 echo "[tools] ready"

@@ -39,8 +39,17 @@ def run_tools(tmp_path: Path):
 
 
 def test_nothing_is_missing_where_tools_and_libpython_are_there(run_tools):
-    done = run_tools(TOOLS, libpython=True)
+    done = run_tools((*TOOLS, "chromium"), libpython=True)
     assert (done.returncode, done.stdout) == (0, "[tools] ready\n")
+
+
+def test_a_missing_browser_is_no_failure(run_tools):
+    done = run_tools(TOOLS, libpython=True)
+    assert done.returncode == 0
+    assert done.stdout == (
+        "[tools] optional: chromium is not installed; the tests of reports in a browser will be skipped\n"
+        "[tools] ready\n"
+    )
 
 
 def test_a_missing_libpython_is_named_by_its_package(run_tools):

@@ -1,23 +1,101 @@
 """``vdla report``."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from vdla.cli._options import OUTPUT_FILE, needs
+from vdla.cli._modules import COMPILING, MHZ, module_of, options_given, step_name
+from vdla.cli._networks import Recipe, status, takes_recipe
+from vdla.cli._options import OUTPUT_FILE, needs, overrides_memory, takes_target
+from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.target import Target
 from vdla.hw.spec.writing import check_writable
+from vdla.runtime.module.plan import random_inputs
+from vdla.runtime.samples import InputError, read_arrays
 
 
 @click.command()
-@click.argument("source", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("-o", "--output", type=OUTPUT_FILE, help="HTML file to write.  [default: report.html in DIR]")
+@click.argument("source", metavar="DIR|MODEL.vdla|MODEL.onnx", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    metavar="PAGE.html",
+    type=OUTPUT_FILE,
+    help="Page to write.  [default: report.html in DIR; MODEL.html in the current folder]",
+)
+@click.option(
+    "--input",
+    "inputs",
+    metavar="IN.npz",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="One array per input of the network. Without it the inputs are random, the same in each run.",
+)
+@click.option(
+    "--clock",
+    type=click.FloatRange(0, min_open=True),
+    help="Clock in MHz, to convert cycles to time.  [default: the target's]",
+)
+@overrides_memory
+@takes_recipe
 @needs("vdla report", "pyarrow", "vl_convert")
-def command(source: Path, output: Path | None) -> None:
-    """Write the page of a sweep: Pareto fronts, parallel coordinates, table, layers.
+@takes_target
+def command(
+    source: Path,
+    output: Path | None,
+    inputs: Path | None,
+    clock: float | None,
+    recipe: Recipe,
+    target: Target,
+    memory: Callable[[MemoryParameters], MemoryParameters],
+) -> None:
+    """Write the page of a sweep's folder, or run a network on the cycle simulator and write the page of that.
 
-    The page is one HTML file. It works offline, in any current browser.
+    A page is one HTML file that works offline. A sweep's has Pareto fronts, parallel coordinates, a table of
+    points, and the layers and commands of a chosen point. A run's has layers, a roofline and a timeline.
+
+    The options of compilation, --input, --clock, --latency and --depth apply to networks only.
     """
+    check_writable(output)
+    if source.is_dir():
+        click.echo(_of_sweep(source, output))
+        return
+    page = output or Path(f"{source.stem}.html")
+    check_writable(page)
+    click.echo(_of_run(source, page, inputs, clock, recipe, target, memory))
+
+
+def _of_sweep(folder: Path, output: Path | None) -> Path:
     from vdla.explore.report.sweep_page import write_sweep_report
 
-    check_writable(output)
-    click.echo(write_sweep_report(source, output))
+    given = options_given(*COMPILING, "inputs", "clock", "latency", "depth")
+    if given:
+        raise InputError(f"{folder} is the folder of a sweep, so {' and '.join(given)} cannot change it")
+    return write_sweep_report(folder, output)
+
+
+def _of_run(
+    source: Path,
+    page: Path,
+    inputs: Path | None,
+    clock: float | None,
+    recipe: Recipe,
+    target: Target,
+    memory: Callable[[MemoryParameters], MemoryParameters],
+) -> Path:
+    from vdla.explore.report.run_page import write_run_report
+
+    module = module_of(source, target, recipe)
+    given = read_arrays(inputs) if inputs else random_inputs(module.plan.inputs)
+    own = module.plan.target
+    chosen = replace(own, memory=memory(own.memory), clock_mhz=clock or own.clock_mhz)
+    with status() as say:
+        done = module.run(
+            given,
+            "cycle",
+            clock_hz=chosen.clock_mhz * MHZ,
+            memory=chosen.memory,
+            progress=lambda step: say(step_name(step)),
+        )
+    return write_run_report(page, module.plan, done.outcome, done.report, chosen)

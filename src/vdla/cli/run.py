@@ -6,29 +6,19 @@ from pathlib import Path
 
 import click
 import numpy as np
-from click.core import ParameterSource
 
-from vdla.api import Module, Run, load
-from vdla.cli._networks import Recipe, plan_with_progress, status, takes_recipe
+from vdla.api import Run
+from vdla.cli._modules import MHZ, module_of, step_name
+from vdla.cli._networks import Recipe, status, takes_recipe
 from vdla.cli._options import OUTPUT_FILE, overrides_memory, takes_target
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.writing import check_writable
 from vdla.runtime.arrays import write_npz
 from vdla.runtime.devices.registry import DEVICE_CLASSES
-from vdla.runtime.module.plan import HostStep, LaunchStep, Value, random_inputs
-from vdla.runtime.samples import InputError, read_arrays
+from vdla.runtime.module.plan import Value, random_inputs
+from vdla.runtime.samples import read_arrays
 from vdla.sim.trace.perfetto import write_perfetto
-
-MHZ = 1e6
-COMPILING = {
-    "config": "--config",
-    "target": "--target",
-    "settings": "--set",
-    "calibrate": "--calibrate",
-    "percentile": "--percentile",
-    "shapes": "--shape",
-}
 
 
 @click.command()
@@ -79,7 +69,7 @@ def command(
     if trace is not None and device != "cycle":
         raise click.UsageError("--trace needs --device cycle")
     check_writable(output, trace)
-    module = _loaded(model) if model.suffix == ".vdla" else Module(plan_with_progress(model, target, recipe))
+    module = module_of(model, target, recipe)
     given = read_arrays(inputs) if inputs else _random(module.plan.inputs)
     chosen = memory(module.plan.target.memory)
     with status() as say:
@@ -88,29 +78,13 @@ def command(
             device,
             clock_hz=clock and clock * MHZ,
             memory=chosen,
-            progress=lambda step: say(_named(step)),
+            progress=lambda step: say(step_name(step)),
         )
     if output is not None:
         write_npz(output, done.outputs)
     if trace is not None:
         _write_traces(done, trace, chosen)
     click.echo(json.dumps(done.report.to_json(), indent=1) if as_json else done.table())
-
-
-def _loaded(path: Path) -> Module:
-    """Read a module from its file; refuse options that apply to compilation."""
-    source = click.get_current_context().get_parameter_source
-    given = [option for name, option in COMPILING.items() if source(name) is ParameterSource.COMMANDLINE]
-    if given:
-        raise InputError(
-            f"{path} is compiled already, so {' and '.join(given)} cannot change it; run the model, or "
-            "compile it again"
-        )
-    return load(path)
-
-
-def _named(step: HostStep | LaunchStep) -> str:
-    return f"launch {step.stream}" if isinstance(step, LaunchStep) else f"{step.op} {step.name}"
 
 
 def _random(inputs: Mapping[str, Value]) -> dict[str, np.ndarray]:

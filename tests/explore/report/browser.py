@@ -1,18 +1,12 @@
 """A page in Debian's Chromium, driven by Playwright."""
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-needs_chromium = pytest.mark.skipif(
-    CHROMIUM is None, reason="chromium is not installed: `make tools` installs it"
-)
 READY_MS = 60_000
 
 
@@ -43,10 +37,10 @@ class Opened:
 
 
 @contextmanager
-def browser() -> Iterator[Browser]:
-    """Start Chromium; it takes a second."""
+def browser(path: str) -> Iterator[Browser]:
+    """Start the Chromium at `path`; it takes a second."""
     with sync_playwright() as play:
-        running = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        running = play.chromium.launch(executable_path=path, args=["--no-sandbox"])
         try:
             yield running
         finally:

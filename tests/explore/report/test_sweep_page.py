@@ -13,12 +13,11 @@ pytest.importorskip("vl_convert")
 pytest.importorskip("playwright")
 
 from tests.cli.models import model
-from tests.explore.report.browser import Opened, browser, needs_chromium, opened
+from tests.explore.report.browser import Opened, opened
 from tests.explore.report.folders import FAILED, LAYERS, write_sweep
 from vdla.cli import main
 from vdla.explore.report.sweep_page import write_sweep_report
 
-pytestmark = needs_chromium
 POINTS, FAILING = 40, 3
 SHOWN = POINTS - FAILING
 
@@ -26,12 +25,6 @@ SHOWN = POINTS - FAILING
 @pytest.fixture(scope="module")
 def file(tmp_path_factory) -> Path:
     return write_sweep_report(write_sweep(tmp_path_factory.mktemp("sweep"), POINTS))
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator:
-    with browser() as one:
-        yield one
 
 
 @pytest.fixture

@@ -1,0 +1,69 @@
+"use strict";
+
+// The page of a run.
+
+class RunPage {
+  constructor(data) {
+    this.data = data;
+    this.layers = data.layers.map((layer, index) => ({ ...layer, index }));
+    this.timeline = data.launches.length ? new Timeline(data) : null;
+    this.#head();
+    this.#table();
+    followTheme(byId("theme"), () => this.draw());
+    followWidth(byId("timeline"), () => this.timeline?.draw());
+  }
+
+  async draw() {
+    const { data, layers, timeline } = this;
+    await Promise.all([timeline?.draw(), this.bars(), drawRoofline(byId("roofline"), layers, data.peak, data.bus)]);
+  }
+
+  bars() {
+    return drawBars(byId("bars"), this.layers, layerMeasures(this.layers)[byId("measure").value]);
+  }
+
+  #head() {
+    const { totals, target, name, peak, bus, clock_mhz, launches } = this.data;
+    byId("title").textContent = `Run of ${name}`;
+    byId("about").textContent = `Cycle simulator · configuration ${target.name} · target ${target.digest.slice(0, 12)} · ${decimal(clock_mhz, 1)} MHz`;
+    const [perSecond, time] = unitFor([totals.seconds], TIME_UNITS);
+    const [perPicojoule, energy] = unitFor([totals.energy_pj], ENERGY_UNITS);
+    const tiles = [
+      [decimal(totals.cycles), "cycles"],
+      [`${significant(known(totals.seconds) ? totals.seconds * perSecond : null)} ${time}`, `at ${decimal(clock_mhz, 1)} MHz`],
+      [percent(totals.utilisation), `of ${decimal(peak)} multipliers used`],
+      [decimal(totals.macs / 1e6, 1), "million multiply-accumulates"],
+      [`${decimal(bus)} bytes`, "of DRAM per cycle at most"],
+    ];
+    if (launches.length !== 1) tiles.push([String(launches.length), "launches"]);
+    if (known(totals.energy_pj)) tiles.splice(2, 0, [`${significant(totals.energy_pj * perPicojoule)} ${energy}`, "energy, from the target's table"]);
+    byId("summary").append(...tiles.map(([value, what]) => make("li", {}, make("strong", {}, value), what)));
+    const values = Object.entries(target.parameters).flatMap(([key, value]) => [make("dt", {}, key), make("dd", {}, Array.isArray(value) ? value.join(", ") || "none" : String(value))]);
+    byId("configuration").append(...values);
+    const measures = Object.entries(layerMeasures(this.layers));
+    byId("measure").append(...measures.map(([key, { title }]) => make("option", { value: key }, title)));
+    byId("measure").addEventListener("change", () => this.bars());
+  }
+
+  #table() {
+    const table = layerTable(byId("layers"), this.layers, "Layers in the order in which they run");
+    const show = () => {
+      const words = byId("find").value.trim().toLowerCase();
+      let count = 0;
+      table.filter((_, own) => {
+        const keeps = own.includes(words);
+        count += keeps;
+        return keeps;
+      });
+      byId("shown").textContent = `${decimal(count)} of ${decimal(this.layers.length)} layers shown`;
+    };
+    byId("find").addEventListener("input", show);
+    show();
+  }
+}
+
+unpack().then(async (data) => {
+  window.page = new RunPage(data);
+  await window.page.draw();
+  document.documentElement.dataset.ready = "true";
+});

@@ -1,0 +1,103 @@
+"""A run of a network on the cycle device as the values that its page shows."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from vdla.explore.report.numbers import short
+from vdla.hw.spec.config import parameters
+from vdla.hw.spec.registers import UnitState
+from vdla.hw.spec.target import Target
+from vdla.hw.spec.units import Unit
+from vdla.runtime.module.plan import HostStep, Plan
+from vdla.runtime.session.report import LayerReport, Report
+from vdla.runtime.session.session import Outcome, Ran
+from vdla.sim.timing.result import Timing
+from vdla.sim.trace.events import label, wait_text
+
+STATES = tuple(UnitState)
+
+
+def page_data(plan: Plan, outcome: Outcome, found: Report, target: Target) -> dict[str, Any]:
+    """Return everything that the page shows, as JSON values.
+
+    Args:
+        plan: of the network.
+        outcome: of its run on the cycle device, with logs.
+        found: the report of that run.
+        target: the plan's, with the memory and the clock of the run.
+
+    Raises:
+        ValueError: a launch ran without a log.
+    """
+    return {
+        "name": plan.name,
+        "totals": {
+            name: short(getattr(found, name))
+            for name in ("cycles", "seconds", "macs", "utilisation", "energy_pj")
+        },
+        "target": _target_values(target),
+        "peak": plan.config.macs_per_cycle,
+        "bus": plan.config.bus_bytes,
+        "clock_mhz": target.clock_mhz,
+        "states": [state.name.lower() for state in STATES],
+        "layers": [_layer(layer) for layer in found.layers],
+        "launches": [_launch(ran, layers) for ran, layers in _by_launch(plan, outcome, found)],
+    }
+
+
+def _target_values(target: Target) -> dict[str, Any]:
+    """Return the parameters of the accelerator and its memory, by the names that --set takes."""
+    memory = {f"memory.{name}": value for name, value in asdict(target.memory).items()}
+    return {"name": target.name, "digest": target.digest, "parameters": parameters(target.config) | memory}
+
+
+def _layer(layer: LayerReport) -> dict[str, Any]:
+    return {name: short(value) for name, value in asdict(layer).items()}
+
+
+def _by_launch(plan: Plan, outcome: Outcome, found: Report) -> Iterator[tuple[Ran, Sequence[LayerReport]]]:
+    """Yield each launch with the reports of its layers."""
+    launches, first = iter(outcome.launches), 0
+    for step in plan.steps:
+        count = 1 if isinstance(step, HostStep) else len(step.layers)
+        if not isinstance(step, HostStep):
+            yield next(launches), found.layers[first : first + count]
+        first += count
+
+
+def _launch(ran: Ran, layers: Sequence[LayerReport]) -> dict[str, Any]:
+    assert ran.timing is not None, "the cycle device times every launch"
+    ends = np.cumsum([layer.cycles or 0 for layer in layers]).tolist()
+    return {
+        "name": ran.step.stream,
+        "cycles": ran.timing.cycles,
+        "layers": [
+            {"name": layer.name, "begin": end - (layer.cycles or 0), "end": end}
+            for layer, end in zip(layers, ends, strict=True)
+            if layer.cycles
+        ],
+        "units": [_unit(ran.timing, unit) for unit in Unit],
+    }
+
+
+def _unit(timing: Timing, unit: Unit) -> dict[str, Any]:
+    """Return the spans of a unit: the first begins in cycle 1, and each where the one before it ends.
+
+    `labels` holds the distinct names of instructions; `instruction` the number of each span's name, or
+    -1; `texts` what each state that occurs means.
+    """
+    spans = timing.logged.spans[timing.logged.spans["unit"] == unit]
+    instructions = spans["instruction"].tolist()
+    names = {index: label(timing.program, index) for index in set(instructions) if index >= 0}
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names.values()))}
+    return {
+        "name": unit.name.lower(),
+        "state": spans["state"].tolist(),
+        "length": (spans["end"] - spans["begin"]).tolist(),
+        "instruction": [numbers[names[index]] if index >= 0 else -1 for index in instructions],
+        "labels": list(numbers),
+        "texts": {state: wait_text(unit, STATES[state]) for state in sorted(set(spans["state"].tolist()))},
+    }
