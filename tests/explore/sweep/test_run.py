@@ -12,12 +12,14 @@ import pandas as pd
 import pytest
 
 from tests.explore.sweep.sweeps import deadly, no_silicon, plan
+from tests.limits import at_most
 from vdla.compiler.network.stages import plan_of
 from vdla.explore.sweep.errors import SweepError
 from vdla.explore.sweep.folder import JOURNAL, LAYERS, POINTS, opened
 from vdla.explore.sweep.measure import run as run_plan
 from vdla.explore.sweep.pool import Pool
 from vdla.explore.sweep.run import backend_of, sweep
+from vdla.hw.spec.errors import VdlaError
 
 
 @pytest.fixture(scope="module")
@@ -198,3 +200,21 @@ def test_the_end_of_a_pool_ends_its_workers():
         workers = [worker.process for worker in pool._workers.values()]
         assert [worker.poll() for worker in workers] == [None, None]
     assert [worker.poll() for worker in workers] == [-signal.SIGKILL] * 2
+
+
+def test_a_full_disk_is_one_line_and_what_was_measured_is_kept(whole, tmp_path):
+    size = len((whole / JOURNAL).read_bytes())
+    with (
+        at_most(size // 2),
+        pytest.raises(VdlaError, match="cannot be written: File too large"),
+    ):
+        sweep(plan(), tmp_path, backend_of(1, None))
+    assert sweep(plan(), tmp_path, backend_of(1, None)).resumed >= 2
+    assert tables(tmp_path) == tables(whole)
+
+
+def test_a_damaged_table_is_made_again(whole):
+    before = tables(whole)
+    (whole / POINTS).write_bytes(b"damaged")
+    sweep(plan(), whole, backend_of(1, None))
+    assert tables(whole) == before
