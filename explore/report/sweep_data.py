@@ -10,7 +10,8 @@ from typing import Any
 
 from vdla.explore.report.numbers import short
 from vdla.hw.spec.errors import FileFormatError, VdlaError
-from vdla.hw.spec.target_files import apply_settings, load
+from vdla.hw.spec.target import Target
+from vdla.hw.spec.target_files import apply_settings, from_toml
 
 POINTS, LAYERS, ABOUT = "points.parquet", "layers.parquet", "sweep.json"
 OK = "ok"
@@ -102,6 +103,7 @@ def page_data(sweep: Sweep) -> dict[str, Any]:
         "name": sweep.name,
         **{key: sweep.about.get(key) for key in ("version", "sources", "family", "created")},
         "parameters": sweep.about["parameters"],
+        "objectives": sweep.about["specification"].get("objectives", []),
         "points": {"point": numbers, **_point_columns(sweep, place)},
         "workloads": [
             {
@@ -122,8 +124,10 @@ def _point_columns(sweep: Sweep, place: Mapping[int, int]) -> dict[str, Any]:
     rows = [first[number] for number in place]
     columns: dict[str, Any] = {name: [short(sweep.points[name][row]) for row in rows] for name in names}
     settings = [_settings(sweep, row) for row in rows]
-    base = str(sweep.about["base"]["name"])
-    roofs = [_roof(base, texts) for texts in settings]
+    base = sweep.about["base"]["name"]
+    text = sweep.about.get("base_toml")  # a folder that was begun by an earlier kit has none
+    target = None if text is None else from_toml(text, ABOUT)
+    roofs = [_roof(target, texts) for texts in settings]
     return columns | {
         "settings": [
             shlex.join([base, *(part for text in texts for part in ("--set", text))]) for texts in settings
@@ -145,10 +149,12 @@ def _setting(value: object) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _roof(base: str, settings: Iterable[str]) -> tuple[int | None, int | None]:
-    """Return MAC per cycle and bytes per cycle of a target; None for one that cannot be built."""
+def _roof(base: Target | None, settings: Iterable[str]) -> tuple[int | None, int | None]:
+    """Return MAC and bytes per cycle of a target; None for one that is unknown or cannot be built."""
+    if base is None:
+        return None, None
     try:
-        config = apply_settings(load(base), settings).config
+        config = apply_settings(base, settings).config
     except VdlaError:
         return None, None
     return config.macs_per_cycle, config.bus_bytes

@@ -44,12 +44,14 @@ class Identity:
     Attributes:
         specification: as plain JSON values.
         base: name and digest of the target that points differ from.
+        base_toml: that target in full; its digest tells it from others.
         workloads: digest of each, by name.
         parameters: names of the sweep's parameters.
     """
 
     specification: Mapping[str, Any]
     base: Mapping[str, str]
+    base_toml: str
     workloads: Mapping[str, str]
     parameters: tuple[str, ...]
 
@@ -58,6 +60,7 @@ class Identity:
         return {
             "specification": dict(self.specification),
             "base": dict(self.base),
+            "base_toml": self.base_toml,
             "workloads": dict(self.workloads),
             "parameters": list(self.parameters),
             "version": vdla.__version__,

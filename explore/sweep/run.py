@@ -21,7 +21,7 @@ from vdla.explore.sweep.workloads import Workload, workloads_of
 from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.extras import require_package
 from vdla.hw.spec.target import TARGETS, Target
-from vdla.hw.spec.target_files import load
+from vdla.hw.spec.target_files import load, to_toml
 
 LEAST_SECONDS_BETWEEN_TABLES = 20.0
 SHARE_OF_TABLES = 20  # writing tables takes at most one part in so many of the time
@@ -79,6 +79,7 @@ class Plan:
         return Identity(
             self.specification.to_json(),
             {"name": self.base_name, "digest": self.job.base.digest},
+            to_toml(self.job.base),
             {workload.name: workload.digest for workload in self.job.workloads},
             self.space.names,
         )

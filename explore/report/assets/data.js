@@ -13,17 +13,23 @@ async function unpack() {
 const NONE = "–";
 const known = (value) => value !== null && value !== undefined;
 
-/** Return a number with separators of thousands and at most `digits` decimals. */
-function decimal(value, digits = 0) {
-  return known(value) ? value.toLocaleString("en-US", { maximumFractionDigits: digits }) : NONE;
+const formats = new Map(); // making one takes longer than using it a hundred times
+
+function written(value, least, most) {
+  const key = `${least} ${most}`;
+  if (!formats.has(key)) formats.set(key, new Intl.NumberFormat("en-US", { minimumFractionDigits: least, maximumFractionDigits: most }));
+  return formats.get(key).format(value);
 }
+
+/** Return a number with separators of thousands and at most `digits` decimals. */
+const decimal = (value, digits = 0) => (known(value) ? written(value, 0, digits) : NONE);
 
 /** Return a number with three significant digits, or more where they stand before the point. */
 function significant(value) {
   if (!known(value)) return NONE;
   const before = value === 0 ? 1 : Math.floor(Math.log10(Math.abs(value))) + 1;
   const digits = Math.max(0, Math.min(6, 3 - before));
-  return value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  return written(value, digits, digits);
 }
 
 const percent = (value) => (known(value) ? `${(100 * value).toFixed(1)} %` : NONE);

@@ -19,6 +19,7 @@ class ParallelChart {
     this.step = Math.max(PARALLEL.least, (place.clientWidth - PARALLEL.left - PARALLEL.right) / Math.max(1, this.fields.length - 1));
     const view = await draw(place, { definition: this.#spec() }, "vega");
     this.scales = this.fields.map((_, number) => view.scale(`y${number}`));
+    this.paths = new Map(state.rows.map((row) => [row.point, this.#path(row)]));
     this.fields.forEach((field, number) => view.addSignalListener(`range${number}`, (_, range) => this.#brushed(field, number, range)));
     view.addEventListener("click", (_, item) => {
       if (known(item?.datum?.point)) state.choose(item.datum.point);
@@ -109,14 +110,11 @@ class ParallelChart {
 
   #line(row, colours) {
     const chosen = row.point === this.state.chosen;
-    const texts = textsOf(row, this.fields);
-    const tip = { Point: String(row.point) };
-    for (const field of this.fields) tip[field.label] = texts[`${field.key}_text`];
     return {
       point: row.point,
-      path: this.#path(row),
-      tip,
-      description: texts.description,
+      path: this.paths.get(row.point),
+      tip: row.tip,
+      description: row.description,
       stroke: chosen ? colours.ink : row.front ? colours.orange : colours.blue,
       width: chosen ? 3 : row.front ? 2 : 1,
       opacity: !row.shown ? 0.04 : chosen || row.front ? 1 : 0.45,

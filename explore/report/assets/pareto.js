@@ -71,7 +71,7 @@ class ParetoChart {
   #data() {
     const { state } = this;
     const rows = state.rows.filter((row) => known(row[state.x]) && known(row[state.y]));
-    const points = rows.map((row) => ({ ...row, ...textsOf(row, state.fields) })).sort((a, b) => a.front - b.front); // the front is drawn last
+    const points = rows.map((row) => ({ ...row })).sort((a, b) => a.front - b.front); // the front is drawn last
     return { points, front: state.front.map((row, rank) => ({ ...row, rank })), chosen: points.filter((row) => row.point === state.chosen) };
   }
 
@@ -91,13 +91,4 @@ class ParetoChart {
 
 function axisTitle(field) {
   return `${field.label}${field.better > 0 ? " – more is better" : ""}`;
-}
-
-/** Return what the tooltip and screen readers say of a row. */
-function textsOf(row, fields) {
-  const texts = {};
-  for (const field of fields) texts[`${field.key}_text`] = field.text(row[field.key]);
-  const [first, second] = fields.filter((field) => field.result);
-  texts.description = `Point ${row.point}: ${first.title} ${texts[`${first.key}_text`]}${second ? `, ${second.title} ${texts[`${second.key}_text`]}` : ""}`;
-  return texts;
 }

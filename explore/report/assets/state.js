@@ -2,6 +2,8 @@
 
 // What the person has chosen, and the rows that follow from it. Views draw from it and change it only here.
 
+const OBJECTIVE_KEYS = { seconds: "time", energy_pj: "energy" }; // columns of the table by the names of their fields
+
 class State {
   /** @param changed called with what changed: "rows", "filters", "axes" or "chosen". */
   constructor(data, changed) {
@@ -26,8 +28,10 @@ class State {
     this.fields = all.map((field) => withAxis(field, this.rows)).filter((field) => field.raw.length);
     this.results = this.fields.filter((field) => field.result);
     const has = (key) => this.results.some((field) => field.key === key);
-    if (!has(this.x)) this.x = this.results[0]?.key;
-    if (!has(this.y)) this.y = has("lut") ? "lut" : this.results[1]?.key;
+    const [x, y] = [...this.data.objectives.map((name) => OBJECTIVE_KEYS[name] ?? name), "cycles", "lut", ...this.results.map(({ key }) => key)].filter((key, place, all) => has(key) && all.indexOf(key) === place);
+    if (!has(this.x)) this.x = x;
+    if (!has(this.y)) this.y = y ?? x;
+    for (const row of this.rows) Object.assign(row, textsOf(row, this.fields));
     this.#filter();
     if (!this.rows.includes(this.row)) this.chosen = this.#compromise();
   }
@@ -105,4 +109,17 @@ function frontOf(rows, x, y) {
     if (!last || equal || cost(row, y) < cost(last, y)) front.push(row);
   }
   return front;
+}
+
+/** Return what tooltips and screen readers say of a row. */
+function textsOf(row, fields) {
+  const texts = { tip: { Point: String(row.point) } };
+  for (const field of fields) {
+    const text = field.text(row[field.key]);
+    texts[`${field.key}_text`] = text;
+    texts.tip[field.label] = text;
+  }
+  const [first, second] = fields.filter((field) => field.result);
+  texts.description = `Point ${row.point}: ${[first, second].filter(Boolean).map((field) => `${field.title} ${texts[`${field.key}_text`]}`).join(", ")}`;
+  return texts;
 }

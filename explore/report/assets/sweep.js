@@ -57,7 +57,7 @@ class SweepPage {
       data.family && `FPGA family ${data.family}`,
       data.version && `vdla ${data.version}`,
       data.sources && `sources ${data.sources.slice(0, 12)}`,
-      data.created && `made ${data.created}`,
+      data.created && `begun ${data.created.replace("T", " ").replace("+00:00", " UTC")}`,
     ];
     byId("about").textContent = facts.filter(Boolean).join(" · ");
     if (state.fixed.length) byId("about").append(make("br"), `The same in all points: ${state.fixed.join(", ")}`);
@@ -106,7 +106,7 @@ class SweepPage {
     const unknown = new Set(state.rows.map((row) => row.area_source).filter((source) => source && !SOURCES.includes(source)));
     const notes = [
       area && `Area: ${area}.`,
-      ...[...unknown].map((reason) => `Area is not known for some points: ${reason}.`),
+      ...[...unknown].map((reason) => (reason === "none" ? "Area was not asked for." : `Area is not known for some points: ${reason}.`)),
       clock && `Clock, and time with it: ${clock === "target" ? "that of the target" : clock}.`,
       "Cycles are exact: the cycle simulator ran every program.",
     ];

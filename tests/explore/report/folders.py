@@ -7,6 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from vdla.hw.spec.target import Target
+from vdla.hw.spec.target_files import to_toml
+
 MILLIONS = (118, 462, 231, 115, 57, 7)
 LAYERS = (
     *((f"Conv_{number}", "Int8Conv", "accelerator", macs) for number, macs in enumerate(MILLIONS, 1)),
@@ -21,7 +24,7 @@ FAILED = "acc_buffer_bytes = 1024 holds no tile of Conv_2"
 def grid(count: int) -> list[dict[str, int]]:
     """Return the first `count` points of a grid of targets."""
     values = product(
-        (64, 400, 32, 128, 200), (64, 128, 256), (16384, 32768, 65536), (8, 16, 32), (8, 16, 32, 64)
+        (64, 400, *range(32, 40)), (64, 128, 256), (16384, 32768, 65536), (8, 16, 32), (8, 16, 32, 64)
     )
     points = (dict(zip(PARAMETERS, reversed(point), strict=True)) for point in values)
     return [point for _, point in zip(range(count), points, strict=False)]
@@ -90,7 +93,7 @@ def write_sweep(
     pq.write_table(pa.Table.from_pylist(rows), folder / "points.parquet")
     pq.write_table(pa.Table.from_pylist(layers), folder / "layers.parquet")
     about = {
-        "parameters": [*PARAMETERS, *SHARED], "base": {"name": "default"}, "family": "ecp5",
+        "parameters": [*PARAMETERS, *SHARED], "base": {"name": "default"}, "base_toml": to_toml(Target()), "family": "ecp5",
         "specification": {"workloads": [{"model": model, "name": workloads[0]}, {"suite": "layers"}]},
         "version": "0.1.0", "sources": "ab" * 32, "created": "2026-01-02 03:04:05",
     }  # fmt: skip
