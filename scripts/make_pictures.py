@@ -11,6 +11,7 @@ import click
 
 from vdla.cli._options import needs
 from vdla.hw.spec.presets import DEFAULT
+from vdla.hw.spec.target import Target
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.workloads import place_gemm, plan_gemm, random_operands
 from vdla.sim.timing.result import Timing
@@ -64,7 +65,7 @@ def main(output: Path, suffixes: tuple[str, ...]) -> None:
     shown = {name: timings[name] for name in (f"GEMM {m}x{n}x{k}" for m, n, k in SHOWN)}
     figures = {
         "roofline": roofline(
-            {"simulated": [point_of(name, timing) for name, timing in timings.items()]}, DEFAULT
+            {"simulated": [point_of(name, timing) for name, timing in timings.items()]}, Target(DEFAULT)
         ),
         "utilisation": utilisation(shown),
         "timeline": timeline(timing_of(*DRAWN)),

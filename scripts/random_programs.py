@@ -43,6 +43,8 @@ MEMORIES = (
     MemoryParameters(200, 64),
     MemoryParameters(1, 64),
     MemoryParameters(31, 5),
+    MemoryParameters(64, 16, 3),
+    MemoryParameters(9, 4, 2),
 )
 
 

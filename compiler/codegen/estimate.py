@@ -47,7 +47,7 @@ class Traffic:
     """What a convolution moves to or from one memory, for each tile of a table: float64[n].
 
     Attributes:
-        beats: of the bus.
+        beats: cycles in which they take the data path.
         bursts: requests to memory.
         instructions: LOADs or STOREs.
     """
@@ -165,7 +165,7 @@ def _traffic(
     config, size = work.config, work.config.element_bytes(memory)
     moved, together = elements * float(size), np.maximum(run, 1) * float(size)
     bursts = moved / together * ((together - min(size, config.burst_bytes)) / config.burst_bytes + 1)
-    return Traffic(moved / config.bus_bytes, bursts, instructions)
+    return Traffic(moved / config.bus_bytes * work.memory.cycles_per_beat, bursts, instructions)
 
 
 def _inputs(shape: _Shape) -> Traffic:
@@ -243,7 +243,8 @@ def _other_beats(shape: _Shape, *moved: Traffic) -> FloatArray:
     sets = work.sets if work.keeps_parameters else shape.tiles * shape.table.outputs
     parameters = sets * len(Parameter) * work.config.element_bytes(MemoryType.ACC) if work.scales else 0
     count = shape.chunks + shape.tiles + sum(one.instructions for one in moved)
-    return (parameters + INSTRUCTION_BYTES * count) / work.config.bus_bytes
+    moved_bytes = parameters + INSTRUCTION_BYTES * count
+    return moved_bytes / work.config.bus_bytes * work.memory.cycles_per_beat
 
 
 def _load_cycles(often: Traffic, work: Work) -> FloatArray:

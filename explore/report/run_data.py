@@ -40,7 +40,7 @@ def page_data(plan: Plan, outcome: Outcome, found: Report, target: Target) -> di
         },
         "target": _target_values(target),
         "peak": plan.config.macs_per_cycle,
-        "bus": plan.config.bus_bytes,
+        "bus": target.bytes_per_cycle,
         "clock_mhz": target.clock_mhz,
         "states": [state.name.lower() for state in STATES],
         "layers": [_layer(layer) for layer in found.layers],

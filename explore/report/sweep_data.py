@@ -149,15 +149,15 @@ def _setting(value: object) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _roof(base: Target | None, settings: Iterable[str]) -> tuple[int | None, int | None]:
+def _roof(base: Target | None, settings: Iterable[str]) -> tuple[int | None, float | None]:
     """Return MAC and bytes per cycle of a target; None for one that is unknown or cannot be built."""
     if base is None:
         return None, None
     try:
-        config = apply_settings(base, settings).config
+        target = apply_settings(base, settings)
     except VdlaError:
         return None, None
-    return config.macs_per_cycle, config.bus_bytes
+    return target.config.macs_per_cycle, target.bytes_per_cycle
 
 
 def _model_of(about: Mapping[str, Any], workload: str) -> str | None:

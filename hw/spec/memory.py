@@ -4,9 +4,11 @@ It serves requests in order of acceptance over one data path of `bus_bits`, shar
 
 * a request is accepted in a cycle in which it is offered and fewer than `depth` requests are in flight; a
   request is in flight from the cycle after its acceptance to the cycle of its last beat, both included;
-* only the oldest request in flight moves data, one beat per cycle: a read offers its next beat in every cycle
-  from `latency` cycles after its acceptance on, until the accelerator takes it; a write takes a beat in every
-  cycle in which the accelerator offers one;
+* only the oldest request in flight moves data: a read offers its next beat in every cycle from `latency`
+  cycles after its acceptance on, until the accelerator takes it; a write takes a beat in every cycle in which
+  the accelerator offers one;
+* beats keep a distance: the next beat of any request moves `cycles_per_beat` cycles after the last one at the
+  earliest. At the start of a run the data path is free;
 * a write is answered in the cycle after its last beat.
 
 Source: architecture contract "reference memory": 8 bytes per cycle in total, 64 cycles, bursts of at most 256
@@ -25,13 +27,15 @@ class MemoryParameters:
     Attributes:
         latency: cycles from a read's acceptance to its first data, at least 1.
         depth: requests in flight, at least 1.
+        cycles_per_beat: from one beat to the next, at least 1; 4 is a quarter of the bandwidth.
     """
 
     latency: int = 64
     depth: int = 16
+    cycles_per_beat: int = 1
 
     def __post_init__(self) -> None:
-        for name, high in (("latency", 1 << 20), ("depth", 1 << 10)):
+        for name, high in (("latency", 1 << 20), ("depth", 1 << 10), ("cycles_per_beat", 1 << 10)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= high:
                 raise ConfigError(f"memory {name} = {value!r} is outside 1..{high}")

@@ -90,6 +90,11 @@ class Target:
         return self.config.name
 
     @property
+    def bytes_per_cycle(self) -> float:
+        """The most that memory moves."""
+        return self.config.bus_bytes / self.memory.cycles_per_beat
+
+    @property
     def clock_hz(self) -> float:
         """The clock in Hz."""
         return self.clock_mhz * 1e6

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.registers import UnitState
-from vdla.hw.spec.target import EnergyTable
+from vdla.hw.spec.target import EnergyTable, Target
 from vdla.hw.spec.units import Unit
 from vdla.runtime.module.plan import HostStep, Layer, Plan
 from vdla.runtime.session.session import Outcome, Ran
@@ -87,11 +87,11 @@ def report(
     """
     clock_hz, memory = clock_hz or plan.target.clock_hz, memory or plan.target.memory
     measured = [_measured(ran, memory, plan.target.energy) for ran in outcome.launches]
-    launches = iter(measured)
+    launches, ran_on = iter(measured), replace(plan.target, memory=memory)
     layers = [
         layer
         for step in plan.steps
-        for layer in (_host(step) if isinstance(step, HostStep) else _launch(next(launches), plan.config))
+        for layer in (_host(step) if isinstance(step, HostStep) else _launch(next(launches), ran_on))
     ]
     macs, cycles = sum(layer.macs for layer in layers), outcome.cycles
     return Report(
@@ -132,7 +132,7 @@ def _host(step: HostStep) -> Iterator[LayerReport]:
     yield LayerReport(step.name, step.op, "host", None, 0, None, 0, 0, reason=step.reason)
 
 
-def _launch(measured: _Measured, config: AcceleratorConfig) -> Iterator[LayerReport]:
+def _launch(measured: _Measured, target: Target) -> Iterator[LayerReport]:
     timing, layers = measured.timing, measured.ran.step.layers
     begin = 0
     for number, layer in enumerate(layers):
@@ -142,7 +142,7 @@ def _launch(measured: _Measured, config: AcceleratorConfig) -> Iterator[LayerRep
         last = not any(other.label for other in layers[number + 1 :])
         own = measured.instructions(layer) if layer.label else np.zeros(0, np.int64)
         end = timing.cycles if last else max(begin, int(timing.retired[own].max(initial=0)))
-        timed = _timed(layer, begin, end, timing, config)
+        timed = _timed(layer, begin, end, timing, target)
         yield replace(timed, energy_pj=float(measured.energies[own].sum()))
         begin = end
 
@@ -160,15 +160,15 @@ def _untimed(layer: Layer) -> LayerReport:
     )
 
 
-def _timed(layer: Layer, begin: int, end: int, timing: Timing, config: AcceleratorConfig) -> LayerReport:
+def _timed(layer: Layer, begin: int, end: int, timing: Timing, target: Target) -> LayerReport:
     cycles = end - begin
     busy = _busy(timing, begin, end)
     return replace(
         _untimed(layer),
         cycles=cycles,
-        utilisation=_utilisation(layer.macs, cycles, config),
+        utilisation=_utilisation(layer.macs, cycles, target.config),
         busy=busy,
-        bound=_bound(layer, cycles, busy, config),
+        bound=_bound(layer, cycles, busy, target),
     )
 
 
@@ -181,12 +181,12 @@ def _busy(timing: Timing, begin: int, end: int) -> dict[str, int]:
     return {unit.name.lower(): int(inside[spans["unit"] == unit].sum()) for unit in Unit}
 
 
-def _bound(layer: Layer, cycles: int, busy: Mapping[str, int], config: AcceleratorConfig) -> str:
+def _bound(layer: Layer, cycles: int, busy: Mapping[str, int], target: Target) -> str:
     if not cycles:
         return ""
     shares = {
         "compute": busy.get("compute", 0),
-        "memory": (layer.bytes_read + layer.bytes_written) / config.bus_bytes,
+        "memory": (layer.bytes_read + layer.bytes_written) / target.bytes_per_cycle,
     }
     name = max(shares, key=lambda unit: shares[unit])
     return name if shares[name] >= MOSTLY * cycles else "latency"

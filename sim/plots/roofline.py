@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from vdla.hw.spec import isa
-from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.registers import COUNTED_MEMORIES, beat_counter
+from vdla.hw.spec.target import Target
 from vdla.sim.plots.files import styled
 from vdla.sim.plots.labels import FONT_SIZE, NEAREST, place_labels
 from vdla.sim.timing.result import Timing
@@ -72,13 +72,13 @@ def point_of(name: str, timing: Timing) -> Point:
     )
 
 
-def roof(config: AcceleratorConfig, intensity: float) -> float:
-    """Return the most MAC per cycle at an intensity in MAC per byte: what the multipliers do, or what the bus
+def roof(target: Target, intensity: float) -> float:
+    """Return the most MAC per cycle at an intensity in MAC per byte: what the multipliers do, or what memory
     can feed."""
-    return min(config.macs_per_cycle, intensity * config.bus_bytes)
+    return min(target.config.macs_per_cycle, intensity * target.bytes_per_cycle)
 
 
-def roofline(series: Mapping[str, Sequence[Point]], config: AcceleratorConfig) -> Figure:
+def roofline(series: Mapping[str, Sequence[Point]], target: Target) -> Figure:
     """Draw the points of every series under the roof of `config`; points are numbered, and a table names
     them.
 
@@ -91,7 +91,7 @@ def roofline(series: Mapping[str, Sequence[Point]], config: AcceleratorConfig) -
             show different runs.
     """
     _check(series)
-    rows = _rows(series, config)
+    rows = _rows(series, target)
     widths = [max(map(len, column)) * CHARACTER_INCHES + GAP_INCHES for column in zip(*rows, strict=True)]
     table_inches = max(sum(widths), len(HEADING) * CHARACTER_INCHES) + GAP_INCHES
     with styled():
@@ -100,13 +100,13 @@ def roofline(series: Mapping[str, Sequence[Point]], config: AcceleratorConfig) -
             layout="constrained",
         )
         axes, table = figure.subplots(1, 2, width_ratios=(PLOT_INCHES, table_inches))
-        line = _draw_roof(axes, config, [point for group in series.values() for point in group])
+        line = _draw_roof(axes, target, [point for group in series.values() for point in group])
         _draw_points(axes, series)
         _draw_table(table, rows, widths)
         figure.legend(loc="outside lower left", ncols=1 + len(series), frameon=False)
         figure.draw_without_rendering()  # the layout decides how far points are from each other
         _number_points(axes, list(series.values()), line)
-        _name_roof(axes, config)
+        _name_roof(axes, target)
     return figure
 
 
@@ -127,14 +127,14 @@ def _check(series: Mapping[str, Sequence[Point]]) -> None:
             )
 
 
-def _draw_roof(axes: Axes, config: AcceleratorConfig, points: Sequence[Point]) -> np.ndarray:
+def _draw_roof(axes: Axes, target: Target, points: Sequence[Point]) -> np.ndarray:
     """Draw roof and scales; return float64[m, 2], close places along the roof."""
-    peak, ridge = config.macs_per_cycle, config.macs_per_cycle / config.bus_bytes
+    peak, ridge = target.config.macs_per_cycle, target.config.macs_per_cycle / target.bytes_per_cycle
     intensities, rates = [point.intensity for point in points], [point.rate for point in points]
     low, high = min(*intensities, ridge) / 2, max(*intensities, ridge) * 2
     axes.plot(
         [low, ridge, high],
-        [roof(config, x) for x in (low, ridge, high)],
+        [roof(target, x) for x in (low, ridge, high)],
         color=ROOF_COLOUR,
         linewidth=1.6,
         label="roof",
@@ -143,17 +143,17 @@ def _draw_roof(axes: Axes, config: AcceleratorConfig, points: Sequence[Point]) -
         xscale="log",
         yscale="log",
         xlim=(low, high),
-        ylim=(min(*rates, roof(config, low)) / 2, max(*rates, peak) * 2),
+        ylim=(min(*rates, roof(target, low)) / 2, max(*rates, peak) * 2),
         xlabel="MAC per byte moved",
         ylabel="MAC per cycle",
     )
-    axes.set_title(f"Roofline of configuration {config.name!r}", loc="left")
+    axes.set_title(f"Roofline of configuration {target.name!r}", loc="left")
     _scale(axes)
     along = np.geomspace(low, high, 300)
-    return np.stack([along, [roof(config, x) for x in along]], axis=1)
+    return np.stack([along, [roof(target, x) for x in along]], axis=1)
 
 
-def _name_roof(axes: Axes, config: AcceleratorConfig) -> None:
+def _name_roof(axes: Axes, target: Target) -> None:
     """Write what limits above each part of the roof, where no point can be."""
     common: dict[str, Any] = {
         "textcoords": "offset points",
@@ -164,20 +164,20 @@ def _name_roof(axes: Axes, config: AcceleratorConfig) -> None:
     }
     low, high = axes.get_xlim()
     axes.annotate(
-        f"{config.macs_per_cycle} MAC per cycle",
-        (high, config.macs_per_cycle),
+        f"{target.config.macs_per_cycle} MAC per cycle",
+        (high, target.config.macs_per_cycle),
         xytext=(-4, 3),
         ha="right",
         **common,
     )
     run, rise = np.diff(
-        axes.transData.transform([(low, roof(config, low)), (2 * low, 2 * roof(config, low))]), axis=0
+        axes.transData.transform([(low, roof(target, low)), (2 * low, 2 * roof(target, low))]), axis=0
     )[0]
     angle = np.arctan2(rise, run)
     along, across = np.array([np.cos(angle), np.sin(angle)]), np.array([-np.sin(angle), np.cos(angle)])
     axes.annotate(
-        f"{config.bus_bytes} bytes per cycle",
-        (low, roof(config, low)),
+        f"{target.bytes_per_cycle:g} bytes per cycle",
+        (low, roof(target, low)),
         xytext=tuple(14 * along + 3 * across),
         rotation=np.degrees(angle),
         **common,
@@ -235,14 +235,14 @@ def _number_points(axes: Axes, groups: Sequence[Sequence[Point]], line: np.ndarr
         )
 
 
-def _rows(series: Mapping[str, Sequence[Point]], config: AcceleratorConfig) -> list[list[str]]:
+def _rows(series: Mapping[str, Sequence[Point]], target: Target) -> list[list[str]]:
     """Return the table, its head first: the runs' numbers and names, and what each series reaches of its
     roof, in percent."""
     runs = zip(*series.values(), strict=True)
     return [
         ["", "run", *series],
         *(
-            [str(number), run[0].name, *(f"{_share(point, config):.1f} %" for point in run)]
+            [str(number), run[0].name, *(f"{_share(point, target):.1f} %" for point in run)]
             for number, run in enumerate(runs, 1)
         ),
     ]
@@ -275,5 +275,5 @@ def _write_cell(axes: Axes, text: str, inches: float, row: int, **properties: An
     )
 
 
-def _share(point: Point, config: AcceleratorConfig) -> float:
-    return 100 * point.rate / roof(config, point.intensity)
+def _share(point: Point, target: Target) -> float:
+    return 100 * point.rate / roof(target, point.intensity)

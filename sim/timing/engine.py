@@ -14,7 +14,7 @@ from vdla.sim.timing.compute import compute_steady_cycles
 from vdla.sim.timing.count import close_span, count, log_states, queue_heads, unit_states
 from vdla.sim.timing.decide import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT, Decision, decide
 from vdla.sim.timing.loader import STEP, TAKES_BEAT, loader_skips, loader_steady_cycles
-from vdla.sim.timing.memory import NOBODY
+from vdla.sim.timing.memory import NOBODY, memory_free
 from vdla.sim.timing.result import Burst, Span
 from vdla.sim.timing.state import Loader, Machine, Times
 from vdla.sim.timing.store import store_skips, store_steady_cycles
@@ -60,9 +60,9 @@ def _steady_cycles(machine: Machine, program: TimedProgram, decision: Decision, 
     )
     if memory.level > 0:
         if decision.serves == NOBODY:
-            steady = min(steady, memory.first_data[memory.first] - machine.control.cycle - 1)
+            steady = min(steady, memory_free(memory) - machine.control.cycle - 1)
         elif _streams(done):
-            steady = min(steady, memory.beats_left[memory.first] - 1)
+            steady = min(steady, memory.beats_left[memory.first] - 1) if hardware.cycles_per_beat == 1 else 0
     if done.load & STEP:
         steady = min(steady, loader_steady_cycles(machine.load, program, hardware, done.load))
     if done.compute_load & STEP:

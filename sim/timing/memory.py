@@ -7,7 +7,7 @@ from vdla.sim.timing.columns import TimedProgram
 from vdla.sim.timing.fetch import fetch_asks, fetch_offers
 from vdla.sim.timing.loader import loader_asks
 from vdla.sim.timing.result import Burst
-from vdla.sim.timing.state import MOST_IN_FLIGHT, Machine
+from vdla.sim.timing.state import MOST_IN_FLIGHT, Machine, Memory
 from vdla.sim.timing.store import store_asks, store_offers
 
 NOBODY, CLIENTS = -1, len(Client)
@@ -82,8 +82,15 @@ def memory_serves(machine: Machine) -> int:
     if memory.level == 0:
         return NOBODY
     client = memory.clients[memory.first]
-    waits = client != STORE and machine.control.cycle < memory.first_data[memory.first]
-    return NOBODY if waits else client
+    return NOBODY if machine.control.cycle < memory_free(memory) else client
+
+
+@part
+def memory_free(memory: Memory) -> int:
+    """Return the first cycle in which the oldest request can move its next beat."""
+    if memory.clients[memory.first] == STORE:
+        return memory.next_beat
+    return max(memory.next_beat, memory.first_data[memory.first])
 
 
 @part
@@ -97,6 +104,7 @@ def memory_moves(machine: Machine, bursts: Records[Burst]) -> bool:
             burst.first = machine.control.cycle
         burst.last = machine.control.cycle
     memory.beats_left[place] -= 1
+    memory.next_beat = machine.control.cycle + machine.hardware.cycles_per_beat
     if memory.beats_left[place] > 0:
         return False
     wrote = memory.clients[place] == STORE

@@ -53,6 +53,7 @@ class Hardware:
     token_depth: int
     latency: int
     memory_depth: int
+    cycles_per_beat: int
     retire_stage: int
     store_beats: int
     store_requests: int
@@ -172,6 +173,7 @@ class Memory:
     first: int
     level: int
     write_done: int
+    next_beat: int  # cycle from which the data path is free
     clients: InFlight
     beats_left: InFlight
     first_data: InFlight
@@ -267,6 +269,7 @@ def _hardware(config: AcceleratorConfig, memory: MemoryParameters) -> dict[str, 
         "token_depth": config.token_depth,
         "latency": memory.latency,
         "memory_depth": memory.depth,
+        "cycles_per_beat": memory.cycles_per_beat,
         "retire_stage": retire_stage(config.gemm_stages),
         "store_beats": BURSTS_STORED_AHEAD * config.burst_beats + stages - 1,
         "store_requests": STORE_REQUESTS_AHEAD + stages - 1,

@@ -10,6 +10,7 @@ Source: "Trace Event Format" of the Chromium project.
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -78,7 +79,7 @@ def _about(timing: Timing, memory: MemoryParameters | None) -> dict[str, object]
         "cycles": timing.cycles,
         "unit of time": "1 us is 1 cycle",
     }
-    return about | ({"memory latency": memory.latency, "memory depth": memory.depth} if memory else {})
+    return about | ({f"memory {name}": value for name, value in asdict(memory).items()} if memory else {})
 
 
 def trace_events(timing: Timing) -> Iterator[TraceEvent]:

@@ -58,7 +58,7 @@ def test_a_module_records_memory_and_clock(folder):
         json.loads(invoke("inspect", folder / "far.vdla", "--json").stdout)["target_digest"] == target.digest
     )
     assert (
-        "50 MHz, memory of 400 cycles' latency and 16 requests in flight"
+        "50 MHz, memory of 400 cycles' latency and 16 requests in flight, 8 bytes per cycle"
         in invoke("inspect", folder / "far.vdla").stdout
     )
 
@@ -82,10 +82,10 @@ def test_a_bad_latency_is_refused_in_one_line(folder):
 def test_config_shows_a_whole_target():
     values = json.loads(invoke("config", "tiny", *FAR, "--json").stdout)
     assert (values["memory"], values["clock_mhz"], values["digest"]) == (
-        {"latency": 400, "depth": 16},
+        {"latency": 400, "depth": 16, "cycles_per_beat": 1},
         50.0,
         TINY.digest,
     )
     text = invoke("config", "tiny", *FAR).stdout
-    assert "400 cycles of latency, 16 requests in flight" in text
+    assert "400 cycles of latency, 16 requests in flight, 1 cycles per beat" in text
     assert "50 MHz" in text

@@ -30,7 +30,9 @@ def test_program_gives_what_the_model_gives(on, name):
 
 
 @pytest.mark.parametrize(
-    "memory", [REFERENCE_MEMORY, MemoryParameters(1, 1), MemoryParameters(13, 3)], ids=str
+    "memory",
+    [REFERENCE_MEMORY, MemoryParameters(1, 1), MemoryParameters(13, 3), MemoryParameters(30, 8, 4)],
+    ids=str,
 )
 @pytest.mark.parametrize("name", CASES)
 def test_the_simulator_takes_the_cycles_of_the_rtl(name, memory):

@@ -30,7 +30,13 @@ def test_functional_device_agrees_with_the_model(seed):
 @pytest.mark.parametrize("config_seed", RTL_CONFIGURATIONS)
 @pytest.mark.parametrize(
     "memory",
-    [MemoryParameters(), MemoryParameters(5, 3), MemoryParameters(1, 1), MemoryParameters(200, 64)],
+    [
+        MemoryParameters(),
+        MemoryParameters(5, 3),
+        MemoryParameters(1, 1),
+        MemoryParameters(200, 64),
+        MemoryParameters(20, 4, 3),
+    ],
     ids=str,
 )
 def test_rtl_agrees_with_the_simulators_in_data_cycles_and_counters(config_seed, memory):

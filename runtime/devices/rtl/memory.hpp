@@ -95,13 +95,20 @@ class Image {
 template <unsigned BusBytes, unsigned BurstBytes>
 class ReferenceMemory {
   public:
-    ReferenceMemory(uint32_t latency, uint32_t depth) : latency_(latency), queue_(depth) {}
-    void attach(uint8_t* bytes, uint64_t size) { image_.attach(bytes, size); }
+    ReferenceMemory(uint32_t latency, uint32_t depth, uint32_t cycles_per_beat)
+        : latency_(latency), cycles_per_beat_(cycles_per_beat), queue_(depth) {}
+
+    // Give DRAM for the next run; the data path is free at its start.
+    void attach(uint8_t* bytes, uint64_t size) {
+        image_.attach(bytes, size);
+        next_beat_ = 0;
+    }
     uint64_t last_transfer() const { return last_transfer_; }
     uint32_t protocol() const { return protocol_; }
 
     void clear() {
         queue_.clear();
+        next_beat_ = 0;
         write_done_ = error_ = waiting_ = false;
         protocol_ = 0;
     }
@@ -111,9 +118,10 @@ class ReferenceMemory {
     void drive(Top& top, uint64_t cycle) {
         const bool any = !queue_.empty();
         const bool writing = any && queue_.oldest().write;
+        const bool free = cycle >= next_beat_;
         top.request_ready = !queue_.full();
-        top.write_ready = writing;
-        top.read_valid = any && !writing && cycle >= queue_.oldest().first_data;
+        top.write_ready = writing && free;
+        top.read_valid = any && !writing && free && cycle >= queue_.oldest().first_data;
         if (top.read_valid) inside_ = image_.template read<BusBytes>(queue_.oldest().address, &top.read_data);
         top.write_done = write_done_;
         top.memory_error = error_;
@@ -147,6 +155,7 @@ class ReferenceMemory {
     void end_beat(bool inside, uint64_t cycle) {
         error_ = !inside;
         last_transfer_ = cycle;
+        next_beat_ = cycle + cycles_per_beat_;
         Request& request = queue_.oldest();
         request.address += BusBytes;
         if (--request.beats == 0) queue_.pop();
@@ -163,9 +172,11 @@ class ReferenceMemory {
     }
 
     uint64_t latency_;
+    uint64_t cycles_per_beat_;
     RequestQueue queue_;
     Image image_;
     uint64_t last_transfer_ = 0;
+    uint64_t next_beat_ = 0;  // cycle from which the data path is free
     uint32_t protocol_ = 0;
     bool inside_ = true, write_done_ = false, error_ = false, waiting_ = false;
 };

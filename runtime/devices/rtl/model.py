@@ -13,7 +13,7 @@ _POINTER = ctypes.c_void_p
 _WORD = ctypes.c_uint32
 _LONG = ctypes.c_uint64
 _FUNCTIONS = {
-    "model_create": ([_WORD, _WORD, ctypes.c_char_p], _POINTER),
+    "model_create": ([_WORD, _WORD, _WORD, ctypes.c_char_p], _POINTER),
     "model_destroy": ([_POINTER], None),
     "model_attach": ([_POINTER, _POINTER, _LONG], None),
     "model_reset": ([_POINTER], None),
@@ -57,7 +57,9 @@ class Model:
         self._image: np.ndarray | None = None
         if waveform is not None:
             _check_writable(waveform)
-        self._model = self._calls.model_create(memory.latency, memory.depth, str(waveform or "").encode())
+        self._model = self._calls.model_create(
+            memory.latency, memory.depth, memory.cycles_per_beat, str(waveform or "").encode()
+        )
 
     def __del__(self) -> None:
         self.close()

@@ -35,7 +35,8 @@ class Waveform {
 
 class Model {
   public:
-    Model(uint32_t latency, uint32_t depth, const char* waveform) : memory(latency, depth) {
+    Model(uint32_t latency, uint32_t depth, uint32_t cycles_per_beat, const char* waveform)
+        : memory(latency, depth, cycles_per_beat) {
         waveform_.open(context_, top_, waveform);
         reset();
     }
@@ -101,8 +102,8 @@ class Model {
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-EXPORT Model* model_create(uint32_t latency, uint32_t depth, const char* waveform) {
-    return new Model(latency, depth, waveform);
+EXPORT Model* model_create(uint32_t latency, uint32_t depth, uint32_t cycles_per_beat, const char* waveform) {
+    return new Model(latency, depth, cycles_per_beat, waveform);
 }
 EXPORT void model_destroy(Model* model) { delete model; }
 EXPORT void model_attach(Model* model, uint8_t* image, uint64_t bytes) { model->memory.attach(image, bytes); }

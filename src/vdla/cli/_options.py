@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import click
 
@@ -129,38 +129,42 @@ def _of_config(function: Command) -> Command:
     return wrapped
 
 
-def takes_memory(function: Command) -> Command:
-    """Add --latency and --depth; the command gets the reference memory's `memory`."""
+MEMORY_OPTIONS = {
+    "latency": "Cycles from a read's acceptance to its first data.",
+    "depth": "Requests in flight at once.",
+    "cycles_per_beat": "Cycles from one beat of data to the next; 4 is a quarter of the bandwidth.",
+}
 
-    @click.option(
-        "--latency",
-        default=REFERENCE_MEMORY.latency,
-        show_default=True,
-        help="Cycles from a read's acceptance to its first data.",
-    )
-    @click.option(
-        "--depth", default=REFERENCE_MEMORY.depth, show_default=True, help="Requests in flight at once."
-    )
+
+def takes_memory(function: Command) -> Command:
+    """Add an option for each parameter of memory; the command gets the reference memory's `memory`."""
+
     @reports_errors
     @wraps(function)
-    def wrapped(latency: int, depth: int, **kwargs: object) -> None:
-        function(memory=MemoryParameters(latency, depth), **kwargs)
+    def wrapped(**kwargs: Any) -> None:
+        own = {name: kwargs.pop(name) for name in MEMORY_OPTIONS}
+        function(memory=MemoryParameters(**own), **kwargs)
 
+    for name, text in MEMORY_OPTIONS.items():
+        default = getattr(REFERENCE_MEMORY, name)
+        wrapped = click.option(_flag(name), default=default, show_default=True, help=text)(wrapped)
     return wrapped
 
 
 def overrides_memory(function: Command) -> Command:
-    """Add --latency and --depth; the command gets `memory`, a map from the target's memory to its own."""
+    """Add an option for each parameter of memory; the command gets `memory`, a map from the target's memory
+    to its own."""
 
-    @click.option(
-        "--latency",
-        type=int,
-        help="Cycles from a read's acceptance to its first data.  [default: the target's]",
-    )
-    @click.option("--depth", type=int, help="Requests in flight at once.  [default: the target's]")
     @wraps(function)
-    def wrapped(latency: int | None, depth: int | None, **kwargs: object) -> None:
-        given = {name: value for name, value in (("latency", latency), ("depth", depth)) if value is not None}
-        function(memory=lambda own: replace(own, **given), **kwargs)
+    def wrapped(**kwargs: Any) -> None:
+        own = {name: kwargs.pop(name) for name in MEMORY_OPTIONS}
+        given = {name: value for name, value in own.items() if value is not None}
+        function(memory=lambda known: replace(known, **given), **kwargs)
 
+    for name, text in MEMORY_OPTIONS.items():
+        wrapped = click.option(_flag(name), type=int, help=f"{text}  [default: the target's]")(wrapped)
     return wrapped
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

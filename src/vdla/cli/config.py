@@ -84,7 +84,8 @@ def _text(values: dict[str, Any]) -> str:
         f"  digest            {values['digest']}",
         "",
         f"  memory            {values['memory']['latency']} cycles of latency, "
-        f"{values['memory']['depth']} requests in flight",
+        f"{values['memory']['depth']} requests in flight, "
+        f"{values['memory']['cycles_per_beat']} cycles per beat",
         f"  clock             {values['clock_mhz']:g} MHz",
         "  energy            "
         f"{', '.join(f'{event} {value:g} pJ' for event, value in values['energy'].items())}",

@@ -57,8 +57,8 @@ def _text(plan: Plan) -> str:
     ]
     lines.append(
         f"target  {plan.target.clock_mhz:g} MHz, memory of {plan.target.memory.latency} cycles' latency "
-        f"and {plan.target.memory.depth} "
-        f"requests in flight ({plan.target.digest[:12]})"
+        f"and {plan.target.memory.depth} requests in flight, {plan.target.bytes_per_cycle:g} bytes per cycle "
+        f"({plan.target.digest[:12]})"
     )
     lines.append(
         f"memory  {facts['weight_bytes']:,} bytes of weights, {facts['activation_bytes']:,} of activations"

@@ -9,6 +9,7 @@ from vdla.cli._options import OUTPUT_FILE, needs, takes_memory
 from vdla.cli._runs import raise_fault, time_vector
 from vdla.hw.spec.errors import FileFormatError
 from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.target import Target
 from vdla.hw.spec.writing import check_writable
 from vdla.sim.timing.result import Timing
 
@@ -39,7 +40,7 @@ def command(vectors: tuple[Path, ...], output: Path, kind: str, memory: MemoryPa
     timings = {name: time_vector(path, memory) for name, path in _names(vectors).items()}
     for timing in timings.values():
         raise_fault(timing)
-    save(_figure(kind, timings), output)
+    save(_figure(kind, timings, memory), output)
 
 
 def _names(vectors: tuple[Path, ...]) -> dict[str, Path]:
@@ -49,7 +50,7 @@ def _names(vectors: tuple[Path, ...]) -> dict[str, Path]:
     return {path.stem if stems.count(path.stem) == 1 else str(path): path for path in paths}
 
 
-def _figure(kind: str, timings: dict[str, Timing]) -> "Figure":
+def _figure(kind: str, timings: dict[str, Timing], memory: MemoryParameters) -> "Figure":
     if kind == "utilisation":
         from vdla.sim.plots.utilisation import utilisation
 
@@ -72,4 +73,5 @@ def _figure(kind: str, timings: dict[str, Timing]) -> "Figure":
     for point in points:
         if not point.macs:
             raise FileFormatError(f"{point.name} multiplies nothing; a roofline shows runs that do")
-    return roofline({"runs": points}, *configs.values())
+    (config,) = configs.values()
+    return roofline({"runs": points}, Target(config, memory))

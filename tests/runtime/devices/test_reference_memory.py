@@ -22,9 +22,9 @@ def library():
 class Bench:
     """A probe behind memory; cycle 0 is the first in which the probe offers a burst."""
 
-    def __init__(self, library, depth: int = 16) -> None:
+    def __init__(self, library, depth: int = 16, cycles_per_beat: int = 1) -> None:
         self.image = (np.arange(IMAGE_BYTES) // 8).astype(np.uint8)
-        self.model = Model(library, MemoryParameters(LATENCY, depth))
+        self.model = Model(library, MemoryParameters(LATENCY, depth, cycles_per_beat))
         self.model.attach(self.image)
 
     def send(self, *bursts: Burst, take_reads: bool = True) -> None:
@@ -85,6 +85,42 @@ def test_timing(library, name):
     assert [events[key] for key in ("accept", "read", "write", "write_done")] == expected
     assert not events["error"]
     assert not bench.model.protocol
+
+
+# cycles per beat, bursts; cycles in which: beats are read, beats written, writes answered
+PACED = {
+    "a beat every other cycle": (2, [read(3)], [5, 7, 9], [], []),
+    "the next burst keeps its distance": (3, [read(2), read(2)], [5, 8, 11, 14], [], []),
+    "a write keeps its distance, and is answered the cycle after": (
+        4,
+        [write(2), write()],
+        [],
+        [1, 5, 9],
+        [6, 10],
+    ),
+    "reads and writes share the path": (4, [write(), read(), write()], [6], [1, 10], [2, 11]),
+    "a path that is free does not wait": (4, [write(), read()], [6], [1], [2]),
+}
+
+
+@pytest.mark.parametrize("name", PACED)
+def test_beats_keep_their_distance(library, name):
+    cycles_per_beat, bursts, *expected = PACED[name]
+    bench = Bench(library, cycles_per_beat=cycles_per_beat)
+    bench.send(*bursts)
+    events = bench.events()
+    assert [events[key] for key in ("read", "write", "write_done")] == expected
+    assert not bench.model.protocol
+
+
+def test_the_path_is_free_at_the_start_of_a_run(library):
+    bench = Bench(library, cycles_per_beat=20)
+    bench.send(write())
+    assert bench.events(3)["write"] == [1]
+    bench.model.attach(bench.image)
+    bench.model.write(4, write().word())
+    bench.model.write(START, 2)
+    assert bench.events(3)["write"] == [1]
 
 
 def test_data_comes_in_the_order_of_the_requests(library):

@@ -14,8 +14,10 @@ from matplotlib.transforms import Bbox
 
 from tests.sim.timing.test_simulate import decoded, random_decoded
 from vdla.hw.spec.errors import FileFormatError
+from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import DEFAULT
 from vdla.hw.spec.registers import UnitState
+from vdla.hw.spec.target import Target
 from vdla.hw.spec.units import Unit
 from vdla.sim.plots.files import save
 from vdla.sim.plots.roofline import Point, point_of, roof, roofline
@@ -75,16 +77,17 @@ def line_named(axes, label: str):
 
 
 def test_the_roof_has_its_corner_where_bus_and_multipliers_are_even():
-    axes = roofline({"runs": POINTS}, DEFAULT).axes[0]
+    axes = roofline({"runs": POINTS}, Target(DEFAULT)).axes[0]
     line = line_named(axes, "roof")
     assert (line.get_xdata()[1], line.get_ydata()[1]) == (32, 256)
-    assert roof(DEFAULT, 1) == 8
-    assert roof(DEFAULT, 1000) == 256
+    assert roof(Target(DEFAULT), 1) == 8
+    assert roof(Target(DEFAULT), 1000) == 256
+    assert roof(Target(DEFAULT, MemoryParameters(cycles_per_beat=4)), 1) == 2
     assert texts(axes)[-2:] == ["256 MAC per cycle", "8 bytes per cycle"]
 
 
 def test_points_stand_at_intensity_and_rate_and_the_table_says_their_share():
-    figure = roofline({"runs": POINTS}, DEFAULT)
+    figure = roofline({"runs": POINTS}, Target(DEFAULT))
     line = line_named(figure.axes[0], "runs")
     np.testing.assert_allclose(line.get_xdata(), [point.macs / point.moved_bytes for point in POINTS])
     np.testing.assert_allclose(line.get_ydata(), [point.macs / point.cycles for point in POINTS])
@@ -97,7 +100,7 @@ def test_points_stand_at_intensity_and_rate_and_the_table_says_their_share():
 
 @pytest.mark.parametrize("dpi", RESOLUTIONS)
 def test_the_name_of_the_bus_s_roof_is_parallel_to_it(dpi):
-    figure = roofline({"runs": crowd(40, 0.3)}, DEFAULT)
+    figure = roofline({"runs": crowd(40, 0.3)}, Target(DEFAULT))
     axes = figure.axes[0]
     drawn(figure, dpi)
     (x, y), (right, top) = axes.transData.transform([(1, 8), (2, 16)])
@@ -105,7 +108,7 @@ def test_the_name_of_the_bus_s_roof_is_parallel_to_it(dpi):
 
 
 def test_thin_lines_join_what_two_series_say_of_a_run():
-    axes = roofline({"slow": POINTS, "fast": FASTER}, DEFAULT).axes[0]
+    axes = roofline({"slow": POINTS, "fast": FASTER}, Target(DEFAULT)).axes[0]
     joins = [line for line in axes.lines if line.get_label().startswith("_")]
     assert [tuple(line.get_ydata()) for line in joins] == [
         (slow.rate, fast.rate) for slow, fast in zip(POINTS, FASTER, strict=True)
@@ -121,7 +124,7 @@ def test_thin_lines_join_what_two_series_say_of_a_run():
     "points", [POINTS, crowd(12, 0.03), crowd(12, 0), crowd(40, 0.3)], ids=["few", "close", "equal", "many"]
 )
 def test_numbers_cover_neither_each_other_nor_points(points, dpi):
-    figure = roofline({"runs": points}, DEFAULT)
+    figure = roofline({"runs": points}, Target(DEFAULT))
     axes, renderer = figure.axes[0], drawn(figure, dpi)
     numbers = boxes(axes, renderer)[: len(points)]
     places = axes.transData.transform([(point.intensity, point.rate) for point in points])
@@ -135,7 +138,9 @@ def test_every_text_of_a_roofline_is_on_the_page_and_legible(dpi):
         Point(f"a run with a rather long name, the {point.name}", point.macs, point.moved_bytes, point.cycles)
         for point in crowd(40, 0.3)
     ]
-    figure = roofline({"one virtual thread": named, "two virtual threads": named, "three": named}, DEFAULT)
+    figure = roofline(
+        {"one virtual thread": named, "two virtual threads": named, "three": named}, Target(DEFAULT)
+    )
     renderer = drawn(figure, dpi)
     table = boxes(figure.axes[1], renderer)
     page = figure.bbox.padded(0.5)
@@ -271,5 +276,5 @@ def test_the_user_s_settings_of_matplotlib_change_nothing_and_stay(tmp_path, tim
 
 def test_another_suffix_is_refused(tmp_path):
     with pytest.raises(FileFormatError, match=r"a plot is written as .png or .svg, not as .pdf"):
-        save(roofline({"runs": POINTS}, DEFAULT), tmp_path / "plot.pdf")
+        save(roofline({"runs": POINTS}, Target(DEFAULT)), tmp_path / "plot.pdf")
     assert list(tmp_path.iterdir()) == []

@@ -86,7 +86,9 @@ def check_skipping(program: DecodedStream, memory: MemoryParameters) -> None:
 
 
 @pytest.mark.parametrize(
-    "memory", [REFERENCE_MEMORY, MemoryParameters(1, 1), MemoryParameters(200, 64)], ids=str
+    "memory",
+    [REFERENCE_MEMORY, MemoryParameters(1, 1), MemoryParameters(200, 64), MemoryParameters(64, 16, 5)],
+    ids=str,
 )
 @pytest.mark.parametrize("seed", range(8))
 def test_skipping_changes_nothing(seed, memory):

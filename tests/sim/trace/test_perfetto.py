@@ -180,6 +180,7 @@ def test_the_file_tells_what_was_simulated(tmp_path, timing):
         "unit of time": "1 us is 1 cycle",
         "memory latency": 7,
         "memory depth": 3,
+        "memory cycles_per_beat": 1,
     }
 
 
