@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from vdla.compiler.graph.calibrate import calibrate
+from vdla.compiler.graph.integer_forms.rules import MOVES
 from vdla.compiler.graph.nodes import Graph, Node, TensorType, consumers, producers
 from vdla.compiler.graph.quantise_weights import (
     Integers,
@@ -27,9 +28,9 @@ from vdla.compiler.graph.verify import verify
 
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 BOUNDS = ("Clip", "Relu")
-MOVES = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 OTHERS = ("Add", "AveragePool", "Concat", "GlobalAveragePool", "MaxPool", *BOUNDS)
-SAME_SCALE = ("MaxPool", *MOVES)
+VIEWS = tuple(op for op in MOVES if op not in ("Concat", "Split"))  # one tensor to one tensor
+SAME_SCALE = ("MaxPool", *VIEWS)
 
 
 def quantise(graph: Graph, samples: Iterable[Mapping[str, np.ndarray]], percentile: float = 100.0) -> Graph:
@@ -81,7 +82,7 @@ class _Quantiser(Rewriting):
             return False
         if node.op in PRODUCTS:
             return is_quantisable_product(self.graph, node)
-        return node.op in OTHERS or (node.op in MOVES and node.inputs[0] in self.narrow)
+        return node.op in OTHERS or (node.op in VIEWS and node.inputs[0] in self.narrow)
 
     def is_fused(self, node: Node) -> bool:
         """Whether a node is a bound right behind the only operator that makes its input and can bound its

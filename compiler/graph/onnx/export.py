@@ -15,18 +15,9 @@ from onnx import (
 )
 
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType, fresh_name
+from vdla.compiler.graph.onnx.simple import REDUCTIONS
 
 OPSET, IR_VERSION = 20, 9
-REDUCTIONS = (
-    "ReduceL1",
-    "ReduceL2",
-    "ReduceMax",
-    "ReduceMean",
-    "ReduceMin",
-    "ReduceProd",
-    "ReduceSum",
-    "ReduceSumSquare",
-)
 AS_INPUTS = {  # attributes here, inputs there, from the second input on
     "Clip": ("min", "max"),
     "Expand": ("shape",),
