@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Take a picture of a report in Chromium, for a page of documentation.
+
+docs/pictures/sweep_report.png and run_report.png are made so, of the sweep examples/sweeps/resnet18.toml and of
+`vdla report build/models/resnet18_int8.onnx`.
+"""
+
+import io
+import shutil
+from pathlib import Path
+
+import click
+
+from vdla.hw.spec.errors import ToolError
+from vdla.hw.spec.writing import write_bytes
+
+COLOURS = 128  # of the picture: few colours make a small file
+
+
+@click.command(help=__doc__)
+@click.argument("page", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("picture", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--width", default=1280, show_default=True, help="Of the window, in pixels.")
+@click.option("--height", default=1000, show_default=True, help="Of the window, in pixels.")
+@click.option("--dark", is_flag=True, help="As on a system with dark colours.")
+@click.option("--run", "script", metavar="JAVASCRIPT", help="Evaluate this in the page first.")
+def main(page: Path, picture: Path, width: int, height: int, dark: bool, script: str | None) -> None:
+    write_bytes(picture, small_png(screenshot(page, width, height, dark, script)))
+    click.echo(f"{picture}: {picture.stat().st_size / 1024:.0f} KiB")
+
+
+def screenshot(page: Path, width: int, height: int, dark: bool, script: str | None) -> bytes:
+    """Return what Chromium shows of a page, as PNG."""
+    from playwright.sync_api import sync_playwright
+
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        raise ToolError("a picture of a report needs chromium; `make tools` installs it where it may")
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        size = {"width": width, "height": height}
+        tab = browser.new_page(viewport=size, color_scheme="dark" if dark else "light")
+        tab.goto(page.resolve().as_uri())
+        tab.wait_for_selector("html[data-ready]")
+        if script:
+            tab.evaluate(script)
+            tab.wait_for_timeout(1000)
+        data: bytes = tab.screenshot()
+        browser.close()
+    return data
+
+
+def small_png(data: bytes) -> bytes:
+    """Return a PNG with a palette of COLOURS."""
+    from PIL import Image
+
+    with Image.open(io.BytesIO(data)) as image, io.BytesIO() as file:
+        image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
+        return file.getvalue()
+
+
+if __name__ == "__main__":
+    main()
