@@ -3,6 +3,7 @@
 import pickle
 import warnings
 from collections.abc import Iterable, Iterator
+from socket import gethostname
 from threading import Lock
 from types import TracebackType
 from typing import Self
@@ -18,8 +19,20 @@ SECONDS_TO_CONNECT = 30
 ONE_AT_A_TIME = Lock()  # in a worker that has several threads
 
 
-def measure(job: Job, point: Point) -> Measured:
-    """Measure a point in a worker."""
+def measure(job: Job, point: Point, wanted: str) -> Measured:
+    """Measure a point in a worker.
+
+    Args:
+        wanted: digest of the kit's sources that the sweep has.
+
+    Raises:
+        SweepError: the worker's kit has other sources, so its cycles may differ.
+    """
+    if sources() != wanted:
+        raise SweepError(
+            f"the Dask worker on {gethostname()} has other sources of the kit ({sources()[:12]}, here "
+            f"{wanted[:12]}); install the same version there"
+        )
     with ONE_AT_A_TIME:
         return job.measure(point)
 
@@ -45,7 +58,6 @@ class Cluster:
                 f"--cluster {self._address}: no Dask scheduler answers there ({reason}); "
                 "give the address that the scheduler prints, such as tcp://10.0.0.1:8786"
             ) from error
-        self._check_workers()
         with warnings.catch_warnings():  # Dask advises against large arguments; this one is sent once
             warnings.simplefilter("ignore", UserWarning)
             # A task, and not scattered data: the cluster makes it again where a worker that held it has died.
@@ -59,9 +71,15 @@ class Cluster:
         self._client.close()
 
     def measure(self, points: Iterable[Point]) -> Iterator[Measured]:
-        """Yield the result of every point, in the order in which they end."""
+        """Yield the result of every point, in the order in which they end.
+
+        Raises:
+            SweepError: a worker has another kit, or none.
+        """
         wanted = list(points)
-        futures = [self._client.submit(measure, self._remote_job, point, pure=False) for point in wanted]
+        futures = [
+            self._client.submit(measure, self._remote_job, point, sources(), pure=False) for point in wanted
+        ]
         self._futures = dict(zip(futures, wanted, strict=True))
         for future in as_completed(futures, loop=self._client.loop):
             yield self._result(future)
@@ -75,21 +93,8 @@ class Cluster:
                 f"{error.allowed_failures + 1} workers died one after another, perhaps for lack of memory"
             )
             return failed(self._job, self._futures[future], reason)
-        return found
-
-    def _check_workers(self) -> None:
-        """Refuse workers with other sources of the kit: their cycles may differ."""
-        try:
-            found = self._client.run(sources)
         except ImportError as error:
-            self._client.close()
             raise SweepError(
                 f"--cluster {self._address}: a worker cannot import the kit ({error}); install it there"
             ) from error
-        other = next((worker for worker, digest in found.items() if digest != sources()), None)
-        if other is not None:
-            self._client.close()
-            raise SweepError(
-                f"--cluster {self._address}: worker {other} has other sources of the kit "
-                f"({found[other][:12]}, here {sources()[:12]}); install the same version there"
-            )
+        return found

@@ -44,7 +44,10 @@ OBJECTIVES = (
 )
 """Columns of the table of points that a sweep can make small."""
 
-Extent = Annotated[int, Meta(ge=1, le=1 << 16)]
+LARGEST_EXTENT = 1 << 16
+Extent = Annotated[int, Meta(ge=1, le=LARGEST_EXTENT)]
+Pair = int | tuple[int, int]
+"""One number, or those of rows and columns. No Extent: msgspec 0.22 crashes on limits in such a union."""
 Border = Annotated[int, Meta(ge=0, le=1 << 10)]
 Count = Annotated[int, Meta(ge=1, le=1 << 20)]
 Value = int | float | str
@@ -81,7 +84,7 @@ class Conv(_Table, frozen=True):
     Attributes:
         size: height and width of the input, unless `height` and `width` say so.
         channels, outputs: of the input and the output.
-        kernel, stride, dilation: of rows and columns.
+        kernel, stride, dilation: one number, or those of rows and columns.
         padding: "same" (half the kernel on each side), "valid" (none) or pixels on each side.
         groups: equal to `channels` for a depthwise convolution.
     """
@@ -91,9 +94,9 @@ class Conv(_Table, frozen=True):
     size: Extent | None = None
     height: Extent | None = None
     width: Extent | None = None
-    kernel: Extent = 3
-    stride: Extent = 1
-    dilation: Extent = 1
+    kernel: Pair = 3
+    stride: Pair = 1
+    dilation: Pair = 1
     padding: Border | Literal["same", "valid"] = "same"
     groups: Extent = 1
 
@@ -181,6 +184,8 @@ def from_values(values: Mapping[str, Any]) -> Specification:
     except msgspec.ValidationError as error:
         raise SweepError(str(error).replace("`$.", "`")) from error
     _check_workloads(found)
+    if found.base.config is not None and found.base.target is not None:
+        raise SweepError("base.config and base.target name one record; give one of them")
     for name in found.objectives:
         if name not in OBJECTIVES:
             raise unknown("objective", name, OBJECTIVES)
@@ -232,8 +237,6 @@ def _check_workloads(found: Specification) -> None:
         if len(given) != 1:
             has = " and ".join(given) or "none of them"
             raise SweepError(f"workloads[{number}] has {has}; it takes exactly one of model, conv and suite")
-        if found.base.config is not None and found.base.target is not None:
-            raise SweepError("base.config and base.target name one record; give one of them")
 
 
 def with_area(specification: Specification, area: str | None) -> Specification:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from vdla.compiler.graph.verify import verify
 from vdla.compiler.network.cached import cached_graph
 from vdla.compiler.network.keep import Source
 from vdla.explore.sweep.errors import SweepError, unknown
-from vdla.explore.sweep.specification import Conv, Specification, WorkloadTable
+from vdla.explore.sweep.specification import LARGEST_EXTENT, Conv, Pair, Specification, WorkloadTable
 from vdla.explore.sweep.suites import SUITES
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.errors import VdlaError
@@ -107,9 +108,15 @@ def _located(name: str, where: str, folder: Path) -> Path:
 
 def _shape_name(conv: Conv, where: str) -> str:
     height, width = _extents(conv, where)
+    (rows, columns), (down, right) = _pair(conv.kernel), _pair(conv.stride)
+    stride = f"s{down}" if down == right else f"s{down}x{right}"
     groups = "" if conv.groups == 1 else f"_g{conv.groups}"
-    kernel = f"{conv.kernel}x{conv.kernel}_s{conv.stride}"
-    return f"conv_{height}x{width}_{conv.channels}_{conv.outputs}_{kernel}{groups}"
+    return f"conv_{height}x{width}_{conv.channels}_{conv.outputs}_{rows}x{columns}_{stride}{groups}"
+
+
+def _pair(value: Pair) -> tuple[int, int]:
+    """Return the numbers of rows and columns."""
+    return (value, value) if isinstance(value, int) else value
 
 
 def _extents(conv: Conv, where: str) -> tuple[int, int]:
@@ -136,44 +143,53 @@ def conv_graph(name: str, conv: Conv, where: str = "conv", seed: int = 0) -> Gra
             raise SweepError(
                 f"{where}: {kind} = {getattr(conv, kind)} is not a multiple of groups = {conv.groups}"
             )
-    reach = conv.dilation * (conv.kernel - 1)
-    border = {"same": reach // 2, "valid": 0}.get(str(conv.padding), conv.padding)
-    assert isinstance(border, int), "padding is a number or a word"
-    sides = [(side + 2 * border - reach - 1) // conv.stride + 1 for side in (height, width)]
+    for kind in ("kernel", "stride", "dilation"):
+        if not all(1 <= value <= LARGEST_EXTENT for value in _pair(getattr(conv, kind))):
+            raise SweepError(f"{where}: {kind} = {getattr(conv, kind)} is outside 1..{LARGEST_EXTENT}")
+    reach = [step * (side - 1) for step, side in zip(_pair(conv.dilation), _pair(conv.kernel), strict=True)]
+    border = [side // 2 if conv.padding == "same" else 0 for side in reach]
+    if isinstance(conv.padding, int):
+        border = [conv.padding] * 2
+    sides = [
+        (side + 2 * around - beyond - 1) // stride + 1
+        for side, around, beyond, stride in zip(
+            (height, width), border, reach, _pair(conv.stride), strict=True
+        )
+    ]
     if min(sides) < 1:
         raise SweepError(
-            f"{where}: a kernel of {reach + 1} pixels does not fit an input of {height} x {width} with "
-            f"padding {border}"
+            f"{where}: a kernel of {reach[0] + 1} x {reach[1] + 1} pixels does not fit an input of {height} "
+            f"x {width} with padding {border[0]} and {border[1]}"
         )
-    return _verified(name, conv, (height, width), (sides[0], sides[1]), border, seed)
+    given = TensorType((1, conv.channels, height, width), "int8")
+    made = TensorType((1, conv.outputs, sides[0], sides[1]), "int8")
+    return _verified(name, conv, given, made, (border[0], border[1]), seed)
 
 
 def _verified(
-    name: str, conv: Conv, size: tuple[int, int], sides: tuple[int, int], border: int, seed: int
+    name: str, conv: Conv, given: TensorType, made: TensorType, border: tuple[int, int], seed: int
 ) -> Graph:
     """Return the graph of a possible convolution."""
     rng = np.random.default_rng(seed)
-    reduced = conv.channels // conv.groups
-    low = int(np.log2(PRODUCT * (reduced * conv.kernel**2) ** 0.5)) + 9
+    shape = (conv.outputs, conv.channels // conv.groups, *_pair(conv.kernel))
+    shift = int(np.log2(PRODUCT * prod(shape[1:]) ** 0.5)) + 9
     constants = {
-        "w": rng.integers(-128, 128, (conv.outputs, reduced, conv.kernel, conv.kernel), np.int8),
+        "w": rng.integers(-128, 128, shape, np.int8),
         "parameters": parameter_words(
             rng.integers(-50, 50, conv.outputs),
             rng.integers(1 << 14, 1 << 16, conv.outputs),
-            np.full(conv.outputs, low),
+            np.full(conv.outputs, shift),
         ),
     }
-    given = {"x": TensorType((1, conv.channels, *size), "int8")}
-    made = {"y": TensorType((1, conv.outputs, *sides), "int8")}
     attributes: dict[str, Attribute] = {
         "border": 0,
-        "dilations": (conv.dilation,) * 2,
+        "dilations": _pair(conv.dilation),
         "group": conv.groups,
-        "pads": (border,) * 4,
-        "strides": (conv.stride,) * 2,
+        "pads": (*border, *border),
+        "strides": _pair(conv.stride),
     }
     node = Node("Int8Conv", ("x", "w", "parameters"), ("y",), attributes, name)
-    types = given | made | {key: type_of(array) for key, array in constants.items()}
-    graph = Graph("layer", given, ("y",), (node,), constants, types)
+    types = {"x": given, "y": made, **{key: type_of(array) for key, array in constants.items()}}
+    graph = Graph("layer", {"x": given}, ("y",), (node,), constants, types)
     verify(graph)
     return graph

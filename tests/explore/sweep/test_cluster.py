@@ -34,13 +34,11 @@ def test_a_cluster_whose_worker_is_killed_makes_the_same_tables(cluster, tmp_pat
         assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
 
 
-def test_workers_of_another_kit_are_refused(cluster, monkeypatch):
-    monkeypatch.setattr("distributed.Client.run", lambda client, function: {"tcp://one": "another digest"})
-    with (
-        pytest.raises(SweepError, match="has other sources of the kit"),
-        Cluster(plan().job, cluster.scheduler_address),
-    ):
-        pass
+def test_workers_of_another_kit_are_refused(cluster, monkeypatch, tmp_path):
+    planned = plan()
+    monkeypatch.setattr("vdla.explore.sweep.cluster.sources", lambda: "another digest")
+    with pytest.raises(SweepError, match="has other sources of the kit"):
+        sweep(planned, tmp_path, backend_of(None, cluster.scheduler_address))
 
 
 def test_an_address_without_a_scheduler_is_an_error(monkeypatch):

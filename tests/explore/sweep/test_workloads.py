@@ -24,6 +24,7 @@ def workloads(tmp_path, *tables):
         (Conv(channels=16, outputs=32, size=8, padding=2, kernel=1), (1, 32, 12, 12)),
         (Conv(channels=16, outputs=32, height=5, width=9, dilation=2), (1, 32, 5, 9)),
         (Conv(channels=16, outputs=16, size=8, groups=16), (1, 16, 8, 8)),
+        (Conv(channels=16, outputs=16, size=8, kernel=(1, 7), stride=(2, 1)), (1, 16, 4, 8)),
     ],
 )
 def test_a_convolution_computes_its_shape(conv, shape):
@@ -51,9 +52,10 @@ def test_a_convolution_is_called_by_its_shape(tmp_path):
         ([{"suite": "resnet-convolutions"}], "workloads[0]: suite 'resnet-convolutions' is unknown; did you mean resnet18-convolutions?"),
         ([{"model": "no.onnx"}], "workloads[0]: no.onnx does not exist in"),
         ([{"model": "bad.onnx"}], "bad.onnx"),
+        ([{"conv": {"size": 8, "channels": 3, "outputs": 8, "stride": [1, 0]}}], "workloads[0]: stride = (1, 0) is outside 1..65536"),
         ([{"conv": {"channels": 3, "outputs": 8}}], "workloads[0]: conv needs size, or height and width"),
         ([{"conv": {"size": 8, "channels": 3, "outputs": 8, "groups": 2}}], "workloads[0]: channels = 3 is not a multiple of groups = 2"),
-        ([{"conv": {"size": 2, "channels": 8, "outputs": 8, "padding": "valid"}}], "workloads[0]: a kernel of 3 pixels does not fit an input of 2 x 2 with padding 0"),
+        ([{"conv": {"size": 2, "channels": 8, "outputs": 8, "padding": "valid"}}], "workloads[0]: a kernel of 3 x 3 pixels does not fit an input of 2 x 2 with padding 0 and 0"),
         ([{"suite": "mobilenet-depthwise"}, {"suite": "mobilenet-depthwise"}], "two workloads are called D1"),
     ],
 )  # fmt: skip
