@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Take a picture of a report in Chromium, for a page of documentation.
 
-docs/pictures/sweep_report.png and run_report.png are made so, of the sweep examples/sweeps/resnet18.toml and of
+docs/pictures/sweep_report.png is made of the sweep examples/sweeps/resnet18.toml, and run_report.png of
 `vdla report build/models/resnet18_int8.onnx`.
 """
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from vdla.cli._options import reports_errors
 from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.writing import write_bytes
 
@@ -24,6 +25,7 @@ COLOURS = 128  # of the picture: few colours make a small file
 @click.option("--height", default=1000, show_default=True, help="Of the window, in pixels.")
 @click.option("--dark", is_flag=True, help="As on a system with dark colours.")
 @click.option("--run", "script", metavar="JAVASCRIPT", help="Evaluate this in the page first.")
+@reports_errors
 def main(page: Path, picture: Path, width: int, height: int, dark: bool, script: str | None) -> None:
     write_bytes(picture, small_png(screenshot(page, width, height, dark, script)))
     click.echo(f"{picture}: {picture.stat().st_size / 1024:.0f} KiB")

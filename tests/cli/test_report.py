@@ -48,7 +48,10 @@ def test_the_page_is_one_file_that_loads_nothing(here, arguments, page, title):
     ("arguments", "message"),
     [
         (("sweep", "--config", "tiny"), "sweep is the folder of a sweep, so --config cannot change it"),
-        (("sweep", "--latency", 9, "--clock", 3), "so --clock and --latency cannot change it"),
+        (
+            ("sweep", "--latency", 9, "--clock", 3, "--cycles-per-beat", 2),
+            "so --clock and --latency and --cycles-per-beat cannot change it",
+        ),
         (("sweep", "--input", "net.onnx"), "so --input cannot change it"),
         ((".",), ". is no folder of a sweep: it has no sweep.json; `vdla sweep` writes one"),
         (("net.onnx", "-o", "sweep"), "sweep cannot be written: Is a directory"),

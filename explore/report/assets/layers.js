@@ -104,7 +104,7 @@ async function drawRoofline(place, layers, peak, bus) {
     layer: [
       { data: { values: roof }, mark: { type: "line", color: colour("quiet"), strokeWidth: 1.75, aria: false } },
       note({ intensity: high, rate: peak, mark: { align: "right", dy: -8 } }, `${decimal(peak)} MACs per cycle`),
-      note({ intensity: low, rate: low * bus, mark: { align: "left", dx: 14, dy: 4 } }, `${decimal(bus)} bytes per cycle`),
+      note({ intensity: low, rate: low * bus, mark: { align: "left", dx: 14, dy: 4 } }, `${decimal(bus, 2)} bytes per cycle`),
       {
         data: { values },
         mark: { type: "point", filled: true, size: 60, opacity: 0.85 },

@@ -33,7 +33,7 @@ class RunPage {
       [`${significant(known(totals.seconds) ? totals.seconds * perSecond : null)} ${time}`, `at ${decimal(clock_mhz, 1)} MHz`],
       [percent(totals.utilisation), `of ${decimal(peak)} multipliers used`],
       [decimal(totals.macs / 1e6, 1), "million multiply-accumulates"],
-      [`${decimal(bus)} bytes`, "of DRAM per cycle at most"],
+      [`${decimal(bus, 2)} bytes`, "of DRAM per cycle at most"],
     ];
     if (launches.length !== 1) tiles.push([String(launches.length), "launches"]);
     if (known(totals.energy_pj)) tiles.splice(2, 0, [`${significant(totals.energy_pj * perPicojoule)} ${energy}`, "energy, from the target's table"]);

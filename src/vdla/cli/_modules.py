@@ -12,15 +12,8 @@ from vdla.runtime.module.plan import HostStep, LaunchStep
 from vdla.runtime.samples import InputError
 
 MHZ = 1e6
-COMPILING = {
-    "config": "--config",
-    "target": "--target",
-    "settings": "--set",
-    "calibrate": "--calibrate",
-    "percentile": "--percentile",
-    "shapes": "--shape",
-}
-"""Options of compilation, by their parameters."""
+COMPILING = ("config", "target", "settings", "calibrate", "percentile", "shapes")
+"""Parameters of the options of compilation."""
 
 
 def module_of(path: Path, target: Target, recipe: Recipe) -> Module:
@@ -41,10 +34,12 @@ def module_of(path: Path, target: Target, recipe: Recipe) -> Module:
 
 
 def options_given(*names: str) -> list[str]:
-    """Return the options, of those with the given parameters, that stand on the command line."""
-    source = click.get_current_context().get_parameter_source
-    given = [name for name in names if source(name) is ParameterSource.COMMANDLINE]
-    return [COMPILING.get(name, f"--{name.removesuffix('s')}") for name in given]
+    """Return the options, of those with the parameters `names`, that stand on the command line."""
+    context = click.get_current_context()
+    options = {parameter.name: parameter.opts[-1] for parameter in context.command.params}
+    return [
+        options[name] for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]
 
 
 def step_name(step: HostStep | LaunchStep) -> str:

@@ -8,7 +8,7 @@ import click
 
 from vdla.cli._modules import COMPILING, MHZ, module_of, options_given, step_name
 from vdla.cli._networks import Recipe, status, takes_recipe
-from vdla.cli._options import OUTPUT_FILE, needs, overrides_memory, takes_target
+from vdla.cli._options import MEMORY_OPTIONS, OUTPUT_FILE, needs, overrides_memory, takes_target
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.writing import check_writable
@@ -55,7 +55,7 @@ def command(
     A page is one HTML file that works offline. A sweep's has Pareto fronts, parallel coordinates, a table of
     points, and the layers and commands of a chosen point. A run's has layers, a roofline and a timeline.
 
-    The options of compilation, --input, --clock, --latency and --depth apply to networks only.
+    The options of compilation, of memory, --input and --clock apply to networks only.
     """
     check_writable(output)
     if source.is_dir():
@@ -69,7 +69,7 @@ def command(
 def _of_sweep(folder: Path, output: Path | None) -> Path:
     from vdla.explore.report.sweep_page import write_sweep_report
 
-    given = options_given(*COMPILING, "inputs", "clock", "latency", "depth")
+    given = options_given(*COMPILING, "inputs", "clock", *MEMORY_OPTIONS)
     if given:
         raise InputError(f"{folder} is the folder of a sweep, so {' and '.join(given)} cannot change it")
     return write_sweep_report(folder, output)

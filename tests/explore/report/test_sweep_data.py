@@ -15,6 +15,9 @@ from vdla.explore.report.numbers import short
 from vdla.explore.report.sweep_data import page_data, read_sweep
 from vdla.explore.report.sweep_page import write_sweep_report
 from vdla.hw.spec.errors import FileFormatError
+from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.target import Target
+from vdla.hw.spec.target_files import to_toml
 
 
 @pytest.fixture
@@ -33,6 +36,13 @@ def test_every_column_has_a_value_for_each_point(folder):
     assert [len(cycles) for cycles in first["layers"]["cycles"] if cycles] == [len(LAYERS)] * 13
     assert (data["points"]["peak"][:2], data["points"]["bus"][0]) == ([64, 128], 8)
     assert data["points"]["settings"][1].startswith("default --set block_out=16 --set block_in=8 ")
+
+
+def test_the_roof_falls_with_the_bandwidth_of_memory(folder):
+    about = json.loads((folder / "sweep.json").read_text())
+    about["base_toml"] = to_toml(Target(memory=MemoryParameters(cycles_per_beat=4)))
+    (folder / "sweep.json").write_text(json.dumps(about))
+    assert page_data(read_sweep(folder))["points"]["bus"][0] == 2
 
 
 def test_models_have_the_options_of_their_quantisation(folder):

@@ -65,10 +65,16 @@ def test_a_file_of_a_configuration_alone_is_a_target(tmp_path):
         ("clock_mhz = 0", "f: clock_mhz = 0 stands still; it must be greater"),
         ("clock_mhz = 'fast'", "f: clock_mhz = 'fast' is not a number"),
         ("clock_mhz = nan", "f: clock_mhz = nan is outside 0..10000"),
-        ("memory = 3", "f: memory = 3 is not a table; write [memory] and below it latency, depth, cycles_per_beat"),
+        (
+            "memory = 3",
+            "f: memory = 3 is not a table; write [memory] and below it latency, depth, cycles_per_beat",
+        ),
         ("[memory]\nlatency = 0", "f: memory latency = 0 is outside 1..1048576"),
         ("[memory]\nlatency = true", "f: memory latency = True is outside 1..1048576"),
-        ("[memory]\nlag = 5", "f: parameter 'memory.lag' is unknown; there are latency, depth, cycles_per_beat"),
+        (
+            "[memory]\nlag = 5",
+            "f: parameter 'memory.lag' is unknown; there are latency, depth, cycles_per_beat",
+        ),
         ("[energy]\ndram = -1", "f: energy.dram = -1 is outside the finite numbers from 0 on"),
         ("batch = 3", "f: batch = 3 is not a power of two; the nearest are 2 and 4"),
     ],
