@@ -72,3 +72,16 @@ function oncePerFrame(work) {
 
 /** Return a range with its lesser end first. */
 const sorted = (range) => [...range].sort((a, b) => a - b);
+
+/** Make the page from its data and draw it; say on the page where that fails. */
+async function start(Page) {
+  try {
+    window.page = new Page(await unpack());
+    await window.page.draw();
+    document.documentElement.dataset.ready = "true";
+  } catch (error) {
+    const text = `This page cannot be drawn (${error.message}). It needs a browser of 2024 or later.`;
+    document.querySelector("main").prepend(make("p", { class: "note", role: "alert" }, text));
+    throw error;
+  }
+}

@@ -7,6 +7,7 @@ class RunPage {
     this.data = data;
     this.layers = data.layers.map((layer, index) => ({ ...layer, index }));
     this.timeline = data.launches.length ? new Timeline(data) : null;
+    byId("timeline-section").hidden = !this.timeline;
     this.#head();
     this.#table();
     followTheme(byId("theme"), () => this.draw());
@@ -62,8 +63,4 @@ class RunPage {
   }
 }
 
-unpack().then(async (data) => {
-  window.page = new RunPage(data);
-  await window.page.draw();
-  document.documentElement.dataset.ready = "true";
-});
+start(RunPage);

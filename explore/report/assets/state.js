@@ -55,8 +55,9 @@ class State {
   /** Return the point of the front with the least product of both axes, where less is better. */
   #compromise() {
     const [x, y] = [this.field(this.x), this.field(this.y)];
+    if (!this.front.length) return this.rows[0]?.point ?? null;
     const cost = (row) => row[x.key] ** -x.better * row[y.key] ** -y.better;
-    return this.front.reduce((best, row) => (best && cost(best) <= cost(row) ? best : row), null)?.point ?? this.rows[0]?.point ?? null;
+    return this.front.reduce((best, row) => (cost(best) <= cost(row) ? best : row)).point;
   }
 
   setWorkloads(names) {

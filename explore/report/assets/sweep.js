@@ -11,13 +11,13 @@ class SweepPage {
     this.filter = oncePerFrame(() => this.#filter());
     this.#head(data);
     this.#controls(data);
-    followTheme(byId("theme"), () => this.redraw());
+    followTheme(byId("theme"), () => this.draw());
     followWidth(byId("parallel"), () => this.parallel.draw());
   }
 
   /** Draw what depends on what changed. */
   changed(what) {
-    if (what === "rows") return this.redraw();
+    if (what === "rows") return this.draw();
     if (what === "axes") {
       this.pareto.draw();
       this.parallel.update();
@@ -32,7 +32,7 @@ class SweepPage {
   }
 
   /** Draw everything anew. */
-  async redraw() {
+  async draw() {
     this.#axes();
     this.#table();
     this.#ranges();
@@ -138,7 +138,7 @@ class SweepPage {
     ];
     const caption = `Points on ${state.workloads.map(({ name }) => name).join(", ")}${state.workloads.length > 1 ? " (geometric means)" : ""}; choose one by its number`;
     this.table = new SortableTable(byId("table"), { caption, columns, rows: state.rows, choose: (row) => state.choose(row.point), label: (row) => row.point });
-    this.table.sortBy(state.x);
+    this.table.sortBy(state.x ?? "point");
   }
 
   /** Make the inputs that set the same ranges as brushes do. */
@@ -231,8 +231,4 @@ function rangeText(field, range) {
   return low === high ? low : `${low || "any"} to ${high || "any"}`;
 }
 
-unpack().then(async (data) => {
-  window.page = new SweepPage(data);
-  await window.page.redraw();
-  document.documentElement.dataset.ready = "true";
-});
+start(SweepPage);

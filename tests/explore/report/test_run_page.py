@@ -12,7 +12,7 @@ pytest.importorskip("vl_convert")
 pytest.importorskip("playwright")
 
 import vdla
-from tests.cli.models import model
+from tests.cli.models import model, node
 from tests.explore.report.browser import Opened, opened
 from vdla.api import Run
 from vdla.explore.report.run_page import write_run_report
@@ -175,4 +175,15 @@ def test_hovering_over_a_span_says_what_the_unit_does(shown):
 def test_the_body_never_scrolls_sideways(running, written, width, scheme):
     with opened(running, written.file, width, scheme) as found:
         assert found.page.evaluate("document.documentElement.scrollWidth") == width
+        assert found.complaints == []
+
+
+def test_a_network_on_the_host_alone_has_no_timeline(running, tmp_path):
+    nodes = (node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z", "y"))
+    module = vdla.compile(model(nodes).SerializeToString(), "tiny")
+    run = module.run(random_inputs(module.plan.inputs), "cycle")
+    file = write_run_report(tmp_path / "x.html", module.plan, run.outcome, run.report, module.plan.target)
+    with opened(running, file) as found:
+        assert found.page.locator("#layers tbody tr").count() == 2
+        assert not found.page.locator("#timeline-section").is_visible()
         assert found.complaints == []

@@ -12,6 +12,9 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("vl_convert")
 pytest.importorskip("playwright")
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from tests.cli.models import model
 from tests.explore.report.browser import Opened, opened
 from tests.explore.report.folders import FAILED, LAYERS, write_sweep
@@ -243,3 +246,50 @@ def test_the_commands_reproduce_the_point(sweep, tmp_path, monkeypatch):
     assert shown["parameters"].items() >= {"block_in": 8, "block_out": 16, "acc_buffer_bytes": 32768}.items()
     assert Path("point1/vdla_core.v").stat().st_size > 0
     assert Path("point1.vdla").stat().st_size > 0
+
+
+def all_failed(points: pa.Table) -> pa.Table:
+    return with_column(points, "status", [FAILED] * len(points))
+
+
+def one_point(points: pa.Table) -> pa.Table:
+    return points.slice(0, 1)
+
+
+def nothing_but_cycles(points: pa.Table) -> pa.Table:
+    empty = [None] * len(points)
+    for name in ("lut", "ff", "dsp", "block_ram", "energy_pj", "utilisation"):
+        points = with_column(points, name, empty, pa.float64())
+    points = with_column(points, "area_source", ["the tools are missing"] * len(points))
+    return with_column(points, "clock_source", ["target"] * len(points))
+
+
+def parameters_of_text_and_numbers(points: pa.Table) -> pa.Table:
+    points = with_column(points, "block_in", ["none", "pad_minimum", "none", "pad_minimum"])
+    return with_column(points, "bus_bits", [0.5, 2.5, None, 1.5])
+
+
+def with_column(points: pa.Table, name: str, values: list, kind: pa.DataType | None = None) -> pa.Table:
+    return points.set_column(points.column_names.index(name), name, pa.array(values, kind))
+
+
+@pytest.mark.parametrize(
+    ("change", "shown", "axes"),
+    [
+        (all_failed, 0, []),
+        (one_point, 1, ["Cycles", "LUTs"]),
+        (nothing_but_cycles, 4, ["Cycles", "Time", "Clock"]),
+        (parameters_of_text_and_numbers, 4, ["Cycles", "Time", "Energy", "block_in", "bus_bits"]),
+    ],
+)
+def test_unusual_sweeps_are_shown_without_complaint(running, tmp_path, change, shown, axes):
+    folder = write_sweep(tmp_path / "sweep", 4, ("resnet",))
+    points = pq.read_table(folder / "points.parquet")
+    pq.write_table(change(points), folder / "points.parquet")
+    with opened(running, write_sweep_report(folder)) as found:
+        assert len(found.shown_rows()) == shown
+        assert found.page.locator("#parallel g.paths path").count() == shown
+        titles = found.page.locator("#table thead .title").all_inner_texts()
+        assert set(axes) <= set(titles)
+        assert "Energy" not in titles or change is not nothing_but_cycles
+        assert found.complaints == []
