@@ -12,7 +12,7 @@ help:
 	@echo "make env    set up .venv only          make tools  check or install the RTL tools"
 	@echo "make lint   check style and types          make docs   write the generated documentation"
 	@echo "make bench  measure simulators and RTL make campaign  the long checks: random programs, operators, broken streams, RTL and files"
-	@echo "make area   synthesise the area table (an hour)"
+	@echo "make area   measure area and clock anew, where the hardware has changed (hours)"
 	@echo "make lock   resolve requirements.lock  make clean  remove whatever make has made"
 
 env: $(READY)
@@ -60,7 +60,8 @@ campaign: env tools
 	@$(PYTHON) scripts/mutants.py
 
 area: env
-	@$(PYTHON) scripts/area_table.py
+	@$(PYTHON) scripts/fill_silicon.py
+	@$(PYTHON) scripts/make_docs.py
 
 lint: env
 	@$(PYTHON) -m ruff check .

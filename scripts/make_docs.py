@@ -9,6 +9,7 @@ from types import ModuleType
 import click
 
 from vdla.compiler.network.support import page as operators_page
+from vdla.explore.silicon.pages import area_page, timing_page
 from vdla.hw.spec.reference import PAGES
 from vdla.hw.spec.writing import write_text
 
@@ -46,8 +47,10 @@ def pages() -> dict[str, str]:
     """Return every generated page, by file name."""
     return {
         **{name: page() for name, page in PAGES.items()},
+        "area.md": area_page(),
         "operators.md": operators_page(),
         "schedules.md": schedules_page(),
+        "timing.md": timing_page(),
     }
 
 

@@ -16,10 +16,14 @@ class Family:
     Attributes:
         synthesis: Yosys commands, with {module} for the top. They flatten the design: with the hierarchy
             kept, abc9 fails on the requantiser.
+        alone: commands before those, for a component that is synthesised alone. abc9 spends LUTs on the
+            slowest paths of what it maps. It is told the period of a core, so that it maps a component as it
+            does inside one, where other paths are the slowest.
         weights: for each resource, the weight of each kind of cell.
     """
 
     synthesis: str
+    alone: str
     weights: Mapping[str, Mapping[str, float]]
 
     def count(self, cells: Mapping[str, int]) -> dict[str, float]:
@@ -34,6 +38,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
         "ecp5": Family(
             synthesis="synth_ecp5 -top {module}",
+            alone="scratchpad -set abc9.D 30000; ",
             weights={
                 "lut": {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 4},
                 "ff": {"TRELLIS_FF": 1},
@@ -46,6 +51,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             # unmapped, to be counted
             synthesis="synth_xilinx -family xc7 -flatten -top {module} -run :map_luts; "
             "abc -luts 2:2,3,6:5,10,20; clean; autoname",
+            alone="",
             weights={
                 "lut": {
                     "$lut": 1,

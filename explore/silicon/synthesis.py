@@ -43,18 +43,20 @@ def silent(line: str) -> None:
     """Drop a line about work."""
 
 
-def synthesise(verilog: str, module: str, family_name: str) -> Netlist:
+def synthesise(verilog: str, module: str, family_name: str, *, alone: bool = False) -> Netlist:
     """Return the mapped netlist of `module`.
 
     Args:
         verilog: with sub-modules named by their path, as `vdla.hw.verilog` writes it.
         family_name: one of `FAMILIES`.
+        alone: the module is a component of a core.
 
     Raises:
         ToolError: Yosys is missing or fails.
         ConfigError: there is no such family.
     """
-    commands = family(family_name).synthesis.format(module=module)
+    chosen = family(family_name)
+    commands = chosen.alone * alone + chosen.synthesis.format(module=module)
     tool = yosys("synthesis")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -1,0 +1,108 @@
+"""The configurations whose components the shipped store holds, and the designs that check the estimates.
+
+Each grid point differs from `BASE` in one thing or two, and is measured for the kinds of component that this
+touches: that is what a linear model needs.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from vdla.hw.components import Component, components
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.presets import SMALL, TINY
+from vdla.hw.spec.vocabulary import AluOpcode, Extension
+
+KIB = 1 << 10
+BASE = TINY.with_changes(name="base", block_out=2)
+ENGINES = ("fetch", "dma", "load_unit", "loader", "store_unit")
+NO_REQUANTISE = (Extension.PAD_MINIMUM, Extension.OVERWRITE)
+LARGE = {"inp_buffer_bytes": 8 * KIB, "wgt_buffer_bytes": 8 * KIB, "acc_buffer_bytes": 16 * KIB}
+
+
+@dataclass(frozen=True, slots=True)
+class GridPoint:
+    """A configuration, and the kinds of its components to measure; none: all of them."""
+
+    config: AcceleratorConfig
+    kinds: tuple[str, ...] = ()
+
+    def components(self) -> tuple[Component, ...]:
+        """Return the components to measure."""
+        return tuple(part for part in components(self.config) if not self.kinds or part.kind in self.kinds)
+
+
+def _point(*kinds: str, **changes: Any) -> GridPoint:
+    return GridPoint(BASE.with_changes(**changes), kinds)
+
+
+ROUTED_KINDS = ("fetch", "load_unit", "loader", "pipeline", "store_unit")
+"""Kinds in which the slowest path of a core may lie."""
+
+GRID = (
+    _point(),
+    _point("pipeline", "store_unit", "loader", block_out=4),
+    _point("pipeline", "store_unit", "loader", "load_unit", "dispatch", extensions=()),
+    _point("pipeline", "load_unit", block_in=16, wgt_buffer_bytes=32 * KIB, inp_buffer_bytes=16 * KIB),
+    _point("pipeline", "load_unit", "loader", "store_unit", "sequencer", **LARGE),
+    _point(*ENGINES, bus_bits=128),
+    _point(*ENGINES, bus_bits=256, extensions=NO_REQUANTISE),
+    _point(*ENGINES, burst_bytes=64),
+    _point("store_unit", "dma", max_requests=64, extensions=NO_REQUANTISE),
+    _point("pipeline", "store_unit", "loader", acc_bits=16),
+    _point("pipeline", "dispatch", alu_opcodes=(AluOpcode.MIN, AluOpcode.MAX, AluOpcode.ADD)),
+    _point("pipeline", alu_opcodes=(AluOpcode.MIN, AluOpcode.MAX, AluOpcode.ADD, AluOpcode.SHR)),
+    _point("pipeline", alu_opcodes=(AluOpcode.ADD,)),
+    _point("pipeline", gemm_stages=7),
+    _point("pipeline", block_in=8, inp_bits=4, wgt_bits=4),
+    _point("store_unit", "loader", block_out=16, extensions=NO_REQUANTISE, acc_buffer_bytes=32 * KIB),
+    _point(
+        *("load_unit", "loader", "registers", "dma", "fetch"),
+        block_out=32,
+        block_in=32,
+        wgt_buffer_bytes=64 * KIB,
+        acc_buffer_bytes=64 * KIB,
+    ),
+    _point("fetch", "dma", bus_bits=512, burst_bytes=512),
+    _point("sequencer", uop_buffer_bytes=32 * KIB),
+    _point("tokens", token_depth=3),
+    _point("tokens", token_depth=4095),
+    *(_point("queue", load_queue_depth=depth) for depth in (4, 8, 32, 48, 64, 128, 512)),
+    _point("store_unit", block_out=16, acc_buffer_bytes=32 * KIB),
+    _point("scratchpad", batch=4, **LARGE),
+    _point(
+        "scratchpad", uop_buffer_bytes=64, inp_buffer_bytes=64, wgt_buffer_bytes=256, acc_buffer_bytes=256
+    ),
+)
+ROUTED_POINTS = (GRID[0],)
+"""Grid points whose components of `ROUTED_KINDS` are routed, too."""
+
+DESIGNS = (
+    TINY,
+    SMALL,
+    TINY.with_changes(
+        name="least-2x2", block_in=2, block_out=2, inp_buffer_bytes=2 * KIB, wgt_buffer_bytes=2 * KIB
+    ),
+    TINY.with_changes(name="tiny-bus-128", bus_bits=128, max_requests=32),
+    TINY.with_changes(name="tall-8x4", block_in=8, wgt_buffer_bytes=16 * KIB, inp_buffer_bytes=16 * KIB),
+    TINY.with_changes(name="wide-4x8", block_out=8, acc_buffer_bytes=32 * KIB, wgt_buffer_bytes=8 * KIB),
+    TINY.with_changes(name="batch-2x4x4", batch=2, acc_buffer_bytes=16 * KIB, load_queue_depth=64),
+    TINY.with_changes(
+        name="no-mul",
+        alu_opcodes=(AluOpcode.MIN, AluOpcode.MAX, AluOpcode.ADD, AluOpcode.SHR),
+        token_depth=15,
+    ),
+    TINY.with_changes(name="deep-16x4", block_in=16, gemm_stages=5, wgt_buffer_bytes=32 * KIB),
+    TINY.with_changes(name="acc-16", acc_bits=16, extensions=(), store_queue_depth=64, burst_bytes=128),
+    SMALL.with_changes(name="small-plain", extensions=(), gemm_stages=2, compute_queue_depth=128),
+    SMALL.with_changes(
+        name="small-bus-256",
+        bus_bits=256,
+        inp_buffer_bytes=32 * KIB,
+        wgt_buffer_bytes=64 * KIB,
+        max_requests=8,
+    ),
+)
+"""They change every parameter that a sweep is likely to change. None of them took part in a fit."""
+
+CALIBRATION = TINY.with_changes(name="tiny-plain", extensions=())
+"""The design that one constant of the model was fitted to: `MAPPED_FOR_SPEED`."""

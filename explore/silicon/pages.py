@@ -1,0 +1,137 @@
+"""The pages on area and clock, from the store of what was measured."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from vdla.explore.silicon.estimate import estimated_area, estimated_mhz
+from vdla.explore.silicon.families import RESOURCES
+from vdla.explore.silicon.grid import CALIBRATION, DESIGNS
+from vdla.explore.silicon.hardware import SHOWN_DIGITS
+from vdla.explore.silicon.store import current_store
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.presets import DEFAULT
+
+GENERATED = "<!-- Generated from explore/silicon/store.json by `make area` and `make docs`. -->\n"
+AREA = """# Area
+FPGA resources of the core, for people who choose a device or a configuration. `vdla area --config small
+--target ecp5` synthesises one configuration and shows which unit takes what. `make area` measures everything
+on this page again and writes the page; a killed run goes on where it was.
+
+Figures are those of Yosys, before placement. On ECP5, LUT counts LUT4-equivalents: 1 for a LUT4, 2 for a
+carry cell (CCU2C), 4 for a LUT RAM (TRELLIS_DPR16X4). Block RAMs are DP16KD (18 Kbit) on ECP5 and units of
+36 Kbit on xc7. *Hardware* is the beginning of the digest of the Verilog that was synthesised. A test fails
+when the sources emit another Verilog.
+
+"""
+ESTIMATES = """
+## Estimates
+A sweep cannot synthesise each of its points. `silicon_of` (`explore/silicon/estimate.py`) adds up the
+components of a core instead, in less than a millisecond. Each component was synthesised alone for the
+configurations in `explore/silicon/grid.py`. Where the store has no component with the same parameters, a
+linear model of its kind is used: `hw/components.py` declares its features, and least squares fit it to the
+stored components. DSPs are rounded. Block RAMs follow from depth, width and lanes of each memory
+(`explore/silicon/memory_blocks.py`). All such figures are labelled `estimated`.
+
+abc9, which maps logic to LUTs, spends LUTs on the slowest path of what it maps. Alone, a component would be
+mapped for its own slowest path, and take up to twice as many LUTs as inside a core. It is therefore mapped
+for a period of 30 ns, about that of a core. In a core that cannot requantise, the slowest path is in the
+compute pipeline, which therefore takes more LUTs: 1.35 times as many in `tiny-plain`, the one design that a
+constant of the model was fitted to.
+
+The table compares estimates with synthesis of whole cores that took no part in the fit.
+
+"""
+TIMING = """# Clock
+The clock of the core on an LFE5U-85F of speed grade 6, for people who choose a configuration. `vdla timing
+--config small` places and routes one configuration with nextpnr; `--seeds N` tries N placements. Shift
+registers around the core keep its wide ports off the pins: all paths run between registers. `make area`
+measures everything on this page again.
+
+The slowest path is named by the units that it passes through. The cells of a unit are those that drive its
+signals; synthesis may merge logic of neighbours.
+
+"""
+CLOCK_ESTIMATES = """
+## Estimates
+Where no routed figure is stored, the period is estimated: that of the slowest component, routed alone, times
+the mean ratio of the two in the routed designs. The design in question does not count among those, so the
+column *estimated* shows what would be estimated without having routed it.
+"""
+
+
+def area_page() -> str:
+    """Return docs/area.md."""
+    rows = [
+        "| configuration | family | LUT | FF | DSP | block RAM | hardware |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for family, designs in sorted(current_store().designs.items()):
+        for config in (*DESIGNS, CALIBRATION, DEFAULT):
+            if "lut" in (entry := designs.get(config.digest, {})):
+                counts = " | ".join(f"{entry[name]:,g}" for name in RESOURCES)
+                rows.append(f"| {config.name} | {family} | {counts} | {_hardware(entry)} |")
+    return GENERATED + AREA + "\n".join(rows) + "\n" + ESTIMATES + _errors() + _changes()
+
+
+def _errors() -> str:
+    """Return the table of estimated against synthesised figures."""
+    names = ("configuration", "family", "LUT", "estimated", "error", "FF error")
+    exact = ("DSP", "estimated", "block RAM", "estimated")
+    rows = [f"| {' | '.join((*names, *exact))} |", "|---" * 10 + "|"]
+    for family, designs in sorted(current_store().designs.items()):
+        for config in (*DESIGNS, DEFAULT):
+            if "lut" in (entry := designs.get(config.digest, {})):
+                rows.append(_error_row(config, family, entry))
+    return "\n".join(rows) + "\n"
+
+
+def _error_row(config: AcceleratorConfig, family: str, entry: Mapping[str, Any]) -> str:
+    guess = estimated_area(config, family)
+    lut, ff = (100 * (guess[name] / entry[name] - 1) for name in ("lut", "ff"))
+    exact = " | ".join(f"{entry[name]:g} | {guess[name]:g}" for name in ("dsp", "block_ram"))
+    return (
+        f"| {config.name} | {family} | {entry['lut']:,.0f} | {guess['lut']:,.0f} | {lut:+.1f}% | {ff:+.1f}% "
+        f"| {exact} |"
+    )
+
+
+def _changes() -> str:
+    """Say how each design differs from the preset `tiny`."""
+    tiny = DESIGNS[0]
+    lines = ["\nThe designs, by their differences from the preset `tiny`:\n"]
+    for config in (*DESIGNS, CALIBRATION):
+        names = [name for name in config.__dataclass_fields__ if name != "name"]
+        changed = [
+            f"`{name}` = {_shown(getattr(config, name))}"
+            for name in names
+            if getattr(config, name) != getattr(tiny, name)
+        ]
+        lines.append(f"- {config.name}: {', '.join(changed) or 'none'}")
+    return "\n".join(lines) + "\n"
+
+
+def _shown(value: object) -> str:
+    return ", ".join(str(one.name) for one in value) or "none" if isinstance(value, tuple) else str(value)
+
+
+def timing_page() -> str:
+    """Return docs/timing.md."""
+    head = "| configuration | MHz | estimated | error | slowest path | through | hardware |"
+    rows = [head, "|---|---|---|---|---|---|---|"]
+    designs = current_store().designs.get("ecp5", {})
+    for config in (*DESIGNS, CALIBRATION, DEFAULT):
+        if "mhz" in (entry := designs.get(config.digest, {})):
+            rows.append(_clock_row(config, entry))
+    return GENERATED + TIMING + "\n".join(rows) + "\n" + CLOCK_ESTIMATES
+
+
+def _clock_row(config: AcceleratorConfig, entry: Mapping[str, Any]) -> str:
+    guess, path = estimated_mhz(config, "ecp5"), entry["path"]
+    shown = f"{guess:.1f} | {100 * (guess / entry['mhz'] - 1):+.0f}%" if guess else "- | -"
+    ends = f"{path['start']} to {path['end']}, {path['ns']:.1f} ns"
+    through = ", ".join(path["units"])
+    return f"| {config.name} | {entry['mhz']:.1f} | {shown} | {ends} | {through} | {_hardware(entry)} |"
+
+
+def _hardware(entry: Mapping[str, Any]) -> str:
+    return f"`{entry['hardware'][:SHOWN_DIGITS]}`"

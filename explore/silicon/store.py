@@ -1,0 +1,126 @@
+"""The store of measured components and designs: one JSON file that ships with the kit.
+
+`make area` fills it. Its figures belong to one hardware, whose digest it holds; for another it counts as
+empty.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from vdla.explore.silicon.hardware import generator_digest
+from vdla.hw.components import Component
+from vdla.hw.spec.errors import FileFormatError
+from vdla.hw.spec.writing import write_text
+
+SHIPPED = Path(__file__).parent / "store.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A component that was synthesised alone.
+
+    Attributes:
+        kind, features, memories: as those of `Component`.
+        resources: LUTs, flip-flops, DSPs, block RAMs.
+        ns: its slowest path, routed alone; None where it was not routed.
+    """
+
+    kind: str
+    features: Mapping[str, float]
+    memories: tuple[tuple[int, int, int], ...]
+    resources: Mapping[str, float]
+    ns: float | None = None
+
+    @property
+    def key(self) -> str:
+        """What tells it from others of its family."""
+        return _key(self.kind, self.features, self.memories)
+
+
+def key_of(component: Component) -> str:
+    """Return the key of a component: equal for equal hardware."""
+    return _key(component.kind, component.features, memories_of(component))
+
+
+def memories_of(component: Component) -> tuple[tuple[int, int, int], ...]:
+    """Return depth, width and lanes of the memories of a component."""
+    return tuple((memory.depth, memory.bits, memory.lanes) for memory in component.memories)
+
+
+def _key(kind: str, features: Mapping[str, float], memories: tuple[tuple[int, int, int], ...]) -> str:
+    plain = {name: float(value) for name, value in sorted(features.items())}
+    return json.dumps([kind, plain, memories])
+
+
+@dataclass(slots=True)
+class Store:
+    """Measured components and designs of one hardware.
+
+    Attributes:
+        hardware: digest of the generator.
+        components: by family.
+        designs: of each family and configuration (by the digest of its parameters), what was measured:
+            `name`, `hardware` (digest of its Verilog), the resources, `mhz`, `seed`, `path`.
+    """
+
+    hardware: str
+    components: dict[str, list[Measured]] = field(default_factory=dict)
+    designs: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+
+    def write(self, path: Path = SHIPPED) -> None:
+        """Write the store, one component or design per line.
+
+        Raises:
+            OutputError: it cannot be written.
+        """
+        parts = {
+            family: [asdict(measured) for measured in sorted(found, key=lambda one: one.key)]
+            for family, found in sorted(self.components.items())
+        }
+        lines = [f'{{"hardware": {json.dumps(self.hardware)},', '"components": {']
+        lines.append(",\n".join(_list(family, found) for family, found in parts.items()))
+        lines += ["},", f'"designs": {json.dumps(self.designs, indent=1, sort_keys=True)}', "}"]
+        write_text(path, "\n".join(lines) + "\n")
+
+
+def _list(family: str, entries: list[dict[str, Any]]) -> str:
+    return f"{json.dumps(family)}: [\n" + ",\n".join(map(json.dumps, entries)) + "\n]"
+
+
+def read_store(path: Path = SHIPPED) -> Store:
+    """Return the store in a file, whatever hardware it belongs to.
+
+    Raises:
+        FileFormatError: the file is missing or damaged.
+    """
+    try:
+        kept = json.loads(path.read_text())
+        components = {
+            family: [
+                Measured(
+                    entry["kind"],
+                    entry["features"],
+                    tuple((depth, bits, lanes) for depth, bits, lanes in entry["memories"]),
+                    entry["resources"],
+                    entry.get("ns"),
+                )
+                for entry in entries
+            ]
+            for family, entries in kept["components"].items()
+        }
+        return Store(kept["hardware"], components, kept["designs"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise FileFormatError(
+            f"{path}, the store of measured areas, cannot be read ({error}); write it anew with make area"
+        ) from error
+
+
+@cache
+def current_store() -> Store:
+    """Return the shipped store; an empty one where it belongs to another hardware than the sources."""
+    store = read_store()
+    return store if store.hardware == generator_digest() else Store(generator_digest())

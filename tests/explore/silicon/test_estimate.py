@@ -1,0 +1,91 @@
+"""The shipped store belongs to today's hardware, and estimates from it are as good as the pages say."""
+
+import time
+
+import pytest
+
+from vdla.explore.silicon import estimate
+from vdla.explore.silicon.estimate import estimated_area, estimated_mhz, silicon_of
+from vdla.explore.silicon.grid import BASE, DESIGNS, GRID
+from vdla.explore.silicon.hardware import generator_digest, hardware_digest
+from vdla.explore.silicon.result import ESTIMATED, ROUTED, SYNTHESISED
+from vdla.explore.silicon.store import Store, current_store, key_of, read_store
+from vdla.hw.components import components
+from vdla.hw.spec.errors import ConfigError, ToolError
+from vdla.hw.spec.presets import DEFAULT, TINY
+from vdla.hw.verilog import convert
+
+OTHER = TINY.with_changes(name="other", block_out=2, token_depth=7)
+MEASURED = [
+    (family, config)
+    for family, designs in read_store().designs.items()
+    for config in DESIGNS
+    if "lut" in designs.get(config.digest, {})
+]
+
+
+def test_the_store_was_measured_on_the_hardware_that_the_sources_emit():
+    assert read_store().hardware == generator_digest(), "the hardware has changed: run make area"
+
+
+@pytest.mark.parametrize("family", read_store().designs)
+def test_a_row_names_the_digest_of_its_hardware(family):
+    row = read_store().designs[family][TINY.digest]
+    assert row["hardware"] == hardware_digest(TINY), "the hardware has changed: run make area"
+    assert row["name"] == "tiny"
+
+
+@pytest.mark.parametrize(("family", "config"), MEASURED, ids=lambda value: getattr(value, "name", value))
+def test_estimates_are_within_a_tenth_in_luts_and_exact_in_dsps_and_block_ram(family, config):
+    row, guess = current_store().designs[family][config.digest], estimated_area(config, family)
+    assert guess["lut"] == pytest.approx(row["lut"], rel=0.1)
+    assert (guess["dsp"], guess["block_ram"]) == (row["dsp"], row["block_ram"])
+
+
+def test_a_measured_design_has_its_measured_figures():
+    row, found = current_store().designs["ecp5"][TINY.digest], silicon_of(TINY)
+    assert (found.lut, found.ff, found.dsp, found.block_ram) == tuple(
+        row[name] for name in ("lut", "ff", "dsp", "block_ram")
+    )
+    assert (found.area, found.clock, found.mhz) == (SYNTHESISED, ROUTED, row["mhz"])
+
+
+def test_another_design_is_estimated_and_labelled_so():
+    found = silicon_of(OTHER)
+    assert (found.area, found.clock) == (ESTIMATED, ESTIMATED)
+    assert found.lut < silicon_of(TINY).lut
+    assert found.mhz == estimated_mhz(OTHER, "ecp5")
+    assert silicon_of(OTHER.with_changes(block_out=32)).dsp == 32 * (4 + 3) + 8 * 2
+
+
+def test_a_thousand_estimates_take_less_than_a_few_seconds():
+    silicon_of(OTHER)
+    start = time.process_time()
+    for depth in range(1000):
+        silicon_of(DEFAULT.with_changes(token_depth=depth + 300))
+    assert time.process_time() - start < 5
+
+
+def test_with_another_hardware_nothing_is_estimated(monkeypatch):
+    monkeypatch.setattr(estimate, "current_store", lambda: Store("another"))
+    estimate._model.cache_clear()
+    try:
+        with pytest.raises(ToolError, match="make area"):
+            silicon_of(OTHER)
+    finally:
+        estimate._model.cache_clear()
+
+
+def test_an_unknown_family_is_refused():
+    with pytest.raises(ConfigError, match="FPGA family 'ice40' is unknown"):
+        silicon_of(TINY, "ice40")
+
+
+@pytest.mark.parametrize("kind", ["dma", "queue", "tokens"])
+def test_components_with_equal_keys_are_equal_hardware(kind):
+    texts: dict[str, str] = {}
+    configs = {point.config.digest: point.config for point in GRID if point.config.bus_bits == BASE.bus_bits}
+    for config in list(configs.values())[:4]:
+        part = next(part for part in components(config) if part.kind == kind)
+        text = convert(part.build(), "unit")
+        assert texts.setdefault(key_of(part), text) == text

@@ -1,0 +1,81 @@
+"""Sizes of components: stored ones exactly, others by a linear model and the rules of block RAM."""
+
+import pytest
+
+from vdla.explore.silicon.memory_blocks import blocks
+from vdla.explore.silicon.model import FamilyModel
+from vdla.explore.silicon.store import Measured
+from vdla.hw.components import Component, MemoryShape
+from vdla.hw.spec.errors import ToolError
+
+
+def measured(width: int, depth: int, lut: float, ns: float | None = None) -> Measured:
+    features = {"width": float(width), "depth": float(depth)}
+    resources = {"lut": lut, "ff": 3.0, "dsp": 2.0 * width, "block_ram": 0.0}
+    return Measured("unit", features, ((depth, width, 1),), resources, ns)
+
+
+def component(width: int, depth: int) -> Component:
+    features = {"width": width, "depth": depth}
+    return Component("a", "unit", features, list, (MemoryShape(depth, width),))
+
+
+STORED = tuple(
+    measured(width, depth, 10 + 5 * width + depth / 4, ns)
+    for width, depth, ns in ((1, 4, 5.0), (2, 4, None), (2, 8, 7.0), (4, 16, None))
+)
+
+
+def test_a_stored_component_has_its_stored_size():
+    odd = measured(3, 4, 777.0)
+    assert FamilyModel("ecp5", (*STORED, odd)).size(component(3, 4)) == odd.resources
+
+
+def test_another_has_the_size_of_the_linear_model():
+    size = FamilyModel("ecp5", STORED).size(component(8, 100))
+    assert size["lut"] == pytest.approx(10 + 5 * 8 + 100 / 4)
+    assert size["dsp"] == 16
+    assert size["block_ram"] == blocks("ecp5", MemoryShape(100, 8))
+
+
+def test_no_resource_is_negative():
+    falling = (measured(1, 4, 30), measured(2, 4, 10))
+    assert FamilyModel("ecp5", falling).size(component(5, 4))["lut"] == 0
+
+
+def test_a_kind_that_was_never_measured_is_refused_with_the_cure():
+    with pytest.raises(ToolError, match=r"no unit of this hardware has been synthesised for xc7; make area"):
+        FamilyModel("xc7", ()).size(component(1, 1))
+
+
+def test_the_clock_of_a_component_is_that_of_the_nearest_routed_one():
+    model = FamilyModel("ecp5", STORED)
+    assert model.slowest_ns([component(1, 5)]) == 5.0
+    assert model.slowest_ns([component(3, 12)]) == 7.0
+    assert model.slowest_ns([component(1, 5), component(3, 12)]) == 7.0
+
+
+@pytest.mark.parametrize(
+    ("depth", "bits", "lanes", "expected"),
+    [
+        (512, 36, 1, 1),
+        (512, 32, 1, 1),
+        (1024, 32, 1, 2),
+        (1024, 64, 1, 4),
+        (512, 64, 1, 2),
+        (2048, 64, 1, 8),
+        (256, 128, 2, 4),
+        (256, 128, 1, 4),
+        (16384, 1, 1, 1),
+        (16, 128, 1, 0),
+        (32, 128, 1, 0),
+        (64, 128, 1, 4),
+        (67, 73, 1, 3),
+        (48, 128, 1, 4),
+        (64, 73, 1, 3),
+        (35, 145, 1, 0),
+        (512, 32, 2, 1),
+    ],
+)
+def test_block_ram_of_ecp5_follows_from_the_shape_of_the_memory(depth, bits, lanes, expected):
+    assert blocks("ecp5", MemoryShape(depth, bits, lanes)) == expected
