@@ -26,7 +26,7 @@ when the sources emit another Verilog.
 ESTIMATES = """
 ## Estimates
 A sweep cannot synthesise each of its points. `silicon_of` (`explore/silicon/estimate.py`) adds up the
-components of a core instead, in less than a millisecond. Each component was synthesised alone for the
+components of a core instead, in some milliseconds. Each component was synthesised alone for the
 configurations in `explore/silicon/grid.py`. Where the store has no component with the same parameters, a
 linear model of its kind is used: `hw/components.py` declares its features, and least squares fit it to the
 stored components. DSPs are rounded. Block RAMs follow from depth, width and lanes of each memory

@@ -8,7 +8,7 @@ from vdla.explore.silicon import estimate
 from vdla.explore.silicon.estimate import estimated_area, estimated_mhz, silicon_of
 from vdla.explore.silicon.grid import BASE, DESIGNS, GRID
 from vdla.explore.silicon.hardware import generator_digest, hardware_digest
-from vdla.explore.silicon.result import ESTIMATED, ROUTED, SYNTHESISED
+from vdla.explore.silicon.result import ESTIMATED, SYNTHESISED
 from vdla.explore.silicon.store import Store, current_store, key_of, read_store
 from vdla.hw.components import components
 from vdla.hw.spec.errors import ConfigError, ToolError
@@ -47,7 +47,7 @@ def test_a_measured_design_has_its_measured_figures():
     assert (found.lut, found.ff, found.dsp, found.block_ram) == tuple(
         row[name] for name in ("lut", "ff", "dsp", "block_ram")
     )
-    assert (found.area, found.clock, found.mhz) == (SYNTHESISED, ROUTED, row["mhz"])
+    assert found.area == SYNTHESISED
 
 
 def test_another_design_is_estimated_and_labelled_so():
