@@ -15,7 +15,8 @@ class ParallelChart {
   async draw() {
     const { state, place } = this;
     if (!state.rows.length) return drawNothing(place, "No point has a result.");
-    this.fields = state.fields;
+    const varied = state.fields.filter(({ low, high }) => low !== high);
+    this.fields = varied.length ? varied : state.fields;
     this.step = Math.max(PARALLEL.least, (place.clientWidth - PARALLEL.left - PARALLEL.right) / Math.max(1, this.fields.length - 1));
     const view = await draw(place, { definition: this.#spec() }, "vega");
     this.scales = this.fields.map((_, number) => view.scale(`y${number}`));

@@ -28,7 +28,7 @@ class State {
     this.fields = all.map((field) => withAxis(field, this.rows)).filter((field) => field.raw.length);
     this.results = this.fields.filter((field) => field.result);
     const has = (key) => this.results.some((field) => field.key === key);
-    const [x, y] = [...this.data.objectives.map((name) => OBJECTIVE_KEYS[name] ?? name), "cycles", "lut", ...this.results.map(({ key }) => key)].filter((key, place, all) => has(key) && all.indexOf(key) === place);
+    const [x, y] = [...this.data.objectives.map((name) => OBJECTIVE_KEYS[name] ?? name), "cycles", "lut", "energy", ...this.results.map(({ key }) => key)].filter((key, place, all) => has(key) && all.indexOf(key) === place);
     if (!has(this.x)) this.x = x;
     if (!has(this.y)) this.y = y ?? x;
     for (const row of this.rows) Object.assign(row, textsOf(row, this.fields));

@@ -115,14 +115,14 @@ class SweepPage {
   }
 
   #failures() {
-    const rows = this.state.failed.flatMap((row) => row.failed.map((failure) => ({ ...row, ...failure })));
+    const rows = this.state.failed.flatMap((row) => byReason(row.failed, this.state.workloads.length).map((failure) => ({ ...row, ...failure })));
     byId("failed").hidden = !rows.length;
     if (!rows.length) return;
     byId("failed-title").textContent = `Points without a result (${decimal(this.state.failed.length)})`;
     const columns = [
       pointColumn(),
       ...this.state.parameters.map(fieldColumn),
-      { key: "workload", title: "Workload", left: true, value: (row) => row.workload, text: (row) => row.workload },
+      { key: "workload", title: "Workload", left: true, long: true, value: (row) => row.workload, text: (row) => row.workload },
       { key: "reason", title: "Reason", left: true, long: true, value: (row) => row.reason, text: (row) => row.reason },
     ];
     const place = byId("failed").querySelector(".scroll");
@@ -198,6 +198,13 @@ class SweepPage {
       });
     }
   }
+}
+
+/** Return the failures of a point on `count` workloads, with one entry for each reason. */
+function byReason(failures, count) {
+  const reasons = new Map();
+  for (const { workload, reason } of failures) reasons.set(reason, [...(reasons.get(reason) ?? []), workload]);
+  return [...reasons].map(([reason, workloads]) => ({ reason, workload: count > 1 && workloads.length === count ? `all ${count}` : workloads.join(", ") }));
 }
 
 const pointColumn = () => ({ key: "point", title: "Point", value: (row) => row.point, text: (row) => String(row.point) });

@@ -75,6 +75,11 @@ def test_points_that_failed_are_listed_with_their_reason(sweep):
     rows = sweep.page.locator("#failed tbody tr").all_inner_texts()
     assert [row.split()[0] for row in rows] == ["12", "25", "38"]
     assert all(FAILED in row for row in rows)
+    for name in ("resnet", "mobilenet"):
+        sweep.page.locator(f"#workloads input[value={name}]").check()
+    rows = sweep.page.locator("#failed tbody tr").all_inner_texts()
+    assert len(rows) == FAILING
+    assert all("\tall 2\t" in row for row in rows)
 
 
 def test_estimates_are_labelled(sweep):
