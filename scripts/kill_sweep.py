@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Kill a sweep with SIGKILL again and again, and workers of a Dask cluster; compare the tables.
 
-The sweep of SPEC runs undisturbed, then killed KILLS times on the way and resumed, then on a cluster of two
-local workers of which one is killed. All must end with the same points.parquet and layers.parquet, byte for
-byte. While it runs, a second sweep into its folder must be refused. Exit status 1 otherwise.
+The sweep of SPEC (60 points by default) runs undisturbed, then killed KILLS times on the way and resumed,
+then on a cluster of two local workers of which one is killed. All must end with the same points.parquet and
+layers.parquet, byte for byte. While it runs, a second sweep into its folder must be refused. Exit status 1
+otherwise.
 """
 
 import os
@@ -22,6 +23,8 @@ from vdla.explore.sweep.folder import JOURNAL, LAYERS, POINTS
 from vdla.explore.sweep.run import Progress, backend_of, planned, sweep
 from vdla.explore.sweep.specification import read
 from vdla.hw.spec.extras import require_package
+
+SMALL = Path(__file__).with_name("kill_sweep.toml")
 
 
 def start(specification: Path, folder: Path) -> subprocess.Popen:
@@ -83,7 +86,9 @@ def same(one: Path, other: Path) -> bool:
 
 
 @click.command(help=__doc__)
-@click.argument("specification", metavar="SPEC", type=click.Path(exists=True, path_type=Path))
+@click.argument(
+    "specification", metavar="[SPEC]", default=SMALL, type=click.Path(exists=True, path_type=Path)
+)
 @click.option("--kills", default=5, show_default=True)
 @click.option("--seed", default=0, show_default=True)
 @reports_errors

@@ -22,6 +22,7 @@ from vdla.explore.sweep.space import Point
 from vdla.explore.sweep.worker import READY
 
 ATTEMPTS = 2  # at a point whose worker dies
+POINTS_PER_WORKER = 250  # then a new process takes over: what memos keep takes about a megabyte per point
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -42,6 +43,7 @@ class _Worker:
     def __init__(self, job_file: int) -> None:
         self.connection, theirs = Pipe()
         self.ready = False
+        self.measured = 0
         environment = {**ONE_THREAD, **os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         line = [sys.executable, "-m", "vdla.explore.sweep.worker", str(theirs.fileno()), str(job_file)]
         with theirs:
@@ -132,6 +134,11 @@ class Pool:
             return None
         assert isinstance(message, Measured), "a worker sends READY, then results"
         del self._tasks[connection]
+        worker = self._workers[connection]
+        worker.measured += 1
+        if worker.measured == POINTS_PER_WORKER:
+            del self._workers[connection]
+            worker.end()
         return message
 
     def _died(self, connection: Connection, waiting: deque[_Task]) -> Measured | None:

@@ -218,3 +218,12 @@ def test_a_damaged_table_is_made_again(whole):
     (whole / POINTS).write_bytes(b"damaged")
     sweep(plan(), whole, backend_of(1, None))
     assert tables(whole) == before
+
+
+def test_a_worker_makes_way_for_a_new_one_after_some_points(monkeypatch):
+    monkeypatch.setattr("vdla.explore.sweep.pool.POINTS_PER_WORKER", 3)
+    planned, started = plan(), set()
+    with Pool(planned.job, 1) as pool:
+        for _ in pool.measure(planned.space.points()):
+            started |= {worker.process.pid for worker in pool._workers.values()}
+    assert len(started) == 3
