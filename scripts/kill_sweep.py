@@ -20,7 +20,7 @@ import click
 
 from vdla.cli._options import reports_errors
 from vdla.explore.sweep.folder import JOURNAL, LAYERS, POINTS
-from vdla.explore.sweep.run import Progress, backend_of, planned, sweep
+from vdla.explore.sweep.run import Progress, backend_of, planned, silicon_for, sweep
 from vdla.explore.sweep.specification import read
 from vdla.hw.spec.extras import require_package
 
@@ -76,7 +76,8 @@ def on_cluster(specification: Path, folder: Path) -> None:
             if victims and progress.done >= progress.total // 2:
                 os.kill(victims.pop(), signal.SIGKILL)
 
-        plan = planned(read(specification), specification.parent, None)
+        wanted = read(specification)
+        plan = planned(wanted, specification.parent, silicon_for(wanted))
         sweep(plan, folder, backend_of(None, cluster.scheduler_address), kill)
 
 

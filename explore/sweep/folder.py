@@ -34,7 +34,10 @@ MEASURING = ("hw", "explore/silicon")  # sources that results depend on, besides
 def sources() -> str:
     """Return a digest of the kit's sources that results depend on."""
     root = Path(vdla.__file__).parent
-    return digest_of([version(), *(digest_of_files(root / package, "*.py") for package in MEASURING)])
+    parts = (
+        digest_of_files(root / package, pattern) for package in MEASURING for pattern in ("*.py", "*.json")
+    )
+    return digest_of([version(), *parts])
 
 
 @dataclass(frozen=True)

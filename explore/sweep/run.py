@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from vdla.explore.report.sweep_page import write_sweep_report
+from vdla.explore.silicon.estimate import silicon_of
 from vdla.explore.sweep.errors import SweepError
 from vdla.explore.sweep.folder import Folder, Identity, opened
 from vdla.explore.sweep.measure import Job, Measured, SiliconOf
@@ -102,6 +103,16 @@ def planned(specification: Specification, folder: Path, silicon: SiliconOf | Non
     space = space_of(specification, base)
     workloads: tuple[Workload, ...] = workloads_of(specification, folder)
     return Plan(specification, space, Job(base, workloads, silicon), specification.base.name)
+
+
+def silicon_for(specification: Specification) -> SiliconOf | None:
+    """Return what finds area and clock as a specification says; None where it asks for neither.
+
+    The result can be pickled.
+    """
+    if specification.area == "none":
+        return None
+    return partial(silicon_of, family=specification.family, exact=specification.area == "exact")
 
 
 def _base(name: str, folder: Path) -> Target:

@@ -162,7 +162,7 @@ def sweep(
         ToolError: a package of the extra `explore` or `cluster` is missing.
     """
     from vdla.explore.sweep.results import Results
-    from vdla.explore.sweep.run import backend_of, planned
+    from vdla.explore.sweep.run import backend_of, planned, silicon_for
     from vdla.explore.sweep.run import sweep as run
     from vdla.explore.sweep.specification import from_values, read
 
@@ -170,5 +170,5 @@ def sweep(
         require_package(package, "vdla.sweep")
     wanted = from_values(specification) if isinstance(specification, Mapping) else read(Path(specification))
     folder = Path() if isinstance(specification, Mapping) else Path(specification).parent
-    run(planned(wanted, folder, None), Path(output), backend_of(processes, cluster), progress)
+    run(planned(wanted, folder, silicon_for(wanted)), Path(output), backend_of(processes, cluster), progress)
     return Results(Path(output))

@@ -8,6 +8,7 @@ import time
 
 import pytest
 from click.testing import CliRunner
+from pyarrow import parquet
 
 from vdla.cli import main
 from vdla.explore.sweep.folder import JOURNAL
@@ -16,6 +17,7 @@ SPECIFICATION = """
 [base]
 config = "small"
 [parameters]
+inp_buffer_bytes = "8KiB"
 memory.latency = [16, 32]
 [[workloads]]
 conv = {size = 4, channels = 8, outputs = 8, kernel = 1}
@@ -45,6 +47,14 @@ def test_a_sweep_says_what_it_measured_and_where_it_is(specification, tmp_path):
     assert run("sweep", specification, "-o", out).stdout.startswith(
         f"{out}: 2 points, 0 of them measured now"
     )
+
+
+@pytest.mark.parametrize(("area", "source"), [("estimate", "estimated"), ("none", "none")])
+def test_the_area_comes_from_where_the_command_says(specification, tmp_path, area, source):
+    assert run("sweep", specification, "-o", tmp_path / "out", "--area", area).exit_code == 0
+    rows = parquet.read_table(tmp_path / "out" / "points.parquet").to_pylist()
+    assert {row["area_source"] for row in rows} == {source}
+    assert {row["lut"] is None for row in rows} == {area == "none"}
 
 
 @pytest.mark.parametrize(

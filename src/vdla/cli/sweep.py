@@ -37,8 +37,16 @@ def command() -> None:
     help="Worker processes.  [default: one for each processor]",
 )
 @click.option("--cluster", metavar="ADDRESS", help="Scheduler of a Dask cluster that measures the points.")
+@click.option(
+    "--area",
+    type=click.Choice(AREAS),
+    help="Estimate area and clock from components, synthesise each design (minutes each), or neither.  "
+    "[default: the specification's, or estimate]",
+)
 @needs("vdla sweep", "pyarrow", "vl_convert")
-def run(specification: Path, output: Path, processes: int | None, cluster: str | None) -> None:
+def run(
+    specification: Path, output: Path, processes: int | None, cluster: str | None, area: str | None
+) -> None:
     """Compile and run workloads on every accelerator of a space, and tabulate cycles, area, clock and energy.
 
     SPEC.toml names a base target, parameters, constraints and workloads; docs/sweeps.md describes it. A sweep
@@ -46,12 +54,13 @@ def run(specification: Path, output: Path, processes: int | None, cluster: str |
 
     `vdla sweep diff A B` compares two sweeps.
     """
-    from vdla.explore.sweep.run import backend_of, planned, sweep
-    from vdla.explore.sweep.specification import read
+    from vdla.explore.sweep.run import backend_of, planned, silicon_for, sweep
+    from vdla.explore.sweep.specification import read, with_area
 
     if processes and cluster:
         raise click.UsageError("--processes is for this machine; a cluster has its own workers")
-    plan = planned(read(specification), specification.parent, None)
+    wanted = with_area(read(specification), area)
+    plan = planned(wanted, specification.parent, silicon_for(wanted))
     with Line(sys.stderr) as line:
         done = sweep(plan, output, backend_of(processes, cluster), line.show)
     click.echo(conclusion(output, done))
