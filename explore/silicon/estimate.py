@@ -6,6 +6,7 @@ from vdla.explore.silicon.families import RESOURCES
 from vdla.explore.silicon.families import family as family_called
 from vdla.explore.silicon.grid import DESIGNS
 from vdla.explore.silicon.model import FamilyModel
+from vdla.explore.silicon.remembered import remembered
 from vdla.explore.silicon.result import ESTIMATED, ROUTED, SYNTHESISED, Silicon
 from vdla.explore.silicon.store import current_store
 from vdla.explore.silicon.synthesis import area_of
@@ -22,8 +23,9 @@ then has the slowest path, on which abc9 spends LUTs. Fitted to one design, `CAL
 def silicon_of(config: AcceleratorConfig, family: str = "ecp5", *, exact: bool = False) -> Silicon:
     """Return area and clock of a core.
 
-    A design that was measured has its measured figures. For others, area is the sum of the components: stored
-    ones, or by the linear model of their kind. Its clock is estimated from the slowest component.
+    A design that was measured, for the shipped store or on this machine, has its measured figures. For
+    others, area is the sum of the components: stored ones, or by the linear model of their kind. Their clock
+    is estimated from the slowest component. Nothing is synthesised, except with `exact`.
 
     Args:
         config: the accelerator.
@@ -35,7 +37,7 @@ def silicon_of(config: AcceleratorConfig, family: str = "ecp5", *, exact: bool =
         ToolError: the store is empty for this hardware; with `exact`, Yosys is missing or fails.
     """
     family_called(family)
-    known = dict(current_store().designs.get(family, {}).get(config.digest, {}))
+    known = remembered(config, family) | current_store().designs.get(family, {}).get(config.digest, {})
     if exact and "lut" not in known:
         area = area_of(config, family)
         known |= {resource: getattr(area, resource) for resource in RESOURCES}

@@ -12,6 +12,7 @@ from vdla.explore.silicon import netlist as netlist_module
 from vdla.explore.silicon import shell, sta
 from vdla.explore.silicon.hardware import MODULE
 from vdla.explore.silicon.netlist import TOP, Netlist
+from vdla.explore.silicon.remembered import remember
 from vdla.explore.silicon.shell import in_shell
 from vdla.explore.silicon.sta import TimedPath, read_delays, slowest_paths
 from vdla.explore.silicon.synthesis import Tell, netlist_key, netlist_of, silent, unit_name
@@ -75,7 +76,9 @@ def clock_of(config: AcceleratorConfig, seed: int = 1, tell: Tell = silent) -> C
         tell(f"placing and routing {config.name}, seed {seed}; this takes some minutes")
         (folder / "clock.json").write_text(json.dumps(asdict(route(netlist, MODULE, seed))))
 
-    return _from_json(json.loads((built("clock", key, work) / "clock.json").read_text()))
+    clock = _from_json(json.loads((built("clock", key, work) / "clock.json").read_text()))
+    remember(config, "ecp5", {"mhz": clock.mhz})
+    return clock
 
 
 def best_clock(config: AcceleratorConfig, seeds: int, tell: Tell = silent) -> tuple[Clock, ...]:

@@ -14,6 +14,7 @@ from vdla.explore.silicon import netlist as netlist_module
 from vdla.explore.silicon.families import RESOURCES, family
 from vdla.explore.silicon.hardware import MODULE, verilog_of
 from vdla.explore.silicon.netlist import Netlist, units_of
+from vdla.explore.silicon.remembered import remember
 from vdla.explore.silicon.tools import yosys
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.config import AcceleratorConfig
@@ -102,7 +103,9 @@ def area_of(config: AcceleratorConfig, family_name: str, tell: Tell = silent) ->
         area = measure(netlist_of(config, family_name, tell), family_name)
         (folder / "area.json").write_text(json.dumps(asdict(area)))
 
-    return Area(**json.loads((built("area", key, work) / "area.json").read_text()))
+    area = Area(**json.loads((built("area", key, work) / "area.json").read_text()))
+    remember(config, family_name, {resource: getattr(area, resource) for resource in RESOURCES})
+    return area
 
 
 def measure(netlist: Netlist, family_name: str) -> Area:

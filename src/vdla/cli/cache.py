@@ -25,6 +25,7 @@ WRITTEN = {
     "native_code": "native code of the functional model",
     "machine_code": "compiled simulator and verifier",
     "modules": "compiled networks",
+    "silicon": "measured areas and clocks",
 }
 KINDS = {CHOICES: "choices of tiles", **BUILT, **WRITTEN}
 

@@ -8,8 +8,10 @@ from vdla.explore.silicon import estimate
 from vdla.explore.silicon.estimate import estimated_area, estimated_mhz, silicon_of
 from vdla.explore.silicon.grid import BASE, DESIGNS, GRID
 from vdla.explore.silicon.hardware import generator_digest, hardware_digest
-from vdla.explore.silicon.result import ESTIMATED, SYNTHESISED
+from vdla.explore.silicon.remembered import remember
+from vdla.explore.silicon.result import ESTIMATED, ROUTED, SYNTHESISED, Silicon
 from vdla.explore.silicon.store import Store, current_store, key_of, read_store
+from vdla.explore.silicon.synthesis import Area
 from vdla.hw.components import components
 from vdla.hw.spec.errors import ConfigError, ToolError
 from vdla.hw.spec.presets import DEFAULT, TINY
@@ -56,6 +58,25 @@ def test_another_design_is_estimated_and_labelled_so():
     assert found.lut < silicon_of(TINY).lut
     assert found.mhz == estimated_mhz(OTHER, "ecp5")
     assert silicon_of(OTHER.with_changes(block_out=32)).dsp == 32 * (4 + 3) + 8 * 2
+
+
+def test_what_is_measured_here_is_used_from_then_on(tmp_path, monkeypatch):
+    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
+    figures = {"lut": 9000.0, "ff": 4000.0, "dsp": 22.0, "block_ram": 21.0}
+    remember(OTHER, "ecp5", figures)
+    remember(OTHER, "ecp5", {"mhz": 44.0})
+    remember(OTHER, "ecp5", {"mhz": 43.0})
+    assert silicon_of(OTHER) == Silicon(**figures, mhz=44.0, area=SYNTHESISED, clock=ROUTED)
+    assert silicon_of(OTHER.with_changes(token_depth=9)).area == ESTIMATED
+
+
+def test_exact_area_is_that_of_synthesis(tmp_path, monkeypatch):
+    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
+    area = Area(1.0, 2.0, 3.0, 4.0, {})
+    monkeypatch.setattr(estimate, "area_of", lambda config, family: area)
+    found = silicon_of(OTHER, exact=True)
+    assert (found.lut, found.ff, found.dsp, found.block_ram) == (1.0, 2.0, 3.0, 4.0)
+    assert found.area == SYNTHESISED
 
 
 def test_a_thousand_estimates_take_less_than_a_few_seconds():
