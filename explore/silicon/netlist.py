@@ -104,7 +104,9 @@ class Netlist:
         bits = self._unit_of_bit()
         known: dict[str, str] = {}
         for name, cell in self.module["cells"].items():
-            unit = _most_common(bits[bit] for bit in _driven(cell) if bit in bits)
+            own, local = self.units.of_name(name)
+            has_name = _is_signal(local) and not name.startswith("$")  # memories keep theirs
+            unit = own if has_name else _most_common(bits[bit] for bit in _driven(cell) if bit in bits)
             if unit is not None:
                 known[name] = unit
         self._spread(known, self._neighbours(forward=True))

@@ -70,7 +70,8 @@ def synthesise(verilog: str, module: str, family_name: str, *, alone: bool = Fal
 
 def netlist_key(config: AcceleratorConfig, family_name: str) -> str:
     """Return the key of a core's netlist: a digest of its Verilog, the commands and the tool."""
-    return digest_of([verilog_of(config), family(family_name).synthesis, yosys("synthesis").version])
+    version = yosys("synthesis").version  # where there is none, this says so before Verilog is emitted
+    return digest_of([verilog_of(config), family(family_name).synthesis, version])
 
 
 def netlist_of(config: AcceleratorConfig, family_name: str, tell: Tell = silent) -> Netlist:
