@@ -1,10 +1,12 @@
 """Area and clock of a configuration, for sweeps: stored figures, else estimates from components."""
 
+from dataclasses import dataclass
 from functools import cache
+from math import log
 
 from vdla.explore.silicon.families import RESOURCES
 from vdla.explore.silicon.families import family as family_called
-from vdla.explore.silicon.grid import DESIGNS
+from vdla.explore.silicon.grid import CALIBRATION, DESIGNS
 from vdla.explore.silicon.model import FamilyModel
 from vdla.explore.silicon.remembered import remembered
 from vdla.explore.silicon.result import ESTIMATED, ROUTED, SYNTHESISED, Silicon
@@ -18,6 +20,21 @@ from vdla.hw.spec.vocabulary import Extension
 MAPPED_FOR_SPEED = 1.35
 """LUTs of the compute pipeline in a core that cannot requantise, over those that it needs without haste: it
 then has the slowest path, on which abc9 spends LUTs. Fitted to one design, `CALIBRATION`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedDesign:
+    """A design of the store that was routed.
+
+    Attributes:
+        digest: of its configuration.
+        lut: estimated.
+        ratio: of its period to that of its slowest component.
+    """
+
+    digest: str
+    lut: float
+    ratio: float
 
 
 def silicon_of(config: AcceleratorConfig, family: str = "ecp5", *, exact: bool = False) -> Silicon:
@@ -71,25 +88,28 @@ def _model(family: str) -> FamilyModel:
 
 
 def estimated_mhz(config: AcceleratorConfig, family: str) -> float | None:
-    """Return an estimate of the clock; None where no design was routed on the family.
+    """Return an estimate of the clock; None where no other design was routed on the family.
 
-    The period is that of the slowest component, routed alone, times the mean ratio of the two in the routed
-    designs. The design itself does not count among them.
+    The period is that of the slowest component, routed alone, times the ratio of the two in the routed design
+    whose size is nearest. The design itself does not count.
     """
     slowest = _model(family).slowest_ns(components(config))
-    ratios = [ratio for digest, ratio in _ratios(family) if digest != config.digest]
-    if not slowest or not ratios:
+    others = [design for design in _routed(family) if design.digest != config.digest]
+    if not slowest or not others:
         return None
-    return round(1000 / (slowest * sum(ratios) / len(ratios)), 1)
+    size = estimated_area(config, family)["lut"]
+    nearest = min(others, key=lambda design: (abs(log(size / design.lut)), design.digest))
+    return round(1000 / (slowest * nearest.ratio), 1)
 
 
 @cache
-def _ratios(family: str) -> tuple[tuple[str, float], ...]:
-    """Return the period of each routed design over that of its slowest component."""
-    designs = current_store().designs.get(family, {})
-    known = {config.digest: config for config in (*DESIGNS, *PRESETS.values())}
-    return tuple(
-        (digest, 1000 / design["mhz"] / _model(family).slowest_ns(components(known[digest])))
-        for digest, design in designs.items()
-        if "mhz" in design and digest in known
-    )
+def _routed(family: str) -> tuple[RoutedDesign, ...]:
+    """Return the routed designs of a family whose components were routed, too."""
+    found = []
+    for config in {config.digest: config for config in (*DESIGNS, CALIBRATION, *PRESETS.values())}.values():
+        design = current_store().designs.get(family, {}).get(config.digest, {})
+        slowest = _model(family).slowest_ns(components(config)) if "mhz" in design else 0.0
+        if slowest:
+            lut = estimated_area(config, family)["lut"]
+            found.append(RoutedDesign(config.digest, lut, 1000 / design["mhz"] / slowest))
+    return tuple(found)

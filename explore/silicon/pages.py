@@ -53,9 +53,10 @@ signals; synthesis may merge logic of neighbours.
 """
 CLOCK_ESTIMATES = """
 ## Estimates
-Where no routed figure is stored, the period is estimated: that of the slowest component, routed alone, times
-the mean ratio of the two in the routed designs. The design in question does not count among those, so the
-column *estimated* shows what would be estimated without having routed it.
+Where no routed figure is stored, the period is estimated: that of the slowest component, routed alone,
+times the ratio of the two in the routed design whose size is nearest. The design in question does not
+count, so the column *estimated* shows what would be estimated without having routed it. Where no routed
+design is near, larger cores are slower than their estimate: wires grow with the core.
 """
 
 
