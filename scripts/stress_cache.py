@@ -11,7 +11,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -136,6 +136,15 @@ def stress(processes: int, builds: int, keys: int, kept_seconds: float) -> Outco
     return total
 
 
+def stress_rtl(processes: int, configs: Sequence[AcceleratorConfig]) -> Outcome:
+    """Build the RTL of `configs` in several processes at once, each once in all."""
+    total = together(processes, asking_rtl, configs)
+    total.built = sum(path.is_dir() for path in (cache_folder() / "rtl").iterdir())
+    if total.built != len(configs):
+        total.failures.append(f"the cache holds {total.built} builds of {len(configs)} configurations")
+    return total
+
+
 @click.command(help=__doc__)
 @click.option("--processes", default=8, show_default=True)
 @click.option(
@@ -163,7 +172,7 @@ def main(processes: int, builds: int, real: int) -> None:
     if real:
         with tempfile.TemporaryDirectory(prefix="stress.") as folder:
             os.environ["VDLA_CACHE_DIR"] = folder
-            failures += said("RTL", together(processes, asking_rtl, REAL[:real]))
+            failures += said("RTL", stress_rtl(processes, REAL[:real]))
     for failure in failures[:20]:
         click.echo(failure)
     sys.exit(1 if failures else 0)

@@ -35,8 +35,9 @@ class Pair:
 
     @property
     def changed(self) -> bool:
-        """Whether a figure or the status differs."""
-        return any(self.before.get(name) != self.after.get(name) for name in (*FIGURES, "status"))
+        """Whether the status differs, or a figure that both sweeps know."""
+        both = ((self.before.get(name), self.after.get(name)) for name in (*FIGURES, "status"))
+        return any(before != after for before, after in both if before is not None and after is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,12 @@ def test_a_comparison_is_json_and_parquet_too(both, tmp_path):
     assert table.column("cycles_after").to_pylist() == [None, 500, 1000]
 
 
+def test_figures_that_one_sweep_does_not_know_are_no_difference(tmp_path):
+    known = folder(tmp_path / "a", [{"block_in": 8}, {"block_in": 16}])
+    without_area = folder(tmp_path / "b", [{"block_in": 8, "lut": None}, {"block_in": 16, "lut": None}])
+    assert run(known, without_area).stdout.startswith("2 rows in both sweeps, 0 of them differ")
+
+
 def test_equal_sweeps_do_not_differ(both):
     assert run(both[0], both[0]).stdout.startswith("4 rows in both sweeps, 0 of them differ; 0 only")
 
