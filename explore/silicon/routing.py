@@ -72,6 +72,7 @@ def clock_of(config: AcceleratorConfig, seed: int = 1, tell: Tell = silent) -> C
     )
 
     def work(folder: Path) -> None:
+        """Route, and keep clock and paths in `folder`."""
         netlist = netlist_of(config, "ecp5", tell)
         tell(f"placing and routing {config.name}, seed {seed}; this takes some minutes")
         (folder / "clock.json").write_text(json.dumps(asdict(route(netlist, MODULE, seed))))

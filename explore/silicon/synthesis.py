@@ -82,6 +82,7 @@ def netlist_of(config: AcceleratorConfig, family_name: str, tell: Tell = silent)
     """
 
     def work(folder: Path) -> None:
+        """Synthesise, and keep the netlist in `folder`."""
         tell(f"synthesising {config.name} for {family_name}; this takes from one to some tens of minutes")
         module = synthesise(verilog_of(config), MODULE, family_name).module
         (folder / "netlist.json.gz").write_bytes(gzip.compress(json.dumps(module).encode(), 1))
@@ -101,6 +102,7 @@ def area_of(config: AcceleratorConfig, family_name: str, tell: Tell = silent) ->
     key = digest_of([netlist_key(config, family_name), weights, counting, Path(__file__).read_bytes()])
 
     def work(folder: Path) -> None:
+        """Count, and keep the counts in `folder`."""
         area = measure(netlist_of(config, family_name, tell), family_name)
         (folder / "area.json").write_text(json.dumps(asdict(area)))
 
