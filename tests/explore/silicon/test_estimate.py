@@ -49,7 +49,7 @@ def test_a_measured_design_has_its_measured_figures():
     assert (found.lut, found.ff, found.dsp, found.block_ram) == tuple(
         row[name] for name in ("lut", "ff", "dsp", "block_ram")
     )
-    assert found.area == SYNTHESISED
+    assert (found.area, found.clock, found.mhz) == (SYNTHESISED, ROUTED, row["mhz"])
 
 
 def test_another_design_is_estimated_and_labelled_so():
@@ -57,6 +57,7 @@ def test_another_design_is_estimated_and_labelled_so():
     assert (found.area, found.clock) == (ESTIMATED, ESTIMATED)
     assert found.lut < silicon_of(TINY).lut
     assert found.mhz == estimated_mhz(OTHER, "ecp5")
+    assert 20 < found.mhz < 100
     assert silicon_of(OTHER.with_changes(block_out=32)).dsp == 32 * (4 + 3) + 8 * 2
 
 
