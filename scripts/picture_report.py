@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Take a picture of a report in Chromium, for a page of documentation.
 
-docs/pictures/sweep_report.png is made of the sweep examples/sweeps/resnet18.toml, and run_report.png of
+docs/pictures/sweep_report.png is made of the sweep examples/sweeps/networks.toml, and run_report.png of
 `vdla report build/models/resnet18_int8.onnx`.
 """
 

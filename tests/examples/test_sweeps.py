@@ -23,7 +23,7 @@ def buildable(point):
     return True
 
 
-@pytest.mark.parametrize(("name", "points", "most_refused"), [("resnet18", 64, 0), ("layers", 1000, 50)])
+@pytest.mark.parametrize(("name", "points", "most_refused"), [("networks", 64, 0), ("layers", 1000, 50)])
 def test_an_example_has_the_points_that_it_says(name, points, most_refused):
     path = FOLDER / f"{name}.toml"
     found = space_of(read(path), Target()).points()
