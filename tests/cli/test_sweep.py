@@ -71,7 +71,7 @@ def test_a_wrong_specification_is_one_line_and_status_2(specification, tmp_path,
     specification.write_text(SPECIFICATION.replace(old, new))
     done = run("sweep", specification, "-o", tmp_path / "out")
     assert done.exit_code == 2
-    assert done.stderr.startswith("error: ")
+    assert done.stderr.startswith(f"error: {specification}")
     assert done.stderr.count("\n") == 1
     assert message in done.stderr
     assert not (tmp_path / "out").exists()

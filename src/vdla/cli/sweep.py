@@ -54,13 +54,17 @@ def run(
 
     `vdla sweep diff A B` compares two sweeps.
     """
+    from vdla.explore.sweep.errors import SweepError
     from vdla.explore.sweep.run import backend_of, planned, silicon_for, sweep
     from vdla.explore.sweep.specification import read, with_area
 
     if processes and cluster:
         raise click.UsageError("--processes is for this machine; a cluster has its own workers")
     wanted = with_area(read(specification), area)
-    plan = planned(wanted, specification.parent, silicon_for(wanted))
+    try:
+        plan = planned(wanted, specification.parent, silicon_for(wanted))
+    except SweepError as error:
+        raise SweepError(f"{specification}: {error}") from error
     with Line(sys.stderr) as line:
         done = sweep(plan, output, backend_of(processes, cluster), line.show)
     click.echo(conclusion(output, done))
