@@ -13,6 +13,12 @@ from pyarrow import parquet
 from vdla.cli import main
 from vdla.explore.sweep.folder import JOURNAL
 
+VDLA = """
+import signal
+from vdla.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job starts with it ignored
+main(prog_name="vdla")
+"""
 SPECIFICATION = """
 [base]
 config = "small"
@@ -86,7 +92,7 @@ def test_an_output_that_cannot_be_a_folder_is_one_line_and_status_2(specificatio
 def test_an_interrupted_sweep_ends_at_once_and_keeps_its_points(tmp_path, specification):
     many = SPECIFICATION.replace("[16, 32]", "{from = 1, to = 400, step = 1}")
     specification.write_text(many)
-    line = [sys.executable, "-m", "vdla", "sweep", specification, "-o", tmp_path / "out", "--processes", "2"]
+    line = [sys.executable, "-c", VDLA, "sweep", specification, "-o", tmp_path / "out", "--processes", "2"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     process = subprocess.Popen(
         line, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True

@@ -86,7 +86,7 @@ def test_layers_are_listed_with_their_time_and_the_host_without(script):
         LayerReport("r", "Reshape", "accelerator", 0, 0, None, 0, 0),
         LayerReport("c", "Int8Conv", "accelerator", 250, 100, 0.5, 1, 1),
     )
-    found = script("demo").layer_lines(Report("cycle", 250, 2.5e-6, 100, 0.5, layers))
+    found = script("demo").layer_lines(Report("cycle", 250, 2.5e-6, 100, 0.5, 1e6, layers))
     assert [line.split() for line in found[1:]] == [
         ["q", "QuantizeLinear", "host"],
         ["c", "Int8Conv", "250", "2.50", "50.0%"],
