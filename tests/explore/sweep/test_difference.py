@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from pyarrow import parquet
 
 from vdla.cli import main
+from vdla.explore.sweep.difference import Pair
 from vdla.explore.sweep.figures import FIGURES
 
 ROW = dict.fromkeys(FIGURES, 100.0) | {"workload": "w", "status": "ok", "cycles": 1000}
@@ -69,6 +70,15 @@ def test_a_comparison_is_json_and_parquet_too(both, tmp_path):
     table = parquet.read_table(tmp_path / "d.parquet")
     assert table.column("cycles_before").to_pylist() == [1000, 1000, None]
     assert table.column("cycles_after").to_pylist() == [None, 500, 1000]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "ratio", "changed"),
+    [(100, 50, 0.5, True), (100, 100, 1.0, False), (None, 50, None, False), (0, 50, None, True)],
+)
+def test_a_pair_has_the_ratio_of_what_both_know(before, after, ratio, changed):
+    pair = Pair({}, "w", {"cycles": before, "status": "ok"}, {"cycles": after, "status": "ok"})
+    assert (pair.ratio("cycles"), pair.changed) == (ratio, changed)
 
 
 def test_figures_that_one_sweep_does_not_know_are_no_difference(tmp_path):
