@@ -10,6 +10,8 @@ from math import ceil
 from vdla.hw.components import LUT_RAMS_PER_BLOCK, MemoryShape
 
 ENABLE_BITS = 9
+# of the measured memories, those up to it became LUT RAM, and those from 44 on block RAM
+XC7_LUT_RAMS_PER_BLOCK = 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ KINDS: Mapping[str, BlockKind] = {
         ),
         6,
         32,
-        LUT_RAMS_PER_BLOCK,
+        XC7_LUT_RAMS_PER_BLOCK,
     ),
 }
 

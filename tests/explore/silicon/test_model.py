@@ -79,3 +79,18 @@ def test_the_clock_of_a_component_is_that_of_the_nearest_routed_one():
 )
 def test_block_ram_of_ecp5_follows_from_the_shape_of_the_memory(depth, bits, lanes, expected):
     assert blocks("ecp5", MemoryShape(depth, bits, lanes)) == expected
+
+
+@pytest.mark.parametrize(
+    ("depth", "bits", "lanes", "expected"),
+    [
+        (64, 128, 1, 0),
+        (67, 73, 1, 0),
+        (128, 128, 1, 2),
+        (512, 32, 1, 0.5),
+        (512, 128, 2, 2),
+        (512, 256, 4, 4),
+    ],
+)
+def test_blocks_of_xc7_are_those_that_were_measured(depth, bits, lanes, expected):
+    assert blocks("xc7", MemoryShape(depth, bits, lanes)) == expected
