@@ -12,6 +12,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import DEFAULT
 
 GENERATED = "<!-- Generated from explore/silicon/store.json by `make area` and `make docs`. -->\n"
+FAR_OFF = 0.1  # an error in LUTs that the page names
 AREA = """# Area
 FPGA resources of the core, for people who choose a device or a configuration. `vdla area --config small
 --target ecp5` synthesises one configuration and shows which unit takes what. `make area` measures everything
@@ -85,7 +86,19 @@ def _errors() -> str:
         for config in (*DESIGNS, DEFAULT):
             if "lut" in (entry := designs.get(config.digest, {})):
                 rows.append(_error_row(config, family, entry))
-    return "\n".join(rows) + "\n"
+    return "\n".join(rows) + "\n" + _far_off()
+
+
+def _far_off() -> str:
+    """Name the designs whose LUTs are estimated worst."""
+    names = [
+        f"`{config.name}` on {family}"
+        for family, designs in sorted(current_store().designs.items())
+        for config in (*DESIGNS, DEFAULT)
+        if "lut" in (entry := designs.get(config.digest, {}))
+        and abs(estimated_area(config, family)["lut"] / entry["lut"] - 1) > FAR_OFF
+    ]
+    return f"\nMore than {FAR_OFF:.0%} off in LUTs: {', '.join(names) or 'none'}.\n"
 
 
 def _error_row(config: AcceleratorConfig, family: str, entry: Mapping[str, Any]) -> str:
