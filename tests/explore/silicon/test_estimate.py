@@ -18,6 +18,8 @@ from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.verilog import convert
 
 OTHER = TINY.with_changes(name="other", block_out=2, token_depth=7)
+TOO_LARGE = {("xc7", "small-plain"), ("xc7", "small-bus-256")}
+"""Known misses, which docs/area.md names. Whoever mends one takes it out."""
 MEASURED = [
     (family, config)
     for family, designs in read_store().designs.items()
@@ -38,18 +40,11 @@ def test_a_row_names_the_digest_of_its_hardware(family):
 
 
 @pytest.mark.parametrize(("family", "config"), MEASURED, ids=lambda value: getattr(value, "name", value))
-def test_estimates_are_near_in_luts_and_exact_in_dsps_and_block_ram(family, config):
+def test_estimates_are_within_a_tenth_in_luts_and_exact_in_dsps_and_block_ram(family, config):
     row, guess = current_store().designs[family][config.digest], estimated_area(config, family)
-    assert guess["lut"] == pytest.approx(row["lut"], rel={"ecp5": 0.1, "xc7": 0.25}[family])
+    near = abs(guess["lut"] / row["lut"] - 1) <= 0.1
+    assert near is ((family, config.name) not in TOO_LARGE)
     assert (guess["dsp"], guess["block_ram"]) == (row["dsp"], row["block_ram"])
-
-
-def test_most_estimates_are_within_a_tenth_in_luts():
-    errors = [
-        abs(estimated_area(config, family)["lut"] / current_store().designs[family][config.digest]["lut"] - 1)
-        for family, config in MEASURED
-    ]
-    assert sum(error > 0.1 for error in errors) <= 2
 
 
 def test_a_measured_design_has_its_measured_figures():
