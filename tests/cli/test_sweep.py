@@ -55,6 +55,19 @@ def test_a_sweep_says_what_it_measured_and_where_it_is(specification, tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("arguments", "usage"),
+    [
+        (["--help"], "Usage: main sweep [OPTIONS] SPEC.toml\n"),
+        ([], "Usage: main sweep [OPTIONS] SPEC.toml\nTry 'main sweep --help' for help.\n"),
+        (["diff", "--help"], "Usage: main sweep diff [OPTIONS] A B\n"),
+        (["diff"], "Usage: main sweep diff [OPTIONS] A B\nTry 'main sweep diff --help' for help.\n"),
+    ],
+)
+def test_usage_names_the_words_that_are_typed(arguments, usage):
+    assert run("sweep", *arguments).output.startswith(usage)
+
+
 @pytest.mark.parametrize(("area", "source"), [("estimate", "estimated"), ("none", "none")])
 def test_the_area_comes_from_where_the_command_says(specification, tmp_path, area, source):
     assert run("sweep", specification, "-o", tmp_path / "out", "--area", area).exit_code == 0

@@ -21,12 +21,27 @@ class _Sweeps(click.Group):
         return super().parse_args(ctx, args if args and args[0] in self.commands else ["run", *args])
 
 
+class _RunContext(click.Context):
+    """A context whose usage leaves out the name of the sub-command, which nobody has to type."""
+
+    @property
+    def command_path(self) -> str:
+        """The words before the arguments: those of the group."""
+        return super().command_path if self.parent is None else self.parent.command_path
+
+
+class _Run(click.Command):
+    """The command that the group runs where no sub-command is named."""
+
+    context_class = _RunContext
+
+
 @click.group(cls=_Sweeps)
 def command() -> None:
     """Measure many accelerators, or compare two sweeps."""
 
 
-@command.command("run")
+@command.command("run", cls=_Run)
 @click.argument(
     "specification", metavar="SPEC.toml", type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
