@@ -49,6 +49,7 @@ bench: env tools
 campaign: env tools
 	@$(PYTHON) scripts/random_programs.py --programs 5000 --configurations 16
 	@$(PYTHON) scripts/planted_delays.py
+	@$(PYTHON) scripts/check_netlist.py
 	@$(PYTHON) scripts/random_operators.py --cases 3000
 	@$(PYTHON) scripts/verify_faults.py --flags 1000 --changes 20
 	@$(PYTHON) scripts/make_models.py

@@ -28,7 +28,7 @@ from vdla.runtime.devices.rtl.design import Design, core_sources
 from vdla.runtime.devices.rtl.device import RtlDevice
 
 BLOCKS = Path(__file__).parent / "netlist" / "ecp5_blocks.v"
-PROGRAM_LENGTH = 40
+PROGRAM_LENGTH = 60
 NEW_NAMES = {"DP16KD": "ecp5_block_ram", "MULT18X18D": "ecp5_multiplier"}
 """Blocks whose behaviour `BLOCKS` describes."""
 
@@ -120,7 +120,7 @@ NETLIST = Design(
 
 @click.command(help=__doc__)
 @click.option("--config", "name", type=click.Choice(list(PRESETS)), default="tiny", show_default=True)
-@click.option("--programs", default=5, show_default=True)
+@click.option("--programs", default=10, show_default=True)
 @click.option("--seed", default=0, show_default=True, help="of the first program")
 def main(name: str, programs: int, seed: int) -> None:
     config = preset(name)
