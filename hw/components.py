@@ -34,8 +34,6 @@ from vdla.hw.spec.timing import (
     store_stages,
 )
 from vdla.hw.spec.vocabulary import (
-    INSTRUCTION_BITS,
-    INSTRUCTION_BYTES,
     AluOpcode,
     Extension,
     MemoryType,
@@ -111,16 +109,16 @@ def components(config: AcceleratorConfig) -> tuple[Component, ...]:
 
 
 def _fetch(config: AcceleratorConfig) -> Component:
-    depth = BURSTS_FETCHED_AHEAD * config.burst_bytes // INSTRUCTION_BYTES
+    depth = BURSTS_FETCHED_AHEAD * config.burst_bytes // config.instruction_bytes
     features = {
         "address": config.address_bits,
-        "held": max(0, INSTRUCTION_BITS - config.bus_bits),
-        "wide": max(0, config.bus_bits - INSTRUCTION_BITS),
+        "held": max(0, config.instruction_bits - config.bus_bits),
+        "wide": max(0, config.bus_bits - config.instruction_bits),
         "level": ceil_log2(depth + 1),
-        "ram": _lut_ram(depth, INSTRUCTION_BITS),
+        "ram": _lut_ram(depth, config.instruction_bits),
     }
     return Component(
-        "fetch", "fetch", features, lambda: Fetch(config), (MemoryShape(depth, INSTRUCTION_BITS),)
+        "fetch", "fetch", features, lambda: Fetch(config), (MemoryShape(depth, config.instruction_bits),)
     )
 
 
@@ -136,18 +134,18 @@ def _dma(config: AcceleratorConfig) -> Component:
 
 def _queues(config: AcceleratorConfig) -> tuple[Component, ...]:
     return tuple(
-        _queue(name, getattr(config, f"{name}_depth"))
+        _queue(config, name, getattr(config, f"{name}_depth"))
         for name in ("load_queue", "compute_queue", "store_queue")
     )
 
 
-def _queue(name: str, depth: int) -> Component:
+def _queue(config: AcceleratorConfig, name: str, depth: int) -> Component:
     return Component(
         name,
         "queue",
-        {"level": ceil_log2(depth + 1), "ram": _lut_ram(depth, INSTRUCTION_BITS)},
-        lambda: Queue(INSTRUCTION_BITS, depth),
-        (MemoryShape(depth, INSTRUCTION_BITS),),
+        {"level": ceil_log2(depth + 1), "ram": _lut_ram(depth, config.instruction_bits)},
+        lambda: Queue(config.instruction_bits, depth),
+        (MemoryShape(depth, config.instruction_bits),),
     )
 
 
@@ -196,7 +194,7 @@ def _writes(config: AcceleratorConfig, unit: Unit) -> dict[str, float]:
 
 
 def _load_unit(config: AcceleratorConfig) -> Component:
-    memories = (MemoryShape(LOADS_IN_PROGRESS, INSTRUCTION_BITS),)
+    memories = (MemoryShape(LOADS_IN_PROGRESS, config.instruction_bits),)
     return Component("load_unit", "load_unit", _writes(config, Unit.LOAD), lambda: LoadUnit(config), memories)
 
 
@@ -206,7 +204,7 @@ def _loader(config: AcceleratorConfig) -> Component:
         "loader",
         _writes(config, Unit.COMPUTE) | {"wide": config.element_bits(MemoryType.ACC)},
         lambda: LoadEngine(config, loaded_by(Unit.COMPUTE)),
-        (MemoryShape(LOADS_IN_PROGRESS, INSTRUCTION_BITS),),
+        (MemoryShape(LOADS_IN_PROGRESS, config.instruction_bits),),
     )
 
 

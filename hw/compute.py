@@ -55,7 +55,7 @@ class ComputeUnit(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "instruction": In(instruction_stream()),
+                "instruction": In(instruction_stream(config)),
                 "pop_prev": Out(token_source()),
                 "pop_next": Out(token_source()),
                 "push_prev": Out(token_sink()),

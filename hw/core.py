@@ -17,7 +17,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import SCRATCHPADS
 from vdla.hw.spec.registers import COUNTED_MEMORIES, COUNTERS, UnitState, beat_counter, state_counter
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
-from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, MemoryType
+from vdla.hw.spec.vocabulary import MemoryType
 from vdla.hw.store import StoreUnit
 from vdla.hw.tokens import TokenCounter
 
@@ -73,9 +73,9 @@ class Datapath(wiring.Component):
             Unit.STORE: StoreUnit(config),
         }
         self.queues = {
-            Unit.LOAD: Queue(INSTRUCTION_BITS, config.load_queue_depth),
-            Unit.COMPUTE: Queue(INSTRUCTION_BITS, config.compute_queue_depth),
-            Unit.STORE: Queue(INSTRUCTION_BITS, config.store_queue_depth),
+            Unit.LOAD: Queue(config.instruction_bits, config.load_queue_depth),
+            Unit.COMPUTE: Queue(config.instruction_bits, config.compute_queue_depth),
+            Unit.STORE: Queue(config.instruction_bits, config.store_queue_depth),
         }
         for unit in Unit:
             m.submodules[f"{unit.name.lower()}_unit"] = self.units[unit]

@@ -40,8 +40,8 @@ class Dispatch(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "instruction": In(instruction_stream()),
-                **{unit: Out(instruction_stream()) for unit in ("load", "compute", "store")},
+                "instruction": In(instruction_stream(config)),
+                **{unit: Out(instruction_stream(config)) for unit in ("load", "compute", "store")},
                 "ended": Out(1),
                 "invalid": Out(1),
                 "invalid_index": Out(32),

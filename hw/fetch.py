@@ -10,7 +10,6 @@ from vdla.hw.queue import Queue
 from vdla.hw.signatures import instruction_stream, read_stream, request_stream
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.timing import BURSTS_FETCHED_AHEAD
-from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, INSTRUCTION_BYTES
 
 
 class Fetch(wiring.Component):
@@ -20,7 +19,7 @@ class Fetch(wiring.Component):
         config: the accelerator.
 
     Members:
-        begin: latch `address` (bytes, a multiple of 16) and `count`.
+        begin: latch `address` (bytes, a multiple of an instruction's) and `count`.
         stop: make no more requests; beats that still arrive are dropped.
         request, read_data: DRAM.
         instruction: the stream, in order.
@@ -42,7 +41,7 @@ class Fetch(wiring.Component):
                 "stop": In(1),
                 "request": Out(request_stream(config)),
                 "read_data": In(read_stream(config)),
-                "instruction": Out(instruction_stream()),
+                "instruction": Out(instruction_stream(config)),
                 "beats": Out(1),
                 "busy": Out(1),
                 "blocked": Out(1),
@@ -51,8 +50,8 @@ class Fetch(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        depth = BURSTS_FETCHED_AHEAD * self.config.burst_bytes // INSTRUCTION_BYTES
-        m.submodules.queue = queue = Queue(INSTRUCTION_BITS, depth)
+        depth = BURSTS_FETCHED_AHEAD * self.config.burst_bytes // self.config.instruction_bytes
+        m.submodules.queue = queue = Queue(self.config.instruction_bits, depth)
         connect(m, queue.o, flipped(self.instruction))
         self._ask(m, depth)
         self._receive(m, queue)
@@ -60,10 +59,11 @@ class Fetch(wiring.Component):
 
     def _ask(self, m: Module, depth: int) -> None:
         """Offer bursts while the queue has room for everything that was requested."""
-        address, remaining = Signal(self.config.address_bits), Signal(32 + exact_log2(INSTRUCTION_BYTES))
+        size = self.config.instruction_bytes
+        address, remaining = Signal(self.config.address_bits), Signal(32 + exact_log2(size))
         m.submodules.cutter = cutter = BurstCutter(self.config, len(remaining))
-        promised, outstanding = Signal(range(depth + 1)), Signal(range(depth * INSTRUCTION_BYTES + 1))
-        asked = cutter.size >> exact_log2(INSTRUCTION_BYTES)
+        promised, outstanding = Signal(range(depth + 1)), Signal(range(depth * size + 1))
+        asked = cutter.size >> exact_log2(size)
         accepted = self.request.valid & self.request.ready
         leaves = self.instruction.valid & self.instruction.ready
         m.d.comb += [
@@ -82,7 +82,7 @@ class Fetch(wiring.Component):
             outstanding.eq(outstanding + Mux(accepted, cutter.beats, 0) - self.beats),
         ]
         with m.If(self.begin):
-            m.d.sync += [address.eq(self.address), remaining.eq(self.count << exact_log2(INSTRUCTION_BYTES))]
+            m.d.sync += [address.eq(self.address), remaining.eq(self.count << exact_log2(size))]
 
     def _receive(self, m: Module, queue: Queue) -> None:
         """Assemble instructions: several beats per instruction, or several instructions per beat."""
@@ -96,14 +96,14 @@ class Fetch(wiring.Component):
             m.d.sync += expected.eq(expected - 1)
         with m.If(self.begin):
             m.d.sync += expected.eq(self.count)
-        if self.config.bus_bits < INSTRUCTION_BITS:
+        if self.config.bus_bits < self.config.instruction_bits:
             self._gather(m, queue, moves)
         else:
             self._pick(m, queue, moves, expected)
 
     def _gather(self, m: Module, queue: Queue, moves: Value) -> None:
-        parts = INSTRUCTION_BITS // self.config.bus_bits
-        held = Signal(INSTRUCTION_BITS - self.config.bus_bits)
+        parts = self.config.instruction_bits // self.config.bus_bits
+        held = Signal(self.config.instruction_bits - self.config.bus_bits)
         part = Signal(range(parts))
         m.d.comb += [
             self.read_data.ready.eq(1),
@@ -117,15 +117,15 @@ class Fetch(wiring.Component):
             ]
 
     def _pick(self, m: Module, queue: Queue, moves: Value, expected: Value) -> None:
-        lanes = self.config.bus_bits // INSTRUCTION_BITS
+        lanes = self.config.bus_bits // self.config.instruction_bits
         lane = Signal(exact_log2(lanes))
         ends = (lane == lanes - 1) | (expected == 1)
         m.d.comb += [
             self.read_data.ready.eq(ends | self.stop),
             moves.eq(self.read_data.valid),
-            queue.i.payload.eq(self.read_data.payload.word_select(lane, INSTRUCTION_BITS)),
+            queue.i.payload.eq(self.read_data.payload.word_select(lane, self.config.instruction_bits)),
         ]
         with m.If(moves):
             m.d.sync += lane.eq(lane + 1)
         with m.If(self.begin):
-            m.d.sync += lane.eq(self.address >> exact_log2(INSTRUCTION_BYTES))
+            m.d.sync += lane.eq(self.address >> exact_log2(self.config.instruction_bytes))

@@ -13,9 +13,10 @@ def encoding_layout(form: isa.Form, config: AcceleratorConfig) -> data.FlexibleL
     placed = [isa.OPCODE_FIELD] if form is not isa.MicroOp else []
     placed += isa.layout(form, config)
     members = {field.name: data.Field(Shape(field.width, field.signed), field.start) for field in placed}
-    return data.FlexibleLayout(form.bits, members)
+    width = config.uop_bits if form is isa.MicroOp else config.instruction_bits
+    return data.FlexibleLayout(width, members)
 
 
 def decode(form: isa.Form, config: AcceleratorConfig, word: Value) -> data.View:
-    """Return a view of `word` (128 bits; 32 for a micro-op) as `form`."""
+    """Return a view of `word`, an encoded instruction or micro-op, as `form`."""
     return data.View(encoding_layout(form, config), word)

@@ -41,7 +41,7 @@ class LoadUnit(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "instruction": In(instruction_stream()),
+                "instruction": In(instruction_stream(config)),
                 "pop_next": Out(token_source()),
                 "push_next": Out(token_sink()),
                 "request": Out(request_stream(config)),

@@ -10,7 +10,7 @@ from vdla.hw.signatures import instruction_stream, lanes, read_stream, scratchpa
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import scratchpad_of
-from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, SRAM_BASE_BITS, Extension, MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType
 
 BEAT_LANE_BITS = 6  # enough to count the elements of the widest bus
 
@@ -49,14 +49,14 @@ class BlockWalk(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "load": In(INSTRUCTION_BITS),
+                "load": In(config.instruction_bits),
                 "advance": In(1),
                 "restart": In(1),
                 "empty": Out(1),
                 "is_data": Out(1),
                 "ends": Out(1),
                 "data_row_ends": Out(1),
-                "index": Out(SRAM_BASE_BITS + 2),
+                "index": Out(config.sram_base_bits + 2),
                 "lane": Out(BEAT_LANE_BITS),
             }
         )
@@ -64,7 +64,7 @@ class BlockWalk(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         load = decode(isa.Load, self.config, self.load)
-        offset, lane_row = Signal(SRAM_BASE_BITS + 1), Signal(BEAT_LANE_BITS)
+        offset, lane_row = Signal(self.config.sram_base_bits + 1), Signal(BEAT_LANE_BITS)
         rows, columns = load.y_pad_0 + load.y_size + load.y_pad_1, load.x_pad_0 + load.x_size + load.x_pad_1
         row, column = Signal.like(rows), Signal.like(columns)
         row_ends = column + 1 == columns
@@ -123,7 +123,7 @@ class ElementWriter(wiring.Component):
                 "beat": In(config.bus_bits),
                 "lane": In(BEAT_LANE_BITS),
                 "part": In(range(max(2, steps_of_element(config, memory)))),
-                "index": In(SRAM_BASE_BITS + 2),
+                "index": In(config.sram_base_bits + 2),
                 "pad_minimum": In(1),
                 "write": Out(scratchpad_write(config, scratchpad_of(memory))),
                 "element_ends": Out(1),
@@ -192,7 +192,7 @@ class WriteHalf(wiring.Component):
         pads = scratchpads(memories)
         super().__init__(
             {
-                "instruction": In(instruction_stream()),
+                "instruction": In(instruction_stream(config)),
                 "hold": In(1),
                 "read_data": In(read_stream(config)),
                 **{memory.name.lower(): Out(scratchpad_write(config, memory)) for memory in pads},

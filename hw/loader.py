@@ -13,7 +13,7 @@ from vdla.hw.signatures import instruction_stream, read_stream, request_stream, 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.timing import LOADS_IN_PROGRESS
-from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, MemoryType
+from vdla.hw.spec.vocabulary import MemoryType
 
 
 class RequestHalf(wiring.Component):
@@ -36,7 +36,11 @@ class RequestHalf(wiring.Component):
         self.config = config
         self.memories = memories
         super().__init__(
-            {"instruction": In(instruction_stream()), "request": Out(request_stream(config)), "idle": Out(1)}
+            {
+                "instruction": In(instruction_stream(config)),
+                "request": Out(request_stream(config)),
+                "idle": Out(1),
+            }
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -120,7 +124,7 @@ class LoadEngine(wiring.Component):
         pads = scratchpads(memories)
         super().__init__(
             {
-                "instruction": In(instruction_stream()),
+                "instruction": In(instruction_stream(config)),
                 "hold": In(1),
                 "request": Out(request_stream(config)),
                 "read_data": In(read_stream(config)),
@@ -138,7 +142,7 @@ class LoadEngine(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.requests = requests = RequestHalf(self.config, self.memories)
-        m.submodules.started = started = Queue(INSTRUCTION_BITS, LOADS_IN_PROGRESS)
+        m.submodules.started = started = Queue(self.config.instruction_bits, LOADS_IN_PROGRESS)
         m.submodules.writes = writes = WriteHalf(self.config, self.memories)
         connect(m, requests.request, flipped(self.request))
         connect(m, flipped(self.read_data), writes.read_data)

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from vdla.hw.layouts import decode
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, Extension, MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType
 
 
 def offset_bits(index_bits: int) -> int:
@@ -95,7 +95,7 @@ class Sequencer(wiring.Component):
         super().__init__(
             {
                 "start": In(1),
-                "instruction": In(unsigned(INSTRUCTION_BITS)),
+                "instruction": In(unsigned(config.instruction_bits)),
                 "free": Out(1),
                 "active": Out(1),
                 "slot": Out(slot_layout(config)),

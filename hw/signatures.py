@@ -11,12 +11,12 @@ from amaranth.utils import bits_for
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.registers import REGISTER_SPACE_BITS
-from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, Extension, MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType
 
 
-def instruction_stream() -> stream.Signature:
+def instruction_stream(config: AcceleratorConfig) -> stream.Signature:
     """Return the signature of a stream of encoded task instructions."""
-    return stream.Signature(unsigned(INSTRUCTION_BITS))
+    return stream.Signature(unsigned(config.instruction_bits))
 
 
 def request_layout(config: AcceleratorConfig) -> data.StructLayout:

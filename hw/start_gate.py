@@ -8,7 +8,6 @@ from vdla.hw.layouts import decode
 from vdla.hw.signatures import token_sink, token_source
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import INSTRUCTION_BITS
 
 
 class StartGate(wiring.Component):
@@ -33,7 +32,7 @@ class StartGate(wiring.Component):
         self.sides = sides
         super().__init__(
             {
-                "instruction": In(INSTRUCTION_BITS),
+                "instruction": In(config.instruction_bits),
                 "valid": In(1),
                 "open": Out(1),
                 "start": In(1),

@@ -43,7 +43,7 @@ class StoreUnit(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "instruction": In(instruction_stream()),
+                "instruction": In(instruction_stream(config)),
                 "pop_prev": Out(token_source()),
                 "push_prev": Out(token_sink()),
                 "out": Out(scratchpad_read(config, shadow(config))),

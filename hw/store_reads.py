@@ -16,7 +16,7 @@ from vdla.hw.signatures import instruction_stream, scratchpad_read, shadow, writ
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.timing import BURSTS_STORED_AHEAD, STORE_REQUESTS_AHEAD, store_stages
-from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, SRAM_BASE_BITS, Extension, MemoryType, Parameter
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 from vdla.hw.store_beats import (
     BeatFormer,
     burst_layout,
@@ -26,8 +26,6 @@ from vdla.hw.store_beats import (
     read_layout,
     row_bits,
 )
-
-ELEMENT_INDEX_BITS = SRAM_BASE_BITS + 2  # of the last element of the longest STORE, past the end included
 
 
 class _Walk(NamedTuple):
@@ -65,12 +63,12 @@ class RowWalk(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "taken": In(INSTRUCTION_BITS),
+                "taken": In(config.instruction_bits),
                 "take": In(1),
                 "stride": In(16),
                 "width": In(16),
                 "advance": In(1),
-                "element": Out(ELEMENT_INDEX_BITS),
+                "element": Out(config.sram_base_bits + 2),  # past the end included
                 "read": Out(read_layout(config)),
                 "row_ends": Out(1),
                 "last_row": Out(1),
@@ -170,7 +168,7 @@ class ReadIssue(wiring.Component):
         self._requantises = config.has(Extension.REQUANTISE)
         super().__init__(
             {
-                "instruction": In(instruction_stream()),
+                "instruction": In(instruction_stream(config)),
                 "room": In(1),
                 "address": Out(config.index_bits(MemoryType.OUT)),
                 "read": Out(read_layout(config)),
@@ -185,7 +183,7 @@ class ReadIssue(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.walk = walk = RowWalk(self.config)
-        word, prepares = Signal(INSTRUCTION_BITS), Signal()
+        word, prepares = Signal(self.config.instruction_bits), Signal()
         store = decode(isa.Store, self.config, word)
         takes = self.instruction.valid & self.instruction.ready
         empty = (store.x_size == 0) | (store.y_size == 0)
@@ -261,7 +259,7 @@ class ReadHalf(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "instruction": In(instruction_stream()),
+                "instruction": In(instruction_stream(config)),
                 "out": Out(scratchpad_read(config, shadow(config))),
                 "bursts": Out(burst_stream(config)),
                 "beats": Out(write_stream(config)),

@@ -10,7 +10,6 @@ import numpy as np
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import AccessError, DeviceError
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
 
 DEFAULT_DRAM_BYTES = 256 << 20
 PAGE_BYTES = 4096
@@ -97,24 +96,26 @@ class Device(ABC):
         )
         address = self.allocate(len(stream))
         self.copy_in(address, stream)
-        return self.run(address, len(stream) // INSTRUCTION_BYTES, cycle_limit=cycle_limit)
+        return self.run(address, len(stream) // self.config.instruction_bytes, cycle_limit=cycle_limit)
 
     def _stream(self, address: int, count: int) -> np.ndarray:
-        """Return the stream of `count` instructions at byte `address`, uint8[count, 16], as a view of
-        DRAM."""
-        if address % INSTRUCTION_BYTES:
-            raise DeviceError(f"stream address {address:#x} is not a multiple of {INSTRUCTION_BYTES}")
-        end = address + count * INSTRUCTION_BYTES
+        """Return the stream of `count` instructions at byte `address`, uint8[count, instruction_bytes],
+        as a view of DRAM."""
+        size = self.config.instruction_bytes
+        if address % size:
+            raise DeviceError(f"stream address {address:#x} is not a multiple of {size}")
+        end = address + count * size
         if address < 0 or count < 0 or end > len(self.dram):
             raise AccessError(
                 f"a stream of {count} instructions at {address:#x} is outside the device's DRAM of "
                 f"{len(self.dram)} bytes"
             )
-        return self.dram[address:end].reshape(count, INSTRUCTION_BYTES)
+        return self.dram[address:end].reshape(count, size)
 
     @abstractmethod
     def run(self, stream_address: int, count: int, *, cycle_limit: int | None = None) -> RunResult:
-        """Run the `count` instructions at byte address `stream_address` (a multiple of 16) in DRAM.
+        """Run the `count` instructions at byte address `stream_address` (a multiple of
+        `instruction_bytes`) in DRAM.
 
         The stream is not verified; `vdla.runtime.session.launch.Launch` verifies before it runs.
 

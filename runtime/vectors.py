@@ -18,7 +18,6 @@ from vdla.hw.spec.errors import ConfigError, FileFormatError
 from vdla.hw.spec.limits import DRAM_BYTES, require_room
 from vdla.hw.spec.presets import VTA
 from vdla.hw.spec.showing import shown
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
 from vdla.runtime.arrays import read_npz
 from vdla.runtime.device import PAGE_BYTES, Device, RunResult
 
@@ -60,7 +59,7 @@ class Vector:
     Attributes:
         name: of the vector.
         config: the accelerator it was made for; extensions are off.
-        stream: uint8[n, 16].
+        stream: uint8[n, instruction_bytes].
         segments: in order of address, apart from each other; all other DRAM is zero before and after.
         counters: bytes and steps that VTA's simulator counted, by VTA's names.
     """
@@ -89,14 +88,15 @@ def load_vector(path: str | Path) -> Vector:
 def _vector(arrays: Mapping[str, np.ndarray]) -> Vector:
     meta = _meta(_array(arrays, "meta", np.uint8, 1))
     stream = _array(arrays, "instructions", np.uint8, 2)
-    if stream.shape[1] != INSTRUCTION_BYTES or not len(stream):
-        raise FileFormatError(
-            f"instructions has shape {stream.shape}; it must be (n, {INSTRUCTION_BYTES}) with n at least 1"
-        )
     parameters = _entry(meta, "config", dict)
     if unknown := sorted(set(parameters) - set(PARAMETER_NAMES)):
         raise FileFormatError(f"meta.config has the unknown parameter {shown(unknown[0])}")
     config = VTA.with_changes(**{"name": "vector", **parameters})
+    if stream.shape[1] != config.instruction_bytes or not len(stream):
+        raise FileFormatError(
+            f"instructions has shape {stream.shape}; it must be (n, {config.instruction_bytes}) with n at "
+            "least 1"
+        )
     return Vector(_name(meta), config, stream, _segments(arrays), _entry(meta, "counters", dict))
 
 

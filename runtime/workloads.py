@@ -15,7 +15,7 @@ import numpy as np
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import ProgramError
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, AluOpcode, MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 from vdla.runtime.device import Device, RunResult
 from vdla.runtime.packing import pack_values, unpack_values
 
@@ -343,7 +343,7 @@ def place_gemm(device: Device, plan: GemmPlan, inp: np.ndarray, wgt: np.ndarray)
     stream = codec.to_bytes(gemm_instructions(plan, at), c)
     address = device.allocate(len(stream))
     device.copy_in(address, stream)
-    return GemmRun(device, plan, inp, wgt, at, address, len(stream) // INSTRUCTION_BYTES)
+    return GemmRun(device, plan, inp, wgt, at, address, len(stream) // c.instruction_bytes)
 
 
 def _allocate(device: Device, memory: MemoryType, size: int) -> int:

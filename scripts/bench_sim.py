@@ -26,7 +26,7 @@ from bench_functional import pin_to_one_core  # noqa: E402
 
 from vdla.hw.spec import codec, isa  # noqa: E402
 from vdla.hw.spec.presets import DEFAULT  # noqa: E402
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, AluOpcode, MemoryType  # noqa: E402
+from vdla.hw.spec.vocabulary import AluOpcode, MemoryType  # noqa: E402
 from vdla.runtime.device import Device  # noqa: E402
 from vdla.runtime.devices.cycle import CycleDevice  # noqa: E402
 from vdla.runtime.devices.functional import FunctionalDevice  # noqa: E402
@@ -109,7 +109,7 @@ def bench_growth(runs: int) -> Iterator[dict]:
     for length in LENGTHS:
         stream = chain(length)
         device = CycleDevice(DEFAULT, 1 << 26, arithmetic=False)
-        count = len(stream) // INSTRUCTION_BYTES
+        count = len(stream) // DEFAULT.instruction_bytes
         address = device.allocate(len(stream))
         device.copy_in(address, stream)
         results = [device.run(address, count) for _ in range(runs + 1)][1:]

@@ -16,7 +16,6 @@ from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.narrowing import Scale
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.presets import DEFAULT
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
 from vdla.sim.decoded import decode_stream
 from vdla.sim.verify.verifier import findings
 
@@ -46,7 +45,7 @@ def emission(size: Convolution) -> dict:
 
 def verification(length: int) -> dict:
     """Return the figures of verifying a chain of LOAD, GEMM, ALU and STORE, decoding included."""
-    stream = np.frombuffer(chain(length), np.uint8).reshape(-1, INSTRUCTION_BYTES)
+    stream = np.frombuffer(chain(length), np.uint8).reshape(-1, DEFAULT.instruction_bytes)
     image = np.zeros(1 << 20, np.uint8)
     spent, _ = seconds(lambda: findings(decode_stream(stream, DEFAULT), image, filled=True))
     return {"what": "verification", "instructions": len(stream), "seconds": spent}

@@ -24,7 +24,7 @@ from vdla.compiler.codegen.stream import compile_stream
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError, ProgramError
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, MemoryType
+from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.stream.builder import UOP_TENSOR
 from vdla.sim.decoded import DecodedStream, decode_stream
 from vdla.sim.functional import Machine
@@ -43,7 +43,9 @@ class Subject:
     def program(self) -> DecodedStream:
         """Return the stream, decoded."""
         words = codec.to_bytes(self.instructions, self.config)
-        return decode_stream(np.frombuffer(words, np.uint8).reshape(-1, INSTRUCTION_BYTES), self.config)
+        return decode_stream(
+            np.frombuffer(words, np.uint8).reshape(-1, self.config.instruction_bytes), self.config
+        )
 
     def changed(self, index: int, **fields: int) -> "Subject":
         """Return the stream with other fields in one instruction."""

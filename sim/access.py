@@ -37,7 +37,7 @@ def reaches(
     Micro-ops out of range are yielded alone, as what they would name is not defined.
 
     Args:
-        uop: uint32[depth], the micro-op memory when the instruction runs.
+        uop: uint[depth], the micro-op memory when the instruction runs.
     """
     fields, used = fields_of(instruction), uop[:0]
     for access in accesses(instruction):
@@ -69,6 +69,6 @@ def check_access(program: DecodedStream, index: int, uop: np.ndarray, dram_bytes
 
 
 def uop_column(uop: np.ndarray, name: str, config: AcceleratorConfig) -> np.ndarray:
-    """Return int64[n]: field `name` of micro-ops uint32[n]."""
+    """Return int64[n]: field `name` of encoded micro-ops uint[n]."""
     field = isa.field_of(isa.MicroOp, name, config)
     return uop.astype(np.int64) >> field.start & ((1 << field.width) - 1)

@@ -19,7 +19,6 @@ from vdla.hw.spec.errors import EncodingError, InvalidInstructionError, ProgramE
 from vdla.hw.spec.limits import TABLE_BYTES, require_room
 from vdla.hw.spec.memo import memoised
 from vdla.hw.spec.units import TOKEN_EDGES, unit_of
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
 from vdla.sim.records import BoolArray, ByteArray, IntArray
 
 ENUM_BITS = 3
@@ -46,7 +45,7 @@ class DecodedStream:
 
     Attributes:
         config: the accelerator whose encoding the stream has.
-        words: uint64[n, 2], low and high half of each instruction.
+        words: uint64[n, instruction_bits / 64], the words of each instruction, low bits first.
         opcode: uint8[n].
         table: int64[n, slot_count], the fields of each instruction in the order of its form's layout.
         valid: bool[n], whether the accelerator has this instruction.
@@ -99,9 +98,8 @@ class DecodedStream:
         )
 
     def word(self, index: int) -> int:
-        """Return the 128 bits of the instruction at `index`."""
-        low, high = (int(half) for half in self.words[index])
-        return low | high << isa.WORD_BITS
+        """Return the encoding of the instruction at `index`."""
+        return sum(int(word) << isa.WORD_BITS * place for place, word in enumerate(self.words[index]))
 
     def instruction(self, index: int) -> isa.Instruction:
         """Return the decoded instruction at `index`.
@@ -137,7 +135,9 @@ class DecodedStream:
         try:
             codec.decode(self.word(index), self.config)
         except EncodingError as error:
-            text = f"instruction {index} ({self.word(index):#034x}) is invalid: {error}"
+            text = (
+                f"instruction {index} ({codec.shown_word(self.word(index), self.config)}) is invalid: {error}"
+            )
             return InvalidInstructionError(text, index)
         raise AssertionError(f"instruction {index} is valid")
 
@@ -154,16 +154,16 @@ def decode_stream(stream: ByteArray, config: AcceleratorConfig) -> DecodedStream
     """Decode a stream.
 
     Args:
-        stream: uint8[n, 16], instructions in program order, little-endian.
+        stream: uint8[n, instruction_bytes], instructions in program order, little-endian.
         config: the accelerator.
 
     Raises:
         ProgramError: its tables would take more than `TABLE_BYTES`.
     """
-    count = stream.size // INSTRUCTION_BYTES
+    count = stream.size // config.instruction_bytes
     subject = f"decoding and verifying a stream of {count} instructions takes"
     require_room(count * INSTRUCTION_TABLE_BYTES, TABLE_BYTES, subject, ProgramError)
-    words = np.array(stream, np.uint8, order="C").reshape(-1, INSTRUCTION_BYTES).view("<u8")
+    words = np.array(stream, np.uint8, order="C").reshape(-1, config.instruction_bytes).view("<u8")
     n, edges = len(words), len(TOKEN_EDGES)
     program = DecodedStream(
         config,
@@ -203,10 +203,10 @@ def _first(mask: BoolArray, otherwise: int) -> int:
 
 
 def _extract(words: NDArray[np.uint64], field: isa.PlacedField) -> IntArray:
-    """Return int64[n]: the value of `field` in words uint64[n, 2]. A field lies in one half, by the
+    """Return int64[n]: the value of `field` in words uint64[n, ...]. A field lies in one word, by the
     layout."""
-    half, start = divmod(field.start, isa.WORD_BITS)
-    value = (words[:, half] >> np.uint64(start) & np.uint64((1 << field.width) - 1)).astype(np.int64)
+    word, start = divmod(field.start, isa.WORD_BITS)
+    value = (words[:, word] >> np.uint64(start) & np.uint64((1 << field.width) - 1)).astype(np.int64)
     return np.where(value > field.high, value - (1 << field.width), value) if field.signed else value
 
 

@@ -14,7 +14,7 @@ from vdla.hw.spec import isa, touched
 from vdla.hw.spec.footprint import FOOTPRINTS, Access
 from vdla.hw.spec.memories import LOADABLE, SCRATCHPADS, scratchpad_of
 from vdla.hw.spec.touched import Fields
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, AluOpcode, MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.records import BoolArray, IntArray
 
@@ -46,7 +46,7 @@ def events_of(program: DecodedStream) -> Events:
     count = len(program)
     products, wide_products, sums = (np.zeros(count, np.int64) for _ in range(3))
     reads, writes = ({memory: np.zeros(count, np.int64) for memory in SCRATCHPADS} for _ in range(2))
-    fetched = np.where(np.arange(count) < program.dispatched, INSTRUCTION_BYTES, 0)
+    fetched = np.where(np.arange(count) < program.dispatched, program.config.instruction_bytes, 0)
     events = Events(products, wide_products, sums, reads, writes, fetched)
     dispatched = program.part(slice(0, program.dispatched))
     for form in isa.INSTRUCTIONS:

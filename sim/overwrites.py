@@ -10,7 +10,7 @@ import numpy as np
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.errors import OverwriteError
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, MemoryType
+from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.rows import NO_ROW, DramRows, dram_rows
 
@@ -56,14 +56,15 @@ class _Overwrite:
 
 def _stream_overwrite(program: DecodedStream, stores: DramRows, address: int) -> _Overwrite | None:
     """Return the first STORE that writes a byte of the stream at `address`."""
-    rows = stores.first_row_in(address, address + len(program) * INSTRUCTION_BYTES)
+    size = program.config.instruction_bytes
+    rows = stores.first_row_in(address, address + len(program) * size)
     if np.all(rows == NO_ROW):
         return None
     place = int(np.argmax(rows != NO_ROW))
     begin, end = _row(stores, place, int(rows[place]))
     begin = max(begin, address)
-    victim = (begin - address) // INSTRUCTION_BYTES
-    end = min(end, address + (victim + 1) * INSTRUCTION_BYTES)
+    victim = (begin - address) // size
+    end = min(end, address + (victim + 1) * size)
     return _Overwrite(
         int(stores.index[place]),
         f"instruction {victim} of the stream that is running",

@@ -127,7 +127,7 @@ def _dram_row(
 def _values(source: np.ndarray, memory: MemoryType, config: AcceleratorConfig) -> np.ndarray:
     match memory:
         case MemoryType.UOP:
-            return np.frombuffer(source.tobytes(), "<u4")
+            return np.frombuffer(source.tobytes(), f"<u{config.uop_bits // 8}")
         case MemoryType.ACC:
             return np.frombuffer(source.tobytes(), f"<i{config.acc_bits // 8}")
         case _:

@@ -26,6 +26,11 @@ def padded_block_out(config: AcceleratorConfig) -> int:
     return max(config.block_out, MIN_LANES)
 
 
+def uop_dtype(config: AcceleratorConfig) -> np.dtype[np.unsignedinteger]:
+    """Return the type of an encoded micro-op: uint32 or uint64."""
+    return np.dtype(f"u{config.uop_bits // 8}")
+
+
 def acc_dtype(config: AcceleratorConfig) -> np.dtype[np.signedinteger]:
     """Return the type of an accumulator: int16 or int32."""
     return np.dtype(f"i{config.acc_bits // 8}")
@@ -39,7 +44,7 @@ class Scratchpads:
         DeviceError: they take more than `SCRATCHPAD_BYTES`.
 
     Attributes:
-        uop: uint32[depth].
+        uop: uint32 or uint64[depth].
         inp: int8[depth, batch, block_in].
         wgt: int8[depth, block_out, block_in].
         acc: int16 or int32[depth, batch, block_out].
@@ -62,7 +67,7 @@ class Scratchpads:
         inps, wgts, accs = (c.depth(memory) for memory in (MemoryType.INP, MemoryType.WGT, MemoryType.ACC))
         k, o = padded_block_in(c), padded_block_out(c)
         arrays: dict[str, tuple[tuple[int, ...], DTypeLike]] = {
-            "uop": ((c.depth(MemoryType.UOP),), np.uint32),
+            "uop": ((c.depth(MemoryType.UOP),), uop_dtype(c)),
             "inp": ((inps, c.batch, c.block_in), np.int8),
             "wgt": ((wgts, c.block_out, c.block_in), np.int8),
             "acc": ((accs, c.batch, c.block_out), acc_dtype(c)),

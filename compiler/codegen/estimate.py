@@ -26,7 +26,7 @@ from vdla.compiler.codegen.tiles import (
 from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.te.operators.sizes import blocks
 from vdla.hw.spec.timing import LOADS_IN_PROGRESS
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, Extension, MemoryType, Parameter
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 
 DISTURBANCE = 0.04  # share by which a bound as great as the greatest lengthens it
 SHARPNESS = 4  # how fast that share falls where a bound is less than the greatest
@@ -243,7 +243,7 @@ def _other_beats(shape: _Shape, *moved: Traffic) -> FloatArray:
     sets = work.sets if work.keeps_parameters else shape.tiles * shape.table.outputs
     parameters = sets * len(Parameter) * work.config.element_bytes(MemoryType.ACC) if work.scales else 0
     count = shape.chunks + shape.tiles + sum(one.instructions for one in moved)
-    moved_bytes = parameters + INSTRUCTION_BYTES * count
+    moved_bytes = parameters + work.config.instruction_bytes * count
     return moved_bytes / work.config.bus_bytes * work.memory.cycles_per_beat
 
 

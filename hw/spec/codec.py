@@ -10,13 +10,12 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError
 from vdla.hw.spec.meaning import check_meaning
 from vdla.hw.spec.showing import shown
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, UOP_BITS
 
 Item = TypeVar("Item", isa.Instruction, isa.MicroOp)
 
 
 def encode(item: isa.Instruction | isa.MicroOp, config: AcceleratorConfig) -> int:
-    """Return the encoding of an instruction (128 bits) or micro-op (32 bits).
+    """Return the encoding of an instruction or micro-op.
 
     Raises:
         EncodingError: a field's value does not fit, or belongs to an extension that is off.
@@ -49,7 +48,7 @@ def _title(form: isa.Form) -> str:
 
 
 def decode(word: int, config: AcceleratorConfig) -> isa.Instruction:
-    """Return the instruction that `word` (128 bits) encodes. Bits outside all fields are ignored.
+    """Return the instruction that `word` encodes. Bits outside all fields are ignored.
 
     Raises:
         EncodingError: no instruction has this opcode, memory type or ALU operation here.
@@ -65,7 +64,7 @@ def decode(word: int, config: AcceleratorConfig) -> isa.Instruction:
 
 
 def decode_uop(word: int, config: AcceleratorConfig) -> isa.MicroOp:
-    """Return the micro-op that `word` (32 bits) encodes."""
+    """Return the micro-op that `word` encodes."""
     return _unpack(isa.MicroOp, word, config)
 
 
@@ -95,16 +94,23 @@ def _names(kind: type[int]) -> str:
 
 
 def to_bytes(instructions: Iterable[isa.Instruction], config: AcceleratorConfig) -> bytes:
-    """Return a stream as the accelerator fetches it: 16 bytes per instruction, little-endian."""
-    return b"".join(encode(item, config).to_bytes(INSTRUCTION_BYTES, "little") for item in instructions)
+    """Return a stream as the accelerator fetches it: `instruction_bytes` per instruction, little-endian."""
+    size = config.instruction_bytes
+    return b"".join(encode(item, config).to_bytes(size, "little") for item in instructions)
 
 
 def uops_to_bytes(uops: Iterable[isa.MicroOp], config: AcceleratorConfig) -> bytes:
-    """Return micro-ops as a LOAD of UOP reads them: 4 bytes each, little-endian."""
-    return b"".join(encode(uop, config).to_bytes(UOP_BITS // 8, "little") for uop in uops)
+    """Return micro-ops as a LOAD of UOP reads them: `uop_bits` each, little-endian."""
+    size = config.uop_bits // 8
+    return b"".join(encode(uop, config).to_bytes(size, "little") for uop in uops)
 
 
-def words(stream: bytes, size: int = INSTRUCTION_BYTES) -> Iterator[int]:
+def shown_word(word: int, config: AcceleratorConfig) -> str:
+    """Return an encoded instruction as messages show it: all its digits, in hexadecimal."""
+    return f"0x{word:0{config.instruction_bits // 4}x}"
+
+
+def words(stream: bytes, size: int) -> Iterator[int]:
     """Yield the little-endian words of `size` bytes in `stream`.
 
     Raises:

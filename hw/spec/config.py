@@ -15,8 +15,6 @@ from vdla.hw.spec.memories import MEMORIES, SCRATCHPADS, scratchpad_of
 from vdla.hw.spec.showing import shown
 from vdla.hw.spec.vocabulary import (
     DRAM_BASE_BITS,
-    INSTRUCTION_BYTES,
-    SRAM_BASE_BITS,
     VTA_ALU,
     AluOpcode,
     Extension,
@@ -58,7 +56,7 @@ class AcceleratorConfig:
     inp_bits: int = _parameter(8, "width of an input and of an output", choices=(2, 4, 8))
     wgt_bits: int = _parameter(8, "width of a weight", choices=(2, 4, 8))
     acc_bits: int = _parameter(32, "width of an accumulator", choices=(16, 32))
-    uop_buffer_bytes: int = _parameter(32 << 10, "micro-op memory", low=8, high=1 << 18, power=True)
+    uop_buffer_bytes: int = _parameter(32 << 10, "micro-op memory", low=16, high=1 << 20, power=True)
     inp_buffer_bytes: int = _parameter(32 << 10, "input scratchpad", low=2, high=1 << 30, power=True)
     wgt_buffer_bytes: int = _parameter(256 << 10, "weight scratchpad", low=2, high=1 << 30, power=True)
     acc_buffer_bytes: int = _parameter(128 << 10, "accumulator scratchpad", low=2, high=1 << 30, power=True)
@@ -68,7 +66,7 @@ class AcceleratorConfig:
     token_depth: int = _parameter(255, "largest count a dependency-token counter holds", low=1, high=65535)
     bus_bits: int = _parameter(64, "width of the memory data path", low=64, high=512, power=True)
     burst_bytes: int = _parameter(
-        256, "longest memory burst; bursts end at its multiples", low=16, high=4096, power=True
+        256, "longest memory burst; bursts end at its multiples", low=32, high=4096, power=True
     )
     max_requests: int = _parameter(16, "reads in flight at once", low=1, high=256)
     gemm_stages: int = _parameter(
@@ -101,40 +99,67 @@ class AcceleratorConfig:
 
     def value_bits(self, memory: MemoryType) -> int:
         """Bits of a value of `memory`, as it stands in DRAM."""
-        bits = MEMORIES[memory].bits
-        return bits if isinstance(bits, int) else getattr(self, bits)
+        bits: int = getattr(self, MEMORIES[memory].bits)
+        return bits
 
     def least_value(self, memory: MemoryType) -> int:
         """The least value of `memory`: with it `pad_minimum` pads; 0 for micro-ops, which are no numbers."""
         return 0 if memory is MemoryType.UOP else -(1 << (self.value_bits(memory) - 1))
 
     @cached_property
-    def _element_bits(self) -> Mapping[MemoryType, int]:
-        return {memory: self.values(memory) * self.value_bits(memory) for memory in MemoryType}
+    def _data_bits(self) -> Mapping[MemoryType, int]:
+        """Bits of an element of every memory but UOP, whose depend on the depths of the others."""
+        return {memory: self.values(memory) * self.value_bits(memory) for memory in _DATA}
 
     def element_bits(self, memory: MemoryType) -> int:
         """Bits of one element of `memory`, as it stands in DRAM."""
-        return self._element_bits[memory]
+        return self.uop_bits if memory is MemoryType.UOP else self._data_bits[memory]
 
     def element_bytes(self, memory: MemoryType) -> int:
         """Bytes of one element of `memory` in DRAM: the unit of `dram_base`."""
-        return self._element_bits[memory] // 8
+        return self.element_bits(memory) // 8
 
     @cached_property
-    def _depths(self) -> Mapping[MemoryType, int]:
-        pads = {memory: scratchpad_of(memory) for memory in MemoryType}
+    def _data_depths(self) -> Mapping[MemoryType, int]:
+        pads = {memory: scratchpad_of(memory) for memory in _DATA}
         return {
-            memory: getattr(self, _SCRATCHPADS[pad]) // self.element_bytes(pad)
+            memory: getattr(self, _SCRATCHPADS[pad]) * 8 // self._data_bits[pad]
             for memory, pad in pads.items()
         }
 
     def depth(self, memory: MemoryType) -> int:
         """Elements that `memory` holds on chip; OUT and ACC_8BIT name the accumulator's."""
-        return self._depths[memory]
+        return (
+            self.uop_buffer_bytes * 8 // self.uop_bits
+            if memory is MemoryType.UOP
+            else self._data_depths[memory]
+        )
 
     def index_bits(self, memory: MemoryType) -> int:
         """Bits of an on-chip element index of `memory` (U, I, W or A of the encoding)."""
-        return self._depths[memory].bit_length() - 1
+        return self.depth(memory).bit_length() - 1
+
+    # The encoding: as wide as VTA's wherever the fields fit.
+
+    @cached_property
+    def uop_bits(self) -> int:
+        """Width of a micro-op: 32 bits, or 64 where its fields need more."""
+        return isa.uop_bits(self)
+
+    @cached_property
+    def instruction_bits(self) -> int:
+        """Width of an instruction: 128 bits, or 256 where the fields of one need more."""
+        return isa.instruction_bits(self)
+
+    @property
+    def instruction_bytes(self) -> int:
+        """Bytes of an instruction; streams stand at multiples of it."""
+        return self.instruction_bits // 8
+
+    @cached_property
+    def sram_base_bits(self) -> int:
+        """Width of `sram_base`, which reaches every element of every scratchpad."""
+        return isa.field_of(isa.Load, "sram_base", self).width
 
     @property
     def bus_bytes(self) -> int:
@@ -149,7 +174,7 @@ class AcceleratorConfig:
     @cached_property
     def address_bits(self) -> int:
         """Bits of a DRAM byte address: enough for every `dram_base` of every memory."""
-        return DRAM_BASE_BITS + max(self._element_bits.values()).bit_length() - 4
+        return DRAM_BASE_BITS + max(map(self.element_bits, MemoryType)).bit_length() - 4
 
     @property
     def macs_per_cycle(self) -> int:
@@ -238,6 +263,9 @@ def _neighbours(value: int) -> str:
 
 
 _SCRATCHPADS = {memory: f"{memory.name.lower()}_buffer_bytes" for memory in SCRATCHPADS}
+_DATA: tuple[MemoryType, ...] = tuple(memory for memory in MemoryType if memory is not MemoryType.UOP)
+MOST_ELEMENTS = 1 << 21
+"""Elements of the deepest scratchpad. The three indices of a micro-op then fit 64 bits."""
 
 
 def check_consistency(config: AcceleratorConfig) -> None:
@@ -246,12 +274,11 @@ def check_consistency(config: AcceleratorConfig) -> None:
     Raises:
         ConfigError: naming the parameter, its value and the limit.
     """
-    for memory in MemoryType:
+    for memory in _DATA:
         _check_element(config, memory)
-    for memory, parameter in _SCRATCHPADS.items():
-        _check_depth(config, memory, parameter)
+    for memory in (MemoryType.INP, MemoryType.WGT, MemoryType.ACC):
+        _check_depth(config, memory, _SCRATCHPADS[memory])
     _check_burst(config)
-    _check_widths(config)
 
 
 def _check_element(config: AcceleratorConfig, memory: MemoryType) -> None:
@@ -267,39 +294,21 @@ def _check_element(config: AcceleratorConfig, memory: MemoryType) -> None:
 
 def _check_depth(config: AcceleratorConfig, memory: MemoryType, parameter: str) -> None:
     size, element = getattr(config, parameter), config.element_bytes(memory)
-    limit = 1 << SRAM_BASE_BITS
     if size < 2 * element:
         raise ConfigError(
             f"{parameter} = {size} holds fewer than 2 elements of {element} bytes; it must be at least "
             f"{2 * element}"
         )
-    if size > limit * element:
+    if size > MOST_ELEMENTS * element:
         raise ConfigError(
-            f"{parameter} = {size} holds {size // element} elements of {element} bytes, but sram_base "
-            f"({SRAM_BASE_BITS} bits) reaches {limit}; it must be at most {limit * element}"
+            f"{parameter} = {size} holds {size // element} elements of {element} bytes, and a scratchpad "
+            f"has at most {MOST_ELEMENTS}; it must be at most {MOST_ELEMENTS * element}"
         )
 
 
 def _check_burst(config: AcceleratorConfig) -> None:
-    low, high = max(config.bus_bytes, INSTRUCTION_BYTES), min(4096, 256 * config.bus_bytes)
+    low, high = config.bus_bytes, min(4096, 256 * config.bus_bytes)
     if not low <= config.burst_bytes <= high:
         raise ConfigError(
             f"burst_bytes = {config.burst_bytes} is outside {low}..{high} for bus_bits = {config.bus_bits}"
         )
-
-
-def _check_widths(config: AcceleratorConfig) -> None:
-    forms: tuple[isa.Form, ...] = (isa.MicroOp, *isa.INSTRUCTIONS)
-    for form in forms:
-        placed = isa.layout(form, config)
-        end = max(field.end for field in placed)
-        if end > form.bits:
-            widths = ", ".join(
-                f"{letter} = {config.index_bits(memory)} ({_SCRATCHPADS[memory]} = "
-                f"{getattr(config, _SCRATCHPADS[memory])})"
-                for letter, memory in isa.INDEX_LETTERS.items()
-            )
-            raise ConfigError(
-                f"the fields of {form.__name__} need {end} bits and there are {form.bits}; "
-                f"make a scratchpad smaller: {widths}"
-            )

@@ -1,8 +1,9 @@
 """The instruction set, declared once: codec, assembler, hardware layouts and reference page derive from it.
 
 Each instruction is a frozen dataclass whose fields, in order, are the fields of its encoding from bit 0
-upward. A field that would cross bit 64 starts at bit 64, which is how C packs the bit-fields of VTA's
-structures.
+upward. A field that would cross a multiple of 64 starts at it, which is how C packs the bit-fields of VTA's
+structures. Instructions and micro-ops have VTA's widths where all fields fit, and the next power of two that
+holds them where they do not.
 
 Source: VTA's `hw_spec.h` for the encoding; `docs/isa.md`, generated from this file, for the reader.
 """
@@ -10,14 +11,15 @@ Source: VTA's `hw_spec.h` for the encoding; `docs/isa.md`, generated from this f
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from enum import IntEnum
+from itertools import count
 from typing import ClassVar, Protocol, TypeAlias, TypeVar
 
 from vdla.hw.spec.memo import memoised
 from vdla.hw.spec.vocabulary import (
     DRAM_BASE_BITS,
-    INSTRUCTION_BITS,
-    SRAM_BASE_BITS,
-    UOP_BITS,
+    VTA_INSTRUCTION_BITS,
+    VTA_SRAM_BASE_BITS,
+    VTA_UOP_BITS,
     AluOpcode,
     Extension,
     MemoryType,
@@ -55,13 +57,15 @@ INDEX_LETTERS = {"U": MemoryType.UOP, "I": MemoryType.INP, "W": MemoryType.WGT, 
 
 Code = TypeVar("Code", bound=IntEnum)
 
-_VARIABLE_WIDTHS: Mapping[str, Callable[[int, int, int, int], int]] = {
-    "U": lambda u, i, w, a: u,
-    "U+1": lambda u, i, w, a: u + 1,
-    "I": lambda u, i, w, a: i,
-    "W": lambda u, i, w, a: w,
-    "A": lambda u, i, w, a: a,
-    "max(A,I)": lambda u, i, w, a: max(a, i),
+_ANY_INDEX = f"max({VTA_SRAM_BASE_BITS},{','.join(INDEX_LETTERS)})"
+_VARIABLE_WIDTHS: Mapping[str, Callable[[Callable[[MemoryType], int]], int]] = {
+    "U": lambda bits: bits(MemoryType.UOP),
+    "U+1": lambda bits: bits(MemoryType.UOP) + 1,
+    "I": lambda bits: bits(MemoryType.INP),
+    "W": lambda bits: bits(MemoryType.WGT),
+    "A": lambda bits: bits(MemoryType.ACC),
+    "max(A,I)": lambda bits: max(bits(MemoryType.ACC), bits(MemoryType.INP)),
+    _ANY_INDEX: lambda bits: max(VTA_SRAM_BASE_BITS, *map(bits, INDEX_LETTERS.values())),
 }
 
 
@@ -91,7 +95,6 @@ def _about(
 class Instruction:
     """The fields that all task instructions share: four dependency-token flags."""
 
-    bits: ClassVar[int] = INSTRUCTION_BITS
     opcode: ClassVar[Opcode]
 
     pop_prev: int = _bits(1, "before the start, pop a token from the previous unit")
@@ -111,7 +114,7 @@ def field_names(form: type[Instruction]) -> tuple[str, ...]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Transfer(Instruction):
     memory_type: MemoryType = _code(3, "on-chip memory that is read or written", MemoryType)
-    sram_base: int = _bits(SRAM_BASE_BITS, "first element in the on-chip memory")
+    sram_base: int = _bits(_ANY_INDEX, "first element in the on-chip memory")
     dram_base: int = _bits(DRAM_BASE_BITS, "first element in DRAM: byte address / element bytes")
     y_size: int = _bits(16, "rows")
     x_size: int = _bits(16, "elements per row; 0: the instruction only pops and pushes tokens")
@@ -232,8 +235,6 @@ class Alu(_Loop):
 class MicroOp:
     """One step of a GEMM or ALU instruction: element indices to which the loops add their offsets."""
 
-    bits: ClassVar[int] = UOP_BITS
-
     dst: int = _bits("A", "accumulator element")
     src: int = _bits("max(A,I)", "input element (GEMM) or accumulator element (ALU)")
     wgt: int = _bits("W", "weight element (GEMM)")
@@ -279,7 +280,7 @@ OPCODE_FIELD = PlacedField("opcode", 0, OPCODE_BITS, False, Opcode, str(OPCODE_B
 def _width(formula: int | str, config: Depths) -> int:
     if isinstance(formula, int):
         return formula
-    return _VARIABLE_WIDTHS[formula](*(config.index_bits(memory) for memory in INDEX_LETTERS.values()))
+    return _VARIABLE_WIDTHS[formula](config.index_bits)
 
 
 @memoised(1024)
@@ -300,7 +301,7 @@ def layout(form: Form, config: Depths) -> tuple[PlacedField, ...]:
         position += width
     for declared in _extension_fields(form, config):
         width = _width(declared.metadata["width"], config)
-        placed[declared.name] = _place(declared, _free_position(form, placed.values(), width), width)
+        placed[declared.name] = _place(declared, _free_position(placed.values(), width), width)
     return tuple(placed[declared.name] for declared in fields(form) if declared.name in placed)
 
 
@@ -323,11 +324,31 @@ def _place(declared: Field[int], position: int, width: int) -> PlacedField:
     )
 
 
-def _free_position(form: Form, placed: Iterable[PlacedField], width: int) -> int:
-    """Return the lowest position with `width` free bits in one 64-bit half; `form.bits` if none is free."""
+def _free_position(placed: Iterable[PlacedField], width: int) -> int:
+    """Return the lowest position of an instruction with `width` free bits in one 64-bit word."""
     taken = {bit for field in placed for bit in range(field.start, field.end)} | set(range(OPCODE_BITS))
-    starts = (start for start in range(form.bits) if start // WORD_BITS == (start + width - 1) // WORD_BITS)
-    return next((start for start in starts if not taken & set(range(start, start + width))), form.bits)
+    starts = (start for start in count() if start // WORD_BITS == (start + width - 1) // WORD_BITS)
+    return next(start for start in starts if not taken & set(range(start, start + width)))
+
+
+def instruction_bits(config: Depths) -> int:
+    """Return the width of every instruction of `config`: VTA's, doubled until the fields of each fit."""
+    return _doubled(VTA_INSTRUCTION_BITS, max(map(_end, (layout(form, config) for form in INSTRUCTIONS))))
+
+
+def uop_bits(config: Depths) -> int:
+    """Return the width of a micro-op of `config`: VTA's, doubled until its fields fit."""
+    return _doubled(VTA_UOP_BITS, _end(layout(MicroOp, config)))
+
+
+def _end(placed: Iterable[PlacedField]) -> int:
+    return max(field.end for field in placed)
+
+
+def _doubled(width: int, needed: int) -> int:
+    while width < needed:
+        width *= 2
+    return width
 
 
 def field_of(form: Form, name: str, config: Depths) -> PlacedField:

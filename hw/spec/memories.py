@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from vdla.hw.spec.vocabulary import UOP_BITS, MemoryType, Unit
+from vdla.hw.spec.vocabulary import MemoryType, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +13,7 @@ class Memory:
         scratchpad: the memory on chip in which its elements stand.
         loaded_by: the unit that executes LOADs of it; None: it cannot be loaded.
         rows, columns: parameters of the configuration that shape an element; empty where it is one value.
-        bits: of a value in DRAM: a parameter of the configuration, or a number.
+        bits: of a value in DRAM: a property of the configuration.
         values: what the values of an element are called.
     """
 
@@ -21,12 +21,12 @@ class Memory:
     loaded_by: Unit | None
     rows: str
     columns: str
-    bits: str | int
+    bits: str
     values: str
 
 
 MEMORIES = {
-    MemoryType.UOP: Memory(MemoryType.UOP, Unit.COMPUTE, "", "", UOP_BITS, "bits"),
+    MemoryType.UOP: Memory(MemoryType.UOP, Unit.COMPUTE, "", "", "uop_bits", "a micro-op"),
     MemoryType.INP: Memory(MemoryType.INP, Unit.LOAD, "batch", "block_in", "inp_bits", "inputs"),
     MemoryType.WGT: Memory(MemoryType.WGT, Unit.LOAD, "block_out", "block_in", "wgt_bits", "weights"),
     MemoryType.ACC: Memory(MemoryType.ACC, Unit.COMPUTE, "batch", "block_out", "acc_bits", "accumulators"),

@@ -12,8 +12,8 @@ from vdla.hw.spec.memories import MEMORIES, loaded_by
 from vdla.hw.spec.numerics import ALU_OPERATIONS, BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
 from vdla.hw.spec.presets import DEFAULT, PRESETS
 from vdla.hw.spec.vocabulary import (
-    INSTRUCTION_BITS,
-    UOP_BITS,
+    VTA_INSTRUCTION_BITS,
+    VTA_UOP_BITS,
     AluOpcode,
     Extension,
     MemoryType,
@@ -22,12 +22,12 @@ from vdla.hw.spec.vocabulary import (
 
 _NOTE = "<!-- Generated from the specification by `make docs`. -->\n"
 _EXTENSIONS = {
-    Extension.PAD_MINIMUM: "`LOAD.pad_minimum` (bit 58): padding holds the least value of the element's "
-    "type instead of zero",
-    Extension.OVERWRITE: "`GEMM.overwrite` (the lowest free bit): the product is written instead of "
-    "added, so accumulators need no reset",
-    Extension.REQUANTISE: "`STORE.parameters` (bits 58 to 63): the store unit requantises values with the "
-    "parameters of their channel",
+    Extension.PAD_MINIMUM: "`LOAD.pad_minimum`: padding holds the least value of the element's type instead "
+    "of zero",
+    Extension.OVERWRITE: "`GEMM.overwrite`: the product is written instead of added, so accumulators need no "
+    "reset",
+    Extension.REQUANTISE: "`STORE.parameters`: the store unit requantises values with the parameters of "
+    "their channel",
 }
 _PARAMETERS = {
     Parameter.BIAS: "`bias`: the whole accumulator, signed",
@@ -73,10 +73,15 @@ _ISA_INTRODUCTION = f"""\
 The encoding and meaning of every instruction, for people who write streams, decoders or hardware.
 `vdla disasm tests/vectors/vta/conv3x3_d.npz` prints a stream as text; `vdla asm` assembles it.
 
-Task instructions have {INSTRUCTION_BITS} bits, micro-ops {UOP_BITS}. Fields are packed from bit 0
-upward in the order given; a field that would cross bit 64 starts at bit 64. Fields of extensions then take
-the lowest free bits. Widths follow from the configuration:
+Task instructions have {VTA_INSTRUCTION_BITS} bits, micro-ops {VTA_UOP_BITS}, as VTA's. Fields are packed
+from bit 0 upward in the order given; a field that would cross a multiple of {isa.WORD_BITS} starts at it.
+Fields of extensions then take the lowest free bits. Widths follow from the configuration:
 {_LETTERS}.
+
+Where the fields of a micro-op need more bits, all micro-ops of the configuration have {2 * VTA_UOP_BITS}.
+Where the fields of one instruction need more, all instructions have {2 * VTA_INSTRUCTION_BITS}: the fields
+that do not fit its first two words of {isa.WORD_BITS} bits stand in the third and fourth. `vdla config` shows
+both widths. A stream is little-endian and stands at a multiple of an instruction's bytes.
 
 The tables show the bits of the configuration `{DEFAULT.name}`. Every address counts elements of its memory.
 """
@@ -110,7 +115,7 @@ def _memories() -> str:
 
 def _element(memory: MemoryType) -> str:
     about = MEMORIES[memory]
-    return f"{about.rows} x {about.columns} {about.values}" if about.rows else f"{about.bits} bits"
+    return f"{about.rows} x {about.columns} {about.values}" if about.rows else about.values
 
 
 def _alu() -> str:

@@ -101,7 +101,7 @@ _FIXED = (
     (
         "STREAM_ADDRESS",
         Access.WRITE,
-        "byte address of the first instruction, low 32 bits; a multiple of 16",
+        "byte address of the first instruction, low 32 bits; a multiple of an instruction's bytes",
         0,
     ),
     ("STREAM_ADDRESS_HIGH", Access.WRITE, "byte address of the first instruction, high 32 bits", 0),

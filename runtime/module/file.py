@@ -17,10 +17,10 @@ import numpy as np
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import VdlaError
+from vdla.hw.spec.isa import WORD_BITS
 from vdla.hw.spec.limits import ARRAY_BYTES, limit_of, read_at_most
 from vdla.hw.spec.showing import short
 from vdla.hw.spec.target import Target
-from vdla.hw.spec.vocabulary import UOP_BITS
 from vdla.hw.spec.writing import write_bytes
 from vdla.runtime.arrays import LONGEST_REASON, UNREADABLE, open_archive, read_arrays
 from vdla.runtime.module.check import check
@@ -204,15 +204,12 @@ def _stream(
     name: str, about: StreamNames, config: AcceleratorConfig, arrays: Mapping[str, np.ndarray]
 ) -> Stream:
     words, uops = _array(arrays, f"streams/{name}/words"), _array(arrays, f"streams/{name}/uops")
-    if (
-        words.ndim != 2
-        or words.shape[1] != 2
-        or words.dtype != np.uint64
-        or uops.dtype != np.dtype(f"uint{UOP_BITS}")
-    ):
+    per_instruction, uop_type = config.instruction_bits // WORD_BITS, f"uint{config.uop_bits}"
+    shaped = words.ndim == 2 and words.shape[1] == per_instruction
+    if not shaped or words.dtype != np.uint64 or uops.dtype != np.dtype(uop_type):
         raise ModuleError(
             f"stream {name} is {words.dtype}{list(words.shape)} with micro-ops {uops.dtype}, not "
-            f"uint64[n, 2] and uint{UOP_BITS}"
+            f"uint64[n, {per_instruction}] and {uop_type}"
         )
     tensors, labels = (
         {key: _array(arrays, f"streams/{name}/{kind}/{number}") for number, key in enumerate(keys)}

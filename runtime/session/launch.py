@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, MemoryType
+from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.device import Device, RunResult
 from vdla.runtime.session.tensors import Tensor, check_tensors
 from vdla.runtime.stream.builder import UOP_TENSOR, Stream
@@ -56,8 +56,9 @@ class Launch:
 
     def program(self) -> DecodedStream:
         """Return the stream in DRAM, decoded."""
-        encoded = self.device.copy_out(self.stream_address, self.stream.count * INSTRUCTION_BYTES)
-        return decode_stream(encoded.reshape(-1, INSTRUCTION_BYTES), self.device.config)
+        config = self.device.config
+        encoded = self.device.copy_out(self.stream_address, self.stream.count * config.instruction_bytes)
+        return decode_stream(encoded.reshape(-1, config.instruction_bytes), config)
 
 
 def place(device: Device, stream: Stream, sizes: Mapping[str, int], *, verifies: bool = True) -> Launch:
@@ -97,6 +98,6 @@ def place_stream(
     encoded = stream.relocated(addresses)
     check_tensors(decode_stream(encoded, device.config), stream.tensors, placed)
     device.copy_in(addresses[UOP_TENSOR], stream.uops)
-    stream_address = device.allocate(len(encoded) * INSTRUCTION_BYTES)
+    stream_address = device.allocate(encoded.nbytes)
     device.copy_in(stream_address, encoded)
     return Launch(device, stream, addresses, stream_address, verifies)

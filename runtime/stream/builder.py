@@ -13,7 +13,7 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError
 from vdla.hw.spec.units import Unit
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, AluOpcode, MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 from vdla.runtime.stream.conflicts import conflicts
 from vdla.runtime.stream.encode import encode_rows
 from vdla.runtime.stream.micro_kernels import MicroKernel, MicroKernels, MicroOps
@@ -54,9 +54,10 @@ class Stream:
     """A finished stream.
 
     Attributes:
-        words: uint64[n, 2]; `dram_base` counts from the begin of its tensor until it is relocated.
+        words: uint64[n, instruction_bits / 64]; `dram_base` counts from the begin of its tensor until it
+            is relocated.
         tensors: by name, the instructions whose `dram_base` is relative to it.
-        uops: uint32[m], the contents of the tensor UOP_TENSOR.
+        uops: uint32 or uint64[m], the contents of the tensor UOP_TENSOR.
         labels: by name, the instructions that belong to it.
     """
 
@@ -72,7 +73,7 @@ class Stream:
         return len(self.words)
 
     def relocated(self, addresses: Mapping[str, int]) -> np.ndarray:
-        """Return uint8[n, 16]: the stream for tensors at these byte addresses.
+        """Return uint8[n, instruction_bytes]: the stream for tensors at these byte addresses.
 
         Args:
             addresses: by tensor; each a multiple of its element's size.
@@ -82,6 +83,7 @@ class Stream:
         """
         words = self.words.copy()
         field = isa.field_of(isa.Load, "dram_base", self.config)
+        word, start = divmod(field.start, isa.WORD_BITS)
         memory = isa.field_of(isa.Load, "memory_type", self.config)
         sizes = np.array(
             [
@@ -92,10 +94,10 @@ class Stream:
         for name, positions in self.tensors.items():
             kinds = (words[positions, 0] >> np.uint64(memory.start) & np.uint64(7)).astype(np.int64)
             base = addresses[name] // sizes[kinds]
-            offset = words[positions, 0] >> np.uint64(field.start) & np.uint64(field.high)
+            offset = words[positions, word] >> np.uint64(start) & np.uint64(field.high)
             _check_elements(name, positions, base + offset.astype(np.int64), field.high)
-            words[positions, 0] += base.astype(np.uint64) << np.uint64(field.start)
-        return words.view(np.uint8).reshape(-1, INSTRUCTION_BYTES)
+            words[positions, word] += base.astype(np.uint64) << np.uint64(start)
+        return words.view(np.uint8).reshape(-1, self.config.instruction_bytes)
 
 
 class StreamBuilder:
@@ -197,9 +199,8 @@ class StreamBuilder:
         words[:, 0] |= self._flags(np.array(plan.flags, np.uint64))
         moved = np.append(self._record.tensors(), [NO_TENSOR] * len(Unit))[order]
         tensors = {name: np.flatnonzero(moved == number) for name, number in self._tensors.items()}
-        return Stream(
-            self.config, words, tensors, np.array(self.kernels.words, np.uint32), self._labelled(order)
-        )
+        uops = np.array(self.kernels.words, f"u{self.config.uop_bits // 8}")
+        return Stream(self.config, words, tensors, uops, self._labelled(order))
 
     def _labelled(self, order: np.ndarray) -> dict[str, np.ndarray]:
         """Return the positions in `order` of each label's instructions; a transfer of nothing belongs to what
@@ -210,7 +211,7 @@ class StreamBuilder:
         return {name: np.flatnonzero(owners == number) for number, (_, name) in enumerate(self._labels)}
 
     def _words(self) -> np.ndarray:
-        """Return uint64[n + units, 2]: what was recorded, and last, from the last unit to the first,
+        """Return uint64[n + units, ...]: what was recorded, and last, from the last unit to the first,
         transfers of nothing."""
         words = self._record.words(self.config)
         waits = ((isa.Store, MemoryType.OUT), (isa.Load, MemoryType.UOP), (isa.Load, MemoryType.INP))

@@ -18,7 +18,7 @@ def encode_rows(
     names: Sequence[str],
     rows: Sequence[Sequence[int]] | NDArray[np.int64],
 ) -> NDArray[np.uint64]:
-    """Return uint64[n, 2]: instructions of one form.
+    """Return uint64[n, instruction_bits / 64]: instructions of one form.
 
     Args:
         names: of the fields that `rows` give; the others are 0.
@@ -28,7 +28,7 @@ def encode_rows(
         EncodingError: a value does not fit its field.
     """
     values = np.asarray(rows, np.int64).reshape(len(rows), len(names))
-    words = np.zeros((len(rows), 2), np.uint64)
+    words = blank_words(len(rows), config)
     words[:, 0] = int(form.opcode)
     placed: Mapping[str, isa.PlacedField] = {field.name: field for field in isa.layout(form, config)}
     for column, name in enumerate(names):
@@ -37,9 +37,14 @@ def encode_rows(
             _refuse_nonzero(form, name, values[:, column])
             continue
         _check(form, field, values[:, column])
-        half, start = divmod(field.start, isa.WORD_BITS)
-        words[:, half] |= (values[:, column] & ((1 << field.width) - 1)).astype(np.uint64) << np.uint64(start)
+        word, start = divmod(field.start, isa.WORD_BITS)
+        words[:, word] |= (values[:, column] & ((1 << field.width) - 1)).astype(np.uint64) << np.uint64(start)
     return words
+
+
+def blank_words(count: int, config: AcceleratorConfig) -> NDArray[np.uint64]:
+    """Return uint64[count, instruction_bits / 64]: zeros."""
+    return np.zeros((count, config.instruction_bits // isa.WORD_BITS), np.uint64)
 
 
 def encode_micro_ops(rows: Sequence[tuple[int, int, int]], config: AcceleratorConfig) -> list[int]:

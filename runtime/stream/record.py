@@ -12,7 +12,7 @@ from vdla.hw.spec.touched import Fields, extent, happens, named
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.stream.conflicts import PLACES, tensor_read, tensor_written
-from vdla.runtime.stream.encode import encode_rows
+from vdla.runtime.stream.encode import blank_words, encode_rows
 
 UOP_FIELDS = ("dst", "src", "wgt")
 FIELDS: Mapping[type[isa.Instruction], tuple[str, ...]] = {form: isa.field_names(form) for form in FOOTPRINTS}
@@ -60,8 +60,8 @@ class Record:
         return np.array(self._tensors, np.int64)
 
     def words(self, config: AcceleratorConfig) -> np.ndarray:
-        """Return uint64[n, 2]: the instructions, encoded without tokens."""
-        words = np.zeros((len(self), 2), np.uint64)
+        """Return uint64[n, instruction_bits / 64]: the instructions, encoded without tokens."""
+        words = blank_words(len(self), config)
         for form, (here, columns) in self._columns().items():
             words[here] = encode_rows(form, config, FIELDS[form], columns)
         return words

@@ -10,7 +10,6 @@ from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.onnx.load import load as load_network
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import VdlaError
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
 from vdla.runtime.module.file import load as load_module
 from vdla.runtime.vectors import load_vector
 from vdla.sim.decoded import decode_stream
@@ -38,7 +37,7 @@ def fits_module(path: Path) -> bool:
     except VdlaError:
         return True
     streams = (
-        plan.streams[launch.stream].words.view(np.uint8).reshape(-1, INSTRUCTION_BYTES)
+        plan.streams[launch.stream].words.view(np.uint8).reshape(-1, plan.config.instruction_bytes)
         for launch in plan.launches
     )
     elements = sum(prod(value.shape) for value in plan.inputs.values())

@@ -11,11 +11,10 @@ from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import ConfigError, OverwriteError
 from vdla.hw.spec.units import TOKEN_EDGES, TokenEdge, Unit, unit_of
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, UOP_BITS, Extension, MemoryType
+from vdla.hw.spec.vocabulary import VTA_SRAM_BASE_BITS, VTA_UOP_BITS, Extension, MemoryType
 from vdla.runtime.device import Device, RunResult
 
 IMAGE_BYTES = 1 << 18
-UOP_BYTES = UOP_BITS // 8
 FINISH_NOISE_START = 7  # first bit of FINISH that means nothing
 
 
@@ -62,7 +61,7 @@ class Program:
         device.reset()
         device.copy_in(0, self.image)
         device.copy_in(IMAGE_BYTES, self.stream)
-        return device.run(IMAGE_BYTES, len(self.stream) // INSTRUCTION_BYTES)
+        return device.run(IMAGE_BYTES, len(self.stream) // self.config.instruction_bytes)
 
 
 def random_program(config: AcceleratorConfig, seed: int, length: int = 60) -> Program:
@@ -110,14 +109,15 @@ def _random_uop_byte(program: Program, rng: random.Random) -> int:
         return _random_stream_byte(program, rng)
     load = rng.choice(loads)
     element = load.dram_base + rng.randrange(load.y_size) * load.x_stride + rng.randrange(load.x_size)
-    return element * UOP_BYTES + rng.randrange(UOP_BYTES)
+    size = program.config.element_bytes(MemoryType.UOP)
+    return element * size + rng.randrange(size)
 
 
 def _encode(instructions: tuple, config: AcceleratorConfig, rng: random.Random) -> bytes:
     """Encode, with noise in the bits of FINISH that have no meaning (VTA's runtime leaves some there)."""
     words = [codec.encode(instruction, config) for instruction in instructions]
-    words[-1] |= rng.getrandbits(128 - FINISH_NOISE_START) << FINISH_NOISE_START
-    return b"".join(word.to_bytes(INSTRUCTION_BYTES, "little") for word in words)
+    words[-1] |= rng.getrandbits(config.instruction_bits - FINISH_NOISE_START) << FINISH_NOISE_START
+    return b"".join(word.to_bytes(config.instruction_bytes, "little") for word in words)
 
 
 _NO_OPERATION = {
@@ -222,8 +222,11 @@ class TokenWeaver:
 
 
 def random_config(seed: int) -> AcceleratorConfig:
-    """Return a valid configuration, small enough to build quickly, the same for the same seed."""
-    rng = random.Random(seed)
+    """Return a valid configuration, small enough to build quickly, the same for the same seed.
+
+    Every fourth has fields that VTA's widths do not hold: see `_wide`.
+    """
+    rng, is_wide = random.Random(seed), seed % 4 == 2
     while True:
         choices = {
             "batch": rng.choice((1, 1, 2, 4)),
@@ -246,8 +249,20 @@ def random_config(seed: int) -> AcceleratorConfig:
             "extensions": tuple(extension for extension in Extension if rng.random() < 0.5),
         }
         try:
-            config = AcceleratorConfig(name=f"random{seed}", **choices)
+            config = AcceleratorConfig(name=f"random{seed}", **choices | (_wide(rng) if is_wide else {}))
         except ConfigError:
             continue
-        if config.macs_per_cycle <= 512 and config.depth(MemoryType.ACC) >= 8:
+        as_meant = not is_wide or config.uop_bits > VTA_UOP_BITS or config.sram_base_bits > VTA_SRAM_BASE_BITS
+        if as_meant and config.macs_per_cycle <= 512 and config.depth(MemoryType.ACC) >= 8:
             return config
+
+
+def _wide(rng: random.Random) -> dict[str, int]:
+    """Return parameters of which most need a wide encoding: small blocks, one deep scratchpad."""
+    deep = rng.choice(("uop", "inp", "wgt", "acc"))
+    return {
+        "block_in": rng.choice((1, 2, 4)),
+        "block_out": rng.choice((1, 2, 4)),
+        **{f"{pad}_buffer_bytes": 1 << rng.randint(10, 15) for pad in ("uop", "inp", "wgt", "acc")},
+        f"{deep}_buffer_bytes": 1 << rng.randint(17, 20),
+    }

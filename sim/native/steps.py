@@ -8,10 +8,9 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.footprint import FOOTPRINTS, Access
 from vdla.hw.spec.touched import total
-from vdla.hw.spec.vocabulary import UOP_BITS, MemoryType
-from vdla.sim.native.emit import I32, I64, PAUSED, InstructionEmitter, i64
+from vdla.hw.spec.vocabulary import MemoryType
+from vdla.sim.native.emit import I64, PAUSED, InstructionEmitter, i64
 
-UOP_BYTES = UOP_BITS // 8
 MACS_AT_ONCE = 1 << 32
 MOST_STEPS_AT_ONCE = 1 << 24
 
@@ -41,7 +40,7 @@ class StepEmitter(InstructionEmitter):
         (micro_ops,) = (access for access in FOOTPRINTS[self.form].accesses if not access.uop_field)
         self.refuse_beyond(micro_ops, MemoryType.UOP)
         first = total(micro_ops.base, self.word_of).value
-        self.base = self.at(self.memory("uop"), self.scaled(first, UOP_BYTES))
+        self.base = self.at(self.memory("uop"), self.scaled(first, self.config.uop_bits // 8))
 
     def checked_steps(self, operands: Sequence[Access], body: Callable[..., None]) -> None:
         """Emit the bounds check of `operands` and the nest; see `steps`."""
@@ -132,7 +131,10 @@ class StepEmitter(InstructionEmitter):
             self.builder.ret(i64(PAUSED))
 
     def _uop(self, index: ir.Value) -> ir.Value:
-        return self.builder.zext(self.load(I32, self.at(self.base, self.scaled(index, UOP_BYTES))), I64)
+        """Return the encoded micro-op `index`, as i64."""
+        bits = self.config.uop_bits
+        word = self.load(ir.IntType(bits), self.at(self.base, self.scaled(index, bits // 8)))
+        return self.builder.zext(word, I64)
 
     def _extract(self, word: ir.Value, operand: Access) -> ir.Value:
         field = isa.field_of(isa.MicroOp, operand.uop_field, self.config)

@@ -1,6 +1,5 @@
 """Fetch and dispatch in time; `vdla.hw.fetch` and `vdla.hw.dispatch` are the hardware."""
 
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
 from vdla.sim.compiled import part
 from vdla.sim.records import Ints
 from vdla.sim.timing.burst import burst_beats, burst_size
@@ -15,7 +14,7 @@ def fetch_offers(machine: Machine) -> bool:
     fetch = machine.fetch
     if fetch.remaining == 0 or machine.dispatch.ended or machine.control.cycle == 1:
         return False
-    asked = burst_size(machine.hardware, fetch.address, fetch.remaining) // INSTRUCTION_BYTES
+    asked = burst_size(machine.hardware, fetch.address, fetch.remaining) // machine.hardware.instruction_bytes
     return fetch.promised + asked <= machine.hardware.fetch_depth
 
 
@@ -29,7 +28,7 @@ def fetch_asks(machine: Machine) -> int:
     )
     fetch.address += size
     fetch.remaining -= size
-    fetch.promised += size // INSTRUCTION_BYTES
+    fetch.promised += size // hardware.instruction_bytes
     fetch.outstanding += beats
     return beats
 

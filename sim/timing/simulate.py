@@ -40,7 +40,8 @@ def simulate(
     Args:
         program: the stream, decoded.
         memory: timing of the reference memory.
-        stream_address: byte address of the stream in DRAM, a multiple of 16; fetch cuts its bursts by it.
+        stream_address: byte address of the stream in DRAM, a multiple of an instruction's bytes; fetch cuts
+            its bursts by it.
         log: keep spans and bursts too, for traces.
         cycle_limit: stop behind this many cycles.
 

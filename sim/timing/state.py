@@ -21,7 +21,7 @@ from vdla.hw.spec.timing import (
     store_stages,
 )
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, Extension
+from vdla.hw.spec.vocabulary import Extension
 from vdla.sim.records import Grid, IntArray, Ints, RecordArray, record_dtype
 
 MOST_IN_FLIGHT = 1024  # requests that a reference memory can hold
@@ -46,6 +46,7 @@ class Hardware:
 
     bus_shift: int
     burst_bytes: int
+    instruction_bytes: int
     fetch_depth: int
     fetch_lanes: int
     fetch_parts: int
@@ -247,9 +248,10 @@ def new_machine(
     for name, value in _hardware(config, memory).items():
         hardware[name] = value
     fetch = machine["fetch"]
-    fetch["address"], fetch["remaining"], fetch["expected"] = stream_address, count * INSTRUCTION_BYTES, count
-    if config.bus_bytes > INSTRUCTION_BYTES:
-        fetch["part"] = stream_address // INSTRUCTION_BYTES % (config.bus_bytes // INSTRUCTION_BYTES)
+    size = config.instruction_bytes
+    fetch["address"], fetch["remaining"], fetch["expected"] = stream_address, count * size, count
+    if config.bus_bytes > size:
+        fetch["part"] = stream_address // size % (config.bus_bytes // size)
     machine["compute"]["issue_last"] = -FAR
     machine["control"]["cycle"] = 1
     machine["log"]["instruction"][:], machine["log"]["since"][:], machine["log"]["state"][:] = -1, 1, -1
@@ -262,9 +264,10 @@ def _hardware(config: AcceleratorConfig, memory: MemoryParameters) -> dict[str, 
     return {
         "bus_shift": config.bus_bytes.bit_length() - 1,
         "burst_bytes": config.burst_bytes,
-        "fetch_depth": BURSTS_FETCHED_AHEAD * config.burst_bytes // INSTRUCTION_BYTES,
-        "fetch_lanes": max(config.bus_bytes // INSTRUCTION_BYTES, 1),
-        "fetch_parts": max(INSTRUCTION_BYTES // config.bus_bytes, 1),
+        "instruction_bytes": config.instruction_bytes,
+        "fetch_depth": BURSTS_FETCHED_AHEAD * config.burst_bytes // config.instruction_bytes,
+        "fetch_lanes": max(config.bus_bytes // config.instruction_bytes, 1),
+        "fetch_parts": max(config.instruction_bytes // config.bus_bytes, 1),
         "max_requests": config.max_requests,
         "token_depth": config.token_depth,
         "latency": memory.latency,

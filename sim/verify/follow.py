@@ -4,14 +4,12 @@ The time is bounded by the instructions and the size of the memories on chip, no
 """
 
 from vdla.hw.spec.footprint import MOST_ACCESSES
-from vdla.hw.spec.vocabulary import UOP_BITS
 from vdla.sim.compiled import part, whole
 from vdla.sim.records import ByteArray, IntArray, Ints, RecordArray, Records
 from vdla.sim.verify.columns import DRAM, LOAD_FROM_DRAM, LOAD_ON_CHIP, Item, Walk
 from vdla.sim.verify.loops import follow_loops
 from vdla.sim.verify.touch import BEYOND, Access, Watch, report, touch_dram, touch_operand
 
-UOP_BYTES = UOP_BITS // 8
 ELEMENTS_AT_ONCE = 1 << 26
 """Elements that may be touched between two looks at Python's signals: below a second."""
 
@@ -81,7 +79,7 @@ def fill_uops(watch: Watch, chip: Walk, dram: Walk) -> None:
         for j in range(chip.trips_in):
             column = j - chip.before_in
             read = dram.happens and 0 <= row < dram.trips_out and 0 <= column < dram.trips_in
-            source = (dram.base + row * dram.step_out) // UOP_BYTES + column
+            source = (dram.base + row * dram.step_out) // watch.uop_bytes + column
             place = chip.base + i * chip.step_out + j * chip.step_in
             watch.uops[place] = watch.words[source] if read else 0
 

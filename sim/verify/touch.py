@@ -20,10 +20,10 @@ class Watch(NamedTuple):
         shadow: who touched each element last, and whether it holds anything.
         known: int64[n, units]: the last instruction of each unit that is done when an instruction starts.
         uops: int64[depth]: the micro-op memory.
-        words: uint32[...]: DRAM, from which micro-ops come.
+        words: uint32 or int64[...]: DRAM, from which micro-ops come, each of `uop_bytes`.
         walks: WALK[n * MOST_ACCESSES]: the accesses of each instruction.
         findings, state: int64[most, 5] and int64[1]: what is wrong, and how much of it.
-        dram_bytes: size of DRAM.
+        dram_bytes, uop_bytes: size of DRAM, and of an encoded micro-op.
     """
 
     shadow: Shadow
@@ -34,6 +34,7 @@ class Watch(NamedTuple):
     findings: IntArray
     state: Ints
     dram_bytes: int
+    uop_bytes: int
 
 
 class Access(NamedTuple):

@@ -82,15 +82,17 @@ def _watch(
     program: DecodedStream, dram: ByteArray, shadow: Shadow, walks: RecordArray, order: IntArray
 ) -> kinds.Watch:
     """Return what is known before a stream is followed in `order`, and room for findings."""
+    size = program.config.uop_bits // 8
     return kinds.Watch(
         shadow,
         clocks(program, order),
         np.zeros(program.config.depth(MemoryType.UOP), np.int64),
-        dram[: len(dram) // 4 * 4].view("<u4"),
+        dram[: len(dram) // size * size].view("<u4" if size == 4 else "<i8"),
         walks,
         np.zeros((MOST_FINDINGS, 5), np.int64),
         np.zeros(1, np.int64),
         len(dram),
+        size,
     )
 
 

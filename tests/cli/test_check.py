@@ -71,7 +71,7 @@ def test_a_deadlock_is_explained(tmp_path):
 def self_storing(tmp_path) -> Path:
     """Return a vector whose first STORE writes the stream where `replay` puts it."""
     vector, path = load_vector(GOOD), tmp_path / "self.npz"
-    items = [codec.decode(word, vector.config) for word in codec.words(vector.stream.tobytes())]
+    items = [codec.decode(word, vector.config) for word in codec.words(vector.stream.tobytes(), 16)]
     index = next(index for index, item in enumerate(items) if isinstance(item, isa.Store) and item.x_size)
     base = stream_address(vector) // vector.config.element_bytes(MemoryType.OUT)
     items[index] = dataclasses.replace(items[index], dram_base=base)

@@ -13,7 +13,7 @@ from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.devices.functional import FunctionalDevice
 
-RTL_CONFIGURATIONS = (0, 3)
+RTL_CONFIGURATIONS = (0, 2, 3)  # 2 has wide micro-ops and instructions
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -65,6 +65,9 @@ def test_configurations_cover_what_they_should():
     assert any(config.block_in != config.block_out for config in configs)
     assert any(config.inp_bits == 4 for config in configs)
     assert {config.bus_bits for config in configs} == {64, 128, 256, 512}
+    widths = {(config.uop_bits, config.instruction_bits) for config in configs}
+    assert widths == {(32, 128), (32, 256), (64, 128), (64, 256)}
+    assert {config.sram_base_bits > 16 for config in configs} == {True, False}
     depths = [config.depth(MemoryType.ACC) for config in configs]
     assert min(depths) <= 16 < 256 <= max(depths)
 

@@ -85,7 +85,7 @@ def test_a_lost_token_is_a_deadlock(vector):
 
 
 def test_a_swapped_address_is_noticed(vector):
-    instructions = [codec.decode(word, vector.config) for word in codec.words(vector.stream.tobytes())]
+    instructions = [codec.decode(word, vector.config) for word in codec.words(vector.stream.tobytes(), 16)]
     first, second, *_ = [
         index for index, it in enumerate(instructions) if isinstance(it, isa.Store) and it.x_size
     ]

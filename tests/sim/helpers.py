@@ -7,7 +7,7 @@ import numpy as np
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import TINY
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, MemoryType
+from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.decoded import decode_stream
 from vdla.sim.functional import Machine, counters
 
@@ -20,8 +20,8 @@ UOP, WGT, INP, ACC, OUT, ACC_8BIT = MemoryType
 
 
 def stream_of(instructions: Iterable[isa.Instruction], config: AcceleratorConfig = CONFIG) -> np.ndarray:
-    """Return uint8[n, 16]."""
-    return np.frombuffer(codec.to_bytes(instructions, config), np.uint8).reshape(-1, INSTRUCTION_BYTES)
+    """Return uint8[n, instruction_bytes]."""
+    return np.frombuffer(codec.to_bytes(instructions, config), np.uint8).reshape(-1, config.instruction_bytes)
 
 
 def machine_with(
@@ -29,7 +29,7 @@ def machine_with(
 ) -> Machine:
     """Return a machine whose scratchpads begin with `contents`, by memory: nested lists of elements."""
     machine = Machine(config)
-    machine.pads.uop[: len(uops)] = np.frombuffer(codec.uops_to_bytes(uops, config), np.uint32)
+    machine.pads.uop[: len(uops)] = np.frombuffer(codec.uops_to_bytes(uops, config), machine.pads.uop.dtype)
     for name, values in contents.items():
         array = getattr(machine.pads, name)
         given = np.asarray(values, array.dtype).reshape(-1, *array.shape[1:])

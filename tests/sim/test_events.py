@@ -5,7 +5,7 @@ import pytest
 
 from tests.sim.helpers import ACC, CONFIG, INP, OUT, UOP, WGT, alu, gemm, load, store, stream_of
 from vdla.hw.spec import isa
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, AluOpcode, MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 from vdla.sim.decoded import decode_stream
 from vdla.sim.events import Events, events_of
 
@@ -65,12 +65,12 @@ def test_an_instruction_has_the_events_of_its_footprint(title):
     for name in ("reads", "writes"):
         accesses = {memory: counts.tolist() for memory, counts in getattr(found, name).items()}
         assert accesses == {memory: [expected[name].get(memory, 0), 0] for memory in accesses}
-    assert found.dram_bytes.tolist() == [expected["moved"] + INSTRUCTION_BYTES, INSTRUCTION_BYTES]
+    assert found.dram_bytes.tolist() == [expected["moved"] + 16, 16]
 
 
 def test_what_is_never_dispatched_has_no_events():
     found = events(isa.Finish(), gemm(), load(INP, x_size=1, y_size=1), store(parameters=1))
-    assert found.dram_bytes.tolist() == [INSTRUCTION_BYTES, 0, 0, 0]
+    assert found.dram_bytes.tolist() == [16, 0, 0, 0]
     assert not any(counts.any() for counts in (found.products, found.sums, found.wide_products))
     assert not any(counts.any() for counts in (*found.reads.values(), *found.writes.values()))
 

@@ -9,7 +9,6 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import CycleLimitError, DeviceError
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.registers import COUNTERS, OFFSETS, Control, Fault, Status
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES
 from vdla.runtime.device import DEFAULT_DRAM_BYTES
 from vdla.runtime.devices.checked import CheckedDevice
 from vdla.runtime.devices.rtl.build import Optimise, Variant, build_library
@@ -128,9 +127,8 @@ class RtlDevice(CheckedDevice):
             raise error_of(fault, self._read("FAULT_INDEX"), cycles, word_at, self.config)
 
     def _instruction_word(self, stream_address: int, index: int) -> int:
-        return int.from_bytes(
-            self.copy_out(stream_address + index * INSTRUCTION_BYTES, INSTRUCTION_BYTES).tobytes(), "little"
-        )
+        size = self.config.instruction_bytes
+        return int.from_bytes(self.copy_out(stream_address + index * size, size).tobytes(), "little")
 
     def _read(self, register: str) -> int:
         return self._model.read(OFFSETS[register])

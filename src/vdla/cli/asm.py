@@ -18,7 +18,7 @@ from vdla.hw.spec.writing import check_writable, write_bytes
 @click.option("--uops", is_flag=True, help="The file holds micro-ops.")
 @takes_config
 def command(config: AcceleratorConfig, file: Path, output: Path, uops: bool) -> None:
-    """Assemble FILE into 16-byte instructions, or 4-byte micro-ops."""
+    """Assemble FILE into instructions, or micro-ops, of the widths that `vdla config` shows."""
     check_writable(output)
     try:
         text = read_at_most(file, assembly.LARGEST_TEXT_BYTES, AssemblyError).decode()

@@ -57,6 +57,8 @@ def describe(target: Target) -> dict[str, Any]:
         "macs_per_cycle": config.macs_per_cycle,
         "bus_bytes_per_cycle": config.bus_bytes,
         "address_bits": config.address_bits,
+        "instruction_bits": config.instruction_bits,
+        "uop_bits": config.uop_bits,
         "memory_kib": sum(memory["kib"] for memory in memories.values()),
         "digest": config.digest,
         **surroundings(target),
@@ -80,6 +82,8 @@ def _text(values: dict[str, Any]) -> str:
         "",
         f"  peak              {values['macs_per_cycle']} MACs per cycle",
         f"  DRAM              {values['bus_bytes_per_cycle']} bytes per cycle",
+        f"  encoding          instructions of {values['instruction_bits']} bits, micro-ops of "
+        f"{values['uop_bits']}",
         f"  on-chip memory    {values['memory_kib']:g} KiB",
         f"  digest            {values['digest']}",
         "",

@@ -9,7 +9,6 @@ from vdla.hw.spec import assembly, codec
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError, FileFormatError
 from vdla.hw.spec.limits import STREAM_BYTES, limit_of, read_at_most, require_room
-from vdla.hw.spec.vocabulary import UOP_BITS
 
 
 @click.command()
@@ -27,11 +26,11 @@ def command(config: AcceleratorConfig, file: Path, uops: bool) -> None:
     else:
         binary = read_at_most(file, limit_of(STREAM_BYTES), FileFormatError)
     if uops:
-        lines = [
-            assembly.format_uop(codec.decode_uop(word, config)) for word in codec.words(binary, UOP_BITS // 8)
-        ]
+        words = codec.words(binary, config.uop_bits // 8)
+        lines = [assembly.format_uop(codec.decode_uop(word, config)) for word in words]
     else:
-        lines = [_line(index, word, config) for index, word in enumerate(codec.words(binary))]
+        words = codec.words(binary, config.instruction_bytes)
+        lines = [_line(index, word, config) for index, word in enumerate(words)]
     click.echo("\n".join(lines))
 
 
@@ -39,4 +38,4 @@ def _line(index: int, word: int, config: AcceleratorConfig) -> str:
     try:
         return f"{assembly.format_instruction(codec.decode(word, config))}  # {index}"
     except EncodingError as error:
-        raise EncodingError(f"instruction {index} ({word:#034x}): {error}") from error
+        raise EncodingError(f"instruction {index} ({codec.shown_word(word, config)}): {error}") from error

@@ -57,7 +57,7 @@ def test_parsing_undoes_formatting(pair):
 @pytest.mark.parametrize("path", VECTORS, ids=lambda path: path.stem)
 def test_vta_streams_encode_again_bit_for_bit(path):
     vector = load_vector(path)
-    words = list(codec.words(vector.stream.tobytes()))
+    words = list(codec.words(vector.stream.tobytes(), 16))
     decoded = [codec.decode(word, vector.config) for word in words]
     assert isinstance(decoded[-1], isa.Finish)
     meaning = [

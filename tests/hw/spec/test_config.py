@@ -22,7 +22,7 @@ REFUSED = [
         {"wgt_buffer_bytes": 256},
         "wgt_buffer_bytes = 256 holds fewer than 2 elements of 256 bytes; it must be at least 512",
     ),
-    ({"burst_bytes": 16, "bus_bits": 512}, "burst_bytes = 16 is outside 64..4096 for bus_bits = 512"),
+    ({"burst_bytes": 32, "bus_bits": 512}, "burst_bytes = 32 is outside 64..4096 for bus_bits = 512"),
     ({"alu_opcodes": ("ADD", "XOR")}, "alu_opcodes holds 'XOR', which is none of MIN, MAX, ADD, SHR, MUL"),
     ({"alu_opcodes": 5}, "alu_opcodes = 5 is not a list of AluOpcode names"),
     (
@@ -30,10 +30,9 @@ REFUSED = [
         "extensions holds 'warp', which is none of pad_minimum, overwrite, requantise",
     ),
     (
-        {"acc_buffer_bytes": 1 << 20},
-        "the fields of MicroOp need 38 bits and there are 32; make a scratchpad smaller: "
-        "U = 13 (uop_buffer_bytes = 32768), I = 11 (inp_buffer_bytes = 32768), W = 10 (wgt_buffer_bytes "
-        "= 262144), A = 14 (acc_buffer_bytes = 1048576)",
+        {"block_in": 2, "inp_buffer_bytes": 1 << 23},
+        "inp_buffer_bytes = 8388608 holds 4194304 elements of 2 bytes, and a scratchpad has at most 2097152; "
+        "it must be at most 4194304",
     ),
     (
         {"inp_bits": 2, "block_in": 1},

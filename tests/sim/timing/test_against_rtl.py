@@ -11,7 +11,7 @@ from vdla.hw.spec.errors import UnfinishedError
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.registers import Fault
-from vdla.hw.spec.vocabulary import INSTRUCTION_BYTES, AluOpcode, MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 from vdla.runtime.device import RunResult
 from vdla.sim.decoded import decode_stream
 from vdla.sim.timing.result import Timing
@@ -55,7 +55,9 @@ def simulated(
     memory: MemoryParameters = REFERENCE_MEMORY,
     address: int = STREAM,
 ) -> Timing:
-    stream = np.frombuffer(codec.to_bytes(instructions, config), np.uint8).reshape(-1, INSTRUCTION_BYTES)
+    stream = np.frombuffer(codec.to_bytes(instructions, config), np.uint8).reshape(
+        -1, config.instruction_bytes
+    )
     return simulate(decode_stream(stream, config), memory, stream_address=address, cycle_limit=1_000_000)
 
 
@@ -130,7 +132,7 @@ def test_what_follows_finish_is_neither_asked_for_nor_executed(config, before, l
 @pytest.mark.parametrize("place", range(4))
 @pytest.mark.parametrize("count", [1, 2, 3, 9])
 def test_a_stream_may_begin_and_end_anywhere_in_a_beat(place, count):
-    check(WIDE, [*[load(UOP)] * (count - 1), isa.Finish()], address=STREAM + place * INSTRUCTION_BYTES)
+    check(WIDE, [*[load(UOP)] * (count - 1), isa.Finish()], address=STREAM + place * WIDE.instruction_bytes)
 
 
 @pytest.mark.parametrize("place", range(4))
@@ -138,7 +140,7 @@ def test_a_stream_may_begin_and_end_anywhere_in_a_beat(place, count):
 def test_a_stream_without_finish_is_stopped_in_the_same_cycle(place, count):
     """Its last beat is taken with its last instruction, wherever that stands in the beat: else fetch would
     never rest."""
-    program, address = [load(UOP)] * count, STREAM + place * INSTRUCTION_BYTES
+    program, address = [load(UOP)] * count, STREAM + place * WIDE.instruction_bytes
     timing = simulated(WIDE, program, address=address)
     assert timing.fault == Fault.UNFINISHED
     with pytest.raises(UnfinishedError, match=f"after {timing.cycles} cycles"):
