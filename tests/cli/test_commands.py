@@ -73,6 +73,23 @@ def test_micro_ops_assemble_and_disassemble(tmp_path):
     assert run("disasm", "--uops", tmp_path / "u.bin").stdout == "UOP(dst=1, src=2, wgt=3)\nUOP()\n"
 
 
+def test_wide_instructions_and_micro_ops_assemble_and_disassemble(tmp_path):
+    where = ("--config", "default", "--set", "acc_buffer_bytes=1048576")
+    shown = run("config", "default", "--set", "acc_buffer_bytes=1048576").stdout
+    assert "  encoding          instructions of 256 bits, micro-ops of 64\n" in shown
+    for options, text, size in (
+        (("--uops",), "UOP(dst=16383, src=2, wgt=3)\nUOP()\n", 16),
+        ((), "GEMM(dst_factor_out=16383, wgt_factor_in=3)  # 0\nFINISH()  # 1\n", 64),
+    ):
+        (tmp_path / "x.asm").write_text(text)
+        assert run("asm", *options, tmp_path / "x.asm", "-o", tmp_path / "x.bin", *where).exit_code == 0
+        assert (tmp_path / "x.bin").stat().st_size == size
+        assert run("disasm", *options, tmp_path / "x.bin", *where).stdout == text
+    (tmp_path / "x.bin").write_bytes(b"\x07" + bytes(31))
+    error = run("disasm", tmp_path / "x.bin", *where).stderr
+    assert error.startswith(f"error: instruction 0 (0x{7:064x}): opcode 7 is not an instruction")
+
+
 def test_assembly_that_fails_writes_nothing(tmp_path):
     (tmp_path / "p.asm").write_text("LOAD(x_size=99999)")
     done = run("asm", tmp_path / "p.asm", "-o", tmp_path / "p.bin")

@@ -27,7 +27,7 @@ MEMORIES = ("uop", "inp", "wgt", "acc", "inp_operand", "wgt_operand", "wgt_bias"
 def run_program(program, **options):
     """Return DRAM and scratchpads after `program`."""
     machine, dram = Machine(program.config), program.image.copy()
-    stream = np.frombuffer(program.stream, np.uint8).reshape(-1, 16)
+    stream = np.frombuffer(program.stream, np.uint8).reshape(-1, program.config.instruction_bytes)
     machine.run(decode_stream(stream, program.config), dram, **options)
     return {"dram": dram} | {name: getattr(machine.pads, name) for name in MEMORIES}
 

@@ -16,6 +16,9 @@ from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.module.plan import Plan
 from vdla.runtime.session.session import Session
 
+LONG = TINY.with_changes(block_in=2, block_out=2, inp_buffer_bytes=1 << 19, acc_buffer_bytes=1 << 18)
+"""Instructions of 256 bits, micro-ops of 64, and 18 bits of `sram_base`."""
+
 CONFIGS = {
     "tiny": TINY,
     "two rows": TINY.with_changes(batch=2),
@@ -24,6 +27,7 @@ CONFIGS = {
     "small buffers": TINY.with_changes(
         inp_buffer_bytes=256, wgt_buffer_bytes=512, acc_buffer_bytes=1024, uop_buffer_bytes=256
     ),
+    "long instructions": LONG,
 }
 
 
@@ -63,14 +67,21 @@ def test_a_random_network_is_what_its_graph_means(seed):
     check(graph, plan, FunctionalDevice(config, plan.dram_bytes, seed % 4 or None), seed)
 
 
-@pytest.mark.parametrize("title", ["several ends", "split"])
-def test_the_rtl_makes_the_same_in_the_cycles_of_the_simulator(title):
+@pytest.mark.parametrize(
+    ("title", "config"),
+    [("several ends", TINY), ("split", TINY), ("split", LONG)],
+    ids=["several ends", "split", "long instructions"],
+)
+def test_the_rtl_makes_the_same_in_the_cycles_of_the_simulator(title, config):
     from vdla.runtime.devices.rtl.build import Optimise
     from vdla.runtime.devices.rtl.device import RtlDevice
 
-    graph, plan = handmade(title)
-    inputs = random_inputs(graph, 0)
-    devices = (RtlDevice(TINY, plan.dram_bytes, optimise=Optimise.BUILD), CycleDevice(TINY, plan.dram_bytes))
+    graph = HANDMADE[title](Net())
+    plan, inputs = plan_of(graph, config), random_inputs(graph, 0)
+    devices = (
+        RtlDevice(config, plan.dram_bytes, optimise=Optimise.BUILD),
+        CycleDevice(config, plan.dram_bytes),
+    )
     rtl, simulated = (Session(device, plan).run(inputs) for device in devices)
     assert_equal(rtl.outputs, interpret(graph, inputs))
     assert rtl.cycles == simulated.cycles

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.compiler.network.compiled import handmade
-from tests.compiler.network.graphs import HANDMADE
+from tests.compiler.network.compiled import handmade, plan_of
+from tests.compiler.network.graphs import HANDMADE, Net
+from vdla.hw.spec.presets import TINY
 from vdla.runtime.module.file import HEADER, MAGIC, MANIFEST, VERSION, from_bytes, load, save, to_bytes
 from vdla.runtime.module.plan import HostStep, ModuleError, Plan
 from vdla.runtime.stream.builder import Stream
@@ -59,6 +60,18 @@ def test_a_module_reads_back_equal_and_is_written_the_same_twice(title, tmp_path
     save(plan, tmp_path / "net.vdla")
     assert everything(load(tmp_path / "net.vdla")) == everything(plan)
     assert to_bytes(load(tmp_path / "net.vdla")) == to_bytes(plan) == (tmp_path / "net.vdla").read_bytes()
+
+
+def test_a_module_of_wide_instructions_and_micro_ops_reads_back_equal():
+    config = TINY.with_changes(block_in=1, block_out=1, acc_buffer_bytes=1 << 18)
+    plan = plan_of(HANDMADE["split"](Net()), config)
+    streams = list(plan.streams.values())
+    assert {(stream.words.shape[1], stream.uops.dtype) for stream in streams} == {(4, np.dtype("u8"))}
+    assert everything(from_bytes(to_bytes(plan))) == everything(plan)
+    name = next(iter(plan.streams))
+    halves = replace(streams[0], words=streams[0].words[:, :2], uops=streams[0].uops.astype(np.uint32))
+    broken = replace(plan, streams={**plan.streams, name: halves})
+    assert "with micro-ops uint32, not uint64[n, 4] and uint64" in refused(to_bytes(broken))
 
 
 def test_nothing_else_is_left_in_the_folder(saved):

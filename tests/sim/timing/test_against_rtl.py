@@ -32,6 +32,9 @@ WIDE = TINY.with_changes(
 )
 """Two instructions in a beat, and outputs as wide as a beat."""
 
+LONG = WIDE.with_changes(name="long instructions", bus_bits=512, uop_buffer_bytes=1 << 20)
+"""Instructions of 256 bits, two in a beat."""
+
 INP, WGT, ACC, OUT, UOP = MemoryType.INP, MemoryType.WGT, MemoryType.ACC, MemoryType.OUT, MemoryType.UOP
 STREAM = 0x20000
 
@@ -129,19 +132,23 @@ def test_what_follows_finish_is_neither_asked_for_nor_executed(config, before, l
     check(config, [*[load(UOP)] * before, isa.Finish(), *BEHIND], MemoryParameters(latency, 16))
 
 
+@pytest.mark.parametrize("config", [WIDE, LONG], ids=lambda config: config.name)
 @pytest.mark.parametrize("place", range(4))
 @pytest.mark.parametrize("count", [1, 2, 3, 9])
-def test_a_stream_may_begin_and_end_anywhere_in_a_beat(place, count):
-    check(WIDE, [*[load(UOP)] * (count - 1), isa.Finish()], address=STREAM + place * WIDE.instruction_bytes)
+def test_a_stream_may_begin_and_end_anywhere_in_a_beat(place, count, config):
+    assert config.bus_bits == 2 * config.instruction_bits
+    program = [*[load(UOP)] * (count - 1), isa.Finish()]
+    check(config, program, address=STREAM + place * config.instruction_bytes)
 
 
+@pytest.mark.parametrize("config", [WIDE, LONG], ids=lambda config: config.name)
 @pytest.mark.parametrize("place", range(4))
 @pytest.mark.parametrize("count", [1, 2, 3, 9])
-def test_a_stream_without_finish_is_stopped_in_the_same_cycle(place, count):
+def test_a_stream_without_finish_is_stopped_in_the_same_cycle(place, count, config):
     """Its last beat is taken with its last instruction, wherever that stands in the beat: else fetch would
     never rest."""
-    program, address = [load(UOP)] * count, STREAM + place * WIDE.instruction_bytes
-    timing = simulated(WIDE, program, address=address)
+    program, address = [load(UOP)] * count, STREAM + place * config.instruction_bytes
+    timing = simulated(config, program, address=address)
     assert timing.fault == Fault.UNFINISHED
     with pytest.raises(UnfinishedError, match=f"after {timing.cycles} cycles"):
-        on_rtl(WIDE, program, address=address)
+        on_rtl(config, program, address=address)

@@ -32,7 +32,8 @@ def decoded(*instructions, config=TINY) -> DecodedStream:
 
 def random_decoded(seed: int) -> DecodedStream:
     program = random_program(random_config(seed), seed, 60)
-    return decode_stream(np.frombuffer(program.stream, np.uint8).reshape(-1, 16), program.config)
+    stream = np.frombuffer(program.stream, np.uint8)
+    return decode_stream(stream.reshape(-1, program.config.instruction_bytes), program.config)
 
 
 def test_finish_alone_takes_the_cycles_counted_by_hand():

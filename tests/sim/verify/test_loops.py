@@ -18,6 +18,7 @@ from vdla.sim.verify.touch import BEYOND, CONFLICT, EMPTY
 
 DEEPER = CONFIG.with_changes(name="64 inputs, 32 accumulators", inp_buffer_bytes=256, acc_buffer_bytes=512)
 CONFIGS = (CONFIG, DEEPER)
+WIDE = CONFIG.with_changes(name="micro-ops of 64 bits", inp_buffer_bytes=1 << 17, wgt_buffer_bytes=1 << 18)
 STORED = 64  # element of DRAM from which on nothing is loaded
 LIMIT = 100_000  # of findings
 
@@ -78,15 +79,15 @@ def random_dram(rng, config):
         isa.MicroOp(**{field.name: rng.randrange(2 if small else 1 << field.width) for field in fields})
         for _ in range(config.depth(UOP))
     ]
-    dram = np.zeros(4096, np.uint8)
+    dram = np.zeros(max(4096, 2 * config.wgt_buffer_bytes), np.uint8)
     encoded = np.frombuffer(codec.uops_to_bytes(uops, config), np.uint8)
     dram[: len(encoded)] = encoded
     return dram
 
 
-def random_case(seed):
+def random_case(seed, configs=CONFIGS):
     rng = random.Random(seed)
-    config = rng.choice(CONFIGS)
+    config = rng.choice(configs)
     return decode_stream(stream_of(random_stream(rng, config), config), config), random_dram(rng, config)
 
 
@@ -106,6 +107,14 @@ def test_random_loops_find_what_a_walk_of_every_step_finds(seed, monkeypatch):
     program, dram = random_case(seed)
     found = verifier.findings(program, dram)
     assert on_chip(found) == Walk(program, dram).found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_so_they_do_where_micro_ops_are_wide(seed, monkeypatch):
+    monkeypatch.setattr(verifier, "MOST_FINDINGS", LIMIT)
+    program, dram = random_case(seed, (WIDE,))
+    assert WIDE.uop_bits == 64
+    assert on_chip(verifier.findings(program, dram)) == Walk(program, dram).found
 
 
 @pytest.mark.parametrize("seed", range(5))

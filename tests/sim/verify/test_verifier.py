@@ -243,7 +243,7 @@ def test_scratchpads_may_be_filled_before():
 @pytest.mark.parametrize("seed", range(25))
 def test_random_programs_pass(seed):
     program = random_program(random_config(seed), seed, 60)
-    stream = np.frombuffer(program.stream, np.uint8).reshape(-1, 16)
+    stream = np.frombuffer(program.stream, np.uint8).reshape(-1, program.config.instruction_bytes)
     assert findings(decode_stream(stream, program.config), program.image, filled=True) == []
 
 

@@ -23,7 +23,7 @@ class Walk:
 
     def __init__(self, program: DecodedStream, dram: np.ndarray) -> None:
         self.program, self.config = program, program.config
-        self.words = dram.view("<u4").tolist()
+        self.words = dram.view(f"<u{self.config.uop_bits // 8}").tolist()
         self.known = clocks(program, np.arange(len(program)))
         self.uops = [isa.MicroOp()] * self.config.depth(UOP)
         self.last = defaultdict(lambda: {"read": [-1] * len(Unit), "write": [-1] * len(Unit)})
