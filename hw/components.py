@@ -95,7 +95,7 @@ def components(config: AcceleratorConfig) -> tuple[Component, ...]:
         Component("registers", "registers", {"address": config.address_bits}, lambda: Registers(config)),
         Component("control", "control", {}, RunControl),
         _fetch(config),
-        Component("dispatch", "dispatch", {"opcodes": len(config.alu_opcodes)}, lambda: Dispatch(config)),
+        _dispatch(config),
         _dma(config),
         *_queues(config),
         *_tokens(config),
@@ -120,6 +120,11 @@ def _fetch(config: AcceleratorConfig) -> Component:
     return Component(
         "fetch", "fetch", features, lambda: Fetch(config), (MemoryShape(depth, config.instruction_bits),)
     )
+
+
+def _dispatch(config: AcceleratorConfig) -> Component:
+    features = {"opcodes": len(config.alu_opcodes), "instruction": config.instruction_bits}
+    return Component("dispatch", "dispatch", features, lambda: Dispatch(config))
 
 
 def _dma(config: AcceleratorConfig) -> Component:
@@ -185,6 +190,8 @@ def _writes(config: AcceleratorConfig, unit: Unit) -> dict[str, float]:
     return {
         "address": config.address_bits,
         "bus": config.bus_bits,
+        "instruction": config.instruction_bits,
+        "sram": config.sram_base_bits,
         "index": sum(config.index_bits(memory) for memory in memories),
         "choice": sum(config.bus_bits - bits for bits in elements if bits < config.bus_bits),
         "parts": sum(max(1, bits // config.bus_bits) for bits in elements),
@@ -256,6 +263,8 @@ def _store_unit(config: AcceleratorConfig) -> Component:
         "bursts": ceil_log2(config.burst_bytes),
         "waiting": ceil_log2(config.max_requests + 1),
         "index": config.index_bits(MemoryType.ACC),
+        "instruction": config.instruction_bits,
+        "sram": config.sram_base_bits,
         "ram": _lut_ram(depth, config.bus_bits + config.bus_bytes + 1),
     }
     memories = (

@@ -15,6 +15,8 @@ from vdla.hw.spec.vocabulary import AluOpcode, Extension
 KIB = 1 << 10
 BASE = TINY.with_changes(name="base", block_out=2)
 ENGINES = ("fetch", "dma", "load_unit", "loader", "store_unit")
+INSTRUCTIONS = ("fetch", "load_unit", "loader", "store_unit")
+"""Engines whose size depends on the width of an instruction, or of `sram_base`."""
 NO_REQUANTISE = (Extension.PAD_MINIMUM, Extension.OVERWRITE)
 LARGE = {"inp_buffer_bytes": 8 * KIB, "wgt_buffer_bytes": 8 * KIB, "acc_buffer_bytes": 16 * KIB}
 
@@ -64,6 +66,8 @@ GRID = (
     ),
     _point("fetch", "dma", bus_bits=512, burst_bytes=512),
     _point("sequencer", uop_buffer_bytes=32 * KIB),
+    _point("dispatch", "queue", *INSTRUCTIONS, uop_buffer_bytes=64 * KIB),
+    _point(*INSTRUCTIONS, uop_buffer_bytes=1024 * KIB),
     _point("tokens", token_depth=3),
     _point("tokens", token_depth=4095),
     *(_point("queue", load_queue_depth=depth) for depth in (4, 8, 32, 48, 64, 128, 512)),
