@@ -20,12 +20,12 @@ from vdla.hw.load import LoadUnit
 from vdla.hw.loader import LoadEngine
 from vdla.hw.pipeline import Pipeline
 from vdla.hw.queue import Queue
-from vdla.hw.requantise import lanes_per_read
 from vdla.hw.scratchpad import Scratchpad
 from vdla.hw.sequencer import Sequencer
-from vdla.hw.signatures import lanes, request_layout, shadow, write_beat_layout
+from vdla.hw.signatures import lanes, request_layout, shadow
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import SCRATCHPADS, loaded_by
+from vdla.hw.spec.numerics import BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
 from vdla.hw.spec.timing import (
     BURSTS_FETCHED_AHEAD,
     BURSTS_STORED_AHEAD,
@@ -40,7 +40,7 @@ from vdla.hw.spec.vocabulary import (
     Unit,
 )
 from vdla.hw.store import StoreUnit
-from vdla.hw.store_beats import burst_layout
+from vdla.hw.store_beats import burst_layout, output_beat_layout
 from vdla.hw.tokens import TokenCounter
 
 NARROW_MULTIPLIER_BITS = 18
@@ -49,6 +49,7 @@ NARROW_MULTIPLIER_BITS = 18
 LUT_RAM_BITS, LUT_RAM_DEPTH = 4, 16
 """Width and words of one LUT RAM of ECP5."""
 BLOCK_RAM_BITS = 36
+PARAMETER_BITS = MULTIPLIER_BITS + SHIFT_BITS + 3 * BYTE_BITS  # of a requantised value, without the bias
 LUT_RAMS_PER_BLOCK = 23
 """Yosys prefers this many LUT RAMs to one block RAM, but not more."""
 
@@ -247,7 +248,7 @@ def _pipeline(config: AcceleratorConfig) -> Component:
 
 def _store_unit(config: AcceleratorConfig) -> Component:
     requantises = config.has(Extension.REQUANTISE)
-    at_once, values = lanes_per_read(config), config.batch * config.block_out
+    at_once, values = config.values_per_store_read, config.batch * config.block_out
     others = values - at_once
     wide = config.acc_bits > NARROW_MULTIPLIER_BITS
     depth = BURSTS_STORED_AHEAD * config.burst_beats + store_stages(requantises) - 1
@@ -257,7 +258,8 @@ def _store_unit(config: AcceleratorConfig) -> Component:
         "lanes": requantises * at_once * config.acc_bits,
         "multipliers": requantises * at_once * (2 if wide else 1),
         "kept": requantises * values * config.acc_bits,
-        "choice": others * (5 * config.acc_bits if requantises else config.out_bits),
+        "choice": others * (2 * config.acc_bits + PARAMETER_BITS if requantises else config.out_bits),
+        "gathered": config.bus_bits - 8 * config.store_read_bytes,
         "address": config.address_bits,
         "bus": config.bus_bits,
         "bursts": ceil_log2(config.burst_bytes),
@@ -265,10 +267,10 @@ def _store_unit(config: AcceleratorConfig) -> Component:
         "index": config.index_bits(MemoryType.ACC),
         "instruction": config.instruction_bits,
         "sram": config.sram_base_bits,
-        "ram": _lut_ram(depth, config.bus_bits + config.bus_bytes + 1),
+        "ram": _lut_ram(depth, _width(output_beat_layout(config))),
     }
     memories = (
-        MemoryShape(depth, _width(write_beat_layout(config))),
+        MemoryShape(depth, _width(output_beat_layout(config))),
         MemoryShape(ahead, _width(burst_layout(config))),
         MemoryShape(config.max_requests, 3),
     )

@@ -1,18 +1,55 @@
 """Requantisation in the store unit."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed, unsigned
+from typing import NamedTuple
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from vdla.hw.alu import accumulator_vector
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.numerics import BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
-from vdla.hw.spec.vocabulary import MemoryType, Parameter
+from vdla.hw.spec.timing import REQUANTISE_STAGES
+from vdla.hw.spec.vocabulary import Parameter
+
+FINE_BITS = 3  # of the shift, done in the second of its two stages
+VALUE_BITS = BYTE_BITS + 1  # a scaled value of more bits is clipped whatever the zero point is
+FINE_WINDOW = 1 + VALUE_BITS  # bits that one output depends on: the bit behind the last place, and the value
+COARSE_WINDOW = FINE_WINDOW + (1 << FINE_BITS) - 1
 
 
-def lanes_per_read(config: AcceleratorConfig) -> int:
-    """Return the values in one read of the store unit: those of a beat, or of an element that is no wider."""
-    return min(config.element_bits(MemoryType.OUT), config.bus_bits) // config.out_bits
+class _Operand(NamedTuple):
+    """A number in a parameter: where it stands in an accumulator, and when it is taken and used.
+
+    `delay`: cycles until what is given as a parameter is kept. `stage`: the cycle of a part, counted from 0,
+    in which the number is copied from those kept. `neutral`: its value where nothing is requantised.
+    """
+
+    row: Parameter
+    first: int
+    bits: int
+    is_signed: bool
+    delay: int
+    stage: int
+    neutral: int
+
+
+BIAS = _Operand(Parameter.BIAS, 0, 0, True, delay=0, stage=0, neutral=0)  # as wide as an accumulator
+MULTIPLIER = _Operand(Parameter.MULTIPLIER, 0, MULTIPLIER_BITS, False, delay=0, stage=1, neutral=1)
+SHIFT = _Operand(Parameter.SHIFT, 0, SHIFT_BITS, False, delay=0, stage=3, neutral=0)
+ZERO = _Operand(Parameter.SHIFT, BYTE_BITS, BYTE_BITS, True, delay=2, stage=5, neutral=0)
+GREATEST = _Operand(Parameter.CLIP, BYTE_BITS, BYTE_BITS, True, delay=2, stage=6, neutral=0)
+LEAST = _Operand(Parameter.CLIP, 0, BYTE_BITS, True, delay=3, stage=7, neutral=0)
+OPERANDS = (BIAS, MULTIPLIER, SHIFT, ZERO, GREATEST, LEAST)
+WINDOW_STAGE = SHIFT.stage + 2
+LONGEST_DELAY = max(operand.delay for operand in OPERANDS)
+
+# Parameter `row` comes `row` cycles behind the first of its set and is kept `1 + delay` cycles later. A part
+# that came a cycle before the set must have copied the old number by then.
+assert all(operand.stage <= operand.row + 1 + operand.delay for operand in OPERANDS)
+# A part that comes a cycle after the parameter copies the new number.
+assert all(operand.stage >= operand.delay for operand in OPERANDS)
 
 
 class Requantiser(wiring.Component):
@@ -31,12 +68,15 @@ class Requantiser(wiring.Component):
 
     Timing: one part per cycle, never stalls. A parameter kept in one cycle applies to parts from the next
     cycle on. Parameters that are kept after a part, in the order of `Parameter` and one per cycle, do not
-    change it.
+    change it. A register follows each of: the choice of the part; the sum with the bias; the partial
+    products; their sum; the shift by multiples of 8; the rest of the shift; rounding and the zero point; the
+    upper limit; the lower limit.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
-        self._parts = config.batch * config.block_out // lanes_per_read(config)
+        self._lanes = config.values_per_store_read
+        self._parts = config.batch * config.block_out // self._lanes
         super().__init__(
             {
                 "element": In(accumulator_vector(config)),
@@ -44,68 +84,161 @@ class Requantiser(wiring.Component):
                 "row": In(Parameter),
                 "part": In(range(max(self._parts, 2))),
                 "scales": In(1),
-                "outputs": Out(data.ArrayLayout(config.out_bits, lanes_per_read(config))),
+                "outputs": Out(data.ArrayLayout(config.out_bits, self._lanes)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        self._kept = {
-            row: Signal(accumulator_vector(self.config), name=f"kept_{row.name.lower()}", reset_less=True)
-            for row in Parameter
-        }
-        for row, kept in self._kept.items():
-            with m.If(self.keeps & (self.row == row)):
-                m.d.sync += kept.eq(self.element)
-        part, scales = [self.part], [self.scales]
-        for stage in (1, 2):
-            part.append(Signal.like(self.part, name=f"part_{stage}", reset_less=True))
-            scales.append(Signal(name=f"scales_{stage}", reset_less=True))
-            m.d.sync += [part[stage].eq(part[stage - 1]), scales[stage].eq(scales[stage - 1])]
-        for lane in range(lanes_per_read(self.config)):
-            self._lane(m, lane, part, scales)
+        self._part = _delayed(m, self.part, REQUANTISE_STAGES, "part")
+        self._scales = _delayed(m, self.scales, REQUANTISE_STAGES, "scales")
+        self._kept = self._keep(m)
+        for lane in range(self._lanes):
+            total = self._total(m, lane)
+            product = self._product(m, lane, total)
+            value, rounds = self._shifted(m, lane, product)
+            m.d.sync += self.outputs[lane].eq(self._clipped(m, lane, value, rounds))
         return m
 
-    def _of_lane(self, vector: Value, part: Signal, lane: int) -> Value:
-        """Return the value of a lane in one part of an accumulator element."""
-        count = lanes_per_read(self.config)
-        return (
-            Array(vector[first + lane] for first in range(0, self._parts * count, count))[part]
-            if self._parts > 1
-            else vector[lane]
+    def _keep(self, m: Module) -> dict[_Operand, list[Signal]]:
+        """Keep the parameters that are given; return the operands of every value of an element."""
+        low = Cat(value[: 2 * BYTE_BITS] for value in self.element)
+        elements = _delayed(m, low, LONGEST_DELAY, "element")
+        keeps, row = (
+            _delayed(m, signal, LONGEST_DELAY, name)
+            for signal, name in ((self.keeps, "keeps"), (self.row, "row"))
         )
+        kept = {}
+        for operand in OPERANDS:
+            width, delay = self._width(operand), operand.delay
+            kept[operand] = [
+                Signal(
+                    width, name=f"kept_{operand.row.name.lower()}_{operand.first}_{place}", reset_less=True
+                )
+                for place in range(len(self.element))
+            ]
+            with m.If(keeps[delay] & (row[delay] == operand.row)):
+                for place, number in enumerate(kept[operand]):
+                    given = (
+                        elements[delay].word_select(place, 2 * BYTE_BITS) if delay else self.element[place]
+                    )
+                    m.d.sync += number.eq(given[operand.first :][:width])
+        return kept
 
-    def _lane(self, m: Module, lane: int, part: list[Value], scales: list[Value]) -> None:
-        """Build sum, product, and shift with clip, each followed by a register."""
-        bits = self.config.acc_bits
-        total, product = (
-            Signal(signed(bits), reset_less=True),
-            Signal(signed(bits + MULTIPLIER_BITS), reset_less=True),
-        )
-        bias, multiplier, shift, clip = (
-            self._of_lane(self._kept[row], part[stage], lane)
-            for row, stage in zip(Parameter, (0, 1, 2, 2), strict=True)
+    def _width(self, operand: _Operand) -> int:
+        return operand.bits or self.config.acc_bits
+
+    def _operand(self, m: Module, operand: _Operand, lane: int) -> Signal:
+        """Return an operand of a lane in the register into which it is copied at the end of its stage."""
+        shape = (signed if operand.is_signed else unsigned)(self._width(operand))
+        copied = Signal(shape, name=f"{operand.row.name.lower()}_{operand.first}_{lane}", reset_less=True)
+        chosen = choose(self._kept[operand][lane :: self._lanes], self._part[operand.stage])
+        m.d.sync += copied.eq(Mux(self._scales[operand.stage], chosen, operand.neutral))
+        return copied
+
+    def _total(self, m: Module, lane: int) -> Signal:
+        """Choose the part, then add the bias."""
+        shape = signed(self.config.acc_bits)
+        value, total = (Signal(shape, name=f"{name}_{lane}", reset_less=True) for name in ("value", "total"))
+        m.d.sync += [
+            value.eq(choose([*self.element][lane :: self._lanes], self.part)),
+            total.eq(value + self._operand(m, BIAS, lane)),
+        ]
+        return total
+
+    def _product(self, m: Module, lane: int, total: Signal) -> Signal:
+        """Multiply halves that fit a DSP, then add the partial products."""
+        multiplier, bits = self._operand(m, MULTIPLIER, lane), len(total)
+        product = Signal(signed(bits + MULTIPLIER_BITS), name=f"product_{lane}", reset_less=True)
+        parts, half = [], MULTIPLIER_BITS
+        for first in range(0, bits, half):
+            factor = total[first : first + half]
+            factor = factor.as_signed() if first + half == bits else factor
+            parts.append(
+                Signal((factor * multiplier).shape(), name=f"partial_{first}_{lane}", reset_less=True)
+            )
+            m.d.sync += parts[-1].eq(factor * multiplier)
+        low, *high = parts
+        whole = Cat(low[:half], (high[0] + low[half:])[:bits]) if high else low
+        m.d.sync += product.eq(whole)
+        return product
+
+    def _shifted(self, m: Module, lane: int, product: Signal) -> tuple[Signal, Signal]:
+        """Shift a product, in two steps, and saturate it at VALUE_BITS bits; return it and the bit behind its
+        last place."""
+        sign = product[-1]
+        shift = self._operand(m, SHIFT, lane)
+        coarse, fine = shift[FINE_BITS:], Signal(FINE_BITS, name=f"fine_{lane}", reset_less=True)
+        steps = range(0, 1 << SHIFT_BITS, 1 << FINE_BITS)
+        # Every choice is a window of the product with a 0 behind it and its sign in front; the bits in front
+        # of a window must be signs, too, or the value does not fit.
+        extended = Cat(0, product, sign.replicate(steps[-1] + COARSE_WINDOW))
+        differs = Signal(len(product), name=f"differs_{lane}")
+        m.d.comb += differs.eq(product ^ sign.replicate(len(product)))
+        window = Signal(COARSE_WINDOW, name=f"window_{lane}", reset_less=True)
+        exceeds, negative = (
+            Signal(name=f"{name}_{lane}", reset_less=True) for name in ("exceeds", "negative")
         )
         m.d.sync += [
-            total.eq(self._of_lane(self.element, part[0], lane) + Mux(scales[0], bias, 0)),
-            product.eq(total * Mux(scales[1], multiplier[:MULTIPLIER_BITS].as_unsigned(), 1)),
-            self.outputs[lane].eq(Mux(scales[2], self._clipped(m, lane, product, shift, clip), product)),
+            window.eq(choose([extended[step:][:COARSE_WINDOW] for step in steps], coarse)),
+            exceeds.eq(choose([_any(differs[step + COARSE_WINDOW - 1 :]) for step in steps], coarse)),
+            negative.eq(sign),
+            fine.eq(shift),
         ]
+        return self._shifted_finely(m, lane, window, (exceeds, negative), fine)
 
-    def _clipped(self, m: Module, lane: int, product: Signal, shift_and_zero: Value, clip: Value) -> Value:
-        """Return a product shifted, rounded, moved by the zero point, and clipped."""
-
-        def byte(value: Value, place: int) -> Value:
-            return value[place * BYTE_BITS : (place + 1) * BYTE_BITS].as_signed()
-
-        amount = Signal(unsigned(SHIFT_BITS), name=f"amount_{lane}")
-        behind = Signal(signed(len(product) + 1), name=f"behind_{lane}")  # with the bit behind the last place
-        scaled = Signal(signed(len(product) + 2), name=f"scaled_{lane}")
-        least, greatest = byte(clip, 0), byte(clip, 1)
-        m.d.comb += [
-            amount.eq(shift_and_zero[:SHIFT_BITS]),
-            behind.eq(Cat(0, product).as_signed() >> amount),
-            scaled.eq(((behind + 1) >> 1) + byte(shift_and_zero, 1)),
+    def _shifted_finely(
+        self, m: Module, lane: int, window: Signal, front: tuple[Signal, Signal], fine: Signal
+    ) -> tuple[Signal, Signal]:
+        """Do the rest of a shift; `front` tells whether bits before the window differ from the sign, and the
+        sign."""
+        exceeds, negative = front
+        amounts = range(1 << FINE_BITS)
+        differs = window ^ negative.replicate(len(window))
+        saturates = Signal(name=f"saturates_{lane}")
+        value = Signal(signed(VALUE_BITS), name=f"scaled_{lane}", reset_less=True)
+        rounds = Signal(name=f"rounds_{lane}", reset_less=True)
+        chosen = choose([window[amount:][:FINE_WINDOW] for amount in amounts], fine)
+        m.d.comb += saturates.eq(
+            self._scales[WINDOW_STAGE]
+            & (exceeds | choose([differs[amount + VALUE_BITS :].any() for amount in amounts], fine))
+        )
+        m.d.sync += [
+            value.eq(Mux(saturates, Cat((~negative).replicate(VALUE_BITS - 1), negative), chosen[1:])),
+            rounds.eq(chosen[0]),
         ]
-        limited = Mux(scaled > greatest, greatest, scaled)
-        return Mux(limited < least, least, limited)
+        return value, rounds
+
+    def _clipped(self, m: Module, lane: int, value: Signal, rounds: Signal) -> Value:
+        """Round and add the zero point, then clip."""
+        zero, least, greatest = (self._operand(m, operand, lane) for operand in (ZERO, LEAST, GREATEST))
+        moved = Signal(signed(VALUE_BITS + 1), name=f"moved_{lane}", reset_less=True)
+        limited = Signal.like(moved, name=f"limited_{lane}")
+        below = self._scales[LEAST.stage + 1] & (limited < least)
+        m.d.sync += [
+            moved.eq(value + zero + rounds),
+            limited.eq(Mux(self._scales[GREATEST.stage + 1] & (moved > greatest), greatest, moved)),
+        ]
+        return Mux(below, least, limited)
+
+
+def choose(values: list[Value], index: Value) -> Value:
+    """Return the value at `index` (a power of two of values), by a tree of two-way choices."""
+    assert len(values) == 1 << exact_log2(len(values))
+    for bit in range(exact_log2(len(values))):
+        values = [Mux(index[bit], odd, even) for even, odd in zip(values[::2], values[1::2], strict=True)]
+    return values[0]
+
+
+def _any(bits: Value) -> Value:
+    """Return whether a bit is set, of bits that may be none."""
+    return bits.any() if len(bits) else Const(0)
+
+
+def _delayed(m: Module, value: Value, cycles: int, name: str) -> list[Value]:
+    """Return `value` as it is, and as it was 1 to `cycles` cycles before."""
+    delayed = [value]
+    for cycle in range(1, cycles + 1):
+        delayed.append(Signal(value.shape(), name=f"{name}_{cycle}", reset_less=True))
+        m.d.sync += delayed[-1].eq(delayed[-2])
+    return delayed

@@ -35,8 +35,9 @@ class StoreUnit(wiring.Component):
         status: for counters and run control.
 
     Timing: as `ReadHalf`; a burst is offered in the cycle after its last beat was formed, so memory never
-    waits for data. A STORE retires in the cycle in which `write_done` answers its last burst, or behind the
-    STOREs before it that wrote nothing, one per cycle.
+    waits for data. Whether an instruction is taken depends on the tokens and on a register. A STORE retires
+    in the cycle in which `write_done` answers its last burst, or behind the STOREs before it that wrote
+    nothing, one per cycle.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -83,7 +84,7 @@ class StoreUnit(wiring.Component):
     def _send(self, m: Module, reads: ReadHalf, written: Queue) -> None:
         """Offer bursts to memory and remember them until they are answered."""
         burst = reads.bursts.payload
-        mark = burst.beats == 0
+        mark = burst.mark
         # Answers that came while marks stood before their bursts.
         answers = Signal(range(self.config.max_requests + 1))
         answered = written.o.valid & (written.o.payload.mark | self.write_done | (answers != 0))

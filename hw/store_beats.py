@@ -1,41 +1,37 @@
 """Beats and bursts of the store unit, formed of the outputs of its reads."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from vdla.hw.signatures import request_layout, write_beat_layout
+from vdla.hw.signatures import request_layout
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType
 
 
-def read_bytes(config: AcceleratorConfig) -> int:
-    """Return the bytes of DRAM that one read of the store unit fills: an element, or a beat of a wide one."""
-    return min(config.element_bytes(MemoryType.OUT), config.bus_bytes)
-
-
 def parts_of_element(config: AcceleratorConfig) -> range:
     """Return the places of a read in its element; two at least, so that a signal has a bit."""
-    return range(max(2, config.element_bytes(MemoryType.OUT) // read_bytes(config)))
-
-
-def row_bits(config: AcceleratorConfig) -> int:
-    """Return the bits that count the bytes of a row."""
-    return 16 + int(exact_log2(config.element_bytes(MemoryType.OUT)))
+    return range(max(2, config.element_bytes(MemoryType.OUT) // config.store_read_bytes))
 
 
 def burst_layout(config: AcceleratorConfig) -> data.StructLayout:
-    """One burst of a STORE on its way to memory; no beats: the mark of a STORE that writes nothing."""
+    """One burst of a STORE on its way to memory, or the `mark` of a STORE that writes nothing."""
     request = request_layout(config)
-    return data.StructLayout(
-        {"address": request["address"].shape, "beats": request["beats"].shape, "last": 1, "push_prev": 1}
-    )
+    members = {"address": request["address"].shape, "beats": request["beats"].shape}
+    return data.StructLayout({**members, "mark": 1, "last": 1, "push_prev": 1})
 
 
 def burst_stream(config: AcceleratorConfig) -> wiring.Signature:
     """Bursts whose beats are all queued, in order."""
     return wiring.Signature({"valid": Out(1), "ready": In(1), "payload": Out(burst_layout(config))})
+
+
+def output_beat_layout(config: AcceleratorConfig) -> data.StructLayout:
+    """One beat of outputs: `written` has a bit for each element of a beat, or one for a beat of a wider
+    element; `last` marks the last beat of its burst."""
+    unit = min(config.element_bytes(MemoryType.OUT), config.bus_bytes)
+    return data.StructLayout({"data": config.bus_bits, "written": config.bus_bytes // unit, "last": 1})
 
 
 def read_layout(config: AcceleratorConfig) -> data.StructLayout:
@@ -49,18 +45,17 @@ def read_layout(config: AcceleratorConfig) -> data.StructLayout:
         {
             "valid": 1,
             "empty": 1,
-            "lane": range(max(2, config.bus_bytes // read_bytes(config))),
+            "lane": range(max(2, config.bus_bytes // config.store_read_bytes)),
             "part": parts_of_element(config),
             "beat_ends": 1,
             "burst_ends": 1,
             "scales": 1,
-            "burst": burst_layout(config),
         }
     )
 
 
 class BeatFormer(wiring.Component):
-    """Gather the outputs of reads into beats, and announce each burst with its last beat.
+    """Gather the outputs of reads into beats, and tell when a burst is complete.
 
     Parameters:
         config: the accelerator.
@@ -69,38 +64,59 @@ class BeatFormer(wiring.Component):
         read: the read whose outputs are there in this cycle.
         outputs: of the read.
         beat: high for a cycle with each beat.
-        burst: high for a cycle with each burst, and with the mark of a STORE that writes nothing.
+        burst: high for a cycle with the last beat of each burst, and for each STORE that writes nothing.
 
     Timing: a beat and a burst appear in the cycle of the read that completes them. Never stalls.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
-        pulse = {"valid": Out(1)}
+        beat = wiring.Signature({"valid": Out(1), "payload": Out(output_beat_layout(config))})
         super().__init__(
             {
                 "read": In(read_layout(config)),
-                "outputs": In(8 * read_bytes(config)),
-                "beat": Out(wiring.Signature({**pulse, "payload": Out(write_beat_layout(config))})),
-                "burst": Out(wiring.Signature({**pulse, "payload": Out(burst_layout(config))})),
+                "outputs": In(8 * config.store_read_bytes),
+                "beat": Out(beat),
+                "burst": Out(1),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        read, size = self.read, read_bytes(self.config)
-        beat, held = Signal(write_beat_layout(self.config)), Signal(write_beat_layout(self.config))
+        read = self.read
+        beat = Signal(output_beat_layout(self.config))
         m.d.comb += [
-            beat.data.eq(held.data | (self.outputs << (read.lane * 8 * size))),
-            beat.strobe.eq(held.strobe | (((1 << size) - 1) << (read.lane * size))),
             beat.last.eq(read.burst_ends),
             self.beat.payload.eq(beat),
             self.beat.valid.eq(read.valid & ~read.empty & read.beat_ends),
-            self.burst.payload.eq(read.burst),
-            self.burst.valid.eq(read.valid & (read.empty | read.burst_ends)),
+            self.burst.eq(read.valid & (read.empty | read.burst_ends)),
+        ]
+        if self.config.store_read_bytes == self.config.bus_bytes:
+            m.d.comb += [beat.data.eq(self.outputs), beat.written.eq(1)]
+        else:
+            self._gather(m, beat)
+        return m
+
+    def _gather(self, m: Module, beat: data.View) -> None:
+        """Add the outputs of a read to those of the same beat before it."""
+        read, size = self.read, 8 * self.config.store_read_bytes
+        held = Signal.like(beat, name="held")
+        lanes = self.config.bus_bits // size
+        here = [read.lane == lane for lane in range(lanes)]
+        per_element = lanes // len(beat.written)
+        reached = [Cat(here[first : first + per_element]).any() for first in range(0, lanes, per_element)]
+        m.d.comb += [
+            beat.data.eq(held.data | Cat(self.outputs & lane.replicate(size) for lane in here)),
+            beat.written.eq(held.written | Cat(reached)),
         ]
         with m.If(read.valid & ~read.empty):
-            m.d.sync += held.eq(beat)
+            m.d.sync += [held.data.eq(beat.data), held.written.eq(beat.written)]
             with m.If(read.beat_ends):
                 m.d.sync += held.eq(0)
-        return m
+
+
+def byte_strobe(config: AcceleratorConfig, written: Signal) -> Cat:
+    """Return the strobe bit of each byte of a beat of which `written` elements are to be written."""
+    size = config.bus_bytes // len(written)
+    assert exact_log2(size) >= 0
+    return Cat(bit.replicate(size) for bit in written)

@@ -72,6 +72,13 @@ class AcceleratorConfig:
     gemm_stages: int = _parameter(
         3, "pipeline registers from scratchpad data to the accumulator adder", low=1, high=8
     )
+    requantise_lanes: int = _parameter(
+        0,
+        "values that one read of the store unit requantises; 0: as many as a beat or an element holds",
+        low=0,
+        high=256,
+        power=True,
+    )
     alu_opcodes: tuple[AluOpcode, ...] = field(default=VTA_ALU, metadata={"help": "operations the ALU has"})
     extensions: tuple[Extension, ...] = field(
         default=(), metadata={"help": "instruction-set extensions that are on"}
@@ -170,6 +177,21 @@ class AcceleratorConfig:
     def burst_beats(self) -> int:
         """Beats of the longest burst."""
         return self.burst_bytes // self.bus_bytes
+
+    @property
+    def most_requantise_lanes(self) -> int:
+        """Values of a beat of outputs, or of an output element that is narrower."""
+        return min(self.element_bits(MemoryType.OUT), self.bus_bits) // self.out_bits
+
+    @property
+    def values_per_store_read(self) -> int:
+        """Values that one read of the store unit turns into outputs."""
+        return self.requantise_lanes or self.most_requantise_lanes
+
+    @property
+    def store_read_bytes(self) -> int:
+        """Bytes of DRAM that one read of the store unit fills."""
+        return self.values_per_store_read * self.out_bits // 8
 
     @cached_property
     def address_bits(self) -> int:
@@ -279,6 +301,7 @@ def check_consistency(config: AcceleratorConfig) -> None:
     for memory in (MemoryType.INP, MemoryType.WGT, MemoryType.ACC):
         _check_depth(config, memory, _SCRATCHPADS[memory])
     _check_burst(config)
+    _check_requantise_lanes(config)
 
 
 def _check_element(config: AcceleratorConfig, memory: MemoryType) -> None:
@@ -311,4 +334,18 @@ def _check_burst(config: AcceleratorConfig) -> None:
     if not low <= config.burst_bytes <= high:
         raise ConfigError(
             f"burst_bytes = {config.burst_bytes} is outside {low}..{high} for bus_bits = {config.bus_bits}"
+        )
+
+
+def _check_requantise_lanes(config: AcceleratorConfig) -> None:
+    lanes, least, most = config.requantise_lanes, max(1, 8 // config.out_bits), config.most_requantise_lanes
+    if lanes and not config.has(Extension.REQUANTISE):
+        raise ConfigError(
+            f"requantise_lanes = {lanes} needs the extension requantise; turn it on, or set "
+            "requantise_lanes = 0"
+        )
+    if lanes and not least <= lanes <= most:
+        raise ConfigError(
+            f"requantise_lanes = {lanes} is outside {least}..{most}: one gives a byte of outputs or more, "
+            "at most a beat or an element"
         )

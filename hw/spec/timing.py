@@ -36,8 +36,12 @@ OPERAND_STAGE = 3
 """Cycles from a slot's issue to its operands standing at the multiplier array."""
 
 
-REQUANTISE_STAGES = 3
-"""Cycles that the store unit needs to requantise what it has read: sum, product, shift with clip."""
+STORE_READ_STAGES = 2
+"""Cycles from a read of the store unit until its data stand in a register behind the scratchpad."""
+
+REQUANTISE_STAGES = 9
+"""Cycles that the store unit needs to requantise what it has read: choice of the part, sum with the bias,
+partial products, product, shift in two steps, zero point, upper and lower limit."""
 
 
 def store_stages(requantises: bool) -> int:
@@ -45,7 +49,7 @@ def store_stages(requantises: bool) -> int:
 
     Both queues are deeper by one less than this, for the reads in the stages.
     """
-    return 1 + (REQUANTISE_STAGES if requantises else 0)
+    return STORE_READ_STAGES + (REQUANTISE_STAGES if requantises else 0)
 
 
 def execute_stage(gemm_stages: int) -> int:

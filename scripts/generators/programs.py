@@ -248,6 +248,8 @@ def random_config(seed: int) -> AcceleratorConfig:
             "alu_opcodes": tuple(opcode for opcode in isa.AluOpcode if rng.random() < 0.8),
             "extensions": tuple(extension for extension in Extension if rng.random() < 0.5),
         }
+        if Extension.REQUANTISE in choices["extensions"]:
+            choices["requantise_lanes"] = rng.choice((0, 0, 1, 2, 4, 8))
         try:
             config = AcceleratorConfig(name=f"random{seed}", **choices | (_wide(rng) if is_wide else {}))
         except ConfigError:

@@ -156,5 +156,5 @@ def _start(machine: Machine, program: TimedProgram, queued: Ints, times: Times, 
         else:
             compute_starts(machine, index, program[index].slots)
     if decision.starts.store:
-        store_starts(machine.store, program, start(machine, program, queued, STORE_UNIT, times.started))
+        store_starts(machine.store, start(machine, program, queued, STORE_UNIT, times.started))
     return decision.starts.load or decision.starts.compute or decision.starts.store

@@ -36,7 +36,7 @@ class TimedInstruction:
     gap_steps: Int32  # between two rows,
     tail_steps: Int32  # and behind the last
     parameters: Annotated[int, np.int8]  # that a STORE reads before its rows
-    lane_bytes: Annotated[int, np.int16]  # that one such cycle moves: an element, or a beat of a wider one
+    lane_bytes: Annotated[int, np.int16]  # that one such cycle, or a STORE's read, moves
 
 
 TimedProgram: TypeAlias = Records[TimedInstruction]
@@ -79,7 +79,11 @@ def _fill_transfers(columns: np.ndarray, program: DecodedStream, form: type[isa.
         for text in (access.base, access.outer.every, access.inner.every, access.outer.step)
     )
     element = element_bytes(program.config)[memory]
-    lane = np.minimum(element, program.config.bus_bytes)
+    lane = (
+        program.config.store_read_bytes
+        if form is isa.Store
+        else np.minimum(element, program.config.bus_bytes)
+    )
     rows = np.where(width > 0, height, 0)
     values = {
         "transfers": True,

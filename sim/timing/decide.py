@@ -10,8 +10,8 @@ from vdla.sim.timing.compute import compute_free, compute_issues, pipeline_empty
 from vdla.sim.timing.fetch import dispatch_moves, fetch_offers
 from vdla.sim.timing.loader import loader_idle, loader_takes
 from vdla.sim.timing.memory import COMPUTE, LOAD, dma_chooses, memory_serves
-from vdla.sim.timing.state import Machine, Store
-from vdla.sim.timing.store import store_idle, store_passes_mark, store_reads, store_reads_last
+from vdla.sim.timing.state import Machine
+from vdla.sim.timing.store import store_idle, store_passes_mark, store_reads
 from vdla.sim.timing.tokens import OPEN, gate
 
 LOAD_UNIT, COMPUTE_UNIT, STORE_UNIT = (int(unit) for unit in Unit)
@@ -65,7 +65,7 @@ def decide(machine: Machine, program: TimedProgram, queued: Ints) -> Decision:
     starts = Flags(
         gates.load == OPEN and loader_takes(machine.load, machine.hardware, client == LOAD),
         gates.compute == OPEN and _compute_takes(machine, program, queued, client, idle.compute),
-        gates.store == OPEN and _store_takes(machine.store, program, reads),
+        gates.store == OPEN and not machine.store.waits,
     )
     holds = machine.control.cycle < pipeline_empty_from(machine)
     resting = idle.load and idle.compute and not holds and idle.store and machine.fetch.outstanding == 0
@@ -101,12 +101,6 @@ def _compute_takes(
         if head.transfers
         else loads_idle
     )
-
-
-@part
-def _store_takes(store: Store, program: TimedProgram, reads: bool) -> bool:
-    """Whether no reads are left before the head of the store unit's queue."""
-    return store.active == 0 or (reads and store_reads_last(store, program))
 
 
 @part

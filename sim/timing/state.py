@@ -130,6 +130,8 @@ class Store:
     """The store unit: its read half, reads on their way to the queues, and bursts that wait for memory or
     for its answer."""
 
+    waits: int  # an instruction is taken that has not begun,
+    waiting: int  # which
     active: int
     instruction: int
     address: int

@@ -12,7 +12,13 @@ NOTHING, NO_LAST = -1, -2  # no burst was answered; one was that is not the last
 @part
 def store_idle(store: Store) -> bool:
     """Whether nothing is in progress."""
-    return not store.active and not store.staged and store.bursts_level == 0 and store.written_level == 0
+    return (
+        not store.waits
+        and not store.active
+        and not store.staged
+        and store.bursts_level == 0
+        and store.written_level == 0
+    )
 
 
 @part
@@ -101,8 +107,8 @@ def store_reads_last(store: Store, program: TimedProgram) -> bool:
 
 @part
 def store_moves_on(machine: Machine, program: TimedProgram, reads: bool) -> bool:
-    """Let the oldest read on its way enter the queues, and a read be issued; return whether the next cycle
-    will differ."""
+    """Let the oldest read on its way enter the queues, a read be issued, and a STORE begin; return whether
+    the next cycle will differ."""
     store, stages = machine.store, machine.hardware.store_stages
     prepares, left = store.prepares, store.stage_kind[store.stage]
     if left != NO_READ:
@@ -118,7 +124,10 @@ def store_moves_on(machine: Machine, program: TimedProgram, reads: bool) -> bool
     rests = store.staged == 0 and left == NO_READ
     store.stage = (store.stage + (not rests)) % stages
     streams = left == PLAIN and store.staged_plain == stages
-    return prepares > 0 or not (rests or streams)
+    begins = store.waits != 0 and store.active == 0
+    if begins:
+        _begin(store, program)
+    return begins or prepares > 0 or not (rests or streams)
 
 
 @part
@@ -169,10 +178,16 @@ def _issue_data(store: Store, instruction: TimedInstruction, hardware: Hardware)
 
 
 @part
-def store_starts(store: Store, program: TimedProgram, index: int) -> None:
-    """Take an instruction."""
-    instruction = program[index]
-    store.active, store.instruction, store.rows = 1, index, instruction.rows
+def store_starts(store: Store, index: int) -> None:
+    """Take an instruction, which waits for the one before it."""
+    store.waits, store.waiting = 1, index
+
+
+@part
+def _begin(store: Store, program: TimedProgram) -> None:
+    """Go on to the instruction that waits."""
+    instruction = program[store.waiting]
+    store.waits, store.active, store.instruction, store.rows = 0, 1, store.waiting, instruction.rows
     store.address = store.row = instruction.address
     store.remaining, store.burst_starts = instruction.row_bytes, 1
     store.prepares = instruction.parameters

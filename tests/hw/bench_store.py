@@ -233,7 +233,8 @@ def most_reads(config, store: isa.Store) -> int:
 def reads_of_beat(config, store: isa.Store) -> int:
     """Return the reads that make one beat of `store`'s rows, which are single elements or fill their
     beats."""
-    return 1 if store.x_size == 1 else max(1, config.bus_bytes // config.element_bytes(OUT))
+    size = config.element_bytes(OUT) if store.x_size == 1 else config.bus_bytes
+    return max(1, min(size, config.bus_bytes) // config.store_read_bytes)
 
 
 @cocotb.test(timeout_time=100, timeout_unit="us")
@@ -250,7 +251,7 @@ async def test_reads_stop_where_the_queues_are_full_and_nothing_is_lost(dut, sto
     cocotb.start_soon(scratchpad(dut, config))
     cocotb.start_soon(memory.serve())
     await send(dut, "instruction", [codec.encode(store, config)])
-    for _ in range(500):
+    for _ in range(800):
         busy += int(dut.status__busy.value)
         await FallingEdge(dut.clk)
     assert busy == most_reads(config, store)
@@ -281,15 +282,41 @@ async def test_a_large_store_does_not_end_early(dut, store):
 
 
 @cocotb.test()
-async def test_an_overrun_is_reported_from_the_first_element_past_the_end_on(dut):
-    config, overruns = configuration(), []
+async def test_an_overrun_is_reported_a_cycle_behind_each_read_past_the_end(dut):
+    """The first read is issued two cycles behind the instruction's start."""
+    config, overruns, busy = configuration(), [], []
     store = isa.Store(memory_type=OUT, sram_base=config.depth(OUT) - 2, y_size=2, x_size=2, x_stride=2)
-    reads = max(1, config.element_bytes(OUT) // config.bus_bytes)
+    reads = config.element_bytes(OUT) // config.store_read_bytes
     await start(dut, *INPUTS)
     await send(dut, "instruction", [codec.encode(store, config)])
-    for _ in range(4 * reads):
+    for _ in range(4 * reads + 3):
         overruns.append(int(dut.status__overrun.value))
-        assert int(dut.status__busy.value)
+        busy.append(int(dut.status__busy.value))
         await FallingEdge(dut.clk)
-    assert overruns == [0] * 2 * reads + [1] * 2 * reads
-    assert not int(dut.status__overrun.value)
+    assert busy == [0] + [1] * 4 * reads + [0] * 2
+    assert overruns == [0] * (2 + 2 * reads) + [1] * 2 * reads + [0]
+
+
+@cocotb.test()
+async def test_a_store_that_waits_begins_behind_the_last_read_of_the_one_before(dut):
+    """Each STORE reads as often as it must, and no cycle lies between two."""
+    config, busy = configuration(), []
+    parameters = [0, 1, 2] if config.has(Extension.REQUANTISE) else [0, 0]
+    program = [isa.Store(memory_type=OUT, y_size=1, x_size=3, parameters=number) for number in parameters]
+    parts = config.element_bytes(OUT) // config.store_read_bytes
+    reads = sum(3 * parts + len(Parameter) * (number > 0) for number in parameters)
+    await start(dut, *INPUTS)
+    cocotb.start_soon(Memory(dut, config, 0.0).serve())
+    dut.instruction__valid.value = 1
+    for store in program:
+        dut.instruction__payload.value = codec.encode(store, config)
+        while not int(dut.instruction__ready.value):
+            busy.append(int(dut.reads.step.value))
+            await FallingEdge(dut.clk)
+        busy.append(int(dut.reads.step.value))
+        await FallingEdge(dut.clk)
+    dut.instruction__valid.value = 0
+    for _ in range(reads + 2):
+        busy.append(int(dut.reads.step.value))
+        await FallingEdge(dut.clk)
+    assert "".join(map(str, busy)).strip("0") == "1" * reads

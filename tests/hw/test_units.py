@@ -15,6 +15,7 @@ from vdla.hw.load_writes import WriteHalf
 from vdla.hw.loader import RequestHalf
 from vdla.hw.pipeline import Pipeline
 from vdla.hw.queue import Queue
+from vdla.hw.requantise import Requantiser
 from vdla.hw.scratchpad import Scratchpad
 from vdla.hw.sequencer import Sequencer
 from vdla.hw.spec.memories import loaded_by
@@ -63,6 +64,13 @@ UNITS = {
     "store narrow": (StoreUnit, NARROW),
     "store parts": (StoreUnit, PARTS),
     "store plain": (StoreUnit, PLAIN),
+    "store lanes": (StoreUnit, TINY.with_changes(requantise_lanes=1)),
+    "store lanes wide": (StoreUnit, WIDE.with_changes(requantise_lanes=2)),
+    "store lanes narrow": (StoreUnit, NARROW.with_changes(requantise_lanes=2)),
+    "store lanes parts": (StoreUnit, PARTS.with_changes(requantise_lanes=4)),
+    "requantise": (Requantiser, TINY),
+    "requantise narrow": (Requantiser, NARROW),
+    "requantise parts": (Requantiser, PARTS.with_changes(requantise_lanes=4)),
     "pipeline": (Pipeline, TINY),
     "pipeline deep": (Pipeline, DEEP),
     "pipeline batch": (Pipeline, BATCH),
