@@ -1,6 +1,6 @@
 """Beats and bursts of the store unit, formed of the outputs of its reads."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -98,21 +98,27 @@ class BeatFormer(wiring.Component):
         return m
 
     def _gather(self, m: Module, beat: data.View) -> None:
-        """Add the outputs of a read to those of the same beat before it."""
+        """Add the outputs of a read to those of the same beat before it; a last lane always ends its beat.
+
+        Lanes that are not written hold what they held before.
+        """
         read, size = self.read, 8 * self.config.store_read_bytes
-        held = Signal.like(beat, name="held")
         lanes = self.config.bus_bits // size
-        here = [read.lane == lane for lane in range(lanes)]
+        here = Signal(lanes)
+        held, filled = Signal(data.ArrayLayout(size, lanes - 1), reset_less=True), Signal(lanes - 1)
+        m.d.comb += here.eq(1 << read.lane)
+        gathered = [Mux(here[lane], self.outputs, held[lane]) for lane in range(lanes - 1)]
+        written = here | filled
         per_element = lanes // len(beat.written)
-        reached = [Cat(here[first : first + per_element]).any() for first in range(0, lanes, per_element)]
         m.d.comb += [
-            beat.data.eq(held.data | Cat(self.outputs & lane.replicate(size) for lane in here)),
-            beat.written.eq(held.written | Cat(reached)),
+            beat.data.eq(Cat(*gathered, self.outputs)),
+            beat.written.eq(Cat(written[first] for first in range(0, lanes, per_element))),
         ]
         with m.If(read.valid & ~read.empty):
-            m.d.sync += [held.data.eq(beat.data), held.written.eq(beat.written)]
-            with m.If(read.beat_ends):
-                m.d.sync += held.eq(0)
+            for lane in range(lanes - 1):
+                with m.If(here[lane]):
+                    m.d.sync += held[lane].eq(self.outputs)
+            m.d.sync += filled.eq(Mux(read.beat_ends, 0, written))
 
 
 def byte_strobe(config: AcceleratorConfig, written: Signal) -> Cat:

@@ -14,7 +14,7 @@ from vdla.hw.signatures import instruction_stream, scratchpad_read, shadow, writ
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.timing import BURSTS_STORED_AHEAD, STORE_REQUESTS_AHEAD, store_stages
-from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, SRAM_BASE_BITS, Extension, MemoryType, Parameter
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 from vdla.hw.store_beats import (
     BeatFormer,
     burst_layout,
@@ -24,8 +24,6 @@ from vdla.hw.store_beats import (
     read_layout,
 )
 from vdla.hw.store_walk import RowWalk
-
-ELEMENT_INDEX_BITS = SRAM_BASE_BITS + 2  # of the last element of the longest STORE, past the end included
 
 
 class ReadIssue(wiring.Component):
@@ -56,7 +54,7 @@ class ReadIssue(wiring.Component):
         self._requantises = config.has(Extension.REQUANTISE)
         super().__init__(
             {
-                "instruction": In(instruction_stream()),
+                "instruction": In(instruction_stream(config)),
                 "room": In(1),
                 "address": Out(config.index_bits(MemoryType.OUT)),
                 "read": Out(read_layout(config)),
@@ -73,7 +71,7 @@ class ReadIssue(wiring.Component):
         m = Module()
         m.submodules.walk = walk = RowWalk(self.config)
         self._active, self._prepares, self._empty = Signal(), Signal(), Signal()
-        waits, word = Signal(), Signal(INSTRUCTION_BITS, reset_less=True)
+        waits, word = Signal(), Signal(self.config.instruction_bits, reset_less=True)
         last, begins = Signal(), Signal()
         m.d.comb += [
             self.instruction.ready.eq(~waits),
@@ -97,7 +95,8 @@ class ReadIssue(wiring.Component):
 
     def _read(self, m: Module, walk: RowWalk, store: data.View, begins: Signal) -> None:
         """Count the index of what is read: parameters, then the elements from the base on."""
-        index, base, scales = Signal(ELEMENT_INDEX_BITS), Signal(SRAM_BASE_BITS), Signal()
+        bits, scales = self.config.sram_base_bits, Signal()
+        index, base = Signal(bits + 2), Signal(bits)  # past the end included
         inside = self.config.index_bits(MemoryType.OUT)
         m.d.comb += [
             self.address.eq(index),
@@ -166,7 +165,7 @@ class ReadHalf(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "instruction": In(instruction_stream()),
+                "instruction": In(instruction_stream(config)),
                 "out": Out(scratchpad_read(config, shadow(config))),
                 "bursts": Out(burst_stream(config)),
                 "beats": Out(write_stream(config)),

@@ -11,22 +11,36 @@ from vdla.hw.layouts import decode
 from vdla.hw.signatures import request_layout
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import INSTRUCTION_BITS, MemoryType
+from vdla.hw.spec.vocabulary import MemoryType
 from vdla.hw.store_beats import parts_of_element, read_layout
 
 
 class _Walk(NamedTuple):
-    """The registers of a walk: byte addresses of the read and of its row; reads left in the row, and whether
-    it is the last; rows left, likewise; the read's part; the beat in which its burst begins."""
+    """The registers of a walk.
+
+    `address`, `row`: bytes, of the read and of the first one of its row. `row_begins`, `row_ends`,
+    `last_row`: of the read. `reads`, `rows`: number of the next read in its row and of the next row, from 2
+    on. `part`: of the read in its element. `begun`: the beat in which its burst begins.
+    """
 
     address: Signal
     row: Signal
-    left: Signal
+    row_begins: Signal
     row_ends: Signal
-    rows: Signal
     last_row: Signal
+    reads: Signal
+    rows: Signal
     part: Signal
     begun: Signal
+
+
+class _Size(NamedTuple):
+    """The size of a STORE: elements between rows, reads of a row, whether there is just one, and rows."""
+
+    stride: Signal
+    reads: Signal
+    single: Signal
+    rows: Signal
 
 
 class RowWalk(wiring.Component):
@@ -56,7 +70,7 @@ class RowWalk(wiring.Component):
         request = request_layout(config)
         super().__init__(
             {
-                "taken": In(INSTRUCTION_BITS),
+                "taken": In(config.instruction_bits),
                 "take": In(1),
                 "advance": In(1),
                 "read": Out(read_layout(config)),
@@ -84,66 +98,70 @@ class RowWalk(wiring.Component):
             ),
             self.beats.eq(in_burst - walk.begun[: len(in_burst)] + 1),
         ]
-        stride, reads, single = Signal(16), Signal.like(walk.left), Signal()
+        size = _Size(Signal(16), Signal.like(walk.reads), Signal(), Signal.like(walk.rows))
         with m.If(self.advance):
-            self._go_on(m, walk, stride, reads, single)
+            self._go_on(m, walk, size)
         with m.If(self.take):
-            self._begin(m, walk, stride, reads, single)
+            self._begin(m, walk, size)
         return m
 
     def _registers(self) -> _Walk:
         config = self.config
-        row_bits = 16 + exact_log2(self._parts)
         return _Walk(
             address=Signal(config.address_bits),
             row=Signal(config.address_bits),
-            left=Signal(row_bits),
+            row_begins=Signal(),
             row_ends=Signal(),
-            rows=Signal(16),
             last_row=Signal(),
+            reads=Signal(16 + exact_log2(self._parts)),
+            rows=Signal(16),
             part=Signal(parts_of_element(config)),
             begun=Signal(max(1, self._burst_bits - self._beat_bits)),
         )
 
-    def _go_on(self, m: Module, walk: _Walk, stride: Signal, reads: Signal, single: Signal) -> None:
+    def _go_on(self, m: Module, walk: _Walk, size: _Size) -> None:
         """Step behind a read: to the next one of the row, or to the next row."""
         places = exact_log2(self.config.element_bytes(MemoryType.OUT))
-        following_row = walk.row + (stride << places)
-        following = Mux(walk.row_ends, following_row, walk.address + self.config.store_read_bytes)
+        following = Mux(walk.row_ends & ~walk.row_begins, walk.row, walk.address) + Mux(
+            walk.row_ends, size.stride << places, self.config.store_read_bytes
+        )
         m.d.sync += [
             walk.address.eq(following),
-            walk.left.eq(walk.left - 1),
-            walk.row_ends.eq(walk.left == 2),
+            walk.row_begins.eq(walk.row_ends),
+            walk.reads.eq(walk.reads + 1),
+            walk.row_ends.eq(walk.reads == size.reads),
             walk.part.eq(Mux(self.element_ends, 0, walk.part + 1)),
         ]
+        with m.If(walk.row_begins):
+            m.d.sync += walk.row.eq(walk.address)
         with m.If(self.read.burst_ends):
             m.d.sync += walk.begun.eq(following[self._beat_bits : self._burst_bits])
         with m.If(walk.row_ends):
             m.d.sync += [
-                walk.row.eq(following_row),
-                walk.left.eq(reads),
-                walk.row_ends.eq(single),
-                walk.rows.eq(walk.rows - 1),
-                walk.last_row.eq(walk.rows == 2),
+                walk.reads.eq(2),
+                walk.row_ends.eq(size.single),
+                walk.rows.eq(walk.rows + 1),
+                walk.last_row.eq(walk.rows == size.rows),
             ]
 
-    def _begin(self, m: Module, walk: _Walk, stride: Signal, reads: Signal, single: Signal) -> None:
+    def _begin(self, m: Module, walk: _Walk, size: _Size) -> None:
         """Stand at the first read of an instruction that is taken."""
-        places = exact_log2(self.config.element_bytes(MemoryType.OUT))
         store = decode(isa.Store, self.config, self.taken)
-        base, all_reads = store.dram_base << places, store.x_size << exact_log2(self._parts)
+        base = store.dram_base << exact_log2(self.config.element_bytes(MemoryType.OUT))
+        reads = store.x_size << exact_log2(self._parts)
         m.d.sync += [
             walk.address.eq(base),
-            walk.row.eq(base),
-            walk.left.eq(all_reads),
-            walk.row_ends.eq(all_reads == 1),
-            walk.rows.eq(store.y_size),
+            walk.row_begins.eq(1),
+            walk.row_ends.eq(reads == 1),
             walk.last_row.eq(store.y_size == 1),
+            walk.reads.eq(2),
+            walk.rows.eq(2),
             walk.part.eq(0),
             walk.begun.eq(base[self._beat_bits : self._burst_bits]),
-            stride.eq(store.x_stride),
-            reads.eq(all_reads),
-            single.eq(all_reads == 1),
+            size.stride.eq(store.x_stride),
+            size.reads.eq(reads),
+            size.single.eq(reads == 1),
+            size.rows.eq(store.y_size),
         ]
 
 

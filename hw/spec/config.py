@@ -346,6 +346,6 @@ def _check_requantise_lanes(config: AcceleratorConfig) -> None:
         )
     if lanes and not least <= lanes <= most:
         raise ConfigError(
-            f"requantise_lanes = {lanes} is outside {least}..{most}: one gives a byte of outputs or more, "
-            "at most a beat or an element"
+            f"requantise_lanes = {lanes} is outside {least}..{most}: a read gives whole bytes of outputs, at "
+            "most a beat or an element"
         )

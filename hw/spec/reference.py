@@ -270,7 +270,10 @@ def _allowed(limits: Mapping[str, Any]) -> str:
         return "any subset"
     if limits["choices"]:
         return ", ".join(map(str, limits["choices"]))
-    return f"{limits['low']}..{limits['high']}" + (", a power of two" if limits["power"] else "")
+    if limits["power"]:
+        zero = "" if limits["low"] else "0, or "
+        return f"{zero}{limits['low'] or 1}..{limits['high']}, a power of two"
+    return f"{limits['low']}..{limits['high']}"
 
 
 PAGES = {

@@ -17,6 +17,24 @@ REFUSED = [
     ({"inp_bits": 5}, "inp_bits = 5 is none of 2, 4, 8"),
     ({"bus_bits": 32}, "bus_bits = 32 is outside 64..512"),
     ({"gemm_stages": 0}, "gemm_stages = 0 is outside 1..8"),
+    (
+        {"requantise_lanes": 16},
+        "requantise_lanes = 16 is outside 1..8: a read gives whole bytes of outputs, at most a beat or "
+        "an element",
+    ),
+    (
+        {"requantise_lanes": 1, "inp_bits": 4},
+        "requantise_lanes = 1 is outside 2..16: a read gives whole bytes of outputs, at most a beat or "
+        "an element",
+    ),
+    (
+        {"requantise_lanes": 3},
+        "requantise_lanes = 3 is not a power of two; the nearest are 2 and 4",
+    ),
+    (
+        {"requantise_lanes": 4, "extensions": ()},
+        "requantise_lanes = 4 needs the extension requantise; turn it on, or set requantise_lanes = 0",
+    ),
     ({"block_in": "16"}, "block_in = '16' is not a whole number"),
     (
         {"wgt_buffer_bytes": 256},
@@ -80,11 +98,16 @@ def test_digest_tells_hardware_apart_and_ignores_the_name():
         burst_bytes=512,
         max_requests=9,
         gemm_stages=5,
+        requantise_lanes=8,
         alu_opcodes=(),
-        extensions=("pad_minimum",),
+        extensions=("pad_minimum", "requantise"),
     )
     small = AcceleratorConfig(
-        uop_buffer_bytes=8192, inp_buffer_bytes=8192, wgt_buffer_bytes=8192, acc_buffer_bytes=8192
+        uop_buffer_bytes=8192,
+        inp_buffer_bytes=8192,
+        wgt_buffer_bytes=8192,
+        acc_buffer_bytes=8192,
+        extensions=("requantise",),
     )
     digests = {
         small.with_changes(**{field.name: getattr(other, field.name)}).digest
