@@ -64,7 +64,7 @@ UNITS = {
     "store narrow": (StoreUnit, NARROW),
     "store parts": (StoreUnit, PARTS),
     "store plain": (StoreUnit, PLAIN),
-    "store short bursts": (StoreUnit, TINY.with_changes(burst_bytes=8)),
+    "store short bursts": (StoreUnit, WIDE.with_changes(bus_bits=256, burst_bytes=32)),
     "store lanes": (StoreUnit, TINY.with_changes(requantise_lanes=1)),
     "store lanes wide": (StoreUnit, WIDE.with_changes(requantise_lanes=2)),
     "store lanes narrow": (StoreUnit, NARROW.with_changes(requantise_lanes=2)),
