@@ -1,6 +1,6 @@
-"""Division of a byte range into bursts."""
+"""Division of a row of bytes into bursts."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for, exact_log2
@@ -8,43 +8,46 @@ from amaranth.utils import bits_for, exact_log2
 from vdla.hw.spec.config import AcceleratorConfig
 
 
-class BurstCutter(wiring.Component):
-    """Find the first burst of `remaining` bytes at `address`: up to the next multiple of `burst_bytes`.
+class RowCutter(wiring.Component):
+    """Find the first burst of a row: up to the next multiple of `burst_bytes`, or all.
 
     Parameters:
         config: the accelerator.
-        remaining_bits: width of `remaining`.
+        bits: width of `last`; enough for a burst.
 
     Members:
-        address, remaining: the range that is still to be moved, in bytes.
-        size: bytes in its first burst.
+        offset: the low bits of the row's address, those within a burst.
+        last: bytes of the row, less one.
+        ends: the burst takes all of them.
+        rest: bytes behind the burst, less one, if there are any; they start at the next multiple.
         beats: beats that the burst touches.
-        first_beat: byte address of its first beat.
 
-    Timing: combinational.
+    Timing: combinational: one adder as wide as `last`, and a few levels of logic behind it.
     """
 
-    def __init__(self, config: AcceleratorConfig, remaining_bits: int) -> None:
+    def __init__(self, config: AcceleratorConfig, bits: int) -> None:
         self.config = config
         super().__init__(
             {
-                "address": In(config.address_bits),
-                "remaining": In(remaining_bits),
-                "size": Out(bits_for(config.burst_bytes)),
+                "offset": In(exact_log2(config.burst_bytes)),
+                "last": In(bits),
+                "ends": Out(1),
+                "rest": Out(bits),
                 "beats": Out(bits_for(config.burst_beats)),
-                "first_beat": Out(config.address_bits),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        beat_bits = exact_log2(self.config.bus_bytes)
-        room = Signal.like(self.size)
-        in_beat = self.address[:beat_bits]
+        bits, beat_bits = len(self.last), exact_log2(self.config.bus_bytes)
+        difference = Signal(bits + 1)  # last - (burst_bytes - offset); negative if the burst takes all
+        first, final = self.offset[beat_bits:], difference[beat_bits : len(self.offset)]
         m.d.comb += [
-            room.eq(self.config.burst_bytes - self.address[: exact_log2(self.config.burst_bytes)]),
-            self.size.eq(Mux(self.remaining < room, self.remaining, room)),
-            self.beats.eq((in_beat + self.size + self.config.bus_bytes - 1) >> beat_bits),
-            self.first_beat.eq(self.address - in_beat),
+            difference.eq(self.last + Cat(self.offset, Const(-1, bits + 1 - len(self.offset)))),
+            self.rest.eq(difference),
+            self.ends.eq(difference[-1]),
+            self.beats.eq(
+                Mux(self.ends, Cat(final, Const(0, 1)) - first + 1, self.config.burst_beats - first)
+            ),
         ]
         return m

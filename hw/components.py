@@ -12,6 +12,7 @@ from amaranth.hdl import Shape, ShapeLike
 from amaranth.lib import wiring
 from amaranth.utils import ceil_log2
 
+from vdla.hw.block_walk import plan_layout
 from vdla.hw.control import Registers, RunControl
 from vdla.hw.dispatch import Dispatch
 from vdla.hw.dma import Dma
@@ -22,7 +23,7 @@ from vdla.hw.pipeline import Pipeline
 from vdla.hw.queue import Queue
 from vdla.hw.scratchpad import Scratchpad
 from vdla.hw.sequencer import Sequencer
-from vdla.hw.signatures import lanes, request_layout, shadow
+from vdla.hw.signatures import fetched_layout, lanes, request_layout, shadow
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import SCRATCHPADS, loaded_by
 from vdla.hw.spec.numerics import BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
@@ -62,13 +63,11 @@ class MemoryShape:
         depth: words.
         bits: of a word.
         lanes: parts of a word that are written alone.
-        transparent: a read of the word being written gives the new value.
     """
 
     depth: int
     bits: int
     lanes: int = 1
-    transparent: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,21 +110,22 @@ def components(config: AcceleratorConfig) -> tuple[Component, ...]:
 
 def _fetch(config: AcceleratorConfig) -> Component:
     depth = BURSTS_FETCHED_AHEAD * config.burst_bytes // config.instruction_bytes
+    bits = _width(fetched_layout(config))
     features = {
         "address": config.address_bits,
         "held": max(0, config.instruction_bits - config.bus_bits),
         "wide": max(0, config.bus_bits - config.instruction_bits),
         "level": ceil_log2(depth + 1),
-        "ram": _lut_ram(depth, config.instruction_bits),
+        "ram": _queue_ram(depth, bits),
+        "opcodes": len(config.alu_opcodes),
     }
-    return Component(
-        "fetch", "fetch", features, lambda: Fetch(config), (MemoryShape(depth, config.instruction_bits),)
-    )
+    return Component("fetch", "fetch", features, lambda: Fetch(config), _queue_memory(depth, bits))
 
 
 def _dispatch(config: AcceleratorConfig) -> Component:
-    features = {"opcodes": len(config.alu_opcodes), "instruction": config.instruction_bits}
-    return Component("dispatch", "dispatch", features, lambda: Dispatch(config))
+    return Component(
+        "dispatch", "dispatch", {"instruction": config.instruction_bits}, lambda: Dispatch(config)
+    )
 
 
 def _dma(config: AcceleratorConfig) -> Component:
@@ -133,9 +133,10 @@ def _dma(config: AcceleratorConfig) -> Component:
     features = {
         "request": config.address_bits + tag,
         "level": ceil_log2(config.max_requests + 1),
-        "ram": _lut_ram(config.max_requests, tag),
+        "ram": _queue_ram(config.max_requests, tag),
+        "bus": config.bus_bits,
     }
-    return Component("dma", "dma", features, lambda: Dma(config), (MemoryShape(config.max_requests, tag),))
+    return Component("dma", "dma", features, lambda: Dma(config), _queue_memory(config.max_requests, tag))
 
 
 def _queues(config: AcceleratorConfig) -> tuple[Component, ...]:
@@ -149,9 +150,9 @@ def _queue(config: AcceleratorConfig, name: str, depth: int) -> Component:
     return Component(
         name,
         "queue",
-        {"level": ceil_log2(depth + 1), "ram": _lut_ram(depth, config.instruction_bits)},
+        {"level": ceil_log2(depth + 1), "ram": _queue_ram(depth, config.instruction_bits)},
         lambda: Queue(config.instruction_bits, depth),
-        (MemoryShape(depth, config.instruction_bits),),
+        _queue_memory(depth, config.instruction_bits),
     )
 
 
@@ -169,9 +170,7 @@ def _scratchpads(config: AcceleratorConfig) -> tuple[Component, ...]:
 
 
 def _scratchpad(config: AcceleratorConfig, name: str, memory: MemoryType) -> Component:
-    shape = MemoryShape(
-        config.depth(memory), config.element_bits(memory), lanes(config, memory), transparent=False
-    )
+    shape = MemoryShape(config.depth(memory), config.element_bits(memory), lanes(config, memory))
     features = {"ram": _lut_ram(shape.depth, shape.bits), "lanes": shape.lanes}
     return Component(
         f"{name}_scratchpad", "scratchpad", features, lambda: Scratchpad(config, memory), (shape,)
@@ -182,6 +181,16 @@ def _lut_ram(depth: int, bits: int) -> float:
     """Return the LUTs of a shallow memory: its banks and the choice between them; 0 for one in block RAM."""
     banks, blocks = ceil(depth / LUT_RAM_DEPTH), ceil(bits / BLOCK_RAM_BITS)
     return bits * (2 * banks - 1) if banks * ceil(bits / LUT_RAM_BITS) <= LUT_RAMS_PER_BLOCK * blocks else 0
+
+
+def _queue_ram(depth: int, bits: int) -> float:
+    """Return the LUTs of a queue's memory, which has no place for the item in the output register."""
+    return _lut_ram(depth - 1, bits) if depth > 2 else 0
+
+
+def _queue_memory(depth: int, bits: int) -> tuple[MemoryShape, ...]:
+    """Return the memory of a queue, if it has any: two items are held in registers alone."""
+    return (MemoryShape(depth - 1, bits),) if depth > 2 else ()
 
 
 def _writes(config: AcceleratorConfig, unit: Unit) -> dict[str, float]:
@@ -198,12 +207,20 @@ def _writes(config: AcceleratorConfig, unit: Unit) -> dict[str, float]:
         "parts": sum(max(1, bits // config.bus_bits) for bits in elements),
         "burst": ceil_log2(config.burst_bytes),
         "padding": config.bus_bits * config.has(Extension.PAD_MINIMUM),
+        "plan": _width(plan_layout(config, memories)),
     }
 
 
 def _load_unit(config: AcceleratorConfig) -> Component:
-    memories = (MemoryShape(LOADS_IN_PROGRESS, config.instruction_bits),)
-    return Component("load_unit", "load_unit", _writes(config, Unit.LOAD), lambda: LoadUnit(config), memories)
+    features = _writes(config, Unit.LOAD)
+    return Component(
+        "load_unit", "load_unit", features, lambda: LoadUnit(config), _started_memory(config, Unit.LOAD)
+    )
+
+
+def _started_memory(config: AcceleratorConfig, unit: Unit) -> tuple[MemoryShape, ...]:
+    """Return the memory of the LOADs that a load engine has started and not begun to write."""
+    return _queue_memory(LOADS_IN_PROGRESS - 1, _width(plan_layout(config, loaded_by(unit))))
 
 
 def _loader(config: AcceleratorConfig) -> Component:
@@ -212,7 +229,7 @@ def _loader(config: AcceleratorConfig) -> Component:
         "loader",
         _writes(config, Unit.COMPUTE) | {"wide": config.element_bits(MemoryType.ACC)},
         lambda: LoadEngine(config, loaded_by(Unit.COMPUTE)),
-        (MemoryShape(LOADS_IN_PROGRESS, config.instruction_bits),),
+        _started_memory(config, Unit.COMPUTE),
     )
 
 

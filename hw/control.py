@@ -15,8 +15,8 @@ class RunControl(wiring.Component):
 
     Members:
         start: CONTROL.START is being written.
-        begin: pulse in the cycle after an accepted start: the datapath has been reset, fetch begins.
-        accepted: pulse in the cycle of an accepted start; resets the datapath.
+        accepted: pulse in the cycle after a start outside a run, the first of the run; resets the datapath.
+        begin: pulse in the cycle after `accepted`: the datapath has been reset, fetch begins.
         running, done: registers of STATUS.
         finished: FINISH retires in this cycle.
         drained: fetch has no read outstanding, the instruction queues are empty and the units idle.
@@ -26,8 +26,9 @@ class RunControl(wiring.Component):
         overrun, memory_error: pulses.
         fault: bits of `Fault`.
 
-    Timing: `done` rises in the cycle after the first in which FINISH has retired and `drained` is high, or
-    after 16 consecutive cycles of `quiet`.
+    Timing: `running` is high from `accepted` on. `done` rises in the cycle after the first in which FINISH
+    has retired and `drained` is high, or after 16 consecutive cycles of `quiet`. `accepted`, `begin`,
+    `running`, `done` and `fault` are registers.
     """
 
     start: In(1)
@@ -49,23 +50,23 @@ class RunControl(wiring.Component):
         finish_seen = Signal()
         quiet_cycles = Signal(range(QUIET_CYCLES))
         stuck = self.quiet & (quiet_cycles == QUIET_CYCLES - 1)
-        ends = self.running & ((finish_seen & self.drained) | stuck)
-        m.d.comb += self.accepted.eq(self.start & ~self.running)
-        m.d.sync += [self.begin.eq(self.accepted), quiet_cycles.eq(Mux(self.quiet, quiet_cycles + 1, 0))]
+        ends = self.running & ~self.accepted & ((finish_seen & self.drained) | stuck)
+        accepts = self.start & ~self.running
+        m.d.sync += [
+            self.accepted.eq(accepts),
+            self.begin.eq(self.accepted),
+            quiet_cycles.eq(Mux(self.quiet, quiet_cycles + 1, 0)),
+        ]
         with m.If(self.finished):
             m.d.sync += finish_seen.eq(1)
         with m.If(self.running):
             m.d.sync += self.fault.eq(self.fault | self._seen() | Mux(stuck, self._stuck(), 0))
         with m.If(ends):
             m.d.sync += [self.running.eq(0), self.done.eq(1)]
+        with m.If(accepts):
+            m.d.sync += [self.running.eq(1), self.done.eq(0)]
         with m.If(self.accepted):
-            m.d.sync += [
-                self.running.eq(1),
-                self.done.eq(0),
-                self.fault.eq(0),
-                finish_seen.eq(0),
-                quiet_cycles.eq(0),
-            ]
+            m.d.sync += [self.fault.eq(0), finish_seen.eq(0), quiet_cycles.eq(0)]
         return m
 
     def _seen(self) -> Value:

@@ -1,6 +1,6 @@
 """The accelerator: units, queues, token counters, scratchpads and control, wired together."""
 
-from amaranth.hdl import Cat, Module, ResetInserter, Value
+from amaranth.hdl import Cat, Module, ResetInserter, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -33,7 +33,9 @@ class Datapath(wiring.Component):
         begin, address, count: as those of `Fetch`.
         finished, drained, quiet, starved, invalid, overrun, memory_error: as those of `RunControl`.
         invalid_index: position of the invalid instruction.
-        events: one bit per register in `COUNTERS`, high in the cycles that it counts.
+        events: one bit per register in `COUNTERS`, high in the cycles after those that it counts.
+
+    Timing: what run control and counters see of a cycle is there in the next, from registers.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -155,13 +157,13 @@ class Datapath(wiring.Component):
         queues_empty = ~Cat(queue.o.valid for queue in self.queues.values()).any()
         idle = Cat(unit.status.idle for unit in self.units.values()).all()
         still = ~Cat(unit.status.busy for unit in self.units.values()).any() & ~self.dispatch.moved
-        m.d.comb += [
+        m.d.comb += self.invalid_index.eq(self.dispatch.invalid_index)
+        m.d.sync += [
             self.finished.eq(self.units[Unit.COMPUTE].finished),
             self.drained.eq(queues_empty & idle & ~self.fetch.busy),
             self.quiet.eq(idle & still & self.fetch.blocked & ~self.begin),
             self.starved.eq(queues_empty & ~self.fetch.instruction.valid),
             self.invalid.eq(self.dispatch.invalid),
-            self.invalid_index.eq(self.dispatch.invalid_index),
             self.overrun.eq(Cat(unit.status.overrun for unit in self.units.values()).any()),
             self.memory_error.eq(self.dma.error),
         ]
@@ -193,7 +195,7 @@ class Datapath(wiring.Component):
         }
         events |= {beat_counter(memory): beats[memory] for memory in (None, *COUNTED_MEMORIES)}
         events |= {"GEMM_STEPS": compute.gemm_step, "ALU_STEPS": compute.alu_step}
-        m.d.comb += self.events.eq(Cat(events[name] for name in COUNTERS))
+        m.d.sync += self.events.eq(Cat(events[name] for name in COUNTERS))
 
 
 class Core(wiring.Component):
@@ -226,6 +228,8 @@ class Core(wiring.Component):
         m.submodules.control = control = RunControl()
         datapath = Datapath(self.config)
         m.submodules.datapath = ResetInserter(control.accepted)(datapath)
+        counts = Signal()
+        m.d.sync += counts.eq(control.running)  # the events are those of the cycle before
         connect(m, flipped(self.registers), registers.port)
         connect(m, datapath.memory, flipped(self.memory))
         m.d.comb += [
@@ -238,7 +242,7 @@ class Core(wiring.Component):
                 for name in ("finished", "drained", "quiet", "starved", "invalid", "overrun", "memory_error")
             ),
             registers.clear.eq(control.accepted),
-            registers.events.eq(datapath.events & control.running.replicate(len(COUNTERS))),
+            registers.events.eq(datapath.events & counts.replicate(len(COUNTERS))),
             *(getattr(registers, name).eq(getattr(control, name)) for name in ("running", "done", "fault")),
             registers.invalid_index.eq(datapath.invalid_index),
             self.interrupt.eq(registers.interrupt),

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from vdla.hw.queue import Queue
 from vdla.hw.signatures import memory_port, read_stream, request_layout, request_stream, write_stream
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.timing import Client
+from vdla.hw.spec.timing import ARRIVED_BEATS, Client
 
 PRIORITY = tuple(client.name.lower() for client in Client)
 READERS = tuple(client.name.lower() for client in Client if client.reads)
@@ -28,7 +28,9 @@ class Dma(wiring.Component):
 
     Timing: takes one request per cycle into the output register, in a cycle in which the register is empty or
     memory accepts its contents. Offers the request from the next cycle on. Passes over readers while
-    `max_requests` reads are in flight (taken, last beat not yet delivered). Data pass combinationally.
+    `max_requests` reads are in flight (taken, last beat not yet arrived). Read beats pass a queue of two: a
+    beat that memory hands over in cycle t is offered to its client from t + 1 on. Write beats pass
+    combinationally.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -79,19 +81,25 @@ class Dma(wiring.Component):
                     ]
 
     def _deliver(self, m: Module, reads: Queue) -> None:
-        """Pass read beats to the client whose request is oldest."""
-        seen = Signal.like(reads.o.payload.beats)
-        last = seen + 1 == reads.o.payload.beats
-        moves = self.memory.read_data.valid & self.memory.read_data.ready
+        """Pass read beats on, each to the client whose request was oldest when it arrived."""
+        arrival = data.StructLayout({"data": self.config.bus_bits, "client": range(len(READERS))})
+        m.submodules.arrived = arrived = Queue(arrival, ARRIVED_BEATS)
+        count = Signal.like(reads.o.payload.beats, init=1)
+        last, moves = count == reads.o.payload.beats, arrived.i.valid & arrived.i.ready
+        m.d.comb += [
+            arrived.i.valid.eq(self.memory.read_data.valid),
+            self.memory.read_data.ready.eq(arrived.i.ready),
+            arrived.i.payload.data.eq(self.memory.read_data.payload),
+            arrived.i.payload.client.eq(reads.o.payload.client),
+            reads.o.ready.eq(moves & last),
+        ]
+        with m.If(moves):
+            m.d.sync += count.eq(Mux(last, 1, count + 1))
         for index, client in enumerate(READERS):
-            out = getattr(self, f"{client}_data")
-            mine = reads.o.valid & (reads.o.payload.client == index)
+            out, mine = getattr(self, f"{client}_data"), arrived.o.payload.client == index
             m.d.comb += [
-                out.payload.eq(self.memory.read_data.payload),
-                out.valid.eq(self.memory.read_data.valid & mine),
+                out.payload.eq(arrived.o.payload.data),
+                out.valid.eq(arrived.o.valid & mine),
             ]
             with m.If(mine):
-                m.d.comb += self.memory.read_data.ready.eq(out.ready)
-        m.d.comb += reads.o.ready.eq(moves & last)
-        with m.If(moves):
-            m.d.sync += seen.eq(Mux(last, 0, seen + 1))
+                m.d.comb += arrived.o.ready.eq(out.ready)

@@ -1,18 +1,15 @@
 """The writing half of the load engine: pads and read beats into scratchpads."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from vdla.hw.layouts import decode
-from vdla.hw.signatures import instruction_stream, lanes, read_stream, scratchpad_write
-from vdla.hw.spec import isa
+from vdla.hw.block_walk import BlockWalk, beat_lane_bits, index_bits, plan_layout
+from vdla.hw.signatures import lanes, read_stream, scratchpad_write
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import scratchpad_of
 from vdla.hw.spec.vocabulary import Extension, MemoryType
-
-BEAT_LANE_BITS = 6  # enough to count the elements of the widest bus
 
 
 def scratchpads(memories: tuple[MemoryType, ...]) -> tuple[MemoryType, ...]:
@@ -23,73 +20,6 @@ def scratchpads(memories: tuple[MemoryType, ...]) -> tuple[MemoryType, ...]:
 def steps_of_element(config: AcceleratorConfig, memory: MemoryType) -> int:
     """Return the steps that write one element of `memory`: one per beat that it fills."""
     return max(1, config.element_bits(memory) // config.bus_bits)
-
-
-class BlockWalk(wiring.Component):
-    """Walk the elements of a LOAD's padded block, row by row.
-
-    Parameters:
-        config: the accelerator.
-
-    Members:
-        load: the LOAD, as encoded.
-        advance: go on to the next element.
-        restart: go back to the first element, for the next LOAD.
-        empty: the LOAD has no element.
-        is_data: the element comes from DRAM; else it is padding.
-        ends: it is the last element of the block.
-        data_row_ends: it is the last element of its row that comes from DRAM.
-        index: of the element in its scratchpad.
-        lane: the low bits of the element's DRAM address, in elements.
-
-    Timing: outputs follow `load` in the same cycle, and `advance` and `restart` in the next.
-    """
-
-    def __init__(self, config: AcceleratorConfig) -> None:
-        self.config = config
-        super().__init__(
-            {
-                "load": In(config.instruction_bits),
-                "advance": In(1),
-                "restart": In(1),
-                "empty": Out(1),
-                "is_data": Out(1),
-                "ends": Out(1),
-                "data_row_ends": Out(1),
-                "index": Out(config.sram_base_bits + 2),
-                "lane": Out(BEAT_LANE_BITS),
-            }
-        )
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        load = decode(isa.Load, self.config, self.load)
-        offset, lane_row = Signal(self.config.sram_base_bits + 1), Signal(BEAT_LANE_BITS)
-        rows, columns = load.y_pad_0 + load.y_size + load.y_pad_1, load.x_pad_0 + load.x_size + load.x_pad_1
-        row, column = Signal.like(rows), Signal.like(columns)
-        row_ends = column + 1 == columns
-        m.d.comb += [
-            self.empty.eq((load.x_size == 0) | (rows == 0)),
-            self.is_data.eq(
-                (row >= load.y_pad_0)
-                & (row < load.y_pad_0 + load.y_size)
-                & (column >= load.x_pad_0)
-                & (column < load.x_pad_0 + load.x_size)
-            ),
-            self.ends.eq(row_ends & (row + 1 == rows)),
-            self.data_row_ends.eq(column + 1 == load.x_pad_0 + load.x_size),
-            self.index.eq(load.sram_base + offset),
-            self.lane.eq(load.dram_base + lane_row + column - load.x_pad_0),
-        ]
-        with m.If(self.advance):
-            m.d.sync += [column.eq(column + 1), offset.eq(offset + 1)]
-            with m.If(row_ends):
-                m.d.sync += [column.eq(0), row.eq(row + 1)]
-                with m.If(row >= load.y_pad_0):
-                    m.d.sync += lane_row.eq(lane_row + load.x_stride)
-        with m.If(self.restart):
-            m.d.sync += [counter.eq(0) for counter in (row, column, offset, lane_row)]
-        return m
 
 
 class ElementWriter(wiring.Component):
@@ -121,9 +51,9 @@ class ElementWriter(wiring.Component):
             {
                 "is_data": In(1),
                 "beat": In(config.bus_bits),
-                "lane": In(BEAT_LANE_BITS),
+                "lane": In(beat_lane_bits(config, (memory,))),
                 "part": In(range(max(2, steps_of_element(config, memory)))),
-                "index": In(config.sram_base_bits + 2),
+                "index": In(index_bits(config)),
                 "pad_minimum": In(1),
                 "write": Out(scratchpad_write(config, scratchpad_of(memory))),
                 "element_ends": Out(1),
@@ -174,16 +104,18 @@ class WriteHalf(wiring.Component):
         memories: the memory types that its LOADs may name.
 
     Members:
-        instruction: the LOAD being written; taken with its last step.
+        plan: the next LOAD.
+        busy: a LOAD is being written.
         hold: make no step in this cycle.
         read_data: beats in the order of the requests.
         inp, wgt, uop, acc: write ports of the scratchpads concerned.
-        retire: the instruction ends in this cycle.
-        step: a write, or the end of an instruction that writes nothing.
+        retire: the LOAD ends in this cycle; `push_prev`, `push_next`: and pushes these tokens.
+        step: a write, or the end of a LOAD that writes nothing.
         overrun: a write's index is past the end of its scratchpad (it wraps).
         beats: a beat is taken for that scratchpad.
 
-    Timing: one step per cycle: a pad element, or one beat (one element of it, if it holds several).
+    Timing: a LOAD is taken in a cycle in which none is being written, or one ends, and makes its first step
+    in the next. One step per cycle: a pad element, or one beat (one element of it, if it holds several).
     """
 
     def __init__(self, config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> None:
@@ -192,43 +124,43 @@ class WriteHalf(wiring.Component):
         pads = scratchpads(memories)
         super().__init__(
             {
-                "instruction": In(instruction_stream(config)),
+                "plan": In(stream.Signature(plan_layout(config, memories))),
+                "busy": Out(1),
                 "hold": In(1),
                 "read_data": In(read_stream(config)),
                 **{memory.name.lower(): Out(scratchpad_write(config, memory)) for memory in pads},
-                "retire": Out(1),
-                "step": Out(1),
-                "overrun": Out(1),
+                **{name: Out(1) for name in ("retire", "push_prev", "push_next", "step", "overrun")},
                 "beats": Out(data.StructLayout({memory.name.lower(): 1 for memory in pads})),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        load = decode(isa.Load, self.config, self.instruction.payload)
-        m.submodules.walk = walk = BlockWalk(self.config)
+        m.submodules.walk = walk = BlockWalk(self.config, self.memories)
+        load = Signal(plan_layout(self.config, self.memories))
         part = Signal(range(max(2, *(steps_of_element(self.config, memory) for memory in self.memories))))
         writes, element_ends = Signal(), Signal()
         m.d.comb += [
-            self.step.eq(
-                self.instruction.valid & ~self.hold & (walk.empty | ~walk.is_data | self.read_data.valid)
-            ),
-            writes.eq(self.step & ~walk.empty),
-            self.retire.eq(self.step & (walk.empty | (element_ends & walk.ends))),
-            self.instruction.ready.eq(self.retire),
-            walk.load.eq(self.instruction.payload),
+            self.step.eq(self.busy & ~self.hold & (load.empty | ~walk.is_data | self.read_data.valid)),
+            writes.eq(self.step & ~load.empty),
+            self.retire.eq(self.step & (load.empty | (element_ends & walk.ends))),
+            self.push_prev.eq(self.retire & load.push_prev),
+            self.push_next.eq(self.retire & load.push_next),
+            self.plan.ready.eq(~self.busy | self.retire),
+            walk.plan.eq(self.plan.payload),
+            walk.start.eq(self.plan.ready),
             walk.advance.eq(writes & element_ends),
-            walk.restart.eq(self.retire),
         ]
+        with m.If(self.plan.ready):
+            m.d.sync += [self.busy.eq(self.plan.valid), load.eq(self.plan.payload)]
         with m.If(writes):
             m.d.sync += part.eq(Mux(element_ends, 0, part + 1))
         pad_minimum = load.pad_minimum if self.config.has(Extension.PAD_MINIMUM) else Const(0)
-        writers = {memory: self._writer(m, memory, walk, part, pad_minimum) for memory in self.memories}
-        with m.Switch(load.memory_type):
-            for memory, writer in writers.items():
-                with m.Case(memory):
-                    m.d.comb += element_ends.eq(writer.element_ends)
-                    m.d.comb += self._written(memory, writer, walk, writes)
+        for memory in self.memories:
+            writer = self._writer(m, memory, walk, part, pad_minimum)
+            with m.If(load[memory.name.lower()]):
+                m.d.comb += element_ends.eq(writer.element_ends)
+                m.d.comb += self._written(memory, writer, walk, writes)
         return m
 
     def _writer(

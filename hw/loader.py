@@ -1,11 +1,12 @@
 """The load engine: strided, padded 2-D copies from DRAM into scratchpads, several in flight."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from vdla.hw.bursts import BurstCutter
+from vdla.hw.block_walk import Planner
+from vdla.hw.bursts import RowCutter
 from vdla.hw.layouts import decode
 from vdla.hw.load_writes import WriteHalf, scratchpads
 from vdla.hw.queue import Queue
@@ -26,10 +27,11 @@ class RequestHalf(wiring.Component):
     Members:
         instruction: a LOAD whose rows to request.
         request: its bursts.
-        idle: nothing left to request.
+        idle: no instruction is being cut into requests, and none is offered.
 
-    Timing: the first burst is offered in the cycle after the instruction is taken, then one per accepted
-    burst, row after row. The next instruction can be taken in the cycle in which the last burst is accepted.
+    Timing: an instruction taken in cycle t offers its first burst in t + 2, then one per accepted burst, row
+    after row. `instruction.ready` is high from the cycle in which the last burst is offered on. It and the
+    request come from registers.
     """
 
     def __init__(self, config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> None:
@@ -45,36 +47,42 @@ class RequestHalf(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        burst_bits = exact_log2(self.config.burst_bytes)
         row_bits = 16 + max(exact_log2(self.config.element_bytes(memory)) for memory in self.memories)
-        active = Signal()
+        active, moves = Signal(), Signal()
         address, row = Signal(self.config.address_bits), Signal(self.config.address_bits)
-        remaining, width, stride, rows = Signal(row_bits), Signal(row_bits), Signal(row_bits), Signal(16)
-        m.submodules.cutter = cutter = BurstCutter(self.config, row_bits)
-        accepted = active & self.request.ready
-        row_ends = cutter.size == remaining
-        ends = accepted & row_ends & (rows == 1)
+        last, width, stride, rows = Signal(row_bits), Signal(row_bits), Signal(row_bits), Signal(16)
+        m.submodules.cutter = cutter = RowCutter(self.config, row_bits)
+        offered, free = self.request, ~self.request.valid | self.request.ready
         m.d.comb += [
-            cutter.address.eq(address),
-            cutter.remaining.eq(remaining),
-            self.request.valid.eq(active),
-            self.request.payload.address.eq(cutter.first_beat),
-            self.request.payload.beats.eq(cutter.beats),
-            self.instruction.ready.eq(~active | ends),
-            self.idle.eq(~active),
+            cutter.offset.eq(address),
+            cutter.last.eq(last),
+            moves.eq(active & free),
+            self.instruction.ready.eq(~active),
+            self.idle.eq(~active & ~offered.valid),
         ]
-        with m.If(accepted):
-            m.d.sync += [address.eq(address + cutter.size), remaining.eq(remaining - cutter.size)]
-            with m.If(row_ends):
+        with m.If(free):
+            m.d.sync += [
+                offered.valid.eq(active),
+                offered.payload.address.eq(address & -self.config.bus_bytes),
+                offered.payload.beats.eq(cutter.beats),
+            ]
+        with m.If(moves):
+            with m.If(cutter.ends):
                 m.d.sync += [
                     address.eq(row + stride),
                     row.eq(row + stride),
-                    remaining.eq(width),
+                    last.eq(width),
                     rows.eq(rows - 1),
+                    active.eq(rows != 1),
                 ]
-        with m.If(ends):
-            m.d.sync += active.eq(0)
-        with m.If(self.instruction.valid & self.instruction.ready):
-            self._latch(m, active, (address, row), (remaining, width), stride, rows)
+            with m.Else():
+                m.d.sync += [
+                    address.eq(Cat(Const(0, burst_bits), address[burst_bits:] + 1)),
+                    last.eq(cutter.rest),
+                ]
+        with m.If(self.instruction.valid & ~active):
+            self._latch(m, active, (address, row), (last, width), stride, rows)
         return m
 
     def _latch(
@@ -86,15 +94,17 @@ class RequestHalf(wiring.Component):
         stride: Signal,
         rows: Signal,
     ) -> None:
+        """Take the instruction; `widths` are one byte less than a row."""
         load = decode(isa.Load, self.config, self.instruction.payload)
         m.d.sync += [active.eq((load.x_size != 0) & (load.y_size != 0)), rows.eq(load.y_size)]
+        before_last = (load.x_size - 1)[:16]
         with m.Switch(load.memory_type):
             for memory in self.memories:
                 shift = exact_log2(self.config.element_bytes(memory))
                 with m.Case(memory):
                     m.d.sync += [
                         *(address.eq(load.dram_base << shift) for address in addresses),
-                        *(width.eq(load.x_size << shift) for width in widths),
+                        *(width.eq(Cat(Const((1 << shift) - 1, shift), before_last)) for width in widths),
                         stride.eq(load.x_stride << shift),
                     ]
 
@@ -115,7 +125,9 @@ class LoadEngine(wiring.Component):
         idle: nothing is in progress.
         step, overrun, beats: as `WriteHalf`.
 
-    Timing: as the two halves; up to 4 instructions are in progress between them.
+    Timing: as the two halves. An instruction taken in cycle t stands before the write half in t + 1 and makes
+    its first step in t + 2. Up to 4 instructions are in progress. `instruction.ready`, `idle` and the request
+    depend on registers alone.
     """
 
     def __init__(self, config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> None:
@@ -142,26 +154,26 @@ class LoadEngine(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.requests = requests = RequestHalf(self.config, self.memories)
-        m.submodules.started = started = Queue(self.config.instruction_bits, LOADS_IN_PROGRESS)
+        m.submodules.plan = plan = Planner(self.config, self.memories)
+        m.submodules.started = started = Queue(plan.plan.shape(), LOADS_IN_PROGRESS - 1)
         m.submodules.writes = writes = WriteHalf(self.config, self.memories)
         connect(m, requests.request, flipped(self.request))
         connect(m, flipped(self.read_data), writes.read_data)
-        connect(m, started.o, writes.instruction)
+        connect(m, started.o, writes.plan)
         for memory in scratchpads(self.memories):
             connect(m, getattr(writes, memory.name.lower()), flipped(getattr(self, memory.name.lower())))
-        ready = requests.instruction.ready & started.i.ready
-        retiring = decode(isa.Load, self.config, started.o.payload)
         m.d.comb += [
-            self.instruction.ready.eq(ready),
-            *(half.payload.eq(self.instruction.payload) for half in (requests.instruction, started.i)),
-            *(half.valid.eq(self.instruction.valid & ready) for half in (requests.instruction, started.i)),
+            self.instruction.ready.eq(requests.instruction.ready & started.i.ready),
+            plan.instruction.eq(self.instruction.payload),
+            requests.instruction.payload.eq(self.instruction.payload),
+            started.i.payload.eq(plan.plan),
+            requests.instruction.valid.eq(self.instruction.valid & started.i.ready),
+            started.i.valid.eq(self.instruction.valid & requests.instruction.ready),
             writes.hold.eq(self.hold),
-            self.retire.eq(writes.retire),
+            self.idle.eq(~started.o.valid & ~writes.busy),
             *(
-                getattr(self, flag).eq(writes.retire & getattr(retiring, flag))
-                for flag in ("push_prev", "push_next")
+                getattr(self, name).eq(getattr(writes, name))
+                for name in ("retire", "push_prev", "push_next", "step", "overrun", "beats")
             ),
-            self.idle.eq(requests.idle & ~started.o.valid),
-            *(getattr(self, name).eq(getattr(writes, name)) for name in ("step", "overrun", "beats")),
         ]
         return m

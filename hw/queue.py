@@ -1,9 +1,15 @@
 """The queue between components."""
 
-from amaranth.hdl import Module, Mux, Shape, ShapeLike, Signal, Value, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, ShapeLike, Signal, Value, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
+
+from vdla.hw.scratchpad import COLLISIONS_ARE_FREE
+
+LUT_RAM_WORDS = 32
+"""A queue with at most as many words behind its output register keeps them in LUT RAM, a deeper one in block
+RAM."""
 
 
 class Queue(wiring.Component):
@@ -18,8 +24,9 @@ class Queue(wiring.Component):
         level: items held.
 
     Timing: an item taken in cycle t is offered from t + 1 on; one item in and one out per cycle. `i.ready` is
-    low exactly while `depth` items are held. Both handshakes come from registers. Maps to block RAM: the read
-    port is synchronous, addressed with the next head and transparent for the write.
+    low exactly while `depth` items are held. `i.ready`, `o.valid` and `o.payload` are registers. The oldest
+    item stands in the output register, the others in a memory behind it. An item enters the register directly
+    while the memory is empty.
     """
 
     def __init__(self, shape: ShapeLike, depth: int) -> None:
@@ -35,30 +42,66 @@ class Queue(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.memory = memory = Memory(shape=unsigned(self._bits), depth=self.depth, init=[])
-        write = memory.write_port()
-        read = memory.read_port(transparent_for=(write,))
-        head, tail = Signal(range(self.depth)), Signal(range(self.depth))
-        enters, leaves = self.i.valid & self.i.ready, self.o.valid & self.o.ready
-        following = Signal.like(head)
-        m.d.comb += [
-            self.i.ready.eq(self.level != self.depth),
-            self.o.valid.eq(self.level != 0),
-            _bits(self.o.payload).eq(read.data),
-            following.eq(Mux(leaves, self._after(head), head)),
-            write.addr.eq(tail),
-            write.data.eq(self.i.payload),
-            write.en.eq(enters),
-            read.addr.eq(following),
-            read.en.eq(1),
-        ]
-        m.d.sync += [head.eq(following), self.level.eq(self.level + enters - leaves)]
-        with m.If(enters):
-            m.d.sync += tail.eq(self._after(tail))
+        ready, more = Signal(init=1), Signal()  # more: the memory holds items
+        enters, leaves = self.i.valid & ready, self.o.valid & self.o.ready
+        follows = leaves & more
+        stored = enters & self.o.valid & (~leaves | more)
+        moves = enters ^ leaves
+        m.d.comb += self.i.ready.eq(ready)
+        m.d.sync += self.o.valid.eq(enters | more | (self.o.valid & ~leaves))
+        with m.If(moves):
+            m.d.sync += [
+                self.level.eq(counted(self.level, enters)),
+                ready.eq(~enters | (self.level != self.depth - 1)),
+                more.eq(Mux(enters, self.o.valid, more & (self.level != 2))),
+            ]
+        payload = _bits(self.i.payload)
+        behind = self._memory(m, stored, follows, follows & (self.level == 2) | ~more)
+        with m.If(~self.o.valid | self.o.ready):
+            m.d.sync += _bits(self.o.payload).eq(Mux(more, behind, payload))
         return m
 
-    def _after(self, pointer: Value) -> Value:
-        return Mux(pointer == self.depth - 1, 0, pointer + 1)
+    def _memory(self, m: Module, stored: Value, follows: Value, empties: Value) -> Value:
+        """Add the memory behind the output register; return its oldest item.
+
+        `stored`: the input is written. `follows`: the oldest item leaves. `empties`: without the input, no
+        item is there in the next cycle.
+        """
+        words, payload = self.depth - 1, _bits(self.i.payload)
+        if not words:
+            return Const(0, self._bits)
+        if words == 1:
+            only = Signal(self._bits, reset_less=True)
+            with m.If(stored):
+                m.d.sync += only.eq(payload)
+            return only
+        m.submodules.memory = memory = Memory(
+            shape=unsigned(self._bits), depth=words, init=[], attrs=COLLISIONS_ARE_FREE
+        )
+        head, tail = Signal(range(words)), Signal(range(words))
+        write, following = memory.write_port(), Mux(follows, _after(head, words), head)
+        m.d.comb += [write.addr.eq(tail), write.data.eq(payload), write.en.eq(stored)]
+        m.d.sync += head.eq(following)
+        with m.If(stored):
+            m.d.sync += tail.eq(_after(tail, words))
+        if words <= LUT_RAM_WORDS:
+            read = memory.read_port(domain="comb")
+            m.d.comb += read.addr.eq(head)
+            return read.data
+        read = memory.read_port()
+        newest, is_newest = Signal(self._bits, reset_less=True), Signal()
+        m.d.comb += [read.addr.eq(following), read.en.eq(1)]
+        m.d.sync += [newest.eq(payload), is_newest.eq(stored & empties)]
+        return Mux(is_newest, newest, read.data)
+
+
+def counted(count: Signal, up: Value) -> Value:
+    """Return `count` one up, or one down; one adder."""
+    return count + Cat(Const(1, 1), (~up).replicate(len(count) - 1))
+
+
+def _after(pointer: Value, words: int) -> Value:
+    return Mux(pointer == words - 1, 0, pointer + 1)
 
 
 def _bits(payload: Value) -> Value:

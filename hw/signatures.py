@@ -19,6 +19,22 @@ def instruction_stream(config: AcceleratorConfig) -> stream.Signature:
     return stream.Signature(unsigned(config.instruction_bits))
 
 
+def kind_layout() -> data.StructLayout:
+    """What dispatch must know of an instruction: its unit (compute if no other), and whether it ends the
+    stream, as FINISH or because it is `invalid`; then no other bit matters."""
+    return data.StructLayout({"load": 1, "store": 1, "finish": 1, "invalid": 1})
+
+
+def fetched_layout(config: AcceleratorConfig) -> data.StructLayout:
+    """An encoded task instruction, `word`, with its kind."""
+    return data.StructLayout({"word": config.instruction_bits, "kind": kind_layout()})
+
+
+def fetched_stream(config: AcceleratorConfig) -> stream.Signature:
+    """Return the signature of a stream of encoded task instructions, each with its kind."""
+    return stream.Signature(fetched_layout(config))
+
+
 def request_layout(config: AcceleratorConfig) -> data.StructLayout:
     """One burst: `address` in bytes, a multiple of the bus width; `beats` from 1 to `burst_beats`."""
     return data.StructLayout(

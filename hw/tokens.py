@@ -4,6 +4,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
+from vdla.hw.queue import counted
 from vdla.hw.signatures import token_sink, token_source
 
 
@@ -18,7 +19,7 @@ class TokenCounter(wiring.Component):
         source: the popping unit's side.
 
     Timing: `available` rises in the cycle after a push; `room` falls in the cycle after the reservation that
-    takes the last place, and rises in the cycle after a pop. All outputs come from registers.
+    takes the last place, and rises in the cycle after a pop. Both are registers.
     """
 
     def __init__(self, depth: int) -> None:
@@ -27,11 +28,19 @@ class TokenCounter(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        push, reserve, pop = self.sink.push, self.sink.reserve, self.source.pop
         count = Signal(range(self.depth + 1))
         pledged = Signal(range(self.depth + 1))  # tokens held and places reserved
-        m.d.comb += [self.source.available.eq(count != 0), self.sink.room.eq(pledged != self.depth)]
-        m.d.sync += [
-            count.eq(count + self.sink.push - self.source.pop),
-            pledged.eq(pledged + self.sink.reserve - self.source.pop),
-        ]
+        available, room = Signal(), Signal(init=1)
+        m.d.comb += [self.source.available.eq(available), self.sink.room.eq(room)]
+        with m.If(push ^ pop):
+            m.d.sync += [
+                count.eq(counted(count, push)),
+                available.eq(push | (count != 1)),
+            ]
+        with m.If(reserve ^ pop):
+            m.d.sync += [
+                pledged.eq(counted(pledged, reserve)),
+                room.eq(pop | (pledged != self.depth - 1)),
+            ]
         return m

@@ -20,8 +20,11 @@ class Client(IntEnum):
 BURSTS_FETCHED_AHEAD = 4
 """Bursts of instructions that fetch may ask for ahead of dispatch."""
 
+ARRIVED_BEATS = 2
+"""Read beats that the DMA holds for clients that are not ready."""
+
 LOADS_IN_PROGRESS = 4
-"""LOADs that a load engine may have started and not yet written."""
+"""LOADs that a load engine may have started and not yet written: all but one wait."""
 
 BURSTS_STORED_AHEAD = 2
 """Bursts of the store unit's data that wait for memory."""

@@ -10,13 +10,14 @@ from vdla.sim.timing.columns import TimedProgram
 from vdla.sim.timing.compute import compute_retires, compute_starts
 from vdla.sim.timing.decide import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT, Decision
 from vdla.sim.timing.fetch import dispatch_move, fetch_receives
-from vdla.sim.timing.loader import RETIRES, STEP, TAKES_BEAT, TURNS, loader_starts, loader_writes
+from vdla.sim.timing.loader import RETIRES, STEP, TAKES_BEAT, TURNS, loader_cuts, loader_starts, loader_writes
 from vdla.sim.timing.memory import (
     COMPUTE,
     FETCH,
     LOAD,
     NOBODY,
     STORE,
+    dma_passes,
     dma_takes,
     memory_accepts,
     memory_moves,
@@ -35,6 +36,7 @@ class Done(NamedTuple):
     load: int  # what the load engines did, see `loader_writes`
     compute_load: int
     drains: bool  # memory took a beat of the store unit
+    streams: bool  # memory moved a beat, of whomever
     turns: bool  # something ended or began: the next cycle must be looked at by itself
 
 
@@ -49,23 +51,20 @@ def act(
 ) -> Done:
     """Carry out a cycle; return what was Done. The order matters only where a comment says so."""
     turns = _answer_stores(machine, program, times)
-    load = _write_load(machine, machine.load, program, times, decision.serves == LOAD)
-    compute_load = (
-        0
-        if decision.holds
-        else _write_load(machine, machine.compute_load, program, times, decision.serves == COMPUTE)
+    load = _write_load(machine, machine.load, program, times, decision.gives == LOAD, False)
+    compute_load = _write_load(
+        machine, machine.compute_load, program, times, decision.gives == COMPUTE, decision.holds
     )
     turns |= _retire_step(machine, program, times)
-    turns |= _move_beat(machine, bursts, decision.serves, load, compute_load)
-    turns |= _pass_requests(machine, program, bursts, decision)
+    turns |= _move_beats(machine, bursts, decision, load, compute_load)
+    turns |= _pass_requests(machine, bursts, decision)
     turns |= _read_stores(machine, program, decision)
-    turns |= _start(
-        machine, program, queued, times, decision
-    )  # a load engine's last request must have been taken
+    turns |= _cut_requests(machine, program)  # the DMA must have taken the request before
+    turns |= _start(machine, program, queued, times, decision)  # what starts is not cut in the same cycle
     if decision.moves:
         dispatch_move(machine, program, times.dispatched)
     turns |= decision.moves or (load | compute_load) & (TURNS | RETIRES) != 0
-    return Done(load=load, compute_load=compute_load, drains=decision.serves == STORE, turns=turns)
+    return Done(load, compute_load, decision.serves == STORE, decision.serves != NOBODY, turns)
 
 
 @part
@@ -79,13 +78,16 @@ def _answer_stores(machine: Machine, program: TimedProgram, times: Times) -> boo
 
 
 @part
-def _write_load(machine: Machine, loader: Loader, program: TimedProgram, times: Times, data: bool) -> int:
+def _write_load(
+    machine: Machine, loader: Loader, program: TimedProgram, times: Times, data: bool, holds: bool
+) -> int:
     """Let a load engine write."""
-    done = loader_writes(loader, program, machine.hardware, data)
+    written = loader.written
+    done = loader_writes(loader, program, machine.hardware, data, holds)
     if done & STEP:
-        machine.counts.beats[program[loader.written].beats] += (done & TAKES_BEAT) != 0
+        machine.counts.beats[program[written].beats] += (done & TAKES_BEAT) != 0
     if done & RETIRES:
-        retire(machine, program, loader.written, times.retired)
+        retire(machine, program, written, times.retired)
     return done
 
 
@@ -101,19 +103,21 @@ def _retire_step(machine: Machine, program: TimedProgram, times: Times) -> bool:
 
 
 @part
-def _move_beat(machine: Machine, bursts: Records[Burst], serves: int, load: int, compute_load: int) -> bool:
-    """Move a beat, if whoever memory serves takes or brings one; `ended` is still that of the cycle's
-    start."""
-    if serves == NOBODY:
-        return False
-    if serves == FETCH:
-        if fetch_receives(machine):
-            memory_moves(machine, bursts)
-        return True
+def _move_beats(
+    machine: Machine, bursts: Records[Burst], decision: Decision, load: int, compute_load: int
+) -> bool:
+    """Move a beat between memory and the DMA or the store unit, and one from the DMA to its client; `ended`
+    is still that of the cycle's start."""
+    gives, serves = decision.gives, decision.serves
+    takes, turns = ((load | compute_load) & TAKES_BEAT) != 0, gives == FETCH
+    if gives == FETCH:
+        takes = fetch_receives(machine)
+    turns |= dma_passes(machine.memory, takes, serves)
     if serves == STORE:
-        return _write_beat(machine, bursts)
-    taken = (load if serves == LOAD else compute_load) & TAKES_BEAT
-    return taken != 0 and memory_moves(machine, bursts)
+        turns |= _write_beat(machine, bursts)
+    elif serves != NOBODY:
+        turns |= memory_moves(machine, bursts)
+    return turns
 
 
 @part
@@ -125,15 +129,20 @@ def _write_beat(machine: Machine, bursts: Records[Burst]) -> bool:
 
 
 @part
-def _pass_requests(
-    machine: Machine, program: TimedProgram, bursts: Records[Burst], decision: Decision
-) -> bool:
+def _pass_requests(machine: Machine, bursts: Records[Burst], decision: Decision) -> bool:
     """Let memory accept the request in the output register, and the DMA take the next one into it."""
     if decision.accepts:
         memory_accepts(machine, bursts)
     if decision.client != NOBODY:
-        dma_takes(machine, program, decision.client)
+        dma_takes(machine, decision.client)
     return decision.accepts or decision.client != NOBODY
+
+
+@part
+def _cut_requests(machine: Machine, program: TimedProgram) -> bool:
+    """Let the load engines put their next bursts into their request registers."""
+    cuts = loader_cuts(machine.load, program, machine.hardware)
+    return cuts | loader_cuts(machine.compute_load, program, machine.hardware)
 
 
 @part

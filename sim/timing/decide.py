@@ -9,7 +9,7 @@ from vdla.sim.timing.columns import TimedProgram
 from vdla.sim.timing.compute import compute_free, compute_issues, pipeline_empty_from
 from vdla.sim.timing.fetch import dispatch_moves, fetch_offers
 from vdla.sim.timing.loader import loader_idle, loader_takes
-from vdla.sim.timing.memory import COMPUTE, LOAD, dma_chooses, memory_serves
+from vdla.sim.timing.memory import dma_chooses, dma_gives, memory_serves
 from vdla.sim.timing.state import Machine
 from vdla.sim.timing.store import store_idle, store_passes_mark, store_reads
 from vdla.sim.timing.tokens import OPEN, gate
@@ -38,7 +38,8 @@ class Decision(NamedTuple):
 
     client: int  # whose request the DMA takes, or NOBODY
     accepts: bool  # memory accepts the request in the DMA's output register
-    serves: int  # whom memory serves, or NOBODY
+    serves: int  # for whom memory moves a beat, or NOBODY
+    gives: int  # to whom the DMA offers a beat that has arrived, or NOBODY
     moves: bool  # dispatch moves an instruction
     gates: Gates
     starts: Flags  # the head of the unit's queue starts
@@ -63,8 +64,8 @@ def decide(machine: Machine, program: TimedProgram, queued: Ints) -> Decision:
     )
     idle = Flags(loader_idle(machine.load), loader_idle(machine.compute_load), store_idle(machine.store))
     starts = Flags(
-        gates.load == OPEN and loader_takes(machine.load, machine.hardware, client == LOAD),
-        gates.compute == OPEN and _compute_takes(machine, program, queued, client, idle.compute),
+        gates.load == OPEN and loader_takes(machine.load),
+        gates.compute == OPEN and _compute_takes(machine, program, queued, idle.compute),
         gates.store == OPEN and not machine.store.waits,
     )
     holds = machine.control.cycle < pipeline_empty_from(machine)
@@ -74,6 +75,7 @@ def decide(machine: Machine, program: TimedProgram, queued: Ints) -> Decision:
         client,
         memory.offered != 0 and memory.level < machine.hardware.memory_depth,
         memory_serves(machine),
+        dma_gives(memory),
         moves,
         gates,
         starts,
@@ -88,19 +90,13 @@ def decide(machine: Machine, program: TimedProgram, queued: Ints) -> Decision:
 
 
 @part
-def _compute_takes(
-    machine: Machine, program: TimedProgram, queued: Ints, client: int, loads_idle: bool
-) -> bool:
+def _compute_takes(machine: Machine, program: TimedProgram, queued: Ints, loads_idle: bool) -> bool:
     """Whether no earlier slots stand before the head of the compute unit's queue, and what it needs is free:
     the load engine for a LOAD, an idle one for all else."""
     if not compute_free(machine):
         return False
     head = program[queued[machine.dispatch.head[COMPUTE_UNIT]]]
-    return (
-        loader_takes(machine.compute_load, machine.hardware, client == COMPUTE)
-        if head.transfers
-        else loads_idle
-    )
+    return loader_takes(machine.compute_load) if head.transfers else loads_idle
 
 
 @part

@@ -14,7 +14,7 @@ from vdla.sim.timing.compute import compute_steady_cycles
 from vdla.sim.timing.count import close_span, count, log_states, queue_heads, unit_states
 from vdla.sim.timing.decide import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT, Decision, decide
 from vdla.sim.timing.loader import STEP, TAKES_BEAT, loader_skips, loader_steady_cycles
-from vdla.sim.timing.memory import NOBODY, memory_free
+from vdla.sim.timing.memory import memory_free
 from vdla.sim.timing.result import Burst, Span
 from vdla.sim.timing.state import Loader, Machine, Times
 from vdla.sim.timing.store import store_skips, store_steady_cycles
@@ -59,10 +59,10 @@ def _steady_cycles(machine: Machine, program: TimedProgram, decision: Decision, 
         machine.hardware,
     )
     if memory.level > 0:
-        if decision.serves == NOBODY:
-            steady = min(steady, memory_free(memory) - machine.control.cycle - 1)
-        elif _streams(done):
+        if done.streams:
             steady = min(steady, memory.beats_left[memory.first] - 1) if hardware.cycles_per_beat == 1 else 0
+        elif memory_free(memory) > machine.control.cycle:
+            steady = min(steady, memory_free(memory) - machine.control.cycle - 1)
     if done.load & STEP:
         steady = min(steady, loader_steady_cycles(machine.load, program, hardware, done.load))
     if done.compute_load & STEP:
@@ -72,12 +72,6 @@ def _steady_cycles(machine: Machine, program: TimedProgram, decision: Decision, 
     elif store.active and done.drains:
         steady = 0  # there will be room for a read
     return steady
-
-
-@part
-def _streams(done: Done) -> bool:
-    """Whether memory moves a beat."""
-    return done.drains or (done.load | done.compute_load) & TAKES_BEAT != 0
 
 
 @part
@@ -92,7 +86,7 @@ def _skip(machine: Machine, program: TimedProgram, decision: Decision, done: Don
     if done.drains:
         machine.store.beats -= cycles
         machine.counts.beats[OUT] += cycles
-    if _streams(done):
+    if done.streams:
         machine.memory.beats_left[machine.memory.first] -= cycles
 
 
@@ -105,11 +99,13 @@ def _skip_load(machine: Machine, loader: Loader, program: TimedProgram, done: in
 
 @part
 def _control(machine: Machine, spans: Records[Span], ends: bool, quiet: bool) -> None:
-    """End the run behind FINISH, or when nothing has moved for long. The cycle has been counted already."""
+    """End the run behind FINISH, or when nothing has moved for long: one cycle after run control has seen it.
+    The cycle has been counted already."""
     control = machine.control
     control.quiet = control.quiet + 1 if quiet else 0
-    control.stuck = control.quiet == machine.hardware.quiet_cycles
-    control.done = ends or control.stuck
+    control.done = control.ends
+    control.stuck |= control.quiet == machine.hardware.quiet_cycles
+    control.ends = ends or control.stuck
     if control.done and machine.log.wanted:
         for unit in (LOAD_UNIT, COMPUTE_UNIT, STORE_UNIT):
             close_span(machine, spans, unit)

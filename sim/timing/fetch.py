@@ -6,16 +6,18 @@ from vdla.sim.timing.burst import burst_beats, burst_size
 from vdla.sim.timing.columns import TimedProgram
 from vdla.sim.timing.state import Machine
 
+FETCH_PREPARES = 2
+"""Cycles in which fetch takes the stream's address and cuts its first burst."""
+
 
 @part
 def fetch_offers(machine: Machine) -> bool:
-    """Whether fetch offers a request: something is left to ask for, and its queue has room for all that was
-    asked for."""
-    fetch = machine.fetch
-    if fetch.remaining == 0 or machine.dispatch.ended or machine.control.cycle == 1:
+    """Whether fetch offers a request: something is left to ask for, and its queue has room for a burst
+    besides all that was asked for."""
+    fetch, hardware = machine.fetch, machine.hardware
+    if fetch.remaining == 0 or machine.dispatch.ended or machine.control.cycle <= FETCH_PREPARES:
         return False
-    asked = burst_size(machine.hardware, fetch.address, fetch.remaining) // machine.hardware.instruction_bytes
-    return fetch.promised + asked <= machine.hardware.fetch_depth
+    return fetch.promised + hardware.fetch_burst <= hardware.fetch_depth
 
 
 @part
@@ -35,7 +37,7 @@ def fetch_asks(machine: Machine) -> int:
 
 @part
 def fetch_receives(machine: Machine) -> bool:
-    """Work on the beat that memory offers; return whether it is taken. `ended` is still that of the cycle's
+    """Work on the beat that the DMA offers; return whether it is taken. `ended` is still that of the cycle's
     start.
 
     Once dispatch has ended, the hardware drops what arrives. Here `level` still counts it: nothing reads it

@@ -13,16 +13,13 @@ STEP, TAKES_BEAT, TURNS, RETIRES = 1, 2, 4, 8
 @part
 def loader_idle(loader: Loader) -> bool:
     """Whether nothing is in progress."""
-    return loader.level == 0 and not loader.requesting
+    return loader.level == 0
 
 
 @part
-def loader_takes(loader: Loader, hardware: Hardware, asks: bool) -> bool:
-    """Whether it can take an instruction in a cycle in which its request is taken (`asks`) or not."""
-    if loader.level == LOADS_IN_PROGRESS:
-        return False
-    ends = loader.rows == 1 and burst_size(hardware, loader.address, loader.remaining) == loader.remaining
-    return not loader.requesting or (asks and ends)
+def loader_takes(loader: Loader) -> bool:
+    """Whether it can take an instruction: its request half has none to cut, and its queue has room."""
+    return not loader.requesting and loader.level - loader.writing < LOADS_IN_PROGRESS - 1
 
 
 @part
@@ -37,9 +34,12 @@ def loader_starts(loader: Loader, program: TimedProgram, index: int) -> None:
 
 
 @part
-def loader_asks(loader: Loader, program: TimedProgram, hardware: Hardware) -> int:
-    """Let the DMA take a request; return its beats."""
-    beats = burst_beats(hardware, loader.address, loader.remaining)
+def loader_cuts(loader: Loader, program: TimedProgram, hardware: Hardware) -> bool:
+    """Put the next burst into the request register, if that is empty; return whether there was one."""
+    if loader.offered or not loader.requesting:
+        return False
+    loader.offered, loader.offered_instruction = 1, loader.asked
+    loader.offered_beats = burst_beats(hardware, loader.address, loader.remaining)
     size = burst_size(hardware, loader.address, loader.remaining)
     loader.address += size
     loader.remaining -= size
@@ -49,17 +49,25 @@ def loader_asks(loader: Loader, program: TimedProgram, hardware: Hardware) -> in
         loader.address, loader.remaining = loader.row, instruction.row_bytes
         loader.rows -= 1
         loader.requesting = loader.rows > 0
-    return beats
+    return True
 
 
 @part
-def loader_writes(loader: Loader, program: TimedProgram, hardware: Hardware, data: bool) -> int:
-    """Make one write step where there is something to write; `data`: memory offers a beat. Return what was
-    done."""
-    if loader.level == 0:
-        return 0
-    if not loader.writing:
+def loader_writes(loader: Loader, program: TimedProgram, hardware: Hardware, data: bool, holds: bool) -> int:
+    """Make one write step, unless something `holds` it, where there is something to write; `data`: a beat is
+    offered. Then take the next instruction where none is left. Return what was done."""
+    waiting, done = loader.level - loader.writing, 0
+    if loader.writing and not holds:
+        done = _step(loader, program, hardware, data)
+    if waiting > 0 and not loader.writing:
         _begin(loader, program)
+        done |= TURNS
+    return done
+
+
+@part
+def _step(loader: Loader, program: TimedProgram, hardware: Hardware, data: bool) -> int:
+    """Make one write step of the instruction being written; return what was done."""
     if loader.pads_left > 0:
         loader.pads_left -= 1
         done = STEP if loader.pads_left > 0 else STEP | TURNS

@@ -1,11 +1,9 @@
 """The DMA and the reference memory in time; `vdla.hw.dma` and `vdla.hw.spec.memory` say what they do."""
 
-from vdla.hw.spec.timing import Client
+from vdla.hw.spec.timing import ARRIVED_BEATS, Client
 from vdla.sim.compiled import part
 from vdla.sim.records import Records
-from vdla.sim.timing.columns import TimedProgram
 from vdla.sim.timing.fetch import fetch_asks, fetch_offers
-from vdla.sim.timing.loader import loader_asks
 from vdla.sim.timing.result import Burst
 from vdla.sim.timing.state import MOST_IN_FLIGHT, Machine, Memory
 from vdla.sim.timing.store import store_asks, store_offers
@@ -37,11 +35,11 @@ def offers(machine: Machine, client: int) -> bool:
     if client == STORE:
         return store_offers(machine)
     loader = machine.load if client == LOAD else machine.compute_load
-    return loader.requesting != 0
+    return loader.offered != 0
 
 
 @part
-def dma_takes(machine: Machine, program: TimedProgram, client: int) -> None:
+def dma_takes(machine: Machine, client: int) -> None:
     """Take the request of `client` into the output register."""
     memory = machine.memory
     memory.offered, memory.client, memory.taken = 1, client, machine.control.cycle
@@ -52,8 +50,8 @@ def dma_takes(machine: Machine, program: TimedProgram, client: int) -> None:
         memory.beats, memory.instruction = store_asks(machine)
     else:
         loader = machine.load if client == LOAD else machine.compute_load
-        memory.instruction = loader.asked
-        memory.beats = loader_asks(loader, program, machine.hardware)
+        memory.instruction, memory.beats = loader.offered_instruction, loader.offered_beats
+        loader.offered = 0
     memory.reads += client != STORE
 
 
@@ -76,13 +74,35 @@ def memory_accepts(machine: Machine, bursts: Records[Burst]) -> None:
 
 @part
 def memory_serves(machine: Machine) -> int:
-    """Return the client to which memory offers a beat, or from which it takes one, in this cycle; else
-    NOBODY."""
+    """Return the client for which memory hands a beat to the DMA, or from which it takes one, in this cycle;
+    else NOBODY."""
     memory = machine.memory
-    if memory.level == 0:
+    if memory.level == 0 or machine.control.cycle < memory_free(memory):
         return NOBODY
     client = memory.clients[memory.first]
-    return NOBODY if machine.control.cycle < memory_free(memory) else client
+    return client if client == STORE or memory.arrived < ARRIVED_BEATS else NOBODY
+
+
+@part
+def dma_gives(memory: Memory) -> int:
+    """Return the client to which the DMA offers the oldest beat that has arrived, or NOBODY."""
+    return memory.arrived_client[0] if memory.arrived > 0 else NOBODY
+
+
+@part
+def dma_passes(memory: Memory, takes: bool, serves: int) -> bool:
+    """Let the oldest beat leave if its client `takes` it, and that which memory `serves` arrive, if it is a
+    read; return whether the next cycle will differ."""
+    gives = dma_gives(memory)
+    arrives = serves != NOBODY and serves != STORE
+    if takes:
+        memory.arrived -= 1
+        for place in range(ARRIVED_BEATS - 1):
+            memory.arrived_client[place] = memory.arrived_client[place + 1]
+    if arrives:
+        memory.arrived_client[memory.arrived] = serves
+        memory.arrived += 1
+    return takes != arrives or (arrives and serves != gives)
 
 
 @part

@@ -12,6 +12,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.registers import COUNTED_MEMORIES, UnitState
 from vdla.hw.spec.timing import (
+    ARRIVED_BEATS,
     BURSTS_FETCHED_AHEAD,
     BURSTS_STORED_AHEAD,
     LOADS_IN_PROGRESS,
@@ -38,6 +39,7 @@ Stages = Annotated[Ints, (MOST_STAGES,)]
 Bursts = Annotated[Ints, (MOST_BURSTS,)]
 Unanswered = Annotated[Ints, (MOST_UNANSWERED,)]
 InFlight = Annotated[Ints, (MOST_IN_FLIGHT,)]
+Arrived = Annotated[Ints, (ARRIVED_BEATS,)]
 Retiring = Annotated[Ints, (MOST_RETIRING,)]
 
 
@@ -48,6 +50,7 @@ class Hardware:
     burst_bytes: int
     instruction_bytes: int
     fetch_depth: int
+    fetch_burst: int  # instructions of a burst as long as can be
     fetch_lanes: int
     fetch_parts: int
     max_requests: int
@@ -94,11 +97,14 @@ class Tokens:
 
 
 class Loader:
-    """A load engine: its request half (of the instruction `asked`), the queue of started instructions, and
-    its write half."""
+    """A load engine: its request half (of the instruction `asked`) with the request it offers, and the
+    instructions in progress, of which the write half has the oldest while `writing`."""
 
     requesting: int
     asked: int
+    offered: int
+    offered_beats: int
+    offered_instruction: int
     address: int
     row: int
     remaining: int
@@ -165,7 +171,8 @@ class Store:
 
 
 class Memory:
-    """The DMA's output register, and the requests that memory has accepted."""
+    """The DMA's output register, the requests that memory has accepted, and the read beats that wait for
+    their clients."""
 
     offered: int
     client: int
@@ -177,6 +184,8 @@ class Memory:
     level: int
     write_done: int
     next_beat: int  # cycle from which the data path is free
+    arrived: int
+    arrived_client: Arrived
     clients: InFlight
     beats_left: InFlight
     first_data: InFlight
@@ -188,6 +197,7 @@ class Control:
 
     cycle: int
     quiet: int
+    ends: int
     done: int
     stuck: int
 
@@ -268,6 +278,7 @@ def _hardware(config: AcceleratorConfig, memory: MemoryParameters) -> dict[str, 
         "burst_bytes": config.burst_bytes,
         "instruction_bytes": config.instruction_bytes,
         "fetch_depth": BURSTS_FETCHED_AHEAD * config.burst_bytes // config.instruction_bytes,
+        "fetch_burst": config.burst_bytes // config.instruction_bytes,
         "fetch_lanes": max(config.bus_bytes // config.instruction_bytes, 1),
         "fetch_parts": max(config.instruction_bytes // config.bus_bytes, 1),
         "max_requests": config.max_requests,

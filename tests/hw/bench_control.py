@@ -14,12 +14,11 @@ async def begin(dut) -> None:
     """Start a run and look at its first two cycles."""
     await start(dut, *INPUTS)
     dut.start.value = 1
-    await FallingEdge(dut.clk)
-    assert (int(dut.running.value), int(dut.begin.value), int(dut.done.value)) == (1, 1, 0)
-    assert int(dut.accepted.value) == 0, "a start during a run was accepted"
+    for accepted, begins in ((1, 0), (0, 1), (0, 0)):  # a start during a run is not accepted
+        await FallingEdge(dut.clk)
+        assert (int(dut.accepted.value), int(dut.begin.value)) == (accepted, begins)
+        assert (int(dut.running.value), int(dut.done.value)) == (1, 0)
     dut.start.value = 0
-    await FallingEdge(dut.clk)
-    assert int(dut.begin.value) == 0
 
 
 @cocotb.test()
@@ -75,5 +74,6 @@ async def test_faults_stay_until_the_next_start(dut):
         await FallingEdge(dut.clk)
     assert Fault(int(dut.fault.value)) == Fault.SRAM_OVERRUN | Fault.MEMORY_ERROR
     dut.start.value = 1
+    await FallingEdge(dut.clk)
     await FallingEdge(dut.clk)
     assert int(dut.fault.value) == 0

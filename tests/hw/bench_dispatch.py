@@ -4,7 +4,9 @@ import cocotb
 from cocotb.triggers import FallingEdge
 from streams import configuration, receive, send, start
 
+from vdla.hw.signatures import fetched_layout, kind_layout
 from vdla.hw.spec import codec, isa, units
+from vdla.hw.spec.errors import EncodingError
 from vdla.hw.spec.vocabulary import MemoryType
 
 INPUTS = ("instruction__valid", "instruction__payload", "load__ready", "compute__ready", "store__ready")
@@ -23,12 +25,30 @@ STREAM = (
 INVALID = (5, 6, 7, 4 << 7, 6 << 7, 7 << 7, 1 | 1 << 80, 1 | 6 << 7)
 
 
+def fetched(word: int) -> int:
+    """Return what fetch offers of an instruction, or of a word that means nothing."""
+    config = configuration()
+    try:
+        unit = units.unit_of(codec.decode(word, config)).name.lower()
+        kind = {
+            "invalid": 0,
+            "finish": word & 7 == isa.Opcode.FINISH,
+            "load": unit == "load",
+            "store": unit == "store",
+        }
+    except EncodingError:
+        kind = {"invalid": 1}
+    layout = fetched_layout(config)
+    packed = sum(value << kind_layout()[name].offset for name, value in kind.items())
+    return word << layout["word"].offset | packed << layout["kind"].offset
+
+
 async def run(dut, words, share: float) -> dict[str, list]:
     """Send `words`; return what came out for each unit."""
     got = {unit: [] for unit in ("load", "compute", "store")}
     for index, unit in enumerate(got):
         cocotb.start_soon(receive(dut, unit, got[unit], share, index))
-    await send(dut, "instruction", words, share)
+    await send(dut, "instruction", [fetched(word) for word in words], share)
     await FallingEdge(dut.clk)
     return got
 

@@ -118,6 +118,26 @@ async def test_the_first_client_goes_first_and_an_offer_is_held(dut):
 
 
 @cocotb.test()
+async def test_two_beats_wait_for_a_client_and_hold_nobody_else_s_ready(dut):
+    """A beat is offered in the cycle after it has arrived. What the client does reaches memory a cycle later."""
+    config = configuration()
+    await start(dut, *INPUTS)
+    dut.memory__request__ready.value = 1
+    await send(dut, "load_request", [pack(config, address=64, beats=8)])
+    dut.memory__read_data__valid.value = 1
+    offered = []
+    for cycle, (ready, takes) in enumerate(((1, 0), (1, 0), (0, 0), (0, 1), (1, 1), (1, 0), (0, 0))):
+        dut.memory__read_data__payload.value, dut.load_data__ready.value = 100 + cycle, takes
+        await RisingEdge(dut.clk)
+        assert int(dut.memory__read_data__ready.value) == ready
+        assert int(dut.load_data__valid.value) == (cycle > 0)
+        assert int(dut.fetch_data__valid.value) == int(dut.compute_data__valid.value) == 0
+        offered.append(int(dut.load_data__payload.value))
+        await FallingEdge(dut.clk)
+    assert offered[1:] == [100, 100, 100, 101, 104, 104]
+
+
+@cocotb.test()
 async def test_a_store_is_taken_while_a_read_waits_for_room(dut):
     """As many reads as may be in flight are; the next waits until the last beat of one has come, a store does
     not wait."""

@@ -6,7 +6,7 @@ import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
 from streams import configuration, receive, start, unpack
 
-from vdla.hw.signatures import request_layout
+from vdla.hw.signatures import fetched_layout, request_layout
 from vdla.hw.spec.timing import BURSTS_FETCHED_AHEAD
 
 INPUTS = (
@@ -77,10 +77,15 @@ async def test_instructions_arrive_in_order(dut, share, place):
     cocotb.start_soon(memory(dut, config, share, requests))
     cocotb.start_soon(receive(dut, "instruction", got, share))
     await begin(dut, *place)
+    assert int(dut.request__valid.value) == 0
+    await FallingEdge(dut.clk)
     assert int(dut.request__valid.value) == 1
     for _ in range(100 + 12 * place[1]):
         await FallingEdge(dut.clk)
-    assert got == [instruction(place[0] + 16 * index) for index in range(place[1])]
+    layout = fetched_layout(config)
+    assert [unpack(layout, item)["word"] for item in got] == [
+        instruction(place[0] + 16 * index) for index in range(place[1])
+    ]
     assert int(dut.blocked.value) == 1
     assert all(
         request["address"] % config.burst_bytes + request["beats"] * config.bus_bytes <= config.burst_bytes

@@ -27,10 +27,12 @@ FIRST = (
 
 
 async def ask(dut, load) -> None:
-    """Hand over `load`, and accept every request from now on."""
+    """Hand over `load`, and accept every request from now on; the first is offered two cycles later."""
     await start(dut, *INPUTS)
     dut.request__ready.value = 1
     await send(dut, "instruction", [codec.encode(load, configuration())])
+    assert int(dut.request__valid.value) == 0
+    await FallingEdge(dut.clk)
 
 
 async def asked(dut, most: int) -> list[dict[str, int]]:
@@ -48,6 +50,25 @@ async def test_every_byte_of_a_load_is_asked_for_without_a_gap(dut, load):
     await ask(dut, load)
     expected = list(bursts(configuration(), load))
     assert await asked(dut, len(expected) + 1) == expected
+    assert int(dut.idle.value)
+
+
+@cocotb.test()
+async def test_the_next_instruction_is_taken_while_the_last_request_is_offered(dut):
+    short = codec.encode(isa.Load(memory_type=INP, y_size=1, x_size=1), configuration())
+    await start(dut, *INPUTS)
+    await send(dut, "instruction", [short])
+    assert (int(dut.instruction__ready.value), int(dut.request__valid.value)) == (0, 0)
+    await FallingEdge(dut.clk)
+    assert (int(dut.instruction__ready.value), int(dut.request__valid.value)) == (1, 1)
+    await send(dut, "instruction", [short])
+    for _ in range(3):  # the request register is not empty: the second instruction stays
+        assert (int(dut.instruction__ready.value), int(dut.request__valid.value)) == (0, 1)
+        await FallingEdge(dut.clk)
+    dut.request__ready.value = 1
+    await FallingEdge(dut.clk)
+    assert (int(dut.instruction__ready.value), int(dut.request__valid.value)) == (1, 1)
+    await FallingEdge(dut.clk)
     assert int(dut.idle.value)
 
 

@@ -4,7 +4,8 @@ import pytest
 
 from tests.hw.unit_harness import run_unit
 from vdla.hw.alu import AluLane
-from vdla.hw.bursts import BurstCutter
+from vdla.hw.bursts import RowCutter
+from vdla.hw.classify import Classifier
 from vdla.hw.control import Registers, RunControl
 from vdla.hw.dispatch import Dispatch
 from vdla.hw.dma import Dma
@@ -18,6 +19,7 @@ from vdla.hw.queue import Queue
 from vdla.hw.requantise import Requantiser
 from vdla.hw.scratchpad import Scratchpad
 from vdla.hw.sequencer import Sequencer
+from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import loaded_by
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import MemoryType, Unit
@@ -40,8 +42,18 @@ WIDE = TINY.with_changes(name="wide", bus_bits=512, burst_bytes=128)
 PARTS = TINY.with_changes(name="parts", batch=2, block_out=32, wgt_buffer_bytes=8192, acc_buffer_bytes=65536)
 PLAIN = TINY.with_changes(name="plain", extensions=())
 
+
+def queue(config: AcceleratorConfig) -> Queue:
+    """Return a queue as deep as `max_requests`."""
+    return Queue(16, config.max_requests)
+
+
 UNITS = {
-    "queue": (lambda config: Queue(16, 3), TINY),
+    "queue": (queue, TINY.with_changes(max_requests=3)),
+    "queue of one": (queue, TINY.with_changes(max_requests=1)),
+    "queue of two": (queue, TINY.with_changes(max_requests=2)),
+    "queue of a power of two": (queue, TINY.with_changes(max_requests=16)),
+    "queue in block RAM": (queue, TINY.with_changes(max_requests=40)),
     "tokens": (lambda config: TokenCounter(2), TINY),
     "alu": (AluLane, TINY),
     "alu narrow": (AluLane, NARROW),
@@ -77,11 +89,14 @@ UNITS = {
     "pipeline batch": (Pipeline, BATCH),
     "fetch": (Fetch, TINY),
     "fetch wide": (Fetch, WIDE),
+    "classify": (Classifier, TINY),
+    "classify plain": (Classifier, PLAIN.with_changes(alu_opcodes="MAX")),
     "dispatch": (Dispatch, TINY),
     "control": (lambda config: RunControl(), TINY),
     "registers": (Registers, TINY),
-    "cutter": (lambda config: BurstCutter(config, 20), TINY),
-    "cutter wide": (lambda config: BurstCutter(config, 20), WIDE),
+    "rows": (lambda config: RowCutter(config, 20), TINY),
+    "rows wide": (lambda config: RowCutter(config, 20), WIDE),
+    "rows of beats": (lambda config: RowCutter(config, 20), WIDE.with_changes(burst_bytes=64)),
     "scratchpad": (lambda config: Scratchpad(config, MemoryType.ACC), TINY),
     "scratchpad wide": (lambda config: Scratchpad(config, MemoryType.ACC), WIDE),
     "dma": (Dma, TINY.with_changes(max_requests=3)),

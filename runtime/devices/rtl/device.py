@@ -88,11 +88,11 @@ class RtlDevice(CheckedDevice):
         return cycles, {name: self._read(name) for name in COUNTERS}
 
     def _start(self, address: int, count: int) -> int:
-        """Start a run; return the cycle in which that was accepted."""
+        """Start a run; return its first cycle, the one after CONTROL was written."""
         self._write("STREAM_ADDRESS", address & 0xFFFFFFFF)
         self._write("STREAM_ADDRESS_HIGH", address >> 32)
         self._write("STREAM_COUNT", count)
-        return self._write("CONTROL", Control.START)
+        return self._write("CONTROL", Control.START) + 1
 
     def _step_until_done(self, start: int, limit: int | None) -> int | None:
         """Return the cycles from `start` to the rise of DONE, as seen from outside; None when the watchdog

@@ -37,9 +37,9 @@ def random_decoded(seed: int) -> DecodedStream:
 
 
 def test_finish_alone_takes_the_cycles_counted_by_hand():
-    """Begin in 1, request offered in 2 and to memory in 3, two beats, queue, dispatch, queue, start, slot,
-    pipeline, done."""
-    first_beat = 3 + LATENCY
+    """Begin in 1, request cut in 2, offered in 3 and to memory in 4, two beats through the DMA, queue,
+    dispatch, queue, start, slot, pipeline, run control, done."""
+    first_beat = 4 + LATENCY + 1
     queued_in_fetch = first_beat + 1 + 1
     started = queued_in_fetch + 1
     retired = started + 1 + 4 + TINY.gemm_stages
@@ -47,12 +47,12 @@ def test_finish_alone_takes_the_cycles_counted_by_hand():
     assert timing.dispatched.tolist() == [queued_in_fetch]
     assert timing.started.tolist() == [started]
     assert timing.retired.tolist() == [retired]
-    assert timing.cycles == retired + 1 + 1
+    assert timing.cycles == retired + 1 + 1 + 1
 
 
 def test_an_empty_stream_is_stopped_after_the_quiet_cycles():
     timing = simulate(decoded())
-    assert (timing.fault, timing.cycles) == (Fault.UNFINISHED, 2 + 16)
+    assert (timing.fault, timing.cycles) == (Fault.UNFINISHED, 2 + 16 + 1)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,259 @@
+"""The order in which a LOAD writes its elements: rows of padding and data."""
+
+from collections.abc import Sequence
+
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from vdla.hw.layouts import decode
+from vdla.hw.spec import isa
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.vocabulary import Extension, MemoryType
+
+PAD_BITS, SIZE_BITS = 4, 16
+
+
+def beat_lane_bits(config: AcceleratorConfig, memories: Sequence[MemoryType]) -> int:
+    """Return the bits that count the elements of a beat, where it holds the most of them; at least 1."""
+    return max(
+        1,
+        *(int(exact_log2(max(1, config.bus_bits // config.element_bits(memory)))) for memory in memories),
+    )
+
+
+def index_bits(config: AcceleratorConfig) -> int:
+    """Return the bits that count the elements of a LOAD from its first one on, as far as it may matter."""
+    return config.sram_base_bits + 2
+
+
+def stretch_layout() -> data.StructLayout:
+    """Rows, or the elements of a row: padding `before`, `size` that come from DRAM, padding `behind`."""
+    return data.StructLayout({"before": PAD_BITS, "size": SIZE_BITS, "behind": PAD_BITS})
+
+
+def plan_layout(config: AcceleratorConfig, memories: Sequence[MemoryType]) -> data.StructLayout:
+    """What the write half must know of a LOAD: its memory type, a bit each; `empty`: it writes nothing; the
+    stretches of its block; its first element on chip, and the lane of a beat in which the first row begins,
+    with the distance to the next row's."""
+    lane_bits = beat_lane_bits(config, memories)
+    return data.StructLayout(
+        {
+            **{memory.name.lower(): 1 for memory in memories},
+            "push_prev": 1,
+            "push_next": 1,
+            "empty": 1,
+            "rows": stretch_layout(),
+            "columns": stretch_layout(),
+            "index": config.sram_base_bits,
+            "lane": lane_bits,
+            "lane_stride": lane_bits,
+            **({"pad_minimum": 1} if config.has(Extension.PAD_MINIMUM) else {}),
+        }
+    )
+
+
+class Planner(wiring.Component):
+    """Take from a LOAD what its write half must know.
+
+    Parameters:
+        config: the accelerator.
+        memories: the memory types that it may name.
+
+    Members:
+        instruction: the LOAD.
+        plan: of it.
+
+    Timing: combinational.
+    """
+
+    def __init__(self, config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> None:
+        self.config = config
+        self.memories = memories
+        super().__init__(
+            {"instruction": In(config.instruction_bits), "plan": Out(plan_layout(config, memories))}
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        load, plan = decode(isa.Load, self.config, self.instruction), self.plan
+        no_rows = ~(load.y_pad_0.any() | load.y_size.any() | load.y_pad_1.any())
+        m.d.comb += [
+            *(plan[memory.name.lower()].eq(load.memory_type == memory) for memory in self.memories),
+            plan.push_prev.eq(load.push_prev),
+            plan.push_next.eq(load.push_next),
+            plan.empty.eq((load.x_size == 0) | no_rows),
+            plan.rows.before.eq(load.y_pad_0),
+            plan.rows.size.eq(load.y_size),
+            plan.rows.behind.eq(load.y_pad_1),
+            plan.columns.before.eq(load.x_pad_0),
+            plan.columns.size.eq(load.x_size),
+            plan.columns.behind.eq(load.x_pad_1),
+            plan.index.eq(load.sram_base),
+            plan.lane.eq(load.dram_base),
+            plan.lane_stride.eq(load.x_stride),
+        ]
+        if self.config.has(Extension.PAD_MINIMUM):
+            m.d.comb += plan.pad_minimum.eq(load.pad_minimum)
+        return m
+
+
+class Stretch(wiring.Component):
+    """Walk along a stretch: padding before, what comes from DRAM, padding behind. Each part may be missing,
+    not all.
+
+    Members:
+        stretch: its parts' lengths.
+        start: take the lengths, and go to the first place.
+        advance: go on to the next place; from the last to the first.
+        inside: the place comes from DRAM.
+        leaves: it is the last such place.
+        ends: it is the last place.
+
+    Timing: outputs follow `start` and `advance` in the next cycle.
+    """
+
+    stretch: In(stretch_layout())
+    start: In(1)
+    advance: In(1)
+    inside: Out(1)
+    leaves: Out(1)
+    ends: Out(1)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        size, size_is_one = Signal(SIZE_BITS), Signal()
+        first, other = Signal(PAD_BITS), Signal(PAD_BITS)  # lengths of the paddings, where there are any
+        has_before, has_inside, has_behind = Signal(), Signal(), Signal()
+        behind, left, is_last, pads, pad_is_last = (
+            Signal(),
+            Signal(SIZE_BITS),
+            Signal(),
+            Signal(PAD_BITS),
+            Signal(),
+        )
+        m.d.comb += [
+            self.leaves.eq(self.inside & is_last),
+            self.ends.eq(
+                Mux(
+                    self.inside,
+                    is_last & ~has_behind,
+                    pad_is_last & (behind | ~(has_inside | has_behind)),
+                )
+            ),
+        ]
+        with m.If(self.advance & self.inside):
+            m.d.sync += [
+                left.eq(Mux(is_last, size, left - 1)),
+                is_last.eq(Mux(is_last, size_is_one, left == 2)),
+            ]
+            with m.If(is_last):
+                m.d.sync += [
+                    self.inside.eq(~has_behind & ~has_before),
+                    behind.eq(has_behind),
+                ]
+        next_pads = Mux(behind, first, other)
+        with m.If(self.advance & ~self.inside):
+            m.d.sync += [
+                pads.eq(Mux(pad_is_last, next_pads, pads - 1)),
+                pad_is_last.eq(Mux(pad_is_last, next_pads == 1, pads == 2)),
+            ]
+            with m.If(pad_is_last):
+                to_inside = has_inside & (~behind | ~has_before)
+                m.d.sync += [
+                    self.inside.eq(to_inside),
+                    behind.eq(~to_inside & ~behind & has_behind | ~to_inside & ~has_before),
+                ]
+        with m.If(self.start):
+            given = self.stretch
+            before = given.before.any()
+            first_pads = Mux(before, given.before, given.behind)
+            m.d.sync += [
+                has_before.eq(before),
+                has_inside.eq(given.size.any()),
+                has_behind.eq(given.behind.any()),
+                size.eq(given.size),
+                size_is_one.eq(given.size == 1),
+                first.eq(first_pads),
+                other.eq(Mux(given.behind.any(), given.behind, given.before)),
+                self.inside.eq(~before & given.size.any()),
+                behind.eq(~before & ~given.size.any()),
+                left.eq(given.size),
+                is_last.eq(given.size == 1),
+                pads.eq(first_pads),
+                pad_is_last.eq(first_pads == 1),
+            ]
+        return m
+
+
+class BlockWalk(wiring.Component):
+    """Walk the elements of a LOAD's padded block, row by row.
+
+    Parameters:
+        config: the accelerator.
+        memories: the memory types that its LOADs may name.
+
+    Members:
+        plan: the LOAD to walk next; not `empty`.
+        start: take it.
+        advance: go on to the next element.
+        is_data: the element comes from DRAM; else it is padding.
+        ends: it is the last element of the block.
+        data_row_ends: it is the last element of its row that comes from DRAM.
+        index: of the element in its scratchpad.
+        lane: the low bits of the element's DRAM address, in elements.
+
+    Timing: outputs follow `start` and `advance` in the next cycle.
+    """
+
+    def __init__(self, config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> None:
+        self._lane_bits = beat_lane_bits(config, memories)
+        super().__init__(
+            {
+                "plan": In(plan_layout(config, memories)),
+                "start": In(1),
+                "advance": In(1),
+                "is_data": Out(1),
+                "ends": Out(1),
+                "data_row_ends": Out(1),
+                "index": Out(index_bits(config)),
+                "lane": Out(self._lane_bits),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.rows = rows = Stretch()
+        m.submodules.columns = columns = Stretch()
+        m.d.comb += [
+            rows.stretch.eq(self.plan.rows),
+            columns.stretch.eq(self.plan.columns),
+            rows.start.eq(self.start),
+            columns.start.eq(self.start),
+            columns.advance.eq(self.advance),
+            rows.advance.eq(self.advance & columns.ends),
+            self.is_data.eq(rows.inside & columns.inside),
+            self.ends.eq(rows.ends & columns.ends),
+            self.data_row_ends.eq(columns.leaves),
+        ]
+        with m.If(self.start):
+            m.d.sync += self.index.eq(self.plan.index)
+        with m.Elif(self.advance):
+            m.d.sync += self.index.eq(self.index + 1)
+        self._walk_lanes(m, self.advance & self.is_data, columns.leaves)
+        return m
+
+    def _walk_lanes(self, m: Module, advance: Value, row_ends: Value) -> None:
+        lane_row, stride = Signal(self._lane_bits), Signal(self._lane_bits)
+        with m.If(advance):
+            following = Mux(row_ends, lane_row + stride, self.lane + 1)
+            m.d.sync += self.lane.eq(following)
+            with m.If(row_ends):
+                m.d.sync += lane_row.eq(following)
+        with m.If(self.start):
+            m.d.sync += [
+                self.lane.eq(self.plan.lane),
+                lane_row.eq(self.plan.lane),
+                stride.eq(self.plan.lane_stride),
+            ]

@@ -1,0 +1,54 @@
+"""Runs inside the simulator: the kind of every form of instruction, and of words that mean nothing."""
+
+import random
+
+import cocotb
+from cocotb.triggers import Timer
+from streams import configuration, unpack
+
+from vdla.hw.signatures import kind_layout
+from vdla.hw.spec import codec, isa, units
+from vdla.hw.spec.errors import EncodingError
+from vdla.hw.spec.vocabulary import Unit
+
+OTHERS = (isa.Gemm(reset=1), isa.Finish(pop_prev=1, push_next=1))
+
+
+async def kind_of(dut, word: int) -> dict[str, int]:
+    dut.word.value = word
+    await Timer(1, "ns")
+    return unpack(kind_layout(), int(dut.kind.value))
+
+
+def words(config) -> set[int]:
+    """Return words of every opcode, with every value of the fields that may make them mean nothing."""
+    rng, found = random.Random(3), {codec.encode(other, config) for other in OTHERS}
+    for form, name in ((isa.Load, "memory_type"), (isa.Store, "memory_type"), (isa.Alu, "alu_opcode")):
+        field = isa.field_of(form, name, config)
+        size = isa.field_of(isa.Store, "x_size", config)
+        for value in range(1 << field.width):
+            base = form.opcode | value << field.start
+            found |= {base, base | 1 << size.start, base | rng.randrange(1, 1 << size.width) << size.start}
+    return found | {5, 6, 7}
+
+
+@cocotb.test()
+async def test_a_word_is_of_the_kind_that_the_codec_finds(dut):
+    config, seen = configuration(), []
+    for word in sorted(words(config)):
+        kind = await kind_of(dut, word)
+        try:
+            instruction = codec.decode(word, config)
+        except EncodingError:
+            assert kind["invalid"] == 1, hex(word)
+            seen.append("invalid")
+            continue
+        unit = units.unit_of(instruction)
+        assert kind == {
+            "load": int(unit is Unit.LOAD),
+            "store": int(unit is Unit.STORE),
+            "finish": int(isinstance(instruction, isa.Finish)),
+            "invalid": 0,
+        }, hex(word)
+        seen.append(unit)
+    assert {*Unit, "invalid"} == set(seen)
