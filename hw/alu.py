@@ -1,11 +1,19 @@
-"""The vector ALU: one combinational lane per accumulator value."""
+"""The vector ALU: a lane computes on one accumulator value at a time."""
 
-from amaranth.hdl import Module, Mux, Signal, Value, signed, unsigned
+from collections.abc import Sequence
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode
+
+NARROW_MULTIPLIER_BITS = 18
+"""Widest factors of one DSP block of ECP5; wider products take several."""
+COMPARING = (AluOpcode.MIN, AluOpcode.MAX)
+"""The operations whose right operand comes inverted, so that the lane's adder subtracts."""
 
 
 def accumulator_vector(config: AcceleratorConfig) -> data.ArrayLayout:
@@ -13,46 +21,132 @@ def accumulator_vector(config: AcceleratorConfig) -> data.ArrayLayout:
     return data.ArrayLayout(signed(config.acc_bits), config.batch * config.block_out)
 
 
+def is_one_of(opcode: Value, wanted: tuple[AluOpcode, ...], config: AcceleratorConfig) -> Value:
+    """Return whether `opcode` is one of those in `wanted` that the configuration has."""
+    return Cat(opcode == member for member in wanted if member in config.alu_opcodes).any()
+
+
 class AluLane(wiring.Component):
     """Apply one operation to two accumulator values, as `vdla.hw.spec.numerics.alu` defines it.
 
     Parameters:
-        config: the accelerator; only the operations in `alu_opcodes` are built, others give `left`.
+        config: the accelerator; only the operations in `alu_opcodes` are built.
 
-    Timing: combinational.
+    Members:
+        opcode: the operation of the next cycle; it holds from the cycle before the operands to that before
+            the result.
+        left, right: the operands; `right` is inverted for MIN and MAX.
+        result: the result.
+
+    Timing: a pair of operands per cycle; the result follows them by `alu_delay` cycles, 0 of which are
+    combinational. No reset, no stall.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
         value = signed(config.acc_bits)
-        super().__init__({"opcode": In(3), "left": In(value), "right": In(value), "result": Out(value)})
+        super().__init__(
+            {
+                "opcode": In(3),
+                "left": In(value),
+                "right": In(value),
+                "result": Out(value),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        results = {
-            AluOpcode.MIN: Mux(self.left < self.right, self.left, self.right),
-            AluOpcode.MAX: Mux(self.left < self.right, self.right, self.left),
-            AluOpcode.ADD: self.left + self.right,
-            AluOpcode.SHR: self._shift(m) if AluOpcode.SHR in self.config.alu_opcodes else None,
-            AluOpcode.MUL: self.left * self.right,
-        }
-        m.d.comb += self.result.eq(self.left)
-        with m.Switch(self.opcode):
-            for opcode in self.config.alu_opcodes:
-                with m.Case(opcode):
-                    m.d.comb += self.result.eq(results[opcode])
+        opcodes = self.config.alu_opcodes
+        result: Value = self.left
+        if AluOpcode.SHR in opcodes:
+            result = self._shifted(m)
+        if AluOpcode.MUL in opcodes:
+            result = Mux(self._registered(m, AluOpcode.MUL), self._product(m), result)
+        if {AluOpcode.ADD, *COMPARING}.intersection(opcodes):
+            result = self._added(m, result)
+        m.d.comb += self.result.eq(result)
         return m
 
-    def _shift(self, m: Module) -> Value:
-        """Build the bidirectional shifter and return its result."""
-        width = self.config.acc_bits
-        magnitude, whole = Signal(unsigned(width)), Signal()
-        amount = Signal(range(width))
+    def _registered(self, m: Module, *wanted: AluOpcode) -> Signal:
+        """Return a register that tells whether the operation of this cycle is one of `wanted`."""
+        flag = Signal(name="is_" + "_".join(member.name.lower() for member in wanted), reset_less=True)
+        m.d.sync += flag.eq(is_one_of(self.opcode, wanted, self.config))
+        return flag
+
+    def _added(self, m: Module, others: Value) -> Value:
+        """Build the adder of ADD, MIN and MAX; return the result, `others` where it is none of theirs."""
+        compares, greatest = self._registered(m, *COMPARING), self._registered(m, AluOpcode.MAX)
+        total, less = Signal(self.config.acc_bits + 2), Signal()
         m.d.comb += [
-            magnitude.eq(Mux(self.right < 0, -self.right, self.right)),
-            whole.eq(magnitude >= width),
-            amount.eq(magnitude),
+            total.eq(Cat(1, self.left, self.left[-1]) + Cat(compares, self.right, self.right[-1])),
+            less.eq(total[-1]),
         ]
-        left = Mux(whole, 0, (self.left << amount)[:width].as_signed())
-        right = Mux(whole, self.left >> (width - 1), self.left >> amount)
-        return Mux(self.right < 0, left, right)
+        others = Mux(self._registered(m, AluOpcode.ADD), total[1:-1], others)
+        where_less, where_not = (
+            Mux(compares, Mux(greatest ^ reversed_, ~self.right, self.left), others)
+            for reversed_ in (False, True)
+        )
+        return Mux(less, where_less, where_not)
+
+    def _shifted(self, m: Module) -> Value:
+        """Build the shifter: a rotation to the right, half of it before a register, then a mask.
+
+        A shift to the left by n is a rotation to the right by -n, so the low bits of the operand say how far
+        to rotate in both cases.
+        """
+        width, steps = self.config.acc_bits, exact_log2(self.config.acc_bits)
+        coarse = steps // 2
+        distance = self.right[:steps]
+        turned, rest = Signal(width, reset_less=True), Signal(steps, reset_less=True)
+        leftwards, whole, fill = (
+            Signal(name=name, reset_less=True) for name in ("leftwards", "whole", "fill")
+        )
+        m.d.sync += [
+            turned.eq(_rotated(self.left.as_unsigned(), distance, range(steps - coarse, steps))),
+            rest.eq(distance),
+            leftwards.eq(self.right[-1]),
+            whole.eq(_shifts_whole(self.right, width)),
+            fill.eq(self.left[-1] & ~self.right[-1]),
+        ]
+        around = _exceeds(rest)[::-1]  # whether the rotation brought the bit from the other end
+        return Cat(
+            Mux(~whole & (leftwards == went), bit, fill)
+            for went, bit in zip(around, _rotated(turned, rest, range(steps - coarse)), strict=True)
+        )
+
+    def _product(self, m: Module) -> Value:
+        """Build the multiplier: registers before and behind products that each fit one DSP block."""
+        width = self.config.acc_bits
+        half = width if width <= NARROW_MULTIPLIER_BITS else width // 2
+        left, right = (Signal(width, name=f"{side}_factor", reset_less=True) for side in ("left", "right"))
+        low = Signal(min(2 * half, width), reset_less=True)
+        m.d.sync += [left.eq(self.left), right.eq(self.right), low.eq(left[:half] * right[:half])]
+        if half == width:
+            return low
+        crossed = [Signal(half, name=f"crossed_{index}", reset_less=True) for index in range(2)]
+        m.d.sync += [
+            crossed[0].eq(left[:half] * right[half:]),
+            crossed[1].eq(left[half:] * right[:half]),
+        ]
+        return Cat(low[:half], (low[half:] + (crossed[0] + crossed[1])[:half])[:half])
+
+
+def _rotated(value: Value, distance: Value, steps: Sequence[int]) -> Value:
+    """Return `value` rotated to the right by those bits of `distance` that `steps` names."""
+    for step in reversed(steps):
+        value = Mux(distance[step], value.rotate_right(1 << step), value)
+    return value
+
+
+def _exceeds(value: Value) -> list[Value]:
+    """Return for each number of as many bits whether `value` is greater."""
+    found: list[Value] = [Const(0)]
+    for bit in value:
+        found = [bit | below for below in found] + [bit & below for below in found]
+    return found
+
+
+def _shifts_whole(amount: Value, width: int) -> Value:
+    """Return whether a shift by `amount` to either side leaves nothing of `width` bits."""
+    low, high = amount[: exact_log2(width)], amount[exact_log2(width) :]
+    return Mux(amount[-1], ~high.all() | (low == 0), high.any())

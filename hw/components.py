@@ -12,6 +12,7 @@ from amaranth.hdl import Shape, ShapeLike
 from amaranth.lib import wiring
 from amaranth.utils import ceil_log2
 
+from vdla.hw.alu import NARROW_MULTIPLIER_BITS
 from vdla.hw.block_walk import plan_layout
 from vdla.hw.control import Registers, RunControl
 from vdla.hw.dispatch import Dispatch
@@ -22,7 +23,7 @@ from vdla.hw.loader import LoadEngine
 from vdla.hw.pipeline import Pipeline
 from vdla.hw.queue import Queue
 from vdla.hw.scratchpad import Scratchpad
-from vdla.hw.sequencer import Sequencer
+from vdla.hw.sequencer import Sequencer, turns
 from vdla.hw.signatures import fetched_layout, lanes, request_layout, shadow
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import SCRATCHPADS, loaded_by
@@ -43,9 +44,6 @@ from vdla.hw.spec.vocabulary import (
 from vdla.hw.store import StoreUnit
 from vdla.hw.store_beats import burst_layout, output_beat_layout
 from vdla.hw.tokens import TokenCounter
-
-NARROW_MULTIPLIER_BITS = 18
-"""Widest factors of one DSP block of ECP5; wider products take several."""
 
 LUT_RAM_BITS, LUT_RAM_DEPTH = 4, 16
 """Width and words of one LUT RAM of ECP5."""
@@ -239,20 +237,27 @@ def _index_bits(config: AcceleratorConfig) -> int:
 
 
 def _sequencer(config: AcceleratorConfig) -> Component:
-    features = {"index": _index_bits(config), "uop": config.index_bits(MemoryType.UOP)}
+    features = {
+        "index": _index_bits(config),
+        "uop": config.index_bits(MemoryType.UOP),
+        "turns": ceil_log2(turns(config)),
+    }
     return Component("compute_unit.sequencer", "sequencer", features, lambda: Sequencer(config))
 
 
 def _pipeline(config: AcceleratorConfig) -> Component:
     values, opcodes = config.batch * config.block_out, set(config.alu_opcodes)
     bits, product = values * config.acc_bits, config.inp_bits + config.wgt_bits
+    lane_bits = bits // config.alu_pieces
     factors = 3 if config.acc_bits > NARROW_MULTIPLIER_BITS else 1
     features = {
         "values": bits,
-        "shifts": bits * (AluOpcode.SHR in opcodes),
-        "compares": bits * bool(opcodes & {AluOpcode.MIN, AluOpcode.MAX}),
-        "sums": bits * (AluOpcode.ADD in opcodes),
-        "multipliers": values * factors * (AluOpcode.MUL in opcodes),
+        "results": bits * bool(opcodes),
+        "choice": 2 * (bits - lane_bits) * bool(opcodes),
+        "shifts": lane_bits * (AluOpcode.SHR in opcodes),
+        "compares": lane_bits * bool(opcodes & {AluOpcode.MIN, AluOpcode.MAX}),
+        "sums": lane_bits * (AluOpcode.ADD in opcodes),
+        "multipliers": values // config.alu_pieces * factors * (AluOpcode.MUL in opcodes),
         "products": values * config.block_in * (product > 8),
         "product_bits": values * config.block_in * product,
         "adders": values * (config.block_in - 1) * (product + 1),

@@ -90,7 +90,7 @@ class ComputeUnit(wiring.Component):
     def _issue(self, m: Module, sequencer: Sequencer, pipeline: Pipeline) -> None:
         for memory in (pipeline.inp, self.inp), (pipeline.wgt, self.wgt), (pipeline.acc, self.acc):
             connect(m, memory[0], flipped(memory[1]))
-        step = sequencer.active & ~sequencer.slot.empty & ~sequencer.slot.source
+        step = sequencer.active & sequencer.slot.step
         m.d.comb += [
             self.uop.address.eq(sequencer.uop_address),
             pipeline.uop.eq(self.uop.data),
@@ -122,7 +122,7 @@ class ComputeUnit(wiring.Component):
             self.out_write.data.eq(Cat(value[:kept] for value in values)),
             self.out_write.enable.eq(self.acc_write.enable),
         ]
-        with m.If(pipeline.busy):
+        with m.If(pipeline.write.enable[0]):
             m.d.comb += [
                 self.acc_write.address.eq(pipeline.write.address),
                 self.acc_write.data.eq(pipeline.write.data),

@@ -1,6 +1,6 @@
 """The multiplier array of the GEMM core."""
 
-from amaranth.hdl import Module, Signal, Value, signed
+from amaranth.hdl import Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -10,6 +10,12 @@ from vdla.hw.spec.config import AcceleratorConfig
 def dot_product_bits(config: AcceleratorConfig) -> int:
     """Return the width of an exact dot product of `block_in` inputs and weights."""
     return config.inp_bits + config.wgt_bits + (config.block_in - 1).bit_length()
+
+
+def sums_layout(config: AcceleratorConfig) -> data.ArrayLayout:
+    """Return the layout of the array's sums: [batch][block_out]."""
+    row = data.ArrayLayout(signed(dot_product_bits(config)), config.block_out)
+    return data.ArrayLayout(row, config.batch)
 
 
 class MultiplierArray(wiring.Component):
@@ -22,6 +28,7 @@ class MultiplierArray(wiring.Component):
     Members:
         inp: input[batch][block_in].
         wgt: weight[block_out][block_in].
+        drop: make the sums of the next cycle 0.
         sums: exact dot products [batch][block_out], not yet accumulated.
 
     Timing: one product of blocks per cycle; `sums` follows its operands by `gemm_stages` cycles. No reset, no
@@ -30,12 +37,12 @@ class MultiplierArray(wiring.Component):
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
-        vector = data.ArrayLayout(signed(dot_product_bits(config)), config.block_out)
         super().__init__(
             {
                 "inp": In(_matrix(config.inp_bits, config.batch, config.block_in)),
                 "wgt": In(_matrix(config.wgt_bits, config.block_out, config.block_in)),
-                "sums": Out(data.ArrayLayout(vector, config.batch)),
+                "drop": In(1),
+                "sums": Out(sums_layout(config)),
             }
         )
 
@@ -49,17 +56,16 @@ class MultiplierArray(wiring.Component):
 
     def _sum(self, m: Module, terms: list[Value], name: str) -> Value:
         """Add `terms` in a binary tree, with registers after the levels that `_registers_after` names."""
-        registers = self._registers_after()
-        level = 0
-        while True:
-            for stage in range(registers[level]):
+        for level, registers in enumerate(self._registers_after()):
+            if level:
+                terms = [left + right for left, right in zip(terms[::2], terms[1::2], strict=True)]
+            for stage in range(registers):
+                if len(terms) == 1 and stage == registers - 1:
+                    terms = [Mux(self.drop, Const(0, terms[0].shape()), terms[0])]
                 terms = [
                     _register(m, term, f"{name}_l{level}_{stage}_{index}") for index, term in enumerate(terms)
                 ]
-            if len(terms) == 1:
-                return terms[0]
-            terms = [left + right for left, right in zip(terms[::2], terms[1::2], strict=True)]
-            level += 1
+        return terms[0]
 
     def _registers_after(self) -> list[int]:
         """Return the registers after the products and after each adder level; they sum to the stages."""

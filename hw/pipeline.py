@@ -2,19 +2,20 @@
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
-from vdla.hw.alu import AluLane, accumulator_vector
+from vdla.hw.accumulate import EXECUTED, AccumulatorUpdate
 from vdla.hw.gemm import MultiplierArray
 from vdla.hw.layouts import decode
-from vdla.hw.sequencer import slot_layout
-from vdla.hw.signatures import lanes, scratchpad_read, scratchpad_write
+from vdla.hw.sequencer import index_sum, slot_layout
+from vdla.hw.signatures import scratchpad_read, scratchpad_write
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.timing import execute_stage, retire_stage
+from vdla.hw.spec.timing import execute_stage
 from vdla.hw.spec.vocabulary import MemoryType
 
-Stage = tuple[Value, data.View]  # whether it holds a step, and the step
+INDEX_STAGE = 3
+"""Cycles from a slot's issue to its indices: micro-op data, a register for them, the sum with the offsets."""
 
 
 class Pipeline(wiring.Component):
@@ -33,8 +34,9 @@ class Pipeline(wiring.Component):
             `push_next` and `finish`.
         overrun: a step's index is past the end of its scratchpad (it wraps).
 
-    Timing: a slot issued in cycle t meets its accumulator in t + 3 + gemm_stages and is written one cycle
-    later. Results of the two slots before it are forwarded, so every slot sees all earlier results.
+    Timing: a slot issued in cycle t stands at the multiplier array in t + 5, meets its accumulator in
+    t + 5 + gemm_stages and is written one cycle later. Every slot sees all earlier results. Outputs are
+    registers.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -59,50 +61,58 @@ class Pipeline(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        valid, slots = self._slots(m)
-        execute = execute_stage(self.config.gemm_stages)
         m.submodules.array = array = MultiplierArray(self.config)
-        m.d.comb += [
-            self.inp.address.eq(slots[2].src),
-            self.wgt.address.eq(slots[2].wgt),
-            array.inp.as_value().eq(self.inp.data),
-            array.wgt.as_value().eq(self.wgt.data),
-            self.acc.address.eq(self._acc_index(slots[execute - 1])),
-            self.busy.eq(Cat(valid[1:]).any()),
-            self.overrun.eq(valid[2] & self._overruns(slots[2])),
+        m.submodules.update = update = AccumulatorUpdate(self.config)
+        valid, slots = self._slots(m)
+        addresses = slots[INDEX_STAGE]
+        inp, wgt = (Signal.like(port.data, reset_less=True) for port in (self.inp, self.wgt))
+        m.d.sync += [
+            inp.eq(self.inp.data),
+            wgt.eq(self.wgt.data),
+            self.overrun.eq(valid[INDEX_STAGE] & self._overruns(addresses)),
+            self.busy.eq(Cat(*valid, update.flying).any()),
         ]
-        self._accumulate(
-            m, (valid[execute], slots[execute]), (valid[execute + 1], slots[execute + 1]), array.sums
-        )
-        final = slots[execute + 1]
+        connect(m, flipped(self.acc), update.acc)
+        connect(m, flipped(self.write), update.write)
         m.d.comb += [
-            self.retire.eq(valid[execute + 1] & final.last),
+            self.inp.address.eq(addresses.src),
+            self.wgt.address.eq(addresses.wgt),
+            array.inp.as_value().eq(inp),
+            array.wgt.as_value().eq(wgt),
+            array.drop.eq(update.drop),
+            update.valid.eq(valid[-1]),
+            update.slot.eq(slots[-1]),
+            update.sums.eq(array.sums),
             *(
-                getattr(self, name).eq(self.retire & final[name])
-                for name in ("push_prev", "push_next", "finish")
+                getattr(self, name).eq(getattr(update, name))
+                for name in ("retire", "push_prev", "push_next", "finish")
             ),
         ]
         return m
 
     def _slots(self, m: Module) -> tuple[list[Value], list[data.View]]:
-        """Chain the stages' registers; from stage 2 on the indices are sums of micro-op and offset."""
-        valid, slots = [self.valid], [self.slot]
-        for stage in range(1, retire_stage(self.config.gemm_stages) + 1):
+        """Chain the registers of the stages until the accumulator's address is given.
+
+        From `INDEX_STAGE` on the indices are sums of micro-op and offset. Behind it `dst` is the accumulator
+        that is read: the operand in a source slot, else the destination.
+        """
+        valid, slots, uop = [self.valid], [self.slot], Signal.like(self.uop, reset_less=True)
+        m.d.sync += uop.eq(self.uop)
+        for stage in range(1, execute_stage(self.config.gemm_stages) - EXECUTED + 1):
             following = Signal(slot_layout(self.config), name=f"slot_{stage}", reset_less=True)
             following_valid = Signal(name=f"valid_{stage}")
             m.d.sync += [following.eq(slots[-1]), following_valid.eq(valid[-1])]
-            if stage == 2:
-                uop = decode(isa.MicroOp, self.config, self.uop)
+            if stage == INDEX_STAGE:
+                fields = decode(isa.MicroOp, self.config, uop)
                 m.d.sync += [
-                    following[name].eq(slots[-1][name] + getattr(uop, name)) for name in ("dst", "src", "wgt")
+                    following[name].eq(index_sum(slots[-1][name], getattr(fields, name)))
+                    for name in ("dst", "src", "wgt")
                 ]
+            if stage == INDEX_STAGE + 1:
+                m.d.sync += following.dst.eq(Mux(slots[-1].source, slots[-1].src, slots[-1].dst))
             slots.append(following)
             valid.append(following_valid)
         return valid, slots
-
-    def _acc_index(self, slot: data.View) -> Value:
-        """Return the accumulator that `slot` reads: its operand in a source slot, else its destination."""
-        return Mux(slot.source, slot.src, slot.dst)[: self.config.index_bits(MemoryType.ACC)]
 
     def _overruns(self, slot: data.View) -> Value:
         acc, inp, wgt = (
@@ -114,48 +124,3 @@ class Pipeline(wiring.Component):
             | (slot.source & slot.src[acc:].any())
             | (multiplies & (slot.src[inp:].any() | slot.wgt[wgt:].any()))
         )
-
-    def _accumulate(self, m: Module, executing: Stage, writing: Stage, sums: data.View) -> None:
-        """Build the read-modify-write: execute stage, write stage and the forwarding between them."""
-        vector = accumulator_vector(self.config)
-        (valid, slot), (write_valid, write_slot) = executing, writing
-        result, operand, earlier = (
-            Signal(vector, name=name, reset_less=True) for name in ("result", "operand", "earlier")
-        )
-        earlier_valid, earlier_index = Signal(), Signal.like(self.acc.address)
-        index, write_index = self._acc_index(slot), self._acc_index(write_slot)
-        writes = Signal()
-        current = Signal(vector)
-        m.d.comb += [
-            writes.eq(write_valid & ~write_slot.empty & ~write_slot.source),
-            current.as_value().eq(self.acc.data),
-            self.write.address.eq(write_index),
-            self.write.data.eq(result),
-            self.write.enable.eq(writes.replicate(lanes(self.config, MemoryType.ACC))),
-        ]
-        with m.If(writes & (write_index == index)):
-            m.d.comb += current.eq(result)
-        with m.Elif(earlier_valid & (earlier_index == index)):
-            m.d.comb += current.eq(earlier)
-        m.d.sync += [earlier.eq(result), earlier_valid.eq(writes), earlier_index.eq(write_index)]
-        with m.If(valid & slot.source):
-            m.d.sync += operand.eq(current)
-        m.d.sync += self._update(m, slot, result, current, operand, sums)
-
-    def _update(
-        self, m: Module, slot: data.View, result: Value, current: Value, operand: Value, sums: data.View
-    ) -> list[Value]:
-        """Return the assignments of the next `result`, value by value."""
-        statements = []
-        for index in range(self.config.batch * self.config.block_out):
-            row, column = divmod(index, self.config.block_out)
-            lane = AluLane(self.config)
-            m.submodules[f"alu_{index}"] = lane
-            m.d.comb += [
-                lane.opcode.eq(slot.alu_opcode),
-                lane.left.eq(current[index]),
-                lane.right.eq(Mux(slot.use_imm, slot.imm, operand[index])),
-            ]
-            multiplied = Mux(slot.reset, 0, Mux(slot.overwrite, 0, current[index]) + sums[row][column])
-            statements.append(result[index].eq(Mux(slot.alu, lane.result, multiplied)))
-        return statements

@@ -1,31 +1,36 @@
 """The compute unit's sequencer: turns a GEMM or ALU instruction into one slot per cycle."""
 
-from amaranth.hdl import Module, Mux, Signal, Value, signed, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
 
 from vdla.hw.layouts import decode
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.timing import alu_delay
 from vdla.hw.spec.vocabulary import Extension, MemoryType
 
 
-def offset_bits(index_bits: int) -> int:
-    """Return a width that no sum of this index's loop offsets can overflow."""
-    return index_bits + isa.LOOP_BITS + 2
+def turns(config: AcceleratorConfig) -> int:
+    """Return the most slots of a step, the source slot aside."""
+    return config.alu_pieces + max(map(alu_delay, config.alu_opcodes)) if config.alu_opcodes else 1
 
 
 def slot_layout(config: AcceleratorConfig) -> data.StructLayout:
     """Return the payload of a slot in the compute pipeline.
 
-    `empty`: no step, only the end of an instruction. `source`: first slot of an ALU step, which fetches its
-    operand.
+    `empty`: no step, only the end of an instruction. `source`: first slot of an ALU step with two accumulator
+    operands, which fetches one. `turn` counts the other slots of an ALU step. `step`: last slot of a step.
+    `dst`, `src` and `wgt` are indices with one bit more, which stays set once the index has passed the end.
     """
     acc, inp, wgt = (config.index_bits(memory) for memory in (MemoryType.ACC, MemoryType.INP, MemoryType.WGT))
     return data.StructLayout(
         {
             "empty": 1,
             "source": 1,
+            "turn": ceil_log2(turns(config)),
+            "step": 1,
             "alu": 1,
             "reset": 1,
             "overwrite": 1,
@@ -36,11 +41,18 @@ def slot_layout(config: AcceleratorConfig) -> data.StructLayout:
             "finish": 1,
             "push_prev": 1,
             "push_next": 1,
-            "dst": offset_bits(acc),
-            "src": offset_bits(max(acc, inp)),
-            "wgt": offset_bits(wgt),
+            "dst": acc + 1,
+            "src": max(acc, inp) + 1,
+            "wgt": wgt + 1,
         }
     )
+
+
+def index_sum(index: Value, offset: Value) -> Value:
+    """Return `index` moved by `offset`; its highest bit stays set, or is set when the sum passes the end."""
+    bits = len(index) - 1
+    total = index[:bits] + offset[:bits]
+    return Cat(total[:bits], total[bits] | index[bits])
 
 
 class _Loop:
@@ -49,8 +61,8 @@ class _Loop:
     def __init__(self, name: str, width: int) -> None:
         self.factor_out = Signal(width, name=f"{name}_factor_out")
         self.factor_in = Signal(width, name=f"{name}_factor_in")
-        self.outer = Signal(offset_bits(width), name=f"{name}_outer")
-        self.offset = Signal(offset_bits(width), name=f"{name}_offset")
+        self.outer = Signal(width + 1, name=f"{name}_outer")
+        self.offset = Signal(width + 1, name=f"{name}_offset")
 
     def start(self, factor_out: Value, factor_in: Value) -> list[Value]:
         return [
@@ -61,14 +73,93 @@ class _Loop:
         ]
 
     def next_inner(self) -> list[Value]:
-        return [self.offset.eq(self.offset + self.factor_in)]
+        return [self.offset.eq(index_sum(self.offset, self.factor_in))]
 
     def next_outer(self) -> list[Value]:
-        following = self.outer + self.factor_out
+        following = index_sum(self.outer, self.factor_out)
         return [self.outer.eq(following), self.offset.eq(following)]
 
 
 Loops = tuple[_Loop, _Loop, _Loop]  # of destination, source and weight
+
+
+class _Counter:
+    """Registers of one loop: its trips, those that are left, and flags known a cycle ahead."""
+
+    def __init__(self, name: str, bits: int) -> None:
+        self.trips, self.left = Signal(bits, name=f"{name}_trips"), Signal(bits, name=f"{name}_left")
+        self.once = Signal(name=f"{name}_once")
+        self.ends = Signal(name=f"{name}_ends", init=1)
+
+    def start(self, trips: Value, empty: Value) -> list[Value]:
+        once = trips == 1
+        return [self.trips.eq(trips), self.left.eq(trips), self.once.eq(once), self.ends.eq(empty | once)]
+
+    def advance(self) -> list[Value]:
+        return [self.left.eq(self.left - 1), self.ends.eq(self.left == 2)]
+
+    def restart(self) -> list[Value]:
+        return [self.left.eq(self.trips), self.ends.eq(self.once)]
+
+
+class _MicroOps:
+    """Registers of the innermost loop."""
+
+    def __init__(self, bits: int) -> None:
+        self.begin, self.end = Signal(bits, name="uop_begin"), Signal(bits + 1, name="uop_end")
+        self.index = Signal(bits + 1, name="uop_index")
+        self.once = Signal(name="uop_once")
+        self.ends = Signal(name="uop_ends", init=1)
+
+    def start(self, begin: Value, end: Value, empty: Value) -> list[Value]:
+        once = begin + 1 == end
+        return [
+            *(self.begin.eq(begin), self.end.eq(end), self.index.eq(begin)),
+            *(self.once.eq(once), self.ends.eq(empty | once)),
+        ]
+
+    def advance(self) -> list[Value]:
+        return [self.index.eq(self.index + 1), self.ends.eq(self.index + 2 == self.end)]
+
+    def restart(self) -> list[Value]:
+        return [self.index.eq(self.begin), self.ends.eq(self.once)]
+
+
+class _Turns:
+    """Registers of the slots of a step: whether this is the source slot, else which of the others."""
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self.config = config
+        self.fetches, self.source = Signal(name="step_fetches"), Signal(name="step_source")
+        self.turn = Signal(range(turns(config)), name="step_turn")
+        self.most = Signal(range(turns(config)), name="step_turns")
+        self.once, self.ends = Signal(name="step_once"), Signal(name="step_ends", init=1)
+
+    def start(self, alu: data.View, is_alu: Value, empty: Value) -> list[Value]:
+        fetches = is_alu & ~alu.use_imm & bool(self.config.alu_opcodes)
+        most = Mux(is_alu, self._most(alu), 0)
+        once = ~fetches & (most == 0)
+        return [
+            *(self.fetches.eq(fetches), self.source.eq(fetches & ~empty)),
+            *(self.most.eq(most), self.turn.eq(0)),
+            *(self.once.eq(once), self.ends.eq(empty | once)),
+        ]
+
+    def _most(self, alu: data.View) -> Value:
+        """Return the last turn of a step."""
+        pieces = self.config.alu_pieces
+        most: Value = Const(pieces - 1)
+        for opcode in self.config.alu_opcodes:
+            if delay := alu_delay(opcode):
+                most = Mux(alu.alu_opcode == opcode, pieces - 1 + delay, most)
+        return most
+
+    def advance(self) -> list[Value]:
+        following = Mux(self.source, 0, self.turn + 1)
+        return [self.source.eq(0), self.turn.eq(following), self.ends.eq(following == self.most)]
+
+    def restart(self) -> list[Value]:
+        return [self.source.eq(self.fetches), self.turn.eq(0), self.ends.eq(self.once)]
 
 
 class Sequencer(wiring.Component):
@@ -86,8 +177,8 @@ class Sequencer(wiring.Component):
         uop_overrun: the slot's micro-op lies past the end of the micro-op memory.
 
     Timing: the first slot follows `start` by one cycle, then one slot per cycle without a gap, also from one
-    instruction to the next. A GEMM step is one slot; an ALU step is one with an immediate and two without; an
-    instruction without steps is one empty slot.
+    instruction to the next. A GEMM step is one slot; an ALU step is `alu_slots`; an instruction without steps
+    is one empty slot. Outputs depend on registers alone.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -110,70 +201,56 @@ class Sequencer(wiring.Component):
             self.config.index_bits(memory) for memory in (MemoryType.ACC, MemoryType.INP, MemoryType.WGT)
         )
         loops = _Loop("dst", acc), _Loop("src", max(acc, inp)), _Loop("wgt", wgt)
-        bounds = Signal(_bounds_layout(len(self.uop_address)))
-        uop, i, j = Signal.like(bounds.uop_end), Signal(isa.LOOP_BITS), Signal(isa.LOOP_BITS)
-        second = Signal()  # this is the destination slot of a two-slot ALU step
-
+        steps, uops = _Turns(self.config), _MicroOps(len(self.uop_address))
+        inner, outer = _Counter("inner", isa.LOOP_BITS), _Counter("outer", isa.LOOP_BITS)
         slot = Signal.like(self.slot)
-        two_slots = slot.alu & ~slot.use_imm & ~slot.empty
-        step_ends = ~two_slots | second
-        uops_end, inner_ends, outer_ends = (
-            (uop + 1 == bounds.uop_end),
-            (j + 1 == bounds.iter_in),
-            (i + 1 == bounds.iter_out),
-        )
-        last = Signal()
         m.d.comb += [
-            last.eq(slot.empty | (step_ends & uops_end & inner_ends & outer_ends)),
-            self.free.eq(~self.active | last),
-            self.uop_address.eq(uop),
-            self.uop_overrun.eq(self.active & ~slot.empty & uop[-1]),
-            *self._issued(slot, loops, last, two_slots & ~second),
+            self.free.eq(Cat(counter.ends for counter in (steps, uops, inner, outer)).all()),
+            self.uop_address.eq(uops.index),
+            self.uop_overrun.eq(self.active & ~slot.empty & uops.index[-1]),
+            *self._issued(slot, loops, steps),
         ]
-        with m.If(self.active):
-            m.d.sync += second.eq(two_slots & ~second)
-            with m.If(step_ends):
-                self._advance(m, loops, bounds, (uop, uops_end), (i,), (j, inner_ends))
-            with m.If(last):
-                m.d.sync += self.active.eq(0)
+        with m.If(self.free):
+            m.d.sync += self.active.eq(0)
+        with m.Elif(~steps.ends):
+            m.d.sync += steps.advance()
+        with m.Else():
+            m.d.sync += steps.restart()
+            self._next_step(m, loops, uops, inner, outer)
         with m.If(self.start):
-            m.d.sync += [self.active.eq(1), second.eq(0)]
-            self._latch(m, slot, loops, bounds, (uop, i, j))
+            m.d.sync += self.active.eq(1)
+            self._latch(m, slot, loops, steps, uops, (inner, outer))
         return m
 
-    def _issued(self, slot: data.View, loops: Loops, last: Value, source: Value) -> list[Value]:
+    def _issued(self, slot: data.View, loops: Loops, steps: _Turns) -> list[Value]:
         """Return the assignments of the slot that is issued."""
         return [
             self.slot.eq(slot),
-            self.slot.last.eq(last),
-            self.slot.source.eq(source),
+            self.slot.last.eq(self.free),
+            self.slot.source.eq(steps.source),
+            self.slot.turn.eq(steps.turn),
+            self.slot.step.eq(steps.ends & ~slot.empty),
             *(
                 self.slot[name].eq(loop.offset)
                 for name, loop in zip(("dst", "src", "wgt"), loops, strict=True)
             ),
         ]
 
-    def _advance(
-        self,
-        m: Module,
-        loops: Loops,
-        bounds: data.View,
-        uop_loop: tuple[Value, Value],
-        outer_loop: tuple[Value],
-        inner_loop: tuple[Value, Value],
-    ) -> None:
+    def _next_step(self, m: Module, loops: Loops, uops: _MicroOps, inner: _Counter, outer: _Counter) -> None:
         """Step the innermost loop that has not ended."""
-        (uop, uops_end), (i,), (j, inner_ends) = uop_loop, outer_loop, inner_loop
-        with m.If(~uops_end):
-            m.d.sync += uop.eq(uop + 1)
+        with m.If(~uops.ends):
+            m.d.sync += uops.advance()
         with m.Else():
-            m.d.sync += uop.eq(bounds.uop_begin)
-            with m.If(~inner_ends):
-                m.d.sync += [j.eq(j + 1), *(statement for loop in loops for statement in loop.next_inner())]
+            m.d.sync += uops.restart()
+            with m.If(~inner.ends):
+                m.d.sync += [
+                    *inner.advance(),
+                    *(statement for loop in loops for statement in loop.next_inner()),
+                ]
             with m.Else():
                 m.d.sync += [
-                    j.eq(0),
-                    i.eq(i + 1),
+                    *inner.restart(),
+                    *outer.advance(),
                     *(statement for loop in loops for statement in loop.next_outer()),
                 ]
 
@@ -182,31 +259,31 @@ class Sequencer(wiring.Component):
         m: Module,
         slot: data.View,
         loops: Loops,
-        bounds: data.View,
-        counters: tuple[Signal, Signal, Signal],
+        steps: _Turns,
+        uops: _MicroOps,
+        counters: tuple[_Counter, _Counter],
     ) -> None:
         """Latch a new instruction into the working registers."""
         gemm, alu = (decode(form, self.config, self.instruction) for form in (isa.Gemm, isa.Alu))
         finish = gemm.opcode == isa.Opcode.FINISH
         is_alu = gemm.opcode == isa.Opcode.ALU
-        uop, i, j = counters
+        empty = Signal()
+        m.d.comb += empty.eq(
+            finish | (gemm.iter_out == 0) | (gemm.iter_in == 0) | (gemm.uop_begin >= gemm.uop_end)
+        )
+        inner, outer = counters
         m.d.sync += [
-            slot.empty.eq(
-                finish | (gemm.iter_out == 0) | (gemm.iter_in == 0) | (gemm.uop_begin >= gemm.uop_end)
-            ),
+            slot.empty.eq(empty),
             slot.finish.eq(finish),
             slot.alu.eq(is_alu),
             slot.reset.eq(gemm.reset & ~is_alu),
             slot.overwrite.eq(gemm.overwrite & ~is_alu if self.config.has(Extension.OVERWRITE) else 0),
             *(slot[name].eq(getattr(gemm, name)) for name in ("push_prev", "push_next")),
             *(slot[name].eq(getattr(alu, name)) for name in ("alu_opcode", "use_imm", "imm")),
-            *(
-                bounds[name].eq(getattr(gemm, name))
-                for name in ("uop_begin", "uop_end", "iter_out", "iter_in")
-            ),
-            uop.eq(gemm.uop_begin),
-            i.eq(0),
-            j.eq(0),
+            *steps.start(alu, is_alu, empty),
+            *uops.start(gemm.uop_begin, gemm.uop_end, empty),
+            *inner.start(gemm.iter_in, empty),
+            *outer.start(gemm.iter_out, empty),
             *_started(loops, gemm, alu, is_alu),
         ]
 
@@ -225,15 +302,3 @@ def _started(loops: Loops, gemm: data.View, alu: data.View, is_alu: Value) -> li
         ),
         *wgt.start(gemm.wgt_factor_out, gemm.wgt_factor_in),
     ]
-
-
-def _bounds_layout(uop_bits: int) -> data.StructLayout:
-    """Return the layout of an instruction's loop bounds."""
-    return data.StructLayout(
-        {
-            "uop_begin": uop_bits,
-            "uop_end": uop_bits + 1,
-            "iter_out": isa.LOOP_BITS,
-            "iter_in": isa.LOOP_BITS,
-        }
-    )

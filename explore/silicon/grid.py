@@ -54,6 +54,7 @@ GRID = (
     _point("pipeline", "dispatch", alu_opcodes=(AluOpcode.MIN, AluOpcode.MAX, AluOpcode.ADD)),
     _point("pipeline", alu_opcodes=(AluOpcode.MIN, AluOpcode.MAX, AluOpcode.ADD, AluOpcode.SHR)),
     _point("pipeline", alu_opcodes=(AluOpcode.ADD,)),
+    _point("pipeline", "sequencer", alu_lanes=1),
     _point("pipeline", gemm_stages=7),
     _point("pipeline", block_in=8, inp_bits=4, wgt_bits=4),
     _point("store_unit", "loader", block_out=16, extensions=NO_REQUANTISE, acc_buffer_bytes=32 * KIB),

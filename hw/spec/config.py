@@ -79,6 +79,9 @@ class AcceleratorConfig:
         high=256,
         power=True,
     )
+    alu_lanes: int = _parameter(
+        0, "columns that the ALU computes at once; 0: all of block_out", low=0, high=256, power=True
+    )
     alu_opcodes: tuple[AluOpcode, ...] = field(default=VTA_ALU, metadata={"help": "operations the ALU has"})
     extensions: tuple[Extension, ...] = field(
         default=(), metadata={"help": "instruction-set extensions that are on"}
@@ -203,6 +206,11 @@ class AcceleratorConfig:
         """Multiply-accumulates of one GEMM micro-op, and so of one cycle at peak."""
         return self.batch * self.block_in * self.block_out
 
+    @property
+    def alu_pieces(self) -> int:
+        """Pieces of an accumulator element that the ALU computes one after another."""
+        return self.block_out // self.alu_lanes if self.alu_lanes else 1
+
     def has(self, extension: Extension) -> bool:
         """Whether `extension` is on."""
         return extension in self.extensions
@@ -210,7 +218,8 @@ class AcceleratorConfig:
     @cached_property
     def digest(self) -> str:
         """SHA-256 (hex) of all parameters but the name; equal exactly for equal hardware."""
-        return hashlib.sha256(json.dumps(parameters(self), sort_keys=True).encode()).hexdigest()
+        hardware = parameters(self) | {"alu_lanes": self.block_out // self.alu_pieces}
+        return hashlib.sha256(json.dumps(hardware, sort_keys=True).encode()).hexdigest()
 
     def with_changes(self, **changes: Any) -> "AcceleratorConfig":
         """Return a copy with `changes`; unknown names and values out of range raise ConfigError."""
@@ -302,6 +311,7 @@ def check_consistency(config: AcceleratorConfig) -> None:
         _check_depth(config, memory, _SCRATCHPADS[memory])
     _check_burst(config)
     _check_requantise_lanes(config)
+    _check_alu_lanes(config)
 
 
 def _check_element(config: AcceleratorConfig, memory: MemoryType) -> None:
@@ -348,4 +358,12 @@ def _check_requantise_lanes(config: AcceleratorConfig) -> None:
         raise ConfigError(
             f"requantise_lanes = {lanes} is outside {least}..{most}: a read gives whole bytes of outputs, at "
             "most a beat or an element"
+        )
+
+
+def _check_alu_lanes(config: AcceleratorConfig) -> None:
+    if config.alu_lanes > config.block_out:
+        raise ConfigError(
+            f"alu_lanes = {config.alu_lanes} is more than block_out = {config.block_out}; it must be at most "
+            "block_out, or 0 for all columns"
         )

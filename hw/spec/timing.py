@@ -2,6 +2,8 @@
 
 from enum import IntEnum
 
+from vdla.hw.spec.vocabulary import AluOpcode
+
 
 class Client(IntEnum):
     """The clients of the DMA, which takes the request of the least value first."""
@@ -35,8 +37,11 @@ STORE_REQUESTS_AHEAD = 4
 QUIET_CYCLES = 16
 """Cycles without any activity after which a run that has not finished is stopped."""
 
-OPERAND_STAGE = 3
-"""Cycles from a slot's issue to its operands standing at the multiplier array."""
+OPERAND_STAGE = 5
+"""Cycles from a slot's issue to its operands standing in registers at the multiplier array."""
+
+FORWARDED = 3
+"""Slots whose results may not be in ACC yet when a later slot reads it."""
 
 
 STORE_READ_STAGES = 2
@@ -63,3 +68,16 @@ def execute_stage(gemm_stages: int) -> int:
 def retire_stage(gemm_stages: int) -> int:
     """Return the cycles from a slot's issue to the write of its result, which retires a last slot."""
     return execute_stage(gemm_stages) + 1
+
+
+def alu_delay(opcode: AluOpcode) -> int:
+    """Return the cycles from the operands of an ALU lane to its result."""
+    if opcode == AluOpcode.MUL:
+        return 2  # registers before and behind the multipliers
+    return 1 if opcode == AluOpcode.SHR else 0  # a register within the shifter
+
+
+def alu_slots(pieces: int, opcode: AluOpcode, immediate: bool) -> int:
+    """Return the slots of an ALU step: one to fetch an accumulator operand, one for each of the `pieces` of
+    an element, and the lanes' delay."""
+    return (not immediate) + pieces + alu_delay(opcode)

@@ -8,10 +8,11 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.footprint import chip_access, dram_access, forms_in_dram, stepping_forms
 from vdla.hw.spec.memories import counted_as
 from vdla.hw.spec.registers import COUNTED_MEMORIES
+from vdla.hw.spec.timing import alu_slots
 from vdla.hw.spec.touched import total
 from vdla.hw.spec.units import TOKEN_EDGES
-from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
-from vdla.sim.decoded import DecodedStream, blocks
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
+from vdla.sim.decoded import ENUM_BITS, DecodedStream, blocks
 from vdla.sim.records import Int32, IntArray, Narrow, RecordArray, Records, record_dtype
 from vdla.sim.rows import element_bytes, moved_memories
 
@@ -66,9 +67,13 @@ def _fill(columns: RecordArray, program: DecodedStream) -> None:
 
 
 def _slots_per_step(program: DecodedStream, form: type[isa.Instruction]) -> np.ndarray | int:
-    """Return pipeline slots of a step: an ALU step with two accumulator operands fetches one in a slot of its
-    own."""
-    return 1 if form is isa.Gemm else np.where(program.column(form, "use_imm"), 1, 2)
+    """Return the pipeline slots of a step."""
+    if form is isa.Gemm:
+        return 1
+    pieces, table = program.config.alu_pieces, np.ones((1 << ENUM_BITS, 2), np.int64)
+    for opcode in AluOpcode:
+        table[opcode] = [alu_slots(pieces, opcode, immediate) for immediate in (False, True)]
+    return table[program.column(form, "alu_opcode"), program.column(form, "use_imm")]
 
 
 def _fill_transfers(columns: np.ndarray, program: DecodedStream, form: type[isa.Instruction]) -> None:

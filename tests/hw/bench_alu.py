@@ -1,34 +1,48 @@
-"""Runs inside the simulator: one ALU lane against the specification's arithmetic."""
+"""Runs inside the simulator: one ALU lane against the specification's arithmetic, a pair of operands every
+cycle."""
 
 import random
 
 import cocotb
-from cocotb.triggers import Timer
-from streams import configuration
+from cocotb.triggers import FallingEdge, Timer
+from streams import configuration, start
 
+from vdla.hw.alu import COMPARING
 from vdla.hw.spec import numerics
-from vdla.hw.spec.vocabulary import AluOpcode
+from vdla.hw.spec.timing import alu_delay
 
 CORNERS = (0, 1, -1, 2, 5, 31, 32, 33, -31, -32, -33, 15, 16, 17, -15, -16, 127, -128, 32767, -32768)
 
 
-@cocotb.test()
-async def test_every_operation_is_the_specification_s(dut):
-    config, rng = configuration(), random.Random(0)
-    low, high = -(1 << config.acc_bits - 1), (1 << config.acc_bits - 1) - 1
+def operands(bits: int) -> list[tuple[int, int]]:
+    """Return pairs: corners, shifts by every distance, and random ones."""
+    rng, (low, high) = random.Random(0), (-(1 << bits - 1), (1 << bits - 1) - 1)
     values = [value for value in (*CORNERS, low, high, low + 1) if low <= value <= high]
-    pairs = [(a, b) for a in values for b in values] + [
-        (rng.randint(low, high), rng.randint(low, high)) for _ in range(200)
-    ]
-    for opcode in AluOpcode:
+    drawn = [(rng.randint(low, high), rng.randint(low, high)) for _ in range(200)]
+    shifts = [(rng.randint(low, high), amount) for amount in range(-bits - 2, bits + 3) for _ in range(3)]
+    return [(left, right) for left in values for right in values] + drawn + shifts
+
+
+@cocotb.test()
+async def test_every_operation_is_the_specification_s_and_comes_after_its_delay(dut):
+    config = configuration()
+    await start(dut, "opcode", "left", "right")
+    mask = (1 << config.acc_bits) - 1
+    for opcode in config.alu_opcodes:
         dut.opcode.value = int(opcode)
-        for left, right in pairs:
-            dut.left.value, dut.right.value = (
-                left & (1 << config.acc_bits) - 1,
-                right & (1 << config.acc_bits) - 1,
-            )
-            await Timer(1, "ns")
-            expected = (
-                numerics.alu(opcode, left, right, config.acc_bits) if opcode in config.alu_opcodes else left
-            )
-            assert dut.result.value.to_signed() == expected, (opcode.name, left, right)
+        await FallingEdge(dut.clk)
+        pairs, delay = operands(config.acc_bits), alu_delay(opcode)
+        for place in range(len(pairs) + delay):
+            left, right = pairs[min(place, len(pairs) - 1)]
+            dut.left.value, dut.right.value = left & mask, (~right if opcode in COMPARING else right) & mask
+            if delay == 0:
+                await Timer(1, "ns")
+                check(dut, config, opcode, pairs[place])
+            await FallingEdge(dut.clk)
+            if delay and place >= delay - 1 and place - delay + 1 < len(pairs):
+                check(dut, config, opcode, pairs[place - delay + 1])
+
+
+def check(dut, config, opcode, pair: tuple[int, int]) -> None:
+    expected = numerics.alu(opcode, *pair, config.acc_bits)
+    assert dut.result.value.to_signed() == expected, (opcode.name, *pair)

@@ -15,9 +15,9 @@ def pack(values: np.ndarray, bits: int) -> int:
 
 
 @cocotb.test()
-async def test_sums_follow_their_operands_by_the_stages(dut):
+async def test_sums_follow_their_operands_by_the_stages_and_are_dropped_on_request(dut):
     config, rng = configuration(), np.random.default_rng(0)
-    await start(dut, "inp", "wgt")
+    await start(dut, "inp", "wgt", "drop")
     bits, expected = dot_product_bits(config), []
     for cycle in range(40):
         inp = rng.integers(
@@ -30,6 +30,8 @@ async def test_sums_follow_their_operands_by_the_stages(dut):
             inp[:], wgt[:] = -(1 << config.inp_bits - 1), -(1 << config.wgt_bits - 1)
         dut.inp.value, dut.wgt.value = pack(inp, config.inp_bits), pack(wgt, config.wgt_bits)
         expected.append(pack(inp @ wgt.T, bits))
+        drop = cycle % 7 == 5
+        dut.drop.value = int(drop)
         await FallingEdge(dut.clk)
         if cycle >= config.gemm_stages - 1:
-            assert int(dut.sums.value) == expected[cycle - config.gemm_stages + 1], cycle
+            assert int(dut.sums.value) == (0 if drop else expected[cycle - config.gemm_stages + 1]), cycle

@@ -1,6 +1,7 @@
 """Runs inside the simulator: the compute pipeline's latency, and its forwarding on one accumulator."""
 
 import random
+from operator import mul
 
 import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
@@ -8,9 +9,10 @@ from streams import configuration, start
 
 from vdla.hw.sequencer import slot_layout
 from vdla.hw.spec import isa, numerics
-from vdla.hw.spec.timing import retire_stage
+from vdla.hw.spec.timing import alu_delay, retire_stage
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 
+ACCUMULATORS = 4  # that the steps work on
 INPUTS = ("valid", "slot", "uop", "inp__data", "wgt__data", "acc__data")
 
 
@@ -45,50 +47,117 @@ class Accumulators:
             cycle += 1
 
 
-def steps(rng: random.Random) -> list[dict]:
-    """Return ALU steps that come back to few accumulators at all short distances."""
-    found = []
-    for _ in range(120):
-        immediate, opcode = rng.randrange(2), rng.choice((AluOpcode.ADD, AluOpcode.MAX, AluOpcode.MUL))
-        found.append(
-            {
-                "alu": 1,
-                "alu_opcode": int(opcode),
-                "use_imm": immediate,
-                "imm": rng.randint(-9, 9),
-                "dst": rng.randrange(4),
-                "src": rng.randrange(4),
-            }
+class Model:
+    """A few accumulators, and what steps make of them; `sums` is what every GEMM step adds."""
+
+    def __init__(self, config, rng: random.Random) -> None:
+        self.config = config
+        inp, wgt = (
+            [
+                [rng.randint(-(1 << bits - 1), (1 << bits - 1) - 1) for _ in range(config.block_in)]
+                for _ in rows
+            ]
+            for bits, rows in (
+                (config.inp_bits, range(config.batch)),
+                (config.wgt_bits, range(config.block_out)),
+            )
         )
-    return found
+        self.inp = packed([value for row in inp for value in row], config.inp_bits)
+        self.wgt = packed([value for row in wgt for value in row], config.wgt_bits)
+        self.sums = [sum(map(mul, row, column)) for row in inp for column in wgt]
+        self.values = [[0] * len(self.sums) for _ in range(ACCUMULATORS)]
+
+    def take(self, step: dict) -> None:
+        """Carry out a step."""
+        left, bits = self.values[step["dst"]], self.config.acc_bits
+        if step["alu"]:
+            right = [step["imm"]] * len(left) if step["use_imm"] else self.values[step["src"]]
+            opcode = AluOpcode(step["alu_opcode"])
+            found = [numerics.alu(opcode, *pair, bits) for pair in zip(left, right, strict=True)]
+        elif step["reset"]:
+            found = [0] * len(left)
+        else:
+            base = [0] * len(left) if step["overwrite"] else left
+            found = [numerics.wrap(a + b, bits) for a, b in zip(base, self.sums, strict=True)]
+        self.values[step["dst"]] = found
+
+
+def packed(values, bits: int) -> int:
+    return sum((value & (1 << bits) - 1) << bits * place for place, value in enumerate(values))
+
+
+def step_of(rng: random.Random, config) -> dict:
+    """Return a step on one of few accumulators, so that steps come back to each at all short distances."""
+    alu = bool(config.alu_opcodes) and rng.randrange(3) > 0
+    reset = not alu and rng.random() < 0.1
+    opcode = rng.choice(config.alu_opcodes) if alu else 0
+    return {
+        "alu": int(alu),
+        "reset": int(reset),
+        "overwrite": int(not alu and not reset and rng.random() < 0.2),
+        "alu_opcode": int(opcode),
+        "use_imm": int(alu and rng.randrange(2)),
+        "imm": rng.randint(-9, 9),
+        "dst": rng.randrange(ACCUMULATORS),
+        "src": rng.randrange(ACCUMULATORS),
+    }
+
+
+def slots_of(config, step: dict) -> list[dict]:
+    """Return the slots of a step."""
+    if not step["alu"]:
+        return [step]
+    turns = config.alu_pieces + alu_delay(AluOpcode(step["alu_opcode"]))
+    found = [{**step, "turn": turn} for turn in range(turns)]
+    return found if step["use_imm"] else [{**step, "source": 1}, *found]
 
 
 @cocotb.test()
 async def test_every_slot_sees_all_earlier_ones(dut):
     config, rng = configuration(), random.Random(2)
     await start(dut, *INPUTS)
-    acc = Accumulators(dut, config)
+    acc, model = Accumulators(dut, config), Model(config, rng)
     cocotb.start_soon(acc.serve())
-    lanes, bits, model = config.batch * config.block_out, config.acc_bits, [0] * 4
-    for step in steps(rng):
-        for source in (1, 0) if not step["use_imm"] else (0,):
-            while rng.random() < 0.2:
-                dut.valid.value = 0
-                await FallingEdge(dut.clk)
-            dut.valid.value, dut.slot.value = 1, slot(config, source=source, **step)
+    dut.inp__data.value, dut.wgt__data.value = model.inp, model.wgt
+    for _ in range(400):
+        step = step_of(rng, config)
+        while rng.random() < 0.2:
+            dut.valid.value = 0
             await FallingEdge(dut.clk)
-        right = step["imm"] if step["use_imm"] else model[step["src"]]
-        model[step["dst"]] = numerics.alu(AluOpcode(step["alu_opcode"]), model[step["dst"]], right, bits)
+        for fields in slots_of(config, step):
+            dut.valid.value, dut.slot.value = 1, slot(config, **fields)
+            await FallingEdge(dut.clk)
+        model.take(step)
     dut.valid.value = 0
     for _ in range(20):
         await FallingEdge(dut.clk)
-    assert acc.words[:4] == [
-        sum((value & (1 << bits) - 1) << bits * lane for lane in range(lanes)) for value in model
-    ]
+    assert acc.words[:ACCUMULATORS] == [packed(value, config.acc_bits) for value in model.values]
 
 
 @cocotb.test()
-async def test_a_slot_is_written_and_retires_four_and_the_stages_cycles_after_its_issue(dut):
+async def test_an_index_past_the_end_is_reported(dut):
+    config = configuration()
+    await start(dut, *INPUTS)
+    past = 1 << config.index_bits(MemoryType.ACC)
+    for fields, reported in (
+        ({"dst": past - 1}, False),
+        ({"dst": past}, True),
+        ({"dst": past, "empty": 1}, False),
+        ({"alu": 1, "source": 1, "src": past}, True),
+        ({"alu": 1, "src": past}, False),
+    ):
+        dut.valid.value, dut.slot.value = 1, slot(config, **fields)
+        await FallingEdge(dut.clk)
+        dut.valid.value, seen = 0, 0
+        for _ in range(20):
+            await RisingEdge(dut.clk)
+            seen += int(dut.overrun.value)
+            await FallingEdge(dut.clk)
+        assert seen == reported, fields
+
+
+@cocotb.test()
+async def test_a_slot_is_written_and_retires_six_and_the_stages_cycles_after_its_issue(dut):
     config = configuration()
     await start(dut, *INPUTS)
     dut.valid.value, dut.slot.value = (
@@ -97,7 +166,7 @@ async def test_a_slot_is_written_and_retires_four_and_the_stages_cycles_after_it
     )
     for cycle in range(20):
         await RisingEdge(dut.clk)
-        due = cycle == retire_stage(config.gemm_stages) == 4 + config.gemm_stages
+        due = cycle == retire_stage(config.gemm_stages) == 6 + config.gemm_stages
         assert (
             bool(int(dut.write__enable.value))
             == bool(int(dut.retire.value))

@@ -7,6 +7,8 @@ from streams import configuration, start, unpack
 
 from vdla.hw.sequencer import slot_layout
 from vdla.hw.spec import codec, isa
+from vdla.hw.spec.timing import alu_delay
+from vdla.hw.spec.vocabulary import MemoryType
 
 PROGRAM = (
     isa.Gemm(
@@ -33,11 +35,23 @@ PROGRAM = (
     isa.Alu(
         uop_end=2, iter_out=1, iter_in=2, dst_factor_in=3, use_imm=1, imm=-5, alu_opcode=isa.AluOpcode.MAX
     ),
+    isa.Alu(uop_end=2, iter_out=1, iter_in=1, use_imm=1, imm=3, alu_opcode=isa.AluOpcode.SHR),
+    isa.Alu(uop_end=1, iter_out=1, iter_in=2, dst_factor_in=1, alu_opcode=isa.AluOpcode.MUL),
+    isa.Gemm(uop_end=2, iter_out=1, iter_in=1, dst_factor_in=1),
     isa.Finish(push_prev=1),
 )
 
 
-def slots(instruction) -> list[dict]:
+def turns(config, instruction) -> list[dict]:
+    """Return what differs between the slots of a step."""
+    if not isinstance(instruction, isa.Alu):
+        return [{"source": 0, "turn": 0, "step": 1}]
+    count = config.alu_pieces + alu_delay(instruction.alu_opcode)
+    found = [{"source": 0, "turn": turn, "step": int(turn == count - 1)} for turn in range(count)]
+    return found if instruction.use_imm else [{"source": 1, "turn": 0, "step": 0}, *found]
+
+
+def slots(config, instruction) -> list[dict]:
     """Return the slots of an instruction: micro-op, offsets and what kind each is."""
     loops = (
         []
@@ -49,12 +63,11 @@ def slots(instruction) -> list[dict]:
             for uop in range(instruction.uop_begin, instruction.uop_end)
         ]
     )
-    two = isinstance(instruction, isa.Alu) and not instruction.use_imm
     names = ("dst", "src") if isinstance(instruction, isa.Alu) else ("dst", "src", "wgt")
     found = [
         {
             "uop": uop,
-            "source": int(source),
+            **turn,
             **{
                 name: i * getattr(instruction, f"{name}_factor_out", 0)
                 + j * getattr(instruction, f"{name}_factor_in", 0)
@@ -62,19 +75,33 @@ def slots(instruction) -> list[dict]:
             },
         }
         for i, j, uop in loops
-        for source in ((True, False) if two else (False,))
+        for turn in turns(config, instruction)
     ]
     return [{**slot, "last": int(index == len(found) - 1)} for index, slot in enumerate(found)] or [
-        {"empty": 1, "last": 1}
+        {"empty": 1, "last": 1, "step": 0}
     ]
+
+
+def check(dut, config, instruction, slot: dict) -> None:
+    """Compare this cycle's slot."""
+    found = unpack(slot_layout(config), int(dut.slot.value))
+    found["uop"] = int(dut.uop_address.value)
+    assert {name: found[name] for name in slot} == slot
+    assert found["finish"] == isinstance(instruction, isa.Finish)
+    assert (found["push_prev"], found["push_next"]) == (instruction.push_prev, instruction.push_next)
+    assert found["alu"] == isinstance(instruction, isa.Alu)
 
 
 @cocotb.test()
 async def test_slots_follow_each_other_without_a_gap(dut):
     config = configuration()
     await start(dut, "start", "instruction")
-    expected = [(instruction, slot) for instruction in PROGRAM for slot in slots(instruction)]
-    waiting = list(PROGRAM)
+    waiting = [
+        instruction
+        for instruction in PROGRAM
+        if not isinstance(instruction, isa.Alu) or instruction.alu_opcode in config.alu_opcodes
+    ]
+    expected = [(instruction, slot) for instruction in waiting for slot in slots(config, instruction)]
     for cycle in range(len(expected) + 1):
         dut.start.value = int(bool(waiting) and int(dut.free.value))
         if waiting and int(dut.free.value):
@@ -87,11 +114,20 @@ async def test_slots_follow_each_other_without_a_gap(dut):
     assert not waiting
 
 
-def check(dut, config, instruction, slot: dict) -> None:
-    """Compare this cycle's slot."""
-    found = unpack(slot_layout(config), int(dut.slot.value))
-    found["uop"] = int(dut.uop_address.value)
-    assert {name: found[name] for name in slot} == slot
-    assert found["finish"] == isinstance(instruction, isa.Finish)
-    assert (found["push_prev"], found["push_next"]) == (instruction.push_prev, instruction.push_next)
-    assert found["alu"] == isinstance(instruction, isa.Alu)
+@cocotb.test()
+async def test_an_index_that_passed_the_end_once_stays_marked(dut):
+    """The offset wraps to an index inside the scratchpad; the bit above it must tell."""
+    config = configuration()
+    await start(dut, "start", "instruction")
+    bits = config.index_bits(MemoryType.ACC)
+    dut.start.value, dut.instruction.value = (
+        1,
+        codec.encode(isa.Gemm(uop_end=1, iter_out=1, iter_in=5, dst_factor_in=(1 << bits) - 1), config),
+    )
+    await FallingEdge(dut.clk)
+    dut.start.value = 0
+    for trip in range(5):
+        total = trip * ((1 << bits) - 1)
+        found = unpack(slot_layout(config), int(dut.slot.value))["dst"]
+        assert found == total % (1 << bits) | (total >= 1 << bits) << bits, trip
+        await FallingEdge(dut.clk)

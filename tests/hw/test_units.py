@@ -34,10 +34,12 @@ NARROW = TINY.with_changes(
     wgt_bits=2,
     acc_bits=16,
     gemm_stages=1,
+    alu_lanes=2,
     alu_opcodes="MIN,SHR",
 )
-BATCH = NARROW.with_changes(name="batch", gemm_stages=2, alu_opcodes=TINY.alu_opcodes)
-DEEP = TINY.with_changes(name="deep", block_in=8, gemm_stages=6)
+BATCH = NARROW.with_changes(name="batch", gemm_stages=2, alu_lanes=1, alu_opcodes=TINY.alu_opcodes)
+DEEP = TINY.with_changes(name="deep", block_in=8, gemm_stages=6, alu_lanes=2)
+NO_ALU = TINY.with_changes(name="no_alu", alu_opcodes=())
 WIDE = TINY.with_changes(name="wide", bus_bits=512, burst_bytes=128)
 PARTS = TINY.with_changes(name="parts", batch=2, block_out=32, wgt_buffer_bytes=8192, acc_buffer_bytes=65536)
 PLAIN = TINY.with_changes(name="plain", extensions=())
@@ -62,6 +64,8 @@ UNITS = {
     "array deep": (MultiplierArray, DEEP),
     "sequencer": (Sequencer, TINY),
     "sequencer narrow": (Sequencer, NARROW),
+    "sequencer batch": (Sequencer, BATCH),
+    "sequencer no_alu": (Sequencer, NO_ALU),
     "load": (LoadUnit, TINY),
     "load wide": (LoadUnit, WIDE),
     "load narrow": (LoadUnit, NARROW),
@@ -87,6 +91,8 @@ UNITS = {
     "pipeline": (Pipeline, TINY),
     "pipeline deep": (Pipeline, DEEP),
     "pipeline batch": (Pipeline, BATCH),
+    "pipeline narrow": (Pipeline, NARROW),
+    "pipeline no_alu": (Pipeline, NO_ALU),
     "fetch": (Fetch, TINY),
     "fetch wide": (Fetch, WIDE),
     "classify": (Classifier, TINY),

@@ -42,6 +42,11 @@ REFUSED = [
     ),
     ({"burst_bytes": 32, "bus_bits": 512}, "burst_bytes = 32 is outside 64..4096 for bus_bits = 512"),
     ({"alu_opcodes": ("ADD", "XOR")}, "alu_opcodes holds 'XOR', which is none of MIN, MAX, ADD, SHR, MUL"),
+    (
+        {"alu_lanes": 32},
+        "alu_lanes = 32 is more than block_out = 16; it must be at most block_out, or 0 for all columns",
+    ),
+    ({"alu_lanes": 3}, "alu_lanes = 3 is not a power of two; the nearest are 2 and 4"),
     ({"alu_opcodes": 5}, "alu_opcodes = 5 is not a list of AluOpcode names"),
     (
         {"extensions": ("warp",)},
@@ -99,6 +104,7 @@ def test_digest_tells_hardware_apart_and_ignores_the_name():
         max_requests=9,
         gemm_stages=5,
         requantise_lanes=8,
+        alu_lanes=1,
         alu_opcodes=(),
         extensions=("pad_minimum", "requantise"),
     )
@@ -116,6 +122,7 @@ def test_digest_tells_hardware_apart_and_ignores_the_name():
     }
     assert len(digests) == len(fields(other)) - 1
     assert small.digest not in digests
+    assert small.with_changes(alu_lanes=small.block_out).digest == small.digest
 
 
 @pytest.mark.parametrize(

@@ -27,10 +27,11 @@ WIDE = TINY.with_changes(
     bus_bits=256,
     burst_bytes=512,
     gemm_stages=1,
-    alu_opcodes="MAX",
+    alu_lanes=2,
+    alu_opcodes="MAX,SHR,MUL",
     extensions=(),
 )
-"""Two instructions in a beat, and outputs as wide as a beat."""
+"""Two instructions in a beat, outputs as wide as a beat, and an ALU that needs four slots for an element."""
 
 LONG = WIDE.with_changes(name="long instructions", bus_bits=512, uop_buffer_bytes=1 << 20)
 """Instructions of 256 bits, two in a beat."""
@@ -102,6 +103,18 @@ MANY_STEPS = {
 @pytest.mark.parametrize("name", MANY_STEPS)
 def test_instructions_of_more_than_300_rows_or_steps(name, config):
     check(config, [*MANY_STEPS[name], isa.Finish()])
+
+
+@pytest.mark.parametrize("config", [TINY, WIDE], ids=lambda config: config.name)
+def test_steps_of_every_operation_between_others(config):
+    """A GEMM before and behind each ALU instruction shows the cycle of its last slot."""
+    gemm = isa.Gemm(iter_out=2, iter_in=3, uop_end=1)
+    steps = [
+        isa.Alu(iter_out=3, iter_in=4, uop_end=2, use_imm=immediate, imm=3, alu_opcode=opcode)
+        for opcode in config.alu_opcodes
+        for immediate in (0, 1)
+    ]
+    check(config, [*(part for step in steps for part in (gemm, step)), gemm, isa.Finish()])
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 5, 8, 15, 16, 17])

@@ -14,7 +14,7 @@ from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.registers import COUNTERS, Fault, UnitState
 from vdla.hw.spec.timing import Client
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 from vdla.sim.decoded import DecodedStream, decode_stream
 from vdla.sim.timing.result import NEVER
 from vdla.sim.timing.simulate import _Simulation, simulate
@@ -42,7 +42,7 @@ def test_finish_alone_takes_the_cycles_counted_by_hand():
     first_beat = 4 + LATENCY + 1
     queued_in_fetch = first_beat + 1 + 1
     started = queued_in_fetch + 1
-    retired = started + 1 + 4 + TINY.gemm_stages
+    retired = started + 1 + 6 + TINY.gemm_stages
     timing = simulate(decoded(isa.Finish()))
     assert timing.dispatched.tolist() == [queued_in_fetch]
     assert timing.started.tolist() == [started]
@@ -55,18 +55,39 @@ def test_an_empty_stream_is_stopped_after_the_quiet_cycles():
     assert (timing.fault, timing.cycles) == (Fault.UNFINISHED, 2 + 16 + 1)
 
 
+LOOPS = {"uop_end": 2, "iter_out": 3, "iter_in": 2}  # 12 steps
+
+
 @pytest.mark.parametrize(
     ("slots", "instruction"),
     [
-        (12, isa.Gemm(uop_end=2, iter_out=3, iter_in=2)),
-        (12, isa.Alu(uop_end=2, iter_out=3, iter_in=2, use_imm=1)),
-        (24, isa.Alu(uop_end=2, iter_out=3, iter_in=2)),
+        (12, isa.Gemm(**LOOPS)),
+        (12, isa.Alu(**LOOPS, use_imm=1)),
+        (24, isa.Alu(**LOOPS)),
+        (24, isa.Alu(**LOOPS, use_imm=1, alu_opcode=AluOpcode.SHR)),
+        (36, isa.Alu(**LOOPS, use_imm=1, alu_opcode=AluOpcode.MUL)),
+        (48, isa.Alu(**LOOPS, alu_opcode=AluOpcode.MUL)),
         (1, isa.Gemm(uop_end=0, iter_out=3, iter_in=2)),
     ],
 )
-def test_a_step_is_a_slot_and_two_operands_take_two(slots, instruction):
+def test_a_step_takes_a_slot_one_for_a_second_operand_and_the_delay_of_its_operation(slots, instruction):
     timing = simulate(decoded(instruction, isa.Finish()))
-    assert timing.retired[0] - timing.started[0] == slots + 4 + TINY.gemm_stages
+    assert timing.retired[0] - timing.started[0] == slots + 6 + TINY.gemm_stages
+
+
+@pytest.mark.parametrize(
+    ("slots", "instruction"),
+    [
+        (12, isa.Gemm(**LOOPS)),
+        (12 * 4, isa.Alu(**LOOPS, use_imm=1, alu_opcode=AluOpcode.ADD)),
+        (12 * (1 + 4), isa.Alu(**LOOPS, alu_opcode=AluOpcode.ADD)),
+        (12 * (1 + 4 + 2), isa.Alu(**LOOPS, alu_opcode=AluOpcode.MUL)),
+    ],
+)
+def test_an_alu_with_fewer_lanes_takes_a_slot_for_each_piece(slots, instruction):
+    config = TINY.with_changes(alu_lanes=1)
+    timing = simulate(decoded(instruction, isa.Finish(), config=config))
+    assert timing.retired[0] - timing.started[0] == slots + 6 + TINY.gemm_stages
 
 
 def check_skipping(program: DecodedStream, memory: MemoryParameters) -> None:

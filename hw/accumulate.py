@@ -1,0 +1,130 @@
+"""The end of the compute pipeline: accumulators are read, updated and written, one slot per cycle."""
+
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from vdla.hw.alu import accumulator_vector
+from vdla.hw.gemm import sums_layout
+from vdla.hw.sequencer import slot_layout
+from vdla.hw.signatures import lanes, scratchpad_read, scratchpad_write
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.vector_alu import VectorAlu, lane_of, piece_of
+
+GIVEN, READ, EXECUTED, WRITTEN = range(4)
+"""The stages, counted in cycles: the address is given; data come; the result is computed; it is written."""
+
+
+class AccumulatorUpdate(wiring.Component):
+    """Update accumulators by sums of the multiplier array, or by the ALU.
+
+    Parameters:
+        config: the accelerator.
+
+    Members:
+        valid, slot: a slot whose accumulator `dst` is read; a source slot reads the operand of the slots
+            that follow it.
+        acc: the accumulators' read port.
+        sums: of the slot two cycles before.
+        drop: `sums` of the next cycle must be 0.
+        flying: a slot is in a stage that is not yet the write's.
+        write: the accumulators' write port.
+        retire, push_prev, push_next, finish: the last slot of an instruction is written, with its flags.
+
+    Timing: a slot of cycle t is executed in t + 2 and written in t + 3. It sees all earlier results: those of
+    the three slots before it are forwarded. `write` and what retires are registers.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "valid": In(1),
+                "slot": In(slot_layout(config)),
+                "acc": Out(scratchpad_read(config, MemoryType.ACC)),
+                "sums": In(sums_layout(config)),
+                "drop": Out(1),
+                "flying": Out(1),
+                "write": Out(scratchpad_write(config, MemoryType.ACC)),
+                **{name: Out(1) for name in ("retire", "push_prev", "push_next", "finish")},
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        vector = accumulator_vector(self.config)
+        valid, slots = self._stages(m)
+        current, result = (Signal(vector, name=name, reset_less=True) for name in ("current", "result"))
+        value = Signal(vector)
+        m.d.comb += [
+            self.acc.address.eq(self._index(self.slot)),
+            self.drop.eq(slots[READ].alu | slots[READ].reset),
+            self.flying.eq(valid[READ] | valid[EXECUTED]),
+        ]
+        ends = valid[EXECUTED] & slots[EXECUTED].last
+        m.d.sync += [
+            self.retire.eq(ends),
+            *(
+                getattr(self, name).eq(ends & slots[EXECUTED][name])
+                for name in ("push_prev", "push_next", "finish")
+            ),
+        ]
+        self._forward(m, valid, slots, (current, value, result))
+        self._update(m, slots[READ], value, result)
+        return m
+
+    def _stages(self, m: Module) -> tuple[list[Value], list[data.View]]:
+        """Chain the stages' registers."""
+        valid, slots = [self.valid], [self.slot]
+        for stage in (READ, EXECUTED, WRITTEN):
+            following = Signal(slot_layout(self.config), name=f"slot_{stage}", reset_less=True)
+            following_valid = Signal(name=f"valid_{stage}")
+            m.d.sync += [following.eq(slots[-1]), following_valid.eq(valid[-1])]
+            slots.append(following)
+            valid.append(following_valid)
+        return valid, slots
+
+    def _index(self, slot: data.View) -> Value:
+        return slot.dst[: self.config.index_bits(MemoryType.ACC)]
+
+    def _forward(
+        self, m: Module, valid: list[Value], slots: list[data.View], element: tuple[Value, Value, Value]
+    ) -> None:
+        """Build `current`, which lacks the result of the slot just before; `value`, which has it; and the
+        write."""
+        current, value, result = element
+        earlier = Signal.like(result, name="earlier", reset_less=True)
+        near, second, third, clears = (
+            Signal(name=name, reset_less=True) for name in ("near", "second", "third", "clears")
+        )
+        writes = [valid[GIVEN] & ~slots[GIVEN].empty & ~slots[GIVEN].source]
+        for stage in (READ, EXECUTED, WRITTEN):
+            writes.append(Signal(name=f"writes_{stage}"))
+            m.d.sync += writes[-1].eq(writes[-2])
+        index = [self._index(slot) for slot in slots]
+        m.d.sync += [
+            near.eq(writes[EXECUTED] & (index[EXECUTED] == index[READ])),
+            second.eq(writes[EXECUTED] & (index[EXECUTED] == index[GIVEN])),
+            third.eq(writes[WRITTEN] & (index[WRITTEN] == index[GIVEN])),
+            clears.eq(slots[READ].reset | slots[READ].overwrite),
+            current.eq(Mux(second | third, Mux(second, result, earlier), self.acc.data)),
+            earlier.eq(result),
+        ]
+        m.d.comb += [
+            value.eq(Mux(clears, 0, Mux(near, result, current))),
+            self.write.address.eq(index[WRITTEN]),
+            self.write.data.eq(result),
+            self.write.enable.eq(writes[WRITTEN].replicate(lanes(self.config, MemoryType.ACC))),
+        ]
+
+    def _update(self, m: Module, following: data.View, value: Value, result: Value) -> None:
+        """Build `result`: a value of the ALU, or what was there and the sums, which are 0 unless a GEMM
+        accumulates; `following` is the slot of the next cycle."""
+        m.submodules.alu = alu = VectorAlu(self.config)
+        m.d.comb += [alu.slot.eq(following), alu.value.eq(value)]
+        for index in range(self.config.batch * self.config.block_out):
+            row, column = divmod(index, self.config.block_out)
+            total = (value[index] + self.sums[row][column])[: self.config.acc_bits]
+            taken = alu.results[lane_of(self.config, index)]
+            m.d.sync += result[index].eq(Mux(alu.takes[piece_of(self.config, index)], taken, total))
