@@ -13,7 +13,6 @@ from vdla.runtime.stream.builder import Loop, Rows
 from vdla.runtime.stream.micro_kernels import MicroKernel
 
 LONGEST_LOOP = (1 << isa.LOOP_BITS) - 1
-LONGEST_ROW = (1 << 16) - 1
 MOST_PADS = (1 << 4) - 1
 
 
@@ -178,17 +177,18 @@ def transfer_instructions(
 
     Without `inside` all of them lie outside the tensor, and nothing but padding is written.
     """
-    parts = _joined(sorted((part for part in dimensions if part.trips > 1), key=lambda part: part.chip))
+    moving = sorted((part for part in dimensions if part.trips > 1), key=lambda part: part.chip)
+    parts = [short for part in _joined(moving) for short in _shortened(part)]
     row = (
         parts.pop(0)
-        if parts and (parts[0].chip, parts[0].dram) == (1, 1) and parts[0].trips <= LONGEST_ROW
+        if parts and (parts[0].chip, parts[0].dram) == (1, 1) and parts[0].trips <= isa.LONGEST_ROW
         else POINT
     )
     fits = (
         bool(parts)
         and parts[0].chip == row.trips
-        and 0 <= parts[0].dram <= LONGEST_ROW
-        and parts[0].trips <= LONGEST_ROW
+        and 0 <= parts[0].dram <= isa.LONGEST_ROW
+        and parts[0].trips <= isa.LONGEST_ROW
     )
     rows = parts.pop(0) if fits else replace(POINT, chip=row.trips)
     for counters in product(*(range(part.trips) for part in parts)):
@@ -215,6 +215,17 @@ def _joined(parts: list[Dimension]) -> list[Dimension]:
         else:
             result.append(part)
     return result
+
+
+def _shortened(part: Dimension) -> Iterator[Dimension]:
+    """Yield a dimension; one of more trips than a field holds as two, the inner first, if they divide."""
+    if part.trips <= isa.LONGEST_ROW or not part.whole:
+        yield part
+        return
+    inner = next(trips for trips in range(isa.LONGEST_ROW, 0, -1) if part.trips % trips == 0)
+    outer = part.trips // inner
+    yield replace(part, trips=inner, high=inner)
+    yield Dimension(outer, inner * part.chip, inner * part.dram, 0, outer)
 
 
 def _padded(row: Dimension, rows: Dimension, chip: int, dram: int) -> Iterator[Transfer]:
@@ -251,7 +262,7 @@ def _split_row(row: Dimension, inside: bool, chip: int, dram: int) -> Iterator[T
 def _blank(chip: int, elements: int) -> Iterator[Transfer]:
     """Yield transfers of nothing but padding: rows above and below none that are read."""
     while elements > 0:
-        width = min(elements, LONGEST_ROW)
+        width = min(elements, isa.LONGEST_ROW)
         height = min(elements // width, 2 * MOST_PADS)
         yield Transfer(chip, 0, Rows(0, width, width, (min(height, MOST_PADS), max(height - MOST_PADS, 0))))
         chip, elements = chip + height * width, elements - height * width

@@ -29,7 +29,10 @@ from vdla.hw.spec.vocabulary import (
 OPCODE_BITS = 3
 WORD_BITS = 64
 LOOP_BITS = 14
+SIZE_BITS = 16
 PARAMETER_SET_BITS = 6
+LONGEST_ROW = (1 << SIZE_BITS) - 1
+"""Elements of a row of a transfer, rows of one, and elements between rows, at most."""
 MOST_PARAMETER_SETS = (1 << PARAMETER_SET_BITS) - 1
 
 
@@ -116,9 +119,9 @@ class _Transfer(Instruction):
     memory_type: MemoryType = _code(3, "on-chip memory that is read or written", MemoryType)
     sram_base: int = _bits(_ANY_INDEX, "first element in the on-chip memory")
     dram_base: int = _bits(DRAM_BASE_BITS, "first element in DRAM: byte address / element bytes")
-    y_size: int = _bits(16, "rows")
-    x_size: int = _bits(16, "elements per row; 0: the instruction only pops and pushes tokens")
-    x_stride: int = _bits(16, "elements from one row to the next in DRAM")
+    y_size: int = _bits(SIZE_BITS, "rows")
+    x_size: int = _bits(SIZE_BITS, "elements per row; 0: the instruction only pops and pushes tokens")
+    x_stride: int = _bits(SIZE_BITS, "elements from one row to the next in DRAM")
     y_pad_0: int = _bits(4, "rows of padding before the first row")
     y_pad_1: int = _bits(4, "rows of padding after the last row")
     x_pad_0: int = _bits(4, "elements of padding before each row")

@@ -176,11 +176,9 @@ class StreamBuilder:
     def _micro_kernel(self, uops: MicroOps) -> tuple[int, int]:
         """Return begin and end of a micro-kernel in micro-op memory; load it if it is not resident."""
         placement = self.kernels.place(uops)
-        if placement.must_load:
-            size = len(uops)
-            self.load(
-                MemoryType.UOP, placement.begin, UOP_TENSOR, self.kernels.starts[uops], Rows(1, size, size)
-            )
+        for first in range(0, len(uops) if placement.must_load else 0, isa.LONGEST_ROW):
+            size, start = min(len(uops) - first, isa.LONGEST_ROW), self.kernels.starts[uops] + first
+            self.load(MemoryType.UOP, placement.begin + first, UOP_TENSOR, start, Rows(1, size, size))
         return placement.begin, placement.begin + len(uops)
 
     def _number(self, tensor: str) -> int:

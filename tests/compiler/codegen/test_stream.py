@@ -9,9 +9,9 @@ from tests.loading import load_file
 from vdla.compiler.codegen.choose import best_tiles, simulated_cycles
 from vdla.compiler.codegen.estimate import ranked_tiles
 from vdla.compiler.codegen.hardware_loops import (
-    LONGEST_ROW,
     Dimension,
     Steps,
+    Transfer,
     compute_instructions,
     transfer_instructions,
 )
@@ -29,8 +29,10 @@ from vdla.compiler.te.operators.narrowing import Scale, Shift
 from vdla.compiler.te.operators.pooling import max_pool
 from vdla.compiler.te.operators.sizes import Convolution, Grouping, Pooling, grouping
 from vdla.compiler.te.schedule import create_schedule
+from vdla.hw.spec import isa
 from vdla.hw.spec.presets import TINY, VTA
 from vdla.hw.spec.target import Target
+from vdla.runtime.stream.builder import Rows
 
 SIZE = Convolution(8, 6, 6, 8, padding=(1, 1, 1, 1))
 SHIFT = Shift(4)
@@ -226,12 +228,19 @@ def test_compute_instructions_take_every_step_once(seed):
     assert sorted(found) == sorted(expected)
 
 
-@pytest.mark.parametrize(("rows", "instructions"), [(LONGEST_ROW, 1), (LONGEST_ROW + 1, LONGEST_ROW + 1)])
+@pytest.mark.parametrize(("rows", "instructions"), [(isa.LONGEST_ROW, 1), (isa.LONGEST_ROW + 1, 2)])
 def test_a_transfer_has_as_many_rows_as_its_field_holds(rows, instructions):
     dimensions = [Dimension(rows, 1, 2, 0, rows)]
     moved = list(transfer_instructions(dimensions, 0, 0))
     assert len(moved) == instructions
     assert moved[0].rows.height == rows // instructions
+
+
+def test_a_transfer_of_more_elements_than_a_row_holds_is_one_of_several_rows():
+    """Deep scratchpads hold tiles of which a whole is one piece of DRAM."""
+    dimensions = [Dimension(512, 1024, 1024, 0, 512), Dimension(1024, 1, 1, 0, 1024)]
+    (moved,) = transfer_instructions(dimensions, 3, 7)
+    assert moved == Transfer(3, 7, Rows(16, 32768, 32768))
 
 
 @pytest.mark.parametrize("seed", range(60))

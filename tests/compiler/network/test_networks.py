@@ -9,7 +9,7 @@ from tests.compiler.network.compiled import handmade, plan_of
 from tests.compiler.network.graphs import HANDMADE, Net, random_graph, random_inputs
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph
-from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.runtime.device import Device
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
@@ -18,6 +18,8 @@ from vdla.runtime.session.session import Session
 
 LONG = TINY.with_changes(block_in=2, block_out=2, inp_buffer_bytes=1 << 19, acc_buffer_bytes=1 << 18)
 """Instructions of 256 bits, micro-ops of 64, and 18 bits of `sram_base`."""
+
+ONE_MIB = {f"{pad}_buffer_bytes": 1 << 20 for pad in ("uop", "inp", "wgt", "acc")}
 
 CONFIGS = {
     "tiny": TINY,
@@ -58,6 +60,25 @@ def test_it_is_the_same_on_other_accelerators(title, name):
     graph, config = HANDMADE[title](Net()), CONFIGS[name]
     plan = plan_of(graph, config)
     check(graph, plan, FunctionalDevice(config, plan.dram_bytes, 0))
+
+
+UNUSUAL = {
+    "1x1": {"block_in": 1, "block_out": 1},
+    "2x2": {"block_in": 2, "block_out": 2},
+    "buffers of 1 MiB": ONE_MIB,
+    "64x64, buffers of 1 MiB": {"block_in": 64, "block_out": 64, **ONE_MIB},
+}
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_it_is_the_same_whatever_the_blocks_and_buffers(name):
+    """None of these fits VTA's encoding."""
+    config = DEFAULT.with_changes(**UNUSUAL[name])
+    assert config.instruction_bits == 256
+    graph = HANDMADE["several ends"](Net())
+    plan = plan_of(graph, config)
+    check(graph, plan, FunctionalDevice(config, plan.dram_bytes, 0))
+    check(graph, plan, CycleDevice(config, plan.dram_bytes))
 
 
 @pytest.mark.parametrize("seed", range(15))

@@ -17,16 +17,19 @@ from vdla.runtime.stream.micro_kernels import MicroKernels
 from vdla.sim.decoded import decode_stream
 from vdla.sim.interleave import interleave
 
+WIDE = DEFAULT.with_changes(name="wide", block_in=1, block_out=1, acc_buffer_bytes=1 << 20)
+"""Instructions of 256 bits, micro-ops of 64."""
 
-@pytest.mark.parametrize("config", [DEFAULT, TINY, VTA], ids=lambda config: config.name)
+
+@pytest.mark.parametrize("config", [DEFAULT, TINY, VTA, WIDE], ids=lambda config: config.name)
 @pytest.mark.parametrize("form", isa.INSTRUCTIONS)
 def test_columns_encode_as_single_instructions_do(config, form):
     rng, fields = random.Random(1), [field for field in isa.layout(form, config) if field.kind is int]
     rows = [[rng.randint(field.low, field.high) for field in fields] for _ in range(20)]
     words = encode_rows(form, config, [field.name for field in fields], rows)
-    for row, (low, high) in zip(rows, words.tolist(), strict=True):
+    for row, encoded in zip(rows, words, strict=True):
         instruction = form(**{field.name: value for field, value in zip(fields, row, strict=True)})
-        assert low | high << 64 == codec.encode(instruction, config)
+        assert encoded.tobytes() == codec.to_bytes([instruction], config)
 
 
 def test_a_value_that_does_not_fit_is_named():
@@ -134,7 +137,21 @@ def test_micro_ops_are_encoded_as_the_codec_does_and_refused_where_a_value_does_
     rows = [(1, 2, 3), (0, 0, 0), (5, 4, 3)]
     words = [codec.encode(isa.MicroOp(dst=dst, src=src, wgt=wgt), TINY) for dst, src, wgt in rows]
     assert encode_micro_ops(rows, TINY) == words
+    greatest = [tuple(placed.high for placed in isa.layout(isa.MicroOp, WIDE))]
+    assert encode_micro_ops(greatest, WIDE) == [(1 << 54) - 1]
     for value in (1 << 20, -1):
         wrong = isa.MicroOp(**{field: value})
         with pytest.raises(EncodingError, match=rf"UOP\.{field} = {value} is outside 0\.\."):
             encode_micro_ops([*rows, (wrong.dst, wrong.src, wrong.wgt)], TINY)
+
+
+def test_a_micro_kernel_longer_than_a_row_is_loaded_by_several_instructions():
+    builder = StreamBuilder(TINY.with_changes(uop_buffer_bytes=1 << 20))
+    micro_ops = tuple((index % 16, 0, 0) for index in range(isa.LONGEST_ROW + 3))
+    builder.gemm(micro_ops, Loop(), Loop())
+    stream = builder.finish()
+    decoded = decode_stream(stream.relocated({"micro-ops": 4096}), builder.config)
+    loads = decoded.fields(isa.Load)
+    moving = loads("x_size") > 0
+    fields = [loads(name)[moving].tolist() for name in ("x_size", "sram_base", "dram_base")]
+    assert fields == [[isa.LONGEST_ROW, 3], [0, isa.LONGEST_ROW], [1024, 1024 + isa.LONGEST_ROW]]
