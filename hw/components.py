@@ -289,12 +289,12 @@ def _store_unit(config: AcceleratorConfig) -> Component:
         "index": config.index_bits(MemoryType.ACC),
         "instruction": config.instruction_bits,
         "sram": config.sram_base_bits,
-        "ram": _lut_ram(depth, _width(output_beat_layout(config))),
+        "ram": _queue_ram(depth, _width(output_beat_layout(config))),
     }
     memories = (
-        MemoryShape(depth, _width(output_beat_layout(config))),
-        MemoryShape(ahead, _width(burst_layout(config))),
-        MemoryShape(config.max_requests, 3),
+        *_queue_memory(depth, _width(output_beat_layout(config))),
+        *_queue_memory(ahead, _width(burst_layout(config))),
+        *_queue_memory(config.max_requests, 3),
     )
     return Component("store_unit", "store_unit", features, lambda: StoreUnit(config), memories)
 
