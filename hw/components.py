@@ -6,7 +6,6 @@ with equal features count as equal hardware. The size of a kind is close to line
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import ceil
 
 from amaranth.hdl import Shape, ShapeLike
 from amaranth.lib import wiring
@@ -22,15 +21,17 @@ from vdla.hw.pipeline import Pipeline
 from vdla.hw.queue import Queue
 from vdla.hw.requantise import lanes_per_read
 from vdla.hw.scratchpad import Scratchpad
-from vdla.hw.sequencer import Sequencer
+from vdla.hw.sequencer import Sequencer, slot_layout
 from vdla.hw.signatures import lanes, request_layout, shadow, write_beat_layout
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import SCRATCHPADS, loaded_by
+from vdla.hw.spec.numerics import MULTIPLIER_BITS
 from vdla.hw.spec.timing import (
     BURSTS_FETCHED_AHEAD,
     BURSTS_STORED_AHEAD,
     LOADS_IN_PROGRESS,
     STORE_REQUESTS_AHEAD,
+    retire_stage,
     store_stages,
 )
 from vdla.hw.spec.vocabulary import (
@@ -48,11 +49,8 @@ from vdla.hw.tokens import TokenCounter
 NARROW_MULTIPLIER_BITS = 18
 """Widest factors of one DSP block of ECP5; wider products take several."""
 
-LUT_RAM_BITS, LUT_RAM_DEPTH = 4, 16
-"""Width and words of one LUT RAM of ECP5."""
-BLOCK_RAM_BITS = 36
-LUT_RAMS_PER_BLOCK = 23
-"""Yosys prefers this many LUT RAMs to one block RAM, but not more."""
+NARROW_PRODUCT_BITS = 8
+"""Widest products that may be made of LUTs, on families where DSP blocks are wide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +113,9 @@ def _fetch(config: AcceleratorConfig) -> Component:
     features = {
         "address": config.address_bits,
         "held": max(0, INSTRUCTION_BITS - config.bus_bits),
+        "chooses": config.bus_bits > INSTRUCTION_BITS,
         "wide": max(0, config.bus_bits - INSTRUCTION_BITS),
         "level": ceil_log2(depth + 1),
-        "ram": _lut_ram(depth, INSTRUCTION_BITS),
     }
     return Component(
         "fetch", "fetch", features, lambda: Fetch(config), (MemoryShape(depth, INSTRUCTION_BITS),)
@@ -129,7 +127,6 @@ def _dma(config: AcceleratorConfig) -> Component:
     features = {
         "request": config.address_bits + tag,
         "level": ceil_log2(config.max_requests + 1),
-        "ram": _lut_ram(config.max_requests, tag),
     }
     return Component("dma", "dma", features, lambda: Dma(config), (MemoryShape(config.max_requests, tag),))
 
@@ -145,7 +142,7 @@ def _queue(name: str, depth: int) -> Component:
     return Component(
         name,
         "queue",
-        {"level": ceil_log2(depth + 1), "ram": _lut_ram(depth, INSTRUCTION_BITS)},
+        {"level": ceil_log2(depth + 1)},
         lambda: Queue(INSTRUCTION_BITS, depth),
         (MemoryShape(depth, INSTRUCTION_BITS),),
     )
@@ -168,16 +165,13 @@ def _scratchpad(config: AcceleratorConfig, name: str, memory: MemoryType) -> Com
     shape = MemoryShape(
         config.depth(memory), config.element_bits(memory), lanes(config, memory), transparent=False
     )
-    features = {"ram": _lut_ram(shape.depth, shape.bits), "lanes": shape.lanes}
     return Component(
-        f"{name}_scratchpad", "scratchpad", features, lambda: Scratchpad(config, memory), (shape,)
+        f"{name}_scratchpad",
+        "scratchpad",
+        {"lanes": shape.lanes},
+        lambda: Scratchpad(config, memory),
+        (shape,),
     )
-
-
-def _lut_ram(depth: int, bits: int) -> float:
-    """Return the LUTs of a shallow memory: its banks and the choice between them; 0 for one in block RAM."""
-    banks, blocks = ceil(depth / LUT_RAM_DEPTH), ceil(bits / BLOCK_RAM_BITS)
-    return bits * (2 * banks - 1) if banks * ceil(bits / LUT_RAM_BITS) <= LUT_RAMS_PER_BLOCK * blocks else 0
 
 
 def _writes(config: AcceleratorConfig, unit: Unit) -> dict[str, float]:
@@ -230,12 +224,10 @@ def _pipeline(config: AcceleratorConfig) -> Component:
         "compares": bits * bool(opcodes & {AluOpcode.MIN, AluOpcode.MAX}),
         "sums": bits * (AluOpcode.ADD in opcodes),
         "multipliers": values * factors * (AluOpcode.MUL in opcodes),
-        "products": values * config.block_in * (product > 8),
-        "product_bits": values * config.block_in * product,
+        "products": values * config.block_in,
+        "narrow_products": values * config.block_in * (product <= NARROW_PRODUCT_BITS),
         "adders": values * (config.block_in - 1) * (product + 1),
-        "index": _index_bits(config),
-        "slots": _index_bits(config) * config.gemm_stages,
-        "stages": config.gemm_stages,
+        "slots": _width(slot_layout(config)) * retire_stage(config.gemm_stages),
     }
     return Component("compute_unit.pipeline", "pipeline", features, lambda: Pipeline(config))
 
@@ -249,16 +241,12 @@ def _store_unit(config: AcceleratorConfig) -> Component:
     ahead = STORE_REQUESTS_AHEAD + store_stages(requantises) - 1
     features = {
         "requantises": requantises,
-        "lanes": requantises * at_once * config.acc_bits,
+        "lanes": requantises * at_once * (config.acc_bits + MULTIPLIER_BITS),
         "multipliers": requantises * at_once * (2 if wide else 1),
         "kept": requantises * values * config.acc_bits,
         "choice": others * (5 * config.acc_bits if requantises else config.out_bits),
-        "address": config.address_bits,
         "bus": config.bus_bits,
-        "bursts": ceil_log2(config.burst_bytes),
         "waiting": ceil_log2(config.max_requests + 1),
-        "index": config.index_bits(MemoryType.ACC),
-        "ram": _lut_ram(depth, config.bus_bits + config.bus_bytes + 1),
     }
     memories = (
         MemoryShape(depth, _width(write_beat_layout(config))),

@@ -82,6 +82,17 @@ def estimated_area(config: AcceleratorConfig, family: str) -> dict[str, float]:
     return {name: float(round(value, 1)) for name, value in total.items()}
 
 
+def stored_share(config: AcceleratorConfig, family: str) -> float:
+    """Return the part of a core's LUTs (0 to 1) in components that the store holds with equal parameters.
+
+    Raises:
+        ToolError: the store holds none of a kind.
+    """
+    model, parts = _model(family), components(config)
+    sizes = [model.size(part)["lut"] for part in parts]
+    return sum(size for size, part in zip(sizes, parts, strict=True) if model.holds(part)) / sum(sizes)
+
+
 @cache
 def _model(family: str) -> FamilyModel:
     return FamilyModel(family, current_store().components.get(family, []))
