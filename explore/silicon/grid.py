@@ -1,6 +1,6 @@
 """The configurations whose components the shipped store holds, and the designs that check the estimates.
 
-Each grid point differs from `BASE` in one thing or two, and is measured for the kinds of component that this
+Each grid point differs from `BASE` in a few things, and is measured for the kinds of component that this
 touches: that is what a linear model needs.
 """
 

@@ -63,8 +63,10 @@ signals; synthesis may merge logic of neighbours.
 CLOCK_ESTIMATES = """
 ## Estimates
 Where no routed figure is stored, the period is estimated: that of the slowest component, routed alone,
-times the ratio of the two in the routed design whose size is nearest. The design in question does not
-count, so the column *estimated* shows what would be estimated without having routed it.
+times a ratio. Wires grow with the core, and the ratio with them: it is read from a line over the logarithm of
+the LUTs, fitted by least squares to the ratios of the routed designs. The design in question does not count,
+so the column *estimated* shows what would be estimated without having routed it. The slowest component is
+routed with accumulators of 32 bits only, so cores of narrower ones are faster than estimated.
 {errors}
 """
 
@@ -151,17 +153,20 @@ def timing_page() -> str:
 def _clock_errors() -> str:
     """Say how large the errors of the estimated clocks are."""
     designs = current_store().designs.get("ecp5", {})
+    routed = {config.name: config for config in (*DESIGNS, CALIBRATION, DEFAULT)}
+    clocks = {name: designs.get(config.digest, {}).get("mhz") for name, config in routed.items()}
     errors = {
-        config.name: abs(guess / designs[config.digest]["mhz"] - 1)
-        for config in (*DESIGNS, CALIBRATION, DEFAULT)
-        if "mhz" in designs.get(config.digest, {}) and (guess := estimated_mhz(config, "ecp5"))
+        name: abs(guess / mhz - 1)
+        for name, mhz in clocks.items()
+        if mhz and (guess := estimated_mhz(routed[name], "ecp5"))
     }
     if not errors:
-        return "No two designs have been routed, so nothing shows the error."
+        return "Nothing shows the error: that takes two routed designs."
     worst, mean = max(errors, key=lambda name: errors[name]), sum(errors.values()) / len(errors)
+    largest = max(errors, key=lambda name: estimated_area(routed[name], "ecp5")["lut"])
     return (
-        f"Over {len(errors)} designs, its error is {mean:.1%} on average and {errors[worst]:.1%} at worst "
-        f"(`{worst}`)."
+        f"Over {len(errors)} designs, the error is {mean:.1%} on average and {errors[worst]:.1%} at worst "
+        f"(`{worst}`). Clocks of\ncores larger than `{largest}` are extrapolated."
     )
 
 
