@@ -1,7 +1,8 @@
 """The components that the core is made of: how each is built alone, and what its size depends on.
 
 The area of a core is estimated as the sum of its components (`vdla.explore.silicon`). Components of one kind
-with equal features count as equal hardware. The size of a kind is close to linear in its features.
+with equal features and memories count as equal hardware. The size of a kind is close to linear in its
+features, and in what a family makes of its memories (`vdla.explore.silicon.memory_blocks`).
 """
 
 from collections.abc import Callable, Mapping
