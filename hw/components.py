@@ -1,12 +1,12 @@
 """The components that the core is made of: how each is built alone, and what its size depends on.
 
 The area of a core is estimated as the sum of its components (`vdla.explore.silicon`). Components of one kind
-with equal features count as equal hardware. The size of a kind is close to linear in its features.
+with equal features and memories count as equal hardware. The size of a kind is close to linear in its
+features, and in what a family makes of its memories (`vdla.explore.silicon.memory_blocks`).
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import ceil
 
 from amaranth.hdl import Shape, ShapeLike
 from amaranth.lib import wiring
@@ -23,7 +23,7 @@ from vdla.hw.loader import LoadEngine
 from vdla.hw.pipeline import Pipeline
 from vdla.hw.queue import Queue
 from vdla.hw.scratchpad import Scratchpad
-from vdla.hw.sequencer import Sequencer, turns
+from vdla.hw.sequencer import Sequencer, slot_layout, turns
 from vdla.hw.signatures import fetched_layout, lanes, request_layout, shadow
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import SCRATCHPADS, loaded_by
@@ -33,6 +33,7 @@ from vdla.hw.spec.timing import (
     BURSTS_STORED_AHEAD,
     LOADS_IN_PROGRESS,
     STORE_REQUESTS_AHEAD,
+    retire_stage,
     store_stages,
 )
 from vdla.hw.spec.vocabulary import (
@@ -45,12 +46,9 @@ from vdla.hw.store import StoreUnit
 from vdla.hw.store_beats import burst_layout, output_beat_layout
 from vdla.hw.tokens import TokenCounter
 
-LUT_RAM_BITS, LUT_RAM_DEPTH = 4, 16
-"""Width and words of one LUT RAM of ECP5."""
-BLOCK_RAM_BITS = 36
 PARAMETER_BITS = MULTIPLIER_BITS + SHIFT_BITS + 3 * BYTE_BITS  # of a requantised value, without the bias
-LUT_RAMS_PER_BLOCK = 23
-"""Yosys prefers this many LUT RAMs to one block RAM, but not more."""
+NARROW_PRODUCT_BITS = 8
+"""Widest products that may be made of LUTs, on families where DSP blocks are wide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +110,9 @@ def _fetch(config: AcceleratorConfig) -> Component:
     features = {
         "address": config.address_bits,
         "held": max(0, config.instruction_bits - config.bus_bits),
+        "chooses": config.bus_bits > config.instruction_bits,
         "wide": max(0, config.bus_bits - config.instruction_bits),
         "level": ceil_log2(depth + 1),
-        "ram": _queue_ram(depth, bits),
         "opcodes": len(config.alu_opcodes),
     }
     return Component("fetch", "fetch", features, lambda: Fetch(config), _queue_memory(depth, bits))
@@ -131,7 +129,6 @@ def _dma(config: AcceleratorConfig) -> Component:
     features = {
         "request": config.address_bits + tag,
         "level": ceil_log2(config.max_requests + 1),
-        "ram": _queue_ram(config.max_requests, tag),
         "bus": config.bus_bits,
     }
     return Component("dma", "dma", features, lambda: Dma(config), _queue_memory(config.max_requests, tag))
@@ -148,7 +145,7 @@ def _queue(config: AcceleratorConfig, name: str, depth: int) -> Component:
     return Component(
         name,
         "queue",
-        {"level": ceil_log2(depth + 1), "ram": _queue_ram(depth, config.instruction_bits)},
+        {"level": ceil_log2(depth + 1), "instruction": config.instruction_bits},
         lambda: Queue(config.instruction_bits, depth),
         _queue_memory(depth, config.instruction_bits),
     )
@@ -169,21 +166,13 @@ def _scratchpads(config: AcceleratorConfig) -> tuple[Component, ...]:
 
 def _scratchpad(config: AcceleratorConfig, name: str, memory: MemoryType) -> Component:
     shape = MemoryShape(config.depth(memory), config.element_bits(memory), lanes(config, memory))
-    features = {"ram": _lut_ram(shape.depth, shape.bits), "lanes": shape.lanes}
     return Component(
-        f"{name}_scratchpad", "scratchpad", features, lambda: Scratchpad(config, memory), (shape,)
+        f"{name}_scratchpad",
+        "scratchpad",
+        {"lanes": shape.lanes},
+        lambda: Scratchpad(config, memory),
+        (shape,),
     )
-
-
-def _lut_ram(depth: int, bits: int) -> float:
-    """Return the LUTs of a shallow memory: its banks and the choice between them; 0 for one in block RAM."""
-    banks, blocks = ceil(depth / LUT_RAM_DEPTH), ceil(bits / BLOCK_RAM_BITS)
-    return bits * (2 * banks - 1) if banks * ceil(bits / LUT_RAM_BITS) <= LUT_RAMS_PER_BLOCK * blocks else 0
-
-
-def _queue_ram(depth: int, bits: int) -> float:
-    """Return the LUTs of a queue's memory, which has no place for the item in the output register."""
-    return _lut_ram(depth - 1, bits) if depth > 2 else 0
 
 
 def _queue_memory(depth: int, bits: int) -> tuple[MemoryShape, ...]:
@@ -258,12 +247,10 @@ def _pipeline(config: AcceleratorConfig) -> Component:
         "compares": lane_bits * bool(opcodes & {AluOpcode.MIN, AluOpcode.MAX}),
         "sums": lane_bits * (AluOpcode.ADD in opcodes),
         "multipliers": values // config.alu_pieces * factors * (AluOpcode.MUL in opcodes),
-        "products": values * config.block_in * (product > 8),
-        "product_bits": values * config.block_in * product,
+        "products": values * config.block_in,
+        "narrow_products": values * config.block_in * (product <= NARROW_PRODUCT_BITS),
         "adders": values * (config.block_in - 1) * (product + 1),
-        "index": _index_bits(config),
-        "slots": _index_bits(config) * config.gemm_stages,
-        "stages": config.gemm_stages,
+        "slots": _width(slot_layout(config)) * retire_stage(config.gemm_stages),
     }
     return Component("compute_unit.pipeline", "pipeline", features, lambda: Pipeline(config))
 
@@ -277,19 +264,15 @@ def _store_unit(config: AcceleratorConfig) -> Component:
     ahead = STORE_REQUESTS_AHEAD + store_stages(requantises) - 1
     features = {
         "requantises": requantises,
-        "lanes": requantises * at_once * config.acc_bits,
+        "lanes": requantises * at_once * (config.acc_bits + MULTIPLIER_BITS),
         "multipliers": requantises * at_once * (2 if wide else 1),
         "kept": requantises * values * config.acc_bits,
         "choice": others * (2 * config.acc_bits + PARAMETER_BITS if requantises else config.out_bits),
         "gathered": config.bus_bits - 8 * config.store_read_bytes,
-        "address": config.address_bits,
         "bus": config.bus_bits,
-        "bursts": ceil_log2(config.burst_bytes),
         "waiting": ceil_log2(config.max_requests + 1),
-        "index": config.index_bits(MemoryType.ACC),
         "instruction": config.instruction_bits,
         "sram": config.sram_base_bits,
-        "ram": _queue_ram(depth, _width(output_beat_layout(config))),
     }
     memories = (
         *_queue_memory(depth, _width(output_beat_layout(config))),

@@ -1,8 +1,11 @@
 """Area and clock of a configuration, for sweeps: stored figures, else estimates from components."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import log
+
+import numpy as np
 
 from vdla.explore.silicon.families import RESOURCES
 from vdla.explore.silicon.families import family as family_called
@@ -20,6 +23,9 @@ from vdla.hw.spec.vocabulary import Extension
 MAPPED_FOR_SPEED = 1.35
 """LUTs of the compute pipeline in a core that cannot requantise, over those that it needs without haste: it
 then has the slowest path, on which abc9 spends LUTs. Fitted to one design, `CALIBRATION`."""
+
+LINE_POINTS = 3
+"""Routed designs from which a line is drawn; of fewer, the mean is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,17 @@ def estimated_area(config: AcceleratorConfig, family: str) -> dict[str, float]:
     return {name: float(round(value, 1)) for name, value in total.items()}
 
 
+def stored_share(config: AcceleratorConfig, family: str) -> float:
+    """Return the part of a core's LUTs (0 to 1) in components that the store holds with equal parameters.
+
+    Raises:
+        ToolError: the store holds none of a kind.
+    """
+    model, parts = _model(family), components(config)
+    sizes = [model.size(part)["lut"] for part in parts]
+    return sum(size for size, part in zip(sizes, parts, strict=True) if model.holds(part)) / sum(sizes)
+
+
 @cache
 def _model(family: str) -> FamilyModel:
     return FamilyModel(family, current_store().components.get(family, []))
@@ -90,16 +107,21 @@ def _model(family: str) -> FamilyModel:
 def estimated_mhz(config: AcceleratorConfig, family: str) -> float | None:
     """Return an estimate of the clock; None where no other design was routed on the family.
 
-    The period is that of the slowest component, routed alone, times the ratio of the two in the routed design
-    whose size is nearest. The design itself does not count.
+    The period is that of the slowest component, routed alone, times the ratio of the two in routed designs,
+    which grows with the core. The design itself does not count.
     """
     slowest = _model(family).slowest_ns(components(config))
     others = [design for design in _routed(family) if design.digest != config.digest]
     if not slowest or not others:
         return None
-    size = estimated_area(config, family)["lut"]
-    nearest = min(others, key=lambda design: (abs(log(size / design.lut)), design.digest))
-    return round(1000 / (slowest * nearest.ratio), 1)
+    return round(1000 / (slowest * _ratio(others, estimated_area(config, family)["lut"])), 1)
+
+
+def _ratio(designs: Sequence[RoutedDesign], lut: float) -> float:
+    """Return the ratio of a core's size: from a line over the logarithm of the size, by least squares."""
+    sizes, ratios = zip(*((log(design.lut), design.ratio) for design in designs), strict=True)
+    line = np.polyfit(sizes, ratios, 1 if len(designs) >= LINE_POINTS else 0)
+    return float(np.polyval(line, log(lut)))
 
 
 @cache

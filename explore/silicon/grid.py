@@ -1,6 +1,6 @@
 """The configurations whose components the shipped store holds, and the designs that check the estimates.
 
-Each grid point differs from `BASE` in one thing or two, and is measured for the kinds of component that this
+Each grid point differs from `BASE` in a few things, and is measured for the kinds of component that this
 touches: that is what a linear model needs.
 """
 
@@ -17,6 +17,7 @@ BASE = TINY.with_changes(name="base", block_out=2)
 ENGINES = ("fetch", "dma", "load_unit", "loader", "store_unit")
 INSTRUCTIONS = ("fetch", "load_unit", "loader", "store_unit")
 """Engines whose size depends on the width of an instruction, or of `sram_base`."""
+WRITERS = ("load_unit", "loader", "store_unit")
 NO_REQUANTISE = (Extension.PAD_MINIMUM, Extension.OVERWRITE)
 LARGE = {"inp_buffer_bytes": 8 * KIB, "wgt_buffer_bytes": 8 * KIB, "acc_buffer_bytes": 16 * KIB}
 
@@ -73,6 +74,35 @@ GRID = (
     _point("tokens", token_depth=4095),
     *(_point("queue", load_queue_depth=depth) for depth in (4, 8, 32, 48, 64, 128, 512)),
     _point("store_unit", block_out=16, acc_buffer_bytes=32 * KIB),
+    _point("pipeline", "load_unit", block_in=2),
+    _point("pipeline", "store_unit", "loader", block_out=8),
+    _point("pipeline", "load_unit", block_in=8, block_out=4),
+    _point("pipeline", "load_unit", block_in=8, block_out=8),
+    _point("pipeline", block_in=2, block_out=16),
+    _point("pipeline", "load_unit", "loader", block_in=16, block_out=16, **LARGE),
+    _point("pipeline", block_in=8, gemm_stages=1),
+    _point("pipeline", block_in=8, block_out=4, gemm_stages=2),
+    _point("pipeline", block_in=16, block_out=4, gemm_stages=5),
+    _point("pipeline", batch=2, block_in=8),
+    _point("pipeline", "store_unit", "loader", block_in=8, block_out=8, acc_bits=16),
+    _point("pipeline", block_out=8, alu_opcodes=(AluOpcode.ADD, AluOpcode.SHR)),
+    _point("pipeline", block_out=4, alu_opcodes=(AluOpcode.MIN, AluOpcode.MAX, AluOpcode.ADD, AluOpcode.MUL)),
+    _point("pipeline", "dispatch", block_out=4, alu_opcodes=(AluOpcode.MIN, AluOpcode.MAX, AluOpcode.SHR)),
+    _point("pipeline", block_out=4, inp_bits=4, wgt_bits=4),
+    _point(*WRITERS, block_out=8, block_in=8, bus_bits=128, burst_bytes=128),
+    _point(*WRITERS, block_out=4, bus_bits=256),
+    _point(*WRITERS, block_out=16, block_in=16, bus_bits=256, acc_buffer_bytes=32 * KIB),
+    _point(*WRITERS, batch=2, block_out=4, block_in=4, bus_bits=512),
+    _point("store_unit", "loader", "load_unit", block_out=8, extensions=()),
+    _point("store_unit", block_out=4, bus_bits=128, extensions=()),
+    _point("store_unit", block_out=2, acc_bits=16, burst_bytes=128, extensions=()),
+    _point("store_unit", "dma", block_out=4, bus_bits=128, max_requests=64),
+    _point("store_unit", "dma", bus_bits=256, max_requests=4),
+    _point("store_unit", "dma", burst_bytes=128, max_requests=32),
+    _point("store_unit", "fetch", "dma", burst_bytes=512),
+    _point("fetch", "load_unit", burst_bytes=128),
+    _point("fetch", burst_bytes=128, bus_bits=128),
+    _point("fetch", burst_bytes=64, bus_bits=256),
     _point("scratchpad", batch=4, **LARGE),
     _point(
         "scratchpad", uop_buffer_bytes=64, inp_buffer_bytes=64, wgt_buffer_bytes=256, acc_buffer_bytes=256

@@ -2,16 +2,16 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vdla.explore.silicon.families import RESOURCES
-from vdla.explore.silicon.memory_blocks import blocks
+from vdla.explore.silicon.memory_blocks import blocks, memory_features
 from vdla.explore.silicon.store import Measured, key_of
-from vdla.hw.components import Component
+from vdla.hw.components import Component, MemoryShape
 from vdla.hw.spec.errors import ToolError
 
 
@@ -78,7 +78,9 @@ class FamilyModel:
         self._exact = {one.key: one.resources for one in measured}
         kinds: dict[str, list[Measured]] = defaultdict(list)
         for one in measured:
-            kinds[one.kind].append(one)
+            shapes = [MemoryShape(*figures) for figures in one.memories]
+            features = {**one.features, **memory_features(family, shapes)}
+            kinds[one.kind].append(replace(one, features=features))
         self._kinds = {kind: KindModel(found) for kind, found in kinds.items()}
 
     def size(self, component: Component) -> Mapping[str, float]:
@@ -95,12 +97,20 @@ class FamilyModel:
                 f"no {component.kind} of this hardware has been synthesised for {self.family}; "
                 "make area measures it (explore/silicon/store.json)"
             )
-        fitted = self._kinds[component.kind].size(component.features)
+        fitted = self._kinds[component.kind].size(self._features(component))
         return {**fitted, "block_ram": sum(blocks(self.family, memory) for memory in component.memories)}
+
+    def holds(self, component: Component) -> bool:
+        """Return whether a component with equal features and memories is stored."""
+        return key_of(component) in self._exact
 
     def slowest_ns(self, parts: Sequence[Component]) -> float:
         """Return the slowest path of the slowest component; 0 where none of their kinds was routed."""
         return max(
-            (self._kinds[part.kind].ns(part.features) for part in parts if part.kind in self._kinds),
+            (self._kinds[part.kind].ns(self._features(part)) for part in parts if part.kind in self._kinds),
             default=0.0,
         )
+
+    def _features(self, component: Component) -> dict[str, float]:
+        """Return the features of a component, with those of its memories on this family."""
+        return {**component.features, **memory_features(self.family, component.memories)}

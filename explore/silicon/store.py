@@ -17,6 +17,8 @@ from vdla.hw.spec.errors import FileFormatError
 from vdla.hw.spec.writing import write_text
 
 SHIPPED = Path(__file__).parent / "store.json"
+MemoryFigures = tuple[int, int, int]
+"""The fields of a `MemoryShape`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class Measured:
 
     kind: str
     features: Mapping[str, float]
-    memories: tuple[tuple[int, int, int], ...]
+    memories: tuple[MemoryFigures, ...]
     resources: Mapping[str, float]
     ns: float | None = None
 
@@ -46,12 +48,12 @@ def key_of(component: Component) -> str:
     return _key(component.kind, component.features, memories_of(component))
 
 
-def memories_of(component: Component) -> tuple[tuple[int, int, int], ...]:
-    """Return depth, width and lanes of the memories of a component."""
+def memories_of(component: Component) -> tuple[MemoryFigures, ...]:
+    """Return the fields of the memories of a component."""
     return tuple((memory.depth, memory.bits, memory.lanes) for memory in component.memories)
 
 
-def _key(kind: str, features: Mapping[str, float], memories: tuple[tuple[int, int, int], ...]) -> str:
+def _key(kind: str, features: Mapping[str, float], memories: tuple[MemoryFigures, ...]) -> str:
     plain = {name: float(value) for name, value in sorted(features.items())}
     return json.dumps([kind, plain, memories])
 

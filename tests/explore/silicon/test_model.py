@@ -2,22 +2,21 @@
 
 import pytest
 
-from vdla.explore.silicon.memory_blocks import blocks
+from vdla.explore.silicon.memory_blocks import blocks, memory_features
 from vdla.explore.silicon.model import FamilyModel
-from vdla.explore.silicon.store import Measured
+from vdla.explore.silicon.store import Measured, memories_of
 from vdla.hw.components import Component, MemoryShape
 from vdla.hw.spec.errors import ToolError
 
 
-def measured(width: int, depth: int, lut: float, ns: float | None = None) -> Measured:
+def measured(width: int, depth: int, lut: float, ns: float | None = None, *memories: MemoryShape) -> Measured:
     features = {"width": float(width), "depth": float(depth)}
     resources = {"lut": lut, "ff": 3.0, "dsp": 2.0 * width, "block_ram": 0.0}
-    return Measured("unit", features, ((depth, width, 1),), resources, ns)
+    return Measured("unit", features, memories_of(component(width, depth, *memories)), resources, ns)
 
 
-def component(width: int, depth: int) -> Component:
-    features = {"width": width, "depth": depth}
-    return Component("a", "unit", features, list, (MemoryShape(depth, width),))
+def component(width: int, depth: int, *memories: MemoryShape) -> Component:
+    return Component("a", "unit", {"width": width, "depth": depth}, list, memories)
 
 
 STORED = tuple(
@@ -35,7 +34,21 @@ def test_another_has_the_size_of_the_linear_model():
     size = FamilyModel("ecp5", STORED).size(component(8, 100))
     assert size["lut"] == pytest.approx(10 + 5 * 8 + 100 / 4)
     assert size["dsp"] == 16
-    assert size["block_ram"] == blocks("ecp5", MemoryShape(100, 8))
+
+
+@pytest.mark.parametrize("family", ["ecp5", "xc7"])
+def test_the_memories_of_a_component_count_by_what_the_family_makes_of_them(family):
+    def one(shape: MemoryShape) -> Measured:
+        """Return a component that takes 10 LUTs, and 2 for each of LUT RAM."""
+        features = memory_features(family, [shape])
+        return measured(1, 4, 10 + 2 * features["lut_ram"], None, shape)
+
+    stored = [one(MemoryShape(depth, 24)) for depth in (16, 48, 512)]
+    model = FamilyModel(family, stored)
+    for shape in (MemoryShape(16, 48), MemoryShape(2048, 36)):
+        size = model.size(component(1, 4, shape))
+        assert size["lut"] == pytest.approx(one(shape).resources["lut"])
+        assert size["block_ram"] == blocks(family, shape)
 
 
 def test_no_resource_is_negative():
@@ -53,6 +66,22 @@ def test_the_clock_of_a_component_is_that_of_the_nearest_routed_one():
     assert model.slowest_ns([component(1, 5)]) == 5.0
     assert model.slowest_ns([component(3, 12)]) == 7.0
     assert model.slowest_ns([component(1, 5), component(3, 12)]) == 7.0
+
+
+@pytest.mark.parametrize(
+    ("family", "shape", "lut_ram"),
+    [
+        ("ecp5", MemoryShape(16, 128), 128),
+        ("ecp5", MemoryShape(32, 128), 2 * 128 + 128),
+        ("ecp5", MemoryShape(512, 128), 0),
+        ("xc7", MemoryShape(16, 128), 88),
+        ("xc7", MemoryShape(64, 128), 176),
+        ("xc7", MemoryShape(128, 128), 0),
+    ],
+)
+def test_what_luts_depend_on_in_a_memory_follows_from_its_shape(family, shape, lut_ram):
+    assert memory_features(family, [shape]) == {"lut_ram": lut_ram}
+    assert memory_features(family, [shape, shape]) == {"lut_ram": 2 * lut_ram}
 
 
 @pytest.mark.parametrize(
