@@ -106,7 +106,8 @@ class _MicroOps:
     """Registers of the innermost loop."""
 
     def __init__(self, bits: int) -> None:
-        self.begin, self.end = Signal(bits, name="uop_begin"), Signal(bits + 1, name="uop_end")
+        self.begin = Signal(bits, name="uop_begin")
+        self.last_but_one = Signal(bits + 1, name="uop_last_but_one")
         self.index = Signal(bits + 1, name="uop_index")
         self.once = Signal(name="uop_once")
         self.ends = Signal(name="uop_ends", init=1)
@@ -114,12 +115,12 @@ class _MicroOps:
     def start(self, begin: Value, end: Value, empty: Value) -> list[Value]:
         once = begin + 1 == end
         return [
-            *(self.begin.eq(begin), self.end.eq(end), self.index.eq(begin)),
+            *(self.begin.eq(begin), self.last_but_one.eq(end - 2), self.index.eq(begin)),
             *(self.once.eq(once), self.ends.eq(empty | once)),
         ]
 
     def advance(self) -> list[Value]:
-        return [self.index.eq(self.index + 1), self.ends.eq(self.index + 2 == self.end)]
+        return [self.index.eq(self.index + 1), self.ends.eq(self.index == self.last_but_one)]
 
     def restart(self) -> list[Value]:
         return [self.index.eq(self.begin), self.ends.eq(self.once)]
