@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, Signature, connect, flipped
 from amaranth.utils import exact_log2
 
+from vdla.hw.address_guard import AddressGuard
 from vdla.hw.core import Core
 from vdla.hw.queue import Queue
 from vdla.hw.signatures import memory_port, register_port
@@ -20,7 +21,15 @@ BYTES = 4
 
 def axi4_signature(config: AcceleratorConfig) -> Signature:
     """Return the wires of an AXI4 master with one ID, named as in the specification (ARM IHI 0022)."""
-    address = {"id": 1, "addr": config.address_bits, "len": 8, "size": 3, "burst": 2, "cache": 4, "prot": 3}
+    address = {
+        "id": 1,
+        "addr": config.axi_address_width,
+        "len": 8,
+        "size": 3,
+        "burst": 2,
+        "cache": 4,
+        "prot": 3,
+    }
     return Signature(
         {
             **{f"{channel}{name}": Out(width) for channel in ("aw", "ar") for name, width in address.items()},
@@ -194,8 +203,9 @@ class AxiTop(wiring.Component):
         config: the accelerator.
 
     Members:
-        m_axi: AXI4 master; addresses have the width that the configuration needs; a smaller system uses the
-            low bits.
+        m_axi: AXI4 master with addresses of `axi_address_width` bits. A burst whose address does not fit
+            never reaches the bus: a read delivers zeros, a write has no effect, and the run has
+            FAULT.MEMORY_ERROR.
         s_axi: AXI4-Lite slave.
         interrupt: level; high from the end of a run, if INTERRUPT_ENABLE was set, to
             CONTROL.CLEAR_INTERRUPT.
@@ -214,7 +224,12 @@ class AxiTop(wiring.Component):
         m.submodules.core = core = Core(self.config)
         m.submodules.master = master = AxiMaster(self.config)
         m.submodules.slave = slave = AxiLiteSlave()
-        connect(m, core.memory, master.port)
+        if self.config.axi_address_width < self.config.address_bits:
+            m.submodules.guard = guard = AddressGuard(self.config)
+            connect(m, core.memory, guard.core)
+            connect(m, guard.bus, master.port)
+        else:
+            connect(m, core.memory, master.port)
         connect(m, master.axi, flipped(self.m_axi))
         connect(m, flipped(self.s_axi), slave.axi)
         connect(m, slave.port, core.registers)

@@ -5,7 +5,7 @@ import re
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.reference import registers_page
 
-_PORT = re.compile(r"^  (input|output) (?:\[(\d+):0\] )?(\S+) ?;", re.MULTILINE)
+_PORT = re.compile(r"^  (input|output) (?:wire )?(?:\[(\d+):0\] )?([^\s,;]+) ?[,;\n]", re.MULTILINE)
 
 
 def ports(verilog: str, module: str) -> list[tuple[str, str, int]]:

@@ -3,64 +3,100 @@
 import re
 from collections.abc import Mapping
 
-from amaranth.back import verilog
-from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetSignal, Signal
+from amaranth._toolchain.yosys import YosysError, find_yosys
+from amaranth.hdl import ClockDomain, ClockSignal, Elaboratable, Module, ResetSignal, Signal
 from amaranth.lib import wiring
 
 from vdla.hw.axi import AxiTop
 from vdla.hw.core import Core
+from vdla.hw.rtlil import Rtlil, rtlil_of
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.files import to_toml
+from vdla.hw.verilog_text import finished, with_port_header
+from vdla.hw.vivado import interface_attributes
 
 TOPS: Mapping[str, type[Core | AxiTop]] = {"core": Core, "axi": AxiTop}
-_WAIVED = (
-    "WIDTH",  # Yosys leaves width changes implicit
-    "CASEINCOMPLETE",  # and assigns the default before a case
-    "SYMRSVDWORD",  # names that C++ reserves do no harm in Verilog
-)
-_TRIGGER = re.compile(r"^  reg (\\\$auto\$verilog_backend\S+ ) = 0;\n", re.MULTILINE)
-_ZERO_WORD = re.compile(r"^ *(?P<memory>\\?[\w$.\[\]]+ ?)\[(?P<index>\d+)\] = \d+'[hd]0+;\n", re.MULTILINE)
+OLDEST_YOSYS = (0, 40)
+NAME_CHARACTERS, DIGEST_CHARACTERS = 32, 8
+_WAIVED = {
+    "DECLFILENAME": "one file holds all modules",
+    "UNUSEDSIGNAL": "carries that are not kept; fields of payloads, which waveforms show",
+    "SYMRSVDWORD": "the port `interrupt` has the name of a C++ function",
+}
+_INTERNAL = ("generator", "top", "src", "amaranth.hierarchy", "amaranth.decoding")
 
 
-def emit(config: AcceleratorConfig, top: str = "core") -> str:
-    """Return the Verilog of `top` ("core" or "axi"); the module is called `vdla_` and its name.
+def module_name(config: AcceleratorConfig, top: str) -> str:
+    """Return a name for the top module that tells the configuration: its name and the start of its digest.
+
+    Sub-modules have it as their prefix, so that several accelerators fit into one design.
+    """
+    label = re.sub(r"[^a-z0-9]+", "_", config.name.lower()).strip("_")[:NAME_CHARACTERS]
+    return "_".join(filter(None, ("vdla", top, label, config.digest[:DIGEST_CHARACTERS])))
+
+
+def emit(config: AcceleratorConfig, top: str = "core", name: str | None = None) -> str:
+    """Return the Verilog of `top` ("core" or "axi").
 
     Clock and reset are `clk` and `rst` (high, synchronous) of the core, `aclk` and `aresetn` (low,
     synchronous) of the AXI top.
+
+    Args:
+        name: of the top module; None: `vdla_core` or `vdla_axi`, whatever the configuration.
     """
-    component, name = TOPS[top](config), f"vdla_{top}"
+    component, name = TOPS[top](config), name or f"vdla_{top}"
     text = _convert_axi(component, name) if isinstance(component, AxiTop) else convert(component, name)
     return _header(config, name) + text
 
 
-def convert(component: wiring.Component, name: str, **options: object) -> str:
+def convert(component: Elaboratable, name: str, ports: object = None) -> str:
     """Return the Verilog of any component, as deterministic and portable as `emit`'s.
+
+    Args:
+        ports: as for `rtlil_of`.
 
     Raises:
         ToolError: Yosys fails, for instance because the folder of temporary files is full.
     """
+    design = rtlil_of(component, name, ports)
+    return finished(_written(design), design.sources)
+
+
+def _written(design: Rtlil) -> str:
+    """Return what Yosys writes for a design."""
+    removed = " ".join(f"-remove {name}" for name in _INTERNAL)
+    script = (
+        f"read_rtlil <<rtlil\n{design.text}\nrtlil",
+        "proc -nomux -norom -noopt",
+        "memory_collect",
+        f"attrmap {removed}",
+        f"attrmap -modattr {removed}",
+        "write_verilog -norename",
+    )
+    tool = find_yosys(lambda version: version >= OLDEST_YOSYS)
     try:
-        text = verilog.convert(component, name=name, emit_src=False, strip_internal_attrs=True, **options)
-    except verilog.YosysError as error:
+        text: str = tool.run(["-q", "-"], "\n".join(script), ignore_warnings=True)
+    except YosysError as error:
         reason = (str(error).splitlines() or ["it did not say why"])[-1]
         raise ToolError(f"Yosys, which writes the Verilog, failed: {reason}") from error
-    return _start_blocks(_fold_zero_initialisation(text))
+    return text
 
 
 def _convert_axi(component: AxiTop, name: str) -> str:
-    """Emit with the port names that vendor tools take for interfaces: `m_axi_awaddr` instead of
-    `m_axi__awaddr`."""
+    """Emit with the port names that vendor tools take for interfaces, `m_axi_awaddr` instead of
+    `m_axi__awaddr`, and with the attributes by which Vivado knows them."""
     m = Module()
     m.domains.sync = ClockDomain("sync")
     m.submodules.top = component
-    ports = {"aclk": (Signal(name="aclk"), None), "aresetn": (Signal(name="aresetn"), None)}
-    m.d.comb += [ClockSignal("sync").eq(ports["aclk"][0]), ResetSignal("sync").eq(~ports["aresetn"][0])]
+    ports = {port: Signal(name=port) for port in ("aclk", "aresetn")}
+    m.d.comb += [ClockSignal("sync").eq(ports["aclk"]), ResetSignal("sync").eq(~ports["aresetn"])]
     for path, member, value in component.signature.flatten(component):
-        port = Signal(value.shape(), name="_".join(map(str, path)))
-        m.d.comb += value.eq(port) if member.flow is wiring.In else port.eq(value)
-        ports[port.name] = (port, None)
-    return convert(m, name, ports=[port for port, _ in ports.values()])
+        port = "_".join(map(str, path))
+        ports[port] = signal = Signal(value.shape(), name=port)
+        m.d.comb += value.eq(signal) if member.flow is wiring.In else signal.eq(value)
+    text = convert(m, name, {port: (signal, None) for port, signal in ports.items()})
+    return with_port_header(text, name, interface_attributes(component.config))
 
 
 def _header(config: AcceleratorConfig, name: str) -> str:
@@ -69,40 +105,9 @@ def _header(config: AcceleratorConfig, name: str) -> str:
         "",
         *to_toml(config).splitlines(),
         f"digest = {config.digest}",
+        "",
+        "lint by Verilator (-Wall) is clean but for these, which are meant:",
+        *(f"{warning}: {reason}" for warning, reason in _WAIVED.items()),
     ]
     comments = "".join(f"// {line}".rstrip() + "\n" for line in lines)
     return comments + "\n" + "".join(f"/* verilator lint_off {warning} */\n" for warning in _WAIVED) + "\n"
-
-
-def _start_blocks(text: str) -> str:
-    """Give each module's trigger its value in an `initial` block at the end.
-
-    Yosys lets every `always @*` read a trigger register, so that its initial value starts the block at time
-    0. Icarus sets initial values in declarations before such blocks wait for a change, so they would not
-    start.
-    """
-
-    def move(module: re.Match[str]) -> str:
-        body = _TRIGGER.sub(r"  reg \1;\n", module.group())
-        starts = "".join(f"  initial {trigger} = 0;\n" for trigger in _TRIGGER.findall(module.group()))
-        return body.removesuffix("endmodule\n") + starts + "endmodule\n"
-
-    return re.sub(r"^module .*?^endmodule\n", move, text, flags=re.MULTILINE | re.DOTALL)
-
-
-def _fold_zero_initialisation(text: str) -> str:
-    """Replace the word-by-word zeroing of a memory by a loop: the same meaning in a fraction of the text."""
-    return re.sub(r"^( *)initial begin\n(.*?)^ *end\n", _fold, text, flags=re.MULTILINE | re.DOTALL)
-
-
-def _fold(block: re.Match[str]) -> str:
-    indent, body = block.groups()
-    words = list(_ZERO_WORD.finditer(body))
-    if len(words) < 2 or "".join(word.group() for word in words) != body:
-        return block.group()
-    memory, count = words[0]["memory"].strip(), len(words)
-    return (
-        f"{indent}integer initial_word;\n{indent}initial begin\n"
-        f"{indent}  for (initial_word = 0; initial_word < {count}; initial_word = initial_word + 1)\n"
-        f"{indent}    {memory} [initial_word] = 0;\n{indent}end\n"
-    )

@@ -40,11 +40,20 @@ class Device(ABC):
     Args:
         config: the accelerator.
         dram_bytes: size of DRAM; addresses run from 0.
+
+    Raises:
+        DeviceError: the accelerator's AXI addresses do not reach all of DRAM.
     """
 
     name: ClassVar[str]
 
     def __init__(self, config: AcceleratorConfig, dram_bytes: int = DEFAULT_DRAM_BYTES) -> None:
+        reach = 1 << config.axi_address_width
+        if dram_bytes > reach:
+            raise DeviceError(
+                f"dram_bytes = {dram_bytes} is more than AXI addresses of {config.axi_address_width} bits "
+                f"reach, {reach} bytes; make axi_address_bits larger"
+            )
         self.config = config
         self.dram = np.zeros(dram_bytes, np.uint8)
         self._next_free = PAGE_BYTES  # address 0 is never handed out

@@ -6,7 +6,7 @@ from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.shelf import Shelf
-from vdla.runtime.devices.rtl.design import CORE, core_sources, verilog_files
+from vdla.runtime.devices.rtl.design import CORE, core_sources, verilog_files, without_comments
 
 MODULE = "vdla_core"
 SHOWN_DIGITS = 12
@@ -24,9 +24,8 @@ _DIGESTS = Shelf("hardware", 1 << 20)
 
 
 def verilog_of(config: AcceleratorConfig) -> str:
-    """Return the Verilog of the core without comments, which name the configuration; emitted once."""
-    text = verilog_files(config, CORE)[0].read_text()
-    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("//"))
+    """Return the Verilog of the core without comments; emitted once."""
+    return without_comments(verilog_files(config, CORE)[0].read_text())
 
 
 def hardware_digest(config: AcceleratorConfig) -> str:

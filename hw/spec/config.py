@@ -23,6 +23,8 @@ from vdla.hw.spec.vocabulary import (
 
 Member = TypeVar("Member", bound=Enum)
 
+LEAST_AXI_ADDRESS_BITS = 32
+
 
 def _parameter(
     default: int,
@@ -69,6 +71,9 @@ class AcceleratorConfig:
         256, "longest memory burst; bursts end at its multiples", low=32, high=4096, power=True
     )
     max_requests: int = _parameter(16, "reads in flight at once", low=1, high=256)
+    axi_address_bits: int = _parameter(
+        0, "width of an AXI address, 32 to 64; 0: as many bits as DRAM addresses need", high=64
+    )
     gemm_stages: int = _parameter(
         3, "pipeline registers from scratchpad data to the accumulator adder", low=1, high=8
     )
@@ -202,6 +207,11 @@ class AcceleratorConfig:
         return DRAM_BASE_BITS + max(map(self.element_bits, MemoryType)).bit_length() - 4
 
     @property
+    def axi_address_width(self) -> int:
+        """Bits of an address on the AXI bus. DRAM that the hardware can use ends where they do."""
+        return self.axi_address_bits or self.address_bits
+
+    @property
     def macs_per_cycle(self) -> int:
         """Multiply-accumulates of one GEMM micro-op, and so of one cycle at peak."""
         return self.batch * self.block_in * self.block_out
@@ -312,6 +322,7 @@ def check_consistency(config: AcceleratorConfig) -> None:
     _check_burst(config)
     _check_requantise_lanes(config)
     _check_alu_lanes(config)
+    _check_axi_address(config)
 
 
 def _check_element(config: AcceleratorConfig, memory: MemoryType) -> None:
@@ -366,4 +377,12 @@ def _check_alu_lanes(config: AcceleratorConfig) -> None:
         raise ConfigError(
             f"alu_lanes = {config.alu_lanes} is more than block_out = {config.block_out}; it must be at most "
             "block_out, or 0 for all columns"
+        )
+
+
+def _check_axi_address(config: AcceleratorConfig) -> None:
+    if 0 < config.axi_address_bits < LEAST_AXI_ADDRESS_BITS:
+        raise ConfigError(
+            f"axi_address_bits = {config.axi_address_bits} is outside {LEAST_AXI_ADDRESS_BITS}..64; "
+            "0 means as many bits as DRAM addresses need"
         )

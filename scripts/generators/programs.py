@@ -248,6 +248,7 @@ def random_config(seed: int) -> AcceleratorConfig:
             "alu_lanes": rng.choice((0, 0, 1, 2, 4)),
             "alu_opcodes": tuple(opcode for opcode in isa.AluOpcode if rng.random() < 0.8),
             "extensions": tuple(extension for extension in Extension if rng.random() < 0.5),
+            "axi_address_bits": rng.choice((0, 32, 64)),
         }
         if Extension.REQUANTISE in choices["extensions"]:
             choices["requantise_lanes"] = rng.choice((0, 0, 1, 2, 4, 8))

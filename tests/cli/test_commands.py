@@ -1,6 +1,7 @@
 """The commands that need no RTL tools: output, files, exit status, messages."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -113,7 +114,26 @@ def test_verilog_writes_design_configuration_and_description(tmp_path):
     )
     page = (tmp_path / "out" / "vdla_axi.md").read_text()
     assert "| `m_axi_awaddr` | output | 36 |" in page
+    name = page.splitlines()[0].removeprefix("# ")
+    assert re.fullmatch("vdla_axi_tiny_[0-9a-f]{8}", name)
+    assert f"\nmodule {name}(" in (tmp_path / "out" / "vdla_axi.v").read_text()
     assert "STREAM_COUNT" in page
+
+
+def test_the_top_module_can_be_named(tmp_path):
+    assert run("verilog", "--config", "tiny", "--module", "npu", "-o", tmp_path).exit_code == 0
+    text = (tmp_path / "vdla_core.v").read_text()
+    assert "\nmodule npu(" in text
+    assert all(name.startswith("npu") for name in re.findall(r"^module \\?(\S+)", text, re.MULTILINE))
+
+
+def test_a_module_name_that_verilog_does_not_take_is_refused(tmp_path):
+    done = run("verilog", "--config", "tiny", "--module", "2x", "-o", tmp_path / "out")
+    assert done.exit_code == 2
+    assert done.stderr.endswith(
+        "--module '2x' is no name of a module: letters, digits and _, the first no digit\n"
+    )
+    assert not (tmp_path / "out").exists()
 
 
 def test_generated_documentation_is_fresh():

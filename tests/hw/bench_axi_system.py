@@ -12,7 +12,7 @@ from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
 from system_program import BYTES, OUT, STREAM, program
 
 from vdla.hw.spec.files import load
-from vdla.hw.spec.registers import IDENTITY, OFFSETS, Control, Status
+from vdla.hw.spec.registers import IDENTITY, OFFSETS, Control, Fault, Status
 
 
 def stalls(seed: int, share: float):
@@ -97,3 +97,34 @@ async def test_registers_answer_partial_writes_with_an_error(dut):
     answer = await master.write(OFFSETS["STREAM_COUNT"], b"\x55")
     assert int(answer.resp) == 2
     assert await master.read_dword(OFFSETS["STREAM_COUNT"]) == 0x12345678
+
+
+@cocotb.test()
+async def test_a_stream_beyond_the_bus_is_a_fault_and_the_bus_sees_nothing_of_it(dut):
+    config = load(os.environ["VDLA_CONFIG"])
+    ram, master = await bring_up(dut, 0.2)
+    dram, _, count = program(config)
+    ram.write(0, dram)
+    beyond = config.address_bits > config.axi_address_width
+    address = (1 << config.axi_address_width if beyond else 0) | STREAM
+    seen = []
+
+    async def watch() -> None:
+        while True:
+            await RisingEdge(dut.aclk)
+            seen.append(int(dut.m_axi_arvalid.value) | int(dut.m_axi_awvalid.value))
+
+    cocotb.start_soon(watch())
+    for name, value in (
+        ("STREAM_ADDRESS", address & 0xFFFFFFFF),
+        ("STREAM_ADDRESS_HIGH", address >> 32),
+        ("STREAM_COUNT", count),
+        ("INTERRUPT_ENABLE", 1),
+    ):
+        await master.write_dword(OFFSETS[name], value)
+    await master.write_dword(OFFSETS["CONTROL"], Control.START)
+    await with_timeout(RisingEdge(dut.interrupt), 200, "us")
+    fault = Fault(await master.read_dword(OFFSETS["FAULT"]))
+    assert (Fault.MEMORY_ERROR in fault) == beyond
+    assert any(seen) != beyond
+    assert (bytes(ram.read(0, BYTES)) == dram) == beyond

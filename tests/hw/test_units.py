@@ -3,6 +3,7 @@
 import pytest
 
 from tests.hw.unit_harness import run_unit
+from vdla.hw.address_guard import AddressGuard
 from vdla.hw.alu import AluLane
 from vdla.hw.bursts import RowCutter
 from vdla.hw.classify import Classifier
@@ -106,6 +107,7 @@ UNITS = {
     "scratchpad": (lambda config: Scratchpad(config, MemoryType.ACC), TINY),
     "scratchpad wide": (lambda config: Scratchpad(config, MemoryType.ACC), WIDE),
     "dma": (Dma, TINY.with_changes(max_requests=3)),
+    "guard": (AddressGuard, TINY.with_changes(max_requests=3, axi_address_bits=32)),
 }
 
 

@@ -57,6 +57,12 @@ def verilog_files(config: AcceleratorConfig, design: Design) -> tuple[Path, Path
     return folder / "core.v", folder / "wrapper.v"
 
 
+def without_comments(verilog: str) -> str:
+    """Return Verilog without the lines that are comments. They name the configuration and places in the
+    sources, which make no other hardware."""
+    return "".join(line for line in verilog.splitlines(keepends=True) if not line.startswith("//"))
+
+
 def _write(config: AcceleratorConfig, design: Design, folder: Path) -> None:
     from vdla.runtime.devices.rtl.wrapper import wrapper  # as above: it imports Amaranth
 

@@ -102,6 +102,7 @@ def test_digest_tells_hardware_apart_and_ignores_the_name():
         bus_bits=128,
         burst_bytes=512,
         max_requests=9,
+        axi_address_bits=40,
         gemm_stages=5,
         requantise_lanes=8,
         alu_lanes=1,
