@@ -14,6 +14,7 @@ _INITIAL_VALUE = re.compile(
     r"^(?P<declaration>  reg (?:signed )?(?:\[\d+:0\] )?(?P<name>\\\S+ |\w+)) = (?P<value>.*);\n",
     re.MULTILINE,
 )
+_TEMPORARIES = re.compile(r"(?:^  (?:wire|reg) (?:\[\d+:0\] )?\\\$\d+ ;\n)+", re.MULTILINE)
 _PORT = re.compile(
     r"^  (?P<way>input|output) (?P<range>\[\d+:0\] )?(?P<name>\w+);\n  wire (?:\[\d+:0\] )?(?P=name);\n",
     re.MULTILINE,
@@ -29,7 +30,7 @@ def finished(text: str, sources: Mapping[str, str]) -> str:
     """
 
     def rewritten(match: re.Match[str]) -> str:
-        module = _start_blocks(match.group())
+        module = _TEMPORARIES.sub(_hidden, _start_blocks(match.group()))
         module = _INITIAL_VALUE.sub(r"\g<declaration>;\n  initial \g<name> = \g<value>;\n", module)
         source = sources.get(match["name"].strip().removeprefix("\\"))
         comment = f"// {source}\n" if source else ""
@@ -82,6 +83,11 @@ def _zeroed(memory: re.Match[str]) -> str:
         f"    for (initial_word = 0; initial_word < {words}; initial_word = initial_word + 1)\n"
         f"      {memory['name']} [initial_word] = 0;\n  end\n"
     )
+
+
+def _hidden(temporaries: re.Match[str]) -> str:
+    """Keep values that have no name in the sources out of Verilator's waveforms."""
+    return f"  /* verilator tracing_off */\n{temporaries.group()}  /* verilator tracing_on */\n"
 
 
 def _complete_cases(module: str) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import DeviceError
 from vdla.hw.spec.extras import require_package
 from vdla.hw.spec.limits import DRAM_BYTES, require_room
 from vdla.hw.spec.memory import MemoryParameters
@@ -29,6 +30,7 @@ from vdla.runtime.session.session import Outcome, Session
 if TYPE_CHECKING:
     from vdla.explore.sweep.results import Results
     from vdla.explore.sweep.run import Progress
+    from vdla.runtime.devices.rtl.waves import Waves
 
 
 @dataclass(frozen=True)
@@ -39,11 +41,13 @@ class Run:
         outputs: arrays by name.
         report: the cycles of each layer.
         outcome: the launches; on the cycle device with the timing of every instruction.
+        waveforms: the waveforms that were written, in the order of the launches.
     """
 
     outputs: Mapping[str, np.ndarray]
     report: Report
     outcome: Outcome
+    waveforms: tuple[Path, ...] = ()
 
     def table(self) -> str:
         """Return the report as text."""
@@ -68,6 +72,7 @@ class Module:
         *,
         clock_hz: float | None = None,
         memory: MemoryParameters | None = None,
+        waves: "Waves | None" = None,
         progress: Callable[[HostStep | LaunchStep], None] | None = None,
     ) -> Run:
         """Run the network on a device; the module stays in its DRAM for the next run.
@@ -77,13 +82,17 @@ class Module:
             device: "functional", "cycle" or "rtl".
             clock_hz: converts cycles to time; None: the clock of the module's target.
             memory: of a timed device; None: that of the target. Cycles depend on it, results do not.
+            waves: waveforms of the launches, for the device "rtl"; see `vdla.runtime.devices.rtl.waves`.
             progress: called before each step.
 
         Raises:
             ModuleError: an input is missing, unknown, not finite, or of another shape or type.
+            DeviceError: another device than "rtl" is to write waveforms.
         """
-        outcome = self.session(device, memory).run(inputs, progress=progress)
-        return Run(outcome.outputs, report(self.plan, outcome, device, clock_hz, memory), outcome)
+        session = self.session(device, memory) if waves is None else self._recorded(device, memory, waves)
+        outcome = session.run(inputs, progress=progress)
+        waveforms = tuple(getattr(session.device, "waveforms", ()))
+        return Run(outcome.outputs, report(self.plan, outcome, device, clock_hz, memory), outcome, waveforms)
 
     def session(self, device: str, memory: MemoryParameters | None = None) -> Session:
         """Return the session of the module on a device; the first call places the module in DRAM.
@@ -91,16 +100,26 @@ class Module:
         Raises:
             ModuleError: its DRAM takes more than `DRAM_BYTES`.
         """
-        target = replace(self.plan.target, memory=memory or self.plan.target.memory)
+        target = self._target(memory)
         key = device, target.memory
         if key not in self._sessions:
-            subject = f"{self.plan.name} on a device: its DRAM takes"
-            require_room(self.plan.dram_bytes, DRAM_BYTES, subject, ModuleError)
             options = {"log": True} if device == "cycle" else {}
-            self._sessions[key] = Session(
-                device_of(device, target, self.plan.dram_bytes, **options), self.plan
-            )
+            self._sessions[key] = self._session(device, target, options)
         return self._sessions[key]
+
+    def _recorded(self, device: str, memory: MemoryParameters | None, waves: "Waves") -> Session:
+        """Return a session of its own, whose device writes waveforms."""
+        if device != "rtl":
+            raise DeviceError(f"device {device} writes no waveforms; device rtl does")
+        return self._session(device, self._target(memory), {"waves": waves})
+
+    def _target(self, memory: MemoryParameters | None) -> Target:
+        return replace(self.plan.target, memory=memory or self.plan.target.memory)
+
+    def _session(self, device: str, target: Target, options: Mapping[str, object]) -> Session:
+        subject = f"{self.plan.name} on a device: its DRAM takes"
+        require_room(self.plan.dram_bytes, DRAM_BYTES, subject, ModuleError)
+        return Session(device_of(device, target, self.plan.dram_bytes, **options), self.plan)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the module to a file."""

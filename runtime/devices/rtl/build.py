@@ -11,7 +11,7 @@ from pathlib import Path
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.runtime.devices.rtl.cache import built
-from vdla.runtime.devices.rtl.design import HERE, WRAPPER_NAME, Design, verilog_files
+from vdla.runtime.devices.rtl.design import HERE, WRAPPER_NAME, Design, verilog_files, without_comments
 from vdla.runtime.devices.rtl.tools import (
     compiler,
     compiler_version,
@@ -20,6 +20,7 @@ from vdla.runtime.devices.rtl.tools import (
     verilator_root,
     verilator_version,
 )
+from vdla.runtime.devices.rtl.waves import WaveFormat
 
 
 class Optimise(StrEnum):
@@ -34,7 +35,7 @@ class Variant:
     """Which of the possible builds of one design is wanted."""
 
     optimise: Optimise = Optimise.SPEED
-    trace: bool = False
+    waves: WaveFormat | None = None
 
 
 _FAST = {Optimise.SPEED: ("-O3", "-march=native"), Optimise.BUILD: ("-Og",)}
@@ -71,7 +72,11 @@ _VERILATOR = (
     WRAPPER_NAME,
 )
 _RUNTIME = ("verilated", "verilated_threads")
-_TRACE_RUNTIME = ("verilated_vcd_c",)
+_TRACE_RUNTIME = {None: (), WaveFormat.VCD: ("verilated_vcd_c",), WaveFormat.FST: ("verilated_fst_c",)}
+_TRACE_OPTIONS = {None: (), WaveFormat.VCD: ("--trace-vcd",), WaveFormat.FST: ("--trace-fst",)}
+_SHIM = ("shim.cpp", "memory.hpp", "recorder.hpp")
+_COMPRESSION = HERE / "compression"
+"""Headers in place of those of lz4 and zlib, which the writer of FST files would need."""
 
 
 def build_library(config: AcceleratorConfig, design: Design, variant: Variant) -> Path:
@@ -81,10 +86,10 @@ def build_library(config: AcceleratorConfig, design: Design, variant: Variant) -
         ToolError: a tool is missing or fails.
     """
     sources = verilog_files(config, design)
-    shim = [(HERE / name).read_bytes() for name in ("shim.cpp", "memory.hpp")]
+    shim = [(HERE / name).read_bytes() for name in _SHIM]
     key = digest_of(
         [
-            *(file.read_bytes() for file in sources),
+            *(without_comments(file.read_text()) for file in sources),
             *shim,
             repr(_defines(config, variant)),
             _toolchain(variant),
@@ -102,9 +107,9 @@ def _toolchain(variant: Variant) -> str:
 def _runtime_key(variant: Variant) -> str:
     """Return the key of what `_build_runtime` makes, which is the same for both ways to optimise."""
     command = tuple(compiler())
-    return digest_of(
-        [repr((verilator_version(), compiler_version(command), processor(), _COMMON, variant.trace))]
-    )
+    compression = [header.read_bytes() for header in sorted(_COMPRESSION.iterdir())]
+    tools = (verilator_version(), compiler_version(command), processor(), _COMMON, variant.waves)
+    return digest_of([repr(tools), *compression])
 
 
 def _defines(config: AcceleratorConfig, variant: Variant) -> list[str]:
@@ -116,10 +121,12 @@ def _defines(config: AcceleratorConfig, variant: Variant) -> list[str]:
 
 
 def _trace_defines(variant: Variant) -> list[str]:
+    vcd, fst = (variant.waves is format for format in (WaveFormat.VCD, WaveFormat.FST))
     return [
-        f"-DTRACE={variant.trace:d}",
-        f"-DVM_TRACE={variant.trace:d}",
-        f"-DVM_TRACE_VCD={variant.trace:d}",
+        f"-DTRACE={vcd + 2 * fst}",
+        f"-DVM_TRACE={vcd or fst:d}",
+        f"-DVM_TRACE_VCD={vcd:d}",
+        f"-DVM_TRACE_FST={fst:d}",
     ]
 
 
@@ -148,7 +155,7 @@ def _shortest(source: Path, folder: Path) -> Path:
 
 def _build(folder: Path, sources: Sequence[Path], config: AcceleratorConfig, variant: Variant) -> None:
     root = verilator_root()
-    options = [*_VERILATOR, *_SPLIT[variant.optimise], *(["--trace-vcd"] if variant.trace else [])]
+    options = [*_VERILATOR, *_SPLIT[variant.optimise], *_TRACE_OPTIONS[variant.waves]]
     run_tool([root / "bin" / "verilator_bin", *options, *sources], folder, {"VERILATOR_ROOT": str(root)})
     objects = _compile(_model_jobs(folder, config, variant), folder)
     runtime = built("verilated", _runtime_key(variant), lambda place: _build_runtime(place, variant))
@@ -189,8 +196,8 @@ def _includes() -> list[str]:
 def _build_runtime(folder: Path, variant: Variant) -> None:
     """Compile the part of Verilator that every model needs."""
     include = verilator_root() / "include"
-    names = [*_RUNTIME, *(_TRACE_RUNTIME if variant.trace else ())]
-    flags = [*_includes(), *_trace_defines(variant), "-O2"]
+    names = [*_RUNTIME, *_TRACE_RUNTIME[variant.waves]]
+    flags = [f"-I{_COMPRESSION}", *_includes(), *_trace_defines(variant), "-O2"]
     _compile([_Job(name, [include / f"{name}.cpp"], flags) for name in names], folder)
     _remove_all_but(folder, "*.o")
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from vdla.runtime.devices.rtl.build import Optimise, Variant, build_library
 from vdla.runtime.devices.rtl.design import CORE, Design
 from vdla.runtime.devices.rtl.faults import error_of
 from vdla.runtime.devices.rtl.model import Model
+from vdla.runtime.devices.rtl.waves import Recording, Waves
 from vdla.sim.decoded import DecodedStream
 
 CHUNK_SECONDS = 0.1  # between two looks at Python's signals, about
@@ -32,12 +34,13 @@ class RtlDevice(CheckedDevice):
         config: the accelerator.
         dram_bytes: size of DRAM; addresses run from 0.
         memory: timing of the reference memory.
-        waveform: VCD file to write; it starts anew with each `reset`.
+        waves: waveforms to write, one for each run.
         optimise: SPEED for long runs, BUILD where the time to compile matters more.
         design: the hardware; the kit's own core unless something else is to stand in for it.
 
     Raises:
         ToolError: a tool that builds the simulation is missing or fails.
+        OutputError: the first waveform cannot be written.
     """
 
     name = "rtl"
@@ -47,16 +50,22 @@ class RtlDevice(CheckedDevice):
         config: AcceleratorConfig,
         dram_bytes: int = DEFAULT_DRAM_BYTES,
         memory: MemoryParameters = REFERENCE_MEMORY,
-        waveform: str | Path | None = None,
+        waves: Waves | None = None,
         *,
         optimise: Optimise = Optimise.SPEED,
         design: Design = CORE,
     ) -> None:
         super().__init__(config, dram_bytes)
-        variant = Variant(Optimise(optimise), trace=waveform is not None)
+        self._recording = None if waves is None else Recording(waves)
+        variant = Variant(Optimise(optimise), None if waves is None else waves.format)
         library = build_library(config, design, variant)
-        self._create = partial(Model, library, memory, Path(waveform) if waveform is not None else None)
+        self._create = partial(Model, library, memory)
         self._model = self._create()
+
+    @property
+    def waveforms(self) -> list[Path]:
+        """The waveforms that were written, in the order of their runs."""
+        return [] if self._recording is None else list(self._recording.written)
 
     def reset(self) -> None:
         """Start the simulation anew; DRAM keeps its contents."""
@@ -64,7 +73,7 @@ class RtlDevice(CheckedDevice):
         self._model = self._create()
 
     def close(self) -> None:
-        """End the simulation, which completes its waveform; the device cannot run afterwards."""
+        """End the simulation; the device cannot run afterwards."""
         self._model.close()
 
     def _run(
@@ -73,14 +82,14 @@ class RtlDevice(CheckedDevice):
         """Run a stream.
 
         A run that fails, is interrupted (KeyboardInterrupt) or reaches `cycle_limit` resets the hardware:
-        registers and what memory has in flight. DRAM and scratchpads keep what was written.
+        registers and what memory has in flight. DRAM and scratchpads keep what was written. The waveform of a
+        run that fails ends there; that of an interrupted one is discarded.
         """
         self._model.attach(self.dram)
         try:
             start = self._start(stream_address, len(program))
-            measured = self._step_until_done(start, cycle_limit)
-            cycles = self._read("CYCLES") | self._read("CYCLES_HIGH") << 32
-            self._check_hardware(cycles, measured)
+            with self._recorded():
+                cycles = self._measure(start, cycle_limit)
             self._check_fault(stream_address, cycles)
         except BaseException:
             self._model.reset()  # whatever is still going on must not reach into the next run
@@ -93,6 +102,17 @@ class RtlDevice(CheckedDevice):
         self._write("STREAM_ADDRESS_HIGH", address >> 32)
         self._write("STREAM_COUNT", count)
         return self._write("CONTROL", Control.START) + 1
+
+    def _recorded(self) -> AbstractContextManager[None]:
+        """Return the context that records a run from the next cycle on, if runs are recorded."""
+        return nullcontext() if self._recording is None else self._recording.of(self._model)
+
+    def _measure(self, start: int, limit: int | None) -> int:
+        """Wait for the end of a run and return its cycles."""
+        measured = self._step_until_done(start, limit)
+        cycles = self._read("CYCLES") | self._read("CYCLES_HIGH") << 32
+        self._check_hardware(cycles, measured)
+        return cycles
 
     def _step_until_done(self, start: int, limit: int | None) -> int | None:
         """Return the cycles from `start` to the rise of DONE, as seen from outside; None when the watchdog

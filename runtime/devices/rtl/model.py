@@ -1,6 +1,7 @@
 """A simulated core with its memory, in a shared library of its own."""
 
 import ctypes
+import os
 from enum import IntFlag
 from pathlib import Path
 
@@ -13,7 +14,7 @@ _POINTER = ctypes.c_void_p
 _WORD = ctypes.c_uint32
 _LONG = ctypes.c_uint64
 _FUNCTIONS = {
-    "model_create": ([_WORD, _WORD, _WORD, ctypes.c_char_p], _POINTER),
+    "model_create": ([_WORD, _WORD, _WORD], _POINTER),
     "model_destroy": ([_POINTER], None),
     "model_attach": ([_POINTER, _POINTER, _LONG], None),
     "model_reset": ([_POINTER], None),
@@ -23,7 +24,11 @@ _FUNCTIONS = {
     "model_cycle": ([_POINTER], _LONG),
     "model_last_transfer": ([_POINTER], _LONG),
     "model_protocol": ([_POINTER], _WORD),
+    "model_record": ([_POINTER, ctypes.c_char_p, _LONG, _LONG], ctypes.c_bool),
+    "model_recorded": ([_POINTER], ctypes.c_int64),
 }
+
+ROOM = "record fewer cycles, or name a folder with more room in TMPDIR"
 
 
 class Protocol(IntFlag):
@@ -43,29 +48,21 @@ class Model:
     Args:
         library: what `build_library` returned.
         memory: timing of the memory.
-        waveform: file to which a library built with tracing writes a VCD waveform.
-
-    Raises:
-        DeviceError: the waveform's file cannot be written.
     """
 
-    def __init__(self, library: Path, memory: MemoryParameters, waveform: Path | None = None) -> None:
+    def __init__(self, library: Path, memory: MemoryParameters) -> None:
         self._calls = ctypes.CDLL(str(library))
         for name, (arguments, result) in _FUNCTIONS.items():
             function = getattr(self._calls, name)
             function.argtypes, function.restype = arguments, result
         self._image: np.ndarray | None = None
-        if waveform is not None:
-            _check_writable(waveform)
-        self._model = self._calls.model_create(
-            memory.latency, memory.depth, memory.cycles_per_beat, str(waveform or "").encode()
-        )
+        self._model = self._calls.model_create(memory.latency, memory.depth, memory.cycles_per_beat)
 
     def __del__(self) -> None:
         self.close()
 
     def close(self) -> None:
-        """Give the model's memory back and finish its waveform; nothing can be called afterwards."""
+        """Give the model's memory back; nothing can be called afterwards."""
         model, self._model = getattr(self, "_model", None), None
         if model:
             self._calls.model_destroy(model)
@@ -117,9 +114,26 @@ class Model:
         """How the core has broken the memory port's contract since the last reset."""
         return Protocol(self._calls.model_protocol(self._model))
 
+    def record(self, path: Path, first: int, last: int) -> None:
+        """Write a waveform of cycles `first` to `last`, where cycle 0 is the next one.
 
-def _check_writable(path: Path) -> None:
-    try:
-        path.open("wb").close()
-    except OSError as error:
-        raise DeviceError(f"the waveform {path} cannot be written: {error.strerror}") from error
+        Only a library that was built for waveforms can do so.
+
+        Raises:
+            DeviceError: the file cannot be opened.
+        """
+        if not self._calls.model_record(self._model, os.fsencode(path), first, last):
+            raise DeviceError(
+                f"the waveform cannot be written to {path.parent}, the folder for temporary files"
+            )
+
+    def recorded(self) -> int:
+        """Complete the waveform; return how many cycles it shows.
+
+        Raises:
+            DeviceError: the disk has not taken all of it.
+        """
+        cycles = int(self._calls.model_recorded(self._model))
+        if cycles < 0:
+            raise DeviceError(f"the waveform cannot be written: {os.strerror(-cycles)}; {ROOM}")
+        return cycles

@@ -1,43 +1,19 @@
 // The clock, the register port and memory of a Verilated core, behind functions that ctypes can call.
-// BUS_BYTES, BURST_BYTES and TRACE come from the command line.
+// BUS_BYTES and BURST_BYTES come from the command line.
 
 #include <memory>
 
 #include "Vtop.h"
 #include "memory.hpp"
+#include "recorder.hpp"
 #include "verilated.h"
-#if TRACE
-#include "verilated_vcd_c.h"
-#endif
 
 namespace {
 
-class Waveform {
-  public:
-#if TRACE
-    void open(VerilatedContext& context, Vtop& top, const char* path) {
-        context.traceEverOn(true);
-        top.trace(&file_, 99);
-        file_.open(path);
-    }
-    void dump(uint64_t time) { file_.dump(time); }
-    void flush() { file_.flush(); }
-    ~Waveform() { file_.close(); }
-
-  private:
-    VerilatedVcdC file_;
-#else
-    void open(VerilatedContext&, Vtop&, const char*) {}
-    void dump(uint64_t) {}
-    void flush() {}
-#endif
-};
-
 class Model {
   public:
-    Model(uint32_t latency, uint32_t depth, uint32_t cycles_per_beat, const char* waveform)
-        : memory(latency, depth, cycles_per_beat) {
-        waveform_.open(context_, top_, waveform);
+    Model(uint32_t latency, uint32_t depth, uint32_t cycles_per_beat) : memory(latency, depth, cycles_per_beat) {
+        context_.traceEverOn(TRACE != 0);
         reset();
     }
     ~Model() { top_.final(); }
@@ -52,15 +28,20 @@ class Model {
         memory.clear();
     }
 
+    // Pass a cycle. It begins with the clock high, behind the edge that ended the cycle before.
     void tick() {
         memory.drive(top_, cycle_);
+        const bool recorded = recorder.wants(cycle_);
+        if (recorded) {
+            top_.eval();
+            recorder.first_half(cycle_);
+        }
         top_.clk = 0;
         top_.eval();
-        waveform_.dump(2 * cycle_);
+        if (recorded) recorder.second_half(cycle_);
         memory.step(top_, cycle_);
         top_.clk = 1;
         top_.eval();
-        waveform_.dump(2 * cycle_ + 1);
         ++cycle_;
     }
 
@@ -83,8 +64,8 @@ class Model {
     // Step until the register at `offset` has a bit of `mask`, for at most `cycles`; tell whether it had.
     bool poll(uint32_t offset, uint32_t mask, uint64_t cycles) {
         for (uint64_t step = 0; step < cycles; ++step)
-            if (read(offset) & mask) return waveform_.flush(), true;
-        return waveform_.flush(), false;
+            if (read(offset) & mask) return true;
+        return false;
     }
 
     uint64_t cycle() const { return cycle_; }
@@ -94,16 +75,18 @@ class Model {
   private:
     VerilatedContext context_;
     Vtop top_{&context_};
-    Waveform waveform_;
     uint64_t cycle_ = 0;
+
+  public:
+    Recorder recorder{top_};
 };
 
 }  // namespace
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-EXPORT Model* model_create(uint32_t latency, uint32_t depth, uint32_t cycles_per_beat, const char* waveform) {
-    return new Model(latency, depth, cycles_per_beat, waveform);
+EXPORT Model* model_create(uint32_t latency, uint32_t depth, uint32_t cycles_per_beat) {
+    return new Model(latency, depth, cycles_per_beat);
 }
 EXPORT void model_destroy(Model* model) { delete model; }
 EXPORT void model_attach(Model* model, uint8_t* image, uint64_t bytes) { model->memory.attach(image, bytes); }
@@ -116,3 +99,7 @@ EXPORT bool model_poll(Model* model, uint32_t offset, uint32_t mask, uint64_t cy
 EXPORT uint64_t model_cycle(const Model* model) { return model->cycle(); }
 EXPORT uint64_t model_last_transfer(const Model* model) { return model->memory.last_transfer(); }
 EXPORT uint32_t model_protocol(const Model* model) { return model->memory.protocol(); }
+EXPORT bool model_record(Model* model, const char* path, uint64_t first, uint64_t last) {
+    return model->recorder.open(path, model->cycle(), first, last);
+}
+EXPORT int64_t model_recorded(Model* model) { return model->recorder.close(); }

@@ -11,11 +11,13 @@ from vdla.api import Run
 from vdla.cli._modules import MHZ, module_of, step_name
 from vdla.cli._networks import Recipe, status, takes_recipe
 from vdla.cli._options import OUTPUT_FILE, overrides_memory, takes_target
+from vdla.cli._waves import show_waves, takes_waves
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.writing import check_writable
 from vdla.runtime.arrays import write_npz
 from vdla.runtime.devices.registry import DEVICE_CLASSES
+from vdla.runtime.devices.rtl.waves import Waves
 from vdla.runtime.module.plan import Value, random_inputs
 from vdla.runtime.samples import read_arrays
 from vdla.sim.trace.perfetto import write_perfetto
@@ -42,6 +44,7 @@ from vdla.sim.trace.perfetto import write_perfetto
 @click.option(
     "--trace", metavar="T.json", type=OUTPUT_FILE, help="Write a timeline for ui.perfetto.dev (device cycle)."
 )
+@takes_waves
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @overrides_memory
 @takes_recipe
@@ -53,6 +56,7 @@ def command(
     device: str,
     clock: float | None,
     trace: Path | None,
+    waves: Waves | None,
     as_json: bool,
     recipe: Recipe,
     target: Target,
@@ -68,7 +72,7 @@ def command(
     """
     if trace is not None and device != "cycle":
         raise click.UsageError("--trace needs --device cycle")
-    check_writable(output, trace)
+    check_writable(output, trace, waves.path if waves else None)
     module = module_of(model, target, recipe)
     given = read_arrays(inputs) if inputs else _random(module.plan.inputs)
     chosen = memory(module.plan.target.memory)
@@ -78,12 +82,15 @@ def command(
             device,
             clock_hz=clock and clock * MHZ,
             memory=chosen,
+            waves=waves,
             progress=lambda step: say(step_name(step)),
         )
     if output is not None:
         write_npz(output, done.outputs)
     if trace is not None:
         _write_traces(done, trace, chosen)
+    if waves is not None:
+        show_waves(waves, done.waveforms)
     click.echo(json.dumps(done.report.to_json(), indent=1) if as_json else done.table())
 
 

@@ -1,5 +1,4 @@
-"""What a user of the RTL device meets beside results: missing tools, several processes, interruption,
-waveforms."""
+"""What a user of the RTL device meets beside results: missing tools, several processes, interruption."""
 
 import signal
 import subprocess
@@ -152,22 +151,6 @@ def test_reset_clears_the_scratchpads_and_a_run_does_not():
     assert stored([out]) == [1] * 4
     device.reset()
     assert stored([out]) == [0] * 4
-
-
-def test_a_waveform_shows_the_run(tmp_path):
-    path = tmp_path / "run.vcd"
-    device = probe(waveform=path)
-    device._model.poll(0, 0, 10)
-    device.close()
-    text = path.read_text()
-    assert "$enddefinitions" in text
-    assert "request_valid" in text
-    assert f"#{2 * 11 + 1}\n" in text
-
-
-def test_a_waveform_that_cannot_be_written_is_named(tmp_path):
-    with pytest.raises(DeviceError, match=r"the waveform .*nowhere/run.vcd cannot be written: No such file"):
-        probe(waveform=tmp_path / "nowhere" / "run.vcd")
 
 
 def test_dram_is_the_array_itself():
