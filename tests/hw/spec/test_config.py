@@ -16,6 +16,11 @@ REFUSED = [
     ({"batch": 3}, "batch = 3 is not a power of two; the nearest are 2 and 4"),
     ({"inp_bits": 5}, "inp_bits = 5 is none of 2, 4, 8"),
     ({"bus_bits": 32}, "bus_bits = 32 is outside 64..512"),
+    (
+        {"axi_address_bits": 31},
+        "axi_address_bits = 31 is outside 32..64; 0 means as many bits as DRAM addresses need",
+    ),
+    ({"axi_address_bits": 65}, "axi_address_bits = 65 is outside 0..64"),
     ({"gemm_stages": 0}, "gemm_stages = 0 is outside 1..8"),
     (
         {"requantise_lanes": 16},

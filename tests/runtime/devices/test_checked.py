@@ -5,7 +5,7 @@ import pytest
 
 from tests.programs.cases import FILL, all_out, store
 from vdla.hw.spec import codec, isa
-from vdla.hw.spec.errors import OverwriteError
+from vdla.hw.spec.errors import DeviceError, OverwriteError
 from vdla.hw.spec.presets import TINY
 from vdla.runtime.device import PAGE_BYTES
 from vdla.runtime.devices.checked import CheckedDevice
@@ -26,6 +26,16 @@ def test_every_device_runs_streams_in_the_checked_way(name):
     kind = device_factory(name)
     assert issubclass(kind, CheckedDevice)
     assert kind.run is CheckedDevice.run
+
+
+@pytest.mark.parametrize("name", DEVICE_CLASSES)
+def test_every_device_refuses_dram_that_axi_addresses_do_not_reach(name):
+    message = (
+        "dram_bytes = 4294967297 is more than AXI addresses of 32 bits reach, 4294967296 bytes; make "
+        "axi_address_bits larger"
+    )
+    with pytest.raises(DeviceError, match=message):
+        device_factory(name)(TINY.with_changes(axi_address_bits=32), (1 << 32) + 1)
 
 
 @pytest.mark.parametrize("name", ["functional", "cycle"])

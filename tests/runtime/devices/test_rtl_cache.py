@@ -17,6 +17,7 @@ from vdla.hw.spec.presets import TINY
 from vdla.runtime.devices.rtl import RtlDevice, build, design
 from vdla.runtime.devices.rtl.build import Optimise, Variant
 from vdla.runtime.devices.rtl.cache import KEPT_DAYS, SCRATCH_PREFIX, SECONDS_PER_DAY, built
+from vdla.runtime.devices.rtl.waves import WaveFormat
 
 
 @pytest.fixture
@@ -53,9 +54,20 @@ def test_a_changed_source_is_built_anew(commands):
     construct()
     commands.clear()
     construct(
-        replace(PROBE, emit=lambda config: PROBE.emit(config) + "// changed\n", sources=lambda: "changed")
+        replace(PROBE, emit=lambda config: PROBE.emit(config) + "/* changed */\n", sources=lambda: "changed")
     )
     assert commands
+
+
+def test_a_changed_comment_builds_nothing(commands):
+    construct()
+    commands.clear()
+    construct(
+        replace(
+            PROBE, emit=lambda config: "// Fetch, hw/fetch.py:17\n" + PROBE.emit(config), sources=lambda: "c"
+        )
+    )
+    assert not commands
 
 
 def test_a_failed_build_names_the_tool_and_leaves_nothing(commands, tmp_path):
@@ -67,6 +79,7 @@ def test_a_failed_build_names_the_tool_and_leaves_nothing(commands, tmp_path):
 
 
 PLAIN = Variant()
+SHIM = ("shim.cpp", "memory.hpp", "recorder.hpp")
 
 
 def key_of(library) -> str:
@@ -83,15 +96,15 @@ def keys(tmp_path, monkeypatch):
 
 def test_each_configuration_and_variant_has_its_own_build(keys):
     wide = TINY.with_changes(bus_bits=128)
-    variants = [Variant(), Variant(Optimise.BUILD), Variant(trace=True)]
-    assert len({keys(config, variant) for config in (TINY, wide) for variant in variants}) == 6
+    variants = [Variant(), Variant(Optimise.BUILD), *(Variant(waves=format) for format in WaveFormat)]
+    assert len({keys(config, variant) for config in (TINY, wide) for variant in variants}) == 8
 
 
-@pytest.mark.parametrize("name", ["shim.cpp", "memory.hpp"])
+@pytest.mark.parametrize("name", SHIM)
 def test_a_changed_shim_is_built_anew(keys, tmp_path, monkeypatch, name):
     before, folder = keys(), tmp_path / "sources"
     folder.mkdir()
-    for file in ("shim.cpp", "memory.hpp"):
+    for file in SHIM:
         (folder / file).write_bytes((build.HERE / file).read_bytes() + b"\n" * (file == name))
     monkeypatch.setattr(build, "HERE", folder)
     assert keys() != before
