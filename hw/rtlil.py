@@ -8,8 +8,10 @@ would have operands of different widths:
 - a part of a value that is chosen by an index is cut from a whole shifted value.
 """
 
+import gc
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,8 +46,24 @@ def rtlil_of(component: Elaboratable, name: str, ports: object = None) -> Rtlil:
     Args:
         ports: as Amaranth's `convert` takes them; None: the members of the component's signature.
     """
-    given = _members(component) if ports is None else ports
-    design = Fragment.get(component, None).prepare(ports=given, hierarchy=(name,))
+    with _garbage_kept():
+        return _rtlil_of(component, name, _members(component) if ports is None else ports)
+
+
+@contextmanager
+def _garbage_kept() -> Iterator[None]:
+    """Look for no garbage meanwhile: a netlist is millions of objects, and nearly all of them stay."""
+    collected = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collected:
+            gc.enable()
+
+
+def _rtlil_of(component: Elaboratable, name: str, ports: object) -> Rtlil:
+    design = Fragment.get(component, None).prepare(ports=ports, hierarchy=(name,))
     netlist = build_netlist(design)
     empty = rtlil.EmptyModuleChecker(netlist)
     builder = rtlil.Design(emit_src=False)
