@@ -1,6 +1,7 @@
 """Waveforms of the RTL device: the signals of each unit, the cycles that were asked for, and whole files."""
 
 import random
+import re
 import shutil
 import subprocess
 import zlib
@@ -39,7 +40,7 @@ def test_signals_of_each_unit_and_only_the_asked_cycles_are_there(tmp_path, endi
     for unit in UNITS:
         assert any(name.startswith(f"{CORE}.{unit}.") for name in found.signals), unit
     assert f"{CORE}.datapath.fetch.request__payload.address" in found.signals
-    assert len({name for name in found.signals if name.rpartition(".")[2].startswith("$")}) < 100
+    assert not [name for name in found.signals if re.search(r"\.\$\d+$", name)]
     assert recording.waveforms == [tmp_path / f"run{ending}"]
 
 
@@ -48,7 +49,7 @@ def test_cycle_0_is_that_of_the_start_and_the_last_shows_done(tmp_path):
     cycles = recording.execute(CASES["gemm"]).cycles
     found = read_vcd(tmp_path / "run.vcd")
     running = f"{CORE}.control.running"
-    assert [found.value(running, cycle) for cycle in (0, 1, cycles - 1, cycles)] == [0, 1, 1, 0]
+    assert [found.value(running, cycle) for cycle in (0, 1, cycles - 1, cycles)] == [1, 1, 1, 0]
     clock = [time for time, value in found.changes["TOP.clk"] if value == "1"]
     assert clock == [10 * cycle for cycle in range(found.cycles[1] + 1)]
 
