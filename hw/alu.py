@@ -89,7 +89,7 @@ class AluLane(wiring.Component):
         return Mux(less, where_less, where_not)
 
     def _shifted(self, m: Module) -> Value:
-        """Build the shifter: a rotation to the right, half of it before a register, then a mask.
+        """Build the shifter: a rotation to the right, in whose middle the second stage begins, then a mask.
 
         A shift to the left by n is a rotation to the right by -n, so the low bits of the operand say how far
         to rotate in both cases.
@@ -97,17 +97,16 @@ class AluLane(wiring.Component):
         width, steps = self.config.acc_bits, exact_log2(self.config.acc_bits)
         coarse = steps // 2
         distance = self.right[:steps]
-        turned, rest = Signal(width, reset_less=True), Signal(steps, reset_less=True)
-        leftwards, whole, fill = (
-            Signal(name=name, reset_less=True) for name in ("leftwards", "whole", "fill")
+        turned, rest, leftwards, whole, fill = (
+            self._staged(m, name, value)
+            for name, value in {
+                "turned": _rotated(self.left.as_unsigned(), distance, range(steps - coarse, steps)),
+                "rest": distance,
+                "leftwards": self.right[-1],
+                "whole": _shifts_whole(self.right, width),
+                "fill": self.left[-1] & ~self.right[-1],
+            }.items()
         )
-        m.d.sync += [
-            turned.eq(_rotated(self.left.as_unsigned(), distance, range(steps - coarse, steps))),
-            rest.eq(distance),
-            leftwards.eq(self.right[-1]),
-            whole.eq(_shifts_whole(self.right, width)),
-            fill.eq(self.left[-1] & ~self.right[-1]),
-        ]
         around = _exceeds(rest)[::-1]  # whether the rotation brought the bit from the other end
         return Cat(
             Mux(~whole & (leftwards == went), bit, fill)
@@ -115,20 +114,28 @@ class AluLane(wiring.Component):
         )
 
     def _product(self, m: Module) -> Value:
-        """Build the multiplier: registers before and behind products that each fit one DSP block."""
+        """Build the multiplier: registers before products that each fit one DSP block, and a stage behind."""
         width = self.config.acc_bits
         half = width if width <= NARROW_MULTIPLIER_BITS else width // 2
         left, right = (Signal(width, name=f"{side}_factor", reset_less=True) for side in ("left", "right"))
-        low = Signal(min(2 * half, width), reset_less=True)
-        m.d.sync += [left.eq(self.left), right.eq(self.right), low.eq(left[:half] * right[:half])]
+        m.d.sync += [left.eq(self.left), right.eq(self.right)]
+        low = self._staged(m, "low", (left[:half] * right[:half])[:width])
         if half == width:
             return low
-        crossed = [Signal(half, name=f"crossed_{index}", reset_less=True) for index in range(2)]
-        m.d.sync += [
-            crossed[0].eq(left[:half] * right[half:]),
-            crossed[1].eq(left[half:] * right[:half]),
-        ]
-        return Cat(low[:half], (low[half:] + (crossed[0] + crossed[1])[:half])[:half])
+        crossed = (
+            self._staged(m, name, (one * other)[:half])
+            for name, one, other in (
+                ("crossed_0", left[:half], right[half:]),
+                ("crossed_1", left[half:], right[:half]),
+            )
+        )
+        return Cat(low[:half], (low[half:] + sum(crossed)[:half])[:half])
+
+    def _staged(self, m: Module, name: str, value: Value) -> Signal:
+        """Return a value as the second stage sees it: a register if there is one."""
+        staged = Signal(len(value), name=name, reset_less=True)
+        m.d["sync" if self.config.alu_stages > 1 else "comb"] += staged.eq(value)
+        return staged
 
 
 def _rotated(value: Value, distance: Value, steps: Sequence[int]) -> Value:

@@ -14,7 +14,8 @@ from vdla.hw.spec.vocabulary import Extension, MemoryType
 
 def turns(config: AcceleratorConfig) -> int:
     """Return the most slots of a step, the source slot aside."""
-    return config.alu_pieces + max(map(alu_delay, config.alu_opcodes)) if config.alu_opcodes else 1
+    delays = [alu_delay(opcode, config.alu_stages) for opcode in config.alu_opcodes]
+    return config.alu_pieces + max(delays) if delays else 1
 
 
 def slot_layout(config: AcceleratorConfig) -> data.StructLayout:
@@ -151,7 +152,7 @@ class _Turns:
         pieces = self.config.alu_pieces
         most: Value = Const(pieces - 1)
         for opcode in self.config.alu_opcodes:
-            if delay := alu_delay(opcode):
+            if delay := alu_delay(opcode, self.config.alu_stages):
                 most = Mux(alu.alu_opcode == opcode, pieces - 1 + delay, most)
         return most
 

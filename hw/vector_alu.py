@@ -98,7 +98,8 @@ class VectorAlu(wiring.Component):
     def _takes(self, piece: int) -> Value:
         """Return whether the next slot gives `piece` of the result."""
         due = (
-            (self.slot.alu_opcode == opcode) & (self.slot.turn == piece + alu_delay(opcode))
+            (self.slot.alu_opcode == opcode)
+            & (self.slot.turn == piece + alu_delay(opcode, self.config.alu_stages))
             for opcode in self.config.alu_opcodes
         )
         return self.slot.alu & ~self.slot.source & Cat(due).any()

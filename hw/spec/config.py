@@ -87,6 +87,9 @@ class AcceleratorConfig:
     alu_lanes: int = _parameter(
         0, "columns that the ALU computes at once; 0: all of block_out", low=0, high=256, power=True
     )
+    alu_stages: int = _parameter(
+        1, "stages of the ALU: of 2, SHR and MUL take a slot more, at a higher clock", low=1, high=2
+    )
     alu_opcodes: tuple[AluOpcode, ...] = field(default=VTA_ALU, metadata={"help": "operations the ALU has"})
     extensions: tuple[Extension, ...] = field(
         default=(), metadata={"help": "instruction-set extensions that are on"}

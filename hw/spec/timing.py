@@ -70,14 +70,14 @@ def retire_stage(gemm_stages: int) -> int:
     return execute_stage(gemm_stages) + 1
 
 
-def alu_delay(opcode: AluOpcode) -> int:
-    """Return the cycles from the operands of an ALU lane to its result."""
+def alu_delay(opcode: AluOpcode, stages: int) -> int:
+    """Return the cycles from the operands of an ALU lane to its result, in an ALU of `alu_stages`."""
     if opcode == AluOpcode.MUL:
-        return 2  # registers before and behind the multipliers
-    return 1 if opcode == AluOpcode.SHR else 0  # a register within the shifter
+        return stages  # registers before the multipliers, and behind them
+    return stages - 1 if opcode == AluOpcode.SHR else 0  # a register within the shifter
 
 
-def alu_slots(pieces: int, opcode: AluOpcode, immediate: bool) -> int:
+def alu_slots(pieces: int, opcode: AluOpcode, stages: int, immediate: bool) -> int:
     """Return the slots of an ALU step: one to fetch an accumulator operand, one for each of the `pieces` of
     an element, and the lanes' delay."""
-    return (not immediate) + pieces + alu_delay(opcode)
+    return (not immediate) + pieces + alu_delay(opcode, stages)

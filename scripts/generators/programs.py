@@ -246,6 +246,7 @@ def random_config(seed: int) -> AcceleratorConfig:
             "max_requests": rng.choice((1, 2, 7, 16)),
             "gemm_stages": rng.randint(1, 6),
             "alu_lanes": rng.choice((0, 0, 1, 2, 4)),
+            "alu_stages": rng.choice((1, 2)),
             "alu_opcodes": tuple(opcode for opcode in isa.AluOpcode if rng.random() < 0.8),
             "extensions": tuple(extension for extension in Extension if rng.random() < 0.5),
             "axi_address_bits": rng.choice((0, 32, 64)),

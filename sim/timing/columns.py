@@ -70,9 +70,11 @@ def _slots_per_step(program: DecodedStream, form: type[isa.Instruction]) -> np.n
     """Return the pipeline slots of a step."""
     if form is isa.Gemm:
         return 1
-    pieces, table = program.config.alu_pieces, np.ones((1 << ENUM_BITS, 2), np.int64)
+    config, table = program.config, np.ones((1 << ENUM_BITS, 2), np.int64)
     for opcode in AluOpcode:
-        table[opcode] = [alu_slots(pieces, opcode, immediate) for immediate in (False, True)]
+        table[opcode] = [
+            alu_slots(config.alu_pieces, opcode, config.alu_stages, immediate) for immediate in (False, True)
+        ]
     return table[program.column(form, "alu_opcode"), program.column(form, "use_imm")]
 
 

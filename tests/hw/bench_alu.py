@@ -31,7 +31,7 @@ async def test_every_operation_is_the_specification_s_and_comes_after_its_delay(
     for opcode in config.alu_opcodes:
         dut.opcode.value = int(opcode)
         await FallingEdge(dut.clk)
-        pairs, delay = operands(config.acc_bits), alu_delay(opcode)
+        pairs, delay = operands(config.acc_bits), alu_delay(opcode, config.alu_stages)
         for place in range(len(pairs) + delay):
             left, right = pairs[min(place, len(pairs) - 1)]
             dut.left.value, dut.right.value = left & mask, (~right if opcode in COMPARING else right) & mask

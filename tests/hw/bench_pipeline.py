@@ -107,7 +107,7 @@ def slots_of(config, step: dict) -> list[dict]:
     """Return the slots of a step."""
     if not step["alu"]:
         return [step]
-    turns = config.alu_pieces + alu_delay(AluOpcode(step["alu_opcode"]))
+    turns = config.alu_pieces + alu_delay(AluOpcode(step["alu_opcode"]), config.alu_stages)
     found = [{**step, "turn": turn} for turn in range(turns)]
     return found if step["use_imm"] else [{**step, "source": 1}, *found]
 

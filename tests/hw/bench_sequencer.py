@@ -46,7 +46,7 @@ def turns(config, instruction) -> list[dict]:
     """Return what differs between the slots of a step."""
     if not isinstance(instruction, isa.Alu):
         return [{"source": 0, "turn": 0, "step": 1}]
-    count = config.alu_pieces + alu_delay(instruction.alu_opcode)
+    count = config.alu_pieces + alu_delay(instruction.alu_opcode, config.alu_stages)
     found = [{"source": 0, "turn": turn, "step": int(turn == count - 1)} for turn in range(count)]
     return found if instruction.use_imm else [{"source": 1, "turn": 0, "step": 0}, *found]
 

@@ -36,6 +36,7 @@ NARROW = TINY.with_changes(
     acc_bits=16,
     gemm_stages=1,
     alu_lanes=2,
+    alu_stages=2,
     alu_opcodes="MIN,SHR",
 )
 BATCH = NARROW.with_changes(name="batch", gemm_stages=2, alu_lanes=1, alu_opcodes=TINY.alu_opcodes)
