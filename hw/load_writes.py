@@ -37,7 +37,6 @@ class ElementWriter(wiring.Component):
         index: of the element in its scratchpad.
         pad_minimum: padding is the least value; else 0.
         write: the scratchpad's write port.
-        element_ends: the step completes the element.
         beat_ends: the step takes the last element that the beat can hold.
         overrun: `index` is past the end of the scratchpad (the address wraps).
 
@@ -56,7 +55,6 @@ class ElementWriter(wiring.Component):
                 "index": In(index_bits(config)),
                 "pad_minimum": In(1),
                 "write": Out(scratchpad_write(config, scratchpad_of(memory))),
-                "element_ends": Out(1),
                 "beat_ends": Out(1),
                 "overrun": Out(1),
             }
@@ -72,7 +70,6 @@ class ElementWriter(wiring.Component):
         covered = lanes(self.config, scratchpad_of(self.memory)) // parts
         enabled = ((1 << covered) - 1) << (self.part[: exact_log2(parts)] * covered)
         m.d.comb += [
-            self.element_ends.eq(~self.is_data | (self.part == parts - 1)),
             self.beat_ends.eq(lane == in_beat - 1),
             self.overrun.eq(self.index >= self.config.depth(self.memory)),
             self.write.address.eq(self.index),
@@ -115,7 +112,9 @@ class WriteHalf(wiring.Component):
         beats: a beat is taken for that scratchpad.
 
     Timing: a LOAD is taken in a cycle in which none is being written, or one ends, and makes its first step
-    in the next. One step per cycle: a pad element, or one beat (one element of it, if it holds several).
+    in the next. One step per cycle: a pad element, or one beat (one element of it, if it holds several). The
+    write ports and `overrun` follow the step by one cycle. That is early enough for a unit that is told of
+    the end of the LOAD: it reads two cycles after `retire` at the earliest.
     """
 
     def __init__(self, config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> None:
@@ -138,11 +137,12 @@ class WriteHalf(wiring.Component):
         m = Module()
         m.submodules.walk = walk = BlockWalk(self.config, self.memories)
         load = Signal(plan_layout(self.config, self.memories))
-        part = Signal(range(max(2, *(steps_of_element(self.config, memory) for memory in self.memories))))
         writes, element_ends = Signal(), Signal()
+        part = self._count_parts(m, writes, element_ends)
         m.d.comb += [
             self.step.eq(self.busy & ~self.hold & (load.empty | ~walk.is_data | self.read_data.valid)),
             writes.eq(self.step & ~load.empty),
+            element_ends.eq(~walk.is_data | self._last_part),
             self.retire.eq(self.step & (load.empty | (element_ends & walk.ends))),
             self.push_prev.eq(self.retire & load.push_prev),
             self.push_next.eq(self.retire & load.push_next),
@@ -153,15 +153,27 @@ class WriteHalf(wiring.Component):
         ]
         with m.If(self.plan.ready):
             m.d.sync += [self.busy.eq(self.plan.valid), load.eq(self.plan.payload)]
-        with m.If(writes):
-            m.d.sync += part.eq(Mux(element_ends, 0, part + 1))
+        m.d.sync += [getattr(self, pad.name.lower()).enable.eq(0) for pad in scratchpads(self.memories)]
         pad_minimum = load.pad_minimum if self.config.has(Extension.PAD_MINIMUM) else Const(0)
         for memory in self.memories:
             writer = self._writer(m, memory, walk, part, pad_minimum)
             with m.If(load[memory.name.lower()]):
-                m.d.comb += element_ends.eq(writer.element_ends)
-                m.d.comb += self._written(memory, writer, walk, writes)
+                self._write(m, memory, writer, walk, writes)
         return m
+
+    def _count_parts(self, m: Module, writes: Signal, element_ends: Signal) -> Signal:
+        """Count the parts of an element that fills several beats, and know the last one a cycle ahead."""
+        steps = {memory: steps_of_element(self.config, memory) for memory in self.memories}
+        part, last = (Signal(range(max(2, *steps.values())), name=name) for name in ("part", "top_part"))
+        self._last_part = Signal()
+        with m.If(writes):
+            following = Mux(element_ends, 0, part + 1)
+            m.d.sync += [part.eq(following), self._last_part.eq(following == last)]
+        with m.If(self.plan.ready):
+            for memory, count in steps.items():
+                with m.If(self.plan.payload[memory.name.lower()]):
+                    m.d.sync += [last.eq(count - 1), self._last_part.eq(count == 1)]
+        return part
 
     def _writer(
         self, m: Module, memory: MemoryType, walk: BlockWalk, part: Signal, pad_minimum: Value
@@ -179,17 +191,20 @@ class WriteHalf(wiring.Component):
         ]
         return writer
 
-    def _written(
-        self, memory: MemoryType, writer: ElementWriter, walk: BlockWalk, writes: Signal
-    ) -> list[Value]:
-        """Return what holds while a LOAD of `memory` is written."""
+    def _write(
+        self, m: Module, memory: MemoryType, writer: ElementWriter, walk: BlockWalk, writes: Signal
+    ) -> None:
+        """Drive the read data and the write port while a LOAD of `memory` is written."""
         name = scratchpad_of(memory).name.lower()
         port = getattr(self, name)
-        return [
+        m.d.comb += [
             self.read_data.ready.eq(writes & walk.is_data & (writer.beat_ends | walk.data_row_ends)),
             self.beats[name].eq(self.read_data.valid & self.read_data.ready),
+        ]
+        m.d.sync += [
             self.overrun.eq(writes & writer.overrun),
             port.address.eq(writer.write.address),
             port.data.eq(writer.write.data),
-            port.enable.eq(Mux(writes, writer.write.enable, 0)),
         ]
+        with m.If(writes):
+            m.d.sync += port.enable.eq(writer.write.enable)

@@ -83,6 +83,7 @@ async def test_scratchpads_hold_what_the_loads_say(dut, share):
         await FallingEdge(dut.clk)
         if int(dut.status__idle.value):
             break
+    await FallingEdge(dut.clk)  # the last write follows its step by a cycle
     assert pads == written(config, LOADS)
     assert sum(pushes) == sum(load.push_next for load in LOADS)
     for request in requests:

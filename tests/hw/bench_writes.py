@@ -39,17 +39,17 @@ def plan(load) -> int:
 @cocotb.parametrize(load=LARGEST)
 async def test_a_load_of_65565_rows_or_columns_ends_and_overruns(dut, load):
     """It is larger than any scratchpad: its addresses wrap, which it reports; and it ends, as every run
-    must."""
+    must. The write port shows the step before."""
     depth, passed = configuration().depth(INP), 0
     await start(dut, *INPUTS)
     dut.plan__valid.value, dut.plan__payload.value = 1, plan(load)
     dut.read_data__valid.value = 1
     assert (int(dut.plan__ready.value), int(dut.busy.value)) == (1, 0)
     await FallingEdge(dut.clk)
-    assert (int(dut.busy.value), int(dut.inp__address.value)) == (1, load.sram_base % depth)
+    assert (int(dut.busy.value), int(dut.inp__enable.value)) == (1, 0)
     for step in (1, depth - 1, depth, 0x7FFF, 0x8000, 0xFFFE, 0xFFFF, 0x10000, MOST - 2, MOST - 1):
         await Timer((step - passed) * CLOCK_NS, "ns")
-        passed, index = step, load.sram_base + step
+        passed, index = step, load.sram_base + step - 1
         assert int(dut.step.value)
         assert int(dut.inp__enable.value)
         assert int(dut.inp__address.value) == index % depth
@@ -87,6 +87,7 @@ async def test_every_shape_is_walked_in_a_step_per_element_without_a_gap(dut):
     loads = shapes()
     dut.plan__payload.value = plan(loads[0])
     await FallingEdge(dut.clk)
+    written = None
     for place, load in enumerate(loads):
         dut.plan__payload.value = plan(loads[(place + 1) % len(loads)])
         rows, columns = (
@@ -101,5 +102,6 @@ async def test_every_shape_is_walked_in_a_step_per_element_without_a_gap(dut):
             await RisingEdge(dut.clk)
             found = [int(getattr(dut, name).value) for name in ("step", "read_data__ready", "retire")]
             assert found == [1, is_data, index == len(elements) - 1], (load, index)
-            assert int(dut.inp__address.value) == load.sram_base + index
+            assert written in (None, int(dut.inp__address.value)), (load, index)
+            written = load.sram_base + index
             await FallingEdge(dut.clk)
