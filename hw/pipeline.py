@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from vdla.hw.accumulate import EXECUTED, AccumulatorUpdate
 from vdla.hw.gemm import MultiplierArray
 from vdla.hw.layouts import decode
+from vdla.hw.packing import biased
 from vdla.hw.sequencer import index_sum, slot_layout
 from vdla.hw.signatures import scratchpad_read, scratchpad_write
 from vdla.hw.spec import isa
@@ -68,7 +69,7 @@ class Pipeline(wiring.Component):
         inp, wgt = (Signal.like(port.data, reset_less=True) for port in (self.inp, self.wgt))
         m.d.sync += [
             inp.eq(self.inp.data),
-            wgt.eq(self.wgt.data),
+            wgt.eq(biased(self.config, self.wgt.data)),
             self.overrun.eq(valid[INDEX_STAGE] & self._overruns(addresses)),
             self.busy.eq(Cat(*valid, update.flying).any()),
         ]

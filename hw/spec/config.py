@@ -77,6 +77,11 @@ class AcceleratorConfig:
     gemm_stages: int = _parameter(
         3, "pipeline registers from scratchpad data to the accumulator adder", low=1, high=8
     )
+    packed: int = _parameter(
+        0,
+        "width of multipliers that make the products of two columns at once; 0: one product each",
+        choices=(0, 18, 25),
+    )
     requantise_lanes: int = _parameter(
         0,
         "values that one read of the store unit requantises; 0: as many as a beat or an element holds",
@@ -323,6 +328,7 @@ def check_consistency(config: AcceleratorConfig) -> None:
     for memory in (MemoryType.INP, MemoryType.WGT, MemoryType.ACC):
         _check_depth(config, memory, _SCRATCHPADS[memory])
     _check_burst(config)
+    _check_packed(config)
     _check_requantise_lanes(config)
     _check_alu_lanes(config)
     _check_axi_address(config)
@@ -358,6 +364,13 @@ def _check_burst(config: AcceleratorConfig) -> None:
     if not low <= config.burst_bytes <= high:
         raise ConfigError(
             f"burst_bytes = {config.burst_bytes} is outside {low}..{high} for bus_bits = {config.bus_bits}"
+        )
+
+
+def _check_packed(config: AcceleratorConfig) -> None:
+    if config.packed and config.block_out == 1:
+        raise ConfigError(
+            f"packed = {config.packed} needs two columns and block_out is 1; set packed = 0, or widen it"
         )
 
 

@@ -251,6 +251,7 @@ def random_config(seed: int) -> AcceleratorConfig:
             "extensions": tuple(extension for extension in Extension if rng.random() < 0.5),
             "axi_address_bits": rng.choice((0, 32, 64)),
         }
+        choices["packed"] = rng.choice((0, 18, 25))
         if Extension.REQUANTISE in choices["extensions"]:
             choices["requantise_lanes"] = rng.choice((0, 0, 1, 2, 4, 8))
         try:

@@ -14,6 +14,15 @@ def pack(values: np.ndarray, bits: int) -> int:
     )
 
 
+def weights(config, wgt: np.ndarray) -> int:
+    """Return a weight element as the array takes it: packed, with half a weight's range added to every even
+    column's."""
+    given = wgt.copy()
+    if config.packed:
+        given[::2] += 1 << config.wgt_bits - 1
+    return pack(given, config.wgt_bits)
+
+
 @cocotb.test()
 async def test_sums_follow_their_operands_by_the_stages_and_are_dropped_on_request(dut):
     config, rng = configuration(), np.random.default_rng(0)
@@ -28,7 +37,7 @@ async def test_sums_follow_their_operands_by_the_stages_and_are_dropped_on_reque
         )
         if cycle == 3:  # the greatest sum there is
             inp[:], wgt[:] = -(1 << config.inp_bits - 1), -(1 << config.wgt_bits - 1)
-        dut.inp.value, dut.wgt.value = pack(inp, config.inp_bits), pack(wgt, config.wgt_bits)
+        dut.inp.value, dut.wgt.value = pack(inp, config.inp_bits), weights(config, wgt)
         expected.append(pack(inp @ wgt.T, bits))
         drop = cycle % 7 == 5
         dut.drop.value = int(drop)

@@ -44,6 +44,15 @@ DEEP = TINY.with_changes(name="deep", block_in=8, gemm_stages=6, alu_lanes=2)
 NO_ALU = TINY.with_changes(name="no_alu", alu_opcodes=())
 WIDE = TINY.with_changes(name="wide", bus_bits=512, burst_bytes=128)
 PARTS = TINY.with_changes(name="parts", batch=2, block_out=32, wgt_buffer_bytes=8192, acc_buffer_bytes=65536)
+OUTER = TINY.with_changes(
+    name="outer",
+    batch=16,
+    block_in=1,
+    block_out=128,
+    inp_buffer_bytes=1 << 10,
+    acc_buffer_bytes=1 << 17,
+    bus_bits=512,
+)
 PLAIN = TINY.with_changes(name="plain", extensions=())
 
 
@@ -64,6 +73,12 @@ UNITS = {
     "array": (MultiplierArray, TINY),
     "array narrow": (MultiplierArray, NARROW),
     "array deep": (MultiplierArray, DEEP),
+    "array packed": (MultiplierArray, DEEP.with_changes(packed=18)),
+    "array packed wide": (MultiplierArray, TINY.with_changes(packed=25)),
+    "array packed narrow": (MultiplierArray, NARROW.with_changes(packed=18)),
+    "array packed mixed": (MultiplierArray, BATCH.with_changes(packed=18, wgt_bits=8)),
+    "products": (MultiplierArray, OUTER.with_changes(packed=18)),
+    "products at once": (MultiplierArray, OUTER.with_changes(packed=25, gemm_stages=1)),
     "sequencer": (Sequencer, TINY),
     "sequencer narrow": (Sequencer, NARROW),
     "sequencer batch": (Sequencer, BATCH),

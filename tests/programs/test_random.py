@@ -68,6 +68,7 @@ def test_configurations_cover_what_they_should():
     widths = {(config.uop_bits, config.instruction_bits) for config in configs}
     assert widths == {(32, 128), (32, 256), (64, 128), (64, 256)}
     assert {config.sram_base_bits > 16 for config in configs} == {True, False}
+    assert {config.packed for config in configs} == {0, 18, 25}
     assert {config.requantise_lanes for config in configs} >= {0, 1, 2, 4}
     depths = [config.depth(MemoryType.ACC) for config in configs]
     assert min(depths) <= 16 < 256 <= max(depths)

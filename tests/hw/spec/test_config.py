@@ -40,6 +40,11 @@ REFUSED = [
         {"requantise_lanes": 4, "extensions": ()},
         "requantise_lanes = 4 needs the extension requantise; turn it on, or set requantise_lanes = 0",
     ),
+    ({"packed": 27}, "packed = 27 is none of 0, 18, 25"),
+    (
+        {"packed": 18, "block_out": 1},
+        "packed = 18 needs two columns and block_out is 1; set packed = 0, or widen it",
+    ),
     ({"block_in": "16"}, "block_in = '16' is not a whole number"),
     (
         {"wgt_buffer_bytes": 256},
@@ -109,6 +114,7 @@ def test_digest_tells_hardware_apart_and_ignores_the_name():
         max_requests=9,
         axi_address_bits=40,
         gemm_stages=5,
+        packed=18,
         requantise_lanes=8,
         alu_lanes=1,
         alu_opcodes=(),
