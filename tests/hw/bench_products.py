@@ -22,7 +22,7 @@ async def test_every_product_is_right_whatever_the_neighbouring_column_multiplie
     await start(dut, "inp", "wgt", "drop")
     bits, columns = dot_product_bits(config), config.block_out // 2
     least, greatest = -(1 << config.wgt_bits - 1), (1 << config.wgt_bits - 1) - 1
-    for other in (least, greatest, -1, None):
+    for other in (least, None):
         for chosen in all_numbers(config.wgt_bits, columns):
             for inputs in all_numbers(config.inp_bits, config.batch):
                 inp, wgt = (np.zeros((rows, config.block_in), int) for rows in (config.batch, 2 * columns))

@@ -48,9 +48,9 @@ OUTER = TINY.with_changes(
     name="outer",
     batch=16,
     block_in=1,
-    block_out=128,
+    block_out=32,
     inp_buffer_bytes=1 << 10,
-    acc_buffer_bytes=1 << 17,
+    acc_buffer_bytes=1 << 16,
     bus_bits=512,
 )
 PLAIN = TINY.with_changes(name="plain", extensions=())
