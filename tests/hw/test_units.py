@@ -44,15 +44,7 @@ DEEP = TINY.with_changes(name="deep", block_in=8, gemm_stages=6, alu_lanes=2)
 NO_ALU = TINY.with_changes(name="no_alu", alu_opcodes=())
 WIDE = TINY.with_changes(name="wide", bus_bits=512, burst_bytes=128)
 PARTS = TINY.with_changes(name="parts", batch=2, block_out=32, wgt_buffer_bytes=8192, acc_buffer_bytes=65536)
-OUTER = TINY.with_changes(
-    name="outer",
-    batch=16,
-    block_in=1,
-    block_out=32,
-    inp_buffer_bytes=1 << 10,
-    acc_buffer_bytes=1 << 16,
-    bus_bits=512,
-)
+OUTER = TINY.with_changes(name="outer", batch=4, block_in=1, block_out=8)
 PLAIN = TINY.with_changes(name="plain", extensions=())
 
 
