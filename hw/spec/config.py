@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from vdla.hw.spec import isa
 from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.memories import MEMORIES, SCRATCHPADS, scratchpad_of
+from vdla.hw.spec.sharing import check_sharing
 from vdla.hw.spec.showing import shown
 from vdla.hw.spec.vocabulary import (
     DRAM_BASE_BITS,
@@ -236,7 +237,11 @@ class AcceleratorConfig:
     @cached_property
     def digest(self) -> str:
         """SHA-256 (hex) of all parameters but the name; equal exactly for equal hardware."""
-        hardware = parameters(self) | {"alu_lanes": self.block_out // self.alu_pieces}
+        lanes = self.values_per_store_read if self.has(Extension.REQUANTISE) else 0
+        hardware = parameters(self) | {
+            "alu_lanes": self.block_out // self.alu_pieces,
+            "requantise_lanes": lanes,
+        }
         return hashlib.sha256(json.dumps(hardware, sort_keys=True).encode()).hexdigest()
 
     def with_changes(self, **changes: Any) -> "AcceleratorConfig":
@@ -328,9 +333,7 @@ def check_consistency(config: AcceleratorConfig) -> None:
     for memory in (MemoryType.INP, MemoryType.WGT, MemoryType.ACC):
         _check_depth(config, memory, _SCRATCHPADS[memory])
     _check_burst(config)
-    _check_packed(config)
-    _check_requantise_lanes(config)
-    _check_alu_lanes(config)
+    check_sharing(config)
     _check_axi_address(config)
 
 
@@ -364,35 +367,6 @@ def _check_burst(config: AcceleratorConfig) -> None:
     if not low <= config.burst_bytes <= high:
         raise ConfigError(
             f"burst_bytes = {config.burst_bytes} is outside {low}..{high} for bus_bits = {config.bus_bits}"
-        )
-
-
-def _check_packed(config: AcceleratorConfig) -> None:
-    if config.packed and config.block_out == 1:
-        raise ConfigError(
-            f"packed = {config.packed} needs two columns and block_out is 1; set packed = 0, or widen it"
-        )
-
-
-def _check_requantise_lanes(config: AcceleratorConfig) -> None:
-    lanes, least, most = config.requantise_lanes, max(1, 8 // config.out_bits), config.most_requantise_lanes
-    if lanes and not config.has(Extension.REQUANTISE):
-        raise ConfigError(
-            f"requantise_lanes = {lanes} needs the extension requantise; turn it on, or set "
-            "requantise_lanes = 0"
-        )
-    if lanes and not least <= lanes <= most:
-        raise ConfigError(
-            f"requantise_lanes = {lanes} is outside {least}..{most}: a read gives whole bytes of outputs, at "
-            "most a beat or an element"
-        )
-
-
-def _check_alu_lanes(config: AcceleratorConfig) -> None:
-    if config.alu_lanes > config.block_out:
-        raise ConfigError(
-            f"alu_lanes = {config.alu_lanes} is more than block_out = {config.block_out}; it must be at most "
-            "block_out, or 0 for all columns"
         )
 
 

@@ -115,8 +115,9 @@ def test_digest_tells_hardware_apart_and_ignores_the_name():
         axi_address_bits=40,
         gemm_stages=5,
         packed=18,
-        requantise_lanes=8,
+        requantise_lanes=2,
         alu_lanes=1,
+        alu_stages=2,
         alu_opcodes=(),
         extensions=("pad_minimum", "requantise"),
     )
@@ -135,6 +136,7 @@ def test_digest_tells_hardware_apart_and_ignores_the_name():
     assert len(digests) == len(fields(other)) - 1
     assert small.digest not in digests
     assert small.with_changes(alu_lanes=small.block_out).digest == small.digest
+    assert small.with_changes(requantise_lanes=8).digest == small.digest
 
 
 @pytest.mark.parametrize(
