@@ -238,7 +238,7 @@ def _sequencer(config: AcceleratorConfig) -> Component:
 def _pipeline(config: AcceleratorConfig) -> Component:
     values, opcodes = config.batch * config.block_out, set(config.alu_opcodes)
     bits, product = values * config.acc_bits, config.inp_bits + config.wgt_bits
-    pairs = values * config.block_in // 2 if config.packed else 0
+    pairs = values * config.block_in // 2 if config.packed_bits else 0
     lane_bits = bits // config.alu_pieces
     factors = 3 if config.acc_bits > NARROW_MULTIPLIER_BITS else 1
     features = {
@@ -249,9 +249,9 @@ def _pipeline(config: AcceleratorConfig) -> Component:
         "compares": lane_bits * bool(opcodes & {AluOpcode.MIN, AluOpcode.MAX}),
         "sums": lane_bits * (AluOpcode.ADD in opcodes),
         "multipliers": values // config.alu_pieces * factors * (AluOpcode.MUL in opcodes),
-        "products": values * config.block_in / (2 if config.packed else 1),
+        "products": values * config.block_in / (2 if config.packed_bits else 1),
         "pairs": pairs,
-        "low_bits": pairs * packing(config).overlap ** 2 if config.packed else 0,
+        "low_bits": pairs * packing(config).overlap ** 2 if config.packed_bits else 0,
         "narrow_products": values * config.block_in * (product <= NARROW_PRODUCT_BITS),
         "adders": values * (config.block_in - 1) * (product + 1),
         "slots": _width(slot_layout(config)) * retire_stage(config.gemm_stages),

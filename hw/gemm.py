@@ -51,7 +51,7 @@ class MultiplierArray(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         for row in range(self.config.batch):
-            if self.config.packed:
+            if self.config.packed_bits:
                 self._packed_row(m, row)
             else:
                 self._row(m, row)

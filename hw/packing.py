@@ -53,14 +53,14 @@ class Packing:
 def packing(config: AcceleratorConfig) -> Packing:
     """Return the packing of a configuration whose multipliers are packed."""
     product = config.inp_bits + config.wgt_bits
-    shift = min(config.packed - config.wgt_bits, product)
+    shift = min(config.packed_bits - config.wgt_bits, product)
     return Packing(shift, product - shift, 1 << config.wgt_bits - 1)
 
 
 def biased(config: AcceleratorConfig, weights: Value) -> Value:
     """Return a weight element as the multiplier array takes it: where products are packed, with the sign bit
     of every weight of even columns inverted."""
-    if not config.packed:
+    if not config.packed_bits:
         return weights
     bits, columns = config.wgt_bits, config.block_out
     half = config.block_in * bits

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 from vdla.hw.spec import isa
 from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.memories import MEMORIES, SCRATCHPADS, scratchpad_of
-from vdla.hw.spec.sharing import check_sharing
 from vdla.hw.spec.showing import shown
 from vdla.hw.spec.vocabulary import (
     DRAM_BASE_BITS,
@@ -85,13 +84,13 @@ class AcceleratorConfig:
     )
     requantise_lanes: int = _parameter(
         0,
-        "values that one read of the store unit requantises; 0: as many as a beat or an element holds",
+        "values that the store unit requantises at once, at most; 0: as many as a beat or an element holds",
         low=0,
         high=256,
         power=True,
     )
     alu_lanes: int = _parameter(
-        0, "columns that the ALU computes at once; 0: all of block_out", low=0, high=256, power=True
+        0, "columns that the ALU computes at once, at most; 0: all of block_out", low=0, high=256, power=True
     )
     alu_stages: int = _parameter(
         1, "stages of the ALU: of 2, SHR and MUL take a slot more, at a higher clock", low=1, high=2
@@ -196,14 +195,21 @@ class AcceleratorConfig:
         return self.burst_bytes // self.bus_bytes
 
     @property
+    def packed_bits(self) -> int:
+        """Width of the multipliers that make the products of two columns; 0 where each has its own."""
+        return self.packed if self.block_out > 1 else 0
+
+    @property
     def most_requantise_lanes(self) -> int:
         """Values of a beat of outputs, or of an output element that is narrower."""
         return min(self.element_bits(MemoryType.OUT), self.bus_bits) // self.out_bits
 
     @property
     def values_per_store_read(self) -> int:
-        """Values that one read of the store unit turns into outputs."""
-        return self.requantise_lanes or self.most_requantise_lanes
+        """Values that one read of the store unit turns into outputs: whole bytes of them."""
+        if not (self.requantise_lanes and self.has(Extension.REQUANTISE)):
+            return self.most_requantise_lanes
+        return min(max(self.requantise_lanes, 8 // self.out_bits), self.most_requantise_lanes)
 
     @property
     def store_read_bytes(self) -> int:
@@ -228,7 +234,7 @@ class AcceleratorConfig:
     @property
     def alu_pieces(self) -> int:
         """Pieces of an accumulator element that the ALU computes one after another."""
-        return self.block_out // self.alu_lanes if self.alu_lanes else 1
+        return max(1, self.block_out // self.alu_lanes) if self.alu_lanes else 1
 
     def has(self, extension: Extension) -> bool:
         """Whether `extension` is on."""
@@ -237,10 +243,10 @@ class AcceleratorConfig:
     @cached_property
     def digest(self) -> str:
         """SHA-256 (hex) of all parameters but the name; equal exactly for equal hardware."""
-        lanes = self.values_per_store_read if self.has(Extension.REQUANTISE) else 0
         hardware = parameters(self) | {
+            "packed": self.packed_bits,
             "alu_lanes": self.block_out // self.alu_pieces,
-            "requantise_lanes": lanes,
+            "requantise_lanes": self.values_per_store_read,
         }
         return hashlib.sha256(json.dumps(hardware, sort_keys=True).encode()).hexdigest()
 
@@ -333,7 +339,6 @@ def check_consistency(config: AcceleratorConfig) -> None:
     for memory in (MemoryType.INP, MemoryType.WGT, MemoryType.ACC):
         _check_depth(config, memory, _SCRATCHPADS[memory])
     _check_burst(config)
-    check_sharing(config)
     _check_axi_address(config)
 
 

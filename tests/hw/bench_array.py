@@ -18,7 +18,7 @@ def weights(config, wgt: np.ndarray) -> int:
     """Return a weight element as the array takes it: packed, with half a weight's range added to every even
     column's."""
     given = wgt.copy()
-    if config.packed:
+    if config.packed_bits:
         given[::2] += 1 << config.wgt_bits - 1
     return pack(given, config.wgt_bits)
 

@@ -23,28 +23,10 @@ REFUSED = [
     ({"axi_address_bits": 65}, "axi_address_bits = 65 is outside 0..64"),
     ({"gemm_stages": 0}, "gemm_stages = 0 is outside 1..8"),
     (
-        {"requantise_lanes": 16},
-        "requantise_lanes = 16 is outside 1..8: a read gives whole bytes of outputs, at most a beat or "
-        "an element",
-    ),
-    (
-        {"requantise_lanes": 1, "inp_bits": 4},
-        "requantise_lanes = 1 is outside 2..16: a read gives whole bytes of outputs, at most a beat or "
-        "an element",
-    ),
-    (
         {"requantise_lanes": 3},
         "requantise_lanes = 3 is not a power of two; the nearest are 2 and 4",
     ),
-    (
-        {"requantise_lanes": 4, "extensions": ()},
-        "requantise_lanes = 4 needs the extension requantise; turn it on, or set requantise_lanes = 0",
-    ),
     ({"packed": 27}, "packed = 27 is none of 0, 18, 25"),
-    (
-        {"packed": 18, "block_out": 1},
-        "packed = 18 needs two columns and block_out is 1; set packed = 0, or widen it",
-    ),
     ({"block_in": "16"}, "block_in = '16' is not a whole number"),
     (
         {"wgt_buffer_bytes": 256},
@@ -52,10 +34,6 @@ REFUSED = [
     ),
     ({"burst_bytes": 32, "bus_bits": 512}, "burst_bytes = 32 is outside 64..4096 for bus_bits = 512"),
     ({"alu_opcodes": ("ADD", "XOR")}, "alu_opcodes holds 'XOR', which is none of MIN, MAX, ADD, SHR, MUL"),
-    (
-        {"alu_lanes": 32},
-        "alu_lanes = 32 is more than block_out = 16; it must be at most block_out, or 0 for all columns",
-    ),
     ({"alu_lanes": 3}, "alu_lanes = 3 is not a power of two; the nearest are 2 and 4"),
     ({"alu_opcodes": 5}, "alu_opcodes = 5 is not a list of AluOpcode names"),
     (
@@ -135,8 +113,35 @@ def test_digest_tells_hardware_apart_and_ignores_the_name():
     }
     assert len(digests) == len(fields(other)) - 1
     assert small.digest not in digests
-    assert small.with_changes(alu_lanes=small.block_out).digest == small.digest
-    assert small.with_changes(requantise_lanes=8).digest == small.digest
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"alu_lanes": 16}, {"alu_lanes": 64}, {"requantise_lanes": 8}, {"requantise_lanes": 128}],
+    ids=str,
+)
+def test_as_many_lanes_as_there_are_values_are_all_lanes(changes):
+    assert DEFAULT.with_changes(**changes).digest == DEFAULT.digest
+
+
+def test_a_single_column_has_nothing_to_pack():
+    column = DEFAULT.with_changes(block_out=1)
+    assert column.with_changes(packed=18).digest == column.digest
+
+
+@pytest.mark.parametrize(
+    ("changes", "values"),
+    [
+        ({"requantise_lanes": 2}, 2),
+        ({"requantise_lanes": 1, "inp_bits": 4}, 2),  # a byte at least
+        ({"requantise_lanes": 1, "inp_bits": 2}, 4),
+        ({"requantise_lanes": 1, "extensions": ()}, 8),  # nothing is requantised
+    ],
+)
+def test_a_read_of_the_store_unit_gives_whole_bytes_and_at_most_the_lanes(changes, values):
+    config = DEFAULT.with_changes(**changes)
+    assert config.values_per_store_read == values
+    assert config.store_read_bytes * 8 == values * config.out_bits
 
 
 @pytest.mark.parametrize(
