@@ -20,6 +20,9 @@ SMALL = DEFAULT.with_changes(
     load_queue_depth=32,
     compute_queue_depth=32,
     store_queue_depth=32,
+    alu_lanes=1,
+    alu_stages=2,
+    requantise_lanes=2,
 )
 TINY = DEFAULT.with_changes(
     name="tiny",
@@ -32,9 +35,62 @@ TINY = DEFAULT.with_changes(
     load_queue_depth=16,
     compute_queue_depth=16,
     store_queue_depth=16,
+    alu_lanes=1,
+    alu_stages=2,
+    requantise_lanes=1,
 )
 
-PRESETS = {config.name: config for config in (DEFAULT, VTA, PAPER, SMALL, TINY)}
+ECP5_25F = DEFAULT.with_changes(
+    name="ecp5-25f",
+    block_in=8,
+    block_out=4,
+    uop_buffer_bytes=8 * KIB,
+    inp_buffer_bytes=16 * KIB,
+    wgt_buffer_bytes=32 * KIB,
+    acc_buffer_bytes=16 * KIB,
+    load_queue_depth=32,
+    compute_queue_depth=32,
+    store_queue_depth=32,
+    packed=18,
+    alu_lanes=1,
+    alu_stages=2,
+    requantise_lanes=4,
+)
+"""Fits an LFE5U-25F: 24,288 LUTs, 28 multipliers and 56 block RAMs of 18 Kbit."""
+
+ECP5_85F = DEFAULT.with_changes(
+    name="ecp5-85f",
+    uop_buffer_bytes=16 * KIB,
+    wgt_buffer_bytes=128 * KIB,
+    load_queue_depth=32,
+    compute_queue_depth=32,
+    store_queue_depth=32,
+    packed=18,
+    alu_lanes=2,
+    alu_stages=2,
+    requantise_lanes=8,
+)
+"""Fits an LFE5U-85F: 83,640 LUTs, 156 multipliers and 208 block RAMs of 18 Kbit."""
+
+ZYNQ_7020 = DEFAULT.with_changes(
+    name="zynq-7020",
+    uop_buffer_bytes=16 * KIB,
+    acc_buffer_bytes=64 * KIB,
+    load_queue_depth=32,
+    compute_queue_depth=32,
+    store_queue_depth=32,
+    packed=25,
+    alu_lanes=2,
+    alu_stages=2,
+    requantise_lanes=8,
+    axi_address_bits=32,
+)
+"""Fits a Zynq-7020: 53,200 LUTs, 220 multipliers and 140 block RAMs of 36 Kbit; its ports to memory have 32
+address bits."""
+
+PRESETS = {
+    config.name: config for config in (DEFAULT, VTA, PAPER, SMALL, TINY, ECP5_25F, ECP5_85F, ZYNQ_7020)
+}
 
 
 def preset(name: str) -> AcceleratorConfig:
