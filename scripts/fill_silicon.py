@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from vdla.explore.silicon.families import FAMILIES, family
-from vdla.explore.silicon.grid import CALIBRATION, DESIGNS, GRID, ROUTED_KINDS, ROUTED_POINTS
+from vdla.explore.silicon.grid import GRID, ROUTED_KINDS, ROUTED_POINTS, SHOWN
 from vdla.explore.silicon.hardware import generator_digest, hardware_digest
 from vdla.explore.silicon.routing import clock_of, route
 from vdla.explore.silicon.store import SHIPPED, Measured, Store, key_of, memories_of, read_store
@@ -21,7 +21,7 @@ from vdla.explore.silicon.synthesis import area_of, synthesise
 from vdla.hw.components import Component
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import FileFormatError
-from vdla.hw.spec.presets import DEFAULT
+from vdla.hw.spec.presets import DEFAULT, ZYNQ_7020
 from vdla.hw.verilog import convert
 
 UNIT = "unit"
@@ -35,7 +35,7 @@ UNIT = "unit"
 @click.option("--design", "names", multiple=True, help="Only these designs.")
 @click.option("--output", type=click.Path(path_type=Path), default=SHIPPED)
 def main(families: tuple[str, ...], parts: tuple[str, ...], names: tuple[str, ...], output: Path) -> None:
-    designs = [config for config in (*DESIGNS, CALIBRATION, DEFAULT) if not names or config.name in names]
+    designs = [config for config in SHOWN if not names or config.name in names]
     for name in families:
         if not parts or "components" in parts:
             fill_components(name, output)
@@ -45,7 +45,7 @@ def main(families: tuple[str, ...], parts: tuple[str, ...], names: tuple[str, ..
     if "ecp5" in families and (not parts or "clocks" in parts):
         fill_component_clocks(output)
         for config in designs:
-            if config != DEFAULT:  # which needs more DSPs than the device has
+            if config not in (DEFAULT, ZYNQ_7020):  # which need more DSPs than the device has
                 fill_clock(config, output)
 
 

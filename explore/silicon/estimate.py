@@ -9,7 +9,7 @@ import numpy as np
 
 from vdla.explore.silicon.families import RESOURCES
 from vdla.explore.silicon.families import family as family_called
-from vdla.explore.silicon.grid import CALIBRATION, DESIGNS
+from vdla.explore.silicon.grid import SHOWN
 from vdla.explore.silicon.model import FamilyModel
 from vdla.explore.silicon.remembered import remembered
 from vdla.explore.silicon.result import ESTIMATED, ROUTED, SYNTHESISED, Silicon
@@ -18,11 +18,6 @@ from vdla.explore.silicon.synthesis import area_of
 from vdla.hw.components import components
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import PRESETS
-from vdla.hw.spec.vocabulary import Extension
-
-MAPPED_FOR_SPEED = 1.35
-"""LUTs of the compute pipeline in a core that cannot requantise, over those that it needs without haste: it
-then has the slowest path, on which abc9 spends LUTs. Fitted to one design, `CALIBRATION`."""
 
 LINE_POINTS = 3
 """Routed designs from which a line is drawn; of fewer, the mean is taken."""
@@ -81,11 +76,8 @@ def estimated_area(config: AcceleratorConfig, family: str) -> dict[str, float]:
         ToolError: the store holds none of a kind.
     """
     model = _model(family)
-    parts = {component.name: model.size(component) for component in components(config)}
-    total = {name: sum(size[name] for size in parts.values()) for name in RESOURCES}
-    if family == "ecp5" and not config.has(Extension.REQUANTISE):
-        total["lut"] += (MAPPED_FOR_SPEED - 1) * parts["compute_unit.pipeline"]["lut"]
-    return {name: float(round(value, 1)) for name, value in total.items()}
+    sizes = [model.size(component) for component in components(config)]
+    return {name: float(round(sum(size[name] for size in sizes), 1)) for name in RESOURCES}
 
 
 def stored_share(config: AcceleratorConfig, family: str) -> float:
@@ -128,7 +120,7 @@ def _ratio(designs: Sequence[RoutedDesign], lut: float) -> float:
 def _routed(family: str) -> tuple[RoutedDesign, ...]:
     """Return the routed designs of a family whose components were routed, too."""
     found = []
-    for config in {config.digest: config for config in (*DESIGNS, CALIBRATION, *PRESETS.values())}.values():
+    for config in {config.digest: config for config in (*SHOWN, *PRESETS.values())}.values():
         design = current_store().designs.get(family, {}).get(config.digest, {})
         slowest = _model(family).slowest_ns(components(config)) if "mhz" in design else 0.0
         if slowest:

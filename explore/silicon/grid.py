@@ -9,11 +9,11 @@ from typing import Any
 
 from vdla.hw.components import Component, components
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.presets import SMALL, TINY
+from vdla.hw.spec.presets import DEFAULT, ECP5_25F, ECP5_85F, SMALL, TINY, ZYNQ_7020
 from vdla.hw.spec.vocabulary import AluOpcode, Extension
 
 KIB = 1 << 10
-BASE = TINY.with_changes(name="base", block_out=2)
+BASE = TINY.with_changes(name="base", block_out=2, alu_lanes=0, alu_stages=1, requantise_lanes=0)
 ENGINES = ("fetch", "dma", "load_unit", "loader", "store_unit")
 INSTRUCTIONS = ("fetch", "load_unit", "loader", "store_unit")
 """Engines whose size depends on the width of an instruction, or of `sram_base`."""
@@ -55,7 +55,17 @@ GRID = (
     _point("pipeline", "dispatch", alu_opcodes=(AluOpcode.MIN, AluOpcode.MAX, AluOpcode.ADD)),
     _point("pipeline", alu_opcodes=(AluOpcode.MIN, AluOpcode.MAX, AluOpcode.ADD, AluOpcode.SHR)),
     _point("pipeline", alu_opcodes=(AluOpcode.ADD,)),
-    _point("pipeline", "sequencer", alu_lanes=1),
+    _point("pipeline", "sequencer", alu_lanes=1, alu_stages=2),
+    _point("pipeline", alu_stages=2),
+    _point("pipeline", block_out=8, alu_lanes=1, alu_stages=2),
+    _point("pipeline", block_in=8, block_out=16, alu_lanes=1, alu_stages=2, **LARGE),
+    _point("pipeline", block_in=16, block_out=16, alu_lanes=2, alu_stages=2, packed=18, **LARGE),
+    _point("pipeline", block_in=8, block_out=4, packed=18),
+    _point("pipeline", block_in=8, block_out=8, packed=25),
+    *(
+        _point("store_unit", block_out=columns, requantise_lanes=lanes, acc_buffer_bytes=32 * KIB)
+        for columns, lanes in ((2, 1), (4, 2), (8, 1), (16, 2), (16, 4))
+    ),
     _point("pipeline", gemm_stages=7),
     _point("pipeline", block_in=8, inp_bits=4, wgt_bits=4),
     _point("store_unit", "loader", block_out=16, extensions=NO_REQUANTISE, acc_buffer_bytes=32 * KIB),
@@ -139,5 +149,5 @@ DESIGNS = (
 )
 """They change every parameter that a sweep is likely to change. None of them took part in a fit."""
 
-CALIBRATION = TINY.with_changes(name="tiny-plain", extensions=())
-"""The design that one constant of the model was fitted to: `MAPPED_FOR_SPEED`."""
+SHOWN = (*DESIGNS, ECP5_25F, ECP5_85F, ZYNQ_7020, DEFAULT)
+"""The designs that the pages show, with the devices' presets."""

@@ -5,11 +5,10 @@ from typing import Any
 
 from vdla.explore.silicon.estimate import estimated_area, estimated_mhz, stored_share
 from vdla.explore.silicon.families import RESOURCES
-from vdla.explore.silicon.grid import CALIBRATION, DESIGNS
+from vdla.explore.silicon.grid import DESIGNS, SHOWN
 from vdla.explore.silicon.hardware import SHOWN_DIGITS
 from vdla.explore.silicon.store import current_store
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.presets import DEFAULT
 
 GENERATED = "<!-- Generated from explore/silicon/store.json by `make area` and `make docs`. -->\n"
 FAR_OFF = 0.1  # an error in LUTs that the page names
@@ -35,19 +34,13 @@ lanes of each memory (`explore/silicon/memory_blocks.py`). All such figures are 
 
 abc9, which maps logic to LUTs on ECP5, spends LUTs on the slowest path of what it maps. Alone, a component
 would be mapped for its own slowest path, and take up to twice as many LUTs as inside a core. It is therefore
-mapped for a period of 30 ns, about that of a core. In a core that cannot requantise, the slowest path is in
-the compute pipeline, which therefore takes more LUTs: 1.35 times as many in `tiny-plain`, the one design that
-a constant of the model was fitted to. xc7 is mapped by abc, whose LUTs vary: two pipelines that differ in a
-register between two adders differed by almost a third.
+mapped for a period of 30 ns, longer than that of a core. xc7 is mapped by abc, whose LUTs vary.
 
 The table compares estimates with synthesis of whole cores. No core took part in the least squares. The column
 *stored* is the part of the estimate in components that the store holds with the same parameters; the rest
-comes from the linear models. The features were chosen in two rounds: first while looking at `tiny`, `small`,
-`tiny-bus-128`, `tall-8x4`, `wide-4x8` and `batch-2x4x4`; then, after `small-plain` and `small-bus-256` had
-turned out 16% to 25% too large on xc7, by the error for stored components that are left out of the fit. Grid
-points up to 16 x 16 and with buses up to 512 bits were added in the second round. On xc7 the limit
-between LUT RAM and block RAM was set from measured components, after `small` had shown the one before to be
-wrong.
+comes from the linear models. The features of the models, and the limits between LUT RAM and block RAM, were
+chosen with the hardware of before: first while looking at six of the designs, then by the error for stored
+components that are left out of the fit.
 
 """
 TIMING = """# Clock
@@ -78,7 +71,7 @@ def area_page() -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for family, designs in sorted(current_store().designs.items()):
-        for config in (*DESIGNS, CALIBRATION, DEFAULT):
+        for config in SHOWN:
             if "lut" in (entry := designs.get(config.digest, {})):
                 counts = " | ".join(f"{entry[name]:,g}" for name in RESOURCES)
                 rows.append(f"| {config.name} | {family} | {counts} | {_hardware(entry)} |")
@@ -91,7 +84,7 @@ def _errors() -> str:
     exact = ("DSP", "estimated", "block RAM", "estimated")
     rows = [f"| {' | '.join((*names, *exact))} |", "|---" * 11 + "|"]
     for family, designs in sorted(current_store().designs.items()):
-        for config in (*DESIGNS, DEFAULT):
+        for config in SHOWN:
             if "lut" in (entry := designs.get(config.digest, {})):
                 rows.append(_error_row(config, family, entry))
     return "\n".join(rows) + "\n" + _far_off()
@@ -102,7 +95,7 @@ def _far_off() -> str:
     names = [
         f"`{config.name}` on {family}"
         for family, designs in sorted(current_store().designs.items())
-        for config in (*DESIGNS, DEFAULT)
+        for config in SHOWN
         if "lut" in (entry := designs.get(config.digest, {}))
         and abs(estimated_area(config, family)["lut"] / entry["lut"] - 1) > FAR_OFF
     ]
@@ -124,7 +117,7 @@ def _changes() -> str:
     """Say how each design differs from the preset `tiny`."""
     tiny = DESIGNS[0]
     lines = ["\nThe designs, by their differences from the preset `tiny`:\n"]
-    for config in (*DESIGNS, CALIBRATION):
+    for config in SHOWN:
         names = [name for name in config.__dataclass_fields__ if name != "name"]
         changed = [
             f"`{name}` = {_shown(getattr(config, name))}"
@@ -144,7 +137,7 @@ def timing_page() -> str:
     head = "| configuration | MHz | estimated | error | slowest path | through | hardware |"
     rows = [head, "|---|---|---|---|---|---|---|"]
     designs = current_store().designs.get("ecp5", {})
-    for config in (*DESIGNS, CALIBRATION, DEFAULT):
+    for config in SHOWN:
         if "mhz" in (entry := designs.get(config.digest, {})):
             rows.append(_clock_row(config, entry))
     return GENERATED + TIMING + "\n".join(rows) + "\n" + CLOCK_ESTIMATES.format(errors=_clock_errors())
@@ -153,7 +146,7 @@ def timing_page() -> str:
 def _clock_errors() -> str:
     """Say how large the errors of the estimated clocks are."""
     designs = current_store().designs.get("ecp5", {})
-    routed = {config.name: config for config in (*DESIGNS, CALIBRATION, DEFAULT)}
+    routed = {config.name: config for config in SHOWN}
     clocks = {name: designs.get(config.digest, {}).get("mhz") for name, config in routed.items()}
     errors = {
         name: abs(guess / mhz - 1)
