@@ -252,15 +252,21 @@ def random_config(seed: int) -> AcceleratorConfig:
             "axi_address_bits": rng.choice((0, 32, 64)),
         }
         choices["packed"] = rng.choice((0, 18, 25))
-        if Extension.REQUANTISE in choices["extensions"]:
-            choices["requantise_lanes"] = rng.choice((0, 0, 1, 2, 4, 8))
         try:
             config = AcceleratorConfig(name=f"random{seed}", **choices | (_wide(rng) if is_wide else {}))
         except ConfigError:
             continue
         as_meant = not is_wide or config.uop_bits > VTA_UOP_BITS or config.sram_base_bits > VTA_SRAM_BASE_BITS
         if as_meant and config.macs_per_cycle <= 512 and config.depth(MemoryType.ACC) >= 8:
-            return config
+            return config.with_changes(requantise_lanes=rng.choice(_requantise_lanes(config)))
+
+
+def _requantise_lanes(config: AcceleratorConfig) -> tuple[int, ...]:
+    """Return every number of lanes that a configuration may have."""
+    if not config.has(Extension.REQUANTISE):
+        return (0,)
+    least, most = max(1, 8 // config.out_bits), config.most_requantise_lanes
+    return (0, *(1 << bit for bit in range(most.bit_length()) if least <= 1 << bit))
 
 
 def _wide(rng: random.Random) -> dict[str, int]:
