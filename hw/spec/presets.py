@@ -62,6 +62,7 @@ ECP5_85F = DEFAULT.with_changes(
     name="ecp5-85f",
     uop_buffer_bytes=16 * KIB,
     wgt_buffer_bytes=128 * KIB,
+    acc_buffer_bytes=64 * KIB,
     load_queue_depth=32,
     compute_queue_depth=32,
     store_queue_depth=32,
