@@ -10,7 +10,7 @@ from vdla.hw.core import Core
 from vdla.hw.queue import Queue
 from vdla.hw.signatures import memory_port, register_port
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.registers import REGISTER_SPACE_BITS
+from vdla.hw.spec.registers import READ_CYCLES, REGISTER_SPACE_BITS
 
 OKAY, SLVERR = 0, 2
 INCREMENTING = 1
@@ -151,9 +151,10 @@ class AxiLiteSlave(wiring.Component):
         port: the register file's side.
 
     Timing: every output comes from a register. A write is taken in the cycle after its address and data are
-    both offered and the previous response has been accepted; its response follows in the next cycle. A read
-    is taken in the cycle after its address is offered, no read is being answered and no write is about to be
-    taken (the register port has one address); its response follows two cycles later. Registers are written
+    both offered, the previous response has been accepted and no read holds the register port, which has one
+    address; its response follows in the next cycle. A read holds the port for 11 cycles, as long as a counter
+    needs, from the cycle after its address is offered, no read is being answered and no write is about to be
+    taken. It is taken in the last of them, and its response follows two cycles later. Registers are written
     whole: a write with some but not all strobes is answered SLVERR and has no effect. A write without strobes
     is answered OKAY and has no effect.
 
@@ -167,7 +168,9 @@ class AxiLiteSlave(wiring.Component):
         m = Module()
         axi, port = self.axi, self.port
         takes_write, takes_read, reading = Signal(), Signal(), Signal()
-        write_next = axi.awvalid & axi.wvalid & ~axi.bvalid & ~takes_write
+        longest = max(READ_CYCLES.values())
+        held, holds = Signal(range(longest)), Signal()  # held: cycles for which a read has held the port
+        write_next = axi.awvalid & axi.wvalid & ~axi.bvalid & ~takes_write & ~holds
         m.d.comb += [
             axi.awready.eq(takes_write),
             axi.wready.eq(takes_write),
@@ -179,9 +182,13 @@ class AxiLiteSlave(wiring.Component):
         ]
         m.d.sync += [
             takes_write.eq(write_next),
-            takes_read.eq(axi.arvalid & ~axi.rvalid & ~takes_read & ~reading & ~write_next),
+            takes_read.eq(held == longest - 2),
             reading.eq(takes_read),
         ]
+        with m.If(holds):
+            m.d.sync += [held.eq(Mux(takes_read, 0, held + 1)), holds.eq(~takes_read)]
+        with m.Elif(axi.arvalid & ~axi.rvalid & ~reading & ~write_next):
+            m.d.sync += holds.eq(1)
         with m.If(reading):
             m.d.sync += [axi.rvalid.eq(1), axi.rdata.eq(port.read_data)]
         with m.Elif(axi.rready):

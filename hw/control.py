@@ -1,12 +1,13 @@
 """Run control, counters and host-visible registers."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from vdla.hw.counters import INDEX_BITS, Counters
 from vdla.hw.signatures import register_port
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.registers import COUNTERS, OFFSETS, REGISTERS, Access, Control, Fault, Status
+from vdla.hw.spec.registers import COUNTERS, OFFSETS, REGISTERS, TOTALS, Access, Control, Fault, Status
 from vdla.hw.spec.timing import QUIET_CYCLES
 
 
@@ -98,8 +99,10 @@ class Registers(wiring.Component):
         stream_address, stream_count: the values that the host has written.
         interrupt: a run is done, INTERRUPT_ENABLE was set, and the interrupt has not been cleared yet.
 
-    Timing: `port.read_data` follows its address by one cycle. CYCLES counts from 1 in the cycle after `clear`
-    and stops when `running` falls, so its final value is the distance from start to done.
+    Timing: `port.read_data` follows its address by one cycle. CYCLES_HIGH and the counters take longer: when
+    an address is held in the cycles t to t + 10, `port.read_data` in t + 11 counts the events up to one of
+    them. CYCLES counts from 1 in the cycle after `clear` and stops when `running` falls, so its final value
+    is the distance from start to done. A carry into CYCLES_HIGH counts one cycle later.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -136,11 +139,14 @@ class Registers(wiring.Component):
             self.stream_count.eq(written["STREAM_COUNT"]),
         ]
         self._raise_interrupt(m, written["INTERRUPT_ENABLE"])
-        values = {**written, **self._status(m), **self._counters(m)}
-        words = Array(
-            [*(values.get(register.name, register.reset) for register in REGISTERS), 0]
-        )  # 0 past the last
-        m.d.sync += self.port.read_data.eq(words[self.port.address[2:]])
+        values = {**written, **self._status(), **self._counters(m)}
+        word = self.port.address[2:]
+        with m.Switch(word):
+            for register in REGISTERS:
+                with m.Case(OFFSETS[register.name] // 4):
+                    m.d.sync += self.port.read_data.eq(values.get(register.name, register.reset))
+            with m.Default():
+                m.d.sync += self.port.read_data.eq(0)
         return m
 
     def _writes(self, name: str) -> Value:
@@ -157,12 +163,7 @@ class Registers(wiring.Component):
         with m.If(self._writes("CONTROL") & self._commands(Control.CLEAR_INTERRUPT)):
             m.d.sync += self.interrupt.eq(0)
 
-    def _status(self, m: Module) -> dict[str, Value]:
-        cycles = Signal(64)
-        with m.If(self.running):
-            m.d.sync += cycles.eq(cycles + 1)
-        with m.If(self.clear):
-            m.d.sync += cycles.eq(1)
+    def _status(self) -> dict[str, Value]:
         flags = {
             Status.RUNNING: self.running,
             Status.DONE: self.done,
@@ -174,16 +175,22 @@ class Registers(wiring.Component):
             "STATUS": sum((Mux(value, flag, 0) for flag, value in flags.items()), start=0),
             "FAULT": self.fault,
             "FAULT_INDEX": self.invalid_index,
-            "CYCLES": cycles[:32],
-            "CYCLES_HIGH": cycles[32:],
         }
 
     def _counters(self, m: Module) -> dict[str, Value]:
-        counters = {}
-        for bit, name in enumerate(COUNTERS):
-            counters[name] = Signal(32, name=name.lower())
-            with m.If(self.clear):
-                m.d.sync += counters[name].eq(0)
-            with m.Elif(self.events[bit]):
-                m.d.sync += counters[name].eq(counters[name] + 1)
-        return counters
+        cycles = Signal(32)
+        wraps = Signal()
+        following = (cycles + 1)[:33]
+        m.d.sync += wraps.eq(self.running & following[-1])
+        with m.If(self.running):
+            m.d.sync += cycles.eq(following)
+        with m.If(self.clear):
+            m.d.sync += [cycles.eq(1), wraps.eq(0)]
+        first = OFFSETS[TOTALS[0]] // 4 % 2**INDEX_BITS
+        m.submodules.counters = counters = Counters(len(TOTALS), first)
+        m.d.comb += [
+            counters.clear.eq(self.clear),
+            counters.events.eq(Cat(wraps, self.events)),
+            counters.index.eq(self.port.address[2:]),
+        ]
+        return {"CYCLES": cycles, **dict.fromkeys(TOTALS, counters.total)}

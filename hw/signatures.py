@@ -154,8 +154,8 @@ def unit_status() -> Signature:
 def register_port() -> Signature:
     """Access to the registers of `vdla.hw.spec.registers`; `address` is a byte offset.
 
-    A cycle with `write` high writes `write_data`; `read_data` is the register that `address` named the cycle
-    before.
+    A cycle with `write` high writes `write_data`; `read_data` is the register that `address` named in the
+    cycle before, and in the cycles before that if its `read_cycles` are more than one.
     """
     return Signature(
         {

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import Enum, IntFlag
 
 from vdla.hw.spec.memories import counted_as
+from vdla.hw.spec.timing import COUNTER_READ_CYCLES
 from vdla.hw.spec.vocabulary import MemoryType, Unit
 
 IDENTITY = int.from_bytes(b"VDLA", "big")
@@ -80,13 +81,15 @@ class UnitState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """One 32-bit register at byte offset `offset`."""
+    """One 32-bit register at byte offset `offset`, whose value the register port gives after `read_cycles` of
+    its address."""
 
     name: str
     offset: int
     access: Access
     help: str
     reset: int = 0
+    read_cycles: int = 1
 
 
 _FIXED = (
@@ -143,16 +146,19 @@ def _counters() -> dict[str, str]:
 
 
 COUNTERS = _counters()
+TOTALS = ("CYCLES_HIGH", *COUNTERS)
+"""The registers that share the memory of totals, in the order of their offsets, one behind the other."""
 
 
 def _registers() -> tuple[Register, ...]:
     rows = [*_FIXED, *((name, Access.READ, text, 0) for name, text in COUNTERS.items())]
     return tuple(
-        Register(name, 4 * index, access, text, reset)
+        Register(name, 4 * index, access, text, reset, COUNTER_READ_CYCLES if name in TOTALS else 1)
         for index, (name, access, text, reset) in enumerate(rows)
     )
 
 
 REGISTERS = _registers()
 OFFSETS = {register.name: register.offset for register in REGISTERS}
+READ_CYCLES = {register.name: register.read_cycles for register in REGISTERS}
 REGISTER_SPACE_BITS = (4 * len(REGISTERS) - 1).bit_length()

@@ -34,6 +34,9 @@ BURSTS_STORED_AHEAD = 2
 STORE_REQUESTS_AHEAD = 4
 """Requests of the store unit that wait for memory."""
 
+COUNTER_READ_CYCLES = 11
+"""Cycles for which the register port must hold the address of a counter until its value is there."""
+
 QUIET_CYCLES = 16
 """Cycles without any activity after which a run that has not finished is stopped."""
 

@@ -68,6 +68,10 @@ async def check_run(dut, ram, master, config) -> None:
     assert await master.read_dword(OFFSETS["STATUS"]) == Status.DONE
     assert not dut.interrupt.value
     assert 0 < await master.read_dword(OFFSETS["CYCLES"]) < 20_000
+    assert await master.read_dword(OFFSETS["CYCLES_HIGH"]) == 0
+    assert await master.read_dword(OFFSETS["OUT_BEATS"]) == -(-expected.size // config.bus_bytes)
+    fetched = count * config.instruction_bytes
+    assert await master.read_dword(OFFSETS["FETCH_BEATS"]) == -(-fetched // config.bus_bytes)
     found = np.frombuffer(bytes(ram.read(OUT, expected.size)), np.int8).reshape(expected.shape)
     np.testing.assert_array_equal(found, expected)
     after = bytearray(ram.read(0, BYTES))

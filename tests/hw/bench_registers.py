@@ -6,7 +6,17 @@ import cocotb
 from cocotb.triggers import FallingEdge, Timer
 from streams import configuration, start
 
-from vdla.hw.spec.registers import COUNTERS, IDENTITY, OFFSETS, REGISTERS, VERSION, Access, Control, Status
+from vdla.hw.spec.registers import (
+    COUNTERS,
+    IDENTITY,
+    OFFSETS,
+    READ_CYCLES,
+    REGISTERS,
+    VERSION,
+    Access,
+    Control,
+    Status,
+)
 
 INPUTS = (
     "port__address",
@@ -29,7 +39,8 @@ async def write(dut, name: str, value: int) -> None:
 
 async def read(dut, name: str) -> int:
     dut.port__address.value = OFFSETS[name]
-    await FallingEdge(dut.clk)
+    for _ in range(READ_CYCLES[name]):
+        await FallingEdge(dut.clk)
     return int(dut.port__read_data.value)
 
 
@@ -53,16 +64,73 @@ async def test_what_the_host_writes_it_reads_and_nothing_else_changes(dut):
 async def test_counters_count_their_own_events_from_the_last_clear(dut):
     await start(dut, *INPUTS)
     rng, counts = random.Random(5), dict.fromkeys(COUNTERS, 0)
-    for cycle in range(400):
-        clear, events = int(cycle in (0, 150)), rng.getrandbits(len(COUNTERS))
-        dut.clear.value, dut.events.value = clear, events
+    for length in (400, 150, 1, 20, 33):
+        for cycle in range(length):
+            await count(dut, counts, int(cycle == 0), rng.getrandbits(len(COUNTERS)))
+        dut.clear.value = dut.events.value = 0
+        for name, value in counts.items():
+            assert await read(dut, name) == value, name
+
+
+@cocotb.test()
+async def test_counters_are_zero_after_reset_and_after_a_clear(dut):
+    await start(dut, *INPUTS)
+    for name in COUNTERS:
+        assert await read(dut, name) == 0, name
+    for _ in range(100):
+        await count(dut, dict.fromkeys(COUNTERS, 0), 0, -1)
+    for name in COUNTERS:
+        await count(dut, dict.fromkeys(COUNTERS, 0), 1, -1)
+        dut.clear.value = dut.events.value = 0
+        assert await read(dut, name) == 0, name
+
+
+@cocotb.test()
+async def test_a_counter_is_read_exactly_while_it_counts(dut):
+    """Every cycle has an event, or a random one; what is read was true in a cycle of the read."""
+    await start(dut, *INPUTS)
+    rng, counts, names = random.Random(6), dict.fromkeys(COUNTERS, 0), list(COUNTERS)
+    await count(dut, counts, 1, 0)
+    for step in range(400):
+        name, seen = rng.choice(names), []
+        dut.port__address.value = OFFSETS[name]
+        clear_at = rng.randrange(100)
+        for cycle in range(READ_CYCLES[name]):
+            events = -1 if step < 200 else rng.getrandbits(len(COUNTERS))
+            await count(dut, counts, int(cycle == clear_at), events)
+            seen.append(counts[name])
+        assert int(dut.port__read_data.value) in seen, name
+
+
+async def count(dut, counts: dict[str, int], clear: int, events: int) -> None:
+    """Pass a cycle with `events`, those of all counters if -1, and count them in `counts`."""
+    events &= (1 << len(COUNTERS)) - 1
+    dut.clear.value, dut.events.value = clear, events
+    await FallingEdge(dut.clk)
+    for bit, name in enumerate(COUNTERS):
+        counts[name] = 0 if clear else counts[name] + (events >> bit & 1)
+
+
+@cocotb.test()
+async def test_cycles_carry_into_the_high_word_until_the_next_start(dut):
+    await start(dut, *INPUTS)
+    await count(dut, dict.fromkeys(COUNTERS, 0), 1, 0)
+    dut.clear.value, dut.running.value = 0, 1
+    for high in range(1, 4):
+        dut.cycles.value = 0xFFFF_FFF0
+        for _ in range(20):
+            await FallingEdge(dut.clk)
+        assert await read(dut, "CYCLES_HIGH") == high
+        assert await read(dut, "CYCLES") < 100
+    for later in (False, True):  # cleared in the cycle of the carry, and in the one after
+        dut.cycles.value = 0xFFFF_FFFF
+        await Timer(1, "ns")
+        if later:
+            await FallingEdge(dut.clk)
+        dut.clear.value = 1
         await FallingEdge(dut.clk)
-        counts = {
-            name: 0 if clear else counts[name] + (events >> bit & 1) for bit, name in enumerate(COUNTERS)
-        }
-    dut.clear.value = dut.events.value = 0
-    for name, count in counts.items():
-        assert await read(dut, name) == count, name
+        dut.clear.value = 0
+        assert await read(dut, "CYCLES_HIGH") == 0
 
 
 @cocotb.test()

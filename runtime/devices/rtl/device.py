@@ -9,7 +9,7 @@ from pathlib import Path
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import CycleLimitError, DeviceError
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
-from vdla.hw.spec.registers import COUNTERS, OFFSETS, Control, Fault, Status
+from vdla.hw.spec.registers import COUNTERS, OFFSETS, READ_CYCLES, Control, Fault, Status
 from vdla.runtime.device import DEFAULT_DRAM_BYTES
 from vdla.runtime.devices.checked import CheckedDevice
 from vdla.runtime.devices.rtl.build import Optimise, Variant, build_library
@@ -151,7 +151,7 @@ class RtlDevice(CheckedDevice):
         return int.from_bytes(self.copy_out(stream_address + index * size, size).tobytes(), "little")
 
     def _read(self, register: str) -> int:
-        return self._model.read(OFFSETS[register])
+        return self._model.read(OFFSETS[register], READ_CYCLES[register])
 
     def _write(self, register: str, value: int) -> int:
         return self._model.write(OFFSETS[register], value)
@@ -194,7 +194,10 @@ class _Watchdog:
         if self._model.cycle - self._last_progress < WATCHDOG_CYCLES:
             return
         self.has_read = True
-        steps = (self._model.read(OFFSETS["GEMM_STEPS"]), self._model.read(OFFSETS["ALU_STEPS"]))
+        first, second = (
+            self._model.read(OFFSETS[name], READ_CYCLES[name]) for name in ("GEMM_STEPS", "ALU_STEPS")
+        )
+        steps = (first, second)
         if steps == self._steps:
             raise DeviceError(
                 f"the hardware has neither finished nor done anything for {WATCHDOG_CYCLES} cycles, and "

@@ -18,7 +18,7 @@ _FUNCTIONS = {
     "model_destroy": ([_POINTER], None),
     "model_attach": ([_POINTER, _POINTER, _LONG], None),
     "model_reset": ([_POINTER], None),
-    "model_read": ([_POINTER, _WORD], _WORD),
+    "model_read": ([_POINTER, _WORD, _WORD], _WORD),
     "model_write": ([_POINTER, _WORD, _WORD], _LONG),
     "model_poll": ([_POINTER, _WORD, _WORD, _LONG], ctypes.c_bool),
     "model_cycle": ([_POINTER], _LONG),
@@ -83,9 +83,9 @@ class Model:
         contents."""
         self._calls.model_reset(self._model)
 
-    def read(self, offset: int) -> int:
-        """Return the register at byte `offset`; takes one cycle."""
-        return int(self._calls.model_read(self._model, offset))
+    def read(self, offset: int, cycles: int = 1) -> int:
+        """Return the register at byte `offset`; takes as many `cycles` as that register needs."""
+        return int(self._calls.model_read(self._model, offset, cycles))
 
     def write(self, offset: int, value: int) -> int:
         """Write the register at byte `offset`; takes one cycle, whose number is returned."""

@@ -45,9 +45,10 @@ class Model {
         ++cycle_;
     }
 
-    uint32_t read(uint32_t offset) {
+    // Read a register, whose address is held for `cycles`.
+    uint32_t read(uint32_t offset, uint32_t cycles) {
         top_.register_address = offset;
-        tick();
+        for (uint32_t cycle = 0; cycle < cycles; ++cycle) tick();
         return top_.register_read_data;
     }
 
@@ -64,7 +65,7 @@ class Model {
     // Step until the register at `offset` has a bit of `mask`, for at most `cycles`; tell whether it had.
     bool poll(uint32_t offset, uint32_t mask, uint64_t cycles) {
         for (uint64_t step = 0; step < cycles; ++step)
-            if (read(offset) & mask) return true;
+            if (read(offset, 1) & mask) return true;
         return false;
     }
 
@@ -91,7 +92,9 @@ EXPORT Model* model_create(uint32_t latency, uint32_t depth, uint32_t cycles_per
 EXPORT void model_destroy(Model* model) { delete model; }
 EXPORT void model_attach(Model* model, uint8_t* image, uint64_t bytes) { model->memory.attach(image, bytes); }
 EXPORT void model_reset(Model* model) { model->reset(); }
-EXPORT uint32_t model_read(Model* model, uint32_t offset) { return model->read(offset); }
+EXPORT uint32_t model_read(Model* model, uint32_t offset, uint32_t cycles) {
+    return model->read(offset, cycles);
+}
 EXPORT uint64_t model_write(Model* model, uint32_t offset, uint32_t value) { return model->write(offset, value); }
 EXPORT bool model_poll(Model* model, uint32_t offset, uint32_t mask, uint64_t cycles) {
     return model->poll(offset, mask, cycles);
