@@ -81,9 +81,10 @@ class AluLane(wiring.Component):
             total.eq(Cat(1, self.left, self.left[-1]) + Cat(compares, self.right, self.right[-1])),
             less.eq(total[-1]),
         ]
-        others = Mux(self._registered(m, AluOpcode.ADD), total[1:-1], others)
+        unless_compared = Signal(self.config.acc_bits)
+        m.d.comb += unless_compared.eq(Mux(self._registered(m, AluOpcode.ADD), total[1:-1], others))
         where_less, where_not = (
-            Mux(compares, Mux(greatest ^ reversed_, ~self.right, self.left), others)
+            Mux(compares, Mux(greatest ^ reversed_, ~self.right, self.left), unless_compared)
             for reversed_ in (False, True)
         )
         return Mux(less, where_less, where_not)
@@ -100,18 +101,17 @@ class AluLane(wiring.Component):
         turned, rest, leftwards, whole, fill = (
             self._staged(m, name, value)
             for name, value in {
-                "turned": _rotated(self.left.as_unsigned(), distance, range(steps - coarse, steps)),
+                "turned": _rotated(m, self.left.as_unsigned(), distance, range(steps - coarse, steps)),
                 "rest": distance,
                 "leftwards": self.right[-1],
                 "whole": _shifts_whole(self.right, width),
                 "fill": self.left[-1] & ~self.right[-1],
             }.items()
         )
-        around = _exceeds(rest)[::-1]  # whether the rotation brought the bit from the other end
-        return Cat(
-            Mux(~whole & (leftwards == went), bit, fill)
-            for went, bit in zip(around, _rotated(turned, rest, range(steps - coarse)), strict=True)
-        )
+        kept = Signal(width)
+        came_around = _exceeds(m, rest)[::-1]
+        m.d.comb += kept.eq(~(came_around ^ leftwards.replicate(width)) & ~whole.replicate(width))
+        return _rotated(m, turned, rest, range(steps - coarse)) & kept | fill.replicate(width) & ~kept
 
     def _product(self, m: Module) -> Value:
         """Build the multiplier: registers before products that each fit one DSP block, and a stage behind."""
@@ -138,19 +138,23 @@ class AluLane(wiring.Component):
         return staged
 
 
-def _rotated(value: Value, distance: Value, steps: Sequence[int]) -> Value:
+def _rotated(m: Module, value: Value, distance: Value, steps: Sequence[int]) -> Value:
     """Return `value` rotated to the right by those bits of `distance` that `steps` names."""
     for step in reversed(steps):
-        value = Mux(distance[step], value.rotate_right(1 << step), value)
+        rotated = Signal(len(value), name=f"rotated_{1 << step}")
+        m.d.comb += rotated.eq(Mux(distance[step], value.rotate_right(1 << step), value))
+        value = rotated
     return value
 
 
-def _exceeds(value: Value) -> list[Value]:
-    """Return for each number of as many bits whether `value` is greater."""
-    found: list[Value] = [Const(0)]
-    for bit in value:
-        found = [bit | below for below in found] + [bit & below for below in found]
-    return found
+def _exceeds(m: Module, value: Value) -> Signal:
+    """Return for each number of as many bits whether `value` is greater: bit n for the number n."""
+    below: Value = Const(0, 1)
+    for place, bit in enumerate(value):
+        exceeds = Signal(2 * len(below), name=f"exceeds_{place}")
+        m.d.comb += exceeds.eq(Cat(below | bit.replicate(len(below)), below & bit.replicate(len(below))))
+        below = exceeds
+    return below
 
 
 def _shifts_whole(amount: Value, width: int) -> Value:

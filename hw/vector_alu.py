@@ -58,7 +58,11 @@ class VectorAlu(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         pieces, starts, first = self.config.alu_pieces, Signal(), Signal(reset_less=True)
-        m.d.comb += starts.eq(self.slot.turn == 0)
+        inverts = Signal()
+        m.d.comb += [
+            starts.eq(self.slot.turn == 0),
+            inverts.eq(is_one_of(self.slot.alu_opcode, COMPARING, self.config)),
+        ]
         m.d.sync += [
             first.eq(starts),
             self.takes.eq(Cat(self._takes(piece) for piece in range(pieces))),
@@ -75,12 +79,12 @@ class VectorAlu(wiring.Component):
             m.d.comb += [
                 lane.opcode.eq(self.slot.alu_opcode),
                 lane.left.eq(left),
-                lane.right.eq(self._right(m, values, starts, number)),
+                lane.right.eq(self._right(m, values, starts, inverts, number)),
                 self.results[number].eq(lane.result),
             ]
         return m
 
-    def _right(self, m: Module, values: Sequence[Value], starts: Value, number: int) -> Value:
+    def _right(self, m: Module, values: Sequence[Value], starts: Value, inverts: Value, number: int) -> Value:
         """Return a lane's second operand: the immediate, or what the source slot just before fetched.
 
         A register holds the pieces of the latter for the turns behind the first.
@@ -92,7 +96,6 @@ class VectorAlu(wiring.Component):
                 m.d.sync += [kept.eq(value) for kept, value in zip(held, values[1:], strict=True)]
             fetched = Mux(starts, fetched, _choice([held[0], *held], self.slot.turn))
         right = Mux(self.slot.use_imm, self.slot.imm, fetched)[: self.config.acc_bits]
-        inverts = is_one_of(self.slot.alu_opcode, COMPARING, self.config)
         return _register(m, right ^ inverts.replicate(self.config.acc_bits), f"right_{number}")
 
     def _takes(self, piece: int) -> Value:
