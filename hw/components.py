@@ -22,7 +22,7 @@ from vdla.hw.load import LoadUnit
 from vdla.hw.loader import LoadEngine
 from vdla.hw.packing import packing
 from vdla.hw.pipeline import Pipeline
-from vdla.hw.queue import Queue
+from vdla.hw.queue import Queue, is_one_lut_ram
 from vdla.hw.scratchpad import Scratchpad
 from vdla.hw.sequencer import Sequencer, slot_layout, turns
 from vdla.hw.signatures import fetched_layout, lanes, request_layout, shadow
@@ -178,6 +178,8 @@ def _scratchpad(config: AcceleratorConfig, name: str, memory: MemoryType) -> Com
 
 def _queue_memory(depth: int, bits: int) -> tuple[MemoryShape, ...]:
     """Return the memory of a queue, if it has any: two items are held in registers alone."""
+    if is_one_lut_ram(depth):
+        return (MemoryShape(depth, bits),)
     return (MemoryShape(depth - 1, bits),) if depth > 2 else ()
 
 

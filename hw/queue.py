@@ -7,8 +7,11 @@ from amaranth.lib.wiring import In, Out
 
 from vdla.hw.scratchpad import COLLISIONS_ARE_FREE
 
+ONE_LUT_RAM = 16
+"""Words of one LUT RAM. A queue that fits is read from there directly; its words need not be chosen among."""
+
 LUT_RAM_WORDS = 32
-"""A queue with at most as many words behind its output register keeps them in LUT RAM, a deeper one in block
+"""A deeper queue with at most as many words behind its output register keeps them in LUT RAM, others in block
 RAM."""
 
 
@@ -24,9 +27,10 @@ class Queue(wiring.Component):
         level: items held.
 
     Timing: an item taken in cycle t is offered from t + 1 on; one item in and one out per cycle. `i.ready` is
-    low exactly while `depth` items are held. `i.ready`, `o.valid` and `o.payload` are registers. The oldest
-    item stands in the output register, the others in a memory behind it. An item enters the register directly
-    while the memory is empty.
+    low exactly while `depth` items are held. `i.ready` and `o.valid` are registers. So is `o.payload` of a
+    queue of 1 or 2 items, and of one deeper than ONE_LUT_RAM: the oldest item stands in the output register,
+    the others in a memory behind it, and an item enters the register directly while the memory is empty. The
+    others offer a word of LUT RAM, at an address from a register.
     """
 
     def __init__(self, shape: ShapeLike, depth: int) -> None:
@@ -42,6 +46,40 @@ class Queue(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        if is_one_lut_ram(self.depth):
+            self._build_in_lut_ram(m)
+        else:
+            self._build_with_register(m)
+        return m
+
+    def _build_in_lut_ram(self, m: Module) -> None:
+        """Offer the oldest word of a LUT RAM."""
+        enters, leaves = self.i.valid & self.i.ready, self.o.valid & self.o.ready
+        ready = Signal(init=1)
+        m.submodules.memory = memory = Memory(
+            shape=unsigned(self._bits), depth=self.depth, init=[], attrs=COLLISIONS_ARE_FREE
+        )
+        head, tail = Signal(range(self.depth)), Signal(range(self.depth))
+        write, read = memory.write_port(), memory.read_port(domain="comb")
+        m.d.comb += [
+            self.i.ready.eq(ready),
+            _bits(self.o.payload).eq(read.data),
+            *(write.addr.eq(tail), write.data.eq(_bits(self.i.payload)), write.en.eq(enters)),
+            read.addr.eq(head),
+        ]
+        with m.If(enters):
+            m.d.sync += tail.eq(_after(tail, self.depth))
+        with m.If(leaves):
+            m.d.sync += head.eq(_after(head, self.depth))
+        with m.If(enters ^ leaves):
+            m.d.sync += [
+                self.level.eq(counted(self.level, enters)),
+                ready.eq(~enters | (self.level != self.depth - 1)),
+                self.o.valid.eq(enters | (self.level != 1)),
+            ]
+
+    def _build_with_register(self, m: Module) -> None:
+        """Offer what stands in the output register, in front of a memory."""
         ready, more = Signal(init=1), Signal()  # more: the memory holds items
         enters, leaves = self.i.valid & ready, self.o.valid & self.o.ready
         follows = leaves & more
@@ -59,7 +97,6 @@ class Queue(wiring.Component):
         behind = self._memory(m, stored, follows, follows & (self.level == 2) | ~more)
         with m.If(~self.o.valid | self.o.ready):
             m.d.sync += _bits(self.o.payload).eq(Mux(more, behind, payload))
-        return m
 
     def _memory(self, m: Module, stored: Value, follows: Value, empties: Value) -> Value:
         """Add the memory behind the output register; return its oldest item.
@@ -93,6 +130,11 @@ class Queue(wiring.Component):
         m.d.comb += [read.addr.eq(following), read.en.eq(1)]
         m.d.sync += [newest.eq(payload), is_newest.eq(stored & empties)]
         return Mux(is_newest, newest, read.data)
+
+
+def is_one_lut_ram(depth: int) -> bool:
+    """Return whether a queue so deep is one LUT RAM, without an output register."""
+    return 2 < depth <= ONE_LUT_RAM
 
 
 def counted(count: Signal, up: Value) -> Value:
