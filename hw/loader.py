@@ -1,6 +1,6 @@
 """The load engine: strided, padded 2-D copies from DRAM into scratchpads, several in flight."""
 
-from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
@@ -48,16 +48,21 @@ class RequestHalf(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         burst_bits = exact_log2(self.config.burst_bytes)
+        active, moves, ends = Signal(), Signal(), Signal()
+        starts = Signal()  # the next burst is the first of its row
+        address, behind = Signal(self.config.address_bits), Signal(self.config.address_bits)
         row_bits = 16 + max(exact_log2(self.config.element_bytes(memory)) for memory in self.memories)
-        active, moves = Signal(), Signal()
-        address, row = Signal(self.config.address_bits), Signal(self.config.address_bits)
-        last, width, stride, rows = Signal(row_bits), Signal(row_bits), Signal(row_bits), Signal(16)
+        last, rest = Signal(row_bits), Signal(row_bits)
+        row, row_last = self._rows(m, active, ends)
         m.submodules.cutter = cutter = RowCutter(self.config, row_bits)
         offered, free = self.request, ~self.request.valid | self.request.ready
         m.d.comb += [
+            address.eq(Mux(starts, row, behind)),
+            last.eq(Mux(starts, row_last, rest)),
             cutter.offset.eq(address),
             cutter.last.eq(last),
             moves.eq(active & free),
+            ends.eq(moves & cutter.ends),
             self.instruction.ready.eq(~active),
             self.idle.eq(~active & ~offered.valid),
         ]
@@ -68,45 +73,51 @@ class RequestHalf(wiring.Component):
                 offered.payload.beats.eq(cutter.beats),
             ]
         with m.If(moves):
-            with m.If(cutter.ends):
-                m.d.sync += [
-                    address.eq(row + stride),
-                    row.eq(row + stride),
-                    last.eq(width),
-                    rows.eq(rows - 1),
-                    active.eq(rows != 1),
-                ]
-            with m.Else():
-                m.d.sync += [
-                    address.eq(Cat(Const(0, burst_bits), address[burst_bits:] + 1)),
-                    last.eq(cutter.rest),
-                ]
-        with m.If(self.instruction.valid & ~active):
-            self._latch(m, active, (address, row), (last, width), stride, rows)
+            m.d.sync += [
+                starts.eq(cutter.ends),
+                behind.eq(Cat(Const(0, burst_bits), address[burst_bits:] + 1)),
+                rest.eq(cutter.rest),
+            ]
+        with m.If(~active):
+            m.d.sync += starts.eq(1)
         return m
 
-    def _latch(
-        self,
-        m: Module,
-        active: Signal,
-        addresses: tuple[Signal, ...],
-        widths: tuple[Signal, ...],
-        stride: Signal,
-        rows: Signal,
-    ) -> None:
-        """Take the instruction; `widths` are one byte less than a row."""
+    def _rows(self, m: Module, active: Signal, ends: Value) -> tuple[Value, Value]:
+        """Take an instruction while not `active`, and go on to its next row when one `ends`.
+
+        Return the row's address, and its bytes less one. Registers count in elements; only what is returned
+        is shifted.
+        """
         load = decode(isa.Load, self.config, self.instruction.payload)
-        m.d.sync += [active.eq((load.x_size != 0) & (load.y_size != 0)), rows.eq(load.y_size)]
-        before_last = (load.x_size - 1)[:16]
-        with m.Switch(load.memory_type):
-            for memory in self.memories:
-                shift = exact_log2(self.config.element_bytes(memory))
-                with m.Case(memory):
-                    m.d.sync += [
-                        *(address.eq(load.dram_base << shift) for address in addresses),
-                        *(width.eq(Cat(Const((1 << shift) - 1, shift), before_last)) for width in widths),
-                        stride.eq(load.x_stride << shift),
-                    ]
+        shifts = [exact_log2(self.config.element_bytes(memory)) for memory in self.memories]
+        row = Signal(self.config.address_bits - min(shifts))
+        width, stride, rows = Signal(16), Signal(16), Signal(16)
+        kind = Signal(len(self.memories))
+        takes = self.instruction.valid & ~active
+        with m.If(takes | ends):
+            m.d.sync += [
+                row.eq(Mux(active, row + stride, load.dram_base)),
+                rows.eq(Mux(active, rows - 1, load.y_size)),
+            ]
+        with m.If(ends):
+            m.d.sync += active.eq(rows != 1)
+        with m.If(takes):
+            m.d.sync += [
+                active.eq((load.x_size != 0) & (load.y_size != 0)),
+                width.eq(load.x_size - 1),
+                stride.eq(load.x_stride),
+                kind.eq(Cat(load.memory_type == memory for memory in self.memories)),
+            ]
+        address, last = _bytes(row, width, shifts[0])
+        for shift, chosen in zip(shifts[1:], kind[1:], strict=True):
+            from_row, of_row = _bytes(row, width, shift)
+            address, last = Mux(chosen, from_row, address), Mux(chosen, of_row, last)
+        return address, last
+
+
+def _bytes(row: Value, before_last: Value, shift: int) -> tuple[Value, Value]:
+    """Return the address of a row of elements of 2^shift bytes, and the row's bytes less one."""
+    return row << shift, Cat(Const((1 << shift) - 1, shift), before_last)
 
 
 class LoadEngine(wiring.Component):
