@@ -233,8 +233,11 @@ class AcceleratorConfig:
 
     @property
     def alu_pieces(self) -> int:
-        """Pieces of an accumulator element that the ALU computes one after another."""
-        return max(1, self.block_out // self.alu_lanes) if self.alu_lanes else 1
+        """Pieces of an accumulator element that the ALU computes one after another; 1 where it has no
+        operation."""
+        if not (self.alu_lanes and self.alu_opcodes):
+            return 1
+        return max(1, self.block_out // self.alu_lanes)
 
     def has(self, extension: Extension) -> bool:
         """Whether `extension` is on."""

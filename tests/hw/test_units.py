@@ -27,7 +27,8 @@ from vdla.hw.spec.vocabulary import MemoryType, Unit
 from vdla.hw.store import StoreUnit
 from vdla.hw.tokens import TokenCounter
 
-NARROW = TINY.with_changes(
+FULL = TINY.with_changes(name="full", alu_lanes=0, alu_stages=1, requantise_lanes=0)
+NARROW = FULL.with_changes(
     name="narrow",
     batch=2,
     block_in=8,
@@ -40,10 +41,10 @@ NARROW = TINY.with_changes(
     alu_opcodes="MIN,SHR",
 )
 BATCH = NARROW.with_changes(name="batch", gemm_stages=2, alu_lanes=1, alu_opcodes=TINY.alu_opcodes)
-DEEP = TINY.with_changes(name="deep", block_in=8, gemm_stages=6, alu_lanes=2)
+DEEP = FULL.with_changes(name="deep", block_in=8, gemm_stages=6, alu_lanes=2)
 NO_ALU = TINY.with_changes(name="no_alu", alu_opcodes=())
-WIDE = TINY.with_changes(name="wide", bus_bits=512, burst_bytes=128)
-PARTS = TINY.with_changes(name="parts", batch=2, block_out=32, wgt_buffer_bytes=8192, acc_buffer_bytes=65536)
+WIDE = FULL.with_changes(name="wide", bus_bits=512, burst_bytes=128)
+PARTS = FULL.with_changes(name="parts", batch=2, block_out=32, wgt_buffer_bytes=8192, acc_buffer_bytes=65536)
 OUTER = TINY.with_changes(name="outer", batch=4, block_in=1, block_out=8)
 PLAIN = TINY.with_changes(name="plain", extensions=())
 
@@ -84,7 +85,7 @@ UNITS = {
         TINY.with_changes(burst_bytes=2048),
     ),
     "writes": (lambda config: WriteHalf(config, (MemoryType.INP,)), PLAIN.with_changes(block_in=8)),
-    "store": (StoreUnit, TINY),
+    "store": (StoreUnit, FULL),
     "store wide": (StoreUnit, WIDE),
     "store narrow": (StoreUnit, NARROW),
     "store parts": (StoreUnit, PARTS),
