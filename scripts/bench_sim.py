@@ -34,6 +34,7 @@ from vdla.runtime.workloads import GemmRun, place_gemm, plan_gemm, random_operan
 
 GMACS_REQUIRED, CYCLES_REQUIRED, MIB_REQUIRED = 40.0, 200e6, 300
 LENGTHS = (10**3, 10**4, 10**5, 10**6)
+CHAIN_ELEMENTS = 16  # of a LOAD or STORE of the stream that shows growth
 GROWTH_ALLOWED = 1.5  # time per instruction, the longest stream's against the least
 
 
@@ -79,19 +80,31 @@ def _device_row(name: str, run: GemmRun, runs: int) -> dict:
     }
 
 
-def chain(length: int) -> bytes:
+def chain(length: int, source: int, target: int) -> bytes:
     """Return a stream of `length` instructions: LOAD, GEMM, ALU and STORE in turn, each waiting for the one
-    before."""
-    element = {"y_size": 1, "x_size": 16, "x_stride": 16}
+    before.
+
+    Every LOAD reads `CHAIN_ELEMENTS` elements at byte address `source`, every STORE writes as many at
+    `target`.
+    """
+    element = {"y_size": 1, "x_size": CHAIN_ELEMENTS, "x_stride": CHAIN_ELEMENTS}
+    read = element | {
+        "memory_type": MemoryType.INP,
+        "dram_base": source // DEFAULT.element_bytes(MemoryType.INP),
+    }
+    written = element | {
+        "memory_type": MemoryType.OUT,
+        "dram_base": target // DEFAULT.element_bytes(MemoryType.OUT),
+    }
     loop = {"uop_end": 1, "iter_out": 4, "iter_in": 8}
     group = [
-        isa.Load(memory_type=MemoryType.INP, dram_base=256, push_next=1, pop_next=1, **element),
+        isa.Load(push_next=1, pop_next=1, **read),
         isa.Gemm(pop_prev=1, push_prev=1, dst_factor_in=1, src_factor_in=1, **loop),
         isa.Alu(pop_next=1, push_next=1, alu_opcode=AluOpcode.SHR, use_imm=1, imm=1, dst_factor_in=1, **loop),
-        isa.Store(memory_type=MemoryType.OUT, dram_base=512, pop_prev=1, push_prev=1, **element),
+        isa.Store(pop_prev=1, push_prev=1, **written),
     ]
     first = [
-        isa.Load(memory_type=MemoryType.INP, dram_base=256, push_next=1, **element),
+        isa.Load(push_next=1, **read),
         group[1],
         isa.Alu(push_next=1, alu_opcode=AluOpcode.SHR, use_imm=1, imm=1, dst_factor_in=1, **loop),
         group[3],
@@ -107,8 +120,12 @@ def chain(length: int) -> bytes:
 def bench_growth(runs: int) -> Iterator[dict]:
     """Yield a row per length of stream: timing alone."""
     for length in LENGTHS:
-        stream = chain(length)
         device = CycleDevice(DEFAULT, 1 << 26, arithmetic=False)
+        source, target = (
+            device.allocate(CHAIN_ELEMENTS * DEFAULT.element_bytes(memory))
+            for memory in (MemoryType.INP, MemoryType.OUT)
+        )
+        stream = chain(length, source, target)
         count = len(stream) // DEFAULT.instruction_bytes
         address = device.allocate(len(stream))
         device.copy_in(address, stream)
