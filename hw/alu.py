@@ -111,8 +111,7 @@ class AluLane(wiring.Component):
         kept = Signal(width)
         came_around = _exceeds(m, rest)[::-1]
         m.d.comb += kept.eq(~(came_around ^ leftwards.replicate(width)) & ~whole.replicate(width))
-        rotated = _rotated(m, turned, rest, range(steps - coarse))
-        return Cat(Mux(keep, bit, fill) for keep, bit in zip(kept, rotated, strict=True))
+        return _rotated(m, turned, rest, range(steps - coarse)) & kept | fill.replicate(width) & ~kept
 
     def _product(self, m: Module) -> Value:
         """Build the multiplier: registers before products that each fit one DSP block, and a stage behind."""

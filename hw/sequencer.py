@@ -18,6 +18,11 @@ def turns(config: AcceleratorConfig) -> int:
     return config.alu_pieces + max(delays) if delays else 1
 
 
+def turn_bits(config: AcceleratorConfig) -> int:
+    """Return the bits that count the slots of a step; at least 1, since Verilog has no wire of none."""
+    return max(1, ceil_log2(turns(config)))
+
+
 def slot_layout(config: AcceleratorConfig) -> data.StructLayout:
     """Return the payload of a slot in the compute pipeline.
 
@@ -30,7 +35,7 @@ def slot_layout(config: AcceleratorConfig) -> data.StructLayout:
         {
             "empty": 1,
             "source": 1,
-            "turn": ceil_log2(turns(config)),
+            "turn": turn_bits(config),
             "step": 1,
             "alu": 1,
             "reset": 1,
@@ -133,8 +138,8 @@ class _Turns:
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
         self.fetches, self.source = Signal(name="step_fetches"), Signal(name="step_source")
-        self.turn = Signal(range(turns(config)), name="step_turn")
-        self.most = Signal(range(turns(config)), name="step_turns")
+        self.turn = Signal(turn_bits(config), name="step_turn")
+        self.most = Signal(turn_bits(config), name="step_turns")
         self.once, self.ends = Signal(name="step_once"), Signal(name="step_ends", init=1)
 
     def start(self, alu: data.View, is_alu: Value, empty: Value) -> list[Value]:

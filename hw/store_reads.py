@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from vdla.hw.layouts import decode
-from vdla.hw.queue import Queue
+from vdla.hw.queue import Queue, counted
 from vdla.hw.requantise import Requantiser
 from vdla.hw.signatures import instruction_stream, scratchpad_read, shadow, write_stream
 from vdla.hw.spec import isa
@@ -228,15 +228,19 @@ class ReadHalf(wiring.Component):
 
     def _give(self, m: Module, beats: Queue, bursts: Queue, former: BeatFormer) -> None:
         """Offer beats as they are, and bursts when they are complete; their queue has them before."""
-        complete = Signal(range(bursts.depth + 1))
-        m.d.sync += complete.eq(complete + former.burst - (self.bursts.valid & self.bursts.ready))
+        complete, any_complete = Signal(range(bursts.depth + 1)), Signal()
+        with m.If(former.burst ^ (any_complete & self.bursts.ready)):
+            m.d.sync += [
+                complete.eq(counted(complete, former.burst)),
+                any_complete.eq(former.burst | (complete != 1)),
+            ]
         m.d.comb += [
             self.beats.valid.eq(beats.o.valid),
             self.beats.payload.data.eq(beats.o.payload.data),
             self.beats.payload.strobe.eq(byte_strobe(self.config, beats.o.payload.written)),
             self.beats.payload.last.eq(beats.o.payload.last),
             beats.o.ready.eq(self.beats.ready),
-            self.bursts.valid.eq(complete != 0),
+            self.bursts.valid.eq(any_complete),
             self.bursts.payload.eq(bursts.o.payload),
             bursts.o.ready.eq(self.bursts.ready & self.bursts.valid),
         ]
