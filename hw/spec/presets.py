@@ -67,9 +67,9 @@ ECP5_85F = DEFAULT.with_changes(
     compute_queue_depth=32,
     store_queue_depth=32,
     packed=18,
-    alu_lanes=2,
+    alu_lanes=4,
     alu_stages=2,
-    requantise_lanes=8,
+    requantise_lanes=4,
 )
 """Fits an LFE5U-85F: 83,640 LUTs, 156 multipliers and 208 block RAMs of 18 Kbit."""
 
@@ -81,7 +81,7 @@ ZYNQ_7020 = DEFAULT.with_changes(
     compute_queue_depth=32,
     store_queue_depth=32,
     packed=25,
-    alu_lanes=2,
+    alu_lanes=8,
     alu_stages=2,
     requantise_lanes=8,
     axi_address_bits=32,
