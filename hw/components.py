@@ -250,6 +250,7 @@ def _pipeline(config: AcceleratorConfig) -> Component:
         "shifts": lane_bits * (AluOpcode.SHR in opcodes),
         "compares": lane_bits * bool(opcodes & {AluOpcode.MIN, AluOpcode.MAX}),
         "sums": lane_bits * (AluOpcode.ADD in opcodes),
+        "staged": lane_bits * (config.alu_stages - 1) * bool(opcodes & {AluOpcode.SHR, AluOpcode.MUL}),
         "multipliers": values // config.alu_pieces * factors * (AluOpcode.MUL in opcodes),
         "products": values * config.block_in / (2 if config.packed_bits else 1),
         "pairs": pairs,

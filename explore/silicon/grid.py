@@ -55,7 +55,8 @@ GRID = (
     _point("pipeline", "dispatch", alu_opcodes=(AluOpcode.MIN, AluOpcode.MAX, AluOpcode.ADD)),
     _point("pipeline", alu_opcodes=(AluOpcode.MIN, AluOpcode.MAX, AluOpcode.ADD, AluOpcode.SHR)),
     _point("pipeline", alu_opcodes=(AluOpcode.ADD,)),
-    _point("pipeline", "sequencer", alu_lanes=1, alu_stages=2),
+    _point("sequencer", alu_lanes=1, alu_stages=2),
+    _point("pipeline", alu_lanes=1, alu_stages=2),
     _point("pipeline", alu_stages=2),
     _point("pipeline", block_out=8, alu_lanes=1, alu_stages=2),
     _point("pipeline", block_in=8, block_out=16, alu_lanes=1, alu_stages=2, **LARGE),
@@ -118,7 +119,7 @@ GRID = (
         "scratchpad", uop_buffer_bytes=64, inp_buffer_bytes=64, wgt_buffer_bytes=256, acc_buffer_bytes=256
     ),
 )
-ROUTED_POINTS = (GRID[0],)
+ROUTED_POINTS = (GRID[0], _point("pipeline", alu_lanes=1, alu_stages=2))
 """Grid points whose components of `ROUTED_KINDS` are routed, too."""
 
 DESIGNS = (
