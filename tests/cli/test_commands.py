@@ -37,7 +37,7 @@ def test_config_reads_files(tmp_path):
         (("config", "--set", "batch=3"), "error: batch = 3 is not a power of two; the nearest are 2 and 4\n"),
         (
             ("config", "none"),
-            "error: none is neither a preset (default, vta, paper, small, tiny) nor a .toml or .json file\n",
+            "error: none is neither a preset (default, vta, paper, small, tiny, ecp5-25f, ecp5-85f, zynq-7020) nor a .toml or .json file\n",
         ),
     ],
 )

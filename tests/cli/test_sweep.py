@@ -81,7 +81,7 @@ def test_the_area_comes_from_where_the_command_says(specification, tmp_path, are
     [
         ("memory.latency", "memory.latncy", "parameter 'memory.latncy' is unknown; did you mean memory.latency?"),
         ("[16, 32]", "[]", "parameters.memory.latency = [] is empty; give at least one value"),
-        ('"small"', '"smal"', "base: smal is neither a preset (default, vta, paper, small, tiny) nor"),
+        ('"small"', '"smal"', "base: smal is neither a preset (default, vta, paper, small, tiny, ecp5-25f, ecp5-85f, zynq-7020) nor"),
         ("[base]", "[base", "is not TOML"),
         ("conv = {", 'model = "none.onnx"\nx = {', "key of workloads[0] 'x' is unknown"),
     ],
