@@ -71,8 +71,9 @@ LOOPS = {"uop_end": 2, "iter_out": 3, "iter_in": 2}  # 12 steps
     ],
 )
 def test_a_step_takes_a_slot_one_for_a_second_operand_and_the_delay_of_its_operation(slots, instruction):
-    timing = simulate(decoded(instruction, isa.Finish()))
-    assert timing.retired[0] - timing.started[0] == slots + 6 + TINY.gemm_stages
+    config = TINY.with_changes(alu_lanes=0)
+    timing = simulate(decoded(instruction, isa.Finish(), config=config))
+    assert timing.retired[0] - timing.started[0] == slots + 6 + config.gemm_stages
 
 
 @pytest.mark.parametrize(

@@ -10,25 +10,25 @@ from vdla.sim.timing.simulate import simulate
 from vdla.sim.trace.text import lines
 
 GOLDEN = """\
-         1  load     waits           -  waits: instruction, 8 cycles
-         1  compute  waits           -  waits: instruction, 10 cycles
-         1  store    waits           -  waits: instruction, 10 cycles
-         2  memory   asked           -  fetch, 4 beats
-         3  memory   accepts         -  fetch, 4 beats
-         6  memory   first           -  fetch, 4 beats
-         8  dispatch to              0  load
-         9  memory   last            -  fetch, 4 beats
-         9  load     starts          0  LOAD(push_next=1, memory_type=INP, y_size=1, x_size=1)
-        10  memory   asked           0  load, 1 beats
-        10  dispatch to              1  compute
-        10  load     waits           -  waits: memory, 4 cycles
-        11  memory   accepts         0  load, 1 beats
-        11  compute  waits           1  waits for a token load->compute, 4 cycles
-        14  memory   first           0  load, 1 beats
-        14  memory   last            0  load, 1 beats
-        14  load     retires         0  pushes load->compute (1 held)
-        15  compute  starts          1  FINISH(pop_prev=1)  pops load->compute (0 held)
-        23  compute  retires         1
+         1  load     waits           -  waits: instruction, 10 cycles
+         1  compute  waits           -  waits: instruction, 12 cycles
+         1  store    waits           -  waits: instruction, 12 cycles
+         3  memory   asked           -  fetch, 4 beats
+         4  memory   accepts         -  fetch, 4 beats
+         7  memory   first           -  fetch, 4 beats
+        10  memory   last            -  fetch, 4 beats
+        10  dispatch to              0  load
+        11  load     starts          0  LOAD(push_next=1, memory_type=INP, y_size=1, x_size=1)
+        12  dispatch to              1  compute
+        12  load     waits           -  waits: memory, 6 cycles
+        13  memory   asked           0  load, 1 beats
+        13  compute  waits           1  waits for a token load->compute, 6 cycles
+        14  memory   accepts         0  load, 1 beats
+        17  memory   first           0  load, 1 beats
+        17  memory   last            0  load, 1 beats
+        18  load     retires         0  pushes load->compute (1 held)
+        19  compute  starts          1  FINISH(pop_prev=1)  pops load->compute (0 held)
+        29  compute  retires         1
 """
 
 
