@@ -20,7 +20,7 @@ def turns(config: AcceleratorConfig) -> int:
 
 def turn_bits(config: AcceleratorConfig) -> int:
     """Return the bits that count the slots of a step; at least 1, since Verilog has no wire of none."""
-    return max(1, ceil_log2(turns(config)))
+    return max(1, int(ceil_log2(turns(config))))
 
 
 def slot_layout(config: AcceleratorConfig) -> data.StructLayout:
