@@ -20,7 +20,6 @@ from vdla.hw.queue import Queue
 from vdla.hw.requantise import Requantiser
 from vdla.hw.scratchpad import Scratchpad
 from vdla.hw.sequencer import Sequencer
-from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import loaded_by
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import MemoryType, Unit
@@ -49,17 +48,15 @@ OUTER = TINY.with_changes(name="outer", batch=4, block_in=1, block_out=8)
 PLAIN = TINY.with_changes(name="plain", extensions=())
 
 
-def queue(config: AcceleratorConfig) -> Queue:
-    """Return a queue as deep as `max_requests`."""
-    return Queue(16, config.max_requests)
-
-
 UNITS = {
-    "queue": (queue, TINY.with_changes(max_requests=3)),
-    "queue of one": (queue, TINY.with_changes(max_requests=1)),
-    "queue of two": (queue, TINY.with_changes(max_requests=2)),
-    "queue of a power of two": (queue, TINY.with_changes(max_requests=16)),
-    "queue in block RAM": (queue, TINY.with_changes(max_requests=40)),
+    "queue": (lambda config: Queue(16, config.max_requests), TINY.with_changes(max_requests=3)),
+    "queue of one": (lambda config: Queue(16, config.max_requests), TINY.with_changes(max_requests=1)),
+    "queue of two": (lambda config: Queue(16, config.max_requests), TINY.with_changes(max_requests=2)),
+    "queue of a power of two": (
+        lambda config: Queue(16, config.max_requests),
+        TINY.with_changes(max_requests=16),
+    ),
+    "queue in block RAM": (lambda config: Queue(16, config.max_requests), TINY.with_changes(max_requests=40)),
     "tokens": (lambda config: TokenCounter(2), TINY),
     "alu": (AluLane, TINY),
     "alu narrow": (AluLane, NARROW),

@@ -173,7 +173,7 @@ def test_every_module_with_code_has_near_tests(script, rings):
     ("module", "test", "rank"),
     [
         ("hw/alu.py", "tests/hw/test_units.py::test_unit[alu narrow]", (0, 0)),
-        ("hw/alu.py", "tests/hw/test_units.py::test_unit[pipeline]", (2, 1)),
+        ("hw/alu.py", "tests/hw/test_units.py::test_unit[pipeline]", (2, 2)),
         ("hw/alu.py", "tests/hw/test_units.py::test_unit[queue]", None),
         ("hw/queue.py", "tests/hw/test_units.py::test_unit[queue]", (0, 0)),
     ],
