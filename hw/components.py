@@ -7,6 +7,7 @@ features, and in what a family makes of its memories (`vdla.explore.silicon.memo
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from amaranth.hdl import Shape, ShapeLike
 from amaranth.lib import wiring
@@ -18,6 +19,7 @@ from vdla.hw.control import Registers, RunControl
 from vdla.hw.dispatch import Dispatch
 from vdla.hw.dma import Dma
 from vdla.hw.fetch import Fetch
+from vdla.hw.gemm import registers_after
 from vdla.hw.load import LoadUnit
 from vdla.hw.loader import LoadEngine
 from vdla.hw.packing import packing
@@ -217,10 +219,17 @@ def _loader(config: AcceleratorConfig) -> Component:
     return Component(
         "compute_unit.loader",
         "loader",
-        _writes(config, Unit.COMPUTE) | {"wide": config.element_bits(MemoryType.ACC)},
+        _writes(config, Unit.COMPUTE) | _widened(config),
         lambda: LoadEngine(config, loaded_by(Unit.COMPUTE)),
         _started_memory(config, Unit.COMPUTE),
     )
+
+
+def _widened(config: AcceleratorConfig) -> dict[str, float]:
+    """Return what the write port of the accumulators depends on: its bits, and those that a beat of narrow
+    values fills with different data."""
+    wide = config.element_bits(MemoryType.ACC)
+    return {"wide": wide, "extended": min(wide, config.bus_bits * config.acc_bits // config.out_bits)}
 
 
 def _index_bits(config: AcceleratorConfig) -> int:
@@ -257,9 +266,21 @@ def _pipeline(config: AcceleratorConfig) -> Component:
         "low_bits": pairs * packing(config).overlap ** 2 if config.packed_bits else 0,
         "narrow_products": values * config.block_in * (product <= NARROW_PRODUCT_BITS),
         "adders": values * (config.block_in - 1) * (product + 1),
+        "saved_carries": values * _carry_saved(config) * (product + 1),
         "slots": _width(slot_layout(config)) * retire_stage(config.gemm_stages),
     }
     return Component("compute_unit.pipeline", "pipeline", features, lambda: Pipeline(config))
+
+
+def _carry_saved(config: AcceleratorConfig) -> int:
+    """Return the terms of a column, more than two each, of sums without registers inside.
+
+    Synthesis adds such terms up by carry-save adders, which take more LUTs than one adder for each term.
+    """
+    levels = (config.block_in - 1).bit_length()
+    *after, _ = registers_after(config.gemm_stages, levels)
+    registered = [level for level, count in enumerate(after) if level == 0 or count]
+    return sum((2 ** (end - start) - 2) << (levels - end) for start, end in pairwise([*registered, levels]))
 
 
 def _store_unit(config: AcceleratorConfig) -> Component:

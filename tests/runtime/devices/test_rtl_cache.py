@@ -112,16 +112,25 @@ def test_a_changed_shim_is_built_anew(keys, tmp_path, monkeypatch, name):
 
 def test_the_core_depends_on_every_file_of_the_hardware(tmp_path, monkeypatch):
     monkeypatch.setattr(design, "HARDWARE", tmp_path)
-    digests = [design.core_sources()]
+    digests = [design.sources_on_disk()]
     for action in (
         lambda path: path.write_text("a"),
         lambda path: path.write_text("b"),
         lambda path: path.unlink(),
     ):
         action(tmp_path / "unit.py")
-        digests.append(design.core_sources())
+        digests.append(design.sources_on_disk())
     assert len(set(digests)) == 3
     assert digests[0] == digests[3]
+
+
+def test_verilog_of_sources_that_were_edited_meanwhile_is_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "unit.py").write_text("edited = True")
+    monkeypatch.setattr(design, "HARDWARE", tmp_path)
+    with pytest.raises(ToolError, match=f"{tmp_path} was edited while this process ran.*start again"):
+        design.verilog_files(TINY, design.CORE)
+    assert not list((tmp_path / "cache").rglob("core.v"))
 
 
 def test_a_build_is_on_the_disk_before_it_appears(tmp_path, monkeypatch):

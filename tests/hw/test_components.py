@@ -1,0 +1,38 @@
+"""What the sizes of components are said to depend on."""
+
+import pytest
+
+from vdla.hw.components import components
+from vdla.hw.spec.presets import SMALL, TINY
+
+
+def feature(config, kind, name):
+    """Return a feature of the only component of a kind."""
+    [component] = [part for part in components(config) if part.kind == kind]
+    return component.features[name]
+
+
+@pytest.mark.parametrize(
+    ("block_in", "stages", "terms"),
+    [
+        (4, 3, 0),  # a register behind each level of two
+        (4, 2, 2),  # one sum of four terms
+        (8, 3, 2),  # pairs, then one sum of four
+        (8, 2, 6),
+        (16, 3, 10),  # four sums of four terms, then one
+        (16, 5, 0),
+    ],
+)
+def test_sums_without_registers_inside_save_their_carries(block_in, stages, terms):
+    config = TINY.with_changes(block_in=block_in, gemm_stages=stages)
+    bits = config.batch * config.block_out * (config.inp_bits + config.wgt_bits + 1)
+    assert feature(config, "pipeline", "saved_carries") == terms * bits
+
+
+@pytest.mark.parametrize(
+    ("changes", "bits"),
+    [({"block_out": 2}, 64), ({}, 128), ({"block_out": 8}, 256), ({"block_out": 16}, 256)],
+)
+def test_a_beat_of_narrow_values_fills_at_most_as_many_bits_as_it_widens_to(changes, bits):
+    config = TINY.with_changes(acc_buffer_bytes=SMALL.acc_buffer_bytes, **changes)
+    assert feature(config, "loader", "extended") == bits
