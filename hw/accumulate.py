@@ -6,11 +6,12 @@ from amaranth.lib.wiring import In, Out
 
 from vdla.hw.alu import accumulator_vector
 from vdla.hw.gemm import sums_layout
+from vdla.hw.operand import SourceOperand, lane_of, piece_of
 from vdla.hw.sequencer import slot_layout
 from vdla.hw.signatures import lanes, scratchpad_read, scratchpad_write
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.hw.vector_alu import VectorAlu, lane_of, piece_of
+from vdla.hw.vector_alu import VectorAlu
 
 GIVEN, READ, EXECUTED, WRITTEN = range(4)
 """The stages, counted in cycles: the address is given; data come; the result is computed; it is written."""
@@ -23,9 +24,10 @@ class AccumulatorUpdate(wiring.Component):
         config: the accelerator.
 
     Members:
-        valid, slot: a slot whose accumulator `dst` is read; a source slot reads the operand of the slots
-            that follow it.
-        acc: the accumulators' read port.
+        valid, slot: a slot whose accumulators `dst` and `src` are read.
+        acc: the accumulators' read port, for `dst`.
+        operand: a read port of the accumulators' shadow, for `src`; its data are used only where the slot is
+            one of an ALU step with two accumulator operands.
         sums: of the slot two cycles before.
         drop: `sums` of the next cycle must be 0.
         flying: a slot is in a stage that is not yet the write's.
@@ -43,6 +45,7 @@ class AccumulatorUpdate(wiring.Component):
                 "valid": In(1),
                 "slot": In(slot_layout(config)),
                 "acc": Out(scratchpad_read(config, MemoryType.ACC)),
+                "operand": Out(scratchpad_read(config, MemoryType.ACC)),
                 "sums": In(sums_layout(config)),
                 "drop": Out(1),
                 "flying": Out(1),
@@ -58,7 +61,8 @@ class AccumulatorUpdate(wiring.Component):
         current, result = (Signal(vector, name=name, reset_less=True) for name in ("current", "result"))
         value = Signal(vector)
         m.d.comb += [
-            self.acc.address.eq(self._index(self.slot)),
+            self.acc.address.eq(self._index(self.slot.dst)),
+            self.operand.address.eq(self._index(self.slot.src)),
             self.drop.eq(slots[READ].alu | slots[READ].reset),
             self.flying.eq(valid[READ] | valid[EXECUTED]),
         ]
@@ -70,8 +74,10 @@ class AccumulatorUpdate(wiring.Component):
                 for name in ("push_prev", "push_next", "finish")
             ),
         ]
-        self._forward(m, valid, slots, (current, value, result))
-        self._update(m, slots[READ], value, result)
+        m.submodules.alu = alu = VectorAlu(self.config)
+        m.d.comb += [alu.slot.eq(slots[READ]), alu.value.eq(value)]
+        self._forward(m, valid, slots, alu, (current, value, result))
+        self._update(m, alu, value, result)
         return m
 
     def _stages(self, m: Module) -> tuple[list[Value], list[data.View]]:
@@ -85,11 +91,16 @@ class AccumulatorUpdate(wiring.Component):
             valid.append(following_valid)
         return valid, slots
 
-    def _index(self, slot: data.View) -> Value:
-        return slot.dst[: self.config.index_bits(MemoryType.ACC)]
+    def _index(self, index: Value) -> Value:
+        return index[: self.config.index_bits(MemoryType.ACC)]
 
     def _forward(
-        self, m: Module, valid: list[Value], slots: list[data.View], element: tuple[Value, Value, Value]
+        self,
+        m: Module,
+        valid: list[Value],
+        slots: list[data.View],
+        alu: VectorAlu,
+        element: tuple[Value, Value, Value],
     ) -> None:
         """Build `current`, which lacks the result of the slot just before; `value`, which has it; and the
         write."""
@@ -98,11 +109,12 @@ class AccumulatorUpdate(wiring.Component):
         near, second, third, clears = (
             Signal(name=name, reset_less=True) for name in ("near", "second", "third", "clears")
         )
-        writes = [valid[GIVEN] & ~slots[GIVEN].empty & ~slots[GIVEN].source]
+        writes = [valid[GIVEN] & ~slots[GIVEN].empty]
         for stage in (READ, EXECUTED, WRITTEN):
             writes.append(Signal(name=f"writes_{stage}"))
             m.d.sync += writes[-1].eq(writes[-2])
-        index = [self._index(slot) for slot in slots]
+        index = [self._index(slot.dst) for slot in slots]
+        self._read_operand(m, writes, slots, alu, (result, earlier))
         m.d.sync += [
             near.eq(writes[EXECUTED] & (index[EXECUTED] == index[READ])),
             second.eq(writes[EXECUTED] & (index[EXECUTED] == index[GIVEN])),
@@ -118,11 +130,34 @@ class AccumulatorUpdate(wiring.Component):
             self.write.enable.eq(writes[WRITTEN].replicate(lanes(self.config, MemoryType.ACC))),
         ]
 
-    def _update(self, m: Module, following: data.View, value: Value, result: Value) -> None:
+    def _read_operand(
+        self,
+        m: Module,
+        writes: list[Value],
+        slots: list[data.View],
+        alu: VectorAlu,
+        results: tuple[Value, Value],
+    ) -> None:
+        """Give the ALU its second operand, with the results of the slots before it."""
+        if not self.config.alu_opcodes:
+            return
+        m.submodules.operand = operand = SourceOperand(self.config)
+        index, source = ([self._index(slot[name]) for slot in slots] for name in ("dst", "src"))
+        m.d.comb += [
+            operand.given.eq(slots[GIVEN]),
+            operand.slot.eq(slots[READ]),
+            operand.read.as_value().eq(self.operand.data),
+            operand.near.eq(writes[EXECUTED] & (index[EXECUTED] == source[READ])),
+            operand.second.eq(writes[EXECUTED] & (index[EXECUTED] == source[GIVEN])),
+            operand.third.eq(writes[WRITTEN] & (index[WRITTEN] == source[GIVEN])),
+            operand.result.eq(results[0]),
+            operand.earlier.eq(results[1]),
+            alu.rights.eq(operand.rights),
+        ]
+
+    def _update(self, m: Module, alu: VectorAlu, value: Value, result: Value) -> None:
         """Build `result`: a value of the ALU, or what was there and the sums, which are 0 unless a GEMM
-        accumulates; `following` is the slot of the next cycle."""
-        m.submodules.alu = alu = VectorAlu(self.config)
-        m.d.comb += [alu.slot.eq(following), alu.value.eq(value)]
+        accumulates."""
         for index in range(self.config.batch * self.config.block_out):
             row, column = divmod(index, self.config.block_out)
             total = (value[index] + self.sums[row][column])[: self.config.acc_bits]

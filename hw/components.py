@@ -50,6 +50,8 @@ from vdla.hw.store_beats import burst_layout, output_beat_layout
 from vdla.hw.tokens import TokenCounter
 
 PARAMETER_BITS = MULTIPLIER_BITS + SHIFT_BITS + 3 * BYTE_BITS  # of a requantised value, without the bias
+FORWARDING_LUTS = (3, 3, 2, 1)
+"""Choices before each bit of the ALU's second operand: of its first piece, its second, and so on."""
 NARROW_PRODUCT_BITS = 8
 """Widest products that may be made of LUTs, on families where DSP blocks are wide."""
 
@@ -256,6 +258,7 @@ def _pipeline(config: AcceleratorConfig) -> Component:
         "values": bits,
         "results": bits * bool(opcodes),
         "choice": 2 * (bits - lane_bits) * bool(opcodes),
+        "forwarded": lane_bits * sum(FORWARDING_LUTS[: config.alu_pieces]) * bool(opcodes),
         "shifts": lane_bits * (AluOpcode.SHR in opcodes),
         "compares": lane_bits * bool(opcodes & {AluOpcode.MIN, AluOpcode.MAX}),
         "sums": lane_bits * (AluOpcode.ADD in opcodes),
@@ -301,6 +304,7 @@ def _store_unit(config: AcceleratorConfig) -> Component:
         "waiting": ceil_log2(config.max_requests + 1),
         "instruction": config.instruction_bits,
         "sram": config.sram_base_bits,
+        "lent": config.index_bits(MemoryType.ACC) * bool(config.alu_opcodes),
     }
     memories = (
         *_queue_memory(depth, _width(output_beat_layout(config))),

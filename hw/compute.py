@@ -11,6 +11,7 @@ from vdla.hw.pipeline import Pipeline
 from vdla.hw.sequencer import Sequencer
 from vdla.hw.signatures import (
     instruction_stream,
+    lent_read,
     read_stream,
     request_stream,
     scratchpad_read,
@@ -41,6 +42,7 @@ class ComputeUnit(wiring.Component):
         beats: a read beat was taken for that scratchpad.
         uop_write, acc_write, out_write: write ports; OUT shadows ACC.
         uop, inp, wgt, acc: read ports.
+        operand: read port of the shadow, which the store unit lends.
         finished: FINISH retires.
         gemm_step, alu_step: a step of that kind is issued.
         status: for counters and run control.
@@ -67,6 +69,7 @@ class ComputeUnit(wiring.Component):
                 "acc_write": Out(scratchpad_write(config, MemoryType.ACC)),
                 "out_write": Out(scratchpad_write(config, shadow(config))),
                 **{memory.name.lower(): Out(scratchpad_read(config, memory)) for memory in SCRATCHPADS},
+                "operand": Out(lent_read(config, MemoryType.ACC)),
                 "finished": Out(1),
                 "gemm_step": Out(1),
                 "alu_step": Out(1),
@@ -88,8 +91,8 @@ class ComputeUnit(wiring.Component):
         return m
 
     def _issue(self, m: Module, sequencer: Sequencer, pipeline: Pipeline) -> None:
-        for memory in (pipeline.inp, self.inp), (pipeline.wgt, self.wgt), (pipeline.acc, self.acc):
-            connect(m, memory[0], flipped(memory[1]))
+        for name in ("inp", "wgt", "acc", "operand"):
+            connect(m, getattr(pipeline, name), flipped(getattr(self, name)))
         step = sequencer.active & sequencer.slot.step
         m.d.comb += [
             self.uop.address.eq(sequencer.uop_address),

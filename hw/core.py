@@ -130,6 +130,7 @@ class Datapath(wiring.Component):
             (compute.inp, pads[MemoryType.INP].read),
             (compute.wgt, pads[MemoryType.WGT].read),
             (compute.acc, pads[MemoryType.ACC].read),
+            (compute.operand, store.operand),
             (store.out, pads[MemoryType.OUT].read),
         )
         for one, other in wires:

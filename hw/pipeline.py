@@ -1,18 +1,18 @@
 """The compute unit's pipeline: micro-op, operands, multiplier array, accumulator."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from vdla.hw.accumulate import EXECUTED, AccumulatorUpdate
+from vdla.hw.accumulate import AccumulatorUpdate
 from vdla.hw.gemm import MultiplierArray
 from vdla.hw.layouts import decode
 from vdla.hw.packing import biased
 from vdla.hw.sequencer import index_sum, slot_layout
-from vdla.hw.signatures import scratchpad_read, scratchpad_write
+from vdla.hw.signatures import lent_read, scratchpad_read, scratchpad_write
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.timing import execute_stage
+from vdla.hw.spec.timing import given_stage
 from vdla.hw.spec.vocabulary import MemoryType
 
 INDEX_STAGE = 3
@@ -29,6 +29,7 @@ class Pipeline(wiring.Component):
         valid, slot: a slot issued in this cycle; its indices are loop offsets.
         uop: the micro-op memory's read data for the slot of the cycle before.
         inp, wgt, acc: scratchpad reads.
+        operand: reads of the accumulators' shadow, by the slots of ALU steps with two accumulator operands.
         write: the accumulator's write port.
         busy: a slot is in flight.
         retire: the last slot of an instruction is being written; with the instruction's `push_prev`,
@@ -36,7 +37,8 @@ class Pipeline(wiring.Component):
         overrun: a step's index is past the end of its scratchpad (it wraps).
 
     Timing: a slot issued in cycle t stands at the multiplier array in t + 5, meets its accumulator in
-    t + 5 + gemm_stages and is written one cycle later. Every slot sees all earlier results. Outputs are
+    t + 5 + gemm_stages and is written one cycle later. It gives the addresses of its accumulators in
+    t + 3 + gemm_stages; `operand.next` is a register. Every slot sees all earlier results. Outputs are
     registers.
     """
 
@@ -50,6 +52,7 @@ class Pipeline(wiring.Component):
                 "inp": Out(scratchpad_read(config, MemoryType.INP)),
                 "wgt": Out(scratchpad_read(config, MemoryType.WGT)),
                 "acc": Out(scratchpad_read(config, MemoryType.ACC)),
+                "operand": Out(lent_read(config, MemoryType.ACC)),
                 "write": Out(scratchpad_write(config, MemoryType.ACC)),
                 "busy": Out(1),
                 "retire": Out(1),
@@ -75,6 +78,7 @@ class Pipeline(wiring.Component):
         ]
         connect(m, flipped(self.acc), update.acc)
         connect(m, flipped(self.write), update.write)
+        self._operand(m, valid, slots, update)
         m.d.comb += [
             self.inp.address.eq(addresses.src),
             self.wgt.address.eq(addresses.wgt),
@@ -94,12 +98,11 @@ class Pipeline(wiring.Component):
     def _slots(self, m: Module) -> tuple[list[Value], list[data.View]]:
         """Chain the registers of the stages until the accumulator's address is given.
 
-        From `INDEX_STAGE` on the indices are sums of micro-op and offset. Behind it `dst` is the accumulator
-        that is read: the operand in a source slot, else the destination.
+        From `INDEX_STAGE` on the indices are sums of micro-op and offset.
         """
         valid, slots, uop = [self.valid], [self.slot], Signal.like(self.uop, reset_less=True)
         m.d.sync += uop.eq(self.uop)
-        for stage in range(1, execute_stage(self.config.gemm_stages) - EXECUTED + 1):
+        for stage in range(1, given_stage(self.config.gemm_stages) + 1):
             following = Signal(slot_layout(self.config), name=f"slot_{stage}", reset_less=True)
             following_valid = Signal(name=f"valid_{stage}")
             m.d.sync += [following.eq(slots[-1]), following_valid.eq(valid[-1])]
@@ -109,11 +112,21 @@ class Pipeline(wiring.Component):
                     following[name].eq(index_sum(slots[-1][name], getattr(fields, name)))
                     for name in ("dst", "src", "wgt")
                 ]
-            if stage == INDEX_STAGE + 1:
-                m.d.sync += following.dst.eq(Mux(slots[-1].source, slots[-1].src, slots[-1].dst))
             slots.append(following)
             valid.append(following_valid)
         return valid, slots
+
+    def _operand(
+        self, m: Module, valid: list[Value], slots: list[data.View], update: AccumulatorUpdate
+    ) -> None:
+        """Claim the shadow's read port two cycles before the address."""
+        before = given_stage(self.config.gemm_stages) - 2
+        if self.config.alu_opcodes:
+            m.d.sync += self.operand.next.eq(valid[before] & ~slots[before].empty & _reads_two(slots[before]))
+        m.d.comb += [
+            self.operand.address.eq(update.operand.address),
+            update.operand.data.eq(self.operand.data),
+        ]
 
     def _overruns(self, slot: data.View) -> Value:
         acc, inp, wgt = (
@@ -122,6 +135,11 @@ class Pipeline(wiring.Component):
         multiplies = ~slot.alu & ~slot.reset
         return ~slot.empty & (
             slot.dst[acc:].any()
-            | (slot.source & slot.src[acc:].any())
+            | (_reads_two(slot) & slot.src[acc:].any())
             | (multiplies & (slot.src[inp:].any() | slot.wgt[wgt:].any()))
         )
+
+
+def _reads_two(slot: data.View) -> Value:
+    """Return whether a slot belongs to an ALU step with two accumulator operands, unless it is empty."""
+    return slot.alu & ~slot.use_imm

@@ -19,7 +19,7 @@ class Scratchpad(wiring.Component):
 
     Parameters:
         config: the accelerator.
-        memory: the memory type; OUT is the shadow that holds the low bits of every accumulator.
+        memory: the memory type; OUT is a shadow that holds only the low bits of every accumulator.
 
     Members:
         write: the written lanes of one element per cycle.

@@ -8,14 +8,14 @@ from amaranth.utils import ceil_log2
 from vdla.hw.layouts import decode
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.timing import alu_delay
+from vdla.hw.spec.timing import alu_slots
 from vdla.hw.spec.vocabulary import Extension, MemoryType
 
 
 def turns(config: AcceleratorConfig) -> int:
-    """Return the most slots of a step, the source slot aside."""
-    delays = [alu_delay(opcode, config.alu_stages) for opcode in config.alu_opcodes]
-    return config.alu_pieces + max(delays) if delays else 1
+    """Return the most slots of a step."""
+    slots = (alu_slots(config.alu_pieces, opcode, config.alu_stages) for opcode in config.alu_opcodes)
+    return max(slots, default=1)
 
 
 def turn_bits(config: AcceleratorConfig) -> int:
@@ -26,15 +26,14 @@ def turn_bits(config: AcceleratorConfig) -> int:
 def slot_layout(config: AcceleratorConfig) -> data.StructLayout:
     """Return the payload of a slot in the compute pipeline.
 
-    `empty`: no step, only the end of an instruction. `source`: first slot of an ALU step with two accumulator
-    operands, which fetches one. `turn` counts the other slots of an ALU step. `step`: last slot of a step.
-    `dst`, `src` and `wgt` are indices with one bit more, which stays set once the index has passed the end.
+    `empty`: no step, only the end of an instruction. `turn` counts the slots of an ALU step. `step`: last
+    slot of a step. `dst`, `src` and `wgt` are indices with one bit more, which stays set once the index has
+    passed the end.
     """
     acc, inp, wgt = (config.index_bits(memory) for memory in (MemoryType.ACC, MemoryType.INP, MemoryType.WGT))
     return data.StructLayout(
         {
             "empty": 1,
-            "source": 1,
             "turn": turn_bits(config),
             "step": 1,
             "alu": 1,
@@ -133,40 +132,37 @@ class _MicroOps:
 
 
 class _Turns:
-    """Registers of the slots of a step: whether this is the source slot, else which of the others."""
+    """Registers of the slots of a step."""
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
-        self.fetches, self.source = Signal(name="step_fetches"), Signal(name="step_source")
         self.turn = Signal(turn_bits(config), name="step_turn")
         self.most = Signal(turn_bits(config), name="step_turns")
         self.once, self.ends = Signal(name="step_once"), Signal(name="step_ends", init=1)
 
     def start(self, alu: data.View, is_alu: Value, empty: Value) -> list[Value]:
-        fetches = is_alu & ~alu.use_imm & bool(self.config.alu_opcodes)
         most = Mux(is_alu, self._most(alu), 0)
-        once = ~fetches & (most == 0)
+        once = most == 0
         return [
-            *(self.fetches.eq(fetches), self.source.eq(fetches & ~empty)),
             *(self.most.eq(most), self.turn.eq(0)),
             *(self.once.eq(once), self.ends.eq(empty | once)),
         ]
 
     def _most(self, alu: data.View) -> Value:
         """Return the last turn of a step."""
-        pieces = self.config.alu_pieces
+        pieces, stages = self.config.alu_pieces, self.config.alu_stages
         most: Value = Const(pieces - 1)
         for opcode in self.config.alu_opcodes:
-            if delay := alu_delay(opcode, self.config.alu_stages):
-                most = Mux(alu.alu_opcode == opcode, pieces - 1 + delay, most)
+            if (slots := alu_slots(pieces, opcode, stages)) > pieces:
+                most = Mux(alu.alu_opcode == opcode, slots - 1, most)
         return most
 
     def advance(self) -> list[Value]:
-        following = Mux(self.source, 0, self.turn + 1)
-        return [self.source.eq(0), self.turn.eq(following), self.ends.eq(following == self.most)]
+        following = (self.turn + 1)[: len(self.turn)]
+        return [self.turn.eq(following), self.ends.eq(following == self.most)]
 
     def restart(self) -> list[Value]:
-        return [self.source.eq(self.fetches), self.turn.eq(0), self.ends.eq(self.once)]
+        return [self.turn.eq(0), self.ends.eq(self.once)]
 
 
 class Sequencer(wiring.Component):
@@ -234,7 +230,6 @@ class Sequencer(wiring.Component):
         return [
             self.slot.eq(slot),
             self.slot.last.eq(self.free),
-            self.slot.source.eq(steps.source),
             self.slot.turn.eq(steps.turn),
             self.slot.step.eq(steps.ends & ~slot.empty),
             *(

@@ -94,8 +94,10 @@ def lanes(config: AcceleratorConfig, memory: MemoryType) -> int:
 
 
 def shadow(config: AcceleratorConfig) -> MemoryType:
-    """Return what the store unit reads: whole accumulators if it requantises, else only their low bits."""
-    return MemoryType.ACC if config.has(Extension.REQUANTISE) else MemoryType.OUT
+    """Return what the shadow of the accumulators holds: whole ones if the store unit requantises or the ALU
+    has operations, whose second operand comes from it; else only the low bits, which are stored."""
+    whole = config.has(Extension.REQUANTISE) or config.alu_opcodes
+    return MemoryType.ACC if whole else MemoryType.OUT
 
 
 def scratchpad_write(config: AcceleratorConfig, memory: MemoryType) -> Signature:
@@ -117,6 +119,14 @@ def scratchpad_read(config: AcceleratorConfig, memory: MemoryType) -> Signature:
             "data": In(config.element_bits(memory)),
         }
     )
+
+
+def lent_read(config: AcceleratorConfig, memory: MemoryType) -> Signature:
+    """Return a read port that another unit lends, for the cycles behind those in which `next` is high.
+
+    `data` is the element at the `address` of the previous cycle, if that was such a cycle.
+    """
+    return Signature({"next": Out(1), **scratchpad_read(config, memory).members})
 
 
 def token_source() -> Signature:

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from vdla.hw.queue import Queue
 from vdla.hw.signatures import (
     instruction_stream,
+    lent_read,
     request_stream,
     scratchpad_read,
     shadow,
@@ -16,6 +17,7 @@ from vdla.hw.signatures import (
     write_stream,
 )
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.vocabulary import MemoryType
 from vdla.hw.start_gate import StartGate
 from vdla.hw.store_reads import ReadHalf
 
@@ -30,6 +32,7 @@ class StoreUnit(wiring.Component):
         instruction: the queue's head; a transfer starts it.
         pop_prev, push_prev: token edges from and to the compute unit.
         out: read port of the accumulators' shadow.
+        operand: the compute unit's reads at that port, which come before the unit's own.
         request, write_data, write_done: DRAM.
         beats: a beat is written.
         status: for counters and run control.
@@ -48,6 +51,7 @@ class StoreUnit(wiring.Component):
                 "pop_prev": Out(token_source()),
                 "push_prev": Out(token_sink()),
                 "out": Out(scratchpad_read(config, shadow(config))),
+                "operand": In(lent_read(config, MemoryType.ACC)),
                 "request": Out(request_stream(config)),
                 "write_data": Out(write_stream(config)),
                 "write_done": In(1),
@@ -65,6 +69,7 @@ class StoreUnit(wiring.Component):
         )
         connect(m, gate.pop_prev, flipped(self.pop_prev))
         connect(m, reads.out, flipped(self.out))
+        connect(m, flipped(self.operand), reads.operand)
         connect(m, reads.beats, flipped(self.write_data))
         m.d.comb += [
             gate.instruction.eq(self.instruction.payload),

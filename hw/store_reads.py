@@ -7,10 +7,11 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
+from vdla.hw.alu import accumulator_vector
 from vdla.hw.layouts import decode
 from vdla.hw.queue import Queue, counted
 from vdla.hw.requantise import Requantiser
-from vdla.hw.signatures import instruction_stream, scratchpad_read, shadow, write_stream
+from vdla.hw.signatures import instruction_stream, lent_read, scratchpad_read, shadow, write_stream
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.timing import BURSTS_STORED_AHEAD, STORE_REQUESTS_AHEAD, store_stages
@@ -35,6 +36,8 @@ class ReadIssue(wiring.Component):
     Members:
         instruction: a STORE to carry out.
         room: the outputs of one more read have a place behind those in flight.
+        lends: in the next cycle the read port is another's.
+        lent: it is, in this cycle: no read is issued.
         address: what is read.
         read: where the outputs of this cycle's read go; `valid` for elements only.
         keeps: this cycle's read is parameter `row`.
@@ -45,7 +48,8 @@ class ReadIssue(wiring.Component):
         overrun: the index of the cycle before was past the end of the scratchpad (it wraps).
 
     Timing: an instruction is taken while none waits, and begins in the next cycle, or in that of the last
-    read of the one before. Its first read is issued in the cycle after. `address`, `read` and `row` come from
+    read of the one before. Its first read is issued in the cycle after, and each in the first cycle in which
+    the port is not lent. `address`, `read` and `row` come from
     registers; `instruction.ready` does, too.
     """
 
@@ -56,6 +60,8 @@ class ReadIssue(wiring.Component):
             {
                 "instruction": In(instruction_stream(config)),
                 "room": In(1),
+                "lends": In(1),
+                "lent": Out(1),
                 "address": Out(config.index_bits(MemoryType.OUT)),
                 "read": Out(read_layout(config)),
                 "keeps": Out(1),
@@ -77,12 +83,14 @@ class ReadIssue(wiring.Component):
             self.instruction.ready.eq(~waits),
             self.idle.eq(~self._active & ~waits),
             last.eq(~self._prepares & (self._empty | walk.last)),
-            self.step.eq(self._active & (self._prepares | self.room)),
+            self.step.eq(self._active & ~self.lent & (self._prepares | self.room)),
             begins.eq(waits & (~self._active | (self.step & last))),
             walk.taken.eq(word),
             walk.take.eq(begins),
             walk.advance.eq(self.step & ~self._empty & ~self._prepares),
         ]
+        if self.config.alu_opcodes:
+            m.d.sync += self.lent.eq(self.lends)
         with m.If(self.instruction.valid & ~waits):
             m.d.sync += [waits.eq(1), word.eq(self.instruction.payload)]
         with m.If(begins):
@@ -147,6 +155,7 @@ class ReadHalf(wiring.Component):
     Members:
         instruction: a STORE to carry out.
         out: read port of the accumulators' shadow.
+        operand: another's reads at that port, which come first.
         bursts: bursts whose beats are all in `beats`.
         beats: their data.
         idle: nothing in progress here; `bursts` may still hold something.
@@ -154,11 +163,11 @@ class ReadHalf(wiring.Component):
         overrun: the index of the cycle before was past the end of the scratchpad (it wraps).
 
     Timing: an instruction is taken while none waits, and its first read is issued two cycles later, or in the
-    cycle after the last read of the one before. Then a read is issued per cycle (a parameter, or
-    `store_read_bytes` of outputs); reads of elements while, with those that have not reached the queues,
-    `beats` has a place and fewer bursts wait than its queue holds. A beat enters its queue, and the last of a
-    burst completes the burst, `store_stages` cycles after its last read. A STORE that writes nothing reads no
-    parameters, takes one step and gives a burst of no beats.
+    cycle after the last read of the one before. Then a read is issued in each cycle in which the port is not
+    lent (a parameter, or `store_read_bytes` of outputs); reads of elements while, with those that have not
+    reached the queues, `beats` has a place and fewer bursts wait than its queue holds. A beat enters its
+    queue, and the last of a burst completes the burst, `store_stages` cycles after its last read. A STORE
+    that writes nothing reads no parameters, takes one step and gives a burst of no beats.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -167,6 +176,7 @@ class ReadHalf(wiring.Component):
             {
                 "instruction": In(instruction_stream(config)),
                 "out": Out(scratchpad_read(config, shadow(config))),
+                "operand": In(lent_read(config, MemoryType.ACC)),
                 "bursts": Out(burst_stream(config)),
                 "beats": Out(write_stream(config)),
                 "idle": Out(1),
@@ -189,7 +199,9 @@ class ReadHalf(wiring.Component):
         m.d.sync += [stages[0].eq(issue.read), *(later.eq(earlier) for earlier, later in pairwise(stages))]
         connect(m, flipped(self.instruction), issue.instruction)
         m.d.comb += [
-            self.out.address.eq(issue.address),
+            issue.lends.eq(self.operand.next),
+            self.out.address.eq(Mux(issue.lent, self.operand.address, issue.address)),
+            self.operand.data.eq(self.out.data),
             former.read.eq(stages[-1]),
             former.outputs.eq(self._outputs(m, stages[1], issue)),
             beats.i.valid.eq(former.beat.valid),
@@ -209,6 +221,9 @@ class ReadHalf(wiring.Component):
         element = Signal(len(self.out.data), reset_less=True)
         m.d.sync += element.eq(self.out.data)
         if not self.config.has(Extension.REQUANTISE):
+            if shadow(self.config) is MemoryType.ACC:
+                whole = data.View(accumulator_vector(self.config), element)
+                element = Cat(value[: self.config.out_bits] for value in whole)
             bits = 8 * self.config.store_read_bytes
             return element.word_select(stage.part[: exact_log2(len(element) // bits)], bits)
         m.submodules.requantiser = requantiser = Requantiser(self.config)

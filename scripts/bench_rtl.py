@@ -15,7 +15,7 @@ import numpy as np
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.presets import DEFAULT
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 from vdla.runtime.device import Device
 from vdla.runtime.devices.rtl.device import RtlDevice
 from vdla.runtime.workloads import place_gemm, plan_gemm, random_operands
@@ -105,6 +105,20 @@ def same_accumulator(device: Device) -> float:
     return rate(device, lambda count: gemms(count, 4096, same=True), 1, 4096)
 
 
+def two_operands(device: Device) -> float:
+    """Steps per cycle of ALU instructions of 4,096 steps, which each add another accumulator."""
+    add = isa.Alu(
+        uop_end=1,
+        iter_out=LOOP,
+        iter_in=LOOP,
+        dst_factor_in=1,
+        src_factor_out=1,
+        src_factor_in=1,
+        alu_opcode=AluOpcode.ADD,
+    )
+    return rate(device, lambda count: [add] * count, 1, 4096)
+
+
 def contiguous_load(device: Device) -> float:
     """Fraction of the bus that a LOAD of 16 KiB fills behind the first latency: two of them against one."""
     load = isa.Load(
@@ -131,6 +145,7 @@ def measure() -> list[dict]:
         ("one GEMM instruction of 4,096 steps, of peak", 0.98, one_long_gemm(device)),
         ("64 GEMM instructions of 64 steps back to back, of peak", 0.95, many_short_gemms(device)),
         ("one accumulator updated every cycle (result checked), of peak", 0.95, same_accumulator(device)),
+        ("two-operand ALU, 4,096 steps at full lanes, steps per cycle", 0.98, two_operands(device)),
         ("LOAD of 16 KiB contiguous, of the bus", 0.95, contiguous_load(device)),
         (f"double-buffered {SIZE}^3 GEMM (result checked), of peak", 0.90, gemm),
         ("simulated cycles per second on that GEMM", 300_000, speed),

@@ -63,6 +63,11 @@ def store_stages(requantises: bool) -> int:
     return STORE_READ_STAGES + (REQUANTISE_STAGES if requantises else 0)
 
 
+def given_stage(gemm_stages: int) -> int:
+    """Return the cycles from a slot's issue to the addresses of its accumulators."""
+    return execute_stage(gemm_stages) - 2
+
+
 def execute_stage(gemm_stages: int) -> int:
     """Return the cycles from a slot's issue to its accumulator update."""
     return OPERAND_STAGE + gemm_stages
@@ -80,7 +85,6 @@ def alu_delay(opcode: AluOpcode, stages: int) -> int:
     return stages - 1 if opcode == AluOpcode.SHR else 0  # a register within the shifter
 
 
-def alu_slots(pieces: int, opcode: AluOpcode, stages: int, immediate: bool) -> int:
-    """Return the slots of an ALU step: one to fetch an accumulator operand, one for each of the `pieces` of
-    an element, and the lanes' delay."""
-    return (not immediate) + pieces + alu_delay(opcode, stages)
+def alu_slots(pieces: int, opcode: AluOpcode, stages: int) -> int:
+    """Return the slots of an ALU step: one for each of the `pieces` of an element, and the lanes' delay."""
+    return pieces + alu_delay(opcode, stages)

@@ -25,6 +25,7 @@ class TimedInstruction:
     pushes: Narrow
     transfers: bool  # it is a LOAD or STORE
     finishes: bool
+    reads_two: bool  # each of its slots reads two accumulators
     valid: bool
     beats: Narrow  # place of its memory in COUNTED_MEMORIES
     slots: int  # of the compute pipeline; 1 where it has no step
@@ -63,19 +64,20 @@ def _fill(columns: RecordArray, program: DecodedStream) -> None:
         _fill_transfers(columns, program, form)
     for form in stepping_forms():
         rows = program.opcode == form.opcode
-        columns["slots"][rows] = np.maximum(program.steps(form) * _slots_per_step(program, form), 1)
+        steps = program.steps(form)
+        columns["slots"][rows] = np.maximum(steps * _slots_per_step(program, form), 1)
+        if form is isa.Alu:
+            columns["reads_two"][rows] = (steps > 0) & (program.column(form, "use_imm") == 0)
 
 
 def _slots_per_step(program: DecodedStream, form: type[isa.Instruction]) -> np.ndarray | int:
     """Return the pipeline slots of a step."""
     if form is isa.Gemm:
         return 1
-    config, table = program.config, np.ones((1 << ENUM_BITS, 2), np.int64)
+    config, table = program.config, np.ones(1 << ENUM_BITS, np.int64)
     for opcode in AluOpcode:
-        table[opcode] = [
-            alu_slots(config.alu_pieces, opcode, config.alu_stages, immediate) for immediate in (False, True)
-        ]
-    return table[program.column(form, "alu_opcode"), program.column(form, "use_imm")]
+        table[opcode] = alu_slots(config.alu_pieces, opcode, config.alu_stages)
+    return table[program.column(form, "alu_opcode")]
 
 
 def _fill_transfers(columns: np.ndarray, program: DecodedStream, form: type[isa.Instruction]) -> None:

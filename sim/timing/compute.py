@@ -3,8 +3,18 @@
 Slots are issued without a gap, so the cycle of the last slot determines all others.
 """
 
+from typing import NamedTuple
+
 from vdla.sim.compiled import part
+from vdla.sim.timing.columns import TimedProgram
 from vdla.sim.timing.state import FAR, MOST_RETIRING, Machine
+
+
+class Reads(NamedTuple):
+    """The cycles in which an instruction's slots read a second accumulator, at the shadow's port."""
+
+    first: int
+    last: int
 
 
 @part
@@ -60,3 +70,30 @@ def compute_steady_cycles(machine: Machine) -> int:
     else:
         steady = FAR
     return min(steady, compute.retires[compute.first] - cycle - 1) if compute.level > 0 else steady
+
+
+@part
+def operand_reads(machine: Machine, program: TimedProgram) -> Reads:
+    """Return when second accumulators are read that have not all been read before this cycle: by the first
+    instruction in the pipeline of that kind."""
+    compute, hardware = machine.compute, machine.hardware
+    for number in range(compute.level):
+        place = (compute.first + number) % MOST_RETIRING
+        last = compute.retires[place] - hardware.retire_stage + hardware.given_stage
+        instruction = program[compute.items[place]]
+        if instruction.reads_two and last >= machine.control.cycle:
+            return Reads(last - instruction.slots + 1, last)
+    return Reads(FAR, FAR)
+
+
+@part
+def port_lent(machine: Machine, program: TimedProgram) -> bool:
+    """Whether the shadow's read port is the compute unit's in this cycle."""
+    return operand_reads(machine, program).first <= machine.control.cycle
+
+
+@part
+def port_steady_cycles(machine: Machine, program: TimedProgram) -> int:
+    """Return how many cycles from the next one on that stays as it is in this one."""
+    reads, cycle = operand_reads(machine, program), machine.control.cycle
+    return (reads.last if reads.first <= cycle else reads.first - 1) - cycle

@@ -56,7 +56,7 @@ class Decision(NamedTuple):
 def decide(machine: Machine, program: TimedProgram, queued: Ints) -> Decision:
     """Return the Decision for the cycle that the registers stand at."""
     memory, client = machine.memory, dma_chooses(machine)
-    reads, moves = store_reads(machine), dispatch_moves(machine, program)
+    reads, moves = store_reads(machine, program), dispatch_moves(machine, program)
     gates = Gates(
         gate(machine, program, queued, LOAD_UNIT),
         gate(machine, program, queued, COMPUTE_UNIT),

@@ -18,6 +18,7 @@ from vdla.hw.spec.timing import (
     LOADS_IN_PROGRESS,
     QUIET_CYCLES,
     STORE_REQUESTS_AHEAD,
+    given_stage,
     retire_stage,
     store_stages,
 )
@@ -58,6 +59,7 @@ class Hardware:
     latency: int
     memory_depth: int
     cycles_per_beat: int
+    given_stage: int
     retire_stage: int
     store_beats: int
     store_requests: int
@@ -286,6 +288,7 @@ def _hardware(config: AcceleratorConfig, memory: MemoryParameters) -> dict[str, 
         "latency": memory.latency,
         "memory_depth": memory.depth,
         "cycles_per_beat": memory.cycles_per_beat,
+        "given_stage": given_stage(config.gemm_stages),
         "retire_stage": retire_stage(config.gemm_stages),
         "store_beats": BURSTS_STORED_AHEAD * config.burst_beats + stages - 1,
         "store_requests": STORE_REQUESTS_AHEAD + stages - 1,

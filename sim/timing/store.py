@@ -3,6 +3,7 @@
 from vdla.sim.compiled import part
 from vdla.sim.timing.burst import burst_beats, burst_size
 from vdla.sim.timing.columns import TimedInstruction, TimedProgram
+from vdla.sim.timing.compute import port_lent
 from vdla.sim.timing.state import MOST_BURSTS, MOST_UNANSWERED, Hardware, Machine, Store
 
 NO_READ, PLAIN, OTHER = 0, 1, 2  # what a stage holds: nothing, a read that brings just a beat, any other
@@ -84,17 +85,19 @@ def store_answered(store: Store, write_done: int) -> int:
 
 
 @part
-def store_reads(machine: Machine) -> bool:
+def store_reads(machine: Machine, program: TimedProgram) -> bool:
     """Whether a read is issued: of a parameter, or the queues have room for what it and the reads on their
-    way may bring."""
+    way may bring; and the port is the store unit's."""
     store, hardware = machine.store, machine.hardware
-    return store.active != 0 and (
+    if store.active == 0 or not (
         store.prepares > 0
         or (
             store.beats + store.staged < hardware.store_beats
             and store.bursts_level + store.staged < hardware.store_requests
         )
-    )
+    ):
+        return False
+    return not port_lent(machine, program)
 
 
 @part

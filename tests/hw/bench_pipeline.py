@@ -9,11 +9,11 @@ from streams import configuration, start
 
 from vdla.hw.sequencer import slot_layout
 from vdla.hw.spec import isa, numerics
-from vdla.hw.spec.timing import alu_delay, retire_stage
+from vdla.hw.spec.timing import alu_slots, given_stage, retire_stage
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 
 ACCUMULATORS = 4  # that the steps work on
-INPUTS = ("valid", "slot", "uop", "inp__data", "wgt__data", "acc__data")
+INPUTS = ("valid", "slot", "uop", "inp__data", "wgt__data", "acc__data", "operand__data")
 
 
 def slot(config, **fields: int) -> int:
@@ -25,26 +25,31 @@ def slot(config, **fields: int) -> int:
 
 
 class Accumulators:
-    """The ACC scratchpad: read data follow the address by a cycle; a write is seen from the next cycle on."""
+    """The ACC scratchpad and its shadow: read data follow the address by a cycle; a write is seen from the
+    next cycle on. The shadow gives other data in the cycles that nobody asked for."""
 
     def __init__(self, dut, config) -> None:
         self.dut, self.words, self.writes = dut, [0] * config.depth(MemoryType.ACC), []
+        self.mask = (1 << config.element_bits(MemoryType.ACC)) - 1
 
     async def serve(self) -> None:
-        cycle = 0
+        cycle, asked = 0, False
         while True:
             await RisingEdge(self.dut.clk)
-            read = (
-                self.words[int(self.dut.acc__address.value)]
-                if self.dut.acc__address.value.is_resolvable
-                else 0
+            read, operand = (
+                self._at(port.value) for port in (self.dut.acc__address, self.dut.operand__address)
             )
+            lent, asked = asked, bool(int(self.dut.operand__next.value))
             if int(self.dut.write__enable.value):
                 self.words[int(self.dut.write__address.value)] = int(self.dut.write__data.value)
                 self.writes.append((cycle, int(self.dut.write__address.value)))
             await FallingEdge(self.dut.clk)
             self.dut.acc__data.value = read
+            self.dut.operand__data.value = operand if lent else ~operand & self.mask
             cycle += 1
+
+    def _at(self, address) -> int:
+        return self.words[int(address)] if address.is_resolvable else 0
 
 
 class Model:
@@ -107,9 +112,8 @@ def slots_of(config, step: dict) -> list[dict]:
     """Return the slots of a step."""
     if not step["alu"]:
         return [step]
-    turns = config.alu_pieces + alu_delay(AluOpcode(step["alu_opcode"]), config.alu_stages)
-    found = [{**step, "turn": turn} for turn in range(turns)]
-    return found if step["use_imm"] else [{**step, "source": 1}, *found]
+    turns = alu_slots(config.alu_pieces, AluOpcode(step["alu_opcode"]), config.alu_stages)
+    return [{**step, "turn": turn} for turn in range(turns)]
 
 
 @cocotb.test()
@@ -143,8 +147,8 @@ async def test_an_index_past_the_end_is_reported(dut):
         ({"dst": past - 1}, False),
         ({"dst": past}, True),
         ({"dst": past, "empty": 1}, False),
-        ({"alu": 1, "source": 1, "src": past}, True),
-        ({"alu": 1, "src": past}, False),
+        ({"alu": 1, "src": past}, True),
+        ({"alu": 1, "use_imm": 1, "src": past}, False),
     ):
         dut.valid.value, dut.slot.value = 1, slot(config, **fields)
         await FallingEdge(dut.clk)
@@ -154,6 +158,28 @@ async def test_an_index_past_the_end_is_reported(dut):
             seen += int(dut.overrun.value)
             await FallingEdge(dut.clk)
         assert seen == reported, fields
+
+
+@cocotb.test()
+async def test_slots_with_two_operands_claim_the_shadow_s_port_a_cycle_ahead(dut):
+    """No other slot does, nor one without a step, nor a configuration that has no operations."""
+    config = configuration()
+    await start(dut, *INPUTS)
+    for fields, claims in (
+        ({"alu": 1, "src": 3}, bool(config.alu_opcodes)),
+        ({"alu": 1, "use_imm": 1, "src": 3}, False),
+        ({"alu": 1, "empty": 1, "src": 3}, False),
+        ({"src": 3}, False),
+    ):
+        dut.valid.value, dut.slot.value = 1, slot(config, **fields)
+        for cycle in range(20):
+            await RisingEdge(dut.clk)
+            due = cycle == given_stage(config.gemm_stages) - 1 == 2 + config.gemm_stages
+            assert bool(int(dut.operand__next.value)) == (claims and due), (fields, cycle)
+            if claims and cycle == given_stage(config.gemm_stages):
+                assert int(dut.operand__address.value) == 3
+            await FallingEdge(dut.clk)
+            dut.valid.value = 0
 
 
 @cocotb.test()

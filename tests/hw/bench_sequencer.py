@@ -7,7 +7,7 @@ from streams import configuration, start, unpack
 
 from vdla.hw.sequencer import slot_layout
 from vdla.hw.spec import codec, isa
-from vdla.hw.spec.timing import alu_delay
+from vdla.hw.spec.timing import alu_slots
 from vdla.hw.spec.vocabulary import MemoryType
 
 PROGRAM = (
@@ -45,10 +45,9 @@ PROGRAM = (
 def turns(config, instruction) -> list[dict]:
     """Return what differs between the slots of a step."""
     if not isinstance(instruction, isa.Alu):
-        return [{"source": 0, "turn": 0, "step": 1}]
-    count = config.alu_pieces + alu_delay(instruction.alu_opcode, config.alu_stages)
-    found = [{"source": 0, "turn": turn, "step": int(turn == count - 1)} for turn in range(count)]
-    return found if instruction.use_imm else [{"source": 1, "turn": 0, "step": 0}, *found]
+        return [{"turn": 0, "step": 1}]
+    count = alu_slots(config.alu_pieces, instruction.alu_opcode, config.alu_stages)
+    return [{"turn": turn, "step": int(turn == count - 1)} for turn in range(count)]
 
 
 def slots(config, instruction) -> list[dict]:

@@ -19,6 +19,8 @@ INPUTS = (
     "pop_prev__available",
     "push_prev__room",
     "out__data",
+    "operand__next",
+    "operand__address",
     "request__ready",
     "write_data__ready",
     "write_done",
@@ -295,6 +297,35 @@ async def test_an_overrun_is_reported_a_cycle_behind_each_read_past_the_end(dut)
         await FallingEdge(dut.clk)
     assert busy == [0] + [1] * 4 * reads + [0] * 2
     assert overruns == [0] * (2 + 2 * reads) + [1] * 2 * reads + [0]
+
+
+@cocotb.test()
+async def test_the_port_is_lent_behind_each_cycle_that_asks_for_it_and_nothing_is_lost(dut):
+    """Reads of the unit's own stand still in those cycles, whatever they are."""
+    config, rng = configuration(), random.Random(5)
+    await start(dut, *INPUTS)
+    dut.pop_prev__available.value = dut.push_prev__room.value = 1
+    memory = Memory(dut, config, 0.0)
+    cocotb.start_soon(scratchpad(dut, config))
+    cocotb.start_soon(memory.serve())
+    sent = cocotb.start_soon(
+        send(dut, "instruction", [codec.encode(store, config) for store in stores(config)])
+    )
+    lent, address, due = False, 0, None
+    for _ in range(8000):
+        if sent.done() and int(dut.status__idle.value):
+            break
+        asked = bool(config.alu_opcodes) and rng.random() < 0.5
+        dut.operand__next.value = int(asked)
+        await RisingEdge(dut.clk)
+        assert due is None or int(dut.operand__data.value) == due
+        assert not lent or not int(dut.reads.step.value)
+        assert not lent or int(dut.out__address.value) == address
+        due = word(config, address) if lent else None
+        await FallingEdge(dut.clk)
+        lent, address = asked, rng.randrange(config.depth(MemoryType.ACC))
+        dut.operand__address.value = address
+    assert memory.bytes == expected(config, stores(config))
 
 
 @cocotb.test()

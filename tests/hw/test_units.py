@@ -96,6 +96,8 @@ UNITS = {
     "requantise narrow": (Requantiser, NARROW),
     "requantise parts": (Requantiser, PARTS.with_changes(requantise_lanes=4)),
     "pipeline": (Pipeline, TINY),
+    "pipeline full": (Pipeline, FULL),
+    "pipeline pieces": (Pipeline, TINY.with_changes(block_out=16, acc_buffer_bytes=32768)),
     "pipeline deep": (Pipeline, DEEP),
     "pipeline batch": (Pipeline, BATCH),
     "pipeline narrow": (Pipeline, NARROW),

@@ -11,7 +11,7 @@ from vdla.hw.spec.errors import UnfinishedError
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.registers import Fault
-from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
 from vdla.runtime.device import RunResult
 from vdla.sim.decoded import decode_stream
 from vdla.sim.timing.result import Timing
@@ -132,6 +132,33 @@ def test_a_store_of_whole_beats_reads_no_further_than_its_queue_has_room(first, 
     LOAD."""
     program = [load(INP, 30, x_stride=50), store(1, 120, dram_base=first), isa.Finish()]
     check(WIDE, program, MemoryParameters(latency, depth))
+
+
+def two_operands(config: AcceleratorConfig, trips: int, **fields) -> isa.Alu:
+    return isa.Alu(iter_out=1, iter_in=trips, uop_end=1, alu_opcode=config.alu_opcodes[-1], **fields)
+
+
+@pytest.mark.parametrize("trips", [1, 2, 7, 40])
+@pytest.mark.parametrize("rows", [1, 9, 60])
+@pytest.mark.parametrize(
+    "config",
+    [TINY, WIDE, TINY.with_changes(name="whole", alu_lanes=0, requantise_lanes=0, alu_opcodes="ADD")],
+    ids=lambda config: config.name,
+)
+def test_a_store_reads_in_the_cycles_in_which_no_second_operand_is_read(config, rows, trips):
+    """Steps with two accumulators, with one and without any follow each other while STOREs read; the last
+    reads decide the end."""
+    steps = [
+        two_operands(config, trips),
+        isa.Gemm(iter_out=1, iter_in=3, uop_end=1),
+        two_operands(config, trips),
+        two_operands(config, 0),
+        two_operands(config, trips, use_imm=1),
+        two_operands(config, 1),
+    ]
+    scales = {"parameters": 3} if config.has(Extension.REQUANTISE) else {}
+    stores = [store(rows, 2, **scales), store(1, 1), store(2, rows)]
+    check(config, [*stores, *steps, *steps, isa.Finish()], MemoryParameters(latency=5, depth=16))
 
 
 BEHIND = [load(INP, 1, 40), isa.Gemm(iter_out=2, iter_in=3, uop_end=1), store(1, 8)] * 40

@@ -63,14 +63,14 @@ LOOPS = {"uop_end": 2, "iter_out": 3, "iter_in": 2}  # 12 steps
     [
         (12, isa.Gemm(**LOOPS)),
         (12, isa.Alu(**LOOPS, use_imm=1)),
-        (24, isa.Alu(**LOOPS)),
+        (12, isa.Alu(**LOOPS)),
         (24, isa.Alu(**LOOPS, use_imm=1, alu_opcode=AluOpcode.SHR)),
         (36, isa.Alu(**LOOPS, use_imm=1, alu_opcode=AluOpcode.MUL)),
-        (48, isa.Alu(**LOOPS, alu_opcode=AluOpcode.MUL)),
+        (36, isa.Alu(**LOOPS, alu_opcode=AluOpcode.MUL)),
         (1, isa.Gemm(uop_end=0, iter_out=3, iter_in=2)),
     ],
 )
-def test_a_step_takes_a_slot_one_for_a_second_operand_and_the_delay_of_its_operation(slots, instruction):
+def test_a_step_takes_a_slot_and_the_delay_of_its_operation(slots, instruction):
     config = TINY.with_changes(alu_lanes=0)
     timing = simulate(decoded(instruction, isa.Finish(), config=config))
     assert timing.retired[0] - timing.started[0] == slots + 6 + config.gemm_stages
@@ -81,8 +81,8 @@ def test_a_step_takes_a_slot_one_for_a_second_operand_and_the_delay_of_its_opera
     [
         (12, isa.Gemm(**LOOPS)),
         (12 * 4, isa.Alu(**LOOPS, use_imm=1, alu_opcode=AluOpcode.ADD)),
-        (12 * (1 + 4), isa.Alu(**LOOPS, alu_opcode=AluOpcode.ADD)),
-        (12 * (1 + 4 + 2), isa.Alu(**LOOPS, alu_opcode=AluOpcode.MUL)),
+        (12 * 4, isa.Alu(**LOOPS, alu_opcode=AluOpcode.ADD)),
+        (12 * (4 + 2), isa.Alu(**LOOPS, alu_opcode=AluOpcode.MUL)),
     ],
 )
 def test_an_alu_with_fewer_lanes_takes_a_slot_for_each_piece(slots, instruction):
@@ -126,6 +126,18 @@ def test_skipping_reads_of_a_store_stops_where_its_queue_is_full(first, latency)
     load = isa.Load(memory_type=MemoryType.INP, y_size=1, x_size=1)
     store = isa.Store(memory_type=MemoryType.OUT, dram_base=first, y_size=1, x_size=200)
     check_skipping(decoded(load, store, isa.Finish(), config=config), MemoryParameters(latency, 16))
+
+
+@pytest.mark.parametrize("trips", [1, 30, 400])
+def test_skipping_stops_where_the_store_unit_s_port_is_lent_and_where_it_returns(trips):
+    """Rows of whole beats, which are read in leaps, beside steps with two accumulators."""
+    config = TINY.with_changes(block_out=8, acc_buffer_bytes=16384, alu_lanes=0, requantise_lanes=0)
+    store = isa.Store(memory_type=MemoryType.OUT, y_size=3, x_size=200, x_stride=256)
+    two = isa.Alu(iter_out=1, iter_in=trips, uop_end=1)
+    gemm = isa.Gemm(iter_out=1, iter_in=50, uop_end=1)
+    check_skipping(
+        decoded(store, gemm, two, gemm, two, two, isa.Finish(), config=config), MemoryParameters(1, 16)
+    )
 
 
 @pytest.mark.parametrize("seed", range(8))
