@@ -10,7 +10,6 @@ from vdla.explore.silicon.grid import GridPoint
 from vdla.explore.silicon.store import Store, read_store
 from vdla.hw.spec.presets import SMALL, TINY
 
-
 ASKED = []
 
 
