@@ -2,13 +2,17 @@
 
 from functools import cache
 
+from vdla.hw.components import Component
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.shelf import Shelf
+from vdla.hw.verilog import convert
 from vdla.runtime.devices.rtl.design import CORE, core_sources, verilog_files, without_comments
 
 MODULE = "vdla_core"
+UNIT = "unit"
+"""The module of a component alone."""
 SHOWN_DIGITS = 12
 """Hexadecimal digits of a digest that pages show."""
 
@@ -31,6 +35,11 @@ def verilog_of(config: AcceleratorConfig) -> str:
 def hardware_digest(config: AcceleratorConfig) -> str:
     """Return a digest (hex) of the core's Verilog: other figures of area and clock need another digest."""
     return digest_of([verilog_of(config)])
+
+
+def unit_verilog(component: Component) -> str:
+    """Return the Verilog of a component alone, without comments."""
+    return without_comments(convert(component.build(), UNIT))
 
 
 @cache

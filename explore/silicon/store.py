@@ -27,6 +27,7 @@ class Measured:
 
     Attributes:
         kind, features, memories: as those of `Component`.
+        hardware: digest of its Verilog.
         resources: LUTs, flip-flops, DSPs, block RAMs.
         ns: its slowest path, routed alone; None where it was not routed.
     """
@@ -34,6 +35,7 @@ class Measured:
     kind: str
     features: Mapping[str, float]
     memories: tuple[MemoryFigures, ...]
+    hardware: str
     resources: Mapping[str, float]
     ns: float | None = None
 
@@ -107,6 +109,7 @@ def read_store(path: Path = SHIPPED) -> Store:
                     entry["kind"],
                     entry["features"],
                     tuple((depth, bits, lanes) for depth, bits, lanes in entry["memories"]),
+                    entry["hardware"],
                     entry["resources"],
                     entry.get("ns"),
                 )

@@ -1,34 +1,44 @@
-"""Filling the store of measured areas: nothing is measured twice, and other hardware starts anew."""
+"""Filling the store of measured areas: nothing is measured twice; what other hardware shares is kept."""
+
+from dataclasses import replace
 
 import fill_silicon
 import pytest
 from click.testing import CliRunner
 
 from vdla.explore.silicon.grid import GridPoint
-from vdla.explore.silicon.store import Measured, memories_of, read_store
-from vdla.hw.spec.presets import TINY
+from vdla.explore.silicon.store import Store, read_store
+from vdla.hw.spec.presets import SMALL, TINY
+
+ASKED = []
+
+
+def measured(config, name, family):
+    """Return made-up figures of a component, and note that it was asked for."""
+    ASKED.append(name)
+    component = fill_silicon.component_named(config, name)
+    resources = dict.fromkeys(("lut", "ff", "dsp", "block_ram"), 1.0)
+    return fill_silicon.described(component, fill_silicon.unit_digest(component), resources)
 
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Replace synthesis by a table, and the grid by one point; return the components that were measured."""
-    names = []
-
-    def measure(component, family):
-        names.append(component.name)
-        resources = dict.fromkeys(("lut", "ff", "dsp", "block_ram"), 1.0)
-        features = {name: float(value) for name, value in component.features.items()}
-        return Measured(component.kind, features, memories_of(component), resources)
-
-    monkeypatch.setattr(fill_silicon, "measure", measure)
+    """Replace synthesis by `measured`, and the grid by one point; return the components that were asked for
+    in this process."""
+    monkeypatch.setattr(fill_silicon, "measure", measured)
     monkeypatch.setattr(fill_silicon, "GRID", (GridPoint(TINY, ("queue", "tokens", "dma")),))
     monkeypatch.setattr(fill_silicon, "generator_digest", lambda: "today")
-    return names
+    ASKED.clear()
+    return ASKED
 
 
-def fill(path) -> None:
-    arguments = ["--family", "ecp5", "--part", "components", "--output", str(path)]
-    done = CliRunner().invoke(fill_silicon.main, arguments)
+def run(path, jobs=1):
+    arguments = ["--family", "ecp5", "--part", "components", "--jobs", str(jobs), "--output", str(path)]
+    return CliRunner().invoke(fill_silicon.main, arguments)
+
+
+def fill(path, jobs=1) -> None:
+    done = run(path, jobs)
     assert done.exit_code == 0, done.output
 
 
@@ -42,25 +52,45 @@ def test_equal_components_are_measured_once_and_kept(tmp_path, asked):
 
 
 def test_a_killed_run_goes_on_where_it_was(tmp_path, asked, monkeypatch):
-    path, measure = tmp_path / "store.json", fill_silicon.measure
+    path = tmp_path / "store.json"
 
-    def killed(component, family):
-        if component.kind == "tokens":
+    def killed(config, name, family):
+        if name == "load_to_compute":
             raise KeyboardInterrupt
-        return measure(component, family)
+        return measured(config, name, family)
 
     monkeypatch.setattr(fill_silicon, "measure", killed)
-    arguments = ["--family", "ecp5", "--part", "components", "--output", str(path)]
-    assert CliRunner().invoke(fill_silicon.main, arguments).exit_code == 1
-    monkeypatch.setattr(fill_silicon, "measure", measure)
+    assert run(path).exit_code == 1
+    monkeypatch.setattr(fill_silicon, "measure", measured)
     fill(path)
     assert asked == ["dma", "load_queue", "load_to_compute"]
 
 
-def test_with_another_hardware_everything_is_measured_anew(tmp_path, asked, monkeypatch):
+def test_several_processes_measure_the_same(tmp_path, asked):
+    one, two = tmp_path / "one.json", tmp_path / "two.json"
+    fill(one)
+    fill(two, jobs=2)
+    assert one.read_text() == two.read_text()
+
+
+def test_with_another_hardware_what_has_the_same_verilog_is_kept(tmp_path, asked, monkeypatch):
     path = tmp_path / "store.json"
     fill(path)
     monkeypatch.setattr(fill_silicon, "generator_digest", lambda: "tomorrow")
+    store = read_store(path)
+    dma, queue, tokens = store.components["ecp5"]
+    features = dict(list(queue.features.items())[1:])  # as before a feature was added
+    store.components["ecp5"] = [replace(dma, hardware="changed"), replace(queue, features=features), tokens]
+    store.write(path)
     fill(path)
-    assert len(asked) == 6
+    assert asked[3:] == ["dma"]
     assert read_store(path).hardware == "tomorrow"
+    assert read_store(path).components["ecp5"] == [dma, queue, tokens]
+
+
+def test_a_design_of_other_verilog_is_dropped(asked, monkeypatch):
+    monkeypatch.setattr(fill_silicon, "hardware_digest", lambda config: f"{config.name} today")
+    rows = {TINY.digest: {"name": "tiny", "hardware": "tiny today", "lut": 1.0}}
+    rows[SMALL.digest] = {"name": "small", "hardware": "small yesterday", "lut": 2.0}
+    kept = fill_silicon.carried_over(Store("yesterday", {}, {"ecp5": rows}))
+    assert kept == Store("today", {}, {"ecp5": {TINY.digest: rows[TINY.digest]}})

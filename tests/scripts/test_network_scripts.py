@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from vdla.explore.silicon.estimate import silicon_of
+from vdla.hw.spec.presets import TINY
 from vdla.runtime.module.plan import Value, random_inputs
 from vdla.runtime.session.report import LayerReport, Report
 
@@ -53,6 +55,23 @@ def test_blocks_side_by_side_keep_every_line(script, right):
     assert [line[-1] for line in lines] == right
     assert [line[1:3] for line in lines].count("xy") == 1
     assert lines[(len(right) - 1) // 2].startswith("|xy|")
+
+
+# Presets
+
+
+def test_milliseconds_are_cycles_at_the_routed_clock(script):
+    presets = script("bench_presets")
+    assert presets.line("small", 50.0, "resnet18", 30_000_000).split() == [
+        *("small", "50.0", "resnet18", "30,000,000", "600.0")
+    ]
+    assert presets.line("zynq-7020", None, "resnet18", 1000).split()[-2:] == ["1,000", "-"]
+
+
+def test_only_a_routed_clock_counts(script):
+    presets = script("bench_presets")
+    assert presets.routed_mhz(TINY) == silicon_of(TINY).mhz
+    assert presets.routed_mhz(TINY.with_changes(token_depth=7)) is None
 
 
 # The demonstration

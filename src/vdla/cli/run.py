@@ -85,13 +85,20 @@ def command(
             waves=waves,
             progress=lambda step: say(step_name(step)),
         )
+    _write(done, output, trace, waves, chosen)
+    click.echo(json.dumps(done.report.to_json(), indent=1) if as_json else done.table())
+
+
+def _write(
+    done: Run, output: Path | None, trace: Path | None, waves: Waves | None, memory: MemoryParameters
+) -> None:
+    """Write the files that were asked for."""
     if output is not None:
         write_npz(output, done.outputs)
     if trace is not None:
-        _write_traces(done, trace, chosen)
+        _write_traces(done, trace, memory)
     if waves is not None:
         show_waves(waves, done.waveforms)
-    click.echo(json.dumps(done.report.to_json(), indent=1) if as_json else done.table())
 
 
 def _random(inputs: Mapping[str, Value]) -> dict[str, np.ndarray]:

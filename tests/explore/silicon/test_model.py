@@ -12,7 +12,7 @@ from vdla.hw.spec.errors import ToolError
 def measured(width: int, depth: int, lut: float, ns: float | None = None, *memories: MemoryShape) -> Measured:
     features = {"width": float(width), "depth": float(depth)}
     resources = {"lut": lut, "ff": 3.0, "dsp": 2.0 * width, "block_ram": 0.0}
-    return Measured("unit", features, memories_of(component(width, depth, *memories)), resources, ns)
+    return Measured("unit", features, memories_of(component(width, depth, *memories)), "", resources, ns)
 
 
 def component(width: int, depth: int, *memories: MemoryShape) -> Component:
