@@ -1,6 +1,6 @@
 """The compute unit: GEMM, ALU, FINISH, and loads of micro-ops and accumulators."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -26,6 +26,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import SCRATCHPADS, loaded_by
 from vdla.hw.spec.vocabulary import MemoryType, Unit
 from vdla.hw.start_gate import StartGate
+from vdla.hw.uop_guard import UopGuard
 
 
 class ComputeUnit(wiring.Component):
@@ -49,8 +50,9 @@ class ComputeUnit(wiring.Component):
 
     Timing: GEMM and ALU instructions follow each other without a gap. A step's results can be read by the
     next step. A LOAD starts at the earliest in the cycle of the last slot of the instruction before it, and
-    writes once the pipeline is empty. A GEMM, ALU or FINISH after a LOAD starts in the cycle after the LOAD
-    retires.
+    writes once the pipeline is empty. One of micro-ops starts earlier where `UopGuard` says that it is clear
+    of that instruction, and writes at any time unless it pushes a token. A GEMM, ALU or FINISH after a LOAD
+    starts in the cycle after the LOAD retires.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -139,7 +141,8 @@ class ComputeUnit(wiring.Component):
             connect(m, getattr(gate, f"pop_{side}"), flipped(getattr(self, f"pop_{side}")))
             push, own = getattr(gate, f"push_{side}"), getattr(self, f"push_{side}")
             m.d.comb += [push.room.eq(own.room), own.reserve.eq(push.reserve)]
-        is_load = Signal()
+        m.submodules.guard = guard = UopGuard(self.config)
+        is_load, may_load = Signal(), Signal()
         word = self.instruction.payload
         m.d.comb += [
             is_load.eq(decode(isa.Instruction, self.config, word).opcode == isa.Opcode.LOAD),
@@ -148,16 +151,22 @@ class ComputeUnit(wiring.Component):
             gate.start.eq(self.instruction.valid & self.instruction.ready),
             loader.instruction.payload.eq(word),
             sequencer.instruction.eq(word),
-            loader.instruction.valid.eq(self.instruction.valid & is_load & gate.open & sequencer.free),
+            may_load.eq(is_load & (sequencer.free | guard.clear)),
+            loader.instruction.valid.eq(self.instruction.valid & may_load & gate.open),
             self.instruction.ready.eq(
-                gate.open & sequencer.free & Mux(is_load, loader.instruction.ready, loader.idle)
+                gate.open
+                & ((may_load & loader.instruction.ready) | (~is_load & sequencer.free & loader.idle))
             ),
             sequencer.start.eq(gate.start & ~is_load),
+            guard.instruction.eq(word),
+            guard.stays.eq(self.instruction.valid & ~gate.start),
+            guard.issues.eq(sequencer.start),
         ]
         return gate.start
 
     def _retire(self, m: Module, loader: LoadEngine, pipeline: Pipeline) -> None:
-        """Push the tokens of the instruction that retires; a load and a step never retire in one cycle."""
+        """Push the tokens of the instruction that retires; a load that pushes any and a step never retire in
+        one cycle."""
         m.d.comb += [
             self.push_prev.push.eq(loader.push_prev | pipeline.push_prev),
             self.push_next.push.eq(loader.push_next | pipeline.push_next),

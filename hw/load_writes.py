@@ -103,7 +103,7 @@ class WriteHalf(wiring.Component):
     Members:
         plan: the next LOAD.
         busy: a LOAD is being written.
-        hold: make no step in this cycle.
+        hold: make no step in this cycle, unless the LOAD is of micro-ops and pushes no token.
         read_data: beats in the order of the requests.
         inp, wgt, uop, acc: write ports of the scratchpads concerned.
         retire: the LOAD ends in this cycle; `push_prev`, `push_next`: and pushes these tokens.
@@ -137,10 +137,12 @@ class WriteHalf(wiring.Component):
         m = Module()
         m.submodules.walk = walk = BlockWalk(self.config, self.memories)
         load = Signal(plan_layout(self.config, self.memories))
-        writes, element_ends = Signal(), Signal()
+        writes, element_ends, waits = Signal(), Signal(), Signal()
         part = self._count_parts(m, writes, element_ends)
         m.d.comb += [
-            self.step.eq(self.busy & ~self.hold & (load.empty | ~walk.is_data | self.read_data.valid)),
+            self.step.eq(
+                self.busy & ~(self.hold & waits) & (load.empty | ~walk.is_data | self.read_data.valid)
+            ),
             writes.eq(self.step & ~load.empty),
             element_ends.eq(~walk.is_data | self._last_part),
             self.retire.eq(self.step & (load.empty | (element_ends & walk.ends))),
@@ -153,6 +155,7 @@ class WriteHalf(wiring.Component):
         ]
         with m.If(self.plan.ready):
             m.d.sync += [self.busy.eq(self.plan.valid), load.eq(self.plan.payload)]
+            m.d.sync += waits.eq(self._in_order(self.plan.payload))
         m.d.sync += [getattr(self, pad.name.lower()).enable.eq(0) for pad in scratchpads(self.memories)]
         pad_minimum = load.pad_minimum if self.config.has(Extension.PAD_MINIMUM) else Const(0)
         for memory in self.memories:
@@ -160,6 +163,11 @@ class WriteHalf(wiring.Component):
             with m.If(load[memory.name.lower()]):
                 self._write(m, memory, writer, walk, writes)
         return m
+
+    def _in_order(self, load: data.View) -> Value:
+        """Return whether a LOAD does nothing before what holds it back is done."""
+        micro_ops = load.uop if MemoryType.UOP in self.memories else Const(0)
+        return ~micro_ops | load.push_prev | load.push_next
 
     def _count_parts(self, m: Module, writes: Signal, element_ends: Signal) -> Signal:
         """Count the parts of an element that fills several beats, and know the last one a cycle ahead."""

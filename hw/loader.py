@@ -129,7 +129,7 @@ class LoadEngine(wiring.Component):
 
     Members:
         instruction: a LOAD to execute.
-        hold: write nothing in this cycle.
+        hold: as `WriteHalf`.
         request, read_data: DRAM.
         inp, wgt, uop, acc: write ports of the scratchpads concerned.
         retire: an instruction ends, with its flags `push_prev` and `push_next`.

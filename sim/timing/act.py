@@ -7,8 +7,8 @@ from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.compiled import part
 from vdla.sim.records import Ints, Records
 from vdla.sim.timing.columns import TimedProgram
-from vdla.sim.timing.compute import compute_retires, compute_starts
-from vdla.sim.timing.decide import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT, Decision
+from vdla.sim.timing.compute import compute_compares, compute_retires, compute_starts
+from vdla.sim.timing.decide import Decision
 from vdla.sim.timing.fetch import dispatch_move, fetch_receives
 from vdla.sim.timing.loader import RETIRES, STEP, TAKES_BEAT, TURNS, loader_cuts, loader_starts, loader_writes
 from vdla.sim.timing.memory import (
@@ -23,7 +23,7 @@ from vdla.sim.timing.memory import (
     memory_moves,
 )
 from vdla.sim.timing.result import Burst
-from vdla.sim.timing.state import Loader, Machine, Times
+from vdla.sim.timing.state import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT, Loader, Machine, Times
 from vdla.sim.timing.store import NOTHING, store_answered, store_moves_on, store_remembers, store_starts
 from vdla.sim.timing.tokens import retire, start
 
@@ -60,6 +60,7 @@ def act(
     turns |= _pass_requests(machine, bursts, decision)
     turns |= _read_stores(machine, program, decision)
     turns |= _cut_requests(machine, program)  # the DMA must have taken the request before
+    turns |= compute_compares(machine, program, queued, decision.starts.compute)
     turns |= _start(machine, program, queued, times, decision)  # what starts is not cut in the same cycle
     if decision.moves:
         dispatch_move(machine, program, times.dispatched)
@@ -83,7 +84,8 @@ def _write_load(
 ) -> int:
     """Let a load engine write."""
     written = loader.written
-    done = loader_writes(loader, program, machine.hardware, data, holds)
+    held = holds and program[written].ordered
+    done = loader_writes(loader, program, machine.hardware, data, held)
     if done & STEP:
         machine.counts.beats[program[written].beats] += (done & TAKES_BEAT) != 0
     if done & RETIRES:
@@ -163,7 +165,7 @@ def _start(machine: Machine, program: TimedProgram, queued: Ints, times: Times, 
         if program[index].transfers:
             loader_starts(machine.compute_load, program, index)
         else:
-            compute_starts(machine, index, program[index].slots)
+            compute_starts(machine, program, index)
     if decision.starts.store:
         store_starts(machine.store, start(machine, program, queued, STORE_UNIT, times.started))
     return decision.starts.load or decision.starts.compute or decision.starts.store

@@ -25,6 +25,10 @@ class TimedInstruction:
     pushes: Narrow
     transfers: bool  # it is a LOAD or STORE
     finishes: bool
+    ordered: bool  # a LOAD whose steps wait for an empty pipeline
+    beside: bool  # a LOAD that may run beside slots which read other micro-ops
+    uop_begin: Int32  # of the micro-ops that it reads, or that such a LOAD writes; the first,
+    uop_end: Int32  # and the one behind the last
     reads_two: bool  # each of its slots reads two accumulators
     valid: bool
     beats: Narrow  # place of its memory in COUNTED_MEMORIES
@@ -66,6 +70,8 @@ def _fill(columns: RecordArray, program: DecodedStream) -> None:
         rows = program.opcode == form.opcode
         steps = program.steps(form)
         columns["slots"][rows] = np.maximum(steps * _slots_per_step(program, form), 1)
+        for name in ("uop_begin", "uop_end"):
+            columns[name][rows] = program.column(form, name)
         if form is isa.Alu:
             columns["reads_two"][rows] = (steps > 0) & (program.column(form, "use_imm") == 0)
 
@@ -105,13 +111,30 @@ def _fill_transfers(columns: np.ndarray, program: DecodedStream, form: type[isa.
         "lane_bytes": lane,
     }
     if form is isa.Load:
-        values |= _padding(program, rows, width)
+        values |= _padding(program, rows, width) | _order(program)
     elif program.config.has(Extension.REQUANTISE):
         values["parameters"] = np.where(
             (program.column(form, "parameters") > 0) & (rows > 0), len(Parameter), 0
         )
     for name, value in values.items():
         columns[name][chosen] = value
+
+
+def _order(program: DecodedStream) -> dict[str, IntArray]:
+    """Return what `vdla.hw.uop_guard` and the write half know of LOADs: what each must wait for."""
+
+    def column(name: str) -> IntArray:
+        return program.column(isa.Load, name)
+
+    pushes, base = (column("push_prev") | column("push_next")) != 0, column("sram_base")
+    micro_ops = column("memory_type") == MemoryType.UOP
+    padding = column("y_pad_0") | column("y_pad_1") | column("x_pad_0") | column("x_pad_1")
+    return {
+        "ordered": pushes | ~micro_ops,
+        "beside": micro_ops & ~pushes & (column("y_size") == 1) & (padding == 0),
+        "uop_begin": base,
+        "uop_end": base + column("x_size"),
+    }
 
 
 def _padding(program: DecodedStream, rows: IntArray, width: IntArray) -> dict[str, IntArray]:

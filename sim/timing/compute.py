@@ -6,8 +6,9 @@ Slots are issued without a gap, so the cycle of the last slot determines all oth
 from typing import NamedTuple
 
 from vdla.sim.compiled import part
+from vdla.sim.records import Ints
 from vdla.sim.timing.columns import TimedProgram
-from vdla.sim.timing.state import FAR, MOST_RETIRING, Machine
+from vdla.sim.timing.state import COMPUTE_UNIT, FAR, MOST_RETIRING, Machine
 
 
 class Reads(NamedTuple):
@@ -36,10 +37,24 @@ def pipeline_empty_from(machine: Machine) -> int:
 
 
 @part
-def compute_starts(machine: Machine, index: int, slots: int) -> None:
-    """Begin to issue the `slots` slots of an instruction in the next cycle."""
-    compute = machine.compute
-    compute.issue_last = machine.control.cycle + slots
+def compute_compares(machine: Machine, program: TimedProgram, queued: Ints, starts: bool) -> bool:
+    """Find out whether the LOAD at the queue's head may start beside what is issued, in the next cycle;
+    return whether that is new. `starts`: the head starts in this cycle."""
+    compute, dispatch, clear = machine.compute, machine.dispatch, False
+    if dispatch.head[COMPUTE_UNIT] != dispatch.tail[COMPUTE_UNIT] and not starts:
+        load = program[queued[dispatch.head[COMPUTE_UNIT]]]
+        clear = load.beside and (load.uop_begin >= compute.uop_end or load.uop_end <= compute.uop_begin)
+    changes = clear != (compute.clear != 0)
+    compute.clear = clear
+    return changes
+
+
+@part
+def compute_starts(machine: Machine, program: TimedProgram, index: int) -> None:
+    """Begin to issue the slots of an instruction in the next cycle."""
+    compute, instruction = machine.compute, program[index]
+    compute.issue_last = machine.control.cycle + instruction.slots
+    compute.uop_begin, compute.uop_end = instruction.uop_begin, instruction.uop_end
     place = (compute.first + compute.level) % MOST_RETIRING
     compute.items[place], compute.retires[place] = index, compute.issue_last + machine.hardware.retire_stage
     compute.level += 1

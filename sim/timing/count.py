@@ -4,10 +4,10 @@ from vdla.hw.spec.registers import UnitState
 from vdla.sim.compiled import part
 from vdla.sim.records import Ints, Records
 from vdla.sim.timing.act import Done
-from vdla.sim.timing.decide import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT, Decision
+from vdla.sim.timing.decide import Decision
 from vdla.sim.timing.loader import STEP
 from vdla.sim.timing.result import Span
-from vdla.sim.timing.state import Machine
+from vdla.sim.timing.state import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT, Machine
 from vdla.sim.timing.tokens import EMPTY
 
 BUSY, MEMORY, INSTRUCTION, IDLE = (

@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-from vdla.hw.spec.units import Unit
 from vdla.sim.compiled import part
 from vdla.sim.records import Ints
 from vdla.sim.timing.columns import TimedProgram
@@ -10,11 +9,9 @@ from vdla.sim.timing.compute import compute_free, compute_issues, pipeline_empty
 from vdla.sim.timing.fetch import dispatch_moves, fetch_offers
 from vdla.sim.timing.loader import loader_idle, loader_takes
 from vdla.sim.timing.memory import dma_chooses, dma_gives, memory_serves
-from vdla.sim.timing.state import Machine
+from vdla.sim.timing.state import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT, Machine
 from vdla.sim.timing.store import store_idle, store_passes_mark, store_reads
 from vdla.sim.timing.tokens import OPEN, gate
-
-LOAD_UNIT, COMPUTE_UNIT, STORE_UNIT = (int(unit) for unit in Unit)
 
 
 class Gates(NamedTuple):
@@ -45,7 +42,7 @@ class Decision(NamedTuple):
     starts: Flags  # the head of the unit's queue starts
     idle: Flags  # nothing is in progress in that unit; of the compute unit, in its load engine
     issues: bool  # the compute unit issues a slot
-    holds: bool  # a slot is in its pipeline: its load engine must not write
+    holds: bool  # a slot is in its pipeline: its load engine must not write what waits for that
     reads: bool  # the store unit issues a read
     marks: bool  # it passes on the mark of a STORE that writes nothing
     drained: bool  # no unit, no queue and no read of fetch is left
@@ -91,12 +88,12 @@ def decide(machine: Machine, program: TimedProgram, queued: Ints) -> Decision:
 
 @part
 def _compute_takes(machine: Machine, program: TimedProgram, queued: Ints, loads_idle: bool) -> bool:
-    """Whether no earlier slots stand before the head of the compute unit's queue, and what it needs is free:
-    the load engine for a LOAD, an idle one for all else."""
-    if not compute_free(machine):
-        return False
-    head = program[queued[machine.dispatch.head[COMPUTE_UNIT]]]
-    return loader_takes(machine.compute_load) if head.transfers else loads_idle
+    """Whether no earlier slots stand before the head of the compute unit's queue that concern it, and what it
+    needs is free: the load engine for a LOAD, an idle one for all else."""
+    head, free = program[queued[machine.dispatch.head[COMPUTE_UNIT]]], compute_free(machine)
+    if head.transfers:
+        return (free or machine.compute.clear != 0) and loader_takes(machine.compute_load)
+    return free and loads_idle
 
 
 @part

@@ -12,11 +12,11 @@ from vdla.sim.timing.act import OUT, Done, act
 from vdla.sim.timing.columns import TimedProgram
 from vdla.sim.timing.compute import compute_steady_cycles, port_steady_cycles
 from vdla.sim.timing.count import close_span, count, log_states, queue_heads, unit_states
-from vdla.sim.timing.decide import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT, Decision, decide
+from vdla.sim.timing.decide import Decision, decide
 from vdla.sim.timing.loader import STEP, TAKES_BEAT, loader_skips, loader_steady_cycles
 from vdla.sim.timing.memory import memory_free
 from vdla.sim.timing.result import Burst, Span
-from vdla.sim.timing.state import Loader, Machine, Times
+from vdla.sim.timing.state import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT, Loader, Machine, Times
 from vdla.sim.timing.store import store_skips, store_steady_cycles
 
 LOGGED_PER_CYCLE = 8  # no cycle logs more spans or bursts

@@ -32,6 +32,7 @@ MOST_RETIRING = 16  # instructions that can be in the compute pipeline
 MOST_STAGES = store_stages(True)
 MOST_BURSTS = STORE_REQUESTS_AHEAD + MOST_STAGES
 FAR = 1 << 60  # a cycle that never comes
+LOAD_UNIT, COMPUTE_UNIT, STORE_UNIT = (int(unit) for unit in Unit)
 
 
 Units = Annotated[Ints, (len(Unit),)]
@@ -127,6 +128,9 @@ class Compute:
     """The compute unit's pipeline: instructions in it, and when each retires."""
 
     issue_last: int
+    uop_begin: int  # of the instruction that was issued last,
+    uop_end: int
+    clear: int  # the LOAD at the queue's head writes none of these
     first: int
     level: int
     finished: int

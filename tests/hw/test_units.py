@@ -25,6 +25,7 @@ from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import MemoryType, Unit
 from vdla.hw.store import StoreUnit
 from vdla.hw.tokens import TokenCounter
+from vdla.hw.uop_guard import UopGuard
 
 FULL = TINY.with_changes(name="full", alu_lanes=0, alu_stages=1, requantise_lanes=0)
 NARROW = FULL.with_changes(
@@ -102,6 +103,7 @@ UNITS = {
     "pipeline batch": (Pipeline, BATCH),
     "pipeline narrow": (Pipeline, NARROW),
     "pipeline no_alu": (Pipeline, NO_ALU),
+    "uops": (UopGuard, TINY),
     "fetch": (Fetch, TINY),
     "fetch wide": (Fetch, WIDE),
     "classify": (Classifier, TINY),

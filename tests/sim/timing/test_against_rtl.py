@@ -161,6 +161,28 @@ def test_a_store_reads_in_the_cycles_in_which_no_second_operand_is_read(config, 
     check(config, [*stores, *steps, *steps, isa.Finish()], MemoryParameters(latency=5, depth=16))
 
 
+@pytest.mark.parametrize("trips", [1, 40, 400])
+@pytest.mark.parametrize("config", [TINY, WIDE], ids=lambda config: config.name)
+def test_loads_of_micro_ops_beside_instructions_that_read_others(config, trips):
+    """Some are clear of what is issued, some are not; some have tokens to push, or several rows, and wait."""
+    gemm = isa.Gemm(uop_begin=4, uop_end=8, iter_out=1, iter_in=trips)
+    alu = isa.Alu(
+        uop_end=3, iter_out=1, iter_in=trips, use_imm=1, alu_opcode=config.alu_opcodes[0], push_prev=1
+    )
+    loads = [
+        load(UOP, sram_base=8, width=5),
+        load(UOP, sram_base=2, width=2),
+        load(UOP, sram_base=3, width=2),
+        load(UOP, sram_base=30, width=3, push_next=1),
+        load(UOP, sram_base=40, rows=2, width=3),
+        load(UOP, sram_base=50, width=0),
+        load(ACC, sram_base=9, width=2),
+    ]
+    mixed = [part for one in loads for part in (gemm, one, alu, one, load(UOP, sram_base=60, width=9))]
+    for depth in (1, 16):
+        check(config, [*mixed, isa.Finish()], MemoryParameters(latency=20, depth=depth))
+
+
 BEHIND = [load(INP, 1, 40), isa.Gemm(iter_out=2, iter_in=3, uop_end=1), store(1, 8)] * 40
 
 

@@ -1,0 +1,63 @@
+"""Which LOADs of micro-ops may run beside an instruction that reads others."""
+
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from vdla.hw.layouts import decode
+from vdla.hw.spec import isa
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.vocabulary import MemoryType
+
+
+def runs_beside(load: data.View) -> Value:
+    """Return whether an instruction is a LOAD of one row of micro-ops, without padding, that pushes no
+    token. So its range is known without a product, and nobody learns when it is done."""
+    padding = (load.y_pad_0, load.y_pad_1, load.x_pad_0, load.x_pad_1)
+    return (
+        (load.opcode == isa.Opcode.LOAD)
+        & (load.memory_type == MemoryType.UOP)
+        & (load.y_size == 1)
+        & ~Cat(*padding, load.push_prev, load.push_next).any()
+    )
+
+
+class UopGuard(wiring.Component):
+    """Compare the LOAD that waits with the micro-ops of the instruction that is being issued.
+
+    Parameters:
+        config: the accelerator.
+
+    Members:
+        instruction: the one at the head of the queue.
+        stays: it is there in this cycle, and does not start.
+        issues: it starts, and its micro-ops are those that are read from the next cycle on.
+        clear: it may start beside the instruction being issued: it `runs_beside`, and writes none of that
+            one's micro-ops.
+
+    Timing: `clear` is a register. It is low in the first cycle in which an instruction waits.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "instruction": In(config.instruction_bits),
+                "stays": In(1),
+                "issues": In(1),
+                "clear": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        load, loops = (decode(form, self.config, self.instruction) for form in (isa.Load, isa.Gemm))
+        begin, end = (
+            Signal.like(bound, name=name, reset_less=True)
+            for name, bound in (("begin", loops.uop_begin), ("end", loops.uop_end))
+        )
+        with m.If(self.issues):
+            m.d.sync += [begin.eq(loops.uop_begin), end.eq(loops.uop_end)]
+        apart = (load.sram_base >= end) | (load.sram_base + load.x_size <= begin)
+        m.d.sync += self.clear.eq(self.stays & runs_beside(load) & apart)
+        return m
