@@ -36,7 +36,8 @@ def stretch_layout() -> data.StructLayout:
 def plan_layout(config: AcceleratorConfig, memories: Sequence[MemoryType]) -> data.StructLayout:
     """What the write half must know of a LOAD: its memory type, a bit each; `empty`: it writes nothing; the
     stretches of its block; its first element on chip, and the lane of a beat in which the first row begins,
-    with the distance to the next row's."""
+    with the distance to the next row's. A LOAD that is `empty` has `pad_value` only if it writes the pad
+    register; `index` then has the value."""
     lane_bits = beat_lane_bits(config, memories)
     return data.StructLayout(
         {
@@ -50,6 +51,7 @@ def plan_layout(config: AcceleratorConfig, memories: Sequence[MemoryType]) -> da
             "lane": lane_bits,
             "lane_stride": lane_bits,
             **({"pad_minimum": 1} if config.has(Extension.PAD_MINIMUM) else {}),
+            **({"pad_value": 1} if config.has(Extension.PAD_VALUE) else {}),
         }
     )
 
@@ -96,6 +98,8 @@ class Planner(wiring.Component):
         ]
         if self.config.has(Extension.PAD_MINIMUM):
             m.d.comb += plan.pad_minimum.eq(load.pad_minimum)
+        if self.config.has(Extension.PAD_VALUE):
+            m.d.comb += plan.pad_value.eq(load.pad_value & ((load.x_size == 0) | ~no_rows))
         return m
 
 

@@ -201,6 +201,7 @@ def _writes(config: AcceleratorConfig, unit: Unit) -> dict[str, float]:
         "parts": sum(max(1, bits // config.bus_bits) for bits in elements),
         "burst": ceil_log2(config.burst_bytes),
         "padding": config.bus_bits * config.has(Extension.PAD_MINIMUM),
+        "pad_value": config.bus_bits * config.has(Extension.PAD_VALUE),
         "plan": _width(plan_layout(config, memories)),
     }
 

@@ -1,6 +1,6 @@
 """The writing half of the load engine: pads and read beats into scratchpads."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -8,6 +8,7 @@ from amaranth.utils import exact_log2
 from vdla.hw.block_walk import BlockWalk, beat_lane_bits, index_bits, plan_layout
 from vdla.hw.signatures import lanes, read_stream, scratchpad_write
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.isa import PAD_VALUE_BITS
 from vdla.hw.spec.memories import scratchpad_of
 from vdla.hw.spec.vocabulary import Extension, MemoryType
 
@@ -35,7 +36,8 @@ class ElementWriter(wiring.Component):
         lane: which element of the beat, where it holds several.
         part: which part of the element, where it fills several beats.
         index: of the element in its scratchpad.
-        pad_minimum: padding is the least value; else 0.
+        pad_minimum: padding is the least value; else `pad_value`.
+        pad_value: signed.
         write: the scratchpad's write port.
         beat_ends: the step takes the last element that the beat can hold.
         overrun: `index` is past the end of the scratchpad (the address wraps).
@@ -54,6 +56,7 @@ class ElementWriter(wiring.Component):
                 "part": In(range(max(2, steps_of_element(config, memory)))),
                 "index": In(index_bits(config)),
                 "pad_minimum": In(1),
+                "pad_value": In(signed(PAD_VALUE_BITS)),
                 "write": Out(scratchpad_write(config, scratchpad_of(memory))),
                 "beat_ends": Out(1),
                 "overrun": Out(1),
@@ -87,10 +90,13 @@ class ElementWriter(wiring.Component):
     def _padding(self) -> Value:
         """Return one padding element."""
         config, pad = self.config, scratchpad_of(self.memory)
-        if self.memory is MemoryType.UOP or not config.has(Extension.PAD_MINIMUM):
+        if self.memory is MemoryType.UOP:
             return Const(0)
-        least = Const(config.least_value(self.memory), config.value_bits(pad)).as_unsigned()
-        return Mux(self.pad_minimum, least.replicate(config.values(pad)), 0)
+        narrow, wide = config.value_bits(self.memory), config.value_bits(pad)
+        given = self.pad_value[:narrow].as_signed()
+        value = Cat(given, given[-1].replicate(wide - len(given)))
+        least = Const(config.least_value(self.memory), wide).as_unsigned()
+        return Mux(self.pad_minimum, least, value).replicate(config.values(pad))
 
 
 class WriteHalf(wiring.Component):
@@ -114,7 +120,8 @@ class WriteHalf(wiring.Component):
     Timing: a LOAD is taken in a cycle in which none is being written, or one ends, and makes its first step
     in the next. One step per cycle: a pad element, or one beat (one element of it, if it holds several). The
     write ports and `overrun` follow the step by one cycle. That is early enough for a unit that is told of
-    the end of the LOAD: it reads two cycles after `retire` at the earliest.
+    the end of the LOAD: it reads two cycles after `retire` at the earliest. A LOAD that writes the pad
+    register does so as it is taken, a cycle or more before a later one is.
     """
 
     def __init__(self, config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> None:
@@ -158,8 +165,10 @@ class WriteHalf(wiring.Component):
             m.d.sync += waits.eq(self._in_order(self.plan.payload))
         m.d.sync += [getattr(self, pad.name.lower()).enable.eq(0) for pad in scratchpads(self.memories)]
         pad_minimum = load.pad_minimum if self.config.has(Extension.PAD_MINIMUM) else Const(0)
+        pad_value = self._pad_value(m) if self.config.has(Extension.PAD_VALUE) else Const(0)
         for memory in self.memories:
-            writer = self._writer(m, memory, walk, part, pad_minimum)
+            writer = self._writer(m, memory, walk, part)
+            m.d.comb += [writer.pad_minimum.eq(pad_minimum), writer.pad_value.eq(pad_value)]
             with m.If(load[memory.name.lower()]):
                 self._write(m, memory, writer, walk, writes)
         return m
@@ -183,9 +192,17 @@ class WriteHalf(wiring.Component):
                     m.d.sync += [last.eq(count - 1), self._last_part.eq(count == 1)]
         return part
 
-    def _writer(
-        self, m: Module, memory: MemoryType, walk: BlockWalk, part: Signal, pad_minimum: Value
-    ) -> ElementWriter:
+    def _pad_value(self, m: Module) -> Value:
+        """Keep the pad register, and return what the LOAD that is written pads with: it, or 0."""
+        register, value = Signal(PAD_VALUE_BITS), Signal(signed(PAD_VALUE_BITS))
+        following = self.plan.payload
+        with m.If(self.plan.ready):
+            m.d.sync += value.eq(Mux(following.pad_value, register, 0))
+            with m.If(self.plan.valid & following.empty & following.pad_value):
+                m.d.sync += register.eq(following.index[:PAD_VALUE_BITS])
+        return value
+
+    def _writer(self, m: Module, memory: MemoryType, walk: BlockWalk, part: Signal) -> ElementWriter:
         """Add the writer of a memory type, and connect its inputs."""
         writer = ElementWriter(self.config, memory)
         m.submodules[f"{memory.name.lower()}_writer"] = writer
@@ -195,7 +212,6 @@ class WriteHalf(wiring.Component):
             writer.lane.eq(walk.lane),
             writer.part.eq(part),
             writer.index.eq(walk.index),
-            writer.pad_minimum.eq(pad_minimum),
         ]
         return writer
 

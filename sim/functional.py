@@ -50,6 +50,7 @@ class Machine:
             InvalidInstructionError, AccessError, DeadlockError, UnfinishedError: as for `Device.run`.
         """
         found = interleave(program, seed)
+        self.pads.clear_registers()
         if native:
             self._execute_natively(program, found.order, dram)
         else:

@@ -7,7 +7,7 @@ import numpy as np
 
 from vdla.hw.spec import isa, numerics
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.memories import scratchpad_of
+from vdla.hw.spec.memories import MEMORIES, scratchpad_of
 from vdla.hw.spec.touched import accesses, elements, fields_of
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType, Parameter
 from vdla.sim.access import uop_column
@@ -34,10 +34,16 @@ def execute(instruction: isa.Instruction, pads: Scratchpads, dram: np.ndarray) -
 def load(instruction: isa.Load, pads: Scratchpads, dram: np.ndarray) -> None:
     """Copy a padded 2-D block from DRAM into a scratchpad."""
     it, config = instruction, pads.config
+    unit = MEMORIES[it.memory_type].loaded_by
     if not it.x_size:
+        if it.pad_value:
+            pads.pad_registers[unit] = numerics.wrap(it.sram_base, isa.PAD_VALUE_BITS)
         return
-    target = _target(it.memory_type, pads)
-    padding = config.least_value(it.memory_type) if it.pad_minimum else 0
+    target, padding = _target(it.memory_type, pads), 0
+    if it.pad_minimum:
+        padding = config.least_value(it.memory_type)
+    elif it.pad_value:
+        padding = config.pad_value(it.memory_type, int(pads.pad_registers[unit]))
     shape = (it.y_pad_0 + it.y_size + it.y_pad_1, it.x_pad_0 + it.x_size + it.x_pad_1, *target.shape[1:])
     block = np.full(shape, padding, target.dtype)
     for y in range(it.y_size):

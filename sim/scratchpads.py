@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike, NDArray
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import DeviceError
 from vdla.hw.spec.limits import SCRATCHPAD_BYTES, require_room
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import MemoryType, Unit
 
 K_GROUP = 4
 MIN_LANES = 4
@@ -51,6 +51,7 @@ class Scratchpads:
         inp_operand: uint8[depth, batch, padded block_in], `inp + 128`: the native GEMM's unsigned operand.
         wgt_operand: int8[depth, padded block_in / 4, padded block_out, 4], `wgt` in groups of 4 along k.
         wgt_bias: int32[depth, padded block_out], -128 times each row's sum: makes up for `inp + 128`.
+        pad_registers: int8[units], the pad register of each unit.
     """
 
     config: AcceleratorConfig
@@ -61,6 +62,7 @@ class Scratchpads:
     inp_operand: np.ndarray = field(init=False)
     wgt_operand: np.ndarray = field(init=False)
     wgt_bias: np.ndarray = field(init=False)
+    pad_registers: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         c = self.config
@@ -74,6 +76,7 @@ class Scratchpads:
             "inp_operand": ((inps, c.batch, k), np.uint8),
             "wgt_operand": ((wgts, k // K_GROUP, o, K_GROUP), np.int8),
             "wgt_bias": ((wgts, o), np.int32),
+            "pad_registers": ((len(Unit),), np.int8),
         }
         size = sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in arrays.values())
         require_room(size, SCRATCHPAD_BYTES, "the functional model's scratchpads take", DeviceError)
@@ -94,7 +97,12 @@ class Scratchpads:
         """Zero every memory."""
         for array in (self.uop, self.inp, self.wgt, self.acc):
             array[...] = 0
+        self.clear_registers()
         self.refresh_operands()
+
+    def clear_registers(self) -> None:
+        """Zero what a run begins with: everything but the memories."""
+        self.pad_registers[...] = 0
 
 
 def _aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:

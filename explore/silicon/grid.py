@@ -19,6 +19,7 @@ INSTRUCTIONS = ("fetch", "load_unit", "loader", "store_unit")
 """Engines whose size depends on the width of an instruction, or of `sram_base`."""
 WRITERS = ("load_unit", "loader", "store_unit")
 NO_REQUANTISE = (Extension.PAD_MINIMUM, Extension.OVERWRITE)
+PAD_VALUE = (*NO_REQUANTISE, Extension.REQUANTISE, Extension.PAD_VALUE)
 LARGE = {"inp_buffer_bytes": 8 * KIB, "wgt_buffer_bytes": 8 * KIB, "acc_buffer_bytes": 16 * KIB}
 
 
@@ -77,6 +78,8 @@ GRID = (
         wgt_buffer_bytes=64 * KIB,
         acc_buffer_bytes=64 * KIB,
     ),
+    _point("load_unit", "loader", extensions=PAD_VALUE),
+    _point("load_unit", "loader", block_in=8, block_out=8, bus_bits=128, extensions=PAD_VALUE),
     _point("fetch", "dma", bus_bits=512, burst_bytes=512),
     _point("sequencer", uop_buffer_bytes=32 * KIB),
     _point("dispatch", "queue", *INSTRUCTIONS, uop_buffer_bytes=64 * KIB),

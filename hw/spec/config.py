@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from vdla.hw.spec import isa
 from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.memories import MEMORIES, SCRATCHPADS, scratchpad_of
+from vdla.hw.spec.numerics import wrap
 from vdla.hw.spec.showing import shown
 from vdla.hw.spec.vocabulary import (
     DRAM_BASE_BITS,
@@ -128,6 +129,10 @@ class AcceleratorConfig:
     def least_value(self, memory: MemoryType) -> int:
         """The least value of `memory`: with it `pad_minimum` pads; 0 for micro-ops, which are no numbers."""
         return 0 if memory is MemoryType.UOP else -(1 << (self.value_bits(memory) - 1))
+
+    def pad_value(self, memory: MemoryType, register: int) -> int:
+        """The value with which `pad_value` pads `memory` where its unit's pad register holds `register`."""
+        return 0 if memory is MemoryType.UOP else wrap(register, self.value_bits(memory))
 
     @cached_property
     def _data_bits(self) -> Mapping[MemoryType, int]:

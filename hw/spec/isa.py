@@ -31,6 +31,8 @@ WORD_BITS = 64
 LOOP_BITS = 14
 SIZE_BITS = 16
 PARAMETER_SET_BITS = 6
+PAD_VALUE_BITS = 8
+"""Bits of a pad register."""
 LONGEST_ROW = (1 << SIZE_BITS) - 1
 """Elements of a row of a transfer, rows of one, and elements between rows, at most."""
 MOST_PARAMETER_SETS = (1 << PARAMETER_SET_BITS) - 1
@@ -136,6 +138,14 @@ class Load(_Transfer):
     padding. Then, for each row y, `x_pad_0` padding elements, `x_size` elements read from
     `dram_base + y * x_stride`, and `x_pad_1` padding elements. Last `y_pad_1` rows of padding. ACC_8BIT reads
     narrow elements and sign-extends each value into ACC.
+
+    Padding is 0; with `pad_minimum`, the least value that an element's values can have in DRAM; else, with
+    `pad_value`, the pad register, wrapped to the width of these values. ACC_8BIT sign-extends either. UOP is
+    always padded with 0.
+
+    Each unit that executes LOADs has a pad register: 8 bits, signed, 0 when a run starts. A LOAD with
+    `pad_value` and an `x_size` of 0 writes the low 8 bits of its `sram_base` into the one of its unit. LOADs
+    that the unit executes later find them there.
     """
 
     opcode: ClassVar[Opcode] = Opcode.LOAD
@@ -145,6 +155,12 @@ class Load(_Transfer):
         "pad with the least value of the element's type instead of zero "
         "(ACC_8BIT: the least value of the narrow type; UOP: no effect)",
         extension=Extension.PAD_MINIMUM,
+    )
+    pad_value: int = _bits(
+        1,
+        "pad with the pad register of the unit instead of zero (with `pad_minimum`, and for UOP: no effect); "
+        "where `x_size` is 0: write `sram_base` into that register",
+        extension=Extension.PAD_VALUE,
     )
 
 

@@ -6,11 +6,15 @@ from vdla.hw.spec.vocabulary import Extension
 
 KIB = 1 << 10
 
+LEAN = (Extension.PAD_MINIMUM, Extension.OVERWRITE, Extension.REQUANTISE)
+"""The extensions of presets that fit a device or are small."""
+
 DEFAULT = AcceleratorConfig(name="default", extensions=tuple(Extension))
 VTA = DEFAULT.with_changes(name="vta", extensions=())
 PAPER = DEFAULT.with_changes(name="paper", wgt_buffer_bytes=32 * KIB)
 SMALL = DEFAULT.with_changes(
     name="small",
+    extensions=LEAN,
     block_in=8,
     block_out=8,
     uop_buffer_bytes=8 * KIB,
@@ -26,6 +30,7 @@ SMALL = DEFAULT.with_changes(
 )
 TINY = DEFAULT.with_changes(
     name="tiny",
+    extensions=LEAN,
     block_in=4,
     block_out=4,
     uop_buffer_bytes=2 * KIB,
@@ -42,6 +47,7 @@ TINY = DEFAULT.with_changes(
 
 ECP5_25F = DEFAULT.with_changes(
     name="ecp5-25f",
+    extensions=LEAN,
     block_in=8,
     block_out=4,
     uop_buffer_bytes=8 * KIB,
@@ -60,6 +66,7 @@ ECP5_25F = DEFAULT.with_changes(
 
 ECP5_85F = DEFAULT.with_changes(
     name="ecp5-85f",
+    extensions=LEAN,
     uop_buffer_bytes=16 * KIB,
     wgt_buffer_bytes=128 * KIB,
     acc_buffer_bytes=64 * KIB,
@@ -75,6 +82,7 @@ ECP5_85F = DEFAULT.with_changes(
 
 ZYNQ_7020 = DEFAULT.with_changes(
     name="zynq-7020",
+    extensions=LEAN,
     uop_buffer_bytes=16 * KIB,
     acc_buffer_bytes=64 * KIB,
     load_queue_depth=32,

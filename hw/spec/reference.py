@@ -28,6 +28,7 @@ _EXTENSIONS = {
     "reset",
     Extension.REQUANTISE: "`STORE.parameters`: the store unit requantises values with the parameters of "
     "their channel",
+    Extension.PAD_VALUE: "`LOAD.pad_value`: padding holds any value of 8 bits, from a register of the unit",
 }
 _PARAMETERS = {
     Parameter.BIAS: "`bias`: the whole accumulator, signed",

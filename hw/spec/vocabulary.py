@@ -23,6 +23,7 @@ class Extension(StrEnum):
     PAD_MINIMUM = "pad_minimum"
     OVERWRITE = "overwrite"
     REQUANTISE = "requantise"
+    PAD_VALUE = "pad_value"
 
 
 class Parameter(IntEnum):

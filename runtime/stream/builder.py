@@ -12,6 +12,7 @@ import numpy as np
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError
+from vdla.hw.spec.footprint import executing_unit
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 from vdla.runtime.stream.conflicts import conflicts
@@ -112,6 +113,7 @@ class StreamBuilder:
         self.kernels = MicroKernels(config)
         self._record = Record()
         self._tensors: dict[str, int] = {}  # their numbers
+        self._pad_registers: dict[Unit, int] = {}  # where they are not 0
         self._labels: list[tuple[int, str]] = []  # with the first instruction of each
 
     # Recording
@@ -129,10 +131,22 @@ class StreamBuilder:
         rows: Rows,
         *,
         pad_minimum: bool = False,
+        pad_value: int = 0,
     ) -> None:
-        """Load rows of `tensor`, from its `element` on, to `sram` of `memory`."""
+        """Load rows of `tensor`, from its `element` on, to `sram` of `memory`; padded with the least value,
+        or with `pad_value`."""
+        if pad_value:
+            self._set_pad_register(memory, pad_value)
         place = (memory, sram, element, *rows.fields)
-        self._record.transfer(isa.Load, (*place, pad_minimum), self._number(tensor))
+        self._record.transfer(isa.Load, (*place, pad_minimum, bool(pad_value)), self._number(tensor))
+
+    def _set_pad_register(self, memory: MemoryType, value: int) -> None:
+        """Write the pad register of the unit that loads `memory`, unless it holds `value` already."""
+        unit = executing_unit(isa.Load, memory)
+        if self._pad_registers.get(unit, 0) != value:
+            self._pad_registers[unit] = value
+            place = (memory, value & (1 << isa.PAD_VALUE_BITS) - 1, 0, *Rows(0, 0, 0).fields)
+            self._record.transfer(isa.Load, (*place, False, True), NO_TENSOR)
 
     def store(self, sram: int, tensor: str, element: int, rows: Rows, *, parameters: int = 0) -> None:
         """Store rows of outputs from `sram` to `tensor`, from its `element` on; requantised where a set of

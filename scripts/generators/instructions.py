@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from vdla.hw.spec import footprint, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.footprint import chip_access, dram_access, operands
-from vdla.hw.spec.memories import scratchpad_of
+from vdla.hw.spec.memories import LOADABLE, scratchpad_of
 from vdla.hw.spec.touched import accesses, elements, fields_of, named
-from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
+from vdla.hw.spec.vocabulary import DRAM_BASE_BITS, Extension, MemoryType, Parameter
 
 UOP_TABLE = 4096  # byte address of the micro-ops that programs load
 DATA = 8192  # byte address of the first data that programs load and store
@@ -44,6 +44,7 @@ class InstructionMaker:
     def make(self) -> tuple[isa.Instruction, Access]:
         """Return an instruction and what it touches."""
         makers = [self._load] * 4 + [self._uop_load] + [self._gemm] * 3 + [self._store] * 2
+        makers += [self._pad_register] if self._config.has(Extension.PAD_VALUE) else []
         makers += [self._alu] * 3 if self._config.alu_opcodes else []
         return self._rng.choice(makers)()
 
@@ -113,14 +114,28 @@ class InstructionMaker:
     def _load(self) -> tuple[isa.Instruction, Access]:
         memory = self._rng.choice((MemoryType.INP, MemoryType.WGT, MemoryType.ACC, MemoryType.ACC_8BIT))
         block = self._block(memory, DATA, self._image_bytes, padded=True)
-        if self._config.has(Extension.PAD_MINIMUM):
-            block["pad_minimum"] = self._rng.randrange(2)
-        return self._touching(isa.Load(**block))
+        return self._touching(isa.Load(**block, **self._pad_flags()))
+
+    def _pad_flags(self) -> dict:
+        """Return with what a LOAD pads."""
+        flags = (Extension.PAD_MINIMUM, "pad_minimum"), (Extension.PAD_VALUE, "pad_value")
+        return {name: self._rng.randrange(2) for extension, name in flags if self._config.has(extension)}
+
+    def _pad_register(self) -> tuple[isa.Instruction, Access]:
+        """Return a LOAD that writes a pad register, whatever its other fields say."""
+        rng = self._rng
+        sizes = {name: rng.choice((0, 1, 15)) for name in ("y_size", "y_pad_0", "y_pad_1", "x_pad_0")}
+        load = isa.Load(
+            memory_type=rng.choice(LOADABLE),
+            sram_base=rng.randrange(1 << self._config.sram_base_bits),
+            dram_base=rng.getrandbits(DRAM_BASE_BITS),
+            **sizes | self._pad_flags() | {"pad_value": 1},
+        )
+        return load, Access()
 
     def _uop_load(self) -> tuple[isa.Instruction, Access]:
-        load = isa.Load(
-            **self._block(MemoryType.UOP, UOP_TABLE, UOP_TABLE + 4 * UOP_TABLE_ENTRIES, padded=True)
-        )
+        block = self._block(MemoryType.UOP, UOP_TABLE, UOP_TABLE + 4 * UOP_TABLE_ENTRIES, padded=True)
+        load = isa.Load(**block, **self._pad_flags())
         self._fill_uops(load)
         return self._touching(load)
 

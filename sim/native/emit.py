@@ -26,6 +26,7 @@ STATE = (
     "inp_operand",
     "wgt_operand",
     "wgt_bias",
+    "pad_registers",
     "budget",
     "first_out",
     "first_in",

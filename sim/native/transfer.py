@@ -8,7 +8,7 @@ from llvmlite import ir
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.footprint import FOOTPRINTS, chip_access, dram_access
-from vdla.hw.spec.memories import LOADABLE, scratchpad_of
+from vdla.hw.spec.memories import LOADABLE, MEMORIES, scratchpad_of
 from vdla.hw.spec.numerics import BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
 from vdla.hw.spec.touched import total
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
@@ -80,12 +80,14 @@ def _emit_load_of(
     left, right, trips = e.field("x_pad_0"), e.field("x_pad_1"), e.field("y_size")
     width = e.sum(left, size, right)
     elements = b.mul(width, e.sum(above, trips, below))
+    if config.has(Extension.PAD_VALUE):
+        _emit_pad_register(e, memory)
     e.done_if_nothing()
     e.done_if(b.icmp_unsigned("==", elements, i64(0)))
     _refuse_outside(e, memory, trips)
     e.spend(elements)
 
-    padding = _padding(e, shape, config.least_value(memory))
+    padding = _padding(e, shape, memory)
     source, stride = _dram_start(e, shape)
     first = e.at(e.memory(shape.array), e.scaled(e.field("sram_base"), shape.chip_bytes))
     target = e.variable(first)
@@ -109,14 +111,34 @@ def _emit_load_of(
     return e.finish()
 
 
-def _padding(e: InstructionEmitter, shape: Shape, minimum: int) -> ir.Value:
-    """Return the value that a LOAD pads with: `minimum` or 0."""
-    kind = ir.IntType(shape.chip_bits)
-    return e.builder.select(
-        e.builder.icmp_unsigned("!=", e.field("pad_minimum"), i64(0)),
-        ir.Constant(kind, minimum),
-        ir.Constant(kind, 0),
-    )
+def _is_set(e: InstructionEmitter, flag: str) -> ir.Value:
+    return e.builder.icmp_unsigned("!=", e.field(flag), i64(0))
+
+
+def _pad_register(e: InstructionEmitter, memory: MemoryType) -> ir.Value:
+    """Return the address of the pad register of the unit that loads `memory`."""
+    unit = MEMORIES[memory].loaded_by
+    assert unit is not None, f"{memory.name} cannot be loaded"
+    return e.at(e.memory("pad_registers"), i64(unit))
+
+
+def _emit_pad_register(e: InstructionEmitter, memory: MemoryType) -> None:
+    """Write the pad register where a LOAD says so."""
+    b = e.builder
+    with e.when(b.and_(_is_set(e, "pad_value"), b.icmp_unsigned("==", e.field("x_size"), i64(0)))):
+        e.store(b.trunc(e.field("sram_base"), I8), _pad_register(e, memory))
+
+
+def _padding(e: InstructionEmitter, shape: Shape, memory: MemoryType) -> ir.Value:
+    """Return the value that a LOAD of `memory` pads with."""
+    b, kind = e.builder, ir.IntType(shape.chip_bits)
+    value: ir.Value = ir.Constant(kind, 0)
+    if memory is not MemoryType.UOP and e.config.has(Extension.PAD_VALUE):
+        unused = ir.Constant(I8, max(0, isa.PAD_VALUE_BITS - shape.dram_bits))
+        register = b.ashr(b.shl(e.load(I8, _pad_register(e, memory)), unused), unused)
+        register = b.sext(register, kind) if shape.chip_bits > isa.PAD_VALUE_BITS else register
+        value = b.select(_is_set(e, "pad_value"), register, value)
+    return b.select(_is_set(e, "pad_minimum"), ir.Constant(kind, e.config.least_value(memory)), value)
 
 
 def _refuse_outside(e: InstructionEmitter, memory: MemoryType, trips: ir.Value) -> None:

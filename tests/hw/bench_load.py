@@ -7,7 +7,7 @@ from streams import configuration, send, start
 
 from vdla.hw.signatures import lanes
 from vdla.hw.spec import codec, isa
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType
 
 INPUTS = (
     "instruction__valid",
@@ -47,6 +47,22 @@ LOADS = (
     ),
     isa.Load(memory_type=WGT, dram_base=63, sram_base=20, y_size=1, x_size=30, x_stride=30, push_next=1),
 )
+VALUED = (
+    isa.Load(memory_type=INP, sram_base=10, x_size=1, x_pad_1=2, y_size=1, pad_value=1),  # the register is 0
+    isa.Load(memory_type=WGT, sram_base=0x1A5, y_pad_0=1, pad_value=1),
+    isa.Load(memory_type=WGT, sram_base=0x77),  # without the flag: writes nothing
+    isa.Load(memory_type=INP, sram_base=20, dram_base=9, x_size=2, y_size=2, x_pad_0=3, pad_value=1),
+    isa.Load(memory_type=WGT, sram_base=3, x_size=1, x_pad_1=1, y_pad_1=1, pad_value=1, push_next=1),
+    isa.Load(memory_type=WGT, sram_base=9, x_size=2, pad_value=1),  # without rows: writes nothing
+    isa.Load(memory_type=INP, sram_base=40, x_size=1, y_pad_0=2, pad_value=1),
+    isa.Load(memory_type=INP, sram_base=0x5A, pad_value=1, pad_minimum=1, push_next=1),
+    isa.Load(memory_type=INP, sram_base=50, x_size=1, y_pad_0=1),
+    isa.Load(memory_type=INP, sram_base=0x12, pad_value=1),
+    isa.Load(memory_type=INP, sram_base=0x33, pad_value=1),
+    isa.Load(memory_type=INP, sram_base=60, x_size=3, y_size=1, x_pad_1=1, pad_value=1),
+    isa.Load(memory_type=INP, sram_base=70, x_size=1, y_pad_0=1, pad_value=1, pad_minimum=1),
+)
+"""They pad with every value of a pad register that changes while earlier LOADs are written."""
 
 
 async def watch(dut, config, pads: dict, pushes: list, busy: list) -> None:
@@ -73,19 +89,20 @@ async def watch(dut, config, pads: dict, pushes: list, busy: list) -> None:
 @cocotb.test()
 @cocotb.parametrize(share=[0.0, 0.3, 0.7])
 async def test_scratchpads_hold_what_the_loads_say(dut, share):
+    loads = LOADS + (VALUED if configuration().has(Extension.PAD_VALUE) else ())
     config, pads, pushes, requests, busy = configuration(), {}, [], [], []
     await start(dut, *INPUTS)
     dut.pop_next__available.value = dut.push_next__room.value = 1
     cocotb.start_soon(memory(dut, config, share, requests))
     cocotb.start_soon(watch(dut, config, pads, pushes, busy))
-    await send(dut, "instruction", [codec.encode(load, config) for load in LOADS], share)
+    await send(dut, "instruction", [codec.encode(load, config) for load in loads], share)
     for _ in range(3000):
         await FallingEdge(dut.clk)
         if int(dut.status__idle.value):
             break
     await FallingEdge(dut.clk)  # the last write follows its step by a cycle
-    assert pads == written(config, LOADS)
-    assert sum(pushes) == sum(load.push_next for load in LOADS)
+    assert pads == written(config, loads)
+    assert sum(pushes) == sum(load.push_next for load in loads)
     for request in requests:
         assert not request["write"]
         assert request["address"] % config.bus_bytes == 0

@@ -8,6 +8,7 @@ from streams import unpack
 
 from vdla.hw.signatures import request_layout
 from vdla.hw.spec import isa
+from vdla.hw.spec.numerics import wrap
 from vdla.hw.spec.vocabulary import MemoryType
 
 
@@ -35,19 +36,20 @@ def element(config, memory: MemoryType, index: int) -> int:
     return extended
 
 
-def padding(config, load) -> int:
-    """Return the padding element of `load`."""
+def padding(config, load, register: int) -> int:
+    """Return the padding element of `load`, where the pad register holds `register`."""
     widths = {
         MemoryType.INP: (config.inp_bits,) * 2,
         MemoryType.WGT: (config.wgt_bits,) * 2,
         MemoryType.ACC: (config.acc_bits,) * 2,
         MemoryType.ACC_8BIT: (config.acc_bits, config.out_bits),
     }
-    if not load.pad_minimum or load.memory_type not in widths:
+    if load.memory_type not in widths:
         return 0
     width, bits = widths[load.memory_type]
-    least = -(1 << bits - 1) & (1 << width) - 1
-    return sum(least << start for start in range(0, config.element_bits(target(load)), width))
+    value = -(1 << bits - 1) if load.pad_minimum else wrap(wrap(register, 8), bits) * load.pad_value
+    value &= (1 << width) - 1
+    return sum(value << start for start in range(0, config.element_bits(target(load)), width))
 
 
 def target(load) -> MemoryType:
@@ -56,16 +58,17 @@ def target(load) -> MemoryType:
 
 
 def written(config, loads) -> dict:
-    """Return every scratchpad element that `loads` write, by (memory, index)."""
-    pads = {}
+    """Return every scratchpad element that `loads` of one unit write, by (memory, index)."""
+    pads, register = {}, 0
     for load in loads:
+        register = load.sram_base if load.pad_value and not load.x_size else register
         position = load.sram_base
         for y in range(-load.y_pad_0, load.y_size + load.y_pad_1 if load.x_size else -load.y_pad_0):
             for x in range(-load.x_pad_0, load.x_size + load.x_pad_1):
                 inside = 0 <= y < load.y_size and 0 <= x < load.x_size
                 index = load.dram_base + y * load.x_stride + x
                 pads[target(load), position] = (
-                    element(config, load.memory_type, index) if inside else padding(config, load)
+                    element(config, load.memory_type, index) if inside else padding(config, load, register)
                 )
                 position += 1
     return pads

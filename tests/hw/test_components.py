@@ -4,6 +4,7 @@ import pytest
 
 from vdla.hw.components import components
 from vdla.hw.spec.presets import SMALL, TINY
+from vdla.hw.spec.vocabulary import Extension
 
 
 def feature(config, kind, name):
@@ -36,3 +37,9 @@ def test_sums_without_registers_inside_save_their_carries(block_in, stages, term
 def test_a_beat_of_narrow_values_fills_at_most_as_many_bits_as_it_widens_to(changes, bits):
     config = TINY.with_changes(acc_buffer_bytes=SMALL.acc_buffer_bytes, **changes)
     assert feature(config, "loader", "extended") == bits
+
+
+@pytest.mark.parametrize("kind", ["load_unit", "loader"])
+@pytest.mark.parametrize(("extensions", "bits"), [((), 0), ((Extension.PAD_VALUE,), 64)])
+def test_only_engines_that_pad_with_any_value_pay_for_it(kind, extensions, bits):
+    assert feature(TINY.with_changes(extensions=extensions), kind, "pad_value") == bits

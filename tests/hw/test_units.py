@@ -22,7 +22,7 @@ from vdla.hw.scratchpad import Scratchpad
 from vdla.hw.sequencer import Sequencer
 from vdla.hw.spec.memories import loaded_by
 from vdla.hw.spec.presets import TINY
-from vdla.hw.spec.vocabulary import MemoryType, Unit
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Unit
 from vdla.hw.store import StoreUnit
 from vdla.hw.tokens import TokenCounter
 from vdla.hw.uop_guard import UopGuard
@@ -47,6 +47,7 @@ WIDE = FULL.with_changes(name="wide", bus_bits=512, burst_bytes=128)
 PARTS = FULL.with_changes(name="parts", batch=2, block_out=32, wgt_buffer_bytes=8192, acc_buffer_bytes=65536)
 OUTER = TINY.with_changes(name="outer", batch=4, block_in=1, block_out=8)
 PLAIN = TINY.with_changes(name="plain", extensions=())
+VALUED = TINY.with_changes(name="valued", extensions=tuple(Extension))
 
 
 UNITS = {
@@ -78,6 +79,9 @@ UNITS = {
     "load wide": (LoadUnit, WIDE),
     "load narrow": (LoadUnit, NARROW),
     "load parts": (LoadUnit, PARTS),
+    "load valued": (LoadUnit, VALUED),
+    "load valued narrow": (LoadUnit, NARROW.with_changes(extensions=(*NARROW.extensions, "pad_value"))),
+    "load valued wide": (LoadUnit, WIDE.with_changes(extensions=tuple(Extension))),
     "requests": (
         lambda config: RequestHalf(config, loaded_by(Unit.LOAD)),
         TINY.with_changes(burst_bytes=2048),

@@ -46,7 +46,8 @@ def alu(opcode: AluOpcode, **fields) -> isa.Alu:
     return isa.Alu(alu_opcode=opcode, **{"uop_end": 4, "iter_out": 1, "iter_in": 1, **fields})
 
 
-ACC, INP, WGT, ACC_8BIT = MemoryType.ACC, MemoryType.INP, MemoryType.WGT, MemoryType.ACC_8BIT
+ACC, INP, WGT, UOP = MemoryType.ACC, MemoryType.INP, MemoryType.WGT, MemoryType.UOP
+ACC_8BIT = MemoryType.ACC_8BIT
 # The image holds micro-op k = (dst k, src 2k+1, wgt k) at UOPS, random bytes elsewhere.
 FILL = load(ACC, x_size=16, y_size=1)
 OPERANDS = (load(INP, x_size=8, sram_base=0), load(WGT, x_size=8, sram_base=0, push_next=1))
@@ -67,6 +68,26 @@ CASES = {
     "load padded": (load(ACC, y_size=2, x_size=2, y_pad_0=1, y_pad_1=1, x_pad_0=1, x_pad_1=1), *all_out()),
     "load padded with the minimum": (
         load(ACC, y_size=2, x_size=2, y_pad_0=1, x_pad_0=1, x_pad_1=2, pad_minimum=1),
+        *all_out(),
+    ),
+    "load padded with a value": (
+        *(load(memory, x_size=0, sram_base=0x1F0 + memory, pad_value=1) for memory in (UOP, INP)),
+        load(ACC, y_size=2, x_size=2, y_pad_0=1, x_pad_0=1, x_pad_1=2, pad_value=1),
+        load(ACC_8BIT, x_size=1, x_pad_0=1, x_pad_1=2, pad_value=1, pad_minimum=1, sram_base=2),
+        load(ACC_8BIT, x_size=0, y_size=3, y_pad_0=1, sram_base=0xFFFF, pad_value=1),
+        load(ACC_8BIT, x_size=1, x_pad_1=1, pad_value=1, sram_base=9),
+        load(ACC, x_size=1, x_pad_0=1, sram_base=13),
+        *all_out(),
+    ),
+    "gemm of padding with a value": (
+        load(ACC, x_size=0, sram_base=99, pad_value=1),
+        load(WGT, x_size=0, sram_base=0xB3, pad_value=1),
+        load(INP, x_size=2, y_size=2, x_pad_0=1, y_pad_1=1, pad_value=1),
+        load(INP, x_size=0, sram_base=5, pad_value=1),
+        load(WGT, x_size=3, x_pad_0=1, y_pad_1=1, pad_value=1, push_next=1),
+        FILL,
+        uops(4),
+        isa.Gemm(pop_prev=1, uop_end=4, iter_out=1, iter_in=2, dst_factor_in=4, src_factor_in=1),
         *all_out(),
     ),
     "load narrow accumulators": (

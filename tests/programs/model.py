@@ -34,6 +34,8 @@ class Model:
             for memory in (INP, WGT, ACC, UOP)
         }
 
+        self.pad_registers = {"load": 0, "compute": 0}
+
     def run(self, instructions) -> bytearray:
         for instruction in instructions:
             match instruction:
@@ -47,9 +49,11 @@ class Model:
 
     def load(self, load: isa.Load) -> None:
         memory = load.memory_type
-        least = -(1 << self.bits[memory] - 1) if load.pad_minimum and memory is not UOP else 0
+        unit = "load" if memory in (INP, WGT) else "compute"
+        if load.pad_value and not load.x_size:
+            self.pad_registers[unit] = load.sram_base
         target = self.pads[ACC if memory is ACC_8BIT else memory]
-        pad, position = [least] * len(target[0]), load.sram_base
+        pad, position = [self.padding(load, self.pad_registers[unit])] * len(target[0]), load.sram_base
         for y in range(load.y_pad_0 + load.y_size + load.y_pad_1 if load.x_size else 0):
             for x in range(load.x_pad_0 + load.x_size + load.x_pad_1):
                 row, column = y - load.y_pad_0, x - load.x_pad_0
@@ -58,6 +62,14 @@ class Model:
                     self.read(memory, load.dram_base + row * load.x_stride + column) if inside else list(pad)
                 )
                 position += 1
+
+    def padding(self, load: isa.Load, register: int) -> int:
+        if load.memory_type is UOP:
+            return 0
+        if load.pad_minimum:
+            return -(1 << self.bits[load.memory_type] - 1)
+        signed_byte = (register + 128) % 256 - 128
+        return numerics.wrap(signed_byte, self.bits[load.memory_type]) if load.pad_value else 0
 
     def read(self, memory: MemoryType, element: int) -> list[int]:
         size, bits = self.config.element_bytes(memory), self.bits[memory]

@@ -222,6 +222,64 @@ def test_narrow_padding_is_the_least_narrow_value(native):
     ]
 
 
+VALUED = CONFIG.with_changes(extensions=(Extension.PAD_VALUE, Extension.PAD_MINIMUM))
+
+
+def pad_register(memory, value, **fields):
+    """Return a LOAD that writes the pad register of the unit that loads `memory`."""
+    return load(memory, x_size=0, sram_base=value, pad_value=1, **fields)
+
+
+@pytest.mark.parametrize(("memory", "name", "_"), MINIMA)
+def test_padding_with_a_value(native, memory, name, _):
+    machine = machine_with(VALUED, uops=[MicroOp(dst=3)] * 4)
+    dram = np.full(4096, 5, np.uint8)
+    register = pad_register(memory, 0xA87, y_pad_0=1)  # its low 8 bits count
+    run(machine, register, load(memory, x_pad_0=1, x_pad_1=1, pad_value=1), dram=dram, native=native)
+    pad = getattr(machine.pads, name).reshape(16, -1)
+    assert (pad[[0, 2]] == (0 if memory is UOP else -0x79)).all()
+    assert (pad[1] != -0x79).all()
+
+
+def test_units_have_pad_registers_of_their_own_that_later_loads_use(native):
+    machine, pad = machine_with(VALUED), {"x_pad_1": 1, "pad_value": 1}
+    run(
+        machine,
+        load(INP, **pad),
+        pad_register(UOP, 40),
+        load(INP, sram_base=2, **pad),
+        pad_register(WGT, 0xFF),
+        load(INP, sram_base=4, **pad),
+        load(ACC, **pad),
+        load(INP, sram_base=6, **pad, pad_minimum=1),
+        load(INP, sram_base=8, x_pad_1=1),
+        load(INP, sram_base=77, y_size=0, pad_value=1),  # it writes nothing
+        load(INP, sram_base=10, **pad),
+        dram=np.full(4096, 5, np.uint8),
+        native=native,
+    )
+    assert machine.pads.inp[1:12:2, 0, 0].tolist() == [0, 0, -1, -128, 0, -1]
+    assert machine.pads.acc[1, 0].tolist() == [40] * 4
+
+
+def test_a_run_begins_with_pad_registers_of_zero(native):
+    machine = machine_with(VALUED)
+    run(machine, pad_register(INP, 9), native=native)
+    run(machine, load(INP, y_pad_0=1, pad_value=1), dram=np.full(4096, 5, np.uint8), native=native)
+    assert machine.pads.inp[:2, 0, 0].tolist() == [0, 5]
+
+
+def test_narrow_padding_is_the_low_bits_of_the_value(native):
+    config = VALUED.with_changes(inp_bits=4, wgt_bits=2, inp_buffer_bytes=32)
+    machine = machine_with(config)
+    registers = [pad_register(memory, 0x76) for memory in (INP, ACC)]
+    loads = [load(memory, y_pad_0=1, pad_value=1) for memory in (INP, WGT, ACC_8BIT)]
+    run(machine, *registers, *loads, load(ACC, sram_base=2, y_pad_0=1, pad_value=1), native=native)
+    found = [int(pad.flat[0]) for pad in (machine.pads.inp, machine.pads.wgt, machine.pads.acc)]
+    assert found == [6, -2, 6]
+    assert machine.pads.acc[2, 0].tolist() == [0x76] * 4
+
+
 def test_narrow_accumulator_loads_extend_the_sign(native):
     machine = machine_with()
     run(

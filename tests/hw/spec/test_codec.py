@@ -104,6 +104,7 @@ def test_values_that_do_not_fit_are_refused(item, message):
 
 def test_extension_fields_are_refused_where_the_extension_is_off():
     assert codec.encode(isa.Load(pad_minimum=1), DEFAULT) == 1 << 58
+    assert codec.encode(isa.Load(pad_value=1), DEFAULT) == 1 << 59
     with pytest.raises(EncodingError) as caught:
         codec.encode(isa.Load(pad_minimum=1), VTA)
     assert (

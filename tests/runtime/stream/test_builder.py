@@ -17,6 +17,8 @@ from vdla.runtime.stream.micro_kernels import MicroKernels
 from vdla.sim.decoded import decode_stream
 from vdla.sim.interleave import interleave
 
+INP, WGT, ACC_8BIT = MemoryType.INP, MemoryType.WGT, MemoryType.ACC_8BIT
+
 WIDE = DEFAULT.with_changes(name="wide", block_in=1, block_out=1, acc_buffer_bytes=1 << 20)
 """Instructions of 256 bits, micro-ops of 64."""
 
@@ -155,3 +157,34 @@ def test_a_micro_kernel_longer_than_a_row_is_loaded_by_several_instructions():
     moving = loads("x_size") > 0
     fields = [loads(name)[moving].tolist() for name in ("x_size", "sram_base", "dram_base")]
     assert fields == [[isa.LONGEST_ROW, 3], [0, isa.LONGEST_ROW], [1024, 1024 + isa.LONGEST_ROW]]
+
+
+def test_a_pad_register_is_written_where_its_value_changes():
+    builder = StreamBuilder(DEFAULT)
+    for memory, value in ((INP, 0), (INP, -3), (INP, -3), (INP, 0), (ACC_8BIT, -3), (WGT, -3), (INP, 7)):
+        builder.load(memory, 5, "x", 0, Rows(1, 2, 2), pad_value=value)
+    program = decoded(builder)
+    loads = [
+        (item.memory_type, item.sram_base, item.x_size, item.pad_value)
+        for item in map(program.instruction, range(len(program)))
+        if isinstance(item, isa.Load) and (item.x_size or item.pad_value)
+    ]
+    assert loads == [
+        (INP, 5, 2, 0),
+        (INP, 253, 0, 1),
+        (INP, 5, 2, 1),
+        (INP, 5, 2, 1),
+        (INP, 5, 2, 0),
+        (ACC_8BIT, 253, 0, 1),
+        (ACC_8BIT, 5, 2, 1),
+        (WGT, 5, 2, 1),
+        (INP, 7, 0, 1),
+        (INP, 5, 2, 1),
+    ]
+
+
+def test_a_configuration_without_pad_registers_refuses_to_pad_with_a_value():
+    builder = StreamBuilder(VTA)
+    builder.load(INP, 0, "x", 0, Rows(1, 1, 1), pad_value=1)
+    with pytest.raises(EncodingError, match=r"LOAD\.pad_value = 1, but this configuration has no such field"):
+        builder.finish()
