@@ -1,6 +1,6 @@
 """The writing half of the load engine: pads and read beats into scratchpads."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -36,8 +36,7 @@ class ElementWriter(wiring.Component):
         lane: which element of the beat, where it holds several.
         part: which part of the element, where it fills several beats.
         index: of the element in its scratchpad.
-        pad_minimum: padding is the least value; else `pad_value`.
-        pad_value: signed.
+        padding: each value of a padding element.
         write: the scratchpad's write port.
         beat_ends: the step takes the last element that the beat can hold.
         overrun: `index` is past the end of the scratchpad (the address wraps).
@@ -55,8 +54,7 @@ class ElementWriter(wiring.Component):
                 "lane": In(beat_lane_bits(config, (memory,))),
                 "part": In(range(max(2, steps_of_element(config, memory)))),
                 "index": In(index_bits(config)),
-                "pad_minimum": In(1),
-                "pad_value": In(signed(PAD_VALUE_BITS)),
+                "padding": In(config.value_bits(scratchpad_of(memory))),
                 "write": Out(scratchpad_write(config, scratchpad_of(memory))),
                 "beat_ends": Out(1),
                 "overrun": Out(1),
@@ -72,11 +70,12 @@ class ElementWriter(wiring.Component):
         values = self._extended(values) if scratchpad_of(self.memory) is not self.memory else values
         covered = lanes(self.config, scratchpad_of(self.memory)) // parts
         enabled = ((1 << covered) - 1) << (self.part[: exact_log2(parts)] * covered)
+        padding = self.padding.replicate(self.config.values(scratchpad_of(self.memory)))
         m.d.comb += [
             self.beat_ends.eq(lane == in_beat - 1),
             self.overrun.eq(self.index >= self.config.depth(self.memory)),
             self.write.address.eq(self.index),
-            self.write.data.eq(Mux(self.is_data, values.replicate(parts), self._padding())),
+            self.write.data.eq(Mux(self.is_data, values.replicate(parts), padding)),
             self.write.enable.eq(Mux(self.is_data, enabled, -1)),
         ]
         return m
@@ -86,17 +85,6 @@ class ElementWriter(wiring.Component):
         narrow, wide = self.config.out_bits, self.config.acc_bits
         parts = [values[start : start + narrow].as_signed() for start in range(0, len(values), narrow)]
         return Cat(Cat(part, part[-1].replicate(wide - narrow)) for part in parts)
-
-    def _padding(self) -> Value:
-        """Return one padding element."""
-        config, pad = self.config, scratchpad_of(self.memory)
-        if self.memory is MemoryType.UOP:
-            return Const(0)
-        narrow, wide = config.value_bits(self.memory), config.value_bits(pad)
-        given = self.pad_value[:narrow].as_signed()
-        value = Cat(given, given[-1].replicate(wide - len(given)))
-        least = Const(config.least_value(self.memory), wide).as_unsigned()
-        return Mux(self.pad_minimum, least, value).replicate(config.values(pad))
 
 
 class WriteHalf(wiring.Component):
@@ -164,11 +152,11 @@ class WriteHalf(wiring.Component):
             m.d.sync += [self.busy.eq(self.plan.valid), load.eq(self.plan.payload)]
             m.d.sync += waits.eq(self._in_order(self.plan.payload))
         m.d.sync += [getattr(self, pad.name.lower()).enable.eq(0) for pad in scratchpads(self.memories)]
-        pad_minimum = load.pad_minimum if self.config.has(Extension.PAD_MINIMUM) else Const(0)
-        pad_value = self._pad_value(m) if self.config.has(Extension.PAD_VALUE) else Const(0)
+        pad_register = self._pad_register(m) if self.config.has(Extension.PAD_VALUE) else None
         for memory in self.memories:
             writer = self._writer(m, memory, walk, part)
-            m.d.comb += [writer.pad_minimum.eq(pad_minimum), writer.pad_value.eq(pad_value)]
+            with m.If(self.plan.ready):
+                m.d.sync += writer.padding.eq(self._padding(memory, pad_register))
             with m.If(load[memory.name.lower()]):
                 self._write(m, memory, writer, walk, writes)
         return m
@@ -192,15 +180,28 @@ class WriteHalf(wiring.Component):
                     m.d.sync += [last.eq(count - 1), self._last_part.eq(count == 1)]
         return part
 
-    def _pad_value(self, m: Module) -> Value:
-        """Keep the pad register, and return what the LOAD that is written pads with: it, or 0."""
-        register, value = Signal(PAD_VALUE_BITS), Signal(signed(PAD_VALUE_BITS))
-        following = self.plan.payload
-        with m.If(self.plan.ready):
-            m.d.sync += value.eq(Mux(following.pad_value, register, 0))
-            with m.If(self.plan.valid & following.empty & following.pad_value):
-                m.d.sync += register.eq(following.index[:PAD_VALUE_BITS])
-        return value
+    def _pad_register(self, m: Module) -> Signal:
+        """Add the pad register, which a LOAD that writes it changes as it is taken."""
+        register, following = Signal(PAD_VALUE_BITS), self.plan.payload
+        with m.If(self.plan.ready & self.plan.valid & following.empty & following.pad_value):
+            m.d.sync += register.eq(following.index[:PAD_VALUE_BITS])
+        return register
+
+    def _padding(self, memory: MemoryType, pad_register: Signal | None) -> Value:
+        """Return each value of the elements with which the next LOAD pads, if it is one of `memory`."""
+        config, following = self.config, self.plan.payload
+        narrow, wide = config.value_bits(memory), config.value_bits(scratchpad_of(memory))
+        padding: Value = Const(0, wide)
+        if memory is MemoryType.UOP:
+            return padding
+        if pad_register is not None:
+            given = pad_register[:narrow]
+            extended = Cat(given, given[-1].replicate(wide - len(given)))
+            padding = Mux(following.pad_value, extended, padding)
+        if config.has(Extension.PAD_MINIMUM):
+            least = Const(config.least_value(memory), wide).as_unsigned()
+            padding = Mux(following.pad_minimum, least, padding)
+        return padding
 
     def _writer(self, m: Module, memory: MemoryType, walk: BlockWalk, part: Signal) -> ElementWriter:
         """Add the writer of a memory type, and connect its inputs."""
