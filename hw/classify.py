@@ -51,7 +51,7 @@ class Classifier(wiring.Component):
     def _meaningful(self) -> Value:
         """Build the test of RESTRICTIONS: whether an instruction means something."""
         tests: list[Value] = []
-        for restricted, forms in groupby(isa.INSTRUCTIONS, RESTRICTIONS.__contains__):
+        for restricted, forms in groupby(isa.instructions_of(self.config), RESTRICTIONS.__contains__):
             if restricted:
                 tests += [self._is_meaningful(form) for form in forms]
             else:

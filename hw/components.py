@@ -48,6 +48,7 @@ from vdla.hw.spec.vocabulary import (
 from vdla.hw.store import StoreUnit
 from vdla.hw.store_beats import burst_layout, output_beat_layout
 from vdla.hw.tokens import TokenCounter
+from vdla.hw.window import WINDOW_INPUTS, input_groups
 
 PARAMETER_BITS = MULTIPLIER_BITS + SHIFT_BITS + 3 * BYTE_BITS  # of a requantised value, without the bias
 FORWARDING_LUTS = (3, 3, 2, 1)
@@ -245,6 +246,7 @@ def _sequencer(config: AcceleratorConfig) -> Component:
         "index": _index_bits(config),
         "uop": config.index_bits(MemoryType.UOP),
         "turns": ceil_log2(turns(config)),
+        "rows": _index_bits(config) * config.has(Extension.DEPTHWISE),
     }
     return Component("compute_unit.sequencer", "sequencer", features, lambda: Sequencer(config))
 
@@ -254,6 +256,7 @@ def _pipeline(config: AcceleratorConfig) -> Component:
     bits, product = values * config.acc_bits, config.inp_bits + config.wgt_bits
     pairs = values * config.block_in // 2 if config.packed_bits else 0
     lane_bits = bits // config.alu_pieces
+    slides, groups = config.has(Extension.DEPTHWISE), input_groups(config)
     factors = 3 if config.acc_bits > NARROW_MULTIPLIER_BITS else 1
     features = {
         "values": bits,
@@ -271,6 +274,8 @@ def _pipeline(config: AcceleratorConfig) -> Component:
         "narrow_products": values * config.block_in * (product <= NARROW_PRODUCT_BITS),
         "adders": values * (config.block_in - 1) * (product + 1),
         "saved_carries": values * _carry_saved(config) * (product + 1),
+        "window": config.batch * config.inp_bits * (groups * WINDOW_INPUTS + config.block_in) * slides,
+        "window_sums": config.batch * groups * config.inp_bits * slides * bool(config.packed_bits),
         "slots": _width(slot_layout(config)) * retire_stage(config.gemm_stages),
     }
     return Component("compute_unit.pipeline", "pipeline", features, lambda: Pipeline(config))

@@ -1,4 +1,4 @@
-"""The compute unit: GEMM, ALU, FINISH, and loads of micro-ops and accumulators."""
+"""The compute unit: GEMM, ALU, DEPTHWISE, FINISH, and loads of micro-ops and accumulators."""
 
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data, wiring
@@ -45,14 +45,14 @@ class ComputeUnit(wiring.Component):
         uop, inp, wgt, acc: read ports.
         operand: read port of the shadow, which the store unit lends.
         finished: FINISH retires.
-        gemm_step, alu_step: a step of that kind is issued.
+        gemm_step, alu_step: a step of that kind is issued; a sum of DEPTHWISE is a GEMM step.
         status: for counters and run control.
 
-    Timing: GEMM and ALU instructions follow each other without a gap. A step's results can be read by the
-    next step. A LOAD starts at the earliest in the cycle of the last slot of the instruction before it, and
-    writes once the pipeline is empty. One of micro-ops starts earlier where `UopGuard` says that it is clear
-    of that instruction, and writes at any time unless it pushes a token. A GEMM, ALU or FINISH after a LOAD
-    starts in the cycle after the LOAD retires.
+    Timing: GEMM, ALU and DEPTHWISE instructions follow each other without a gap. A step's results can be
+    read by the next step. A LOAD starts at the earliest in the cycle of the last slot of the instruction
+    before it, and writes once the pipeline is empty. One of micro-ops starts earlier where `UopGuard` says
+    that it is clear of that instruction, and writes at any time unless it pushes a token. Any other
+    instruction after a LOAD starts in the cycle after the LOAD retires.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from vdla.hw.packing import Packing, packing
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.window import input_groups, operand_layout
 
 
 def dot_product_bits(config: AcceleratorConfig) -> int:
@@ -28,7 +29,7 @@ class MultiplierArray(wiring.Component):
             the products of two columns, and a level of adders that parts their sums follows the trees.
 
     Members:
-        inp: input[batch][block_in].
+        inp: input[batch][input_groups][block_in]: each group of neighbouring columns has its own.
         wgt: weight[block_out][block_in], as `biased` gives them.
         drop: make the sums of the next cycle 0.
         sums: exact dot products [batch][block_out], not yet accumulated.
@@ -41,7 +42,7 @@ class MultiplierArray(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "inp": In(_matrix(config.inp_bits, config.batch, config.block_in)),
+                "inp": In(operand_layout(config)),
                 "wgt": In(_matrix(config.wgt_bits, config.block_out, config.block_in)),
                 "drop": In(1),
                 "sums": Out(sums_layout(config)),
@@ -61,7 +62,8 @@ class MultiplierArray(wiring.Component):
         """Give each product of a row of inputs a multiplier."""
         *registers, final = registers_after(self.config.gemm_stages, self._levels)
         for column in range(self.config.block_out):
-            products = [self.inp[row][k] * self.wgt[column][k] for k in range(self.config.block_in)]
+            inputs = self._inputs(row, column)
+            products = [inputs[k] * self.wgt[column][k] for k in range(self.config.block_in)]
             total = _sum(m, products, f"r{row}_c{column}", [*registers, 0])
             self._give(m, row, column, total, final)
 
@@ -69,18 +71,23 @@ class MultiplierArray(wiring.Component):
         """Give each two products of a row of inputs a multiplier, and part them behind its register."""
         way = packing(self.config)
         first, *tree, final = registers_after(self.config.gemm_stages, self._levels + 1)
-        inputs = _sum(m, list(self.inp[row]), f"r{row}_inputs", [first, *tree])
+        sums = [
+            _sum(m, list(inputs), f"r{row}_inputs_{group}", [first, *tree])
+            for group, inputs in enumerate(self.inp[row])
+        ]
         for column in range(0, self.config.block_out, 2):
             name, weights = f"r{row}_c{column}", (self.wgt[column], self.wgt[column + 1])
             parts = [
-                self._packed_product(m, way, self.inp[row][k], [w[k] for w in weights], first, f"{name}_{k}")
+                self._packed_product(
+                    m, way, self._inputs(row, column)[k], [w[k] for w in weights], first, f"{name}_{k}"
+                )
                 for k in range(self.config.block_in)
             ]
             upper, carried, lower = (
                 _sum(m, list(terms), f"{name}_part_{part}", [0, *tree])
                 for part, terms in enumerate(zip(*parts, strict=True))
             )
-            for place, total in enumerate(way.sums(upper, carried, lower, inputs)):
+            for place, total in enumerate(way.sums(upper, carried, lower, sums[self._group(column)])):
                 self._give(m, row, column + place, total, final)
 
     def _give(self, m: Module, row: int, column: int, total: Value, registers: int) -> None:
@@ -98,6 +105,15 @@ class MultiplierArray(wiring.Component):
         product = _delayed(m, factor * way.factor(*weights), f"{name}_product", registers)
         low = _delayed(m, way.low_product(weights[1], factor), f"{name}_low", registers)
         return way.parts(product, low)
+
+    def _group(self, column: int) -> int:
+        """Return the group of columns to which one belongs."""
+        return column * input_groups(self.config) // self.config.block_out
+
+    def _inputs(self, row: int, column: int) -> data.View:
+        """Return the inputs of a column."""
+        inputs: data.View = self.inp[row][self._group(column)]
+        return inputs
 
     @property
     def _levels(self) -> int:

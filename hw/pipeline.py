@@ -13,7 +13,8 @@ from vdla.hw.signatures import lent_read, scratchpad_read, scratchpad_write
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.timing import given_stage
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType
+from vdla.hw.window import InputWindow
 
 INDEX_STAGE = 3
 """Cycles from a slot's issue to its indices: micro-op data, a register for them, the sum with the offsets."""
@@ -69,9 +70,9 @@ class Pipeline(wiring.Component):
         m.submodules.update = update = AccumulatorUpdate(self.config)
         valid, slots = self._slots(m)
         addresses = slots[INDEX_STAGE]
-        inp, wgt = (Signal.like(port.data, reset_less=True) for port in (self.inp, self.wgt))
+        m.submodules.inputs = inputs = InputWindow(self.config)
+        wgt = Signal.like(self.wgt.data, reset_less=True)
         m.d.sync += [
-            inp.eq(self.inp.data),
             wgt.eq(biased(self.config, self.wgt.data)),
             self.overrun.eq(valid[INDEX_STAGE] & self._overruns(addresses)),
             self.busy.eq(Cat(*valid, update.flying).any()),
@@ -82,7 +83,9 @@ class Pipeline(wiring.Component):
         m.d.comb += [
             self.inp.address.eq(addresses.src),
             self.wgt.address.eq(addresses.wgt),
-            array.inp.as_value().eq(inp),
+            inputs.element.eq(self.inp.data),
+            *([inputs.window.eq(slots[INDEX_STAGE + 1].window)] if self._slides else []),
+            array.inp.eq(inputs.operands),
             array.wgt.as_value().eq(wgt),
             array.drop.eq(update.drop),
             update.valid.eq(valid[-1]),
@@ -94,6 +97,11 @@ class Pipeline(wiring.Component):
             ),
         ]
         return m
+
+    @property
+    def _slides(self) -> bool:
+        """Whether there is a window of columns."""
+        return self.config.has(Extension.DEPTHWISE)
 
     def _slots(self, m: Module) -> tuple[list[Value], list[data.View]]:
         """Chain the registers of the stages until the accumulator's address is given.

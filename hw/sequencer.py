@@ -1,4 +1,4 @@
-"""The compute unit's sequencer: turns a GEMM or ALU instruction into one slot per cycle."""
+"""The compute unit's sequencer: turns a GEMM, ALU or DEPTHWISE instruction into one slot per cycle."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
@@ -15,7 +15,7 @@ from vdla.hw.spec.vocabulary import Extension, MemoryType
 def turns(config: AcceleratorConfig) -> int:
     """Return the most slots of a step."""
     slots = (alu_slots(config.alu_pieces, opcode, config.alu_stages) for opcode in config.alu_opcodes)
-    return max(slots, default=1)
+    return max(*slots, isa.TAPS if config.has(Extension.DEPTHWISE) else 1, 1)
 
 
 def turn_bits(config: AcceleratorConfig) -> int:
@@ -26,9 +26,9 @@ def turn_bits(config: AcceleratorConfig) -> int:
 def slot_layout(config: AcceleratorConfig) -> data.StructLayout:
     """Return the payload of a slot in the compute pipeline.
 
-    `empty`: no step, only the end of an instruction. `turn` counts the slots of an ALU step. `step`: last
-    slot of a step. `dst`, `src` and `wgt` are indices with one bit more, which stays set once the index has
-    passed the end.
+    `empty`: no accumulator is updated. `turn` counts the slots of a step. `step`: last slot of a step.
+    `window`, which only configurations with DEPTHWISE have: the slot is one of a DEPTHWISE. `dst`, `src` and
+    `wgt` are indices with one bit more, which stays set once the index has passed the end.
     """
     acc, inp, wgt = (config.index_bits(memory) for memory in (MemoryType.ACC, MemoryType.INP, MemoryType.WGT))
     return data.StructLayout(
@@ -39,6 +39,7 @@ def slot_layout(config: AcceleratorConfig) -> data.StructLayout:
             "alu": 1,
             "reset": 1,
             "overwrite": 1,
+            **({"window": 1} if config.has(Extension.DEPTHWISE) else {}),
             "alu_opcode": 3,
             "use_imm": 1,
             "imm": signed(16),
@@ -83,6 +84,9 @@ class _Loop:
     def next_outer(self) -> list[Value]:
         following = index_sum(self.outer, self.factor_out)
         return [self.outer.eq(following), self.offset.eq(following)]
+
+    def restart(self) -> list[Value]:
+        return [self.offset.eq(self.outer)]
 
 
 Loops = tuple[_Loop, _Loop, _Loop]  # of destination, source and weight
@@ -132,17 +136,24 @@ class _MicroOps:
 
 
 class _Turns:
-    """Registers of the slots of a step."""
+    """Registers of the slots of a step.
+
+    The first step of a row of a DEPTHWISE fills the window. Each other step of the row begins behind the
+    turns that it needs no more.
+    """
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
         self.turn = Signal(turn_bits(config), name="step_turn")
         self.most = Signal(turn_bits(config), name="step_turns")
         self.once, self.ends = Signal(name="step_once"), Signal(name="step_ends", init=1)
+        self.stride_2 = Signal(name="step_stride_2")
 
-    def start(self, alu: data.View, is_alu: Value, empty: Value) -> list[Value]:
+    def start(self, alu: data.View, is_alu: Value, is_window: Value, empty: Value) -> list[Value]:
         most = Mux(is_alu, self._most(alu), 0)
         once = most == 0
+        if self.config.has(Extension.DEPTHWISE):
+            most, once = Mux(is_window, isa.TAPS - 1, most), once & ~is_window
         return [
             *(self.most.eq(most), self.turn.eq(0)),
             *(self.once.eq(once), self.ends.eq(empty | once)),
@@ -164,15 +175,21 @@ class _Turns:
     def restart(self) -> list[Value]:
         return [self.turn.eq(0), self.ends.eq(self.once)]
 
+    def slide(self) -> list[Value]:
+        """Go on to the next step of a row of a DEPTHWISE."""
+        last = isa.TAPS - 1
+        return [self.turn.eq(Mux(self.stride_2, last - 1, last)), self.ends.eq(~self.stride_2)]
+
 
 class Sequencer(wiring.Component):
-    """Walk the loops of one instruction, with micro-ops as the innermost loop.
+    """Walk the loops of one instruction, with micro-ops as the innermost loop; in DEPTHWISE, the inner loop
+    is the innermost.
 
     Parameters:
         config: the accelerator.
 
     Members:
-        start: begin with `instruction` (GEMM, ALU or FINISH) in the next cycle; only while `free`.
+        start: begin with `instruction` (GEMM, ALU, DEPTHWISE or FINISH) in the next cycle; only while `free`.
         free: nothing is being issued, or the last slot of the current instruction is.
         active: a slot is issued in this cycle.
         slot: the slot; its `dst`, `src` and `wgt` are loop offsets, to be added to the micro-op's indices.
@@ -180,8 +197,9 @@ class Sequencer(wiring.Component):
         uop_overrun: the slot's micro-op lies past the end of the micro-op memory.
 
     Timing: the first slot follows `start` by one cycle, then one slot per cycle without a gap, also from one
-    instruction to the next. A GEMM step is one slot; an ALU step is `alu_slots`; an instruction without steps
-    is one empty slot. Outputs depend on registers alone.
+    instruction to the next. A GEMM step is one slot; an ALU step is `alu_slots`; a row of a DEPTHWISE is
+    `depthwise_slots`, of which those that complete no sum are empty; an instruction without steps is one
+    empty slot. Outputs depend on registers alone.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -217,9 +235,10 @@ class Sequencer(wiring.Component):
             m.d.sync += self.active.eq(0)
         with m.Elif(~steps.ends):
             m.d.sync += steps.advance()
+            self._next_column(m, slot, loops)
         with m.Else():
             m.d.sync += steps.restart()
-            self._next_step(m, loops, uops, inner, outer)
+            self._next_step(m, slot, loops, (steps, uops), (inner, outer))
         with m.If(self.start):
             m.d.sync += self.active.eq(1)
             self._latch(m, slot, loops, steps, uops, (inner, outer))
@@ -232,14 +251,56 @@ class Sequencer(wiring.Component):
             self.slot.last.eq(self.free),
             self.slot.turn.eq(steps.turn),
             self.slot.step.eq(steps.ends & ~slot.empty),
+            *([self.slot.empty.eq(slot.empty | slot.window & ~steps.ends)] if self._slides else []),
             *(
                 self.slot[name].eq(loop.offset)
                 for name, loop in zip(("dst", "src", "wgt"), loops, strict=True)
             ),
         ]
 
-    def _next_step(self, m: Module, loops: Loops, uops: _MicroOps, inner: _Counter, outer: _Counter) -> None:
+    @property
+    def _slides(self) -> bool:
+        """Whether there are rows of a DEPTHWISE."""
+        return self.config.has(Extension.DEPTHWISE)
+
+    def _next_column(self, m: Module, slot: data.View, loops: Loops) -> None:
+        """Move a DEPTHWISE to the next input of its row."""
+        if self._slides:
+            with m.If(slot.window):
+                m.d.sync += loops[1].next_inner()
+
+    def _next_step(
+        self,
+        m: Module,
+        slot: data.View,
+        loops: Loops,
+        within: tuple[_Turns, _MicroOps],
+        counters: tuple[_Counter, _Counter],
+    ) -> None:
         """Step the innermost loop that has not ended."""
+        (steps, uops), (inner, outer) = within, counters
+        if not self._slides:
+            self._next_micro_op(m, loops, uops, inner, outer)
+            return
+        with m.If(~slot.window):
+            self._next_micro_op(m, loops, uops, inner, outer)
+        with m.Elif(~inner.ends):
+            m.d.sync += [*inner.advance(), *steps.slide(), *loops[0].next_inner(), *loops[1].next_inner()]
+        with m.Else():
+            m.d.sync += inner.restart()
+            with m.If(~uops.ends):
+                m.d.sync += [*uops.advance(), *loops[0].restart(), *loops[1].restart()]
+            with m.Else():
+                m.d.sync += [
+                    *uops.restart(),
+                    *outer.advance(),
+                    *(statement for loop in loops for statement in loop.next_outer()),
+                ]
+
+    def _next_micro_op(
+        self, m: Module, loops: Loops, uops: _MicroOps, inner: _Counter, outer: _Counter
+    ) -> None:
+        """Step the innermost loop of a GEMM or ALU instruction that has not ended."""
         with m.If(~uops.ends):
             m.d.sync += uops.advance()
         with m.Else():
@@ -269,6 +330,7 @@ class Sequencer(wiring.Component):
         gemm, alu = (decode(form, self.config, self.instruction) for form in (isa.Gemm, isa.Alu))
         finish = gemm.opcode == isa.Opcode.FINISH
         is_alu = gemm.opcode == isa.Opcode.ALU
+        is_window = gemm.opcode == isa.Opcode.DEPTHWISE if self._slides else Const(0)
         empty = Signal()
         m.d.comb += empty.eq(
             finish | (gemm.iter_out == 0) | (gemm.iter_in == 0) | (gemm.uop_begin >= gemm.uop_end)
@@ -278,16 +340,34 @@ class Sequencer(wiring.Component):
             slot.empty.eq(empty),
             slot.finish.eq(finish),
             slot.alu.eq(is_alu),
-            slot.reset.eq(gemm.reset & ~is_alu),
-            slot.overwrite.eq(gemm.overwrite & ~is_alu if self.config.has(Extension.OVERWRITE) else 0),
+            slot.reset.eq(gemm.reset & ~(is_alu | is_window if self._slides else is_alu)),
+            slot.overwrite.eq(self._overwrites(is_alu, is_window)),
+            *self._window(slot, steps, is_window),
             *(slot[name].eq(getattr(gemm, name)) for name in ("push_prev", "push_next")),
             *(slot[name].eq(getattr(alu, name)) for name in ("alu_opcode", "use_imm", "imm")),
-            *steps.start(alu, is_alu, empty),
+            *steps.start(alu, is_alu, is_window, empty),
             *uops.start(gemm.uop_begin, gemm.uop_end, empty),
             *inner.start(gemm.iter_in, empty),
             *outer.start(gemm.iter_out, empty),
             *_started(loops, gemm, alu, is_alu),
         ]
+
+    def _overwrites(self, is_alu: Value, is_window: Value) -> Value:
+        """Return whether the instruction overwrites accumulators."""
+        if not self.config.has(Extension.OVERWRITE):
+            return Const(0)
+        gemm = decode(isa.Gemm, self.config, self.instruction)
+        if not self._slides:
+            return gemm.overwrite & ~is_alu
+        own = decode(isa.Depthwise, self.config, self.instruction)
+        return Mux(is_window, own.overwrite, gemm.overwrite & ~is_alu)
+
+    def _window(self, slot: data.View, steps: _Turns, is_window: Value) -> list[Value]:
+        """Return the assignments that tell of a DEPTHWISE and its stride."""
+        if not self._slides:
+            return []
+        own = decode(isa.Depthwise, self.config, self.instruction)
+        return [slot.window.eq(is_window), steps.stride_2.eq(own.stride_2)]
 
 
 def _started(loops: Loops, gemm: data.View, alu: data.View, is_alu: Value) -> list[Value]:

@@ -119,6 +119,14 @@ def two_operands(device: Device) -> float:
     return rate(device, lambda count: [add] * count, 1, 4096)
 
 
+def windows(device: Device) -> float:
+    """Sums per cycle of DEPTHWISE instructions of 64 rows of 64 sums, which take 66 slots each."""
+    rows = isa.Depthwise(
+        uop_end=1, iter_out=LOOP, iter_in=LOOP, dst_factor_in=1, src_factor_out=1, src_factor_in=1
+    )
+    return rate(device, lambda count: [rows] * count, 1, LOOP * LOOP)
+
+
 def contiguous_load(device: Device) -> float:
     """Fraction of the bus that a LOAD of 16 KiB fills behind the first latency: two of them against one."""
     load = isa.Load(
@@ -146,6 +154,7 @@ def measure() -> list[dict]:
         ("64 GEMM instructions of 64 steps back to back, of peak", 0.95, many_short_gemms(device)),
         ("one accumulator updated every cycle (result checked), of peak", 0.95, same_accumulator(device)),
         ("two-operand ALU, 4,096 steps at full lanes, steps per cycle", 0.98, two_operands(device)),
+        ("DEPTHWISE, 64 rows of 64 sums of three taps, sums per cycle", 0.96, windows(device)),
         ("LOAD of 16 KiB contiguous, of the bus", 0.95, contiguous_load(device)),
         (f"double-buffered {SIZE}^3 GEMM (result checked), of peak", 0.90, gemm),
         ("simulated cycles per second on that GEMM", 300_000, speed),

@@ -36,7 +36,7 @@ def slots(form: type[isa.Instruction], config: AcceleratorConfig) -> dict[str, i
 @memoised(1024)
 def slot_count(config: AcceleratorConfig) -> int:
     """Return the columns of `DecodedStream.table`: the fields of the form that has most."""
-    return max(len(isa.layout(form, config)) for form in isa.INSTRUCTIONS)
+    return max(len(isa.layout(form, config)) for form in isa.instructions_of(config))
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ def _decode(program: DecodedStream) -> None:
     config, words, table = program.config, program.words, program.table
     program.opcode[:] = words[:, 0] & np.uint64((1 << isa.OPCODE_BITS) - 1)
     key = program.opcode.astype(np.int64)
-    for form in isa.INSTRUCTIONS:
+    for form in isa.instructions_of(config):
         rows = np.flatnonzero(program.opcode == form.opcode)
         own = words[rows]
         for slot, field in enumerate(isa.layout(form, config)):
@@ -248,7 +248,7 @@ def _meaning_key(form: type[isa.Instruction], table: IntArray, config: Accelerat
 def _meanings(config: AcceleratorConfig) -> _Meanings:
     count = 1 << (isa.OPCODE_BITS + ENUM_BITS + 1)
     meanings = _Meanings(np.zeros(count, bool), np.zeros(count, np.uint8))
-    for form, value, moves in product(isa.INSTRUCTIONS, range(1 << ENUM_BITS), (0, 1)):
+    for form, value, moves in product(isa.instructions_of(config), range(1 << ENUM_BITS), (0, 1)):
         key = form.opcode | value << isa.OPCODE_BITS | moves << (isa.OPCODE_BITS + ENUM_BITS)
         word = int(form.opcode)
         if field := _enum_field(form, config):

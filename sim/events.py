@@ -11,7 +11,7 @@ from operator import mul, or_
 import numpy as np
 
 from vdla.hw.spec import isa, touched
-from vdla.hw.spec.footprint import FOOTPRINTS, Access
+from vdla.hw.spec.footprint import FOOTPRINTS, MICRO_OP_COUNT, Access
 from vdla.hw.spec.memories import LOADABLE, SCRATCHPADS, scratchpad_of
 from vdla.hw.spec.touched import Fields
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
@@ -95,21 +95,28 @@ def _by_memory(
 def _elements(
     program: DecodedStream, form: type[isa.Instruction], access: Access, *, padding: bool = True
 ) -> IntArray:
-    """Return int64[m]: the elements of an access; an instruction with micro-ops makes it in every step."""
-    if FOOTPRINTS[form].uses_uops:
+    """Return int64[m]: the elements of an access; an instruction with micro-ops reads one of them in every
+    step, and makes its other accesses for each of them."""
+    fields, footprint = program.fields(form), FOOTPRINTS[form]
+    if footprint.uses_uops and not access.uop_field:
         return program.steps(form)
-    fields = program.fields(form)
     trips = ((axis.every if padding else axis.trips) for axis in (access.outer, access.inner))
     counted = reduce(mul, (touched.total(text, fields) for text in trips))
+    if access.uop_field:
+        counted = np.maximum(counted * touched.total(MICRO_OP_COUNT, fields), 0)
     return np.broadcast_to(np.asarray(counted, np.int64), len(_rows(program, form)))
 
 
 def _add_products(program: DecodedStream, events: Events) -> None:
-    """Add the multiply-accumulates of GEMM."""
+    """Add the multiply-accumulates of the array."""
     moved = np.where(program.column(isa.Gemm, "reset") == 0, program.steps(isa.Gemm), 0)
     rows = _rows(program, isa.Gemm)
     events.products[rows] += moved * program.config.macs_per_cycle
     events.sums[rows] += moved * program.config.macs_per_cycle
+    rows = _rows(program, isa.Depthwise)
+    done = program.steps(isa.Depthwise) * isa.PAIR * isa.TAPS * program.config.values(MemoryType.ACC)
+    events.products[rows] += done
+    events.sums[rows] += done
 
 
 def _add_alu(program: DecodedStream, events: Events) -> None:

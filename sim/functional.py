@@ -3,7 +3,7 @@
 import numpy as np
 
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.footprint import dram_access, forms_in_dram, stepping_forms
+from vdla.hw.spec.footprint import FOOTPRINTS, dram_access, forms_in_dram, stepping_forms
 from vdla.hw.spec.memories import LOADABLE, MEMORIES, counted_as
 from vdla.hw.spec.touched import total
 from vdla.hw.spec.units import Unit
@@ -83,10 +83,12 @@ COUNTED = {
 def counters(program: DecodedStream, order: IntArray) -> dict[str, int]:
     """Return the bytes that the instructions of `order` moved and the steps that they made.
 
-    `<memory>_LOADED_BYTES` and `OUT_STORED_BYTES` count DRAM bytes, without padding; `GEMM_STEPS` (resets
-    too) and `ALU_STEPS` count as the registers of that name do; `<unit>_INSTRUCTIONS` count instructions.
+    `<memory>_LOADED_BYTES` and `OUT_STORED_BYTES` count DRAM bytes, without padding; `GEMM_STEPS` (resets and
+    DEPTHWISE too) and `ALU_STEPS` count as the registers of that name do; `<unit>_INSTRUCTIONS` count
+    instructions.
     """
-    counts = dict.fromkeys(COUNTED.values(), 0)
+    stepping = {form: FOOTPRINTS[form].counter for form in stepping_forms()}
+    counts = dict.fromkeys([*COUNTED.values(), *stepping.values()], 0)
     ran = program.part(order)
     for form in forms_in_dram():
         access, fields = dram_access(form), ran.fields(form)
@@ -94,7 +96,7 @@ def counters(program: DecodedStream, order: IntArray) -> dict[str, int]:
         elements = total(access.outer.every, fields) * total(access.inner.every, fields)
         for memory, name in COUNTED.items():
             counts[name] += int(elements[memories == memory].sum()) * program.config.element_bytes(memory)
-    for form in stepping_forms():
-        counts[f"{form.opcode.name}_STEPS"] = int(ran.steps(form).sum())
+    for form, counter in stepping.items():
+        counts[counter] += int(ran.steps(form).sum())
     executed = np.bincount(program.unit[order], minlength=len(Unit))
     return counts | {f"{unit.name}_INSTRUCTIONS": int(executed[unit]) for unit in Unit}

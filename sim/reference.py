@@ -1,7 +1,7 @@
 """The semantics of every instruction in readable NumPy; tests compare the native code with it."""
 
 from collections.abc import Iterator
-from itertools import repeat
+from itertools import product, repeat
 
 import numpy as np
 
@@ -29,6 +29,8 @@ def execute(instruction: isa.Instruction, pads: Scratchpads, dram: np.ndarray) -
             gemm(instruction, pads)
         case isa.Alu():
             alu(instruction, pads)
+        case isa.Depthwise():
+            depthwise(instruction, pads)
 
 
 def load(instruction: isa.Load, pads: Scratchpads, dram: np.ndarray) -> None:
@@ -85,9 +87,36 @@ def gemm(instruction: isa.Gemm, pads: Scratchpads) -> None:
         if instruction.reset:
             pads.acc[d] = 0
         else:
-            product = pads.inp[s].astype(np.int64) @ pads.wgt[w].astype(np.int64).T
+            sums = pads.inp[s].astype(np.int64) @ pads.wgt[w].astype(np.int64).T
             before = 0 if instruction.overwrite else pads.acc[d]
-            pads.acc[d] = (before + product).astype(pads.acc.dtype)
+            pads.acc[d] = (before + sums).astype(pads.acc.dtype)
+
+
+def depthwise(instruction: isa.Depthwise, pads: Scratchpads) -> None:
+    """Slide windows along rows, sum by sum."""
+    it, uops = instruction, pads.uop[instruction.uop_begin : instruction.uop_end]
+    bases = zip(
+        *(uop_column(uops, name, pads.config).tolist() for name in ("dst", "src", "wgt")), strict=True
+    )
+    rows = list(bases) if it.iter_in else []
+    for i, (dst, src, wgt) in product(range(it.iter_out), rows):
+        weights = pads.wgt[wgt + i * it.wgt_factor_out].astype(np.int64)
+        for j in range(it.iter_in):
+            first = src + i * it.src_factor_out + j * (1 + it.stride_2) * it.src_factor_in
+            window = pads.inp[[first + t * it.src_factor_in for t in range(isa.TAPS)]].astype(np.int64)
+            d = dst + i * it.dst_factor_out + j * it.dst_factor_in
+            before = 0 if it.overwrite else pads.acc[d]
+            pads.acc[d] = (before + _window_sums(window, weights)).astype(pads.acc.dtype)
+
+
+def _window_sums(window: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the sums [batch, block] of a window [taps, batch, block] and weights [block, block]: each
+    channel sums its own pair of channels."""
+    taps, batch, block = window.shape
+    pairs = window.reshape(taps, batch, block // isa.PAIR, isa.PAIR)
+    own = weights[:, : isa.PAIR * taps].reshape(block // isa.PAIR, isa.PAIR, isa.PAIR, taps)
+    sums: np.ndarray = np.einsum("tbph,poht->bpo", pairs, own).reshape(batch, block)
+    return sums
 
 
 def alu(instruction: isa.Alu, pads: Scratchpads) -> None:

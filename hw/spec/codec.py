@@ -8,7 +8,7 @@ from typing import TypeVar
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError
-from vdla.hw.spec.meaning import check_meaning
+from vdla.hw.spec.meaning import check_form, check_meaning, missing
 from vdla.hw.spec.showing import shown
 
 Item = TypeVar("Item", isa.Instruction, isa.MicroOp)
@@ -18,9 +18,12 @@ def encode(item: isa.Instruction | isa.MicroOp, config: AcceleratorConfig) -> in
     """Return the encoding of an instruction or micro-op.
 
     Raises:
-        EncodingError: a field's value does not fit, or belongs to an extension that is off.
+        EncodingError: a field's value does not fit; it, or the instruction, belongs to an extension that is
+            off.
     """
     form = type(item)
+    if isinstance(item, isa.Instruction):
+        check_form(type(item), config)
     placed = isa.layout(form, config)
     word = 0 if issubclass(form, isa.MicroOp) else int(form.opcode)
     for field in placed:
@@ -29,17 +32,19 @@ def encode(item: isa.Instruction | isa.MicroOp, config: AcceleratorConfig) -> in
             name = f"{_title(form)}.{field.name}"
             raise EncodingError(f"{name} = {shown(value)} is outside {field.low}..{field.high}")
         word |= (value & ((1 << field.width) - 1)) << field.start
-    _refuse_absent_fields(item, {field.name for field in placed})
+    _refuse_absent_fields(item, {field.name for field in placed}, config)
     return word
 
 
-def _refuse_absent_fields(item: isa.Instruction | isa.MicroOp, present: set[str]) -> None:
+def _refuse_absent_fields(
+    item: isa.Instruction | isa.MicroOp, present: set[str], config: AcceleratorConfig
+) -> None:
     for declared in fields(item):
         value = getattr(item, declared.name)
         if value and declared.name not in present:
             raise EncodingError(
-                f"{_title(type(item))}.{declared.name} = {shown(value)} needs the extension "
-                f"{declared.metadata['extension'].value!r}, which this configuration has switched off"
+                f"{_title(type(item))}.{declared.name} = {shown(value)} needs "
+                f"{missing(declared.metadata['extension'], config)}"
             )
 
 
@@ -54,11 +59,10 @@ def decode(word: int, config: AcceleratorConfig) -> isa.Instruction:
         EncodingError: no instruction has this opcode, memory type or ALU operation here.
     """
     code = word & ((1 << isa.OPCODE_BITS) - 1)
-    try:
-        opcode = isa.Opcode(code)
-    except ValueError:
-        raise EncodingError(f"opcode {code} is not an instruction; there are {_names(isa.Opcode)}") from None
-    instruction = _unpack(isa.BY_OPCODE[opcode], word, config)
+    forms = {form.opcode: form for form in isa.instructions_of(config)}
+    if code not in forms:
+        raise EncodingError(f"opcode {code} is not an instruction; there are {_named(forms)}")
+    instruction = _unpack(forms[isa.Opcode(code)], word, config)
     check_meaning(instruction, config)
     return instruction
 
@@ -90,7 +94,11 @@ def members(kind: type[int]) -> tuple[IntEnum, ...]:
 
 
 def _names(kind: type[int]) -> str:
-    return ", ".join(f"{member.name} ({member.value})" for member in members(kind))
+    return _named(members(kind))
+
+
+def _named(members: Iterable[IntEnum]) -> str:
+    return ", ".join(f"{member.name} ({member.value})" for member in members)
 
 
 def to_bytes(instructions: Iterable[isa.Instruction], config: AcceleratorConfig) -> bytes:

@@ -25,6 +25,8 @@ from vdla.hw.spec.vocabulary import (
 Member = TypeVar("Member", bound=Enum)
 
 LEAST_AXI_ADDRESS_BITS = 32
+LEAST_DEPTHWISE_BLOCK = 8
+"""The least power of two that holds the inputs of a DEPTHWISE's sum: 3 taps of 2 channels."""
 
 
 def _parameter(
@@ -98,7 +100,11 @@ class AcceleratorConfig:
     )
     alu_opcodes: tuple[AluOpcode, ...] = field(default=VTA_ALU, metadata={"help": "operations the ALU has"})
     extensions: tuple[Extension, ...] = field(
-        default=(), metadata={"help": "instruction-set extensions that are on"}
+        default=(),
+        metadata={
+            "help": f"instruction-set extensions that are on; `{Extension.DEPTHWISE}` has no effect unless "
+            f"block_in and block_out are equal and at least {LEAST_DEPTHWISE_BLOCK}"
+        },
     )
 
     def __post_init__(self) -> None:
@@ -245,7 +251,9 @@ class AcceleratorConfig:
         return max(1, self.block_out // self.alu_lanes)
 
     def has(self, extension: Extension) -> bool:
-        """Whether `extension` is on."""
+        """Whether `extension` is on and has an effect."""
+        if extension is Extension.DEPTHWISE and not self.block_in == self.block_out >= LEAST_DEPTHWISE_BLOCK:
+            return False
         return extension in self.extensions
 
     @cached_property
@@ -255,6 +263,7 @@ class AcceleratorConfig:
             "packed": self.packed_bits,
             "alu_lanes": self.block_out // self.alu_pieces,
             "requantise_lanes": self.values_per_store_read,
+            "extensions": [extension.value for extension in Extension if self.has(extension)],
         }
         return hashlib.sha256(json.dumps(hardware, sort_keys=True).encode()).hexdigest()
 

@@ -5,7 +5,8 @@ An access walks two axes. It touches the elements
     base + i * outer.step + j * inner.step    for i < trips of the outer axis, j < trips of the inner axis
 
 of one memory. An access that names a field of micro-ops touches those elements above that field of each
-micro-op in [uop_begin, uop_end). Bases, steps and trips are sums of fields; `touched` evaluates them.
+micro-op in [uop_begin, uop_end). Bases, steps and trips are sums of products of fields; `touched` evaluates
+them.
 """
 
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from vdla.hw.spec.vocabulary import MemoryType, Parameter, Unit
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One of the two axes of an access; sums of fields as text.
+    """One of the two axes of an access; sums of products of fields as text.
 
     Attributes:
         step: elements from one trip to the next.
@@ -45,7 +46,7 @@ class Access:
 
     Attributes:
         memory: the memory type whose elements are counted; None: the one that `memory_type` names.
-        base: the first element, as a sum of fields.
+        base: the first element, as a sum of products of fields.
         outer, inner: the axes.
         reads, writes: what happens to each element; one that is read and written is read first.
         in_dram: the elements stand in DRAM; else in the scratchpad of `memory`.
@@ -74,13 +75,16 @@ class Footprint:
 
     Attributes:
         unit: that executes it; None: the one that loads the memory which `memory_type` names.
-        trips: sums of fields; where one of them is not positive, the instruction touches nothing.
+        trips: sums of products of fields; where one of them is not positive, the instruction touches nothing.
+            Of an instruction with micro-ops, their product counts its steps.
         accesses: in the order in which they are checked.
+        counter: the register that counts its steps; empty: there are none.
     """
 
     unit: Unit | None
     trips: tuple[str, ...] = ()
     accesses: tuple[Access, ...] = ()
+    counter: str = ""
 
     @property
     def uses_uops(self) -> bool:
@@ -96,7 +100,8 @@ _PADDED_ROWS = (
 )
 _STORED_ROWS = Axis("x_size", "y_size"), Axis("1", "x_size")
 _PARAMETERS = f"{len(Parameter)} * parameters - {len(Parameter)}"
-_UOPS = "uop_end - uop_begin"
+MICRO_OP_COUNT = "uop_end - uop_begin"
+_COLUMNS = f"iter_in + stride_2 * iter_in - stride_2 + {isa.TAPS - 1}"  # inputs of a row: one in each slot
 
 
 def _operand(field: str, memory: MemoryType, **how: Any) -> Access:
@@ -105,7 +110,13 @@ def _operand(field: str, memory: MemoryType, **how: Any) -> Access:
     return Access(memory, "0", outer, inner, uop_field=field, **how)
 
 
-_MICRO_OPS = Access(MemoryType.UOP, "uop_begin", ONCE, Axis("1", _UOPS), reads=True)
+def _row_operand(field: str, memory: MemoryType, step: str) -> Access:
+    """Return the access of a micro-op's field that DEPTHWISE makes in every slot of a row."""
+    outer, inner = Axis(f"{field}_factor_out", "iter_out"), Axis(step, _COLUMNS)
+    return Access(memory, "0", outer, inner, uop_field=field, reads=True)
+
+
+_MICRO_OPS = Access(MemoryType.UOP, "uop_begin", ONCE, Axis("1", MICRO_OP_COUNT), reads=True)
 FOOTPRINTS: dict[type[isa.Instruction], Footprint] = {
     isa.Load: Footprint(
         None,
@@ -133,22 +144,35 @@ FOOTPRINTS: dict[type[isa.Instruction], Footprint] = {
     ),
     isa.Gemm: Footprint(
         Unit.COMPUTE,
-        ("iter_out", "iter_in", _UOPS),
+        ("iter_out", "iter_in", MICRO_OP_COUNT),
         (
             _MICRO_OPS,
             _operand("dst", MemoryType.ACC, reads=True, writes=True, fresh=("reset", "overwrite")),
             _operand("src", MemoryType.INP, reads=True, unless=("reset",)),
             _operand("wgt", MemoryType.WGT, reads=True, unless=("reset",)),
         ),
+        "GEMM_STEPS",
     ),
     isa.Alu: Footprint(
         Unit.COMPUTE,
-        ("iter_out", "iter_in", _UOPS),
+        ("iter_out", "iter_in", MICRO_OP_COUNT),
         (
             _MICRO_OPS,
             _operand("dst", MemoryType.ACC, reads=True, writes=True),
             _operand("src", MemoryType.ACC, reads=True, unless=("use_imm",)),
         ),
+        "ALU_STEPS",
+    ),
+    isa.Depthwise: Footprint(
+        Unit.COMPUTE,
+        ("iter_out", MICRO_OP_COUNT, "iter_in"),
+        (
+            _MICRO_OPS,
+            _operand("dst", MemoryType.ACC, reads=True, writes=True, fresh=("overwrite",)),
+            _row_operand("src", MemoryType.INP, "src_factor_in"),
+            _row_operand("wgt", MemoryType.WGT, "0"),
+        ),
+        "GEMM_STEPS",
     ),
     isa.Finish: Footprint(Unit.COMPUTE),
 }

@@ -33,6 +33,10 @@ SIZE_BITS = 16
 PARAMETER_SET_BITS = 6
 PAD_VALUE_BITS = 8
 """Bits of a pad register."""
+TAPS = 3
+"""Columns of the window of a DEPTHWISE."""
+PAIR = 2
+"""Channels that a column of the array sums in a DEPTHWISE: its own and its neighbour's."""
 LONGEST_ROW = (1 << SIZE_BITS) - 1
 """Elements of a row of a transfer, rows of one, and elements between rows, at most."""
 MOST_PARAMETER_SETS = (1 << PARAMETER_SET_BITS) - 1
@@ -46,6 +50,7 @@ class Opcode(IntEnum):
     GEMM = 2
     FINISH = 3
     ALU = 4
+    DEPTHWISE = 5
 
 
 class Depths(Protocol):
@@ -101,6 +106,8 @@ class Instruction:
     """The fields that all task instructions share: four dependency-token flags."""
 
     opcode: ClassVar[Opcode]
+    extension: ClassVar[Extension | None] = None
+    """The extension that adds the whole instruction; None: every configuration has it."""
 
     pop_prev: int = _bits(1, "before the start, pop a token from the previous unit")
     pop_next: int = _bits(1, "before the start, pop a token from the next unit")
@@ -195,13 +202,25 @@ class Store(_Transfer):
         return (self.parameters - 1) * len(Parameter)
 
 
+def _uop_begin() -> int:
+    return _bits("U", "first micro-op")
+
+
+def _uop_end() -> int:
+    return _bits("U+1", "one past the last micro-op")
+
+
+def _trips(loop: str) -> int:
+    return _bits(LOOP_BITS, f"trips of the {loop} loop")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Loop(Instruction):
     reset: int = _bits(1, "GEMM: write zero instead of accumulating; ALU: no effect")
-    uop_begin: int = _bits("U", "first micro-op")
-    uop_end: int = _bits("U+1", "one past the last micro-op")
-    iter_out: int = _bits(LOOP_BITS, "trips of the outer loop")
-    iter_in: int = _bits(LOOP_BITS, "trips of the inner loop")
+    uop_begin: int = _uop_begin()
+    uop_end: int = _uop_end()
+    iter_out: int = _trips("outer")
+    iter_in: int = _trips("inner")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,18 +270,52 @@ class Alu(_Loop):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Depthwise(Instruction):
+    """Slide a window of three inputs along rows, and accumulate its products with a row of a kernel.
+
+    For i < iter_out, u in uops[uop_begin:uop_end], j < iter_in, in this order, let d = u.dst
+    + i * dst_factor_out + j * dst_factor_in, w = u.wgt + i * wgt_factor_out, and s = u.src
+    + i * src_factor_out + j * (1 + stride_2) * src_factor_in. Then acc[d][b][o] += sum over h < 2, t < 3 of
+    inp[s + t * src_factor_in][b][2 * (o // 2) + h] * wgt[w][o][3 * h + t], or = instead of += with overwrite.
+    So a channel sums its own taps and those of its neighbour. In a depthwise convolution the latter are 0.
+    Other weights have no effect. Sums wrap at the accumulator's width.
+    """
+
+    opcode: ClassVar[Opcode] = Opcode.DEPTHWISE
+    extension: ClassVar[Extension | None] = Extension.DEPTHWISE
+
+    stride_2: int = _bits(1, "the window moves on by two inputs instead of one")
+    uop_begin: int = _uop_begin()
+    uop_end: int = _uop_end()
+    iter_out: int = _trips("outer")
+    iter_in: int = _bits(LOOP_BITS, "sums of a row")
+    dst_factor_out: int = _bits("A", "accumulator step of the outer loop")
+    dst_factor_in: int = _bits("A", "accumulator step from one sum to the next")
+    src_factor_out: int = _bits("I", "input step of the outer loop")
+    src_factor_in: int = _bits("I", "input step from one column of the window to the next")
+    wgt_factor_out: int = _bits("W", "weight step of the outer loop")
+    overwrite: int = _bits(1, "write the sum instead of adding it", extension=Extension.OVERWRITE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MicroOp:
-    """One step of a GEMM or ALU instruction: element indices to which the loops add their offsets."""
+    """One step of a GEMM or ALU instruction, a row of a DEPTHWISE: element indices to which the loops add
+    their offsets."""
 
     dst: int = _bits("A", "accumulator element")
-    src: int = _bits("max(A,I)", "input element (GEMM) or accumulator element (ALU)")
-    wgt: int = _bits("W", "weight element (GEMM)")
+    src: int = _bits("max(A,I)", "input element (GEMM, DEPTHWISE) or accumulator element (ALU)")
+    wgt: int = _bits("W", "weight element (GEMM, DEPTHWISE)")
 
 
 Form: TypeAlias = type[Instruction] | type[MicroOp]
 
-INSTRUCTIONS: tuple[type[Instruction], ...] = (Load, Store, Gemm, Finish, Alu)
+INSTRUCTIONS: tuple[type[Instruction], ...] = (Load, Store, Gemm, Finish, Alu, Depthwise)
 BY_OPCODE = {form.opcode: form for form in INSTRUCTIONS}
+
+
+def instructions_of(config: Depths) -> tuple[type[Instruction], ...]:
+    """Return the forms of instructions that a configuration has."""
+    return tuple(form for form in INSTRUCTIONS if form.extension is None or config.has(form.extension))
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +405,9 @@ def _free_position(placed: Iterable[PlacedField], width: int) -> int:
 
 def instruction_bits(config: Depths) -> int:
     """Return the width of every instruction of `config`: VTA's, doubled until the fields of each fit."""
-    return _doubled(VTA_INSTRUCTION_BITS, max(map(_end, (layout(form, config) for form in INSTRUCTIONS))))
+    return _doubled(
+        VTA_INSTRUCTION_BITS, max(map(_end, (layout(form, config) for form in instructions_of(config))))
+    )
 
 
 def uop_bits(config: Depths) -> int:

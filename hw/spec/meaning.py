@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from vdla.hw.spec import isa
-from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.config import LEAST_DEPTHWISE_BLOCK, AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError
 from vdla.hw.spec.memories import LOADABLE
-from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,26 @@ RESTRICTIONS: dict[type[isa.Instruction], Restriction] = {
     ),
 }
 """By form; the others always mean something."""
+
+
+def check_form(form: type[isa.Instruction], config: AcceleratorConfig) -> None:
+    """Refuse a form of instruction that this configuration does not have.
+
+    Raises:
+        EncodingError: the form belongs to an extension that is off.
+    """
+    if form.extension is not None and not config.has(form.extension):
+        raise EncodingError(f"{form.opcode.name} needs {missing(form.extension, config)}")
+
+
+def missing(extension: Extension, config: AcceleratorConfig) -> str:
+    """Return which extension a configuration lacks, and why."""
+    if extension not in config.extensions:
+        return f"the extension {extension.value!r}, which this configuration has switched off"
+    return (
+        f"the extension {extension.value!r}, which has no effect with block_in = {config.block_in} and "
+        f"block_out = {config.block_out}: they must be equal and at least {LEAST_DEPTHWISE_BLOCK}"
+    )
 
 
 def check_meaning(instruction: isa.Instruction, config: AcceleratorConfig) -> None:

@@ -6,7 +6,7 @@ from inspect import getdoc
 from typing import Any
 
 from vdla.hw.spec import isa, registers, units
-from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.config import LEAST_DEPTHWISE_BLOCK, AcceleratorConfig
 from vdla.hw.spec.footprint import FOOTPRINTS, Access
 from vdla.hw.spec.memories import MEMORIES, loaded_by
 from vdla.hw.spec.numerics import ALU_OPERATIONS, BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
@@ -29,6 +29,8 @@ _EXTENSIONS = {
     Extension.REQUANTISE: "`STORE.parameters`: the store unit requantises values with the parameters of "
     "their channel",
     Extension.PAD_VALUE: "`LOAD.pad_value`: padding holds any value of 8 bits, from a register of the unit",
+    Extension.DEPTHWISE: "`DEPTHWISE`, for depthwise convolutions. It has no effect unless block_in and "
+    f"block_out are equal and at least {LEAST_DEPTHWISE_BLOCK}",
 }
 _PARAMETERS = {
     Parameter.BIAS: "`bias`: the whole accumulator, signed",

@@ -140,7 +140,7 @@ def _counters() -> dict[str, str]:
         for memory in (None, *COUNTED_MEMORIES)
     }
     return rows | {
-        "GEMM_STEPS": "micro-op steps that GEMM instructions executed",
+        "GEMM_STEPS": "micro-op steps that GEMM instructions executed, and sums of DEPTHWISE instructions",
         "ALU_STEPS": "micro-op steps that ALU instructions executed",
     }
 

@@ -1,7 +1,9 @@
 """Fixed sizes inside the hardware that timing depends on; RTL and cycle simulator share them."""
 
 from enum import IntEnum
+from typing import Any
 
+from vdla.hw.spec.isa import TAPS
 from vdla.hw.spec.vocabulary import AluOpcode
 
 
@@ -83,6 +85,12 @@ def alu_delay(opcode: AluOpcode, stages: int) -> int:
     if opcode == AluOpcode.MUL:
         return stages  # registers before the multipliers, and behind them
     return stages - 1 if opcode == AluOpcode.SHR else 0  # a register within the shifter
+
+
+def depthwise_slots(sums: Any, stride_2: Any) -> Any:
+    """Return the slots of a row of a DEPTHWISE with `sums` > 0 sums (numbers or integer arrays): the first
+    window's, then one or two for each of the others."""
+    return (sums - 1) * (1 + stride_2) + TAPS
 
 
 def alu_slots(pieces: int, opcode: AluOpcode, stages: int) -> int:

@@ -1,7 +1,7 @@
 """What instructions touch: footprints, evaluated.
 
-A footprint holds sums of fields only. So one declaration is evaluated on the numbers of an instruction, on
-the columns of a stream (NumPy), and on values of native code.
+A footprint holds sums of products of fields only. So one declaration is evaluated on the numbers of an
+instruction, on the columns of a stream (NumPy), and on values of native code.
 """
 
 import re
@@ -16,25 +16,32 @@ from vdla.hw.spec.footprint import FOOTPRINTS, ONCE, Access, Footprint
 Value = Any  # an int, an integer array, or a value of native code: what adds, multiplies and compares
 Fields = Callable[[str], Value]  # a field of the instructions by name; 0 where they have none of that name
 
-_TERM = re.compile(r"([+-]?)\s*(?:(\d+)\s*\*\s*)?(\w+)")
+_TERM = re.compile(r"([+-]?)\s*(\w+(?:\s*\*\s*\w+)*)")
 
 
 @cache
-def _terms(text: str) -> tuple[tuple[int, str], ...]:
-    """Return the terms of a sum: factors and fields; a constant has no field."""
+def _terms(text: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """Return the terms of a sum: a number and the fields that it is multiplied with."""
+    terms = ((sign, re.findall(r"\w+", product)) for sign, product in _TERM.findall(text))
     return tuple(
-        (int(f"{sign}{name}"), "") if name.isdigit() else (int(f"{sign}{factor or 1}"), name)
-        for sign, factor, name in _TERM.findall(text)
+        (
+            reduce(mul, (int(factor) for factor in factors if factor.isdigit()), -1 if sign == "-" else 1),
+            tuple(factor for factor in factors if not factor.isdigit()),
+        )
+        for sign, factors in terms
     )
 
 
 def total(text: str, fields: Fields) -> Value:
-    """Return the value of a sum of fields."""
-    values = (
-        (fields(name) if factor == 1 else fields(name) * factor) if name else factor
-        for factor, name in _terms(text)
-    )
-    return reduce(add, values)
+    """Return the value of a sum of products of fields."""
+    return reduce(add, (_product(number, [fields(name) for name in names]) for number, names in _terms(text)))
+
+
+def _product(number: int, values: Sequence[Value]) -> Value:
+    if not values:
+        return number
+    found = reduce(mul, values)
+    return found if number == 1 else found * number
 
 
 def happens(footprint: Footprint, access: Access, fields: Fields) -> Value:

@@ -24,6 +24,7 @@ class Extension(StrEnum):
     OVERWRITE = "overwrite"
     REQUANTISE = "requantise"
     PAD_VALUE = "pad_value"
+    DEPTHWISE = "depthwise"
 
 
 class Parameter(IntEnum):

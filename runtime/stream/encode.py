@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError
+from vdla.hw.spec.meaning import check_form
 
 OPERANDS = ("dst", "src", "wgt")
 
@@ -27,6 +28,7 @@ def encode_rows(
     Raises:
         EncodingError: a value does not fit its field.
     """
+    check_form(form, config)
     values = np.asarray(rows, np.int64).reshape(len(rows), len(names))
     words = blank_words(len(rows), config)
     words[:, 0] = int(form.opcode)

@@ -46,6 +46,7 @@ class InstructionMaker:
         makers = [self._load] * 4 + [self._uop_load] + [self._gemm] * 3 + [self._store] * 2
         makers += [self._pad_register] if self._config.has(Extension.PAD_VALUE) else []
         makers += [self._alu] * 3 if self._config.alu_opcodes else []
+        makers += [self._depthwise] * 3 if self._config.has(Extension.DEPTHWISE) else []
         return self._rng.choice(makers)()
 
     def store_onto(self, byte: int) -> isa.Store:
@@ -191,6 +192,7 @@ class InstructionMaker:
         memory."""
         rng = self._rng
         depths = {access.uop_field: self._config.depth(access.memory) for access in operands(form)}
+        own = isa.field_names(form)
         while True:
             begin = rng.randrange(len(self._uops))
             fields = {
@@ -199,12 +201,14 @@ class InstructionMaker:
                 "iter_out": rng.choice((0, 1, 1, 2, 3, 5)),
                 "iter_in": rng.choice((1, 1, 2, 4, 9)),
                 "reset": int(rng.random() < 0.15),
+                "stride_2": rng.randrange(2) if "stride_2" in own else 0,
             }
             for name, depth in depths.items():
                 fields |= {
                     f"{name}_factor_{loop}": rng.choice((0, 0, 1, 1, 2, 3, rng.randrange(depth))) % depth
                     for loop in ("out", "in")
                 }
+            fields = {name: value for name, value in fields.items() if name in own}
             uops = self._uops[begin : fields["uop_end"]]
             if all(self._stays_inside(access, fields, uops) for access in operands(form, *flags)):
                 return fields
@@ -219,6 +223,12 @@ class InstructionMaker:
         if self._config.has(Extension.OVERWRITE):
             fields["overwrite"] = self._rng.randrange(2)
         return self._touching(isa.Gemm(**fields))
+
+    def _depthwise(self) -> tuple[isa.Instruction, Access]:
+        fields = self._loop(isa.Depthwise)
+        if self._config.has(Extension.OVERWRITE):
+            fields["overwrite"] = self._rng.randrange(2)
+        return self._touching(isa.Depthwise(**fields))
 
     def _alu(self) -> tuple[isa.Instruction, Access]:
         immediate = self._rng.randrange(2)

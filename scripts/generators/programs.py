@@ -252,6 +252,8 @@ def random_config(seed: int) -> AcceleratorConfig:
             "axi_address_bits": rng.choice((0, 32, 64)),
         }
         choices["packed"] = rng.choice((0, 18, 25))
+        if Extension.DEPTHWISE in choices["extensions"]:
+            choices |= dict.fromkeys(("block_in", "block_out"), rng.choice((8, 8, 16)))
         try:
             config = AcceleratorConfig(name=f"random{seed}", **choices | (_wide(rng) if is_wide else {}))
         except ConfigError:

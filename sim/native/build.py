@@ -13,8 +13,10 @@ from llvmlite import ir
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.isa import Opcode
 from vdla.hw.spec.shelf import Shelf
+from vdla.hw.spec.vocabulary import Extension
 from vdla.sim.decoded import DecodedStream, slot_count
 from vdla.sim.native.alu import emit_alu
+from vdla.sim.native.depthwise import emit_depthwise
 from vdla.sim.native.dot import Dot, choose_dot
 from vdla.sim.native.emit import DONE, I8, I64, POINTER, STATE, Emitter, i64
 from vdla.sim.native.gemm import emit_gemm
@@ -131,6 +133,8 @@ def emit_module(config: AcceleratorConfig, dot: Dot) -> ir.Module:
         Opcode.GEMM: emit_gemm(module, config, dot),
         Opcode.ALU: emit_alu(module, config),
     }
+    if config.has(Extension.DEPTHWISE):
+        functions[Opcode.DEPTHWISE] = emit_depthwise(module, config)
     _emit_run(module, functions, slot_count(config))
     return module
 

@@ -27,7 +27,7 @@ def emit_gemm(module: ir.Module, config: AcceleratorConfig, dot: Dot) -> ir.Func
         with then:
             _emit_reset(e)
         with otherwise:
-            _emit_products(e, dot, _kept_bits(e))
+            _emit_products(e, dot, e.kept_bits("overwrite"))
     return e.finish()
 
 
@@ -47,14 +47,6 @@ def _emit_reset(e: StepEmitter) -> None:
         e.repeat(values // lanes, clear)
 
     e.checked_steps(operands(isa.Gemm, "reset"), step)
-
-
-def _kept_bits(e: StepEmitter) -> ir.Value:
-    """Return what of an accumulator a product is added to, as a mask: all of it, or nothing where it is
-    overwritten."""
-    kind = ir.IntType(e.config.acc_bits)
-    overwrites = e.builder.icmp_unsigned("!=", e.field("overwrite"), i64(0))
-    return e.builder.select(overwrites, kind(0), kind(-1))
 
 
 def _emit_products(e: StepEmitter, dot: Dot, kept: ir.Value) -> None:

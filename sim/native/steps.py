@@ -1,4 +1,4 @@
-"""What GEMM and ALU share: the loop nest over micro-ops and its bounds check."""
+"""What instructions with micro-ops share: the loop nest over them and its bounds check."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,7 +6,7 @@ from llvmlite import ir
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.footprint import FOOTPRINTS, Access
+from vdla.hw.spec.footprint import FOOTPRINTS, MICRO_OP_COUNT, Access, Axis
 from vdla.hw.spec.touched import total
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.native.emit import I64, PAUSED, InstructionEmitter, i64
@@ -23,8 +23,9 @@ def steps_at_once(config: AcceleratorConfig) -> int:
 
 
 def trips_at_once(config: AcceleratorConfig) -> int:
-    """Return how many inner trips are made between two looks at the budget, few enough to keep to it."""
-    return max(1, steps_at_once(config) // config.depth(MemoryType.UOP))
+    """Return how many trips of the second loop are made between two looks at the budget, few enough to keep
+    to it: each makes a step with all micro-ops, or all sums of a row."""
+    return max(1, steps_at_once(config) // max(config.depth(MemoryType.UOP), 1 << isa.LOOP_BITS))
 
 
 class StepEmitter(InstructionEmitter):
@@ -33,9 +34,10 @@ class StepEmitter(InstructionEmitter):
 
     def begin(self) -> None:
         """Read the loop fields, leave if there is no step, refuse micro-ops that do not exist."""
-        self.trips_out, self.trips_in, self.uops = (
+        self.trips_out, self.trips_in, self.steps_at_trip = (
             total(text, self.word_of).value for text in FOOTPRINTS[self.form].trips
         )
+        self.uops = total(MICRO_OP_COUNT, self.word_of).value
         self.done_if_nothing()
         (micro_ops,) = (access for access in FOOTPRINTS[self.form].accesses if not access.uop_field)
         self.refuse_beyond(micro_ops, MemoryType.UOP)
@@ -46,6 +48,13 @@ class StepEmitter(InstructionEmitter):
         """Emit the bounds check of `operands` and the nest; see `steps`."""
         self.check(operands)
         self.steps(operands, body)
+
+    def kept_bits(self, flag: str) -> ir.Value:
+        """Return what of an accumulator a sum is added to, as a mask: all of it, or nothing where `flag` is
+        set."""
+        kind = ir.IntType(self.config.acc_bits)
+        overwrites = self.builder.icmp_unsigned("!=", self.field(flag), i64(0))
+        return self.builder.select(overwrites, kind(0), kind(-1))
 
     def check(self, operands: Sequence[Access]) -> None:
         """Refuse the instruction if any step names an element that an operand's memory does not have.
@@ -67,10 +76,7 @@ class StepEmitter(InstructionEmitter):
     def steps(self, operands: Sequence[Access], body: Callable[..., None]) -> None:
         """Emit the nest; `body` is given the element that each operand names, as i64."""
         b = self.builder
-        factors = [
-            [total(axis.step, self.word_of).value for axis in (operand.outer, operand.inner)]
-            for operand in operands
-        ]
+        factors = [[self._step(operand.outer), self._step(operand.inner)] for operand in operands]
 
         def outer(i: ir.Value, first_in: ir.Value, last_in: ir.Value) -> None:
             rows = [b.mul(i, out) for out, _ in factors]
@@ -93,9 +99,29 @@ class StepEmitter(InstructionEmitter):
 
         self._in_parts(outer)
 
+    def rows(self, operands: Sequence[Access], body: Callable[..., None]) -> None:
+        """Emit the nest of the outer loop and of micro-ops; `body` is given the element that each operand
+        names in the first trip of the inner loop, as i64, and makes all trips."""
+        b = self.builder
+        factors = [self._step(operand.outer) for operand in operands]
+
+        def outer(i: ir.Value, first: ir.Value, last: ir.Value) -> None:
+            def row(index: ir.Value) -> None:
+                word = self._uop(index)
+                bases = (b.mul(i, factor) for factor in factors)
+                body(*(b.add(base, self._extract(word, o)) for base, o in zip(bases, operands, strict=True)))
+
+            self.loop(last, row, first)
+
+        self._in_parts(outer)
+
+    def _step(self, axis: Axis) -> ir.Value:
+        """Return the step of an axis."""
+        return total(axis.step, self.word_of).value
+
     def _in_parts(self, body: Callable[[ir.Value, ir.Value, ir.Value], None]) -> None:
-        """Emit `body(i, first, last)`: inner trips `first` to `last - 1` of outer trip `i`, from the last
-        pause on.
+        """Emit `body(i, first, last)`: trips `first` to `last - 1` of the second loop (of DEPTHWISE, the one
+        over micro-ops) in outer trip `i`, from the last pause on.
 
         A part is at most `trips_at_once` inner trips, of one outer trip or of several whole ones. Before each
         part, the function pauses if the budget is spent.
@@ -114,7 +140,7 @@ class StepEmitter(InstructionEmitter):
             last_in = self.least(self.sum(first_in, most), self.trips_in)
             self.loop(last_out, lambda index: body(index, first_in, last_in), first_out)
             trips = b.mul(b.sub(last_out, first_out), b.sub(last_in, first_in))
-            left.set(b.sub(left.get(), b.mul(trips, self.uops)))
+            left.set(b.sub(left.get(), b.mul(trips, self.steps_at_trip)))
             ends = b.icmp_unsigned("==", last_in, self.trips_in)
             i.set(b.select(ends, last_out, first_out))
             j.set(b.select(ends, i64(0), last_in))

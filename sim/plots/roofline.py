@@ -13,9 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from vdla.hw.spec import isa
 from vdla.hw.spec.registers import COUNTED_MEMORIES, beat_counter
 from vdla.hw.spec.target import Target
+from vdla.sim.events import events_of
 from vdla.sim.plots.files import styled
 from vdla.sim.plots.labels import FONT_SIZE, NEAREST, place_labels
 from vdla.sim.timing.result import Timing
@@ -62,14 +62,11 @@ class Point:
 
 
 def point_of(name: str, timing: Timing) -> Point:
-    """Return the point of a simulated run: the steps of its GEMM instructions that multiply, and every beat
-    that memory moved."""
+    """Return the point of a simulated run: the products of its instructions, and every beat that memory
+    moved."""
     program, config = timing.program, timing.program.config
-    multiplying = program.steps(isa.Gemm)[program.column(isa.Gemm, "reset") == 0]
     beats = sum(timing.counters[beat_counter(memory)] for memory in (None, *COUNTED_MEMORIES))
-    return Point(
-        name, int(multiplying.sum()) * config.macs_per_cycle, beats * config.bus_bytes, timing.cycles
-    )
+    return Point(name, int(events_of(program).products.sum()), beats * config.bus_bytes, timing.cycles)
 
 
 def roof(target: Target, intensity: float) -> float:

@@ -8,7 +8,7 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.footprint import chip_access, dram_access, forms_in_dram, stepping_forms
 from vdla.hw.spec.memories import counted_as
 from vdla.hw.spec.registers import COUNTED_MEMORIES
-from vdla.hw.spec.timing import alu_slots
+from vdla.hw.spec.timing import alu_slots, depthwise_slots
 from vdla.hw.spec.touched import total
 from vdla.hw.spec.units import TOKEN_EDGES
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
@@ -68,22 +68,35 @@ def _fill(columns: RecordArray, program: DecodedStream) -> None:
         _fill_transfers(columns, program, form)
     for form in stepping_forms():
         rows = program.opcode == form.opcode
-        steps = program.steps(form)
-        columns["slots"][rows] = np.maximum(steps * _slots_per_step(program, form), 1)
+        columns["slots"][rows] = np.maximum(_slots(program, form), 1)
         for name in ("uop_begin", "uop_end"):
             columns[name][rows] = program.column(form, name)
         if form is isa.Alu:
-            columns["reads_two"][rows] = (steps > 0) & (program.column(form, "use_imm") == 0)
+            columns["reads_two"][rows] = (program.steps(form) > 0) & (program.column(form, "use_imm") == 0)
 
 
-def _slots_per_step(program: DecodedStream, form: type[isa.Instruction]) -> np.ndarray | int:
-    """Return the pipeline slots of a step."""
+def _slots(program: DecodedStream, form: type[isa.Instruction]) -> IntArray:
+    """Return the pipeline slots of instructions of a form; not positive where they make no step."""
+    steps = program.steps(form)
     if form is isa.Gemm:
-        return 1
+        return steps
+    slots: IntArray
+    if form is isa.Alu:
+        slots = steps * _slots_per_alu_step(program)
+        return slots
+    fields = program.fields(isa.Depthwise)
+    rows = steps // np.maximum(fields("iter_in"), 1)
+    slots = rows * depthwise_slots(fields("iter_in"), fields("stride_2"))
+    return slots
+
+
+def _slots_per_alu_step(program: DecodedStream) -> IntArray:
+    """Return the pipeline slots of a step of the ALU."""
     config, table = program.config, np.ones(1 << ENUM_BITS, np.int64)
     for opcode in AluOpcode:
         table[opcode] = alu_slots(config.alu_pieces, opcode, config.alu_stages)
-    return table[program.column(form, "alu_opcode")]
+    found: IntArray = table[program.column(isa.Alu, "alu_opcode")]
+    return found
 
 
 def _fill_transfers(columns: np.ndarray, program: DecodedStream, form: type[isa.Instruction]) -> None:

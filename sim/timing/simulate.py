@@ -3,7 +3,7 @@
 import numpy as np
 
 from vdla.hw.spec.errors import CycleLimitError
-from vdla.hw.spec.footprint import stepping_forms
+from vdla.hw.spec.footprint import FOOTPRINTS, stepping_forms
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.registers import (
     COUNTED_MEMORIES,
@@ -127,5 +127,6 @@ class _Simulation:
         }
         for form in stepping_forms():
             ran = self.times.started[self.program.opcode == form.opcode] != NEVER
-            values[f"{form.opcode.name}_STEPS"] = self.program.steps(form)[ran].sum()
+            counter = FOOTPRINTS[form].counter
+            values[counter] = values.get(counter, 0) + self.program.steps(form)[ran].sum()
         return {name: int(value) for name, value in values.items()}

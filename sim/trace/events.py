@@ -115,14 +115,14 @@ def label(program: DecodedStream, index: int) -> str:
                 f"{instruction.opcode.name} {instruction.memory_type.name} "
                 f"{instruction.y_size}x{instruction.x_size}"
             )
-        case isa.Gemm() | isa.Alu():
+        case isa.Gemm() | isa.Alu() | isa.Depthwise():
             count = max(steps(type(instruction), fields_of(instruction)), 0)
             name = (
                 instruction.alu_opcode.name
                 if isinstance(instruction, isa.Alu)
                 else "GEMM reset"
-                if instruction.reset
-                else "GEMM"
+                if isinstance(instruction, isa.Gemm) and instruction.reset
+                else instruction.opcode.name
             )
             return f"{name} {count} steps"
     return instruction.opcode.name

@@ -21,6 +21,7 @@ class Item:
     """What the verifier reads of one instruction beside its walks."""
 
     steps: bool  # it steps through micro-ops
+    rows: bool  # each micro-op names the first elements of a row of its own: the inner axes are innermost
     fits: bool  # its walks on chip that do not depend on micro-ops stay inside their memories
     fills: bool  # it loads micro-ops
     uop_begin: int
@@ -123,6 +124,7 @@ def _fill(
             depth = np.array([config.depth(MemoryType(kind)) if kind in MEMORIES else 0 for kind in range(8)])
             fits &= ~made | (extent(access, fields)[1] <= depth[types])
     items["fits"][chosen], items["steps"][chosen] = fits, footprint.uses_uops
+    items["rows"][chosen] = form is isa.Depthwise
     items["fills"][chosen] = (form is isa.Load) & (fields("memory_type") == MemoryType.UOP)
     for name in ("uop_begin", "uop_end", "iter_out", "iter_in"):
         items[name][chosen] = fields(name)

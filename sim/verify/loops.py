@@ -1,11 +1,12 @@
-"""Following GEMM and ALU instructions: short ones step by step, long ones by sets of elements.
+"""Following instructions with micro-ops: short ones step by step, long ones by sets of elements.
 
 Both ways find the same. Within one instruction the order of accesses to an element does not matter: an
 accumulator that is read and written is always read first, a GEMM that begins anew reads none, the other
 operands of a GEMM stand in other memories, and accesses of one unit never change what is known of the others.
 So a long instruction reports operand by operand (micro-ops, sources, weights, destinations), the lowest
 element first; a short one, in the order of its steps. Either way, the first step that reaches too far comes
-last and ends the instruction.
+last and ends the instruction. DEPTHWISE is followed row by row, and an operand after the other in each: first
+the sources of a row, then its destinations.
 """
 
 from typing import NamedTuple
@@ -23,7 +24,8 @@ NOWHERE = -1
 
 
 class Box(NamedTuple):
-    """Some steps of an instruction."""
+    """Some steps of an instruction. Of a DEPTHWISE, `trips_in` is NEVER: every operand makes its own inner
+    trips."""
 
     first_out: int
     trips_out: int
@@ -52,10 +54,13 @@ def walking(access: Access, walk: Walk) -> Access:
 
 @part
 def follow_loops(watch: Watch, item: Item, access: Access) -> None:
-    """Follow a GEMM or ALU instruction up to the first step that reaches too far; `access`: to micro-ops."""
+    """Follow an instruction up to the first step that reaches too far; `access`: to micro-ops."""
     micro_ops, shadow = item.uop_end - item.uop_begin, watch.shadow
     steps = item.iter_out * item.iter_in * micro_ops
     if micro_ops <= 0 or steps == 0:
+        return
+    if item.rows:
+        follow_rows(watch, item, access)
         return
     begin = 0
     if steps > shadow.nearest.size and item.uop_end <= shadow.depth[UOP]:
@@ -100,14 +105,65 @@ def follow_step(watch: Watch, item: Item, access: Access, i: int, j: int, positi
 
 
 @part
+def follow_rows(watch: Watch, item: Item, access: Access) -> None:
+    """Follow a DEPTHWISE up to the first row that reaches too far: long ones by sets of elements up to the
+    outer trip of that row."""
+    first, shadow = 0, watch.shadow
+    steps = item.iter_out * item.iter_in * (item.uop_end - item.uop_begin)
+    if steps > shadow.nearest.size and item.uop_end <= shadow.depth[UOP]:
+        first = item.iter_out
+        for number in range(MOST_ACCESSES):
+            walk = walk_of(watch, access, number)
+            if walk.happens:
+                first = min(first, trips_inside(watch, item, walk))
+        if first:
+            follow_box(watch, item, access, Box(0, first, 0, NEVER, item.uop_end))
+    for i in range(first, item.iter_out):
+        for position in range(item.uop_begin, item.uop_end):
+            if not follow_row(watch, item, access, i, position):
+                return
+
+
+@part
+def follow_row(watch: Watch, item: Item, access: Access, i: int, position: int) -> bool:
+    """Follow the row of a micro-op in an outer trip; return whether all that it touches exists."""
+    if not touch_operand(watch, access, UOP, position):
+        return False
+    fine = True
+    for number in range(MOST_ACCESSES):
+        walk = walk_of(watch, access, number)
+        if walk.happens and (fine or not walk.writes):
+            first = base_of(walk, watch.uops[position]) + i * walk.step_out
+            for j in range(walk.trips_in if walk.step_in else 1):
+                if not touch_operand(watch, walking(access, walk), walk.memory, first + j * walk.step_in):
+                    fine = False
+                    break
+    return fine
+
+
+@part
+def trips_inside(watch: Watch, item: Item, walk: Walk) -> int:
+    """Return how many outer trips come before the first in which an operand is outside its memory."""
+    room = watch.shadow.depth[walk.memory] - greatest_base(watch, item, walk)
+    return trips_before(room - (walk.trips_in - 1) * walk.step_in, walk.step_out)
+
+
+@part
+def greatest_base(watch: Watch, item: Item, walk: Walk) -> int:
+    """Return the greatest element that micro-ops name before the loops add to it."""
+    greatest = 0
+    for position in range(item.uop_begin, item.uop_end):
+        greatest = max(greatest, base_of(walk, watch.uops[position]))
+    return greatest
+
+
+@part
 def steps_inside(watch: Watch, item: Item, walk: Walk) -> int:
     """Return how many steps come before the first in which an operand is outside its memory; all where none
     is."""
     trips_out, trips_in, micro_ops = item.iter_out, item.iter_in, item.uop_end - item.uop_begin
-    uops, depth, greatest = watch.uops, watch.shadow.depth[walk.memory], 0
-    for position in range(item.uop_begin, item.uop_end):
-        greatest = max(greatest, base_of(walk, uops[position]))
-    room = depth - greatest  # what the loops may not add
+    uops, depth = watch.uops, watch.shadow.depth[walk.memory]
+    room = depth - greatest_base(watch, item, walk)  # what the loops may not add
     i = trips_before(room - (trips_in - 1) * walk.step_in, walk.step_out)
     if i >= trips_out:
         return trips_out * trips_in * micro_ops
@@ -168,7 +224,7 @@ def mark_set(watch: Watch, item: Item, walk: Walk, box: Box, nearest: IntArray) 
     for position in range(item.uop_begin, box.end):
         element = base_of(walk, watch.uops[position]) + added
         nearest[element] = element
-    spread(nearest, walk.step_in, box.trips_in)
+    spread(nearest, walk.step_in, min(box.trips_in, walk.trips_in))
     spread(nearest, walk.step_out, box.trips_out)
 
 

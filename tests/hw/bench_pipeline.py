@@ -5,12 +5,12 @@ from operator import mul
 
 import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
-from streams import configuration, start
+from streams import configuration, packed, start
 
 from vdla.hw.sequencer import slot_layout
 from vdla.hw.spec import isa, numerics
 from vdla.hw.spec.timing import alu_slots, given_stage, retire_stage
-from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
 
 ACCUMULATORS = 4  # that the steps work on
 INPUTS = ("valid", "slot", "uop", "inp__data", "wgt__data", "acc__data", "operand__data")
@@ -53,7 +53,8 @@ class Accumulators:
 
 
 class Model:
-    """A few accumulators, and what steps make of them; `sums` is what every GEMM step adds."""
+    """A few accumulators, and what steps make of them; `sums` is what every GEMM step adds, `windows` what
+    every DEPTHWISE step adds, whose window holds one input three times."""
 
     def __init__(self, config, rng: random.Random) -> None:
         self.config = config
@@ -70,6 +71,11 @@ class Model:
         self.inp = packed([value for row in inp for value in row], config.inp_bits)
         self.wgt = packed([value for row in wgt for value in row], config.wgt_bits)
         self.sums = [sum(map(mul, row, column)) for row in inp for column in wgt]
+        self.windows = [
+            sum(row[o - o % 2 + h] * column[3 * h + t] for h in range(2) for t in range(3))
+            for row in (inp if config.has(Extension.DEPTHWISE) else ())
+            for o, column in enumerate(wgt)
+        ]
         self.values = [[0] * len(self.sums) for _ in range(ACCUMULATORS)]
 
     def take(self, step: dict) -> None:
@@ -82,13 +88,10 @@ class Model:
         elif step["reset"]:
             found = [0] * len(left)
         else:
-            base = [0] * len(left) if step["overwrite"] else left
-            found = [numerics.wrap(a + b, bits) for a, b in zip(base, self.sums, strict=True)]
+            base, sums = [0] * len(left) if step["overwrite"] else left, self.sums
+            sums = self.windows if step.get("window") else sums
+            found = [numerics.wrap(a + b, bits) for a, b in zip(base, sums, strict=True)]
         self.values[step["dst"]] = found
-
-
-def packed(values, bits: int) -> int:
-    return sum((value & (1 << bits) - 1) << bits * place for place, value in enumerate(values))
 
 
 def step_of(rng: random.Random, config) -> dict:
@@ -96,7 +99,9 @@ def step_of(rng: random.Random, config) -> dict:
     alu = bool(config.alu_opcodes) and rng.randrange(3) > 0
     reset = not alu and rng.random() < 0.1
     opcode = rng.choice(config.alu_opcodes) if alu else 0
+    slides = config.has(Extension.DEPTHWISE)
     return {
+        **({"window": int(not alu and not reset and rng.randrange(2))} if slides else {}),
         "alu": int(alu),
         "reset": int(reset),
         "overwrite": int(not alu and not reset and rng.random() < 0.2),
@@ -111,7 +116,7 @@ def step_of(rng: random.Random, config) -> dict:
 def slots_of(config, step: dict) -> list[dict]:
     """Return the slots of a step."""
     if not step["alu"]:
-        return [step]
+        return [{**step, "empty": 1}, step] if step.get("window") else [step]
     turns = alu_slots(config.alu_pieces, AluOpcode(step["alu_opcode"]), config.alu_stages)
     return [{**step, "turn": turn} for turn in range(turns)]
 

@@ -2,9 +2,9 @@
 
 import cocotb
 import numpy as np
-from bench_array import pack, weights
+from bench_array import weights
 from cocotb.triggers import FallingEdge
-from streams import configuration, start
+from streams import configuration, packed, start
 
 from vdla.hw.gemm import dot_product_bits
 
@@ -31,9 +31,9 @@ async def test_every_product_is_right_whatever_the_neighbouring_column_multiplie
                     rng.integers(least, greatest, columns, endpoint=True) if other is None else other
                 )
                 for columns_given in (wgt, wgt[np.arange(2 * columns) ^ 1]):
-                    dut.inp.value = pack(inp, config.inp_bits)
+                    dut.inp.value = packed(inp, config.inp_bits)
                     dut.wgt.value = weights(config, columns_given)
-                    expected.append(pack(inp @ columns_given.T, bits))
+                    expected.append(packed(inp @ columns_given.T, bits))
                     await FallingEdge(dut.clk)
                     measured.append(dut.sums.value)
     behind = config.gemm_stages - 1

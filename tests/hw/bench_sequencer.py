@@ -8,7 +8,7 @@ from streams import configuration, start, unpack
 from vdla.hw.sequencer import slot_layout
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.timing import alu_slots
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType
 
 PROGRAM = (
     isa.Gemm(
@@ -38,6 +38,26 @@ PROGRAM = (
     isa.Alu(uop_end=2, iter_out=1, iter_in=1, use_imm=1, imm=3, alu_opcode=isa.AluOpcode.SHR),
     isa.Alu(uop_end=1, iter_out=1, iter_in=2, dst_factor_in=1, alu_opcode=isa.AluOpcode.MUL),
     isa.Gemm(uop_end=2, iter_out=1, iter_in=1, dst_factor_in=1),
+    isa.Depthwise(
+        uop_begin=3,
+        uop_end=5,
+        iter_out=3,
+        iter_in=4,
+        stride_2=1,
+        dst_factor_out=7,
+        dst_factor_in=2,
+        src_factor_out=5,
+        src_factor_in=3,
+        wgt_factor_out=2,
+        push_next=1,
+    ),
+    isa.Depthwise(
+        uop_begin=1, uop_end=3, iter_out=2, iter_in=3, dst_factor_in=1, src_factor_in=1, overwrite=1
+    ),
+    isa.Depthwise(uop_end=1, iter_out=2, iter_in=1, src_factor_out=1),
+    isa.Depthwise(uop_end=2, iter_out=1, iter_in=1, stride_2=1),
+    isa.Depthwise(uop_end=1, iter_out=1, iter_in=0, push_prev=1),
+    isa.Gemm(uop_end=2, iter_out=1, iter_in=2, src_factor_in=1, reset=1),
     isa.Finish(push_prev=1),
 )
 
@@ -50,11 +70,40 @@ def turns(config, instruction) -> list[dict]:
     return [{"turn": turn, "step": int(turn == count - 1)} for turn in range(count)]
 
 
+def row_slots(work: isa.Depthwise) -> list[dict]:
+    """Return the slots of a DEPTHWISE that has any."""
+    found = []
+    for i in range(work.iter_out):
+        for uop in range(work.uop_begin, work.uop_end):
+            done = 0
+            for column in range((work.iter_in - 1) * (1 + work.stride_2) + 3):
+                sums = column >= 2 and (column - 2) % (1 + work.stride_2) == 0
+                offsets = {
+                    "dst": i * work.dst_factor_out + done * work.dst_factor_in,
+                    "src": i * work.src_factor_out + column * work.src_factor_in,
+                    "wgt": i * work.wgt_factor_out,
+                }
+                flags = {"window": 1, "empty": int(not sums), "step": int(sums), "overwrite": work.overwrite}
+                found.append({"uop": uop, "reset": 0, **flags, **offsets})
+                done += sums
+    return found
+
+
 def slots(config, instruction) -> list[dict]:
     """Return the slots of an instruction: micro-op, offsets and what kind each is."""
+    found = step_slots(config, instruction)
+    if isinstance(instruction, isa.Depthwise) and instruction.iter_in:
+        found = row_slots(instruction)
+    return [{**slot, "last": int(index == len(found) - 1)} for index, slot in enumerate(found)] or [
+        {"empty": 1, "last": 1, "step": 0}
+    ]
+
+
+def step_slots(config, instruction) -> list[dict]:
+    """Return the slots of a GEMM or ALU instruction."""
     loops = (
         []
-        if isinstance(instruction, isa.Finish)
+        if isinstance(instruction, isa.Finish | isa.Depthwise)
         else [
             (i, j, uop)
             for i in range(instruction.iter_out)
@@ -63,7 +112,7 @@ def slots(config, instruction) -> list[dict]:
         ]
     )
     names = ("dst", "src") if isinstance(instruction, isa.Alu) else ("dst", "src", "wgt")
-    found = [
+    return [
         {
             "uop": uop,
             **turn,
@@ -76,9 +125,13 @@ def slots(config, instruction) -> list[dict]:
         for i, j, uop in loops
         for turn in turns(config, instruction)
     ]
-    return [{**slot, "last": int(index == len(found) - 1)} for index, slot in enumerate(found)] or [
-        {"empty": 1, "last": 1, "step": 0}
-    ]
+
+
+def known(config, instruction) -> bool:
+    """Return whether a configuration has an instruction."""
+    if isinstance(instruction, isa.Depthwise):
+        return config.has(Extension.DEPTHWISE)
+    return not isinstance(instruction, isa.Alu) or instruction.alu_opcode in config.alu_opcodes
 
 
 def check(dut, config, instruction, slot: dict) -> None:
@@ -95,11 +148,7 @@ def check(dut, config, instruction, slot: dict) -> None:
 async def test_slots_follow_each_other_without_a_gap(dut):
     config = configuration()
     await start(dut, "start", "instruction")
-    waiting = [
-        instruction
-        for instruction in PROGRAM
-        if not isinstance(instruction, isa.Alu) or instruction.alu_opcode in config.alu_opcodes
-    ]
+    waiting = [instruction for instruction in PROGRAM if known(config, instruction)]
     expected = [(instruction, slot) for instruction in waiting for slot in slots(config, instruction)]
     for cycle in range(len(expected) + 1):
         dut.start.value = int(bool(waiting) and int(dut.free.value))

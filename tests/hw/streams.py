@@ -4,6 +4,7 @@ import os
 import random
 
 import cocotb
+import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, RisingEdge
 
@@ -59,6 +60,12 @@ async def receive(dut, name: str, into: list, share: float = 0.0, seed: int = 2)
         if int(valid.value) and int(ready.value):
             into.append(int(payload.value))
         await FallingEdge(dut.clk)
+
+
+def packed(values, bits: int) -> int:
+    """Return integers (a list or an array) as a word, the first in its low bits."""
+    flat = np.asarray(values, object).reshape(-1)
+    return sum((int(value) & (1 << bits) - 1) << bits * place for place, value in enumerate(flat))
 
 
 def unpack(layout, value: int) -> dict[str, int]:

@@ -26,6 +26,7 @@ from vdla.hw.spec.vocabulary import Extension, MemoryType, Unit
 from vdla.hw.store import StoreUnit
 from vdla.hw.tokens import TokenCounter
 from vdla.hw.uop_guard import UopGuard
+from vdla.hw.window import InputWindow
 
 FULL = TINY.with_changes(name="full", alu_lanes=0, alu_stages=1, requantise_lanes=0)
 NARROW = FULL.with_changes(
@@ -46,6 +47,7 @@ NO_ALU = TINY.with_changes(name="no_alu", alu_opcodes=())
 WIDE = FULL.with_changes(name="wide", bus_bits=512, burst_bytes=128)
 PARTS = FULL.with_changes(name="parts", batch=2, block_out=32, wgt_buffer_bytes=8192, acc_buffer_bytes=65536)
 OUTER = TINY.with_changes(name="outer", batch=4, block_in=1, block_out=8)
+SLIDING = TINY.with_changes(name="sliding", block_in=8, block_out=8, extensions=tuple(Extension))
 PLAIN = TINY.with_changes(name="plain", extensions=())
 VALUED = TINY.with_changes(name="valued", extensions=tuple(Extension))
 
@@ -69,12 +71,17 @@ UNITS = {
     "array packed wide": (MultiplierArray, TINY.with_changes(packed=25)),
     "array packed narrow": (MultiplierArray, NARROW.with_changes(packed=18)),
     "array packed mixed": (MultiplierArray, BATCH.with_changes(packed=18, wgt_bits=8)),
+    "array sliding": (MultiplierArray, SLIDING.with_changes(batch=2, inp_bits=4)),
+    "array sliding packed": (MultiplierArray, SLIDING.with_changes(packed=18)),
     "products": (MultiplierArray, OUTER.with_changes(packed=18)),
     "products at once": (MultiplierArray, OUTER.with_changes(packed=25, gemm_stages=1)),
     "sequencer": (Sequencer, TINY),
     "sequencer narrow": (Sequencer, NARROW),
     "sequencer batch": (Sequencer, BATCH),
     "sequencer no_alu": (Sequencer, NO_ALU),
+    "sequencer sliding": (Sequencer, SLIDING.with_changes(alu_lanes=0, alu_stages=1)),
+    "window": (InputWindow, TINY),
+    "window sliding": (InputWindow, SLIDING.with_changes(batch=2)),
     "load": (LoadUnit, TINY),
     "load wide": (LoadUnit, WIDE),
     "load narrow": (LoadUnit, NARROW),
@@ -108,9 +115,11 @@ UNITS = {
     "pipeline narrow": (Pipeline, NARROW),
     "pipeline no_alu": (Pipeline, NO_ALU),
     "uops": (UopGuard, TINY),
+    "pipeline sliding": (Pipeline, SLIDING.with_changes(packed=18)),
     "fetch": (Fetch, TINY),
     "fetch wide": (Fetch, WIDE),
     "classify": (Classifier, TINY),
+    "classify sliding": (Classifier, SLIDING),
     "classify plain": (Classifier, PLAIN.with_changes(alu_opcodes="MAX")),
     "dispatch": (Dispatch, TINY),
     "control": (lambda config: RunControl(), TINY),

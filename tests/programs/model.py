@@ -45,6 +45,8 @@ class Model:
                     self.store(instruction)
                 case isa.Gemm() | isa.Alu():
                     self.loop(instruction)
+                case isa.Depthwise():
+                    self.depthwise(instruction)
         return self.dram
 
     def load(self, load: isa.Load) -> None:
@@ -119,6 +121,26 @@ class Model:
                 )
                 before = 0 if gemm.overwrite else acc[b * config.block_out + o]
                 acc[b * config.block_out + o] = numerics.wrap(before + dot, config.acc_bits)
+
+    def depthwise(self, work: isa.Depthwise) -> None:
+        for i in range(work.iter_out):
+            for index in range(work.uop_begin, work.uop_end if work.iter_in else 0):
+                uop = codec.decode_uop(self.pads[UOP][index][0] & 0xFFFFFFFF, self.config)
+                for j in range(work.iter_in):
+                    column = uop.src + i * work.src_factor_out + (j << work.stride_2) * work.src_factor_in
+                    window = [self.pads[INP][column + t * work.src_factor_in] for t in range(3)]
+                    acc = self.pads[ACC][uop.dst + i * work.dst_factor_out + j * work.dst_factor_in]
+                    self.slide(window, self.pads[WGT][uop.wgt + i * work.wgt_factor_out], acc, work.overwrite)
+
+    def slide(self, window: list, wgt: list, acc: list, overwrite: int) -> None:
+        block = self.config.block_in
+        for b in range(self.config.batch):
+            for o in range(block):
+                own = wgt[o * block : (o + 1) * block]
+                pair = b * block + o - o % 2
+                dot = sum(window[t][pair + h] * own[3 * h + t] for h in range(2) for t in range(3))
+                before = 0 if overwrite else acc[b * block + o]
+                acc[b * block + o] = numerics.wrap(before + dot, self.config.acc_bits)
 
     def alu(self, alu: isa.Alu, at: dict[str, int]) -> None:
         acc = self.pads[ACC][at["dst"]]

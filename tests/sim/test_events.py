@@ -5,7 +5,7 @@ import pytest
 
 from tests.sim.helpers import ACC, CONFIG, INP, OUT, UOP, WGT, alu, gemm, load, store, stream_of
 from vdla.hw.spec import isa
-from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
 from vdla.sim.decoded import decode_stream
 from vdla.sim.events import Events, events_of
 
@@ -50,6 +50,21 @@ CASES = {
         {"wide_products": 6 * 4, "sums": 2 * 6 * 4, "reads": {ACC: 6 + 4}, "moved": 6 * 4},
     ),
 }
+
+
+SLIDING = CONFIG.with_changes(block_in=8, block_out=8, extensions=tuple(Extension))
+
+
+@pytest.mark.parametrize(("overwrite", "read"), [(0, 8), (1, 0)])
+def test_a_depthwise_reads_inputs_and_weights_in_every_slot_and_accumulators_for_every_sum(overwrite, read):
+    rows = isa.Depthwise(
+        iter_out=2, iter_in=2, uop_end=2, stride_2=1, overwrite=overwrite
+    )  # 4 rows of 2 sums
+    found = events(rows, isa.Finish(), config=SLIDING)
+    assert found.products.tolist() == found.sums.tolist() == [8 * 6 * 8, 0]
+    reads = {memory: int(counts[0]) for memory, counts in found.reads.items()}
+    assert reads == {UOP: 8, INP: 4 * 5, WGT: 4 * 5, ACC: read}
+    assert found.writes[ACC].tolist() == [8, 0]
 
 
 def events(*instructions: isa.Instruction, config=CONFIG) -> Events:

@@ -21,7 +21,7 @@ VECTORS = sorted((Path(__file__).parents[2] / "vectors" / "vta").glob("*.npz"))
 def encodables(draw):
     """A configuration and an instruction or micro-op of it."""
     config = draw(st.sampled_from([DEFAULT, VTA, SMALL, TINY, *(random_config(seed) for seed in range(8))]))
-    form = draw(st.sampled_from([*isa.INSTRUCTIONS, isa.MicroOp]))
+    form = draw(st.sampled_from([*isa.instructions_of(config), isa.MicroOp]))
     values = {field.name: _value(draw, field, config) for field in isa.layout(form, config)}
     if form is isa.Store and values["x_size"]:
         values["memory_type"] = isa.MemoryType.OUT
@@ -102,21 +102,53 @@ def test_values_that_do_not_fit_are_refused(item, message):
     assert str(caught.value) == message
 
 
-def test_extension_fields_are_refused_where_the_extension_is_off():
+@pytest.mark.parametrize(
+    ("item", "config", "message"),
+    [
+        (
+            isa.Load(pad_minimum=1),
+            VTA,
+            "LOAD.pad_minimum = 1 needs the extension 'pad_minimum', which this configuration has switched off",
+        ),
+        (
+            isa.Depthwise(),
+            VTA,
+            "DEPTHWISE needs the extension 'depthwise', which this configuration has switched off",
+        ),
+        (
+            isa.Depthwise(),
+            DEFAULT.with_changes(block_out=32),
+            "DEPTHWISE needs the extension 'depthwise', which has no effect with block_in = 16 and "
+            "block_out = 32: they must be equal and at least 8",
+        ),
+    ],
+)
+def test_what_an_extension_adds_is_refused_where_it_is_off(item, config, message):
+    with pytest.raises(EncodingError) as caught:
+        codec.encode(item, config)
+    assert str(caught.value) == message
+
+
+def test_fields_of_extensions_stand_in_free_bits():
     assert codec.encode(isa.Load(pad_minimum=1), DEFAULT) == 1 << 58
     assert codec.encode(isa.Load(pad_value=1), DEFAULT) == 1 << 59
-    with pytest.raises(EncodingError) as caught:
-        codec.encode(isa.Load(pad_minimum=1), VTA)
-    assert (
-        str(caught.value)
-        == "LOAD.pad_minimum = 1 needs the extension 'pad_minimum', which this configuration has switched off"
-    )
+
+
+@pytest.mark.parametrize("config", [VTA, SMALL, DEFAULT.with_changes(block_in=4, block_out=4)])
+def test_depthwise_is_no_instruction_without_its_extension_or_in_small_blocks(config):
+    word = codec.encode(isa.Depthwise(uop_end=1), DEFAULT)
+    with pytest.raises(EncodingError, match=r"^opcode 5 is not an instruction; there are .* ALU \(4\)$"):
+        codec.decode(word, config)
 
 
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        (5, "opcode 5 is not an instruction; there are LOAD (0), STORE (1), GEMM (2), FINISH (3), ALU (4)"),
+        (
+            6,
+            "opcode 6 is not an instruction; there are LOAD (0), STORE (1), GEMM (2), FINISH (3), ALU (4), "
+            "DEPTHWISE (5)",
+        ),
         (6 << 7, "LOAD.memory_type = 6 is none of UOP (0), WGT (1), INP (2), ACC (3), OUT (4), ACC_8BIT (5)"),
         (4 << 7, "LOAD.memory_type = OUT cannot be loaded; UOP, WGT, INP, ACC, ACC_8BIT can"),
         (1 | 1 << 80, "STORE.memory_type = UOP cannot be stored; only OUT can"),
@@ -144,7 +176,7 @@ def test_every_declared_field_is_documented():
         ),
         (
             "FINISH()\nJUMP()",
-            "p:2:1: JUMP is not a mnemonic; there are LOAD, STORE, GEMM, FINISH, ALU\n    JUMP()\n    ^",
+            "p:2:1: JUMP is not a mnemonic; there are LOAD, STORE, GEMM, FINISH, ALU, DEPTHWISE\n    JUMP()\n    ^",
         ),
         (
             "GEMM(uops=3)",

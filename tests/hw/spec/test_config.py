@@ -38,7 +38,7 @@ REFUSED = [
     ({"alu_opcodes": 5}, "alu_opcodes = 5 is not a list of AluOpcode names"),
     (
         {"extensions": ("warp",)},
-        "extensions holds 'warp', which is none of pad_minimum, overwrite, requantise, pad_value",
+        "extensions holds 'warp', which is none of pad_minimum, overwrite, requantise, pad_value, depthwise",
     ),
     (
         {"block_in": 2, "inp_buffer_bytes": 1 << 23},

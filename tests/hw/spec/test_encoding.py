@@ -130,6 +130,28 @@ def test_fields_that_do_not_fit_stand_in_the_third_and_fourth_word():
     assert isa.field_of(isa.MicroOp, "wgt", config).end == 63
 
 
+DEEP_BLOCKS = {
+    "block_in": 8,
+    "block_out": 8,
+    "inp_buffer_bytes": 16 * MIB,
+    "wgt_buffer_bytes": 128 * MIB,
+    "acc_buffer_bytes": 32 * MIB,
+}
+
+
+@pytest.mark.parametrize(
+    "config", [DEFAULT, AcceleratorConfig(**MOST | DEEP_BLOCKS, extensions=tuple(Extension))]
+)
+def test_depthwise_has_its_fields_where_gemm_has_them(config):
+    """The hardware reads them there, whichever of both it is."""
+    gemm = {field.name: field.start for field in isa.layout(isa.Gemm, config)}
+    own = {field.name: field.start for field in isa.layout(isa.Depthwise, config)}
+    assert own.pop("stride_2") == gemm["reset"]
+    del own["overwrite"]  # it is looked for apart
+    assert own == {name: gemm[name] for name in own}
+    assert {*gemm} - {*own} == {"reset", "wgt_factor_in", "overwrite"}
+
+
 def test_the_bytes_of_wide_instructions_and_micro_ops():
     config = DEFAULT.with_changes(acc_buffer_bytes=MIB)
     gemm = isa.Gemm(uop_end=1, wgt_factor_in=5)

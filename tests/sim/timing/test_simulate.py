@@ -14,7 +14,7 @@ from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.registers import COUNTERS, Fault, UnitState
 from vdla.hw.spec.timing import Client
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
-from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
 from vdla.sim.decoded import DecodedStream, decode_stream
 from vdla.sim.timing.result import NEVER
 from vdla.sim.timing.simulate import _Simulation, simulate
@@ -89,6 +89,24 @@ def test_an_alu_with_fewer_lanes_takes_a_slot_for_each_piece(slots, instruction)
     config = TINY.with_changes(alu_lanes=1)
     timing = simulate(decoded(instruction, isa.Finish(), config=config))
     assert timing.retired[0] - timing.started[0] == slots + 6 + TINY.gemm_stages
+
+
+@pytest.mark.parametrize(
+    ("slots", "changed"),
+    [
+        (3 * 2 * (4 + 2), {}),
+        (3 * 2 * (2 * 4 + 1), {"stride_2": 1}),
+        (3 * 2 * 3, {"iter_in": 1, "stride_2": 1}),
+        (1, {"iter_in": 0}),
+        (1, {"uop_end": 0}),
+    ],
+)
+def test_a_row_of_a_depthwise_takes_two_slots_more_than_sums_or_twice_as_many_and_one(slots, changed):
+    config = TINY.with_changes(block_in=8, block_out=8, extensions=(Extension.DEPTHWISE,))
+    depthwise = isa.Depthwise(**{**LOOPS, "iter_in": 4, **changed})
+    timing = simulate(decoded(depthwise, isa.Finish(), config=config))
+    assert timing.retired[0] - timing.started[0] == slots + 6 + TINY.gemm_stages
+    assert timing.counters["GEMM_STEPS"] == (0 if slots == 1 else 3 * 2 * depthwise.iter_in)
 
 
 def check_skipping(program: DecodedStream, memory: MemoryParameters) -> None:

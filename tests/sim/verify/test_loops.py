@@ -11,12 +11,21 @@ from tests.sim.helpers import ACC, CONFIG, INP, UOP, WGT, alu, gemm, load, store
 from tests.sim.verify.walk import Walk
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.presets import DEFAULT
-from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
 from vdla.sim.decoded import decode_stream
 from vdla.sim.verify import follow, verifier
 from vdla.sim.verify.touch import BEYOND, CONFLICT, EMPTY
 
 DEEPER = CONFIG.with_changes(name="64 inputs, 32 accumulators", inp_buffer_bytes=256, acc_buffer_bytes=512)
+SLIDING = CONFIG.with_changes(
+    name="with windows",
+    block_in=8,
+    block_out=8,
+    inp_buffer_bytes=256,
+    wgt_buffer_bytes=1024,
+    acc_buffer_bytes=512,
+    extensions=tuple(Extension),
+)
 CONFIGS = (CONFIG, DEEPER)
 WIDE = CONFIG.with_changes(name="micro-ops of 64 bits", inp_buffer_bytes=1 << 17, wgt_buffer_bytes=1 << 18)
 STORED = 64  # element of DRAM from which on nothing is loaded
@@ -41,6 +50,11 @@ def random_fields(rng, config, operands):
 
 
 def random_loop(rng, config):
+    if config.has(Extension.DEPTHWISE) and rng.randrange(2):
+        fields = random_fields(rng, config, {"dst": ACC, "src": INP, "wgt": WGT})
+        del fields["reset"], fields["wgt_factor_in"]
+        flags = {name: rng.randrange(2) for name in ("overwrite", "pop_prev", "stride_2")}
+        return isa.Depthwise(**fields, **flags)
     if rng.randrange(2):
         fields = random_fields(rng, config, {"dst": ACC, "src": INP, "wgt": WGT})
         return gemm(**fields, overwrite=rng.randrange(2), pop_prev=rng.randrange(2))
@@ -117,6 +131,26 @@ def test_so_they_do_where_micro_ops_are_wide(seed, monkeypatch):
     assert on_chip(verifier.findings(program, dram)) == Walk(program, dram).found
 
 
+@pytest.mark.parametrize("seed", range(200))
+def test_so_they_do_with_rows_of_windows(seed, monkeypatch):
+    monkeypatch.setattr(verifier, "MOST_FINDINGS", LIMIT)
+    program, dram = random_case(seed, (SLIDING,))
+    assert on_chip(verifier.findings(program, dram)) == Walk(program, dram).found
+
+
+def test_random_rows_of_windows_are_short_and_long_and_wrong_in_every_way():
+    kinds, lengths = Counter(), Counter()
+    for seed in range(200):
+        program, dram = random_case(seed, (SLIDING,))
+        rows = np.flatnonzero(program.opcode == isa.Opcode.DEPTHWISE).tolist()
+        lengths.update(steps_of(program.instruction(index)) > 64 for index in rows)
+        found = Walk(program, dram).found
+        kinds.update((kind, MemoryType(memory)) for kind, index, _, memory, _ in found if index in rows)
+    assert min(lengths[False], lengths[True]) > 50
+    assert {(kind, memory) for kind in (EMPTY, BEYOND) for memory in (UOP, INP, WGT, ACC)} <= kinds.keys()
+    assert {(CONFLICT, memory) for memory in (INP, WGT, ACC)} <= kinds.keys()
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_following_a_few_instructions_at_a_time_changes_nothing(seed, monkeypatch):
     program, dram = random_case(seed)
@@ -158,6 +192,11 @@ GIANTS = {
     "that end at the last element": ([alu(AluOpcode.ADD, **UPWARDS, iter_out=2048)], set()),
     "that go past the end at last": ([alu(AluOpcode.ADD, **UPWARDS, iter_out=2049)], {(BEYOND, ACC, 2048)}),
     "that go past the end at once": ([gemm(uop_end=16, **GIANT, wgt_factor_in=1023)], {(BEYOND, WGT, 2046)}),
+    "of windows that stay where they are": ([isa.Depthwise(uop_end=16, **GIANT)], set()),
+    "of windows that go past the end at last": (
+        [isa.Depthwise(uop_end=16, iter_out=2050, iter_in=16383, dst_factor_out=1, src_factor_out=1)],
+        {(BEYOND, INP, 2048)},
+    ),
     "with no micro-op": ([alu(AluOpcode.ADD, uop_begin=16, uop_end=16, **GIANT, dst_factor_out=2047)], set()),
     "with a negative number of micro-ops": ([alu(AluOpcode.ADD, uop_begin=16, uop_end=8, **GIANT)], set()),
     "one after the other": ([alu(AluOpcode.ADD, uop_end=16, **GIANT)] * 200, set()),

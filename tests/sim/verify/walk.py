@@ -43,6 +43,8 @@ class Walk:
                     self._touch("read", ACC, element)
             case isa.Gemm() | isa.Alu():
                 self._loops(item)
+            case isa.Depthwise():
+                self._rows(item)
 
     def _load(self, load: isa.Load) -> None:
         for x in range(load.x_size):
@@ -73,6 +75,22 @@ class Walk:
             sources, reads = {} if item.use_imm else {"src": ACC}, True
         fine = [self._touch("read", memory, element(name)) for name, memory in sources.items()]
         return all(fine) and self._touch("write", ACC, element("dst"), reads=reads)
+
+    def _rows(self, item: isa.Depthwise) -> None:
+        positions = range(item.uop_begin, item.uop_end) if item.iter_in else ()
+        for i, position in product(range(item.iter_out), positions):
+            if not self._row(item, i, position):
+                return
+
+    def _row(self, item: isa.Depthwise, i: int, position: int) -> bool:
+        if not self._touch("read", UOP, position):
+            return False
+        uop, columns = self.uops[position], (item.iter_in - 1) * (1 + item.stride_2) + 3
+        src, dst = uop.src + i * item.src_factor_out, uop.dst + i * item.dst_factor_out
+        fine = all(self._touch("read", INP, src + t * item.src_factor_in) for t in range(columns))
+        fine &= self._touch("read", WGT, uop.wgt + i * item.wgt_factor_out)
+        sums = (dst + j * item.dst_factor_in for j in range(item.iter_in if fine else 0))
+        return fine and all(self._touch("write", ACC, d, reads=not item.overwrite) for d in sums)
 
     def _touch(self, access: str, memory: int, element: int, *, reads: bool | None = None) -> bool:
         """Account for one access, `reads` before it writes if at all; return whether the element exists."""
