@@ -35,7 +35,8 @@ class UopGuard(wiring.Component):
         clear: it may start beside the instruction being issued: it `runs_beside`, and writes none of that
             one's micro-ops.
 
-    Timing: `clear` is a register. It is low in the first cycle in which an instruction waits.
+    Timing: `clear` is a register. It is low in the first two cycles in which an instruction waits: the first
+    finds the end of what it writes, the second compares.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -58,6 +59,11 @@ class UopGuard(wiring.Component):
         )
         with m.If(self.issues):
             m.d.sync += [begin.eq(loops.uop_begin), end.eq(loops.uop_end)]
-        apart = (load.sram_base >= end) | (load.sram_base + load.x_size <= begin)
-        m.d.sync += self.clear.eq(self.stays & runs_beside(load) & apart)
+        written_end, stayed = Signal(self.config.sram_base_bits + 1, reset_less=True), Signal()
+        apart = (load.sram_base >= end) | (written_end <= begin)
+        m.d.sync += [
+            written_end.eq(load.sram_base + load.x_size),
+            stayed.eq(self.stays),
+            self.clear.eq(self.stays & stayed & runs_beside(load) & apart),
+        ]
         return m

@@ -39,13 +39,14 @@ def pipeline_empty_from(machine: Machine) -> int:
 @part
 def compute_compares(machine: Machine, program: TimedProgram, queued: Ints, starts: bool) -> bool:
     """Find out whether the LOAD at the queue's head may start beside what is issued, in the next cycle;
-    return whether that is new. `starts`: the head starts in this cycle."""
+    return whether something is new. `starts`: the head starts in this cycle."""
     compute, dispatch, clear = machine.compute, machine.dispatch, False
-    if dispatch.head[COMPUTE_UNIT] != dispatch.tail[COMPUTE_UNIT] and not starts:
+    stays = dispatch.head[COMPUTE_UNIT] != dispatch.tail[COMPUTE_UNIT] and not starts
+    if stays and compute.stayed != 0:
         load = program[queued[dispatch.head[COMPUTE_UNIT]]]
         clear = load.beside and (load.uop_begin >= compute.uop_end or load.uop_end <= compute.uop_begin)
-    changes = clear != (compute.clear != 0)
-    compute.clear = clear
+    changes = clear != (compute.clear != 0) or stays != (compute.stayed != 0)
+    compute.clear, compute.stayed = clear, stays
     return changes
 
 

@@ -130,6 +130,7 @@ class Compute:
     issue_last: int
     uop_begin: int  # of the instruction that was issued last,
     uop_end: int
+    stayed: int  # the head of the queue stood there before this cycle
     clear: int  # the LOAD at the queue's head writes none of these
     first: int
     level: int

@@ -21,13 +21,14 @@ def load(**fields) -> isa.Load:
 
 
 async def is_clear(dut, issued: isa.Instruction, waiting: isa.Instruction) -> bool:
-    """Return what the guard says of `waiting` while `issued` is, in the second cycle in which it waits."""
+    """Return what the guard says of `waiting` while `issued` is, in the third cycle in which it waits."""
     config = configuration()
     dut.issues.value, dut.stays.value, dut.instruction.value = 1, 0, codec.encode(issued, config)
     await FallingEdge(dut.clk)
     dut.issues.value, dut.stays.value, dut.instruction.value = 0, 1, codec.encode(waiting, config)
-    assert not int(dut.clear.value)
-    await FallingEdge(dut.clk)
+    for _ in range(2):
+        assert not int(dut.clear.value)
+        await FallingEdge(dut.clk)
     return bool(int(dut.clear.value))
 
 
@@ -83,5 +84,17 @@ async def test_it_says_so_only_of_the_instruction_that_stays(dut):
     await start(dut, *INPUTS)
     assert await is_clear(dut, isa.Gemm(uop_end=1), load())
     dut.stays.value = 0
+    await FallingEdge(dut.clk)
+    assert not int(dut.clear.value)
+
+
+@cocotb.test()
+async def test_an_instruction_that_has_just_come_is_not_clear(dut):
+    """Also where the one before it stayed, and was."""
+    await start(dut, *INPUTS)
+    assert await is_clear(dut, isa.Gemm(uop_end=1), load())
+    dut.stays.value = 0
+    await FallingEdge(dut.clk)
+    dut.stays.value = 1
     await FallingEdge(dut.clk)
     assert not int(dut.clear.value)
