@@ -16,6 +16,7 @@ from generators.operators import Case, random_case
 from vdla.compiler.codegen.stream import compile_stream
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY
+from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.device import Device
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
@@ -28,7 +29,13 @@ CONFIGS = (
     TINY,
     SMALL,
     DEFAULT,
-    TINY.with_changes(name="tiny2", batch=2, block_in=8, acc_buffer_bytes=16384),
+    TINY.with_changes(
+        name="tiny2",
+        batch=2,
+        block_in=8,
+        acc_buffer_bytes=16384,
+        extensions=(*TINY.extensions, Extension.PAD_VALUE),
+    ),
     TINY.with_changes(
         name="shallow", load_queue_depth=2, compute_queue_depth=3, store_queue_depth=2, token_depth=1
     ),

@@ -153,8 +153,8 @@ def _load(name: str, dst: Buffer, src: Buffer, memory: MemoryType) -> Instructio
 def _loads(
     name: str, dst: Buffer, src: Buffer, memory: MemoryType, config: AcceleratorConfig
 ) -> Iterator[Instruction]:
-    """Yield the load of an element, and those of one that may lie outside its tensor, where there is 0 or the
-    least value."""
+    """Yield the load of an element, and those of one that may lie outside its tensor, where there is 0, the
+    least value or a constant."""
     yield _load(name, dst, src, memory)
     params = (dst, src, Buffer("inside", (1,), "bool"))
     value = f"select(inside[0], {_widened(dst, src)}, {dst.dtype}({{}}))"
@@ -165,6 +165,14 @@ def _loads(
             params,
             value.format(LEAST),
             partial(transfers.load, memory, pad_minimum=True),
+        )
+    if config.has(Extension.PAD_VALUE):
+        constant = Buffer(IMMEDIATE, (1,), dst.dtype)
+        yield _tile(
+            f"{name}_padded_imm",
+            (*params, constant),
+            f"select(inside[0], {_widened(dst, src)}, {IMMEDIATE}[0])",
+            partial(transfers.valued_load, memory),
         )
 
 

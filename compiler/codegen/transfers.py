@@ -19,7 +19,8 @@ from vdla.compiler.codegen.actions import (
 from vdla.compiler.codegen.emission import Emission
 from vdla.compiler.codegen.hardware_loops import Dimension, Transfer, transfer_instructions
 from vdla.compiler.codegen.nest import AffineSum, Nest, Ranges, boxes, conditions_of, evaluated, inside_box
-from vdla.compiler.ir.nodes import IrError
+from vdla.compiler.ir.nodes import Const, Expr, IrError
+from vdla.hw.spec import isa
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
 from vdla.runtime.stream.builder import Rows
 
@@ -34,6 +35,24 @@ def load(memory: MemoryType, emission: Emission, nest: Nest, *, pad_minimum: boo
     padding = [affine_sum for condition in inside for affine_sum in conditions_of(condition)]
     record = partial(emission.builder.load, memory, pad_minimum=pad_minimum)
     return _transfer(nest, chip, dram, emission.tensor(dram.buffer), padding, lambda values: record)
+
+
+def valued_load(memory: MemoryType, emission: Emission, nest: Nest) -> Action:
+    """Record LOADs of load(dst, src, inside, imm), where the padding is a constant."""
+    chip, dram = emission.tiles(nest.call)
+    _, _, inside, constant = nest.call.operands
+    record = partial(emission.builder.load, memory, pad_value=_pad_value(constant))
+    return _transfer(
+        nest, chip, dram, emission.tensor(dram.buffer), conditions_of(inside), lambda values: record
+    )
+
+
+def _pad_value(constant: Expr) -> int:
+    assert isinstance(constant, Const), "the verifier lets only constants be immediate"
+    value, beyond = int(constant.value), 1 << isa.PAD_VALUE_BITS - 1
+    if not -beyond <= value < beyond:
+        raise IrError(f"a border of {value} is outside {-beyond}..{beyond - 1}, which LOADs can pad with")
+    return value
 
 
 def store(emission: Emission, nest: Nest) -> Action:

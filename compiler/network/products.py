@@ -7,7 +7,7 @@ import numpy as np
 
 from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.tasks import ConvolutionTask, TransposedTask
-from vdla.compiler.graph.passes.to_integers import BORDERS
+from vdla.compiler.network.borders import TAKES, pads_with
 from vdla.compiler.network.maker import Kind, Maker, Offloaded, Piece, constants, of_channels, operands
 from vdla.compiler.network.space_to_depth import gathered_size, gathered_weights, space_to_depth_of
 from vdla.compiler.rules import Rule
@@ -18,8 +18,8 @@ from vdla.runtime.layout import IMAGE_RANK, SpaceToDepth
 
 
 def _border(maker: Maker) -> str:
-    border = maker.node.attributes["border"]
-    return "" if border in BORDERS else f"a border of {border}"
+    border = maker.node.integer("border")
+    return "" if pads_with(maker.config, border) else f"a border of {border}"
 
 
 def _convolution(maker: Maker) -> Offloaded:
@@ -142,7 +142,7 @@ def _offloaded(
 
 BOTH = (constants(1, 2), operands(1))
 OPERATORS: Mapping[str, Kind] = {
-    "Int8Conv": Kind((*BOTH, Rule(f"a border of {' or '.join(map(str, BORDERS))}", _border)), _convolution),
+    "Int8Conv": Kind((*BOTH, Rule(TAKES, _border)), _convolution),
     "Int8ConvTranspose": Kind(
         (
             *BOTH,

@@ -16,6 +16,7 @@ from vdla.compiler.codegen.space import Choice, Space, space_of
 from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.ir.nodes import Func
+from vdla.compiler.network.borders import padded_before
 from vdla.compiler.network.build import build
 from vdla.compiler.network.maker import Offloaded
 from vdla.compiler.network.partition import Part, parts, place
@@ -45,6 +46,7 @@ def plan_of(
     Raises:
         ChoiceError: `choices` were made for another target, or one is not in its task's space.
     """
+    graph = padded_before(graph, target.config)
     parted = parts(graph, place(graph, target, lambda node: progress(str(node))), target.config)
     chosen = choices_for(tasks_of(parted), target, choices or Choices(), choose, progress)
     progress("instructions")

@@ -114,6 +114,12 @@ class _Maker:
             greatest,
         )
 
+    def border(self) -> int:
+        """Return what may stand around an input."""
+        least = LEAST if self.config.has(Extension.PAD_MINIMUM) else 0
+        any_value = self.rng.randint(LEAST, 127) if self.config.has(Extension.PAD_VALUE) else 0
+        return self.rng.choice((0, least, any_value, any_value))
+
     def padding(self) -> tuple[int, int, int, int]:
         return tuple(self.rng.choice((0, 0, 1, 2)) for _ in range(4))
 
@@ -133,7 +139,7 @@ def _convolution(maker: _Maker) -> Case:
         groups,
         rng.choice((1, 1, 2)),
     )
-    border = rng.choice((0, LEAST)) if maker.config.has(Extension.PAD_MINIMUM) else 0
+    border = maker.border()
     return _product(maker, size, maker.bytes(size.outputs, size.channels // groups, *size.kernel), border)
 
 

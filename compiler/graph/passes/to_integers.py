@@ -22,8 +22,6 @@ from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.rewrite import Rewriting
 from vdla.runtime.requantise import parameter_words
 
-BORDERS = (0, LEAST)  # what the accelerator can pad with
-
 
 @dataclass(frozen=True, slots=True)
 class ToIntegers:
@@ -77,7 +75,7 @@ class _Lowering(Rewriting):
         (x,) = site.operands
         words = site.product.parameters(x.quantisation, site.result)
         if op == "Int8Conv":
-            x, attributes = self.bordered(x, dict(attributes or {}), site.out)
+            attributes = _bordered(x, attributes or {})
         names = (
             self.constant(f"{site.out}_weights", np.ascontiguousarray(weights)),
             self.constant(f"{site.out}_parameters", words),
@@ -93,28 +91,6 @@ class _Lowering(Rewriting):
         weights = site.product.weights.reshape(outputs, inputs, *kernel).swapaxes(0, 1)
         kept = {name: site.node.attributes[name] for name in ("output_padding", "pads", "strides")}
         self.product(site, weights, "Int8ConvTranspose", kept)
-
-    def bordered(
-        self, x: QuantisedTensor, attributes: dict[str, Attribute], out: str
-    ) -> tuple[QuantisedTensor, dict[str, Attribute]]:
-        """Return attributes with what stands around the input; where the accelerator cannot pad with that,
-        the input is padded before."""
-        zero, pads = x.quantisation.zero, extents_of(attributes, "pads")
-        if not any(pads):
-            return x, attributes | {"border": 0}
-        if zero in BORDERS:
-            return x, attributes | {"border": zero}
-        n, c, height, width = self.graph.types[x.name].shape
-        wide = self.value(
-            f"{out}_padded", TensorType((n, c, height + pads[0] + pads[2], width + pads[1] + pads[3]), "int8")
-        )
-        self.add(
-            "Pad",
-            (x.name,),
-            wide,
-            {"mode": "constant", "pads": (0, 0, *pads[:2], 0, 0, *pads[2:]), "value": zero},
-        )
-        return replace(x, name=wide), attributes | {"border": 0, "pads": (0, 0, 0, 0)}
 
     def matrix_product(self, site: Site) -> None:
         self.product(site, site.product.weights.T, "Int8MatMul")
@@ -203,6 +179,12 @@ class _Lowering(Rewriting):
         ratio = operand.quantisation.scale / quantisation.scale
         words = scaling(np.array([ratio]), -operand.quantisation.zero, quantisation)
         self.add("Int8Requantise", (operand.name, self.constant(f"{out}_parameters", words)), out)
+
+
+def _bordered(x: QuantisedTensor, attributes: Mapping[str, Attribute]) -> dict[str, Attribute]:
+    """Return attributes with what stands around the input: its zero point."""
+    padded = any(extents_of(attributes, "pads"))
+    return {**attributes, "border": x.quantisation.zero if padded else 0}
 
 
 def _single(bias: int, multiplier: int, shift: int, out: Quantisation) -> np.ndarray:

@@ -374,7 +374,7 @@ def _random_spread(net: Net, x: str) -> str:
 def _random_conv(net: Net, x: str) -> str:
     window, channels = _random_window(net, x), net.shape(x)[1]
     group = int(net.rng.choice([count for count in range(1, channels + 1) if channels % count == 0]))
-    border = int(net.rng.choice([0, LEAST]))
+    border = int(net.rng.choice([0, LEAST, *net.rng.integers(LEAST, -LEAST, 2)]))
     outputs = group * int(net.rng.integers(1, 7 // group + 2))
     return net.conv(
         x,

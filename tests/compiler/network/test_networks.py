@@ -10,6 +10,7 @@ from tests.compiler.network.graphs import HANDMADE, Net, random_graph, random_in
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph
 from vdla.hw.spec.presets import DEFAULT, TINY
+from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.device import Device
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
@@ -27,7 +28,11 @@ CONFIGS = {
     "wide in": TINY.with_changes(block_in=8),
     "wide out": TINY.with_changes(block_out=8),
     "small buffers": TINY.with_changes(
-        inp_buffer_bytes=256, wgt_buffer_bytes=512, acc_buffer_bytes=1024, uop_buffer_bytes=256
+        inp_buffer_bytes=256,
+        wgt_buffer_bytes=512,
+        acc_buffer_bytes=1024,
+        uop_buffer_bytes=256,
+        extensions=(*TINY.extensions, Extension.PAD_VALUE),
     ),
     "long instructions": LONG,
 }

@@ -209,7 +209,8 @@ REFUSED = {
     ),
     "Int8MatMul with an operand of 4 dimensions; the accelerator takes rows of any number of dimensions "
     "but 4": lambda net: net.graph(net.matmul(net.input(1, 2, 3, 4), 5)),
-    "Int8Conv with a border of 3; the accelerator takes a border of 0 or -128": odd_border,
+    "Int8Conv with a border of 3; the accelerator takes a border of 0 or -128, or any with the extension "
+    "pad_value": odd_border,
     "Int8ConvTranspose with a result of 7 with stride 3 and padding 1, which has no phases of one form; "
     f"{PHASES}": spread_unevenly,
     f"Int8ConvTranspose with padding 2, which cuts off whole elements of the input; {PHASES}": spread_and_cut,
