@@ -3,14 +3,19 @@
 from functools import lru_cache
 from typing import assert_never
 
+from vdla.compiler.codegen.maxima import maximum_program
 from vdla.compiler.codegen.schedules import schedule_conv2d, schedule_elementwise, schedule_max_pool
 from vdla.compiler.codegen.space import Choice
 from vdla.compiler.codegen.stream import lower_to_calls
+from vdla.compiler.codegen.sums import sum_program
 from vdla.compiler.codegen.tasks import (
     ConvolutionTask,
     Elements,
     ElementsTask,
+    MaximumTask,
     PoolingTask,
+    ScheduledTask,
+    SumTask,
     Task,
     TransposedTask,
 )
@@ -33,10 +38,19 @@ def calls_of(task: Task, choice: Choice, config: AcceleratorConfig) -> Func:
     Raises:
         IrError: the choice is not in the task's space.
     """
-    return lower_to_calls(schedule_of(task, choice, config).lower(verified=False), config)
+    return lower_to_calls(_program(task, choice, config), config)
 
 
-def schedule_of(task: Task, choice: Choice, config: AcceleratorConfig) -> Schedule:
+def _program(task: Task, choice: Choice, config: AcceleratorConfig) -> Func:
+    match task:
+        case SumTask(elements):
+            return sum_program(elements, config, threads=choice.threads)
+        case MaximumTask(size):
+            return maximum_program(size, config, threads=choice.threads)
+    return schedule_of(task, choice, config).lower(verified=False)
+
+
+def schedule_of(task: ScheduledTask, choice: Choice, config: AcceleratorConfig) -> Schedule:
     """Return the schedule of a task."""
     match task:
         case ConvolutionTask(size, narrowing, border, alike):

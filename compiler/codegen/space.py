@@ -3,12 +3,16 @@
 from dataclasses import dataclass
 from typing import assert_never
 
+from vdla.compiler.codegen.maxima import maxima_tile
 from vdla.compiler.codegen.schedules import elements_at_a_time, pooling_tile
+from vdla.compiler.codegen.sums import elements_of_a_sum
 from vdla.compiler.codegen.tasks import (
     ConvolutionTask,
     Elements,
     ElementsTask,
+    MaximumTask,
     PoolingTask,
+    SumTask,
     Task,
     TransposedTask,
 )
@@ -20,6 +24,7 @@ from vdla.compiler.te.operators.transposed import one_phase
 from vdla.hw.spec.target import Target
 
 THREADS = (2, 1)  # virtual threads, in order of preference
+SUM_THREADS = (3, 2, 1)  # of sums, which the bus bounds: a load, sums and a store go on at once
 OPERANDS = {Elements.ADD: 2, Elements.COPY: 1, Elements.MULTIPLY: 2, Elements.REQUANTISE: 1}
 
 
@@ -80,6 +85,12 @@ def space_of(task: Task, target: Target) -> Space | Unfit:
                 if elements_at_a_time(target.config, sets, OPERANDS[kind], threads) > 0
             ]
             what = f"one element of {kind}"
+        case MaximumTask(size):
+            fits = [threads for threads in THREADS if maxima_tile(size, target.config, threads) is not None]
+            what = f"a window of {size.kernel}"
+        case SumTask():
+            fits = [threads for threads in SUM_THREADS if elements_of_a_sum(target.config, threads) > 0]
+            what = "one element of a sum"
         case _:
             assert_never(task)
     return (

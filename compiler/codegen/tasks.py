@@ -61,4 +61,26 @@ class ElementsTask:
     constants: tuple[int, ...] = ()
 
 
-Task = ConvolutionTask | TransposedTask | PoolingTask | ElementsTask
+@dataclass(frozen=True, slots=True)
+class SumTask:
+    """A sum of two scaled tensors by the multiplier array, see `vdla.compiler.codegen.sums`; its factors
+    stand in the weights.
+
+    Attributes:
+        elements: as those of an `ElementsTask`.
+    """
+
+    elements: int
+
+
+@dataclass(frozen=True, slots=True)
+class MaximumTask:
+    """A max pooling that reads through the multiplier array, see `vdla.compiler.codegen.maxima`."""
+
+    size: Pooling
+
+
+ScheduledTask = ConvolutionTask | TransposedTask | PoolingTask | ElementsTask
+"""The tasks whose programs come from schedules of tensor expressions."""
+
+Task = ScheduledTask | SumTask | MaximumTask

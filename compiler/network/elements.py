@@ -1,9 +1,12 @@
 """Pooling, operators on elements, and joined channels on the accelerator."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from vdla.compiler.codegen.maxima import identity_weights, widens_maxima
 from vdla.compiler.codegen.packing import blocked_parameters
-from vdla.compiler.codegen.tasks import Elements, ElementsTask, PoolingTask
+from vdla.compiler.codegen.sums import diagonal_weights, multiplies_sums
+from vdla.compiler.codegen.tasks import Elements, ElementsTask, MaximumTask, PoolingTask, SumTask
 from vdla.compiler.network.maker import Kind, Maker, Offloaded, Piece, alu, constants, of_channels, operands
 from vdla.compiler.rules import Rule
 from vdla.compiler.te.operators.sizes import Pooling
@@ -17,11 +20,13 @@ def _max_pool(maker: Maker) -> Offloaded:
     size = Pooling(
         channels, height, width, node.pair("kernel_shape"), node.pair("strides"), node.border("pads"), n
     )
+    widens = widens_maxima(maker.config, size)
     return Offloaded(
         maker.node,
-        (Piece(PoolingTask(size)),),
+        (Piece(MaximumTask(size) if widens else PoolingTask(size)),),
         {"X": maker.operand(0, maker.config.block_out)},
         maker.output(),
+        {"W": identity_weights(maker.config)} if widens else {},
     )
 
 
@@ -51,7 +56,17 @@ def _count(layout: Layout, maker: Maker) -> int:
 
 
 def _add(maker: Maker) -> Offloaded:
-    return _elements(maker, Elements.ADD, 2, maker.node.extents("factors"))
+    """Return a sum by the multiplier array where it can make it, else by the ALU."""
+    factors = maker.node.extents("factors")
+    by_alu = _elements(maker, Elements.ADD, 2, factors)
+    if not multiplies_sums(maker.config, factors):
+        return by_alu
+    weights = diagonal_weights(factors, maker.config)
+    return replace(
+        by_alu,
+        pieces=(Piece(SumTask(_count(by_alu.output[1], maker))),),
+        constants={**by_alu.constants, "W": weights},
+    )
 
 
 def _multiply(maker: Maker) -> Offloaded:

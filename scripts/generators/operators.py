@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from vdla.compiler.codegen.estimate import ranked_tiles
+from vdla.compiler.codegen.maxima import identity_weights, maxima_tile, maximum_program, widens_maxima
 from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.schedules import schedule_conv2d, schedule_elementwise, schedule_max_pool
+from vdla.compiler.codegen.sums import diagonal_weights, elements_of_a_sum, multiplies_sums, sum_program
 from vdla.compiler.codegen.tiles import Work
 from vdla.compiler.ir.nodes import Func, IrError
 from vdla.compiler.te.operators.convolution import conv2d
@@ -302,6 +304,27 @@ def _max_pool(maker: _Maker) -> Case:
     )
 
 
+def _widened_maximum(maker: _Maker) -> Case:
+    """A pooling through the multiplier array, of windows that each have inputs of their own."""
+    rng, config = maker.rng, maker.config
+    stride = rng.randint(1, 3), rng.randint(1, 3)
+    kernel = tuple(rng.randint(1, 2 * step - 1) for step in stride)
+    padding = tuple(rng.randint(0, side - 1) for side in (*kernel, *kernel))
+    extents = rng.randint(5, 25), rng.randint(5, 25)
+    size = Pooling(rng.randint(1, 20), *extents, kernel, stride, padding, rng.randint(1, 2))
+    if not widens_maxima(config, size):
+        raise IrError("it does not fit, or a border has no padding")
+    threads = rng.choice([count for count in (1, 2, 3) if maxima_tile(size, config, count) is not None])
+    inp = maker.activations(size)
+    return Case(
+        f"{size} widened, {threads} threads",
+        config,
+        maximum_program(size, config, threads=threads),
+        {"X": maker.blocked(inp, config.block_out), "W": identity_weights(config)},
+        _greatest(inp, size),
+    )
+
+
 def _greatest(inp: np.ndarray, size: Pooling) -> np.ndarray:
     (top, left, below, right), (height, width) = size.padding, size.out_size
     padded = np.pad(inp, ((0, 0), (0, 0), (top, below), (left, right)), constant_values=LEAST)
@@ -352,6 +375,31 @@ def _elementwise(maker: _Maker) -> Case:
     )
 
 
+def _scaled_sum(maker: _Maker) -> Case:
+    """A sum by the multiplier array, of any whole number of elements."""
+    rng, config = maker.rng, maker.config
+    shape = (1, config.block_out, 1, rng.choice((1, 2, rng.randint(3, 60), rng.randint(61, 1500))))
+    factors = rng.randint(-32768, 32639), rng.choice((0, 1, -128, 127, 255, 32639, -32768))
+    if not multiplies_sums(config, factors):
+        raise IrError("the multiplier array makes no such sum")
+    first, second = maker.bytes(*shape), maker.bytes(*shape)
+    threads = rng.choice([count for count in (1, 2, 3) if elements_of_a_sum(config, count) > 0])
+    expected, kept = maker.narrowed(
+        first.astype(np.int64) * factors[0] + second * np.int64(factors[1]), Scale(False)
+    )
+    given = {
+        name: maker.blocked(values, config.block_out)
+        for name, values in zip("AB", (first, second), strict=True)
+    }
+    return Case(
+        f"scaled sum {factors}, {shape}, {threads} threads",
+        config,
+        sum_program(shape[3], config, threads=threads),
+        {**given, **kept, "W": diagonal_weights(factors, config)},
+        expected,
+    )
+
+
 def _in_accumulators(total: np.ndarray, config: AcceleratorConfig) -> np.ndarray:
     """Return int64[...]: what accumulators hold of sums."""
     return total.astype(f"int{config.acc_bits}").astype(np.int64)
@@ -367,4 +415,6 @@ KINDS: tuple[Callable[[_Maker], Case], ...] = (
     _max_pool,
     _elementwise,
     _elementwise,
+    _scaled_sum,
+    _widened_maximum,
 )

@@ -79,7 +79,7 @@ def test_layers_joined_without_synchronisation_are_exact(device):
 
 def test_joined_layers_overlap_and_share_micro_kernels():
     stream, alone = joined(), compile_stream(program(), TINY)
-    assert cycles_of(stream) < 0.97 * LAYERS * cycles_of(alone)
+    assert cycles_of(stream) < 0.98 * LAYERS * cycles_of(alone)
     assert len(stream.tensors[UOP_TENSOR]) == len(alone.tensors[UOP_TENSOR])
 
 

@@ -1,0 +1,188 @@
+"""Max pooling that reads through the multiplier array: products with the identity widen inputs.
+
+Inputs come through the load unit, beside the work on other tiles. The products part rows and columns by
+their phase of the stride, so that the places in which the maxima gather lie densely, as STOREs need them.
+Columns of windows are combined first, then what is left of their rows, each in the place of an input that no
+other window reads. So nothing has to be set up, and shared columns are combined once.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from vdla.compiler.codegen.intrinsics import accelerator
+from vdla.compiler.codegen.texts import function, joined, nest
+from vdla.compiler.ir.nodes import Func
+from vdla.compiler.ir.parse import parse_func
+from vdla.compiler.te.operators.sizes import Pooling, blocks
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
+
+TILE_LOOPS = ("n", "c", "tx", "ty")
+"""Images, blocks of channels, and tiles of columns and rows."""
+
+
+def widens_maxima(config: AcceleratorConfig, size: Pooling) -> bool:
+    """Whether `config` can pool so: each window has inputs of its own, and one window fits."""
+    return (
+        config.block_in == config.block_out
+        and AluOpcode.MAX in config.alu_opcodes
+        and (config.has(Extension.PAD_MINIMUM) or not any(size.padding))
+        and all(kernel < 2 * stride for kernel, stride in zip(size.kernel, size.stride, strict=True))
+        and maxima_tile(size, config, 1) is not None
+    )
+
+
+def identity_weights(config: AcceleratorConfig) -> np.ndarray:
+    """Return int8[1, block_out, block_in]: the weights that leave inputs as they are."""
+    return np.eye(config.block_out, dtype=np.int8)[None]
+
+
+@dataclass(frozen=True, slots=True)
+class MaximaTile:
+    """A tile of outputs, rows and columns of which divide those of the whole, and the loop whose tiles the
+    virtual threads share."""
+
+    rows: int
+    columns: int
+    threaded: str
+
+
+def maxima_tile(size: Pooling, config: AcceleratorConfig, threads: int) -> MaximaTile | None:
+    """Return the tile that fits `threads` times and reads the fewest inputs twice; None where none fits, or
+    no loop over tiles can be shared."""
+    room = min(config.depth(MemoryType.INP), config.depth(MemoryType.ACC)) // threads
+    found = []
+    for rows in _divisors(size.out_size[0]):
+        for columns in _divisors(size.out_size[1]):
+            read = _read(size, rows, columns)
+            trips = _trips(size, config, rows, columns)
+            shared = [loop for loop in reversed(TILE_LOOPS) if trips[loop] % threads == 0]
+            if read[0] * read[1] <= room and shared:
+                cost = read[0] * read[1] / (rows * columns)
+                found.append((cost, -columns, MaximaTile(rows, columns, shared[0])))
+    return min(found, key=lambda item: item[:2])[2] if found else None
+
+
+def maximum_program(size: Pooling, config: AcceleratorConfig, *, threads: int) -> Func:
+    """Return the loop program; its parameters are the weights W, the input X and the result Z, in blocks."""
+    tile = maxima_tile(size, config, threads)
+    assert tile is not None, "the choice is in the task's space"
+    b, o, weights = config.batch, config.block_out, f"int8[1, {config.block_out}, {config.block_out}]"
+    outer = f"int8[{blocks(size.batch, b)}, {blocks(size.channels, o)}"
+    params = {
+        "W": weights,
+        "X": f"{outer}, {size.height}, {size.width}, {b}, {o}]",
+        "Z": f"{outer}, {size.out_size[0]}, {size.out_size[1]}, {b}, {o}]",
+    }
+    trips = _trips(size, config, tile.rows, tile.columns)
+    loops = {name: trips[name] for name in TILE_LOOPS if name != tile.threaded}
+    loops |= {"outer": trips[tile.threaded] // threads, "thread": threads}
+    at = {name: name for name in TILE_LOOPS} | {tile.threaded: f"(outer * {threads} + thread)"}
+    body = joined(_Body(size, config, tile, at).statements())
+    statements = (
+        f'WL = alloc({weights}, "weight")',
+        nest({"w": 1}, "load_wgt(WL[w, 0, 0], W[w, 0, 0])"),
+        nest(loops, body, threads="thread"),
+    )
+    return parse_func(function(params, statements), accelerator(config).every)
+
+
+@dataclass(frozen=True)
+class _Body:
+    """The statements of one tile; `at` says where in each loop over tiles it is."""
+
+    size: Pooling
+    config: AcceleratorConfig
+    tile: MaximaTile
+    at: dict[str, str]
+
+    def statements(self) -> Iterator[str]:
+        tile = f"{self.config.batch}, {self.config.block_out}"
+        rows, columns = _read(self.size, self.tile.rows, self.tile.columns)
+        yield f'XL = alloc(int8[{rows}, {columns}, {tile}], "input")'
+        yield nest({"y": rows, "x": columns}, self._load())
+        (sy, sx), (ky, kx) = self.size.stride, self.size.kernel
+        phases = [
+            {phase: len(range(phase, extent, step)) for phase in range(min(step, kernel))}
+            for extent, step, kernel in ((rows, sy, ky), (columns, sx, kx))
+        ]
+        for y, height in phases[0].items():
+            for x, width in phases[1].items():
+                part = f"L{y}{x}[y, x, 0, 0]"
+                yield f'L{y}{x} = alloc(int{self.config.acc_bits}[{height}, {width}, {tile}], "accumulator")'
+                yield nest({"y": height, "x": width}, f"reset({part})")
+                source = f"XL[y * {sy} + {y}, x * {sx} + {x}, 0, 0]"
+                yield nest({"y": height, "x": width}, f"gemm({part}, {source}, WL[0, 0, 0])")
+        yield from self._combine(phases[1])
+        place = ", ".join((self.at["n"], self.at["c"], self._begin("ty", self.tile.rows) + " + y"))
+        place += f", {self._begin('tx', self.tile.columns)} + x"
+        yield self._each(self.tile.columns, f"store(Z[{place}, 0, 0], {self._gathered(0, 0)})")
+
+    def _begin(self, loop: str, step: int) -> str:
+        return f"{self.at[loop]} * {step}"
+
+    def _load(self) -> str:
+        """Return the load of an input, which may lie in the border."""
+        (sy, sx), (top, left, _, _) = self.size.stride, self.size.padding
+        y = f"{self._begin('ty', self.tile.rows * sy)} + y"
+        x = f"{self._begin('tx', self.tile.columns * sx)} + x"
+        own, source = "XL[y, x, 0, 0]", f"X[{self.at['n']}, {self.at['c']}, {y} - {top}, {x} - {left}, 0, 0]"
+        if not any(self.size.padding):
+            return f"load_inp({own}, {source})"
+        inside = (
+            f"{top} <= {y} and {y} < {self.size.height + top} and "
+            f"{left} <= {x} and {x} < {self.size.width + left}"
+        )
+        return f"load_inp_padded_least({own}, {source}, {inside})"
+
+    def _combine(self, columns: dict[int, int]) -> Iterator[str]:
+        """Yield the maxima of columns, for the columns of each phase; then those of what they leave."""
+        (sy, sx), (own_y, own_x) = self.size.stride, self._own()
+        for x, width in columns.items():
+            for step in range(self.size.kernel[0]):
+                if step != own_y:
+                    gathered = f"L{own_y}{x}[y, x, 0, 0]"
+                    other = f"L{step % sy}{x}[y + {step // sy}, x, 0, 0]"
+                    yield self._each(width, f"max({gathered}, {gathered}, {other})")
+        for step in range(self.size.kernel[1]):
+            if step != own_x:
+                gathered, other = self._gathered(0, 0), self._gathered(step % sx - own_x, step // sx)
+                yield self._each(self.tile.columns, f"max({gathered}, {gathered}, {other})")
+
+    def _own(self) -> tuple[int, int]:
+        """Return the row and the column of a window that no other window has."""
+        own = (
+            max(0, kernel - stride) for kernel, stride in zip(self.size.kernel, self.size.stride, strict=True)
+        )
+        return next(own), next(own)
+
+    def _gathered(self, phase: int, step: int) -> str:
+        """Return the accumulator of a column's maximum: `phase` and `step` columns from the window's own."""
+        own_y, own_x = self._own()
+        return f"L{own_y}{own_x + phase}[y, x + {step}, 0, 0]"
+
+    def _each(self, width: int, call: str) -> str:
+        return nest({"y": self.tile.rows, "x": width}, call)
+
+
+def _read(size: Pooling, rows: int, columns: int) -> tuple[int, int]:
+    """Return the rows and columns of input that a tile reads."""
+    return (rows - 1) * size.stride[0] + size.kernel[0], (columns - 1) * size.stride[1] + size.kernel[1]
+
+
+def _trips(size: Pooling, config: AcceleratorConfig, rows: int, columns: int) -> dict[str, int]:
+    """Return the trips of the loops over tiles."""
+    height, width = size.out_size
+    trips = (
+        blocks(size.batch, config.batch),
+        blocks(size.channels, config.block_out),
+        width // columns,
+        height // rows,
+    )
+    return dict(zip(TILE_LOOPS, trips, strict=True))
+
+
+def _divisors(number: int) -> list[int]:
+    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]

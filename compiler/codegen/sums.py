@@ -1,0 +1,118 @@
+"""Sums of scaled tensors on the multiplier array: A * factor + B * other factor, by diagonal weights.
+
+A factor is a high part times 256 and a low part, each of which fits a weight. The sum of the high parts is
+shifted to its place before the low parts are added: four products and a shift for each element. The operands
+come through the load unit, beside the sums of other elements.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from vdla.compiler.codegen.intrinsics import accelerator
+from vdla.compiler.codegen.texts import function, joined, nest
+from vdla.compiler.ir.nodes import Func
+from vdla.compiler.ir.parse import parse_func
+from vdla.compiler.te.operators.sizes import blocks
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
+
+PART_BITS = 8  # of the low part of a factor
+OPERANDS = ("A", "B")
+PARTS = 2
+WEIGHTS = PARTS * len(OPERANDS)
+"""Elements of weights: the high parts of both operands' factors, then the low parts."""
+
+
+def parts(factor: int) -> tuple[int, int] | None:
+    """Return the high and the low part of a factor; None where the high one is no weight."""
+    half, whole = 1 << PART_BITS - 1, 1 << PART_BITS
+    low = (factor + half) % whole - half
+    high = (factor - low) >> PART_BITS
+    return (high, low) if -half <= high < half else None
+
+
+def multiplies_sums(config: AcceleratorConfig, factors: Sequence[int]) -> bool:
+    """Whether the multiplier array of `config` can scale two tensors by these factors."""
+    return (
+        config.block_in == config.block_out
+        and config.has(Extension.REQUANTISE)
+        and AluOpcode.SHR in config.alu_opcodes
+        and all(parts(factor) is not None for factor in factors)
+        and elements_of_a_sum(config, 1) > 0
+    )
+
+
+def elements_of_a_sum(config: AcceleratorConfig, threads: int) -> int:
+    """Return the elements that fit the memories `threads` times, for each operand and for the sum; less than
+    1 where none does."""
+    if config.depth(MemoryType.WGT) < WEIGHTS:
+        return 0
+    operands = config.depth(MemoryType.INP) // len(OPERANDS)
+    return min(operands, config.depth(MemoryType.ACC) - len(Parameter)) // threads
+
+
+def diagonal_weights(factors: Sequence[int], config: AcceleratorConfig) -> np.ndarray:
+    """Return int8[4, block_out, block_in]: the weights that multiply by the parts of the factors."""
+    split = [parts(factor) for factor in factors]
+    numbers = [pair[part] for part in range(PARTS) for pair in split if pair is not None]
+    return np.stack([np.eye(config.block_out, dtype=np.int8) * np.int8(number) for number in numbers])
+
+
+def sum_program(elements: int, config: AcceleratorConfig, *, threads: int) -> Func:
+    """Return the loop program of a requantised sum of scaled int8[1, elements, batch, block_out].
+
+    Its parameters are P, the weights W, the operands A and B, and the result Z. All tiles have one size but
+    the last, which no other runs beside; so no step stands under a condition.
+    """
+    b, o, acc, sets = config.batch, config.block_out, f"int{config.acc_bits}", len(Parameter)
+    kept, weights = f"{acc}[1, {sets}, {b}, {o}]", f"int8[{WEIGHTS}, {o}, {o}]"
+    params = {"P": kept, "W": weights}
+    params |= dict.fromkeys((*OPERANDS, "Z"), f"int8[1, {elements}, {b}, {o}]")
+
+    def statements() -> Iterator[str]:
+        yield f'PL = alloc({kept}, "parameters")'
+        yield nest({"p": sets}, "load_parameters(PL[0, p, 0, 0], P[0, p, 0, 0])")
+        yield f'WL = alloc({weights}, "weight")'
+        yield nest({"w": WEIGHTS}, "load_wgt(WL[w, 0, 0], W[w, 0, 0])")
+        rounds, tile = _tiling(elements, elements_of_a_sum(config, threads), threads)
+        done = rounds * threads * tile
+        if tile:
+            begin = f"outer * {threads * tile} + thread * {tile}"
+            body = joined(_tile("S", begin, tile, config))
+            yield nest({"outer": rounds, "thread": threads}, body, threads="thread")
+        if done < elements:
+            yield from _tile("R", str(done), elements - done, config)
+
+    return parse_func(function(params, statements()), accelerator(config).every)
+
+
+def _tiling(elements: int, most: int, threads: int) -> tuple[int, int]:
+    """Return the rounds of `threads` tiles, and the elements of a tile, 0 where there are too few; what
+    remains is one tile more."""
+    rounds = blocks(elements, most * threads)
+    tile = elements // (rounds * threads)
+    if elements - rounds * threads * tile > most:
+        return elements // (most * threads), most
+    return rounds, tile
+
+
+def _tile(name: str, begin: str, count: int, config: AcceleratorConfig) -> Iterator[str]:
+    """Yield the statements that compute `count` elements from `begin` on; their names begin with `name`."""
+    shape, index = f"[1, {count}, {config.batch}, {config.block_out}]", f"{name}_e"
+    sums = f"{name}[0, {index}, 0, 0]"
+
+    def each(call: str) -> str:
+        return nest({index: count}, call)
+
+    yield f'{name} = alloc(int{config.acc_bits}{shape}, "accumulator")'
+    for operand in OPERANDS:
+        yield f'{name}{operand} = alloc(int8{shape}, "input")'
+        yield each(f"load_inp({name}{operand}[0, {index}, 0, 0], {operand}[0, {begin} + {index}, 0, 0])")
+    yield each(f"reset({sums})")
+    for part in range(PARTS):
+        if part:
+            yield each(f"shr_imm({sums}, {sums}, int{config.acc_bits}({-PART_BITS}))")
+        for place, operand in enumerate(OPERANDS, part * len(OPERANDS)):
+            yield each(f"gemm({sums}, {name}{operand}[0, {index}, 0, 0], WL[{place}, 0, 0])")
+    yield each(f"store_scaled(Z[0, {begin} + {index}, 0, 0], {sums}, PL[0, 0, 0, 0])")

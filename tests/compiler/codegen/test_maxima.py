@@ -1,0 +1,87 @@
+"""Max pooling through the multiplier array: which windows, how it is tiled, and exactly the maxima."""
+
+import numpy as np
+import pytest
+from generators.operators import Case, _greatest
+
+from tests.loading import load_file
+from vdla.compiler.codegen.choose import simulated_cycles
+from vdla.compiler.codegen.maxima import (
+    MaximaTile,
+    identity_weights,
+    maxima_tile,
+    maximum_program,
+    widens_maxima,
+)
+from vdla.compiler.codegen.space import Choice, space_of
+from vdla.compiler.codegen.tasks import MaximumTask, PoolingTask
+from vdla.compiler.te.operators.sizes import Pooling
+from vdla.hw.spec.presets import DEFAULT, TINY
+from vdla.hw.spec.target import Target
+from vdla.runtime.layout import blocked
+
+RESNET = Pooling(64, 112, 112, (3, 3), (2, 2), (1, 1, 1, 1))
+
+
+@pytest.fixture(scope="module")
+def campaign():
+    return load_file("scripts/random_operators.py")
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        Pooling(8, 12, 12, (3, 3), (2, 2), (1, 1, 1, 1)),
+        Pooling(4, 11, 9, (2, 2), (2, 2), (0, 1, 1, 0)),
+        Pooling(4, 20, 20, (5, 4), (3, 3), (2, 1, 2, 3)),
+        Pooling(9, 9, 17, (1, 3), (1, 2)),
+        Pooling(4, 13, 13, (2, 1), (3, 4)),
+        Pooling(12, 7, 7, (1, 1), (1, 1)),
+        Pooling(4, 40, 40, (3, 3), (2, 2), (0, 0, 1, 1), batch=3),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_windows_of_every_shape_are_exact(campaign, size, threads):
+    if maxima_tile(size, TINY, threads) is None:
+        threads = 1
+    image = np.random.default_rng(1).integers(
+        -128, 128, (size.batch, size.channels, size.height, size.width), np.int8
+    )
+    given = {"X": blocked(image, TINY.block_out, 1), "W": identity_weights(TINY)}
+    func = maximum_program(size, TINY, threads=threads)
+    case = Case(str(size), TINY, func, given, _greatest(image, size))
+    assert campaign.failures(case, on_rtl=False) == []
+
+
+def test_tiles_divide_the_result_and_fit():
+    assert maxima_tile(RESNET, DEFAULT, 2) == MaximaTile(14, 14, "ty")
+    assert maxima_tile(RESNET, DEFAULT, 1) == MaximaTile(14, 28, "ty")
+    odd = Pooling(16, 10, 10, (2, 2), (2, 2))
+    assert maxima_tile(odd, DEFAULT, 2) is None  # neither one block of channels nor one tile can be shared
+    assert space_of(MaximumTask(odd), Target(DEFAULT)).threads == 1
+
+
+@pytest.mark.parametrize(
+    ("size", "config", "can"),
+    [
+        (RESNET, DEFAULT, True),
+        (Pooling(64, 112, 112, (3, 3), (1, 2)), DEFAULT, False),
+        (RESNET, DEFAULT.with_changes(extensions=("overwrite", "requantise")), False),
+        (Pooling(64, 112, 112, (3, 3), (2, 2)), DEFAULT.with_changes(extensions=()), True),
+        (RESNET, DEFAULT.with_changes(alu_opcodes="ADD"), False),
+        (RESNET, DEFAULT.with_changes(block_in=8), False),
+        (Pooling(4, 60, 60, (50, 50), (30, 30)), TINY, False),
+    ],
+)
+def test_which_poolings_it_is_for(size, config, can):
+    assert widens_maxima(config, size) == can
+
+
+def test_it_takes_little_more_than_its_slots_and_half_of_what_the_alu_alone_takes():
+    """A slot to widen each input, two for each column of a window, and two for each window."""
+    target = Target(DEFAULT)
+    slots = 4 * 16 * (29 * 29 + 2 * 14 * 29 + 2 * 14 * 14)
+    cycles = simulated_cycles(MaximumTask(RESNET), Choice(2), target)
+    assert slots < cycles < 1.07 * slots
+    assert cycles < 0.55 * simulated_cycles(PoolingTask(RESNET), Choice(2), target)
