@@ -47,6 +47,12 @@ def convolved(of: QdqBuilder, x: str, zeros: list[int]) -> str:
     return of.pair(convolution(of, x, 5, group=1, kernel=(5, 5), pads=(2, 2, 2, 2), strides=(2, 2)), zero=0)
 
 
+def gathered(of: QdqBuilder, x: str, zeros: list[int]) -> str:
+    window = {"group": 1, "kernel": (3, 3), "pads": (1, 1, 1, 1), "strides": (2, 2)}
+    x = of.pair(convolution(of, x, 4, **window), zero=zeros[1])
+    return of.pair(convolution(of, x, 3, **window), zero=zeros[2])
+
+
 def depthwise(of: QdqBuilder, x: str, zeros: list[int]) -> str:
     channels = of.values[x].shape[1]
     for zero in zeros[1:]:
@@ -63,7 +69,12 @@ def pooled(of: QdqBuilder, x: str, zeros: list[int]) -> str:
     return of.pair(of.add("AveragePool", x, **window, strides=(1, 1), count_include_pad=1), zero=zeros[0])
 
 
-NETWORKS = {"convolutions": convolved, "depthwise convolutions": depthwise, "pooling": pooled}
+NETWORKS = {
+    "convolutions": convolved,
+    "the first gathers pixels": gathered,
+    "depthwise convolutions": depthwise,
+    "pooling": pooled,
+}
 ZEROS = {"int8": [-3, 40, -90], "uint8": [3, 200, 100]}
 
 
@@ -97,7 +108,12 @@ def test_an_asymmetric_network_runs_in_one_launch_without_a_pad(title, dtype, na
 
 @pytest.mark.parametrize(
     ("title", "pads", "launches"),
-    [("convolutions", 3, 3), ("depthwise convolutions", 2, 2), ("pooling", 2, 3)],
+    [
+        ("convolutions", 3, 3),
+        ("the first gathers pixels", 2, 2),
+        ("depthwise convolutions", 2, 2),
+        ("pooling", 2, 3),
+    ],
 )
 def test_without_the_extension_the_host_pads(title, pads, launches):
     graph, feeds = quantised(title, "int8")
