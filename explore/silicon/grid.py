@@ -61,7 +61,8 @@ GRID = (
     _point("pipeline", alu_stages=2),
     _point("pipeline", block_out=8, alu_lanes=1, alu_stages=2),
     _point("pipeline", block_in=8, block_out=16, alu_lanes=1, alu_stages=2, **LARGE),
-    _point("pipeline", block_in=16, block_out=16, alu_lanes=2, alu_stages=2, packed=18, **LARGE),
+    # 16 x 16 of these, alone, is too much for the WebAssembly build of abc9
+    _point("pipeline", block_in=16, block_out=8, alu_lanes=2, alu_stages=2, packed=18, **LARGE),
     _point("pipeline", block_in=8, block_out=4, packed=18),
     _point("pipeline", block_in=8, block_out=8, packed=25),
     *(
