@@ -19,6 +19,7 @@ INSTRUCTIONS = ("fetch", "load_unit", "loader", "store_unit")
 """Engines whose size depends on the width of an instruction, or of `sram_base`."""
 WRITERS = ("load_unit", "loader", "store_unit")
 NO_REQUANTISE = (Extension.PAD_MINIMUM, Extension.OVERWRITE)
+DEPTHWISE = (*NO_REQUANTISE, Extension.REQUANTISE, Extension.DEPTHWISE)
 PAD_VALUE = (*NO_REQUANTISE, Extension.REQUANTISE, Extension.PAD_VALUE)
 LARGE = {"inp_buffer_bytes": 8 * KIB, "wgt_buffer_bytes": 8 * KIB, "acc_buffer_bytes": 16 * KIB}
 
@@ -64,6 +65,9 @@ GRID = (
     # 16 x 16 of these, alone, is too much for the WebAssembly build of abc9
     _point("pipeline", block_in=16, block_out=8, alu_lanes=2, alu_stages=2, packed=18, **LARGE),
     _point("pipeline", block_in=8, block_out=4, packed=18),
+    _point("pipeline", "sequencer", block_in=8, block_out=8, extensions=DEPTHWISE),
+    _point("pipeline", block_in=8, block_out=8, packed=18, extensions=DEPTHWISE),
+    _point("pipeline", block_in=16, block_out=16, alu_lanes=2, extensions=DEPTHWISE, **LARGE),
     _point("pipeline", block_in=8, block_out=8, packed=25),
     *(
         _point("store_unit", block_out=columns, requantise_lanes=lanes, acc_buffer_bytes=32 * KIB)
