@@ -40,6 +40,10 @@ CONFIGS = (
         name="shallow", load_queue_depth=2, compute_queue_depth=3, store_queue_depth=2, token_depth=1
     ),
     TINY.with_changes(name="plain", extensions=(), token_depth=2, bus_bits=128),
+    TINY.with_changes(name="sliding", batch=2, block_in=8, block_out=8, extensions=tuple(Extension)),
+    TINY.with_changes(
+        name="sliding sums", block_in=8, block_out=8, extensions=(Extension.REQUANTISE, Extension.DEPTHWISE)
+    ),
     TINY.with_changes(name="wide", block_out=8, acc_bits=16, wgt_buffer_bytes=8192, gemm_stages=5),
 )
 

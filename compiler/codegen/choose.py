@@ -60,7 +60,8 @@ def best_tiles(work: Work, candidates: int = CANDIDATES) -> Tiles:
     Raises:
         IrError: no tiles fit.
     """
-    task = ConvolutionTask(work.size, Scale() if work.scales else Shift(1), alike=work.alike)
+    narrowing = Scale() if work.scales else Shift(1)
+    task = ConvolutionTask(work.size, narrowing, alike=work.alike, slides=work.slides)
     target = Target(work.config, work.memory)
     return min(
         ranked_tiles(work, candidates, distinct=True),

@@ -133,7 +133,7 @@ def _stepped(
 
     def find(values: Values) -> Iterator[tuple[Record, ComputeInstruction]]:
         for fixed, ranges in boxes(nest.conditions, nest.loops, values):
-            yield from mapped(*_steps(operands, fixed, ranges), fixed)
+            yield from mapped(*steps_of(operands, fixed, ranges), fixed)
 
     instructions = once_each(
         (*nest.conditions, *(operand.index for operand in operands), *sums), nest.loops, find
@@ -146,7 +146,7 @@ def _stepped(
     return act
 
 
-def _steps(operands: list[Operand], values: Known, ranges: Ranges) -> tuple[Base, Walk]:
+def steps_of(operands: list[Operand], values: Known, ranges: Ranges) -> tuple[Base, dict[str, Steps]]:
     """Return the elements of a nest's first step, and what each loop adds to them."""
     loops, start = box_of(ranges)
     places = [moved(operand.index, values, loops, start) for operand in operands]

@@ -25,6 +25,7 @@ from vdla.compiler.codegen.tiles import (
 )
 from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.te.operators.sizes import blocks
+from vdla.hw.spec.isa import TAPS
 from vdla.hw.spec.timing import LOADS_IN_PROGRESS
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 
@@ -149,9 +150,15 @@ class _Shape:
 
     @property
     def steps(self) -> IntArray:
-        """Steps of the GEMM core."""
-        of_output: IntArray = self.work.groups.inputs * prod(self.work.size.kernel) + self.resets
-        return self.blocks_out * self.pixels * of_output
+        """Slots of the GEMM core."""
+        work, stride = self.work, self.work.size.stride[1]
+        of_output: IntArray = work.groups.inputs * prod(work.size.kernel) + self.resets
+        if not work.slides:
+            return self.blocks_out * self.pixels * of_output
+        height, width = work.size.out_size
+        of_row = width * stride + self.across * (TAPS - stride)
+        slots: IntArray = height * work.kernel_blocks * of_row + self.pixels * self.resets
+        return self.blocks_out * slots
 
 
 def _parts(extent: int, size: IntArray) -> IntArray:
@@ -215,7 +222,7 @@ def _weights(shape: _Shape) -> Traffic:
     """Weights once for each tile, or once for all tiles of the same outputs; a chunk's lie together, and all
     of an output block."""
     work, table, kept = shape.work, shape.table, shape.table.keeps_weights == 1
-    window, chunks = prod(work.size.kernel), work.groups.inputs // table.inputs
+    window, chunks = work.kernel_blocks, work.groups.inputs // table.inputs
     loads = np.where(kept, shape.weight_loads * chunks, shape.chunks)
     if work.alike:
         loads = np.where(kept, shape.weight_loads, shape.chunks)

@@ -53,12 +53,12 @@ def sum_instructions(
     accumulator's; None where that, or what is left of `loops`, is too much for one instruction.
     """
     merged = _merged([loop for loop in loops if loop.trips > 1])
-    chosen = sorted((loop for loop in merged if _fits(loop, config)), key=lambda loop: -loop.trips)[:2]
+    chosen = sorted((loop for loop in merged if fits(loop, config)), key=lambda loop: -loop.trips)[:2]
     rest = [loop for loop in merged if not any(loop is other for other in chosen)]
     if prod(loop.trips for loop in (*rest, *sums)) > config.depth(MemoryType.UOP) // 2:
         return None
-    first = MicroKernel(_places(rest, base))
-    others = MicroKernel(_places([*sums, *rest], base)[len(first) :])
+    first = MicroKernel(places(rest, base))
+    others = MicroKernel(places([*sums, *rest], base)[len(first) :])
     outer, inner = [Loop(loop.trips, *loop.steps) for loop in chosen] + [Loop()] * (2 - len(chosen))
     return ComputeInstruction(first, outer, inner), ComputeInstruction(
         others, outer, inner
@@ -74,12 +74,12 @@ def compute_instructions(
     much for micro-op memory becomes several instructions. Steps of a nest can be taken in any order.
     """
     merged = _merged([loop for loop in loops if loop.trips > 1])
-    chosen = sorted((loop for loop in merged if _fits(loop, config)), key=lambda loop: -loop.trips)[:2]
+    chosen = sorted((loop for loop in merged if fits(loop, config)), key=lambda loop: -loop.trips)[:2]
     rest = [loop for loop in merged if not any(loop is other for other in chosen)]
     written, repeated = _within(rest, config.depth(MemoryType.UOP) // 2)
-    uops = _places(written, (0, 0, 0))
+    uops = places(written, (0, 0, 0))
     outer, inner = [Loop(loop.trips, *loop.steps) for loop in chosen] + [Loop()] * (2 - len(chosen))
-    for place in _places(repeated, base):
+    for place in places(repeated, base):
         dst, src, wgt = place
         yield ComputeInstruction(
             MicroKernel((uop[0] + dst, uop[1] + src, uop[2] + wgt) for uop in uops),
@@ -102,8 +102,8 @@ def _merged(loops: list[Steps]) -> list[Steps]:
     return loops
 
 
-def _fits(loop: Steps, config: AcceleratorConfig) -> bool:
-    """Whether a loop can be one of the hardware's."""
+def fits(loop: Steps, config: AcceleratorConfig) -> bool:
+    """Return whether a loop can be one of the hardware's."""
     limits = (config.depth(MemoryType.ACC), config.depth(MemoryType.INP), config.depth(MemoryType.WGT))
     return loop.trips <= LONGEST_LOOP and all(
         0 <= step < limit for step, limit in zip(loop.steps, limits, strict=True)
@@ -122,7 +122,7 @@ def _within(loops: list[Steps], limit: int) -> tuple[list[Steps], list[Steps]]:
     return written, [loop for loop in loops if not any(loop is other for other in written)]
 
 
-def _places(loops: list[Steps], base: tuple[int, int, int]) -> tuple[tuple[int, int, int], ...]:
+def places(loops: list[Steps], base: tuple[int, int, int]) -> tuple[tuple[int, int, int], ...]:
     """Return the elements of every iteration of `loops`, the last of which is the innermost."""
     places = [base]
     for loop in loops:

@@ -8,13 +8,14 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from textwrap import indent
 
-from vdla.compiler.codegen import compute, transfers
+from vdla.compiler.codegen import compute, transfers, windows
 from vdla.compiler.codegen.emission import Emit, Instruction
 from vdla.compiler.ir.nodes import IMMEDIATE, Buffer, Const, Expr, IrError, Read, Scope, Var
 from vdla.compiler.ir.parse import parse_intrinsic
 from vdla.compiler.ir.text import print_expr, print_param
 from vdla.compiler.te.operators.narrowing import LEAST, requantised
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.isa import PAIR, TAPS
 from vdla.hw.spec.numerics import ALU_OPERATIONS
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
 
@@ -30,6 +31,7 @@ class Accelerator:
     Attributes:
         gemm: a product added to accumulators, then accumulators set to 0.
         gemm_from: a product that may start its sum, if there is one.
+        slide, slide_from: likewise sums over windows of columns; none where there is no DEPTHWISE.
         load_inp, load_wgt, load_acc: an element of each memory; inputs and narrow accumulators may also lie
             outside their tensor.
         load_parameters: one of the parameters of a block of channels.
@@ -40,6 +42,8 @@ class Accelerator:
     config: AcceleratorConfig
     gemm: Instructions
     gemm_from: Instructions
+    slide: Instructions
+    slide_from: Instructions
     load_inp: Instructions
     load_wgt: Instructions
     load_acc: Instructions
@@ -72,10 +76,14 @@ def accelerator(config: AcceleratorConfig) -> Accelerator:
         )
     inp, wgt, acc, out = _shapes(config)
     dst = acc("dst", Scope.ACCUMULATOR)
+    reset = _tile("reset", (dst,), f"{dst.dtype}(0)", compute.reset)
+    starts, slides = config.has(Extension.OVERWRITE), config.has(Extension.DEPTHWISE)
     return Accelerator(
         config,
-        gemm=(_gemm(config), _tile("reset", (dst,), f"{dst.dtype}(0)", compute.reset)),
-        gemm_from=(_gemm(config, starts=True),) if config.has(Extension.OVERWRITE) else (),
+        gemm=(_gemm(config), reset),
+        gemm_from=(_gemm(config, starts=True),) if starts else (),
+        slide=(_slide(config), reset) if slides else (),
+        slide_from=(_slide(config, starts=True),) if starts and slides else (),
         load_inp=tuple(_loads("load_inp", inp("dst", Scope.INPUT), inp("src"), MemoryType.INP, config)),
         load_wgt=(_load("load_wgt", wgt("dst", Scope.WEIGHT), wgt("src"), MemoryType.WGT),),
         load_acc=(
@@ -140,6 +148,31 @@ for i in range({config.batch}):
     if starts:
         return _declared("gemm_from", (*params, Buffer("first", (1,), "bool")), body, compute.started_sum)
     return _declared("gemm", params, body, compute.product)
+
+
+def _slide(config: AcceleratorConfig, *, starts: bool = False) -> Instruction:
+    """Return the sum over a window; with `starts` that which overwrites accumulators where a condition
+    holds."""
+    inp, wgt, acc, _ = _shapes(config)
+    columns = [inp(name, Scope.INPUT) for name in ("left", "middle", "right")]
+    params = (acc("acc", Scope.ACCUMULATOR), *columns, wgt("wgt", Scope.WEIGHT))
+    wide = f"int{config.acc_bits}"
+    first = f"""
+        if first[0]:
+            acc[i, j] = {wide}(0)"""
+    terms = (
+        f"{wide}({column.name}[i, j]) * {wide}(wgt[j, j % {PAIR} * {TAPS} + {tap}])"
+        for tap, column in enumerate(columns)
+    )
+    body = f"""\
+for i in range({config.batch}):
+    for j in range({config.block_out}):{first * starts}
+        acc[i, j] = acc[i, j] + ({" + ".join(terms)})
+"""
+    if starts:
+        started = Buffer("first", (1,), "bool")
+        return _declared("slide_from", (*params, started), body, windows.started_window_sum)
+    return _declared("slide", params, body, windows.window_sum)
 
 
 def _widened(dst: Buffer, src: Buffer) -> str:

@@ -25,6 +25,7 @@ from vdla.compiler.te.operators.elementwise import Elementwise, add, copy, multi
 from vdla.compiler.te.operators.narrowing import Scale
 from vdla.compiler.te.operators.pooling import max_pool
 from vdla.compiler.te.operators.transposed import conv2d_transposed, one_phase
+from vdla.compiler.te.operators.windows import conv2d_windows
 from vdla.compiler.te.schedule import Schedule
 from vdla.hw.spec.config import AcceleratorConfig
 
@@ -53,6 +54,9 @@ def _program(task: Task, choice: Choice, config: AcceleratorConfig) -> Func:
 def schedule_of(task: ScheduledTask, choice: Choice, config: AcceleratorConfig) -> Schedule:
     """Return the schedule of a task."""
     match task:
+        case ConvolutionTask(size, narrowing, border, slides=True):
+            operator = conv2d_windows(size, config, narrowing, border=border)
+            return schedule_conv2d(operator, size, config, threads=choice.threads, tiles=choice.tiles)
         case ConvolutionTask(size, narrowing, border, alike):
             operator = conv2d(size, config, narrowing, border=border, alike=alike)
             return schedule_conv2d(operator, size, config, threads=choice.threads, tiles=choice.tiles)

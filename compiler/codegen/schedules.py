@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from vdla.compiler.codegen.estimate import ranked_tiles
 from vdla.compiler.codegen.intrinsics import Accelerator, accelerator
+from vdla.compiler.codegen.nest import TILE_RANK
 from vdla.compiler.codegen.tiles import GROUPS, OUTPUTS, ROWS, Tiles, Work
 from vdla.compiler.ir.nodes import Intrinsic, IrError, Scope
 from vdla.compiler.te.operators.convolution import Product
@@ -30,11 +31,12 @@ def schedule_conv2d(
 
     Output tiles are accumulated over chunks of input blocks.
     """
-    work = Work(size, config, threads, operator.narrowed.parameters is not None)
+    work = Work(size, config, threads, operator.narrowed.parameters is not None, slides=operator.slides)
     tiles = tiles or ranked_tiles(work, 1)[0]
     schedule, intrinsics = create_schedule(operator.out), accelerator(config)
+    sums = intrinsics.slide if operator.slides else intrinsics.gemm
     source = operator.padded or schedule.cache_read(operator.inp, Scope.INPUT, [operator.total], name="XL")
-    weights = schedule.cache_read(operator.wgt, Scope.WEIGHT, [operator.total], name="WL")
+    weights = schedule.cache_read(operator.wgt, Scope.WEIGHT, [operator.total], name="WL", whole=TILE_RANK)
     schedule[source].set_scope(Scope.INPUT)
     schedule[operator.total].set_scope(Scope.ACCUMULATOR)
     outputs_loop, place = _tile_outputs(schedule, operator, tiles, threads)
@@ -48,7 +50,7 @@ def schedule_conv2d(
         schedule[weights].compute_at(operator.total, chunk)
     _tensorize(
         schedule,
-        ((source, intrinsics.load_inp), (weights, intrinsics.load_wgt), (operator.total, intrinsics.gemm)),
+        ((source, intrinsics.load_inp), (weights, intrinsics.load_wgt), (operator.total, sums)),
     )
     return schedule
 
@@ -197,10 +199,10 @@ def _order_sums(schedule: Schedule, operator: Product, tiles: Tiles) -> str:
     """Order the loops of the sums, chunks of input blocks outermost; return the loop over chunks."""
     handle = schedule[operator.total]
     axes = _named_axes(operator.total, handle)
-    ci, dy, dx, k = handle.reduce_axis
+    ci, dy, dx, *of_element = handle.reduce_axis
     chunk, inner = handle.split(ci, tiles.inputs)
     around = (axes[name] for name in (*operator.outer, "o", "y", "x"))
-    handle.reorder(chunk, *around, inner, dy, dx, axes["b"], axes["j"], k)
+    handle.reorder(chunk, *around, inner, dy, dx, axes["b"], axes["j"], *of_element)
     return chunk
 
 

@@ -71,7 +71,7 @@ def space_of(task: Task, target: Target) -> Space | Unfit:
     """Return the choices for `task` on `target`, or Unfit with the reason if there are none."""
     match task:
         case ConvolutionTask(size):
-            return _tiled(task, target, size, alike=task.alike)
+            return _tiled(task, target, size, alike=task.alike, slides=task.slides)
         case TransposedTask(size):
             return _tiled(task, target, one_phase(size), alike=False)
         case PoolingTask(size):
@@ -101,10 +101,16 @@ def space_of(task: Task, target: Target) -> Space | Unfit:
 
 
 def _tiled(
-    task: ConvolutionTask | TransposedTask, target: Target, size: Convolution, *, alike: bool
+    task: ConvolutionTask | TransposedTask,
+    target: Target,
+    size: Convolution,
+    *,
+    alike: bool,
+    slides: bool = False,
 ) -> Space | Unfit:
     for threads in THREADS:
-        work = Work(size, target.config, threads, isinstance(task.narrowing, Scale), alike, target.memory)
+        scales = isinstance(task.narrowing, Scale)
+        work = Work(size, target.config, threads, scales, alike, slides, target.memory)
         table = fitting_tiles(work)
         if len(table):
             return Space(task, target, threads, work, table)

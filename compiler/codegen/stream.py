@@ -43,8 +43,12 @@ SCRATCHPADS = {
 def pipeline(config: AcceleratorConfig) -> tuple[Pass, ...]:
     """Return the passes that come before emission for `config`."""
     own = accelerator(config)
-    product, reset = own.gemm
-    return (*(StartSums(product, reset, started) for started in own.gemm_from), *BEFORE_EMISSION)
+    starting = [
+        StartSums(product, reset, started)
+        for (product, reset), several in ((own.gemm, own.gemm_from), (own.slide or own.gemm, own.slide_from))
+        for started in several
+    ]
+    return (*starting, *BEFORE_EMISSION)
 
 
 def lower_to_calls(func: Func, config: AcceleratorConfig, *, verify_each: bool = False) -> Func:

@@ -14,13 +14,19 @@ BY_CHANNEL = Scale()
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionTask:
-    """A convolution or a matrix product; `border` and `alike` as
-    `vdla.compiler.te.operators.convolution.conv2d` has them."""
+    """A convolution or a matrix product.
+
+    Attributes:
+        border, alike: as `vdla.compiler.te.operators.convolution.conv2d` has them.
+        slides: it is a depthwise convolution with kernels of whole windows, as
+            `vdla.compiler.te.operators.windows.conv2d_windows` has it.
+    """
 
     size: Convolution
     narrowing: Narrowing = BY_CHANNEL
     border: int = 0
     alike: bool = False
+    slides: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vdla.compiler.te.operators.sizes import Convolution, Grouping, blocks, grouping
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.isa import MOST_PARAMETER_SETS
+from vdla.hw.spec.isa import MOST_PARAMETER_SETS, TAPS
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
 
@@ -45,6 +45,7 @@ class Work:
     Attributes:
         scales: outputs are requantised by parameters, which take room beside the accumulators.
         alike: all blocks of weights are the same one.
+        slides: windows slide along the rows.
         memory: behind the accelerator.
     """
 
@@ -53,7 +54,13 @@ class Work:
     threads: int
     scales: bool
     alike: bool = False
+    slides: bool = False
     memory: MemoryParameters = REFERENCE_MEMORY
+
+    @property
+    def kernel_blocks(self) -> int:
+        """Blocks of weights of a kernel, for a block of inputs."""
+        return prod(self.size.kernel) // (TAPS if self.slides else 1)
 
     @property
     def groups(self) -> Grouping:
@@ -161,7 +168,7 @@ class Footprint:
     @cached_property
     def products(self) -> IntArray:
         """Blocks of weights of one output pixel."""
-        return self.table.outputs * self.table.inputs * prod(self.work.size.kernel)
+        return self.table.outputs * self.table.inputs * self.work.kernel_blocks
 
     @cached_property
     def wgt(self) -> IntArray:

@@ -13,6 +13,7 @@ from vdla.compiler.network.space_to_depth import gathered_size, gathered_weights
 from vdla.compiler.rules import Rule
 from vdla.compiler.te.operators.sizes import Convolution, Transposed, matrix_product
 from vdla.compiler.te.operators.transposed import phase_weights, sides_fault
+from vdla.compiler.te.operators.windows import in_windows, slides, window_weights
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.runtime.layout import IMAGE_RANK, SpaceToDepth
 
@@ -50,6 +51,12 @@ def _convolution(maker: Maker) -> Offloaded:
         )
     if _sums_windows(size, weights, maker.config):
         return _sum_of_windows(maker, size)
+    if slides(size, maker.config):
+        wide = in_windows(size)
+        packed = {"W": window_weights(weights, wide, maker.config)}
+        return _offloaded(
+            maker, ConvolutionTask(wide, border=border, slides=True), packed, outputs, size.macs
+        )
     return _product(maker, ConvolutionTask(size, border=border), weights, size.macs)
 
 

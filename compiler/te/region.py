@@ -93,6 +93,7 @@ def _needed(stage: Stage, stages: list[Stage], found: Mapping[str, Domain]) -> R
         for indices in _reads_of(stage, stages, found)
     ]
     spans = [_union([box[axis] for box in boxes], extent) for axis, extent in enumerate(shape)]
+    spans[len(shape) - stage.whole :] = [(Const(0), extent) for extent in shape[len(shape) - stage.whole :]]
     return Region(tuple(corner for corner, _ in spans), tuple(extent for _, extent in spans))
 
 

@@ -99,9 +99,16 @@ class Schedule:
     # Caches
 
     def cache_read(
-        self, tensor: Tensor, scope: Scope | str, readers: Sequence[Tensor], name: str | None = None
+        self,
+        tensor: Tensor,
+        scope: Scope | str,
+        readers: Sequence[Tensor],
+        name: str | None = None,
+        *,
+        whole: int = 0,
     ) -> Tensor:
         """Copy `tensor` into a buffer in `scope`, from which `readers` read it; return that buffer's tensor.
+        Of its last `whole` axes, all elements are copied, whichever are read.
 
         In the loop where it is computed, the copy precedes every stage that does not produce `tensor`.
 
@@ -121,7 +128,7 @@ class Schedule:
             if all(source.name != tensor.name for source in stage.tensor.inputs):
                 raise ScheduleError(f"cache_read: {reader.name} does not read {tensor.name}")
             self._change_value(stage, _reading(stage.value, tensor, copy))
-        self.stages.insert(place, Stage(copy, Scope(scope)))
+        self.stages.insert(place, Stage(copy, Scope(scope), whole=whole))
         return copy
 
     def cache_write(self, tensor: Tensor, scope: Scope | str, name: str | None = None) -> Tensor:

@@ -38,6 +38,7 @@ class Stage:
         relations: splits and fusions, in order.
         leaves: its loops, from the outside in.
         kinds: of loops that are not serial.
+        whole: axes, counted from the last, of which all elements are computed wherever some are.
         attach: the stage and loop inside which it is computed; None: at the top.
         tensorized: the loop from which on an intrinsic does the work, and the intrinsics of which the first
             that means it is taken.
@@ -49,6 +50,7 @@ class Stage:
     relations: list[Split | Fuse] = field(default_factory=list)
     leaves: list[str] = field(default_factory=list)
     kinds: dict[str, LoopKind] = field(default_factory=dict)
+    whole: int = 0
     attach: "tuple[Stage, str] | None" = None
     tensorized: tuple[str, tuple[Intrinsic, ...]] | None = None
 

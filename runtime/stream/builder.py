@@ -181,6 +181,18 @@ class StreamBuilder:
         row = self._nest(uops, outer, inner)
         self._record.compute(isa.Alu, (*row, opcode, imm is not None, imm or 0), uops.ranges)
 
+    def depthwise(
+        self, uops: MicroOps, outer: Loop, inner: Loop, *, stride_2: bool = False, overwrite: bool = False
+    ) -> None:
+        """Slide windows along rows, one for each micro-op, over an outer loop.
+
+        The inner loop has the sums of a row as trips, and as its source's step that from column to column.
+        """
+        uops = uops if isinstance(uops, MicroKernel) else MicroKernel(uops)
+        trips, steps = (outer.trips, inner.trips), (outer.dst, inner.dst, outer.src, inner.src, outer.wgt)
+        row = (stride_2, *self._micro_kernel(uops), *trips, *steps, overwrite)
+        self._record.compute(isa.Depthwise, row, uops.ranges)
+
     def _nest(self, uops: MicroKernel, outer: Loop, inner: Loop, *, reset: bool = False) -> tuple[int, ...]:
         """Return the fields that GEMM and ALU share; load the micro-ops if they are not resident."""
         micro_ops = self._micro_kernel(uops)

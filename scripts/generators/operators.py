@@ -26,6 +26,7 @@ from vdla.compiler.te.operators.sizes import (
     matrix_product,
 )
 from vdla.compiler.te.operators.transposed import conv2d_transposed, one_phase, phase_weights
+from vdla.compiler.te.operators.windows import conv2d_windows, in_windows, slides, window_weights
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.host.convolution import conv_transpose
@@ -160,6 +161,27 @@ def _depthwise(maker: _Maker) -> Case:
     return _product(maker, size, maker.bytes(channels, 1, 3, 3))
 
 
+def _windows(maker: _Maker) -> Case:
+    """Return a depthwise convolution whose kernel slides in windows of columns."""
+    rng, channels = maker.rng, maker.rng.randint(1, 40)
+    size = Convolution(
+        channels,
+        rng.randint(3, 12),
+        rng.randint(3, 12),
+        channels,
+        (rng.randint(1, 5), rng.choice((2, 3, 3, 4, 5, 7))),
+        (rng.randint(1, 3), rng.randint(1, 2)),
+        maker.padding(),
+        (rng.choice((1, 1, 2)), 1),
+        channels,
+        rng.choice((1, 1, 2)),
+    )
+    if not slides(size, maker.config):
+        raise IrError("there is no DEPTHWISE")
+    border = rng.choice((0, LEAST)) if maker.config.has(Extension.PAD_MINIMUM) else 0
+    return _product(maker, size, maker.bytes(channels, 1, *size.kernel), border, in_windows(size))
+
+
 def _matrix_product(maker: _Maker) -> Case:
     rng = maker.rng
     size = matrix_product(rng.randint(1, 20), rng.randint(1, 60), rng.randint(1, 60), maker.config)
@@ -201,17 +223,30 @@ def _average(maker: _Maker) -> Case:
     )
 
 
-def _product(maker: _Maker, size: Convolution, weights: np.ndarray, border: int = 0) -> Case:
+def _product(
+    maker: _Maker,
+    size: Convolution,
+    weights: np.ndarray,
+    border: int = 0,
+    windows: Convolution | None = None,
+) -> Case:
+    """Return a convolution; `windows`: how its kernel slides in windows, if it does."""
     config, narrowing, inp = maker.config, _whole(maker.narrowing()), maker.activations(size)
-    work = Work(size, config, maker.threads, isinstance(narrowing, Scale))
+    work = Work(windows or size, config, maker.threads, isinstance(narrowing, Scale), slides=bool(windows))
     tiles = maker.rng.choice(ranked_tiles(work))
     expected, kept = maker.narrowed(convolved(inp, weights, size, border), narrowing)
+    define, pack = (conv2d_windows, window_weights) if windows else (conv2d, blocked_weights)
     func = schedule_conv2d(
-        conv2d(size, config, narrowing, border=border), size, config, threads=maker.threads, tiles=tiles
+        define(work.size, config, narrowing, border=border),
+        work.size,
+        config,
+        threads=maker.threads,
+        tiles=tiles,
     ).lower()
-    given = {"X": maker.blocked(inp, config.block_in), "W": blocked_weights(weights, size, config), **kept}
+    given = {"X": maker.blocked(inp, config.block_in), "W": pack(weights, work.size, config), **kept}
+    how = f"{narrowing}, border {border}, {tiles}, {maker.threads} threads"
     return Case(
-        f"{size}, {narrowing}, border {border}, {tiles}, {maker.threads} threads",
+        f"{size}, {'windows, ' * bool(windows)}{how}",
         config,
         func,
         given,
@@ -410,6 +445,8 @@ KINDS: tuple[Callable[[_Maker], Case], ...] = (
     _convolution,
     _transposed,
     _depthwise,
+    _windows,
+    _windows,
     _matrix_product,
     _average,
     _max_pool,

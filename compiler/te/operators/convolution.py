@@ -21,6 +21,7 @@ class Product:
         total: the sums.
         narrowed: the sums after narrowing.
         outer: names of the loops around tiles, besides those of outputs, rows and columns ("o", "y" and "x").
+        slides: the sums are over windows of columns, not over blocks of channels.
     """
 
     inp: Tensor
@@ -29,6 +30,7 @@ class Product:
     total: Tensor
     narrowed: Narrowed
     outer: tuple[str, ...] = ("n", "g")
+    slides: bool = False
 
     @property
     def out(self) -> Tensor:
@@ -62,7 +64,7 @@ def conv2d(
     inp = placeholder((n, groups.count * groups.inputs, size.height, size.width, b, i), "X", "int8")
     kernels = (1,) * 5 if alike else (groups.count, groups.outputs, groups.inputs, *size.kernel)
     wgt = placeholder((*kernels, o, i), "W", "int8")
-    padded = _prepared(inp, size, border)
+    padded = prepared(inp, size, border)
     source, (ey, ex) = padded or inp, size.dilation
     sy, sx = 1 if size.skips_rows else size.stride[0], size.stride[1]
     extents = (groups.inputs, *size.kernel, i)
@@ -77,7 +79,7 @@ def conv2d(
     return Product(inp, wgt, padded, total, narrow(total, narrowing, config, ("g", "o")))
 
 
-def _prepared(inp: Tensor, size: Convolution, border: int) -> Tensor | None:
+def prepared(inp: Tensor, size: Convolution, border: int) -> Tensor | None:
     """Return the input with its border, or without the rows that are not read; None where both are as they
     are."""
     if any(size.padding):

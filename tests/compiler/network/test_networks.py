@@ -9,6 +9,7 @@ from tests.compiler.network.compiled import handmade, plan_of
 from tests.compiler.network.graphs import HANDMADE, Net, random_graph, random_inputs
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph
+from vdla.hw.spec import isa
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.device import Device
@@ -16,6 +17,7 @@ from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.module.plan import Plan
 from vdla.runtime.session.session import Session
+from vdla.sim.decoded import decode_stream
 
 LONG = TINY.with_changes(block_in=2, block_out=2, inp_buffer_bytes=1 << 19, acc_buffer_bytes=1 << 18)
 """Instructions of 256 bits, micro-ops of 64, and 18 bits of `sram_base`."""
@@ -65,6 +67,23 @@ def test_it_is_the_same_on_other_accelerators(title, name):
     graph, config = HANDMADE[title](Net()), CONFIGS[name]
     plan = plan_of(graph, config)
     check(graph, plan, FunctionalDevice(config, plan.dram_bytes, 0))
+
+
+SLIDING = TINY.with_changes(block_in=8, block_out=8, extensions=tuple(Extension))
+
+
+@pytest.mark.parametrize("kernel", [(3, 3), (5, 5), (2, 4)])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_depthwise_convolution_slides_where_the_accelerator_can(kernel, stride):
+    net = Net()
+    x = net.conv(net.input(2, 11, 8, 9), 11, kernel, pads=(1, 1, 2, 1), group=11)
+    graph = net.graph(net.conv(x, 11, kernel, strides=(stride, stride), pads=(2, 1, 1, 2), group=11))
+    plan = plan_of(graph, SLIDING)
+    check(graph, plan, FunctionalDevice(SLIDING, plan.dram_bytes, 1))
+    check(graph, plan, CycleDevice(SLIDING, plan.dram_bytes))
+    (stream,) = plan.streams.values()
+    program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 0)), SLIDING)
+    assert {isa.Opcode.DEPTHWISE} <= set(program.opcode.tolist())
 
 
 UNUSUAL = {

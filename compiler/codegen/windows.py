@@ -1,0 +1,144 @@
+"""DEPTHWISE instructions of nests of loops."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from vdla.compiler.codegen.actions import Action, Known, Operand, Values, once_each
+from vdla.compiler.codegen.compute import Base, steps_of
+from vdla.compiler.codegen.emission import Emission
+from vdla.compiler.codegen.hardware_loops import Steps, fits, places
+from vdla.compiler.codegen.nest import AffineSum, Nest, boxes, conditions_of
+from vdla.compiler.ir.nodes import Const, IrError
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.isa import LOOP_BITS
+from vdla.hw.spec.vocabulary import MemoryType
+from vdla.runtime.stream.builder import Loop
+from vdla.runtime.stream.micro_kernels import MicroKernel
+
+LONGEST_ROW = (1 << LOOP_BITS) - 1
+ALWAYS_ADDS = AffineSum(-1, ())
+
+
+@dataclass(frozen=True, slots=True)
+class WindowInstruction:
+    """What one DEPTHWISE does; the inner loop steps from column to column."""
+
+    uops: MicroKernel
+    outer: Loop
+    inner: Loop
+    stride_2: bool
+    overwrite: bool
+
+
+def window_sum(emission: Emission, nest: Nest) -> Action:
+    """Record sums over windows that are added to accumulators: slide(acc, left, middle, right, wgt)."""
+    return _recorded(emission, nest, ALWAYS_ADDS)
+
+
+def started_window_sum(emission: Emission, nest: Nest) -> Action:
+    """Record sums over windows of which the first overwrites its accumulators: slide_from(acc, left, middle,
+    right, wgt, first)."""
+    condition = nest.call.operands[-1]
+    if isinstance(condition, Const):
+        return _recorded(emission, nest, AffineSum(0 if condition.value else -1, ()))
+    (starts,) = conditions_of(condition)
+    return _recorded(emission, nest, starts)
+
+
+def _recorded(emission: Emission, nest: Nest, starts: AffineSum) -> Action:
+    """Return the action that records a nest; where `starts` is not negative, accumulators are overwritten."""
+    operands, column = _moving(emission.tiles(nest.call))
+
+    def find(values: Values) -> Iterator[WindowInstruction]:
+        for fixed, ranges in boxes(nest.conditions, nest.loops, values):
+            base, steps = steps_of(operands, fixed, ranges)
+            summed = _summed(starts, steps, fixed)
+            yield from window_instructions(steps, summed, base, column, emission.config)
+
+    sums = (*nest.conditions, *(operand.index for operand in operands), starts)
+    instructions = once_each(sums, nest.loops, find)
+
+    def act(values: Values) -> None:
+        for found in instructions(values):
+            emission.builder.depthwise(
+                found.uops, found.outer, found.inner, stride_2=found.stride_2, overwrite=found.overwrite
+            )
+
+    return act
+
+
+def _moving(tiles: list[Operand]) -> tuple[list[Operand], int]:
+    """Return accumulators, first column and weights, and the step from column to column.
+
+    Raises:
+        IrError: the columns do not stand evenly apart.
+    """
+    acc, left, middle, right, wgt = tiles
+    step = middle.index.constant - left.index.constant
+    for place, column in enumerate((middle, right), 1):
+        moved = AffineSum(left.index.constant + place * step, left.index.terms)
+        if column.buffer != left.buffer or column.index != moved:
+            raise IrError(f"the columns of a window in {left.buffer.name} do not stand evenly apart")
+    return [acc, left, wgt], step
+
+
+def _summed(starts: AffineSum, steps: dict[str, Steps], values: Known) -> frozenset[str] | None:
+    """Return the loops in whose first iteration accumulators are overwritten; None where they never are."""
+    fixed, free = starts.at(values, steps)
+    return None if fixed < 0 else frozenset(name for name, _ in free)
+
+
+def window_instructions(
+    loops: dict[str, Steps], summed: frozenset[str] | None, base: Base, column: int, config: AcceleratorConfig
+) -> Iterator[WindowInstruction]:
+    """Yield the instructions that walk `loops` from `base` on.
+
+    The longest loop that goes on by one or two columns is the instruction's inner one. Of the others, the
+    longest that sums nothing is its outer one; the rest are written out as micro-ops.
+
+    Args:
+        summed: the loops over what one accumulator sums, of which the first step overwrites; None: all add.
+        column: step from column to column.
+
+    Raises:
+        IrError: that takes more micro-ops than there are.
+    """
+    moving = {name: steps for name, steps in loops.items() if steps.trips > 1}
+    row = max(
+        (name for name, steps in moving.items() if _is_row(steps, column, config)),
+        key=lambda name: moving[name].trips,
+        default=None,
+    )
+    inner = moving.pop(row) if row is not None else Steps(1, (0, column, 0))
+    repeated = max(
+        (name for name, steps in moving.items() if name not in (summed or ()) and fits(steps, config)),
+        key=lambda name: moving[name].trips,
+        default=None,
+    )
+    outer = moving.pop(repeated) if repeated is not None else Steps(1, (0, 0, 0))
+    of_sums = [steps for name, steps in moving.items() if name in (summed or ())]
+    others = [steps for name, steps in moving.items() if name not in (summed or ())]
+    _check_room([*of_sums, *others], config)
+    uops = places([*of_sums, *others], base)
+    first = prod(steps.trips for steps in others) if summed is not None else 0
+    loop = Loop(outer.trips, *outer.steps), Loop(inner.trips, inner.steps[0], column)
+    for part, overwrite in ((uops[:first], True), (uops[first:], False)):
+        if part:
+            yield WindowInstruction(MicroKernel(part), *loop, inner.steps[1] == 2 * column, overwrite)
+
+
+def _is_row(steps: Steps, column: int, config: AcceleratorConfig) -> bool:
+    """Whether a loop can be that along a row: by one or two columns, with the same weights."""
+    dst, src, wgt = steps.steps
+    known = src in (column, 2 * column) and wgt == 0 and 0 <= dst < config.depth(MemoryType.ACC)
+    return known and steps.trips <= LONGEST_ROW
+
+
+def _check_room(loops: Sequence[Steps], config: AcceleratorConfig) -> None:
+    count, most = prod(steps.trips for steps in loops), config.depth(MemoryType.UOP) // 2
+    if count > most:
+        raise IrError(
+            f"the windows of one tile take {count} micro-ops, and {config.name} has room for {most}; use "
+            "smaller tiles"
+        )

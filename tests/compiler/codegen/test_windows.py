@@ -1,0 +1,114 @@
+"""Depthwise convolutions become DEPTHWISE instructions: few, exact on every device, and fast."""
+
+import pytest
+from generators.operators import random_case
+
+from tests.loading import load_file
+from vdla.compiler.codegen.choose import by_estimate, by_simulator, simulated_cycles
+from vdla.compiler.codegen.hardware_loops import Steps
+from vdla.compiler.codegen.intrinsics import accelerator
+from vdla.compiler.codegen.lowering import calls_of
+from vdla.compiler.codegen.space import space_of
+from vdla.compiler.codegen.stream import compile_stream
+from vdla.compiler.codegen.tasks import ConvolutionTask
+from vdla.compiler.codegen.windows import window_instructions
+from vdla.compiler.ir.nodes import IrError
+from vdla.compiler.te.operators.sizes import Convolution
+from vdla.compiler.te.operators.windows import in_windows
+from vdla.hw.spec import isa
+from vdla.hw.spec.presets import DEFAULT, TINY
+from vdla.hw.spec.target import Target
+from vdla.hw.spec.vocabulary import Extension
+from vdla.runtime.stream.builder import Loop
+from vdla.sim.decoded import decode_stream
+
+SLIDING = TINY.with_changes(name="sliding", block_in=8, block_out=8, extensions=tuple(Extension))
+ADDING = SLIDING.with_changes(extensions=(Extension.REQUANTISE, Extension.DEPTHWISE))
+
+
+def depthwise(channels: int, side: int, stride: int = 1) -> Convolution:
+    pads = (1, 1, 1, 1)
+    return Convolution(channels, side, side, channels, (3, 3), (stride, stride), pads, groups=channels)
+
+
+def instructions_of(size: Convolution, config) -> list[isa.Instruction]:
+    task = ConvolutionTask(in_windows(size), slides=True)
+    choice = by_estimate(space_of(task, Target(config)))
+    stream = compile_stream(calls_of(task, choice, config), config)
+    program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 1 << 16)), config)
+    return [program.instruction(index) for index in range(len(program))]
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_the_first_row_of_a_kernel_overwrites_and_the_others_add(stride):
+    every = instructions_of(depthwise(8, 8, stride), SLIDING)
+    found = [item for item in every if isinstance(item, isa.Depthwise)]
+    assert not any(isinstance(item, isa.Gemm) for item in every)
+    rows = [(item.uop_end - item.uop_begin, item.overwrite) for item in found]
+    assert rows == [(1, 1), (2, 0)] * (len(found) // 2)
+    assert {item.stride_2 for item in found} == {stride - 1}
+    assert sum(item.iter_out * item.iter_in for item in found) == 2 * (8 // stride) ** 2
+
+
+def test_accumulators_are_reset_where_nothing_overwrites():
+    found = instructions_of(depthwise(8, 6), ADDING)
+    resets = [item for item in found if isinstance(item, isa.Gemm)]
+    assert {item.reset for item in resets} == {1}
+    assert {item.uop_end - item.uop_begin for item in found if isinstance(item, isa.Depthwise)} == {3}
+
+
+ROW, LINES, TAPS = Steps(5, (1, 2, 0)), Steps(4, (5, 12, 0)), Steps(3, (0, 12, 1))
+
+
+def test_the_longest_loop_of_columns_is_the_inner_one_and_sums_are_written_out():
+    loops = {"dy": TAPS, "y": LINES, "x": ROW}
+    first, others = window_instructions(loops, frozenset({"dy"}), (7, 3, 1), 1, SLIDING)
+    assert (first.overwrite, others.overwrite, first.stride_2, others.stride_2) == (True, False, True, True)
+    assert (tuple(first.uops), tuple(others.uops)) == (((7, 3, 1),), ((7, 15, 2), (7, 27, 3)))
+    assert (first.outer, first.inner) == (Loop(4, 5, 12, 0), Loop(5, 1, 1))
+
+
+def test_without_a_loop_of_columns_a_row_has_one_sum():
+    (found,) = window_instructions({"y": LINES}, None, (0, 0, 0), 1, SLIDING)
+    assert (found.inner.trips, found.outer.trips, found.stride_2, found.overwrite) == (1, 4, False, False)
+
+
+def test_more_micro_ops_than_there_are_is_an_error():
+    loops = {"dy": Steps(300, (0, 12, 1)), "dx": ROW}
+    with pytest.raises(
+        IrError, match=r"^the windows of one tile take 300 micro-ops, and sliding has room for "
+    ):
+        list(window_instructions(loops, frozenset({"dy"}), (0, 0, 0), 1, SLIDING))
+
+
+def test_only_an_accelerator_with_depthwise_has_its_intrinsics():
+    assert [len(part) for part in (accelerator(SLIDING).slide, accelerator(SLIDING).slide_from)] == [2, 1]
+    assert [len(part) for part in (accelerator(ADDING).slide, accelerator(ADDING).slide_from)] == [2, 0]
+    assert accelerator(TINY).slide == accelerator(TINY).slide_from == ()
+
+
+@pytest.mark.parametrize(
+    ("size", "bus_bits", "times"),
+    [
+        (depthwise(256, 28), 128, 2.5),
+        (depthwise(512, 14), 128, 2.4),
+        (depthwise(256, 28), 64, 1.7),  # its data take half of the cycles that it took before
+        (depthwise(128, 28, 2), 128, 1.3),
+    ],
+)
+def test_a_layer_takes_less_than_half_of_the_cycles_where_the_bus_allows_it(size, bus_bits, times):
+    target = Target(DEFAULT.with_changes(bus_bits=bus_bits))
+    tasks = ConvolutionTask(size), ConvolutionTask(in_windows(size), slides=True)
+    before, after = (simulated_cycles(task, by_simulator(space_of(task, target)), target) for task in tasks)
+    assert before > times * after
+
+
+@pytest.mark.parametrize("seed", [3, 4, 8])
+def test_the_rtl_agrees_in_data_and_cycles(seed):
+    campaign = load_file("scripts/random_operators.py")
+    case = next(
+        case
+        for number in range(seed, 4000, 10)
+        if "windows" in (case := random_case(number, (SLIDING,))).text
+    )
+    assert campaign.failures(case, on_rtl=True) == []

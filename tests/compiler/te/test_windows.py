@@ -1,0 +1,66 @@
+"""Depthwise convolutions over windows mean what the definition of a convolution says."""
+
+import numpy as np
+import pytest
+from generators.operators import convolved
+
+from vdla.compiler.ir.interpret import interpret
+from vdla.compiler.te.operators.narrowing import Shift
+from vdla.compiler.te.operators.sizes import Convolution
+from vdla.compiler.te.operators.windows import conv2d_windows, in_windows, slides, window_weights
+from vdla.compiler.te.schedule import create_schedule
+from vdla.hw.spec.presets import DEFAULT, SMALL, TINY
+from vdla.hw.spec.vocabulary import Extension
+from vdla.runtime.layout import blocked, unblocked
+
+SLIDING = TINY.with_changes(block_in=8, block_out=8, extensions=(Extension.DEPTHWISE,))
+
+
+def depthwise(channels=10, kernel=(3, 3), stride=(1, 1), padding=(1, 1, 1, 1), **changed) -> Convolution:
+    return Convolution(channels, 5, 6, channels, kernel, stride, padding, groups=channels, **changed)
+
+
+@pytest.mark.parametrize(
+    ("size", "config", "does"),
+    [
+        (depthwise(), SLIDING, True),
+        (depthwise(kernel=(1, 2), stride=(3, 2), dilation=(2, 1)), SLIDING, True),
+        (depthwise(), DEFAULT, True),
+        (depthwise(), SMALL, False),  # has no DEPTHWISE
+        (depthwise(), DEFAULT.with_changes(block_out=8), False),
+        (depthwise(kernel=(3, 1)), SLIDING, False),
+        (depthwise(stride=(1, 3)), SLIDING, False),
+        (depthwise(dilation=(1, 2)), SLIDING, False),
+        (Convolution(10, 5, 6, 20, groups=10), SLIDING, False),
+        (Convolution(10, 5, 6, 10, groups=5), SLIDING, False),
+    ],
+)
+def test_kernels_slide_that_stand_together_in_columns_one_or_two_apart(size, config, does):
+    assert slides(size, config) is does
+
+
+@pytest.mark.parametrize("width", range(2, 8))
+def test_kernels_become_whole_windows_and_results_stay_as_large(width):
+    size = depthwise(kernel=(3, width), padding=(1, 1, 1, 2))
+    wide = in_windows(size)
+    assert wide.kernel == (3, -(-width // 3) * 3)
+    assert wide.out_size == size.out_size
+
+
+@pytest.mark.parametrize("border", [0, -128])
+@pytest.mark.parametrize("kernel", [(3, 3), (2, 2), (1, 5)])
+@pytest.mark.parametrize("stride", [(1, 1), (2, 2), (1, 2)])
+def test_sums_over_windows_are_those_of_the_convolution(kernel, stride, border):
+    rng, size = np.random.default_rng(0), depthwise(kernel=kernel, stride=stride, batch=1)
+    inp = rng.integers(-128, 128, (1, size.channels, size.height, size.width), np.int8)
+    weights = rng.integers(-128, 128, (size.channels, 1, *kernel), np.int8)
+    wide = in_windows(size)
+    operator = conv2d_windows(wide, SLIDING, Shift(9), border=border)
+    out = np.zeros(operator.out.shape, np.int8)
+    given = {"X": blocked(inp, 8, 1), "W": window_weights(weights, wide, SLIDING), "Z": out}
+    shaped = {
+        tensor.name: given[tensor.name].reshape(tensor.shape) for tensor in (operator.inp, operator.wgt)
+    }
+    interpret(create_schedule(operator.out).lower(), shaped | {"Z": out})
+    expected = np.clip((convolved(inp, weights, size, border) + 256) >> 9, -128, 127)
+    np.testing.assert_array_equal(unblocked(out[:, :, 0], 1, size.channels), expected)
