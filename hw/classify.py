@@ -11,9 +11,9 @@ from amaranth.lib.wiring import In, Out
 
 from vdla.hw.layouts import decode
 from vdla.hw.signatures import kind_layout
-from vdla.hw.spec import codec, isa
+from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.meaning import RESTRICTIONS
+from vdla.hw.spec.meaning import RESTRICTIONS, members
 from vdla.hw.spec.memories import loaded_by
 from vdla.hw.spec.vocabulary import Unit
 
@@ -40,7 +40,7 @@ class Classifier(wiring.Component):
         word = decode(isa.Load, self.config, self.word)
         m.d.comb += [
             self.kind.load.eq(
-                (word.opcode == isa.Opcode.LOAD) & _among(word.memory_type, loaded_by(Unit.LOAD))
+                (word.opcode == isa.Opcode.LOAD) & _among(word.memory_type, loaded_by(Unit.LOAD, self.config))
             ),
             self.kind.store.eq(word.opcode == isa.Opcode.STORE),
             self.kind.finish.eq(word.opcode == isa.Opcode.FINISH),
@@ -66,7 +66,7 @@ class Classifier(wiring.Component):
         allowed = _among(value, rule.allowed(self.config))
         if rule.moot:
             kind = isa.field_of(form, rule.field, self.config).kind
-            allowed |= (word[rule.moot] == 0) & _among(value, codec.members(kind))
+            allowed |= (word[rule.moot] == 0) & _among(value, members(kind, self.config))
         return (word.opcode == form.opcode) & allowed
 
 

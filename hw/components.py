@@ -29,7 +29,7 @@ from vdla.hw.scratchpad import Scratchpad
 from vdla.hw.sequencer import Sequencer, slot_layout, turns
 from vdla.hw.signatures import fetched_layout, lanes, request_layout, shadow
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.memories import SCRATCHPADS, loaded_by
+from vdla.hw.spec.memories import loaded_by, scratchpads_of
 from vdla.hw.spec.numerics import BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
 from vdla.hw.spec.timing import (
     BURSTS_FETCHED_AHEAD,
@@ -166,7 +166,8 @@ def _tokens(config: AcceleratorConfig) -> tuple[Component, ...]:
 
 
 def _scratchpads(config: AcceleratorConfig) -> tuple[Component, ...]:
-    pads = {memory.name.lower(): memory for memory in SCRATCHPADS} | {"out": shadow(config)}
+    pads = {memory.name.lower(): memory for memory in scratchpads_of(config)} | {"out": shadow(config)}
+    pads.pop(MemoryType.TABLE.name.lower(), None)  # the store unit has copies of it
     return tuple(_scratchpad(config, name, memory) for name, memory in pads.items())
 
 
@@ -190,7 +191,7 @@ def _queue_memory(depth: int, bits: int) -> tuple[MemoryShape, ...]:
 
 def _writes(config: AcceleratorConfig, unit: Unit) -> dict[str, float]:
     """Return what the size of a load engine depends on."""
-    memories = loaded_by(unit)
+    memories = loaded_by(unit, config)
     elements = [config.element_bits(memory) for memory in memories]
     return {
         "address": config.address_bits,
@@ -216,7 +217,7 @@ def _load_unit(config: AcceleratorConfig) -> Component:
 
 def _started_memory(config: AcceleratorConfig, unit: Unit) -> tuple[MemoryShape, ...]:
     """Return the memory of the LOADs that a load engine has started and not begun to write."""
-    return _queue_memory(LOADS_IN_PROGRESS - 1, _width(plan_layout(config, loaded_by(unit))))
+    return _queue_memory(LOADS_IN_PROGRESS - 1, _width(plan_layout(config, loaded_by(unit, config))))
 
 
 def _loader(config: AcceleratorConfig) -> Component:
@@ -224,7 +225,7 @@ def _loader(config: AcceleratorConfig) -> Component:
         "compute_unit.loader",
         "loader",
         _writes(config, Unit.COMPUTE) | _widened(config),
-        lambda: LoadEngine(config, loaded_by(Unit.COMPUTE)),
+        lambda: LoadEngine(config, loaded_by(Unit.COMPUTE, config)),
         _started_memory(config, Unit.COMPUTE),
     )
 
@@ -297,8 +298,8 @@ def _store_unit(config: AcceleratorConfig) -> Component:
     at_once, values = config.values_per_store_read, config.batch * config.block_out
     others = values - at_once
     wide = config.acc_bits > NARROW_MULTIPLIER_BITS
-    depth = BURSTS_STORED_AHEAD * config.burst_beats + store_stages(requantises) - 1
-    ahead = STORE_REQUESTS_AHEAD + store_stages(requantises) - 1
+    depth = BURSTS_STORED_AHEAD * config.burst_beats + store_stages(config.extensions) - 1
+    ahead = STORE_REQUESTS_AHEAD + store_stages(config.extensions) - 1
     features = {
         "requantises": requantises,
         "lanes": requantises * at_once * (config.acc_bits + MULTIPLIER_BITS),
@@ -311,13 +312,25 @@ def _store_unit(config: AcceleratorConfig) -> Component:
         "instruction": config.instruction_bits,
         "sram": config.sram_base_bits,
         "lent": config.index_bits(MemoryType.ACC) * bool(config.alu_opcodes),
+        "tables": at_once * config.has(Extension.TABLE),
+        "residuals": at_once * config.has(Extension.RESIDUAL),
+        "residual_choice": config.has(Extension.RESIDUAL) * (values + others) * config.out_bits,
     }
     memories = (
+        *_tables(config),
         *_queue_memory(depth, _width(output_beat_layout(config))),
         *_queue_memory(ahead, _width(burst_layout(config))),
         *_queue_memory(config.max_requests, 3),
     )
     return Component("store_unit", "store_unit", features, lambda: StoreUnit(config), memories)
+
+
+def _tables(config: AcceleratorConfig) -> tuple[MemoryShape, ...]:
+    """Return the copies of TABLE, one for each lane."""
+    if not config.has(Extension.TABLE):
+        return ()
+    shape = MemoryShape(config.depth(MemoryType.TABLE), config.element_bits(MemoryType.TABLE))
+    return (shape,) * config.values_per_store_read
 
 
 def _width(layout: ShapeLike) -> int:

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from vdla.hw.alu import accumulator_vector
 from vdla.hw.layouts import decode
+from vdla.hw.load_writes import scratchpads
 from vdla.hw.loader import LoadEngine
 from vdla.hw.pipeline import Pipeline
 from vdla.hw.sequencer import Sequencer
@@ -23,10 +24,13 @@ from vdla.hw.signatures import (
 )
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.memories import SCRATCHPADS, loaded_by
+from vdla.hw.spec.memories import counted_as, loaded_by, unread_by_steps
 from vdla.hw.spec.vocabulary import MemoryType, Unit
 from vdla.hw.start_gate import StartGate
 from vdla.hw.uop_guard import UopGuard
+
+OPERANDS = (MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC)
+"""The scratchpads that the compute unit reads."""
 
 
 class ComputeUnit(wiring.Component):
@@ -40,8 +44,9 @@ class ComputeUnit(wiring.Component):
         pop_prev, push_prev: token edges from and to the load unit.
         pop_next, push_next: token edges from and to the store unit.
         request, read_data: DRAM, for UOP and ACC loads.
-        beats: a read beat was taken for that scratchpad.
+        beats: a read beat was taken for that scratchpad, or for one that is counted as it.
         uop_write, acc_write, out_write: write ports; OUT shadows ACC.
+        table_write, res_write: write ports of tables and residuals, where the configuration has them.
         uop, inp, wgt, acc: read ports.
         operand: read port of the shadow, which the store unit lends.
         finished: FINISH retires.
@@ -50,9 +55,9 @@ class ComputeUnit(wiring.Component):
 
     Timing: GEMM, ALU and DEPTHWISE instructions follow each other without a gap. A step's results can be
     read by the next step. A LOAD starts at the earliest in the cycle of the last slot of the instruction
-    before it, and writes once the pipeline is empty. One of micro-ops starts earlier where `UopGuard` says
-    that it is clear of that instruction, and writes at any time unless it pushes a token. Any other
-    instruction after a LOAD starts in the cycle after the LOAD retires.
+    before it, and writes once the pipeline is empty. One of micro-ops, a table or residuals starts earlier
+    where `UopGuard` says that it is clear of that instruction, and writes at any time unless it pushes a
+    token. Any other instruction after a LOAD starts in the cycle after the LOAD retires.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -70,7 +75,11 @@ class ComputeUnit(wiring.Component):
                 "uop_write": Out(scratchpad_write(config, MemoryType.UOP)),
                 "acc_write": Out(scratchpad_write(config, MemoryType.ACC)),
                 "out_write": Out(scratchpad_write(config, shadow(config))),
-                **{memory.name.lower(): Out(scratchpad_read(config, memory)) for memory in SCRATCHPADS},
+                **{
+                    f"{memory.name.lower()}_write": Out(scratchpad_write(config, memory))
+                    for memory in unread_by_steps(config)
+                },
+                **{memory.name.lower(): Out(scratchpad_read(config, memory)) for memory in OPERANDS},
                 "operand": Out(lent_read(config, MemoryType.ACC)),
                 "finished": Out(1),
                 "gemm_step": Out(1),
@@ -83,7 +92,7 @@ class ComputeUnit(wiring.Component):
         m = Module()
         m.submodules.sequencer = sequencer = Sequencer(self.config)
         m.submodules.pipeline = pipeline = Pipeline(self.config)
-        m.submodules.loader = loader = LoadEngine(self.config, loaded_by(Unit.COMPUTE))
+        m.submodules.loader = loader = LoadEngine(self.config, loaded_by(Unit.COMPUTE, self.config))
         self._issue(m, sequencer, pipeline)
         self._load(m, loader, pipeline)
         self._write_accumulators(m, loader, pipeline)
@@ -109,10 +118,13 @@ class ComputeUnit(wiring.Component):
         connect(m, loader.request, flipped(self.request))
         connect(m, flipped(self.read_data), loader.read_data)
         connect(m, loader.uop, flipped(self.uop_write))
-        m.d.comb += [
-            loader.hold.eq(pipeline.valid | pipeline.busy),
-            self.beats.eq(loader.beats),
-        ]
+        for name in (memory.name.lower() for memory in unread_by_steps(self.config)):
+            connect(m, getattr(loader, name), flipped(getattr(self, f"{name}_write")))
+        m.d.comb += loader.hold.eq(pipeline.valid | pipeline.busy)
+        for scratchpad in scratchpads(loaded_by(Unit.COMPUTE, self.config)):
+            name = counted_as(scratchpad).name.lower()
+            with m.If(loader.beats[scratchpad.name.lower()]):
+                m.d.comb += self.beats[name].eq(1)
 
     def _write_accumulators(self, m: Module, loader: LoadEngine, pipeline: Pipeline) -> None:
         """Share the accumulator's write port (loads write only while the pipeline is empty) and feed the

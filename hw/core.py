@@ -14,10 +14,10 @@ from vdla.hw.queue import Queue
 from vdla.hw.scratchpad import Scratchpad
 from vdla.hw.signatures import memory_port, register_port, shadow
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.memories import SCRATCHPADS
+from vdla.hw.spec.memories import scratchpads_of
 from vdla.hw.spec.registers import COUNTED_MEMORIES, COUNTERS, UnitState, beat_counter, state_counter
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType
 from vdla.hw.store import StoreUnit
 from vdla.hw.tokens import TokenCounter
 
@@ -116,7 +116,11 @@ class Datapath(wiring.Component):
 
     def _connect_scratchpads(self, m: Module) -> None:
         load, compute, store = (self.units[unit] for unit in Unit)
-        pads = {memory: Scratchpad(self.config, memory) for memory in SCRATCHPADS}
+        pads = {
+            memory: Scratchpad(self.config, memory)
+            for memory in scratchpads_of(self.config)
+            if memory is not MemoryType.TABLE  # the store unit has copies of it
+        }
         pads[MemoryType.OUT] = Scratchpad(self.config, shadow(self.config))
         for memory, pad in pads.items():
             m.submodules[f"{memory.name.lower()}_scratchpad"] = pad
@@ -135,6 +139,11 @@ class Datapath(wiring.Component):
         )
         for one, other in wires:
             connect(m, one, other)
+        if self.config.has(Extension.TABLE):
+            connect(m, compute.table_write, store.table)
+        if self.config.has(Extension.RESIDUAL):
+            connect(m, compute.res_write, pads[MemoryType.RES].write)
+            connect(m, store.res, pads[MemoryType.RES].read)
 
     def _connect_memory(self, m: Module) -> None:
         load, compute, store = (self.units[unit] for unit in Unit)

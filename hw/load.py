@@ -56,7 +56,7 @@ class LoadUnit(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.gate = gate = StartGate(self.config, ("next",))
-        m.submodules.engine = engine = LoadEngine(self.config, loaded_by(Unit.LOAD))
+        m.submodules.engine = engine = LoadEngine(self.config, loaded_by(Unit.LOAD, self.config))
         for own, inner in (
             (self.pop_next, gate.pop_next),
             (self.request, engine.request),

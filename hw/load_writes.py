@@ -9,7 +9,7 @@ from vdla.hw.block_walk import BlockWalk, beat_lane_bits, index_bits, plan_layou
 from vdla.hw.signatures import lanes, read_stream, scratchpad_write
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.isa import PAD_VALUE_BITS
-from vdla.hw.spec.memories import scratchpad_of
+from vdla.hw.spec.memories import UNREAD_BY_STEPS, scratchpad_of
 from vdla.hw.spec.vocabulary import Extension, MemoryType
 
 
@@ -97,7 +97,8 @@ class WriteHalf(wiring.Component):
     Members:
         plan: the next LOAD.
         busy: a LOAD is being written.
-        hold: make no step in this cycle, unless the LOAD is of micro-ops and pushes no token.
+        hold: make no step in this cycle, unless the LOAD is of micro-ops, a table or residuals and pushes no
+            token.
         read_data: beats in the order of the requests.
         inp, wgt, uop, acc: write ports of the scratchpads concerned.
         retire: the LOAD ends in this cycle; `push_prev`, `push_next`: and pushes these tokens.
@@ -163,8 +164,9 @@ class WriteHalf(wiring.Component):
 
     def _in_order(self, load: data.View) -> Value:
         """Return whether a LOAD does nothing before what holds it back is done."""
-        micro_ops = load.uop if MemoryType.UOP in self.memories else Const(0)
-        return ~micro_ops | load.push_prev | load.push_next
+        free = [memory for memory in self.memories if memory in (MemoryType.UOP, *UNREAD_BY_STEPS)]
+        is_free = Cat(load[memory.name.lower()] for memory in free).any() if free else Const(0)
+        return ~is_free | load.push_prev | load.push_next
 
     def _count_parts(self, m: Module, writes: Signal, element_ends: Signal) -> Signal:
         """Count the parts of an element that fills several beats, and know the last one a cycle ahead."""

@@ -19,6 +19,7 @@ from vdla.hw.signatures import (
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.hw.start_gate import StartGate
+from vdla.hw.store_outputs import further_ports
 from vdla.hw.store_reads import ReadHalf
 
 
@@ -33,6 +34,7 @@ class StoreUnit(wiring.Component):
         pop_prev, push_prev: token edges from and to the compute unit.
         out: read port of the accumulators' shadow.
         operand: the compute unit's reads at that port, which come before the unit's own.
+        res: read port of the residuals; table: write port of the tables; where the configuration has them.
         request, write_data, write_done: DRAM.
         beats: a beat is written.
         status: for counters and run control.
@@ -57,6 +59,7 @@ class StoreUnit(wiring.Component):
                 "write_done": In(1),
                 "beats": Out(1),
                 "status": Out(unit_status()),
+                **further_ports(config),
             }
         )
 
@@ -71,6 +74,8 @@ class StoreUnit(wiring.Component):
         connect(m, reads.out, flipped(self.out))
         connect(m, flipped(self.operand), reads.operand)
         connect(m, reads.beats, flipped(self.write_data))
+        for name in further_ports(self.config):
+            connect(m, flipped(getattr(self, name)), getattr(reads, name))
         m.d.comb += [
             gate.instruction.eq(self.instruction.payload),
             gate.valid.eq(self.instruction.valid),

@@ -7,7 +7,8 @@ from amaranth.utils import exact_log2
 
 from vdla.hw.signatures import request_layout
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType
+from vdla.hw.tables import table_number_bits
 
 
 def parts_of_element(config: AcceleratorConfig) -> range:
@@ -39,7 +40,7 @@ def read_layout(config: AcceleratorConfig) -> data.StructLayout:
 
     `empty`: of a STORE that writes nothing. `lane`: place of the outputs in their beat. `part`: place in the
     element that was read. `beat_ends`, `burst_ends`: the read completes a beat, a burst. `scales`: the
-    outputs are requantised by parameters.
+    outputs are requantised by parameters. `further`: what is done then.
     """
     return data.StructLayout(
         {
@@ -50,8 +51,17 @@ def read_layout(config: AcceleratorConfig) -> data.StructLayout:
             "beat_ends": 1,
             "burst_ends": 1,
             "scales": 1,
+            "further": further_layout(config),
         }
     )
+
+
+def further_layout(config: AcceleratorConfig) -> data.StructLayout:
+    """What is done to requantised values: `looks_up` takes their entries in `table`, counted from 0; then
+    `adds` adds element `residual` of RES. Only what the configuration has."""
+    table = config.has(Extension.TABLE) and {"looks_up": 1, "table": table_number_bits(config)}
+    residual = config.has(Extension.RESIDUAL) and {"adds": 1, "residual": config.index_bits(MemoryType.RES)}
+    return data.StructLayout({**(table or {}), **(residual or {})})
 
 
 class BeatFormer(wiring.Component):

@@ -1,16 +1,12 @@
 """The reading half of the store unit: elements of the accumulators' shadow, as bursts of beats."""
 
-from itertools import pairwise
-
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from vdla.hw.alu import accumulator_vector
 from vdla.hw.layouts import decode
 from vdla.hw.queue import Queue, counted
-from vdla.hw.requantise import Requantiser
 from vdla.hw.signatures import instruction_stream, lent_read, scratchpad_read, shadow, write_stream
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
@@ -24,11 +20,14 @@ from vdla.hw.store_beats import (
     output_beat_layout,
     read_layout,
 )
+from vdla.hw.store_further import FurtherSteps, has_further_steps
+from vdla.hw.store_outputs import OutputPath, further_ports, kept_layout
 from vdla.hw.store_walk import RowWalk
 
 
 class ReadIssue(wiring.Component):
-    """Issue the reads of one STORE after another: its parameters first, then its elements.
+    """Issue the reads of one STORE after another: its parameters first, those for residuals behind the
+    others, then its elements.
 
     Parameters:
         config: the accelerator.
@@ -40,17 +39,16 @@ class ReadIssue(wiring.Component):
         lent: it is, in this cycle: no read is issued.
         address: what is read.
         read: where the outputs of this cycle's read go; `valid` for elements only.
-        keeps: this cycle's read is parameter `row`.
-        row: which one.
+        kept: which parameter this cycle's read is, if any.
         burst: high for a cycle with each burst, in the cycle after its last read was issued.
         idle: no STORE is in progress or waits.
         step: a read is issued, or a STORE that writes nothing ends.
-        overrun: the index of the cycle before was past the end of the scratchpad (it wraps).
+        overrun: the index of the cycle before, or that of the residual, or the STORE's table, was past the
+            end of its scratchpad (it wraps).
 
     Timing: an instruction is taken while none waits, and begins in the next cycle, or in that of the last
     read of the one before. Its first read is issued in the cycle after, and each in the first cycle in which
-    the port is not lent. `address`, `read` and `row` come from
-    registers; `instruction.ready` does, too.
+    the port is not lent. `address`, `read`, `kept` and `instruction.ready` come from registers.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -64,8 +62,7 @@ class ReadIssue(wiring.Component):
                 "lent": Out(1),
                 "address": Out(config.index_bits(MemoryType.OUT)),
                 "read": Out(read_layout(config)),
-                "keeps": Out(1),
-                "row": Out(Parameter),
+                "kept": Out(kept_layout()),
                 "burst": Out(wiring.Signature({"valid": Out(1), "payload": Out(burst_layout(config))})),
                 "idle": Out(1),
                 "step": Out(1),
@@ -103,33 +100,57 @@ class ReadIssue(wiring.Component):
 
     def _read(self, m: Module, walk: RowWalk, store: data.View, begins: Signal) -> None:
         """Count the index of what is read: parameters, then the elements from the base on."""
-        bits, scales = self.config.sram_base_bits, Signal()
+        bits, scales, keeps = self.config.sram_base_bits, Signal(), Signal()
         index, base = Signal(bits + 2), Signal(bits)  # past the end included
         inside = self.config.index_bits(MemoryType.OUT)
+        row, beyond = Signal(Parameter), Signal()
         m.d.comb += [
             self.address.eq(index),
-            self.keeps.eq(self.step & self._prepares),
+            keeps.eq(self.step & self._prepares),
+            self.kept.row.eq(row),
             self.read.eq(walk.read),
             self.read.valid.eq(self.step & ~self._prepares),
             self.read.empty.eq(self._empty),
             self.read.scales.eq(scales),
         ]
-        m.d.sync += self.overrun.eq(self.step & ~self._empty & index[inside:].any())
-        with m.If(self.keeps | (walk.advance & walk.element_ends)):
+        m.d.sync += self.overrun.eq(self.step & ~self._empty & (index[inside:].any() | beyond))
+        with m.If(keeps | (walk.advance & walk.element_ends)):
             m.d.sync += index.eq(index + 1)
-        with m.If(self.keeps):
-            m.d.sync += self.row.eq(self.row + 1)
-            with m.If(self.row == Parameter.CLIP):
-                m.d.sync += [index.eq(base), self._prepares.eq(0)]
         empty = (store.x_size == 0) | (store.y_size == 0)
         with m.If(begins):
             m.d.sync += [self._empty.eq(empty), index.eq(store.sram_base), base.eq(store.sram_base)]
         if self._requantises:
             prepares = (store.parameters != 0) & ~empty
+            last_set = self._further(m, walk, begins, prepares, beyond)
+            with m.If(keeps):
+                m.d.sync += row.eq(row + 1)
+                with m.If(row == Parameter.CLIP):
+                    m.d.sync += [index.eq(Mux(last_set, base, 0)), self._prepares.eq(~last_set)]
             with m.If(begins):
                 m.d.sync += [self._prepares.eq(prepares), scales.eq(prepares)]
                 with m.If(store.parameters != 0):
                     m.d.sync += index.eq((store.parameters - 1) << exact_log2(len(Parameter)))
+
+    def _further(self, m: Module, walk: RowWalk, begins: Signal, scales: Value, beyond: Signal) -> Value:
+        """Follow the steps behind requantisation; return whether the set of parameters being read is the
+        STORE's last."""
+        keeps = self.step & self._prepares
+        if not has_further_steps(self.config):
+            m.d.comb += self.kept.values.eq(keeps)
+            return Const(1)
+        m.submodules.further = further = FurtherSteps(self.config)
+        m.d.comb += [
+            further.instruction.eq(walk.taken),
+            further.begins.eq(begins),
+            further.scales.eq(scales),
+            further.set_ends.eq(keeps & (self.kept.row == Parameter.CLIP)),
+            further.element_ends.eq(walk.advance & walk.element_ends),
+            self.read.further.eq(further.further),
+            self.kept.values.eq(keeps & ~further.second),
+            self.kept.residuals.eq(keeps & further.second),
+            beyond.eq(further.beyond),
+        ]
+        return further.last_set
 
     def _announce(self, m: Module, walk: RowWalk, store: data.View, begins: Signal, last: Signal) -> None:
         """Give each burst in the cycle after its last read."""
@@ -156,6 +177,7 @@ class ReadHalf(wiring.Component):
         instruction: a STORE to carry out.
         out: read port of the accumulators' shadow.
         operand: another's reads at that port, which come first.
+        res, table: as those of `OutputPath`.
         bursts: bursts whose beats are all in `beats`.
         beats: their data.
         idle: nothing in progress here; `bursts` may still hold something.
@@ -182,64 +204,44 @@ class ReadHalf(wiring.Component):
                 "idle": Out(1),
                 "step": Out(1),
                 "overrun": Out(1),
+                **further_ports(config),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
-        on_their_way = store_stages(config.has(Extension.REQUANTISE)) - 1
+        on_their_way = store_stages(config.extensions) - 1
         m.submodules.issue = issue = ReadIssue(config)
+        m.submodules.path = path = OutputPath(config)
         m.submodules.former = former = BeatFormer(config)
         m.submodules.beat_queue = beats = Queue(
             output_beat_layout(config), BURSTS_STORED_AHEAD * config.burst_beats + on_their_way
         )
         m.submodules.burst_queue = bursts = Queue(burst_layout(config), STORE_REQUESTS_AHEAD + on_their_way)
-        stages = [Signal(read_layout(config), name=f"stage_{index}") for index in range(1 + on_their_way)]
-        m.d.sync += [stages[0].eq(issue.read), *(later.eq(earlier) for earlier, later in pairwise(stages))]
         connect(m, flipped(self.instruction), issue.instruction)
+        for name in further_ports(config):
+            connect(m, flipped(getattr(self, name)), getattr(path, name))
         m.d.comb += [
             issue.lends.eq(self.operand.next),
             self.out.address.eq(Mux(issue.lent, self.operand.address, issue.address)),
             self.operand.data.eq(self.out.data),
-            former.read.eq(stages[-1]),
-            former.outputs.eq(self._outputs(m, stages[1], issue)),
+            path.element.eq(self.out.data),
+            path.read.eq(issue.read),
+            path.kept.eq(issue.kept),
+            former.read.eq(path.leaving),
+            former.outputs.eq(path.outputs),
             beats.i.valid.eq(former.beat.valid),
             beats.i.payload.eq(former.beat.payload),
             bursts.i.valid.eq(issue.burst.valid),
             bursts.i.payload.eq(issue.burst.payload),
-            self.idle.eq(issue.idle & ~Cat(stage.valid for stage in stages).any() & ~self.bursts.valid),
+            self.idle.eq(issue.idle & ~path.busy & ~self.bursts.valid),
             self.step.eq(issue.step),
             self.overrun.eq(issue.overrun),
         ]
         self._give(m, beats, bursts, former)
-        self._credit(m, issue, stages[-1], former, beats, bursts)
+        self._credit(m, issue, path.leaving, former, beats, bursts)
         return m
-
-    def _outputs(self, m: Module, stage: data.View, issue: ReadIssue) -> Value:
-        """Return the outputs of a read, in the cycle in which they can enter the queue."""
-        element = Signal(len(self.out.data), reset_less=True)
-        m.d.sync += element.eq(self.out.data)
-        if not self.config.has(Extension.REQUANTISE):
-            if shadow(self.config) is MemoryType.ACC:
-                whole = data.View(accumulator_vector(self.config), element)
-                element = Cat(value[: self.config.out_bits] for value in whole)
-            bits = 8 * self.config.store_read_bytes
-            return element.word_select(stage.part[: exact_log2(len(element) // bits)], bits)
-        m.submodules.requantiser = requantiser = Requantiser(self.config)
-        keeps, row = Signal(), Signal(Parameter, reset_less=True)
-        m.d.sync += [
-            keeps.eq(issue.keeps),
-            row.eq(issue.row),
-            requantiser.keeps.eq(keeps),
-            requantiser.row.eq(row),
-        ]
-        m.d.comb += [
-            requantiser.element.as_value().eq(element),
-            requantiser.part.eq(stage.part),
-            requantiser.scales.eq(stage.scales),
-        ]
-        return requantiser.outputs.as_value()
 
     def _give(self, m: Module, beats: Queue, bursts: Queue, former: BeatFormer) -> None:
         """Offer beats as they are, and bursts when they are complete; their queue has them before."""

@@ -1,29 +1,29 @@
-"""Which LOADs of micro-ops may run beside an instruction that reads others."""
+"""Which LOADs may run beside an instruction that is being issued, as it does not read what they write."""
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from vdla.hw.layouts import decode
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.memories import unread_by_steps
 from vdla.hw.spec.vocabulary import MemoryType
 
 
-def runs_beside(load: data.View) -> Value:
-    """Return whether an instruction is a LOAD of one row of micro-ops, without padding, that pushes no
-    token. So its range is known without a product, and nobody learns when it is done."""
+def runs_beside(load: data.View, apart: Value, others: tuple[MemoryType, ...]) -> Value:
+    """Return whether an instruction is a LOAD that pushes no token, so that nobody learns when it is done: of
+    one of `others`, which steps do not read; or of one row of micro-ops, without padding, so that its range
+    is known without a product, which lies `apart`."""
     padding = (load.y_pad_0, load.y_pad_1, load.x_pad_0, load.x_pad_1)
-    return (
-        (load.opcode == isa.Opcode.LOAD)
-        & (load.memory_type == MemoryType.UOP)
-        & (load.y_size == 1)
-        & ~Cat(*padding, load.push_prev, load.push_next).any()
-    )
+    is_apart = (load.memory_type == MemoryType.UOP) & (load.y_size == 1) & ~Cat(padding).any() & apart
+    is_other = Cat(load.memory_type == memory for memory in others).any() if others else Const(0)
+    return (load.opcode == isa.Opcode.LOAD) & (is_apart | is_other) & ~(load.push_prev | load.push_next)
 
 
 class UopGuard(wiring.Component):
-    """Compare the LOAD that waits with the micro-ops of the instruction that is being issued.
+    """Compare the LOAD that waits with the micro-ops of the instruction that is being issued; one of a memory
+    that steps do not read is clear of every instruction.
 
     Parameters:
         config: the accelerator.
@@ -32,8 +32,8 @@ class UopGuard(wiring.Component):
         instruction: the one at the head of the queue.
         stays: it is there in this cycle, and does not start.
         issues: it starts, and its micro-ops are those that are read from the next cycle on.
-        clear: it may start beside the instruction being issued: it `runs_beside`, and writes none of that
-            one's micro-ops.
+        clear: it may start beside the instruction being issued: it `runs_beside`, and if it writes micro-ops,
+            then none of that one's.
 
     Timing: `clear` is a register. It is low in the first two cycles in which an instruction waits: the first
     finds the end of what it writes, the second compares.
@@ -59,11 +59,12 @@ class UopGuard(wiring.Component):
         )
         with m.If(self.issues):
             m.d.sync += [begin.eq(loops.uop_begin), end.eq(loops.uop_end)]
+        others = unread_by_steps(self.config)
         written_end, stayed = Signal(self.config.sram_base_bits + 1, reset_less=True), Signal()
         apart = (load.sram_base >= end) | (written_end <= begin)
         m.d.sync += [
             written_end.eq(load.sram_base + load.x_size),
             stayed.eq(self.stays),
-            self.clear.eq(self.stays & stayed & runs_beside(load) & apart),
+            self.clear.eq(self.stays & stayed & runs_beside(load, apart, others)),
         ]
         return m

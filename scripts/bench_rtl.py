@@ -135,6 +135,24 @@ def contiguous_load(device: Device) -> float:
     return rate(device, lambda count: [load] * count, 1, 16384) / DEFAULT.bus_bytes
 
 
+def store_with_table_and_residual(device: Device) -> float:
+    """Fraction of the bus that STOREs of 8 KiB fill which requantise, look up and add: two of them against
+    one."""
+    elements = DEFAULT.depth(MemoryType.RES)
+    size = elements * DEFAULT.element_bytes(MemoryType.OUT)
+    store = isa.Store(
+        memory_type=MemoryType.OUT,
+        dram_base=device.allocate(size) // DEFAULT.element_bytes(MemoryType.OUT),
+        y_size=1,
+        x_size=elements,
+        x_stride=elements,
+        parameters=1,
+        table=1,
+        residual=1,
+    )
+    return rate(device, lambda count: [store] * count, 1, size) / DEFAULT.bus_bytes
+
+
 def large_gemm(device: Device) -> tuple[float, float]:
     """Fraction of peak of the double-buffered GEMM (0 if its result is wrong), and simulated cycles per
     second."""
@@ -156,6 +174,7 @@ def measure() -> list[dict]:
         ("two-operand ALU, 4,096 steps at full lanes, steps per cycle", 0.98, two_operands(device)),
         ("DEPTHWISE, 64 rows of 64 sums of three taps, sums per cycle", 0.96, windows(device)),
         ("LOAD of 16 KiB contiguous, of the bus", 0.95, contiguous_load(device)),
+        ("STORE of 8 KiB with residual and table, of the bus", 0.98, store_with_table_and_residual(device)),
         (f"double-buffered {SIZE}^3 GEMM (result checked), of peak", 0.90, gemm),
         ("simulated cycles per second on that GEMM", 300_000, speed),
     ]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from vdla.hw.spec import codec, isa, touched
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.declared import PlacedField
 from vdla.hw.spec.errors import EncodingError, InvalidInstructionError, ProgramError
 from vdla.hw.spec.limits import TABLE_BYTES, require_room
 from vdla.hw.spec.memo import memoised
@@ -202,7 +203,7 @@ def _first(mask: BoolArray, otherwise: int) -> int:
     return int(mask.argmax()) if mask.any() else otherwise
 
 
-def _extract(words: NDArray[np.uint64], field: isa.PlacedField) -> IntArray:
+def _extract(words: NDArray[np.uint64], field: PlacedField) -> IntArray:
     """Return int64[n]: the value of `field` in words uint64[n, ...]. A field lies in one word, by the
     layout."""
     word, start = divmod(field.start, isa.WORD_BITS)
@@ -229,7 +230,7 @@ class _Meanings:
     unit: ByteArray
 
 
-def _enum_field(form: type[isa.Instruction], config: AcceleratorConfig) -> isa.PlacedField | None:
+def _enum_field(form: type[isa.Instruction], config: AcceleratorConfig) -> PlacedField | None:
     return next((field for field in isa.layout(form, config) if field.kind is not int), None)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.memories import SCRATCHPADS
+from vdla.hw.spec.memories import scratchpads_of
 from vdla.hw.spec.target import EnergyTable
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.decoded import DecodedStream
@@ -46,7 +46,7 @@ def element_pj(config: AcceleratorConfig, table: EnergyTable) -> Mapping[MemoryT
         memory: access_pj(config.depth(memory) * config.element_bytes(memory), table)
         * config.element_bits(memory)
         / WORD_BITS
-        for memory in SCRATCHPADS
+        for memory in scratchpads_of(config)
     }
 
 

@@ -19,6 +19,8 @@ from vdla.sim.decoded import DecodedStream
 from vdla.sim.records import BoolArray, IntArray
 
 SUMS_OF_REQUANTISATION = 2  # bias and zero point
+PRODUCTS_OF_RESIDUAL = 4  # two, of 8 and 16 bits
+SUMS_OF_RESIDUAL = 3  # of the products, addend and zero point
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,9 +131,13 @@ def _add_alu(program: DecodedStream, events: Events) -> None:
 
 
 def _add_requantisation(program: DecodedStream, events: Events) -> None:
-    """Add the arithmetic of STOREs that requantise."""
+    """Add the arithmetic of STOREs that requantise; a table is read once for each value."""
     fields = program.fields(isa.Store)
     values = fields("y_size") * fields("x_size") * program.config.values(MemoryType.OUT)
     rows, requantised = _rows(program, isa.Store), np.where(fields("parameters") != 0, values, 0)
     events.wide_products[rows] += requantised
     events.sums[rows] += SUMS_OF_REQUANTISATION * requantised
+    events.reads[MemoryType.TABLE][rows] = np.where(fields("table") != 0, requantised, 0)
+    added = np.where(fields("residual") != 0, requantised, 0)
+    events.products[rows] += PRODUCTS_OF_RESIDUAL * added
+    events.sums[rows] += SUMS_OF_RESIDUAL * added

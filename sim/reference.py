@@ -63,9 +63,9 @@ def store(instruction: isa.Store, pads: Scratchpads, dram: np.ndarray) -> None:
         first = it.sram_base + y * it.x_size
         values = pads.acc[first : first + it.x_size]
         if it.parameters:
-            values = _requantised(
-                values, pads.acc[it.parameters_base : it.parameters_base + len(Parameter)], pads.config
-            )
+            values = _requantised(values, _parameters(it.parameters_base, pads), pads.config)
+            values = _looked_up(values, it, pads) if it.table else values
+            values = _with_residual(values, y * it.x_size, it, pads) if it.residual else values
         _dram_row(dram, it, y, pads.config)[:] = pack(values, pads.config.out_bits)
 
 
@@ -79,6 +79,26 @@ def _requantised(values: np.ndarray, parameters: np.ndarray, config: Accelerator
         for place in places
     ]
     return np.array(flat, values.dtype).reshape(values.shape)
+
+
+def _parameters(base: int, pads: Scratchpads) -> np.ndarray:
+    return pads.acc[base : base + len(Parameter)]
+
+
+def _looked_up(values: np.ndarray, it: isa.Store, pads: Scratchpads) -> np.ndarray:
+    """Return the entries of requantised values in the table of a STORE."""
+    table = pads.table[it.table_base : it.table_base + isa.TABLE_ELEMENTS].reshape(-1).tolist()
+    return np.array([numerics.look_up(value, table) for value in values.flat]).reshape(values.shape)
+
+
+def _with_residual(values: np.ndarray, first: int, it: isa.Store, pads: Scratchpads) -> np.ndarray:
+    """Return requantised values with the residuals of a STORE's elements from number `first` on."""
+    parameters = _parameters(0, pads)[:, 0, 0].tolist()
+    base = it.residual - 1 + first
+    residuals = pads.res[base : base + len(values)]
+    pairs = zip(values.flat, residuals.flat, strict=True)
+    flat = [numerics.add_residual(int(value), int(residual), parameters) for value, residual in pairs]
+    return np.array(flat).reshape(values.shape)
 
 
 def gemm(instruction: isa.Gemm, pads: Scratchpads) -> None:
@@ -147,8 +167,8 @@ def _steps(loop: isa.Gemm | isa.Alu, pads: Scratchpads) -> Iterator[tuple[int, i
 
 
 def _target(memory: MemoryType, pads: Scratchpads) -> np.ndarray:
-    targets = {MemoryType.UOP: pads.uop, MemoryType.INP: pads.inp, MemoryType.WGT: pads.wgt}
-    return targets.get(scratchpad_of(memory), pads.acc)
+    target: np.ndarray = getattr(pads, scratchpad_of(memory).name.lower())
+    return target
 
 
 def _dram_row(

@@ -9,6 +9,7 @@ from numpy.typing import DTypeLike, NDArray
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import DeviceError
 from vdla.hw.spec.limits import SCRATCHPAD_BYTES, require_room
+from vdla.hw.spec.memories import SCRATCHPADS, scratchpads_of
 from vdla.hw.spec.vocabulary import MemoryType, Unit
 
 K_GROUP = 4
@@ -48,6 +49,7 @@ class Scratchpads:
         inp: int8[depth, batch, block_in].
         wgt: int8[depth, block_out, block_in].
         acc: int16 or int32[depth, batch, block_out].
+        table: int8[depth, 4], and res: int8[depth, batch, block_out]; empty where there is no such memory.
         inp_operand: uint8[depth, batch, padded block_in], `inp + 128`: the native GEMM's unsigned operand.
         wgt_operand: int8[depth, padded block_in / 4, padded block_out, 4], `wgt` in groups of 4 along k.
         wgt_bias: int32[depth, padded block_out], -128 times each row's sum: makes up for `inp + 128`.
@@ -59,6 +61,8 @@ class Scratchpads:
     inp: np.ndarray = field(init=False)
     wgt: np.ndarray = field(init=False)
     acc: np.ndarray = field(init=False)
+    table: np.ndarray = field(init=False)
+    res: np.ndarray = field(init=False)
     inp_operand: np.ndarray = field(init=False)
     wgt_operand: np.ndarray = field(init=False)
     wgt_bias: np.ndarray = field(init=False)
@@ -66,13 +70,16 @@ class Scratchpads:
 
     def __post_init__(self) -> None:
         c = self.config
-        inps, wgts, accs = (c.depth(memory) for memory in (MemoryType.INP, MemoryType.WGT, MemoryType.ACC))
+        depths = dict.fromkeys(SCRATCHPADS, 0) | {memory: c.depth(memory) for memory in scratchpads_of(c)}
+        inps, wgts = depths[MemoryType.INP], depths[MemoryType.WGT]
         k, o = padded_block_in(c), padded_block_out(c)
         arrays: dict[str, tuple[tuple[int, ...], DTypeLike]] = {
-            "uop": ((c.depth(MemoryType.UOP),), uop_dtype(c)),
+            "uop": ((depths[MemoryType.UOP],), uop_dtype(c)),
             "inp": ((inps, c.batch, c.block_in), np.int8),
             "wgt": ((wgts, c.block_out, c.block_in), np.int8),
-            "acc": ((accs, c.batch, c.block_out), acc_dtype(c)),
+            "acc": ((depths[MemoryType.ACC], c.batch, c.block_out), acc_dtype(c)),
+            "table": ((depths[MemoryType.TABLE], c.entries), np.int8),
+            "res": ((depths[MemoryType.RES], c.batch, c.block_out), np.int8),
             "inp_operand": ((inps, c.batch, k), np.uint8),
             "wgt_operand": ((wgts, k // K_GROUP, o, K_GROUP), np.int8),
             "wgt_bias": ((wgts, o), np.int32),
@@ -95,7 +102,7 @@ class Scratchpads:
 
     def clear(self) -> None:
         """Zero every memory."""
-        for array in (self.uop, self.inp, self.wgt, self.acc):
+        for array in (self.uop, self.inp, self.wgt, self.acc, self.table, self.res):
             array[...] = 0
         self.clear_registers()
         self.refresh_operands()

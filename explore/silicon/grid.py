@@ -20,6 +20,8 @@ INSTRUCTIONS = ("fetch", "load_unit", "loader", "store_unit")
 WRITERS = ("load_unit", "loader", "store_unit")
 NO_REQUANTISE = (Extension.PAD_MINIMUM, Extension.OVERWRITE)
 DEPTHWISE = (*NO_REQUANTISE, Extension.REQUANTISE, Extension.DEPTHWISE)
+TABLE = (*NO_REQUANTISE, Extension.REQUANTISE, Extension.TABLE)
+RESIDUAL = (*NO_REQUANTISE, Extension.REQUANTISE, Extension.RESIDUAL)
 PAD_VALUE = (*NO_REQUANTISE, Extension.REQUANTISE, Extension.PAD_VALUE)
 LARGE = {"inp_buffer_bytes": 8 * KIB, "wgt_buffer_bytes": 8 * KIB, "acc_buffer_bytes": 16 * KIB}
 
@@ -73,6 +75,10 @@ GRID = (
         _point("store_unit", block_out=columns, requantise_lanes=lanes, acc_buffer_bytes=32 * KIB)
         for columns, lanes in ((2, 1), (4, 2), (8, 1), (16, 2), (16, 4))
     ),
+    _point("store_unit", "loader", extensions=TABLE),
+    _point("store_unit", "loader", extensions=RESIDUAL),
+    _point("store_unit", block_out=8, requantise_lanes=4, acc_buffer_bytes=32 * KIB, extensions=TABLE),
+    _point("store_unit", block_out=8, requantise_lanes=4, acc_buffer_bytes=32 * KIB, extensions=RESIDUAL),
     _point("pipeline", gemm_stages=7),
     _point("pipeline", block_in=8, inp_bits=4, wgt_bits=4),
     _point("store_unit", "loader", block_out=16, extensions=NO_REQUANTISE, acc_buffer_bytes=32 * KIB),

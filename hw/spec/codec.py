@@ -7,8 +7,9 @@ from typing import TypeVar
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.declared import PlacedField
 from vdla.hw.spec.errors import EncodingError
-from vdla.hw.spec.meaning import check_form, check_meaning, missing
+from vdla.hw.spec.meaning import check_form, check_meaning, members, missing
 from vdla.hw.spec.showing import shown
 
 Item = TypeVar("Item", isa.Instruction, isa.MicroOp)
@@ -41,11 +42,18 @@ def _refuse_absent_fields(
 ) -> None:
     for declared in fields(item):
         value = getattr(item, declared.name)
-        if value and declared.name not in present:
+        if not value or declared.name in present:
+            continue
+        title, extension = (
+            f"{_title(type(item))}.{declared.name} = {shown(value)}",
+            declared.metadata["extension"],
+        )
+        if extension is None:
             raise EncodingError(
-                f"{_title(type(item))}.{declared.name} = {shown(value)} needs "
-                f"{missing(declared.metadata['extension'], config)}"
+                f"{title} has no place: its bits belong to the extension "
+                f"{declared.metadata['gives_way_to'].value!r}, which is on; leave it at 0"
             )
+        raise EncodingError(f"{title} needs {missing(extension, config)}")
 
 
 def _title(form: isa.Form) -> str:
@@ -73,28 +81,19 @@ def decode_uop(word: int, config: AcceleratorConfig) -> isa.MicroOp:
 
 
 def _unpack(form: type[Item], word: int, config: AcceleratorConfig) -> Item:
-    return form(**{field.name: _value(form, field, word) for field in isa.layout(form, config)})
+    return form(**{field.name: _value(form, field, word, config) for field in isa.layout(form, config)})
 
 
-def _value(form: isa.Form, field: isa.PlacedField, word: int) -> int:
+def _value(form: isa.Form, field: PlacedField, word: int, config: AcceleratorConfig) -> int:
     value = (word >> field.start) & ((1 << field.width) - 1)
     if field.signed and value > field.high:
         value -= 1 << field.width
-    try:
-        return field.kind(value)
-    except ValueError:
-        raise EncodingError(
-            f"{_title(form)}.{field.name} = {value} is none of {_names(field.kind)}"
-        ) from None
-
-
-def members(kind: type[int]) -> tuple[IntEnum, ...]:
-    """Return the members of a field's kind; none where it is a number."""
-    return tuple(kind) if issubclass(kind, IntEnum) else ()
-
-
-def _names(kind: type[int]) -> str:
-    return _named(members(kind))
+    if field.kind is int:
+        return value
+    known = members(field.kind, config)
+    if value not in known:
+        raise EncodingError(f"{_title(form)}.{field.name} = {value} is none of {_named(known)}")
+    return field.kind(value)
 
 
 def _named(members: Iterable[IntEnum]) -> str:

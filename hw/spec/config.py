@@ -10,9 +10,10 @@ from math import prod
 from typing import Any, TypeVar
 
 from vdla.hw.spec import isa
+from vdla.hw.spec.consistency import BUFFERS, check_consistency
 from vdla.hw.spec.errors import ConfigError
-from vdla.hw.spec.memories import MEMORIES, SCRATCHPADS, scratchpad_of
-from vdla.hw.spec.numerics import wrap
+from vdla.hw.spec.memories import MEMORIES, scratchpad_of, scratchpads_of
+from vdla.hw.spec.numerics import BYTE_BITS, ENTRIES_OF_ELEMENT, wrap
 from vdla.hw.spec.showing import shown
 from vdla.hw.spec.vocabulary import (
     DRAM_BASE_BITS,
@@ -24,7 +25,6 @@ from vdla.hw.spec.vocabulary import (
 
 Member = TypeVar("Member", bound=Enum)
 
-LEAST_AXI_ADDRESS_BITS = 32
 LEAST_DEPTHWISE_BLOCK = 8
 """The least power of two that holds the inputs of a DEPTHWISE's sum: 3 taps of 2 channels."""
 
@@ -65,6 +65,12 @@ class AcceleratorConfig:
     inp_buffer_bytes: int = _parameter(32 << 10, "input scratchpad", low=2, high=1 << 30, power=True)
     wgt_buffer_bytes: int = _parameter(256 << 10, "weight scratchpad", low=2, high=1 << 30, power=True)
     acc_buffer_bytes: int = _parameter(128 << 10, "accumulator scratchpad", low=2, high=1 << 30, power=True)
+    table_buffer_bytes: int = _parameter(
+        2 << 10, "memory of tables of 256 bytes, with TABLE", low=512, high=4 << 10, power=True
+    )
+    res_buffer_bytes: int = _parameter(
+        32 << 10, "residual scratchpad, with RESIDUAL", low=2, high=64 << 10, power=True
+    )
     load_queue_depth: int = _parameter(64, "instructions waiting for the load unit", low=2, high=4096)
     compute_queue_depth: int = _parameter(64, "instructions waiting for the compute unit", low=2, high=4096)
     store_queue_depth: int = _parameter(64, "instructions waiting for the store unit", low=2, high=4096)
@@ -122,6 +128,16 @@ class AcceleratorConfig:
         """Width of an output: that of an input."""
         return self.inp_bits
 
+    @property
+    def entries(self) -> int:
+        """Entries of a table in an element of TABLE."""
+        return ENTRIES_OF_ELEMENT
+
+    @property
+    def entry_bits(self) -> int:
+        """Width of an entry of a table."""
+        return BYTE_BITS
+
     def values(self, memory: MemoryType) -> int:
         """Values of one element of `memory`."""
         about = MEMORIES[memory]
@@ -157,8 +173,7 @@ class AcceleratorConfig:
     def _data_depths(self) -> Mapping[MemoryType, int]:
         pads = {memory: scratchpad_of(memory) for memory in _DATA}
         return {
-            memory: getattr(self, _SCRATCHPADS[pad]) * 8 // self._data_bits[pad]
-            for memory, pad in pads.items()
+            memory: getattr(self, BUFFERS[pad]) * 8 // self._data_bits[pad] for memory, pad in pads.items()
         }
 
     def depth(self, memory: MemoryType) -> int:
@@ -259,7 +274,8 @@ class AcceleratorConfig:
     @cached_property
     def digest(self) -> str:
         """SHA-256 (hex) of all parameters but the name; equal exactly for equal hardware."""
-        hardware = parameters(self) | {
+        absent = set(BUFFERS.values()) - {BUFFERS[memory] for memory in scratchpads_of(self)}
+        hardware = {name: value for name, value in parameters(self).items() if name not in absent} | {
             "packed": self.packed_bits,
             "alu_lanes": self.block_out // self.alu_pieces,
             "requantise_lanes": self.values_per_store_read,
@@ -339,62 +355,4 @@ def _neighbours(value: int) -> str:
     return f"{above // 2} and {above}"
 
 
-_SCRATCHPADS = {memory: f"{memory.name.lower()}_buffer_bytes" for memory in SCRATCHPADS}
 _DATA: tuple[MemoryType, ...] = tuple(memory for memory in MemoryType if memory is not MemoryType.UOP)
-MOST_ELEMENTS = 1 << 21
-"""Elements of the deepest scratchpad. The three indices of a micro-op then fit 64 bits."""
-
-
-def check_consistency(config: AcceleratorConfig) -> None:
-    """Refuse parameter values that are each in range but cannot work together.
-
-    Raises:
-        ConfigError: naming the parameter, its value and the limit.
-    """
-    for memory in _DATA:
-        _check_element(config, memory)
-    for memory in (MemoryType.INP, MemoryType.WGT, MemoryType.ACC):
-        _check_depth(config, memory, _SCRATCHPADS[memory])
-    _check_burst(config)
-    _check_axi_address(config)
-
-
-def _check_element(config: AcceleratorConfig, memory: MemoryType) -> None:
-    bits = config.element_bits(memory)
-    if bits % 8:
-        sizes = f"batch = {config.batch}, block_in = {config.block_in}, block_out = {config.block_out}"
-        raise ConfigError(
-            f"one {memory.name} element is {bits} bits, not whole bytes ({sizes}, inp_bits = "
-            f"{config.inp_bits}, "
-            f"wgt_bits = {config.wgt_bits}): widen the block or the values"
-        )
-
-
-def _check_depth(config: AcceleratorConfig, memory: MemoryType, parameter: str) -> None:
-    size, element = getattr(config, parameter), config.element_bytes(memory)
-    if size < 2 * element:
-        raise ConfigError(
-            f"{parameter} = {size} holds fewer than 2 elements of {element} bytes; it must be at least "
-            f"{2 * element}"
-        )
-    if size > MOST_ELEMENTS * element:
-        raise ConfigError(
-            f"{parameter} = {size} holds {size // element} elements of {element} bytes, and a scratchpad "
-            f"has at most {MOST_ELEMENTS}; it must be at most {MOST_ELEMENTS * element}"
-        )
-
-
-def _check_burst(config: AcceleratorConfig) -> None:
-    low, high = config.bus_bytes, min(4096, 256 * config.bus_bytes)
-    if not low <= config.burst_bytes <= high:
-        raise ConfigError(
-            f"burst_bytes = {config.burst_bytes} is outside {low}..{high} for bus_bits = {config.bus_bits}"
-        )
-
-
-def _check_axi_address(config: AcceleratorConfig) -> None:
-    if 0 < config.axi_address_bits < LEAST_AXI_ADDRESS_BITS:
-        raise ConfigError(
-            f"axi_address_bits = {config.axi_address_bits} is outside {LEAST_AXI_ADDRESS_BITS}..64; "
-            "0 means as many bits as DRAM addresses need"
-        )

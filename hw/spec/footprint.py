@@ -51,7 +51,7 @@ class Access:
         reads, writes: what happens to each element; one that is read and written is read first.
         in_dram: the elements stand in DRAM; else in the scratchpad of `memory`.
         uop_field: the field of micro-ops that is added to the base; empty: there is none.
-        where: a field; where it is 0, the instruction makes no such access. Empty: it always does.
+        where: fields; where one of them is 0, the instruction makes no such access.
         unless: fields; where one of them is not 0, the instruction makes no such access.
         fresh: fields; where one of them is not 0, elements are written without being read.
     """
@@ -64,7 +64,7 @@ class Access:
     writes: bool = False
     in_dram: bool = False
     uop_field: str = ""
-    where: str = ""
+    where: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
     fresh: tuple[str, ...] = ()
 
@@ -102,6 +102,7 @@ _STORED_ROWS = Axis("x_size", "y_size"), Axis("1", "x_size")
 _PARAMETERS = f"{len(Parameter)} * parameters - {len(Parameter)}"
 MICRO_OP_COUNT = "uop_end - uop_begin"
 _COLUMNS = f"iter_in + stride_2 * iter_in - stride_2 + {isa.TAPS - 1}"  # inputs of a row: one in each slot
+_TABLE = f"{isa.TABLE_ELEMENTS} * table - {isa.TABLE_ELEMENTS}"
 
 
 def _operand(field: str, memory: MemoryType, **how: Any) -> Access:
@@ -137,7 +138,26 @@ FOOTPRINTS: dict[type[isa.Instruction], Footprint] = {
                 ONCE,
                 Axis("1", str(len(Parameter))),
                 reads=True,
-                where="parameters",
+                where=("parameters",),
+            ),
+            Access(
+                MemoryType.TABLE,
+                _TABLE,
+                ONCE,
+                Axis("1", str(isa.TABLE_ELEMENTS)),
+                reads=True,
+                where=("parameters", "table"),
+            ),
+            Access(
+                MemoryType.ACC,
+                "0",
+                ONCE,
+                Axis("1", str(len(Parameter))),
+                reads=True,
+                where=("parameters", "residual"),
+            ),
+            Access(
+                MemoryType.RES, "residual - 1", *_STORED_ROWS, reads=True, where=("parameters", "residual")
             ),
             Access(MemoryType.OUT, "dram_base", *_DRAM_ROWS, writes=True, in_dram=True),
         ),

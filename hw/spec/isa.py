@@ -8,17 +8,18 @@ holds them where they do not.
 Source: VTA's `hw_spec.h` for the encoding; `docs/isa.md`, generated from this file, for the reader.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import Field, dataclass, field, fields
+from collections.abc import Iterable
+from dataclasses import Field, dataclass, fields
 from enum import IntEnum
 from itertools import count
-from typing import ClassVar, Protocol, TypeAlias, TypeVar
+from typing import ClassVar, TypeAlias
 
+from vdla.hw.spec.declared import ANY_INDEX, Depths, PlacedField, bits, code, width_of
 from vdla.hw.spec.memo import memoised
+from vdla.hw.spec.numerics import ENTRIES_OF_ELEMENT, TABLE_ENTRIES
 from vdla.hw.spec.vocabulary import (
     DRAM_BASE_BITS,
     VTA_INSTRUCTION_BITS,
-    VTA_SRAM_BASE_BITS,
     VTA_UOP_BITS,
     AluOpcode,
     Extension,
@@ -40,6 +41,10 @@ PAIR = 2
 LONGEST_ROW = (1 << SIZE_BITS) - 1
 """Elements of a row of a transfer, rows of one, and elements between rows, at most."""
 MOST_PARAMETER_SETS = (1 << PARAMETER_SET_BITS) - 1
+TABLE_NUMBER_BITS = 4
+MOST_TABLES = (1 << TABLE_NUMBER_BITS) - 1
+TABLE_ELEMENTS = TABLE_ENTRIES // ENTRIES_OF_ELEMENT
+RESIDUAL_BITS = 12
 
 
 class Opcode(IntEnum):
@@ -53,54 +58,6 @@ class Opcode(IntEnum):
     DEPTHWISE = 5
 
 
-class Depths(Protocol):
-    """What the field widths of the encoding depend on. `AcceleratorConfig` implements it."""
-
-    def index_bits(self, memory: MemoryType) -> int:
-        """Return the bits of an on-chip element index of `memory`."""
-
-    def has(self, extension: Extension) -> bool:
-        """Return whether an extension is on."""
-
-
-INDEX_LETTERS = {"U": MemoryType.UOP, "I": MemoryType.INP, "W": MemoryType.WGT, "A": MemoryType.ACC}
-
-Code = TypeVar("Code", bound=IntEnum)
-
-_ANY_INDEX = f"max({VTA_SRAM_BASE_BITS},{','.join(INDEX_LETTERS)})"
-_VARIABLE_WIDTHS: Mapping[str, Callable[[Callable[[MemoryType], int]], int]] = {
-    "U": lambda bits: bits(MemoryType.UOP),
-    "U+1": lambda bits: bits(MemoryType.UOP) + 1,
-    "I": lambda bits: bits(MemoryType.INP),
-    "W": lambda bits: bits(MemoryType.WGT),
-    "A": lambda bits: bits(MemoryType.ACC),
-    "max(A,I)": lambda bits: max(bits(MemoryType.ACC), bits(MemoryType.INP)),
-    _ANY_INDEX: lambda bits: max(VTA_SRAM_BASE_BITS, *map(bits, INDEX_LETTERS.values())),
-}
-
-
-def _bits(
-    width: int | str,
-    help_text: str,
-    *,
-    signed: bool = False,
-    extension: Extension | None = None,
-) -> int:
-    """Declare an encoded number: its width (in bits, or a formula over U, I, W, A) and its meaning."""
-    return field(default=0, metadata=_about(width, help_text, signed, int, extension))
-
-
-def _code(width: int, help_text: str, kind: type[Code]) -> Code:
-    """Declare an encoded field that names a member of `kind`."""
-    return field(default=kind(0), metadata=_about(width, help_text, False, kind, None))
-
-
-def _about(
-    width: int | str, help_text: str, signed: bool, kind: type[int], extension: Extension | None
-) -> Mapping[str, object]:
-    return {"width": width, "help": help_text, "signed": signed, "kind": kind, "extension": extension}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instruction:
     """The fields that all task instructions share: four dependency-token flags."""
@@ -109,10 +66,10 @@ class Instruction:
     extension: ClassVar[Extension | None] = None
     """The extension that adds the whole instruction; None: every configuration has it."""
 
-    pop_prev: int = _bits(1, "before the start, pop a token from the previous unit")
-    pop_next: int = _bits(1, "before the start, pop a token from the next unit")
-    push_prev: int = _bits(1, "at retirement, push a token to the previous unit")
-    push_next: int = _bits(1, "at retirement, push a token to the next unit")
+    pop_prev: int = bits(1, "before the start, pop a token from the previous unit")
+    pop_next: int = bits(1, "before the start, pop a token from the next unit")
+    push_prev: int = bits(1, "at retirement, push a token to the previous unit")
+    push_next: int = bits(1, "at retirement, push a token to the next unit")
 
 
 FLAGS = tuple(flag.name for flag in fields(Instruction))
@@ -125,16 +82,16 @@ def field_names(form: type[Instruction]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Transfer(Instruction):
-    memory_type: MemoryType = _code(3, "on-chip memory that is read or written", MemoryType)
-    sram_base: int = _bits(_ANY_INDEX, "first element in the on-chip memory")
-    dram_base: int = _bits(DRAM_BASE_BITS, "first element in DRAM: byte address / element bytes")
-    y_size: int = _bits(SIZE_BITS, "rows")
-    x_size: int = _bits(SIZE_BITS, "elements per row; 0: the instruction only pops and pushes tokens")
-    x_stride: int = _bits(SIZE_BITS, "elements from one row to the next in DRAM")
-    y_pad_0: int = _bits(4, "rows of padding before the first row")
-    y_pad_1: int = _bits(4, "rows of padding after the last row")
-    x_pad_0: int = _bits(4, "elements of padding before each row")
-    x_pad_1: int = _bits(4, "elements of padding after each row")
+    memory_type: MemoryType = code(3, "on-chip memory that is read or written", MemoryType)
+    sram_base: int = bits(ANY_INDEX, "first element in the on-chip memory")
+    dram_base: int = bits(DRAM_BASE_BITS, "first element in DRAM: byte address / element bytes")
+    y_size: int = bits(SIZE_BITS, "rows")
+    x_size: int = bits(SIZE_BITS, "elements per row; 0: the instruction only pops and pushes tokens")
+    x_stride: int = bits(SIZE_BITS, "elements from one row to the next in DRAM")
+    y_pad_0: int = bits(4, "rows of padding before the first row")
+    y_pad_1: int = bits(4, "rows of padding after the last row")
+    x_pad_0: int = bits(4, "elements of padding before each row")
+    x_pad_1: int = bits(4, "elements of padding after each row")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,13 +114,13 @@ class Load(_Transfer):
 
     opcode: ClassVar[Opcode] = Opcode.LOAD
 
-    pad_minimum: int = _bits(
+    pad_minimum: int = bits(
         1,
         "pad with the least value of the element's type instead of zero "
         "(ACC_8BIT: the least value of the narrow type; UOP: no effect)",
         extension=Extension.PAD_MINIMUM,
     )
-    pad_value: int = _bits(
+    pad_value: int = bits(
         1,
         "pad with the pad register of the unit instead of zero (with `pad_minimum`, and for UOP: no effect); "
         "where `x_size` is 0: write `sram_base` into that register",
@@ -181,7 +138,12 @@ class Store(_Transfer):
 
     If `parameters` is not 0, every value is requantised with the parameters of its own row and column in the
     four accumulator elements from 4 * (parameters - 1) on: bias; multiplier; shift and zero point; clip.
-    `vdla.hw.spec.numerics.requantise` is the definition.
+    `vdla.hw.spec.numerics.requantise` is the definition. What comes of it passes a table and then takes a
+    residual, where the STORE names them. Without `parameters` they have no effect.
+
+    `table` = n stands for the entries in TABLE from element 64 * (n - 1) on: a value becomes its entry
+    (`numerics.look_up`). With `residual` = n, element RES[n - 1 + y * x_size + x] is added, by the
+    parameters in the first four accumulator elements (`numerics.add_residual`).
 
     A STORE must not write any byte of the running stream, nor any byte that a LOAD of UOP of the same stream
     reads. Every device and the verifier refuse such a stream before it runs. The hardware does not check;
@@ -190,10 +152,26 @@ class Store(_Transfer):
 
     opcode: ClassVar[Opcode] = Opcode.STORE
 
-    parameters: int = _bits(
+    parameters: int = bits(
         PARAMETER_SET_BITS,
         "requantise with this set of parameters, counted from 1; 0: keep the low bits",
         extension=Extension.REQUANTISE,
+    )
+    y_pad_0: int = bits(4, "no effect", gives_way_to=Extension.TABLE)
+    y_pad_1: int = bits(4, "no effect", gives_way_to=Extension.RESIDUAL)
+    x_pad_0: int = bits(4, "no effect", gives_way_to=Extension.RESIDUAL)
+    x_pad_1: int = bits(4, "no effect", gives_way_to=Extension.RESIDUAL)
+    table: int = bits(
+        TABLE_NUMBER_BITS,
+        "turn requantised values into their entries in this table, counted from 1; 0: leave them",
+        extension=Extension.TABLE,
+        instead_of=("y_pad_0",),
+    )
+    residual: int = bits(
+        RESIDUAL_BITS,
+        "add the elements of RES from this one on, counted from 1, to requantised values; 0: add nothing",
+        extension=Extension.RESIDUAL,
+        instead_of=("y_pad_1", "x_pad_0", "x_pad_1"),
     )
 
     @property
@@ -201,22 +179,27 @@ class Store(_Transfer):
         """The accumulator element at which the set of parameters begins."""
         return (self.parameters - 1) * len(Parameter)
 
+    @property
+    def table_base(self) -> int:
+        """The element of TABLE at which the table begins."""
+        return (self.table - 1) * TABLE_ELEMENTS
+
 
 def _uop_begin() -> int:
-    return _bits("U", "first micro-op")
+    return bits("U", "first micro-op")
 
 
 def _uop_end() -> int:
-    return _bits("U+1", "one past the last micro-op")
+    return bits("U+1", "one past the last micro-op")
 
 
 def _trips(loop: str) -> int:
-    return _bits(LOOP_BITS, f"trips of the {loop} loop")
+    return bits(LOOP_BITS, f"trips of the {loop} loop")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Loop(Instruction):
-    reset: int = _bits(1, "GEMM: write zero instead of accumulating; ALU: no effect")
+    reset: int = bits(1, "GEMM: write zero instead of accumulating; ALU: no effect")
     uop_begin: int = _uop_begin()
     uop_end: int = _uop_end()
     iter_out: int = _trips("outer")
@@ -234,13 +217,13 @@ class Gemm(_Loop):
 
     opcode: ClassVar[Opcode] = Opcode.GEMM
 
-    dst_factor_out: int = _bits("A", "accumulator step of the outer loop")
-    dst_factor_in: int = _bits("A", "accumulator step of the inner loop")
-    src_factor_out: int = _bits("I", "input step of the outer loop")
-    src_factor_in: int = _bits("I", "input step of the inner loop")
-    wgt_factor_out: int = _bits("W", "weight step of the outer loop")
-    wgt_factor_in: int = _bits("W", "weight step of the inner loop")
-    overwrite: int = _bits(1, "write the product instead of adding it", extension=Extension.OVERWRITE)
+    dst_factor_out: int = bits("A", "accumulator step of the outer loop")
+    dst_factor_in: int = bits("A", "accumulator step of the inner loop")
+    src_factor_out: int = bits("I", "input step of the outer loop")
+    src_factor_in: int = bits("I", "input step of the inner loop")
+    wgt_factor_out: int = bits("W", "weight step of the outer loop")
+    wgt_factor_in: int = bits("W", "weight step of the inner loop")
+    overwrite: int = bits(1, "write the product instead of adding it", extension=Extension.OVERWRITE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,13 +243,13 @@ class Alu(_Loop):
 
     opcode: ClassVar[Opcode] = Opcode.ALU
 
-    dst_factor_out: int = _bits("A", "accumulator step of the outer loop")
-    dst_factor_in: int = _bits("A", "accumulator step of the inner loop")
-    src_factor_out: int = _bits("A", "source step of the outer loop")
-    src_factor_in: int = _bits("A", "source step of the inner loop")
-    alu_opcode: AluOpcode = _code(3, "operation", AluOpcode)
-    use_imm: int = _bits(1, "take `imm` as the second operand instead of acc[s]")
-    imm: int = _bits(16, "immediate operand", signed=True)
+    dst_factor_out: int = bits("A", "accumulator step of the outer loop")
+    dst_factor_in: int = bits("A", "accumulator step of the inner loop")
+    src_factor_out: int = bits("A", "source step of the outer loop")
+    src_factor_in: int = bits("A", "source step of the inner loop")
+    alu_opcode: AluOpcode = code(3, "operation", AluOpcode)
+    use_imm: int = bits(1, "take `imm` as the second operand instead of acc[s]")
+    imm: int = bits(16, "immediate operand", signed=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,17 +267,17 @@ class Depthwise(Instruction):
     opcode: ClassVar[Opcode] = Opcode.DEPTHWISE
     extension: ClassVar[Extension | None] = Extension.DEPTHWISE
 
-    stride_2: int = _bits(1, "the window moves on by two inputs instead of one")
+    stride_2: int = bits(1, "the window moves on by two inputs instead of one")
     uop_begin: int = _uop_begin()
     uop_end: int = _uop_end()
     iter_out: int = _trips("outer")
-    iter_in: int = _bits(LOOP_BITS, "sums of a row")
-    dst_factor_out: int = _bits("A", "accumulator step of the outer loop")
-    dst_factor_in: int = _bits("A", "accumulator step from one sum to the next")
-    src_factor_out: int = _bits("I", "input step of the outer loop")
-    src_factor_in: int = _bits("I", "input step from one column of the window to the next")
-    wgt_factor_out: int = _bits("W", "weight step of the outer loop")
-    overwrite: int = _bits(1, "write the sum instead of adding it", extension=Extension.OVERWRITE)
+    iter_in: int = bits(LOOP_BITS, "sums of a row")
+    dst_factor_out: int = bits("A", "accumulator step of the outer loop")
+    dst_factor_in: int = bits("A", "accumulator step from one sum to the next")
+    src_factor_out: int = bits("I", "input step of the outer loop")
+    src_factor_in: int = bits("I", "input step from one column of the window to the next")
+    wgt_factor_out: int = bits("W", "weight step of the outer loop")
+    overwrite: int = bits(1, "write the sum instead of adding it", extension=Extension.OVERWRITE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,9 +285,9 @@ class MicroOp:
     """One step of a GEMM or ALU instruction, a row of a DEPTHWISE: element indices to which the loops add
     their offsets."""
 
-    dst: int = _bits("A", "accumulator element")
-    src: int = _bits("max(A,I)", "input element (GEMM, DEPTHWISE) or accumulator element (ALU)")
-    wgt: int = _bits("W", "weight element (GEMM, DEPTHWISE)")
+    dst: int = bits("A", "accumulator element")
+    src: int = bits("max(A,I)", "input element (GEMM, DEPTHWISE) or accumulator element (ALU)")
+    wgt: int = bits("W", "weight element (GEMM, DEPTHWISE)")
 
 
 Form: TypeAlias = type[Instruction] | type[MicroOp]
@@ -318,63 +301,40 @@ def instructions_of(config: Depths) -> tuple[type[Instruction], ...]:
     return tuple(form for form in INSTRUCTIONS if form.extension is None or config.has(form.extension))
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedField:
-    """A field in the encoding of one configuration: bits `start` to `end - 1`."""
-
-    name: str
-    start: int
-    width: int
-    signed: bool
-    kind: type[int]
-    formula: str
-    help: str
-
-    @property
-    def end(self) -> int:
-        """One past the field's highest bit."""
-        return self.start + self.width
-
-    @property
-    def low(self) -> int:
-        """Least value the field can hold."""
-        return -(1 << (self.width - 1)) if self.signed else 0
-
-    @property
-    def high(self) -> int:
-        """Greatest value the field can hold."""
-        return (1 << (self.width - self.signed)) - 1
-
-
 OPCODE_FIELD = PlacedField("opcode", 0, OPCODE_BITS, False, Opcode, str(OPCODE_BITS), "instruction")
-
-
-def _width(formula: int | str, config: Depths) -> int:
-    if isinstance(formula, int):
-        return formula
-    return _VARIABLE_WIDTHS[formula](config.index_bits)
 
 
 @memoised(1024)
 def layout(form: Form, config: Depths) -> tuple[PlacedField, ...]:
     """Place the fields of `form` (an instruction class, or `MicroOp`) for `config`.
 
-    VTA's fields are packed in order. Fields of enabled extensions then take the lowest free bits, so that
-    they do not move other fields. Returns the fields in order of declaration, without the opcode and without
-    the fields of disabled extensions.
+    VTA's fields are packed in order. Fields of enabled extensions then take the bits of the fields that they
+    stand instead of, or the lowest free ones, so that they do not move other fields. Returns the fields in
+    order of declaration, without the opcode, the fields of disabled extensions and those that give way.
     """
     placed: dict[str, PlacedField] = {}
     position = 0 if form is MicroOp else OPCODE_BITS
     for declared in _own_fields(form):
-        width = _width(declared.metadata["width"], config)
+        width = width_of(declared.metadata["width"], config)
         if position // WORD_BITS != (position + width - 1) // WORD_BITS:
             position = -(-position // WORD_BITS) * WORD_BITS
         placed[declared.name] = _place(declared, position, width)
         position += width
     for declared in _extension_fields(form, config):
-        width = _width(declared.metadata["width"], config)
-        placed[declared.name] = _place(declared, _free_position(placed.values(), width), width)
-    return tuple(placed[declared.name] for declared in fields(form) if declared.name in placed)
+        width, others = width_of(declared.metadata["width"], config), declared.metadata["instead_of"]
+        start = placed[others[0]].start if others else _free_position(placed.values(), width)
+        placed[declared.name] = _place(declared, start, width)
+    return tuple(
+        placed[declared.name]
+        for declared in fields(form)
+        if declared.name in placed and not _gives_way(declared, config)
+    )
+
+
+def _gives_way(declared: Field[int], config: Depths) -> bool:
+    """Return whether another field has the bits of this one."""
+    extension = declared.metadata["gives_way_to"]
+    return extension is not None and config.has(extension)
 
 
 def _own_fields(form: Form) -> list[Field[int]]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntEnum
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import LEAST_DEPTHWISE_BLOCK, AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError
-from vdla.hw.spec.memories import LOADABLE
+from vdla.hw.spec.memories import loadable_in, memories_of
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
 
 
@@ -28,7 +29,7 @@ class Restriction:
 
 
 RESTRICTIONS: dict[type[isa.Instruction], Restriction] = {
-    isa.Load: Restriction("memory_type", lambda config: LOADABLE, "cannot be loaded; {allowed} can"),
+    isa.Load: Restriction("memory_type", loadable_in, "cannot be loaded; {allowed} can"),
     isa.Store: Restriction(
         "memory_type", lambda config: (MemoryType.OUT,), "cannot be stored; only {allowed} can", "x_size"
     ),
@@ -59,6 +60,13 @@ def missing(extension: Extension, config: AcceleratorConfig) -> str:
         f"the extension {extension.value!r}, which has no effect with block_in = {config.block_in} and "
         f"block_out = {config.block_out}: they must be equal and at least {LEAST_DEPTHWISE_BLOCK}"
     )
+
+
+def members(kind: type[int], config: AcceleratorConfig) -> tuple[IntEnum, ...]:
+    """Return the members of a field's kind that a configuration has; none where it is a number."""
+    if kind is MemoryType:
+        return memories_of(config)
+    return tuple(kind) if issubclass(kind, IntEnum) else ()
 
 
 def check_meaning(instruction: isa.Instruction, config: AcceleratorConfig) -> None:

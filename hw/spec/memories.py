@@ -1,8 +1,16 @@
 """What each memory type stands for, declared once: its scratchpad, the unit that loads it, its elements."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
-from vdla.hw.spec.vocabulary import MemoryType, Unit
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Unit
+
+
+class HasExtensions(Protocol):
+    """What the memories of an accelerator depend on. `AcceleratorConfig` implements it."""
+
+    def has(self, extension: Extension) -> bool:
+        """Return whether an extension is on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +23,8 @@ class Memory:
         rows, columns: parameters of the configuration that shape an element; empty where it is one value.
         bits: of a value in DRAM: a property of the configuration.
         values: what the values of an element are called.
+        counted: the memory type with which its transfers are counted.
+        extension: that brings it; None: every accelerator has it.
     """
 
     scratchpad: MemoryType
@@ -23,17 +33,61 @@ class Memory:
     columns: str
     bits: str
     values: str
+    counted: MemoryType
+    extension: Extension | None = None
 
 
 MEMORIES = {
-    MemoryType.UOP: Memory(MemoryType.UOP, Unit.COMPUTE, "", "", "uop_bits", "a micro-op"),
-    MemoryType.INP: Memory(MemoryType.INP, Unit.LOAD, "batch", "block_in", "inp_bits", "inputs"),
-    MemoryType.WGT: Memory(MemoryType.WGT, Unit.LOAD, "block_out", "block_in", "wgt_bits", "weights"),
-    MemoryType.ACC: Memory(MemoryType.ACC, Unit.COMPUTE, "batch", "block_out", "acc_bits", "accumulators"),
-    MemoryType.ACC_8BIT: Memory(
-        MemoryType.ACC, Unit.COMPUTE, "batch", "block_out", "out_bits", "outputs, widened into ACC"
+    MemoryType.UOP: Memory(
+        MemoryType.UOP, Unit.COMPUTE, "", "", "uop_bits", "a micro-op", counted=MemoryType.UOP
     ),
-    MemoryType.OUT: Memory(MemoryType.ACC, None, "batch", "block_out", "out_bits", "outputs"),
+    MemoryType.INP: Memory(
+        MemoryType.INP, Unit.LOAD, "batch", "block_in", "inp_bits", "inputs", counted=MemoryType.INP
+    ),
+    MemoryType.WGT: Memory(
+        MemoryType.WGT, Unit.LOAD, "block_out", "block_in", "wgt_bits", "weights", counted=MemoryType.WGT
+    ),
+    MemoryType.ACC: Memory(
+        MemoryType.ACC,
+        Unit.COMPUTE,
+        "batch",
+        "block_out",
+        "acc_bits",
+        "accumulators",
+        counted=MemoryType.ACC,
+    ),
+    MemoryType.ACC_8BIT: Memory(
+        MemoryType.ACC,
+        Unit.COMPUTE,
+        "batch",
+        "block_out",
+        "out_bits",
+        "outputs, widened into ACC",
+        counted=MemoryType.ACC,
+    ),
+    MemoryType.OUT: Memory(
+        MemoryType.ACC, None, "batch", "block_out", "out_bits", "outputs", counted=MemoryType.OUT
+    ),
+    MemoryType.TABLE: Memory(
+        MemoryType.TABLE,
+        Unit.COMPUTE,
+        "",
+        "entries",
+        "entry_bits",
+        "4 entries of a table, 8 bits each",
+        counted=MemoryType.UOP,
+        extension=Extension.TABLE,
+    ),
+    MemoryType.RES: Memory(
+        MemoryType.RES,
+        Unit.COMPUTE,
+        "batch",
+        "block_out",
+        "out_bits",
+        "outputs, to be added to others",
+        counted=MemoryType.ACC,
+        extension=Extension.RESIDUAL,
+    ),
 }
 """Every memory type."""
 
@@ -41,14 +95,44 @@ LOADABLE = tuple(memory for memory in MemoryType if MEMORIES[memory].loaded_by i
 SCRATCHPADS = tuple(memory for memory, about in MEMORIES.items() if about.scratchpad is memory)
 
 
+def memories_of(config: HasExtensions) -> tuple[MemoryType, ...]:
+    """Return the memory types that an accelerator has."""
+    needed = {memory: MEMORIES[memory].extension for memory in MemoryType}
+    return tuple(memory for memory, extension in needed.items() if extension is None or config.has(extension))
+
+
+def scratchpads_of(config: HasExtensions) -> tuple[MemoryType, ...]:
+    """Return the scratchpads that an accelerator has."""
+    present = memories_of(config)
+    return tuple(memory for memory in SCRATCHPADS if memory in present)
+
+
+def loadable_in(config: HasExtensions) -> tuple[MemoryType, ...]:
+    """Return the memory types that an accelerator can load."""
+    return tuple(memory for memory in memories_of(config) if memory in LOADABLE)
+
+
+UNREAD_BY_STEPS = (MemoryType.TABLE, MemoryType.RES)
+"""Scratchpads that the compute unit loads and only the store unit reads."""
+
+
+def unread_by_steps(config: HasExtensions) -> tuple[MemoryType, ...]:
+    """Return those of UNREAD_BY_STEPS that an accelerator has."""
+    return tuple(memory for memory in UNREAD_BY_STEPS if memory in memories_of(config))
+
+
 def counted_as(memory: MemoryType) -> MemoryType:
-    """Return the memory type with which transfers of `memory` are counted: what is loaded, by scratchpad."""
-    return MEMORIES[memory].scratchpad if memory in LOADABLE else memory
+    """Return the memory type with which transfers of `memory` are counted: those of a table as micro-ops,
+    others loaded for the accumulators or what is added to them as accumulators."""
+    return MEMORIES[memory].counted
 
 
-def loaded_by(unit: Unit) -> tuple[MemoryType, ...]:
-    """Return the memory types whose LOADs `unit` executes."""
-    return tuple(memory for memory, about in MEMORIES.items() if about.loaded_by is unit)
+def loaded_by(unit: Unit, config: HasExtensions | None = None) -> tuple[MemoryType, ...]:
+    """Return the memory types whose LOADs `unit` executes: those of an accelerator, or all."""
+    present = MemoryType if config is None else memories_of(config)
+    return tuple(
+        memory for memory, about in MEMORIES.items() if about.loaded_by is unit and memory in present
+    )
 
 
 def scratchpad_of(memory: MemoryType) -> MemoryType:

@@ -26,6 +26,9 @@ def shift_right(value: int, amount: int, bits: int) -> int:
 MULTIPLIER_BITS = 16
 SHIFT_BITS = 6
 BYTE_BITS = 8  # of the zero point, and of the least and the greatest output
+TABLE_ENTRIES = 1 << BYTE_BITS
+ENTRIES_OF_ELEMENT = 4
+"""Entries of a table that one element of the memory TABLE holds."""
 
 
 def requantise(value: int, parameters: Sequence[int], bits: int) -> int:
@@ -50,14 +53,15 @@ def requantise_operands(parameters: Sequence[Any]) -> tuple[Any, ...]:
     `requantise`: numbers, or integer arrays."""
     bias, multiplier, shift_and_zero, clip = parameters
     zero, least, greatest = (
-        _signed_byte(word) for word in (shift_and_zero >> BYTE_BITS, clip, clip >> BYTE_BITS)
+        _signed(word, BYTE_BITS) for word in (shift_and_zero >> BYTE_BITS, clip, clip >> BYTE_BITS)
     )
     shift = shift_and_zero & ((1 << SHIFT_BITS) - 1)
     return bias, multiplier & ((1 << MULTIPLIER_BITS) - 1), shift, zero, least, greatest
 
 
-def _signed_byte(word: Any) -> Any:
-    sign = 1 << (BYTE_BITS - 1)
+def _signed(word: Any, bits: int = MULTIPLIER_BITS) -> Any:
+    """Return the low bits of a word as a signed number."""
+    sign = 1 << (bits - 1)
     return (word & (2 * sign - 1) ^ sign) - sign
 
 
@@ -68,6 +72,54 @@ def requantise_parameters(
     integer arrays."""
     byte = (1 << BYTE_BITS) - 1
     return bias, multiplier, shift | (zero & byte) << BYTE_BITS, least & byte | (greatest & byte) << BYTE_BITS
+
+
+def look_up(value: int, table: Sequence[int]) -> int:
+    """Return the entry of a requantised value in a table of 256: first those of 0 to 127, then those of -128
+    to -1."""
+    return table[value & (TABLE_ENTRIES - 1)]
+
+
+def add_residual(value: int, residual: int, parameters: Sequence[int]) -> int:
+    """Add a residual to a requantised value: clip(zero + round((value * factor + residual * other + addend) /
+    2^shift)).
+
+    The sum is exact; halves round up.
+
+    Args:
+        parameters: in the order of `Parameter`, as accumulators hold them: the addend; the value's factor in
+            the low 16 bits and the residual's, `other`, in bits 16 to 31, both signed (an accumulator of 16
+            bits stands for its sign-extension); shift and zero point, and the limits, as those of
+            `requantise`.
+    """
+    addend, factor, other, shift, zero, least, greatest = map(int, residual_operands(parameters))
+    total = value * factor + residual * other + addend
+    scaled = (total + ((1 << shift) >> 1)) >> shift
+    return max(least, min(scaled + zero, greatest))
+
+
+def residual_operands(parameters: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the addend, both factors, shift, zero point, least and greatest output of the four accumulator
+    values of `add_residual`: numbers, or integer arrays."""
+    *_, shift, zero, least, greatest = requantise_operands(parameters)
+    addend, factors = parameters[:2]
+    return (
+        addend,
+        *(_signed(word) for word in (factors, factors >> MULTIPLIER_BITS)),
+        shift,
+        zero,
+        least,
+        greatest,
+    )
+
+
+def residual_parameters(
+    addend: Any, factors: tuple[Any, Any], shift: Any, zero: Any, least: Any, greatest: Any
+) -> tuple[Any, ...]:
+    """Return the four accumulator values that `add_residual` takes, in the order of `Parameter`."""
+    own, other = factors
+    both = own & ((1 << MULTIPLIER_BITS) - 1) | other << MULTIPLIER_BITS
+    return requantise_parameters(addend, both, shift, zero, least, greatest)
 
 
 @dataclass(frozen=True, slots=True)

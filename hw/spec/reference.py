@@ -7,9 +7,10 @@ from typing import Any
 
 from vdla.hw.spec import isa, registers, units
 from vdla.hw.spec.config import LEAST_DEPTHWISE_BLOCK, AcceleratorConfig
+from vdla.hw.spec.declared import INDEX_LETTERS
 from vdla.hw.spec.footprint import FOOTPRINTS, Access
 from vdla.hw.spec.memories import MEMORIES, loaded_by
-from vdla.hw.spec.numerics import ALU_OPERATIONS, BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
+from vdla.hw.spec.numerics import ALU_OPERATIONS, BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS, TABLE_ENTRIES
 from vdla.hw.spec.presets import DEFAULT, PRESETS
 from vdla.hw.spec.vocabulary import (
     VTA_INSTRUCTION_BITS,
@@ -31,6 +32,16 @@ _EXTENSIONS = {
     Extension.PAD_VALUE: "`LOAD.pad_value`: padding holds any value of 8 bits, from a register of the unit",
     Extension.DEPTHWISE: "`DEPTHWISE`, for depthwise convolutions. It has no effect unless block_in and "
     f"block_out are equal and at least {LEAST_DEPTHWISE_BLOCK}",
+    Extension.TABLE: "`STORE.table` and the memory TABLE: requantised values become their entries in a table "
+    "of 256",
+    Extension.RESIDUAL: "`STORE.residual` and the memory RES: another tensor is added to requantised values",
+}
+_RESIDUAL_PARAMETERS = {
+    Parameter.BIAS: "`addend`: the whole accumulator, signed",
+    Parameter.MULTIPLIER: f"`factor`: the low {MULTIPLIER_BITS} bits, signed; `other`: bits "
+    f"{MULTIPLIER_BITS} to {2 * MULTIPLIER_BITS - 1}, signed",
+    Parameter.SHIFT: "`shift` and `zero`, as above",
+    Parameter.CLIP: "`least` and `greatest`, as above",
 }
 _PARAMETERS = {
     Parameter.BIAS: "`bias`: the whole accumulator, signed",
@@ -53,6 +64,26 @@ and column of the element. Bits not named have no effect.
 """
 
 
+_LOOKED_UP = f"""\
+With the extension `{Extension.TABLE}`, a STORE with `table` = n > 0 and `parameters` > 0 replaces each
+requantised value by its entry in table n: the first {TABLE_ENTRIES // 2} entries are those of the values
+0 to {TABLE_ENTRIES // 2 - 1}, the others those of {-TABLE_ENTRIES // 2} to -1. An entry is a byte. Table n
+has the {isa.TABLE_ELEMENTS} elements of TABLE from element {isa.TABLE_ELEMENTS} * (n - 1) on. Outputs
+narrower than a byte are the low bits of entries.
+"""
+_ADDED = f"""\
+With the extension `{Extension.RESIDUAL}`, a STORE with `residual` = n > 0 and `parameters` = s > 0 writes
+```
+clip(zero + round((value * factor + residual * other + addend) / 2^shift), least, greatest)
+```
+`value` is what requantisation, or the table, has given. `residual` is the value at its row and column in
+element n - 1 + y * x_size + x of RES. The sum is exact; halves round up. The parameters are one set for all
+values: they stand in the first value (row 0, column 0) of each of the first {len(Parameter)} accumulator
+elements.
+An accumulator of 16 bits stands for its sign-extension.
+"""
+
+
 def _table(head: tuple[str, ...], rows: Iterable[Iterable[object]]) -> str:
     lines = [head, ("---",) * len(head), *rows]
     return "".join("| " + " | ".join(str(cell) for cell in line) + " |\n" for line in lines)
@@ -61,16 +92,18 @@ def _table(head: tuple[str, ...], rows: Iterable[Iterable[object]]) -> str:
 def isa_page() -> str:
     """Return the reference page of the instruction set."""
     forms = "\n".join([*map(_form, isa.INSTRUCTIONS), _form(isa.MicroOp)])
+    requantised = _parameters("holds, for each channel", _PARAMETERS)
     return (
         f"{_NOTE}# Instruction set\n{_ISA_INTRODUCTION}\n"
         f"{forms}\n## Memory types\n{_memories()}\n## ALU operations\n{_alu()}\n## Units and "
         f"tokens\n{_ORDER}\n{_units()}\n## What instructions touch\n{_TOUCHED}\n{_accesses()}\n"
-        f"## Extensions\n{_extensions()}\n## Requantisation\n{_REQUANTISED}\n{_parameters()}"
+        f"## Extensions\n{_extensions()}\n## Requantisation\n{_REQUANTISED}\n{requantised}\n"
+        f"## Tables\n{_LOOKED_UP}\n## Residuals\n{_ADDED}\n{_parameters('holds', _RESIDUAL_PARAMETERS)}"
     )
 
 
 _LETTERS = ", ".join(
-    f"{letter} = log2 of the {memory.name} depth" for letter, memory in isa.INDEX_LETTERS.items()
+    f"{letter} = log2 of the {memory.name} depth" for letter, memory in INDEX_LETTERS.items()
 )
 _ISA_INTRODUCTION = f"""\
 The encoding and meaning of every instruction, for people who write streams, decoders or hardware.
@@ -172,7 +205,7 @@ def _access_cells(access: Access) -> Iterator[str]:
     yield f"`uop.{access.uop_field}`" if access.uop_field else f"`{access.base}`"
     for axis in (access.outer, access.inner):
         yield f"`({axis.every}) x ({axis.step})`"
-    conditions = [f"`{access.where}`"] if access.where else []
+    conditions = [f"`{name}`" for name in access.where]
     conditions += [f"not `{name}`" for name in access.unless]
     yield " and ".join(conditions) or "always"
 
@@ -196,10 +229,10 @@ def _extensions() -> str:
     )
 
 
-def _parameters() -> str:
+def _parameters(holds: str, meanings: Mapping[Parameter, str]) -> str:
     return _table(
-        ("element", "name", "holds, for each channel"),
-        ((row.value, row.name, _PARAMETERS[row]) for row in Parameter),
+        ("element", "name", holds),
+        ((row.value, row.name, meanings[row]) for row in Parameter),
     )
 
 

@@ -1,10 +1,11 @@
 """Fixed sizes inside the hardware that timing depends on; RTL and cycle simulator share them."""
 
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any
 
 from vdla.hw.spec.isa import TAPS
-from vdla.hw.spec.vocabulary import AluOpcode
+from vdla.hw.spec.vocabulary import AluOpcode, Extension
 
 
 class Client(IntEnum):
@@ -57,12 +58,26 @@ REQUANTISE_STAGES = 9
 partial products, product, shift in two steps, zero point, upper and lower limit."""
 
 
-def store_stages(requantises: bool) -> int:
+TABLE_STAGES = 3
+"""Cycles from a requantised value to its entry in a table: the element, in two; the choice of the entry."""
+
+RESIDUAL_STAGES = 8
+"""Cycles that the store unit needs to add a residual: products, their sum, the sum with the addend, shift in
+two steps, zero point, upper and lower limit."""
+
+_EXTENSION_STAGES = {
+    Extension.REQUANTISE: REQUANTISE_STAGES,
+    Extension.TABLE: TABLE_STAGES,
+    Extension.RESIDUAL: RESIDUAL_STAGES,
+}
+
+
+def store_stages(extensions: Iterable[Extension]) -> int:
     """Return the cycles from a read of the store unit until its beat enters the queue.
 
     Both queues are deeper by one less than this, for the reads in the stages.
     """
-    return STORE_READ_STAGES + (REQUANTISE_STAGES if requantises else 0)
+    return STORE_READ_STAGES + sum(_EXTENSION_STAGES.get(extension, 0) for extension in extensions)
 
 
 def given_stage(gemm_stages: int) -> int:

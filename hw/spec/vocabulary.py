@@ -25,6 +25,12 @@ class Extension(StrEnum):
     REQUANTISE = "requantise"
     PAD_VALUE = "pad_value"
     DEPTHWISE = "depthwise"
+    TABLE = "table"
+    RESIDUAL = "residual"
+
+
+NEEDED = {Extension.TABLE: Extension.REQUANTISE, Extension.RESIDUAL: Extension.REQUANTISE}
+"""The extension without which another means nothing."""
 
 
 class Parameter(IntEnum):
@@ -45,6 +51,8 @@ class MemoryType(IntEnum):
     ACC = 3
     OUT = 4
     ACC_8BIT = 5
+    TABLE = 6
+    RES = 7
 
 
 class Unit(IntEnum):

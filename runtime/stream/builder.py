@@ -148,9 +148,19 @@ class StreamBuilder:
             place = (memory, value & (1 << isa.PAD_VALUE_BITS) - 1, 0, *Rows(0, 0, 0).fields)
             self._record.transfer(isa.Load, (*place, False, True), NO_TENSOR)
 
-    def store(self, sram: int, tensor: str, element: int, rows: Rows, *, parameters: int = 0) -> None:
+    def store(
+        self,
+        sram: int,
+        tensor: str,
+        element: int,
+        rows: Rows,
+        *,
+        parameters: int = 0,
+        table: int = 0,
+        residual: int = 0,
+    ) -> None:
         """Store rows of outputs from `sram` to `tensor`, from its `element` on; requantised where a set of
-        `parameters` is given."""
+        `parameters` is given, and then by `table` and with the residuals from `residual` on."""
         place = (
             MemoryType.OUT,
             sram,
@@ -161,7 +171,7 @@ class StreamBuilder:
             *rows.y_pads,
             *rows.x_pads,
         )
-        self._record.transfer(isa.Store, (*place, parameters), self._number(tensor))
+        self._record.transfer(isa.Store, (*place, parameters, table, residual), self._number(tensor))
 
     def gemm(
         self, uops: MicroOps, outer: Loop, inner: Loop, *, reset: bool = False, overwrite: bool = False

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.declared import PlacedField
 from vdla.hw.spec.errors import EncodingError
 from vdla.hw.spec.meaning import check_form
 
@@ -32,7 +33,7 @@ def encode_rows(
     values = np.asarray(rows, np.int64).reshape(len(rows), len(names))
     words = blank_words(len(rows), config)
     words[:, 0] = int(form.opcode)
-    placed: Mapping[str, isa.PlacedField] = {field.name: field for field in isa.layout(form, config)}
+    placed: Mapping[str, PlacedField] = {field.name: field for field in isa.layout(form, config)}
     for column, name in enumerate(names):
         field = placed.get(name)
         if field is None:
@@ -74,7 +75,7 @@ def _refuse_nonzero(form: type, name: str, column: np.ndarray) -> None:
         )
 
 
-def _check(form: type, field: isa.PlacedField, column: np.ndarray) -> None:
+def _check(form: type, field: PlacedField, column: np.ndarray) -> None:
     low = -(field.high + 1) if field.signed else 0
     wrong = column[(column < low) | (column > field.high)]
     if wrong.size:

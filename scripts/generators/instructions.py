@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from vdla.hw.spec import footprint, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.footprint import chip_access, dram_access, operands
-from vdla.hw.spec.memories import LOADABLE, scratchpad_of
+from vdla.hw.spec.memories import loadable_in, scratchpad_of
 from vdla.hw.spec.touched import accesses, elements, fields_of, named
 from vdla.hw.spec.vocabulary import DRAM_BASE_BITS, Extension, MemoryType, Parameter
 
@@ -66,7 +66,7 @@ class InstructionMaker:
                     x_size=x_size,
                     y_size=y_size,
                     x_stride=x_stride,
-                    **self._parameters(),
+                    **self._parameters(x_size * y_size),
                 )
 
     def _random_uop(self) -> isa.MicroOp:
@@ -113,7 +113,8 @@ class InstructionMaker:
         }
 
     def _load(self) -> tuple[isa.Instruction, Access]:
-        memory = self._rng.choice((MemoryType.INP, MemoryType.WGT, MemoryType.ACC, MemoryType.ACC_8BIT))
+        loadable = loadable_in(self._config)
+        memory = self._rng.choice([memory for memory in loadable if memory is not MemoryType.UOP])
         block = self._block(memory, DATA, self._image_bytes, padded=True)
         return self._touching(isa.Load(**block, **self._pad_flags()))
 
@@ -127,7 +128,7 @@ class InstructionMaker:
         rng = self._rng
         sizes = {name: rng.choice((0, 1, 15)) for name in ("y_size", "y_pad_0", "y_pad_1", "x_pad_0")}
         load = isa.Load(
-            memory_type=rng.choice(LOADABLE),
+            memory_type=rng.choice(loadable_in(self._config)),
             sram_base=rng.randrange(1 << self._config.sram_base_bits),
             dram_base=rng.getrandbits(DRAM_BASE_BITS),
             **sizes | self._pad_flags() | {"pad_value": 1},
@@ -180,12 +181,23 @@ class InstructionMaker:
 
     def _store(self) -> tuple[isa.Instruction, Access]:
         block = self._block(MemoryType.OUT, DATA, self._image_bytes, padded=False)
-        return self._touching(isa.Store(**block, **self._parameters()))
+        taken = {name: value for name, value in block.items() if "pad" not in name}
+        return self._touching(isa.Store(**taken, **self._parameters(block["x_size"] * block["y_size"])))
 
-    def _parameters(self) -> dict:
-        """Return whether and by what a STORE requantises."""
-        sets = min(self._config.depth(MemoryType.ACC) // len(Parameter), isa.MOST_PARAMETER_SETS)
-        return {"parameters": self._rng.randint(0, sets)} if self._config.has(Extension.REQUANTISE) else {}
+    def _parameters(self, elements: int) -> dict:
+        """Return whether and by what a STORE of `elements` requantises, looks up and adds."""
+        config, rng, fields = self._config, self._rng, {}
+        sets = min(config.depth(MemoryType.ACC) // len(Parameter), isa.MOST_PARAMETER_SETS)
+        if config.has(Extension.REQUANTISE):
+            fields["parameters"] = rng.randint(0, sets)
+        if config.has(Extension.TABLE):
+            tables = config.depth(MemoryType.TABLE) // isa.TABLE_ELEMENTS
+            fields["table"] = rng.choice((0, rng.randint(0, min(tables, isa.MOST_TABLES))))
+        if config.has(Extension.RESIDUAL):
+            most = min(config.depth(MemoryType.RES) - elements + 1, (1 << isa.RESIDUAL_BITS) - 1)
+            if most > 0:
+                fields["residual"] = rng.choice((0, rng.randint(0, most)))
+        return fields
 
     def _loop(self, form: type[isa.Instruction], *flags: str) -> dict:
         """Return loop fields with which every index that is used where `flags` are set stays within its

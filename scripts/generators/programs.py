@@ -248,7 +248,9 @@ def random_config(seed: int) -> AcceleratorConfig:
             "alu_lanes": rng.choice((0, 0, 1, 2, 4)),
             "alu_stages": rng.choice((1, 2)),
             "alu_opcodes": tuple(opcode for opcode in isa.AluOpcode if rng.random() < 0.8),
-            "extensions": tuple(extension for extension in Extension if rng.random() < 0.5),
+            "table_buffer_bytes": 1 << rng.randint(9, 12),
+            "res_buffer_bytes": 1 << rng.randint(6, 13),
+            "extensions": tuple(extension for extension in Extension if rng.random() < 0.6),
             "axi_address_bits": rng.choice((0, 32, 64)),
         }
         choices["packed"] = rng.choice((0, 18, 25))

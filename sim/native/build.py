@@ -21,7 +21,8 @@ from vdla.sim.native.dot import Dot, choose_dot
 from vdla.sim.native.emit import DONE, I8, I64, POINTER, STATE, Emitter, i64
 from vdla.sim.native.gemm import emit_gemm
 from vdla.sim.native.steps import steps_at_once
-from vdla.sim.native.transfer import emit_load, emit_store
+from vdla.sim.native.store import emit_store
+from vdla.sim.native.transfer import emit_load
 from vdla.sim.processor import host_features, target_machine
 from vdla.sim.scratchpads import Scratchpads
 

@@ -23,6 +23,8 @@ STATE = (
     "inp",
     "wgt",
     "acc",
+    "table",
+    "res",
     "inp_operand",
     "wgt_operand",
     "wgt_bias",
@@ -181,7 +183,8 @@ class Variable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Word:
-    """A 64-bit value with the operators that footprints are evaluated with; comparisons are signed."""
+    """A 64-bit value with the operators that footprints and parameters are evaluated with; comparisons and
+    shifts are signed."""
 
     builder: ir.IRBuilder
     value: ir.Value
@@ -201,8 +204,14 @@ class Word:
     def __le__(self, other: "Word | int") -> "Word":
         return Word(self.builder, self.builder.icmp_signed("<=", self.value, _value_of(other)))
 
-    def __and__(self, other: "Word") -> "Word":
-        return Word(self.builder, self.builder.and_(self.value, other.value))
+    def __and__(self, other: "Word | int") -> "Word":
+        return Word(self.builder, self.builder.and_(self.value, _value_of(other)))
+
+    def __xor__(self, other: int) -> "Word":
+        return Word(self.builder, self.builder.xor(self.value, _value_of(other)))
+
+    def __rshift__(self, amount: int) -> "Word":
+        return Word(self.builder, self.builder.ashr(self.value, _value_of(amount)))
 
     __radd__, __rmul__ = __add__, __mul__
 
@@ -232,6 +241,14 @@ class InstructionEmitter(Emitter):
     def word_of(self, name: str) -> Word:
         """Return a field of the instruction, to evaluate footprints with."""
         return Word(self.builder, self.field(name))
+
+    def is_set(self, name: str) -> ir.Value:
+        """Return whether a field of the instruction is not 0."""
+        return self.builder.icmp_unsigned("!=", self.field(name), i64(0))
+
+    def word_from(self, value: ir.Value) -> Word:
+        """Return a value, to compute with."""
+        return Word(self.builder, value)
 
     def done_if_nothing(self) -> None:
         """Return DONE where the instruction touches nothing."""

@@ -1,19 +1,16 @@
-"""The native LOAD and STORE."""
+"""The native LOAD, and what it shares with the native STORE."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from llvmlite import ir
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.footprint import FOOTPRINTS, chip_access, dram_access
-from vdla.hw.spec.memories import LOADABLE, MEMORIES, scratchpad_of
-from vdla.hw.spec.numerics import BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
-from vdla.hw.spec.touched import total
-from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
+from vdla.hw.spec.footprint import chip_access, dram_access
+from vdla.hw.spec.memories import MEMORIES, loadable_in, scratchpad_of
+from vdla.hw.spec.vocabulary import Extension, MemoryType
 from vdla.sim.native.dot import Dot
-from vdla.sim.native.emit import DONE, I8, I64, POINTER, Emitter, InstructionEmitter, i64, splat
+from vdla.sim.native.emit import DONE, I8, I64, POINTER, Emitter, InstructionEmitter, i64
 from vdla.sim.native.gemm import emit_pack_inp, emit_pack_wgt
 from vdla.sim.scratchpads import K_GROUP, padded_block_in, padded_block_out
 
@@ -61,7 +58,7 @@ def emit_load(module: ir.Module, config: AcceleratorConfig, dot: Dot) -> ir.Func
         MemoryType.INP: emit_pack_inp(module, config),
         MemoryType.WGT: emit_pack_wgt(module, config, dot),
     }
-    for memory in LOADABLE:
+    for memory in loadable_in(config):
         block = e.builder.append_basic_block(memory.name)
         e.builder.position_at_end(block)
         function = _emit_load_of(module, config, memory, packers.get(memory))
@@ -84,11 +81,11 @@ def _emit_load_of(
         _emit_pad_register(e, memory)
     e.done_if_nothing()
     e.done_if(b.icmp_unsigned("==", elements, i64(0)))
-    _refuse_outside(e, memory, trips)
+    refuse_outside(e, memory, trips)
     e.spend(elements)
 
     padding = _padding(e, shape, memory)
-    source, stride = _dram_start(e, shape)
+    source, stride = dram_start(e, shape)
     first = e.at(e.memory(shape.array), e.scaled(e.field("sram_base"), shape.chip_bytes))
     target = e.variable(first)
 
@@ -141,14 +138,14 @@ def _padding(e: InstructionEmitter, shape: Shape, memory: MemoryType) -> ir.Valu
     return b.select(_is_set(e, "pad_minimum"), ir.Constant(kind, e.config.least_value(memory)), value)
 
 
-def _refuse_outside(e: InstructionEmitter, memory: MemoryType, trips: ir.Value) -> None:
+def refuse_outside(e: InstructionEmitter, memory: MemoryType, trips: ir.Value) -> None:
     """Refuse a transfer of `memory` that leaves its scratchpad or, where it has rows, DRAM."""
     e.refuse_beyond(chip_access(e.form), memory)
     with e.when(e.builder.icmp_unsigned("!=", trips, i64(0))):
         e.refuse_beyond(dram_access(e.form), memory)
 
 
-def _dram_start(e: InstructionEmitter, shape: Shape) -> tuple[ir.Value, ir.Value]:
+def dram_start(e: InstructionEmitter, shape: Shape) -> tuple[ir.Value, ir.Value]:
     """Return the address of the first row and the bytes from one row to the next."""
     start = e.at(e.memory("dram"), e.scaled(e.field("dram_base"), shape.dram_bytes))
     return start, e.scaled(e.field("x_stride"), shape.dram_bytes)
@@ -190,95 +187,3 @@ def _emit_packing(
     row_bytes = K_GROUP * padded_block_out(c)
     operand = e.at(e.memory("wgt_operand"), e.scaled(base, row_bytes * padded_block_in(c) // K_GROUP))
     e.builder.call(packer, [first, operand, e.at(e.memory("wgt_bias"), e.scaled(base, row_bytes)), elements])
-
-
-OUTPUT_LANES = 16  # values that are stored at a time
-
-
-def emit_store(module: ir.Module, config: AcceleratorConfig) -> ir.Function:
-    """Emit `store(state, row)`."""
-    e = InstructionEmitter(module, "store", isa.Store, config)
-    b, shape = e.builder, shape_of(MemoryType.OUT, config)
-    size, trips = e.field("x_size"), e.field("y_size")
-    elements = b.mul(size, trips)
-    e.done_if_nothing()
-    _refuse_outside(e, MemoryType.OUT, trips)
-    target, stride = _dram_start(e, shape)
-    source = e.at(e.memory("acc"), e.scaled(e.field("sram_base"), shape.chip_bytes))
-
-    def rows(narrowed: Narrowing) -> None:
-        def row(y: ir.Value) -> None:
-            own = e.at(source, e.scaled(b.mul(y, size), shape.chip_bytes))
-            _emit_outputs(e, shape, own, e.at(target, b.mul(y, stride)), size, narrowed)
-
-        e.spend(elements)
-        e.loop(trips, row)
-
-    if not config.has(Extension.REQUANTISE):
-        rows(lambda value, place: value)
-        return e.finish()
-    number = e.field("parameters")
-    with b.if_else(b.icmp_unsigned("==", number, i64(0))) as (plain, scaled):
-        with plain:
-            rows(lambda value, place: value)
-        with scaled:
-            (access,) = (access for access in FOOTPRINTS[isa.Store].accesses if access.where)
-            e.refuse_beyond(access, MemoryType.ACC)
-            base = total(access.base, e.word_of).value
-            first = e.at(e.memory("acc"), e.scaled(base, shape.chip_bytes))
-            rows(lambda value, place: _emit_requantise(e, shape, first, value, place))
-    return e.finish()
-
-
-Narrowing = Callable[[ir.Value, ir.Value], ir.Value]  # of values, from a byte of their element on
-
-
-def _emit_outputs(
-    e: Emitter, shape: Shape, source: ir.Value, target: ir.Value, elements: ir.Value, narrowed: Narrowing
-) -> None:
-    """Copy elements to DRAM, cut to their low bits after `narrowed`."""
-    b = e.builder
-    lanes = min(shape.values, OUTPUT_LANES)
-    wide, narrow = (
-        ir.VectorType(ir.IntType(shape.chip_bits), lanes),
-        ir.VectorType(ir.IntType(shape.dram_bits), lanes),
-    )
-
-    def element(x: ir.Value) -> None:
-        own, there = e.at(source, e.scaled(x, shape.chip_bytes)), e.at(target, e.scaled(x, shape.dram_bytes))
-
-        def part(index: ir.Value) -> None:
-            place = e.scaled(index, lanes * shape.chip_bits // 8)
-            value = narrowed(e.load(wide, e.at(own, place)), place)
-            packed = b.bitcast(b.trunc(value, narrow), ir.IntType(lanes * shape.dram_bits))  # low bits first
-            e.store(packed, e.at(there, e.scaled(index, lanes * shape.dram_bits // 8)))
-
-        e.repeat(shape.values // lanes, part)
-
-    e.loop(elements, element)
-
-
-def _emit_requantise(e: Emitter, shape: Shape, first: ir.Value, value: ir.Value, place: ir.Value) -> ir.Value:
-    """Requantise values by the parameters that stand `place` bytes into the elements from `first` on."""
-    b, kind = e.builder, value.type
-    wide = ir.VectorType(I64, kind.count)
-
-    def clipped_to(relation: str, result: ir.Value, limit: ir.Value) -> ir.Value:
-        return b.select(b.icmp_signed(relation, result, limit), limit, result)
-
-    def byte(word: ir.Value, index: int) -> ir.Value:
-        return b.sext(
-            b.trunc(b.lshr(word, splat(index * BYTE_BITS, kind)), ir.VectorType(I8, kind.count)), wide
-        )
-
-    bias, multiplier, shift_and_zero, clip = (
-        e.load(kind, e.at(e.at(first, i64(row * shape.chip_bytes)), place)) for row in Parameter
-    )
-    product = b.mul(
-        b.sext(b.add(value, bias), wide),
-        b.and_(b.sext(multiplier, wide), splat((1 << MULTIPLIER_BITS) - 1, wide)),
-    )
-    shift = b.and_(b.sext(shift_and_zero, wide), splat((1 << SHIFT_BITS) - 1, wide))
-    half = b.lshr(b.shl(splat(1, wide), shift), splat(1, wide))
-    scaled = b.add(b.ashr(b.add(product, half), shift), byte(shift_and_zero, 1))
-    return clipped_to("<", clipped_to(">", scaled, byte(clip, 1)), byte(clip, 0))

@@ -5,13 +5,14 @@ from typing import Annotated, TypeAlias
 import numpy as np
 
 from vdla.hw.spec import isa
+from vdla.hw.spec.consistency import MOST_ELEMENTS
 from vdla.hw.spec.footprint import chip_access, dram_access, forms_in_dram, stepping_forms
-from vdla.hw.spec.memories import counted_as
+from vdla.hw.spec.memories import UNREAD_BY_STEPS, counted_as
 from vdla.hw.spec.registers import COUNTED_MEMORIES
 from vdla.hw.spec.timing import alu_slots, depthwise_slots
 from vdla.hw.spec.touched import total
 from vdla.hw.spec.units import TOKEN_EDGES
-from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
+from vdla.hw.spec.vocabulary import AluOpcode, MemoryType, Parameter
 from vdla.sim.decoded import ENUM_BITS, DecodedStream, blocks
 from vdla.sim.records import Int32, IntArray, Narrow, RecordArray, Records, record_dtype
 from vdla.sim.rows import element_bytes, moved_memories
@@ -26,7 +27,7 @@ class TimedInstruction:
     transfers: bool  # it is a LOAD or STORE
     finishes: bool
     ordered: bool  # a LOAD whose steps wait for an empty pipeline
-    beside: bool  # a LOAD that may run beside slots which read other micro-ops
+    beside: bool  # a LOAD that may run beside slots which do not read what it writes
     uop_begin: Int32  # of the micro-ops that it reads, or that such a LOAD writes; the first,
     uop_end: Int32  # and the one behind the last
     reads_two: bool  # each of its slots reads two accumulators
@@ -125,10 +126,9 @@ def _fill_transfers(columns: np.ndarray, program: DecodedStream, form: type[isa.
     }
     if form is isa.Load:
         values |= _padding(program, rows, width) | _order(program)
-    elif program.config.has(Extension.REQUANTISE):
-        values["parameters"] = np.where(
-            (program.column(form, "parameters") > 0) & (rows > 0), len(Parameter), 0
-        )
+    else:
+        sets = np.where(fields("residual") > 0, 2, 1)
+        values["parameters"] = np.where((fields("parameters") > 0) & (rows > 0), sets * len(Parameter), 0)
     for name, value in values.items():
         columns[name][chosen] = value
 
@@ -140,12 +140,13 @@ def _order(program: DecodedStream) -> dict[str, IntArray]:
         return program.column(isa.Load, name)
 
     pushes, base = (column("push_prev") | column("push_next")) != 0, column("sram_base")
-    micro_ops = column("memory_type") == MemoryType.UOP
+    memory = column("memory_type")
+    micro_ops, others = memory == MemoryType.UOP, np.isin(memory, UNREAD_BY_STEPS)
     padding = column("y_pad_0") | column("y_pad_1") | column("x_pad_0") | column("x_pad_1")
     return {
-        "ordered": pushes | ~micro_ops,
-        "beside": micro_ops & ~pushes & (column("y_size") == 1) & (padding == 0),
-        "uop_begin": base,
+        "ordered": pushes | ~(micro_ops | others),
+        "beside": ~pushes & (others | micro_ops & (column("y_size") == 1) & (padding == 0)),
+        "uop_begin": np.where(others, MOST_ELEMENTS, base),  # apart from all
         "uop_end": base + column("x_size"),
     }
 

@@ -29,7 +29,7 @@ from vdla.sim.records import Grid, IntArray, Ints, RecordArray, record_dtype
 MOST_IN_FLIGHT = 1024  # requests that a reference memory can hold
 MOST_UNANSWERED = 256  # bursts of stores that can wait for their answer
 MOST_RETIRING = 16  # instructions that can be in the compute pipeline
-MOST_STAGES = store_stages(True)
+MOST_STAGES = store_stages(Extension)
 MOST_BURSTS = STORE_REQUESTS_AHEAD + MOST_STAGES
 FAR = 1 << 60  # a cycle that never comes
 LOAD_UNIT, COMPUTE_UNIT, STORE_UNIT = (int(unit) for unit in Unit)
@@ -279,7 +279,7 @@ def new_machine(
 
 def _hardware(config: AcceleratorConfig, memory: MemoryParameters) -> dict[str, object]:
     """Return the values of HARDWARE."""
-    stages = store_stages(config.has(Extension.REQUANTISE))
+    stages = store_stages(config.extensions)
     return {
         "bus_shift": config.bus_bytes.bit_length() - 1,
         "burst_bytes": config.burst_bytes,

@@ -13,9 +13,8 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import ProgramError
 from vdla.hw.spec.footprint import MOST_ACCESSES
 from vdla.hw.spec.limits import TABLE_BYTES, require_room
-from vdla.hw.spec.memories import SCRATCHPADS
+from vdla.hw.spec.memories import memories_of, scratchpads_of
 from vdla.hw.spec.units import Unit
-from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.compiled import whole
 from vdla.sim.records import Grid, IntArray, Ints, RecordArray, Records
 from vdla.sim.verify.columns import DRAM, Item, Walk
@@ -60,10 +59,10 @@ def new_shadow(
         ProgramError: they would take more than `TABLE_BYTES`.
     """
     first, depth, place = np.zeros(8, np.int64), np.zeros(8, np.int64), 0
-    for memory in SCRATCHPADS:
+    for memory in scratchpads_of(config):
         first[memory], depth[memory] = place, config.depth(memory)
         place += config.depth(memory)
-    granule = min(config.element_bytes(memory) for memory in MemoryType)
+    granule = min(config.element_bytes(memory) for memory in memories_of(config))
     pages = _touched_pages(items, walks, dram_bytes)
     size = place + int(pages.max(initial=NEVER) + 1) * (PAGE_BYTES // granule)
     require_room(size * ELEMENT_BYTES, TABLE_BYTES, "verifying the stream takes tables of", ProgramError)

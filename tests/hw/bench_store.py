@@ -1,7 +1,8 @@
 """Runs inside the simulator: the store unit against a scratchpad and a memory in Python."""
 
 import random
-from itertools import islice
+from dataclasses import replace
+from itertools import islice, product
 
 import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
@@ -56,9 +57,56 @@ REQUANTISING = (
 )
 
 
+TABLES = (
+    isa.Store(memory_type=OUT, parameters=3, table=2, sram_base=70, dram_base=820, y_size=1, x_size=13),
+    isa.Store(memory_type=OUT, parameters=4, table=8, sram_base=80, dram_base=840, y_size=1, x_size=1),
+    isa.Store(memory_type=OUT, parameters=0, table=1, sram_base=81, dram_base=842, y_size=1, x_size=2),
+)
+RESIDUALS = (
+    isa.Store(
+        memory_type=OUT,
+        parameters=5,
+        residual=101,
+        sram_base=20,
+        dram_base=900,
+        y_size=3,
+        x_size=4,
+        x_stride=6,
+        push_prev=1,
+    ),
+    *(
+        isa.Store(
+            memory_type=OUT,
+            parameters=number,
+            residual=number,
+            sram_base=number,
+            dram_base=930 + 2 * number,
+            y_size=1,
+            x_size=1,
+        )
+        for number in range(1, 12)
+    ),
+    isa.Store(memory_type=OUT, parameters=6, sram_base=30, dram_base=960, y_size=1, x_size=3),
+    isa.Store(memory_type=OUT, parameters=0, residual=4, sram_base=33, dram_base=970, y_size=1, x_size=3),
+    isa.Store(memory_type=OUT, parameters=7, residual=9, x_size=0, push_prev=1),
+)
+
+
 def stores(config) -> tuple[isa.Store, ...]:
-    """Return the STOREs that a configuration has."""
-    return STORES + REQUANTISING if config.has(Extension.REQUANTISE) else STORES
+    """Return the STOREs that a configuration has; each with a residual also with a table, if it can be."""
+    found = STORES
+    if config.has(Extension.REQUANTISE):
+        found += REQUANTISING
+    if config.has(Extension.TABLE):
+        found += TABLES
+    if config.has(Extension.RESIDUAL):
+        found += RESIDUALS
+    if config.has(Extension.TABLE) and config.has(Extension.RESIDUAL):
+        found += tuple(
+            replace(store, table=number % 9, dram_base=store.dram_base + 100)
+            for number, store in enumerate(RESIDUALS)
+        )
+    return found
 
 
 def element(config, index: int) -> list[int]:
@@ -79,10 +127,38 @@ def outputs(config, store: isa.Store, index: int) -> bytes:
             numerics.requantise(value, parameters, config.acc_bits)
             for value, *parameters in zip(values, *kept, strict=True)
         ]
+        values = followed(config, store, values, index - store.sram_base)
     packed = sum(
         (value & (1 << config.out_bits) - 1) << place * config.out_bits for place, value in enumerate(values)
     )
     return packed.to_bytes(config.element_bytes(OUT), "little")
+
+
+def entry(number: int, value: int) -> int:
+    """Return the entry of a value in table `number`, counted from 1, as a signed byte."""
+    place = 256 * (number - 1) + (value & 0xFF)
+    return numerics.wrap((place * 73 + 29) ** 2 >> 3, 8)
+
+
+def residual(config, index: int) -> list[int]:
+    """Return element `index` of the residual scratchpad."""
+    return [
+        numerics.wrap((index * 6007 + place * 997 + 77) ** 2 >> 5, config.out_bits)
+        for place in range(config.batch * config.block_out)
+    ]
+
+
+def followed(config, store: isa.Store, values: list[int], number: int) -> list[int]:
+    """Return what the steps behind requantisation make of the values of element `number` of a STORE."""
+    if store.table:
+        values = [entry(store.table, value) for value in values]
+    if store.residual:
+        scalars = [element(config, int(row))[0] for row in Parameter]
+        values = [
+            numerics.add_residual(value, other, scalars)
+            for value, other in zip(values, residual(config, store.residual - 1 + number), strict=True)
+        ]
+    return values
 
 
 def expected(config, executed: tuple[isa.Store, ...]) -> dict[int, int]:
@@ -111,6 +187,43 @@ async def scratchpad(dut, config) -> None:
         address = int(dut.out__address.value)
         await FallingEdge(dut.clk)
         dut.out__data.value = word(config, address)
+
+
+async def fill_tables(dut, config) -> None:
+    """Write every element of TABLE, where the configuration has it."""
+    if not config.has(Extension.TABLE):
+        return
+    entries = config.entries
+    for index in range(config.depth(MemoryType.TABLE)):
+        number, place = divmod(index * entries, 256)
+        found = [entry(number + 1, place + lane) & 0xFF for lane in range(entries)]
+        dut.table__address.value = index
+        dut.table__data.value = sum(value << 8 * lane for lane, value in enumerate(found))
+        dut.table__enable.value = 1
+        await FallingEdge(dut.clk)
+    dut.table__enable.value = 0
+
+
+async def residuals(dut, config) -> None:
+    """Answer each address of the residual scratchpad in the cycle after it, where there is one."""
+    bits = config.out_bits
+    while config.has(Extension.RESIDUAL):
+        await RisingEdge(dut.clk)
+        address = int(dut.res__address.value) if dut.res__address.value.is_resolvable else 0
+        await FallingEdge(dut.clk)
+        dut.res__data.value = sum(
+            (value & (1 << bits) - 1) << place * bits for place, value in enumerate(residual(config, address))
+        )
+
+
+def inputs(config) -> tuple[str, ...]:
+    """Return the inputs of the unit."""
+    names = [*INPUTS]
+    if config.has(Extension.TABLE):
+        names += ["table__address", "table__data", "table__enable"]
+    if config.has(Extension.RESIDUAL):
+        names += ["res__data"]
+    return tuple(names)
 
 
 class Memory:
@@ -157,13 +270,15 @@ class Memory:
 @cocotb.parametrize(share=[0.0, 0.4, 0.8])
 async def test_memory_holds_what_the_stores_say(dut, share):
     config = configuration()
-    await start(dut, *INPUTS)
+    await start(dut, *inputs(config))
     dut.pop_prev__available.value = dut.push_prev__room.value = 1
     memory = Memory(dut, config, share)
     cocotb.start_soon(scratchpad(dut, config))
+    cocotb.start_soon(residuals(dut, config))
     cocotb.start_soon(memory.serve())
+    await fill_tables(dut, config)
     await send(dut, "instruction", [codec.encode(store, config) for store in stores(config)], share)
-    for _ in range(4000):
+    for _ in range(6000):
         await FallingEdge(dut.clk)
         if int(dut.status__idle.value):
             break
@@ -181,12 +296,12 @@ async def test_memory_holds_what_the_stores_say(dut, share):
 @cocotb.test()
 async def test_a_store_is_done_only_when_memory_has_answered(dut):
     config = configuration()
-    await start(dut, *INPUTS)
+    await start(dut, *inputs(config))
     dut.pop_prev__available.value = dut.push_prev__room.value = dut.request__ready.value = (
         dut.write_data__ready.value
     ) = 1
     await send(dut, "instruction", [codec.encode(STORES[5], config)])
-    for _ in range(30):
+    for _ in range(30 + store_stages(config.extensions)):
         await FallingEdge(dut.clk)
         assert not int(dut.push_prev__push.value)
         assert not int(dut.status__idle.value)
@@ -205,7 +320,7 @@ async def test_answers_that_come_while_empty_stores_retire_are_all_counted(dut):
     empty, later = config.max_requests // 2, config.max_requests - config.max_requests // 2 - 1
     written = isa.Store(memory_type=OUT, x_size=1, y_size=1, push_prev=1)
     program = [written, *[isa.Store(memory_type=OUT, push_prev=1)] * empty, *[written] * later]
-    await start(dut, *INPUTS)
+    await start(dut, *inputs(config))
     dut.push_prev__room.value = dut.request__ready.value = dut.write_data__ready.value = 1
     await send(dut, "instruction", [codec.encode(store, config) for store in program])
     for _ in range(100):
@@ -223,7 +338,7 @@ async def test_answers_that_come_while_empty_stores_retire_are_all_counted(dut):
 def most_reads(config, store: isa.Store) -> int:
     """Return the reads that one STORE of whole beats can issue while memory takes nothing: the queues are
     full then."""
-    on_their_way = store_stages(config.has(Extension.REQUANTISE)) - 1
+    on_their_way = store_stages(config.extensions) - 1
     beats, reads = BURSTS_STORED_AHEAD * config.burst_beats + on_their_way, 0
     for request in islice(bursts(config, store), STORE_REQUESTS_AHEAD + on_their_way):
         taken = min(beats, request["beats"])
@@ -248,12 +363,12 @@ def reads_of_beat(config, store: isa.Store) -> int:
 )
 async def test_reads_stop_where_the_queues_are_full_and_nothing_is_lost(dut, store):
     config, busy = configuration(), 0
-    await start(dut, *INPUTS)
+    await start(dut, *inputs(config))
     memory = Memory(dut, config, 1.0)
     cocotb.start_soon(scratchpad(dut, config))
     cocotb.start_soon(memory.serve())
     await send(dut, "instruction", [codec.encode(store, config)])
-    for _ in range(800):
+    for _ in range(1600):  # where few places are left, a read waits for the one before to leave the stages
         busy += int(dut.status__busy.value)
         await FallingEdge(dut.clk)
     assert busy == most_reads(config, store)
@@ -273,7 +388,7 @@ async def test_reads_stop_where_the_queues_are_full_and_nothing_is_lost(dut, sto
 async def test_a_large_store_does_not_end_early(dut, store):
     """Its first bursts: a size cut to fewer bits would be 0, or 1."""
     config = configuration()
-    await start(dut, *INPUTS)
+    await start(dut, *inputs(config))
     memory = Memory(dut, config, 0.0)
     cocotb.start_soon(memory.serve())
     await send(dut, "instruction", [codec.encode(store, config)])
@@ -289,7 +404,7 @@ async def test_an_overrun_is_reported_a_cycle_behind_each_read_past_the_end(dut)
     config, overruns, busy = configuration(), [], []
     store = isa.Store(memory_type=OUT, sram_base=config.depth(OUT) - 2, y_size=2, x_size=2, x_stride=2)
     reads = config.element_bytes(OUT) // config.store_read_bytes
-    await start(dut, *INPUTS)
+    await start(dut, *inputs(config))
     await send(dut, "instruction", [codec.encode(store, config)])
     for _ in range(4 * reads + 3):
         overruns.append(int(dut.status__overrun.value))
@@ -303,7 +418,7 @@ async def test_an_overrun_is_reported_a_cycle_behind_each_read_past_the_end(dut)
 async def test_the_port_is_lent_behind_each_cycle_that_asks_for_it_and_nothing_is_lost(dut):
     """Reads of the unit's own stand still in those cycles, whatever they are."""
     config, rng = configuration(), random.Random(5)
-    await start(dut, *INPUTS)
+    await start(dut, *inputs(config))
     dut.pop_prev__available.value = dut.push_prev__room.value = 1
     memory = Memory(dut, config, 0.0)
     cocotb.start_soon(scratchpad(dut, config))
@@ -329,14 +444,41 @@ async def test_the_port_is_lent_behind_each_cycle_that_asks_for_it_and_nothing_i
 
 
 @cocotb.test()
+async def test_a_table_or_a_residual_past_the_end_is_an_overrun(dut):
+    """Each STORE writes one element; it names the last of a memory, or one past it, and has parameters or
+    not."""
+    config, found = configuration(), []
+    cases: list[tuple[dict[str, int], bool]] = []
+    if config.has(Extension.TABLE):
+        tables = config.depth(MemoryType.TABLE) // isa.TABLE_ELEMENTS
+        cases += [({"table": tables}, False), ({"table": tables + 1}, True)]
+    if config.has(Extension.RESIDUAL):
+        depth = config.depth(MemoryType.RES)
+        cases += [({"residual": depth}, False), ({"residual": depth + 1}, True)]
+    await start(dut, *inputs(config))
+    cocotb.start_soon(Memory(dut, config, 0.0).serve())
+    for fields, parameters in product((fields for fields, _ in cases), (0, 1)):
+        store = isa.Store(memory_type=OUT, y_size=1, x_size=1, parameters=parameters, **fields)
+        await send(dut, "instruction", [codec.encode(store, config)])
+        seen = 0
+        for _ in range(80):
+            seen |= int(dut.status__overrun.value)
+            await FallingEdge(dut.clk)
+        found.append(bool(seen))
+    assert found == [beyond and bool(parameters) for _, beyond in cases for parameters in (0, 1)]
+
+
+@cocotb.test()
 async def test_a_store_that_waits_begins_behind_the_last_read_of_the_one_before(dut):
     """Each STORE reads as often as it must, and no cycle lies between two."""
     config, busy = configuration(), []
     parameters = [0, 1, 2] if config.has(Extension.REQUANTISE) else [0, 0]
     program = [isa.Store(memory_type=OUT, y_size=1, x_size=3, parameters=number) for number in parameters]
+    program += [replace(program[-1], residual=1)] if config.has(Extension.RESIDUAL) else []
     parts = config.element_bytes(OUT) // config.store_read_bytes
-    reads = sum(3 * parts + len(Parameter) * (number > 0) for number in parameters)
-    await start(dut, *INPUTS)
+    sets = sum((store.parameters > 0) + (store.residual > 0) for store in program)
+    reads = 3 * parts * len(program) + len(Parameter) * sets
+    await start(dut, *inputs(config))
     cocotb.start_soon(Memory(dut, config, 0.0).serve())
     dut.instruction__valid.value = 1
     for store in program:

@@ -1,12 +1,14 @@
 """Runs inside the simulator: which LOADs of micro-ops the guard lets run beside an instruction."""
 
 import random
+from dataclasses import replace
 
 import cocotb
 from cocotb.triggers import FallingEdge
 from streams import configuration, start
 
 from vdla.hw.spec import codec, isa
+from vdla.hw.spec.memories import unread_by_steps
 from vdla.hw.spec.vocabulary import MemoryType
 
 INPUTS = ("instruction", "stays", "issues")
@@ -98,3 +100,16 @@ async def test_an_instruction_that_has_just_come_is_not_clear(dut):
     dut.stays.value = 1
     await FallingEdge(dut.clk)
     assert not int(dut.clear.value)
+
+
+@cocotb.test()
+async def test_what_only_the_store_unit_reads_is_clear_of_all_steps(dut):
+    """Whatever its shape, unless it pushes a token."""
+    config = configuration()
+    await start(dut, *INPUTS)
+    for memory in unread_by_steps(config):
+        for fields in {}, {"y_size": 3, "x_pad_0": 2}, {"y_pad_1": 1, "x_size": 0}:
+            own = load(memory_type=memory, **fields)
+            assert await is_clear(dut, isa.Gemm(uop_begin=18, uop_end=28), own)
+            assert not await is_clear(dut, isa.Gemm(), replace(own, push_next=1))
+            assert not await is_clear(dut, isa.Gemm(), replace(own, push_prev=1))

@@ -18,12 +18,14 @@ from vdla.hw.loader import RequestHalf
 from vdla.hw.pipeline import Pipeline
 from vdla.hw.queue import Queue
 from vdla.hw.requantise import Requantiser
+from vdla.hw.residual import ResidualAdder
 from vdla.hw.scratchpad import Scratchpad
 from vdla.hw.sequencer import Sequencer
 from vdla.hw.spec.memories import loaded_by
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Unit
 from vdla.hw.store import StoreUnit
+from vdla.hw.tables import TableLookup
 from vdla.hw.tokens import TokenCounter
 from vdla.hw.uop_guard import UopGuard
 from vdla.hw.window import InputWindow
@@ -50,6 +52,10 @@ OUTER = TINY.with_changes(name="outer", batch=4, block_in=1, block_out=8)
 SLIDING = TINY.with_changes(name="sliding", block_in=8, block_out=8, extensions=tuple(Extension))
 PLAIN = TINY.with_changes(name="plain", extensions=())
 VALUED = TINY.with_changes(name="valued", extensions=tuple(Extension))
+
+
+EVERY = tuple(Extension)
+FURTHER = FULL.with_changes(name="further", extensions=EVERY, res_buffer_bytes=8192)
 
 
 UNITS = {
@@ -104,6 +110,14 @@ UNITS = {
     "store lanes wide": (StoreUnit, WIDE.with_changes(requantise_lanes=2)),
     "store lanes narrow": (StoreUnit, NARROW.with_changes(requantise_lanes=2)),
     "store lanes parts": (StoreUnit, PARTS.with_changes(requantise_lanes=4)),
+    "store further": (StoreUnit, FURTHER),
+    "store further lanes": (StoreUnit, PARTS.with_changes(extensions=EVERY, requantise_lanes=4)),
+    "store further narrow": (StoreUnit, NARROW.with_changes(extensions=EVERY, res_buffer_bytes=8192)),
+    "store table": (StoreUnit, FURTHER.with_changes(extensions=EVERY[:-1], requantise_lanes=1)),
+    "store residual": (StoreUnit, FURTHER.with_changes(extensions=(*EVERY[:-2], EVERY[-1]))),
+    "tables": (TableLookup, FURTHER),
+    "residual": (lambda config: ResidualAdder(config, 12), FURTHER),
+    "residual parts": (lambda config: ResidualAdder(config, 9), BATCH.with_changes(extensions=EVERY)),
     "requantise": (Requantiser, TINY),
     "requantise narrow": (Requantiser, NARROW),
     "requantise parts": (Requantiser, PARTS.with_changes(requantise_lanes=4)),
@@ -116,6 +130,7 @@ UNITS = {
     "pipeline no_alu": (Pipeline, NO_ALU),
     "uops": (UopGuard, TINY),
     "pipeline sliding": (Pipeline, SLIDING.with_changes(packed=18)),
+    "uops further": (UopGuard, FURTHER),
     "fetch": (Fetch, TINY),
     "fetch wide": (Fetch, WIDE),
     "classify": (Classifier, TINY),

@@ -12,6 +12,7 @@ INP, WGT, ACC, OUT, UOP, ACC_8BIT = (
     MemoryType.UOP,
     MemoryType.ACC_8BIT,
 )
+TABLE, RES = MemoryType.TABLE, MemoryType.RES
 
 
 class Model:
@@ -26,12 +27,14 @@ class Model:
             ACC_8BIT: config.out_bits,
             OUT: config.out_bits,
             UOP: 32,
+            TABLE: 8,
+            RES: config.out_bits,
         }
         self.pads = {
             memory: [
                 [0] * (config.element_bits(memory) // self.bits[memory]) for _ in range(config.depth(memory))
             ]
-            for memory in (INP, WGT, ACC, UOP)
+            for memory in (INP, WGT, ACC, UOP, TABLE, RES)
         }
 
         self.pad_registers = {"load": 0, "compute": 0}
@@ -84,14 +87,34 @@ class Model:
             for x in range(store.x_size):
                 values = self.pads[ACC][store.sram_base + y * store.x_size + x]
                 if store.parameters:
-                    kept = self.pads[ACC][store.parameters_base : store.parameters_base + len(Parameter)]
-                    values = [
-                        numerics.requantise(value, own, self.config.acc_bits)
-                        for value, *own in zip(values, *kept, strict=True)
-                    ]
+                    values = self.requantised(store, values, y * store.x_size + x)
                 word = sum((value & (1 << bits) - 1) << bits * place for place, value in enumerate(values))
                 start = (store.dram_base + y * store.x_stride + x) * size
                 self.dram[start : start + size] = word.to_bytes(size, "little")
+
+    def requantised(self, store: isa.Store, values: list[int], number: int) -> list[int]:
+        """What becomes of the values of element `number` of a STORE with parameters."""
+        first = 4 * (store.parameters - 1)
+        kept = self.pads[ACC][first : first + len(Parameter)]
+        values = [
+            numerics.requantise(value, own, self.config.acc_bits)
+            for value, *own in zip(values, *kept, strict=True)
+        ]
+        if store.table:
+            entries = [
+                entry
+                for element in self.pads[TABLE][64 * (store.table - 1) : 64 * store.table]
+                for entry in element
+            ]
+            values = [entries[value if value >= 0 else 256 + value] for value in values]
+        if store.residual:
+            scalars = [element[0] for element in self.pads[ACC][:4]]
+            residuals = self.pads[RES][store.residual - 1 + number]
+            values = [
+                numerics.add_residual(value, other, scalars)
+                for value, other in zip(values, residuals, strict=True)
+            ]
+        return values
 
     def loop(self, work: isa.Gemm | isa.Alu) -> None:
         step = self.gemm if isinstance(work, isa.Gemm) else self.alu

@@ -16,7 +16,7 @@ CONFIG = TINY.with_changes(
 )
 """1 x 4 x 4, 16 elements in each scratchpad."""
 
-UOP, WGT, INP, ACC, OUT, ACC_8BIT = MemoryType
+UOP, WGT, INP, ACC, OUT, ACC_8BIT, TABLE, RES = MemoryType
 
 
 def stream_of(instructions: Iterable[isa.Instruction], config: AcceleratorConfig = CONFIG) -> np.ndarray:

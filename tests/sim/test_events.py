@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from tests.sim.helpers import ACC, CONFIG, INP, OUT, UOP, WGT, alu, gemm, load, store, stream_of
+from tests.sim.helpers import ACC, CONFIG, INP, OUT, RES, TABLE, UOP, WGT, alu, gemm, load, store, stream_of
 from vdla.hw.spec import isa
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
 from vdla.sim.decoded import decode_stream
 from vdla.sim.events import Events, events_of
 
+EVERYTHING = CONFIG.with_changes(extensions=tuple(Extension))
 NOTHING = {"products": 0, "wide_products": 0, "sums": 0, "reads": {}, "writes": {}, "moved": 0}
 FOUR_STEPS = {"iter_out": 2, "iter_in": 1, "uop_end": 2}
 CASES = {
@@ -49,6 +50,16 @@ CASES = {
         store(y_size=2, x_size=3, parameters=1),
         {"wide_products": 6 * 4, "sums": 2 * 6 * 4, "reads": {ACC: 6 + 4}, "moved": 6 * 4},
     ),
+    "STORE with a table and a residual": (
+        store(y_size=2, x_size=3, parameters=1, table=2, residual=5),
+        {
+            "wide_products": 6 * 4,
+            "products": 4 * 6 * 4,
+            "sums": (2 + 3) * 6 * 4,
+            "reads": {ACC: 6 + 8, TABLE: 6 * 4, RES: 6},
+            "moved": 6 * 4,
+        },
+    ),
 }
 
 
@@ -63,11 +74,11 @@ def test_a_depthwise_reads_inputs_and_weights_in_every_slot_and_accumulators_for
     found = events(rows, isa.Finish(), config=SLIDING)
     assert found.products.tolist() == found.sums.tolist() == [8 * 6 * 8, 0]
     reads = {memory: int(counts[0]) for memory, counts in found.reads.items()}
-    assert reads == {UOP: 8, INP: 4 * 5, WGT: 4 * 5, ACC: read}
+    assert reads == {UOP: 8, INP: 4 * 5, WGT: 4 * 5, ACC: read, TABLE: 0, RES: 0}
     assert found.writes[ACC].tolist() == [8, 0]
 
 
-def events(*instructions: isa.Instruction, config=CONFIG) -> Events:
+def events(*instructions: isa.Instruction, config=EVERYTHING) -> Events:
     return events_of(decode_stream(stream_of(instructions, config), config))
 
 

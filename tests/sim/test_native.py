@@ -21,7 +21,7 @@ from vdla.sim.scratchpads import Scratchpads, pack, unpack
 from .helpers import CONFIG, alu, gemm, machine_with, stream_of
 
 HUGE = DEFAULT.with_changes(batch=16)
-MEMORIES = ("uop", "inp", "wgt", "acc", "inp_operand", "wgt_operand", "wgt_bias")
+MEMORIES = ("uop", "inp", "wgt", "acc", "table", "res", "inp_operand", "wgt_operand", "wgt_bias")
 
 
 def run_program(program, **options):

@@ -9,12 +9,11 @@ import click
 from vdla.cli._options import OUTPUT_FILE, with_settings
 from vdla.hw.spec.config import parameters
 from vdla.hw.spec.errors import ConfigError
+from vdla.hw.spec.memories import memories_of
 from vdla.hw.spec.target import Target, surroundings
 from vdla.hw.spec.target_files import to_toml
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.hw.spec.writing import write_text
-
-MEMORIES = (MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC, MemoryType.OUT)
 
 
 @click.command()
@@ -48,7 +47,8 @@ def describe(target: Target) -> dict[str, Any]:
             "index_bits": config.index_bits(memory),
             "kib": config.depth(memory) * config.element_bytes(memory) / 1024,
         }
-        for memory in MEMORIES
+        for memory in memories_of(config)
+        if memory is not MemoryType.ACC_8BIT
     }
     return {
         "name": config.name,

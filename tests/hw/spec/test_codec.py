@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from vdla.hw.spec import assembly, codec, isa
 from vdla.hw.spec.errors import AssemblyError, EncodingError
-from vdla.hw.spec.memories import LOADABLE
+from vdla.hw.spec.memories import loadable_in
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY, VTA
+from vdla.hw.spec.vocabulary import NEEDED, Extension
 from vdla.runtime.vectors import load_vector
 
+NO_MORE_MEMORIES = DEFAULT.with_changes(extensions=tuple(set(Extension) - NEEDED.keys()))
 VECTORS = sorted((Path(__file__).parents[2] / "vectors" / "vta").glob("*.npz"))
 
 
@@ -30,7 +32,7 @@ def encodables(draw):
 
 def _value(draw, field, config):
     if field.kind is isa.MemoryType:
-        return draw(st.sampled_from(LOADABLE))
+        return draw(st.sampled_from(loadable_in(config)))
     if field.kind is isa.AluOpcode:
         return draw(st.sampled_from(config.alu_opcodes))
     return draw(st.integers(field.low, field.high))
@@ -151,14 +153,28 @@ def test_depthwise_is_no_instruction_without_its_extension_or_in_small_blocks(co
         ),
         (6 << 7, "LOAD.memory_type = 6 is none of UOP (0), WGT (1), INP (2), ACC (3), OUT (4), ACC_8BIT (5)"),
         (4 << 7, "LOAD.memory_type = OUT cannot be loaded; UOP, WGT, INP, ACC, ACC_8BIT can"),
+        (
+            1 | 7 << 7,
+            "STORE.memory_type = 7 is none of UOP (0), WGT (1), INP (2), ACC (3), OUT (4), ACC_8BIT (5)",
+        ),
         (1 | 1 << 80, "STORE.memory_type = UOP cannot be stored; only OUT can"),
         (4 | 7 << 108, "ALU.alu_opcode = 7 is none of MIN (0), MAX (1), ADD (2), SHR (3), MUL (4)"),
     ],
 )
 def test_words_without_meaning_are_refused(word, message):
     with pytest.raises(EncodingError) as caught:
-        codec.decode(word, DEFAULT)
+        codec.decode(word, NO_MORE_MEMORIES)
     assert str(caught.value) == message
+
+
+def test_memories_of_extensions_are_there_where_the_extension_is():
+    assert codec.decode(6 << 7, DEFAULT) == isa.Load(memory_type=isa.MemoryType.TABLE)
+    with pytest.raises(EncodingError) as caught:
+        codec.decode(4 << 7, DEFAULT)
+    assert (
+        str(caught.value)
+        == "LOAD.memory_type = OUT cannot be loaded; UOP, WGT, INP, ACC, ACC_8BIT, TABLE, RES can"
+    )
 
 
 def test_every_declared_field_is_documented():
@@ -171,7 +187,7 @@ def test_every_declared_field_is_documented():
     [
         (
             "LOAD(memory_type=FOO)",
-            "p:1:18: memory_type = FOO is none of UOP, WGT, INP, ACC, OUT, ACC_8BIT\n"
+            "p:1:18: memory_type = FOO is none of UOP, WGT, INP, ACC, OUT, ACC_8BIT, TABLE, RES\n"
             "    LOAD(memory_type=FOO)\n                     ^",
         ),
         (

@@ -9,7 +9,7 @@ from generators.programs import random_config
 from vdla.hw.spec import files
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import ConfigError
-from vdla.hw.spec.presets import DEFAULT, PRESETS, VTA
+from vdla.hw.spec.presets import DEFAULT, PRESETS, TINY, VTA
 from vdla.hw.spec.vocabulary import MemoryType
 
 REFUSED = [
@@ -38,7 +38,8 @@ REFUSED = [
     ({"alu_opcodes": 5}, "alu_opcodes = 5 is not a list of AluOpcode names"),
     (
         {"extensions": ("warp",)},
-        "extensions holds 'warp', which is none of pad_minimum, overwrite, requantise, pad_value, depthwise",
+        "extensions holds 'warp', which is none of pad_minimum, overwrite, requantise, pad_value, depthwise, "
+        "table, residual",
     ),
     (
         {"block_in": 2, "inp_buffer_bytes": 1 << 23},
@@ -97,14 +98,16 @@ def test_digest_tells_hardware_apart_and_ignores_the_name():
         alu_lanes=1,
         alu_stages=2,
         alu_opcodes=(),
-        extensions=("pad_minimum", "requantise"),
+        table_buffer_bytes=1024,
+        res_buffer_bytes=1024,
+        extensions=("pad_minimum", "requantise", "table", "residual"),
     )
     small = AcceleratorConfig(
         uop_buffer_bytes=8192,
         inp_buffer_bytes=8192,
         wgt_buffer_bytes=8192,
         acc_buffer_bytes=8192,
-        extensions=("requantise",),
+        extensions=("requantise", "table", "residual"),
     )
     digests = {
         small.with_changes(**{field.name: getattr(other, field.name)}).digest
@@ -113,6 +116,12 @@ def test_digest_tells_hardware_apart_and_ignores_the_name():
     }
     assert len(digests) == len(fields(other)) - 1
     assert small.digest not in digests
+
+
+def test_the_size_of_a_memory_that_is_not_there_tells_nothing_apart():
+    for name in ("table_buffer_bytes", "res_buffer_bytes"):
+        assert TINY.with_changes(**{name: 1024}).digest == TINY.digest
+        assert DEFAULT.with_changes(**{name: 1024}).digest != DEFAULT.digest
 
 
 @pytest.mark.parametrize(

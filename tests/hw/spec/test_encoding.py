@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vdla.hw.spec import codec, isa
-from vdla.hw.spec.config import MOST_ELEMENTS, AcceleratorConfig
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.consistency import MOST_ELEMENTS
 from vdla.hw.spec.presets import DEFAULT, PRESETS, TINY
-from vdla.hw.spec.vocabulary import Extension, MemoryType
+from vdla.hw.spec.vocabulary import NEEDED, Extension, MemoryType
 
 KIB, MIB = 1 << 10, 1 << 20
 DEEP_UOPS = TINY.with_changes(
@@ -163,6 +164,11 @@ def test_the_bytes_of_wide_instructions_and_micro_ops():
 POWERS = st.integers(0, 6).map(lambda power: 1 << power)
 
 
+def are_complete(extensions: list[Extension]) -> bool:
+    """Whether what extensions need is among them."""
+    return all(needed in extensions for extension, needed in NEEDED.items() if extension in extensions)
+
+
 @st.composite
 def plausible(draw: st.DrawFn) -> dict[str, object]:
     """Return parameters of which each element has whole bytes and each scratchpad 2 to MOST_ELEMENTS."""
@@ -192,7 +198,8 @@ def plausible(draw: st.DrawFn) -> dict[str, object]:
         uop_buffer_bytes=1 << draw(st.integers(4, 20)),
         bus_bits=draw(st.sampled_from((64, 128, 256))),
         burst_bytes=1 << draw(st.integers(5, 10)),
-        extensions=draw(st.lists(st.sampled_from(Extension), unique=True)),
+        extensions=draw(st.lists(st.sampled_from(Extension), unique=True).filter(are_complete)),
+        res_buffer_bytes=1 << 16,
     )
 
 

@@ -116,7 +116,7 @@ def test_every_field_that_a_footprint_names_exists():
     for form, footprint in FOOTPRINTS.items():
         texts = [*footprint.trips]
         for access in footprint.accesses:
-            texts += [access.base, *access.unless, *access.fresh, access.where or "0"]
+            texts += [access.base, *access.unless, *access.fresh, *access.where]
             texts += [text for axis in (access.outer, access.inner) for text in (axis.every, axis.step)]
         for text in texts:
             assert total(text, fields_of(form())) is not None
@@ -137,6 +137,7 @@ def test_accesses_of_two_units_that_can_conflict_all_do():
         (Unit.COMPUTE, MemoryType.WGT),
         (Unit.COMPUTE, MemoryType.ACC),
         (Unit.STORE, MemoryType.ACC),
+        *((unit, pad) for unit in (Unit.COMPUTE, Unit.STORE) for pad in (MemoryType.TABLE, MemoryType.RES)),
     }
     for (unit, pad, one), (other_unit, other_pad, other) in product(kept, kept):
         if unit is not other_unit and pad is other_pad:

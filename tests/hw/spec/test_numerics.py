@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vdla.hw.spec.numerics import requantise, requantise_parameters, wrap
+from vdla.hw.spec.numerics import (
+    add_residual,
+    look_up,
+    requantise,
+    requantise_parameters,
+    residual_parameters,
+    wrap,
+)
 
 BYTE = st.integers(-128, 127)
 
@@ -42,3 +49,36 @@ def test_halves_are_rounded_up(value, shift, expected):
 def test_the_bias_wraps_at_the_accumulators_width():
     assert requantise(32767, requantise_parameters(1, 1, 10, 0, -128, 127), 16) == -32
     assert requantise(32767, requantise_parameters(1, 1, 10, 0, -128, 127), 32) == 32
+
+
+FACTOR = st.integers(-(1 << 15), (1 << 15) - 1)
+
+
+@given(
+    BYTE,
+    BYTE,
+    st.integers(-(1 << 31), (1 << 31) - 1),
+    st.tuples(FACTOR, FACTOR),
+    st.integers(0, 63),
+    BYTE,
+    BYTE,
+    BYTE,
+)
+def test_a_sum_with_a_residual_is_exact_rounded_half_up_and_clipped(
+    value, residual, addend, factors, shift, zero, least, greatest
+):
+    exact = Fraction(value * factors[0] + residual * factors[1] + addend, 1 << shift)
+    expected = max(least, min(greatest, floor(exact + Fraction(1, 2)) + zero))
+    parameters = residual_parameters(addend, factors, shift, zero, least, greatest)
+    assert add_residual(value, residual, parameters) == expected
+    assert add_residual(value, residual, [wrap(word, 32) for word in parameters]) == expected
+
+
+def test_an_accumulator_of_16_bits_holds_the_sign_of_one_factor_as_the_other():
+    assert add_residual(10, 100, [0, -3, 0, 127 << 8 | 128]) == -128
+    assert add_residual(10, 20, [0, -3, 0, 127 << 8 | 128]) == -50
+    assert add_residual(10, 100, [0, 3, 0, 127 << 8 | 128]) == 30
+
+
+def test_a_table_has_the_entries_of_values_from_0_on_first():
+    assert [look_up(value, range(256)) for value in (0, 127, -128, -1)] == [0, 127, 128, 255]

@@ -36,6 +36,8 @@ WIDE = TINY.with_changes(
 LONG = WIDE.with_changes(name="long instructions", bus_bits=512, uop_buffer_bytes=1 << 20)
 """Instructions of 256 bits, two in a beat."""
 
+FURTHER = TINY.with_changes(name="further", extensions=tuple(Extension))
+
 INP, WGT, ACC, OUT, UOP = MemoryType.INP, MemoryType.WGT, MemoryType.ACC, MemoryType.OUT, MemoryType.UOP
 STREAM = 0x20000
 
@@ -115,6 +117,20 @@ def test_steps_of_every_operation_between_others(config):
         for immediate in (0, 1)
     ]
     check(config, [*(part for step in steps for part in (gemm, step)), gemm, isa.Finish()])
+
+
+@pytest.mark.parametrize("latency", [1, 64])
+def test_stores_with_tables_and_residuals_between_others(latency):
+    """Each set of parameters takes its reads; stages and queues are those of the longest way."""
+    stores = [
+        store(1, width, parameters=parameters, table=table, residual=residual)
+        for width in (1, 2, 40)
+        for parameters in (0, 1)
+        for table in (0, 2)
+        for residual in (0, 3)
+    ]
+    loads = [load(MemoryType.TABLE, 1, 64), load(MemoryType.RES, 3, 5, x_pad_0=1)]
+    check(FURTHER, [*loads, *stores, store(0), *loads, isa.Finish()], MemoryParameters(latency, 4))
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 5, 8, 15, 16, 17])

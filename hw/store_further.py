@@ -1,0 +1,90 @@
+"""What a STORE names for the steps behind requantisation: its table, and its residuals as they are read."""
+
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from vdla.hw.layouts import decode
+from vdla.hw.spec import isa
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.vocabulary import Extension, MemoryType
+from vdla.hw.store_beats import further_layout
+
+
+def has_further_steps(config: AcceleratorConfig) -> bool:
+    """Return whether the store unit has steps behind requantisation."""
+    return config.has(Extension.TABLE) or config.has(Extension.RESIDUAL)
+
+
+class FurtherSteps(wiring.Component):
+    """Follow the reads of one STORE after another for the steps behind requantisation.
+
+    Parameters:
+        config: the accelerator; it has such steps.
+
+    Members:
+        instruction: the STORE that begins; its parameters count where `scales`.
+        begins: it begins.
+        set_ends: the last parameter of a set is read.
+        element_ends: the last part of an element is read.
+        further: what is done to this cycle's read of an element.
+        second: this cycle's read of a parameter is of the set for residuals.
+        last_set: the STORE has no set of parameters behind this one.
+        beyond: its table, or the residual of this cycle's read, is past the end of its scratchpad.
+
+    Timing: outputs come from registers, and follow `begins`, `set_ends` and `element_ends` in the next cycle.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "instruction": In(config.instruction_bits),
+                **{name: In(1) for name in ("begins", "scales", "set_ends", "element_ends")},
+                "further": Out(further_layout(config)),
+                **{name: Out(1) for name in ("second", "last_set", "beyond")},
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        store = decode(isa.Store, self.config, self.instruction)
+        beyond: list[Value] = []
+        m.d.comb += self.last_set.eq(1)
+        if self.config.has(Extension.TABLE):
+            beyond.append(self._tables(m, store))
+        if self.config.has(Extension.RESIDUAL):
+            beyond.append(self._residuals(m, store))
+        m.d.comb += self.beyond.eq(Cat(beyond).any())
+        return m
+
+    def _tables(self, m: Module, store: data.View) -> Value:
+        """Note the table; return whether there is none of that number."""
+        further, beyond, number = self.further, Signal(name="beyond_table"), Signal(isa.TABLE_NUMBER_BITS)
+        tables = self.config.depth(MemoryType.TABLE) // isa.TABLE_ELEMENTS
+        used = self.scales & (store.table != 0)
+        m.d.comb += number.eq(store.table - 1)
+        with m.If(self.begins):
+            m.d.sync += [
+                further.looks_up.eq(used),
+                further.table.eq(number),
+                beyond.eq(used & (number >= tables)),
+            ]
+        return beyond
+
+    def _residuals(self, m: Module, store: data.View) -> Value:
+        """Count the index of the residual; return whether it is past the end."""
+        further, used = self.further, self.scales & (store.residual != 0)
+        index = Signal(self.config.sram_base_bits + 2, name="residual_index")  # past the end included
+        inside = self.config.index_bits(MemoryType.RES)
+        m.d.comb += [
+            further.residual.eq(index),
+            self.last_set.eq(~further.adds | self.second),
+        ]
+        with m.If(self.element_ends):
+            m.d.sync += index.eq(index + 1)
+        with m.If(self.set_ends):
+            m.d.sync += self.second.eq(~self.last_set)
+        with m.If(self.begins):
+            m.d.sync += [further.adds.eq(used), index.eq(store.residual - 1), self.second.eq(0)]
+        return further.adds & index[inside:].any()

@@ -1,0 +1,140 @@
+"""What the store unit makes of the accumulators that it reads: requantised, looked up, with residuals."""
+
+from itertools import pairwise
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import exact_log2
+
+from vdla.hw.alu import accumulator_vector
+from vdla.hw.requantise import Requantiser
+from vdla.hw.residual import READ_STAGES, ResidualAdder
+from vdla.hw.signatures import scratchpad_read, scratchpad_write, shadow
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.timing import REQUANTISE_STAGES, STORE_READ_STAGES, TABLE_STAGES, store_stages
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
+from vdla.hw.store_beats import read_layout
+from vdla.hw.tables import TableLookup
+
+
+def kept_layout() -> data.StructLayout:
+    """What a read of a parameter is for: it is parameter `row` of the set for values, or for residuals."""
+    return data.StructLayout({"values": 1, "residuals": 1, "row": Parameter})
+
+
+class OutputPath(wiring.Component):
+    """Turn what is read into outputs.
+
+    Parameters:
+        config: the accelerator.
+
+    Members:
+        element: read data of the accumulators' shadow: of the read of the cycle before.
+        read: where the outputs of this cycle's read go.
+        kept: which parameter this cycle's read is, if any.
+        res: read port of the residuals.
+        table: write port of the tables.
+        leaving: the read of `store_stages` cycles before.
+        outputs: of it.
+        busy: there are reads on their way.
+
+    Timing: never stalls. A read data register follows the scratchpad; then come the stages of `Requantiser`,
+    `TableLookup` and `ResidualAdder`, as far as the configuration has them, whatever the STORE uses of them.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "element": In(config.element_bits(shadow(config))),
+                "read": In(read_layout(config)),
+                "kept": In(kept_layout()),
+                "leaving": Out(read_layout(config)),
+                "outputs": Out(8 * config.store_read_bytes),
+                "busy": Out(1),
+                **further_ports(config),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        stages = [
+            Signal(read_layout(config), name=f"stage_{index}")
+            for index in range(store_stages(config.extensions))
+        ]
+        m.d.sync += [stages[0].eq(self.read), *(later.eq(earlier) for earlier, later in pairwise(stages))]
+        element = Signal(len(self.element), reset_less=True)
+        m.d.sync += element.eq(self.element)
+        m.d.comb += [
+            self.leaving.eq(stages[-1]),
+            self.busy.eq(Cat(stage.valid for stage in stages).any()),
+        ]
+        if config.has(Extension.REQUANTISE):
+            self._requantise(m, element, stages)
+        else:
+            if shadow(config) is MemoryType.ACC:
+                whole = data.View(accumulator_vector(config), element)
+                element = Cat(value[: config.out_bits] for value in whole)
+            bits = 8 * config.store_read_bytes
+            part = stages[STORE_READ_STAGES - 1].part[: exact_log2(len(element) // bits)]
+            m.d.comb += self.outputs.eq(element.word_select(part, bits))
+        return m
+
+    def _requantise(self, m: Module, element: Signal, stages: list[data.View]) -> None:
+        m.submodules.requantiser = requantiser = Requantiser(self.config)
+        place = STORE_READ_STAGES - 1
+        keeps, row = Signal(2), Signal(Parameter, reset_less=True)
+        m.d.sync += [
+            keeps.eq(Cat(self.kept.values, self.kept.residuals)),
+            row.eq(self.kept.row),
+            requantiser.keeps.eq(keeps[0]),
+            requantiser.row.eq(row),
+        ]
+        m.d.comb += [
+            requantiser.element.as_value().eq(element),
+            requantiser.part.eq(stages[place].part),
+            requantiser.scales.eq(stages[place].scales),
+        ]
+        values, place = requantiser.outputs, place + REQUANTISE_STAGES
+        if self.config.has(Extension.TABLE):
+            values, place = self._look_up(m, values, stages[place]), place + TABLE_STAGES
+        if self.config.has(Extension.RESIDUAL):
+            m.submodules.adder = adder = ResidualAdder(self.config, place - (STORE_READ_STAGES - 1))
+            m.d.comb += adder.word.eq(requantiser.element[0])
+            m.d.sync += [adder.keeps.eq(keeps[1]), adder.row.eq(row)]
+            values = self._add(m, adder, values, stages, place)
+        bits = self.config.out_bits
+        m.d.comb += self.outputs.eq(
+            Cat(values[lane][:bits] for lane in range(self.config.values_per_store_read))
+        )
+
+    def _look_up(self, m: Module, values: data.View, stage: data.View) -> data.View:
+        m.submodules.lookup = lookup = TableLookup(self.config)
+        connect(m, flipped(self.table), lookup.write)
+        m.d.comb += [
+            lookup.values.as_value().eq(values.as_value()),
+            lookup.looks_up.eq(stage.further.looks_up),
+            lookup.table.eq(stage.further.table),
+        ]
+        return lookup.outputs
+
+    def _add(
+        self, m: Module, adder: ResidualAdder, values: data.View, stages: list[data.View], place: int
+    ) -> data.View:
+        m.d.comb += [
+            self.res.address.eq(stages[place - READ_STAGES].further.residual),
+            adder.element.as_value().eq(self.res.data),
+            adder.part.eq(stages[place - 1].part),
+            adder.adds.eq(stages[place - 1].further.adds),
+            adder.values.as_value().eq(values.as_value()),
+        ]
+        return adder.outputs
+
+
+def further_ports(config: AcceleratorConfig) -> dict[str, wiring.Member]:
+    """Return the members of the store unit that only extensions bring: ports of tables and of residuals."""
+    table = {"table": In(scratchpad_write(config, MemoryType.TABLE))}
+    res = {"res": Out(scratchpad_read(config, MemoryType.RES))}
+    return (table if config.has(Extension.TABLE) else {}) | (res if config.has(Extension.RESIDUAL) else {})
