@@ -41,7 +41,11 @@ def compute_compares(machine: Machine, program: TimedProgram, queued: Ints, star
     """Find out whether the LOAD at the queue's head may start beside what is issued, in the next cycle;
     return whether something is new. `starts`: the head starts in this cycle."""
     compute, dispatch, clear = machine.compute, machine.dispatch, False
-    stays = dispatch.head[COMPUTE_UNIT] != dispatch.tail[COMPUTE_UNIT] and not starts
+    if starts or compute_free(machine):  # nothing is issued beside which the head could start
+        changes = compute.clear != 0 or compute.stayed != 0
+        compute.clear = compute.stayed = 0
+        return changes
+    stays = dispatch.head[COMPUTE_UNIT] != dispatch.tail[COMPUTE_UNIT]
     if stays and compute.stayed != 0:
         load = program[queued[dispatch.head[COMPUTE_UNIT]]]
         clear = load.beside and (load.uop_begin >= compute.uop_end or load.uop_end <= compute.uop_begin)
@@ -56,6 +60,8 @@ def compute_starts(machine: Machine, program: TimedProgram, index: int) -> None:
     compute, instruction = machine.compute, program[index]
     compute.issue_last = machine.control.cycle + instruction.slots
     compute.uop_begin, compute.uop_end = instruction.uop_begin, instruction.uop_end
+    if instruction.reads_two:
+        compute.reads_until = compute.issue_last + machine.hardware.given_stage
     place = (compute.first + compute.level) % MOST_RETIRING
     compute.items[place], compute.retires[place] = index, compute.issue_last + machine.hardware.retire_stage
     compute.level += 1
@@ -105,11 +111,15 @@ def operand_reads(machine: Machine, program: TimedProgram) -> Reads:
 @part
 def port_lent(machine: Machine, program: TimedProgram) -> bool:
     """Whether the shadow's read port is the compute unit's in this cycle."""
-    return operand_reads(machine, program).first <= machine.control.cycle
+    cycle = machine.control.cycle
+    return cycle <= machine.compute.reads_until and operand_reads(machine, program).first <= cycle
 
 
 @part
 def port_steady_cycles(machine: Machine, program: TimedProgram) -> int:
     """Return how many cycles from the next one on that stays as it is in this one."""
-    reads, cycle = operand_reads(machine, program), machine.control.cycle
+    cycle = machine.control.cycle
+    if cycle > machine.compute.reads_until:
+        return FAR
+    reads = operand_reads(machine, program)
     return (reads.last if reads.first <= cycle else reads.first - 1) - cycle

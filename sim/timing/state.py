@@ -130,6 +130,7 @@ class Compute:
     issue_last: int
     uop_begin: int  # of the instruction that was issued last,
     uop_end: int
+    reads_until: int  # the last cycle in which a slot that was issued reads a second accumulator
     stayed: int  # the head of the queue stood there before this cycle
     clear: int  # the LOAD at the queue's head writes none of these
     first: int
