@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from vdla.compiler.codegen.actions import Action, Operand
 from vdla.compiler.codegen.nest import Nest, element_index
 from vdla.compiler.ir.nodes import Buffer, Call, Intrinsic, Read
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.runtime.stream.builder import StreamBuilder
+from vdla.runtime.stream.builder import Rows, StreamBuilder
+
+Move = Callable[[int, str, int, Rows], None]  # records a transfer: element on chip, tensor, its element, rows
 
 
 @dataclass(frozen=True)
@@ -17,11 +20,13 @@ class Emission:
     Attributes:
         tensors: what the stream calls a program's parameters, where that is not their own name.
         bases: the first element of each buffer in its memory, or in its tensor, where that is not 0.
+        scaled: returns what records STOREs by a set of parameters; None: they are recorded as they are.
     """
 
     builder: StreamBuilder
     tensors: Mapping[str, str]
     bases: dict[str, int]
+    scaled: Callable[[int], Move] | None = None
 
     @property
     def config(self) -> AcceleratorConfig:
@@ -31,6 +36,12 @@ class Emission:
     def tensor(self, buffer: Buffer) -> str:
         """Return what the stream calls a buffer in DRAM."""
         return self.tensors.get(buffer.name, buffer.name)
+
+    def scaled_store(self, parameters: int) -> Move:
+        """Return what records STOREs that requantise by a set of parameters."""
+        if self.scaled is not None:
+            return self.scaled(parameters)
+        return partial(self.builder.store, parameters=parameters)
 
     def tiles(self, call: Call) -> list[Operand]:
         """Return the operands of a call that are tiles."""

@@ -8,6 +8,7 @@ from math import prod
 from typing import Protocol
 
 from vdla.compiler.codegen.actions import Action, conditional, in_turn, repeated
+from vdla.compiler.codegen.after import NOTHING, After, begun
 from vdla.compiler.codegen.emission import Emission, Instruction
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.nest import TILE_RANK, Nest, conditions_of, nest_of
@@ -86,9 +87,16 @@ def emit_calls(
     builder: StreamBuilder,
     tensors: Mapping[str, str] | None = None,
     begins: Mapping[str, int] | None = None,
+    after: After = NOTHING,
 ) -> None:
-    """Record the instructions of what `lower_to_calls` returned; otherwise as `emit`."""
-    _Emitter(builder, func, tensors or {}, begins or {}).statement(func.body)({})
+    """Record the instructions of what `lower_to_calls` returned; otherwise as `emit`.
+
+    Args:
+        after: what its STOREs do behind requantisation; `tensors` name what that needs.
+    """
+    own = dict(tensors or {})
+    scaled = None if after == NOTHING else begun(builder, own, after)
+    _Emitter(builder, func, Emission(builder, own, dict(begins or {}), scaled)).statement(func.body)({})
 
 
 def compile_stream(func: Func, config: AcceleratorConfig) -> Stream:
@@ -101,11 +109,9 @@ def compile_stream(func: Func, config: AcceleratorConfig) -> Stream:
 class _Emitter:
     """Turns statements into actions that record instructions; what can be known before is computed once."""
 
-    def __init__(
-        self, builder: StreamBuilder, func: Func, tensors: Mapping[str, str], begins: Mapping[str, int]
-    ) -> None:
+    def __init__(self, builder: StreamBuilder, func: Func, emission: Emission) -> None:
         self.config = builder.config
-        self.emission = Emission(builder, tensors, dict(begins))
+        self.emission = emission
         self.used = dict.fromkeys(SCRATCHPADS, 0)
         self.used[Scope.ACCUMULATOR] = sum(
             _elements(part.buffer)

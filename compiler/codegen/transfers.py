@@ -16,15 +16,12 @@ from vdla.compiler.codegen.actions import (
     repeated,
     shifted,
 )
-from vdla.compiler.codegen.emission import Emission
+from vdla.compiler.codegen.emission import Emission, Move
 from vdla.compiler.codegen.hardware_loops import Dimension, Transfer, transfer_instructions
 from vdla.compiler.codegen.nest import AffineSum, Nest, Ranges, boxes, conditions_of, evaluated, inside_box
 from vdla.compiler.ir.nodes import Const, Expr, IrError
 from vdla.hw.spec import isa
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
-from vdla.runtime.stream.builder import Rows
-
-Move = Callable[[int, str, int, Rows], None]  # records a transfer: element on chip, tensor, its element, rows
 
 
 def load(memory: MemoryType, emission: Emission, nest: Nest, *, pad_minimum: bool = False) -> Action:
@@ -76,7 +73,7 @@ def scaled_store(emission: Emission, nest: Nest) -> Action:
         dram,
         emission.tensor(dram.buffer),
         [],
-        lambda values: partial(emission.builder.store, parameters=_parameter_set(first(values))),
+        lambda values: emission.scaled_store(_parameter_set(first(values))),
     )
     for name, extent in walked.items():
         action = repeated(name, extent, action)

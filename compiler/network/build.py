@@ -1,10 +1,11 @@
 """Linking: from placed operators and their programs to a module's streams, transfers and memory plan."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from vdla.compiler.codegen.after import After
 from vdla.compiler.codegen.stream import emit_calls
 from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.graph.nodes import Graph
@@ -49,6 +50,7 @@ class _Builder:
     steps: list[Step] = field(default_factory=list)
     streams: dict[str, Stream] = field(default_factory=dict)
     weights: dict[str, np.ndarray] = field(default_factory=dict)
+    tables: int = 0  # that have been used
 
     @property
     def config(self) -> AcceleratorConfig:
@@ -160,11 +162,20 @@ class _Builder:
                 self.weights[tensors[parameter]] = values
             for piece in one.pieces:
                 names = {**tensors, **{own: tensors[name] for own, name in piece.names.items()}}
-                emit_calls(self.programs[piece.task], builder, names, {"Z": piece.begin})
+                after = self.numbered(one.after)
+                emit_calls(self.programs[piece.task], builder, names, {"Z": piece.begin}, after)
         stream = builder.finish()
         name = f"launch{number}"
         self.streams[name] = stream
         return LaunchStep(name, tuple(packs.values()), self.unpacks(part), _layers(part, stream))
+
+    def numbered(self, after: After) -> After:
+        """Let one operator after another use another table on chip, so that none waits for the one before."""
+        if not after.table:
+            return after
+        held = self.config.depth(MemoryType.TABLE) // isa.TABLE_ELEMENTS
+        self.tables += 1
+        return replace(after, table=1 + self.tables % min(held, isa.MOST_TABLES))
 
     def place(self, name: str, layout: Layout) -> str:
         return self.places[self.stored(name, layout)]

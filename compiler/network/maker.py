@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from vdla.compiler.codegen.after import NOTHING, After
 from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.rules import Rule
@@ -39,6 +40,7 @@ class Offloaded:
         output: the graph's value that is their result Z, and how it stands in DRAM.
         constants: arrays by the pieces' parameter.
         macs: multiply-accumulates of the operator itself.
+        after: what the store unit does behind it, for operators that follow.
     """
 
     node: Node
@@ -47,6 +49,7 @@ class Offloaded:
     output: tuple[str, Layout]
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     macs: int = 0
+    after: After = NOTHING
 
     def __str__(self) -> str:
         return (

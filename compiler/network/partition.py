@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from vdla.compiler.graph.conversions import Conversions
 from vdla.compiler.graph.integer_forms.host import is_float, why_on_host
 from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.network.following import following
 from vdla.compiler.network.maker import Offloaded
 from vdla.compiler.network.offload import OPERATORS, offload
 from vdla.compiler.network.views import VIEW_RULES, VIEWS, Viewed
@@ -42,7 +43,12 @@ def place(graph: Graph, target: Target, report: Report = lambda node: None) -> l
     found = Conversions(graph)
     for node in graph.nodes:
         report(node)
-        one = _place(found, node, target, inside)
+        follower = following(graph, node, placed, target)
+        if follower is None:
+            one = _place(found, node, target, inside)
+        else:
+            del placed[follower.place]  # it is carried out where the other operands are there, too
+            one = follower.both
         if not isinstance(one, OnHost):
             inside.update(node.outputs)
         placed.append(one)

@@ -1,0 +1,122 @@
+"""Tables that the store unit carries out behind other operators: to the last bit what the graph means."""
+
+import numpy as np
+import pytest
+
+from tests.compiler.network.compiled import plan_of
+from tests.compiler.network.graphs import Net
+from tests.compiler.network.test_networks import check
+from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.network.following import following
+from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.target import Target
+from vdla.hw.spec.vocabulary import Extension
+from vdla.runtime.devices.cycle import CycleDevice
+from vdla.runtime.devices.functional import FunctionalDevice
+from vdla.runtime.module.plan import HostStep, Plan
+
+ALL = TINY.with_changes(name="all", extensions=tuple(Extension))
+CONFIGS = {
+    "all": ALL,
+    "two rows": ALL.with_changes(batch=2),
+    "one table at a time": ALL.with_changes(table_buffer_bytes=512),
+    "wide in": ALL.with_changes(block_in=8),
+    "wide out": ALL.with_changes(block_out=8),
+}
+
+
+class Following(Net):
+    """A graph in the making, with tables."""
+
+    def lookup(self, x: str) -> str:
+        return self.op("Int8Lookup", (x, self.constant(self.integers(256))))
+
+    def image(self, channels: int = 6) -> str:
+        return self.conv(self.input(2, 3, 9, 7), channels, (3, 3), pads=(1, 1, 1, 1))
+
+
+def table_behind_a_convolution(net: Following) -> tuple[Graph, set[str]]:
+    return net.graph(net.lookup(net.image())), {"Int8Conv"}
+
+
+def tables_one_behind_another(net: Following) -> tuple[Graph, set[str]]:
+    x = net.lookup(net.image(5))
+    for _ in range(9):
+        x = net.lookup(net.conv(x, 5))
+    return net.graph(x), {"Int8Conv"}
+
+
+def tables_behind_other_operators(net: Following) -> tuple[Graph, set[str]]:
+    x = net.lookup(net.matmul(net.input(3, 7), 9))
+    y = net.lookup(net.requantise(x))
+    return net.graph(net.lookup(net.mul(x, net.lookup(net.add(x, y))))), {
+        "Int8MatMul",
+        "Int8Requantise",
+        "Int8Mul",
+        "Int8Add",
+    }
+
+
+FUSED = (table_behind_a_convolution, tables_one_behind_another, tables_behind_other_operators)
+
+
+def table_of_a_value_that_others_read(net: Following) -> Graph:
+    x = net.image()
+    return net.graph(net.lookup(x), net.conv(x, 3))
+
+
+def table_of_an_output(net: Following) -> Graph:
+    x = net.image()
+    return net.graph(x, net.lookup(x))
+
+
+def table_of_real_numbers(net: Following) -> Graph:
+    return net.graph(net.op("Int8Lookup", (net.image(), net.constant(np.arange(256, dtype=np.float32)))))
+
+
+def table_behind_pooling(net: Following) -> Graph:
+    return net.graph(net.lookup(net.pool(net.image())))
+
+
+APART = (
+    table_of_a_value_that_others_read,
+    table_of_an_output,
+    table_of_real_numbers,
+    table_behind_pooling,
+)
+
+
+def operators(plan: Plan) -> set[str]:
+    """Return the kinds of operators that are carried out one by one."""
+    found = set()
+    for step in plan.steps:
+        found |= {step.op} if isinstance(step, HostStep) else {layer.op for layer in step.layers}
+    return found
+
+
+@pytest.mark.parametrize("make", FUSED)
+@pytest.mark.parametrize("name", CONFIGS)
+def test_an_operator_and_what_follows_it_are_one(make, name):
+    (graph, left), config = make(Following()), CONFIGS[name]
+    plan = plan_of(graph, config)
+    assert operators(plan) == left
+    for seed in (None, 0, 1):
+        check(graph, plan, FunctionalDevice(config, plan.dram_bytes, seed))
+    check(graph, plan, CycleDevice(config, plan.dram_bytes))
+
+
+@pytest.mark.parametrize("make", APART)
+def test_what_the_store_unit_cannot_do_stays_apart(make):
+    graph = make(Following())
+    plan = plan_of(graph, ALL)
+    assert operators(plan) & {"Int8Lookup"}
+    check(graph, plan, FunctionalDevice(ALL, plan.dram_bytes))
+
+
+@pytest.mark.parametrize("make", FUSED)
+def test_without_the_extensions_nothing_follows(make):
+    graph, _ = make(Following())
+    assert not any(following(graph, node, [], Target(TINY)) for node in graph.nodes)
+    plan = plan_of(graph, TINY)
+    assert operators(plan) == {node.op for node in graph.nodes}
+    check(graph, plan, FunctionalDevice(TINY, plan.dram_bytes))
