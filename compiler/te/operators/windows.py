@@ -13,21 +13,25 @@ from vdla.compiler.te.operators.sizes import Convolution, blocks
 from vdla.compiler.te.tensor import compute, placeholder, reduce_axis, sum_over
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.isa import PAIR, TAPS
+from vdla.hw.spec.timing import depthwise_slots
 from vdla.hw.spec.vocabulary import Extension
 
 STRIDES = (1, 2)  # of a window
 
 
 def slides(size: Convolution, config: AcceleratorConfig) -> bool:
-    """Whether windows can compute a convolution: one output for each channel, kernels of two columns or more,
-    which stand together."""
-    return (
+    """Whether windows compute a convolution in no more slots than products do: one output for each channel,
+    kernels of columns that stand together."""
+    if not (
         config.has(Extension.DEPTHWISE)
         and size.groups == size.channels == size.outputs
-        and size.kernel[1] > 1
         and size.dilation[1] == 1
         and size.stride[1] in STRIDES
-    )
+    ):
+        return False
+    (_, columns), (_, width) = size.kernel, size.out_size
+    slots: int = blocks(columns, TAPS) * depthwise_slots(width, size.stride[1] - 1)
+    return slots <= columns * width
 
 
 def in_windows(size: Convolution) -> Convolution:

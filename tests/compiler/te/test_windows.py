@@ -16,15 +16,20 @@ from vdla.runtime.layout import blocked, unblocked
 SLIDING = TINY.with_changes(block_in=8, block_out=8, extensions=(Extension.DEPTHWISE,))
 
 
-def depthwise(channels=10, kernel=(3, 3), stride=(1, 1), padding=(1, 1, 1, 1), **changed) -> Convolution:
-    return Convolution(channels, 5, 6, channels, kernel, stride, padding, groups=channels, **changed)
+def depthwise(
+    channels=10, kernel=(3, 3), stride=(1, 1), padding=(1, 1, 1, 1), width=6, **changed
+) -> Convolution:
+    return Convolution(channels, 5, width, channels, kernel, stride, padding, groups=channels, **changed)
 
 
 @pytest.mark.parametrize(
     ("size", "config", "does"),
     [
         (depthwise(), SLIDING, True),
-        (depthwise(kernel=(1, 2), stride=(3, 2), dilation=(2, 1)), SLIDING, True),
+        (depthwise(kernel=(1, 5), stride=(3, 2), dilation=(2, 1)), SLIDING, True),
+        (depthwise(kernel=(1, 2)), SLIDING, True),  # 8 slots for a row of 6 sums instead of 12
+        (depthwise(kernel=(1, 2), stride=(1, 2)), SLIDING, False),  # 7 slots instead of 6
+        (depthwise(kernel=(3, 3), padding=(1, 0, 1, 0), width=3), SLIDING, True),
         (depthwise(), DEFAULT, True),
         (depthwise(), SMALL, False),  # has no DEPTHWISE
         (depthwise(), DEFAULT.with_changes(block_out=8), False),
