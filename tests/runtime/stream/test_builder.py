@@ -23,8 +23,19 @@ WIDE = DEFAULT.with_changes(name="wide", block_in=1, block_out=1, acc_buffer_byt
 """Instructions of 256 bits, micro-ops of 64."""
 
 
-@pytest.mark.parametrize("config", [DEFAULT, TINY, VTA, WIDE], ids=lambda config: config.name)
-@pytest.mark.parametrize("form", isa.INSTRUCTIONS)
+CONFIGS = (DEFAULT, TINY, VTA, WIDE)
+
+
+def forms_of(config):
+    """Return the forms of instruction that a configuration has."""
+    return [form for form in isa.INSTRUCTIONS if form.extension is None or config.has(form.extension)]
+
+
+@pytest.mark.parametrize(
+    ("config", "form"),
+    [(config, form) for config in CONFIGS for form in forms_of(config)],
+    ids=lambda value: getattr(value, "name", None) or value.__name__,
+)
 def test_columns_encode_as_single_instructions_do(config, form):
     rng, fields = random.Random(1), [field for field in isa.layout(form, config) if field.kind is int]
     rows = [[rng.randint(field.low, field.high) for field in fields] for _ in range(20)]
@@ -32,6 +43,11 @@ def test_columns_encode_as_single_instructions_do(config, form):
     for row, encoded in zip(rows, words, strict=True):
         instruction = form(**{field.name: value for field, value in zip(fields, row, strict=True)})
         assert encoded.tobytes() == codec.to_bytes([instruction], config)
+
+
+def test_a_form_that_the_configuration_lacks_is_refused():
+    with pytest.raises(EncodingError, match=r"DEPTHWISE needs the extension 'depthwise', which this config"):
+        encode_rows(isa.Depthwise, TINY, ["iter_in"], [[1]])
 
 
 def test_a_value_that_does_not_fit_is_named():
