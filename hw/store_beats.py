@@ -40,8 +40,9 @@ def read_layout(config: AcceleratorConfig) -> data.StructLayout:
 
     `empty`: of a STORE that writes nothing. `lane`: place of the outputs in their beat. `part`: place in the
     element that was read. `beat_ends`, `burst_ends`: the read completes a beat, a burst. `scales`: the
-    outputs are requantised by parameters. `further`: what is done then.
+    outputs are requantised by parameters. `further`: what is done then, where there are such steps.
     """
+    further = further_layout(config)
     return data.StructLayout(
         {
             "valid": 1,
@@ -51,7 +52,7 @@ def read_layout(config: AcceleratorConfig) -> data.StructLayout:
             "beat_ends": 1,
             "burst_ends": 1,
             "scales": 1,
-            "further": further_layout(config),
+            **({"further": further} if further.size else {}),
         }
     )
 
