@@ -13,7 +13,7 @@ from vdla.sim.decoded import DecodedStream, blocks
 from vdla.sim.records import IntArray, Narrow, RecordArray, record_dtype
 from vdla.sim.rows import element_bytes
 
-DRAM = 7  # stands for a memory type
+DRAM = len(MemoryType)  # stands for a memory type
 MEMORY_TYPES = 8
 
 

@@ -7,11 +7,11 @@ import pytest
 from generators.programs import random_config, random_program
 
 from tests.sim import helpers
-from tests.sim.helpers import ACC, CONFIG, INP, UOP, WGT, alu, gemm, load, stream_of
+from tests.sim.helpers import ACC, CONFIG, INP, RES, TABLE, UOP, WGT, alu, gemm, load, stream_of
 from vdla.hw.spec import isa
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import DeadlockError, InvalidInstructionError, OverwriteError, UnfinishedError
-from vdla.hw.spec.vocabulary import AluOpcode, Parameter
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, Parameter
 from vdla.runtime.vectors import load_vector
 from vdla.sim.decoded import decode_stream
 from vdla.sim.verify.clocks import clocks
@@ -264,3 +264,29 @@ def test_clocks_know_what_tokens_tell():
     )
     known = clocks(program, np.arange(len(program)))
     assert known.tolist() == [[-1, -1, -1], [-1, -1, -1], [1, -1, -1], [1, 2, -1], [1, -1, -1], [1, -1, -1]]
+
+
+EVERYTHING = CONFIG.with_changes(extensions=tuple(Extension), res_buffer_bytes=64)
+FOLLOWED = (
+    load(ACC, x_size=8),
+    load(TABLE, x_size=isa.TABLE_ELEMENTS),
+    load(RES, sram_base=1, push_next=1),
+    store(pop_prev=1, sram_base=7, parameters=2, table=1, residual=2),
+)
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        (load(RES, sram_base=2), []),
+        (load(TABLE, sram_base=isa.TABLE_ELEMENTS), []),
+        (load(RES, sram_base=1), [Finding(CONFLICT, 4, 3, RES, 1)]),
+        (load(TABLE, sram_base=5), [Finding(CONFLICT, 4, 3, TABLE, 5)]),
+        (load(ACC, sram_base=0), [Finding(CONFLICT, 4, 3, ACC, 0)]),
+    ],
+    ids=str,
+)
+def test_tables_and_residuals_are_elements_of_their_own_memories(item, expected):
+    """What stands beside them is another element, and no byte of DRAM."""
+    program = decode_stream(stream_of((*FOLLOWED, item, isa.Finish()), EVERYTHING), EVERYTHING)
+    assert findings(program, IMAGE) == expected
