@@ -1,19 +1,21 @@
-"""What the store unit does behind requantisation: it looks values up in a table.
+"""What the store unit does behind requantisation: it looks values up in a table and adds residuals.
 
-Programs do not say so: what they store is changed on its way.
+Programs do not say so: what they store is changed on its way. The residuals of a STORE are loaded ahead of
+it, in the order of its elements.
 """
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from typing import NamedTuple
 
 from vdla.compiler.codegen.emission import Move
 from vdla.hw.spec import isa
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import MemoryType, Parameter
 from vdla.runtime.stream.builder import Rows, StreamBuilder
 
-TABLE = "T"
-"""The tensor of the table, as operators name it."""
+TABLE, RESIDUAL, SUM = "T", "R", "S"
+"""The tensors of the table, of the residuals and of the parameters of the sum, as operators name them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,20 +24,119 @@ class After:
 
     Attributes:
         table: number of the table on chip, from 1, in which values are looked up; 0: in none.
+        adds: residuals are added then.
     """
 
     table: int = 0
+    adds: bool = False
+
+    @property
+    def reserved(self) -> int:
+        """The accumulators, from the first on, that the parameters of a sum take."""
+        return len(Parameter) * self.adds
 
 
 NOTHING = After()
 
 
-def begun(builder: StreamBuilder, tensors: Mapping[str, str], after: After) -> Callable[[int], Move]:
-    """Load what all STOREs of a program need; return what records STOREs by a set of parameters.
+class Part(NamedTuple):
+    """Some rows of a transfer, or some columns of one: where they begin on chip and in the tensor."""
+
+    chip: int
+    dram: int
+    rows: Rows
+
+
+class Stored(NamedTuple):
+    """A STORE: its first element in the tensor, and its rows."""
+
+    element: int
+    rows: Rows
+
+
+def parts(rows: Rows, most: int) -> Iterator[Part]:
+    """Divide rows, which stand densely on chip, into parts of at most `most` elements."""
+    height, width, stride = rows.height, rows.width, rows.stride
+    if width > most:
+        for y in range(height):
+            for x in range(0, width, most):
+                count = min(most, width - x)
+                yield Part(y * width + x, y * stride + x, Rows(1, count, count))
+        return
+    at_once = max(1, most // max(1, width))
+    for y in range(0, height, at_once):
+        yield Part(y * width, y * stride, Rows(min(at_once, height - y), width, stride))
+
+
+class FollowedStores:
+    """Records the STOREs of one program with what comes behind requantisation.
 
     Args:
-        tensors: the stream's name of TABLE.
+        builder: records the instructions.
+        tensors: the stream's names of TABLE, RESIDUAL and SUM.
+        after: what comes behind requantisation.
+        stores: the STOREs that the program will record, in order; needed where residuals are added.
     """
-    size = isa.TABLE_ELEMENTS
-    builder.load(MemoryType.TABLE, (after.table - 1) * size, tensors[TABLE], 0, Rows(1, size, size))
-    return lambda parameters: partial(builder.store, parameters=parameters, table=after.table)
+
+    def __init__(
+        self, builder: StreamBuilder, tensors: dict[str, str], after: After, stores: Iterable[Stored]
+    ) -> None:
+        self._builder, self._tensors, self._after = builder, tensors, after
+        depth = builder.config.depth(MemoryType.RES)
+        self._depth = min(depth, (1 << isa.RESIDUAL_BITS) - 2)
+        self._most = max(1, self._depth // 4)
+        self._waiting = deque(
+            (store.element + part.dram, part.rows)
+            for store in stores
+            for part in parts(store.rows, self._most)
+        )
+        self._loaded: deque[int] = deque()  # where residuals stand that are not stored yet
+        self._held, self._at = 0, 0
+
+    def begin(self) -> None:
+        """Load what all STOREs need, and the residuals of the first."""
+        load, after = self._builder.load, self._after
+        if after.table:
+            size = isa.TABLE_ELEMENTS
+            load(MemoryType.TABLE, (after.table - 1) * size, self._tensors[TABLE], 0, Rows(1, size, size))
+        if after.adds:
+            size = len(Parameter)
+            load(MemoryType.ACC, 0, self._tensors[SUM], 0, Rows(1, size, size))
+            self._fetch()
+
+    def scaled(self, parameters: int) -> Move:
+        """Return what records STOREs by a set of parameters."""
+
+        def store(chip: int, tensor: str, element: int, rows: Rows) -> None:
+            record, table = self._builder.store, self._after.table
+            if not self._after.adds:
+                record(chip, tensor, element, rows, parameters=parameters, table=table)
+                return
+            for part in parts(rows, self._most):
+                residual = self._loaded.popleft() + 1
+                record(
+                    chip + part.chip,
+                    tensor,
+                    element + part.dram,
+                    part.rows,
+                    parameters=parameters,
+                    table=table,
+                    residual=residual,
+                )
+                self._held -= part.rows.height * part.rows.width
+                self._fetch()
+
+        return store
+
+    def _fetch(self) -> None:
+        """Load residuals ahead, up to half of the memory, so that those just stored are not waited for."""
+        while self._waiting:
+            element, rows = self._waiting[0]
+            count = rows.height * rows.width
+            if self._held + count > max(self._depth // 2, self._most):
+                return
+            self._waiting.popleft()
+            at = self._at if self._at + count <= self._depth else 0
+            self._builder.load(MemoryType.RES, at, self._tensors[RESIDUAL], element, rows)
+            self._loaded.append(at)
+            self._held, self._at = self._held + count, at + count

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import assert_never
 
+from vdla.compiler.codegen.after import After
 from vdla.compiler.codegen.maxima import maxima_tile
 from vdla.compiler.codegen.schedules import elements_at_a_time, pooling_tile
 from vdla.compiler.codegen.sums import elements_of_a_sum
@@ -18,7 +19,7 @@ from vdla.compiler.codegen.tasks import (
 )
 from vdla.compiler.codegen.tiles import Tiles, TileTable, Work, fitting_tiles
 from vdla.compiler.rules import Unfit
-from vdla.compiler.te.operators.narrowing import Scale
+from vdla.compiler.te.operators.narrowing import AddingScale, Scale
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.compiler.te.operators.transposed import one_phase
 from vdla.hw.spec.target import Target
@@ -109,8 +110,9 @@ def _tiled(
     slides: bool = False,
 ) -> Space | Unfit:
     for threads in THREADS:
+        reserved = After(adds=isinstance(task.narrowing, AddingScale)).reserved
         scales = isinstance(task.narrowing, Scale)
-        work = Work(size, target.config, threads, scales, alike, slides, target.memory)
+        work = Work(size, target.config, threads, scales, alike, slides, target.memory, reserved)
         table = fitting_tiles(work)
         if len(table):
             return Space(task, target, threads, work, table)

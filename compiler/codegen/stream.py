@@ -8,7 +8,7 @@ from math import prod
 from typing import Protocol
 
 from vdla.compiler.codegen.actions import Action, conditional, in_turn, repeated
-from vdla.compiler.codegen.after import NOTHING, After, begun
+from vdla.compiler.codegen.after import NOTHING, After, FollowedStores, Stored
 from vdla.compiler.codegen.emission import Emission, Instruction
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.nest import TILE_RANK, Nest, conditions_of, nest_of
@@ -22,7 +22,7 @@ from vdla.compiler.ir.verify import verify
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
-from vdla.runtime.stream.builder import Stream, StreamBuilder
+from vdla.runtime.stream.builder import Rows, Stream, StreamBuilder
 
 
 class Pass(Protocol):
@@ -94,9 +94,29 @@ def emit_calls(
     Args:
         after: what its STOREs do behind requantisation; `tensors` name what that needs.
     """
-    own = dict(tensors or {})
-    scaled = None if after == NOTHING else begun(builder, own, after)
-    _Emitter(builder, func, Emission(builder, own, dict(begins or {}), scaled)).statement(func.body)({})
+    own, begin = dict(tensors or {}), dict(begins or {})
+    scaled = None
+    if after != NOTHING:
+        stores = _stores(func, builder.config, own, begin, after) if after.adds else []
+        followed = FollowedStores(builder, own, after, stores)
+        followed.begin()
+        scaled = followed.scaled
+    _Emitter(builder, func, Emission(builder, own, begin, scaled), after).statement(func.body)({})
+
+
+def _stores(
+    func: Func, config: AcceleratorConfig, tensors: dict[str, str], begins: dict[str, int], after: After
+) -> list[Stored]:
+    """Return the STOREs by parameters that a program records, in order."""
+    stores: list[Stored] = []
+
+    def note(chip: int, tensor: str, element: int, rows: Rows) -> None:
+        stores.append(Stored(element, rows))
+
+    builder = StreamBuilder(config)
+    emission = Emission(builder, tensors, dict(begins), lambda parameters: note)
+    _Emitter(builder, func, emission, after).statement(func.body)({})
+    return stores
 
 
 def compile_stream(func: Func, config: AcceleratorConfig) -> Stream:
@@ -109,11 +129,12 @@ def compile_stream(func: Func, config: AcceleratorConfig) -> Stream:
 class _Emitter:
     """Turns statements into actions that record instructions; what can be known before is computed once."""
 
-    def __init__(self, builder: StreamBuilder, func: Func, emission: Emission) -> None:
+    def __init__(self, builder: StreamBuilder, func: Func, emission: Emission, after: After) -> None:
         self.config = builder.config
         self.emission = emission
         self.used = dict.fromkeys(SCRATCHPADS, 0)
-        self.used[Scope.ACCUMULATOR] = sum(
+        self.used[Scope.PARAMETERS] = after.reserved
+        self.used[Scope.ACCUMULATOR] = after.reserved + sum(
             _elements(part.buffer)
             for part in walk_statements(func.body)
             if isinstance(part, Alloc) and part.buffer.scope is Scope.PARAMETERS

@@ -47,6 +47,7 @@ class Work:
         alike: all blocks of weights are the same one.
         slides: windows slide along the rows.
         memory: behind the accelerator.
+        reserved: accumulators that are taken by other things.
     """
 
     size: Convolution
@@ -56,6 +57,7 @@ class Work:
     alike: bool = False
     slides: bool = False
     memory: MemoryParameters = REFERENCE_MEMORY
+    reserved: int = 0
 
     @property
     def kernel_blocks(self) -> int:
@@ -140,7 +142,7 @@ class Footprint:
     Attributes:
         height, width: of the input's part, in pixels.
         inp, wgt, acc: of one tile, in one chunk of input blocks.
-        parameters: accumulators that parameters take beside it.
+        parameters: accumulators that parameters take beside it, and what is reserved.
         weights: that stand on chip at a time, for all threads.
     """
 
@@ -188,11 +190,12 @@ class Footprint:
         work = self.work
         if not work.scales:
             return np.zeros_like(self.acc)
-        return (
+        sets = (
             np.full_like(self.acc, work.sets)
             if work.keeps_parameters
             else self.table.outputs * self.thread_weights
-        ) * len(Parameter)
+        )
+        return sets * len(Parameter) + work.reserved
 
     @cached_property
     def weights(self) -> IntArray:

@@ -1,4 +1,4 @@
-"""Operators that follow another on its way out: a table behind it.
+"""Operators that follow another on its way out: a table behind it, or a sum with another tensor.
 
 The store unit carries them out behind requantisation, so that the first result is never stored.
 """
@@ -9,17 +9,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vdla.compiler.codegen.after import TABLE
+from vdla.compiler.codegen.after import RESIDUAL, SUM, TABLE
+from vdla.compiler.codegen.space import space_of
+from vdla.compiler.codegen.tasks import ConvolutionTask, TransposedTask
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.network.maker import Offloaded
+from vdla.compiler.network.offload import offload
+from vdla.compiler.rules import Unfit
+from vdla.compiler.te.operators.narrowing import AddingScale, Scale
+from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.numerics import (
     ENTRIES_OF_ELEMENT,
+    MULTIPLIER_BITS,
     TABLE_ENTRIES,
+    requantise_operands,
+    residual_parameters,
 )
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension
 
 PARAMETERS = "P"  # of requantisation, as programs name them
+LARGEST_ADDEND = 1 << 30  # sums with it do not wrap
 
 
 class Follower(NamedTuple):
@@ -39,6 +49,8 @@ def following(graph: Graph, node: Node, placed: Sequence[object], target: Target
     carry it out."""
     if node.op == "Int8Lookup" and target.config.has(Extension.TABLE):
         return _looked_up(graph, node, placed)
+    if node.op == "Int8Add" and target.config.has(Extension.RESIDUAL):
+        return _added(graph, node, placed, target)
     return None
 
 
@@ -50,7 +62,7 @@ def _first(graph: Graph, name: str, placed: Sequence[object]) -> tuple[int, Offl
         return None
     for place, one in enumerate(placed):
         if isinstance(one, Offloaded) and one.output[0] == name:
-            return (place, one) if PARAMETERS in one.constants else None
+            return (place, one) if PARAMETERS in one.constants and not one.after.adds else None
     return None
 
 
@@ -75,3 +87,59 @@ def _looked_up(graph: Graph, node: Node, placed: Sequence[object]) -> Follower |
         after=replace(one.after, table=1),
     )
     return Follower(place, both)
+
+
+def _added(graph: Graph, node: Node, placed: Sequence[object], target: Target) -> Follower | None:
+    made = offload(graph, node, target)
+    if isinstance(made, Unfit):
+        return None
+    found = [
+        (*first, own) for own in (0, 1) if (first := _first(graph, node.inputs[own], placed)) is not None
+    ]
+    for place, one, own in sorted(found, key=lambda each: -each[0]):
+        words = _sum_parameters(graph.constants[node.inputs[2]], node.extents("factors"), own)
+        task = _adding(one, target)
+        if words is not None and task is not None:
+            residual = node.inputs[1 - own]
+            both = replace(
+                one,
+                node=_joined(node, one, (residual, node.inputs[2])),
+                pieces=(replace(one.pieces[0], task=task),),
+                inputs={**one.inputs, RESIDUAL: (residual, one.output[1])},
+                output=made.output,
+                constants={**one.constants, SUM: _blocked(words, target.config)},
+                after=replace(one.after, adds=True),
+            )
+            return Follower(place, both)
+    return None
+
+
+def _adding(one: Offloaded, target: Target) -> ConvolutionTask | TransposedTask | None:
+    """Return the task of an operator behind which residuals are added; None where there is none."""
+    task = one.pieces[0].task
+    if not isinstance(task, ConvolutionTask | TransposedTask) or task.narrowing != Scale():
+        return None
+    adding = replace(task, narrowing=AddingScale())
+    return None if isinstance(space_of(adding, target), Unfit) else adding
+
+
+def _sum_parameters(words: np.ndarray, factors: Sequence[int], own: int) -> tuple[int, ...] | None:
+    """Return the parameters of a sum whose operand `own` is requantised before; None where the store unit
+    would make another sum: the sum's multiplier must be a power of two, which a smaller shift stands for."""
+    if words.size != len(words):
+        return None
+    bias, multiplier, shift, zero, least, greatest = map(int, requantise_operands(words.reshape(-1).tolist()))
+    spare = multiplier.bit_length() - 1
+    limit = 1 << MULTIPLIER_BITS - 1
+    if multiplier != 1 << max(spare, 0) or spare > shift or abs(bias) >= LARGEST_ADDEND:
+        return None
+    if not all(-limit <= factor < limit for factor in factors):
+        return None
+    both = factors[own], factors[1 - own]
+    return residual_parameters(bias, both, shift - spare, zero, least, greatest)
+
+
+def _blocked(words: Sequence[int], config: AcceleratorConfig) -> np.ndarray:
+    """Return int32[4, batch, block_out]: the parameters as accumulators hold them."""
+    column = np.array(words, np.int64).astype(np.int32).reshape(-1, 1, 1)
+    return np.ascontiguousarray(np.broadcast_to(column, (len(words), config.batch, config.block_out)))

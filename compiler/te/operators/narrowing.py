@@ -35,6 +35,11 @@ class Scale:
     by_channel: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class AddingScale(Scale):
+    """Requantisation behind which residuals are added; the sum's parameters are the first set on chip."""
+
+
 Narrowing = Shift | Scale
 
 

@@ -1,28 +1,77 @@
-"""STOREs with what comes behind requantisation."""
+"""STOREs divided into parts, and residuals that are loaded ahead of them."""
 
-from vdla.compiler.codegen.after import NOTHING, After, begun
-from vdla.hw.spec import isa
+import random
+
+import pytest
+
+from vdla.compiler.codegen.after import After, FollowedStores, Stored, parts
+from vdla.hw.spec import codec, isa
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import Extension, MemoryType
 from vdla.runtime.stream.builder import Rows, StreamBuilder
 from vdla.sim.decoded import decode_stream
 
-CONFIG = TINY.with_changes(extensions=tuple(Extension))
+CONFIG = TINY.with_changes(extensions=tuple(Extension), res_buffer_bytes=256)
+NAMES = {"T": "table", "R": "residuals", "S": "sum"}
 
 
-def test_a_table_is_loaded_once_and_named_by_every_store():
+@pytest.mark.parametrize("most", [1, 3, 7, 100])
+@pytest.mark.parametrize("rows", [Rows(1, 1, 1), Rows(5, 4, 9), Rows(3, 8, 8), Rows(2, 17, 20)])
+def test_parts_are_all_elements_in_order(rows, most):
+    whole = [(y * rows.width + x, y * rows.stride + x) for y in range(rows.height) for x in range(rows.width)]
+    found = []
+    for part in parts(rows, most):
+        assert part.rows.height * part.rows.width <= most
+        found += [
+            (part.chip + y * part.rows.width + x, part.dram + y * part.rows.stride + x)
+            for y in range(part.rows.height)
+            for x in range(part.rows.width)
+        ]
+    assert found == whole
+
+
+def instructions(stores: list[Stored], after: After) -> list[isa.Instruction]:
+    """Return the instructions for STOREs from accumulator 10 on by the second set of parameters."""
     builder = StreamBuilder(CONFIG)
-    record = begun(builder, {"T": "table"}, After(table=3))
-    record(2)(10, "out", 3, Rows(1, 5, 5))
-    record(4)(15, "out", 9, Rows(2, 2, 4))
+    followed = FollowedStores(builder, NAMES, after, stores)
+    followed.begin()
+    for store in stores:
+        followed.scaled(2)(10, "out", store.element, store.rows)
     stream = builder.finish()
     program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 0)), CONFIG)
-    load, *stores = [program.instruction(index) for index in range(len(program))]
+    return [program.instruction(index) for index in range(len(program))]
+
+
+def test_a_table_is_loaded_once():
+    load, *stores = instructions([Stored(3, Rows(1, 5, 5)), Stored(9, Rows(2, 2, 4))], After(table=3))
     assert isinstance(load, isa.Load)
     assert (load.memory_type, load.sram_base, load.x_size) == (MemoryType.TABLE, 128, isa.TABLE_ELEMENTS)
     found = [item for item in stores if isinstance(item, isa.Store)]
-    assert [(item.sram_base, item.table, item.parameters) for item in found] == [(10, 3, 2), (15, 3, 4)]
+    assert [(item.table, item.residual, item.parameters) for item in found] == [(3, 0, 2)] * 2
 
 
-def test_nothing_is_no_table():
-    assert not NOTHING.table
+@pytest.mark.parametrize("seed", range(5))
+def test_every_store_adds_the_residuals_of_its_own_elements(seed):
+    rng = random.Random(seed)
+    stores = [
+        Stored(rng.randrange(1000), Rows(rng.randint(1, 9), width, width + rng.randrange(3)))
+        for width in (rng.randint(1, 40) for _ in range(20))
+    ]
+    held: dict[int, int] = {}  # the element of DRAM that stands in each of RES
+    ahead = 0
+    for item in instructions(stores, After(adds=True)):
+        assert codec.decode(codec.encode(item, CONFIG), CONFIG) == item
+        if isinstance(item, isa.Load) and item.memory_type is MemoryType.RES:
+            ahead += 1
+            for y in range(item.y_size):
+                for x in range(item.x_size):
+                    held[item.sram_base + y * item.x_size + x] = item.dram_base + y * item.x_stride + x
+        if isinstance(item, isa.Store):
+            ahead -= 1
+            assert ahead >= 0
+            for y in range(item.y_size):
+                for x in range(item.x_size):
+                    place = item.residual - 1 + y * item.x_size + x
+                    assert held[place] == item.dram_base + y * item.x_stride + x
+    assert ahead == 0
+    assert max(held) < CONFIG.depth(MemoryType.RES)

@@ -1,4 +1,4 @@
-"""Tables that the store unit carries out behind other operators: to the last bit what the graph means."""
+"""Tables and sums that the store unit carries out behind other operators: to the last bit what the graph means."""
 
 import numpy as np
 import pytest
@@ -14,11 +14,13 @@ from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.module.plan import HostStep, Plan
+from vdla.runtime.requantise import parameter_words
 
 ALL = TINY.with_changes(name="all", extensions=tuple(Extension))
 CONFIGS = {
     "all": ALL,
     "two rows": ALL.with_changes(batch=2),
+    "few residuals": ALL.with_changes(res_buffer_bytes=64),
     "one table at a time": ALL.with_changes(table_buffer_bytes=512),
     "wide in": ALL.with_changes(block_in=8),
     "wide out": ALL.with_changes(block_out=8),
@@ -26,10 +28,16 @@ CONFIGS = {
 
 
 class Following(Net):
-    """A graph in the making, with tables."""
+    """A graph in the making, with tables and with sums by shifts."""
 
     def lookup(self, x: str) -> str:
         return self.op("Int8Lookup", (x, self.constant(self.integers(256))))
+
+    def sum(
+        self, a: str, b: str, *, multiplier: int = 1 << 15, factors: tuple[int, int] = (20000, -9000)
+    ) -> str:
+        words = parameter_words(*(np.array([value]) for value in (-70000, multiplier, 30, 3, -120, 110)))
+        return self.op("Int8Add", (a, b, self.constant(words)), factors=factors)
 
     def image(self, channels: int = 6) -> str:
         return self.conv(self.input(2, 3, 9, 7), channels, (3, 3), pads=(1, 1, 1, 1))
@@ -57,7 +65,42 @@ def tables_behind_other_operators(net: Following) -> tuple[Graph, set[str]]:
     }
 
 
-FUSED = (table_behind_a_convolution, tables_one_behind_another, tables_behind_other_operators)
+def sum_with_what_came_before(net: Following) -> tuple[Graph, set[str]]:
+    x = net.image()
+    y = net.sum(net.conv(net.conv(x, 6, (3, 3), pads=(1, 1, 1, 1)), 6), x)
+    return net.graph(net.conv(net.sum(y, net.conv(y, 6)), 4)), {"Int8Conv"}
+
+
+def sum_of_two_branches(net: Following) -> tuple[Graph, set[str]]:
+    x = net.image()
+    left, right = net.conv(x, 9, (3, 3), pads=(1, 1, 1, 1)), net.lookup(net.conv(x, 9))
+    return net.graph(net.conv(net.sum(right, left), 2)), {"Int8Conv"}
+
+
+def sum_with_an_input_of_the_network(net: Following) -> tuple[Graph, set[str]]:
+    x = net.image(5)
+    return net.graph(net.sum(x, net.input(2, 5, 9, 7))), {"Int8Conv"}
+
+
+def sum_behind_a_table_behind_a_transposed_convolution(net: Following) -> tuple[Graph, set[str]]:
+    x = net.image(4)
+    y = net.lookup(net.spread(net.pool(x, strides=(2, 2)), 4, (2, 2), strides=(2, 2)))
+    return net.graph(net.sum(y, net.input(2, 4, *net.shape(y)[2:]))), {
+        "Int8Conv",
+        "Int8MaxPool",
+        "Int8ConvTranspose",
+    }
+
+
+FUSED = (
+    table_behind_a_convolution,
+    tables_one_behind_another,
+    tables_behind_other_operators,
+    sum_with_what_came_before,
+    sum_of_two_branches,
+    sum_with_an_input_of_the_network,
+    sum_behind_a_table_behind_a_transposed_convolution,
+)
 
 
 def table_of_a_value_that_others_read(net: Following) -> Graph:
@@ -78,11 +121,22 @@ def table_behind_pooling(net: Following) -> Graph:
     return net.graph(net.lookup(net.pool(net.image())))
 
 
+def sum_whose_multiplier_is_no_power_of_two(net: Following) -> Graph:
+    return net.graph(net.sum(net.image(), net.image(), multiplier=(1 << 15) + 1))
+
+
+def sum_of_a_tensor_with_itself(net: Following) -> Graph:
+    x = net.image()
+    return net.graph(net.sum(x, x))
+
+
 APART = (
     table_of_a_value_that_others_read,
     table_of_an_output,
     table_of_real_numbers,
     table_behind_pooling,
+    sum_whose_multiplier_is_no_power_of_two,
+    sum_of_a_tensor_with_itself,
 )
 
 
@@ -109,7 +163,7 @@ def test_an_operator_and_what_follows_it_are_one(make, name):
 def test_what_the_store_unit_cannot_do_stays_apart(make):
     graph = make(Following())
     plan = plan_of(graph, ALL)
-    assert operators(plan) & {"Int8Lookup"}
+    assert operators(plan) & {"Int8Lookup", "Int8Add"}
     check(graph, plan, FunctionalDevice(ALL, plan.dram_bytes))
 
 
