@@ -83,15 +83,18 @@ def executed(timing: Timing, unit: Unit) -> np.ndarray:
 
 
 def work_begins(timing: Timing) -> np.ndarray:
-    """Return int64[n]: the cycle from which its unit worked on each instruction before all others.
+    """Return int64[n]: the cycle from which each instruction was the oldest of its unit.
 
     A unit has several in progress and retires them in order; this is its start, or the cycle after the one
-    before retired.
+    before retired. In the compute unit, LOADs and steps are counted apart, as they run beside each other.
     """
     begins = timing.started.copy()
+    loads = timing.program.opcode == isa.Opcode.LOAD
     for unit in Unit:
-        own = executed(timing, unit)
-        begins[own[1:]] = np.maximum(timing.started[own[1:]], timing.retired[own[:-1]] + 1)
+        for kind in (loads, ~loads):
+            own = executed(timing, unit)
+            own = own[kind[own]]
+            begins[own[1:]] = np.maximum(timing.started[own[1:]], timing.retired[own[:-1]] + 1)
     return begins
 
 

@@ -2,8 +2,9 @@
 
 One microsecond of the trace is one cycle. A unit has several instructions in progress at once; its lane shows
 each from the cycle in which the one before it retired, so that slices do not overlap, and `args` say when it
-really started. A second lane shows what the unit's cycles count as. The memory lane is the data path: each
-burst from its first to its last beat. Counters show the tokens that each edge holds.
+really started. The compute unit's LOADs run beside its steps, so they have a lane of their own. Another lane
+shows what the unit's cycles count as. The memory lane is the data path: each burst from its first to its last
+beat. Counters show the tokens that each edge holds.
 
 Source: "Trace Event Format" of the Chromium project.
 """
@@ -17,12 +18,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from vdla.hw.spec import isa
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.registers import UnitState
 from vdla.hw.spec.timing import Client
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.hw.spec.writing import whole_file
+from vdla.sim.decoded import DecodedStream
 from vdla.sim.timing.result import Log, Timing
 from vdla.sim.trace.events import STATES, executed, held, label, tokens, wait_text, waits, work_begins
 
@@ -42,12 +45,20 @@ class Lane(IntEnum):
     LOAD_STATE = 3
     COMPUTE = 4
     COMPUTE_STATE = 5
-    STORE = 6
-    STORE_STATE = 7
-    MEMORY = 8
+    COMPUTE_LOADS = 6
+    STORE = 7
+    STORE_STATE = 8
+    MEMORY = 9
 
 
 UNIT_LANES = {Unit.LOAD: Lane.LOAD, Unit.COMPUTE: Lane.COMPUTE, Unit.STORE: Lane.STORE}
+
+
+def lane_of(program: DecodedStream, index: int) -> Lane:
+    """Return the lane that shows an instruction."""
+    unit = Unit(int(program.unit[index]))
+    loads = program.opcode[index] == isa.Opcode.LOAD
+    return Lane.COMPUTE_LOADS if unit is Unit.COMPUTE and loads else UNIT_LANES[unit]
 
 
 def write_perfetto(timing: Timing, path: str | Path, memory: MemoryParameters | None = None) -> None:
@@ -127,12 +138,12 @@ def _slice(lane: Lane, name: str, begin: int, end: int, **args: object) -> Trace
 
 def _instructions(timing: Timing) -> Iterator[TraceEvent]:
     begins, waited = work_begins(timing), waits(timing)
-    for unit, lane in UNIT_LANES.items():
+    for unit in Unit:
         for index in executed(timing, unit).tolist():
             text = format_instruction(timing.program.instruction(index))
             times = {name: int(getattr(timing, name)[index]) for name in ("dispatched", "started", "retired")}
             yield _slice(
-                lane,
+                lane_of(timing.program, index),
                 label(timing.program, index),
                 int(begins[index]),
                 times["retired"] + 1,
@@ -176,13 +187,13 @@ def _tokens(timing: Timing) -> Iterator[TraceEvent]:
         shared: TraceEvent = {"pid": PROCESS, "cat": "token", "name": str(token.edge), "id": number}
         yield shared | {
             "ph": "s",
-            "tid": UNIT_LANES[token.edge.producer].value,
+            "tid": lane_of(timing.program, token.producer).value,
             "ts": int(timing.retired[token.producer]),
         }
         yield shared | {
             "ph": "f",
             "bp": "e",
-            "tid": UNIT_LANES[token.edge.consumer].value,
+            "tid": lane_of(timing.program, token.consumer).value,
             "ts": int(begins[token.consumer]),
         }
 

@@ -2,18 +2,20 @@
 
 import json
 from collections import defaultdict
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 
 from tests.sim.timing.test_simulate import random_decoded
 from tests.sim.trace.test_events import counted, run_ahead
+from vdla.hw.spec import isa
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.sim.timing.simulate import simulate
 from vdla.sim.trace.events import tokens, work_begins
-from vdla.sim.trace.perfetto import PROCESS, UNIT_LANES, Lane, trace_events, write_perfetto
+from vdla.sim.trace.perfetto import PROCESS, Lane, trace_events, write_perfetto
 
+WORK = {Lane.LOAD, Lane.COMPUTE, Lane.COMPUTE_LOADS, Lane.STORE}
 REQUIRED = {
     "M": {"name", "args"},
     "X": {"name", "dur", "args"},
@@ -79,6 +81,7 @@ def test_every_lane_has_a_name(events):
         "load state",
         "compute",
         "compute state",
+        "compute loads",
         "store",
         "store state",
         "memory",
@@ -87,9 +90,7 @@ def test_every_lane_has_a_name(events):
 
 def test_every_instruction_has_a_slice_with_its_text_and_times(timing, events):
     slices = {
-        event["args"]["instruction"]: event
-        for event in events
-        if event["ph"] == "X" and event["tid"] in UNIT_LANES.values()
+        event["args"]["instruction"]: event for event in events if event["ph"] == "X" and event["tid"] in WORK
     }
     assert len(slices) == len(timing.program)
     for index, event in slices.items():
@@ -156,8 +157,9 @@ def test_the_beats_of_the_memory_lane_are_those_counted(timing, events):
 
 def test_work_begins_behind_the_instruction_before(timing):
     begins = work_begins(timing)
-    for unit in Unit:
-        own = timing.program.unit == unit
+    loads = timing.program.opcode == isa.Opcode.LOAD
+    for unit, kind in product(Unit, (loads, ~loads)):
+        own = (timing.program.unit == unit) & kind
         assert (begins[own][1:] > timing.retired[own][:-1]).all()
 
 
