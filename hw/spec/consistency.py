@@ -1,13 +1,10 @@
 """Parameter values that are each in range but cannot work together."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from vdla.hw.spec.errors import ConfigError
-from vdla.hw.spec.memories import SCRATCHPADS, memories_of, scratchpads_of
+from vdla.hw.spec.memories import SCRATCHPADS, HasExtensions, memories_of, scratchpads_of
 from vdla.hw.spec.vocabulary import NEEDED, MemoryType
-
-if TYPE_CHECKING:
-    from vdla.hw.spec.config import AcceleratorConfig
 
 LEAST_AXI_ADDRESS_BITS = 32
 BUFFERS = {memory: f"{memory.name.lower()}_buffer_bytes" for memory in SCRATCHPADS}
@@ -16,7 +13,53 @@ MOST_ELEMENTS = 1 << 21
 """Elements of the deepest scratchpad. The three indices of a micro-op then fit 64 bits."""
 
 
-def check_consistency(config: "AcceleratorConfig") -> None:
+class Parameters(HasExtensions, Protocol):
+    """What is checked. `AcceleratorConfig` implements it."""
+
+    @property
+    def batch(self) -> int:
+        """The parameter."""
+
+    @property
+    def block_in(self) -> int:
+        """The parameter."""
+
+    @property
+    def block_out(self) -> int:
+        """The parameter."""
+
+    @property
+    def inp_bits(self) -> int:
+        """The parameter."""
+
+    @property
+    def wgt_bits(self) -> int:
+        """The parameter."""
+
+    @property
+    def bus_bits(self) -> int:
+        """The parameter."""
+
+    @property
+    def burst_bytes(self) -> int:
+        """The parameter."""
+
+    @property
+    def axi_address_bits(self) -> int:
+        """The parameter."""
+
+    @property
+    def bus_bytes(self) -> int:
+        """Bytes of a beat."""
+
+    def element_bits(self, memory: MemoryType) -> int:
+        """Bits of one element."""
+
+    def element_bytes(self, memory: MemoryType) -> int:
+        """Bytes of one element."""
+
+
+def check_consistency(config: Parameters) -> None:
     """Refuse parameter values that are each in range but cannot work together.
 
     Raises:
@@ -33,7 +76,7 @@ def check_consistency(config: "AcceleratorConfig") -> None:
     _check_axi_address(config)
 
 
-def _check_extensions(config: "AcceleratorConfig") -> None:
+def _check_extensions(config: Parameters) -> None:
     for extension, needed in NEEDED.items():
         if config.has(extension) and not config.has(needed):
             raise ConfigError(
@@ -42,7 +85,7 @@ def _check_extensions(config: "AcceleratorConfig") -> None:
             )
 
 
-def _check_element(config: "AcceleratorConfig", memory: MemoryType) -> None:
+def _check_element(config: Parameters, memory: MemoryType) -> None:
     bits = config.element_bits(memory)
     if bits % 8:
         sizes = f"batch = {config.batch}, block_in = {config.block_in}, block_out = {config.block_out}"
@@ -53,7 +96,7 @@ def _check_element(config: "AcceleratorConfig", memory: MemoryType) -> None:
         )
 
 
-def _check_depth(config: "AcceleratorConfig", memory: MemoryType, parameter: str) -> None:
+def _check_depth(config: Parameters, memory: MemoryType, parameter: str) -> None:
     size, element = getattr(config, parameter), config.element_bytes(memory)
     if size < 2 * element:
         raise ConfigError(
@@ -67,7 +110,7 @@ def _check_depth(config: "AcceleratorConfig", memory: MemoryType, parameter: str
         )
 
 
-def _check_burst(config: "AcceleratorConfig") -> None:
+def _check_burst(config: Parameters) -> None:
     low, high = config.bus_bytes, min(4096, 256 * config.bus_bytes)
     if not low <= config.burst_bytes <= high:
         raise ConfigError(
@@ -75,7 +118,7 @@ def _check_burst(config: "AcceleratorConfig") -> None:
         )
 
 
-def _check_axi_address(config: "AcceleratorConfig") -> None:
+def _check_axi_address(config: Parameters) -> None:
     if 0 < config.axi_address_bits < LEAST_AXI_ADDRESS_BITS:
         raise ConfigError(
             f"axi_address_bits = {config.axi_address_bits} is outside {LEAST_AXI_ADDRESS_BITS}..64; "
