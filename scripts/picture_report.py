@@ -15,7 +15,7 @@ from vdla.cli._options import reports_errors
 from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.writing import write_bytes
 
-COLOURS = 128  # of the picture: few colours make a small file
+COLOURS = 256  # of the picture: few colours make a small file
 
 
 @click.command(help=__doc__)
@@ -57,7 +57,9 @@ def small_png(data: bytes) -> bytes:
     from PIL import Image
 
     with Image.open(io.BytesIO(data)) as image, io.BytesIO() as file:
-        image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
+        image.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+            file, "PNG", optimize=True
+        )
         return file.getvalue()
 
 
