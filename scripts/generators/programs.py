@@ -3,6 +3,7 @@
 import random
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -228,34 +229,7 @@ def random_config(seed: int) -> AcceleratorConfig:
     """
     rng, is_wide = random.Random(seed), seed % 4 == 2
     while True:
-        choices = {
-            "batch": rng.choice((1, 1, 2, 4)),
-            "block_in": rng.choice((4, 8, 16, 32)),
-            "block_out": rng.choice((4, 8, 16)),
-            "inp_bits": rng.choice((2, 4, 8, 8)),
-            "wgt_bits": rng.choice((2, 4, 8, 8)),
-            "acc_bits": rng.choice((16, 32, 32)),
-            "uop_buffer_bytes": 1 << rng.randint(6, 12),
-            "inp_buffer_bytes": 1 << rng.randint(6, 13),
-            "wgt_buffer_bytes": 1 << rng.randint(7, 15),
-            "acc_buffer_bytes": 1 << rng.randint(8, 15),
-            **{f"{unit}_queue_depth": rng.choice((2, 3, 8, 33)) for unit in ("load", "compute", "store")},
-            "token_depth": rng.choice((1, 2, 5, 255)),
-            "bus_bits": rng.choice((64, 64, 128, 256, 512)),
-            "burst_bytes": 1 << rng.randint(6, 10),
-            "max_requests": rng.choice((1, 2, 7, 16)),
-            "gemm_stages": rng.randint(1, 6),
-            "alu_lanes": rng.choice((0, 0, 1, 2, 4)),
-            "alu_stages": rng.choice((1, 2)),
-            "alu_opcodes": tuple(opcode for opcode in isa.AluOpcode if rng.random() < 0.8),
-            "table_buffer_bytes": 1 << rng.randint(9, 12),
-            "res_buffer_bytes": 1 << rng.randint(6, 13),
-            "extensions": tuple(extension for extension in Extension if rng.random() < 0.6),
-            "axi_address_bits": rng.choice((0, 32, 64)),
-        }
-        choices["packed"] = rng.choice((0, 18, 25))
-        if Extension.DEPTHWISE in choices["extensions"]:
-            choices |= dict.fromkeys(("block_in", "block_out"), rng.choice((8, 8, 16)))
+        choices = _choices(rng)
         try:
             config = AcceleratorConfig(name=f"random{seed}", **choices | (_wide(rng) if is_wide else {}))
         except ConfigError:
@@ -263,6 +237,39 @@ def random_config(seed: int) -> AcceleratorConfig:
         as_meant = not is_wide or config.uop_bits > VTA_UOP_BITS or config.sram_base_bits > VTA_SRAM_BASE_BITS
         if as_meant and config.macs_per_cycle <= 512 and config.depth(MemoryType.ACC) >= 8:
             return config.with_changes(requantise_lanes=rng.choice(_requantise_lanes(config)))
+
+
+def _choices(rng: random.Random) -> dict[str, Any]:
+    """Return parameters drawn at random, which need not work together."""
+    choices = {
+        "batch": rng.choice((1, 1, 2, 4)),
+        "block_in": rng.choice((4, 8, 16, 32)),
+        "block_out": rng.choice((4, 8, 16)),
+        "inp_bits": rng.choice((2, 4, 8, 8)),
+        "wgt_bits": rng.choice((2, 4, 8, 8)),
+        "acc_bits": rng.choice((16, 32, 32)),
+        "uop_buffer_bytes": 1 << rng.randint(6, 12),
+        "inp_buffer_bytes": 1 << rng.randint(6, 13),
+        "wgt_buffer_bytes": 1 << rng.randint(7, 15),
+        "acc_buffer_bytes": 1 << rng.randint(8, 15),
+        **{f"{unit}_queue_depth": rng.choice((2, 3, 8, 33)) for unit in ("load", "compute", "store")},
+        "token_depth": rng.choice((1, 2, 5, 255)),
+        "bus_bits": rng.choice((64, 64, 128, 256, 512)),
+        "burst_bytes": 1 << rng.randint(6, 10),
+        "max_requests": rng.choice((1, 2, 7, 16)),
+        "gemm_stages": rng.randint(1, 6),
+        "alu_lanes": rng.choice((0, 0, 1, 2, 4)),
+        "alu_stages": rng.choice((1, 2)),
+        "alu_opcodes": tuple(opcode for opcode in isa.AluOpcode if rng.random() < 0.8),
+        "table_buffer_bytes": 1 << rng.randint(9, 12),
+        "res_buffer_bytes": 1 << rng.randint(6, 13),
+        "extensions": tuple(extension for extension in Extension if rng.random() < 0.6),
+        "axi_address_bits": rng.choice((0, 32, 64)),
+    }
+    choices["packed"] = rng.choice((0, 18, 25))
+    if Extension.DEPTHWISE in choices["extensions"]:
+        choices |= dict.fromkeys(("block_in", "block_out"), rng.choice((8, 8, 16)))
+    return choices
 
 
 def _requantise_lanes(config: AcceleratorConfig) -> tuple[int, ...]:

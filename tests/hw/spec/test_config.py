@@ -71,37 +71,40 @@ def test_presets_are_what_their_names_promise():
     assert [PRESETS[name].macs_per_cycle for name in ("default", "small", "tiny")] == [256, 64, 16]
 
 
+OTHER = AcceleratorConfig(
+    batch=2,
+    block_in=8,
+    block_out=8,
+    inp_bits=4,
+    wgt_bits=4,
+    acc_bits=16,
+    uop_buffer_bytes=4096,
+    inp_buffer_bytes=4096,
+    wgt_buffer_bytes=4096,
+    acc_buffer_bytes=4096,
+    load_queue_depth=9,
+    compute_queue_depth=9,
+    store_queue_depth=9,
+    token_depth=9,
+    bus_bits=128,
+    burst_bytes=512,
+    max_requests=9,
+    axi_address_bits=40,
+    gemm_stages=5,
+    packed=18,
+    requantise_lanes=2,
+    alu_lanes=1,
+    alu_stages=2,
+    alu_opcodes=(),
+    table_buffer_bytes=1024,
+    res_buffer_bytes=1024,
+    extensions=("pad_minimum", "requantise", "table", "residual"),
+)
+"""Each parameter has another value than the default."""
+
+
 def test_digest_tells_hardware_apart_and_ignores_the_name():
     assert DEFAULT.with_changes(name="other").digest == DEFAULT.digest
-    other = AcceleratorConfig(
-        batch=2,
-        block_in=8,
-        block_out=8,
-        inp_bits=4,
-        wgt_bits=4,
-        acc_bits=16,
-        uop_buffer_bytes=4096,
-        inp_buffer_bytes=4096,
-        wgt_buffer_bytes=4096,
-        acc_buffer_bytes=4096,
-        load_queue_depth=9,
-        compute_queue_depth=9,
-        store_queue_depth=9,
-        token_depth=9,
-        bus_bits=128,
-        burst_bytes=512,
-        max_requests=9,
-        axi_address_bits=40,
-        gemm_stages=5,
-        packed=18,
-        requantise_lanes=2,
-        alu_lanes=1,
-        alu_stages=2,
-        alu_opcodes=(),
-        table_buffer_bytes=1024,
-        res_buffer_bytes=1024,
-        extensions=("pad_minimum", "requantise", "table", "residual"),
-    )
     small = AcceleratorConfig(
         uop_buffer_bytes=8192,
         inp_buffer_bytes=8192,
@@ -110,11 +113,11 @@ def test_digest_tells_hardware_apart_and_ignores_the_name():
         extensions=("requantise", "table", "residual"),
     )
     digests = {
-        small.with_changes(**{field.name: getattr(other, field.name)}).digest
-        for field in fields(other)
+        small.with_changes(**{field.name: getattr(OTHER, field.name)}).digest
+        for field in fields(OTHER)
         if field.name != "name"
     }
-    assert len(digests) == len(fields(other)) - 1
+    assert len(digests) == len(fields(OTHER)) - 1
     assert small.digest not in digests
 
 
