@@ -108,6 +108,7 @@ class FollowedStores:
         """Return what records STOREs by a set of parameters."""
 
         def store(chip: int, tensor: str, element: int, rows: Rows) -> None:
+            """Record a STORE; one with residuals in the parts in which they were loaded."""
             record, table = self._builder.store, self._after.table
             if not self._after.adds:
                 record(chip, tensor, element, rows, parameters=parameters, table=table)

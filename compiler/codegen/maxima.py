@@ -99,6 +99,7 @@ class _Body:
     at: dict[str, str]
 
     def statements(self) -> Iterator[str]:
+        """Yield the program, statement by statement."""
         tile = f"{self.config.batch}, {self.config.block_out}"
         rows, columns = _read(self.size, self.tile.rows, self.tile.columns)
         yield f'XL = alloc(int8[{rows}, {columns}, {tile}], "input")'

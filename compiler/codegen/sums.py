@@ -71,6 +71,7 @@ def sum_program(elements: int, config: AcceleratorConfig, *, threads: int) -> Fu
     params |= dict.fromkeys((*OPERANDS, "Z"), f"int8[1, {elements}, {b}, {o}]")
 
     def statements() -> Iterator[str]:
+        """Yield the program, statement by statement."""
         yield f'PL = alloc({kept}, "parameters")'
         yield nest({"p": sets}, "load_parameters(PL[0, p, 0, 0], P[0, p, 0, 0])")
         yield f'WL = alloc({weights}, "weight")'
