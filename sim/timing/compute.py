@@ -40,18 +40,23 @@ def pipeline_empty_from(machine: Machine) -> int:
 def compute_compares(machine: Machine, program: TimedProgram, queued: Ints, starts: bool) -> bool:
     """Find out whether the LOAD at the queue's head may start beside what is issued, in the next cycle;
     return whether something is new. `starts`: the head starts in this cycle."""
-    compute, dispatch, clear = machine.compute, machine.dispatch, False
-    if starts or compute_free(machine):  # nothing is issued beside which the head could start
-        changes = compute.clear != 0 or compute.stayed != 0
-        compute.clear = compute.stayed = 0
-        return changes
-    stays = dispatch.head[COMPUTE_UNIT] != dispatch.tail[COMPUTE_UNIT]
-    if stays and compute.stayed != 0:
-        load = program[queued[dispatch.head[COMPUTE_UNIT]]]
-        clear = load.beside and (load.uop_begin >= compute.uop_end or load.uop_end <= compute.uop_begin)
+    compute, stays = machine.compute, False
+    if not (starts or compute_free(machine)):  # else nothing is issued beside which the head could start
+        stays = _head_is_apart(machine, program, queued)
+    clear = stays and compute.stayed != 0
     changes = clear != (compute.clear != 0) or stays != (compute.stayed != 0)
     compute.clear, compute.stayed = clear, stays
     return changes
+
+
+@part
+def _head_is_apart(machine: Machine, program: TimedProgram, queued: Ints) -> bool:
+    """Whether the queue's head is a LOAD that writes nothing which the instruction being issued reads."""
+    compute, dispatch = machine.compute, machine.dispatch
+    if dispatch.head[COMPUTE_UNIT] == dispatch.tail[COMPUTE_UNIT]:
+        return False
+    load = program[queued[dispatch.head[COMPUTE_UNIT]]]
+    return load.beside and (load.uop_begin >= compute.uop_end or load.uop_end <= compute.uop_begin)
 
 
 @part

@@ -69,11 +69,7 @@ def _steady_cycles(machine: Machine, program: TimedProgram, decision: Decision, 
         steady = min(steady, loader_steady_cycles(machine.compute_load, program, hardware, done.compute_load))
     if store.active:
         steady = min(steady, port_steady_cycles(machine, program))
-    if decision.reads:
-        steady = min(steady, store_steady_cycles(store, program, hardware, done.drains))
-    elif store.active and done.drains:
-        steady = 0  # there will be room for a read
-    return steady
+    return min(steady, store_steady_cycles(machine, program, decision.reads, done.drains))
 
 
 @part
@@ -83,8 +79,7 @@ def _skip(machine: Machine, program: TimedProgram, decision: Decision, done: Don
         _skip_load(machine, machine.load, program, done.load, cycles)
     if done.compute_load & STEP:
         _skip_load(machine, machine.compute_load, program, done.compute_load, cycles)
-    if decision.reads:
-        store_skips(machine.store, program, machine.hardware, cycles)
+    store_skips(machine, program, decision.reads, cycles)
     if done.drains:
         machine.store.beats -= cycles
         machine.counts.beats[OUT] += cycles

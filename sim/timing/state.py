@@ -131,8 +131,8 @@ class Compute:
     uop_begin: int  # of the instruction that was issued last,
     uop_end: int
     reads_until: int  # the last cycle in which a slot that was issued reads a second accumulator
-    stayed: int  # the head of the queue stood there before this cycle
-    clear: int  # the LOAD at the queue's head writes none of these
+    stayed: int  # in the cycle before, a LOAD at the queue's head wrote none of these
+    clear: int  # it may start beside the instruction that is issued
     first: int
     level: int
     finished: int
@@ -155,21 +155,23 @@ class Store:
     burst_beats: int
     burst_starts: int
     prepares: int  # parameters to be read yet
-    staged: int  # reads on their way to the queues,
-    staged_plain: int  # those that bring just a beat,
-    stage: int  # the place of the oldest
+    staged: int  # reads on their way to the queues, as runs of such that bring a beat each, one per cycle,
+    runs: int  # or single ones that bring more or less
+    runs_first: int
     beats: int
     bursts_first: int
     bursts_level: int
     written_first: int
     written_level: int
     answers: int
-    stage_kind: Stages
-    stage_beat_ends: Stages
-    stage_burst_ends: Stages
-    stage_last: Stages
-    stage_instruction: Stages
-    stage_beats: Stages
+    run_due: Stages  # the cycle in which its next read enters the queues
+    run_length: Stages
+    run_plain: Stages  # its reads bring just a beat each
+    run_beat_ends: Stages
+    run_burst_ends: Stages
+    run_last: Stages
+    run_instruction: Stages
+    run_beats: Stages
     burst_beats_of: Bursts
     burst_last_of: Bursts
     burst_instruction_of: Bursts

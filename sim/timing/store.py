@@ -4,9 +4,8 @@ from vdla.sim.compiled import part
 from vdla.sim.timing.burst import burst_beats, burst_size
 from vdla.sim.timing.columns import TimedInstruction, TimedProgram
 from vdla.sim.timing.compute import port_lent
-from vdla.sim.timing.state import MOST_BURSTS, MOST_UNANSWERED, Hardware, Machine, Store
+from vdla.sim.timing.state import FAR, MOST_BURSTS, MOST_STAGES, MOST_UNANSWERED, Hardware, Machine, Store
 
-NO_READ, PLAIN, OTHER = 0, 1, 2  # what a stage holds: nothing, a read that brings just a beat, any other
 NOTHING, NO_LAST = -1, -2  # no burst was answered; one was that is not the last of its instruction
 
 
@@ -111,73 +110,110 @@ def store_reads_last(store: Store, program: TimedProgram) -> bool:
 @part
 def store_moves_on(machine: Machine, program: TimedProgram, reads: bool) -> bool:
     """Let the oldest read on its way enter the queues, a read be issued, and a STORE begin; return whether
-    the next cycle will differ."""
-    store, stages = machine.store, machine.hardware.store_stages
-    prepares, left = store.prepares, store.stage_kind[store.stage]
-    if left != NO_READ:
-        _enter_queues(store)
-    kind = NO_READ
+    the next cycle must be looked at: all changes but that beats are read, or enter, one per cycle."""
+    store, prepares = machine.store, machine.store.prepares
+    turns = prepares > 0
+    if next_enters(store) == machine.control.cycle:
+        turns |= _enter_queues(store) or (store.active != 0 and not reads)  # there may be room for a read
     if reads and prepares > 0:
         store.prepares -= 1
     elif reads:
-        kind = _issue(store, program, machine.hardware)
-    store.stage_kind[store.stage] = kind
-    store.staged += (kind != NO_READ) - (left != NO_READ)
-    store.staged_plain += (kind == PLAIN) - (left == PLAIN)
-    rests = store.staged == 0 and left == NO_READ
-    store.stage = (store.stage + (not rests)) % stages
-    streams = left == PLAIN and store.staged_plain == stages
-    begins = store.waits != 0 and store.active == 0
-    if begins:
+        turns |= _issue(machine, program)
+    if store.waits and store.active == 0:
         _begin(store, program)
-    return begins or prepares > 0 or not (rests or streams)
+        turns = True
+    return turns
 
 
 @part
-def _enter_queues(store: Store) -> None:
-    """Let the read at the last stage bring its beat, and its burst where it ends one."""
-    stage = store.stage
-    store.beats += store.stage_beat_ends[stage]
-    if store.stage_burst_ends[stage]:
+def next_enters(store: Store) -> int:
+    """Return the cycle in which the next read on its way enters the queues."""
+    return store.run_due[store.runs_first] if store.runs > 0 else FAR
+
+
+@part
+def _enter_queues(store: Store) -> bool:
+    """Let the oldest read on its way bring its beat, or its burst where it ends one; return whether it was
+    more or less than a beat."""
+    run = store.runs_first
+    plain, store.staged = store.run_plain[run] != 0, store.staged - 1
+    if plain:
+        _enter_beats(store, 1)
+        return False
+    store.beats += store.run_beat_ends[run]
+    if store.run_burst_ends[run]:
         place = (store.bursts_first + store.bursts_level) % MOST_BURSTS
-        store.burst_beats_of[place], store.burst_last_of[place] = (
-            store.stage_beats[stage],
-            store.stage_last[stage],
-        )
-        store.burst_instruction_of[place] = store.stage_instruction[stage]
+        store.burst_beats_of[place], store.burst_last_of[place] = store.run_beats[run], store.run_last[run]
+        store.burst_instruction_of[place] = store.run_instruction[run]
         store.bursts_level += 1
+    _next_run(store)
+    return True
 
 
 @part
-def _issue(store: Store, program: TimedProgram, hardware: Hardware) -> int:
-    """Issue one read into the first stage; return its kind."""
-    last, stage = store_reads_last(store, program), store.stage
-    store.stage_last[stage], store.stage_instruction[stage] = last, store.instruction
+def _enter_beats(store: Store, count: int) -> None:
+    """Let the oldest run bring `count` of its beats, one per cycle."""
+    run = store.runs_first
+    store.beats += count
+    store.run_length[run] -= count
+    store.run_due[run] += count
+    if store.run_length[run] == 0:
+        _next_run(store)
+
+
+@part
+def _next_run(store: Store) -> None:
+    store.runs_first = (store.runs_first + 1) % MOST_STAGES
+    store.runs -= 1
+
+
+@part
+def _issue(machine: Machine, program: TimedProgram) -> bool:
+    """Issue one read, which enters the queues `store_stages` cycles later; return whether it is more or less
+    than a beat."""
+    store, last = machine.store, store_reads_last(machine.store, program)
     if store.rows == 0:
-        store.stage_beat_ends[stage], store.stage_burst_ends[stage], store.stage_beats[stage] = 0, 1, 0
+        beat_ends, burst_ends, store.burst_beats = False, True, 0
     else:
-        _issue_data(store, program[store.instruction], hardware)
+        beat_ends, burst_ends = _reads_data(store, program[store.instruction], machine.hardware)
     if last:
         store.active = 0
-    return PLAIN if store.stage_beat_ends[stage] and not store.stage_burst_ends[stage] else OTHER
+    store.staged += 1
+    due, plain = machine.control.cycle + machine.hardware.store_stages, beat_ends and not burst_ends
+    newest = (store.runs_first + store.runs + MOST_STAGES - 1) % MOST_STAGES
+    if plain and store.runs > 0 and store.run_plain[newest] and due == _run_end(store, newest):
+        store.run_length[newest] += 1
+        return False
+    run = (newest + 1) % MOST_STAGES
+    store.runs += 1
+    store.run_due[run], store.run_length[run], store.run_plain[run] = due, 1, plain
+    store.run_beat_ends[run], store.run_burst_ends[run], store.run_last[run] = beat_ends, burst_ends, last
+    store.run_beats[run], store.run_instruction[run] = store.burst_beats, store.instruction
+    return not plain
 
 
 @part
-def _issue_data(store: Store, instruction: TimedInstruction, hardware: Hardware) -> None:
+def _run_end(store: Store, run: int) -> int:
+    """Return the cycle behind that in which the run's last read enters the queues."""
+    return store.run_due[run] + store.run_length[run]
+
+
+@part
+def _reads_data(store: Store, instruction: TimedInstruction, hardware: Hardware) -> tuple[bool, bool]:
+    """Go on behind one read of data; return whether it ends a beat, and a burst."""
     if store.burst_starts:
         store.burst_beats = burst_beats(hardware, store.address, store.remaining)
-    stage = store.stage
-    store.stage_beats[stage] = store.burst_beats
     store.address += instruction.lane_bytes
     store.remaining -= instruction.lane_bytes
     row_ends = store.remaining == 0
-    store.stage_beat_ends[stage] = row_ends or (store.address & ((1 << hardware.bus_shift) - 1)) == 0
-    store.stage_burst_ends[stage] = row_ends or (store.address & (hardware.burst_bytes - 1)) == 0
-    store.burst_starts = store.stage_burst_ends[stage]
+    beat_ends = row_ends or (store.address & ((1 << hardware.bus_shift) - 1)) == 0
+    burst_ends = row_ends or (store.address & (hardware.burst_bytes - 1)) == 0
+    store.burst_starts = burst_ends
     if row_ends:
         store.row += instruction.stride_bytes
         store.address, store.remaining = store.row, instruction.row_bytes
         store.rows -= 1
+    return beat_ends, burst_ends
 
 
 @part
@@ -197,21 +233,43 @@ def _begin(store: Store, program: TimedProgram) -> None:
 
 
 @part
-def store_steady_cycles(store: Store, program: TimedProgram, hardware: Hardware, drains: bool) -> int:
-    """Return how many cycles on end will read as this one did: a beat a cycle, within a burst and the room
-    for beats."""
-    lane = program[store.instruction].lane_bytes
-    if not lane >> hardware.bus_shift:
-        return 0
-    left = burst_size(hardware, store.address, store.remaining) // lane - 1
-    return left if drains else min(left, hardware.store_beats - store.staged - store.beats)
+def store_steady_cycles(machine: Machine, program: TimedProgram, reads: bool, drains: bool) -> int:
+    """Return for how many cycles from the next one on it reads a beat a cycle, as it `reads` in this one, or
+    none, and a beat enters its queue in each, or none does."""
+    store, following = machine.store, machine.control.cycle + 1
+    enters = next_enters(store) == following
+    steady = next_enters(store) - following
+    if enters:
+        steady = store.run_length[store.runs_first] if store.run_plain[store.runs_first] else 0
+    if reads:
+        return min(steady, _reads_on(store, program, machine.hardware, drains, enters))
+    return 0 if store.active and (drains or enters) else steady  # else there will be room for a read
 
 
 @part
-def store_skips(store: Store, program: TimedProgram, hardware: Hardware, cycles: int) -> None:
-    """Do `cycles` reads of the kind just done, each of which brings a beat."""
-    store.stage = (store.stage + cycles) % hardware.store_stages
+def _reads_on(store: Store, program: TimedProgram, hardware: Hardware, drains: bool, enters: bool) -> int:
+    """Return how many beats more are read, one per cycle: within a burst, and as long as there is room."""
     lane = program[store.instruction].lane_bytes
-    store.address += cycles * lane
-    store.remaining -= cycles * lane
-    store.beats += cycles
+    if not store.active or not lane >> hardware.bus_shift:
+        return 0
+    reads = burst_size(hardware, store.address, store.remaining) // lane - 1
+    if not drains:
+        reads = min(reads, hardware.store_beats - store.staged - store.beats)
+    room = hardware.store_requests - store.staged - store.bursts_level
+    return reads if enters and room > 0 else min(reads, room)
+
+
+@part
+def store_skips(machine: Machine, program: TimedProgram, reads: bool, cycles: int) -> None:
+    """Do for `cycles` cycles from the next one on what `store_steady_cycles` says."""
+    store = machine.store
+    enters = cycles > 0 and next_enters(store) == machine.control.cycle + 1
+    if reads:
+        store.run_length[(store.runs_first + store.runs - 1) % MOST_STAGES] += cycles
+        store.staged += cycles
+        moved = cycles * program[store.instruction].lane_bytes
+        store.address += moved
+        store.remaining -= moved
+    if enters:
+        store.staged -= cycles
+        _enter_beats(store, cycles)
