@@ -12,6 +12,7 @@ from vdla.compiler.codegen.stream import compile_stream, emit
 from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.narrowing import Scale
 from vdla.compiler.te.operators.sizes import Convolution
+from vdla.hw.spec.memory import REFERENCE_MEMORY
 from vdla.hw.spec.presets import TINY
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
@@ -79,7 +80,8 @@ def test_layers_joined_without_synchronisation_are_exact(device):
 
 def test_joined_layers_overlap_and_share_micro_kernels():
     stream, alone = joined(), compile_stream(program(), TINY)
-    assert cycles_of(stream) < 0.98 * LAYERS * cycles_of(alone)
+    saved = LAYERS * cycles_of(alone) - cycles_of(stream)
+    assert saved >= (LAYERS - 1) * REFERENCE_MEMORY.latency  # the first loads of a layer are hidden
     assert len(stream.tensors[UOP_TENSOR]) == len(alone.tensors[UOP_TENSOR])
 
 
