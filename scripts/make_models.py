@@ -94,7 +94,8 @@ def make_quantised(network: Network, source: Path, path: Path) -> None:
     from models.quantise import quantise
 
     began = time.perf_counter()
-    model = quantise(source, network.samples(CALIBRATION_SAMPLES, CALIBRATION_SEED), network.float_operators)
+    samples = network.samples(CALIBRATION_SAMPLES, CALIBRATION_SEED)
+    model = quantise(source, samples, network.float_operators, network.float_behind)
     error = difference(try_out(network, onnx.load(source)), try_out(network, model))
     write_bytes(path, model.SerializeToString())
     _say(path, began, f"differs from float32 by {error:.1%}; between DequantizeLinear and QuantizeLinear:")
@@ -121,7 +122,7 @@ def _say(path: Path, began: float, text: str) -> None:
 @reports_errors
 def main(output: Path, only: tuple[str, ...], force: bool, lists: bool) -> None:
     if lists:
-        click.echo("\n".join(f"{network.name:12} {network.summary}" for network in NETWORKS.values()))
+        click.echo("\n".join(f"{network.name:18} {network.summary}" for network in NETWORKS.values()))
         return
     for name in only or NETWORKS:
         make(NETWORKS[name], output, force)

@@ -1,7 +1,18 @@
 """Building an ONNX graph node by node, with seeded weights."""
 
+from collections.abc import Callable
+
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, checker, helper, numpy_helper, shape_inference
+from onnx import (
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    checker,
+    helper,
+    numpy_helper,
+    shape_inference,
+)
 
 OPSET = 17
 IR_VERSION = 8  # the one that came with opset 17, which every reader since understands
@@ -21,6 +32,7 @@ class GraphBuilder:
         self._name, self._opset = name, opset
         self._random = np.random.default_rng(seed)
         self._nodes: list[NodeProto] = []
+        self._count = 0
         self._weights: list[TensorProto] = []
         self._inputs = []
 
@@ -53,7 +65,7 @@ class GraphBuilder:
 
     def nodes(self, operator: str, outputs: int, *inputs: str, **attributes: object) -> tuple[str, ...]:
         """Add a node with several outputs; return their names."""
-        name = f"{operator}_{len(self._nodes)}"
+        name, self._count = f"{operator}_{self._count}", self._count + 1
         names = (name,) if outputs == 1 else tuple(f"{name}_{number}" for number in range(outputs))
         self._nodes.append(helper.make_node(operator, inputs, names, name, **attributes))
         return names
@@ -73,35 +85,46 @@ class GraphBuilder:
         padding: int = 0,
         groups: int = 1,
         bias: bool = False,
+        dimensions: int = 2,
     ) -> str:
-        """Add a square convolution of float32[n, channels, h, w]."""
-        weight = self.weight(
-            outputs, channels // groups, kernel, kernel, fan_in=channels // groups * kernel * kernel
-        )
+        """Add a convolution of float32[n, channels, ...] with the same kernel in all spatial dimensions."""
+        window = [kernel] * dimensions
+        inputs = channels // groups
+        weight = self.weight(outputs, inputs, *window, fan_in=inputs * kernel**dimensions)
         extra = (self.bias(outputs),) if bias else ()
         return self.node(
             "Conv",
             data,
             weight,
             *extra,
-            kernel_shape=[kernel] * 2,
-            strides=[stride] * 2,
-            pads=[padding] * 4,
-            dilations=[1, 1],
+            kernel_shape=window,
+            strides=[stride] * dimensions,
+            pads=[padding] * (2 * dimensions),
+            dilations=[1] * dimensions,
             group=groups,
         )
 
     def conv_transpose(
-        self, data: str, channels: int, outputs: int, kernel: int, *, stride: int = 1, padding: int = 0
+        self,
+        data: str,
+        channels: int,
+        outputs: int,
+        kernel: int,
+        *,
+        stride: int = 1,
+        padding: int = 0,
+        bias: bool = False,
     ) -> str:
         """Add a square transposed convolution of float32[n, channels, h, w]."""
         weight = self.weight(
             channels, outputs, kernel, kernel, fan_in=channels * max(1.0, kernel / stride) ** 2
         )
+        extra = (self.bias(outputs),) if bias else ()
         return self.node(
             "ConvTranspose",
             data,
             weight,
+            *extra,
             kernel_shape=[kernel] * 2,
             strides=[stride] * 2,
             pads=[padding] * 4,
@@ -136,6 +159,27 @@ class GraphBuilder:
         return self.node(
             "Gemm", data, self.weight(outputs, inputs, fan_in=inputs, gain=gain), *extra, transB=1
         )
+
+    def integers(self, *values: int) -> str:
+        """Keep whole numbers, int64[values], as an initializer."""
+        return self.constant(np.array(values, np.int64))
+
+    def scalar(self, value: float) -> str:
+        """Keep a number, float32[], as an initializer."""
+        return self.constant(np.array(value, np.float32))
+
+    def branch(self, body: Callable[[], str]) -> GraphProto:
+        """Return the nodes that `body` adds as a graph of their own, for an If; weights stay outside."""
+        outer, self._nodes = self._nodes, []
+        result = body()
+        graph = helper.make_graph(
+            self._nodes,
+            f"branch_{result}",
+            [],
+            [helper.make_tensor_value_info(result, TensorProto.FLOAT, None)],
+        )
+        self._nodes = outer
+        return graph
 
     def finish(self, **outputs: str) -> ModelProto:
         """Return the checked model with shapes; its outputs carry the keywords' names.

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import onnx
@@ -9,6 +10,7 @@ from onnx import ModelProto, NodeProto
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
+from models.names import names_read
 from models.run import Tensors
 
 SYMMETRIC = {"ActivationSymmetric": True, "WeightSymmetric": True}
@@ -26,7 +28,10 @@ class Samples(CalibrationDataReader):
 
 
 def quantise(
-    source: Path, samples: list[Tensors], float_operators: frozenset[str] = frozenset()
+    source: Path,
+    samples: list[Tensors],
+    float_operators: frozenset[str] = frozenset(),
+    float_behind: frozenset[str] = frozenset(),
 ) -> ModelProto:
     """Return the quantised form of a model: int8, symmetric, weights per channel.
 
@@ -37,17 +42,19 @@ def quantise(
         source: the float model's file.
         samples: inputs, whose activations give the ranges.
         float_operators: operators to leave as they are.
+        float_behind: operators to leave as they are, with every node behind them.
     """
     with tempfile.TemporaryDirectory(prefix="quantise.") as folder:
         folded, target = Path(folder) / "folded.onnx", Path(folder) / "quantised.onnx"
         quant_pre_process(str(source), str(folded), skip_symbolic_shape=True)
-        operators = sorted({node.op_type for node in onnx.load(folded).graph.node} - float_operators)
+        nodes = onnx.load(folded).graph.node
         quantize_static(
             folded,
             target,
             Samples(samples),
             quant_format=QuantFormat.QDQ,
-            op_types_to_quantize=operators,
+            op_types_to_quantize=sorted({node.op_type for node in nodes} - float_operators),
+            nodes_to_exclude=_behind(nodes, float_behind),
             per_channel=True,
             activation_type=QuantType.QInt8,
             weight_type=QuantType.QInt8,
@@ -60,8 +67,19 @@ def quantise(
     return model
 
 
+def _behind(nodes: Iterable[NodeProto], operators: frozenset[str]) -> list[str]:
+    """Return the names of nodes of some operators, and of all that their results reach."""
+    reached: set[str] = set()
+    names = []
+    for node in nodes:  # in topological order
+        if node.op_type in operators or reached & set(node.input):
+            reached |= set(node.output)
+            names.append(node.name)
+    return names
+
+
 def _fuse_relus(model: ModelProto) -> None:
-    """Take out the quantisation between an operator and the only Relu that reads it.
+    """Take out the quantisation between an operator and the only Relu or Clip that reads it.
 
     With a zero point of 0, quantize_static rounds before and after every Relu, although an accelerator's
     result passes it before it is narrowed.
@@ -72,7 +90,7 @@ def _fuse_relus(model: ModelProto) -> None:
     removed = []
     for node in graph.node:
         pair = _pair_before(node, makers)
-        if node.op_type == "Relu" and pair and all(readers[half.output[0]] == 1 for half in pair):
+        if node.op_type in ("Relu", "Clip") and pair and all(readers[half.output[0]] == 1 for half in pair):
             node.input[0] = pair[0].input[0]
             removed += pair
     for node in removed:
@@ -88,7 +106,7 @@ def _pair_before(node: NodeProto, makers: dict[str, NodeProto]) -> tuple[NodePro
 
 
 def _drop_unused_weights(model: ModelProto) -> None:
-    used = {name for node in model.graph.node for name in node.input}
+    used = names_read(model.graph)
     kept = [weight for weight in model.graph.initializer if weight.name in used]
     model.graph.ClearField("initializer")
     model.graph.initializer.extend(kept)

@@ -53,6 +53,7 @@ def _output(name: str):
 
 
 def _moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and mean square of float32[n, c, h, w], each float64[c]."""
+    """Return mean and mean square of float32[n, c, ...], each float64[c]."""
     wide = values.astype(np.float64)
-    return wide.mean((0, 2, 3)), (wide**2).mean((0, 2, 3))
+    others = (0, *range(2, wide.ndim))
+    return wide.mean(others), (wide**2).mean(others)

@@ -21,7 +21,20 @@ PARAMETERS = {  # that training changes, counted from the publications
     "dqn": 1_693_362,
     "dcgan": 12_658_432,
     "transformer": 789_760,
+    "mobilenet_v2": 3_504_872,
+    "mobilenet_v3_small": 2_542_856,
+    "efficientnet_b0": 5_288_548,
+    "shufflenet_v2": 2_278_604,
+    "regnet_y": 4_344_144,
+    "yolo": 3_157_184 + 3 * 2100 + 16 + 2 * 4,  # and cells, bins and factors of Resize
+    "unet": 7_763_074,
+    "convnext": 3_695_520,
+    "vit": 1_713_640,
+    "crnn": 8_722_725,
+    "waveform": 559_114,
+    "branchy": 174_900,
 }
+FOLDED = ("mobilenet_v2", "waveform", "branchy")
 REGIONS = {
     "lstm_cell": {("Gemm",): 2, ("Add",): 2, ("Split",): 1, ("Sigmoid",): 3, ("Tanh",): 2, ("Mul",): 3},
     "dqn": {("Conv", "Relu"): 3, ("Flatten",): 1, ("Gemm", "Relu"): 1, ("Gemm",): 1},
@@ -218,6 +231,43 @@ def test_settling_gives_batch_normalisation_its_input_statistics(script):
     scale, shift = (weights_of(model)[name] for name in model.graph.node[1].input[1:3])
     np.testing.assert_allclose(normed.mean((0, 2, 3)), shift, atol=1e-3)
     np.testing.assert_allclose(normed.std((0, 2, 3)), scale, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", FOLDED)
+def test_folded_networks_compute_what_they_did(script, name):
+    network, run = script("models.catalogue").NETWORKS[name], script("models.run")
+    plain, folded = replace(network, folds=False).model(0), network.model(0)
+    assert {node.op_type for node in folded.graph.node} == {node.op_type for node in plain.graph.node} - {
+        "BatchNormalization"
+    }
+    feeds = network.samples(1, 5)[0]
+    found, expected = (run.run(run.session_of(model), feeds) for model in (folded, plain))
+    assert script("make_models").difference(expected, found) < 1e-4
+
+
+def test_nodes_behind_an_operator_stay_in_float(script, tmp_path):
+    graph = script("models.graph").GraphBuilder("tail", 0)
+    scores = graph.dense(graph.relu(graph.input("frames", 1, 8)), 8, 4)
+    likely = graph.node("Softmax", scores, axis=-1)
+    path = tmp_path / "tail.onnx"
+    onnx.save(graph.finish(values=graph.dense(likely, 4, 3)), path)
+    samples = [{"frames": np.random.default_rng(0).standard_normal((1, 8)).astype(np.float32)}]
+    quantised = script("models.quantise").quantise(path, samples, float_behind=frozenset({"Softmax"}))
+    assert script("models.regions").regions(quantised) == {("Relu",): 1, ("Gemm",): 1, ("Softmax", "Gemm"): 1}
+
+
+def test_an_if_takes_the_early_exit_where_it_is_clear(script):
+    network, run = script("models.catalogue").NETWORKS["branchy"], script("models.run")
+    model = network.model(0)
+    feeds = network.samples(1, 5)[0]
+    deep = run.run(run.session_of(model), feeds)["scores"]
+    limit = model.graph.node[-1].input[0]
+    greater = makers_of(model)[limit].input[1]
+    weight = next(weight for weight in model.graph.initializer if weight.name == greater)
+    weight.CopyFrom(numpy_helper.from_array(np.array(0, np.float32), greater))
+    early = run.run(run.session_of(model), feeds)["scores"]
+    assert early.shape == deep.shape == (1, 10)
+    assert not np.allclose(early, deep)
 
 
 def test_a_network_whose_outputs_vanish_is_refused_and_not_written(script, tmp_path):
