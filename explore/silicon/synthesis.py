@@ -13,6 +13,7 @@ from typing import Any
 from vdla.explore.silicon import netlist as netlist_module
 from vdla.explore.silicon.families import RESOURCES, family
 from vdla.explore.silicon.hardware import MODULE, verilog_of
+from vdla.explore.silicon.names import with_marked_indices, with_plain_indices
 from vdla.explore.silicon.netlist import Netlist, units_of
 from vdla.explore.silicon.remembered import remember
 from vdla.explore.silicon.tools import yosys
@@ -61,10 +62,11 @@ def synthesise(verilog: str, module: str, family_name: str, *, alone: bool = Fal
     tool = yosys("synthesis")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "design.v").write_text(verilog)
+        (folder / "design.v").write_text(with_marked_indices(verilog))
         script = f"read_verilog -sv design.v; {commands}; select {module}; write_json -selected out.json"
-        tool.run(["-q", "-p", script], folder)
-        modules: dict[str, Any] = json.loads((folder / "out.json").read_text())["modules"]
+        tool.run(["-q", "-l", "yosys.log", "-p", script], folder, "yosys.log")
+        written = with_plain_indices((folder / "out.json").read_text())
+    modules: dict[str, Any] = json.loads(written)["modules"]
     return Netlist(modules[module], units_of(verilog, module))
 
 

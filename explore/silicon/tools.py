@@ -30,18 +30,29 @@ class Tool:
     path: str
     version: str
 
-    def run(self, arguments: list[str], folder: Path) -> None:
+    def run(self, arguments: list[str], folder: Path, log: str = "") -> None:
         """Run the tool in a folder.
 
+        Args:
+            log: the file in `folder` into which the tool is told to write its log. Packaged Yosys prints
+                nothing once abc has run in it, not even why it stops; its log says so.
+
         Raises:
-            ToolError: it fails; with the end of what it printed.
+            ToolError: it fails; with the end of what it printed, or the last line of its log.
         """
         done = subprocess.run(
             [self.path, *arguments], cwd=folder, capture_output=True, text=True, check=False
         )
         if done.returncode:
-            said = (done.stderr or done.stdout).strip()[-MESSAGE_CHARACTERS:]
-            raise ToolError(f"{self.name} failed: {said or f'exit status {done.returncode}'}")
+            said = (done.stderr or done.stdout).strip() or _last_line(folder / log)
+            said = said[-MESSAGE_CHARACTERS:] or f"exit status {done.returncode}"
+            raise ToolError(f"{self.name} failed: {said}")
+
+
+def _last_line(log: Path) -> str:
+    """Return the last line of a log; empty where there is no such file."""
+    lines = log.read_text().strip().splitlines() if log.is_file() else []
+    return lines[-1] if lines else ""
 
 
 def yosys(purpose: str) -> Tool:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from vdla.explore.silicon import synthesis
 from vdla.explore.silicon.families import FAMILIES
 from vdla.explore.silicon.synthesis import measure, synthesise, unit_name
 from vdla.hw.scratchpad import Scratchpad
@@ -53,6 +54,20 @@ module m (clk, a, b, c, product, outside, kept);
 endmodule
 """
 
+FIELDS = """
+module m (clk, x, y);
+  input clk;
+  input [15:0] x;
+  output [15:0] y;
+  reg [15:0] \\a[1] ;
+  reg [1:0] \\a[1][3] ;
+  always @(posedge clk) \\a[1] <= x ^ {x[0], x[15:1]};
+  always @(posedge clk) \\a[1][3] <= x[1:0] & x[3:2];
+  assign y = \\a[1] & {8{\\a[1][3] }};
+endmodule
+"""
+"""A field of an array has the name of a bit of another."""
+
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_cells_are_counted_and_belong_to_the_unit_that_drives_them(family):
@@ -78,6 +93,20 @@ def test_scratchpads_are_block_ram_without_bypass_logic(family):
 def test_a_failing_synthesis_says_why():
     with pytest.raises(ToolError, match=r"yosys failed: .*\bm\b"):
         synthesise("module n; endmodule", "m", "ecp5")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_fields_with_the_names_of_bits_are_told_apart(family):
+    netlist = synthesise(FIELDS, "m", family)
+    assert measure(netlist, family).ff == 18
+    names = netlist.module["netnames"]
+    assert (len(names["a[1]"]["bits"]), len(names["a[1][3]"]["bits"])) == (16, 2)
+
+
+def test_abc9_of_fields_with_the_names_of_bits_says_where_it_fails(monkeypatch):
+    monkeypatch.setattr(synthesis, "with_marked_indices", str)
+    with pytest.raises(ToolError, match=r"yosys failed: ERROR: Assert .* failed"):
+        synthesise(FIELDS, "m", "ecp5")
 
 
 def test_an_unknown_family_is_refused():

@@ -44,3 +44,17 @@ def test_a_tool_that_fails_is_named_with_what_it_said(tmp_path, monkeypatch):
     install(tmp_path, "yosys", "Yosys 0.99: no such cell", monkeypatch)
     with pytest.raises(ToolError, match=r"^yosys failed: Yosys 0.99: no such cell$"):
         yosys("a test").run(["-p", "synth"], tmp_path)
+
+
+def test_a_tool_that_fails_without_a_word_is_named_with_the_last_line_of_its_log(tmp_path, monkeypatch):
+    script = tmp_path / "yosys"
+    script.write_text(
+        "#!/bin/sh\n[ $# = 1 ] && echo Yosys 0.99 && exit\nprintf 'a\\nERROR: b\\n' > log\nexit 1\n"
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    tool = yosys("a test")
+    with pytest.raises(ToolError, match=r"^yosys failed: ERROR: b$"):
+        tool.run(["-l", "log"], tmp_path, "log")
+    with pytest.raises(ToolError, match=r"^yosys failed: exit status 1$"):
+        tool.run(["-l", "log"], tmp_path)
