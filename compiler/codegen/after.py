@@ -9,8 +9,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from vdla.compiler.codegen.emission import Move
 from vdla.hw.spec import isa
+from vdla.hw.spec.numerics import ENTRIES_OF_ELEMENT, TABLE_ENTRIES
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
 from vdla.runtime.stream.builder import Rows, StreamBuilder
 
@@ -37,6 +40,11 @@ class After:
 
 
 NOTHING = After()
+
+
+def table_entries(table: np.ndarray) -> np.ndarray:
+    """Return int8[64, 4]: a table of the values -128 to 127 as TABLE holds it, from the value 0 on."""
+    return np.roll(table, -TABLE_ENTRIES // 2).reshape(-1, ENTRIES_OF_ELEMENT)
 
 
 class Part(NamedTuple):

@@ -4,15 +4,19 @@ from functools import lru_cache
 from typing import assert_never
 
 from vdla.compiler.codegen.maxima import maximum_program
+from vdla.compiler.codegen.planes import diagonal_program, factors_program, mean_program
 from vdla.compiler.codegen.schedules import schedule_conv2d, schedule_elementwise, schedule_max_pool
 from vdla.compiler.codegen.space import Choice
 from vdla.compiler.codegen.stream import lower_to_calls
 from vdla.compiler.codegen.sums import sum_program
 from vdla.compiler.codegen.tasks import (
     ConvolutionTask,
+    DiagonalTask,
     Elements,
     ElementsTask,
+    FactorsTask,
     MaximumTask,
+    MeanTask,
     PoolingTask,
     ScheduledTask,
     SumTask,
@@ -48,6 +52,12 @@ def _program(task: Task, choice: Choice, config: AcceleratorConfig) -> Func:
             return sum_program(elements, config, threads=choice.threads)
         case MaximumTask(size):
             return maximum_program(size, config, threads=choice.threads)
+        case FactorsTask():
+            return factors_program(task, config, threads=choice.threads)
+        case DiagonalTask():
+            return diagonal_program(task, config, threads=choice.threads)
+        case MeanTask():
+            return mean_program(task, config, threads=choice.threads)
     return schedule_of(task, choice, config).lower(verified=False)
 
 

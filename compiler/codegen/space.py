@@ -5,13 +5,17 @@ from typing import assert_never
 
 from vdla.compiler.codegen.after import After
 from vdla.compiler.codegen.maxima import maxima_tile
+from vdla.compiler.codegen.planes import diagonal_tile, factors_tile, mean_tile
 from vdla.compiler.codegen.schedules import elements_at_a_time, pooling_tile
 from vdla.compiler.codegen.sums import elements_of_a_sum
 from vdla.compiler.codegen.tasks import (
     ConvolutionTask,
+    DiagonalTask,
     Elements,
     ElementsTask,
+    FactorsTask,
     MaximumTask,
+    MeanTask,
     PoolingTask,
     SumTask,
     Task,
@@ -92,6 +96,17 @@ def space_of(task: Task, target: Target) -> Space | Unfit:
         case SumTask():
             fits = [threads for threads in SUM_THREADS if elements_of_a_sum(target.config, threads) > 0]
             what = "one element of a sum"
+        case FactorsTask():
+            fits = [
+                threads for threads in SUM_THREADS if factors_tile(task, target.config, threads) is not None
+            ]
+            what = "one element of a product"
+        case DiagonalTask():
+            fits = [threads for threads in THREADS if diagonal_tile(task, target.config, threads) is not None]
+            what = "one block of factors"
+        case MeanTask():
+            fits = [threads for threads in THREADS if mean_tile(task, target.config, threads) is not None]
+            what = "one sum for each channel"
         case _:
             assert_never(task)
     return (

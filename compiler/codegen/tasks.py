@@ -86,7 +86,39 @@ class MaximumTask:
     size: Pooling
 
 
+@dataclass(frozen=True, slots=True)
+class FactorsTask:
+    """A product of planes with a factor for each channel, see `vdla.compiler.codegen.planes`.
+
+    Attributes:
+        blocks: of channels.
+        elements: of one block, of `batch x block_out` numbers each.
+        units, constants: weights and inputs that stand for the zero points of the factors and the planes.
+    """
+
+    blocks: int
+    elements: int
+    units: int = 0
+    constants: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DiagonalTask:
+    """The factors of blocks of channels as diagonals of weights."""
+
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True)
+class MeanTask:
+    """The requantised sum of each plane of blocks of channels; `elements` as those of a `FactorsTask`."""
+
+    blocks: int
+    elements: int
+
+
 ScheduledTask = ConvolutionTask | TransposedTask | PoolingTask | ElementsTask
 """The tasks whose programs come from schedules of tensor expressions."""
 
-Task = ScheduledTask | SumTask | MaximumTask
+PlaneTask = FactorsTask | DiagonalTask | MeanTask
+Task = ScheduledTask | SumTask | MaximumTask | PlaneTask

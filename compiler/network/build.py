@@ -94,6 +94,10 @@ class _Builder:
     def stored(self, name: str, layout: Layout) -> Stored:
         return Stored(self.origin(name), layout.block, layout.space_to_depth)
 
+    def between(self, one: Offloaded, name: str) -> Stored:
+        """Return a tensor between the pieces of an operator."""
+        return Stored(f"{one.node.outputs[0]}.{name}", self.config.block_out)
+
     def lives(self) -> list[Life]:
         """Return the lifetime of each tensor, in steps; a step is an operator of the accelerator.
 
@@ -112,6 +116,10 @@ class _Builder:
                         tensor = self.stored(name, layout)
                         first.setdefault(tensor, begin if self.comes_in(name, part) else clock)
                         last[tensor], size[tensor] = clock, max(size.get(tensor, 0), layout.size)
+                    for name, needed in one.scratch.items():
+                        tensor = self.between(one, name)
+                        first[tensor] = last[tensor] = clock
+                        size[tensor] = needed
                 clock += 1
             for name in self.goes_out(part):
                 last |= {tensor: clock for tensor in last if tensor.value == self.origin(name)}
@@ -153,6 +161,7 @@ class _Builder:
             label = one.node.outputs[0]
             builder.label(label)
             tensors = {"Z": self.place(*one.output)}
+            tensors |= {name: self.places[self.between(one, name)] for name in one.scratch}
             for parameter, (name, layout) in one.inputs.items():
                 tensors[parameter] = self.place(name, layout)
                 if self.comes_in(name, part):

@@ -3,15 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+
+from vdla.compiler.codegen.after import TABLE, After, table_entries
 from vdla.compiler.codegen.maxima import identity_weights, widens_maxima
 from vdla.compiler.codegen.packing import blocked_parameters
 from vdla.compiler.codegen.sums import diagonal_weights, multiplies_sums
 from vdla.compiler.codegen.tasks import Elements, ElementsTask, MaximumTask, PoolingTask, SumTask
 from vdla.compiler.network.maker import Kind, Maker, Offloaded, Piece, alu, constants, of_channels, operands
+from vdla.compiler.network.planes import MULTIPLIES, by_channel, factor_place, multiplies
 from vdla.compiler.rules import Rule
 from vdla.compiler.te.operators.sizes import Pooling
-from vdla.hw.spec.vocabulary import AluOpcode
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.vocabulary import AluOpcode, Extension
 from vdla.runtime.layout import IMAGE_RANK, Layout
+from vdla.runtime.requantise import parameter_words
 
 
 def _max_pool(maker: Maker) -> Offloaded:
@@ -69,12 +75,46 @@ def _add(maker: Maker) -> Offloaded:
     )
 
 
+def _factors(maker: Maker) -> str:
+    """Say where operands differ in shape, and none has a factor for each channel of the other."""
+    if factor_place(maker.graph, maker.node) is None:
+        return _alike(maker)
+    return "" if multiplies(maker.config) else f"factors of channels without {MULTIPLIES}"
+
+
 def _multiply(maker: Maker) -> Offloaded:
+    place = factor_place(maker.graph, maker.node)
+    if place is not None and multiplies(maker.config):
+        return by_channel(maker, place)
     return _elements(maker, Elements.MULTIPLY, 2, maker.node.extents("zeros"))
 
 
 def _requantise(maker: Maker) -> Offloaded:
     return _elements(maker, Elements.REQUANTISE, 1)
+
+
+def _lookup(maker: Maker) -> Offloaded:
+    """Return a table behind a requantisation that changes nothing."""
+    config, out = maker.config, maker.output()
+    parameters = blocked_parameters(of_channels(SAME, config.block_out), config)
+    task = ElementsTask(Elements.REQUANTISE, _count(out[1], maker))
+    return Offloaded(
+        maker.node,
+        (Piece(task),),
+        {"A": maker.operand(0, config.block_out)},
+        out,
+        {"P": parameters, TABLE: table_entries(maker.constant(1))},
+        after=After(table=1),
+    )
+
+
+def _bytes(maker: Maker) -> str:
+    dtype = maker.constant(1).dtype
+    return "" if dtype == np.int8 else f"a table of {dtype}"
+
+
+def _tables(config: AcceleratorConfig) -> str:
+    return "" if config.has(Extension.TABLE) else f"the extension {Extension.TABLE} switched off"
 
 
 def _axis(maker: Maker) -> str:
@@ -114,7 +154,9 @@ def _concatenation(maker: Maker) -> Offloaded:
 
 
 PARAMETERS = constants(-1)
+SAME = parameter_words(*(np.array([value]) for value in (0, 1, 0)))  # leave int8 as it is
 SHAPES = Rule("operands of one shape", _alike)
+FACTORS = Rule("operands of one shape, or a factor for each channel of one image", _factors)
 PAIR = PARAMETERS, operands(2), SHAPES
 ADD_MUL = (alu(AluOpcode.ADD, AluOpcode.MUL),)
 OPERATORS: Mapping[str, Kind] = {
@@ -127,7 +169,12 @@ OPERATORS: Mapping[str, Kind] = {
         _concatenation,
     ),
     "Int8Add": Kind(PAIR, _add, ADD_MUL),
+    "Int8Lookup": Kind(
+        (PARAMETERS, operands(1), SHAPES, Rule("a table of int8", _bytes)),
+        _lookup,
+        (Rule(f"the extension {Extension.TABLE}", _tables),),
+    ),
     "Int8MaxPool": Kind((operands(1),), _max_pool, (alu(AluOpcode.MAX, AluOpcode.ADD),)),
-    "Int8Mul": Kind(PAIR, _multiply, ADD_MUL),
+    "Int8Mul": Kind((PARAMETERS, operands(2), FACTORS), _multiply, ADD_MUL),
     "Int8Requantise": Kind((PARAMETERS, operands(1), SHAPES), _requantise),
 }

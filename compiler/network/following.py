@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vdla.compiler.codegen.after import RESIDUAL, SUM, TABLE
+from vdla.compiler.codegen.after import RESIDUAL, SUM, TABLE, table_entries
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.tasks import ConvolutionTask, TransposedTask
 from vdla.compiler.graph.nodes import Graph, Node
@@ -19,9 +19,7 @@ from vdla.compiler.rules import Unfit
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.numerics import (
-    ENTRIES_OF_ELEMENT,
     MULTIPLIER_BITS,
-    TABLE_ENTRIES,
     requantise_operands,
     residual_parameters,
 )
@@ -77,13 +75,11 @@ def _looked_up(graph: Graph, node: Node, placed: Sequence[object]) -> Follower |
     if found is None or table is None or found[1].after.table or table.dtype != np.int8:
         return None
     place, one = found
-    # TABLE has the entries of values from 0 on first
-    entries = np.roll(table, -TABLE_ENTRIES // 2).reshape(-1, ENTRIES_OF_ELEMENT)
     both = replace(
         one,
         node=_joined(node, one, (name,)),
         output=(node.outputs[0], one.output[1]),
-        constants={**one.constants, TABLE: entries},
+        constants={**one.constants, TABLE: table_entries(table)},
         after=replace(one.after, table=1),
     )
     return Follower(place, both)

@@ -41,6 +41,7 @@ class Offloaded:
         constants: arrays by the pieces' parameter.
         macs: multiply-accumulates of the operator itself.
         after: what the store unit does behind it, for operators that follow.
+        scratch: bytes by the pieces' parameter: tensors between pieces.
     """
 
     node: Node
@@ -50,6 +51,7 @@ class Offloaded:
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     macs: int = 0
     after: After = NOTHING
+    scratch: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return (

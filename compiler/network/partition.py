@@ -59,7 +59,7 @@ def _place(found: Conversions, node: Node, target: Target, inside: set[str]) -> 
     graph = found.graph
     if node.op in OPERATORS and not is_float(graph, node):
         made = offload(graph, node, target, gathers=_may_gather(graph, node, inside))
-        return OnHost(node, made.reason) if isinstance(made, Unfit) else made
+        return OnHost(node, node.reason or made.reason) if isinstance(made, Unfit) else made
     if node.op in VIEWS and not is_float(graph, node):
         unlike = unfit(node.op, VIEW_RULES, Viewed(graph, node, node.inputs[0] in inside))
         return View(node) if unlike is None else OnHost(node, unlike.reason)

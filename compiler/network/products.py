@@ -9,6 +9,7 @@ from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.tasks import ConvolutionTask, TransposedTask
 from vdla.compiler.network.borders import TAKES, pads_with
 from vdla.compiler.network.maker import Kind, Maker, Offloaded, Piece, constants, of_channels, operands
+from vdla.compiler.network.planes import is_mean, mean
 from vdla.compiler.network.space_to_depth import gathered_size, gathered_weights, space_to_depth_of
 from vdla.compiler.rules import Rule
 from vdla.compiler.te.operators.sizes import Convolution, Transposed, matrix_product
@@ -49,6 +50,8 @@ def _convolution(maker: Maker) -> Offloaded:
             size.macs,
             to_depth,
         )
+    if is_mean(size, weights, maker.constant(2), maker.config):
+        return mean(maker, size)
     if _sums_windows(size, weights, maker.config):
         return _sum_of_windows(maker, size)
     if slides(size, maker.config):

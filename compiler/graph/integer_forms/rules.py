@@ -63,6 +63,14 @@ def _shapes(site: Site) -> str:
     return "" if len(set(shapes)) == 1 else f"operands of the shapes {' and '.join(map(str, shapes))}"
 
 
+def _factors_shapes(site: Site) -> str:
+    shapes = [site.shape(name) for name in site.node.inputs]
+    for image, factors in (shapes, shapes[::-1]):
+        if len(image) == CHANNELS_FIRST + SPATIAL and factors == (image[0], image[1], 1, 1):
+            return ""
+    return _shapes(site)
+
+
 def _zero_point(site: Site) -> str:
     (x,) = site.operands
     return f"input {x.name} of zero point {x.quantisation.zero}" if x.quantisation.zero else ""
@@ -73,6 +81,7 @@ DILATIONS = Rule("dilations of 1", _dilations)
 CEIL_MODE = _attribute("ceil_mode", 0)
 PADDING = Rule("padding only if it is counted (count_include_pad = 1)", _padding)
 SHAPES = Rule("operands of one shape", _shapes)
+FACTORED = Rule("operands of one shape, or a factor for each channel of an image", _factors_shapes)
 ZERO_POINT = Rule("an input of zero point 0", _zero_point)
 
 
@@ -264,7 +273,7 @@ FIRST: Mapping[str, tuple[Rule[Site], ...]] = {
 INSIDE: Mapping[str, tuple[Rule[Site], ...]] = {
     "Add": (SHAPES, FACTORS),
     "ConvTranspose": (ZERO_POINT, SUMS, RATIOS),
-    "Mul": (SHAPES, RATIOS),
+    "Mul": (FACTORED, RATIOS),
     **dict.fromkeys(("AveragePool", "Conv", "Gemm", "GlobalAveragePool", "MatMul"), (SUMS, RATIOS)),
 }
 BOUND = Rule("bounds after an operator that runs there", _bounded)

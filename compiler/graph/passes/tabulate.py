@@ -1,7 +1,8 @@
 """Element-wise functions of an int8 tensor become a table of their 256 values.
 
-`QuantizeLinear(Gelu(DequantizeLinear(x)))` becomes `Int8Lookup(x, table)`. The operators themselves fill the
-table, so that results are theirs to the last bit, whatever they are and however many.
+`QuantizeLinear(Gelu(DequantizeLinear(x)))` becomes `Int8Lookup(x, table)`. So does `Int8Mul(x, Int8Lookup(x,
+sigmoid))`, as which quantised files write SiLU. The operators themselves fill the table, so that results are
+theirs to the last bit, whatever they are and however many.
 """
 
 from dataclasses import dataclass, replace
@@ -10,14 +11,18 @@ import numpy as np
 
 from vdla.compiler.graph.conversions import CONVERSIONS, Conversions
 from vdla.compiler.graph.integer_forms.host import why_on_host
-from vdla.compiler.graph.nodes import Graph, Node, TensorType
+from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.rewrite import Rewriting
 from vdla.runtime.host import elementwise
 from vdla.runtime.host.evaluate import evaluate
 from vdla.runtime.host.int8 import BYTES
 
-BY_ELEMENT = (*CONVERSIONS, *elementwise.OPERATORS)
+INTEGER = {"Int8Add": 4, "Int8Lookup": len(BYTES), "Int8Mul": 4, "Int8Requantise": 4}
+"""Operators on int8 elements, and the numbers of the constant that all elements share."""
+ON_ACCELERATOR = INTEGER.keys() - {"Int8Lookup"}
+"""What is worth no table, unless it reads one."""
+BY_ELEMENT = (*CONVERSIONS, *elementwise.OPERATORS, *INTEGER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Tabulate:
-    """The pass; it leaves a lone DequantizeLinear as it is."""
+    """The pass; it leaves a lone operator on int8 elements or DequantizeLinear as it is."""
 
     def run(self, graph: Graph) -> Graph:
         """Return `graph` with tables."""
@@ -61,9 +66,10 @@ class _Tabulating(Rewriting):
     def run(self) -> Graph:
         for node in self.graph.nodes:
             found = self.function(node)
-            if found is not None:
+            alone = found is not None and self.read(node) == {found.root}
+            if found is not None and not (alone and node.op in ON_ACCELERATOR):
                 self.functions[node.outputs[0]] = found
-            if found is None or found.root == node.inputs[0]:
+            if found is None or alone:
                 self.nodes.append(node)
             else:
                 table = self.constant(f"{node.outputs[0]}_table", found.table.reshape(-1))
@@ -73,14 +79,14 @@ class _Tabulating(Rewriting):
 
     def function(self, node: Node) -> Function | None:
         """Return what a node computes of an int8 tensor's elements; None where it is nothing of the kind."""
-        read = [name for name in node.inputs if name not in self.graph.constants]
+        read = self.read(node)
         if node.op not in BY_ELEMENT or not all(read) or len(node.outputs) != 1:
             return None
         known = {name: one for name in read if (one := self.known(node, name)) is not None}
         roots = {one.root for one in known.values()}
-        if len(known) != len(set(read)) or len(roots) != 1:
+        if len(known) != len(read) or len(roots) != 1:
             return None
-        first = known[read[0]]
+        first = next(iter(known.values()))
         if not self.keeps_shape(node, first.root):
             return None
         arrays = [known[name].table if name in known else self.graph.constants[name] for name in node.inputs]
@@ -90,25 +96,30 @@ class _Tabulating(Rewriting):
         reason = next((one.reason for one in known.values() if one.reason), "") or self.reason(node)
         return Function(first.root, table, node.name, reason)
 
+    def read(self, node: Node) -> set[str]:
+        """Return the inputs that are not constant."""
+        return {name for name in node.inputs if name not in self.graph.constants}
+
     def reason(self, node: Node) -> str:
-        """Return why an operator runs on the host."""
+        """Return why an operator runs on the host; "" for one on int8 elements, which need not."""
+        if node.op in INTEGER:
+            return node.reason
         return why_on_host(self.conversions, node).reason
 
     def known(self, node: Node, name: str) -> Function | None:
-        """Return the function that a value is to one of its readers; to a DequantizeLinear, an int8 tensor is
-        a function of itself."""
+        """Return the function that a value is to one of its readers; to a DequantizeLinear or an operator on
+        int8 elements, an int8 tensor is a function of itself."""
         type_ = self.graph.types[name]
-        starts = node.op == "DequantizeLinear" and type_.dtype == "int8" and type_.shape
+        starts = node.op in ("DequantizeLinear", *INTEGER) and type_.dtype == "int8" and type_.shape
         if name in self.functions or not starts:
             return self.functions.get(name)
         return Function(name, BYTES.reshape(-1, *[1] * (len(type_.shape) - 1)))
 
     def keeps_shape(self, node: Node, root: str) -> bool:
-        """Whether a node's other inputs are single numbers, so that its result has the tensor's shape."""
-        shape = self.graph.types[root].shape
+        """Whether a node's other inputs are those that all elements share, so that its result has the
+        tensor's shape."""
+        shape, shared = self.graph.types[root].shape, INTEGER.get(node.op, 1)
         constants = [self.graph.types[name] for name in node.inputs if name in self.graph.constants]
-        return self.graph.types[node.outputs[0]].shape == shape and all(map(_is_single, constants))
-
-
-def _is_single(type_: TensorType) -> bool:
-    return type_.size == 1
+        return self.graph.types[node.outputs[0]].shape == shape and all(
+            type_.size == shared for type_ in constants
+        )

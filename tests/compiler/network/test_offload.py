@@ -109,6 +109,7 @@ def first(op: str) -> Graph:
         "Int8ConvTranspose": lambda: net.spread(x, 4, (2, 2)),
         "Int8Add": lambda: net.add(x, x),
         "Int8Conv": lambda: net.conv(x, 4),
+        "Int8Lookup": lambda: net.op("Int8Lookup", (x, net.constant(net.integers(256)))),
         "Int8MatMul": lambda: net.matmul(net.input(2, 3), 4),
         "Int8MaxPool": lambda: net.pool(x),
         "Int8Mul": lambda: net.mul(x, x),
@@ -126,7 +127,7 @@ def reason(graph: Graph, config: AcceleratorConfig = TINY) -> str:
 @pytest.mark.parametrize("op", OPERATORS)
 def test_every_operator_is_offloaded_and_needs_what_the_hardware_may_lack(op):
     graph = first(op)
-    found = offload(graph, graph.nodes[0], Target(TINY))
+    found = offload(graph, graph.nodes[0], Target(TINY.with_changes(extensions=tuple(Extension))))
     assert isinstance(found, Offloaded)
     assert found.node.op == op
     assert (
@@ -198,10 +199,14 @@ REFUSED = {
     f"Int8Requantise with operand x0 without dimensions; {INT8}": lambda net: net.graph(
         net.requantise(net.input())
     ),
+    "configuration tiny with the extension table switched off; Int8Lookup needs the extension table": (
+        lambda net: net.graph(net.op("Int8Lookup", (net.input(2, 3), net.constant(net.integers(256)))))
+    ),
     "Int8Add with operands of the shapes (2, 3) and (3,); the accelerator takes operands of one shape": (
         lambda net: net.graph(net.add(net.input(2, 3), net.input(3)))
     ),
-    "Int8Mul with operands of the shapes (2, 3) and (3,); the accelerator takes operands of one shape": (
+    "Int8Mul with operands of the shapes (2, 3) and (3,); the accelerator takes operands of one shape, "
+    "or a factor for each channel of one image": (
         lambda net: net.graph(net.mul(net.input(2, 3), net.input(3)))
     ),
     f"Int8MaxPool with constant operand c0; {INT8}": lambda net: net.graph(

@@ -90,6 +90,61 @@ def test_functions_of_one_tensors_elements_become_tables(title):
     assert_same_meaning(graph, changed)
 
 
+INTEGER_HEAD = """\
+def f(x: int8[2, 300], w: int8[2, 300]):
+    p: int64[4, 1] = constant([[5], [20000], [5150], [32640]])
+    t: int8[256] = constant({table})
+""".replace("{table}", str([(7 * number) % 200 - 100 for number in range(256)]))
+INTEGER_TABLES = {
+    "a product of a tensor with its table": (
+        ("s: int8[2, 300] = Int8Lookup(x, t)", "y: int8[2, 300] = Int8Mul(x, s, p, zeros=(1, -2))"),
+        ["y = Int8Lookup(x, y_table)"],
+    ),
+    "what is requantised behind a table": (
+        ("s: int8[2, 300] = Int8Lookup(x, t)", "y: int8[2, 300] = Int8Requantise(s, p)"),
+        ["y = Int8Lookup(x, y_table)"],
+    ),
+    "a sum of two functions": (
+        (
+            "s: int8[2, 300] = Int8Lookup(x, t)",
+            "r: int8[2, 300] = Int8Requantise(s, p)",
+            "y: int8[2, 300] = Int8Add(r, s, p, factors=(3, 4))",
+        ),
+        ["y = Int8Lookup(x, y_table)"],
+    ),
+    "a requantised tensor that goes on": (
+        (
+            "r: int8[2, 300] = Int8Requantise(x, p)",
+            "s: int8[2, 300] = Int8Lookup(r, t)",
+        ),
+        ["r = Int8Requantise(x, p)", "s = Int8Lookup(r, t)"],
+    ),
+    "one operator on elements": (
+        ("y: int8[2, 300] = Int8Requantise(x, p)",),
+        ["y = Int8Requantise(x, p)"],
+    ),
+    "a square": (
+        ("y: int8[2, 300] = Int8Mul(x, x, p, zeros=(0, 0))",),
+        ["y = Int8Mul(x, x, p, zeros=(0, 0))"],
+    ),
+    "two tensors": (
+        ("s: int8[2, 300] = Int8Lookup(w, t)", "y: int8[2, 300] = Int8Mul(x, s, p, zeros=(1, -2))"),
+        ["s = Int8Lookup(w, t)", "y = Int8Mul(x, s, p, zeros=(1, -2))"],
+    ),
+}
+
+
+@pytest.mark.parametrize("title", INTEGER_TABLES)
+def test_operators_on_int8_elements_of_one_tensor_become_a_table(title):
+    lines, expected = INTEGER_TABLES[title]
+    graph = parse_graph(
+        INTEGER_HEAD + "".join(f"    {line}\n" for line in lines) + f"    return {lines[-1][0]}\n"
+    )
+    changed = Tabulate().run(graph)
+    assert operators(changed) == expected
+    assert_same_meaning(graph, changed)
+
+
 LEFT_ALONE = {
     "a lone conversion": ((), "a"),
     "two tensors": (("y: float32[2, 300] = Mul(a, c)",), "y"),

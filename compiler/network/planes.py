@@ -1,0 +1,85 @@
+"""Products with a factor for each channel, and means of whole planes, on the accelerator."""
+
+import numpy as np
+
+from vdla.compiler.codegen.packing import blocked_parameters
+from vdla.compiler.codegen.planes import filled, parts_of, single_units, units
+from vdla.compiler.codegen.tasks import DiagonalTask, FactorsTask, MeanTask
+from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.network.maker import Maker, Offloaded, Piece, of_channels
+from vdla.compiler.te.operators.sizes import Convolution
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.vocabulary import Extension, Parameter
+from vdla.runtime.layout import IMAGE_RANK
+
+MULTIPLIES = "a batch of 1 and block_in = block_out"
+
+
+def factor_place(graph: Graph, node: Node) -> int | None:
+    """Return which operand of a product has one factor for each channel of the other, an image; None where
+    neither has."""
+    shapes = [graph.types[name].shape for name in node.inputs[:2]]
+    for place in range(2):
+        image, factors = shapes[1 - place], shapes[place]
+        if len(image) == IMAGE_RANK and image[0] == 1 and factors == (1, image[1], 1, 1):
+            return place
+    return None
+
+
+def multiplies(config: AcceleratorConfig) -> bool:
+    """Whether the multiplier array can take factors as weights."""
+    return config.batch == 1 and config.block_in == config.block_out
+
+
+def by_channel(maker: Maker, place: int) -> Offloaded:
+    """Return the product of an image with operand `place`, factors that become diagonals of weights."""
+    config, (name, layout) = maker.config, maker.operand(1 - place, maker.config.block_out)
+    zeros = maker.node.extents("zeros")
+    numbers, inputs = parts_of(-zeros[place]), parts_of(-zeros[1 - place])
+    _, blocks, height, width, *_ = layout.blocks
+    words = maker.constant(2).copy()
+    words[Parameter.BIAS] += zeros[0] * zeros[1]
+    constants = {
+        "P": blocked_parameters(of_channels(words, config.block_out), config),
+        "U": single_units(config),
+        **({"K": units(numbers, config)} if numbers else {}),
+        **({"C": filled(inputs, config)} if inputs else {}),
+    }
+    task = FactorsTask(blocks, height * width, len(numbers), len(inputs))
+    return Offloaded(
+        maker.node,
+        (Piece(DiagonalTask(blocks)), Piece(task)),
+        {"A": (name, layout), "F": maker.operand(place, config.block_out)},
+        maker.output(),
+        constants,
+        scratch={"D": blocks * config.block_out**2},
+    )
+
+
+def is_mean(size: Convolution, weights: np.ndarray, words: np.ndarray, config: AcceleratorConfig) -> bool:
+    """Whether a convolution sums whole planes, and requantises all channels alike."""
+    return (
+        size.batch == 1
+        and size.groups == size.channels == size.outputs
+        and size.kernel == (size.height, size.width)
+        and not any(size.padding)
+        and multiplies(config)
+        and config.has(Extension.REQUANTISE)
+        and bool((weights == 1).all())
+        and bool((words == words[:, :1]).all())
+    )
+
+
+def mean(maker: Maker, size: Convolution) -> Offloaded:
+    """Return the mean of each plane."""
+    config, (name, layout) = maker.config, maker.operand(0, maker.config.block_in)
+    task = MeanTask(layout.blocks[1], size.height * size.width)
+    words = of_channels(maker.constant(2)[:, :1], config.block_out)
+    return Offloaded(
+        maker.node,
+        (Piece(task),),
+        {"X": (name, layout)},
+        maker.output(),
+        {"P": blocked_parameters(words, config), "W": units((1,), config)},
+        size.macs,
+    )
