@@ -6,9 +6,9 @@ from amaranth.lib.wiring import In, Out
 
 from vdla.hw.alu import accumulator_vector
 from vdla.hw.gemm import sums_layout
-from vdla.hw.operand import SourceOperand, lane_of, piece_of
-from vdla.hw.sequencer import slot_layout
-from vdla.hw.signatures import lanes, scratchpad_read, scratchpad_write
+from vdla.hw.operand import FetchedOperand, SourceOperand, lane_of, piece_of
+from vdla.hw.signatures import has_shadow, lanes, scratchpad_read, scratchpad_write
+from vdla.hw.slots import advance, has_source_slots, slot_layout
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.hw.vector_alu import VectorAlu
@@ -26,8 +26,8 @@ class AccumulatorUpdate(wiring.Component):
     Members:
         valid, slot: a slot whose accumulators `dst` and `src` are read.
         acc: the accumulators' read port, for `dst`.
-        operand: a read port of the accumulators' shadow, for `src`; its data are used only where the slot is
-            one of an ALU step with two accumulator operands.
+        operand: a read port of the accumulators' shadow, if there is one, for `src`; its data are used only
+            where the slot is one of an ALU step with two accumulator operands.
         sums: of the slot two cycles before.
         drop: `sums` of the next cycle must be 0.
         flying: a slot is in a stage that is not yet the write's.
@@ -45,7 +45,7 @@ class AccumulatorUpdate(wiring.Component):
                 "valid": In(1),
                 "slot": In(slot_layout(config)),
                 "acc": Out(scratchpad_read(config, MemoryType.ACC)),
-                "operand": Out(scratchpad_read(config, MemoryType.ACC)),
+                **({"operand": Out(scratchpad_read(config, MemoryType.ACC))} if has_shadow(config) else {}),
                 "sums": In(sums_layout(config)),
                 "drop": Out(1),
                 "flying": Out(1),
@@ -62,7 +62,7 @@ class AccumulatorUpdate(wiring.Component):
         value = Signal(vector)
         m.d.comb += [
             self.acc.address.eq(self._index(self.slot.dst)),
-            self.operand.address.eq(self._index(self.slot.src)),
+            *([self.operand.address.eq(self._index(self.slot.src))] if has_shadow(self.config) else []),
             self.drop.eq(slots[READ].alu | slots[READ].reset),
             self.flying.eq(valid[READ] | valid[EXECUTED]),
         ]
@@ -75,7 +75,7 @@ class AccumulatorUpdate(wiring.Component):
             ),
         ]
         m.submodules.alu = alu = VectorAlu(self.config)
-        m.d.comb += [alu.slot.eq(slots[READ]), alu.value.eq(value)]
+        m.d.comb += [alu.slot.eq(slots[READ]), alu.value.eq(value), *advance(alu, valid[EXECUTED])]
         self._forward(m, valid, slots, alu, (current, value, result))
         self._update(m, alu, value, result)
         return m
@@ -114,7 +114,10 @@ class AccumulatorUpdate(wiring.Component):
             writes.append(Signal(name=f"writes_{stage}"))
             m.d.sync += writes[-1].eq(writes[-2])
         index = [self._index(slot.dst) for slot in slots]
-        self._read_operand(m, writes, slots, alu, (result, earlier))
+        if has_source_slots(self.config):
+            self._fetch_operand(m, valid, slots, alu, result)
+        elif self.config.alu_opcodes:
+            self._read_operand(m, writes, slots, alu, (result, earlier))
         m.d.sync += [
             near.eq(writes[EXECUTED] & (index[EXECUTED] == index[READ])),
             second.eq(writes[EXECUTED] & (index[EXECUTED] == index[GIVEN])),
@@ -123,8 +126,11 @@ class AccumulatorUpdate(wiring.Component):
             current.eq(Mux(second | third, Mux(second, result, earlier), self.acc.data)),
             earlier.eq(result),
         ]
+        latest = Mux(near, result, current)
         m.d.comb += [
-            value.eq(Mux(clears, 0, Mux(near, result, current))),
+            value.eq(Mux(clears, 0, latest)),
+            # An ALU step clears nothing, and this way to its lanes is short.
+            alu.first.eq(value if has_shadow(self.config) else latest),
             self.write.address.eq(index[WRITTEN]),
             self.write.data.eq(result),
             self.write.enable.eq(writes[WRITTEN].replicate(lanes(self.config, MemoryType.ACC))),
@@ -139,8 +145,6 @@ class AccumulatorUpdate(wiring.Component):
         results: tuple[Value, Value],
     ) -> None:
         """Give the ALU its second operand, with the results of the slots before it."""
-        if not self.config.alu_opcodes:
-            return
         m.submodules.operand = operand = SourceOperand(self.config)
         index, source = ([self._index(slot[name]) for slot in slots] for name in ("dst", "src"))
         m.d.comb += [
@@ -152,6 +156,19 @@ class AccumulatorUpdate(wiring.Component):
             operand.third.eq(writes[WRITTEN] & (index[WRITTEN] == source[GIVEN])),
             operand.result.eq(results[0]),
             operand.earlier.eq(results[1]),
+            alu.rights.eq(operand.rights),
+        ]
+
+    def _fetch_operand(
+        self, m: Module, valid: list[Value], slots: list[data.View], alu: VectorAlu, result: Value
+    ) -> None:
+        """Give the ALU its second operand, of the source slot before it."""
+        m.submodules.operand = operand = FetchedOperand(self.config)
+        m.d.comb += [
+            operand.slot.eq(slots[READ]),
+            operand.fetches.eq(valid[EXECUTED] & slots[EXECUTED].source),
+            operand.fetched.eq(valid[WRITTEN] & slots[WRITTEN].source),
+            operand.result.eq(result),
             alu.rights.eq(operand.rights),
         ]
 

@@ -7,6 +7,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
+from vdla.hw.slots import advance_port, may_advance
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode
 
@@ -35,11 +36,12 @@ class AluLane(wiring.Component):
     Members:
         opcode: the operation of the next cycle; it holds from the cycle before the operands to that before
             the result.
+        advances: see `advance_port`.
         left, right: the operands; `right` is inverted for MIN and MAX.
         result: the result.
 
     Timing: a pair of operands per cycle; the result follows them by `alu_delay` cycles, 0 of which are
-    combinational. No reset, no stall.
+    combinational. Where the accumulators have no shadow, cycles count only if `advances`. No reset.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -48,6 +50,7 @@ class AluLane(wiring.Component):
         super().__init__(
             {
                 "opcode": In(3),
+                **advance_port(config),
                 "left": In(value),
                 "right": In(value),
                 "result": Out(value),
@@ -117,8 +120,10 @@ class AluLane(wiring.Component):
         """Build the multiplier: registers before products that each fit one DSP block, and a stage behind."""
         width = self.config.acc_bits
         half = width if width <= NARROW_MULTIPLIER_BITS else width // 2
-        left, right = (Signal(width, name=f"{side}_factor", reset_less=True) for side in ("left", "right"))
-        m.d.sync += [left.eq(self.left), right.eq(self.right)]
+        left, right = (
+            self._register(m, f"{side}_factor", value)
+            for side, value in (("left", self.left), ("right", self.right))
+        )
         low = self._staged(m, "low", (left[:half] * right[:half])[:width])
         if half == width:
             return low
@@ -133,9 +138,18 @@ class AluLane(wiring.Component):
 
     def _staged(self, m: Module, name: str, value: Value) -> Signal:
         """Return a value as the second stage sees it: a register if there is one."""
-        staged = Signal(len(value), name=name, reset_less=True)
-        m.d["sync" if self.config.alu_stages > 1 else "comb"] += staged.eq(value)
+        if self.config.alu_stages > 1:
+            return self._register(m, name, value)
+        staged = Signal(len(value), name=name)
+        m.d.comb += staged.eq(value)
         return staged
+
+    def _register(self, m: Module, name: str, value: Value) -> Signal:
+        """Return a value as it was in the cycle before that counts."""
+        register = Signal(len(value), name=name, reset_less=True)
+        with m.If(may_advance(self)):
+            m.d.sync += register.eq(value)
+        return register
 
 
 def _rotated(m: Module, value: Value, distance: Value, steps: Sequence[int]) -> Value:

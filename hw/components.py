@@ -26,8 +26,9 @@ from vdla.hw.packing import packing
 from vdla.hw.pipeline import Pipeline
 from vdla.hw.queue import Queue, is_one_lut_ram
 from vdla.hw.scratchpad import Scratchpad
-from vdla.hw.sequencer import Sequencer, slot_layout, turns
-from vdla.hw.signatures import fetched_layout, lanes, request_layout, shadow
+from vdla.hw.sequencer import Sequencer
+from vdla.hw.signatures import fetched_layout, has_shadow, lanes, request_layout, shadow
+from vdla.hw.slots import has_source_slots, slot_layout, turns
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import loaded_by, scratchpads_of
 from vdla.hw.spec.numerics import BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
@@ -35,8 +36,11 @@ from vdla.hw.spec.timing import (
     BURSTS_FETCHED_AHEAD,
     BURSTS_STORED_AHEAD,
     LOADS_IN_PROGRESS,
+    STORE_READ_STAGES,
     STORE_REQUESTS_AHEAD,
+    given_stage,
     retire_stage,
+    store_read_stages,
     store_stages,
 )
 from vdla.hw.spec.vocabulary import (
@@ -46,7 +50,7 @@ from vdla.hw.spec.vocabulary import (
     Unit,
 )
 from vdla.hw.store import StoreUnit
-from vdla.hw.store_beats import burst_layout, output_beat_layout
+from vdla.hw.store_beats import burst_layout, output_beat_layout, read_layout
 from vdla.hw.tokens import TokenCounter
 from vdla.hw.window import WINDOW_INPUTS, input_groups
 
@@ -166,7 +170,9 @@ def _tokens(config: AcceleratorConfig) -> tuple[Component, ...]:
 
 
 def _scratchpads(config: AcceleratorConfig) -> tuple[Component, ...]:
-    pads = {memory.name.lower(): memory for memory in scratchpads_of(config)} | {"out": shadow(config)}
+    pads = {memory.name.lower(): memory for memory in scratchpads_of(config)}
+    if has_shadow(config):
+        pads["out"] = shadow(config)
     pads.pop(MemoryType.TABLE.name.lower(), None)  # the store unit has copies of it
     return tuple(_scratchpad(config, name, memory) for name, memory in pads.items())
 
@@ -248,6 +254,8 @@ def _sequencer(config: AcceleratorConfig) -> Component:
         "uop": config.index_bits(MemoryType.UOP),
         "turns": ceil_log2(turns(config)),
         "rows": _index_bits(config) * config.has(Extension.DEPTHWISE),
+        "taken": not has_shadow(config),
+        "sources": has_source_slots(config),
     }
     return Component("compute_unit.sequencer", "sequencer", features, lambda: Sequencer(config))
 
@@ -263,7 +271,13 @@ def _pipeline(config: AcceleratorConfig) -> Component:
         "values": bits,
         "results": bits * bool(opcodes),
         "choice": 2 * (bits - lane_bits) * bool(opcodes),
-        "forwarded": lane_bits * sum(FORWARDING_LUTS[: config.alu_pieces]) * bool(opcodes),
+        "forwarded": lane_bits
+        * sum(FORWARDING_LUTS[: config.alu_pieces])
+        * bool(opcodes and has_shadow(config)),
+        "fetched": bits * has_source_slots(config),
+        "stored": config.index_bits(MemoryType.ACC)
+        * given_stage(config.gemm_stages)
+        * (not has_shadow(config)),
         "shifts": lane_bits * (AluOpcode.SHR in opcodes),
         "compares": lane_bits * bool(opcodes & {AluOpcode.MIN, AluOpcode.MAX}),
         "sums": lane_bits * (AluOpcode.ADD in opcodes),
@@ -298,7 +312,8 @@ def _store_unit(config: AcceleratorConfig) -> Component:
     at_once, values = config.values_per_store_read, config.batch * config.block_out
     others = values - at_once
     wide = config.acc_bits > NARROW_MULTIPLIER_BITS
-    depth = BURSTS_STORED_AHEAD * config.burst_beats + store_stages(config.extensions) - 1
+    read_stages = store_read_stages(config.acc_ports, config.gemm_stages)
+    depth = BURSTS_STORED_AHEAD * config.burst_beats + store_stages(config.extensions, read_stages) - 1
     ahead = STORE_REQUESTS_AHEAD + store_stages(config.extensions) - 1
     features = {
         "requantises": requantises,
@@ -311,7 +326,9 @@ def _store_unit(config: AcceleratorConfig) -> Component:
         "waiting": ceil_log2(config.max_requests + 1),
         "instruction": config.instruction_bits,
         "sram": config.sram_base_bits,
-        "lent": config.index_bits(MemoryType.ACC) * bool(config.alu_opcodes),
+        "lent": config.index_bits(MemoryType.ACC) * bool(config.alu_opcodes and has_shadow(config)),
+        "taken": not has_shadow(config),
+        "read_stages": _width(read_layout(config)) * (read_stages - STORE_READ_STAGES),
         "tables": at_once * config.has(Extension.TABLE),
         "residuals": at_once * config.has(Extension.RESIDUAL),
         "residual_choice": config.has(Extension.RESIDUAL) * (values + others) * config.out_bits,

@@ -11,6 +11,7 @@ from vdla.hw.loader import LoadEngine
 from vdla.hw.pipeline import Pipeline
 from vdla.hw.sequencer import Sequencer
 from vdla.hw.signatures import (
+    has_shadow,
     instruction_stream,
     lent_read,
     read_stream,
@@ -18,6 +19,7 @@ from vdla.hw.signatures import (
     scratchpad_read,
     scratchpad_write,
     shadow,
+    taken_read,
     token_sink,
     token_source,
     unit_status,
@@ -45,15 +47,17 @@ class ComputeUnit(wiring.Component):
         pop_next, push_next: token edges from and to the store unit.
         request, read_data: DRAM, for UOP and ACC loads.
         beats: a read beat was taken for that scratchpad, or for one that is counted as it.
-        uop_write, acc_write, out_write: write ports; OUT shadows ACC.
+        uop_write, acc_write: write ports; out_write, that of the shadow, where there is one.
         table_write, res_write: write ports of tables and residuals, where the configuration has them.
         uop, inp, wgt, acc: read ports.
-        operand: read port of the shadow, which the store unit lends.
+        operand: read port of the shadow, which the store unit lends; where there is none, `stored`: reads of
+            the store unit.
         finished: FINISH retires.
         gemm_step, alu_step: a step of that kind is issued; a sum of DEPTHWISE is a GEMM step.
         status: for counters and run control.
 
-    Timing: GEMM, ALU and DEPTHWISE instructions follow each other without a gap. A step's results can be
+    Timing: GEMM, ALU and DEPTHWISE instructions follow each other without a gap, but for slots that the store
+    unit takes. A step's results can be
     read by the next step. A LOAD starts at the earliest in the cycle of the last slot of the instruction
     before it, and writes once the pipeline is empty. One of micro-ops, a table or residuals starts earlier
     where `UopGuard` says that it is clear of that instruction, and writes at any time unless it pushes a
@@ -74,13 +78,12 @@ class ComputeUnit(wiring.Component):
                 "beats": Out(data.StructLayout({"uop": 1, "acc": 1})),
                 "uop_write": Out(scratchpad_write(config, MemoryType.UOP)),
                 "acc_write": Out(scratchpad_write(config, MemoryType.ACC)),
-                "out_write": Out(scratchpad_write(config, shadow(config))),
                 **{
                     f"{memory.name.lower()}_write": Out(scratchpad_write(config, memory))
                     for memory in unread_by_steps(config)
                 },
                 **{memory.name.lower(): Out(scratchpad_read(config, memory)) for memory in OPERANDS},
-                "operand": Out(lent_read(config, MemoryType.ACC)),
+                **_shadow_ports(config),
                 "finished": Out(1),
                 "gemm_step": Out(1),
                 "alu_step": Out(1),
@@ -94,7 +97,7 @@ class ComputeUnit(wiring.Component):
         m.submodules.pipeline = pipeline = Pipeline(self.config)
         m.submodules.loader = loader = LoadEngine(self.config, loaded_by(Unit.COMPUTE, self.config))
         self._issue(m, sequencer, pipeline)
-        self._load(m, loader, pipeline)
+        self._load(m, sequencer, loader, pipeline)
         self._write_accumulators(m, loader, pipeline)
         starts = self._start(m, sequencer, loader)
         self._retire(m, loader, pipeline)
@@ -102,8 +105,13 @@ class ComputeUnit(wiring.Component):
         return m
 
     def _issue(self, m: Module, sequencer: Sequencer, pipeline: Pipeline) -> None:
-        for name in ("inp", "wgt", "acc", "operand"):
+        for name in ("inp", "wgt", "acc"):
             connect(m, getattr(pipeline, name), flipped(getattr(self, name)))
+        if has_shadow(self.config):
+            connect(m, pipeline.operand, flipped(self.operand))
+        else:
+            connect(m, flipped(self.stored), pipeline.stored)
+            m.d.comb += sequencer.taken.eq(self.stored.taken)
         step = sequencer.active & sequencer.slot.step
         m.d.comb += [
             self.uop.address.eq(sequencer.uop_address),
@@ -114,13 +122,13 @@ class ComputeUnit(wiring.Component):
             self.alu_step.eq(step & sequencer.slot.alu),
         ]
 
-    def _load(self, m: Module, loader: LoadEngine, pipeline: Pipeline) -> None:
+    def _load(self, m: Module, sequencer: Sequencer, loader: LoadEngine, pipeline: Pipeline) -> None:
         connect(m, loader.request, flipped(self.request))
         connect(m, flipped(self.read_data), loader.read_data)
         connect(m, loader.uop, flipped(self.uop_write))
         for name in (memory.name.lower() for memory in unread_by_steps(self.config)):
             connect(m, getattr(loader, name), flipped(getattr(self, f"{name}_write")))
-        m.d.comb += loader.hold.eq(pipeline.valid | pipeline.busy)
+        m.d.comb += loader.hold.eq(sequencer.running | pipeline.busy)
         for scratchpad in scratchpads(loaded_by(Unit.COMPUTE, self.config)):
             name = counted_as(scratchpad).name.lower()
             with m.If(loader.beats[scratchpad.name.lower()]):
@@ -129,21 +137,27 @@ class ComputeUnit(wiring.Component):
     def _write_accumulators(self, m: Module, loader: LoadEngine, pipeline: Pipeline) -> None:
         """Share the accumulator's write port (loads write only while the pipeline is empty) and feed the
         shadow."""
-        values = data.View(accumulator_vector(self.config), self.acc_write.data)
-        kept = self.config.acc_bits if shadow(self.config) is MemoryType.ACC else self.config.out_bits
+        if has_shadow(self.config):
+            self._write_shadow(m)
         m.d.comb += [
             self.acc_write.address.eq(loader.acc.address),
             self.acc_write.data.eq(loader.acc.data),
             self.acc_write.enable.eq(loader.acc.enable | pipeline.write.enable),
-            self.out_write.address.eq(self.acc_write.address),
-            self.out_write.data.eq(Cat(value[:kept] for value in values)),
-            self.out_write.enable.eq(self.acc_write.enable),
         ]
         with m.If(pipeline.write.enable[0]):
             m.d.comb += [
                 self.acc_write.address.eq(pipeline.write.address),
                 self.acc_write.data.eq(pipeline.write.data),
             ]
+
+    def _write_shadow(self, m: Module) -> None:
+        values = data.View(accumulator_vector(self.config), self.acc_write.data)
+        kept = self.config.acc_bits if shadow(self.config) is MemoryType.ACC else self.config.out_bits
+        m.d.comb += [
+            self.out_write.address.eq(self.acc_write.address),
+            self.out_write.data.eq(Cat(value[:kept] for value in values)),
+            self.out_write.enable.eq(self.acc_write.enable),
+        ]
 
     def _start(self, m: Module, sequencer: Sequencer, loader: LoadEngine) -> Signal:
         """Start the head of the queue if tokens, sequencer and load engine allow it; return the pulse."""
@@ -191,7 +205,7 @@ class ComputeUnit(wiring.Component):
         working = sequencer.active | loader.step | starts
         waiting = ~working & loader.idle
         m.d.comb += [
-            self.status.idle.eq(~sequencer.active & ~pipeline.busy & loader.idle),
+            self.status.idle.eq(~sequencer.running & ~pipeline.busy & loader.idle),
             self.status.overrun.eq(loader.overrun | pipeline.overrun | sequencer.uop_overrun),
             self.status.busy.eq(working),
             self.status.waits_memory.eq(~working & ~loader.idle),
@@ -199,3 +213,13 @@ class ComputeUnit(wiring.Component):
             self.status.waits_next.eq(waiting & self._gate.waits_next),
             self.status.waits_room.eq(waiting & self._gate.waits_room),
         ]
+
+
+def _shadow_ports(config: AcceleratorConfig) -> dict[str, wiring.Member]:
+    """Return the ports of the accumulators' shadow, or what there is instead."""
+    if not has_shadow(config):
+        return {"stored": In(taken_read(config))}
+    return {
+        "out_write": Out(scratchpad_write(config, shadow(config))),
+        "operand": Out(lent_read(config, MemoryType.ACC)),
+    }

@@ -12,7 +12,7 @@ from vdla.hw.fetch import Fetch
 from vdla.hw.load import LoadUnit
 from vdla.hw.queue import Queue
 from vdla.hw.scratchpad import Scratchpad
-from vdla.hw.signatures import memory_port, register_port, shadow
+from vdla.hw.signatures import has_shadow, memory_port, register_port, shadow
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import scratchpads_of
 from vdla.hw.spec.registers import COUNTED_MEMORIES, COUNTERS, UnitState, beat_counter, state_counter
@@ -121,7 +121,8 @@ class Datapath(wiring.Component):
             for memory in scratchpads_of(self.config)
             if memory is not MemoryType.TABLE  # the store unit has copies of it
         }
-        pads[MemoryType.OUT] = Scratchpad(self.config, shadow(self.config))
+        if has_shadow(self.config):
+            pads[MemoryType.OUT] = Scratchpad(self.config, shadow(self.config))
         for memory, pad in pads.items():
             m.submodules[f"{memory.name.lower()}_scratchpad"] = pad
         wires = (
@@ -129,14 +130,17 @@ class Datapath(wiring.Component):
             (load.wgt, pads[MemoryType.WGT].write),
             (compute.uop_write, pads[MemoryType.UOP].write),
             (compute.acc_write, pads[MemoryType.ACC].write),
-            (compute.out_write, pads[MemoryType.OUT].write),
             (compute.uop, pads[MemoryType.UOP].read),
             (compute.inp, pads[MemoryType.INP].read),
             (compute.wgt, pads[MemoryType.WGT].read),
             (compute.acc, pads[MemoryType.ACC].read),
-            (compute.operand, store.operand),
-            (store.out, pads[MemoryType.OUT].read),
         )
+        if has_shadow(self.config):
+            connect(m, compute.out_write, pads[MemoryType.OUT].write)
+            connect(m, compute.operand, store.operand)
+            connect(m, store.out, pads[MemoryType.OUT].read)
+        else:
+            connect(m, store.acc, compute.stored)
         for one, other in wires:
             connect(m, one, other)
         if self.config.has(Extension.TABLE):

@@ -7,7 +7,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from vdla.hw.alu import COMPARING, accumulator_vector, is_one_of
-from vdla.hw.sequencer import slot_layout
+from vdla.hw.slots import slot_layout
 from vdla.hw.spec.config import AcceleratorConfig
 
 
@@ -56,7 +56,8 @@ class SourceOperand(wiring.Component):
         result, earlier: the results of the second and the third slot before `slot`.
         rights: the operands of this cycle's slot; inverted where the lanes compare.
 
-    Timing: `rights` depend on registers and `result`, through one LUT.
+    Timing: the slots of a step follow each other without a gap. `rights` depend on registers and `result`,
+    through one LUT.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -131,3 +132,57 @@ class SourceOperand(wiring.Component):
         kept = Signal.like(value, name=name, reset_less=True)
         m.d.sync += kept.eq(value)
         return kept
+
+
+class FetchedOperand(wiring.Component):
+    """Give each lane its second operand, for one slot per cycle, where a source slot comes before each step
+    with two accumulators: the result of such a slot is what it has read, and is kept.
+
+    Parameters:
+        config: the accelerator.
+
+    Members:
+        slot: the slot of the next cycle; where there is none, the one that comes next.
+        fetches: this cycle's slot is a source slot.
+        fetched: that of the cycle before was.
+        result: of the slot of the cycle before.
+        rights: the operands of this cycle's slot; inverted where the lanes compare.
+
+    Timing: a step may begin in the cycle after its source slot, or later. `rights` depend on registers and
+    `result`, through one LUT.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self.config = config
+        self.lanes = config.batch * config.block_out // config.alu_pieces
+        super().__init__(
+            {
+                "slot": In(slot_layout(config)),
+                "fetches": In(1),
+                "fetched": In(1),
+                "result": In(accumulator_vector(config)),
+                "rights": Out(data.ArrayLayout(signed(config.acc_bits), self.lanes)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        kept = Signal(accumulator_vector(self.config), reset_less=True)
+        near, inverts = (Signal(name=name, reset_less=True) for name in ("takes_result", "inverts"))
+        m.d.sync += [
+            near.eq(self.fetches),
+            inverts.eq(is_one_of(self.slot.alu_opcode, COMPARING, self.config)),
+        ]
+        with m.If(self.fetched):
+            m.d.sync += kept.eq(self.result)
+        for lane in range(self.lanes):
+            operand = Signal(self.config.acc_bits, name=f"operand_{lane}", reset_less=True)
+            results, pieces = (values_of(self.config, element, lane) for element in (self.result, kept))
+            # Behind a source slot comes turn 0, two behind it turn 0 or 1.
+            recent = [Mux(self.fetched, *pair) for pair in zip(results[:2], pieces[:2], strict=True)]
+            source = choice([*recent, *pieces[2:]], self.slot.turn)
+            m.d.sync += operand.eq(Mux(self.slot.use_imm, self.slot.imm, source))
+            m.d.comb += self.rights[lane].eq(
+                Mux(near, results[0], operand) ^ inverts.replicate(self.config.acc_bits)
+            )
+        return m

@@ -8,8 +8,8 @@ from vdla.hw.accumulate import AccumulatorUpdate
 from vdla.hw.gemm import MultiplierArray
 from vdla.hw.layouts import decode
 from vdla.hw.packing import biased
-from vdla.hw.sequencer import index_sum, slot_layout
-from vdla.hw.signatures import lent_read, scratchpad_read, scratchpad_write
+from vdla.hw.signatures import has_shadow, lent_read, scratchpad_read, scratchpad_write, taken_read
+from vdla.hw.slots import advance, has_source_slots, index_sum, slot_layout
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.timing import given_stage
@@ -31,6 +31,7 @@ class Pipeline(wiring.Component):
         uop: the micro-op memory's read data for the slot of the cycle before.
         inp, wgt, acc: scratchpad reads.
         operand: reads of the accumulators' shadow, by the slots of ALU steps with two accumulator operands.
+        stored: where there is no shadow, reads of the store unit, which take the slots of their cycles.
         write: the accumulator's write port.
         busy: a slot is in flight.
         retire: the last slot of an instruction is being written; with the instruction's `push_prev`,
@@ -40,7 +41,7 @@ class Pipeline(wiring.Component):
     Timing: a slot issued in cycle t stands at the multiplier array in t + 5, meets its accumulator in
     t + 5 + gemm_stages and is written one cycle later. It gives the addresses of its accumulators in
     t + 3 + gemm_stages; `operand.next` is a register. Every slot sees all earlier results. Outputs are
-    registers.
+    registers. There may be gaps anywhere where there is no shadow, else only between steps.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -53,7 +54,11 @@ class Pipeline(wiring.Component):
                 "inp": Out(scratchpad_read(config, MemoryType.INP)),
                 "wgt": Out(scratchpad_read(config, MemoryType.WGT)),
                 "acc": Out(scratchpad_read(config, MemoryType.ACC)),
-                "operand": Out(lent_read(config, MemoryType.ACC)),
+                **(
+                    {"operand": Out(lent_read(config, MemoryType.ACC))}
+                    if has_shadow(config)
+                    else {"stored": In(taken_read(config))}
+                ),
                 "write": Out(scratchpad_write(config, MemoryType.ACC)),
                 "busy": Out(1),
                 "retire": Out(1),
@@ -79,11 +84,15 @@ class Pipeline(wiring.Component):
         ]
         connect(m, flipped(self.acc), update.acc)
         connect(m, flipped(self.write), update.write)
-        self._operand(m, valid, slots, update)
+        if has_shadow(self.config):
+            self._operand(m, valid, slots, update)
+        else:
+            self._share(m, slots)
         m.d.comb += [
             self.inp.address.eq(addresses.src),
             self.wgt.address.eq(addresses.wgt),
             inputs.element.eq(self.inp.data),
+            *advance(inputs, valid[INDEX_STAGE + 1]),
             *([inputs.window.eq(slots[INDEX_STAGE + 1].window)] if self._slides else []),
             array.inp.eq(inputs.operands),
             array.wgt.as_value().eq(wgt),
@@ -123,6 +132,22 @@ class Pipeline(wiring.Component):
             slots.append(following)
             valid.append(following_valid)
         return valid, slots
+
+    def _share(self, m: Module, slots: list[data.View]) -> None:
+        """Let the store unit's reads, and source slots, have the accumulators' read port in their turn: what
+        they read stands where the index of the accumulator that is updated does."""
+        taken, address = self.stored.taken, self.stored.address
+        for stage in range(1, len(slots) - 1):
+            one, other = Signal(name=f"taken_{stage}"), Signal.like(address, name=f"stored_{stage}")
+            m.d.sync += [one.eq(taken), other.eq(address)]
+            taken, address = one, other
+        before, index = slots[-2], slots[-1].dst[: len(address)]
+        if has_source_slots(self.config):
+            with m.If(before.source):
+                m.d.sync += index.eq(before.src)
+        with m.If(taken):
+            m.d.sync += index.eq(address)
+        m.d.comb += self.stored.data.eq(self.acc.data)
 
     def _operand(
         self, m: Module, valid: list[Value], slots: list[data.View], update: AccumulatorUpdate

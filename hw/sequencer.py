@@ -1,64 +1,16 @@
 """The compute unit's sequencer: turns a GEMM, ALU or DEPTHWISE instruction into one slot per cycle."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import ceil_log2
 
 from vdla.hw.layouts import decode
+from vdla.hw.signatures import has_shadow
+from vdla.hw.slots import has_source_slots, index_sum, slot_layout, turn_bits
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.timing import alu_slots
 from vdla.hw.spec.vocabulary import Extension, MemoryType
-
-
-def turns(config: AcceleratorConfig) -> int:
-    """Return the most slots of a step."""
-    slots = (alu_slots(config.alu_pieces, opcode, config.alu_stages) for opcode in config.alu_opcodes)
-    return max(*slots, isa.TAPS if config.has(Extension.DEPTHWISE) else 1, 1)
-
-
-def turn_bits(config: AcceleratorConfig) -> int:
-    """Return the bits that count the slots of a step; at least 1, since Verilog has no wire of none."""
-    return max(1, int(ceil_log2(turns(config))))
-
-
-def slot_layout(config: AcceleratorConfig) -> data.StructLayout:
-    """Return the payload of a slot in the compute pipeline.
-
-    `empty`: no accumulator is updated. `turn` counts the slots of a step. `step`: last slot of a step.
-    `window`, which only configurations with DEPTHWISE have: the slot is one of a DEPTHWISE. `dst`, `src` and
-    `wgt` are indices with one bit more, which stays set once the index has passed the end.
-    """
-    acc, inp, wgt = (config.index_bits(memory) for memory in (MemoryType.ACC, MemoryType.INP, MemoryType.WGT))
-    return data.StructLayout(
-        {
-            "empty": 1,
-            "turn": turn_bits(config),
-            "step": 1,
-            "alu": 1,
-            "reset": 1,
-            "overwrite": 1,
-            **({"window": 1} if config.has(Extension.DEPTHWISE) else {}),
-            "alu_opcode": 3,
-            "use_imm": 1,
-            "imm": signed(16),
-            "last": 1,
-            "finish": 1,
-            "push_prev": 1,
-            "push_next": 1,
-            "dst": acc + 1,
-            "src": max(acc, inp) + 1,
-            "wgt": wgt + 1,
-        }
-    )
-
-
-def index_sum(index: Value, offset: Value) -> Value:
-    """Return `index` moved by `offset`; its highest bit stays set, or is set when the sum passes the end."""
-    bits = len(index) - 1
-    total = index[:bits] + offset[:bits]
-    return Cat(total[:bits], total[bits] | index[bits])
 
 
 class _Loop:
@@ -136,7 +88,8 @@ class _MicroOps:
 
 
 class _Turns:
-    """Registers of the slots of a step.
+    """Registers of the slots of a step: `source` in the one in front that reads the second accumulator, then
+    turn after turn.
 
     The first step of a row of a DEPTHWISE fills the window. Each other step of the row begins behind the
     turns that it needs no more.
@@ -148,16 +101,30 @@ class _Turns:
         self.most = Signal(turn_bits(config), name="step_turns")
         self.once, self.ends = Signal(name="step_once"), Signal(name="step_ends", init=1)
         self.stride_2 = Signal(name="step_stride_2")
+        self.source: Value = Const(0, 1)
+        self.sources: Value = Const(0, 1)
+        if has_source_slots(config):
+            self.source, self.sources = Signal(name="step_source"), Signal(name="step_sources")
 
     def start(self, alu: data.View, is_alu: Value, is_window: Value, empty: Value) -> list[Value]:
         most = Mux(is_alu, self._most(alu), 0)
         once = most == 0
+        sources = is_alu & ~alu.use_imm & ~empty
+        if not has_source_slots(self.config):
+            sources = Const(0, 1)
         if self.config.has(Extension.DEPTHWISE):
             most, once = Mux(is_window, isa.TAPS - 1, most), once & ~is_window
         return [
             *(self.most.eq(most), self.turn.eq(0)),
-            *(self.once.eq(once), self.ends.eq(empty | once)),
+            *(self.once.eq(once), self.ends.eq(empty | once & ~sources)),
+            *self._source(sources, sources),
         ]
+
+    def _source(self, source: Value, sources: Value) -> list[Value]:
+        """Return the assignments of `source` and `sources`, where there are such registers."""
+        if not has_source_slots(self.config):
+            return []
+        return [self.source.eq(source), self.sources.eq(sources)]
 
     def _most(self, alu: data.View) -> Value:
         """Return the last turn of a step."""
@@ -169,11 +136,17 @@ class _Turns:
         return most
 
     def advance(self) -> list[Value]:
-        following = (self.turn + 1)[: len(self.turn)]
-        return [self.turn.eq(following), self.ends.eq(following == self.most)]
+        following = (self.turn + ~self.source)[: len(self.turn)]
+        return [
+            *(self.turn.eq(following), self.ends.eq(following == self.most)),
+            *self._source(Const(0), self.sources),
+        ]
 
     def restart(self) -> list[Value]:
-        return [self.turn.eq(0), self.ends.eq(self.once)]
+        return [
+            *(self.turn.eq(0), self.ends.eq(self.once & ~self.sources)),
+            *self._source(self.sources, self.sources),
+        ]
 
     def slide(self) -> list[Value]:
         """Go on to the next step of a row of a DEPTHWISE."""
@@ -189,26 +162,31 @@ class Sequencer(wiring.Component):
         config: the accelerator.
 
     Members:
+        taken: the slot of this cycle is another's, where the accumulators have one read port.
         start: begin with `instruction` (GEMM, ALU, DEPTHWISE or FINISH) in the next cycle; only while `free`.
         free: nothing is being issued, or the last slot of the current instruction is.
+        running: the current instruction has a slot to issue, in this cycle or later.
         active: a slot is issued in this cycle.
         slot: the slot; its `dst`, `src` and `wgt` are loop offsets, to be added to the micro-op's indices.
         uop_address: the slot's micro-op.
         uop_overrun: the slot's micro-op lies past the end of the micro-op memory.
 
     Timing: the first slot follows `start` by one cycle, then one slot per cycle without a gap, also from one
-    instruction to the next. A GEMM step is one slot; an ALU step is `alu_slots`; a row of a DEPTHWISE is
-    `depthwise_slots`, of which those that complete no sum are empty; an instruction without steps is one
-    empty slot. Outputs depend on registers alone.
+    instruction to the next, but for cycles that are `taken`: in these nothing moves. A GEMM step is one slot;
+    an ALU step is `alu_slots`; a row of a DEPTHWISE is `depthwise_slots`, of which those that complete no sum
+    are empty; an instruction without steps is one empty slot. Outputs depend on registers, and on `taken`,
+    alone.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
         super().__init__(
             {
+                **({} if has_shadow(config) else {"taken": In(1)}),
                 "start": In(1),
                 "instruction": In(unsigned(config.instruction_bits)),
                 "free": Out(1),
+                "running": Out(1),
                 "active": Out(1),
                 "slot": Out(slot_layout(config)),
                 "uop_address": Out(config.index_bits(MemoryType.UOP)),
@@ -225,14 +203,19 @@ class Sequencer(wiring.Component):
         steps, uops = _Turns(self.config), _MicroOps(len(self.uop_address))
         inner, outer = _Counter("inner", isa.LOOP_BITS), _Counter("outer", isa.LOOP_BITS)
         slot = Signal.like(self.slot)
+        taken = Const(0) if has_shadow(self.config) else self.taken & self.running
+        ends = Cat(counter.ends for counter in (steps, uops, inner, outer)).all()
         m.d.comb += [
-            self.free.eq(Cat(counter.ends for counter in (steps, uops, inner, outer)).all()),
+            self.active.eq(self.running & ~taken),
+            self.free.eq(ends & ~taken),
             self.uop_address.eq(uops.index),
             self.uop_overrun.eq(self.active & ~slot.empty & uops.index[-1]),
             *self._issued(slot, loops, steps),
         ]
-        with m.If(self.free):
-            m.d.sync += self.active.eq(0)
+        with m.If(taken):
+            pass
+        with m.Elif(ends):
+            m.d.sync += self.running.eq(0)
         with m.Elif(~steps.ends):
             m.d.sync += steps.advance()
             self._next_column(m, slot, loops)
@@ -240,7 +223,7 @@ class Sequencer(wiring.Component):
             m.d.sync += steps.restart()
             self._next_step(m, slot, loops, (steps, uops), (inner, outer))
         with m.If(self.start):
-            m.d.sync += self.active.eq(1)
+            m.d.sync += self.running.eq(1)
             self._latch(m, slot, loops, steps, uops, (inner, outer))
         return m
 
@@ -251,12 +234,22 @@ class Sequencer(wiring.Component):
             self.slot.last.eq(self.free),
             self.slot.turn.eq(steps.turn),
             self.slot.step.eq(steps.ends & ~slot.empty),
-            *([self.slot.empty.eq(slot.empty | slot.window & ~steps.ends)] if self._slides else []),
+            *([self.slot.empty.eq(empty)] if (empty := self._touches_none(slot, steps)) is not None else []),
+            *([self.slot.source.eq(steps.source)] if has_source_slots(self.config) else []),
             *(
                 self.slot[name].eq(loop.offset)
                 for name, loop in zip(("dst", "src", "wgt"), loops, strict=True)
             ),
         ]
+
+    def _touches_none(self, slot: data.View, steps: _Turns) -> Value | None:
+        """Return whether a slot updates no accumulator, if that differs between slots of an instruction."""
+        without = []
+        if self._slides:
+            without.append(slot.window & ~steps.ends)
+        if has_source_slots(self.config):
+            without.append(steps.source)
+        return slot.empty | Cat(without).any() if without else None
 
     @property
     def _slides(self) -> bool:

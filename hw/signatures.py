@@ -93,10 +93,16 @@ def lanes(config: AcceleratorConfig, memory: MemoryType) -> int:
     return max(1, config.element_bits(written) // config.bus_bits)
 
 
+def has_shadow(config: AcceleratorConfig) -> bool:
+    """Return whether a copy of the accumulators, their shadow, gives the store unit its own read port."""
+    return config.acc_ports > 1
+
+
 def shadow(config: AcceleratorConfig) -> MemoryType:
-    """Return what the shadow of the accumulators holds: whole ones if the store unit requantises or the ALU
-    has operations, whose second operand comes from it; else only the low bits, which are stored."""
-    whole = config.has(Extension.REQUANTISE) or config.alu_opcodes
+    """Return what the store unit reads. Without a shadow that is ACC. A shadow holds whole accumulators if
+    the store unit requantises or the ALU has operations, whose second operand comes from it; else only the
+    low bits, which are stored."""
+    whole = not has_shadow(config) or config.has(Extension.REQUANTISE) or config.alu_opcodes
     return MemoryType.ACC if whole else MemoryType.OUT
 
 
@@ -127,6 +133,15 @@ def lent_read(config: AcceleratorConfig, memory: MemoryType) -> Signature:
     `data` is the element at the `address` of the previous cycle, if that was such a cycle.
     """
     return Signature({"next": Out(1), **scratchpad_read(config, memory).members})
+
+
+def taken_read(config: AcceleratorConfig) -> Signature:
+    """Return the reads for which the store unit takes slots of the compute unit, where there is no shadow.
+
+    `taken`: the slot of this cycle is the store unit's, for the accumulator at `address`. `data` is it,
+    `given_stage` + 1 cycles later.
+    """
+    return Signature({"taken": Out(1), **scratchpad_read(config, MemoryType.ACC).members})
 
 
 def token_source() -> Signature:

@@ -7,19 +7,15 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from vdla.hw.queue import Queue
 from vdla.hw.signatures import (
     instruction_stream,
-    lent_read,
     request_stream,
-    scratchpad_read,
-    shadow,
     token_sink,
     token_source,
     unit_status,
     write_stream,
 )
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import MemoryType
 from vdla.hw.start_gate import StartGate
-from vdla.hw.store_outputs import further_ports
+from vdla.hw.store_outputs import accumulator_ports, further_ports
 from vdla.hw.store_reads import ReadHalf
 
 
@@ -32,8 +28,9 @@ class StoreUnit(wiring.Component):
     Members:
         instruction: the queue's head; a transfer starts it.
         pop_prev, push_prev: token edges from and to the compute unit.
-        out: read port of the accumulators' shadow.
-        operand: the compute unit's reads at that port, which come before the unit's own.
+        out: read port of the accumulators' shadow, with `operand`, the compute unit's reads at that port,
+            which come before the unit's own; where there is no shadow, `acc`: reads for which slots of the
+            compute unit are taken.
         res: read port of the residuals; table: write port of the tables; where the configuration has them.
         request, write_data, write_done: DRAM.
         beats: a beat is written.
@@ -52,8 +49,7 @@ class StoreUnit(wiring.Component):
                 "instruction": In(instruction_stream(config)),
                 "pop_prev": Out(token_source()),
                 "push_prev": Out(token_sink()),
-                "out": Out(scratchpad_read(config, shadow(config))),
-                "operand": In(lent_read(config, MemoryType.ACC)),
+                **accumulator_ports(config),
                 "request": Out(request_stream(config)),
                 "write_data": Out(write_stream(config)),
                 "write_done": In(1),
@@ -71,10 +67,8 @@ class StoreUnit(wiring.Component):
             data.StructLayout({"last": 1, "push_prev": 1, "mark": 1}), self.config.max_requests
         )
         connect(m, gate.pop_prev, flipped(self.pop_prev))
-        connect(m, reads.out, flipped(self.out))
-        connect(m, flipped(self.operand), reads.operand)
         connect(m, reads.beats, flipped(self.write_data))
-        for name in further_ports(self.config):
+        for name in accumulator_ports(self.config) | further_ports(self.config):
             connect(m, flipped(getattr(self, name)), getattr(reads, name))
         m.d.comb += [
             gate.instruction.eq(self.instruction.payload),

@@ -10,17 +10,25 @@ from amaranth.utils import exact_log2
 from vdla.hw.alu import accumulator_vector
 from vdla.hw.requantise import Requantiser
 from vdla.hw.residual import READ_STAGES, ResidualAdder
-from vdla.hw.signatures import scratchpad_read, scratchpad_write, shadow
+from vdla.hw.signatures import (
+    has_shadow,
+    lent_read,
+    scratchpad_read,
+    scratchpad_write,
+    shadow,
+    taken_read,
+)
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.timing import REQUANTISE_STAGES, STORE_READ_STAGES, TABLE_STAGES, store_stages
+from vdla.hw.spec.timing import REQUANTISE_STAGES, TABLE_STAGES, store_read_stages, store_stages
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 from vdla.hw.store_beats import read_layout
 from vdla.hw.tables import TableLookup
 
 
 def kept_layout() -> data.StructLayout:
-    """What a read of a parameter is for: it is parameter `row` of the set for values, or for residuals."""
-    return data.StructLayout({"values": 1, "residuals": 1, "row": Parameter})
+    """What a read brings: parameter `row` of the set for values, or for residuals, or none; and an element
+    (of parameters, too), or another part of the one before."""
+    return data.StructLayout({"values": 1, "residuals": 1, "row": Parameter, "element": 1})
 
 
 class OutputPath(wiring.Component):
@@ -30,9 +38,10 @@ class OutputPath(wiring.Component):
         config: the accelerator.
 
     Members:
-        element: read data of the accumulators' shadow: of the read of the cycle before.
+        element: read data of the accumulators: of the read of `store_read_stages` - 1 cycles before.
         read: where the outputs of this cycle's read go.
-        kept: which parameter this cycle's read is, if any.
+        kept: which parameter this cycle's read is, if any; without a shadow also whether it reads an element,
+            which stays for the reads of its other parts.
         res: read port of the residuals.
         table: write port of the tables.
         leaving: the read of `store_stages` cycles before.
@@ -60,38 +69,43 @@ class OutputPath(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
+        self._read_stages = store_read_stages(config.acc_ports, config.gemm_stages)
         stages = [
             Signal(read_layout(config), name=f"stage_{index}")
-            for index in range(store_stages(config.extensions))
+            for index in range(store_stages(config.extensions, self._read_stages))
         ]
         m.d.sync += [stages[0].eq(self.read), *(later.eq(earlier) for earlier, later in pairwise(stages))]
-        element = Signal(len(self.element), reset_less=True)
-        m.d.sync += element.eq(self.element)
+        kept, element = self._come(m), Signal(len(self.element), reset_less=True)
+        with m.If(has_shadow(config) | kept.element):
+            m.d.sync += element.eq(self.element)
         m.d.comb += [
             self.leaving.eq(stages[-1]),
             self.busy.eq(Cat(stage.valid for stage in stages).any()),
         ]
         if config.has(Extension.REQUANTISE):
-            self._requantise(m, element, stages)
+            self._requantise(m, element, kept, stages)
         else:
             if shadow(config) is MemoryType.ACC:
                 whole = data.View(accumulator_vector(config), element)
                 element = Cat(value[: config.out_bits] for value in whole)
             bits = 8 * config.store_read_bytes
-            part = stages[STORE_READ_STAGES - 1].part[: exact_log2(len(element) // bits)]
+            part = stages[self._read_stages - 1].part[: exact_log2(len(element) // bits)]
             m.d.comb += self.outputs.eq(element.word_select(part, bits))
         return m
 
-    def _requantise(self, m: Module, element: Signal, stages: list[data.View]) -> None:
+    def _come(self, m: Module) -> data.View:
+        """Return what the read was whose data come in this cycle."""
+        kept: data.View = self.kept
+        for stage in range(1, self._read_stages):
+            following = Signal(kept_layout(), name=f"kept_{stage}")
+            m.d.sync += following.eq(kept)
+            kept = following
+        return kept
+
+    def _requantise(self, m: Module, element: Signal, kept: data.View, stages: list[data.View]) -> None:
         m.submodules.requantiser = requantiser = Requantiser(self.config)
-        place = STORE_READ_STAGES - 1
-        keeps, row = Signal(2), Signal(Parameter, reset_less=True)
-        m.d.sync += [
-            keeps.eq(Cat(self.kept.values, self.kept.residuals)),
-            row.eq(self.kept.row),
-            requantiser.keeps.eq(keeps[0]),
-            requantiser.row.eq(row),
-        ]
+        place = self._read_stages - 1
+        m.d.sync += [requantiser.keeps.eq(kept.values), requantiser.row.eq(kept.row)]
         m.d.comb += [
             requantiser.element.as_value().eq(element),
             requantiser.part.eq(stages[place].part),
@@ -101,9 +115,9 @@ class OutputPath(wiring.Component):
         if self.config.has(Extension.TABLE):
             values, place = self._look_up(m, values, stages[place]), place + TABLE_STAGES
         if self.config.has(Extension.RESIDUAL):
-            m.submodules.adder = adder = ResidualAdder(self.config, place - (STORE_READ_STAGES - 1))
+            m.submodules.adder = adder = ResidualAdder(self.config, place - (self._read_stages - 1))
             m.d.comb += adder.word.eq(requantiser.element[0])
-            m.d.sync += [adder.keeps.eq(keeps[1]), adder.row.eq(row)]
+            m.d.sync += [adder.keeps.eq(kept.residuals), adder.row.eq(kept.row)]
             values = self._add(m, adder, values, stages, place)
         bits = self.config.out_bits
         m.d.comb += self.outputs.eq(
@@ -131,6 +145,17 @@ class OutputPath(wiring.Component):
             adder.values.as_value().eq(values.as_value()),
         ]
         return adder.outputs
+
+
+def accumulator_ports(config: AcceleratorConfig) -> dict[str, wiring.Member]:
+    """Return the members of the store unit by which it reads accumulators: the port of their shadow, which it
+    lends to the compute unit, or reads for which it takes slots of that unit."""
+    if not has_shadow(config):
+        return {"acc": Out(taken_read(config))}
+    return {
+        "out": Out(scratchpad_read(config, shadow(config))),
+        "operand": In(lent_read(config, MemoryType.ACC)),
+    }
 
 
 def further_ports(config: AcceleratorConfig) -> dict[str, wiring.Member]:

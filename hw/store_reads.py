@@ -7,10 +7,15 @@ from amaranth.utils import exact_log2
 
 from vdla.hw.layouts import decode
 from vdla.hw.queue import Queue, counted
-from vdla.hw.signatures import instruction_stream, lent_read, scratchpad_read, shadow, write_stream
+from vdla.hw.signatures import has_shadow, instruction_stream, write_stream
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.timing import BURSTS_STORED_AHEAD, STORE_REQUESTS_AHEAD, store_stages
+from vdla.hw.spec.timing import (
+    BURSTS_STORED_AHEAD,
+    STORE_REQUESTS_AHEAD,
+    store_read_stages,
+    store_stages,
+)
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 from vdla.hw.store_beats import (
     BeatFormer,
@@ -21,7 +26,7 @@ from vdla.hw.store_beats import (
     read_layout,
 )
 from vdla.hw.store_further import FurtherSteps, has_further_steps
-from vdla.hw.store_outputs import OutputPath, further_ports, kept_layout
+from vdla.hw.store_outputs import OutputPath, accumulator_ports, further_ports, kept_layout
 from vdla.hw.store_walk import RowWalk
 
 
@@ -35,11 +40,12 @@ class ReadIssue(wiring.Component):
     Members:
         instruction: a STORE to carry out.
         room: the outputs of one more read have a place behind those in flight.
-        lends: in the next cycle the read port is another's.
-        lent: it is, in this cycle: no read is issued.
+        lends: in the next cycle the read port is another's; `lent`: it is, in this cycle: no read is issued.
+            Both only where there is a shadow.
         address: what is read.
         read: where the outputs of this cycle's read go; `valid` for elements only.
-        kept: which parameter this cycle's read is, if any.
+        kept: what this cycle's read brings.
+        ends_burst: this cycle's read is the last of a burst, or of a STORE that writes nothing.
         burst: high for a cycle with each burst, in the cycle after its last read was issued.
         idle: no STORE is in progress or waits.
         step: a read is issued, or a STORE that writes nothing ends.
@@ -58,11 +64,11 @@ class ReadIssue(wiring.Component):
             {
                 "instruction": In(instruction_stream(config)),
                 "room": In(1),
-                "lends": In(1),
-                "lent": Out(1),
+                **({"lends": In(1), "lent": Out(1)} if has_shadow(config) else {}),
                 "address": Out(config.index_bits(MemoryType.OUT)),
                 "read": Out(read_layout(config)),
                 "kept": Out(kept_layout()),
+                "ends_burst": Out(1),
                 "burst": Out(wiring.Signature({"valid": Out(1), "payload": Out(burst_layout(config))})),
                 "idle": Out(1),
                 "step": Out(1),
@@ -80,14 +86,12 @@ class ReadIssue(wiring.Component):
             self.instruction.ready.eq(~waits),
             self.idle.eq(~self._active & ~waits),
             last.eq(~self._prepares & (self._empty | walk.last)),
-            self.step.eq(self._active & ~self.lent & (self._prepares | self.room)),
+            self.step.eq(self._active & ~self._lent(m) & (self._prepares | self.room)),
             begins.eq(waits & (~self._active | (self.step & last))),
             walk.taken.eq(word),
             walk.take.eq(begins),
             walk.advance.eq(self.step & ~self._empty & ~self._prepares),
         ]
-        if self.config.alu_opcodes:
-            m.d.sync += self.lent.eq(self.lends)
         with m.If(self.instruction.valid & ~waits):
             m.d.sync += [waits.eq(1), word.eq(self.instruction.payload)]
         with m.If(begins):
@@ -97,6 +101,14 @@ class ReadIssue(wiring.Component):
         self._read(m, walk, decode(isa.Store, self.config, word), begins)
         self._announce(m, walk, decode(isa.Store, self.config, word), begins, last)
         return m
+
+    def _lent(self, m: Module) -> Value:
+        """Return whether the read port is another's in this cycle."""
+        if not has_shadow(self.config):
+            return Const(0, 1)
+        if self.config.alu_opcodes:
+            m.d.sync += self.lent.eq(self.lends)
+        return self.lent
 
     def _read(self, m: Module, walk: RowWalk, store: data.View, begins: Signal) -> None:
         """Count the index of what is read: parameters, then the elements from the base on."""
@@ -108,6 +120,7 @@ class ReadIssue(wiring.Component):
             self.address.eq(index),
             keeps.eq(self.step & self._prepares),
             self.kept.row.eq(row),
+            self.kept.element.eq(self.step & ~self._empty & (walk.read.part == 0)),
             self.read.eq(walk.read),
             self.read.valid.eq(self.step & ~self._prepares),
             self.read.empty.eq(self._empty),
@@ -157,8 +170,9 @@ class ReadIssue(wiring.Component):
         push_prev = Signal()
         with m.If(begins):
             m.d.sync += push_prev.eq(store.push_prev)
+        m.d.comb += self.ends_burst.eq(self.read.valid & (self._empty | walk.read.burst_ends))
         m.d.sync += [
-            self.burst.valid.eq(self.read.valid & (self._empty | walk.read.burst_ends)),
+            self.burst.valid.eq(self.ends_burst),
             self.burst.payload.address.eq(walk.address),
             self.burst.payload.mark.eq(self._empty),
             self.burst.payload.beats.eq(walk.beats),
@@ -175,8 +189,7 @@ class ReadHalf(wiring.Component):
 
     Members:
         instruction: a STORE to carry out.
-        out: read port of the accumulators' shadow.
-        operand: another's reads at that port, which come first.
+        out, operand, or acc: as those of `StoreUnit`.
         res, table: as those of `OutputPath`.
         bursts: bursts whose beats are all in `beats`.
         beats: their data.
@@ -197,8 +210,7 @@ class ReadHalf(wiring.Component):
         super().__init__(
             {
                 "instruction": In(instruction_stream(config)),
-                "out": Out(scratchpad_read(config, shadow(config))),
-                "operand": In(lent_read(config, MemoryType.ACC)),
+                **accumulator_ports(config),
                 "bursts": Out(burst_stream(config)),
                 "beats": Out(write_stream(config)),
                 "idle": Out(1),
@@ -211,22 +223,22 @@ class ReadHalf(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
-        on_their_way = store_stages(config.extensions) - 1
+        reads = store_read_stages(config.acc_ports, config.gemm_stages)
         m.submodules.issue = issue = ReadIssue(config)
         m.submodules.path = path = OutputPath(config)
         m.submodules.former = former = BeatFormer(config)
         m.submodules.beat_queue = beats = Queue(
-            output_beat_layout(config), BURSTS_STORED_AHEAD * config.burst_beats + on_their_way
+            output_beat_layout(config),
+            BURSTS_STORED_AHEAD * config.burst_beats + store_stages(config.extensions, reads) - 1,
         )
-        m.submodules.burst_queue = bursts = Queue(burst_layout(config), STORE_REQUESTS_AHEAD + on_their_way)
+        m.submodules.burst_queue = bursts = Queue(
+            burst_layout(config), STORE_REQUESTS_AHEAD + store_stages(config.extensions) - 1
+        )
         connect(m, flipped(self.instruction), issue.instruction)
         for name in further_ports(config):
             connect(m, flipped(getattr(self, name)), getattr(path, name))
+        self._address(m, issue, path)
         m.d.comb += [
-            issue.lends.eq(self.operand.next),
-            self.out.address.eq(Mux(issue.lent, self.operand.address, issue.address)),
-            self.operand.data.eq(self.out.data),
-            path.element.eq(self.out.data),
             path.read.eq(issue.read),
             path.kept.eq(issue.kept),
             former.read.eq(path.leaving),
@@ -242,6 +254,19 @@ class ReadHalf(wiring.Component):
         self._give(m, beats, bursts, former)
         self._credit(m, issue, path.leaving, former, beats, bursts)
         return m
+
+    def _address(self, m: Module, issue: ReadIssue, path: OutputPath) -> None:
+        """Read accumulators: at the shadow's port, or in the slot of the next cycle."""
+        if not has_shadow(self.config):
+            m.d.sync += [self.acc.taken.eq(issue.kept.element), self.acc.address.eq(issue.address)]
+            m.d.comb += path.element.eq(self.acc.data)
+            return
+        m.d.comb += [
+            issue.lends.eq(self.operand.next),
+            self.out.address.eq(Mux(issue.lent, self.operand.address, issue.address)),
+            self.operand.data.eq(self.out.data),
+            path.element.eq(self.out.data),
+        ]
 
     def _give(self, m: Module, beats: Queue, bursts: Queue, former: BeatFormer) -> None:
         """Offer beats as they are, and bursts when they are complete; their queue has them before."""
@@ -266,11 +291,14 @@ class ReadHalf(wiring.Component):
         self, m: Module, issue: ReadIssue, leaving: data.View, former: BeatFormer, beats: Queue, bursts: Queue
     ) -> None:
         """Allow a read while its beat and its burst have places; every read takes both when it is issued, and
-        gives back, when it leaves the stages, what it did not need."""
+        gives back, when it leaves the stages, what it did not need. Where there is no shadow, the stages are
+        many, and only the last read of a burst takes a place for it."""
         rooms = []
         for queue, brings, name in (beats, former.beat.valid, "beat"), (bursts, former.burst, "burst"):
             left = Signal(range(queue.depth + 1), init=queue.depth, name=f"{name}_places")
             returned, taken, issued = leaving.valid & ~brings, queue.o.valid & queue.o.ready, issue.read.valid
+            if queue is bursts and not has_shadow(self.config):
+                returned, issued = Const(0, 1), issue.ends_burst
             m.d.sync += left.eq(left + returned + taken - issued)
             # Whether `left` will be above 0; no read is issued while it is 0.
             freed = returned | taken

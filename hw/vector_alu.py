@@ -1,12 +1,12 @@
 """The ALU's lanes, and which values of an element they work on in each slot of a step."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from vdla.hw.alu import AluLane, accumulator_vector
 from vdla.hw.operand import choice, values_of
-from vdla.hw.sequencer import slot_layout
+from vdla.hw.slots import advance, advance_port, has_source_slots, may_advance, slot_layout
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.timing import alu_delay
 
@@ -20,13 +20,16 @@ class VectorAlu(wiring.Component):
             column j of each piece.
 
     Members:
-        slot: the slot of the next cycle.
-        value: the accumulator that the slot of this cycle updates.
+        slot: the slot of the next cycle; where there is none, the one that comes next.
+        advances: see `advance_port`.
+        value: the accumulator that the slot of this cycle updates; `first`: the same, where the slot is the
+            first turn of a step.
         rights: the lanes' second operands, see `SourceOperand`.
         results: of the lanes.
-        takes: for each piece, whether `results` are its values.
+        takes: for each piece, whether `results` are its values; never in a source slot.
 
-    Timing: one slot per cycle. The slots of a step follow each other without a gap. `results` depend on
+    Timing: one slot per cycle. The slots of a step follow each other without a gap where the accumulators
+    have a shadow. Elsewhere nothing moves in cycles without a slot. `results` depend on
     `value`, `rights` and registers, `takes` on registers alone.
     """
 
@@ -36,7 +39,9 @@ class VectorAlu(wiring.Component):
         super().__init__(
             {
                 "slot": In(slot_layout(config)),
+                **advance_port(config),
                 "value": In(accumulator_vector(config)),
+                "first": In(accumulator_vector(config)),
                 "rights": In(data.ArrayLayout(signed(config.acc_bits), self.lanes)),
                 "results": Out(data.ArrayLayout(signed(config.acc_bits), self.lanes)),
                 "takes": Out(config.alu_pieces),
@@ -54,12 +59,13 @@ class VectorAlu(wiring.Component):
         for number in range(self.lanes):
             m.submodules[f"lane_{number}"] = lane = AluLane(self.config)
             values = values_of(self.config, self.value, number)
-            left = values[0]
+            left = values_of(self.config, self.first, number)[0]
             if pieces > 1:
-                kept = _register(m, choice(values, self.slot.turn), f"left_{number}")
-                left = Mux(first, values[0], kept)
+                kept = self._register(m, choice(values, self.slot.turn), f"left_{number}")
+                left = Mux(first, left, kept)
             m.d.comb += [
                 lane.opcode.eq(self.slot.alu_opcode),
+                *advance(lane, may_advance(self)),
                 lane.left.eq(left),
                 lane.right.eq(self.rights[number]),
                 self.results[number].eq(lane.result),
@@ -73,10 +79,11 @@ class VectorAlu(wiring.Component):
             & (self.slot.turn == piece + alu_delay(opcode, self.config.alu_stages))
             for opcode in self.config.alu_opcodes
         )
-        return self.slot.alu & Cat(due).any()
+        source = self.slot.source if has_source_slots(self.config) else Const(0, 1)
+        return self.slot.alu & ~source & Cat(due).any()
 
-
-def _register(m: Module, value: Value, name: str) -> Signal:
-    register = Signal(value.shape(), name=name, reset_less=True)
-    m.d.sync += register.eq(value)
-    return register
+    def _register(self, m: Module, value: Value, name: str) -> Signal:
+        register = Signal(value.shape(), name=name, reset_less=True)
+        with m.If(may_advance(self)):
+            m.d.sync += register.eq(value)
+        return register

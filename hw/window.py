@@ -4,6 +4,7 @@ from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from vdla.hw.slots import advance_port, may_advance
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.isa import PAIR, TAPS
 from vdla.hw.spec.vocabulary import Extension
@@ -27,7 +28,7 @@ class InputWindow(wiring.Component):
     """Hold the inputs of the array in registers.
 
     In a GEMM all columns have the inputs of the element. In a DEPTHWISE the pair p of columns has, as inputs
-    h * 3 + t, channel 2 * p + h of the element of t - 2 cycles before; its other inputs are 0.
+    h * 3 + t, channel 2 * p + h of the element of t - 2 slots before; its other inputs are 0.
 
     Parameters:
         config: the accelerator.
@@ -35,10 +36,11 @@ class InputWindow(wiring.Component):
     Members:
         element: input[batch][block_in], as the scratchpad gives it.
         window: it is that of a DEPTHWISE.
+        advances: see `advance_port`.
         operands: of the array.
 
-    Timing: `operands` follow their element by a cycle. The window moves in every cycle: the slots of a row
-    follow each other without a gap, and a row begins with slots that fill it. No reset.
+    Timing: `operands` follow their element by a cycle. A row begins with slots that fill the window. No
+    reset.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -47,6 +49,7 @@ class InputWindow(wiring.Component):
             {
                 "element": In(config.batch * config.block_in * config.inp_bits),
                 "window": In(1),
+                **advance_port(config),
                 "operands": Out(operand_layout(config)),
             }
         )
@@ -60,7 +63,8 @@ class InputWindow(wiring.Component):
         if self.config.has(Extension.DEPTHWISE):
             for age in range(1, TAPS):
                 older = Signal(shape, name=f"column_{age}", reset_less=True)
-                m.d.sync += older.eq(columns[-1])
+                with m.If(may_advance(self)):
+                    m.d.sync += older.eq(columns[-1])
                 columns.append(older)
         operands = Signal(operand_layout(self.config), name="operand", reset_less=True)
         for row in range(self.config.batch):

@@ -149,6 +149,16 @@ class _Shape:
         self.resets = ~(whole & config.has(Extension.OVERWRITE))
 
     @property
+    def taken(self) -> IntArray:
+        """Slots of the compute unit that the store unit takes for what it reads, where accumulators have one
+        port: one for each output, and for each of its parameters."""
+        work = self.work
+        if work.config.acc_ports > 1:
+            return np.zeros_like(self.blocks_out)
+        parameters = self.tiles * self.table.outputs * len(Parameter) * work.scales
+        return self.blocks_out * self.pixels + parameters
+
+    @property
     def steps(self) -> IntArray:
         """Slots of the GEMM core."""
         work, stride = self.work, self.work.size.stride[1]
@@ -284,7 +294,7 @@ def _steady_cycles(
     )  # before a store in memory's queue
     # a thread's tiles: sums, then their store
     tiles = shape.steps + store + shape.tiles * (reads_ahead + HANDOVER_CYCLES)
-    compute = shape.steps + GEMM_CYCLES * shape.chunks + first
+    compute = shape.steps + shape.taken + GEMM_CYCLES * shape.chunks + first
     memory = np.maximum(np.maximum(bus, load), store) + shape.steps / shape.chunks
     bounds = np.stack(np.broadcast_arrays(compute, memory, chain / threads + first, tiles / threads + first))
     greatest = bounds.max(axis=0)

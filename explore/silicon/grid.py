@@ -13,7 +13,7 @@ from vdla.hw.spec.presets import DEFAULT, ECP5_25F, ECP5_85F, SMALL, TINY, ZYNQ_
 from vdla.hw.spec.vocabulary import AluOpcode, Extension
 
 KIB = 1 << 10
-BASE = TINY.with_changes(name="base", block_out=2, alu_lanes=0, alu_stages=1, requantise_lanes=0)
+BASE = TINY.with_changes(name="base", block_out=2, alu_lanes=0, alu_stages=1, acc_ports=2, requantise_lanes=0)
 ENGINES = ("fetch", "dma", "load_unit", "loader", "store_unit")
 INSTRUCTIONS = ("fetch", "load_unit", "loader", "store_unit")
 """Engines whose size depends on the width of an instruction, or of `sram_base`."""
@@ -60,6 +60,12 @@ GRID = (
     _point("pipeline", alu_opcodes=(AluOpcode.MIN, AluOpcode.MAX, AluOpcode.ADD, AluOpcode.SHR)),
     _point("pipeline", alu_opcodes=(AluOpcode.ADD,)),
     _point("sequencer", alu_lanes=1, alu_stages=2),
+    _point("sequencer", "pipeline", "store_unit", acc_ports=1),
+    _point("sequencer", "pipeline", "store_unit", acc_ports=1, alu_lanes=1, alu_stages=2, **LARGE),
+    _point("sequencer", "pipeline", "store_unit", acc_ports=1, alu_opcodes=(), extensions=NO_REQUANTISE),
+    _point("pipeline", acc_ports=1, block_out=8, alu_lanes=2, alu_stages=2, acc_buffer_bytes=16 * KIB),
+    _point("store_unit", acc_ports=1, block_out=8, requantise_lanes=2, acc_buffer_bytes=32 * KIB),
+    _point("pipeline", "store_unit", acc_ports=1, gemm_stages=7),
     _point("pipeline", alu_lanes=1, alu_stages=2),
     _point("pipeline", alu_stages=2),
     _point("pipeline", block_out=8, alu_lanes=1, alu_stages=2),

@@ -15,6 +15,7 @@ from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.memories import MEMORIES, scratchpad_of, scratchpads_of
 from vdla.hw.spec.numerics import BYTE_BITS, ENTRIES_OF_ELEMENT, wrap
 from vdla.hw.spec.showing import shown
+from vdla.hw.spec.timing import MOST_GEMM_STAGES
 from vdla.hw.spec.vocabulary import (
     DRAM_BASE_BITS,
     VTA_ALU,
@@ -84,7 +85,7 @@ class AcceleratorConfig:
         0, "width of an AXI address, 32 to 64; 0: as many bits as DRAM addresses need", high=64
     )
     gemm_stages: int = _parameter(
-        3, "pipeline registers from scratchpad data to the accumulator adder", low=1, high=8
+        3, "pipeline registers from scratchpad data to the accumulator adder", low=1, high=MOST_GEMM_STAGES
     )
     packed: int = _parameter(
         0,
@@ -103,6 +104,13 @@ class AcceleratorConfig:
     )
     alu_stages: int = _parameter(
         1, "stages of the ALU: of 2, SHR and MUL take a slot more, at a higher clock", low=1, high=2
+    )
+    acc_ports: int = _parameter(
+        2,
+        "read ports of the accumulators; 2: a copy of them is the store unit's; 1: the store unit, and the "
+        "ALU's second operands, take slots of the compute unit",
+        low=1,
+        high=2,
     )
     alu_opcodes: tuple[AluOpcode, ...] = field(default=VTA_ALU, metadata={"help": "operations the ALU has"})
     extensions: tuple[Extension, ...] = field(

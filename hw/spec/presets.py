@@ -26,6 +26,7 @@ SMALL = DEFAULT.with_changes(
     store_queue_depth=32,
     alu_lanes=1,
     alu_stages=2,
+    acc_ports=1,
     requantise_lanes=2,
 )
 TINY = DEFAULT.with_changes(
@@ -42,6 +43,7 @@ TINY = DEFAULT.with_changes(
     store_queue_depth=16,
     alu_lanes=1,
     alu_stages=2,
+    acc_ports=1,
     requantise_lanes=1,
 )
 

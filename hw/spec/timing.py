@@ -43,6 +43,9 @@ COUNTER_READ_CYCLES = 11
 QUIET_CYCLES = 16
 """Cycles without any activity after which a run that has not finished is stopped."""
 
+MOST_GEMM_STAGES = 8
+"""The most registers from operands to the accumulator adder, `gemm_stages`, that a configuration has."""
+
 OPERAND_STAGE = 5
 """Cycles from a slot's issue to its operands standing in registers at the multiplier array."""
 
@@ -72,12 +75,20 @@ _EXTENSION_STAGES = {
 }
 
 
-def store_stages(extensions: Iterable[Extension]) -> int:
-    """Return the cycles from a read of the store unit until its beat enters the queue.
+def store_stages(extensions: Iterable[Extension], read_stages: int = STORE_READ_STAGES) -> int:
+    """Return the cycles from a read of the store unit until its beat enters the queue, of which `read_stages`
+    pass until its data stand in a register.
 
-    Both queues are deeper by one less than this, for the reads in the stages.
+    The queue of beats is deeper by one less than this, for the reads in the stages; that of requests by one
+    less than with STORE_READ_STAGES.
     """
-    return STORE_READ_STAGES + sum(_EXTENSION_STAGES.get(extension, 0) for extension in extensions)
+    return read_stages + sum(_EXTENSION_STAGES.get(extension, 0) for extension in extensions)
+
+
+def store_read_stages(acc_ports: int, gemm_stages: int) -> int:
+    """Return the cycles from a read of the store unit until its data stand in a register: where ACC has one
+    read port, the slot that the read takes is the next cycle's, and must come to that port."""
+    return STORE_READ_STAGES + (1 + given_stage(gemm_stages) if acc_ports == 1 else 0)
 
 
 def given_stage(gemm_stages: int) -> int:
@@ -108,6 +119,13 @@ def depthwise_slots(sums: Any, stride_2: Any) -> Any:
     return (sums - 1) * (1 + stride_2) + TAPS
 
 
-def alu_slots(pieces: int, opcode: AluOpcode, stages: int) -> int:
-    """Return the slots of an ALU step: one for each of the `pieces` of an element, and the lanes' delay."""
-    return pieces + alu_delay(opcode, stages)
+def alu_slots(pieces: int, opcode: AluOpcode, stages: int, sources: int = 0) -> int:
+    """Return the slots of an ALU step: `sources`, one for each of the `pieces` of an element, and the lanes'
+    delay."""
+    return sources + pieces + alu_delay(opcode, stages)
+
+
+def source_slots(acc_ports: int, use_imm: Any) -> Any:
+    """Return the slots in front of an ALU step (number or integer array) which only read: its second
+    accumulator, where ACC has one read port; none where `use_imm` is 1."""
+    return (1 - use_imm) * (acc_ports == 1)

@@ -269,7 +269,7 @@ def _choices(rng: random.Random) -> dict[str, Any]:
     choices["packed"] = rng.choice((0, 18, 25))
     if Extension.DEPTHWISE in choices["extensions"]:
         choices |= dict.fromkeys(("block_in", "block_out"), rng.choice((8, 8, 16)))
-    return choices
+    return choices | {"acc_ports": rng.choice((1, 2))}
 
 
 def _requantise_lanes(config: AcceleratorConfig) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.compiled import part
 from vdla.sim.records import Ints, Records
 from vdla.sim.timing.columns import TimedProgram
-from vdla.sim.timing.compute import compute_compares, compute_retires, compute_starts
+from vdla.sim.timing.compute import compute_compares, compute_retires, compute_starts, compute_yields
 from vdla.sim.timing.decide import Decision
 from vdla.sim.timing.fetch import dispatch_move, fetch_receives
 from vdla.sim.timing.loader import RETIRES, STEP, TAKES_BEAT, TURNS, loader_cuts, loader_starts, loader_writes
@@ -24,7 +24,14 @@ from vdla.sim.timing.memory import (
 )
 from vdla.sim.timing.result import Burst
 from vdla.sim.timing.state import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT, Loader, Machine, Times
-from vdla.sim.timing.store import NOTHING, store_answered, store_moves_on, store_remembers, store_starts
+from vdla.sim.timing.store import (
+    NOTHING,
+    store_answered,
+    store_moves_on,
+    store_remembers,
+    store_starts,
+    store_takes,
+)
 from vdla.sim.timing.tokens import retire, start
 
 OUT = COUNTED_MEMORIES.index(MemoryType.OUT)
@@ -61,7 +68,8 @@ def act(
     turns |= _read_stores(machine, program, decision)
     turns |= _cut_requests(machine, program)  # the DMA must have taken the request before
     turns |= compute_compares(machine, program, queued, decision.starts.compute)
-    turns |= _start(machine, program, queued, times, decision)  # what starts is not cut in the same cycle
+    # what starts is not cut in the same cycle, and its first slot may be taken
+    turns |= _start(machine, program, queued, times, decision)
     if decision.moves:
         dispatch_move(machine, program, times.dispatched)
     turns |= decision.moves or (load | compute_load) & (TURNS | RETIRES) != 0
@@ -152,6 +160,8 @@ def _read_stores(machine: Machine, program: TimedProgram, decision: Decision) ->
     """Let a mark pass, what was read some cycles before enter the queues, and a read be issued."""
     if decision.marks:
         store_remembers(machine.store, True)
+    if decision.reads and store_takes(machine.store, machine.hardware):
+        compute_yields(machine)
     return decision.marks | store_moves_on(machine, program, decision.reads)
 
 

@@ -9,7 +9,7 @@ from vdla.hw.spec.consistency import MOST_ELEMENTS
 from vdla.hw.spec.footprint import chip_access, dram_access, forms_in_dram, stepping_forms
 from vdla.hw.spec.memories import UNREAD_BY_STEPS, counted_as
 from vdla.hw.spec.registers import COUNTED_MEMORIES
-from vdla.hw.spec.timing import alu_slots, depthwise_slots
+from vdla.hw.spec.timing import alu_slots, depthwise_slots, source_slots
 from vdla.hw.spec.touched import total
 from vdla.hw.spec.units import TOKEN_EDGES
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType, Parameter
@@ -30,7 +30,7 @@ class TimedInstruction:
     beside: bool  # a LOAD that may run beside slots which do not read what it writes
     uop_begin: Int32  # of the micro-ops that it reads, or that such a LOAD writes; the first,
     uop_end: Int32  # and the one behind the last
-    reads_two: bool  # each of its slots reads two accumulators
+    reads_two: bool  # each of its slots reads two accumulators, one of them at the shadow's port
     valid: bool
     beats: Narrow  # place of its memory in COUNTED_MEMORIES
     slots: int  # of the compute pipeline; 1 where it has no step
@@ -72,7 +72,7 @@ def _fill(columns: RecordArray, program: DecodedStream) -> None:
         columns["slots"][rows] = np.maximum(_slots(program, form), 1)
         for name in ("uop_begin", "uop_end"):
             columns[name][rows] = program.column(form, name)
-        if form is isa.Alu:
+        if form is isa.Alu and program.config.acc_ports > 1:
             columns["reads_two"][rows] = (program.steps(form) > 0) & (program.column(form, "use_imm") == 0)
 
 
@@ -96,7 +96,8 @@ def _slots_per_alu_step(program: DecodedStream) -> IntArray:
     config, table = program.config, np.ones(1 << ENUM_BITS, np.int64)
     for opcode in AluOpcode:
         table[opcode] = alu_slots(config.alu_pieces, opcode, config.alu_stages)
-    found: IntArray = table[program.column(isa.Alu, "alu_opcode")]
+    sources = source_slots(config.acc_ports, program.column(isa.Alu, "use_imm"))
+    found: IntArray = table[program.column(isa.Alu, "alu_opcode")] + sources
     return found
 
 

@@ -1,6 +1,7 @@
 """Timing of the compute unit's pipeline: `vdla.hw.sequencer`, `vdla.hw.pipeline` and `vdla.hw.compute`.
 
-Slots are issued without a gap, so the cycle of the last slot determines all others.
+Slots are issued without a gap, but for those that the store unit takes. So the cycle of the last slot
+determines all others, and each slot that is taken moves it by one.
 """
 
 from typing import NamedTuple
@@ -21,7 +22,8 @@ class Reads(NamedTuple):
 @part
 def compute_issues(machine: Machine) -> bool:
     """Whether a slot is issued in this cycle."""
-    return machine.control.cycle <= machine.compute.issue_last
+    cycle, compute = machine.control.cycle, machine.compute
+    return cycle <= compute.issue_last and cycle != compute.taken
 
 
 @part
@@ -63,13 +65,24 @@ def _head_is_apart(machine: Machine, program: TimedProgram, queued: Ints) -> boo
 def compute_starts(machine: Machine, program: TimedProgram, index: int) -> None:
     """Begin to issue the slots of an instruction in the next cycle."""
     compute, instruction = machine.compute, program[index]
-    compute.issue_last = machine.control.cycle + instruction.slots
+    cycle = machine.control.cycle
+    compute.issue_last = cycle + instruction.slots + (compute.taken > cycle)
     compute.uop_begin, compute.uop_end = instruction.uop_begin, instruction.uop_end
     if instruction.reads_two:
         compute.reads_until = compute.issue_last + machine.hardware.given_stage
     place = (compute.first + compute.level) % MOST_RETIRING
     compute.items[place], compute.retires[place] = index, compute.issue_last + machine.hardware.retire_stage
     compute.level += 1
+
+
+@part
+def compute_yields(machine: Machine) -> None:
+    """Leave the slot of the next cycle to the store unit."""
+    compute, cycle = machine.compute, machine.control.cycle
+    compute.taken = cycle + 1
+    if cycle < compute.issue_last:
+        compute.issue_last += 1
+        compute.retires[(compute.first + compute.level - 1) % MOST_RETIRING] += 1
 
 
 @part
@@ -88,6 +101,8 @@ def compute_retires(machine: Machine) -> int:
 def compute_steady_cycles(machine: Machine) -> int:
     """Return how many cycles from the next one on the pipeline does what it does in this one."""
     compute, cycle = machine.compute, machine.control.cycle
+    if cycle <= compute.taken:
+        return 0
     if cycle < compute.issue_last:
         steady = compute.issue_last - cycle - 1
     elif cycle == compute.issue_last:

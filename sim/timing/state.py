@@ -16,20 +16,22 @@ from vdla.hw.spec.timing import (
     BURSTS_FETCHED_AHEAD,
     BURSTS_STORED_AHEAD,
     LOADS_IN_PROGRESS,
+    MOST_GEMM_STAGES,
     QUIET_CYCLES,
     STORE_REQUESTS_AHEAD,
     given_stage,
     retire_stage,
+    store_read_stages,
     store_stages,
 )
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
-from vdla.hw.spec.vocabulary import Extension
+from vdla.hw.spec.vocabulary import Extension, MemoryType
 from vdla.sim.records import Grid, IntArray, Ints, RecordArray, record_dtype
 
 MOST_IN_FLIGHT = 1024  # requests that a reference memory can hold
 MOST_UNANSWERED = 256  # bursts of stores that can wait for their answer
 MOST_RETIRING = 16  # instructions that can be in the compute pipeline
-MOST_STAGES = store_stages(Extension)
+MOST_STAGES = store_stages(Extension, store_read_stages(1, MOST_GEMM_STAGES))
 MOST_BURSTS = STORE_REQUESTS_AHEAD + MOST_STAGES
 FAR = 1 << 60  # a cycle that never comes
 LOAD_UNIT, COMPUTE_UNIT, STORE_UNIT = (int(unit) for unit in Unit)
@@ -65,6 +67,7 @@ class Hardware:
     store_beats: int
     store_requests: int
     store_stages: int
+    store_element: int  # bytes of outputs for which a slot of the compute unit is taken; 0 where none is
     loads_in_progress: int
     quiet_cycles: int
     queue_depth: Units
@@ -131,6 +134,7 @@ class Compute:
     uop_begin: int  # of the instruction that was issued last,
     uop_end: int
     reads_until: int  # the last cycle in which a slot that was issued reads a second accumulator
+    taken: int  # the cycle whose slot was taken last
     stayed: int  # in the cycle before, a LOAD at the queue's head wrote none of these
     clear: int  # it may start beside the instruction that is issued
     first: int
@@ -158,6 +162,7 @@ class Store:
     staged: int  # reads on their way to the queues, as runs of such that bring a beat each, one per cycle,
     runs: int  # or single ones that bring more or less
     runs_first: int
+    staged_bursts: int  # those that end a burst
     beats: int
     bursts_first: int
     bursts_level: int
@@ -274,7 +279,7 @@ def new_machine(
     fetch["address"], fetch["remaining"], fetch["expected"] = stream_address, count * size, count
     if config.bus_bytes > size:
         fetch["part"] = stream_address // size % (config.bus_bytes // size)
-    machine["compute"]["issue_last"] = -FAR
+    machine["compute"]["issue_last"] = machine["compute"]["taken"] = -FAR
     machine["control"]["cycle"] = 1
     machine["log"]["instruction"][:], machine["log"]["since"][:], machine["log"]["state"][:] = -1, 1, -1
     return state
@@ -282,7 +287,7 @@ def new_machine(
 
 def _hardware(config: AcceleratorConfig, memory: MemoryParameters) -> dict[str, object]:
     """Return the values of HARDWARE."""
-    stages = store_stages(config.extensions)
+    stages = store_stages(config.extensions, store_read_stages(config.acc_ports, config.gemm_stages))
     return {
         "bus_shift": config.bus_bytes.bit_length() - 1,
         "burst_bytes": config.burst_bytes,
@@ -299,8 +304,9 @@ def _hardware(config: AcceleratorConfig, memory: MemoryParameters) -> dict[str, 
         "given_stage": given_stage(config.gemm_stages),
         "retire_stage": retire_stage(config.gemm_stages),
         "store_beats": BURSTS_STORED_AHEAD * config.burst_beats + stages - 1,
-        "store_requests": STORE_REQUESTS_AHEAD + stages - 1,
+        "store_requests": STORE_REQUESTS_AHEAD + store_stages(config.extensions) - 1,
         "store_stages": stages,
+        "store_element": config.element_bytes(MemoryType.OUT) if config.acc_ports == 1 else 0,
         "loads_in_progress": LOADS_IN_PROGRESS,
         "quiet_cycles": QUIET_CYCLES,
         "queue_depth": [config.load_queue_depth, config.compute_queue_depth, config.store_queue_depth],

@@ -88,11 +88,12 @@ def store_reads(machine: Machine, program: TimedProgram) -> bool:
     """Whether a read is issued: of a parameter, or the queues have room for what it and the reads on their
     way may bring; and the port is the store unit's."""
     store, hardware = machine.store, machine.hardware
+    promised = store.staged_bursts if hardware.store_element > 0 else store.staged
     if store.active == 0 or not (
         store.prepares > 0
         or (
             store.beats + store.staged < hardware.store_beats
-            and store.bursts_level + store.staged < hardware.store_requests
+            and store.bursts_level + promised < hardware.store_requests
         )
     ):
         return False
@@ -105,6 +106,15 @@ def store_reads_last(store: Store, program: TimedProgram) -> bool:
     return store.prepares == 0 and (
         store.rows == 0 or (store.rows == 1 and store.remaining == program[store.instruction].lane_bytes)
     )
+
+
+@part
+def store_takes(store: Store, hardware: Hardware) -> bool:
+    """Whether the read to be issued takes the compute unit's slot of the next cycle: where there is no
+    shadow, each of a parameter, and of the first part of an element."""
+    if hardware.store_element == 0:
+        return False
+    return store.prepares > 0 or (store.rows > 0 and store.remaining & (hardware.store_element - 1) == 0)
 
 
 @part
@@ -142,6 +152,7 @@ def _enter_queues(store: Store) -> bool:
         return False
     store.beats += store.run_beat_ends[run]
     if store.run_burst_ends[run]:
+        store.staged_bursts -= 1
         place = (store.bursts_first + store.bursts_level) % MOST_BURSTS
         store.burst_beats_of[place], store.burst_last_of[place] = store.run_beats[run], store.run_last[run]
         store.burst_instruction_of[place] = store.run_instruction[run]
@@ -179,6 +190,7 @@ def _issue(machine: Machine, program: TimedProgram) -> bool:
     if last:
         store.active = 0
     store.staged += 1
+    store.staged_bursts += burst_ends
     due, plain = machine.control.cycle + machine.hardware.store_stages, beat_ends and not burst_ends
     newest = (store.runs_first + store.runs + MOST_STAGES - 1) % MOST_STAGES
     if plain and store.runs > 0 and store.run_plain[newest] and due == _run_end(store, newest):
@@ -255,6 +267,8 @@ def _reads_on(store: Store, program: TimedProgram, hardware: Hardware, drains: b
     reads = burst_size(hardware, store.address, store.remaining) // lane - 1
     if not drains:
         reads = min(reads, hardware.store_beats - store.staged - store.beats)
+    if hardware.store_element > 0:  # the next element takes a slot
+        return min(reads, (store.remaining & (hardware.store_element - 1)) // lane)
     room = hardware.store_requests - store.staged - store.bursts_level
     return reads if enters and room > 0 else min(reads, room)
 

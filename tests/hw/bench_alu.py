@@ -1,5 +1,5 @@
 """Runs inside the simulator: one ALU lane against the specification's arithmetic, a pair of operands every
-cycle."""
+cycle; where there may be gaps, with others between them."""
 
 import random
 
@@ -8,6 +8,7 @@ from cocotb.triggers import FallingEdge, Timer
 from streams import configuration, start
 
 from vdla.hw.alu import COMPARING
+from vdla.hw.slots import advance_port
 from vdla.hw.spec import numerics
 from vdla.hw.spec.timing import alu_delay
 
@@ -26,13 +27,15 @@ def operands(bits: int) -> list[tuple[int, int]]:
 @cocotb.test()
 async def test_every_operation_is_the_specification_s_and_comes_after_its_delay(dut):
     config = configuration()
-    await start(dut, "opcode", "left", "right")
+    await start(dut, "opcode", "left", "right", *advance_port(config))
     mask = (1 << config.acc_bits) - 1
     for opcode in config.alu_opcodes:
         dut.opcode.value = int(opcode)
         await FallingEdge(dut.clk)
         pairs, delay = operands(config.acc_bits), alu_delay(opcode, config.alu_stages)
         for place in range(len(pairs) + delay):
+            if advance_port(config):
+                await gap(dut, place % 3)
             left, right = pairs[min(place, len(pairs) - 1)]
             dut.left.value, dut.right.value = left & mask, (~right if opcode in COMPARING else right) & mask
             if delay == 0:
@@ -41,6 +44,15 @@ async def test_every_operation_is_the_specification_s_and_comes_after_its_delay(
             await FallingEdge(dut.clk)
             if delay and place >= delay - 1 and place - delay + 1 < len(pairs):
                 check(dut, config, opcode, pairs[place - delay + 1])
+
+
+async def gap(dut, cycles: int) -> None:
+    """Let cycles pass in which nothing moves, whatever the operands are."""
+    dut.advances.value = 0
+    for _ in range(cycles):
+        dut.left.value = dut.right.value = 0x5A5A
+        await FallingEdge(dut.clk)
+    dut.advances.value = 1
 
 
 def check(dut, config, opcode, pair: tuple[int, int]) -> None:

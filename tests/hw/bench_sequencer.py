@@ -1,13 +1,16 @@
 """Runs inside the simulator: the sequencer's slots against the loops as Python writes them; no gap
-anywhere."""
+anywhere but where slots are taken."""
+
+import random
 
 import cocotb
-from cocotb.triggers import FallingEdge
+from cocotb.triggers import FallingEdge, Timer
 from streams import configuration, start, unpack
 
-from vdla.hw.sequencer import slot_layout
+from vdla.hw.signatures import has_shadow
+from vdla.hw.slots import slot_layout
 from vdla.hw.spec import codec, isa
-from vdla.hw.spec.timing import alu_slots
+from vdla.hw.spec.timing import alu_slots, source_slots
 from vdla.hw.spec.vocabulary import Extension, MemoryType
 
 PROGRAM = (
@@ -67,7 +70,10 @@ def turns(config, instruction) -> list[dict]:
     if not isinstance(instruction, isa.Alu):
         return [{"turn": 0, "step": 1}]
     count = alu_slots(config.alu_pieces, instruction.alu_opcode, config.alu_stages)
-    return [{"turn": turn, "step": int(turn == count - 1)} for turn in range(count)]
+    found = [{"turn": turn, "step": int(turn == count - 1), "empty": 0} for turn in range(count)]
+    if source_slots(config.acc_ports, instruction.use_imm):
+        found = [{"turn": 0, "step": 0, "empty": 1, "source": 1}, *({**slot, "source": 0} for slot in found)]
+    return found
 
 
 def row_slots(work: isa.Depthwise) -> list[dict]:
@@ -134,6 +140,11 @@ def known(config, instruction) -> bool:
     return not isinstance(instruction, isa.Alu) or instruction.alu_opcode in config.alu_opcodes
 
 
+def inputs(config) -> tuple[str, ...]:
+    """Return the inputs of the sequencer."""
+    return ("start", "instruction", *(() if has_shadow(config) else ("taken",)))
+
+
 def check(dut, config, instruction, slot: dict) -> None:
     """Compare this cycle's slot."""
     found = unpack(slot_layout(config), int(dut.slot.value))
@@ -147,7 +158,7 @@ def check(dut, config, instruction, slot: dict) -> None:
 @cocotb.test()
 async def test_slots_follow_each_other_without_a_gap(dut):
     config = configuration()
-    await start(dut, "start", "instruction")
+    await start(dut, *inputs(config))
     waiting = [instruction for instruction in PROGRAM if known(config, instruction)]
     expected = [(instruction, slot) for instruction in waiting for slot in slots(config, instruction)]
     for cycle in range(len(expected) + 1):
@@ -163,10 +174,38 @@ async def test_slots_follow_each_other_without_a_gap(dut):
 
 
 @cocotb.test()
+async def test_nothing_moves_in_a_cycle_that_is_taken(dut):
+    """An instruction whose last slot was due has it later, and the next one starts with it; one that starts
+    in such a cycle, with nothing to issue, begins in the next."""
+    config, rng = configuration(), random.Random(3)
+    if has_shadow(config):
+        return
+    await start(dut, *inputs(config))
+    waiting = [instruction for instruction in PROGRAM if known(config, instruction)] * 3
+    expected = [(instruction, slot) for instruction in waiting for slot in slots(config, instruction)]
+    due, running = iter(expected), False
+    while waiting or running:
+        dut.taken.value = taken = rng.randrange(2)
+        await Timer(1, "ns")
+        assert int(dut.running.value) == running
+        assert int(dut.active.value) == (running and not taken)
+        if running and not taken:
+            check(dut, config, *next(due))
+        free = int(dut.free.value)
+        starts = bool(waiting and free and rng.randrange(4))
+        dut.start.value = int(starts)
+        if starts:
+            dut.instruction.value = codec.encode(waiting.pop(0), config)
+        running = starts or (running and not free)
+        await FallingEdge(dut.clk)
+    assert next(due, None) is None
+
+
+@cocotb.test()
 async def test_an_index_that_passed_the_end_once_stays_marked(dut):
     """The offset wraps to an index inside the scratchpad; the bit above it must tell."""
     config = configuration()
-    await start(dut, "start", "instruction")
+    await start(dut, *inputs(config))
     bits = config.index_bits(MemoryType.ACC)
     dut.start.value, dut.instruction.value = (
         1,

@@ -1,6 +1,7 @@
 """Runs inside the simulator: the store unit against a scratchpad and a memory in Python."""
 
 import random
+from collections import deque
 from dataclasses import replace
 from itertools import islice, product
 
@@ -9,9 +10,15 @@ from cocotb.triggers import FallingEdge, RisingEdge
 from dram import bursts
 from streams import configuration, send, start, unpack
 
-from vdla.hw.signatures import request_layout, shadow, write_beat_layout
+from vdla.hw.signatures import has_shadow, request_layout, shadow, write_beat_layout
 from vdla.hw.spec import codec, isa, numerics
-from vdla.hw.spec.timing import BURSTS_STORED_AHEAD, STORE_REQUESTS_AHEAD, store_stages
+from vdla.hw.spec.timing import (
+    BURSTS_STORED_AHEAD,
+    STORE_REQUESTS_AHEAD,
+    given_stage,
+    store_read_stages,
+    store_stages,
+)
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 
 INPUTS = (
@@ -19,9 +26,6 @@ INPUTS = (
     "instruction__payload",
     "pop_prev__available",
     "push_prev__room",
-    "out__data",
-    "operand__next",
-    "operand__address",
     "request__ready",
     "write_data__ready",
     "write_done",
@@ -173,15 +177,33 @@ def expected(config, executed: tuple[isa.Store, ...]) -> dict[int, int]:
 
 
 def word(config, index: int) -> int:
-    """Return element `index` as the shadow holds it."""
+    """Return element `index` as the store unit reads it."""
     bits = config.acc_bits if shadow(config) is MemoryType.ACC else config.out_bits
     return sum(
         (value & (1 << bits) - 1) << place * bits for place, value in enumerate(element(config, index))
     )
 
 
+def stages(config) -> int:
+    """Return the cycles from a read to its beat."""
+    return store_stages(config.extensions, store_read_stages(config.acc_ports, config.gemm_stages))
+
+
+async def slots(dut, config) -> None:
+    """Answer each read for which a slot is taken when the slot has come to the accumulators, once."""
+    due, other = deque([None] * given_stage(config.gemm_stages)), (1 << len(dut.acc__data)) - 1
+    while True:
+        await RisingEdge(dut.clk)
+        due.append(int(dut.acc__address.value) if int(dut.acc__taken.value) else None)
+        index = due.popleft()
+        await FallingEdge(dut.clk)
+        dut.acc__data.value = other if index is None else word(config, index)
+
+
 async def scratchpad(dut, config) -> None:
     """Answer each address in the cycle after it."""
+    if not has_shadow(config):
+        await slots(dut, config)
     while True:
         await RisingEdge(dut.clk)
         address = int(dut.out__address.value)
@@ -218,7 +240,8 @@ async def residuals(dut, config) -> None:
 
 def inputs(config) -> tuple[str, ...]:
     """Return the inputs of the unit."""
-    names = [*INPUTS]
+    names = [*INPUTS, *(("out__data", "operand__next", "operand__address") if has_shadow(config) else ())]
+    names += [] if has_shadow(config) else ["acc__data"]
     if config.has(Extension.TABLE):
         names += ["table__address", "table__data", "table__enable"]
     if config.has(Extension.RESIDUAL):
@@ -301,7 +324,7 @@ async def test_a_store_is_done_only_when_memory_has_answered(dut):
         dut.write_data__ready.value
     ) = 1
     await send(dut, "instruction", [codec.encode(STORES[5], config)])
-    for _ in range(30 + store_stages(config.extensions)):
+    for _ in range(30 + stages(config)):
         await FallingEdge(dut.clk)
         assert not int(dut.push_prev__push.value)
         assert not int(dut.status__idle.value)
@@ -338,9 +361,9 @@ async def test_answers_that_come_while_empty_stores_retire_are_all_counted(dut):
 def most_reads(config, store: isa.Store) -> int:
     """Return the reads that one STORE of whole beats can issue while memory takes nothing: the queues are
     full then."""
-    on_their_way = store_stages(config.extensions) - 1
-    beats, reads = BURSTS_STORED_AHEAD * config.burst_beats + on_their_way, 0
-    for request in islice(bursts(config, store), STORE_REQUESTS_AHEAD + on_their_way):
+    beats, reads = BURSTS_STORED_AHEAD * config.burst_beats + stages(config) - 1, 0
+    requests = STORE_REQUESTS_AHEAD + store_stages(config.extensions) - 1
+    for request in islice(bursts(config, store), requests):
         taken = min(beats, request["beats"])
         beats -= taken
         reads += taken * reads_of_beat(config, store)
@@ -418,6 +441,8 @@ async def test_an_overrun_is_reported_a_cycle_behind_each_read_past_the_end(dut)
 async def test_the_port_is_lent_behind_each_cycle_that_asks_for_it_and_nothing_is_lost(dut):
     """Reads of the unit's own stand still in those cycles, whatever they are."""
     config, rng = configuration(), random.Random(5)
+    if not has_shadow(config):
+        return
     await start(dut, *inputs(config))
     dut.pop_prev__available.value = dut.push_prev__room.value = 1
     memory = Memory(dut, config, 0.0)
@@ -441,6 +466,34 @@ async def test_the_port_is_lent_behind_each_cycle_that_asks_for_it_and_nothing_i
         lent, address = asked, rng.randrange(config.depth(MemoryType.ACC))
         dut.operand__address.value = address
     assert memory.bytes == expected(config, stores(config))
+
+
+@cocotb.test()
+async def test_a_slot_is_taken_behind_each_read_of_an_element_or_a_parameter(dut):
+    """Other parts of an element take none, nor does a STORE that writes nothing."""
+    config, found = configuration(), []
+    if has_shadow(config):
+        return
+    parts = config.element_bytes(OUT) // config.store_read_bytes
+    program = [isa.Store(memory_type=OUT, sram_base=5, y_size=1, x_size=3), isa.Store(memory_type=OUT)]
+    due = [5, 6, 7]
+    if config.has(Extension.REQUANTISE):
+        program.append(replace(program[0], parameters=3))
+        due += [8, 9, 10, 11, 5, 6, 7]
+    await start(dut, *inputs(config))
+    cocotb.start_soon(Memory(dut, config, 0.0).serve())
+    cocotb.start_soon(send(dut, "instruction", [codec.encode(store, config) for store in program]))
+    reads, before = 0, 0
+    for _ in range(30 + 8 * parts):
+        if int(dut.acc__taken.value):
+            assert before
+            found.append(int(dut.acc__address.value))
+        before = int(dut.reads.step.value)
+        reads += before
+        await FallingEdge(dut.clk)
+    assert found == due
+    stored = len(program) - 1
+    assert reads == 3 * parts * stored + 1 + len(Parameter) * (stored - 1)
 
 
 @cocotb.test()

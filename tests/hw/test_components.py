@@ -39,6 +39,24 @@ def test_a_beat_of_narrow_values_fills_at_most_as_many_bits_as_it_widens_to(chan
     assert feature(config, "loader", "extended") == bits
 
 
+def test_accumulators_with_one_port_have_no_shadow_and_pay_for_the_slots_that_are_taken():
+    one, two = (TINY.with_changes(acc_ports=ports) for ports in (1, 2))
+    names = [{part.name for part in components(config)} for config in (one, two)]
+    assert names[1] - names[0] == {"out_scratchpad"}
+    features = (
+        ("sequencer", "taken"),
+        ("pipeline", "stored"),
+        ("pipeline", "fetched"),
+        ("store_unit", "taken"),
+    )
+    for kind, name in features:
+        assert feature(one, kind, name) > feature(two, kind, name) == 0
+    for kind, name in (("pipeline", "forwarded"), ("store_unit", "lent")):
+        assert feature(two, kind, name) > feature(one, kind, name) == 0
+    without = one.with_changes(alu_opcodes=())
+    assert feature(without, "pipeline", "fetched") == feature(without, "sequencer", "sources") == 0
+
+
 @pytest.mark.parametrize("kind", ["load_unit", "loader"])
 @pytest.mark.parametrize(("extensions", "bits"), [((), 0), ((Extension.PAD_VALUE,), 64)])
 def test_only_engines_that_pad_with_any_value_pay_for_it(kind, extensions, bits):

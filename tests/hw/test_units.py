@@ -30,7 +30,7 @@ from vdla.hw.tokens import TokenCounter
 from vdla.hw.uop_guard import UopGuard
 from vdla.hw.window import InputWindow
 
-FULL = TINY.with_changes(name="full", alu_lanes=0, alu_stages=1, requantise_lanes=0)
+FULL = TINY.with_changes(name="full", acc_ports=2, alu_lanes=0, alu_stages=1, requantise_lanes=0)
 NARROW = FULL.with_changes(
     name="narrow",
     batch=2,
@@ -69,6 +69,7 @@ UNITS = {
     "queue in block RAM": (lambda config: Queue(16, config.max_requests), TINY.with_changes(max_requests=40)),
     "tokens": (lambda config: TokenCounter(2), TINY),
     "alu": (AluLane, TINY),
+    "alu two ports": (AluLane, TINY.with_changes(acc_ports=2)),
     "alu narrow": (AluLane, NARROW),
     "array": (MultiplierArray, TINY),
     "array narrow": (MultiplierArray, NARROW),
@@ -83,11 +84,14 @@ UNITS = {
     "products at once": (MultiplierArray, OUTER.with_changes(packed=25, gemm_stages=1)),
     "sequencer": (Sequencer, TINY),
     "sequencer narrow": (Sequencer, NARROW),
+    "sequencer two ports": (Sequencer, TINY.with_changes(acc_ports=2)),
+    "sequencer one slot": (Sequencer, FULL.with_changes(acc_ports=1)),
     "sequencer batch": (Sequencer, BATCH),
     "sequencer no_alu": (Sequencer, NO_ALU),
     "sequencer sliding": (Sequencer, SLIDING.with_changes(alu_lanes=0, alu_stages=1)),
     "window": (InputWindow, TINY),
     "window sliding": (InputWindow, SLIDING.with_changes(batch=2)),
+    "window sliding two ports": (InputWindow, SLIDING.with_changes(batch=2, acc_ports=2)),
     "load": (LoadUnit, TINY),
     "load wide": (LoadUnit, WIDE),
     "load narrow": (LoadUnit, NARROW),
@@ -110,6 +114,17 @@ UNITS = {
     "store lanes wide": (StoreUnit, WIDE.with_changes(requantise_lanes=2)),
     "store lanes narrow": (StoreUnit, NARROW.with_changes(requantise_lanes=2)),
     "store lanes parts": (StoreUnit, PARTS.with_changes(requantise_lanes=4)),
+    "store one port": (StoreUnit, FULL.with_changes(acc_ports=1)),
+    "store one port lanes": (StoreUnit, WIDE.with_changes(acc_ports=1, requantise_lanes=2)),
+    "store one port plain": (StoreUnit, PARTS.with_changes(acc_ports=1, extensions=(), gemm_stages=8)),
+    "store one port further": (
+        StoreUnit,
+        PARTS.with_changes(acc_ports=1, extensions=EVERY, requantise_lanes=4),
+    ),
+    "store one port narrow": (
+        StoreUnit,
+        NARROW.with_changes(acc_ports=1, extensions=EVERY, res_buffer_bytes=8192),
+    ),
     "store further": (StoreUnit, FURTHER),
     "store further lanes": (StoreUnit, PARTS.with_changes(extensions=EVERY, requantise_lanes=4)),
     "store further narrow": (StoreUnit, NARROW.with_changes(extensions=EVERY, res_buffer_bytes=8192)),
@@ -126,6 +141,11 @@ UNITS = {
     "pipeline pieces": (Pipeline, TINY.with_changes(block_out=16, acc_buffer_bytes=32768)),
     "pipeline deep": (Pipeline, DEEP),
     "pipeline batch": (Pipeline, BATCH),
+    "pipeline one port": (Pipeline, FULL.with_changes(acc_ports=1)),
+    "pipeline one port batch": (Pipeline, BATCH.with_changes(acc_ports=1)),
+    "pipeline one port narrow": (Pipeline, NARROW.with_changes(acc_ports=1)),
+    "pipeline two ports": (Pipeline, TINY.with_changes(acc_ports=2)),
+    "pipeline two ports sliding": (Pipeline, SLIDING.with_changes(acc_ports=2, alu_lanes=0)),
     "pipeline narrow": (Pipeline, NARROW),
     "pipeline no_alu": (Pipeline, NO_ALU),
     "uops": (UopGuard, TINY),

@@ -95,6 +95,7 @@ OTHER = AcceleratorConfig(
     requantise_lanes=2,
     alu_lanes=1,
     alu_stages=2,
+    acc_ports=1,
     alu_opcodes=(),
     table_buffer_bytes=1024,
     res_buffer_bytes=1024,

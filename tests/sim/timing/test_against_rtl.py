@@ -29,12 +29,16 @@ WIDE = TINY.with_changes(
     gemm_stages=1,
     alu_lanes=2,
     alu_opcodes="MAX,SHR,MUL",
+    acc_ports=2,
     extensions=(),
 )
 """Two instructions in a beat, outputs as wide as a beat, and an ALU that needs four slots for an element."""
 
 LONG = WIDE.with_changes(name="long instructions", bus_bits=512, uop_buffer_bytes=1 << 20)
 """Instructions of 256 bits, two in a beat."""
+
+WIDE_ONE_PORT = WIDE.with_changes(name="wide one port", acc_ports=1)
+"""Elements of two beats: every other read takes a slot."""
 
 FURTHER = TINY.with_changes(name="further", extensions=tuple(Extension))
 
@@ -158,12 +162,18 @@ def two_operands(config: AcceleratorConfig, trips: int, **fields) -> isa.Alu:
 @pytest.mark.parametrize("rows", [1, 9, 60])
 @pytest.mark.parametrize(
     "config",
-    [TINY, WIDE, TINY.with_changes(name="whole", alu_lanes=0, requantise_lanes=0, alu_opcodes="ADD")],
+    [
+        TINY,
+        WIDE,
+        WIDE_ONE_PORT,
+        TINY.with_changes(name="two ports", acc_ports=2),
+        TINY.with_changes(name="whole", alu_lanes=0, requantise_lanes=0, alu_opcodes="ADD"),
+    ],
     ids=lambda config: config.name,
 )
 def test_a_store_reads_in_the_cycles_in_which_no_second_operand_is_read(config, rows, trips):
     """Steps with two accumulators, with one and without any follow each other while STOREs read; the last
-    reads decide the end."""
+    reads decide the end. With one port the STOREs come first, and steps have slots of their own to read."""
     steps = [
         two_operands(config, trips),
         isa.Gemm(iter_out=1, iter_in=3, uop_end=1),
@@ -175,6 +185,32 @@ def test_a_store_reads_in_the_cycles_in_which_no_second_operand_is_read(config, 
     scales = {"parameters": 3} if config.has(Extension.REQUANTISE) else {}
     stores = [store(rows, 2, **scales), store(1, 1), store(2, rows)]
     check(config, [*stores, *steps, *steps, isa.Finish()], MemoryParameters(latency=5, depth=16))
+
+
+@pytest.mark.parametrize("latency", [1, 30])
+@pytest.mark.parametrize("trips", [1, 3, 50])
+@pytest.mark.parametrize(
+    "config",
+    [TINY, WIDE_ONE_PORT, TINY.with_changes(name="all", requantise_lanes=0, gemm_stages=8)],
+    ids=lambda config: config.name,
+)
+def test_slots_that_stores_take_delay_whatever_is_issued(config, trips, latency):
+    """First and last slots too, those of FINISH and of instructions without steps, and the LOADs behind them;
+    tokens tell when each retires."""
+    gemm = isa.Gemm(iter_out=1, iter_in=trips, uop_end=1)
+    scales = {"parameters": 1} if config.has(Extension.REQUANTISE) else {}
+    stores = [store(3, 40, **scales), store(1, 7, push_prev=1), store(9, 1), store(2, 60)]
+    steps = [
+        gemm,
+        isa.Gemm(iter_out=0),
+        load(UOP, sram_base=9, width=2, dram_base=0x2000),
+        load(ACC, width=1),
+        isa.Gemm(iter_out=1, iter_in=trips, uop_end=1, push_prev=1),
+        two_operands(config, trips),
+        isa.Gemm(iter_out=1, iter_in=trips, uop_end=1, pop_next=1, push_next=1),
+    ]
+    waits = [load(INP, 1, pop_next=1), store(1, 5, pop_prev=1)]
+    check(config, [*stores, *steps, *waits, *[gemm] * 9, isa.Finish()], MemoryParameters(latency, 16))
 
 
 @pytest.mark.parametrize("trips", [1, 40, 400])
