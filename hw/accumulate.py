@@ -126,11 +126,8 @@ class AccumulatorUpdate(wiring.Component):
             current.eq(Mux(second | third, Mux(second, result, earlier), self.acc.data)),
             earlier.eq(result),
         ]
-        latest = Mux(near, result, current)
         m.d.comb += [
-            value.eq(Mux(clears, 0, latest)),
-            # An ALU step clears nothing, and this way to its lanes is short.
-            alu.first.eq(value if has_shadow(self.config) else latest),
+            value.eq(Mux(clears, 0, Mux(near, result, current))),
             self.write.address.eq(index[WRITTEN]),
             self.write.data.eq(result),
             self.write.enable.eq(writes[WRITTEN].replicate(lanes(self.config, MemoryType.ACC))),

@@ -22,8 +22,7 @@ class VectorAlu(wiring.Component):
     Members:
         slot: the slot of the next cycle; where there is none, the one that comes next.
         advances: see `advance_port`.
-        value: the accumulator that the slot of this cycle updates; `first`: the same, where the slot is the
-            first turn of a step.
+        value: the accumulator that the slot of this cycle updates.
         rights: the lanes' second operands, see `SourceOperand`.
         results: of the lanes.
         takes: for each piece, whether `results` are its values; never in a source slot.
@@ -41,7 +40,6 @@ class VectorAlu(wiring.Component):
                 "slot": In(slot_layout(config)),
                 **advance_port(config),
                 "value": In(accumulator_vector(config)),
-                "first": In(accumulator_vector(config)),
                 "rights": In(data.ArrayLayout(signed(config.acc_bits), self.lanes)),
                 "results": Out(data.ArrayLayout(signed(config.acc_bits), self.lanes)),
                 "takes": Out(config.alu_pieces),
@@ -59,10 +57,10 @@ class VectorAlu(wiring.Component):
         for number in range(self.lanes):
             m.submodules[f"lane_{number}"] = lane = AluLane(self.config)
             values = values_of(self.config, self.value, number)
-            left = values_of(self.config, self.first, number)[0]
+            left = values[0]
             if pieces > 1:
                 kept = self._register(m, choice(values, self.slot.turn), f"left_{number}")
-                left = Mux(first, left, kept)
+                left = Mux(first, values[0], kept)
             m.d.comb += [
                 lane.opcode.eq(self.slot.alu_opcode),
                 *advance(lane, may_advance(self)),

@@ -8,7 +8,7 @@ from vdla.sim.timing.decide import Decision
 from vdla.sim.timing.loader import STEP
 from vdla.sim.timing.result import Span
 from vdla.sim.timing.state import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT, Machine
-from vdla.sim.timing.tokens import EMPTY
+from vdla.sim.timing.tokens import EMPTY, OPEN
 
 BUSY, MEMORY, INSTRUCTION, IDLE = (
     tuple(UnitState).index(state)
@@ -25,7 +25,7 @@ def state_of(busy: bool, idle: bool, gate: int, ended: int) -> int:
         return MEMORY
     if gate == EMPTY:
         return IDLE if ended else INSTRUCTION
-    return gate
+    return IDLE if gate == OPEN else gate  # open, but a slot of the instruction before it was taken
 
 
 @part

@@ -71,7 +71,7 @@ LOOPS = {"uop_end": 2, "iter_out": 3, "iter_in": 2}  # 12 steps
     ],
 )
 def test_a_step_takes_a_slot_and_the_delay_of_its_operation(slots, instruction):
-    config = TINY.with_changes(alu_lanes=0)
+    config = TINY.with_changes(alu_lanes=0, acc_ports=2)
     timing = simulate(decoded(instruction, isa.Finish(), config=config))
     assert timing.retired[0] - timing.started[0] == slots + 6 + config.gemm_stages
 
@@ -86,9 +86,37 @@ def test_a_step_takes_a_slot_and_the_delay_of_its_operation(slots, instruction):
     ],
 )
 def test_an_alu_with_fewer_lanes_takes_a_slot_for_each_piece(slots, instruction):
-    config = TINY.with_changes(alu_lanes=1)
+    config = TINY.with_changes(alu_lanes=1, acc_ports=2)
     timing = simulate(decoded(instruction, isa.Finish(), config=config))
     assert timing.retired[0] - timing.started[0] == slots + 6 + TINY.gemm_stages
+
+
+@pytest.mark.parametrize(
+    ("slots", "instruction"),
+    [
+        (12, isa.Gemm(**LOOPS)),
+        (12 * 4, isa.Alu(**LOOPS, use_imm=1, alu_opcode=AluOpcode.ADD)),
+        (12 * (1 + 4), isa.Alu(**LOOPS, alu_opcode=AluOpcode.ADD)),
+        (12 * (1 + 4 + 2), isa.Alu(**LOOPS, alu_opcode=AluOpcode.MUL)),
+    ],
+)
+def test_with_one_port_a_step_with_two_accumulators_takes_a_slot_more(slots, instruction):
+    config = TINY.with_changes(alu_lanes=1, acc_ports=1)
+    timing = simulate(decoded(instruction, isa.Finish(), config=config))
+    assert timing.retired[0] - timing.started[0] == slots + 6 + TINY.gemm_stages
+
+
+@pytest.mark.parametrize("parts", [1, 4])
+@pytest.mark.parametrize("elements", [1, 7, 30])
+def test_with_one_port_each_element_that_a_store_reads_takes_a_slot(elements, parts):
+    """Of a GEMM that is issued all the while; with parameters, four more."""
+    config = TINY.with_changes(acc_ports=1, requantise_lanes=4 // parts)
+    gemm = isa.Gemm(uop_end=1, iter_out=40, iter_in=40)
+    for parameters in (0, 1):
+        store = isa.Store(memory_type=MemoryType.OUT, y_size=1, x_size=elements, parameters=parameters)
+        timing = simulate(decoded(gemm, store, isa.Finish(), config=config))
+        taken = elements + 4 * parameters
+        assert timing.retired[0] - timing.started[0] == 1600 + taken + 6 + config.gemm_stages
 
 
 @pytest.mark.parametrize(
