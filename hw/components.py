@@ -30,7 +30,7 @@ from vdla.hw.sequencer import Sequencer
 from vdla.hw.signatures import fetched_layout, has_shadow, lanes, request_layout, shadow
 from vdla.hw.slots import has_source_slots, slot_layout, turns
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.memories import loaded_by, scratchpads_of
+from vdla.hw.spec.memories import loaded_by, scratchpads_of, unread_by_steps
 from vdla.hw.spec.numerics import BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
 from vdla.hw.spec.timing import (
     BURSTS_FETCHED_AHEAD,
@@ -52,6 +52,7 @@ from vdla.hw.spec.vocabulary import (
 from vdla.hw.store import StoreUnit
 from vdla.hw.store_beats import burst_layout, output_beat_layout, read_layout
 from vdla.hw.tokens import TokenCounter
+from vdla.hw.uop_guard import UopGuard
 from vdla.hw.window import WINDOW_INPUTS, input_groups
 
 PARAMETER_BITS = MULTIPLIER_BITS + SHIFT_BITS + 3 * BYTE_BITS  # of a requantised value, without the bias
@@ -108,6 +109,7 @@ def components(config: AcceleratorConfig) -> tuple[Component, ...]:
         *_scratchpads(config),
         _load_unit(config),
         _loader(config),
+        _guard(config),
         _sequencer(config),
         _pipeline(config),
         _store_unit(config),
@@ -241,6 +243,15 @@ def _widened(config: AcceleratorConfig) -> dict[str, float]:
     values fills with different data."""
     wide = config.element_bits(MemoryType.ACC)
     return {"wide": wide, "extended": min(wide, config.bus_bits * config.acc_bits // config.out_bits)}
+
+
+def _guard(config: AcceleratorConfig) -> Component:
+    features = {
+        "sram": config.sram_base_bits,
+        "uop": config.index_bits(MemoryType.UOP),
+        "others": len(unread_by_steps(config)),
+    }
+    return Component("compute_unit.guard", "uop_guard", features, lambda: UopGuard(config))
 
 
 def _index_bits(config: AcceleratorConfig) -> int:

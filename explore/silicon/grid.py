@@ -70,8 +70,8 @@ GRID = (
     _point("pipeline", alu_stages=2),
     _point("pipeline", block_out=8, alu_lanes=1, alu_stages=2),
     _point("pipeline", block_in=8, block_out=16, alu_lanes=1, alu_stages=2, **LARGE),
-    # 16 x 16 of these, alone, is too much for the WebAssembly build of abc9
     _point("pipeline", block_in=16, block_out=8, alu_lanes=2, alu_stages=2, packed=18, **LARGE),
+    _point("pipeline", block_in=16, block_out=16, alu_lanes=4, alu_stages=2, packed=18, **LARGE),
     _point("pipeline", block_in=8, block_out=4, packed=18),
     _point("pipeline", "sequencer", block_in=8, block_out=8, extensions=DEPTHWISE),
     _point("pipeline", block_in=8, block_out=8, packed=18, extensions=DEPTHWISE),
@@ -81,7 +81,7 @@ GRID = (
         _point("store_unit", block_out=columns, requantise_lanes=lanes, acc_buffer_bytes=32 * KIB)
         for columns, lanes in ((2, 1), (4, 2), (8, 1), (16, 2), (16, 4))
     ),
-    _point("store_unit", "loader", extensions=TABLE),
+    _point("store_unit", "loader", "uop_guard", extensions=TABLE),
     _point("store_unit", "loader", extensions=RESIDUAL),
     _point("store_unit", block_out=8, requantise_lanes=4, acc_buffer_bytes=32 * KIB, extensions=TABLE),
     _point("store_unit", block_out=8, requantise_lanes=4, acc_buffer_bytes=32 * KIB, extensions=RESIDUAL),
@@ -98,9 +98,9 @@ GRID = (
     _point("load_unit", "loader", extensions=PAD_VALUE),
     _point("load_unit", "loader", block_in=8, block_out=8, bus_bits=128, extensions=PAD_VALUE),
     _point("fetch", "dma", bus_bits=512, burst_bytes=512),
-    _point("sequencer", uop_buffer_bytes=32 * KIB),
+    _point("sequencer", "uop_guard", uop_buffer_bytes=32 * KIB),
     _point("dispatch", "queue", *INSTRUCTIONS, uop_buffer_bytes=64 * KIB),
-    _point(*INSTRUCTIONS, uop_buffer_bytes=1024 * KIB),
+    _point(*INSTRUCTIONS, "uop_guard", uop_buffer_bytes=1024 * KIB),
     _point("tokens", token_depth=3),
     _point("tokens", token_depth=4095),
     *(_point("queue", load_queue_depth=depth) for depth in (4, 8, 32, 48, 64, 128, 512)),
@@ -136,7 +136,11 @@ GRID = (
     _point("fetch", burst_bytes=64, bus_bits=256),
     _point("scratchpad", batch=4, **LARGE),
     _point(
-        "scratchpad", uop_buffer_bytes=64, inp_buffer_bytes=64, wgt_buffer_bytes=256, acc_buffer_bytes=256
+        *("scratchpad", "uop_guard"),
+        uop_buffer_bytes=64,
+        inp_buffer_bytes=64,
+        wgt_buffer_bytes=256,
+        acc_buffer_bytes=256,
     ),
 )
 ROUTED_POINTS = (GRID[0], _point("pipeline", alu_lanes=1, alu_stages=2))

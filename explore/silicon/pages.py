@@ -22,6 +22,10 @@ carry cell (CCU2C), 4 for a LUT RAM (TRELLIS_DPR16X4). Block RAMs are DP16KD (18
 36 Kbit on xc7. *Hardware* is the beginning of the digest of the Verilog that was synthesised. A test fails
 when the sources emit another Verilog.
 
+All designs of a family are synthesised by the same commands (`explore/silicon/families.py`), whatever their
+size. Yosys gets the Verilog with other brackets in the names of array fields, `a<1><3>` for `a[1][3]`: abc9
+takes the latter for bit 3 of `a[1]`, and stops with a failed assertion on arrays of more than ten rows.
+
 """
 ESTIMATES = """
 ## Estimates

@@ -4,7 +4,7 @@ import pytest
 
 from vdla.hw.components import components
 from vdla.hw.spec.presets import SMALL, TINY
-from vdla.hw.spec.vocabulary import Extension
+from vdla.hw.spec.vocabulary import Extension, MemoryType
 
 
 def feature(config, kind, name):
@@ -61,3 +61,11 @@ def test_accumulators_with_one_port_have_no_shadow_and_pay_for_the_slots_that_ar
 @pytest.mark.parametrize(("extensions", "bits"), [((), 0), ((Extension.PAD_VALUE,), 64)])
 def test_only_engines_that_pad_with_any_value_pay_for_it(kind, extensions, bits):
     assert feature(TINY.with_changes(extensions=extensions), kind, "pad_value") == bits
+
+
+@pytest.mark.parametrize(("extensions", "others"), [((), 0), ((Extension.TABLE, Extension.RESIDUAL), 2)])
+def test_the_guard_of_micro_ops_pays_for_each_memory_that_steps_do_not_read(extensions, others):
+    requantises = (Extension.REQUANTISE,) if extensions else ()
+    config = TINY.with_changes(extensions=requantises + extensions)
+    assert feature(config, "uop_guard", "others") == others
+    assert feature(config, "uop_guard", "uop") == config.index_bits(MemoryType.UOP) == 9
