@@ -1,12 +1,11 @@
 """The order in which a LOAD writes its elements: rows of padding and data."""
 
-from collections.abc import Sequence
-
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
+from vdla.hw.gather import gathers
 from vdla.hw.layouts import decode
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
@@ -15,10 +14,12 @@ from vdla.hw.spec.vocabulary import Extension, MemoryType
 PAD_BITS, SIZE_BITS = 4, 16
 
 
-def beat_lane_bits(config: AcceleratorConfig, memories: Sequence[MemoryType]) -> int:
-    """Return the bits that count the elements of a beat, where it holds the most of them; at least 1."""
+def beat_lane_bits(config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> int:
+    """Return the bits that count the elements of a beat, where it holds the most of them, or its bytes, where
+    elements may begin at each; at least 1."""
     return max(
         1,
+        int(exact_log2(config.bus_bytes)) if gathers(config, memories) else 0,
         *(int(exact_log2(max(1, config.bus_bits // config.element_bits(memory)))) for memory in memories),
     )
 
@@ -33,11 +34,12 @@ def stretch_layout() -> data.StructLayout:
     return data.StructLayout({"before": PAD_BITS, "size": SIZE_BITS, "behind": PAD_BITS})
 
 
-def plan_layout(config: AcceleratorConfig, memories: Sequence[MemoryType]) -> data.StructLayout:
+def plan_layout(config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> data.StructLayout:
     """What the write half must know of a LOAD: its memory type, a bit each; `empty`: it writes nothing; the
     stretches of its block; its first element on chip, and the lane of a beat in which the first row begins,
     with the distance to the next row's. A LOAD that is `empty` has `pad_value` only if it writes the pad
-    register; `index` then has the value."""
+    register; `index` then has the value. Of a GATHER, `gathers` is set, lanes count bytes, and `step` is the
+    distance from one element to the next."""
     lane_bits = beat_lane_bits(config, memories)
     return data.StructLayout(
         {
@@ -52,12 +54,13 @@ def plan_layout(config: AcceleratorConfig, memories: Sequence[MemoryType]) -> da
             "lane_stride": lane_bits,
             **({"pad_minimum": 1} if config.has(Extension.PAD_MINIMUM) else {}),
             **({"pad_value": 1} if config.has(Extension.PAD_VALUE) else {}),
+            **({"gathers": 1, "step": isa.GATHER_STEP_BITS} if gathers(config, memories) else {}),
         }
     )
 
 
 class Planner(wiring.Component):
-    """Take from a LOAD what its write half must know.
+    """Take from a LOAD what its write half must know; a GATHER has the fields of one at the same places.
 
     Parameters:
         config: the accelerator.
@@ -98,9 +101,21 @@ class Planner(wiring.Component):
         ]
         if self.config.has(Extension.PAD_MINIMUM):
             m.d.comb += plan.pad_minimum.eq(load.pad_minimum)
+        writes_register: Value = load.x_size == 0
+        if gathers(self.config, self.memories):
+            writes_register &= load.opcode == isa.Opcode.LOAD
+            self._plan_gather(m, load)
         if self.config.has(Extension.PAD_VALUE):
-            m.d.comb += plan.pad_value.eq(load.pad_value & ((load.x_size == 0) | ~no_rows))
+            pads = (load.x_size != 0) & ~no_rows
+            m.d.comb += plan.pad_value.eq(load.pad_value & (writes_register | pads))
         return m
+
+    def _plan_gather(self, m: Module, load: data.View) -> None:
+        """Tell of a GATHER, whose step stands where a LOAD has the padding of its rows."""
+        plan, gather = self.plan, decode(isa.Gather, self.config, self.instruction)
+        m.d.comb += [plan.gathers.eq(load.opcode == isa.Opcode.GATHER), plan.step.eq(gather.step)]
+        with m.If(plan.gathers):
+            m.d.comb += [plan.columns.before.eq(0), plan.columns.behind.eq(0)]
 
 
 class Stretch(wiring.Component):
@@ -205,6 +220,7 @@ class BlockWalk(wiring.Component):
         is_data: the element comes from DRAM; else it is padding.
         ends: it is the last element of the block.
         data_row_ends: it is the last element of its row that comes from DRAM.
+        data_ends: and that row is the last such.
         index: of the element in its scratchpad.
         lane: the low bits of the element's DRAM address, in elements.
 
@@ -221,6 +237,7 @@ class BlockWalk(wiring.Component):
                 "is_data": Out(1),
                 "ends": Out(1),
                 "data_row_ends": Out(1),
+                "data_ends": Out(1),
                 "index": Out(index_bits(config)),
                 "lane": Out(self._lane_bits),
             }
@@ -240,6 +257,7 @@ class BlockWalk(wiring.Component):
             self.is_data.eq(rows.inside & columns.inside),
             self.ends.eq(rows.ends & columns.ends),
             self.data_row_ends.eq(columns.leaves),
+            self.data_ends.eq(columns.leaves & rows.leaves),
         ]
         with m.If(self.start):
             m.d.sync += self.index.eq(self.plan.index)

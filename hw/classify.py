@@ -5,8 +5,8 @@ from functools import reduce
 from itertools import groupby
 from operator import or_
 
-from amaranth.hdl import Module, Value
-from amaranth.lib import wiring
+from amaranth.hdl import Const, Module, Value
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from vdla.hw.layouts import decode
@@ -15,7 +15,7 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.meaning import RESTRICTIONS, members
 from vdla.hw.spec.memories import loaded_by
-from vdla.hw.spec.vocabulary import Unit
+from vdla.hw.spec.vocabulary import Extension, Unit
 
 
 class Classifier(wiring.Component):
@@ -41,12 +41,17 @@ class Classifier(wiring.Component):
         m.d.comb += [
             self.kind.load.eq(
                 (word.opcode == isa.Opcode.LOAD) & _among(word.memory_type, loaded_by(Unit.LOAD, self.config))
+                | self._gathers(word)
             ),
             self.kind.store.eq(word.opcode == isa.Opcode.STORE),
             self.kind.finish.eq(word.opcode == isa.Opcode.FINISH),
             self.kind.invalid.eq(~self._meaningful()),
         ]
         return m
+
+    def _gathers(self, word: data.View) -> Value:
+        """Build the test whether `word` is a GATHER; the opcode means nothing where there are none."""
+        return word.opcode == isa.Opcode.GATHER if self.config.has(Extension.GATHER) else Const(0)
 
     def _meaningful(self) -> Value:
         """Build the test of RESTRICTIONS: whether an instruction means something."""

@@ -19,6 +19,7 @@ from vdla.hw.control import Registers, RunControl
 from vdla.hw.dispatch import Dispatch
 from vdla.hw.dma import Dma
 from vdla.hw.fetch import Fetch
+from vdla.hw.gather import gathers
 from vdla.hw.gemm import registers_after
 from vdla.hw.load import LoadUnit
 from vdla.hw.loader import LoadEngine
@@ -213,6 +214,8 @@ def _writes(config: AcceleratorConfig, unit: Unit) -> dict[str, float]:
         "padding": config.bus_bits * config.has(Extension.PAD_MINIMUM),
         "pad_value": config.bus_bits * config.has(Extension.PAD_VALUE),
         "plan": _width(plan_layout(config, memories)),
+        "gather": config.element_bits(MemoryType.INP) * gathers(config, memories),
+        "gather_bus": config.bus_bits * gathers(config, memories),
     }
 
 

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from vdla.hw.block_walk import BlockWalk, beat_lane_bits, index_bits, plan_layout
+from vdla.hw.gather import GatherWindow, gathers
 from vdla.hw.signatures import lanes, read_stream, scratchpad_write
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.isa import PAD_VALUE_BITS
@@ -37,6 +38,8 @@ class ElementWriter(wiring.Component):
         part: which part of the element, where it fills several beats.
         index: of the element in its scratchpad.
         padding: each value of a padding element.
+        gathers, element: the data are this element instead of a beat's; only where the engine executes
+            GATHERs.
         write: the scratchpad's write port.
         beat_ends: the step takes the last element that the beat can hold.
         overrun: `index` is past the end of the scratchpad (the address wraps).
@@ -55,6 +58,11 @@ class ElementWriter(wiring.Component):
                 "part": In(range(max(2, steps_of_element(config, memory)))),
                 "index": In(index_bits(config)),
                 "padding": In(config.value_bits(scratchpad_of(memory))),
+                **(
+                    {"gathers": In(1), "element": In(config.element_bits(memory))}
+                    if gathers(config, (memory,))
+                    else {}
+                ),
                 "write": Out(scratchpad_write(config, scratchpad_of(memory))),
                 "beat_ends": Out(1),
                 "overrun": Out(1),
@@ -75,10 +83,20 @@ class ElementWriter(wiring.Component):
             self.beat_ends.eq(lane == in_beat - 1),
             self.overrun.eq(self.index >= self.config.depth(self.memory)),
             self.write.address.eq(self.index),
-            self.write.data.eq(Mux(self.is_data, values.replicate(parts), padding)),
-            self.write.enable.eq(Mux(self.is_data, enabled, -1)),
+            self.write.data.eq(Mux(self.is_data, self._data(values.replicate(parts)), padding)),
+            self.write.enable.eq(Mux(self.is_data & ~self._is_gathered, enabled, -1)),
         ]
         return m
+
+    @property
+    def _is_gathered(self) -> Value:
+        return self.gathers if gathers(self.config, (self.memory,)) else Const(0)
+
+    def _data(self, from_beat: Value) -> Value:
+        """Return what is written of DRAM."""
+        if not gathers(self.config, (self.memory,)):
+            return from_beat
+        return Mux(self.gathers, self.element, from_beat)
 
     def _extended(self, values: Value) -> Value:
         """Sign-extend narrow values to the accumulator's width."""
@@ -102,12 +120,13 @@ class WriteHalf(wiring.Component):
         read_data: beats in the order of the requests.
         inp, wgt, uop, acc: write ports of the scratchpads concerned.
         retire: the LOAD ends in this cycle; `push_prev`, `push_next`: and pushes these tokens.
-        step: a write, or the end of a LOAD that writes nothing.
+        step: a write, the end of a LOAD that writes nothing, or a beat taken into the window of a GATHER.
         overrun: a write's index is past the end of its scratchpad (it wraps).
         beats: a beat is taken for that scratchpad.
 
     Timing: a LOAD is taken in a cycle in which none is being written, or one ends, and makes its first step
-    in the next. One step per cycle: a pad element, or one beat (one element of it, if it holds several). The
+    in the next. One step per cycle: a pad element, or one beat (one element of it, if it holds several); of
+    a GATHER, as `GatherWindow`. The
     write ports and `overrun` follow the step by one cycle. That is early enough for a unit that is told of
     the end of the LOAD: it reads two cycles after `retire` at the earliest. A LOAD that writes the pad
     register does so as it is taken, a cycle or more before a later one is.
@@ -135,13 +154,12 @@ class WriteHalf(wiring.Component):
         load = Signal(plan_layout(self.config, self.memories))
         writes, element_ends, waits = Signal(), Signal(), Signal()
         part = self._count_parts(m, writes, element_ends)
+        may = self.busy & ~(self.hold & waits)
         m.d.comb += [
-            self.step.eq(
-                self.busy & ~(self.hold & waits) & (load.empty | ~walk.is_data | self.read_data.valid)
-            ),
-            writes.eq(self.step & ~load.empty),
+            writes.eq(may & ~load.empty & (~walk.is_data | self.read_data.valid)),
+            self.step.eq((may & load.empty) | writes),
             element_ends.eq(~walk.is_data | self._last_part),
-            self.retire.eq(self.step & (load.empty | (element_ends & walk.ends))),
+            self.retire.eq((may & load.empty) | (writes & element_ends & walk.ends)),
             self.push_prev.eq(self.retire & load.push_prev),
             self.push_next.eq(self.retire & load.push_next),
             self.plan.ready.eq(~self.busy | self.retire),
@@ -154,13 +172,50 @@ class WriteHalf(wiring.Component):
             m.d.sync += waits.eq(self._in_order(self.plan.payload))
         m.d.sync += [getattr(self, pad.name.lower()).enable.eq(0) for pad in scratchpads(self.memories)]
         pad_register = self._pad_register(m) if self.config.has(Extension.PAD_VALUE) else None
+        window = self._gather(m, load, walk, may, writes, element_ends) if self._gathers else None
         for memory in self.memories:
             writer = self._writer(m, memory, walk, part)
+            if window and memory is MemoryType.INP:
+                m.d.comb += [writer.gathers.eq(load.gathers), writer.element.eq(window.element)]
             with m.If(self.plan.ready):
                 m.d.sync += writer.padding.eq(self._padding(memory, pad_register))
             with m.If(load[memory.name.lower()]):
                 self._write(m, memory, writer, walk, writes)
+                if window and memory is MemoryType.INP:
+                    with m.If(load.gathers):
+                        m.d.comb += self.read_data.ready.eq(window.wants)
         return m
+
+    @property
+    def _gathers(self) -> bool:
+        """Whether the engine executes GATHERs."""
+        return gathers(self.config, self.memories)
+
+    def _gather(
+        self, m: Module, load: data.View, walk: BlockWalk, may: Value, writes: Signal, element_ends: Signal
+    ) -> GatherWindow:
+        """Add the window of GATHERs, and let it say what a step does while rows of one are written."""
+        m.submodules.window = window = GatherWindow(self.config)
+        plan, in_rows = self.plan.payload, Signal()
+        m.d.comb += [
+            in_rows.eq(load.gathers & ~load.empty & walk.is_data),
+            window.start.eq(self.plan.ready),
+            window.lane.eq(plan.lane),
+            window.lane_stride.eq(plan.lane_stride),
+            window.step.eq(plan.step),
+            window.enable.eq(may & in_rows),
+            window.row_ends.eq(walk.data_row_ends),
+            window.ends.eq(walk.data_ends),
+            window.beat.eq(self.read_data.payload),
+            window.taken.eq(window.wants & self.read_data.valid),
+        ]
+        with m.If(in_rows):
+            m.d.comb += [
+                writes.eq(window.enable & window.due),
+                self.step.eq(writes | window.taken),
+                element_ends.eq(1),
+            ]
+        return window
 
     def _in_order(self, load: data.View) -> Value:
         """Return whether a LOAD does nothing before what holds it back is done."""

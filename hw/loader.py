@@ -7,6 +7,7 @@ from amaranth.utils import exact_log2
 
 from vdla.hw.block_walk import Planner
 from vdla.hw.bursts import RowCutter
+from vdla.hw.gather import gathers, row_bytes_less_one
 from vdla.hw.layouts import decode
 from vdla.hw.load_writes import WriteHalf, scratchpads
 from vdla.hw.queue import Queue
@@ -52,6 +53,8 @@ class RequestHalf(wiring.Component):
         starts = Signal()  # the next burst is the first of its row
         address, behind = Signal(self.config.address_bits), Signal(self.config.address_bits)
         row_bits = 16 + max(exact_log2(self.config.element_bytes(memory)) for memory in self.memories)
+        if gathers(self.config, self.memories):
+            row_bits = max(row_bits, isa.SIZE_BITS + isa.GATHER_STEP_BITS)
         last, rest = Signal(row_bits), Signal(row_bits)
         row, row_last = self._rows(m, active, ends)
         m.submodules.cutter = cutter = RowCutter(self.config, row_bits)
@@ -90,7 +93,8 @@ class RequestHalf(wiring.Component):
         """
         load = decode(isa.Load, self.config, self.instruction.payload)
         shifts = [exact_log2(self.config.element_bytes(memory)) for memory in self.memories]
-        row = Signal(self.config.address_bits - min(shifts))
+        is_gathered = gathers(self.config, self.memories)
+        row = Signal(self.config.address_bits - (0 if is_gathered else min(shifts)))
         width, stride, rows = Signal(16), Signal(16), Signal(16)
         kind = Signal(len(self.memories))
         takes = self.instruction.valid & ~active
@@ -112,7 +116,21 @@ class RequestHalf(wiring.Component):
         for shift, chosen in zip(shifts[1:], kind[1:], strict=True):
             from_row, of_row = _bytes(row, width, shift)
             address, last = Mux(chosen, from_row, address), Mux(chosen, of_row, last)
+        if is_gathered:
+            by_bytes, gathered_last = self._gathered(m, takes)
+            address, last = Mux(by_bytes, row, address), Mux(by_bytes, gathered_last, last)
         return address, last
+
+    def _gathered(self, m: Module, takes: Value) -> tuple[Value, Value]:
+        """Return whether the instruction that was taken is a GATHER, and its rows' bytes less one."""
+        gather = decode(isa.Gather, self.config, self.instruction.payload)
+        by_bytes, last = Signal(), Signal(isa.SIZE_BITS + isa.GATHER_STEP_BITS)
+        with m.If(takes):
+            m.d.sync += [
+                by_bytes.eq(gather.opcode == isa.Opcode.GATHER),
+                last.eq(row_bytes_less_one(self.config, gather.x_size, gather.step)),
+            ]
+        return by_bytes, last
 
 
 def _bytes(row: Value, before_last: Value, shift: int) -> tuple[Value, Value]:

@@ -135,6 +135,26 @@ def contiguous_load(device: Device) -> float:
     return rate(device, lambda count: [load] * count, 1, 16384) / DEFAULT.bus_bytes
 
 
+def gathered_rows(device: Device) -> float:
+    """Elements per cycle of a GATHER of the rows of a first layer, 230 pixels of 3 channels, of which every
+    second one begins an element; or, where that is less, the beats that they take per cycle."""
+    row, rows, columns, step = 690, 16, 113, 6
+    gather = isa.Gather(
+        memory_type=MemoryType.INP,
+        dram_base=4096 * DEFAULT.bus_bytes,
+        y_size=rows,
+        x_size=columns,
+        x_stride=row,
+        step=step,
+    )
+    ends = [gather.dram_base + y * row + (columns - 1) * step + INP_BYTES - 1 for y in range(rows)]
+    beats = sum(
+        end // DEFAULT.bus_bytes - (gather.dram_base + y * row) // DEFAULT.bus_bytes + 1
+        for y, end in enumerate(ends)
+    )
+    return rate(device, lambda count: [gather] * count, 1, max(beats, rows * columns))
+
+
 def store_with_table_and_residual(device: Device) -> float:
     """Fraction of the bus that STOREs of 8 KiB fill which requantise, look up and add: two of them against
     one."""
@@ -174,6 +194,7 @@ def measure() -> list[dict]:
         ("two-operand ALU, 4,096 steps at full lanes, steps per cycle", 0.98, two_operands(device)),
         ("DEPTHWISE, 64 rows of 64 sums of three taps, sums per cycle", 0.96, windows(device)),
         ("LOAD of 16 KiB contiguous, of the bus", 0.95, contiguous_load(device)),
+        ("gather of a first layer, elements (or beats) per cycle", 0.97, gathered_rows(device)),
         ("STORE of 8 KiB with residual and table, of the bus", 0.98, store_with_table_and_residual(device)),
         (f"double-buffered {SIZE}^3 GEMM (result checked), of peak", 0.90, gemm),
         ("simulated cycles per second on that GEMM", 300_000, speed),

@@ -8,7 +8,7 @@ import numpy as np
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import AccessError
-from vdla.hw.spec.touched import accesses, extent, fields_of, named
+from vdla.hw.spec.touched import accesses, extent, fields_of, named, rows_in_dram
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.decoded import DecodedStream
 
@@ -45,11 +45,11 @@ def reaches(
         if access.uop_field:
             column = uop_column(used, access.uop_field, config)
             ends = int(column.min()), int(column.max())
-        low, high = extent(access, fields, ends)
         if access.in_dram:
-            size = config.element_bytes(memory)
-            yield Reach(None, low * size, high * size, dram_bytes)
+            rows = rows_in_dram(access, fields, config.element_bytes(memory))
+            yield Reach(None, rows.begin, rows.end, dram_bytes)
             continue
+        low, high = extent(access, fields, ends)
         yield Reach(memory, low, high, config.depth(memory))
         if access.reads and memory is MemoryType.UOP:
             if high > len(uop):

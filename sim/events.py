@@ -71,8 +71,9 @@ def _add_accesses(program: DecodedStream, form: type[isa.Instruction], events: E
     for access in FOOTPRINTS[form].accesses:
         for memory, chosen in _by_memory(form, access, fields, len(rows)):
             if access.in_dram:
-                moved = _elements(program, form, access, padding=False)[chosen]
-                events.dram_bytes[rows[chosen]] += moved * program.config.element_bytes(memory)
+                found = touched.rows_in_dram(access, fields, program.config.element_bytes(memory))
+                moved = np.broadcast_to(found.width * found.count, len(rows))
+                events.dram_bytes[rows[chosen]] += moved[chosen]
                 continue
             pad, moved = scratchpad_of(memory), _elements(program, form, access)[chosen]
             if access.reads:
@@ -94,15 +95,13 @@ def _by_memory(
         yield memory, made & (fields("memory_type") == memory)
 
 
-def _elements(
-    program: DecodedStream, form: type[isa.Instruction], access: Access, *, padding: bool = True
-) -> IntArray:
+def _elements(program: DecodedStream, form: type[isa.Instruction], access: Access) -> IntArray:
     """Return int64[m]: the elements of an access; an instruction with micro-ops reads one of them in every
     step, and makes its other accesses for each of them."""
     fields, footprint = program.fields(form), FOOTPRINTS[form]
     if footprint.uses_uops and not access.uop_field:
         return program.steps(form)
-    trips = ((axis.every if padding else axis.trips) for axis in (access.outer, access.inner))
+    trips = (axis.every for axis in (access.outer, access.inner))
     counted = reduce(mul, (touched.total(text, fields) for text in trips))
     if access.uop_field:
         counted = np.maximum(counted * touched.total(MICRO_OP_COUNT, fields), 0)

@@ -5,7 +5,7 @@ import numpy as np
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.footprint import FOOTPRINTS, dram_access, forms_in_dram, stepping_forms
 from vdla.hw.spec.memories import LOADABLE, MEMORIES, counted_as
-from vdla.hw.spec.touched import total
+from vdla.hw.spec.touched import happens, rows_in_dram
 from vdla.hw.spec.units import Unit
 from vdla.sim.access import check_access
 from vdla.sim.decoded import DecodedStream
@@ -13,7 +13,7 @@ from vdla.sim.interleave import interleave
 from vdla.sim.native.build import native_code_for
 from vdla.sim.records import IntArray
 from vdla.sim.reference import execute
-from vdla.sim.rows import moved_memories
+from vdla.sim.rows import element_bytes, moved_memories
 from vdla.sim.scratchpads import Scratchpads
 
 
@@ -93,9 +93,10 @@ def counters(program: DecodedStream, order: IntArray) -> dict[str, int]:
     for form in forms_in_dram():
         access, fields = dram_access(form), ran.fields(form)
         memories = moved_memories(ran, form)
-        elements = total(access.outer.every, fields) * total(access.inner.every, fields)
+        rows = rows_in_dram(access, fields, element_bytes(program.config)[memories])
+        moved = np.where(happens(FOOTPRINTS[form], access, fields), rows.width * rows.count, 0)
         for memory, name in COUNTED.items():
-            counts[name] += int(elements[memories == memory].sum()) * program.config.element_bytes(memory)
+            counts[name] += int(moved[memories == memory].sum())
     for form, counter in stepping.items():
         counts[counter] += int(ran.steps(form).sum())
     executed = np.bincount(program.unit[order], minlength=len(Unit))

@@ -21,7 +21,7 @@ def execute(instruction: isa.Instruction, pads: Scratchpads, dram: np.ndarray) -
         dram: uint8[bytes].
     """
     match instruction:
-        case isa.Load():
+        case isa.Load() | isa.Gather():
             load(instruction, pads, dram)
         case isa.Store():
             store(instruction, pads, dram)
@@ -33,12 +33,12 @@ def execute(instruction: isa.Instruction, pads: Scratchpads, dram: np.ndarray) -
             depthwise(instruction, pads)
 
 
-def load(instruction: isa.Load, pads: Scratchpads, dram: np.ndarray) -> None:
+def load(instruction: isa.Load | isa.Gather, pads: Scratchpads, dram: np.ndarray) -> None:
     """Copy a padded 2-D block from DRAM into a scratchpad."""
     it, config = instruction, pads.config
     unit = MEMORIES[it.memory_type].loaded_by
     if not it.x_size:
-        if it.pad_value:
+        if it.pad_value and isinstance(it, isa.Load):
             pads.pad_registers[unit] = numerics.wrap(it.sram_base, isa.PAD_VALUE_BITS)
         return
     target, padding = _target(it.memory_type, pads), 0
@@ -46,12 +46,14 @@ def load(instruction: isa.Load, pads: Scratchpads, dram: np.ndarray) -> None:
         padding = config.least_value(it.memory_type)
     elif it.pad_value:
         padding = config.pad_value(it.memory_type, int(pads.pad_registers[unit]))
-    shape = (it.y_pad_0 + it.y_size + it.y_pad_1, it.x_pad_0 + it.x_size + it.x_pad_1, *target.shape[1:])
+    left, right = (it.x_pad_0, it.x_pad_1) if isinstance(it, isa.Load) else (0, 0)
+    shape = (it.y_pad_0 + it.y_size + it.y_pad_1, left + it.x_size + right, *target.shape[1:])
     block = np.full(shape, padding, target.dtype)
     for y in range(it.y_size):
-        source = _dram_row(dram, it, y, config)
+        read = _gathered if isinstance(it, isa.Gather) else _dram_row
+        source = read(dram, it, y, config)
         row = _values(source, it.memory_type, config).reshape(it.x_size, *target.shape[1:])
-        block[it.y_pad_0 + y, it.x_pad_0 : it.x_pad_0 + it.x_size] = row
+        block[it.y_pad_0 + y, left : left + it.x_size] = row
     elements = block.shape[0] * block.shape[1]
     target[it.sram_base : it.sram_base + elements] = block.reshape(elements, *target.shape[1:])
 
@@ -177,6 +179,13 @@ def _dram_row(
     size = config.element_bytes(transfer.memory_type)
     start = (transfer.dram_base + y * transfer.x_stride) * size
     return dram[start : start + transfer.x_size * size]
+
+
+def _gathered(dram: np.ndarray, it: isa.Gather, y: int, config: AcceleratorConfig) -> np.ndarray:
+    """Return uint8[bytes]: the elements of row y of a GATHER, one behind the other."""
+    size, first = config.element_bytes(it.memory_type), it.dram_base + y * it.x_stride
+    begins = (first + x * it.step for x in range(it.x_size))
+    return np.concatenate([dram[begin : begin + size] for begin in begins])
 
 
 def _values(source: np.ndarray, memory: MemoryType, config: AcceleratorConfig) -> np.ndarray:

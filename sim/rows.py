@@ -8,7 +8,7 @@ import numpy as np
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.footprint import FOOTPRINTS, dram_access
-from vdla.hw.spec.touched import happens, total
+from vdla.hw.spec.touched import happens, rows_in_dram
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.records import BoolArray, IntArray
@@ -78,12 +78,8 @@ def dram_rows(program: DecodedStream, form: type[isa.Instruction]) -> DramRows:
     fields = reached.fields(form)
     index = np.flatnonzero(reached.opcode == form.opcode)
     memory = moved_memories(reached, form)
-    element = element_bytes(program.config)[memory]
-    begin, stride, width, count = (
-        total(text, fields)
-        for text in (access.base, access.outer.step, access.inner.every, access.outer.every)
-    )
-    rows = DramRows(index, memory, begin * element, stride * element, width * element, count)
+    found = rows_in_dram(access, fields, element_bytes(program.config)[memory])
+    rows = DramRows(index, memory, *found)
     return rows.chosen(happens(FOOTPRINTS[form], access, fields))
 
 

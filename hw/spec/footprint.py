@@ -50,6 +50,8 @@ class Access:
         outer, inner: the axes.
         reads, writes: what happens to each element; one that is read and written is read first.
         in_dram: the elements stand in DRAM; else in the scratchpad of `memory`.
+        in_bytes: of an access in DRAM: base and steps count bytes, not elements; all bytes between the first
+            and the last element of an inner axis belong to it.
         uop_field: the field of micro-ops that is added to the base; empty: there is none.
         where: fields; where one of them is 0, the instruction makes no such access.
         unless: fields; where one of them is not 0, the instruction makes no such access.
@@ -63,6 +65,7 @@ class Access:
     reads: bool = False
     writes: bool = False
     in_dram: bool = False
+    in_bytes: bool = False
     uop_field: str = ""
     where: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
@@ -98,6 +101,7 @@ _PADDED_ROWS = (
     Axis("x_pad_0 + x_size + x_pad_1", "y_size", "y_pad_0", "y_pad_1"),
     Axis("1", "x_size", "x_pad_0", "x_pad_1"),
 )
+_GATHERED_ROWS = Axis("x_size", "y_size", "y_pad_0", "y_pad_1"), Axis("1", "x_size")
 _STORED_ROWS = Axis("x_size", "y_size"), Axis("1", "x_size")
 _PARAMETERS = f"{len(Parameter)} * parameters - {len(Parameter)}"
 MICRO_OP_COUNT = "uop_end - uop_begin"
@@ -195,6 +199,22 @@ FOOTPRINTS: dict[type[isa.Instruction], Footprint] = {
         "GEMM_STEPS",
     ),
     isa.Finish: Footprint(Unit.COMPUTE),
+    isa.Gather: Footprint(
+        Unit.LOAD,
+        ("x_size",),
+        (
+            Access(MemoryType.INP, "sram_base", *_GATHERED_ROWS, writes=True),
+            Access(
+                MemoryType.INP,
+                "dram_base",
+                Axis("x_stride", "y_size"),
+                Axis("step", "x_size"),
+                reads=True,
+                in_dram=True,
+                in_bytes=True,
+            ),
+        ),
+    ),
 }
 """Of every form of instruction; an instruction without an entry is refused by what must know its accesses."""
 MOST_ACCESSES = max(len(footprint.accesses) for footprint in FOOTPRINTS.values())

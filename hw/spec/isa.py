@@ -45,6 +45,9 @@ TABLE_NUMBER_BITS = 4
 MOST_TABLES = (1 << TABLE_NUMBER_BITS) - 1
 TABLE_ELEMENTS = TABLE_ENTRIES // ENTRIES_OF_ELEMENT
 RESIDUAL_BITS = 12
+GATHER_STEP_BITS = 8
+MOST_GATHER_STEP = (1 << GATHER_STEP_BITS) - 1
+"""Bytes from one element of a GATHER to the next, at most."""
 
 
 class Opcode(IntEnum):
@@ -56,6 +59,7 @@ class Opcode(IntEnum):
     FINISH = 3
     ALU = 4
     DEPTHWISE = 5
+    GATHER = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +85,7 @@ def field_names(form: type[Instruction]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Transfer(Instruction):
+class _Rows(Instruction):
     memory_type: MemoryType = code(3, "on-chip memory that is read or written", MemoryType)
     sram_base: int = bits(ANY_INDEX, "first element in the on-chip memory")
     dram_base: int = bits(DRAM_BASE_BITS, "first element in DRAM: byte address / element bytes")
@@ -90,6 +94,10 @@ class _Transfer(Instruction):
     x_stride: int = bits(SIZE_BITS, "elements from one row to the next in DRAM")
     y_pad_0: int = bits(4, "rows of padding before the first row")
     y_pad_1: int = bits(4, "rows of padding after the last row")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Transfer(_Rows):
     x_pad_0: int = bits(4, "elements of padding before each row")
     x_pad_1: int = bits(4, "elements of padding after each row")
 
@@ -281,6 +289,38 @@ class Depthwise(Instruction):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Gather(_Rows):
+    """Load rows of elements that begin at any byte, and may overlap or leave gaps in DRAM.
+
+    Writes `y_pad_0` rows of padding, `y_size` rows and `y_pad_1` rows of padding, each of `x_size` elements,
+    densely from `sram_base` of INP. Element x of row y is the `element_bytes` consecutive bytes of DRAM from
+    byte `dram_base + y * x_stride + x * step` on, as a LOAD would take them.
+
+    A row reads the bytes from the first one of its first element to the last one of its last element, those
+    in gaps included, each once and none beside them. Padding is that of a LOAD; LOADs of the load unit write
+    the pad register. `memory_type` is INP.
+    """
+
+    opcode: ClassVar[Opcode] = Opcode.GATHER
+    extension: ClassVar[Extension | None] = Extension.GATHER
+
+    memory_type: MemoryType = code(3, "on-chip memory that is written", MemoryType)
+    dram_base: int = bits(DRAM_BASE_BITS, "first byte of the first row in DRAM")
+    x_stride: int = bits(SIZE_BITS, "bytes from one row to the next in DRAM")
+    step: int = bits(GATHER_STEP_BITS, "bytes from one element of a row to the next in DRAM")
+    pad_minimum: int = bits(
+        1,
+        "pad with the least value of the element's type instead of zero",
+        extension=Extension.PAD_MINIMUM,
+    )
+    pad_value: int = bits(
+        1,
+        "pad with the pad register of the unit instead of zero (with `pad_minimum`: no effect)",
+        extension=Extension.PAD_VALUE,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MicroOp:
     """One step of a GEMM or ALU instruction, a row of a DEPTHWISE: element indices to which the loops add
     their offsets."""
@@ -292,7 +332,7 @@ class MicroOp:
 
 Form: TypeAlias = type[Instruction] | type[MicroOp]
 
-INSTRUCTIONS: tuple[type[Instruction], ...] = (Load, Store, Gemm, Finish, Alu, Depthwise)
+INSTRUCTIONS: tuple[type[Instruction], ...] = (Load, Store, Gemm, Finish, Alu, Depthwise, Gather)
 BY_OPCODE = {form.opcode: form for form in INSTRUCTIONS}
 
 

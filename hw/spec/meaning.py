@@ -33,6 +33,9 @@ RESTRICTIONS: dict[type[isa.Instruction], Restriction] = {
     isa.Store: Restriction(
         "memory_type", lambda config: (MemoryType.OUT,), "cannot be stored; only {allowed} can", "x_size"
     ),
+    isa.Gather: Restriction(
+        "memory_type", lambda config: (MemoryType.INP,), "cannot be gathered; only {allowed} can"
+    ),
     isa.Alu: Restriction(
         "alu_opcode",
         lambda config: config.alu_opcodes,

@@ -34,6 +34,8 @@ _EXTENSIONS = {
     f"block_out are equal and at least {LEAST_DEPTHWISE_BLOCK}",
     Extension.TABLE: "`STORE.table` and the memory TABLE: requantised values become their entries in a table "
     "of 256",
+    Extension.GATHER: "`GATHER`: loads of inputs that begin at any byte and may overlap: windows of an image "
+    "with few channels, parts of wider blocks",
     Extension.RESIDUAL: "`STORE.residual` and the memory RES: another tensor is added to requantised values",
 }
 _RESIDUAL_PARAMETERS = {

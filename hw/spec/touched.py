@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, reduce
 from operator import add, and_, mul
-from typing import Any
+from typing import Any, NamedTuple
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.footprint import FOOTPRINTS, ONCE, Access, Footprint
@@ -63,6 +63,29 @@ def extent(access: Access, fields: Fields, uops: tuple[Value, Value] = (0, 0)) -
         if axis is not ONCE:
             last = last + (total(axis.every, fields) - 1) * total(axis.step, fields)
     return first + uops[0], last + uops[1] + 1
+
+
+class ByteRows(NamedTuple):
+    """Rows of bytes: row y is the `width` bytes from `begin + y * stride` on, for y < `count`."""
+
+    begin: Value
+    stride: Value
+    width: Value
+    count: Value
+
+    @property
+    def end(self) -> Value:
+        """One past the last byte of the last row."""
+        return self.begin + (self.count - 1) * self.stride + self.width
+
+
+def rows_in_dram(access: Access, fields: Fields, element: Value) -> ByteRows:
+    """Return the bytes of an access in DRAM that happens, of elements of `element` bytes."""
+    base, stride, step = (total(text, fields) for text in (access.base, access.outer.step, access.inner.step))
+    count, width = (total(axis.every, fields) for axis in (access.outer, access.inner))
+    if access.in_bytes:
+        return ByteRows(base, stride, (width - 1) * step + element, count)
+    return ByteRows(base * element, stride * element, width * element, count)
 
 
 def named(access: Access, fields: Fields) -> Value:

@@ -27,6 +27,7 @@ class Extension(StrEnum):
     DEPTHWISE = "depthwise"
     TABLE = "table"
     RESIDUAL = "residual"
+    GATHER = "gather"
 
 
 NEEDED = {Extension.TABLE: Extension.REQUANTISE, Extension.RESIDUAL: Extension.REQUANTISE}

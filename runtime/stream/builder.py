@@ -92,9 +92,10 @@ class Stream:
                 for kind in range(8)
             ]
         )
+        gathers = words[:, 0] & np.uint64((1 << isa.OPCODE_BITS) - 1) == isa.Opcode.GATHER
         for name, positions in self.tensors.items():
             kinds = (words[positions, 0] >> np.uint64(memory.start) & np.uint64(7)).astype(np.int64)
-            base = addresses[name] // sizes[kinds]
+            base = addresses[name] // np.where(gathers[positions], 1, sizes[kinds])
             offset = words[positions, word] >> np.uint64(start) & np.uint64(field.high)
             _check_elements(name, positions, base + offset.astype(np.int64), field.high)
             words[positions, word] += base.astype(np.uint64) << np.uint64(start)

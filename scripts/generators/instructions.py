@@ -8,7 +8,7 @@ from vdla.hw.spec import footprint, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.footprint import chip_access, dram_access, operands
 from vdla.hw.spec.memories import loadable_in, scratchpad_of
-from vdla.hw.spec.touched import accesses, elements, fields_of, named
+from vdla.hw.spec.touched import ByteRows, accesses, elements, fields_of, named, rows_in_dram
 from vdla.hw.spec.vocabulary import DRAM_BASE_BITS, Extension, MemoryType, Parameter
 
 UOP_TABLE = 4096  # byte address of the micro-ops that programs load
@@ -45,6 +45,7 @@ class InstructionMaker:
         """Return an instruction and what it touches."""
         makers = [self._load] * 4 + [self._uop_load] + [self._gemm] * 3 + [self._store] * 2
         makers += [self._pad_register] if self._config.has(Extension.PAD_VALUE) else []
+        makers += [self._gather] * 2 if self._config.has(Extension.GATHER) else []
         makers += [self._alu] * 3 if self._config.alu_opcodes else []
         makers += [self._depthwise] * 3 if self._config.has(Extension.DEPTHWISE) else []
         return self._rng.choice(makers)()
@@ -118,6 +119,33 @@ class InstructionMaker:
         block = self._block(memory, DATA, self._image_bytes, padded=True)
         return self._touching(isa.Load(**block, **self._pad_flags()))
 
+    def _gather(self) -> tuple[isa.Instruction, Access]:
+        """Return a GATHER within its scratchpad and the DRAM range."""
+        rng, size = self._rng, self._config.element_bytes(MemoryType.INP)
+        depth = self._config.depth(MemoryType.INP)
+        while True:
+            pads = {name: rng.choice((0, 0, 0, 1, 2, 15)) for name in ("y_pad_0", "y_pad_1")}
+            x_size, y_size = self._size(depth), self._size(depth)
+            step = rng.choice((rng.randrange(4), rng.randrange(2 * size), rng.randrange(256), size))
+            x_stride = rng.randrange(rng.choice((1, 8, 200, 2000)))
+            step, x_stride = min(step, isa.MOST_GATHER_STEP), min(x_stride, isa.LONGEST_ROW)
+            span = (max(y_size, 1) - 1) * x_stride + max(x_size - 1, 0) * step + size
+            rows = y_size + sum(pads.values())
+            if rows * x_size <= depth and span <= self._image_bytes - DATA:
+                break
+        gather = isa.Gather(
+            memory_type=MemoryType.INP,
+            sram_base=rng.randrange(depth - rows * x_size + 1),
+            dram_base=rng.randrange(DATA, self._image_bytes - span + 1),
+            x_size=x_size,
+            y_size=y_size,
+            x_stride=x_stride,
+            step=step,
+            **pads,
+            **self._pad_flags(),
+        )
+        return self._touching(gather)
+
     def _pad_flags(self) -> dict:
         """Return with what a LOAD pads."""
         flags = (Extension.PAD_MINIMUM, "pad_minimum"), (Extension.PAD_VALUE, "pad_value")
@@ -158,26 +186,18 @@ class InstructionMaker:
         fields, reads, writes, uops = fields_of(instruction), set(), set(), []
         for access in accesses(instruction):
             bases = [getattr(uop, access.uop_field) for uop in uops] if access.uop_field else (0,)
-            found = set(elements(access, fields, bases))
             memory = MemoryType(named(access, fields))
-            if memory is MemoryType.UOP and not access.in_dram:
-                uops = [self._uops[index] for index in sorted(found)]
-            keys = self._granules(memory, found) if access.in_dram else _on_chip(memory, found)
+            if access.in_dram:
+                keys = _granules(rows_in_dram(access, fields, self._config.element_bytes(memory)))
+            else:
+                found = set(elements(access, fields, bases))
+                uops = [self._uops[index] for index in sorted(found)] if memory is MemoryType.UOP else uops
+                keys = _on_chip(memory, found)
             if access.reads:
                 reads |= keys
             if access.writes:
                 writes |= keys
         return instruction, Access(frozenset(reads), frozenset(writes))
-
-    def _granules(self, memory: MemoryType, touched: Iterable[int]) -> set:
-        """Return the keys of elements of a memory type in DRAM."""
-        size = self._config.element_bytes(memory)
-        spans = ((first * size, (first + 1) * size - 1) for first in touched)
-        return {
-            ("DRAM", granule)
-            for low, high in spans
-            for granule in range(low // GRANULE_BYTES, high // GRANULE_BYTES + 1)
-        }
 
     def _store(self) -> tuple[isa.Instruction, Access]:
         block = self._block(MemoryType.OUT, DATA, self._image_bytes, padded=False)
@@ -255,6 +275,16 @@ class InstructionMaker:
 
     def _immediate(self) -> int:
         return self._rng.choice((0, 1, -1, 5, -7, 31, 32, -32, 40, 127, -128, 32767, -32768))
+
+
+def _granules(rows: ByteRows) -> set:
+    """Return the keys of rows of bytes in DRAM."""
+    begins = (rows.begin + y * rows.stride for y in range(rows.count))
+    return {
+        ("DRAM", granule)
+        for begin in begins
+        for granule in range(begin // GRANULE_BYTES, (begin + rows.width - 1) // GRANULE_BYTES + 1)
+    }
 
 
 def _on_chip(memory: MemoryType, indices: Iterable[int]) -> set:

@@ -22,7 +22,7 @@ from vdla.sim.native.emit import DONE, I8, I64, POINTER, STATE, Emitter, i64
 from vdla.sim.native.gemm import emit_gemm
 from vdla.sim.native.steps import steps_at_once
 from vdla.sim.native.store import emit_store
-from vdla.sim.native.transfer import emit_load
+from vdla.sim.native.transfer import emit_loads
 from vdla.sim.processor import host_features, target_machine
 from vdla.sim.scratchpads import Scratchpads
 
@@ -129,7 +129,7 @@ def emit_module(config: AcceleratorConfig, dot: Dot) -> ir.Module:
     """
     module = ir.Module(name="vdla")
     functions = {
-        Opcode.LOAD: emit_load(module, config, dot),
+        **emit_loads(module, config, dot),
         Opcode.STORE: emit_store(module, config),
         Opcode.GEMM: emit_gemm(module, config, dot),
         Opcode.ALU: emit_alu(module, config),

@@ -9,7 +9,7 @@ from llvmlite import ir
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.footprint import FOOTPRINTS, Access
-from vdla.hw.spec.touched import extent, total
+from vdla.hw.spec.touched import extent, rows_in_dram, total
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.decoded import slots
 
@@ -266,11 +266,13 @@ class InstructionEmitter(Emitter):
         """
         least, greatest = uops or (i64(0), i64(0))
         ends = Word(self.builder, least), Word(self.builder, greatest)
-        _, end = extent(access, self.word_of, ends)
         assert memory is not None, f"{access} counts elements of no memory"
-        limit = i64(self.config.depth(memory))
         if access.in_dram:
-            end, limit = end * self.config.element_bytes(memory), self.word("dram_bytes")
+            end = rows_in_dram(access, self.word_of, self.config.element_bytes(memory)).end
+            limit = self.word("dram_bytes")
+        else:
+            _, end = extent(access, self.word_of, ends)
+            limit = i64(self.config.depth(memory))
         self.refuse_if(self.builder.icmp_unsigned(">", end.value, limit))
 
     def memory(self, name: str) -> ir.Value:

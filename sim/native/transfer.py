@@ -1,5 +1,6 @@
 """The native LOAD, and what it shares with the native STORE."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -49,35 +50,43 @@ def shape_of(memory: MemoryType, config: AcceleratorConfig) -> Shape:
     return Shape(pad.name.lower(), config.values(memory), chip_bits, bits)
 
 
-def emit_load(module: ir.Module, config: AcceleratorConfig, dot: Dot) -> ir.Function:
+def emit_loads(module: ir.Module, config: AcceleratorConfig, dot: Dot) -> dict[isa.Opcode, ir.Function]:
+    """Emit `load(state, row)` and, where the configuration has it, `gather(state, row)`."""
+    pack_inp = emit_pack_inp(module, config)
+    packers = {MemoryType.INP: pack_inp, MemoryType.WGT: emit_pack_wgt(module, config, dot)}
+    functions = {isa.Opcode.LOAD: _emit_load(module, config, packers)}
+    if config.has(Extension.GATHER):
+        e = InstructionEmitter(module, "gather", isa.Gather, config)
+        functions[isa.Opcode.GATHER] = _emit_load_of(e, MemoryType.INP, pack_inp)
+    return functions
+
+
+def _emit_load(
+    module: ir.Module, config: AcceleratorConfig, packers: Mapping[MemoryType, ir.Function]
+) -> ir.Function:
     """Emit `load(state, row)`: it hands over to one function per memory."""
     e = InstructionEmitter(module, "load", isa.Load, config)
     default = e.builder.append_basic_block("none")
     switch = e.builder.switch(e.field("memory_type"), default)
-    packers = {
-        MemoryType.INP: emit_pack_inp(module, config),
-        MemoryType.WGT: emit_pack_wgt(module, config, dot),
-    }
     for memory in loadable_in(config):
         block = e.builder.append_basic_block(memory.name)
         e.builder.position_at_end(block)
-        function = _emit_load_of(module, config, memory, packers.get(memory))
+        own = InstructionEmitter(module, f"load_{memory.name}", isa.Load, config)
+        function = _emit_load_of(own, memory, packers.get(memory))
         e.builder.ret(e.builder.call(function, [e.state, e.row]))
         switch.add_case(i64(memory), block)
     e.builder.position_at_end(default)
     return e.finish(DONE)
 
 
-def _emit_load_of(
-    module: ir.Module, config: AcceleratorConfig, memory: MemoryType, packer: ir.Function | None
-) -> ir.Function:
-    e = InstructionEmitter(module, f"load_{memory.name}", isa.Load, config)
-    b, shape = e.builder, shape_of(memory, config)
+def _emit_load_of(e: InstructionEmitter, memory: MemoryType, packer: ir.Function | None) -> ir.Function:
+    """Emit a LOAD or GATHER of one memory type; `packer`: what prepares its elements for the array."""
+    b, shape = e.builder, shape_of(memory, e.config)
     size, above, below = e.field("x_size"), e.field("y_pad_0"), e.field("y_pad_1")
     left, right, trips = e.field("x_pad_0"), e.field("x_pad_1"), e.field("y_size")
     width = e.sum(left, size, right)
     elements = b.mul(width, e.sum(above, trips, below))
-    if config.has(Extension.PAD_VALUE):
+    if e.form is isa.Load and e.config.has(Extension.PAD_VALUE):
         _emit_pad_register(e, memory)
     e.done_if_nothing()
     e.done_if(b.icmp_unsigned("==", elements, i64(0)))
@@ -96,7 +105,7 @@ def _emit_load_of(
 
     def row(y: ir.Value) -> None:
         pad(left)
-        _emit_widen(e, shape, e.at(source, b.mul(y, stride)), target.get(), e.scaled(size, shape.dram_bytes))
+        _emit_row(e, shape, e.at(source, b.mul(y, stride)), target.get(), size)
         target.set(e.at(target.get(), e.scaled(size, shape.chip_bytes)))
         pad(right)
 
@@ -147,8 +156,25 @@ def refuse_outside(e: InstructionEmitter, memory: MemoryType, trips: ir.Value) -
 
 def dram_start(e: InstructionEmitter, shape: Shape) -> tuple[ir.Value, ir.Value]:
     """Return the address of the first row and the bytes from one row to the next."""
-    start = e.at(e.memory("dram"), e.scaled(e.field("dram_base"), shape.dram_bytes))
-    return start, e.scaled(e.field("x_stride"), shape.dram_bytes)
+    unit = 1 if dram_access(e.form).in_bytes else shape.dram_bytes
+    start = e.at(e.memory("dram"), e.scaled(e.field("dram_base"), unit))
+    return start, e.scaled(e.field("x_stride"), unit)
+
+
+def _emit_row(
+    e: InstructionEmitter, shape: Shape, source: ir.Value, target: ir.Value, elements: ir.Value
+) -> None:
+    """Copy the elements of a row."""
+    if e.form is isa.Load:
+        _emit_widen(e, shape, source, target, e.scaled(elements, shape.dram_bytes))
+        return
+    step = e.field("step")
+
+    def element(x: ir.Value) -> None:
+        begin, place = e.at(source, e.builder.mul(x, step)), e.at(target, e.scaled(x, shape.chip_bytes))
+        _emit_widen(e, shape, begin, place, i64(shape.dram_bytes))
+
+    e.loop(elements, element)
 
 
 def _emit_widen(e: Emitter, shape: Shape, source: ir.Value, target: ir.Value, dram_bytes: ir.Value) -> None:

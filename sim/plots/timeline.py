@@ -13,6 +13,7 @@ from vdla.sim.trace.perfetto import Lane, TraceEvent, trace_events
 COLOURS = {
     "busy": "#0072B2",
     "LOAD": "#56B4E9",
+    "GATHER": "#56B4E9",
     "STORE": "#009E73",
     "GEMM": "#0072B2",
     "FINISH": "#000000",

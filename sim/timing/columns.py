@@ -5,12 +5,13 @@ from typing import Annotated, TypeAlias
 import numpy as np
 
 from vdla.hw.spec import isa
+from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.consistency import MOST_ELEMENTS
 from vdla.hw.spec.footprint import chip_access, dram_access, forms_in_dram, stepping_forms
 from vdla.hw.spec.memories import UNREAD_BY_STEPS, counted_as
 from vdla.hw.spec.registers import COUNTED_MEMORIES
 from vdla.hw.spec.timing import alu_slots, depthwise_slots, source_slots
-from vdla.hw.spec.touched import total
+from vdla.hw.spec.touched import rows_in_dram, total
 from vdla.hw.spec.units import TOKEN_EDGES
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType, Parameter
 from vdla.sim.decoded import ENUM_BITS, DecodedStream, blocks
@@ -44,6 +45,8 @@ class TimedInstruction:
     tail_steps: Int32  # and behind the last
     parameters: Annotated[int, np.int8]  # that a STORE reads before its rows
     lane_bytes: Annotated[int, np.int16]  # that one such cycle, or a STORE's read, moves
+    gathers: bool  # elements of its rows begin anywhere,
+    step_bytes: Narrow  # so far from each other
 
 
 TimedProgram: TypeAlias = Records[TimedInstruction]
@@ -104,34 +107,39 @@ def _slots_per_alu_step(program: DecodedStream) -> IntArray:
 def _fill_transfers(columns: np.ndarray, program: DecodedStream, form: type[isa.Instruction]) -> None:
     chosen, access, fields = program.opcode == form.opcode, dram_access(form), program.fields(form)
     memory = moved_memories(program, form)
-    base, height, width, stride = (
-        total(text, fields)
-        for text in (access.base, access.outer.every, access.inner.every, access.outer.step)
-    )
-    element = element_bytes(program.config)[memory]
-    lane = (
-        program.config.store_read_bytes
-        if form is isa.Store
-        else np.minimum(element, program.config.bus_bytes)
-    )
-    rows = np.where(width > 0, height, 0)
+    element, width = element_bytes(program.config)[memory], total(access.inner.every, fields)
+    lane = _lane_bytes(program.config, form, element)
+    moved = rows_in_dram(access, fields, element)
+    rows = np.where(width > 0, moved.count, 0)
     values = {
         "transfers": True,
         "beats": _PLACES[memory],
-        "address": base * element,
-        "stride_bytes": stride * element,
-        "row_bytes": width * element,
+        "address": moved.begin,
+        "stride_bytes": moved.stride,
+        "row_bytes": moved.width,
         "rows": rows,
         "row_steps": width * (element // np.maximum(lane, 1)),
         "lane_bytes": lane,
     }
+    if form is isa.Gather:
+        values |= {"gathers": True, "step_bytes": fields("step"), "ordered": True}
+    if form in (isa.Load, isa.Gather):
+        values |= _padding(program, form, rows, width)
     if form is isa.Load:
-        values |= _padding(program, rows, width) | _order(program)
-    else:
+        values |= _order(program)
+    if form is isa.Store:
         sets = np.where(fields("residual") > 0, 2, 1)
         values["parameters"] = np.where((fields("parameters") > 0) & (rows > 0), sets * len(Parameter), 0)
     for name, value in values.items():
         columns[name][chosen] = value
+
+
+def _lane_bytes(config: AcceleratorConfig, form: type[isa.Instruction], element: IntArray) -> IntArray:
+    """Return the bytes that a cycle of a scratchpad's port moves for an instruction of a form."""
+    if form is isa.Store:
+        return np.full(len(element), config.store_read_bytes)
+    whole: IntArray = element if form is isa.Gather else np.minimum(element, config.bus_bytes)
+    return whole
 
 
 def _order(program: DecodedStream) -> dict[str, IntArray]:
@@ -152,9 +160,11 @@ def _order(program: DecodedStream) -> dict[str, IntArray]:
     }
 
 
-def _padding(program: DecodedStream, rows: IntArray, width: IntArray) -> dict[str, IntArray]:
-    """Return the padding before, between and behind the rows; a LOAD with no columns has none."""
-    access, fields = chip_access(isa.Load), program.fields(isa.Load)
+def _padding(
+    program: DecodedStream, form: type[isa.Instruction], rows: IntArray, width: IntArray
+) -> dict[str, IntArray]:
+    """Return the padding before, between and behind the rows; instructions with no columns have none."""
+    access, fields = chip_access(form), program.fields(form)
     top, bottom, left, right = (
         total(pad, fields) for axis in (access.outer, access.inner) for pad in (axis.before, axis.behind)
     )

@@ -60,7 +60,7 @@ def loader_writes(loader: Loader, program: TimedProgram, hardware: Hardware, dat
     if loader.writing and not holds:
         done = _step(loader, program, hardware, data)
     if waiting > 0 and not loader.writing:
-        _begin(loader, program)
+        _begin(loader, program, hardware)
         done |= TURNS
     return done
 
@@ -68,13 +68,17 @@ def loader_writes(loader: Loader, program: TimedProgram, hardware: Hardware, dat
 @part
 def _step(loader: Loader, program: TimedProgram, hardware: Hardware, data: bool) -> int:
     """Make one write step of the instruction being written; return what was done."""
+    done = 0
     if loader.pads_left > 0:
         loader.pads_left -= 1
         done = STEP if loader.pads_left > 0 else STEP | TURNS
     elif loader.rows_left > 0:
-        if not data:
+        if program[loader.written].gathers:
+            done = _gather(loader, program, hardware, data)
+        elif data:
+            done = _write_data(loader, program, hardware)
+        if done == 0:
             return 0
-        done = _write_data(loader, program, hardware)
     else:
         done = STEP
     if loader.pads_left == 0 and loader.rows_left == 0:
@@ -86,7 +90,13 @@ def _step(loader: Loader, program: TimedProgram, hardware: Hardware, data: bool)
 
 
 @part
-def _begin(loader: Loader, program: TimedProgram) -> None:
+def _missing(loader: Loader, instruction: TimedInstruction, hardware: Hardware) -> int:
+    """Return the bytes of the row's first element, and those before them in their beat."""
+    return (loader.row_offset & ((1 << hardware.bus_shift) - 1)) + instruction.lane_bytes
+
+
+@part
+def _begin(loader: Loader, program: TimedProgram, hardware: Hardware) -> None:
     index = loader.items[loader.first]
     instruction = program[index]
     loader.writing, loader.written = 1, index
@@ -96,6 +106,7 @@ def _begin(loader: Loader, program: TimedProgram) -> None:
         instruction.row_steps,
     )
     loader.offset = loader.row_offset = instruction.address
+    loader.missing = _missing(loader, instruction, hardware)
 
 
 @part
@@ -111,6 +122,24 @@ def _write_data(loader: Loader, program: TimedProgram, hardware: Hardware) -> in
 
 
 @part
+def _gather(loader: Loader, program: TimedProgram, hardware: Hardware, data: bool) -> int:
+    """Write one element if its bytes are there, and take a beat if the element behind it needs one."""
+    instruction, done = program[loader.written], 0
+    if loader.missing <= 0:
+        loader.missing += instruction.step_bytes
+        loader.steps_left -= 1
+        done = STEP
+        if loader.steps_left == 0:
+            _next_row(loader, instruction)
+            loader.missing = _missing(loader, instruction, hardware)
+            done = STEP | TURNS
+    if data and loader.missing > 0 and loader.rows_left > 0:
+        loader.missing -= 1 << hardware.bus_shift
+        done |= STEP | TAKES_BEAT
+    return done
+
+
+@part
 def _next_row(loader: Loader, instruction: TimedInstruction) -> None:
     loader.rows_left -= 1
     loader.pads_left = instruction.gap_steps if loader.rows_left > 0 else instruction.tail_steps
@@ -123,6 +152,8 @@ def loader_steady_cycles(loader: Loader, program: TimedProgram, hardware: Hardwa
     """Return how many cycles on end will do what this one did, as far as this engine decides it."""
     if loader.pads_left > 0:
         return loader.pads_left - 1
+    if program[loader.written].gathers:
+        return _steady_elements(loader, program[loader.written], done)
     lane = program[loader.written].lane_bytes
     if lane >> hardware.bus_shift:
         return loader.steps_left - 1
@@ -133,6 +164,16 @@ def loader_steady_cycles(loader: Loader, program: TimedProgram, hardware: Hardwa
 
 
 @part
+def _steady_elements(loader: Loader, instruction: TimedInstruction, done: int) -> int:
+    """Return how many elements of a GATHER on end can be written without another beat, if one just was."""
+    if done & TAKES_BEAT or loader.missing > 0:
+        return 0
+    if instruction.step_bytes == 0:
+        return loader.steps_left - 1
+    return min(loader.steps_left - 1, -loader.missing // instruction.step_bytes)
+
+
+@part
 def loader_skips(loader: Loader, program: TimedProgram, cycles: int) -> None:
     """Do `cycles` steps of the kind just done."""
     if loader.pads_left > 0:
@@ -140,3 +181,4 @@ def loader_skips(loader: Loader, program: TimedProgram, cycles: int) -> None:
     else:
         loader.steps_left -= cycles
         loader.offset += cycles * program[loader.written].lane_bytes
+        loader.missing += cycles * program[loader.written].step_bytes

@@ -124,6 +124,7 @@ class Loader:
     steps_left: int
     offset: int
     row_offset: int
+    missing: int  # bytes of a GATHER's next element behind the last beat taken; not positive: all are there
     items: Annotated[Ints, (LOADS_IN_PROGRESS,)]
 
 

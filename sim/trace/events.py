@@ -89,7 +89,7 @@ def work_begins(timing: Timing) -> np.ndarray:
     before retired. In the compute unit, LOADs and steps are counted apart, as they run beside each other.
     """
     begins = timing.started.copy()
-    loads = timing.program.opcode == isa.Opcode.LOAD
+    loads = np.isin(timing.program.opcode, (isa.Opcode.LOAD, isa.Opcode.GATHER))
     for unit in Unit:
         for kind in (loads, ~loads):
             own = executed(timing, unit)
@@ -113,7 +113,7 @@ def label(program: DecodedStream, index: int) -> str:
     """Return a short name of an instruction: what it is and how much of it."""
     instruction = program.instruction(index)
     match instruction:
-        case isa.Load() | isa.Store():
+        case isa.Load() | isa.Store() | isa.Gather():
             return (
                 f"{instruction.opcode.name} {instruction.memory_type.name} "
                 f"{instruction.y_size}x{instruction.x_size}"

@@ -7,7 +7,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import InvalidInstructionError
 from vdla.hw.spec.footprint import FOOTPRINTS, MOST_ACCESSES, Access
 from vdla.hw.spec.memories import MEMORIES, scratchpad_of
-from vdla.hw.spec.touched import Fields, extent, happens, total
+from vdla.hw.spec.touched import Fields, extent, happens, rows_in_dram, total
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.decoded import DecodedStream, blocks
 from vdla.sim.records import IntArray, Narrow, RecordArray, record_dtype
@@ -146,6 +146,9 @@ def _walk(access: Access, fields: Fields, types: IntArray, config: AcceleratorCo
         values[f"trips_{side}"] = total(axis.every, fields)
         values[f"step_{side}"] = total(axis.step, fields) * scale
         values[f"before_{side}"] = total(axis.before, fields)
+    if access.in_bytes:
+        rows = rows_in_dram(access, fields, element_bytes(config)[types])
+        values |= {"base": rows.begin, "step_out": rows.stride, "trips_in": rows.width, "step_in": 1}
     if access.uop_field:
         placed = isa.field_of(isa.MicroOp, access.uop_field, config)
         values |= {"uop_start": placed.start, "uop_width": placed.width}

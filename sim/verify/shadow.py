@@ -35,7 +35,8 @@ class Shadow(NamedTuple):
         first, depth: int64[8]: where the elements of a scratchpad begin, and how many there are.
         pages: int32[pages of DRAM]: which of the kept pages one is, or NEVER.
         dram_first: where the elements of DRAM begin.
-        granule: bytes of an element of DRAM's table: the smallest element of any memory.
+        granule: bytes of an element of DRAM's table: the smallest element of any memory, or fewer where rows
+            of bytes begin or end within one.
         nearest: int64[elements of the deepest memory on chip]: room for the sets of elements of `loops`.
     """
 
@@ -62,7 +63,7 @@ def new_shadow(
     for memory in scratchpads_of(config):
         first[memory], depth[memory] = place, config.depth(memory)
         place += config.depth(memory)
-    granule = min(config.element_bytes(memory) for memory in memories_of(config))
+    granule = _granule(config, walks)
     pages = _touched_pages(items, walks, dram_bytes)
     size = place + int(pages.max(initial=NEVER) + 1) * (PAGE_BYTES // granule)
     require_room(size * ELEMENT_BYTES, TABLE_BYTES, "verifying the stream takes tables of", ProgramError)
@@ -70,6 +71,16 @@ def new_shadow(
     held = np.full(size, filled)
     held[place:] = True
     return Shadow(read, written, held, first, depth, pages, place, granule, np.zeros(depth.max(), np.int64))
+
+
+def _granule(config: AcceleratorConfig, walks: RecordArray) -> int:
+    """Return the greatest power of two at whose multiples all rows in DRAM begin and end, at most the bytes
+    of the smallest element."""
+    made = walks[walks["happens"] & (walks["memory"] == DRAM)]
+    ends = made["base"] | made["step_out"] | made["trips_in"] * made["step_in"]
+    smallest = min(config.element_bytes(memory) for memory in memories_of(config))
+    places = int(np.bitwise_or.reduce(ends, initial=smallest))
+    return places & -places
 
 
 def _touched_pages(items: RecordArray, walks: RecordArray, dram_bytes: int) -> NDArray[np.int32]:

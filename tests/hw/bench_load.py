@@ -65,6 +65,31 @@ VALUED = (
 """They pad with every value of a pad register that changes while earlier LOADs are written."""
 
 
+GATHERED = (
+    isa.Gather(memory_type=INP, sram_base=1, dram_base=13, y_size=3, x_size=9, x_stride=41, step=3),
+    isa.Gather(
+        memory_type=INP, sram_base=30, dram_base=8, y_size=2, x_size=5, x_stride=64, step=16, push_next=1
+    ),
+    isa.Gather(memory_type=INP, sram_base=42, dram_base=7, y_size=2, x_size=3, x_stride=5, step=255),
+    isa.Gather(memory_type=INP, sram_base=50, dram_base=99, y_size=1, x_size=1, push_next=1),
+    isa.Gather(memory_type=INP, sram_base=51, dram_base=63, y_size=4, x_size=1, x_stride=1, step=9),
+    isa.Gather(
+        memory_type=INP, sram_base=56, dram_base=501, y_size=1, x_size=20, y_pad_0=1, y_pad_1=2, step=0
+    ),
+    isa.Gather(memory_type=INP, sram_base=9, x_size=0, y_size=2, pad_value=1, push_next=1),  # moves nothing
+    isa.Gather(memory_type=INP, sram_base=140, x_size=3, y_pad_1=2, pad_value=1),
+    isa.Load(memory_type=INP, sram_base=0x5C, pad_value=1),
+    isa.Gather(
+        memory_type=INP, sram_base=150, x_size=2, y_size=2, y_pad_0=2, x_stride=6, step=6, pad_value=1
+    ),
+    isa.Gather(memory_type=INP, sram_base=160, x_size=2, y_size=1, y_pad_1=1, pad_minimum=1, push_next=1),
+    isa.Load(memory_type=WGT, dram_base=3, sram_base=2, y_size=2, x_size=3, x_stride=7),
+    isa.Gather(memory_type=INP, sram_base=170, dram_base=1000, y_size=7, x_size=7, x_stride=77, step=7),
+    isa.Load(memory_type=INP, dram_base=5, sram_base=3, y_size=1, x_size=4, x_stride=4, push_next=1),
+)
+"""Elements that overlap, touch, leave gaps and stay where they are, from every byte of a beat on."""
+
+
 async def watch(dut, config, pads: dict, pushes: list, busy: list) -> None:
     """Record what is written, lane by lane, the tokens pushed and the cycles with a write."""
     while True:
@@ -89,7 +114,8 @@ async def watch(dut, config, pads: dict, pushes: list, busy: list) -> None:
 @cocotb.test()
 @cocotb.parametrize(share=[0.0, 0.3, 0.7])
 async def test_scratchpads_hold_what_the_loads_say(dut, share):
-    loads = LOADS + (VALUED if configuration().has(Extension.PAD_VALUE) else ())
+    has = configuration().has
+    loads = LOADS + VALUED * has(Extension.PAD_VALUE) + GATHERED * has(Extension.GATHER)
     config, pads, pushes, requests, busy = configuration(), {}, [], [], []
     await start(dut, *INPUTS)
     dut.pop_next__available.value = dut.push_next__room.value = 1

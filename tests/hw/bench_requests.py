@@ -9,7 +9,7 @@ from streams import configuration, send, start, unpack
 
 from vdla.hw.signatures import request_layout
 from vdla.hw.spec import codec, isa
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType
 
 INPUTS = ("instruction__valid", "instruction__payload", "request__ready")
 INP, WGT = MemoryType.INP, MemoryType.WGT
@@ -19,6 +19,13 @@ WHOLE = (
     isa.Load(memory_type=INP, dram_base=(1 << 32) - 1, y_size=300, x_size=1),
     isa.Load(memory_type=WGT, dram_base=(1 << 32) - 0x8001, y_size=1, x_size=0x8001),
 )
+GATHERED = (
+    isa.Gather(memory_type=INP, dram_base=3, y_size=2, x_size=0xFFFF, x_stride=0xFFFF, step=255),
+    isa.Gather(memory_type=INP, dram_base=(1 << 32) - 3, y_size=9, x_size=1, x_stride=1, step=255),
+    isa.Gather(memory_type=INP, dram_base=77, y_size=50, x_size=33, x_stride=90, step=3),
+    isa.Gather(memory_type=INP, dram_base=255, y_size=3, x_size=100),
+)
+"""They run on where the configuration has them."""
 FIRST = (
     isa.Load(memory_type=INP, y_size=0xFFFF, x_size=1, x_stride=0xFFFF),
     isa.Load(memory_type=INP, y_size=0x8001, x_size=1, x_stride=1),
@@ -45,8 +52,10 @@ async def asked(dut, most: int) -> list[dict[str, int]]:
 
 
 @cocotb.test()
-@cocotb.parametrize(load=WHOLE)
+@cocotb.parametrize(load=WHOLE + GATHERED)
 async def test_every_byte_of_a_load_is_asked_for_without_a_gap(dut, load):
+    if isinstance(load, isa.Gather) and not configuration().has(Extension.GATHER):
+        return
     await ask(dut, load)
     expected = list(bursts(configuration(), load))
     assert await asked(dut, len(expected) + 1) == expected

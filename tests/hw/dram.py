@@ -22,10 +22,12 @@ def word(address: int, size: int) -> int:
     return int.from_bytes(bytes(dram(address + place) for place in range(size)), "little")
 
 
-def element(config, memory: MemoryType, index: int) -> int:
-    """Return element `index` of DRAM as it is loaded: ACC_8BIT's values are sign-extended."""
-    size = config.element_bytes(memory)
-    raw = word(index * size, size)
+def element(config, load, y: int, x: int) -> int:
+    """Return an element of DRAM as it is loaded: ACC_8BIT's values are sign-extended."""
+    memory, size = load.memory_type, config.element_bytes(load.memory_type)
+    if isinstance(load, isa.Gather):
+        return word(load.dram_base + y * load.x_stride + x * load.step, size)
+    raw = word((load.dram_base + y * load.x_stride + x) * size, size)
     if memory is not MemoryType.ACC_8BIT:
         return raw
     narrow, wide, extended = config.out_bits, config.acc_bits, 0
@@ -61,25 +63,29 @@ def written(config, loads) -> dict:
     """Return every scratchpad element that `loads` of one unit write, by (memory, index)."""
     pads, register = {}, 0
     for load in loads:
-        register = load.sram_base if load.pad_value and not load.x_size else register
-        position = load.sram_base
+        gathers = isinstance(load, isa.Gather)
+        register = load.sram_base if load.pad_value and not load.x_size and not gathers else register
+        position, left, right = (load.sram_base, *((0, 0) if gathers else (load.x_pad_0, load.x_pad_1)))
         for y in range(-load.y_pad_0, load.y_size + load.y_pad_1 if load.x_size else -load.y_pad_0):
-            for x in range(-load.x_pad_0, load.x_size + load.x_pad_1):
+            for x in range(-left, load.x_size + right):
                 inside = 0 <= y < load.y_size and 0 <= x < load.x_size
-                index = load.dram_base + y * load.x_stride + x
                 pads[target(load), position] = (
-                    element(config, load.memory_type, index) if inside else padding(config, load, register)
+                    element(config, load, y, x) if inside else padding(config, load, register)
                 )
                 position += 1
     return pads
 
 
 def bursts(config, transfer):
-    """Yield the requests of a LOAD or STORE, in order: each row cut at the multiples of `burst_bytes`."""
+    """Yield the requests of a LOAD, GATHER or STORE, in order: each row cut at the multiples of `burst_bytes`."""
     size, bus, longest = config.element_bytes(transfer.memory_type), config.bus_bytes, config.burst_bytes
+    gathers = isinstance(transfer, isa.Gather)
+    unit, width = (
+        (1, (transfer.x_size - 1) * transfer.step + size) if gathers else (size, transfer.x_size * size)
+    )
     for y in range(transfer.y_size):
-        start = (transfer.dram_base + y * transfer.x_stride) * size
-        end = start + transfer.x_size * size
+        start = (transfer.dram_base + y * transfer.x_stride) * unit
+        end = start + width
         while start < end:
             stop, first = min(end, (start // longest + 1) * longest), start // bus * bus
             yield {

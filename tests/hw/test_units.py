@@ -11,6 +11,7 @@ from vdla.hw.control import Registers, RunControl
 from vdla.hw.dispatch import Dispatch
 from vdla.hw.dma import Dma
 from vdla.hw.fetch import Fetch
+from vdla.hw.gather import GatherWindow
 from vdla.hw.gemm import MultiplierArray
 from vdla.hw.load import LoadUnit
 from vdla.hw.load_writes import WriteHalf
@@ -50,6 +51,7 @@ WIDE = FULL.with_changes(name="wide", bus_bits=512, burst_bytes=128)
 PARTS = FULL.with_changes(name="parts", batch=2, block_out=32, wgt_buffer_bytes=8192, acc_buffer_bytes=65536)
 OUTER = TINY.with_changes(name="outer", batch=4, block_in=1, block_out=8)
 SLIDING = TINY.with_changes(name="sliding", block_in=8, block_out=8, extensions=tuple(Extension))
+GATHERING = TINY.with_changes(name="gathering", block_in=16, extensions=tuple(Extension))
 PLAIN = TINY.with_changes(name="plain", extensions=())
 VALUED = TINY.with_changes(name="valued", extensions=tuple(Extension))
 
@@ -99,6 +101,15 @@ UNITS = {
     "load valued": (LoadUnit, VALUED),
     "load valued narrow": (LoadUnit, NARROW.with_changes(extensions=(*NARROW.extensions, "pad_value"))),
     "load valued wide": (LoadUnit, WIDE.with_changes(extensions=tuple(Extension))),
+    "load gathering": (LoadUnit, GATHERING),
+    "load gathering wide": (LoadUnit, GATHERING.with_changes(bus_bits=256, block_in=4, batch=1)),
+    "load gathering narrow": (LoadUnit, NARROW.with_changes(extensions=tuple(Extension))),
+    "requests gathering": (
+        lambda config: RequestHalf(config, loaded_by(Unit.LOAD)),
+        GATHERING.with_changes(burst_bytes=2048),
+    ),
+    "gather": (GatherWindow, GATHERING),
+    "gather wide": (GatherWindow, GATHERING.with_changes(bus_bits=512, burst_bytes=128)),
     "requests": (
         lambda config: RequestHalf(config, loaded_by(Unit.LOAD)),
         TINY.with_changes(burst_bytes=2048),

@@ -44,6 +44,8 @@ class Model:
             match instruction:
                 case isa.Load():
                     self.load(instruction)
+                case isa.Gather():
+                    self.gather(instruction)
                 case isa.Store():
                     self.store(instruction)
                 case isa.Gemm() | isa.Alu():
@@ -68,7 +70,25 @@ class Model:
                 )
                 position += 1
 
-    def padding(self, load: isa.Load, register: int) -> int:
+    def gather(self, gather: isa.Gather) -> None:
+        padding = self.padding(gather, self.pad_registers["load"])
+        pad, position, size = (
+            [padding] * len(self.pads[INP][0]),
+            gather.sram_base,
+            self.config.element_bytes(INP),
+        )
+        for row in range(
+            -gather.y_pad_0, gather.y_size + gather.y_pad_1 if gather.x_size else -gather.y_pad_0
+        ):
+            inside, begin = 0 <= row < gather.y_size, gather.dram_base + row * gather.x_stride
+            read = self.dram[begin : begin + (gather.x_size - 1) * gather.step + size] if inside else b""
+            for first in (column * gather.step for column in range(gather.x_size)):
+                self.pads[INP][position] = (
+                    self.values(INP, read[first : first + size]) if inside else list(pad)
+                )
+                position += 1
+
+    def padding(self, load: isa.Load | isa.Gather, register: int) -> int:
         if load.memory_type is UOP:
             return 0
         if load.pad_minimum:
@@ -77,8 +97,12 @@ class Model:
         return numerics.wrap(signed_byte, self.bits[load.memory_type]) if load.pad_value else 0
 
     def read(self, memory: MemoryType, element: int) -> list[int]:
+        size = self.config.element_bytes(memory)
+        return self.values(memory, self.dram[element * size : (element + 1) * size])
+
+    def values(self, memory: MemoryType, element: bytes) -> list[int]:
         size, bits = self.config.element_bytes(memory), self.bits[memory]
-        word = int.from_bytes(self.dram[element * size : (element + 1) * size], "little")
+        word = int.from_bytes(element, "little")
         return [numerics.wrap(word >> shift, bits) for shift in range(0, 8 * size, bits)]
 
     def store(self, store: isa.Store) -> None:

@@ -27,6 +27,8 @@ def encodables(draw):
     values = {field.name: _value(draw, field, config) for field in isa.layout(form, config)}
     if form is isa.Store and values["x_size"]:
         values["memory_type"] = isa.MemoryType.OUT
+    if form is isa.Gather:
+        values["memory_type"] = isa.MemoryType.INP
     return config, form(**values)
 
 
@@ -118,6 +120,11 @@ def test_values_that_do_not_fit_are_refused(item, message):
             "DEPTHWISE needs the extension 'depthwise', which this configuration has switched off",
         ),
         (
+            isa.Gather(memory_type=isa.MemoryType.INP),
+            SMALL,
+            "GATHER needs the extension 'gather', which this configuration has switched off",
+        ),
+        (
             isa.Depthwise(),
             DEFAULT.with_changes(block_out=32),
             "DEPTHWISE needs the extension 'depthwise', which has no effect with block_in = 16 and "
@@ -139,7 +146,9 @@ def test_fields_of_extensions_stand_in_free_bits():
 @pytest.mark.parametrize("config", [VTA, SMALL, DEFAULT.with_changes(block_in=4, block_out=4)])
 def test_depthwise_is_no_instruction_without_its_extension_or_in_small_blocks(config):
     word = codec.encode(isa.Depthwise(uop_end=1), DEFAULT)
-    with pytest.raises(EncodingError, match=r"^opcode 5 is not an instruction; there are .* ALU \(4\)$"):
+    with pytest.raises(
+        EncodingError, match=r"^opcode 5 is not an instruction; there are .* ALU \(4\)(, GATHER \(6\))?$"
+    ):
         codec.decode(word, config)
 
 
@@ -147,10 +156,12 @@ def test_depthwise_is_no_instruction_without_its_extension_or_in_small_blocks(co
     ("word", "message"),
     [
         (
-            6,
-            "opcode 6 is not an instruction; there are LOAD (0), STORE (1), GEMM (2), FINISH (3), ALU (4), "
-            "DEPTHWISE (5)",
+            7,
+            "opcode 7 is not an instruction; there are LOAD (0), STORE (1), GEMM (2), FINISH (3), ALU (4), "
+            "DEPTHWISE (5), GATHER (6)",
         ),
+        (6, "GATHER.memory_type = UOP cannot be gathered; only INP can"),
+        (6 | 1 << 7, "GATHER.memory_type = WGT cannot be gathered; only INP can"),
         (6 << 7, "LOAD.memory_type = 6 is none of UOP (0), WGT (1), INP (2), ACC (3), OUT (4), ACC_8BIT (5)"),
         (4 << 7, "LOAD.memory_type = OUT cannot be loaded; UOP, WGT, INP, ACC, ACC_8BIT can"),
         (
@@ -165,6 +176,18 @@ def test_words_without_meaning_are_refused(word, message):
     with pytest.raises(EncodingError) as caught:
         codec.decode(word, NO_MORE_MEMORIES)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_gather_has_the_fields_of_a_load_at_the_same_places_and_its_step_in_those_of_the_rows_padding(seed):
+    config = random_config(seed).with_changes(extensions=tuple(Extension))
+    load, gather = (
+        {field.name: (field.start, field.end) for field in isa.layout(form, config)}
+        for form in (isa.Load, isa.Gather)
+    )
+    step = gather.pop("step")
+    assert step == (load.pop("x_pad_0")[0], load.pop("x_pad_1")[1])
+    assert gather == load
 
 
 def test_memories_of_extensions_are_there_where_the_extension_is():
@@ -192,7 +215,7 @@ def test_every_declared_field_is_documented():
         ),
         (
             "FINISH()\nJUMP()",
-            "p:2:1: JUMP is not a mnemonic; there are LOAD, STORE, GEMM, FINISH, ALU, DEPTHWISE\n    JUMP()\n    ^",
+            "p:2:1: JUMP is not a mnemonic; there are LOAD, STORE, GEMM, FINISH, ALU, DEPTHWISE, GATHER\n    JUMP()\n    ^",
         ),
         (
             "GEMM(uops=3)",

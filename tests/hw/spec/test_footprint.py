@@ -9,7 +9,7 @@ from tests.programs.model import Model
 from vdla.hw.spec import isa
 from vdla.hw.spec.footprint import FOOTPRINTS, executions, meets_other_units
 from vdla.hw.spec.memories import scratchpad_of
-from vdla.hw.spec.touched import accesses, elements, extent, fields_of, named, total
+from vdla.hw.spec.touched import accesses, elements, extent, fields_of, named, rows_in_dram, total
 from vdla.hw.spec.units import unit_of
 from vdla.hw.spec.vocabulary import MemoryType, Unit
 
@@ -70,16 +70,26 @@ def declared(instruction, uops, config):
         memory, found = MemoryType(named(access, fields)), list(elements(access, fields, bases))
         assert (min(found), max(found) + 1) == extent(access, fields, (min(bases), max(bases)))
         size = config.element_bytes(memory)
+        unit = 1 if access.in_bytes else size
         keys = (
-            {(DRAM, byte) for first in set(found) for byte in range(first * size, (first + 1) * size)}
+            {(DRAM, byte) for first in set(found) for byte in range(first * unit, first * unit + size)}
             if access.in_dram
             else {(scratchpad_of(memory), element) for element in found}
         )
+        if access.in_dram:
+            keys |= within(rows_in_dram(access, fields, size), keys)
         if access.reads and not any(fields(name) for name in access.fresh):
             touched["read"] |= keys
         if access.writes:
             touched["written"] |= keys
     return touched
+
+
+def within(rows, keys):
+    """Return the bytes of rows, which begin and end with those of elements; only gathered ones leave gaps."""
+    begins = [rows.begin + y * rows.stride for y in range(rows.count)]
+    assert all({(DRAM, begin), (DRAM, begin + rows.width - 1)} <= keys for begin in begins)
+    return {(DRAM, byte) for begin in begins for byte in range(begin, begin + rows.width)}
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -120,7 +120,7 @@ OUTSIDE = {
         (gemm(), store(dram_base=OUT_A), FINISH),
         {"a": [1], "w": [1]},
     ),
-    "instruction 1 is relocated to the tensor 'a', but is neither LOAD nor STORE": (
+    "instruction 1 is relocated to the tensor 'a', but is neither LOAD nor STORE nor GATHER": (
         (store(dram_base=OUT_A), gemm(), FINISH),
         {"a": [0, 1]},
     ),
@@ -253,7 +253,7 @@ ALTERED = {
     ),
     "a relocated FINISH": (
         lambda: {"tensors": {**first_stream().tensors, STORED: np.array([first_stream().count - 1])}},
-        "is neither LOAD nor STORE",
+        "is neither LOAD nor STORE nor GATHER",
     ),
     "fewer micro-ops": (lambda: {"uops": first_stream().uops[:-1]}, "outside its tensor 'micro-ops' at 0x"),
     "no micro-ops": (

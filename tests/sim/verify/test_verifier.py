@@ -197,10 +197,11 @@ def test_an_opcode_that_the_verifier_does_not_know_is_refused():
     """Decoding refuses what the configuration lacks; this guards against an instruction that is added to it
     alone."""
     program = decoded(load(UOP), load(ACC))
-    program.opcode[1] = 6
+    program.opcode[1] = 7
     message = (
-        f"instruction 1 ({program.word(1):#034x}) has opcode 6, which the verifier does not know; "
-        "it knows LOAD (0), STORE (1), GEMM (2), FINISH (3), ALU (4), DEPTHWISE (5)"
+        f"instruction 1 ({program.word(1):#034x}) has opcode 7, which the verifier does not know; "
+        "it knows LOAD (0), STORE (1), GEMM (2), FINISH (3), ALU (4), DEPTHWISE (5), "
+        "GATHER (6)"
     )
     with pytest.raises(InvalidInstructionError) as caught:
         verify(program, IMAGE)
