@@ -155,9 +155,11 @@ class WriteHalf(wiring.Component):
         writes, element_ends, waits = Signal(), Signal(), Signal()
         part = self._count_parts(m, writes, element_ends)
         may = self.busy & ~(self.hold & waits)
+        window = self._gather(m, load, walk, may) if self._gathers else None
+        there = Mux(load.gathers, window.due, self.read_data.valid) if window else self.read_data.valid
         m.d.comb += [
-            writes.eq(may & ~load.empty & (~walk.is_data | self.read_data.valid)),
-            self.step.eq((may & load.empty) | writes),
+            writes.eq(may & ~load.empty & (~walk.is_data | there)),
+            self.step.eq((may & load.empty) | writes | (window.taken if window else 0)),
             element_ends.eq(~walk.is_data | self._last_part),
             self.retire.eq((may & load.empty) | (writes & element_ends & walk.ends)),
             self.push_prev.eq(self.retire & load.push_prev),
@@ -172,7 +174,6 @@ class WriteHalf(wiring.Component):
             m.d.sync += waits.eq(self._in_order(self.plan.payload))
         m.d.sync += [getattr(self, pad.name.lower()).enable.eq(0) for pad in scratchpads(self.memories)]
         pad_register = self._pad_register(m) if self.config.has(Extension.PAD_VALUE) else None
-        window = self._gather(m, load, walk, may, writes, element_ends) if self._gathers else None
         for memory in self.memories:
             writer = self._writer(m, memory, walk, part)
             if window and memory is MemoryType.INP:
@@ -191,30 +192,21 @@ class WriteHalf(wiring.Component):
         """Whether the engine executes GATHERs."""
         return gathers(self.config, self.memories)
 
-    def _gather(
-        self, m: Module, load: data.View, walk: BlockWalk, may: Value, writes: Signal, element_ends: Signal
-    ) -> GatherWindow:
-        """Add the window of GATHERs, and let it say what a step does while rows of one are written."""
+    def _gather(self, m: Module, load: data.View, walk: BlockWalk, may: Value) -> GatherWindow:
+        """Add the window of GATHERs."""
         m.submodules.window = window = GatherWindow(self.config)
-        plan, in_rows = self.plan.payload, Signal()
+        plan = self.plan.payload
         m.d.comb += [
-            in_rows.eq(load.gathers & ~load.empty & walk.is_data),
             window.start.eq(self.plan.ready),
             window.lane.eq(plan.lane),
             window.lane_stride.eq(plan.lane_stride),
             window.step.eq(plan.step),
-            window.enable.eq(may & in_rows),
+            window.enable.eq(may & load.gathers & ~load.empty & walk.is_data),
             window.row_ends.eq(walk.data_row_ends),
             window.ends.eq(walk.data_ends),
             window.beat.eq(self.read_data.payload),
             window.taken.eq(window.wants & self.read_data.valid),
         ]
-        with m.If(in_rows):
-            m.d.comb += [
-                writes.eq(window.enable & window.due),
-                self.step.eq(writes | window.taken),
-                element_ends.eq(1),
-            ]
         return window
 
     def _in_order(self, load: data.View) -> Value:
@@ -235,6 +227,9 @@ class WriteHalf(wiring.Component):
             for memory, count in steps.items():
                 with m.If(self.plan.payload[memory.name.lower()]):
                     m.d.sync += [last.eq(count - 1), self._last_part.eq(count == 1)]
+            if self._gathers:
+                with m.If(self.plan.payload.gathers):
+                    m.d.sync += [last.eq(0), self._last_part.eq(1)]
         return part
 
     def _pad_register(self, m: Module) -> Signal:
