@@ -50,8 +50,9 @@ def load(instruction: isa.Load | isa.Gather, pads: Scratchpads, dram: np.ndarray
     shape = (it.y_pad_0 + it.y_size + it.y_pad_1, left + it.x_size + right, *target.shape[1:])
     block = np.full(shape, padding, target.dtype)
     for y in range(it.y_size):
-        read = _gathered if isinstance(it, isa.Gather) else _dram_row
-        source = read(dram, it, y, config)
+        source = (
+            _gathered(dram, it, y, config) if isinstance(it, isa.Gather) else _dram_row(dram, it, y, config)
+        )
         row = _values(source, it.memory_type, config).reshape(it.x_size, *target.shape[1:])
         block[it.y_pad_0 + y, left : left + it.x_size] = row
     elements = block.shape[0] * block.shape[1]
