@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Meta
 
 from vdla.runtime.borders import bordered
+from vdla.runtime.windows import Windows
 
 IMAGE_RANK = 4
 
@@ -76,18 +77,23 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         block: channels of an element: the accelerator's block_in or block_out.
         batch: images, or rows, of an element.
         space_to_depth: which pixels are gathered before; None where none are.
+        windows: how packed pixels are read, where they stand in no blocks.
     """
 
     shape: Shape
     block: Extent
     batch: Extent
     space_to_depth: SpaceToDepth | None = None
+    windows: Windows | None = None
 
     @property
     def image(self) -> tuple[int, int, int, int]:
         """The shape of the image [n, c, h, w] that is kept."""
         if self.space_to_depth is not None:
             return self.space_to_depth.shape(self.shape)
+        if self.windows is not None:
+            n, _, height, _ = self.shape
+            return n, self.block, self.windows.rows(height), self.windows.columns
         if len(self.shape) == IMAGE_RANK:
             n, c, height, width = self.shape
             return n, c, height, width
@@ -103,10 +109,15 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def size(self) -> int:
         """Bytes in DRAM."""
+        if self.windows is not None:
+            n, _, rows, _ = self.image
+            return n * rows * self.windows.pitch
         return prod(self.blocks)
 
     def pack(self, values: np.ndarray) -> np.ndarray:
-        """Return int8[blocks] of int8[shape]."""
+        """Return int8[blocks] of int8[shape]; of windows, the packed rows."""
+        if self.windows is not None:
+            return self.windows.pack(values)
         if self.space_to_depth is not None:
             return blocked(self.space_to_depth.apply(values), self.block, self.batch)
         if len(self.shape) == IMAGE_RANK:
@@ -117,7 +128,8 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return blocked(whole.transpose(1, 2, 0)[..., None], self.block, self.batch)
 
     def unpack(self, values: np.ndarray) -> np.ndarray:
-        """Return int8[shape] of the bytes that stand in DRAM; gathered pixels are never read back."""
+        """Return int8[shape] of the bytes that stand in DRAM; gathered or packed pixels are never read
+        back."""
         n, c, *_ = self.image
         image = unblocked(values.view(np.int8).reshape(self.blocks), n, c)
         if len(self.shape) == IMAGE_RANK:

@@ -8,7 +8,9 @@ from vdla.compiler.codegen.actions import Action, Operand
 from vdla.compiler.codegen.nest import Nest, element_index
 from vdla.compiler.ir.nodes import Buffer, Call, Intrinsic, Read
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.stream.builder import Rows, StreamBuilder
+from vdla.runtime.windows import Windows
 
 Move = Callable[[int, str, int, Rows], None]  # records a transfer: element on chip, tensor, its element, rows
 
@@ -21,12 +23,14 @@ class Emission:
         tensors: what the stream calls a program's parameters, where that is not their own name.
         bases: the first element of each buffer in its memory, or in its tensor, where that is not 0.
         scaled: returns what records STOREs by a set of parameters; None: they are recorded as they are.
+        windows: how tensors are read whose pixels are packed, by the program's parameter.
     """
 
     builder: StreamBuilder
     tensors: Mapping[str, str]
     bases: dict[str, int]
     scaled: Callable[[int], Move] | None = None
+    windows: Mapping[str, Windows] = field(default_factory=dict)
 
     @property
     def config(self) -> AcceleratorConfig:
@@ -36,6 +40,12 @@ class Emission:
     def tensor(self, buffer: Buffer) -> str:
         """Return what the stream calls a buffer in DRAM."""
         return self.tensors.get(buffer.name, buffer.name)
+
+    def load(self, memory: MemoryType, buffer: Buffer, *, pad_minimum: bool) -> Move:
+        """Return what records LOADs from a buffer in DRAM, or GATHERs of its windows."""
+        if buffer.name in self.windows:
+            return partial(self.builder.gather, self.windows[buffer.name])
+        return partial(self.builder.load, memory, pad_minimum=pad_minimum)
 
     def scaled_store(self, parameters: int) -> Move:
         """Return what records STOREs that requantise by a set of parameters."""

@@ -23,6 +23,7 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
 from vdla.runtime.stream.builder import Rows, Stream, StreamBuilder
+from vdla.runtime.windows import Windows
 
 
 class Pass(Protocol):
@@ -88,11 +89,13 @@ def emit_calls(
     tensors: Mapping[str, str] | None = None,
     begins: Mapping[str, int] | None = None,
     after: After = NOTHING,
+    windows: Mapping[str, Windows] | None = None,
 ) -> None:
     """Record the instructions of what `lower_to_calls` returned; otherwise as `emit`.
 
     Args:
         after: what its STOREs do behind requantisation; `tensors` name what that needs.
+        windows: how parameters are read whose pixels are packed.
     """
     own, begin = dict(tensors or {}), dict(begins or {})
     scaled = None
@@ -101,7 +104,8 @@ def emit_calls(
         followed = FollowedStores(builder, own, after, stores)
         followed.begin()
         scaled = followed.scaled
-    _Emitter(builder, func, Emission(builder, own, begin, scaled), after).statement(func.body)({})
+    emission = Emission(builder, own, begin, scaled, dict(windows or {}))
+    _Emitter(builder, func, emission, after).statement(func.body)({})
 
 
 def _stores(

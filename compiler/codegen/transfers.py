@@ -30,7 +30,7 @@ def load(memory: MemoryType, emission: Emission, nest: Nest, *, pad_minimum: boo
     chip, dram = emission.tiles(nest.call)
     _, _, *inside = nest.call.operands
     padding = [affine_sum for condition in inside for affine_sum in conditions_of(condition)]
-    record = partial(emission.builder.load, memory, pad_minimum=pad_minimum)
+    record = emission.load(memory, dram.buffer, pad_minimum=pad_minimum)
     return _transfer(nest, chip, dram, emission.tensor(dram.buffer), padding, lambda values: record)
 
 

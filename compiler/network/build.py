@@ -22,6 +22,7 @@ from vdla.runtime.layout import Layout
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, Layer, Plan, Step, Value
 from vdla.runtime.stream.builder import Stream, StreamBuilder
 from vdla.sim.decoded import DecodedStream, decode_stream
+from vdla.sim.rows import dram_rows
 
 
 def build(
@@ -92,7 +93,7 @@ class _Builder:
         return name
 
     def stored(self, name: str, layout: Layout) -> Stored:
-        return Stored(self.origin(name), layout.block, layout.space_to_depth)
+        return Stored(self.origin(name), layout.block, layout.space_to_depth, layout.windows)
 
     def between(self, one: Offloaded, name: str) -> Stored:
         """Return a tensor between the pieces of an operator."""
@@ -172,7 +173,12 @@ class _Builder:
             for piece in one.pieces:
                 names = {**tensors, **{own: tensors[name] for own, name in piece.names.items()}}
                 after = self.numbered(one.after)
-                emit_calls(self.programs[piece.task], builder, names, {"Z": piece.begin}, after)
+                windows = {
+                    parameter: layout.windows
+                    for parameter, (_, layout) in one.inputs.items()
+                    if layout.windows
+                }
+                emit_calls(self.programs[piece.task], builder, names, {"Z": piece.begin}, after, windows)
         stream = builder.finish()
         name = f"launch{number}"
         self.streams[name] = stream
@@ -225,18 +231,19 @@ def _layers(part: Part, stream: Stream) -> tuple[Layer, ...]:
             label = one.node.outputs[0]
             own = program.part(stream.labels[label])
             layers.append(
-                Layer(name, one.node.op, label, one.macs, _moved(own, isa.Load), _moved(own, isa.Store))
+                Layer(
+                    name,
+                    one.node.op,
+                    label,
+                    one.macs,
+                    _moved(own, isa.Load, isa.Gather),
+                    _moved(own, isa.Store),
+                )
             )
     return tuple(layers)
 
 
-def _moved(program: DecodedStream, form: type[isa.Load | isa.Store]) -> int:
-    """Return the bytes that LOADs or STOREs move."""
-    memories, rows, columns = (program.column(form, name) for name in ("memory_type", "y_size", "x_size"))
-    sizes: Mapping[int, int] = {int(memory): program.config.element_bytes(memory) for memory in MemoryType}
-    return int(
-        sum(
-            sizes.get(int(memory), 0) * int(count)
-            for memory, count in zip(memories, rows * columns, strict=True)
-        )
-    )
+def _moved(program: DecodedStream, *forms: type[isa.Instruction]) -> int:
+    """Return the bytes that LOADs and GATHERs, or STOREs, move."""
+    found = [dram_rows(program, form) for form in forms]
+    return sum(int((rows.width * rows.count).sum()) for rows in found)

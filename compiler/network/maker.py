@@ -13,6 +13,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import AluOpcode
 from vdla.runtime.layout import Layout, SpaceToDepth
+from vdla.runtime.windows import Windows
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Offloaded:
 @dataclass(frozen=True)
 class Maker:
     """An operator of a graph, to be carried out by a target; `gathers`: the pixels of its input may be
-    gathered (space to depth)."""
+    gathered (space to depth) or packed (windows)."""
 
     graph: Graph
     node: Node
@@ -83,9 +84,14 @@ class Maker:
         """Return a constant input."""
         return self.graph.constants[self.node.inputs[place]]
 
-    def operand(self, place: int, block: int, to_depth: SpaceToDepth | None = None) -> tuple[str, Layout]:
+    def operand(
+        self, place: int, block: int, how: SpaceToDepth | Windows | None = None
+    ) -> tuple[str, Layout]:
         """Return an input that the accelerator reads, and how it must stand in DRAM."""
-        return self.node.inputs[place], Layout(self.shape(place), block, self.config.batch, to_depth)
+        to_depth = how if isinstance(how, SpaceToDepth) else None
+        windows = how if isinstance(how, Windows) else None
+        layout = Layout(self.shape(place), block, self.config.batch, to_depth, windows)
+        return self.node.inputs[place], layout
 
     def output(self) -> tuple[str, Layout]:
         """Return the result, and how it stands in DRAM."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from vdla.runtime.layout import SpaceToDepth
+from vdla.runtime.windows import Windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,13 +15,17 @@ class Stored:
         value: whose bytes these are.
         block: channels of an element.
         space_to_depth: the pixels that are gathered; None where none are.
+        windows: how packed pixels are read; None where they stand in blocks.
     """
 
     value: str
     block: int
     space_to_depth: SpaceToDepth | None = None
+    windows: Windows | None = None
 
     def __str__(self) -> str:
+        if self.windows is not None:
+            return f"{self.value} packed, in windows {self.windows.step} bytes apart"
         if self.space_to_depth is None:
             return f"{self.value} in blocks of {self.block}"
         rows, columns = self.space_to_depth.stride

@@ -8,6 +8,7 @@ import numpy as np
 from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.tasks import ConvolutionTask, TransposedTask
 from vdla.compiler.network.borders import TAKES, pads_with
+from vdla.compiler.network.gathering import saves, windowed_size, windowed_weights, windows_of
 from vdla.compiler.network.maker import Kind, Maker, Offloaded, Piece, constants, of_channels, operands
 from vdla.compiler.network.planes import is_mean, mean
 from vdla.compiler.network.space_to_depth import gathered_size, gathered_weights, space_to_depth_of
@@ -17,6 +18,7 @@ from vdla.compiler.te.operators.transposed import phase_weights, sides_fault
 from vdla.compiler.te.operators.windows import in_windows, slides, window_weights
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.runtime.layout import IMAGE_RANK, SpaceToDepth
+from vdla.runtime.windows import Windows
 
 
 def _border(maker: Maker) -> str:
@@ -41,15 +43,9 @@ def _convolution(maker: Maker) -> Offloaded:
         n,
     )
     border = node.integer("border")
-    to_depth = space_to_depth_of(size, border, maker.config) if maker.gathers else None
-    if to_depth is not None:
-        return _product(
-            maker,
-            ConvolutionTask(gathered_size(size, to_depth)),
-            gathered_weights(weights, to_depth),
-            size.macs,
-            to_depth,
-        )
+    gathered = _gathered(maker, size, weights, border) if maker.gathers else None
+    if gathered is not None:
+        return gathered
     if is_mean(size, weights, maker.constant(2), maker.config):
         return mean(maker, size)
     if _sums_windows(size, weights, maker.config):
@@ -61,6 +57,21 @@ def _convolution(maker: Maker) -> Offloaded:
             maker, ConvolutionTask(wide, border=border, slides=True), packed, outputs, size.macs
         )
     return _product(maker, ConvolutionTask(size, border=border), weights, size.macs)
+
+
+def _gathered(maker: Maker, size: Convolution, weights: np.ndarray, border: int) -> Offloaded | None:
+    """Return the convolution of pixels that the accelerator gathers, or the host, whichever takes fewer
+    steps; None where neither saves any."""
+    config = maker.config
+    to_depth, windows = space_to_depth_of(size, border, config), windows_of(size, border, config)
+    wide = size if to_depth is None else gathered_size(size, to_depth)
+    if windows is not None and saves(windows, size, wide, config):
+        windowed = windowed_size(size, windows, config)
+        whole = windowed_weights(weights, windows, windowed)
+        return _product(maker, ConvolutionTask(windowed), whole, size.macs, windows)
+    if to_depth is None:
+        return None
+    return _product(maker, ConvolutionTask(wide), gathered_weights(weights, to_depth), size.macs, to_depth)
 
 
 def _sums_windows(size: Convolution, weights: np.ndarray, config: AcceleratorConfig) -> bool:
@@ -119,7 +130,11 @@ def _matrix_product(maker: Maker) -> Offloaded:
 
 
 def _product(
-    maker: Maker, task: ConvolutionTask, weights: np.ndarray, macs: int, to_depth: SpaceToDepth | None = None
+    maker: Maker,
+    task: ConvolutionTask,
+    weights: np.ndarray,
+    macs: int,
+    how: SpaceToDepth | Windows | None = None,
 ) -> Offloaded:
     return _offloaded(
         maker,
@@ -127,7 +142,7 @@ def _product(
         {"W": blocked_weights(weights, task.size, maker.config)},
         task.size.outputs,
         macs,
-        to_depth,
+        how,
     )
 
 
@@ -137,13 +152,13 @@ def _offloaded(
     weights: Mapping[str, np.ndarray],
     outputs: int,
     macs: int,
-    to_depth: SpaceToDepth | None = None,
+    how: SpaceToDepth | Windows | None = None,
 ) -> Offloaded:
     parameters = blocked_parameters(of_channels(maker.constant(2), outputs), maker.config)
     return Offloaded(
         maker.node,
         (Piece(task),),
-        {"X": maker.operand(0, maker.config.block_in, to_depth)},
+        {"X": maker.operand(0, maker.config.block_in, how)},
         maker.output(),
         {**weights, "P": parameters},
         macs,

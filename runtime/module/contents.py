@@ -7,8 +7,9 @@ import numpy as np
 from vdla.hw.spec.limits import DRAM_BYTES, TENSOR_BYTES, require_room
 from vdla.runtime.host.dtypes import DTYPES
 from vdla.runtime.host.evaluate import check_types
-from vdla.runtime.layout import IMAGE_RANK, SpaceToDepth
+from vdla.runtime.layout import IMAGE_RANK, Layout, SpaceToDepth
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, ModuleError, Plan, Value
+from vdla.runtime.windows import Windows
 
 NUMBERS = "biuf"
 
@@ -52,7 +53,7 @@ def _check_step(step: HostStep | LaunchStep) -> None:
         _check_layout(one)
     for one in step.unpacks:
         _require(
-            one.layout.space_to_depth is None,
+            one.layout.space_to_depth is None and one.layout.windows is None,
             f"{one.value} is read back with gathered pixels, which cannot be undone",
         )
 
@@ -60,7 +61,16 @@ def _check_step(step: HostStep | LaunchStep) -> None:
 def _check_layout(one: Crossing) -> None:
     layout, rank = one.layout, len(one.layout.shape)
     _require(rank > 0, f"{one.value} has a layout without dimensions")
-    gathering = layout.space_to_depth
+    gathering, windows = layout.space_to_depth, layout.windows
+    if windows is not None:
+        _require(
+            rank == IMAGE_RANK and layout.batch == 1 and gathering is None,
+            f"{one.value} is read in windows, and is no image by itself",
+        )
+        _require(
+            _holds_windows(layout, windows),
+            f"rows of {one.value}, {list(layout.shape)}, do not hold {windows}",
+        )
     if gathering is not None:
         _require(
             rank == IMAGE_RANK,
@@ -70,6 +80,17 @@ def _check_layout(one: Crossing) -> None:
             _divides_evenly(layout.shape, gathering),
             f"pixels of {one.value}, {list(layout.shape)}, cannot be gathered by {gathering}",
         )
+
+
+def _holds_windows(layout: Layout, windows: Windows) -> bool:
+    """Whether an image has rows behind what is cut off, and all windows end within theirs."""
+    top, left, below = windows.pads
+    ends = (windows.columns - 1) * windows.step + layout.block
+    return (
+        min(top, left, layout.shape[2] + below) >= 0
+        and windows.rows(layout.shape[2]) > 0
+        and (ends <= windows.pitch)
+    )
 
 
 def _divides_evenly(shape: tuple[int, ...], gathering: SpaceToDepth) -> bool:

@@ -20,6 +20,7 @@ from vdla.runtime.stream.encode import encode_rows
 from vdla.runtime.stream.micro_kernels import MicroKernel, MicroKernels, MicroOps
 from vdla.runtime.stream.record import NO_TENSOR, Record
 from vdla.runtime.stream.tokens import plan_tokens
+from vdla.runtime.windows import Windows
 
 UOP_TENSOR = "micro-ops"
 
@@ -140,6 +141,19 @@ class StreamBuilder:
             self._set_pad_register(memory, pad_value)
         place = (memory, sram, element, *rows.fields)
         self._record.transfer(isa.Load, (*place, pad_minimum, bool(pad_value)), self._number(tensor))
+
+    def gather(self, windows: Windows, sram: int, tensor: str, element: int, rows: Rows) -> None:
+        """Load rows of windows of a packed `tensor`, from its window `element` on, to `sram` of INP.
+
+        Raises:
+            ValueError: the rows have padding, which packed pixels bring with them.
+        """
+        if any((*rows.y_pads, *rows.x_pads)):
+            raise ValueError(f"{tensor} is packed with its border, and {rows} would add padding")
+        for part in windows.pieces(element, rows.height, rows.width, rows.stride):
+            place = MemoryType.INP, sram + part.place, part.begin
+            row = (*place, part.height, part.width, part.stride, 0, 0, windows.step, False, False)
+            self._record.transfer(isa.Gather, row, self._number(tensor))
 
     def _set_pad_register(self, memory: MemoryType, value: int) -> None:
         """Write the pad register of the unit that loads `memory`, unless it holds `value` already."""

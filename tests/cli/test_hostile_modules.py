@@ -182,6 +182,26 @@ READ = {  # what both commands refuse when they read the file
         ),
         "be gathered",
     ),
+    "windows of a matrix": (
+        lambda m: layout(m).update(windows=WINDOWS, shape=[2, 3], batch=1),
+        "is read in windows, and is no image by itself",
+    ),
+    "windows that end behind their row": (
+        lambda m: layout(m).update(windows={**WINDOWS, "columns": 9}, shape=[1, 1, 2, 2], batch=1),
+        "do not hold",
+    ),
+    "windows of a border that cuts off all pixels": (
+        lambda m: layout(m).update(windows={**WINDOWS, "pads": [0, 0, -2]}, shape=[1, 1, 2, 2], batch=1),
+        "do not hold",
+    ),
+    "windows no bytes apart": (
+        lambda m: layout(m).update(windows={**WINDOWS, "step": 0}),
+        "Expected `int` >= 1",
+    ),
+    "a value read back in windows": (
+        lambda m: launch(m)["unpacks"][0]["layout"].update(windows=WINDOWS, shape=[1, 1, 2, 2], batch=1),
+        "is read back with gathered pixels, which cannot be undone",
+    ),
     "a border that is no int8": (
         lambda m: layout(m).update(space_to_depth={"stride": [1, 1], "pads": [0] * 4, "border": 300}),
         "Expected `int` <= 127",
@@ -266,6 +286,7 @@ def test_a_manifest_that_no_compiler_wrote_is_refused(command, title, tmp_path):
     assert message in refused(command, tmp_path / "x.vdla")
 
 
+WINDOWS = {"columns": 2, "step": 3, "pitch": 7, "pads": [0, 0, 0], "border": 0}
 ARRAYS = {
     "no instructions": ("streams/launch0/words.npy", array(np.zeros((0, 2), np.uint64)), "lie outside it"),
     "words of no dimension": ("streams/launch0/words.npy", array(np.uint64(1)), "not uint64[n, 2]"),

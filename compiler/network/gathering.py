@@ -1,0 +1,69 @@
+"""Windows of packed pixels for convolutions of few channels: bytes of a kernel's row become channels."""
+
+from math import prod
+
+import numpy as np
+
+from vdla.compiler.te.operators.sizes import Convolution, blocks
+from vdla.hw.spec import isa
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.vocabulary import Extension, MemoryType
+from vdla.runtime.windows import Windows
+
+
+def windows_of(size: Convolution, border: int, config: AcceleratorConfig) -> Windows | None:
+    """Return how the input of a convolution is read in windows; None where the accelerator cannot."""
+    element, step = config.element_bytes(MemoryType.INP), size.channels * size.stride[1]
+    if not config.has(Extension.GATHER) or config.batch > 1 or size.groups > 1 or size.dilation != (1, 1):
+        return None
+    taps, (rows, columns) = window_taps(size, config), size.out_size
+    whole = columns + taps - 1
+    pitch = blocks((whole - 1) * step + element, element) * element
+    fits = step <= isa.MOST_GATHER_STEP and pitch * size.stride[0] <= isa.LONGEST_ROW
+    if not fits or (taps > 1 and step > element):
+        return None
+    top, left, *_ = size.padding
+    below = (rows - 1) * size.stride[0] + size.kernel[0] - top - size.height
+    return Windows(whole, step, pitch, (top, left, below), border)
+
+
+def window_taps(size: Convolution, config: AcceleratorConfig) -> int:
+    """Return the windows that hold a row of the kernel."""
+    element, row = config.element_bytes(MemoryType.INP), size.kernel[1] * size.channels
+    return 1 + blocks(max(0, row - element), size.channels * size.stride[1])
+
+
+def windowed_size(size: Convolution, windows: Windows, config: AcceleratorConfig) -> Convolution:
+    """Return the convolution of windows, whose bytes are channels."""
+    return Convolution(
+        config.block_in,
+        windows.rows(size.height),
+        windows.columns,
+        size.outputs,
+        (size.kernel[0], window_taps(size, config)),
+        (size.stride[0], 1),
+        batch=size.batch,
+    )
+
+
+def windowed_weights(weights: np.ndarray, windows: Windows, windowed: Convolution) -> np.ndarray:
+    """Return int8[o, block_in, kh, taps] of int8[o, c, kh, kw]: each weight stands in the first window that
+    holds its pixel's byte; the others' are 0."""
+    o, c, kh, kw = weights.shape
+    taps = windowed.kernel[1]
+    row = weights.transpose(0, 2, 3, 1).reshape(o, kh, kw * c)
+    found = np.zeros((o, windowed.channels, kh, taps), np.int8)
+    for byte in range(kw * c):
+        tap = min(max(0, -(-(byte - windowed.channels + 1) // windows.step)), taps - 1)
+        found[:, byte - tap * windows.step, :, tap] = row[:, :, byte]
+    return found
+
+
+def saves(windows: Windows, size: Convolution, other: Convolution, config: AcceleratorConfig) -> bool:
+    """Return whether windows take fewer steps of the array for each sum than another form of a convolution,
+    or as many and fewer bytes of its input."""
+    taken = blocks(other.channels, config.block_in)
+    steps = size.kernel[0] * window_taps(size, config), prod(other.kernel) * taken
+    element = config.element_bytes(MemoryType.INP)
+    moved = windows.rows(size.height) * windows.pitch, other.height * other.width * taken * element
+    return (steps[0], moved[0]) < (steps[1], moved[1])
