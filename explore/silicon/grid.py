@@ -23,6 +23,7 @@ DEPTHWISE = (*NO_REQUANTISE, Extension.REQUANTISE, Extension.DEPTHWISE)
 TABLE = (*NO_REQUANTISE, Extension.REQUANTISE, Extension.TABLE)
 RESIDUAL = (*NO_REQUANTISE, Extension.REQUANTISE, Extension.RESIDUAL)
 PAD_VALUE = (*NO_REQUANTISE, Extension.REQUANTISE, Extension.PAD_VALUE)
+GATHER = (*NO_REQUANTISE, Extension.REQUANTISE, Extension.GATHER)
 LARGE = {"inp_buffer_bytes": 8 * KIB, "wgt_buffer_bytes": 8 * KIB, "acc_buffer_bytes": 16 * KIB}
 
 
@@ -97,6 +98,9 @@ GRID = (
     ),
     _point("load_unit", "loader", extensions=PAD_VALUE),
     _point("load_unit", "loader", block_in=8, block_out=8, bus_bits=128, extensions=PAD_VALUE),
+    _point("load_unit", extensions=GATHER),
+    _point("load_unit", block_in=16, inp_buffer_bytes=16 * KIB, extensions=GATHER),
+    _point("load_unit", block_in=8, block_out=8, bus_bits=128, extensions=GATHER),
     _point("fetch", "dma", bus_bits=512, burst_bytes=512),
     _point("sequencer", "uop_guard", uop_buffer_bytes=32 * KIB),
     _point("dispatch", "queue", *INSTRUCTIONS, uop_buffer_bytes=64 * KIB),
