@@ -13,6 +13,8 @@ from vdla.hw.spec.vocabulary import AluOpcode
 
 NARROW_MULTIPLIER_BITS = 18
 """Widest factors of one DSP block of ECP5; wider products take several."""
+LOW_FACTOR_BITS = 17
+"""Bits of the low parts of wider factors: the unsigned ones that one DSP block of each family takes."""
 COMPARING = (AluOpcode.MIN, AluOpcode.MAX)
 """The operations whose right operand comes inverted, so that the lane's adder subtracts."""
 
@@ -119,22 +121,21 @@ class AluLane(wiring.Component):
     def _product(self, m: Module) -> Value:
         """Build the multiplier: registers before products that each fit one DSP block, and a stage behind."""
         width = self.config.acc_bits
-        half = width if width <= NARROW_MULTIPLIER_BITS else width // 2
+        low_bits = width if width <= NARROW_MULTIPLIER_BITS else LOW_FACTOR_BITS
+        rest = width - low_bits
         left, right = (
             self._register(m, f"{side}_factor", value)
             for side, value in (("left", self.left), ("right", self.right))
         )
-        low = self._staged(m, "low", (left[:half] * right[:half])[:width])
-        if half == width:
+        low = self._staged(m, "low", (left[:low_bits] * right[:low_bits])[:width])
+        if rest == 0:
             return low
+        product = product_of_logic if makes_products_of_logic(self.config) else _low_product
         crossed = (
-            self._staged(m, name, (one * other)[:half])
-            for name, one, other in (
-                ("crossed_0", left[:half], right[half:]),
-                ("crossed_1", left[half:], right[:half]),
-            )
+            self._staged(m, "crossed_0", _low_product(left[:rest], right[low_bits:])),
+            self._staged(m, "crossed_1", product(right[:rest], left[low_bits:])),
         )
-        return Cat(low[:half], (low[half:] + sum(crossed)[:half])[:half])
+        return Cat(low[:low_bits], (low[low_bits:] + sum(crossed)[:rest])[:rest])
 
     def _staged(self, m: Module, name: str, value: Value) -> Signal:
         """Return a value as the second stage sees it: a register if there is one."""
@@ -150,6 +151,35 @@ class AluLane(wiring.Component):
         with m.If(may_advance(self)):
             m.d.sync += register.eq(value)
         return register
+
+
+def makes_products_of_logic(config: AcceleratorConfig) -> bool:
+    """Return whether lanes make one of three partial products of logic: where there is one lane for a row of
+    the batch. Small cores have few DSP blocks, and one lane has few such products."""
+    return config.alu_pieces == config.block_out and config.acc_bits > NARROW_MULTIPLIER_BITS
+
+
+def _low_product(one: Value, other: Value) -> Value:
+    """Return the low bits of a product, as many as a factor has."""
+    return (one * other)[: len(one)]
+
+
+def product_of_logic(one: Value, other: Value) -> Value:
+    """Return the low bits of a product, as many as a factor has, as a tree of adders, of which synthesis
+    makes no DSP block."""
+    bits = len(one)
+    rows = [(index, one[: bits - index] & other[index].replicate(bits - index)) for index in range(bits)]
+    while len(rows) > 1:
+        pairs = zip(rows[::2], rows[1::2], strict=False)
+        rows = [_row_sum(*pair) for pair in pairs] + rows[len(rows) & ~1 :]
+    return rows[0][1]
+
+
+def _row_sum(lower: tuple[int, Value], upper: tuple[int, Value]) -> tuple[int, Value]:
+    """Return the sum of two rows, each of which has a weight and all bits from there on."""
+    weight, value = lower
+    distance = upper[0] - weight
+    return weight, Cat(value[:distance], (value[distance:] + upper[1])[: len(upper[1])])
 
 
 def _rotated(m: Module, value: Value, distance: Value, steps: Sequence[int]) -> Value:

@@ -13,7 +13,7 @@ from amaranth.hdl import Shape, ShapeLike
 from amaranth.lib import wiring
 from amaranth.utils import ceil_log2
 
-from vdla.hw.alu import NARROW_MULTIPLIER_BITS
+from vdla.hw.alu import NARROW_MULTIPLIER_BITS, makes_products_of_logic
 from vdla.hw.block_walk import plan_layout
 from vdla.hw.control import Registers, RunControl
 from vdla.hw.dispatch import Dispatch
@@ -281,6 +281,7 @@ def _pipeline(config: AcceleratorConfig) -> Component:
     lane_bits = bits // config.alu_pieces
     slides, groups = config.has(Extension.DEPTHWISE), input_groups(config)
     factors = 3 if config.acc_bits > NARROW_MULTIPLIER_BITS else 1
+    multiplies, of_logic = AluOpcode.MUL in opcodes, makes_products_of_logic(config)
     features = {
         "values": bits,
         "results": bits * bool(opcodes),
@@ -296,7 +297,8 @@ def _pipeline(config: AcceleratorConfig) -> Component:
         "compares": lane_bits * bool(opcodes & {AluOpcode.MIN, AluOpcode.MAX}),
         "sums": lane_bits * (AluOpcode.ADD in opcodes),
         "staged": lane_bits * (config.alu_stages - 1) * bool(opcodes & {AluOpcode.SHR, AluOpcode.MUL}),
-        "multipliers": values // config.alu_pieces * factors * (AluOpcode.MUL in opcodes),
+        "multipliers": values // config.alu_pieces * (factors - of_logic) * multiplies,
+        "logic_products": config.batch * of_logic * multiplies,
         "products": values * config.block_in / (2 if config.packed_bits else 1),
         "pairs": pairs,
         "low_bits": pairs * packing(config).overlap ** 2 if config.packed_bits else 0,
