@@ -7,6 +7,7 @@ from vdla.explore.silicon.estimate import estimated_area, estimated_mhz, stored_
 from vdla.explore.silicon.families import RESOURCES
 from vdla.explore.silicon.grid import DESIGNS, SHOWN
 from vdla.explore.silicon.hardware import SHOWN_DIGITS
+from vdla.explore.silicon.routing import LARGE_LUTS
 from vdla.explore.silicon.store import current_store
 from vdla.hw.spec.config import AcceleratorConfig
 
@@ -53,6 +54,10 @@ The clock of the core on an LFE5U-85F of speed grade 6, for people who choose a 
 --config small` places and routes one configuration with nextpnr; `--seeds N` tries N placements. Shift
 registers around the core keep its wide ports off the pins: all paths run between registers. `make area`
 measures everything on this page again.
+
+Designs of less than {large:,} LUT4-equivalents are routed by nextpnr's default, `router1`, and larger ones by
+`router2`. The former heeds timing better, but most of its work on a large design is undone again: every third
+wire that it routes rips up another.
 
 The slowest path is named by the units that it passes through. The cells of a unit are those that drive its
 signals; synthesis may merge logic of neighbours.
@@ -145,7 +150,13 @@ def timing_page() -> str:
     for config in SHOWN:
         if "mhz" in (entry := designs.get(config.digest, {})):
             rows.append(_clock_row(config, entry))
-    return GENERATED + TIMING + "\n".join(rows) + "\n" + CLOCK_ESTIMATES.format(errors=_clock_errors())
+    return (
+        GENERATED
+        + TIMING.format(large=LARGE_LUTS)
+        + "\n".join(rows)
+        + "\n"
+        + CLOCK_ESTIMATES.format(errors=_clock_errors())
+    )
 
 
 def _clock_errors() -> str:

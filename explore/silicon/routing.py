@@ -10,6 +10,7 @@ from typing import Any
 
 from vdla.explore.silicon import netlist as netlist_module
 from vdla.explore.silicon import shell, sta
+from vdla.explore.silicon.families import family
 from vdla.explore.silicon.hardware import MODULE
 from vdla.explore.silicon.netlist import TOP, Netlist
 from vdla.explore.silicon.remembered import remember
@@ -24,6 +25,9 @@ from vdla.runtime.devices.rtl.cache import built
 DEVICE = ("--85k", "--package", "CABGA381", "--speed", "6")
 ASKED_MHZ = 100
 """What nextpnr works towards; it does not stop there, and does not fail below."""
+LARGE_LUTS = 20_000
+"""LUT4-equivalents from which on a design is routed by nextpnr's router2. Its default, router1, heeds timing
+better, but rips up a routed wire for every third one that it routes where so many compete."""
 PATHS = 5
 _FILES = (netlist_module, shell, sta)
 
@@ -105,11 +109,17 @@ def route(netlist: Netlist, module: str, seed: int) -> Clock:
         (folder / "design.json").write_text(json.dumps(design))
         options = ["--freq", str(ASKED_MHZ), "--timing-allow-fail", "--lpf-allow-unconstrained", "-q"]
         files = ["--json", "design.json", "--sdf", "delays.sdf", "--report", "report.json"]
-        tool.run([*DEVICE, *options, *files, "--top", module, "--seed", str(seed)], folder)
+        placement = ["--top", module, "--seed", str(seed)]
+        tool.run([*DEVICE, *options, *files, *placement, "--router", router_of(netlist)], folder)
         report: dict[str, Any] = json.loads((folder / "report.json").read_text())
         paths = slowest_paths(read_delays((folder / "delays.sdf").read_text()))
     mhz = min(float(clock["achieved"]) for clock in report["fmax"].values())
     return Clock(mhz, seed, _worst(paths, netlist.unit_of_cell))
+
+
+def router_of(netlist: Netlist) -> str:
+    """Return the name of nextpnr's router for a design: it depends on the LUTs alone."""
+    return "router2" if family("ecp5").count(netlist.kinds())["lut"] >= LARGE_LUTS else "router1"
 
 
 def _worst(paths: list[TimedPath], units: Mapping[str, str]) -> tuple[UnitPath, ...]:

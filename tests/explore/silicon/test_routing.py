@@ -3,7 +3,8 @@
 import pytest
 
 from tests.explore.silicon.test_synthesis import UNITS
-from vdla.explore.silicon.routing import route
+from vdla.explore.silicon.netlist import Netlist
+from vdla.explore.silicon.routing import LARGE_LUTS, route, router_of
 from vdla.explore.silicon.shell import in_shell
 from vdla.explore.silicon.synthesis import synthesise
 
@@ -35,3 +36,18 @@ def test_a_routed_design_has_a_clock_and_its_slowest_path_sets_it(netlist):
     assert worst.ns <= 1000 / clock.mhz * 1.001  # a path of the shell may be slower
     assert all(inside & {path.units[0], path.units[-1]} for path in clock.paths)
     assert any(path.units == ("lane", "top") and path.end == "top/kept" for path in clock.paths)
+
+
+@pytest.mark.parametrize(
+    ("luts", "carries", "router"),
+    [
+        (LARGE_LUTS - 1, 0, "router1"),
+        (LARGE_LUTS, 0, "router2"),
+        (0, LARGE_LUTS // 2, "router2"),  # a carry cell counts as two LUTs
+        (LARGE_LUTS - 3, 1, "router1"),
+    ],
+)
+def test_the_size_of_a_design_chooses_the_router(netlist, luts, carries, router):
+    kinds = ["LUT4"] * luts + ["CCU2C"] * carries
+    cells = {str(number): {"type": kind} for number, kind in enumerate(kinds)}
+    assert router_of(Netlist({"cells": cells}, netlist.units)) == router
