@@ -130,12 +130,12 @@ class AluLane(wiring.Component):
         low = self._staged(m, "low", (left[:low_bits] * right[:low_bits])[:width])
         if rest == 0:
             return low
-        product = product_of_logic if makes_products_of_logic(self.config) else _low_product
-        crossed = (
-            self._staged(m, "crossed_0", _low_product(left[:rest], right[low_bits:])),
-            self._staged(m, "crossed_1", product(right[:rest], left[low_bits:])),
-        )
-        return Cat(low[:low_bits], (low[low_bits:] + sum(crossed)[:rest])[:rest])
+        crossed = [_low_product(left[:rest], right[low_bits:]), _low_product(right[:rest], left[low_bits:])]
+        if makes_products_of_logic(self.config):
+            crossed[1:] = product_of_logic(right[:rest], left[low_bits:])
+        addends = [self._staged(m, f"crossed_{index}", value) for index, value in enumerate(crossed)]
+        halves = [low[low_bits:], *addends]
+        return Cat(low[:low_bits], (sum(halves[::2]) + sum(halves[1::2]))[:rest])
 
     def _staged(self, m: Module, name: str, value: Value) -> Signal:
         """Return a value as the second stage sees it: a register if there is one."""
@@ -164,15 +164,15 @@ def _low_product(one: Value, other: Value) -> Value:
     return (one * other)[: len(one)]
 
 
-def product_of_logic(one: Value, other: Value) -> Value:
-    """Return the low bits of a product, as many as a factor has, as a tree of adders, of which synthesis
-    makes no DSP block."""
+def product_of_logic(one: Value, other: Value) -> list[Value]:
+    """Return two values whose sum has the low bits of a product, as many as a factor has. A tree of adders
+    makes them, of which synthesis makes no DSP block; the last one is for the next stage."""
     bits = len(one)
     rows = [(index, one[: bits - index] & other[index].replicate(bits - index)) for index in range(bits)]
-    while len(rows) > 1:
+    while len(rows) > 2:
         pairs = zip(rows[::2], rows[1::2], strict=False)
         rows = [_row_sum(*pair) for pair in pairs] + rows[len(rows) & ~1 :]
-    return rows[0][1]
+    return [Cat(Const(0, weight), value) for weight, value in rows]
 
 
 def _row_sum(lower: tuple[int, Value], upper: tuple[int, Value]) -> tuple[int, Value]:
