@@ -54,7 +54,7 @@ def check_inputs(graph: Graph, inputs: Mapping[str, np.ndarray]) -> None:
             f"{', '.join(inputs) or 'none'}"
         )
     for name, type_ in graph.inputs.items():
-        if type_of(inputs[name]) != type_:
+        if not type_.holds(type_of(inputs[name])):
             raise GraphError(f"graph {graph.name}: input {name} is {type_of(inputs[name])}, not {type_}")
 
 
@@ -72,7 +72,7 @@ def run_node(
         raise GraphError(f"{node}: {error}") from error
     made = dict(zip(node.outputs, results, strict=False))
     for name in node.outputs:
-        if name not in made or type_of(made[name]) != types[name]:
+        if name not in made or not types[name].holds(type_of(made[name])):
             raise GraphError(
                 f"{node} made {name} = {type_of(made[name]) if name in made else 'nothing'}, not "
                 f"{types[name]}"

@@ -17,7 +17,8 @@ def graph_to_bytes(graph: Graph) -> bytes:
         "inputs": list(graph.inputs),
         "outputs": graph.outputs,
         "nodes": [
-            [node.op, node.inputs, node.outputs, dict(node.attributes), node.name] for node in graph.nodes
+            [node.op, node.inputs, node.outputs, dict(node.attributes), node.name, node.reason]
+            for node in graph.nodes
         ],
         "constants": [[name, array.dtype.str, array.shape] for name, array in graph.constants.items()],
         "types": {name: [type_.shape, type_.dtype] for name, type_ in graph.types.items()},
@@ -37,8 +38,15 @@ def graph_from_bytes(data: bytes) -> Graph:
         begin = _aligned(begin + array.nbytes)
         constants[name] = array
     nodes = tuple(
-        Node(op, tuple(inputs), tuple(outputs), {key: _attribute(value) for key, value in own.items()}, name)
-        for op, inputs, outputs, own, name in head["nodes"]
+        Node(
+            op,
+            tuple(inputs),
+            tuple(outputs),
+            {key: _attribute(value) for key, value in own.items()},
+            name,
+            reason,
+        )
+        for op, inputs, outputs, own, name, reason in head["nodes"]
     )
     inputs = {name: types[name] for name in head["inputs"]}
     return Graph(head["name"], inputs, tuple(head["outputs"]), nodes, constants, types)

@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 
 from vdla.hw.spec.errors import VdlaError
+from vdla.runtime.host.dtypes import UNKNOWN, fits
 
 Attribute = int | float | str | tuple[int, ...] | tuple[float, ...]
 
@@ -29,8 +30,9 @@ class TensorType:
     """The extents and the element type of a tensor.
 
     Attributes:
-        shape: extents, at least 1 each; empty for a single number.
-        dtype: one of `vdla.runtime.host.dtypes.DTYPES`.
+        shape: extents; `UNKNOWN` for one that is known when the network has run, which only values that
+            onnxruntime makes have; empty for a single number.
+        dtype: one of `vdla.runtime.host.dtypes.TENSOR_DTYPES`.
     """
 
     shape: tuple[int, ...]
@@ -41,8 +43,17 @@ class TensorType:
 
     @property
     def size(self) -> int:
-        """Number of elements."""
-        return prod(self.shape)
+        """Number of elements, as far as it is known."""
+        return prod(size for size in self.shape if size != UNKNOWN)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether every extent is known."""
+        return UNKNOWN not in self.shape
+
+    def holds(self, other: "TensorType") -> bool:
+        """Whether a value of the type `other`, all of it known, is one of this type."""
+        return self.dtype == other.dtype and fits(other.shape, self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +114,7 @@ class Graph:
     """A network.
 
     Attributes:
-        name: a Python identifier, as are the names of all values.
+        name: not empty, and printable, as are the names of all values.
         inputs: types of the values that come from outside, in order.
         outputs: names of the values that go out, in order.
         nodes: in an order in which they can run (producers first).

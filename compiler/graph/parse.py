@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType, type_of
+from vdla.compiler.graph.spelling import named
 from vdla.compiler.graph.text import digest
-from vdla.runtime.host.dtypes import DTYPES
+from vdla.runtime.host.dtypes import TENSOR_DTYPES
 
 
 def parse_graph(text: str, constants: Mapping[str, np.ndarray] | None = None) -> Graph:
@@ -53,10 +54,12 @@ class _Parser:
                     name=name, body=[*statements, ast.Return(value)], args=ast.arguments(args=args)
                 )
             ]:
-                inputs = {arg.arg: self.declare(arg.arg, arg.annotation, arg) for arg in args}
+                inputs = {named(arg.arg): self.declare(arg.arg, arg.annotation, arg) for arg in args}
                 for statement in statements:
                     self.statement(statement)
-                return Graph(name, inputs, self.names(value), tuple(self.nodes), self.constants, self.types)
+                return Graph(
+                    named(name), inputs, self.names(value), tuple(self.nodes), self.constants, self.types
+                )
         raise GraphError(
             "line 1: a graph is one function that ends with return: def name(inputs): nodes; return outputs"
         )
@@ -68,15 +71,16 @@ class _Parser:
 
     def value(self, node: ast.expr) -> str:
         match node:
-            case ast.Name(name) if name in self.types:
-                return name
+            case ast.Name(spelling) if named(spelling) in self.types:
+                return named(spelling)
             case ast.Constant(None):
                 return ""
         raise self.fail(node, "a value that was defined before is needed here")
 
     def declare(
-        self, name: str, annotation: ast.expr | None, node: ast.stmt | ast.expr | ast.arg
+        self, spelling: str, annotation: ast.expr | None, node: ast.stmt | ast.expr | ast.arg
     ) -> TensorType:
+        name = named(spelling)
         if name in self.types:
             raise self.fail(node, f"{name} is defined twice")
         self.types[name] = self.type(name, annotation, node)
@@ -84,13 +88,13 @@ class _Parser:
 
     def type(self, name: str, annotation: ast.expr | None, node: ast.stmt | ast.expr | ast.arg) -> TensorType:
         match annotation:
-            case ast.Name(dtype) if dtype in DTYPES:
+            case ast.Name(dtype) if dtype in TENSOR_DTYPES:
                 return TensorType((), dtype)
-            case ast.Subscript(ast.Name(dtype), extents) if dtype in DTYPES:
+            case ast.Subscript(ast.Name(dtype), extents) if dtype in TENSOR_DTYPES:
                 sizes = self.literal(extents)
                 return TensorType(sizes if isinstance(sizes, tuple) else (sizes,), dtype)
         raise self.fail(
-            node, f"{name} needs a type such as float32[1, 3]; element types are {', '.join(DTYPES)}"
+            node, f"{name} needs a type such as float32[1, 3]; element types are {', '.join(TENSOR_DTYPES)}"
         )
 
     def statement(self, node: ast.stmt) -> None:
@@ -98,9 +102,9 @@ class _Parser:
             case ast.AnnAssign(
                 ast.Name(name), annotation, ast.Call(ast.Name("constant"), arguments, keywords)
             ):
-                self.constant(node, name, self.declare(name, annotation, node), arguments, keywords)
+                self.constant(node, named(name), self.declare(name, annotation, node), arguments, keywords)
             case ast.AnnAssign(ast.Name(name), annotation, ast.Call(ast.Name()) as call):
-                made = self.node(call, (name,))
+                made = self.node(call, (named(name),))
                 self.declare(name, annotation, node)
                 self.nodes.append(made)
             case ast.AnnAssign(ast.Name(name), annotation, None):
@@ -140,6 +144,8 @@ class _Parser:
             array = np.array(self.literal(node), type_.dtype)
         except (ValueError, OverflowError) as error:
             raise self.fail(node, f"these are not elements of {type_}: {error}") from error
+        if type_.size == 0 and array.size == 0:
+            return array.reshape(type_.shape)
         if array.shape != type_.shape:
             raise self.fail(node, f"the elements are of shape {list(array.shape)}, not {list(type_.shape)}")
         return array

@@ -9,6 +9,7 @@
 
 A constant stands before its first use, with its elements when they are few, else with the hash of its bytes.
 A node of several outputs has their types on lines of their own before it.
+A name that is no identifier is spelt as `vdla.compiler.graph.spelling` says.
 """
 
 import hashlib
@@ -19,6 +20,7 @@ from math import isfinite
 import numpy as np
 
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
+from vdla.compiler.graph.spelling import spelt
 
 INDENT = "    "
 INLINE_ELEMENTS = 16
@@ -26,17 +28,19 @@ INLINE_ELEMENTS = 16
 
 def print_graph(graph: Graph) -> str:
     """Return the text of a graph."""
-    params = ", ".join(f"{name}: {type_}" for name, type_ in graph.inputs.items())
-    return "\n".join([f"def {graph.name}({params}):", *(INDENT + line for line in _lines(graph))]) + "\n"
+    params = ", ".join(f"{spelt(name)}: {type_}" for name, type_ in graph.inputs.items())
+    return (
+        "\n".join([f"def {spelt(graph.name)}({params}):", *(INDENT + line for line in _lines(graph))]) + "\n"
+    )
 
 
 def print_node(node: Node) -> str:
     """Return the text of a node, without the types of its outputs."""
-    arguments = [name or "None" for name in node.inputs]
+    arguments = [spelt(name) if name else "None" for name in node.inputs]
     arguments += [f"{name}={print_attribute(value)}" for name, value in node.attributes.items()]
     told = {"name": node.name, "reason": node.reason}
     arguments += [f"{key}={print_attribute(value)}" for key, value in told.items() if value]
-    return f"{', '.join(node.outputs)} = {node.op}({', '.join(arguments)})"
+    return f"{', '.join(map(spelt, node.outputs))} = {node.op}({', '.join(arguments)})"
 
 
 def print_attribute(value: Attribute) -> str:
@@ -68,20 +72,20 @@ def _lines(graph: Graph) -> Iterator[str]:
                 printed.add(name)
                 yield _constant(name, graph.constants[name])
         yield from _typed(node, graph)
-    yield f"return {', '.join(graph.outputs)}" if graph.outputs else "return"
+    yield f"return {', '.join(map(spelt, graph.outputs))}" if graph.outputs else "return"
 
 
 def _typed(node: Node, graph: Graph) -> Iterator[str]:
     if len(node.outputs) == 1:
         (name,) = node.outputs
-        yield f"{name}: {graph.types[name]}{print_node(node)[len(name) :]}"
+        yield f"{spelt(name)}: {graph.types[name]}{print_node(node)[len(spelt(name)) :]}"
         return
-    yield from (f"{name}: {graph.types[name]}" for name in node.outputs)
+    yield from (f"{spelt(name)}: {graph.types[name]}" for name in node.outputs)
     yield print_node(node)
 
 
 def _constant(name: str, array: np.ndarray) -> str:
-    head = f"{name}: {TensorType(array.shape, str(array.dtype))}"
+    head = f"{spelt(name)}: {TensorType(array.shape, str(array.dtype))}"
     if array.size > INLINE_ELEMENTS:
         return f'{head} = constant(sha256="{digest(array)}")'
     return f"{head} = constant({_elements(array)})"

@@ -1,9 +1,7 @@
 """The verifier of graphs: the invariants of every graph, whichever importer or pass made it."""
 
-import keyword
-
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType, type_of
-from vdla.runtime.host.dtypes import DTYPES
+from vdla.runtime.host.dtypes import TENSOR_DTYPES, UNKNOWN
 from vdla.runtime.host.evaluate import OPERATORS, attributes_of
 
 
@@ -26,9 +24,9 @@ def verify(graph: Graph) -> None:
     _require(not extra, graph, f"types has {', '.join(extra)}, which nothing defines")
     for name in (graph.name, *defined):
         _require(
-            name.isidentifier() and not keyword.iskeyword(name),
+            bool(name) and name.isprintable(),
             graph,
-            f"the name {name!r} is not a Python identifier",
+            f"the name {name!r} is empty, or has characters that cannot be printed",
         )
     for name in defined:
         _check_type(graph, name)
@@ -79,12 +77,14 @@ def _check_type(graph: Graph, name: str) -> None:
     if not isinstance(type_, TensorType):
         raise _error(graph, f"value {name!r} has no type")
     _require(
-        type_.dtype in DTYPES, graph, f"value {name!r} is {type_}; element types are {', '.join(DTYPES)}"
+        type_.dtype in TENSOR_DTYPES,
+        graph,
+        f"value {name!r} is {type_}; element types are {', '.join(TENSOR_DTYPES)}",
     )
     _require(
-        all(isinstance(size, int) and size >= 1 for size in type_.shape),
+        all(isinstance(size, int) and size >= UNKNOWN for size in type_.shape),
         graph,
-        f"value {name!r} is {type_}; extents are at least 1",
+        f"value {name!r} is {type_}; extents are at least 0, or {UNKNOWN} if only a run tells",
     )
 
 

@@ -1,12 +1,42 @@
-"""Element types of tensors on the host, as NumPy calls them."""
+"""Types of tensors on the host: elements, as NumPy calls them, and extents."""
 
+from collections.abc import Sequence
 from typing import Literal, cast, get_args
 
 Dtype = Literal["float32", "int8", "uint8", "int16", "uint16", "int32", "int64", "bool"]
+"""What the operators of this package compute with."""
+
+TensorDtype = Literal[
+    "float32",
+    "int8",
+    "uint8",
+    "int16",
+    "uint16",
+    "int32",
+    "int64",
+    "bool",
+    "float16",
+    "float64",
+    "uint32",
+    "uint64",
+]
+"""What a tensor may hold; those beyond `Dtype` are for operators that onnxruntime runs."""
+
 DTYPES: tuple[str, ...] = get_args(Dtype)
+TENSOR_DTYPES: tuple[str, ...] = get_args(TensorDtype)
+
+UNKNOWN = -1
+"""An extent that is known when the network has run."""
 
 
-def dtype_of(name: str) -> Dtype:
+def dtype_of(name: str) -> TensorDtype:
     """Return the element type of that name."""
-    assert name in DTYPES, f"{name} is no element type of a tensor"
-    return cast("Dtype", name)
+    assert name in TENSOR_DTYPES, f"{name} is no element type of a tensor"
+    return cast("TensorDtype", name)
+
+
+def fits(found: Sequence[int], declared: Sequence[int]) -> bool:
+    """Whether a shape is one that is declared, some extents of which may be `UNKNOWN`."""
+    return len(found) == len(declared) and all(
+        size in (UNKNOWN, extent) for extent, size in zip(found, declared, strict=True)
+    )

@@ -23,6 +23,7 @@ from vdla.runtime.host import (
     logic,
     matrix,
     normalisation,
+    onnx_runtime,
     pooling,
     quantise,
     reduce,
@@ -46,6 +47,7 @@ FAMILIES = (
     indexing,
     resize,
     int8,
+    onnx_runtime,
 )
 OPERATORS: Mapping[str, Operator] = {
     op: function for family in FAMILIES for op, function in family.OPERATORS.items()

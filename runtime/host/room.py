@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from vdla.runtime.host.onnx_runtime import PART
 from vdla.runtime.host.windows import spans
 
 Inputs = Sequence[np.ndarray | None]
@@ -190,6 +191,7 @@ ELEMENTS: Mapping[str, Elements] = {
     "MatMul": _product(),
     "MatMulInteger": _product(),
     "MaxPool": _pooled,
+    PART: lambda inputs, attributes: sum(x.size for x in inputs if x is not None),
     "Pad": _padded,
     "QLinearConv": _windowed(3),
     "QLinearMatMul": _product(3),

@@ -5,7 +5,7 @@ from math import prod
 import numpy as np
 
 from vdla.hw.spec.limits import DRAM_BYTES, TENSOR_BYTES, require_room
-from vdla.runtime.host.dtypes import DTYPES
+from vdla.runtime.host.dtypes import TENSOR_DTYPES, UNKNOWN
 from vdla.runtime.host.evaluate import check_types
 from vdla.runtime.layout import IMAGE_RANK, Layout, SpaceToDepth
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, ModuleError, Plan, Value
@@ -24,10 +24,12 @@ def check_contents(plan: Plan) -> None:
     require_room(plan.dram_bytes, DRAM_BYTES, "its tensors, weights and streams take", ModuleError)
     for name, value in (*plan.inputs.items(), *plan.outputs.items()):
         check_value(name, value)
+    for name, value in plan.inputs.items():
+        _require(UNKNOWN not in value.shape, f"input {name} is {value}, and only outputs may be so")
     for name, values in plan.constants.items():
         _require(
-            str(values.dtype) in DTYPES,
-            f"constant {name} holds {values.dtype}; there are {', '.join(DTYPES)}",
+            str(values.dtype) in TENSOR_DTYPES,
+            f"constant {name} holds {values.dtype}; there are {', '.join(TENSOR_DTYPES)}",
         )
     for name, values in plan.weights.items():
         _require(values.dtype.kind in NUMBERS, f"weight {name} holds {values.dtype}, not numbers")
@@ -41,7 +43,7 @@ def check_contents(plan: Plan) -> None:
 
 def check_value(name: str, value: Value) -> None:
     """Refuse an input or output that takes more than `TENSOR_BYTES`."""
-    size = prod(value.shape) * np.dtype(value.dtype).itemsize
+    size = prod(size for size in value.shape if size != UNKNOWN) * np.dtype(value.dtype).itemsize
     require_room(size, TENSOR_BYTES, f"{name} is {value}, which takes", ModuleError)
 
 

@@ -13,8 +13,8 @@ from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.device import PAGE_BYTES
-from vdla.runtime.host.dtypes import Dtype
-from vdla.runtime.layout import Layout, Shape
+from vdla.runtime.host.dtypes import UNKNOWN, TensorDtype
+from vdla.runtime.layout import Layout
 from vdla.runtime.stream.builder import Stream
 
 
@@ -31,6 +31,8 @@ ON_ONE_LINE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]*\Z"
 Name = Annotated[str, Meta(max_length=LONGEST_NAME, pattern=ON_ONE_LINE)]
 Count = Annotated[int, Meta(ge=0, lt=1 << 62)]
 Integer = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+Extent = Annotated[int, Meta(ge=UNKNOWN, lt=1 << 31)]
+Extents = Annotated[tuple[Extent, ...], Meta(max_length=16)]
 Attribute = Integer | float | str | tuple[Integer | float, ...]
 """No Name: msgspec 0.22 frees the pattern of a text twice that stands in a union with a list."""
 
@@ -44,12 +46,12 @@ class Value(Record, frozen=True):
     """The type of a tensor between steps, or of an input or output.
 
     Attributes:
-        shape: extents.
+        shape: extents; `UNKNOWN` for one that only a run tells, which only outputs have.
         dtype: as NumPy calls it.
     """
 
-    shape: Shape
-    dtype: Dtype
+    shape: Extents
+    dtype: TensorDtype
 
     def __str__(self) -> str:
         return type_text(self.shape, self.dtype)

@@ -10,6 +10,7 @@ from vdla.hw.spec.errors import AccessError, EncodingError
 from vdla.hw.spec.limits import HOST_BYTES, require_room
 from vdla.runtime.device import Device, RunResult
 from vdla.runtime.host.evaluate import OperatorError, evaluate
+from vdla.runtime.host.onnx_runtime import PART, prepare
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, ModuleError, Plan, Value, type_text
 from vdla.runtime.session.launch import Launch, allocate, place_stream
 from vdla.runtime.session.tensors import Tensor
@@ -64,9 +65,10 @@ class Session:
         verifies: verify each stream before its first run.
 
     Raises:
-        ModuleError: the device is another accelerator; or a stream reaches outside the tensors, weights and
-            micro-ops that the plan gives it.
+        ModuleError: the device is another accelerator; onnxruntime refuses a part on the host; or a stream
+            reaches outside the tensors, weights and micro-ops that the plan gives it.
         DeviceError: its DRAM is too small.
+        ToolError: parts on the host need onnxruntime, which is not installed.
     """
 
     def __init__(self, device: Device, plan: Plan, *, verifies: bool = True) -> None:
@@ -78,6 +80,7 @@ class Session:
                 "it on the other"
             )
         self.device, self.plan = device, plan
+        _prepare_parts(plan)
         self._tensors = {name: Tensor(allocate(device, size), size) for name, size in plan.tensors.items()}
         for name, values in plan.weights.items():
             self._tensors[name] = Tensor(allocate(device, values.nbytes), values.nbytes, writable=False)
@@ -123,6 +126,17 @@ class Session:
 
     def _read(self, one: Crossing) -> np.ndarray:
         return one.layout.unpack(self.device.copy_out(self._tensors[one.tensor].address, one.layout.size))
+
+
+def _prepare_parts(plan: Plan) -> None:
+    """Build onnxruntime's sessions before the first run."""
+    for step in plan.host_steps:
+        model = plan.constants.get(step.inputs[0]) if step.op == PART and step.inputs else None
+        if model is not None:
+            try:
+                prepare(model)
+            except ValueError as error:
+                raise ModuleError(f"{step.op} {step.name} on the host: {error}") from error
 
 
 def checked(inputs: Mapping[str, np.ndarray], wanted: Mapping[str, Value]) -> Values:

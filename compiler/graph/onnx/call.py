@@ -17,6 +17,10 @@ class RefusalError(Exception):
     """A node cannot be imported; the message says why. The importer collects them all."""
 
 
+class InvalidError(RefusalError):
+    """A node means nothing, whoever runs it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One node of a model, with everything that is known about its inputs and outputs.

@@ -1,26 +1,29 @@
 """The importer: goes from a model to a graph node by node, and collects all problems."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import numpy as np
-from onnx import NodeProto, TensorProto, ValueInfoProto, defs
+from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, defs, helper
 
 from vdla.compiler.graph.interpret import run_node
-from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType, fresh_name, type_of
-from vdla.compiler.graph.onnx.call import Call, Form, RefusalError
-from vdla.compiler.graph.onnx.checks import check_constant, check_usable
+from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType, fresh_name
+from vdla.compiler.graph.onnx.call import Call, Form, InvalidError, RefusalError
+from vdla.compiler.graph.onnx.checks import check_computable, check_constant, check_usable
 from vdla.compiler.graph.onnx.elements import check_room, size_of
+from vdla.compiler.graph.onnx.handover import Handover
 from vdla.compiler.graph.onnx.infer import PARAMETER_ELEMENTS, check_attributes, defaults_of, output_types
-from vdla.compiler.graph.onnx.names import LONGEST_NAME, identifier, trimmed, without_ends
+from vdla.compiler.graph.onnx.names import LONGEST_NAME, printable, trimmed, without_ends
+from vdla.compiler.graph.onnx.outside import Outside, in_parts
 from vdla.compiler.graph.onnx.quantised import contributed_types
 from vdla.compiler.graph.onnx.read import Model
+from vdla.compiler.graph.onnx.subgraphs import own_names, reads, renamed, taken_branch
 from vdla.compiler.graph.onnx.survey import (
     CONTRIBUTED_DOMAIN,
     IMPORTERS,
     described,
     order_problems,
-    refused_nodes,
+    refusal_of,
 )
 from vdla.compiler.graph.onnx.tensors import (
     array_of,
@@ -29,9 +32,13 @@ from vdla.compiler.graph.onnx.tensors import (
     type_from,
     type_with_shape,
 )
+from vdla.compiler.graph.onnx.values import Values
 from vdla.compiler.graph.passes.constant_folding import QUANTISATION
+from vdla.hw.spec.extras import cure
 from vdla.hw.spec.showing import short
+from vdla.runtime.host import onnx_runtime
 
+GRAPHLESS = (TensorProto.STRING,)  # elements of constants that only onnxruntime has
 MANY_OUTPUTS = {"LayerNormalization": 3, "Split": 1 << 31}
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -42,25 +49,28 @@ class Importer:
 
     Attributes:
         problems: sentences, one for each thing that cannot be imported.
-        names: the graph's name of each of the model's values, as far as they could be made.
-        types, constants, nodes: as in a graph.
+        values: the values so far; `names`, `types` and `constants` are theirs.
+        handover: what is left to onnxruntime.
+        steps: nodes of the graph, and those that onnxruntime runs.
         initializer_bytes: what the initializers so far take.
+        misses_onnxruntime: whether a node was refused that onnxruntime might run, were it there.
     """
 
     def __init__(self, model: Model, shapes: Shapes) -> None:
         self.model, self.shapes = model, shapes
         self.problems: list[str] = []
-        self.names: dict[str, str] = {}
-        self.types: dict[str, TensorType] = {}
-        self.constants: dict[str, np.ndarray] = {}
-        self.nodes: list[Node] = []
+        self.steps: list[Node | Outside] = []
         self.initializer_bytes = 0
+        self.misses_onnxruntime = False
         graph = model.proto.graph
-        self.own_names = {name for node in graph.node for name in node.output} | {
-            value.name for value in (*graph.input, *graph.initializer)
-        }
-        self.taken = set(self.own_names)
-        self.used = {name for node in graph.node for name in node.input} | {
+        self.values = Values(
+            {name for node in graph.node for name in node.output}
+            | {value.name for value in (*graph.input, *graph.initializer)}
+        )
+        self.names, self.types = self.values.names, self.values.types
+        self.constants = self.values.constants
+        self.handover = Handover(self.values, model.opsets, (*graph.value_info, *graph.output))
+        self.used = {name for node in graph.node for name in reads(node)} | {
             value.name for value in graph.output
         }
 
@@ -78,32 +88,42 @@ class Importer:
             self.problems.append("it has no outputs")
         self.add_constants()
         inputs = self.add_inputs()
-        refused = refused_nodes(graph, self.model.opset)
         for place, node in enumerate(graph.node):
-            self.attempt(described(node, place), partial(self.add_node, node, refused.get(place)))
+            self.attempt(described(node, place), partial(self.add_node, node))
         for value in graph.output:
             self.attempt(f"output {value.name!r}", partial(self.check_output, value.name))
         if self.problems:
             raise self.failure()
-        return Graph(
-            identifier(graph.name or "model"),
-            inputs,
-            tuple(self.names[value.name] for value in graph.output),
-            tuple(self.nodes),
-            self.constants,
-            self.types,
-        )
+        outputs = tuple(self.names[value.name] for value in graph.output)
+        nodes = self.nodes_of(outputs)
+        return Graph(printable(graph.name or "model"), inputs, outputs, nodes, self.constants, self.types)
+
+    def nodes_of(self, outputs: tuple[str, ...]) -> tuple[Node, ...]:
+        """Return the nodes of the graph, with one for each part that onnxruntime runs."""
+        try:
+            return in_parts(self.steps, outputs, self.handover.nodes)
+        except RefusalError as error:
+            self.problems.append(str(error))
+            raise self.failure() from error
 
     def check_output(self, name: str) -> None:
         """Refuse a constant that goes out but that no device can hold."""
         own = self.names.get(name)
         if own in self.constants:
-            check_constant(own, self.constants[own])
+            check_usable(self.types[own], "it ")
+        elif own is not None and own not in self.types:
+            self.handover.add_type(name, own)
 
     def failure(self) -> GraphError:
         """Return the error that lists all problems."""
         count = f"{len(self.problems)} problem{'s' * (len(self.problems) > 1)}"
-        return GraphError("\n  ".join([f"{self.model.label}: cannot be imported, {count}:", *self.problems]))
+        lines = [f"{self.model.label}: cannot be imported, {count}:", *self.problems]
+        if self.misses_onnxruntime:
+            lines.append(
+                "onnxruntime, which is not installed here, runs other operators on the host; "
+                f"{cure(onnx_runtime.PACKAGE)}"
+            )
+        return GraphError("\n  ".join(lines))
 
     def attempt(self, subject: str, action: Callable[[], None]) -> None:
         """Do something; record a refusal as a problem."""
@@ -122,28 +142,12 @@ class Importer:
 
     def add_initializer(self, tensor: TensorProto) -> None:
         """Make a constant of a tensor that the model carries."""
+        if tensor.data_type in GRAPHLESS and onnx_runtime.is_there():
+            self.handover.add_tensor(tensor)
+            return
         self.initializer_bytes += size_of(tensor)
         check_room(self.initializer_bytes, "with those before it, it takes")
-        self.add_constant(tensor.name, array_of(tensor, self.model.folder))
-
-    def add_constant(self, name: str, array: np.ndarray) -> None:
-        """Make a constant for a value of the model."""
-        self.names[name] = self.new_constant(name, array)
-
-    def new_constant(self, wish: str, array: np.ndarray) -> str:
-        """Make a constant; return its name."""
-        name = self.define(wish, type_of(array))
-        self.constants[name] = array
-        return name
-
-    def define(self, wish: str, type_: TensorType) -> str:
-        """Make a value; return its name: the model's own if it is an identifier, else one like it that is
-        free."""
-        plain = identifier(wish)
-        name = wish if plain == wish and wish in self.own_names else fresh_name(plain, self.taken)
-        self.taken.add(name)
-        self.types[name] = type_
-        return name
+        self.values.add_constant(tensor.name, array_of(tensor, self.model.folder))
 
     def add_inputs(self) -> dict[str, TensorType]:
         """Take over the inputs that are no initializers."""
@@ -163,7 +167,7 @@ class Importer:
         """Take an input of the model into the graph; refuse a type that no device can hold."""
         type_ = self.input_type(value)
         check_usable(type_)
-        self.names[value.name] = self.define(value.name, type_)
+        self.names[value.name] = self.values.define(value.name, type_)
 
     def input_type(self, value: ValueInfoProto) -> TensorType:
         """Return the type of an input, with the shape the caller gives in place of a dynamic one."""
@@ -179,14 +183,31 @@ class Importer:
             )
             raise RefusalError(f"{error}{hint}") from None
 
-    def add_node(self, node: NodeProto, refusal: str | None) -> None:
+    def add_node(self, node: NodeProto) -> None:
         """Import a node; what depends on a value that could not be made is passed over."""
-        if refusal:
-            raise RefusalError(refusal)
-        if any(name and name not in self.names for name in node.input):
+        if any(name not in self.names for name in reads(node)):
+            if not onnx_runtime.is_there():
+                self.check_supported(node)
             return
+        condition = self.constants.get(self.names[node.input[0]]) if node.op_type == "If" else None
+        if condition is not None and condition.size == 1:
+            self.add_branch(node, taken_branch(node, bool(condition.item())))
+            return
+        try:
+            self.add_known(node)
+        except InvalidError:
+            raise
+        except RefusalError as error:
+            self.hand_over(node, str(error))
+
+    def add_known(self, node: NodeProto) -> None:
+        """Import a node that the kit runs itself."""
+        self.check_supported(node)
+        for name in filter(None, node.input):
+            if self.names[name] not in self.types:
+                raise RefusalError(f"its input {name!r} is a {self.described(name)}")
         if node.op_type == "Constant":
-            self.add_constant(
+            self.values.add_constant(
                 node.output[0],
                 constant_value(attributes_from({proto.name: proto for proto in node.attribute})),
             )
@@ -195,10 +216,63 @@ class Importer:
         call = self.call_of(node, count)
         form = IMPORTERS[call.op](call)
         if isinstance(form, np.ndarray):
-            self.add_constant(node.output[0], form)
+            self.values.add_constant(node.output[0], form)
         else:
             outputs = list(zip(node.output, call.output_types, strict=False))[:count]
             self.make(form, short(node.name, LONGEST_NAME), outputs)
+
+    def check_supported(self, node: NodeProto) -> None:
+        """Refuse a node that the kit never runs."""
+        refusal = refusal_of(node, self.model.opset)
+        if refusal:
+            raise RefusalError(refusal)
+
+    def described(self, name: str) -> str:
+        """Return what a value is that the graph cannot hold."""
+        made = self.handover.made.get(self.names[name])
+        return "constant of a type that only onnxruntime has" if made is None else str(made)
+
+    def hand_over(self, node: NodeProto, reason: str) -> None:
+        """Leave a node to onnxruntime; refuse it where that is not there, or refuses it, too."""
+        if not onnx_runtime.is_there():
+            self.misses_onnxruntime = True
+            raise RefusalError(reason)
+        try:
+            taken = self.handover.take(node, reason, [name for name in node.output if name in self.used])
+        except RefusalError as error:
+            expansion = self.handover.expansion(node)
+            if not expansion:
+                raise RefusalError(f"{reason}; {error}") from error
+            self.add_inner(expansion, {name for one in expansion for name in one.output} - set(node.output))
+            return
+        if taken is not None:
+            self.steps.append(taken)
+
+    def add_inner(self, nodes: list[NodeProto], own: set[str], tensors: Iterable[TensorProto] = ()) -> None:
+        """Import nodes that stand for another one.
+
+        Args:
+            own: names that they make and that nobody else sees; they are replaced if they are taken.
+            tensors: constants among these.
+        """
+        names = {name: fresh_name(name, self.values.own_names) for name in sorted(own)}
+        self.values.own_names |= set(names.values())
+        self.values.taken |= set(names.values())
+        for tensor in tensors:
+            copy = TensorProto()
+            copy.CopyFrom(tensor)
+            copy.name = names[tensor.name]
+            self.add_initializer(copy)
+        inner = [renamed(node, names) for node in nodes]
+        self.used |= {name for node in inner for name in reads(node)}
+        for node in inner:
+            self.add_node(node)
+
+    def add_branch(self, node: NodeProto, graph: GraphProto) -> None:
+        """Import the branch of an If that is always taken in place of the If."""
+        ends = zip(graph.output, node.output, strict=True)
+        results = [helper.make_node("Identity", [end.name], [out]) for end, out in ends]
+        self.add_inner([*graph.node, *results], own_names(graph), graph.initializer)
 
     def wanted_outputs(self, node: NodeProto) -> int:
         """Return how many outputs of a node something reads; at least 1."""
@@ -233,13 +307,13 @@ class Importer:
     def make(self, form: Form, name: str, outputs: list[tuple[str, TensorType]]) -> None:
         """Make the nodes of a form, or constants where all of it is known and small."""
         inputs = tuple(self.input_of(part, outputs[0][0], name) for part in form.inputs)
-        made = tuple(self.define(wish, type_) for wish, type_ in outputs)
+        made = tuple(self.values.define(wish, type_) for wish, type_ in outputs)
         node = Node(form.op, inputs, made, form.attributes, name)
         if self.is_known(node):
             self.constants |= self.evaluate(node)
         else:
             self.check_used(node)
-            self.nodes.append(node)
+            self.steps.append(node)
         self.names |= {wish: new for (wish, _), new in zip(outputs, made, strict=True)}
 
     def input_of(self, part: str | np.ndarray | Form, wish: str, name: str) -> str:
@@ -252,7 +326,7 @@ class Importer:
                 inner = f"{wish}_{part.op}"
                 self.make(part, name, [(inner, part.type)])
                 return self.names.pop(inner)
-        return self.new_constant(f"{wish}_constant", part)
+        return self.values.new_constant(f"{wish}_constant", part)
 
     def is_known(self, node: Node) -> bool:
         """Whether a node can be computed now: a chain that computes a shape or another parameter."""
@@ -275,6 +349,8 @@ class Importer:
         """Refuse a node that computes with, or makes, what no device can hold."""
         for name in filter(None, node.inputs):
             if name in self.constants:
-                check_constant(name, self.constants[name])
+                check_constant(node.op, name, self.constants[name])
+            else:
+                check_computable(self.types[name], f"its input {name!r} ")
         for name in node.outputs:
-            check_usable(self.types[name], f"its output {name!r} ")
+            check_computable(self.types[name], f"its output {name!r} ")

@@ -18,8 +18,7 @@ def load(
     """Import a network.
 
     Every version of the operator sets 9 to the newest comes out in one form: that of `vdla.runtime.host`.
-    Values keep their names, as far as those are Python identifiers; in others, whatever is not allowed
-    becomes "_".
+    Values keep their names; what cannot be printed of them becomes "_", and long ones are cut.
 
     Args:
         source: a file, its bytes, or a model of the `onnx` package.

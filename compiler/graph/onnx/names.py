@@ -1,7 +1,5 @@
-"""Names of a model as names of a graph, which are Python identifiers."""
+"""Names of a model as names of a graph, which can be printed."""
 
-import keyword
-import re
 from collections.abc import Iterable
 
 from onnx import NodeProto
@@ -26,8 +24,7 @@ def trimmed(names: Iterable[str]) -> list[str]:
     return names
 
 
-def identifier(name: str) -> str:
-    """Return a Python identifier that looks like `name`, or like the begin of a long one."""
-    plain = re.sub(r"\W", "_", name[:LONGEST_NAME], flags=re.ASCII)
-    plain = plain if plain[:1].isalpha() or (plain.strip("_") and not plain[0].isdigit()) else f"v{plain}"
-    return f"{plain}_" if keyword.iskeyword(plain) else plain
+def printable(name: str) -> str:
+    """Return a name as it is; "_" for characters that cannot be printed, and no more than the begin of a long
+    one."""
+    return "".join(letter if letter.isprintable() else "_" for letter in name[:LONGEST_NAME])

@@ -1,19 +1,20 @@
 """Reading a model from a file, bytes, or a model of the `onnx` package; anything else gives a GraphError."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import ModelProto, OperatorSetIdProto, defs, inliner
+from onnx import GraphProto, ModelProto, defs, inliner, version_converter
 
 from vdla.compiler.graph.nodes import GraphError
+from vdla.compiler.graph.onnx.subgraphs import subgraphs
 from vdla.compiler.graph.onnx.tensors import first_line
 from vdla.hw.spec.limits import ARRAY_BYTES, limit_of, read_at_most
 
-OLDEST_OPSET = 9
+OLDEST_OPSET = 7
 MAIN_DOMAINS = ("", "ai.onnx")
 
 
@@ -25,13 +26,18 @@ class Model:
         proto: the model, without functions of its own.
         label: what messages call it.
         folder: where files with its data are; None if it did not come from a file.
-        opset: version of the main operator set.
+        opsets: versions of the operator sets, by domain; the main one is "".
     """
 
     proto: ModelProto
     label: str
     folder: Path | None
-    opset: int
+    opsets: Mapping[str, int]
+
+    @property
+    def opset(self) -> int:
+        """Version of the main operator set."""
+        return self.opsets[""]
 
 
 def read_model(source: str | os.PathLike[str] | bytes | ModelProto) -> Model:
@@ -70,33 +76,47 @@ def _checked(proto: ModelProto, label: str, folder: Path | None) -> Model:
         )
     if not all(isinstance(name, str) for name in _names(proto)):
         raise GraphError(f"{label}: this is a damaged ONNX model: it has a name that is not UTF-8 text")
+    proto = _of_known_version(proto, label)
+    opsets = {"" if one.domain in MAIN_DOMAINS else one.domain: one.version for one in proto.opset_import}
+    opsets.setdefault("", defs.onnx_opset_version())  # no node is of the main operator set
+    return Model(_without_functions(proto, label), label, folder, opsets)
+
+
+def _of_known_version(proto: ModelProto, label: str) -> ModelProto:
+    """Return a model of a version of the main operator set that is supported; older ones are converted."""
     versions = {entry.version for entry in proto.opset_import if entry.domain in MAIN_DOMAINS}
     newest = defs.onnx_opset_version()
-    if len(versions) != 1 or not OLDEST_OPSET <= max(versions) <= newest:
+    if len(versions) == 1 and 0 < max(versions) < OLDEST_OPSET:
+        try:
+            return version_converter.convert_version(proto, OLDEST_OPSET)
+        except (RuntimeError, ValueError):
+            pass  # the message below says what can be done
+    if len(versions) > 1 or not all(OLDEST_OPSET <= version <= newest for version in versions):
         raise GraphError(
             f"{label}: operator set {', '.join(map(str, sorted(versions))) or 'none'} is not supported; "
             f"one of {OLDEST_OPSET} to {newest} is: export it again or use onnx.version_converter"
         )
-    return Model(_without_functions(proto, label), label, folder, versions.pop())
+    return proto
 
 
 def _names(proto: ModelProto) -> Iterator[str | bytes]:
     """Yield every name that is read later; bytes where it is no text."""
-    yield proto.graph.name
-    for node in proto.graph.node:
-        yield from (
-            node.name,
-            node.op_type,
-            node.domain,
-            *node.input,
-            *node.output,
-            *(attribute.name for attribute in node.attribute),
-        )
-    for part in (*proto.graph.initializer, *proto.graph.input, *proto.graph.output, *proto.opset_import):
-        yield part.domain if isinstance(part, OperatorSetIdProto) else part.name
-    for value in proto.graph.input:
+    yield from (entry.domain for entry in proto.opset_import)
+    yield from _names_within(proto.graph)
+
+
+def _names_within(graph: GraphProto) -> Iterator[str | bytes]:
+    yield graph.name
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
+        for _, inner in subgraphs(node):
+            yield from _names_within(inner)
+    for part in (*graph.initializer, *graph.input, *graph.output, *graph.value_info):
+        yield part.name
+    for value in graph.input:
         yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
-    for tensor in proto.graph.initializer:
+    for tensor in graph.initializer:
         yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
 
 

@@ -121,6 +121,7 @@ def dropout(call: Call) -> Form:
 def batch_normalization(call: Call) -> Form:
     """Refuse training; momentum has no meaning without it."""
     call.require("training_mode", 0)
+    call.require("spatial", 1)
     return Form("BatchNormalization", call.inputs, {"epsilon": call.attribute("epsilon", float)})
 
 

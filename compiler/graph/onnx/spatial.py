@@ -6,7 +6,7 @@ Source: ONNX operator specification, Conv, ConvInteger, ConvTranspose, QLinearCo
 from collections.abc import Sequence
 
 from vdla.compiler.graph.nodes import Attribute
-from vdla.compiler.graph.onnx.call import Call, Form, Importer, RefusalError
+from vdla.compiler.graph.onnx.call import Call, Form, Importer, InvalidError, RefusalError
 from vdla.runtime.host.windows import spans
 
 SAME = ("SAME_UPPER", "SAME_LOWER")
@@ -58,7 +58,7 @@ def pool(call: Call) -> Form:
     up."""
     kernel = call.extents("kernel_shape")
     if len(kernel) != call.rank - 2:
-        raise RefusalError(f"kernel_shape {kernel} does not go with an input of rank {call.rank}")
+        raise InvalidError(f"kernel_shape {kernel} does not go with an input of rank {call.rank}")
     strides, dilations = _steps(call, kernel)
     attributes: dict[str, Attribute] = {"dilations": dilations, "kernel_shape": kernel, "strides": strides}
     attributes["pads"] = _pads(call, kernel, strides, dilations)
@@ -71,9 +71,9 @@ def pool(call: Call) -> Form:
 def _kernel_of(call: Call, place: int) -> tuple[int, ...]:
     kernel = call.input_type(place).shape[2:]
     if len(kernel) != call.rank - 2 or not kernel:
-        raise RefusalError(f"weights {call.input_type(place)} do not go with an input {call.types[0]}")
+        raise InvalidError(f"weights {call.input_type(place)} do not go with an input {call.types[0]}")
     if call.attributes.get("kernel_shape", kernel) != kernel:
-        raise RefusalError(
+        raise InvalidError(
             f"kernel_shape {call.attributes['kernel_shape']} is not that of the weights "
             f"{call.input_type(place)}"
         )
@@ -84,7 +84,7 @@ def _check_channels(call: Call, outputs: int, inputs: int) -> None:
     """Refuse weights of other channels than the input's; shape inference does not look at them."""
     group = call.integer("group")
     if group < 1 or outputs % group or call.shape[1] != inputs * group:
-        raise RefusalError(
+        raise InvalidError(
             f"weights of {outputs} outputs and {inputs} inputs in {group} groups do not go with an input "
             f"{call.types[0]}"
         )
@@ -95,7 +95,7 @@ def _steps(call: Call, kernel: Sequence[int]) -> tuple[tuple[int, ...], tuple[in
     ones = (1,) * len(kernel)
     strides, dilations = (call.extents(name, ones) for name in ("strides", "dilations"))
     if not len(strides) == len(dilations) == len(kernel):
-        raise RefusalError(
+        raise InvalidError(
             f"strides {strides} and dilations {dilations} do not go with a kernel {tuple(kernel)}"
         )
     return strides, dilations

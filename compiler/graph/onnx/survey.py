@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 
-from onnx import AttributeProto, GraphProto, NodeProto, defs
+from onnx import GraphProto, NodeProto, defs
 
 from vdla.compiler.graph.onnx import quantised, resizing, shaping, simple, spatial
 from vdla.compiler.graph.onnx.call import Importer
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
+from vdla.compiler.graph.onnx.subgraphs import reads, subgraphs
 
 IMPORTERS: dict[str, Importer] = {
     **simple.IMPORTERS,
@@ -26,20 +27,11 @@ def described(node: NodeProto, place: int) -> str:
     return f"node {place}, {domain}{node.op_type}{f' {node.name!r}' if node.name else ''}"
 
 
-def refused_nodes(graph: GraphProto, opset: int) -> dict[int, str]:
-    """Return the reason for each node that is never supported, by position."""
-    reasons = ((place, _reason(node, opset)) for place, node in enumerate(graph.node))
-    return {place: reason for place, reason in reasons if reason}
-
-
-def _reason(node: NodeProto, opset: int) -> str | None:
-    subgraphs = [
-        attribute.name
-        for attribute in node.attribute
-        if attribute.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS)
-    ]
-    if subgraphs:
-        return f"it holds a subgraph ({', '.join(subgraphs)}); control flow is not supported"
+def refusal_of(node: NodeProto, opset: int) -> str | None:
+    """Return the reason why a node is never supported; None where it may be."""
+    held = [name for name, _ in subgraphs(node)]
+    if held:
+        return f"it holds a subgraph ({', '.join(held)}); control flow is not supported"
     if not is_known(node):
         return f"operator {node.op_type} is not supported"
     if node.domain == CONTRIBUTED_DOMAIN:
@@ -102,7 +94,7 @@ def _early_reads(
     graph: GraphProto, makers: dict[str, int], outside: set[str], in_cycle: set[int]
 ) -> Iterator[str]:
     for place, node in enumerate(graph.node):
-        for name in dict.fromkeys(filter(None, node.input)):
+        for name in reads(node):
             if name in outside or makers.get(name, place) < place or place in in_cycle:
                 continue
             if name in makers:
@@ -117,12 +109,12 @@ def _early_reads(
 
 def _cycle(graph: GraphProto, makers: dict[str, int]) -> list[int]:
     """Return the positions of the nodes of one cycle, the first repeated last; empty if there is no cycle."""
-    reads = {
-        place: [makers[name] for name in node.input if name in makers]
+    before = {
+        place: [makers[name] for name in reads(node) if name in makers]
         for place, node in enumerate(graph.node)
     }
     try:
-        TopologicalSorter(reads).prepare()
+        TopologicalSorter(before).prepare()
     except CycleError as error:
         places: list[int] = error.args[1]
         return places

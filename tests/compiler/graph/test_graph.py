@@ -205,14 +205,16 @@ FAULTS = {
     "graph f: output 'z' is not a value of the graph": {"outputs": ("z",)},
     "graph f: value 'y' has no type": {"types": dict.fromkeys("xh", FLOATS)},
     "graph f: types has z, which nothing defines": {"types": dict.fromkeys("xhyz", FLOATS)},
-    "graph f: value 'y' is float64; element types are float32, int8, uint8, int16, uint16, int32, int64, "
-    "bool": {"types": {**dict.fromkeys("xh", FLOATS), "y": TensorType((), "float64")}},
-    "graph f: value 'y' is float32[0]; extents are at least 1": {
-        "types": {**dict.fromkeys("xh", FLOATS), "y": TensorType((0,), "float32")}
+    "graph f: value 'y' is bfloat16; element types are float32, int8, uint8, int16, uint16, int32, int64, "
+    "bool, float16, float64, uint32, uint64": {
+        "types": {**dict.fromkeys("xh", FLOATS), "y": TensorType((), "bfloat16")}
+    },
+    "graph f: value 'y' is float32[-2]; extents are at least 0, or -1 if only a run tells": {
+        "types": {**dict.fromkeys("xh", FLOATS), "y": TensorType((-2,), "float32")}
     },
     "graph f: input 'x' is int8, but types says float32[2]": {"inputs": {"x": TensorType((), "int8")}},
     "graph f: x is both an input and a constant": {"constants": {"x": np.ones(2, np.float32)}},
-    "graph a b: the name 'a b' is not a Python identifier": {"name": "a b"},
+    "graph : the name '' is empty, or has characters that cannot be printed": {"name": ""},
 }
 
 

@@ -65,7 +65,7 @@ def f(x: float32[1, 2]):
 def samples(count: int = 4) -> list[dict[str, np.ndarray]]:
     """Return inputs for the small network, the same each time."""
     generator = np.random.default_rng(1)
-    return [{"input_1": generator.normal(size=(1, 3, 16, 16)).astype(np.float32)} for _ in range(count)]
+    return [{"input.1": generator.normal(size=(1, 3, 16, 16)).astype(np.float32)} for _ in range(count)]
 
 
 @pytest.fixture(scope="module")

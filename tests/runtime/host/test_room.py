@@ -4,6 +4,7 @@ from math import prod
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 from vdla.hw.spec.limits import OPERATOR_BYTES
 from vdla.runtime.host.evaluate import OPERATORS, OperatorError, check_types, evaluate
@@ -18,6 +19,14 @@ def f32(*shape: int) -> np.ndarray:
 
 def i8(*shape: int) -> np.ndarray:
     return RNG.integers(-128, 128, shape, np.int8)
+
+
+def relu_model() -> np.ndarray:
+    """Return a model of one Relu as bytes."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 4]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "part", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+    return np.frombuffer(model.SerializeToString(), np.uint8)
 
 
 def words(channels: int) -> np.ndarray:
@@ -48,6 +57,7 @@ CASES = {
     "MatMul": ([f32(5, 1, 2, 3), f32(4, 3, 6)], {}),
     "MatMulInteger": ([i8(2, 3), i8(3, 4)], {}),
     "MaxPool": ([f32(1, 2, 5, 6)], POOL),
+    "OnnxRuntime": ([relu_model(), f32(3, 4)], {}),
     "Pad": ([f32(3, 4)], {"mode": "constant", "pads": (5, -2, 0, 9), "value": 1.0}),
     "QLinearConv": (
         [i8(1, 2, 5, 5), SCALE, ZERO, i8(1, 2, 3, 3), np.abs(f32(4)), np.zeros(1, np.int8), SCALE, ZERO],

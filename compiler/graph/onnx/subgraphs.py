@@ -1,0 +1,77 @@
+"""Nodes that hold subgraphs (If, Loop, Scan): what these read from outside, and branches as nodes.
+
+Source: ONNX intermediate representation, Graphs: a subgraph sees the names of the graphs around it, and no
+name is made twice.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from onnx import AttributeProto, GraphProto, NodeProto
+
+
+def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
+    """Yield the subgraphs of a node, each with the name of its attribute."""
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            yield attribute.name, attribute.g
+        elif attribute.type == AttributeProto.GRAPHS:
+            yield from ((attribute.name, graph) for graph in attribute.graphs)
+
+
+def nodes_within(node: NodeProto) -> Iterator[NodeProto]:
+    """Yield a node and all nodes of its subgraphs."""
+    yield node
+    for _, graph in subgraphs(node):
+        for inner in graph.node:
+            yield from nodes_within(inner)
+
+
+def reads(node: NodeProto) -> list[str]:
+    """Return the values that a node reads, each once: inputs, and what its subgraphs take from outside."""
+    return list(dict.fromkeys((*filter(None, node.input), *captured(node))))
+
+
+def captured(node: NodeProto) -> Iterator[str]:
+    """Yield the values that the subgraphs of a node take from outside, some more than once."""
+    for _, graph in subgraphs(node):
+        own = own_names(graph)
+        inner = (name for each in graph.node for name in reads(each))
+        yield from (name for name in (*inner, *(value.name for value in graph.output)) if name not in own)
+
+
+def own_names(graph: GraphProto) -> set[str]:
+    """Return the values that a subgraph makes or is given itself."""
+    made = {name for node in graph.node for name in node.output}
+    return made | {value.name for value in graph.input} | set(initializers(graph))
+
+
+def initializers(graph: GraphProto) -> list[str]:
+    """Return the names of the constants of a graph."""
+    sparse = (tensor.values.name for tensor in graph.sparse_initializer)
+    return [*(tensor.name for tensor in graph.initializer), *sparse]
+
+
+def renamed(node: NodeProto, names: Mapping[str, str]) -> NodeProto:
+    """Return a node with other names for values; subgraphs take over the new names of what they capture."""
+    copy = NodeProto()
+    copy.CopyFrom(node)
+    _rename(copy, names)
+    return copy
+
+
+def _rename(node: NodeProto, names: Mapping[str, str]) -> None:
+    for values in (node.input, node.output):
+        values[:] = [names.get(name, name) for name in values]
+    for _, graph in subgraphs(node):
+        own = own_names(graph)
+        outer = {name: new for name, new in names.items() if name not in own}
+        for inner in graph.node:
+            _rename(inner, outer)
+        for value in graph.output:
+            value.name = outer.get(value.name, value.name)
+
+
+def taken_branch(node: NodeProto, condition: bool) -> GraphProto:
+    """Return the branch of an If that a condition takes."""
+    wanted = "then_branch" if condition else "else_branch"
+    return next(graph for name, graph in subgraphs(node) if name == wanted)

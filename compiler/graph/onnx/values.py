@@ -1,0 +1,49 @@
+"""The values of a graph under construction: their names, types and constants."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from vdla.compiler.graph.nodes import TensorType, fresh_name, type_of
+from vdla.compiler.graph.onnx.names import printable
+
+
+class Values:
+    """The values that an importer has made so far.
+
+    Args:
+        own_names: the names that the model itself has.
+
+    Attributes:
+        names: the graph's name of each of the model's values, as far as they could be made.
+        types: of the graph's values; those that only onnxruntime can hold have none.
+        constants: as in a graph.
+        taken: names that no new value may have.
+    """
+
+    def __init__(self, own_names: Iterable[str]) -> None:
+        self.own_names = set(own_names)
+        self.taken = set(self.own_names)
+        self.names: dict[str, str] = {}
+        self.types: dict[str, TensorType] = {}
+        self.constants: dict[str, np.ndarray] = {}
+
+    def add_constant(self, name: str, array: np.ndarray) -> None:
+        """Make a constant for a value of the model."""
+        self.names[name] = self.new_constant(name, array)
+
+    def new_constant(self, wish: str, array: np.ndarray) -> str:
+        """Make a constant; return its name."""
+        name = self.define(wish, type_of(array))
+        self.constants[name] = array
+        return name
+
+    def define(self, wish: str, type_: TensorType | None) -> str:
+        """Make a value; return its name: the model's own if it is short and printable, else one like it that
+        is free."""
+        plain = printable(wish)
+        name = wish if plain == wish and wish in self.own_names else fresh_name(plain, self.taken)
+        self.taken.add(name)
+        if type_ is not None:
+            self.types[name] = type_
+        return name

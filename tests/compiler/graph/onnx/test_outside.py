@@ -1,0 +1,100 @@
+"""Nodes for onnxruntime are grouped into as few connected parts as order allows."""
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from vdla.compiler.graph.nodes import Node
+from vdla.compiler.graph.onnx.outside import Outside, Part, bytes_of, in_parts, node_of
+
+
+def outside(op: str, inputs: str, outputs: str) -> Outside:
+    """Return a node that onnxruntime runs, whose values have one name everywhere."""
+    proto = helper.make_node(op, inputs.split(), outputs.split(), name=f"n_{op}")
+    reads, makes = ({name: name for name in part.split()} for part in (inputs, outputs))
+    return Outside(proto, f"no {op}", reads, (), makes, 13)
+
+
+def kit(op: str, inputs: str, output: str) -> Node:
+    """Return a node that the kit runs."""
+    return Node(op, tuple(inputs.split()), (output,))
+
+
+def grouped(steps, outputs: str) -> list[str]:
+    """Return the nodes in order: an operator of the kit, or those of a part with what crosses its border."""
+    parts: list[Part] = []
+
+    def made(part: Part) -> list[Node]:
+        parts.append(part)
+        return [Node("Part", tuple(part.inputs), tuple(part.outputs))]
+
+    nodes = in_parts(steps, outputs.split(), made)
+    names = {tuple(part.outputs): "+".join(one.proto.op_type for one in part.nodes) for part in parts}
+    known = {"x"}
+    for node in nodes:
+        assert set(node.inputs) <= known, f"{node} runs too early"
+        known |= set(node.outputs)
+    return [
+        f"{names[node.outputs]}({' '.join(node.inputs)})->{' '.join(node.outputs)}"
+        if node.op == "Part"
+        else node.op
+        for node in nodes
+    ]
+
+
+def test_a_string_of_nodes_is_one_part():
+    steps = [outside("A", "x", "a"), outside("B", "a", "b"), outside("C", "a b", "c")]
+    assert grouped(steps, "c") == ["A+B+C(x)->c"]
+
+
+def test_a_value_that_leaves_the_network_leaves_its_part():
+    steps = [outside("A", "x", "a"), outside("B", "a", "b")]
+    assert grouped(steps, "a b") == ["A+B(x)->a b"]
+
+
+def test_nodes_that_are_not_connected_are_parts_of_their_own():
+    steps = [outside("A", "x", "a"), outside("B", "x", "b")]
+    assert grouped(steps, "a b") == ["A(x)->a", "B(x)->b"]
+
+
+def test_the_kit_between_two_nodes_divides_them():
+    steps = [outside("A", "x", "a"), kit("K", "a", "k"), outside("B", "a k", "b")]
+    assert grouped(steps, "b") == ["A(x)->a", "K", "B(a k)->b"]
+
+
+def test_a_node_meets_what_it_feeds():
+    steps = [outside("A", "x", "a"), kit("K", "x", "k"), outside("B", "a k", "b")]
+    assert grouped(steps, "b") == ["K", "A+B(x k)->b"]
+
+
+def test_parts_never_wait_for_each_other():
+    steps = [
+        outside("A", "x", "a"),
+        outside("B", "x", "b"),
+        kit("K", "a", "k"),
+        kit("L", "b", "l"),
+        outside("C", "b k", "c"),
+        outside("D", "a l", "d"),
+        outside("E", "c d", "e"),
+    ]
+    assert grouped(steps, "e") == ["A(x)->a", "B(x)->b", "K", "L", "C+D+E(b k a l)->e"]
+
+
+def test_a_part_that_nobody_needs_is_left_out():
+    assert grouped([outside("A", "x", "a"), kit("K", "x", "k")], "k") == ["K"]
+
+
+def test_reports_name_the_first_nodes_and_every_reason():
+    steps = [outside(op, "x", op.lower()) for op in "ABCDE"]
+    part = Part((*steps, outside("A", "x", "f")), {"x": "x"}, {"f": "f"})
+    node = node_of(part, "model")
+    assert (node.op, node.inputs, node.outputs) == ("OnnxRuntime", ("model", "x"), ("f",))
+    assert node.name == "A n_A, B n_B, C n_C and 3 more"
+    assert node.reason == "onnxruntime runs it: no A; no B; no C; no D; no E"
+
+
+def test_a_model_is_an_array_of_its_bytes():
+    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
+    model = helper.make_model(helper.make_graph([], "g", [value], [value]))
+    array = bytes_of(model)
+    assert array.dtype == np.uint8
+    assert array.tobytes() == model.SerializeToString(deterministic=True)

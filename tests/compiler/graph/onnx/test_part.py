@@ -1,0 +1,113 @@
+"""Models for onnxruntime, in versions that it has, and what it says of their results."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, defs, helper, numpy_helper
+
+from tests.compiler.graph.onnx.networks import node
+from vdla.compiler.graph.onnx.call import RefusalError
+from vdla.compiler.graph.onnx.part import (
+    Made,
+    expanded,
+    go_together,
+    model_of,
+    probe,
+    run,
+    unshaped,
+    versions_of,
+)
+
+X = {"x": helper.make_tensor_type_proto(TensorProto.FLOAT, [2, 3])}
+NEWEST = defs.onnx_opset_version()
+
+
+def made_by(*nodes, outputs: str = "y", constants=None, opset: int = 13, inputs=X) -> dict[str, str]:
+    """Return what onnxruntime says of the results of nodes, as texts."""
+    tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in (constants or {}).items()]
+    found = probe(model_of(nodes, {"": opset}, inputs, tensors, outputs.split()))
+    return {name: str(made) for name, made in found.items()}
+
+
+def test_types_are_those_that_onnxruntime_infers():
+    assert made_by(node("TopK", "x k", "v y"), outputs="v y", constants={"k": np.array([2])}) == {
+        "v": "float32[2, 2]",
+        "y": "int64[2, 2]",
+    }
+
+
+def test_extents_that_only_a_run_tells_are_marked():
+    assert made_by(node("NonZero", "x", "y")) == {"y": "int64[2, -1]"}
+
+
+def test_a_number_is_told_from_an_unknown_rank():
+    shape = {**X, "s": helper.make_tensor_type_proto(TensorProto.INT64, ["n"])}
+    assert made_by(node("ReduceSum", "x", "y", keepdims=0)) == {"y": "float32"}
+    assert made_by(node("Reshape", "x s", "y"), inputs=shape) == {
+        "y": "tensor of float, of a rank that only a run tells"
+    }
+
+
+def test_values_that_no_graph_holds_are_named():
+    assert made_by(node("SplitToSequence", "x", "y")) == {"y": "sequence"}
+    assert made_by(node("Cast", "x", "y", to=TensorProto.STRING)) == {"y": "tensor of string"}
+    assert made_by(node("Cast", "x", "y", to=TensorProto.BFLOAT16)) == {"y": "tensor of bfloat16"}
+    assert made_by(node("Optional", "x", "y"), opset=15) == {"y": "optional"}
+    assert Made(helper.make_tensor_type_proto(TensorProto.STRING, [1])).tensor is None
+
+
+def test_what_onnxruntime_does_not_know_is_refused():
+    with pytest.raises(RefusalError, match=r"^onnxruntime does not run it: .*No Op registered for Nonsense"):
+        made_by(node("Nonsense", "x", "y"))
+
+
+def test_the_oldest_equal_version_is_named():
+    model = model_of(
+        [node("TopK", "x k", "v i")], {"": next(versions_of(node("TopK", "x k", "v i"), 20))}, X, [], ["v"]
+    )
+    assert [(one.domain, one.version) for one in model.opset_import] == [("", 11)]
+    other = node("Gelu", "x", "y")
+    other.domain = "com.microsoft"
+    assert [(one.domain, one.version) for one in model_of([other], {"": 20}, X, [], "y").opset_import] == [
+        ("com.microsoft", 1)
+    ]
+
+
+def test_two_nodes_of_one_name_are_taken():
+    assert made_by(node("Neg", "x", "a"), node("Neg", "a", "y")) == {"y": "float32[2, 3]"}
+
+
+def test_versions_differ_in_types_alone():
+    assert (
+        list(versions_of(node("Cast", "x", "y", to=1), NEWEST))[-1] >= 24
+    )  # before, it had no rounding modes
+    assert list(versions_of(node("Relu", "x", "y"), 14)) == [14, 13, 7]
+    assert list(versions_of(node("Softmax", "x", "y"), 13)) == [13]  # its axis had another default before
+    assert list(versions_of(node("Nonsense", "x", "y"), 13)) == [13]
+
+
+def test_nodes_go_together_where_a_later_version_changes_none_of_them():
+    relu, softmax = node("Relu", "x", "y"), node("Softmax", "y", "z")
+    assert go_together([relu, softmax], [13, 13])
+    assert go_together([relu, softmax], [14, 13])
+    assert not go_together([softmax, relu], [11, 14])
+
+
+def test_operators_are_expanded_by_their_definitions():
+    model = model_of([node("Celu", "x", "y")], {"": 12}, X, [], ["y"])
+    nodes = expanded(model)
+    assert "Elu" in [one.op_type for one in nodes]
+    assert nodes[-1].output == ["y"]
+    assert expanded(model_of([node("Relu", "x", "y")], {"": 9}, X, [], ["y"])) == []
+
+
+def test_a_definition_is_found_where_inputs_are_left_out():
+    inputs = {name: helper.make_tensor_type_proto(TensorProto.FLOAT, [1, 2, 3, 4]) for name in "qkv"}
+    attention = helper.make_node("Attention", ["q", "k", "v", ""], ["y"])
+    assert len(expanded(model_of([attention], {"": 23}, inputs, [], ["y"]))) > 10
+
+
+def test_a_model_runs_on_arrays_of_any_shape():
+    model = model_of([node("Neg", "x", "y")], {"": 13}, {"x": unshaped(X["x"])}, [], ["y"])
+    np.testing.assert_array_equal(run(model, {"x": np.ones(5, np.float32)})["y"], -np.ones(5))
+    with pytest.raises(RefusalError, match=r"^onnxruntime does not run it: "):
+        run(model)

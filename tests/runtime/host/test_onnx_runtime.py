@@ -1,0 +1,103 @@
+"""Parts of networks on onnxruntime: sessions are built once, and what cannot run is refused in one line."""
+
+import gc
+import sys
+
+import numpy as np
+import pytest
+from onnx import TensorProto, ValueInfoProto, helper
+
+from vdla.hw.spec.errors import ToolError
+from vdla.runtime.host import onnx_runtime
+from vdla.runtime.host.evaluate import OperatorError, evaluate
+from vdla.runtime.host.onnx_runtime import PART, prepare, reason_of, run_part, session_from
+
+X = np.array([[-1.0, 2.0, 3.0]], np.float32)
+
+
+def part(op: str = "CumSum", **attributes) -> np.ndarray:
+    """Return a model of x[1, 3] as bytes: one node, with the axis 1 if it takes one."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3])
+    y = ValueInfoProto(name="y")
+    axis = [helper.make_tensor("axis", TensorProto.INT64, [], [1])] if op == "CumSum" else []
+    node = helper.make_node(op, ["x", *(one.name for one in axis)], ["y"], **attributes)
+    model = helper.make_model(
+        helper.make_graph([node], "part", [x], [y], axis),
+        opset_imports=[helper.make_opsetid("", 14)],
+        ir_version=8,
+    )
+    return np.frombuffer(model.SerializeToString(), np.uint8)
+
+
+def test_a_part_runs_as_an_operator():
+    (made,) = evaluate(PART, [part(), X], {})
+    np.testing.assert_array_equal(made, [[-1, 1, 4]])
+
+
+def test_a_number_stays_a_number():
+    (made,) = run_part(part("ReduceSum", keepdims=0), X)
+    assert made.shape == ()
+
+
+def test_a_session_is_built_once_and_goes_with_its_model(monkeypatch):
+    built = []
+    monkeypatch.setattr(onnx_runtime, "session_from", lambda data: built.append(1) or session_from(data))
+    model = part()
+    prepare(model)
+    run_part(model, X)
+    run_part(model, X)
+    assert len(built) == 1
+    key = id(model)
+    assert key in onnx_runtime._SESSIONS.known
+    del model
+    gc.collect()
+    assert key not in onnx_runtime._SESSIONS.known
+
+
+def test_inputs_that_do_not_go_with_the_model_are_refused():
+    with pytest.raises(OperatorError, match=r"^OnnxRuntime\(uint8\[\d+\]\): the part takes 1 inputs$"):
+        evaluate(PART, [part()], {})
+    with pytest.raises(OperatorError, match=r"^OnnxRuntime\(.*, float32\[2\]\): .*Invalid"):
+        evaluate(PART, [part(), X[0, :2]], {})
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (np.frombuffer(b"no model", np.uint8), "INVALID_PROTOBUF"),
+        (part("Nonsense"), "No Op registered for Nonsense"),
+        (part("SplitToSequence"), "it makes y, a seq"),
+    ],
+)
+def test_a_model_that_cannot_run_is_refused_in_one_line(model, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        prepare(model)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_result_beyond_the_limit_is_refused_before_it_is_made():
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1 << 20, 1 << 20])
+    node = helper.make_node("ConstantOfShape", ["n"], ["y"])
+    n = helper.make_tensor_value_info("n", TensorProto.INT64, [2])
+    model = helper.make_model(
+        helper.make_graph([node], "part", [n], [y]), opset_imports=[helper.make_opsetid("", 14)], ir_version=8
+    )
+    with pytest.raises(ValueError, match=r"^y takes 4398046511104 bytes, and the limit is"):
+        prepare(np.frombuffer(model.SerializeToString(), np.uint8))
+
+
+def test_without_onnxruntime_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    assert not onnx_runtime.is_there()
+    with pytest.raises(
+        ToolError, match=r'needs onnxruntime, which is not installed here; .* "vdla\[host\]"$'
+    ):
+        evaluate(PART, [part(), X], {})
+
+
+def test_a_reason_is_one_line():
+    assert (
+        reason_of(RuntimeError("[ONNXRuntimeError] : 10 : INVALID_GRAPH : a\n  b"))
+        == "10 : INVALID_GRAPH : a b"
+    )
+    assert reason_of(RuntimeError()) == "RuntimeError"
