@@ -2,13 +2,14 @@
 
 Activations become int8, symmetric (zero point 0), by calibration. A Relu or Clip after its only producer
 stays fused with it: no pair is inserted between. MaxPool and operators that only move elements keep the
-scale of their input, so they are exact.
+scale of their input, so they are exact. Operators on values that hold infinite numbers stay in float.
 
 Source: Jacob et al., CVPR 2018, sections 2 and 3; Krishnamoorthi, 2018.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from math import isfinite
 
 import numpy as np
 
@@ -51,11 +52,24 @@ def quantise(graph: Graph, samples: Iterable[Mapping[str, np.ndarray]], percenti
     return quantised
 
 
+def has_quantisable(graph: Graph) -> bool:
+    """Whether there is an operator that `quantise` puts integers around."""
+    return any(_is_quantisable(graph, node) for node in graph.nodes)
+
+
+def _is_quantisable(graph: Graph, node: Node) -> bool:
+    """Whether integers can stand around a node, whatever its neighbours are."""
+    if graph.types[node.outputs[0]].dtype != "float32":
+        return False
+    return is_quantisable_product(graph, node) if node.op in PRODUCTS else node.op in OTHERS
+
+
 class _Quantiser(Rewriting):
     """A quantised graph in the making.
 
     Attributes:
         scales: of values that become int8, by the graph's names.
+        endless: values with numbers that are not finite, which no scale holds.
         narrow: what stands for values that integer operators make.
         paired: what stands for values that were quantised, whoever makes them.
     """
@@ -63,7 +77,9 @@ class _Quantiser(Rewriting):
     def __init__(self, graph: Graph, magnitudes: Mapping[str, float]) -> None:
         super().__init__(graph)
         self.readers, self.makers = consumers(graph), producers(graph)
-        self.scales = {name: scale_for(magnitude) for name, magnitude in magnitudes.items()}
+        self.scales = {name: scale_for(size) for name, size in magnitudes.items() if isfinite(size)}
+        endless = (name for name, array in graph.constants.items() if not np.isfinite(array).all())
+        self.endless = {name for name, size in magnitudes.items() if not isfinite(size)} | set(endless)
         self.narrow: dict[str, str] = {}
         self.paired: dict[str, str] = {}
 
@@ -78,11 +94,10 @@ class _Quantiser(Rewriting):
 
     def is_quantised(self, node: Node) -> bool:
         """Whether a node will compute with integers."""
-        if self.graph.types[node.outputs[0]].dtype != "float32":
+        if not self.endless.isdisjoint((*node.inputs, *node.outputs)):
             return False
-        if node.op in PRODUCTS:
-            return is_quantisable_product(self.graph, node)
-        return node.op in OTHERS or (node.op in VIEWS and node.inputs[0] in self.narrow)
+        moves = node.op in VIEWS and self.graph.types[node.outputs[0]].dtype == "float32"
+        return _is_quantisable(self.graph, node) or (moves and node.inputs[0] in self.narrow)
 
     def is_fused(self, node: Node) -> bool:
         """Whether a node is a bound right behind the only operator that makes its input and can bound its

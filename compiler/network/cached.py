@@ -52,7 +52,9 @@ def _imported(source: Source, key: str | None, progress: Progress) -> tuple[Grap
     from vdla.compiler.network.compile import imported, integers_of
 
     progress("import")
-    graph = integers_of(imported(source.model, source.shapes), source.samples, source.percentile)
+    graph = integers_of(
+        imported(source.model, source.shapes, source.section), source.samples, source.percentile
+    )
     if key is None or source.key() != key:
         return graph, None
     keep_graph(key, graph)

@@ -15,12 +15,14 @@ from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.passes.pipeline import INTEGERS, SIMPLIFY, Pipeline
 from vdla.compiler.graph.passes.split_sums import SplitSums
 from vdla.compiler.graph.quantisation_error import LayerError, layer_errors
-from vdla.compiler.graph.quantise import quantise
+from vdla.compiler.graph.quantise import has_quantisable, quantise
+from vdla.compiler.graph.section import WHOLE, Section
 from vdla.compiler.network.stages import plan_of
 from vdla.hw.spec.target import Target
 from vdla.runtime.module.plan import Plan
 
 FLOATS = Pipeline((SplitSums(), AffineToConv(), DeadCode()))  # more that can be quantised
+DYNAMIC = ("ConvInteger", "MatMulInteger")  # of networks that quantise activations while they run
 Progress = Callable[[str], None]
 Samples = Iterable[Mapping[str, np.ndarray]]
 
@@ -47,6 +49,7 @@ def compile_network(
     samples: Samples | None = None,
     percentile: float = 100.0,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    section: Section = WHOLE,
     errors: bool = False,
     choices: Choices | None = None,
     progress: Progress = lambda text: None,
@@ -59,6 +62,7 @@ def compile_network(
         samples: inputs on which a float network is calibrated for quantisation.
         percentile: percentile of each activation's magnitudes that its scale must hold.
         shapes: shapes of inputs that are dynamic in the model.
+        section: which part of the model; all of it by default.
         errors: measure the quantisation error of each layer on the samples.
         choices: choices of tiles; None: the compiler chooses.
         progress: called with a text for each step of the work.
@@ -67,7 +71,7 @@ def compile_network(
         GraphError: the model cannot be imported; or it is of floats, and no samples were given.
     """
     progress("import")
-    simple, given = imported(model, shapes), None if samples is None else list(samples)
+    simple, given = imported(model, shapes, section), None if samples is None else list(samples)
     quantised = quantised_graph(simple, given, percentile)
     found: tuple[LayerError, ...] = ()
     if errors and quantised is not simple:
@@ -78,14 +82,16 @@ def compile_network(
 
 
 def imported(
-    model: str | os.PathLike[str] | bytes, shapes: Mapping[str, Sequence[int]] | None = None
+    model: str | os.PathLike[str] | bytes,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    section: Section = WHOLE,
 ) -> Graph:
-    """Return the simplified graph of a model.
+    """Return the simplified graph of a model, or of a part of it.
 
     Raises:
         GraphError: it cannot be imported.
     """
-    return FLOATS.run(SIMPLIFY.run(load(model, shapes)))
+    return FLOATS.run(SIMPLIFY.run(load(model, shapes, section)))
 
 
 def integer_graph(graph: Graph, samples: Samples | None = None, percentile: float = 100.0) -> Graph:
@@ -99,12 +105,13 @@ def integers_of(simple: Graph, samples: Samples | None, percentile: float) -> Gr
 
 
 def quantised_graph(graph: Graph, samples: Samples | None, percentile: float) -> Graph:
-    """Return a quantised graph as it is, and a float graph quantised with `samples`.
+    """Return a quantised graph as it is, or one of which the accelerator computes nothing; and a float graph
+    quantised with `samples`.
 
     Raises:
         GraphError: it is of floats, and no samples were given.
     """
-    if _quantised(graph):
+    if _quantised(graph) or not has_quantisable(graph):
         return graph
     if samples is None:
         raise GraphError(
@@ -115,4 +122,7 @@ def quantised_graph(graph: Graph, samples: Samples | None, percentile: float) ->
 
 
 def _quantised(graph: Graph) -> bool:
-    return any("QuantizeLinear" in node.op or node.op.startswith("QLinear") for node in graph.nodes)
+    return any(
+        "QuantizeLinear" in node.op or node.op.startswith("QLinear") or node.op in DYNAMIC
+        for node in graph.nodes
+    )

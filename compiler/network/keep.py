@@ -15,10 +15,12 @@ import numpy as np
 from vdla.compiler.codegen.version import version
 from vdla.compiler.graph.keep import graph_from_bytes, graph_to_bytes
 from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.graph.section import WHOLE, Section
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.limits import ARRAY_BYTES, FACTOR, limit_of
 from vdla.hw.spec.shelf import Shelf
 from vdla.hw.spec.target import Target
+from vdla.runtime.host import onnx_runtime
 from vdla.runtime.module.file import from_bytes, to_bytes
 from vdla.runtime.module.plan import Plan
 
@@ -36,12 +38,14 @@ class Source:
         samples: inputs by which a float network is quantised.
         percentile: of the magnitudes of each activation that its scale must hold.
         shapes: of inputs whose own are dynamic.
+        section: which part of the model.
     """
 
     model: str | os.PathLike[str] | bytes
     samples: Sequence[Mapping[str, np.ndarray]] | None = None
     percentile: float = 100.0
     shapes: Mapping[str, Sequence[int]] | None = None
+    section: Section = WHOLE
 
     def key(self) -> str | None:
         """Return the digest of everything; None where the model cannot be read, or is not all there is."""
@@ -49,7 +53,8 @@ class Source:
         if model is None or ELSEWHERE in model:
             return None
         shapes = {name: list(shape) for name, shape in (self.shapes or {}).items()}
-        options = repr((shapes, self.percentile, os.environ.get(FACTOR), self.samples is None))
+        part = self.section.inputs, self.section.outputs
+        options = repr((shapes, part, self.percentile, os.environ.get(FACTOR), self.samples is None))
         return digest_of([model, options, *_parts(self.samples or ()), version(), *_libraries()])
 
     def _bytes(self) -> bytes | None:
@@ -97,8 +102,12 @@ def _parts(samples: Iterable[Mapping[str, np.ndarray]]) -> Iterable[bytes]:
 
 
 def _libraries() -> Iterable[bytes]:
-    """Yield what tells the versions of the libraries that compute: of `onnx` without importing it."""
+    """Yield what tells the versions of the libraries that compute: of `onnx` and onnxruntime without
+    importing them."""
     yield np.__version__.encode()
     found = find_spec("onnx")
     if found is not None and found.origin is not None:
         yield (Path(found.origin).parent / "version.py").read_bytes()
+    runtime = find_spec(onnx_runtime.PACKAGE) if onnx_runtime.is_there() else None
+    if runtime is not None and runtime.origin is not None:
+        yield Path(runtime.origin).read_bytes()  # states its version

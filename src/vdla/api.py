@@ -138,6 +138,8 @@ def compile(
     samples: Iterable[Mapping[str, np.ndarray]] | None = None,
     percentile: float = 100.0,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    inputs: Sequence[str] = (),
+    outputs: Sequence[str] = (),
     progress: Callable[[str], None] = lambda text: None,
 ) -> Module:
     """Compile an ONNX model.
@@ -147,15 +149,19 @@ def compile(
         samples: inputs on which a float network is calibrated for quantisation.
         percentile: percentile of each activation's magnitudes that its scale must hold.
         shapes: shapes of inputs that are dynamic in the model.
+        inputs, outputs: values between which the model is cut, so that a part of it is compiled; none: its
+            own inputs and outputs.
         progress: called with a text for each step of the work.
 
     Raises:
-        GraphError: the model cannot be imported, or it is a float network and there are no samples.
+        GraphError: the model cannot be imported or cut, or it is a float network and there are no samples.
     """
+    from vdla.compiler.graph.section import Section
     from vdla.compiler.network.cached import cached_plan
     from vdla.compiler.network.keep import Source
 
-    source = Source(model, None if samples is None else list(samples), percentile, shapes)
+    section = Section(tuple(inputs), tuple(outputs))
+    source = Source(model, None if samples is None else list(samples), percentile, shapes, section)
     return Module(cached_plan(source, target_of(target), progress))
 
 

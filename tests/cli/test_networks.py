@@ -13,8 +13,10 @@ from tests.cli.models import CONSTANTS, FLOAT_NODES, QUANTISED, float_model, mod
 from vdla.cli import main
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.onnx.load import load
+from vdla.compiler.graph.section import Section
 from vdla.compiler.network.compile import integer_graph
 from vdla.hw.spec.writing import ADVICE
+from vdla.runtime.host import onnx_runtime
 
 RNG = np.random.default_rng(0)
 IMAGE = RNG.normal(size=(1, 1, 8, 8)).astype(np.float32)
@@ -97,6 +99,31 @@ def test_run_writes_what_the_network_means(files, tmp_path, arguments):
         assert found.files == ["y"]
         np.testing.assert_array_equal(found["y"], expected())
     assert [path.name for path in tmp_path.iterdir()] == ["out.npz"]
+
+
+def test_a_part_of_a_network_is_compiled_and_run(files, tmp_path):
+    cut = ("--inputs", "xq", "--outputs", "rq,pq", "--config", "tiny")
+    done("compile", files / "net.onnx", "-o", tmp_path / "part.vdla", *cut)
+    pixels = RNG.integers(-128, 128, IMAGE.shape, np.int8)
+    np.savez(tmp_path / "in.npz", xq=pixels)
+    for arguments in ((tmp_path / "part.vdla",), (files / "net.onnx", *cut)):
+        done("run", *arguments, "--input", tmp_path / "in.npz", "--output", tmp_path / "out.npz")
+        with np.load(tmp_path / "out.npz") as found:
+            assert found.files == ["rq", "pq"]
+            part = load(model(), section=Section(("xq",), ("rq", "pq")))
+            for name, array in interpret(part, {"xq": pixels}).items():
+                assert np.abs(found[name].astype(int) - array).max() <= 1
+
+
+def test_a_part_that_does_not_exist_is_refused(files, tmp_path):
+    said = refused("compile", files / "net.onnx", "-o", tmp_path / "x.vdla", "--outputs", "rr")
+    assert "outputs names 'rr', which the model has not" in said
+    said = refused("compile", files / "net.onnx", "-o", tmp_path / "x.vdla", "--outputs", "a,")
+    assert said == "--outputs a, has an empty name; it is of the form NAME,NAME"
+    said = refused("run", files / "net.vdla", "--inputs", "x")
+    assert said.endswith(
+        "is compiled already, so --inputs cannot change it; run the model, or compile it again"
+    )
 
 
 def test_run_reports_json(files):
@@ -283,7 +310,7 @@ MODELS = {
         changed(constants={**QUANTISED, "wq": np.zeros((0, 1, 3, 3), np.int8)}),
         "which has no elements",
     ),
-    "doubles": (changed(elem_type=TensorProto.DOUBLE), "supported element types are float32"),
+    "doubles": (changed(elem_type=TensorProto.DOUBLE), "which QuantizeLinear does not take"),
     "a circle": (
         changed(nodes=[node("Add", "x b", "a"), node("Relu", "a", "b"), node("Neg", "b", "y")]),
         "nodes form a cycle",
@@ -295,7 +322,8 @@ MODELS = {
 
 @pytest.mark.parametrize("title", MODELS)
 @pytest.mark.parametrize("command", ["compile", "run"])
-def test_bad_models_are_refused_and_nothing_is_written(title, command, tmp_path):
+def test_bad_models_are_refused_and_nothing_is_written(title, command, tmp_path, monkeypatch):
+    monkeypatch.setattr(onnx_runtime, "is_there", lambda: False)
     data, message = MODELS[title]
     (tmp_path / "bad.onnx").write_bytes(data)
     option = "-o" if command == "compile" else "--output"

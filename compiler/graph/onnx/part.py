@@ -41,7 +41,10 @@ class Made:
             return None
         tensor = self.proto.tensor_type
         dtype = _dtype(tensor.elem_type)
-        shape = tuple(dim.dim_value if dim.HasField("dim_value") else UNKNOWN for dim in tensor.shape.dim)
+        shape = tuple(
+            dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else UNKNOWN
+            for dim in tensor.shape.dim
+        )
         return TensorType(shape, dtype) if dtype in TENSOR_DTYPES else None
 
     def __str__(self) -> str:

@@ -54,7 +54,7 @@ def type_with_shape(proto: TypeProto, shape: tuple[int, ...]) -> TensorType:
     own = proto.tensor_type.shape.dim
     fits = not proto.tensor_type.HasField("shape") or len(own) == len(shape)
     fits = fits and all(
-        not dim.HasField("dim_value") or dim.dim_value == size for dim, size in zip(own, shape, strict=False)
+        not _is_fixed(dim) or dim.dim_value == size for dim, size in zip(own, shape, strict=False)
     )
     if not fits or not all(isinstance(size, int) and size > 0 for size in shape):
         raise RefusalError(f"the shape given, {list(shape)}, does not go with its own, {shape_text(own)}")
@@ -68,11 +68,16 @@ def shape_text(dims: Iterable[onnx.TensorShapeProto.Dimension]) -> str:
 
 
 def _extent(dim: onnx.TensorShapeProto.Dimension, dims: Iterable[onnx.TensorShapeProto.Dimension]) -> int:
-    if not dim.HasField("dim_value"):
+    if not _is_fixed(dim):
         raise RefusalError(f"its shape is dynamic: {shape_text(dims)}")
-    if not 0 <= dim.dim_value < 1 << 31:
+    if dim.dim_value >= 1 << 31:
         raise RefusalError(f"its extent {dim.dim_value} is outside 0..{(1 << 31) - 1}")
     return dim.dim_value
+
+
+def _is_fixed(dim: onnx.TensorShapeProto.Dimension) -> bool:
+    """Whether an extent is a number; one without a value, of a name, or of a negative number is dynamic."""
+    return dim.HasField("dim_value") and dim.dim_value >= 0
 
 
 def proto_of(type_: TensorType) -> TypeProto:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vdla.cli._options import Command, reports_errors
+from vdla.compiler.graph.section import Section
 from vdla.hw.spec.target import Target
 from vdla.runtime.module.plan import Plan
 from vdla.runtime.samples import InputError, Samples, read_samples
@@ -28,15 +29,17 @@ class Recipe:
         calibrate: samples to quantise a float network with.
         percentile: percentile of each activation's magnitudes that its scale must hold.
         shapes: shapes of inputs that are dynamic in the model.
+        section: which part of the model.
     """
 
     calibrate: Path | None
     percentile: float
     shapes: Mapping[str, tuple[int, ...]]
+    section: Section
 
 
 def takes_recipe(function: Command) -> Command:
-    """Add --calibrate, --percentile and --shape; the command gets them as `recipe`."""
+    """Add --calibrate, --percentile, --shape, --inputs and --outputs; the command gets them as `recipe`."""
 
     @click.option(
         "--calibrate",
@@ -59,17 +62,48 @@ def takes_recipe(function: Command) -> Command:
         metavar="NAME=1,3,224,224",
         help="Shape of an input that is dynamic in the model; may be repeated.",
     )
+    @click.option(
+        "--inputs",
+        "cut_inputs",
+        multiple=True,
+        metavar="NAME,NAME",
+        help="Compile the part of the model behind these values; may be repeated.",
+    )
+    @click.option(
+        "--outputs",
+        "cut_outputs",
+        multiple=True,
+        metavar="NAME,NAME",
+        help="Compile the part of the model that makes these values; may be repeated.",
+    )
     @reports_errors
     @wraps(function)
-    def wrapped(calibrate: Path | None, percentile: float, shapes: tuple[str, ...], **kwargs: object) -> None:
-        function(recipe=Recipe(calibrate, percentile, dict(_shape(text) for text in shapes)), **kwargs)
+    def wrapped(
+        calibrate: Path | None,
+        percentile: float,
+        shapes: tuple[str, ...],
+        cut_inputs: tuple[str, ...],
+        cut_outputs: tuple[str, ...],
+        **kwargs: object,
+    ) -> None:
+        section = Section(_names("--inputs", cut_inputs), _names("--outputs", cut_outputs))
+        recipe = Recipe(calibrate, percentile, dict(_shape(text) for text in shapes), section)
+        function(recipe=recipe, **kwargs)
 
     return wrapped
 
 
+def _names(option: str, texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Parse texts of names with commas between them."""
+    names = tuple(name for text in texts for name in text.split(","))
+    if "" in names:
+        raise InputError(f"{option} {','.join(texts)} has an empty name; it is of the form NAME,NAME")
+    return names
+
+
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     """Parse `NAME=1,3,224,224` into a name and extents."""
-    name, _, extents = text.partition("=")
+    name, _, extents = text.rpartition("=")
     try:
         return name, tuple(int(extent) for extent in extents.split(","))
     except ValueError as error:
@@ -85,7 +119,7 @@ def plan_with_progress(model: Path, target: Target, recipe: Recipe) -> Plan:
     from vdla.compiler.network.cached import cached_plan
     from vdla.compiler.network.keep import Source
 
-    source = Source(model, _samples(recipe), recipe.percentile, recipe.shapes)
+    source = Source(model, _samples(recipe), recipe.percentile, recipe.shapes, recipe.section)
     with status() as say, without_collections():
         return cached_plan(source, target, say)
 
@@ -102,6 +136,7 @@ def compile_with_errors(model: Path, target: Target, recipe: Recipe) -> "Compile
             samples=samples,
             percentile=recipe.percentile,
             shapes=recipe.shapes,
+            section=recipe.section,
             errors=True,
             progress=say,
         )

@@ -13,7 +13,7 @@ from vdla.compiler.graph.onnx.load import load
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.passes.pipeline import SIMPLIFY
 from vdla.compiler.graph.quantisation_error import layer_errors, print_errors, ratio_db
-from vdla.compiler.graph.quantise import quantise
+from vdla.compiler.graph.quantise import has_quantisable, quantise
 from vdla.compiler.graph.text import print_graph
 
 RNG = np.random.default_rng(0)
@@ -190,6 +190,40 @@ def test_calibration_takes_the_largest_or_a_percentile_of_all_samples():
     data = [{"x": np.array([0, 1, -2, 3, -100], np.float32)}, {"x": np.array([0, 0, 0, 0, 7], np.float32)}]
     assert calibrate(graph, data) == {"x": 100, "y": 100}
     assert calibrate(graph, data, 75) == {"x": 3, "y": 3}
+
+
+MASKED = """\
+def f(x: float32[1, 4]):
+    w: float32[4, 4] = constant([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+    mask: float32[4] = constant([0.0, 0.0, float("-inf"), 0.0])
+    g: float32[1, 4] = MatMul(x, w)
+    m: float32[1, 4] = Add(g, mask)
+    r: float32[1, 4] = Relu(m)
+    y: float32[1, 4] = Softmax(m, axis=1)
+    return y, r
+"""
+
+
+def test_values_with_infinite_numbers_stay_in_float():
+    graph = parse_graph(MASKED)
+    x = np.array([[1, 2, 3, -1]], np.float32)
+    assert calibrate(graph, [{"x": x}])["m"] == float("inf")
+    quantised = quantise(graph, [{"x": x}])
+    makers = {name: node.op for node in quantised.nodes for name in node.outputs}
+    (add,) = (node for node in quantised.nodes if node.op == "Add")
+    (matmul,) = (node for node in quantised.nodes if node.op == "MatMul")
+    assert (add.inputs[1], add.outputs) == ("mask", ("m",))
+    assert makers[matmul.inputs[0]] == makers[add.inputs[0]] == "DequantizeLinear"
+    found = interpret(quantised, {"x": x})["y"]
+    assert found[0, 2] == 0
+    np.testing.assert_allclose(found, interpret(graph, {"x": x})["y"], atol=0.02)
+
+
+def test_what_has_nothing_to_quantise_is_known():
+    assert has_quantisable(parse_graph(MASKED))
+    assert not has_quantisable(
+        parse_graph("def f(x: float32[2]):\n    y: float32[2] = Sigmoid(x)\n    return y\n")
+    )
 
 
 @pytest.mark.parametrize(

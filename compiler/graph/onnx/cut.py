@@ -1,0 +1,189 @@
+"""Cutting a part out of a model: from values that become its inputs to values that become its outputs."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+
+from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper, shape_inference
+
+from vdla.compiler.graph.nodes import GraphError
+from vdla.compiler.graph.onnx.read import Model
+from vdla.compiler.graph.onnx.subgraphs import reads
+from vdla.compiler.graph.onnx.tensors import first_line
+from vdla.compiler.graph.section import WHOLE, Section
+
+SHOWN = 8  # values that a message lists
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+def cut(model: Model, section: Section, shapes: Shapes) -> tuple[Model, dict[str, tuple[int, ...]]]:
+    """Return a part of a model, and the shapes of its inputs.
+
+    Args:
+        shapes: of inputs of the model or of the part, where their own are dynamic.
+
+    Raises:
+        GraphError: a value does not exist, is named twice or not needed, or has no known type; or an output
+            needs another input.
+    """
+    if section == WHOLE:
+        return model, dict(shapes)
+    graph = model.proto.graph
+    outputs = section.outputs or tuple(value.name for value in graph.output)
+    _check_names(model, section, shapes)
+    places, needed = _before(graph, outputs, section.inputs)
+    inputs = section.inputs or tuple(value.name for value in _own_inputs(graph) if value.name in needed)
+    _check_inputs(model, outputs, inputs, needed)
+    proto = ModelProto()
+    proto.CopyFrom(model.proto)
+    types = _types(model, inputs, outputs, shapes)
+    nodes = [graph.node[place] for place in sorted(places)]
+    read = {name for node in nodes for name in reads(node)} | set(outputs)
+    _replace(proto.graph.node, nodes)
+    kept = (tensor for tensor in graph.initializer if tensor.name in read and tensor.name not in inputs)
+    _replace(proto.graph.initializer, list(kept))
+    _replace(proto.graph.input, [types[name] for name in inputs])
+    _replace(proto.graph.output, [types.get(name, ValueInfoProto(name=name)) for name in outputs])
+    return replace(model, proto=proto), {name: shape for name, shape in shapes.items() if name in inputs}
+
+
+def _replace(field: object, values: Iterable[object]) -> None:
+    """Put other messages in place of those of a repeated field."""
+    copies = list(values)
+    del field[:]  # type: ignore[attr-defined]
+    field.extend(copies)  # type: ignore[attr-defined]
+
+
+def _own_inputs(graph: GraphProto) -> list[ValueInfoProto]:
+    """Return the inputs that are no initializers."""
+    constant = {tensor.name for tensor in graph.initializer}
+    return [value for value in graph.input if value.name not in constant]
+
+
+def _values(graph: GraphProto) -> list[str]:
+    """Return the names of all values that nodes make or read."""
+    made = (name for node in graph.node for name in node.output if name)
+    given = (value.name for value in (*graph.input, *graph.initializer))
+    return list(dict.fromkeys((*given, *made)))
+
+
+def _check_names(model: Model, section: Section, shapes: Shapes) -> None:
+    """Refuse names that the model has not, names that stand twice, and shapes of what is no input."""
+    known = _values(model.proto.graph)
+    for kind, names in (("inputs", section.inputs), ("outputs", section.outputs)):
+        for name in names:
+            if name not in known:
+                raise _error(
+                    model, f"{kind} names {name!r}, which the model has not; {_allowed(name, known)}"
+                )
+            if names.count(name) > 1:
+                raise _error(model, f"{kind} names {name!r} twice")
+    both = [name for name in section.inputs if name in section.outputs]
+    if both:
+        raise _error(model, f"{both[0]!r} is named as an input and as an output")
+    inputs = [*section.inputs, *(value.name for value in _own_inputs(model.proto.graph))]
+    for name in shapes:
+        if name not in inputs:
+            raise _error(
+                model, f"shapes names {name!r}, which is not an input; there are {', '.join(inputs)}"
+            )
+
+
+def _check_inputs(
+    model: Model, outputs: Sequence[str], inputs: Sequence[str], needed: Collection[str]
+) -> None:
+    """Refuse inputs that are not needed, and outputs that need others."""
+    unused = [name for name in inputs if name not in needed]
+    if unused:
+        raise _error(
+            model, f"{', '.join(outputs)} can be computed without the input {unused[0]!r}; leave it out"
+        )
+    missing = [
+        value.name
+        for value in _own_inputs(model.proto.graph)
+        if value.name in needed and value.name not in inputs
+    ]
+    if missing:
+        raise _error(
+            model,
+            f"{', '.join(outputs)} also depend on the input {missing[0]!r}; name it, or a value between, "
+            "among the inputs",
+        )
+
+
+def _before(graph: GraphProto, outputs: Iterable[str], inputs: Collection[str]) -> tuple[set[int], set[str]]:
+    """Return the positions of the nodes on which outputs depend, up to inputs, and the values they read."""
+    makers = {name: place for place, node in enumerate(graph.node) for name in node.output if name}
+    waiting, places, needed = list(outputs), set[int](), set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name in needed:
+            continue
+        needed.add(name)
+        place = makers.get(name)
+        if name not in inputs and place is not None and place not in places:
+            places.add(place)
+            waiting += reads(graph.node[place])
+    return places, needed
+
+
+def _types(
+    model: Model, inputs: Sequence[str], outputs: Sequence[str], shapes: Shapes
+) -> dict[str, ValueInfoProto]:
+    """Return what is known of the types of values that become inputs or outputs."""
+    found = _stated(model.proto.graph)
+    if any(name not in found or not _is_static(found[name]) for name in inputs):
+        found |= _stated(_inferred(model, shapes).graph)
+    unknown = [name for name in inputs if not found.get(name, ValueInfoProto()).type.WhichOneof("value")]
+    if unknown:
+        raise _error(
+            model,
+            f"the type of {unknown[0]!r} is not known; let the file state it (onnx.shape_inference), or cut "
+            "at another value",
+        )
+    return {name: found[name] for name in (*inputs, *outputs) if name in found}
+
+
+def _stated(graph: GraphProto) -> dict[str, ValueInfoProto]:
+    """Return the types that a graph states."""
+    constants = {
+        tensor.name: helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        for tensor in graph.initializer
+    }
+    return constants | {value.name: value for value in (*graph.value_info, *graph.input, *graph.output)}
+
+
+def _is_static(value: ValueInfoProto) -> bool:
+    tensor = value.type.tensor_type
+    return (
+        tensor.elem_type != TensorProto.UNDEFINED
+        and tensor.HasField("shape")
+        and all(dim.HasField("dim_value") and dim.dim_value >= 0 for dim in tensor.shape.dim)
+    )
+
+
+def _inferred(model: Model, shapes: Shapes) -> ModelProto:
+    """Return the model with the types of all values that can be inferred, its inputs having their shapes."""
+    proto = ModelProto()
+    proto.CopyFrom(model.proto)
+    for value in proto.graph.input:
+        if value.name in shapes:
+            shape = helper.make_tensor_type_proto(value.type.tensor_type.elem_type, shapes[value.name])
+            value.type.CopyFrom(shape)
+    try:
+        return shape_inference.infer_shapes(proto, data_prop=True)
+    except (RuntimeError, ValueError, shape_inference.InferenceError) as error:
+        raise _error(model, f"the types of its values cannot be inferred: {first_line(error)}") from error
+
+
+def _allowed(name: str, known: Sequence[str]) -> str:
+    """Return which names there are: all of few, or those like `name` of many."""
+    if len(known) <= SHOWN:
+        return f"there are {', '.join(known)}"
+    near = get_close_matches(name, known, SHOWN) or known[:SHOWN]
+    return f"of its {len(known)} values, these come nearest: {', '.join(near)}"
+
+
+def _error(model: Model, problem: str) -> GraphError:
+    return GraphError(f"{model.label}: {problem}")

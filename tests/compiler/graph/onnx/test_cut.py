@@ -1,0 +1,118 @@
+"""Parts of models: what they mean, and what is said to a cut that cannot be made."""
+
+import re
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from tests.compiler.graph.onnx.networks import model, node, small_cnn
+from vdla.compiler.graph.interpret import all_values, interpret
+from vdla.compiler.graph.nodes import GraphError
+from vdla.compiler.graph.onnx.cut import cut
+from vdla.compiler.graph.onnx.load import load
+from vdla.compiler.graph.onnx.read import read_model
+from vdla.compiler.graph.section import WHOLE, Section
+
+RNG = np.random.default_rng(0)
+
+
+def two_inputs():
+    """Return a model of two inputs, one of them of dynamic shape, and two outputs."""
+    nodes = [
+        node("Relu", "a.1", "r"),
+        node("Add", "r b", "208"),
+        node("Neg", "208", "n/1"),
+        node("Abs", "r", "other"),
+    ]
+    return model(nodes, {"a.1": ["N", 4], "b": [1, 4]}, ["n/1", "other"])
+
+
+@pytest.mark.parametrize(
+    ("section", "inputs", "outputs"),
+    [
+        (WHOLE, ["input.1"], ["output"]),
+        (Section((), ("a",)), ["input.1"], ["a"]),
+        (Section(("r",), ("p",)), ["r"], ["p"]),
+        (Section(("r",)), ["r"], ["output"]),
+        (Section(("/c1",), ("r", "bn")), ["/c1"], ["r", "bn"]),
+        (Section(("c2", "r"), ("p",)), ["c2", "r"], ["p"]),
+        (Section(("r", "w2"), ("c2",)), ["r", "w2"], ["c2"]),
+        (Section((), ("input.1",)), ["input.1"], ["input.1"]),
+    ],
+)
+def test_a_part_means_what_it_means_in_the_whole(section, inputs, outputs):
+    whole, part = load(small_cnn()), load(small_cnn(), section=section)
+    assert (list(part.inputs), list(part.outputs)) == (inputs, outputs)
+    values = {
+        **whole.constants,
+        **all_values(whole, {"input.1": RNG.normal(size=(1, 3, 16, 16)).astype(np.float32)}),
+    }
+    found = interpret(part, {name: values[name] for name in inputs})
+    for name in outputs:
+        np.testing.assert_array_equal(found[name], values[name])
+
+
+def test_the_shape_of_an_input_may_be_given_where_the_part_begins_or_before():
+    assert load(two_inputs(), {"a.1": (1, 4)}, Section(("r",), ("other",))).types["r"].shape == (1, 4)
+    assert load(two_inputs(), {"r": (2, 4)}, Section(("r",), ("other",))).types["r"].shape == (2, 4)
+    message = "input 'r': its shape is dynamic: [N, 4]; give it with shapes={'r': (...)}, or --shape r=..."
+    with pytest.raises(GraphError, match=re.escape(message)):
+        load(two_inputs(), section=Section(("r",), ("other",)))
+
+
+def test_only_the_inputs_that_outputs_need_are_left():
+    assert list(load(two_inputs(), {"a.1": (1, 4)}, Section((), ("other",))).inputs) == ["a.1"]
+
+
+def test_what_is_cut_off_need_not_be_supported():
+    text = helper.make_tensor_value_info("text", TensorProto.STRING, [1])
+    made = model([node("StringNormalizer", "text", "t"), node("Relu", "x", "y")], {"x": [2]}, ["y"])
+    made.graph.input.append(text)
+    assert list(load(made, section=Section((), ("y",))).inputs) == ["x"]
+
+
+REFUSED = {
+    "outputs names 'n', which the model has not; there are a.1, b, r, 208, n/1, other": Section((), ("n",)),
+    "inputs names 'x', which the model has not; there are a.1, b, r, 208, n/1, other": Section(("x",), ()),
+    "outputs names '208' twice": Section((), ("208", "208")),
+    "'r' is named as an input and as an output": Section(("r",), ("r",)),
+    "other can be computed without the input 'b'; leave it out": Section(("a.1", "b"), ("other",)),
+    "208 also depend on the input 'b'; name it, or a value between, among the inputs": Section(
+        ("r",), ("208",)
+    ),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_a_cut_that_cannot_be_made_is_refused(message):
+    with pytest.raises(GraphError, match=f"^net: {re.escape(message)}$"):
+        load(two_inputs(), section=REFUSED[message])
+
+
+def test_of_many_values_the_nearest_are_named():
+    with pytest.raises(
+        GraphError, match=r"^net: outputs names 'flat_shap', .* values, these come nearest: flat_shape,"
+    ):
+        load(small_cnn(), section=Section((), ("flat_shap",)))
+
+
+def test_shapes_of_what_is_no_input_are_refused():
+    with pytest.raises(
+        GraphError, match=r"^net: shapes names 'x', which is not an input; there are r, a\.1, b$"
+    ):
+        load(two_inputs(), {"x": (1,)}, Section(("r",), ("other",)))
+
+
+def test_a_value_of_no_known_type_cannot_become_an_input():
+    unknown = node("Mystery", "x", "m")
+    unknown.domain = "somewhere"
+    made = model([unknown, node("Relu", "m", "y")], {"x": [2]}, ["y"])
+    made.opset_import.append(helper.make_opsetid("somewhere", 1))
+    with pytest.raises(GraphError, match=r"^net: the type of 'm' is not known; let the file state it"):
+        load(made, section=Section(("m",)))
+
+
+def test_the_whole_is_left_as_it_is():
+    whole = read_model(small_cnn())
+    assert cut(whole, WHOLE, {"x": (1,)}) == (whole, {"x": (1,)})
