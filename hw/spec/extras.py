@@ -8,7 +8,7 @@ EXTRAS = {
     "altair": "explore",
     "distributed": "cluster",
     "matplotlib": "plot",
-    "onnxruntime": "host",
+    "onnxruntime": "models",
     "optuna": "explore",
     "pyarrow": "explore",
     "sklearn": "models",
@@ -31,23 +31,20 @@ def require_package(package: str, purpose: str) -> None:
     Raises:
         ToolError: with the command that installs the extra.
     """
-    if not is_installed(package):
-        raise missing(package, purpose)
-
-
-def is_installed(package: str) -> bool:
-    """Whether a package can be found."""
     try:
-        return find_spec(package) is not None
-    except (ImportError, ValueError):  # where a package is blocked or half removed
-        return False
+        is_there = find_spec(package) is not None
+    except (
+        ImportError,
+        ValueError,
+    ):  # what the import system raises where a package is blocked or half removed
+        is_there = False
+    if not is_there:
+        raise missing(package, purpose)
 
 
 def missing(package: str, purpose: str) -> ToolError:
     """Return the error for a package that is missing or incomplete."""
-    return ToolError(f"{purpose} needs {package}, which is not installed here; {cure(package)}")
-
-
-def cure(package: str) -> str:
-    """Return how to install a package."""
-    return f'install it with: pip install "vdla[{EXTRAS[package]}]"'
+    return ToolError(
+        f"{purpose} needs {package}, which is not installed here; "
+        f'install it with: pip install "vdla[{EXTRAS[package]}]"'
+    )

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vdla.hw.spec.extras import is_installed, require_package
+from vdla.hw.spec.errors import ToolError
+from vdla.hw.spec.extras import missing, require_package
 from vdla.hw.spec.limits import OPERATOR_BYTES, require_room
 from vdla.hw.spec.showing import short
 from vdla.runtime.host.dtypes import TENSOR_DTYPES
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 PART = "OnnxRuntime"
 PACKAGE = "onnxruntime"
+PURPOSE = "running other operators on the host"
 PROVIDERS = ("CPUExecutionProvider",)
 ELEMENTS = {"float": "float32", "double": "float64"}  # what onnxruntime calls otherwise than NumPy
 LONGEST_REASON = 300
@@ -28,8 +30,17 @@ FATAL = 4  # severity from which on onnxruntime writes to standard error
 
 
 def is_there() -> bool:
-    """Whether onnxruntime can be imported."""
-    return is_installed(PACKAGE)
+    """Whether onnxruntime is installed."""
+    try:
+        require_package(PACKAGE, PURPOSE)
+    except ToolError:
+        return False
+    return True
+
+
+def cure() -> str:
+    """Return what is missing where onnxruntime is not installed, and what installs it."""
+    return str(missing(PACKAGE, PURPOSE))
 
 
 def session_from(model: bytes, *, optimised: bool = True) -> "InferenceSession":
@@ -42,7 +53,7 @@ def session_from(model: bytes, *, optimised: bool = True) -> "InferenceSession":
         ToolError: onnxruntime is not installed.
         ValueError: onnxruntime refuses the model; the message is its reason.
     """
-    require_package(PACKAGE, "running operators that the kit does not have")
+    require_package(PACKAGE, PURPOSE)
     from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
 
     options = SessionOptions()

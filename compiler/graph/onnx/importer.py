@@ -34,7 +34,6 @@ from vdla.compiler.graph.onnx.tensors import (
 )
 from vdla.compiler.graph.onnx.values import Values
 from vdla.compiler.graph.passes.constant_folding import QUANTISATION
-from vdla.hw.spec.extras import cure
 from vdla.hw.spec.showing import short
 from vdla.runtime.host import onnx_runtime
 
@@ -119,10 +118,7 @@ class Importer:
         count = f"{len(self.problems)} problem{'s' * (len(self.problems) > 1)}"
         lines = [f"{self.model.label}: cannot be imported, {count}:", *self.problems]
         if self.misses_onnxruntime:
-            lines.append(
-                "onnxruntime, which is not installed here, runs other operators on the host; "
-                f"{cure(onnx_runtime.PACKAGE)}"
-            )
+            lines.append(onnx_runtime.cure())
         return GraphError("\n  ".join(lines))
 
     def attempt(self, subject: str, action: Callable[[], None]) -> None:

@@ -4,7 +4,7 @@ import ast
 import keyword
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vdla.compiler.graph.spelling import named, spelt
@@ -28,6 +28,7 @@ def test_a_name_is_spelt_with_the_codes_of_what_identifiers_have_not(name):
     assert named(SPELLINGS[name]) == name
 
 
+@settings(deadline=None)
 @given(st.one_of(st.text(min_size=1), st.sampled_from(keyword.kwlist)))
 def test_python_reads_every_spelling_as_one_identifier_that_tells_the_name(name):
     (statement,) = ast.parse(f"{spelt(name)} = 1").body

@@ -90,7 +90,7 @@ def test_without_onnxruntime_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     assert not onnx_runtime.is_there()
     with pytest.raises(
-        ToolError, match=r'needs onnxruntime, which is not installed here; .* "vdla\[host\]"$'
+        ToolError, match=r'needs onnxruntime, which is not installed here; .* "vdla\[models\]"$'
     ):
         evaluate(PART, [part(), X], {})
 

@@ -357,7 +357,9 @@ REFUSED = {
 }
 
 
-HINT = "  onnxruntime, which is not installed here, runs other operators on the host; install it with: pip install "
+HINT = (
+    "  running other operators on the host needs onnxruntime, which is not installed here; install it with: "
+)
 
 
 @pytest.fixture
@@ -447,7 +449,7 @@ def test_every_problem_is_listed_at_once_and_no_consequence_of_one(without_onnxr
         "  node 0, Einsum 'the_Einsum': operator Einsum is not supported",
         "  node 2, Det 'the_Det': operator Det is not supported",
         "  node 3, MatMul 'the_MatMul': its constant 'w' holds 8 NaN or infinite elements, the first, nan, at 1",
-        HINT + '"vdla[host]"',
+        HINT + 'pip install "vdla[models]"',
     ]
 
 
