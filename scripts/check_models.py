@@ -126,7 +126,7 @@ def reference(subject: Subject, inputs: Tensors) -> Tensors:
         name: subject.names[name]
         for node in graph.nodes
         for name in node.outputs
-        if graph.types[name].dtype in NARROW
+        if graph.types[name].dtype in NARROW and name in subject.names
     }
     shown = {output.name for output in model.graph.output}
     for own, name in wanted.items():
@@ -158,7 +158,7 @@ def layer_differences(lowered: Graph, inputs: Tensors, known: Tensors) -> dict[s
     for node in lowered.nodes:
         values |= run_node(node, values, lowered.types)
         for name in known.keys() & set(node.outputs):
-            expected = as_made(known[name], values[name].dtype)
+            expected = as_made(known[name], values[name].dtype).reshape(values[name].shape)
             if node.op != "QuantizeLinear" and str(expected.dtype) in NARROW:
                 differences[f"{node.op} {name}"] = int(np.abs(values[name].astype(np.int64) - expected).max())
             values[name] = expected

@@ -5,7 +5,7 @@ Timing does not depend on data, so the cycle simulator evaluates a choice withou
 
 from collections.abc import Callable
 
-from vdla.compiler.codegen.estimate import ranked_tiles
+from vdla.compiler.codegen.estimate import ranked_tiles, slots_of
 from vdla.compiler.codegen.lowering import calls_of
 from vdla.compiler.codegen.space import Choice, Space
 from vdla.compiler.codegen.stream import emit_calls
@@ -20,6 +20,7 @@ CANDIDATES = 3  # that are simulated
 # A candidate whose estimate exceeds the best by more is not simulated. No convolution of ResNet-18 and
 # MobileNet ran fastest with one.
 NEAR = 1.05
+WAITING = 1.1  # cycles of each slot, from which on more virtual threads may help
 ELSEWHERE = 1 << 24  # where tensors stand while a stream is judged; its cycles hardly depend on that
 Chooser = Callable[[Space], Choice]
 
@@ -30,13 +31,26 @@ def by_estimate(space: Space) -> Choice:
 
 
 def by_simulator(space: Space, candidates: int = CANDIDATES) -> Choice:
-    """Return the choice with the fewest simulated cycles among the `candidates` with the best estimates."""
+    """Return the choice with the fewest simulated cycles among the `candidates` with the best estimates.
+
+    Where the multipliers do not bound it, one with more virtual threads is among them.
+    """
     found = _candidates(space, candidates)
-    return (
-        found[0]
-        if len(found) == 1
-        else min(found, key=lambda choice: simulated_cycles(space.task, choice, space.target))
-    )
+    if len(found) == 1 and space.more is None:
+        return found[0]
+    cycles = {choice: simulated_cycles(space.task, choice, space.target) for choice in found}
+    best = min(found, key=cycles.__getitem__)
+    if space.more is not None and _waits(space, best, cycles[best]):
+        (other,) = _candidates(space.more, 1)
+        cycles[other] = simulated_cycles(space.task, other, space.target)
+    return min(cycles, key=cycles.__getitem__)
+
+
+def _waits(space: Space, choice: Choice, cycles: int) -> bool:
+    """Whether a choice takes many more cycles than slots."""
+    assert space.work is not None, "what has more threads has tiles"
+    assert choice.tiles is not None, "what has tiles to choose has some"
+    return cycles > WAITING * slots_of(space.work, choice.tiles)
 
 
 def _candidates(space: Space, most: int) -> list[Choice]:

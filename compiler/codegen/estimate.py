@@ -22,6 +22,7 @@ from vdla.compiler.codegen.tiles import (
     TileTable,
     Work,
     fitting_tiles,
+    table_of,
 )
 from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.te.operators.sizes import blocks
@@ -114,6 +115,11 @@ def estimated_cycles(work: Work, table: TileTable) -> FloatArray:
     )
     cycles: FloatArray = steady + waits + out.beats / shape.tiles + 2 * latency
     return cycles
+
+
+def slots_of(work: Work, tiles: Tiles) -> int:
+    """Return the slots of the GEMM core that a convolution takes with some tiles."""
+    return int(np.max(_Shape(work, table_of(tiles)).steps))
 
 
 class _Shape:

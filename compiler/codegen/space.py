@@ -29,6 +29,9 @@ from vdla.compiler.te.operators.transposed import one_phase
 from vdla.hw.spec.target import Target
 
 THREADS = (2, 1)  # virtual threads, in order of preference
+MORE_THREADS = (
+    4  # of convolutions that the bus bounds: loads and stores of several tiles are waited for at once
+)
 SUM_THREADS = (3, 2, 1)  # of sums, which the bus bounds: a load, sums and a store go on at once
 OPERANDS = {Elements.ADD: 2, Elements.COPY: 1, Elements.MULTIPLY: 2, Elements.REQUANTISE: 1}
 
@@ -43,11 +46,12 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """The legal choices for a task: the most virtual threads that fit, and every tile that fits them.
+    """The legal choices for a task: the preferred virtual threads that fit, and every tile that fits them.
 
     Attributes:
         work: the convolution that is tiled; None where there are no tiles to choose.
         table: its tiles; None likewise.
+        more: choices with more virtual threads; None where there are none.
     """
 
     task: Task
@@ -55,11 +59,15 @@ class Space:
     threads: int
     work: Work | None = None
     table: TileTable | None = None
+    more: "Space | None" = None
 
     def __len__(self) -> int:
-        return 1 if self.table is None else len(self.table)
+        own = 1 if self.table is None else len(self.table)
+        return own if self.more is None else own + len(self.more)
 
     def __contains__(self, choice: Choice) -> bool:
+        if self.more is not None and choice in self.more:
+            return True
         if self.table is None or choice.tiles is None or choice.threads != self.threads:
             return choice == Choice(self.threads) and self.table is None
         return self.table.holds(choice.tiles)
@@ -124,11 +132,17 @@ def _tiled(
     alike: bool,
     slides: bool = False,
 ) -> Space | Unfit:
-    for threads in THREADS:
-        reserved = After(adds=isinstance(task.narrowing, AddingScale)).reserved
-        scales = isinstance(task.narrowing, Scale)
+    reserved = After(adds=isinstance(task.narrowing, AddingScale)).reserved
+    scales = isinstance(task.narrowing, Scale)
+
+    def with_threads(threads: int, more: Space | None = None) -> Space | None:
         work = Work(size, target.config, threads, scales, alike, slides, target.memory, reserved)
         table = fitting_tiles(work)
-        if len(table):
-            return Space(task, target, threads, work, table)
+        return Space(task, target, threads, work, table, more) if len(table) else None
+
+    more = with_threads(MORE_THREADS)
+    for threads in THREADS:
+        found = with_threads(threads, more)
+        if found is not None:
+            return found
     return Unfit(f"no tile of {size} fits the memories of {target.name}")

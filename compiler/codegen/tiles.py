@@ -115,24 +115,19 @@ class TileTable:
 
     def holds(self, tiles: Tiles) -> bool:
         """Whether these are among the tiles."""
-        wanted = (
-            tiles.outputs,
-            tiles.rows,
-            tiles.columns,
-            tiles.inputs,
-            int(tiles.keeps_weights),
-            LOOPS.index(tiles.threads_over),
-        )
-        columns = (getattr(self, name) for name in TileTable.__dataclass_fields__)
-        return bool(
-            np.logical_and.reduce(
-                [column == value for column, value in zip(columns, wanted, strict=True)]
-            ).any()
-        )
+        wanted, names = table_of(tiles), TileTable.__dataclass_fields__
+        same = [getattr(self, name) == getattr(wanted, name) for name in names]
+        return bool(np.logical_and.reduce(same).any())
 
     def taken(self, chosen: IntArray | NDArray[np.bool_]) -> "TileTable":
         """Return the chosen tiles: places, or a mask."""
         return TileTable(*(getattr(self, name)[chosen] for name in TileTable.__dataclass_fields__))
+
+
+def table_of(tiles: Tiles) -> TileTable:
+    """Return the table of these tiles alone."""
+    numbers = (tiles.outputs, tiles.rows, tiles.columns, tiles.inputs, int(tiles.keeps_weights))
+    return TileTable(*(np.array([number]) for number in (*numbers, LOOPS.index(tiles.threads_over))))
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from vdla.compiler.graph.onnx.load import load
 from vdla.compiler.graph.passes.affine_to_conv import AffineToConv
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.passes.pipeline import INTEGERS, SIMPLIFY, Pipeline
+from vdla.compiler.graph.passes.rows_to_images import RowsToImages
 from vdla.compiler.graph.passes.split_sums import SplitSums
 from vdla.compiler.graph.quantisation_error import LayerError, layer_errors
 from vdla.compiler.graph.quantise import has_quantisable, quantise
@@ -21,7 +22,7 @@ from vdla.compiler.network.stages import plan_of
 from vdla.hw.spec.target import Target
 from vdla.runtime.module.plan import Plan
 
-FLOATS = Pipeline((SplitSums(), AffineToConv(), DeadCode()))  # more that can be quantised
+FLOATS = Pipeline((SplitSums(), RowsToImages(), AffineToConv(), DeadCode()))  # more that can be quantised
 DYNAMIC = ("ConvInteger", "MatMulInteger")  # of networks that quantise activations while they run
 Progress = Callable[[str], None]
 Samples = Iterable[Mapping[str, np.ndarray]]

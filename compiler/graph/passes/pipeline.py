@@ -12,6 +12,7 @@ from vdla.compiler.graph.passes.expand_qlinear import ExpandQLinear
 from vdla.compiler.graph.passes.fold_batch_norm import FoldBatchNorm
 from vdla.compiler.graph.passes.fuse_softmax import FuseSoftmax
 from vdla.compiler.graph.passes.remove_identity import RemoveIdentity
+from vdla.compiler.graph.passes.rows_to_images import RowsToImages
 from vdla.compiler.graph.passes.signed_activations import SignedActivations
 from vdla.compiler.graph.passes.tabulate import Tabulate
 from vdla.compiler.graph.passes.to_integers import ToIntegers
@@ -51,6 +52,7 @@ SIMPLIFY = Pipeline(
 INTEGERS = Pipeline(
     (
         ExpandQLinear(),
+        RowsToImages(),
         SignedActivations(),
         ToIntegers(),
         RemoveIdentity(),

@@ -73,6 +73,22 @@ def test_the_simulated_choice_is_at_least_as_good_as_the_estimated_one():
     assert simulated <= estimated
 
 
+def test_more_threads_are_chosen_where_the_bus_bounds_a_convolution():
+    """And only there: with deep sums the multipliers bound it."""
+    target = Target(DEFAULT)
+    wide, deep = (
+        ConvolutionTask(Convolution(channels, side, side, 64, (1, 1)))
+        for channels, side in ((32, 112), (512, 14))
+    )
+    chosen = {task: by_simulator(space_of(task, target)) for task in (wide, deep)}
+    assert (chosen[wide].threads, chosen[deep].threads) == (4, 2)
+    space = space_of(wide, target)
+    assert chosen[wide] in space
+    assert len(space) == len(space.table) + len(space.more)
+    fewer = by_simulator(replace(space, more=None))
+    assert simulated_cycles(wide, chosen[wide], target) < simulated_cycles(wide, fewer, target)
+
+
 ESTIMATED = [
     Convolution(64, 14, 14, 64, padding=(1, 1, 1, 1)),
     Convolution(64, 28, 28, 128, (1, 1)),

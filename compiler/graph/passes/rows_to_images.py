@@ -1,0 +1,168 @@
+"""One-dimensional convolutions and poolings become those of images of one row.
+
+`Conv(x, w)` with x[n, c, l] becomes `Conv(x', w')` with x'[n, c, 1, l]. The values between such operators,
+and those that operators on elements make of them, become images, too, under their own names. Unsqueeze and
+Squeeze stand where other operators make or read them; Reshape and its kin read images as they are.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vdla.compiler.graph.conversions import CONVERSIONS
+from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType, producers
+from vdla.compiler.graph.rewrite import Rewriting
+from vdla.runtime.host import elementwise
+
+ROWS_RANK = 3
+HEIGHT = 2  # the new dimension
+WINDOWS = ("AveragePool", "Conv", "ConvTranspose", "GlobalAveragePool", "GlobalMaxPool", "MaxPool")
+ALONG_AXIS = ("Concat", "Split", *CONVERSIONS)
+ON_ELEMENTS = (*ALONG_AXIS, *elementwise.OPERATORS)
+RESHAPING = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
+ONES = ("dilations", "kernel_shape", "strides")
+
+
+@dataclass(frozen=True, slots=True)
+class RowsToImages:
+    """The pass."""
+
+    def run(self, graph: Graph) -> Graph:
+        """Return `graph` with images of one row in place of rows."""
+        chosen = _chosen(graph)
+        return _Widening(graph, chosen).run() if chosen else graph
+
+
+def _is_rows(graph: Graph, name: str) -> bool:
+    return bool(name) and len(graph.types[name].shape) == ROWS_RANK
+
+
+def _values(graph: Graph, node: Node) -> set[str]:
+    """Return the rows that a node reads or makes; the weights of a convolution are none."""
+    read = node.inputs[:1] if node.op in WINDOWS else node.inputs
+    names = (*(name for name in read if name not in graph.constants), *node.outputs)
+    return {name for name in names if _is_rows(graph, name)}
+
+
+def _chosen(graph: Graph) -> set[int]:
+    """Return the identities of the windowed operators on rows, and of the operators on elements that hang
+    together with them."""
+    found = {id(node): node for node in graph.nodes if node.op in WINDOWS and _is_rows(graph, node.inputs[0])}
+    values = {name for node in found.values() for name in _values(graph, node)}
+    others = [node for node in graph.nodes if id(node) not in found and _keeps_places(graph, node)]
+    while joined := [node for node in others if values & _values(graph, node)]:
+        found |= {id(node): node for node in joined}
+        values |= {name for node in joined for name in _values(graph, node)}
+        others = [node for node in others if id(node) not in found]
+    return set(found)
+
+
+def _keeps_places(graph: Graph, node: Node) -> bool:
+    """Whether an operator makes rows, element by element, of rows and of what is the same for all columns."""
+    moving = [name for name in node.inputs if name and name not in graph.constants]
+    alike = all(_is_rows(graph, name) or graph.types[name].size == 1 for name in moving)
+    return node.op in ON_ELEMENTS and alike and all(_is_rows(graph, name) for name in node.outputs)
+
+
+class _Widening(Rewriting):
+    """A graph with images of one row in the making.
+
+    Args:
+        chosen: the identities of the nodes that become operators on images.
+    """
+
+    def __init__(self, graph: Graph, chosen: set[int]) -> None:
+        super().__init__(graph)
+        self.chosen, self.makers = chosen, producers(graph)
+        self.images: dict[str, str] = {}  # by value as rows, where it has become an image
+        self.rows: dict[str, str] = {}  # by value as rows, where something reads it as such
+
+    def run(self) -> Graph:
+        for node in self.graph.nodes:
+            if id(node) in self.chosen:
+                self.widen(node)
+            elif node.op in RESHAPING and node.inputs[0] in self.images:
+                shape = self.graph.types[node.outputs[0]].shape
+                self.add(
+                    "Reshape", (self.images[node.inputs[0]],), node.outputs[0], {"shape": shape}, node.name
+                )
+            else:
+                self.nodes.append(replace(node, inputs=tuple(map(self.as_rows, node.inputs))))
+        return self.finished()
+
+    def widen(self, node: Node) -> None:
+        """Append an operator on images in place of one on rows."""
+        weights = 1 if node.op in ("Conv", "ConvTranspose") else len(node.inputs)
+        inputs = tuple(
+            self.weights(name) if place == weights else self.image(name)
+            for place, name in enumerate(node.inputs)
+        )
+        outputs = tuple(map(self.made, node.outputs))
+        self.nodes.append(replace(node, inputs=inputs, outputs=outputs, attributes=_attributes(node)))
+        for name, image in zip(node.outputs, outputs, strict=True):
+            if name in self.graph.outputs:
+                self.add("Squeeze", (image,), name, {"axes": (HEIGHT,)})
+
+    def made(self, name: str) -> str:
+        """Return the image that a chosen operator makes; it has the name of the rows, unless these go out."""
+        type_ = _image_type(self.graph.types[name])
+        if name in self.graph.outputs:
+            self.images[name] = self.value(f"{name}_image", type_)
+            self.rows[name] = name
+        else:
+            self.images[name], self.types[name] = name, type_
+        return self.images[name]
+
+    def image(self, name: str) -> str:
+        """Return a value as an image; what is no rows as it is."""
+        if not name or (len(self.graph.types[name].shape) < 2 or name in self.images):
+            return self.images.get(name, name)
+        if name in self.graph.constants:
+            wide = np.expand_dims(self.graph.constants[name], -2)
+            self.images[name] = self.constant(f"{name}_image", wide)
+        else:
+            own = self.value(f"{name}_image", _image_type(self.graph.types[name]))
+            self.images[name] = self.add("Unsqueeze", (name,), own, {"axes": (HEIGHT,)})
+        return self.images[name]
+
+    def weights(self, name: str) -> str:
+        """Return the weights of a convolution for images, dequantised like those for rows."""
+        maker = self.makers.get(name)
+        if maker is None or maker.op != "DequantizeLinear" or maker.inputs[0] not in self.graph.constants:
+            return self.image(name)
+        wide = self.image(maker.inputs[0])
+        own = self.value(f"{name}_image", _image_type(self.graph.types[name]))
+        return self.add("DequantizeLinear", (wide, *maker.inputs[1:]), own, maker.attributes, maker.name)
+
+    def as_rows(self, name: str) -> str:
+        """Return a value as rows, for operators that are not chosen."""
+        if name not in self.images or self.images[name] != name:
+            return self.rows.get(name, name)
+        if name not in self.rows:
+            own = self.value(f"{name}_rows", self.graph.types[name])
+            self.rows[name] = self.add("Squeeze", (name,), own, {"axes": (HEIGHT,)})
+        return self.rows[name]
+
+
+def _image_type(type_: TensorType) -> TensorType:
+    return TensorType((*type_.shape[:-1], 1, type_.shape[-1]), type_.dtype)
+
+
+def _attributes(node: Node) -> Mapping[str, Attribute]:
+    """Return the attributes of an operator on images of one row."""
+    changed: dict[str, Attribute] = dict(node.attributes)
+    if node.op in ALONG_AXIS:
+        axis = node.integer("axis") % ROWS_RANK
+        return {**changed, "axis": axis + (axis == HEIGHT)}
+    if node.op not in WINDOWS:
+        return changed
+    for name in ONES:
+        if name in changed:
+            changed[name] = (1, *node.extents(name))
+    if "output_padding" in changed:
+        changed["output_padding"] = (0, *node.extents("output_padding"))
+    if "pads" in changed:
+        before, behind = node.extents("pads")
+        changed["pads"] = (0, before, 0, behind)
+    return changed
