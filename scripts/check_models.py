@@ -113,7 +113,7 @@ def subject_of(path: Path, seed: int) -> Subject:
         return Subject(graph, onnx.load(path), {own: name for name, own in importer.names.items()})
     graph = quantise(
         graph, [random_inputs(graph, seed + 1 + number) for number in range(CALIBRATION_SAMPLES)]
-    )
+    ).graph
     return Subject(graph, export(graph), {name: name for name in graph.types})
 
 

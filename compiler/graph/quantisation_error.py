@@ -1,13 +1,16 @@
 """The quantisation error of each value of a quantised graph, compared with the float graph."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, log10
+from math import inf, isinf, log10
 
 import numpy as np
 
 from vdla.compiler.graph.interpret import all_values
 from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.graph.quantisation.sensitivity import Contribution
+
+MOST_SHOWN = 5  # of the layers that cost most
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +20,9 @@ class LayerError:
     Attributes:
         value: its name in the float graph.
         op: the operator that makes it.
-        signal_to_noise_db: power of the float values by that of the difference; infinite where there is none.
+        signal_to_noise_db: power of the float values by that of the difference; infinite where there is no
+            difference, negative infinity where there is no signal, or a value is infinite or no number on one
+            side only.
     """
 
     value: str
@@ -31,7 +36,7 @@ def layer_errors(
     """Run both graphs and compare every value that the quantised graph still has; errors accumulate.
 
     Args:
-        graph: the float graph that was given to `quantise`, which returned `quantised`.
+        graph: the float graph that was `quantised` was made of.
         samples: inputs, one set for each run.
     """
     counterparts = _counterparts(graph, quantised)
@@ -39,9 +44,8 @@ def layer_errors(
     for sample in samples:
         wanted, found = all_values(graph, sample), all_values(quantised, sample)
         for name, other in counterparts.items():
-            exact = wanted[name].astype(np.float64)
-            signal[name] += float(np.square(exact).sum())
-            noise[name] += float(np.square(exact - found[other]).sum())
+            powers = _powers(wanted[name].astype(np.float64), found[other].astype(np.float64))
+            signal[name], noise[name] = signal[name] + powers[0], noise[name] + powers[1]
     return tuple(
         LayerError(node.outputs[0], node.op, ratio_db(signal[node.outputs[0]], noise[node.outputs[0]]))
         for node in graph.nodes
@@ -49,16 +53,54 @@ def layer_errors(
     )
 
 
+def _powers(wanted: np.ndarray, found: np.ndarray) -> tuple[float, float]:
+    """Return the power of the finite wanted values, and that of the differences: infinite where a value is
+    finite on one side only, or infinite of another sign."""
+    same = (wanted == found) | (np.isnan(wanted) & np.isnan(found))
+    finite = np.isfinite(wanted)
+    signal = float(np.square(wanted[finite]).sum())
+    if not (same | (finite & np.isfinite(found))).all():
+        return signal, inf
+    return signal, float(np.square(wanted[~same] - found[~same]).sum())
+
+
 def ratio_db(signal: float, noise: float) -> float:
-    """Return the ratio of two powers in decibels."""
-    if not noise:
+    """Return the ratio of two powers in decibels: infinite without noise, negative infinity where only the
+    signal is 0 or the noise is infinite."""
+    if noise == 0:
         return inf
-    return 10 * log10(signal / noise) if signal else -inf
+    if signal == 0 or noise == inf:
+        return -inf
+    return 10 * (log10(signal) - log10(noise))
 
 
 def print_errors(errors: Iterable[LayerError]) -> str:
-    """Return a table, one line for each value."""
-    return "".join(f"{error.signal_to_noise_db:8.1f} dB  {error.op:20} {error.value}\n" for error in errors)
+    """Return a table, one line for each value; "exact" where there is no noise, "lost" where there is nothing
+    but noise."""
+    return "".join(
+        f"{_decibels(error.signal_to_noise_db):>11}  {error.op:20} {error.value}\n" for error in errors
+    )
+
+
+def _decibels(ratio: float) -> str:
+    if isinf(ratio):
+        return "exact" if ratio > 0 else "lost"
+    return f"{ratio:.1f} dB"
+
+
+def print_contributions(found: Sequence[Contribution]) -> str:
+    """Return the layers that cost most, one line for each: its share of the errors that all layers make
+    alone, and of the multiply-accumulates; "" where no layer makes one."""
+    total, macs = sum(one.error for one in found), max(1, sum(one.macs for one in found))
+    if not total:
+        return ""
+    lines = [
+        f"error of the results, by layers alone ({MOST_SHOWN} at most); --float-layers keeps them in float:"
+    ]
+    for one in found[:MOST_SHOWN]:
+        share = 1.0 if isinf(one.error) else 0.0 if isinf(total) else one.error / total
+        lines.append(f"{share:8.1%}  {one.macs / macs:6.1%} of the MACs  {one.layer}")
+    return "\n".join(lines) + "\n"
 
 
 def _counterparts(graph: Graph, quantised: Graph) -> dict[str, str]:

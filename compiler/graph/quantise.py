@@ -1,173 +1,127 @@
-"""Post-training quantisation: puts QuantizeLinear and DequantizeLinear around operators with integer forms.
+"""Quantisation that keeps accuracy: equalises channels, chooses grids, corrects biases, and leaves in float
+what it is told to, each judged on samples.
 
-Activations become int8, symmetric (zero point 0), by calibration. A Relu or Clip after its only producer
-stays fused with it: no pair is inserted between. MaxPool and operators that only move elements keep the
-scale of their input, so they are exact. Operators on values that hold infinite numbers stay in float.
-
-Source: Jacob et al., CVPR 2018, sections 2 and 3; Krishnamoorthi, 2018.
+Candidates are compared by what leaves the network, as far as the work allows (`judge.WORK`); a network that
+is larger takes the first candidate, the grids of the least squared error.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from math import isfinite
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from vdla.compiler.graph.calibrate import calibrate
-from vdla.compiler.graph.integer_forms.rules import MOVES
-from vdla.compiler.graph.nodes import Graph, Node, TensorType, consumers, producers
-from vdla.compiler.graph.quantise_weights import (
-    Integers,
-    is_quantisable_product,
-    quantised_constant,
-    quantised_product,
-    scale_for,
-    without_factors,
-)
-from vdla.compiler.graph.rewrite import Rewriting, renamed
-from vdla.compiler.graph.verify import verify
+from vdla.compiler.graph.nodes import Graph, GraphError
+from vdla.compiler.graph.quantisation.bias import corrected
+from vdla.compiler.graph.quantisation.cases import cases_of, weights_of
+from vdla.compiler.graph.quantisation.equalise import equalised
+from vdla.compiler.graph.quantisation.grids import Case, Criterion, Grid, grid_of, within_percentile
+from vdla.compiler.graph.quantisation.insert import with_grids
+from vdla.compiler.graph.quantisation.judge import Judge
+from vdla.compiler.graph.quantisation.observe import observe
+from vdla.compiler.graph.quantisation.options import Options
+from vdla.compiler.graph.quantisation.roles import Roles
+from vdla.compiler.graph.quantisation.sensitivity import costly_layers, layers_named
 
-PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-BOUNDS = ("Clip", "Relu")
-OTHERS = ("Add", "AveragePool", "Concat", "GlobalAveragePool", "MaxPool", *BOUNDS)
-VIEWS = tuple(op for op in MOVES if op not in ("Concat", "Split"))  # one tensor to one tensor
-SAME_SCALE = ("MaxPool", *VIEWS)
+EQUALISING_SAMPLES = 2
+LONGER = 0.98  # of the error before, that a further change must stay below
+
+PLAIN = Options()
+Samples = Sequence[Mapping[str, np.ndarray]]
 
 
-def quantise(graph: Graph, samples: Iterable[Mapping[str, np.ndarray]], percentile: float = 100.0) -> Graph:
-    """Return `graph` with integers around Conv, ConvTranspose, Gemm and MatMul with constant weights, Add,
-    Concat, pooling, Relu and Clip.
+@dataclass(frozen=True, slots=True)
+class Quantised:
+    """A quantised network.
 
-    Weights become int8 per output channel, biases int32; both are constants behind a DequantizeLinear. Fold
-    batch normalisation before.
+    Attributes:
+        graph: with QuantizeLinear and DequantizeLinear.
+        roles: of the nodes of the float graph that it was made of, whose values have the same names.
+        grids: of the leaders of the int8 values.
+        criterion: by which the ranges of its tensors were chosen.
+    """
 
-    Args:
-        samples, percentile: as for `calibrate`.
+    graph: Graph
+    roles: Roles
+    grids: Mapping[str, Grid]
+    criterion: str
+
+    @property
+    def in_float(self) -> tuple[str, ...]:
+        """The layers that were kept in float, by name."""
+        nodes = (node for node in self.roles.graph.nodes if node.outputs[0] in self.roles.in_float)
+        return tuple(node.name or node.outputs[0] for node in nodes)
+
+
+def quantise(graph: Graph, samples: Samples, options: Options = PLAIN) -> Quantised:
+    """Return a float graph with integers around the operators that have integer forms.
+
+    Fold batch normalisation before.
 
     Raises:
-        GraphError: the graph cannot be calibrated.
+        GraphError: there are no samples, a value is not finite on one, the percentile is not in 0..100, or a
+            layer is unknown.
     """
-    quantised = _Quantiser(graph, calibrate(graph, samples, percentile)).run()
-    verify(quantised)
-    return quantised
+    if not samples:
+        raise GraphError(f"graph {graph.name} cannot be calibrated without samples")
+    if options.percentile is not None and not 0 < options.percentile <= 100:
+        raise GraphError(f"percentile {options.percentile} is outside 0..100")
+    in_float = layers_named(graph, options.float_layers)
+    found = _chosen(graph, samples, options, in_float)
+    if options.float_share > 0:
+        costly = costly_layers(found, samples, options.float_share)
+        found = _chosen(graph, samples, options, in_float | costly) if costly else found
+    return found
+
+
+def _chosen(graph: Graph, samples: Samples, options: Options, in_float: frozenset[str]) -> Quantised:
+    """Return the best candidate."""
+    roles = Roles(equalised(Roles(graph, in_float), samples[:EQUALISING_SAMPLES]), in_float)
+    observed = observe(roles.graph, samples, weights_of(roles))
+    endless = {name for name, leader in roles.leaders.items() if not observed[leader].is_finite}
+    if endless:  # masks, which no scale holds
+        touching = {n.outputs[0] for n in graph.nodes if endless & {*n.inputs, *n.outputs}}
+        return _chosen(graph, samples, options, in_float | touching)
+    cases = cases_of(roles, observed)
+    if options.percentile is not None:
+        grids = {name: within_percentile(case, options.percentile) for name, case in cases.items()}
+        return _made(roles, grids, f"percentile {options.percentile:g}")
+    judge = Judge(roles.graph, samples, len(Criterion) + 1)
+    best, error = _best(roles, cases, judge)
+    return _corrected(best, error, judge)
 
 
 def has_quantisable(graph: Graph) -> bool:
     """Whether there is an operator that `quantise` puts integers around."""
-    return any(_is_quantisable(graph, node) for node in graph.nodes)
+    return bool(Roles(graph).narrow)
 
 
-def _is_quantisable(graph: Graph, node: Node) -> bool:
-    """Whether integers can stand around a node, whatever its neighbours are."""
-    if graph.types[node.outputs[0]].dtype != "float32":
-        return False
-    return is_quantisable_product(graph, node) if node.op in PRODUCTS else node.op in OTHERS
+def _made(roles: Roles, grids: Mapping[str, Grid], criterion: str) -> Quantised:
+    return Quantised(with_grids(roles, grids), roles, grids, criterion)
 
 
-class _Quantiser(Rewriting):
-    """A quantised graph in the making.
+def _best(roles: Roles, cases: Mapping[str, Case], judge: Judge) -> tuple[Quantised, float]:
+    """Return the candidate with the least error of those that the work allows to judge, and its error."""
+    count = min(len(Criterion), judge.runs // len(judge.samples))
+    best, least = None, np.inf
+    for criterion in list(Criterion)[: max(1, count)]:
+        grids = {name: grid_of(case, criterion) for name, case in cases.items()}
+        found = _made(roles, grids, criterion.value)
+        if count < 2:
+            return found, np.inf
+        error = judge.error(found.graph)
+        if best is None or error < LONGER * least:
+            best, least = found, error
+    assert best is not None, "there is a candidate"
+    return best, least
 
-    Attributes:
-        scales: of values that become int8, by the graph's names.
-        endless: values with numbers that are not finite, which no scale holds.
-        narrow: what stands for values that integer operators make.
-        paired: what stands for values that were quantised, whoever makes them.
-    """
 
-    def __init__(self, graph: Graph, magnitudes: Mapping[str, float]) -> None:
-        super().__init__(graph)
-        self.readers, self.makers = consumers(graph), producers(graph)
-        self.scales = {name: scale_for(size) for name, size in magnitudes.items() if isfinite(size)}
-        endless = (name for name, array in graph.constants.items() if not np.isfinite(array).all())
-        self.endless = {name for name, size in magnitudes.items() if not isfinite(size)} | set(endless)
-        self.narrow: dict[str, str] = {}
-        self.paired: dict[str, str] = {}
-
-    def run(self) -> Graph:
-        """Return the quantised graph."""
-        for node in self.graph.nodes:
-            if self.is_quantised(node):
-                self.add_quantised(node)
-            else:
-                self.nodes.append(renamed(node, self.narrow))
-        return self.finished()
-
-    def is_quantised(self, node: Node) -> bool:
-        """Whether a node will compute with integers."""
-        if not self.endless.isdisjoint((*node.inputs, *node.outputs)):
-            return False
-        moves = node.op in VIEWS and self.graph.types[node.outputs[0]].dtype == "float32"
-        return _is_quantisable(self.graph, node) or (moves and node.inputs[0] in self.narrow)
-
-    def is_fused(self, node: Node) -> bool:
-        """Whether a node is a bound right behind the only operator that makes its input and can bound its
-        results itself."""
-        maker = self.makers.get(node.inputs[0])
-        alone = len(self.readers[node.inputs[0]]) == 1 and node.inputs[0] not in self.graph.outputs
-        return (
-            node.op in BOUNDS
-            and maker is not None
-            and alone
-            and maker.op in (*PRODUCTS, "Add")
-            and self.is_quantised(maker)
-        )
-
-    def add_quantised(self, node: Node) -> None:
-        (out,) = node.outputs
-        if node.op in SAME_SCALE:
-            self.scales[out] = self.scales[node.inputs[0]]
-        changed = node if self.is_fused(node) else replace(without_factors(node), inputs=self.inputs_of(node))
-        following = self.readers[out]
-        if len(following) == 1 and self.is_fused(following[0]):
-            self.nodes.append(changed)
-            return
-        made = self.value(f"{out}_real", self.graph.types[out]) if out in self.graph.outputs else out
-        self.nodes.append(replace(changed, outputs=(made,)))
-        self.narrow[out] = self.paired[out] = self.add_pair(
-            made, self.scales[out], out if made != out else None
-        )
-
-    def inputs_of(self, node: Node) -> tuple[str, ...]:
-        """Return what stands for the inputs of a node: quantised values, and integers behind a
-        DequantizeLinear."""
-        if node.op not in PRODUCTS:
-            return tuple(self.operand(name) for name in node.inputs)
-        weights, bias = quantised_product(self.graph, node, self.scales[node.inputs[0]])
-        parts = [self.add_integers(node.inputs[1], weights)]
-        if bias is not None:
-            parts.append(self.add_integers(node.inputs[2], bias))
-        return (self.operand(node.inputs[0]), *parts)
-
-    def operand(self, name: str) -> str:
-        if name in self.graph.constants:
-            return self.add_integers(name, quantised_constant(self.graph.constants[name]))
-        if name not in self.paired:
-            self.paired[name] = self.add_pair(name, self.scales[name])
-        return self.paired[name]
-
-    def add_pair(self, name: str, scale: np.ndarray, result: str | None = None) -> str:
-        """Quantise a value and take it back; return the name of what comes out."""
-        type_ = self.types.get(name) or self.graph.types[name]
-        parameters = (
-            self.constant(f"{name}_scale", scale),
-            self.constant(f"{name}_zero", np.zeros((), np.int8)),
-        )
-        narrow = self.value(f"{name}_int8", TensorType(type_.shape, "int8"))
-        result = result or self.value(f"{name}_again", type_)
-        self.nodes.append(Node("QuantizeLinear", (name, *parameters), (narrow,), {"axis": 0}))
-        self.nodes.append(Node("DequantizeLinear", (narrow, *parameters), (result,), {"axis": 0}))
-        return result
-
-    def add_integers(self, name: str, integers: Integers) -> str:
-        """Add a constant of integers and take it back to float; return the name of what comes out."""
-        parts = {
-            "": integers.values,
-            "_scale": integers.scale,
-            "_zero": np.zeros(integers.scale.shape, integers.values.dtype),
-        }
-        names = tuple(
-            self.constant(f"{name}_{integers.values.dtype}{part}", array) for part, array in parts.items()
-        )
-        result = self.value(f"{name}_again", TensorType(integers.values.shape, "float32"))
-        self.nodes.append(Node("DequantizeLinear", names, (result,), {"axis": integers.axis}))
-        return result
+def _corrected(best: Quantised, error: float, judge: Judge) -> Quantised:
+    """Return a candidate with corrected biases, if that lowers its error."""
+    if not np.isfinite(error):
+        return best
+    graph = corrected(best.roles, best.graph, judge.samples)
+    if graph is best.roles.graph:
+        return best
+    roles = Roles(graph, best.roles.in_float)
+    found = _made(roles, best.grids, best.criterion)
+    return found if judge.error(found.graph) < LONGER * error else best

@@ -53,7 +53,7 @@ def _imported(source: Source, key: str | None, progress: Progress) -> tuple[Grap
 
     progress("import")
     graph = integers_of(
-        imported(source.model, source.shapes, source.section), source.samples, source.percentile
+        imported(source.model, source.shapes, source.section), source.samples, source.options, progress
     )
     if key is None or source.key() != key:
         return graph, None

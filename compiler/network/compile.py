@@ -15,8 +15,10 @@ from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.passes.pipeline import INTEGERS, SIMPLIFY, Pipeline
 from vdla.compiler.graph.passes.rows_to_images import RowsToImages
 from vdla.compiler.graph.passes.split_sums import SplitSums
+from vdla.compiler.graph.quantisation.options import Options
+from vdla.compiler.graph.quantisation.sensitivity import Contribution, contributions
 from vdla.compiler.graph.quantisation_error import LayerError, layer_errors
-from vdla.compiler.graph.quantise import has_quantisable, quantise
+from vdla.compiler.graph.quantise import Quantised, has_quantisable, quantise
 from vdla.compiler.graph.section import WHOLE, Section
 from vdla.compiler.network.stages import plan_of
 from vdla.hw.spec.target import Target
@@ -26,6 +28,7 @@ FLOATS = Pipeline((SplitSums(), RowsToImages(), AffineToConv(), DeadCode()))  # 
 DYNAMIC = ("ConvInteger", "MatMulInteger")  # of networks that quantise activations while they run
 Progress = Callable[[str], None]
 Samples = Iterable[Mapping[str, np.ndarray]]
+OPTIONS = Options()
 
 
 @dataclass(frozen=True)
@@ -36,11 +39,15 @@ class Compiled:
         graph: with integer operators: what the accelerator's results must equal.
         plan: to be saved, or run.
         errors: of each layer against floats, if they were asked for and the network was quantised here.
+        contributions: what each layer costs alone, the most first, under the same conditions.
+        in_float: the layers that were kept in float.
     """
 
     graph: Graph
     plan: Plan
     errors: tuple[LayerError, ...] = ()
+    contributions: tuple[Contribution, ...] = ()
+    in_float: tuple[str, ...] = ()
 
 
 def compile_network(
@@ -48,7 +55,7 @@ def compile_network(
     target: Target,
     *,
     samples: Samples | None = None,
-    percentile: float = 100.0,
+    options: Options = OPTIONS,
     shapes: Mapping[str, Sequence[int]] | None = None,
     section: Section = WHOLE,
     errors: bool = False,
@@ -61,7 +68,7 @@ def compile_network(
         model: an ONNX file, its bytes, or a model of the `onnx` package.
         target: what it is compiled for.
         samples: inputs on which a float network is calibrated for quantisation.
-        percentile: percentile of each activation's magnitudes that its scale must hold.
+        options: how a float network is quantised.
         shapes: shapes of inputs that are dynamic in the model.
         section: which part of the model; all of it by default.
         errors: measure the quantisation error of each layer on the samples.
@@ -73,13 +80,16 @@ def compile_network(
     """
     progress("import")
     simple, given = imported(model, shapes, section), None if samples is None else list(samples)
-    quantised = quantised_graph(simple, given, percentile)
+    made = None if _is_ready(simple) else _quantise(simple, given, options, progress)
     found: tuple[LayerError, ...] = ()
-    if errors and quantised is not simple:
+    costs: tuple[Contribution, ...] = ()
+    if errors and made is not None and given:
         progress("errors of layers")
-        found = layer_errors(simple, quantised, given or ())
-    graph = INTEGERS.run(quantised)
-    return Compiled(graph, plan_of(graph, target, choices, choose=kept(), progress=progress), found)
+        found = layer_errors(made.roles.graph, made.graph, given)
+        costs = contributions(made, given)
+    graph = INTEGERS.run(simple if made is None else made.graph)
+    plan = plan_of(graph, target, choices, choose=kept(), progress=progress)
+    return Compiled(graph, plan, found, costs, () if made is None else made.in_float)
 
 
 def imported(
@@ -95,31 +105,44 @@ def imported(
     return FLOATS.run(SIMPLIFY.run(load(model, shapes, section)))
 
 
-def integer_graph(graph: Graph, samples: Samples | None = None, percentile: float = 100.0) -> Graph:
+def integer_graph(graph: Graph, samples: Samples | None = None, options: Options = OPTIONS) -> Graph:
     """Return a graph with integer operators wherever it is quantised, or can be with `samples`."""
-    return integers_of(FLOATS.run(SIMPLIFY.run(graph)), samples, percentile)
+    return integers_of(FLOATS.run(SIMPLIFY.run(graph)), samples, options)
 
 
-def integers_of(simple: Graph, samples: Samples | None, percentile: float) -> Graph:
+def integers_of(
+    simple: Graph, samples: Samples | None, options: Options, progress: Progress = lambda text: None
+) -> Graph:
     """Return a simplified graph with integer operators; errors as those of `quantised_graph`."""
-    return INTEGERS.run(quantised_graph(simple, samples, percentile))
+    return INTEGERS.run(quantised_graph(simple, samples, options, progress))
 
 
-def quantised_graph(graph: Graph, samples: Samples | None, percentile: float) -> Graph:
+def quantised_graph(
+    graph: Graph, samples: Samples | None, options: Options, progress: Progress = lambda text: None
+) -> Graph:
     """Return a quantised graph as it is, or one of which the accelerator computes nothing; and a float graph
     quantised with `samples`.
 
     Raises:
         GraphError: it is of floats, and no samples were given.
     """
-    if _quantised(graph) or not has_quantisable(graph):
-        return graph
+    return graph if _is_ready(graph) else _quantise(graph, samples, options, progress).graph
+
+
+def _is_ready(graph: Graph) -> bool:
+    """Whether a graph is quantised, or has nothing to quantise."""
+    return _quantised(graph) or not has_quantisable(graph)
+
+
+def _quantise(graph: Graph, samples: Samples | None, options: Options, progress: Progress) -> Quantised:
+    """Quantise a float graph; errors as those of `quantised_graph`."""
     if samples is None:
         raise GraphError(
             f"{graph.name} is a float network, and the accelerator computes with integers; give samples of "
             "its inputs for quantisation (--calibrate SAMPLES.npz), or a quantised model"
         )
-    return quantise(graph, samples, percentile)
+    progress("quantise")
+    return quantise(graph, list(samples), options)
 
 
 def _quantised(graph: Graph) -> bool:

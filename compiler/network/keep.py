@@ -6,7 +6,7 @@ model whose elements stand in other files is not kept.
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import numpy as np
 from vdla.compiler.codegen.version import version
 from vdla.compiler.graph.keep import graph_from_bytes, graph_to_bytes
 from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.graph.section import WHOLE, Section
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.limits import ARRAY_BYTES, FACTOR, limit_of
@@ -36,14 +37,14 @@ class Source:
     Attributes:
         model: an ONNX file or its bytes.
         samples: inputs by which a float network is quantised.
-        percentile: of the magnitudes of each activation that its scale must hold.
+        options: how a float network is quantised.
         shapes: of inputs whose own are dynamic.
         section: which part of the model.
     """
 
     model: str | os.PathLike[str] | bytes
     samples: Sequence[Mapping[str, np.ndarray]] | None = None
-    percentile: float = 100.0
+    options: Options = field(default_factory=Options)
     shapes: Mapping[str, Sequence[int]] | None = None
     section: Section = WHOLE
 
@@ -54,7 +55,7 @@ class Source:
             return None
         shapes = {name: list(shape) for name, shape in (self.shapes or {}).items()}
         part = self.section.inputs, self.section.outputs
-        options = repr((shapes, part, self.percentile, os.environ.get(FACTOR), self.samples is None))
+        options = repr((shapes, part, self.options, os.environ.get(FACTOR), self.samples is None))
         return digest_of([model, options, *_parts(self.samples or ()), version(), *_libraries()])
 
     def _bytes(self) -> bytes | None:

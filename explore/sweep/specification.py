@@ -110,7 +110,8 @@ class WorkloadTable(_Table, frozen=True):
         name: in the tables of results; None: the file's name, or the convolution's shape.
         shapes: of inputs that are dynamic in the model.
         calibrate: samples (.npz) to quantise a float network with.
-        percentile: of each activation's magnitudes that its scale must hold.
+        percentile: of each activation's magnitudes that its scale must hold; None: each has the range that
+            costs least.
     """
 
     model: str | None = None
@@ -119,7 +120,7 @@ class WorkloadTable(_Table, frozen=True):
     name: str | None = None
     shapes: dict[str, tuple[Extent, ...]] = {}
     calibrate: str | None = None
-    percentile: float = 100.0
+    percentile: float | None = None
 
 
 class Specification(_Table, frozen=True):

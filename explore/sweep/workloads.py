@@ -9,6 +9,7 @@ import numpy as np
 
 from vdla.compiler.graph.keep import graph_from_bytes, graph_to_bytes
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType, type_of
+from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.graph.verify import verify
 from vdla.compiler.network.cached import cached_graph
 from vdla.compiler.network.keep import Source
@@ -92,7 +93,7 @@ def _of_model(table: WorkloadTable, where: str, folder: Path) -> Workload:
     path = _located(table.model, where, folder)
     samples = None if table.calibrate is None else read_samples(_located(table.calibrate, where, folder))
     try:
-        graph = cached_graph(Source(path, samples, table.percentile, table.shapes))
+        graph = cached_graph(Source(path, samples, Options(table.percentile), table.shapes))
     except VdlaError as error:
         raise SweepError(f"{where}: {path}: {error}") from error
     return Workload(table.name or path.stem, graph_to_bytes(graph))

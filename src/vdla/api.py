@@ -136,7 +136,9 @@ def compile(
     target: Target | AcceleratorConfig | str | Path = "default",
     *,
     samples: Iterable[Mapping[str, np.ndarray]] | None = None,
-    percentile: float = 100.0,
+    percentile: float | None = None,
+    float_layers: Sequence[str] = (),
+    float_share: float = 0.0,
     shapes: Mapping[str, Sequence[int]] | None = None,
     inputs: Sequence[str] = (),
     outputs: Sequence[str] = (),
@@ -147,7 +149,10 @@ def compile(
     Args:
         target: a target or a configuration, the name of a preset, or a file.
         samples: inputs on which a float network is calibrated for quantisation.
-        percentile: percentile of each activation's magnitudes that its scale must hold.
+        percentile: percentile of each activation's magnitudes that its scale must hold; None: each has the
+            range that costs least on the samples.
+        float_layers: names of layers that stay in float.
+        float_share: percent of the multiply-accumulates whose layers may stay in float, those that cost most.
         shapes: shapes of inputs that are dynamic in the model.
         inputs, outputs: values between which the model is cut, so that a part of it is compiled; none: its
             own inputs and outputs.
@@ -156,12 +161,14 @@ def compile(
     Raises:
         GraphError: the model cannot be imported or cut, or it is a float network and there are no samples.
     """
+    from vdla.compiler.graph.quantisation.options import Options
     from vdla.compiler.graph.section import Section
     from vdla.compiler.network.cached import cached_plan
     from vdla.compiler.network.keep import Source
 
+    options = Options(percentile, tuple(float_layers), float_share)
     section = Section(tuple(inputs), tuple(outputs))
-    source = Source(model, None if samples is None else list(samples), percentile, shapes, section)
+    source = Source(model, None if samples is None else list(samples), options, shapes, section)
     return Module(cached_plan(source, target_of(target), progress))
 
 

@@ -12,7 +12,18 @@ from vdla.runtime.module.plan import HostStep, LaunchStep
 from vdla.runtime.samples import InputError
 
 MHZ = 1e6
-COMPILING = ("config", "target", "settings", "calibrate", "percentile", "shapes", "cut_inputs", "cut_outputs")
+COMPILING = (
+    "config",
+    "target",
+    "settings",
+    "calibrate",
+    "percentile",
+    "float_layers",
+    "float_share",
+    "shapes",
+    "cut_inputs",
+    "cut_outputs",
+)
 """Parameters of the options of compilation."""
 
 

@@ -18,6 +18,7 @@ from vdla.runtime.module.plan import Plan
 from vdla.runtime.samples import InputError, Samples, read_samples
 
 if TYPE_CHECKING:
+    from vdla.compiler.graph.quantisation.options import Options
     from vdla.compiler.network.compile import Compiled
 
 
@@ -27,19 +28,38 @@ class Recipe:
 
     Attributes:
         calibrate: samples to quantise a float network with.
-        percentile: percentile of each activation's magnitudes that its scale must hold.
+        options: how a float network is quantised.
         shapes: shapes of inputs that are dynamic in the model.
         section: which part of the model.
     """
 
     calibrate: Path | None
-    percentile: float
+    options: "Options"
     shapes: Mapping[str, tuple[int, ...]]
     section: Section
 
 
+def takes_float_layers(function: Command) -> Command:
+    """Add --float-layers and --float-share."""
+    named = click.option(
+        "--float-layers",
+        metavar="NAME,NAME",
+        default="",
+        help="Layers of a float network that stay in float.",
+    )
+    share = click.option(
+        "--float-share",
+        metavar="PERCENT",
+        default=0.0,
+        show_default=True,
+        type=click.FloatRange(0, 100),
+        help="Percent of the multiply-accumulates whose layers may stay in float: those that cost most.",
+    )
+    return named(share(function))
+
+
 def takes_recipe(function: Command) -> Command:
-    """Add --calibrate, --percentile, --shape, --inputs and --outputs; the command gets them as `recipe`."""
+    """Add the options of a `Recipe`; the command gets them as `recipe`."""
 
     @click.option(
         "--calibrate",
@@ -50,11 +70,11 @@ def takes_recipe(function: Command) -> Command:
     )
     @click.option(
         "--percentile",
-        default=100.0,
-        show_default=True,
         type=click.FloatRange(50, 100),
-        help="Percentile of each activation's magnitudes that its scale must hold.",
+        help="Percentile of each activation's magnitudes that its scale must hold.  [default: the range that "
+        "costs least on the samples]",
     )
+    @takes_float_layers
     @click.option(
         "--shape",
         "shapes",
@@ -80,14 +100,20 @@ def takes_recipe(function: Command) -> Command:
     @wraps(function)
     def wrapped(
         calibrate: Path | None,
-        percentile: float,
+        percentile: float | None,
+        float_layers: str,
+        float_share: float,
         shapes: tuple[str, ...],
         cut_inputs: tuple[str, ...],
         cut_outputs: tuple[str, ...],
         **kwargs: object,
     ) -> None:
         section = Section(_names("--inputs", cut_inputs), _names("--outputs", cut_outputs))
-        recipe = Recipe(calibrate, percentile, dict(_shape(text) for text in shapes), section)
+        from vdla.compiler.graph.quantisation.options import Options
+
+        layers = tuple(name for name in float_layers.split(",") if name)
+        options = Options(percentile, layers, float_share)
+        recipe = Recipe(calibrate, options, dict(_shape(text) for text in shapes), section)
         function(recipe=recipe, **kwargs)
 
     return wrapped
@@ -119,7 +145,7 @@ def plan_with_progress(model: Path, target: Target, recipe: Recipe) -> Plan:
     from vdla.compiler.network.cached import cached_plan
     from vdla.compiler.network.keep import Source
 
-    source = Source(model, _samples(recipe), recipe.percentile, recipe.shapes, recipe.section)
+    source = Source(model, _samples(recipe), recipe.options, recipe.shapes, recipe.section)
     with status() as say, without_collections():
         return cached_plan(source, target, say)
 
@@ -134,7 +160,7 @@ def compile_with_errors(model: Path, target: Target, recipe: Recipe) -> "Compile
             model,
             target,
             samples=samples,
-            percentile=recipe.percentile,
+            options=recipe.options,
             shapes=recipe.shapes,
             section=recipe.section,
             errors=True,

@@ -18,7 +18,8 @@ from vdla.runtime.module.plan import LaunchStep, Plan
 @click.option(
     "--errors",
     is_flag=True,
-    help="With --calibrate: print each layer's signal to quantisation noise on the samples.",
+    help="With --calibrate: print each layer's signal to quantisation noise on the samples, and the "
+    "layers that cost most.",
 )
 @takes_recipe
 @takes_target
@@ -30,12 +31,15 @@ def command(model: Path, output: Path, errors: bool, recipe: Recipe, target: Tar
     save(plan, output)
     click.echo(described(plan))
     if compiled is not None and compiled.errors:
-        from vdla.compiler.graph.quantisation_error import print_errors
+        from vdla.compiler.graph.quantisation_error import print_contributions, print_errors
 
         click.echo(
             "signal to quantisation noise, with that of all layers before:\n" + print_errors(compiled.errors),
             nl=False,
         )
+        click.echo(print_contributions(compiled.contributions), nl=False)
+    if compiled is not None and compiled.in_float:
+        click.echo(f"kept in float: {', '.join(compiled.in_float)}")
     click.echo(
         f"{output}: {output.stat().st_size / 2**20:.1f} MiB, "
         f"{sum(stream.count for stream in plan.streams.values()):,} instructions "

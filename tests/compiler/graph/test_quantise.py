@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from tests.compiler.graph.onnx.networks import small_cnn
-from vdla.compiler.graph.calibrate import calibrate
 from vdla.compiler.graph.interpret import all_values, interpret
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.onnx.load import load
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.passes.pipeline import SIMPLIFY
+from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.graph.quantisation_error import layer_errors, print_errors, ratio_db
 from vdla.compiler.graph.quantise import has_quantisable, quantise
 from vdla.compiler.graph.text import print_graph
@@ -44,20 +44,12 @@ def f(x: float32[1, 2]):
     x_again: float32[1, 2] = DequantizeLinear(x_int8, x_scale, x_zero, axis=0)
     g: float32[1, 2] = Gemm(x_again, w_again, b_again, alpha=1.0, beta=1.0, transA=0, transB=0)
     r: float32[1, 2] = Relu(g)
-    r_scale: float32 = constant(1.0)
-    r_zero: int8 = constant(0)
+    r_scale: float32 = constant(0.7490196)
+    r_zero: int8 = constant(-128)
     r_int8: int8[1, 2] = QuantizeLinear(r, r_scale, r_zero, axis=0)
     r_again: float32[1, 2] = DequantizeLinear(r_int8, r_scale, r_zero, axis=0)
     s: float32[1, 2] = Sigmoid(r_again)
-    s_scale: float32 = constant(0.007874016)
-    s_zero: int8 = constant(0)
-    s_int8: int8[1, 2] = QuantizeLinear(s, s_scale, s_zero, axis=0)
-    s_again: float32[1, 2] = DequantizeLinear(s_int8, s_scale, s_zero, axis=0)
-    y_real: float32[1, 2] = Add(s_again, r_again)
-    y_real_scale: float32 = constant(1.007874)
-    y_real_zero: int8 = constant(0)
-    y_real_int8: int8[1, 2] = QuantizeLinear(y_real, y_real_scale, y_real_zero, axis=0)
-    y: float32[1, 2] = DequantizeLinear(y_real_int8, y_real_scale, y_real_zero, axis=0)
+    y: float32[1, 2] = Add(s, r_again)
     return y
 """
 
@@ -75,15 +67,15 @@ def network() -> Graph:
 
 
 def test_pairs_stand_around_integer_operators_and_bounds_stay_fused():
-    x = np.array([[127, -63]], np.float32)  # g = [0.5 · 127 + 63 + 0.5, 3]
-    quantised = quantise(parse_graph(BEFORE), [{"x": x}])
+    x = np.array([[127, -127]], np.float32)  # g = [0.5 · 127 + 127 + 0.5, 3]
+    quantised = quantise(parse_graph(BEFORE), [{"x": x}], Options(100)).graph
     assert print_graph(quantised) == AFTER
     assert parse_graph(print_graph(quantised), quantised.constants) == quantised
 
 
 @pytest.mark.parametrize("op", ["Conv", "Gemm"])
 def test_integers_stay_within_half_a_step_of_the_weights(network, op):
-    quantised = quantise(network, samples(1))
+    quantised = quantise(network, samples(1), Options(100)).graph
     values = all_values(quantised, samples(1)[0])
     names = {node.outputs[0]: node for node in quantised.nodes}
     for node, before in zip(
@@ -101,7 +93,7 @@ def test_integers_stay_within_half_a_step_of_the_weights(network, op):
 
 
 def test_biases_have_the_scale_of_the_sums(network):
-    quantised = quantise(network, samples())
+    quantised = quantise(network, samples()).graph
     makers = {node.outputs[0]: node for node in quantised.nodes}
     gemm = next(node for node in quantised.nodes if node.op == "Gemm")
     x_scale, w_scale, b_scale = (quantised.constants[makers[name].inputs[1]] for name in gemm.inputs)
@@ -115,36 +107,40 @@ def test_a_large_bias_beside_small_weights_does_not_overflow():
         "    y: float32[1, 1] = Gemm(x, w, b, alpha=1.0, beta=1.0, transA=0, transB=0)\n    return y\n"
     )
     x = {"x": np.array([[1e-3]], np.float32)}
-    np.testing.assert_allclose(interpret(quantise(parse_graph(text), [x]), x)["y"], [[100]], rtol=1e-5)
+    np.testing.assert_allclose(interpret(quantise(parse_graph(text), [x]).graph, x)["y"], [[100]], rtol=1e-5)
 
 
 def test_what_only_moves_elements_is_exact():
     text = (
         "def f(x: float32[1, 2, 4]):\n"
-        "    p: float32[1, 2, 2] = MaxPool(x, ceil_mode=0, dilations=(1,), kernel_shape=(2,), pads=(0, "
+        "    w: float32[4, 4] = constant([[1, 2, 0, 0], [0, 1, 3, 0], [0, 0, 1, 4], [5, 0, 0, 1]])\n"
+        "    c: float32[1, 2, 4] = MatMul(x, w)\n"
+        "    p: float32[1, 2, 2] = MaxPool(c, ceil_mode=0, dilations=(1,), kernel_shape=(2,), pads=(0, "
         "0), strides=(2,))\n"
         "    y: float32[1, 4] = Flatten(p, axis=1)\n    return y\n"
     )
     graph, x = parse_graph(text), {"x": RNG.normal(size=(1, 2, 4)).astype(np.float32)}
-    quantised = quantise(graph, [x])
+    quantised = quantise(graph, [x], Options(100)).graph
     scales = {
         node.inputs[0]: quantised.constants[node.inputs[1]]
         for node in quantised.nodes
         if node.op == "QuantizeLinear"
     }
+    del scales["x"]
     assert len(scales) == 3
     assert len({float(scale) for scale in scales.values()}) == 1
-    again = np.rint(x["x"] / scales["x"]) * scales["x"]
-    np.testing.assert_array_equal(interpret(quantised, x)["y"], interpret(graph, {"x": again})["y"])
+    found = all_values(quantised, x)
+    pooled = found["c_again"].reshape(1, 2, 2, 2).max(3)
+    np.testing.assert_array_equal(found["y"], pooled.reshape(1, 4))
 
 
 def test_products_of_two_activations_stay_in_float():
     text = "def f(x: float32[2, 2]):\n    y: float32[2, 2] = MatMul(x, x)\n    return y\n"
-    assert quantise(parse_graph(text), [{"x": np.eye(2, dtype=np.float32)}]) == parse_graph(text)
+    assert quantise(parse_graph(text), [{"x": np.eye(2, dtype=np.float32)}]).graph == parse_graph(text)
 
 
 def test_a_quantised_network_is_close_and_the_report_says_where_it_is_not(network):
-    quantised = quantise(network, samples())
+    quantised = quantise(network, samples()).graph
     errors = layer_errors(network, quantised, samples())
     assert {"Conv", "Add", "MaxPool", "Gemm", "Softmax"} <= {error.op for error in errors}
     assert (
@@ -185,11 +181,61 @@ def test_ratios_are_in_decibels():
     assert ratio_db(0, 1) == float("-inf")
 
 
-def test_calibration_takes_the_largest_or_a_percentile_of_all_samples():
-    graph = parse_graph("def f(x: float32[5]):\n    y: float32[5] = Neg(x)\n    return y\n")
-    data = [{"x": np.array([0, 1, -2, 3, -100], np.float32)}, {"x": np.array([0, 0, 0, 0, 7], np.float32)}]
-    assert calibrate(graph, data) == {"x": 100, "y": 100}
-    assert calibrate(graph, data, 75) == {"x": 3, "y": 3}
+@pytest.mark.parametrize(
+    ("data", "options", "message"),
+    [
+        ([], Options(), "graph f cannot be calibrated without samples"),
+        ([{"x": np.array([[1, 1]], np.float32)}], Options(0), "percentile 0 is outside 0..100"),
+        (
+            [{"x": np.array([[np.inf, 0]], np.float32)}],
+            Options(),
+            "value 'x' is not finite on a sample",
+        ),
+        (
+            [{"x": np.array([[1, 1]], np.float32)}],
+            Options(float_layers=("G",)),
+            "f has no layer G, which was to stay in float; the nearest names are y, s, r, g",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(data, options, message):
+    with pytest.raises(GraphError, match=f"^{message}$"):
+        quantise(parse_graph(BEFORE), data, options)
+
+
+def test_a_layer_stays_in_float_by_name_and_nothing_around_it_is_quantised():
+    graph = parse_graph(BEFORE)
+    made = quantise(graph, [{"x": np.array([[2, -3]], np.float32)}], Options(float_layers=("g",)))
+    assert made.in_float == ("g",)
+    assert not [node for node in made.graph.nodes if "QuantizeLinear" in node.op]
+
+
+def test_a_share_of_the_products_stays_in_float_the_most_costly_first(network):
+    plain = quantise(network, samples())
+    some = quantise(network, samples(), Options(float_share=60))
+    assert some.in_float
+    least = [
+        min(
+            error.signal_to_noise_db
+            for error in layer_errors(made.roles.graph, made.graph, samples())
+            if error.op == "Softmax"
+        )
+        for made in (plain, some)
+    ]
+    assert least[0] < least[1]
+
+
+def test_errors_where_values_are_infinite_or_there_is_no_noise():
+    text = "def f(x: float32[3]):\n    y: float32[3] = Log(x)\n    return y\n"
+    other = text.replace("Log(x)", "Relu(x)")
+    x = {"x": np.array([0, 1, 2], np.float32)}
+    (same,) = layer_errors(parse_graph(text), parse_graph(text), [x])
+    (lost,) = layer_errors(parse_graph(text), parse_graph(other), [x])
+    assert print_errors([same, lost]) == (
+        "      exact  Log                  y\n       lost  Log                  y\n"
+    )
+    assert ratio_db(1e-300, 1e300) == pytest.approx(-6000)
+    assert ratio_db(1, float("inf")) == float("-inf")
 
 
 MASKED = """\
@@ -207,8 +253,7 @@ def f(x: float32[1, 4]):
 def test_values_with_infinite_numbers_stay_in_float():
     graph = parse_graph(MASKED)
     x = np.array([[1, 2, 3, -1]], np.float32)
-    assert calibrate(graph, [{"x": x}])["m"] == float("inf")
-    quantised = quantise(graph, [{"x": x}])
+    quantised = quantise(graph, [{"x": x}]).graph
     makers = {name: node.op for node in quantised.nodes for name in node.outputs}
     (add,) = (node for node in quantised.nodes if node.op == "Add")
     (matmul,) = (node for node in quantised.nodes if node.op == "MatMul")
@@ -219,22 +264,16 @@ def test_values_with_infinite_numbers_stay_in_float():
     np.testing.assert_allclose(found, interpret(graph, {"x": x})["y"], atol=0.02)
 
 
+def test_a_product_that_is_infinite_on_a_sample_stays_in_float():
+    text = MASKED.replace("MatMul(x, w)", "MatMul(d, w)").replace(
+        "    g: float32", "    d: float32[1, 4] = Reciprocal(x)\n    g: float32", 1
+    )
+    quantised = quantise(parse_graph(text), [{"x": np.array([[1, 2, 0, -1]], np.float32)}]).graph
+    assert not [node for node in quantised.nodes if node.op == "QuantizeLinear"]
+
+
 def test_what_has_nothing_to_quantise_is_known():
     assert has_quantisable(parse_graph(MASKED))
     assert not has_quantisable(
         parse_graph("def f(x: float32[2]):\n    y: float32[2] = Sigmoid(x)\n    return y\n")
     )
-
-
-@pytest.mark.parametrize(
-    ("data", "percentile", "message"),
-    [
-        ([], 100, "graph f cannot be calibrated without samples"),
-        ([{"x": np.array([1], np.float32)}], 0, "percentile 0 is outside 0..100"),
-        ([{"x": np.array([np.inf], np.float32)}], 100, "value 'x' is not finite on a sample"),
-    ],
-)
-def test_calibration_that_cannot_be_is_refused(data, percentile, message):
-    graph = parse_graph("def f(x: float32[1]):\n    y: float32[1] = Neg(x)\n    return y\n")
-    with pytest.raises(GraphError, match=f"^{message}$"):
-        calibrate(graph, data, percentile)

@@ -1,0 +1,1 @@
+"""What quantisation decides: what becomes int8, with which scales, and what stays in float."""

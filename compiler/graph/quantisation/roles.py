@@ -1,0 +1,236 @@
+"""Which operators of a float graph compute with integers, and which of its values become int8.
+
+- Products with constant weights always do; a constant that is added behind and a Relu or Clip go into them.
+- Sums, products of two tensors and Concat do where int8 comes in and an operator with integers reads the
+  result: a tensor between two operators that stay in float is not quantised.
+- Pooling and operators that only move elements do where int8 comes in.
+- A chain of functions of the elements of one int8 tensor becomes a table: nothing inside it is quantised.
+"""
+
+from collections.abc import Collection
+from functools import cached_property
+
+import numpy as np
+
+from vdla.compiler.graph.conversions import Conversions
+from vdla.compiler.graph.integer_forms.rules import INSIDE, MOVES
+from vdla.compiler.graph.integer_forms.site import Site
+from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.graph.quantise_weights import is_quantisable_product
+from vdla.runtime.host import elementwise
+
+PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+BOUNDS = ("Clip", "Relu")
+PAIRS = ("Add", "Mul")
+POOLS = ("AveragePool", "GlobalAveragePool", "MaxPool")
+VIEWS = tuple(op for op in MOVES if op not in ("Concat", "Split"))  # one tensor to one tensor
+SAME_SCALE = ("MaxPool", *VIEWS)
+JOINING = (*PAIRS, *BOUNDS, "Concat")  # worth it only between operators with integers
+CARRYING = (*POOLS, *VIEWS)  # worth it behind them
+
+
+class Roles:
+    """The parts that the nodes of a float graph have in its quantised form; nodes go by their first result.
+
+    Args:
+        in_float: results of nodes that stay in float.
+
+    Attributes:
+        in_float: as given.
+        products: nodes that sum products with constant weights.
+        biases: sums that add a constant to the rows of a product.
+        fused: biases and bounds, which go into the operator before.
+        others: further nodes that compute with integers.
+        roots: by value, the int8 tensor whose elements it is a function of.
+    """
+
+    def __init__(self, graph: Graph, in_float: Collection[str] = ()) -> None:
+        self.graph, self.found, self.in_float = graph, Conversions(graph), frozenset(in_float)
+        self.makers, self.readers = self.found.makers, self.found.readers
+        self.products = {
+            node.outputs[0] for node in graph.nodes if self._may(node) and self._is_product(node)
+        }
+        self.biases = {node.outputs[0] for node in graph.nodes if self._may(node) and self._is_bias(node)}
+        self.others = {node.outputs[0] for node in graph.nodes if self._may(node) and self._is_other(node)}
+        self.roots: dict[str, str] = {}
+        self.fused = set(self.biases)
+        while self._shrink():
+            pass
+        self.others -= self.fused
+
+    # What is what
+
+    def is_inside(self, node: Node) -> bool:
+        """Whether a node computes with integers."""
+        return node.outputs[0] in self._inside
+
+    def ends(self, node: Node) -> bool:
+        """Whether the result of a node that computes with integers becomes int8, and not that of the one
+        behind it."""
+        following = self.readers[node.outputs[0]]
+        return not (len(following) == 1 and following[0].outputs[0] in self.fused)
+
+    def product_of(self, node: Node) -> tuple[Node, ...]:
+        """Return a product and what is fused behind it, in order."""
+        chain = [node]
+        while not self.ends(chain[-1]):
+            chain.append(self.readers[chain[-1].outputs[0]][0])
+        return tuple(chain)
+
+    def activations(self, node: Node) -> tuple[str, ...]:
+        """Return the inputs of a node with integers that must be int8."""
+        if node.outputs[0] in self.fused:
+            return ()
+        names = node.inputs[:1] if node.outputs[0] in self.products else node.inputs
+        return tuple(name for name in names if name not in self.graph.constants)
+
+    @cached_property
+    def narrow(self) -> tuple[str, ...]:
+        """The values that become int8, in order."""
+        names: dict[str, None] = {}
+        for node in self.graph.nodes:
+            if self.is_inside(node):
+                names |= dict.fromkeys(self.activations(node))
+                names |= dict.fromkeys(node.outputs if self.ends(node) else ())
+        return tuple(names)
+
+    @cached_property
+    def leaders(self) -> dict[str, str]:
+        """For each int8 value, the one whose scale it has: what only moves has that of its source, and what
+        is only joined has that of the result."""
+        leaders = {name: name for name in self.narrow}
+
+        def leader(name: str) -> str:
+            while leaders[name] != name:
+                name = leaders[name]
+            return name
+
+        for node in self.graph.nodes:
+            out = node.outputs[0]
+            if out not in self.others or node.op not in (*SAME_SCALE, "Concat"):
+                continue
+            for name in node.inputs if node.op == "Concat" else node.inputs[:1]:
+                if node.op != "Concat":
+                    leaders[leader(out)] = leader(name)
+                elif self._only_joined(name, node):
+                    leaders[leader(name)] = leader(out)
+        return {name: leader(name) for name in leaders}
+
+    def _only_joined(self, name: str, concat: Node) -> bool:
+        return name in self.narrow and all(
+            reader is concat or (reader.op in SAME_SCALE and reader.outputs[0] in self.others)
+            for reader in self.readers[name]
+        )
+
+    # How that is found
+
+    @property
+    def _inside(self) -> set[str]:
+        return self.products | self.fused | self.others
+
+    def _may(self, node: Node) -> bool:
+        """Whether a node could compute with integers."""
+        return self.graph.types[node.outputs[0]].dtype == "float32" and node.outputs[0] not in self.in_float
+
+    def _is_product(self, node: Node) -> bool:
+        return (
+            node.op in PRODUCTS
+            and is_quantisable_product(self.graph, node)
+            and all(self._is_finite(name) for name in node.inputs[1:] if name)
+        )
+
+    def _is_finite(self, constant: str) -> bool:
+        return bool(np.isfinite(self.graph.constants[constant]).all())
+
+    def _is_bias(self, node: Node) -> bool:
+        """Whether a node adds a constant for each column to a matrix product that nothing else reads."""
+        constants = [name for name in node.inputs if name in self.graph.constants]
+        if node.op != "Add" or len(constants) != 1 or not self._is_finite(constants[0]):
+            return False
+        (product,) = (name for name in node.inputs if name not in self.graph.constants)
+        maker, shape = self.makers.get(product), self.graph.types[node.outputs[0]].shape
+        return (
+            maker is not None
+            and maker.op == "MatMul"
+            and product in self.products
+            and self._alone(product)
+            and shape == self.graph.types[product].shape
+            and self.graph.types[constants[0]].size in (1, shape[-1])
+            and self.graph.types[constants[0]].shape[-1:] in ((), (1,), shape[-1:])
+        )
+
+    def _alone(self, name: str) -> bool:
+        return len(self.readers[name]) == 1 and name not in self.graph.outputs
+
+    def _is_other(self, node: Node) -> bool:
+        """Whether a node has an integer form where its inputs are int8."""
+        if node.outputs[0] in self.biases or node.op not in (*JOINING, *CARRYING):
+            return False
+        if any(name in self.graph.constants for name in node.inputs):
+            return False
+        shapes = INSIDE[node.op][0] if node.op in PAIRS else None
+        return shapes is None or not shapes.found(Site(self.found, node))
+
+    def _shrink(self) -> bool:
+        """Take out nodes that need not compute with integers; return whether there were any."""
+        self._find_fused()
+        self._find_roots()
+        out = {name for name in self.others - self.fused if not self._is_worth(self.makers[name])}
+        self.others -= out
+        return bool(out)
+
+    def _find_fused(self) -> None:
+        """Find the bounds right behind the only operator that makes their input and can bound it."""
+        self.fused = set(self.biases)
+        for node in self.graph.nodes:
+            before = self.makers.get(node.inputs[0]) if node.op in BOUNDS and self._may(node) else None
+            if before is None or not self._alone(node.inputs[0]):
+                continue
+            bounds = before.op == "Add" or before.outputs[0] in self.products | self.biases
+            if bounds and before.outputs[0] in self._inside:
+                self.fused.add(node.outputs[0])
+
+    def _find_roots(self) -> None:
+        """Find the functions of one int8 tensor; they are none of the others."""
+        self.roots = {}
+        for node in self.graph.nodes:
+            out = node.outputs[0]
+            if (
+                out in self.products | self.fused
+                or node.op not in elementwise.OPERATORS
+                or not self._may(node)
+            ):
+                continue
+            reads = [name for name in node.inputs if name not in self.graph.constants]
+            roots = {self.roots.get(name, name if self._is_made(name) else "") for name in reads}
+            plain = node.op in BOUNDS and node.inputs[0] not in self.roots  # requantised with bounds
+            if len(roots) == 1 and "" not in roots and self._keeps_shape(node, *roots) and not plain:
+                (self.roots[out],) = roots
+
+    def _keeps_shape(self, node: Node, root: str) -> bool:
+        types = self.graph.types
+        single = all(types[name].size == 1 for name in node.inputs if name in self.graph.constants)
+        return single and len(types[root].shape) > 0 and types[node.outputs[0]].shape == types[root].shape
+
+    def _is_made(self, name: str) -> bool:
+        """Whether a node with integers makes a value."""
+        return name in self._inside and self.ends(self.makers[name])
+
+    def _comes_narrow(self, name: str) -> bool:
+        return self._is_made(name) or name in self.roots
+
+    def _is_worth(self, node: Node) -> bool:
+        if node.outputs[0] in self.roots:
+            return False
+        inputs = any(self._comes_narrow(name) for name in node.inputs)
+        last = self.product_of(node)[-1].outputs[0]
+        return inputs and (node.op in CARRYING or self._is_wanted(last))
+
+    def _is_wanted(self, name: str) -> bool:
+        """Whether a node with integers reads a value, or a function of its elements."""
+        return any(
+            self._is_wanted(reader.outputs[0])
+            if reader.outputs[0] in self.roots
+            else reader.outputs[0] in self.products | self.others and name in self.activations(reader)
+            for reader in self.readers[name]
+        )

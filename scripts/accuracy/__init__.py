@@ -1,0 +1,1 @@
+"""Networks and yardsticks of `scripts/bench_accuracy.py`."""

@@ -1,0 +1,85 @@
+"""Trained networks with the data that come with scikit-learn."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from models.graph import GraphBuilder
+from models.run import Tensors
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+CALIBRATION = 64
+HIDDEN, SEED, STEPS = (64, 32), 0, 400
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained classifier.
+
+    Attributes:
+        name: of the network.
+        model: in float.
+        calibration: samples it was trained with.
+        test: samples it has not seen.
+        labels: the right classes of `test`.
+    """
+
+    name: str
+    model: onnx.ModelProto
+    calibration: list[Tensors]
+    test: list[Tensors]
+    labels: np.ndarray
+
+
+def digits() -> Trained:
+    """Return the convolutional network of `examples/digits`."""
+    sys.path.insert(0, str(DIGITS))
+    from samples import split
+
+    training, test = split()
+    return Trained(
+        "digits",
+        onnx.load(DIGITS / "digits.onnx"),
+        [{"image": image[None]} for image in training.images[:CALIBRATION]],
+        [{"image": image[None]} for image in test.images],
+        test.labels,
+    )
+
+
+def cancer() -> Trained:
+    """Return a dense network for scikit-learn's measurements of breast tumours, trained here. Its inputs are
+    scaled in the network, in float; their sizes differ by a factor of 100,000."""
+    from sklearn.datasets import load_breast_cancer
+    from sklearn.neural_network import MLPClassifier
+    from sklearn.preprocessing import StandardScaler
+
+    data = load_breast_cancer()
+    order = np.random.default_rng(SEED).permutation(len(data.target))
+    test, training = np.split(order, [len(order) // 2])
+    scaler = StandardScaler().fit(data.data[training])
+    network = MLPClassifier(HIDDEN, max_iter=STEPS, random_state=SEED)
+    network.fit(scaler.transform(data.data[training]), data.target[training])
+    graph = GraphBuilder("cancer", SEED)
+    value = graph.input("measurements", 1, data.data.shape[1])
+    value = graph.node("Sub", value, graph.constant(scaler.mean_.astype(np.float32)))
+    value = graph.node("Div", value, graph.constant(scaler.scale_.astype(np.float32)))
+    for place, (weights, bias) in enumerate(zip(network.coefs_, network.intercepts_, strict=True)):
+        value = graph.relu(value) if place else value
+        constants = (graph.constant(part.astype(np.float32)) for part in (weights, bias))
+        value = graph.node("Gemm", value, *constants)
+    rows = data.data.astype(np.float32)
+    return Trained(
+        "cancer",
+        graph.finish(score=value),
+        [{"measurements": row[None]} for row in rows[training][:CALIBRATION]],
+        [{"measurements": row[None]} for row in rows[test]],
+        data.target[test],
+    )
+
+
+def classes(outputs: list[Tensors]) -> np.ndarray:
+    """Return the class that each output says: the largest score, or the sign of a single one."""
+    scores = np.stack([next(iter(each.values())).reshape(-1) for each in outputs])
+    return scores.argmax(1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(int)

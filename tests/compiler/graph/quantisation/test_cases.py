@@ -1,0 +1,44 @@
+"""What errors in each tensor cost."""
+
+import numpy as np
+
+from tests.compiler.graph.quantisation.graphs import residual, samples
+from vdla.compiler.graph.parse import parse_graph
+from vdla.compiler.graph.quantisation.cases import cases_of, input_power, weights_of
+from vdla.compiler.graph.quantisation.observe import observe
+from vdla.compiler.graph.quantisation.roles import Roles
+
+
+def test_errors_count_by_the_weights_they_are_multiplied_by():
+    roles = Roles(residual())
+    weights = weights_of(roles)
+    np.testing.assert_array_equal(weights["n"], [1 + 4, 1 + 9, 1 + 16, 25 + 1])
+    assert weights["a"] is None
+    assert weights["d"] is None
+
+
+def test_a_tensor_that_only_a_table_reads_is_judged_behind_the_table():
+    roles = Roles(residual())
+    cases = cases_of(roles, observe(roles.graph, samples(1), weights_of(roles)))
+    x = np.array([-2.0, 0, 3])
+    (silu,) = cases["a"].function(x)
+    np.testing.assert_allclose(silu, x / (1 + np.exp(-x)), rtol=1e-6)
+    assert cases["n"].function is None
+
+
+def test_weights_of_convolutions_count_by_input_channel():
+    text = """\
+def f(x: float32[1, 2, 3, 3]):
+    w: float32[2, GROUPED, 1, 1] = constant(VALUES)
+    y: float32[1, 2, 3, 3] = Conv(x, w, dilations=(1, 1), group=GROUP, pads=(0, 0, 0, 0), strides=(1, 1))
+    return y
+"""
+    dense = (
+        text.replace("GROUPED", "2")
+        .replace("GROUP", "1")
+        .replace("VALUES", "[[[[1]], [[2]]], [[[3]], [[4]]]]")
+    )
+    single = text.replace("GROUPED", "1").replace("GROUP", "2").replace("VALUES", "[[[[1]]], [[[3]]]]")
+    for source, wanted in ((dense, [10, 20]), (single, [1, 9])):
+        graph = parse_graph(source)
+        np.testing.assert_array_equal(input_power(graph, graph.nodes[0]).reshape(-1), wanted)

@@ -1,0 +1,20 @@
+"""Pairs of conversions where the roles say."""
+
+import numpy as np
+
+from tests.compiler.graph.quantisation.graphs import residual
+from vdla.compiler.graph.quantisation.grids import Grid
+from vdla.compiler.graph.quantisation.insert import with_grids
+from vdla.compiler.graph.quantisation.roles import Roles
+
+
+def test_pairs_have_the_grids_of_their_leaders():
+    roles = Roles(residual())
+    grids = {name: Grid(np.float32(2**-place), place) for place, name in enumerate(roles.leaders)}
+    quantised = with_grids(roles, grids)
+    found = {
+        node.inputs[0]: tuple(quantised.constants[name].item() for name in node.inputs[1:])
+        for node in quantised.nodes
+        if node.op == "QuantizeLinear"
+    }
+    assert found == {"n": (1, 0), "a": (0.5, 1), "g": (0.25, 2), "d": (0.125, 3)}

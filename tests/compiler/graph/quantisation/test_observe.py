@@ -1,0 +1,29 @@
+"""Histograms of float32 numbers."""
+
+import numpy as np
+import pytest
+
+from tests.compiler.graph.quantisation.graphs import residual, samples
+from vdla.compiler.graph.nodes import GraphError
+from vdla.compiler.graph.quantisation.observe import Observed, observe
+
+
+def test_points_stand_for_the_elements_within_their_bins():
+    array = np.random.default_rng(0).standard_t(3, 1000).astype(np.float32)
+    seen = Observed()
+    seen.add(array[:400], None)
+    seen.add(array[400:], np.float64(2))
+    values, counts, weights = seen.points()
+    assert (np.diff(values) >= 0).all()
+    assert counts.sum() == pytest.approx(1000)
+    assert weights.sum() == pytest.approx(400 + 2 * 600)
+    assert values @ counts == pytest.approx(array.sum(), abs=0.016 * float(np.abs(array).sum()))
+    assert (values[0], values[-1]) == (array.min(), array.max()) == (seen.least, seen.greatest)
+
+
+def test_only_values_that_are_asked_for_are_looked_at():
+    x = samples(1)[0]["x"]
+    assert set(observe(residual(), [{"x": x}], {"n": None})) == {"n"}
+    infinite = {"x": np.full_like(x, np.inf)}
+    with pytest.raises(GraphError, match="value 'x' is not finite on a sample"):
+        observe(residual(), [infinite], {"n": None})

@@ -1,0 +1,39 @@
+"""Which operators compute with integers, and which values become int8."""
+
+from tests.compiler.graph.quantisation.graphs import residual
+from vdla.compiler.graph.parse import parse_graph
+from vdla.compiler.graph.quantisation.roles import Roles
+
+
+def test_a_sum_between_float_operators_and_the_inside_of_a_table_stay_in_float():
+    roles = Roles(residual())
+    assert roles.products == {"m", "d"}
+    assert roles.biases == roles.fused == {"a"}
+    assert roles.others == set()
+    assert roles.roots == {"s": "a", "g": "a"}
+    assert roles.narrow == ("n", "a", "g", "d")
+
+
+def test_a_node_in_float_leaves_nothing_of_it_to_quantise():
+    assert Roles(residual(), {"m", "d"}).narrow == ()
+    assert Roles(residual(), {"m"}).narrow == ("g", "d")
+
+
+JOINED = """\
+def f(x: float32[1, 2, 2, 2]):
+    w: float32[2, 2, 1, 1] = constant([[[[1]], [[2]]], [[[3]], [[4]]]])
+    v: float32[2, 4, 1, 1] = constant([[[[1]], [[2]], [[1]], [[2]]], [[[3]], [[4]], [[1]], [[2]]]])
+    a: float32[1, 2, 2, 2] = Conv(x, w, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
+    b: float32[1, 2, 2, 2] = Conv(a, w, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
+    r: float32[1, 2, 2, 2] = Relu(b)
+    c: float32[1, 4, 2, 2] = Concat(a, r, axis=1)
+    y: float32[1, 2, 2, 2] = Conv(c, v, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
+    return y
+"""
+
+
+def test_what_is_only_joined_has_the_scale_of_the_result():
+    roles = Roles(parse_graph(JOINED))
+    assert roles.others == {"c"}
+    assert roles.fused == {"r"}
+    assert roles.leaders == {"x": "x", "a": "a", "r": "c", "c": "c", "y": "y"}  # `a` has another reader

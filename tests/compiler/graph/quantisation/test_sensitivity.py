@@ -1,0 +1,33 @@
+"""What single layers cost."""
+
+import pytest
+
+from tests.compiler.graph.quantisation.graphs import residual, samples
+from vdla.compiler.graph.nodes import GraphError
+from vdla.compiler.graph.quantisation.options import Options
+from vdla.compiler.graph.quantisation.sensitivity import contributions, costly_layers, layers_named
+from vdla.compiler.graph.quantise import quantise
+
+
+def test_each_product_has_its_share_of_the_errors():
+    made = quantise(residual(), samples(4), Options())
+    found = contributions(made, samples(4))
+    assert {one.layer for one in found} == {"m", "d"}
+    assert [one.macs for one in found] == [16, 16]
+    assert found[0].error >= found[1].error > 0
+
+
+def test_the_most_costly_layers_are_chosen_within_their_share():
+    made = quantise(residual(), samples(4))
+    worst = contributions(made, samples(4))[0].result
+    assert costly_layers(made, samples(4), 50) == {worst}
+    assert costly_layers(made, samples(4), 49) == set()
+    assert costly_layers(made, samples(4), 100) == {"m", "d"}
+
+
+def test_layers_are_named_by_node_or_result():
+    assert layers_named(residual(), ["m"]) == {"m"}
+    with pytest.raises(
+        GraphError, match="f has no layer q, which was to stay in float; the nearest names are"
+    ):
+        layers_named(residual(), ["q"])
