@@ -64,10 +64,10 @@ def command(
 ) -> None:
     """Run a network: a module, or an ONNX model, which is compiled first.
 
-    --config, --target, --set, --calibrate, --percentile, --float-layers, --float-share, --shape, --inputs and
-    --outputs apply to models only. A timed device uses the memory and the clock of the target that the network
-    was compiled for, unless --latency, --depth, --cycles-per-beat or --clock override them. Every stream is
-    verified before it runs.
+    --config, --target, --set, --calibrate, --percentile, --float-layers, --float-share, --shape, --inputs
+    and --outputs apply to models only. A timed device uses the memory and the clock of the target that the
+    network was compiled for, unless --latency, --depth, --cycles-per-beat or --clock override them. Every
+    stream is verified before it runs.
 
     Prints for each layer its cycles, multiply-accumulates, bytes, and what bounded it.
     """

@@ -268,6 +268,7 @@ def test_a_product_that_is_infinite_on_a_sample_stays_in_float():
     text = MASKED.replace("MatMul(x, w)", "MatMul(d, w)").replace(
         "    g: float32", "    d: float32[1, 4] = Reciprocal(x)\n    g: float32", 1
     )
+    text = text.replace("0.0", "1.0")
     quantised = quantise(parse_graph(text), [{"x": np.array([[1, 2, 0, -1]], np.float32)}]).graph
     assert not [node for node in quantised.nodes if node.op == "QuantizeLinear"]
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.cli.models import float_model, model
 from vdla.compiler.graph.nodes import GraphError
+from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.network import cached, compile, keep
 from vdla.compiler.network.cached import Source, cached_plan
 from vdla.hw.spec.memory import MemoryParameters
@@ -74,7 +75,7 @@ OTHERS = [
     (Source(QUANTISED, samples()), TARGET),
     (Source(FLOATS, samples()), TARGET),
     (Source(FLOATS, samples(1)), TARGET),
-    (Source(FLOATS, samples(), 99.0), TARGET),
+    (Source(FLOATS, samples(), Options(99.0)), TARGET),
 ]
 
 
