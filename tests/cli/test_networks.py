@@ -245,9 +245,15 @@ def test_errors_of_layers_are_printed_on_demand(files, tmp_path):
     )
     lines = done(*arguments, "--errors").stdout.splitlines()
     begin = lines.index("signal to quantisation noise, with that of all layers before:")
-    layers = [line.split() for line in lines[begin + 1 : -1]]
+    end = next(
+        place for place, line in enumerate(lines) if line.startswith("error of the results, by layers")
+    )
+    layers = [line.split() for line in lines[begin + 1 : end]]
     assert layers
     assert all(unit == "dB" and float(ratio) > 10 for ratio, unit, *_ in layers)
+    costly = [line.split() for line in lines[end + 1 : -1]]
+    assert costly
+    assert all(line[2:5] == ["of", "the", "MACs"] for line in costly)
     assert not any("dB" in line for line in done(*arguments).stdout.splitlines())
 
 
