@@ -80,7 +80,7 @@ class Product:
     """Sums of products with constant weights, all in integers.
 
     Attributes:
-        weights: int8[n, k].
+        weights: int16[n, k], of up to nine bits.
         scales: float64[n], of the products of each output channel.
         bias: float64[n], whole numbers in steps of `scales`.
     """
@@ -92,7 +92,7 @@ class Product:
     def reach(self, inp: Quantisation) -> float:
         """Return the largest magnitude that a sum can have."""
         farthest = max(inp.zero - LEAST, GREATEST - inp.zero)
-        magnitudes = np.abs(self.weights.astype(np.int16)).sum(1, dtype=np.int64)
+        magnitudes = np.abs(self.weights).sum(1, dtype=np.int64)
         return float((magnitudes * farthest + np.abs(self.bias)).max())
 
     def parameters(self, inp: Quantisation, out: Quantisation) -> np.ndarray:
@@ -118,15 +118,15 @@ def integer_product(weights: np.ndarray, scales: np.ndarray, bias: np.ndarray) -
     so that the bias fits the accumulator.
 
     Args:
-        weights: int8[n, k].
+        weights: int16[n, k].
         scales: float64[n], of the products, greater than 0.
         bias: float64[n], in real numbers.
     """
     coarse = np.maximum(scales, np.abs(bias) / LARGEST_BIAS)
     coarser = coarse != scales
-    rounded = weights.astype(np.int8)
+    rounded = weights.astype(np.int16)
     if coarser.any():
-        rounded[coarser] = np.rint(weights[coarser] * (scales / coarse)[coarser, None]).astype(np.int8)
+        rounded[coarser] = np.rint(weights[coarser] * (scales / coarse)[coarser, None]).astype(np.int16)
     return Product(rounded, coarse, np.rint(bias / coarse))
 
 

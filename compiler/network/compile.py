@@ -12,7 +12,7 @@ from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.onnx.load import load
 from vdla.compiler.graph.passes.affine_to_conv import AffineToConv
 from vdla.compiler.graph.passes.dead_code import DeadCode
-from vdla.compiler.graph.passes.pipeline import INTEGERS, SIMPLIFY, Pipeline
+from vdla.compiler.graph.passes.pipeline import INTEGERS, ONE_STYLE, SIMPLIFY, Pipeline
 from vdla.compiler.graph.passes.rows_to_images import RowsToImages
 from vdla.compiler.graph.passes.split_sums import SplitSums
 from vdla.compiler.graph.quantisation.options import Options
@@ -24,7 +24,8 @@ from vdla.compiler.network.stages import plan_of
 from vdla.hw.spec.target import Target
 from vdla.runtime.module.plan import Plan
 
-FLOATS = Pipeline((SplitSums(), RowsToImages(), AffineToConv(), DeadCode()))  # more that can be quantised
+# One style of quantisation, and more that can be quantised.
+FLOATS = Pipeline((*ONE_STYLE, SplitSums(), RowsToImages(), AffineToConv(), DeadCode()))
 DYNAMIC = ("ConvInteger", "MatMulInteger")  # of networks that quantise activations while they run
 Progress = Callable[[str], None]
 Samples = Iterable[Mapping[str, np.ndarray]]

@@ -1,6 +1,7 @@
 """Convolutions and matrix products on the accelerator."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -49,7 +50,7 @@ def _convolution(maker: Maker) -> Offloaded:
     if is_mean(size, weights, maker.constant(2), maker.config):
         return mean(maker, size)
     if _sums_windows(size, weights, maker.config):
-        return _sum_of_windows(maker, size)
+        return _sum_of_windows(maker, size, border)
     if slides(size, maker.config):
         wide = in_windows(size)
         packed = {"W": window_weights(weights, wide, maker.config)}
@@ -84,9 +85,9 @@ def _sums_windows(size: Convolution, weights: np.ndarray, config: AcceleratorCon
     )
 
 
-def _sum_of_windows(maker: Maker, size: Convolution) -> Offloaded:
+def _sum_of_windows(maker: Maker, size: Convolution, border: int) -> Offloaded:
     config = maker.config
-    task = ConvolutionTask(size, border=maker.node.integer("border"), alike=True)
+    task = ConvolutionTask(size, border=border, alike=True)
     unit = np.eye(config.block_out, dtype=np.int8)[(None,) * 5]
     return _offloaded(maker, task, {"W": unit}, size.outputs, size.macs)
 
@@ -125,8 +126,20 @@ def _rows(maker: Maker) -> str:
 
 def _matrix_product(maker: Maker) -> Offloaded:
     weights, rows = maker.constant(1), prod(maker.shape(0)[:-1])
+    diagonal = np.diagonal(weights)
+    if weights.shape[0] == weights.shape[1] > 1 and np.count_nonzero(weights) == np.count_nonzero(diagonal):
+        return _scaled_columns(maker, diagonal, rows)
     size = matrix_product(rows, weights.shape[1], weights.shape[0], maker.config)
     return _product(maker, ConvolutionTask(size), weights.T[:, :, None, None], rows * weights.size)
+
+
+def _scaled_columns(maker: Maker, factors: np.ndarray, rows: int) -> Offloaded:
+    """A product with a diagonal matrix is a depthwise 1x1 convolution."""
+    whole = matrix_product(rows, len(factors), len(factors), maker.config)
+    size = replace(whole, groups=len(factors))
+    if _sums_windows(size, factors, maker.config):
+        return _sum_of_windows(maker, size, 0)
+    return _product(maker, ConvolutionTask(size), factors[:, None, None, None], rows * len(factors))
 
 
 def _product(

@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass
 
 from vdla.compiler.graph.integer_forms import early
 from vdla.compiler.graph.integer_forms.rules import AROUND, MOVES, RATIOS, RULES
+from vdla.compiler.graph.onnx import contributed
 from vdla.compiler.graph.onnx.read import OLDEST_OPSET
-from vdla.compiler.graph.onnx.survey import CONTRIBUTED, CONTRIBUTED_DOMAIN, IMPORTERS
-from vdla.compiler.graph.passes.affine_to_conv import AFFINE, CHANNEL_CONSTANT
+from vdla.compiler.graph.onnx.survey import IMPORTERS
+from vdla.compiler.graph.passes.affine_to_conv import CHANNEL_CONSTANT, CONVERTED
 from vdla.compiler.graph.passes.remove_identity import ALWAYS
 from vdla.compiler.network.offload import CONFIGURATION, OPERATORS
 from vdla.compiler.network.views import VIEW_RULES, VIEWS
@@ -47,10 +48,12 @@ class Support:
 def imported() -> list[Support]:
     """Return the ONNX operators, sorted."""
     names = {*IMPORTERS, *KNOWN}
-    return [
-        Support(f"{CONTRIBUTED_DOMAIN}.{op}" if op in CONTRIBUTED else op, *_where(op))
-        for op in sorted(names)
+    own = [Support(op, *_where(op)) for op in names]
+    added = [
+        Support(f"{contributed.DOMAIN}.{op}", _where(kind.becomes)[0], f"it becomes {kind.becomes}")
+        for op, kind in contributed.OPERATORS.items()
     ]
+    return sorted((*own, *added), key=lambda one: one.op.removeprefix(f"{contributed.DOMAIN}."))
 
 
 def _where(op: str) -> tuple[str, str]:
@@ -70,7 +73,7 @@ def _where(op: str) -> tuple[str, str]:
         )
     if op in RULES:
         own = conditions(rule for rule in RULES[op] if rule not in COMMON)
-        return ACCELERATOR, "; or ".join((own or ALONE, *((CHANNEL_CONSTANT,) if op in AFFINE else ())))
+        return ACCELERATOR, "; or ".join((own or ALONE, *((CHANNEL_CONSTANT,) if op in CONVERTED else ())))
     return HOST, ""
 
 

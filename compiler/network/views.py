@@ -40,20 +40,20 @@ def _outside(at: Viewed) -> str:
 
 VIEW_RULES: tuple[Rule[Viewed], ...] = (
     Rule("int8 tensors", _bytes),
-    Rule("one row, or one pixel of one image, of the same channels before and after", _moved),
+    Rule("as many rows of as many channels before and after; an image is one row if it is one pixel", _moved),
     Rule("an input that the accelerator makes", _outside),
 )
 
 
 def same_bytes(one: TensorType, other: TensorType) -> bool:
-    """Whether two shapes of an int8 tensor stand alike in the accelerator's DRAM: one pixel, or one row, of
-    the same channels."""
-    return one.dtype == other.dtype == "int8" and _single_row(one) == _single_row(other) is not None
+    """Whether two shapes of an int8 tensor stand alike in the accelerator's DRAM: as many rows of as many
+    channels, where one pixel of one image is a row."""
+    return one.dtype == other.dtype == "int8" and _rows(one) == _rows(other) is not None
 
 
-def _single_row(type_: TensorType) -> int | None:
-    """Return the channels of a tensor of one pixel an image, or one row; None where there are more."""
+def _rows(type_: TensorType) -> tuple[int, int] | None:
+    """Return the rows and channels of a tensor; None for images of more than one pixel, or several."""
     if len(type_.shape) == IMAGE_RANK:
         n, channels, *pixel = type_.shape
-        return channels if n == 1 and pixel == [1, 1] else None
-    return type_.shape[-1] if type_.shape and type_.size == type_.shape[-1] else None
+        return (1, channels) if n == 1 and pixel == [1, 1] else None
+    return (type_.size // type_.shape[-1], type_.shape[-1]) if type_.shape else None

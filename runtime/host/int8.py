@@ -107,6 +107,15 @@ def int8_lookup(x: np.ndarray, table: np.ndarray) -> np.ndarray:
     return np.frombuffer(found, table.dtype).reshape(x.shape)
 
 
+def flip_sign(x: np.ndarray) -> np.ndarray:
+    """Return uint8[...] minus 128 as int8, int8[...] plus 128 as uint8."""
+    if x.dtype.itemsize != 1 or x.dtype.kind not in "iu":
+        raise ValueError(f"bytes are flipped, not {x.dtype}")
+    other = np.uint8 if x.dtype.kind == "i" else np.int8
+    flipped: np.ndarray = np.bitwise_xor(x.view(np.uint8), np.uint8(128)).view(other)
+    return flipped
+
+
 def dequantised_softmax(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, *, axis: int) -> np.ndarray:
     """Return the softmax of (x - zero_point) scale along `axis`, float32, for int8[...] of one scale."""
     real = (x.astype(np.int64) - int(zero_point)).astype(np.float32) * np.float32(scale)
@@ -116,6 +125,7 @@ def dequantised_softmax(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray
 
 OPERATORS = {
     "DequantizedSoftmax": dequantised_softmax,
+    "FlipSign": flip_sign,
     "Int8Add": int8_add,
     "Int8Conv": int8_conv,
     "Int8ConvTranspose": int8_conv_transpose,

@@ -2,8 +2,7 @@
 
 Rounding is to nearest, ties to even; results saturate. Rescaling of integer sums is done in float32.
 
-Source: ONNX operator specification, QuantizeLinear, DequantizeLinear, QLinearConv, QLinearMatMul; ONNX
-Runtime contrib operators, QLinearAdd.
+Source: ONNX operator specification, QuantizeLinear, DequantizeLinear, QLinearConv, QLinearMatMul.
 """
 
 from collections.abc import Sequence
@@ -75,27 +74,6 @@ def qlinear_matmul(
     return _rescaled(sums, rows * b_scale / y_scale, y_zero_point)
 
 
-def qlinear_add(
-    a: np.ndarray,
-    a_scale: np.ndarray,
-    a_zero_point: np.ndarray | None,
-    b: np.ndarray,
-    b_scale: np.ndarray,
-    b_zero_point: np.ndarray | None,
-    y_scale: np.ndarray,
-    y_zero_point: np.ndarray | None = None,
-) -> np.ndarray:
-    """Add quantised tensors; a zero point left out is 0."""
-    none = np.zeros((), a.dtype)
-    a_zero_point, b_zero_point, y_zero_point = (
-        none if point is None else point for point in (a_zero_point, b_zero_point, y_zero_point)
-    )
-    total = dequantize_linear(a, a_scale, a_zero_point, axis=0) + dequantize_linear(
-        b, b_scale, b_zero_point, axis=0
-    )
-    return quantize_linear(total, y_scale, y_zero_point, axis=0)
-
-
 def _saturated(real: np.ndarray, zero_point: np.ndarray) -> np.ndarray:
     """Return floats, which are overwritten, rounded, plus `zero_point`, bounded by its type, in that type."""
     real, limits = np.asarray(real), np.iinfo(zero_point.dtype)
@@ -125,7 +103,6 @@ def _along(part: np.ndarray, rank: int, axis: int) -> np.ndarray:
 
 OPERATORS = {
     "DequantizeLinear": dequantize_linear,
-    "QLinearAdd": qlinear_add,
     "QLinearConv": qlinear_conv,
     "QLinearMatMul": qlinear_matmul,
     "QuantizeLinear": quantize_linear,

@@ -8,7 +8,7 @@ from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.rules import Rule, counted
 
 IMAGE_RANK = 4
-MEANINGS = {"QLinearAdd": "Add", "QLinearConv": "Conv", "QLinearMatMul": "MatMul"}
+MEANINGS = {"QLinearConv": "Conv", "QLinearMatMul": "MatMul"}
 QLINEAR_PARAMETERS = (1, 2, 4, 5, 6, 7)  # places of scales and zero points
 
 

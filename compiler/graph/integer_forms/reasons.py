@@ -4,6 +4,7 @@ from vdla.compiler.graph.conversions import BOUNDS, Conversions
 from vdla.compiler.graph.integer_forms import early
 from vdla.compiler.graph.integer_forms.rules import RESULT, RULES
 from vdla.compiler.graph.integer_forms.site import Site
+from vdla.compiler.graph.integer_forms.tails import tail_of
 from vdla.compiler.graph.nodes import Node
 from vdla.compiler.rules import Unfit, unfit
 
@@ -11,12 +12,17 @@ from vdla.compiler.rules import Unfit, unfit
 def fit(found: Conversions, node: Node, quantise: Node | None) -> Site | Unfit:
     """Return what the integer form of `node` is made of whose result `quantise` takes to int8, straight or
     behind Relu and Clip; Unfit where there is no such form."""
+    changed = tail_of(found, node)
+    if changed is not None:
+        site = Site(found, changed.node, quantise, changed.affine, changed.alone)
+        subject = node.op if changed.alone else changed.node.op
+        return unfit(subject, RULES[site.kind], site) or site
     if node.op in early.RULES:
         return unfit(node.op, early.RULES[node.op], early.Located(found.graph, node)) or without_form(node)
     if node.op not in RULES:
         return without_form(node)
     site = Site(found, _bounded(found, node), quantise)
-    return unfit(node.op, RULES[site.node.op], site) or site
+    return unfit(node.op, RULES[site.kind], site) or site
 
 
 def _bounded(found: Conversions, node: Node) -> Node:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from vdla.compiler.graph.conversions import BOUNDS
-from vdla.compiler.graph.integer_forms.site import Site
+from vdla.compiler.graph.integer_forms.site import CHANGE, Site
 from vdla.compiler.graph.integers import (
     LARGEST_MULTIPLE,
     LARGEST_RATIO,
@@ -53,11 +53,6 @@ def _padding(site: Site) -> str:
     return f"padding {window.extents('pads')} and count_include_pad = 0"
 
 
-def _beta(site: Site) -> str:
-    beta = site.node.attributes["beta"]
-    return f"beta = {beta:g} and a bias" if beta != 1 and site.bias_name else ""
-
-
 def _shapes(site: Site) -> str:
     shapes = [site.shape(name) for name in site.node.inputs]
     return "" if len(set(shapes)) == 1 else f"operands of the shapes {' and '.join(map(str, shapes))}"
@@ -103,11 +98,6 @@ def _matrix(site: Site) -> str:
     return "" if rank == 2 else f"weights {site.weights_name} of {counted(rank, 'dimension')}"
 
 
-def _weights_zero(site: Site) -> str:
-    zero = site.weights.zero
-    return f"weights {site.weights_name} of zero point {zero[zero != 0][0]}" if zero.any() else ""
-
-
 def _weights_axis(site: Site) -> str:
     rank = site.weights.values.ndim
     axis = site.found.makers[site.weights_name].integer("axis") % rank
@@ -138,7 +128,6 @@ def _bias_shape(site: Site) -> str:
 
 WEIGHTS = (
     Rule("constant int8 weights", _weights),
-    Rule("weights of zero point 0", _weights_zero),
     Rule("one scale of weights, or one for each output channel", _weights_axis),
     Rule("weights of scales greater than 0", _weights_scale),
 )
@@ -259,11 +248,12 @@ def _bounded(site: Site) -> str:
 # Rules before those for what is around an operator, and behind them those that look at its int8 tensors.
 FIRST: Mapping[str, tuple[Rule[Site], ...]] = {
     "Add": (),
+    CHANGE: (),
     "AveragePool": (DIMENSIONS, CEIL_MODE, DILATIONS, PADDING),
     "Conv": (DIMENSIONS, *WEIGHTS, *BIAS),
     "ConvTranspose": (DIMENSIONS, _attribute("group", 1), DILATIONS, *WEIGHTS, *BIAS),
     "DequantizeLinear": (),
-    "Gemm": (_attribute("transA", 0), _attribute("alpha", 1), Rule("beta = 1", _beta), *WEIGHTS, *BIAS),
+    "Gemm": (_attribute("transA", 0), *WEIGHTS, *BIAS),
     "GlobalAveragePool": (DIMENSIONS,),
     "MatMul": (MATRIX, *WEIGHTS),
     "MaxPool": (DIMENSIONS, CEIL_MODE, DILATIONS),
@@ -274,7 +264,7 @@ INSIDE: Mapping[str, tuple[Rule[Site], ...]] = {
     "Add": (SHAPES, FACTORS),
     "ConvTranspose": (ZERO_POINT, SUMS, RATIOS),
     "Mul": (FACTORED, RATIOS),
-    **dict.fromkeys(("AveragePool", "Conv", "Gemm", "GlobalAveragePool", "MatMul"), (SUMS, RATIOS)),
+    **dict.fromkeys(("AveragePool", CHANGE, "Conv", "Gemm", "GlobalAveragePool", "MatMul"), (SUMS, RATIOS)),
 }
 BOUND = Rule("bounds after an operator that runs there", _bounded)
 RULES: Mapping[str, tuple[Rule[Site], ...]] = {

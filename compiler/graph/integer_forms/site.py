@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vdla.compiler.graph.affine import Affine
 from vdla.compiler.graph.conversions import Conversions, QuantisedTensor
-from vdla.compiler.graph.integers import Product, Quantisation, integer_product
+from vdla.compiler.graph.integers import GREATEST, Product, Quantisation, integer_product
 from vdla.compiler.graph.nodes import Attribute, Graph, Node
 
+CHANGE = "Affine"
 POOLS = ("AveragePool", "GlobalAveragePool")
 OUTPUTS_AXIS = {"Conv": 0, "ConvTranspose": 1, "MatMul": 1}  # of the weights
 WHOLE: Mapping[str, Attribute] = {
@@ -24,11 +26,17 @@ WHOLE: Mapping[str, Attribute] = {
 
 
 class Weights(NamedTuple):
-    """The constants behind a DequantizeLinear: integers, scales and zero points."""
+    """The constants behind a DequantizeLinear.
+
+    Attributes:
+        values: integers.
+        scale: of each output channel, or one for all.
+        less: int16: the integers without their zero points.
+    """
 
     values: np.ndarray
     scale: np.ndarray
-    zero: np.ndarray
+    less: np.ndarray
 
 
 @dataclass(eq=False)
@@ -40,6 +48,8 @@ class Site:
         node: the operator.
         quantise: the QuantizeLinear that takes one of its results to int8, straight or behind Relu and Clip;
             None where there is none.
+        affine: what is done to each channel of its result, and goes into the requantisation.
+        alone: that is all that is done: the operator is the first of those that change channels.
 
     What belongs to the integer form may be asked for only where the rules before hold.
     """
@@ -47,6 +57,13 @@ class Site:
     found: Conversions
     node: Node
     quantise: Node | None = None
+    affine: Affine | None = None
+    alone: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The operator's name, or "Affine" where it only changes channels."""
+        return CHANGE if self.alone else self.node.op
 
     @property
     def graph(self) -> Graph:
@@ -58,12 +75,19 @@ class Site:
         """The real tensors that must be int8 underneath."""
         if self.node.op == "DequantizeLinear":
             return self.node.outputs
+        if self.changed is not None:
+            return (self.changed.x,)
         return self.node.inputs[:1] if self.is_product else tuple(name for name in self.node.inputs if name)
 
     @property
     def is_product(self) -> bool:
         """Whether the operator sums products with weights."""
-        return self.node.op in (*OUTPUTS_AXIS, "Gemm", *POOLS)
+        return self.kind in (*OUTPUTS_AXIS, "Gemm", *POOLS, CHANGE)
+
+    @property
+    def changed(self) -> Affine | None:
+        """The changes of channels where they are all that is done; None elsewhere."""
+        return self.affine if self.alone else None
 
     @property
     def weights_name(self) -> str:
@@ -74,6 +98,11 @@ class Site:
     def bias_name(self) -> str:
         """The real bias of a product; "" where it has none."""
         return self.node.inputs[2] if len(self.node.inputs) > 2 else ""
+
+    @property
+    def groups(self) -> int:
+        """The groups of channels that a product with weights takes apart."""
+        return 1 if self.alone or "group" not in self.node.attributes else self.node.integer("group")
 
     @property
     def outputs_axis(self) -> int:
@@ -125,23 +154,35 @@ class Site:
 
     @cached_property
     def weights(self) -> Weights:
-        """The constants that weights are made of; those of an average are 1."""
+        """The constants that weights are made of; those of an average are 1, those of changes of channels the
+        signs of their factors, in steps that are fine enough for the shifts."""
+        if self.changed is not None:
+            factors, step = self.changed.factors, GREATEST if self.changed.shifts.any() else 1
+            scale = np.where(factors, np.abs(factors) / step, 1.0)
+            signs = np.sign(factors).astype(np.int16)[:, None] * np.int16(step)
+            return Weights(signs, scale, signs)
         if self.node.op not in POOLS:
-            return Weights(*self.dequantised(self.weights_name))
+            values, scale, zero = self.dequantised(self.weights_name)
+            axis = self.found.makers[self.weights_name].integer("axis") % max(values.ndim, 1)
+            along = [-1 if place == axis else 1 for place in range(values.ndim)] if zero.size > 1 else ()
+            return Weights(values, scale, values.astype(np.int16) - zero.reshape(along))
         channels, kernel = self.shape(self.node.inputs[0])[1], self.window.extents("kernel_shape")
         ones = np.ones((channels, 1, *kernel), np.int8)
-        return Weights(ones, np.ones(()), np.zeros((), np.int8))
+        return Weights(ones, np.ones(()), ones.astype(np.int16))
 
     @property
     def channels(self) -> int:
         """Output channels of a product."""
-        channels: int = self.weights.values.shape[0 if self.node.op in POOLS else self.outputs_axis]
+        first = self.node.op in POOLS or self.alone
+        channels: int = self.weights.values.shape[0 if first else self.outputs_axis]
         return channels
 
     @cached_property
     def bias(self) -> np.ndarray:
         """float64[channels]: what a product adds to every row; 0 where there is nothing."""
-        if not self.bias_name:
+        if self.changed is not None:
+            return self.changed.shifts
+        if self.is_pool or not self.bias_name:
             return np.zeros(self.channels)
         if self.bias_name in self.graph.constants:
             real = self.graph.constants[self.bias_name].astype(np.float64)
@@ -153,14 +194,31 @@ class Site:
     @cached_property
     def product(self) -> Product:
         """The sums of products, in integers."""
-        (values, scale, _), (x,) = self.weights, self.operands
-        averaged = values[0].size if self.node.op in POOLS else 1
-        if self.node.op not in POOLS and self.outputs_axis:
+        (_, scale, values), (x,) = self.weights, self.operands
+        averaged = values[0].size if self.is_pool else 1
+        if not self.is_pool and not self.alone and self.outputs_axis:
             values = values.swapaxes(0, 1)
         scales = np.broadcast_to(scale.astype(np.float64).reshape(-1), self.channels)
+        factors, of_bias, shifts = self.behind
+        signs = np.sign(factors).astype(np.int16)[:, None]
         return integer_product(
-            values.reshape(self.channels, -1), x.quantisation.scale * scales / averaged, self.bias
+            values.reshape(self.channels, -1) * signs,
+            x.quantisation.scale * scales / averaged * np.where(factors, np.abs(factors), 1.0),
+            self.bias * of_bias + shifts,
         )
+
+    @property
+    def is_pool(self) -> bool:
+        """Whether the operator averages."""
+        return self.kind in POOLS
+
+    @property
+    def behind(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What products are multiplied by, what a bias is, and what is added to both, float64[channels]."""
+        ones, alpha, beta = np.ones(self.channels), self.node.real("alpha", 1), self.node.real("beta", 1)
+        if self.affine is None or self.alone:
+            return ones * alpha, ones * beta, 0 * ones
+        return self.affine.factors * alpha, self.affine.factors * beta, self.affine.shifts
 
     @cached_property
     def ratios(self) -> np.ndarray:

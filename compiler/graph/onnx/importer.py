@@ -1,6 +1,6 @@
 """The importer: goes from a model to a graph node by node, and collects all problems."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 import numpy as np
@@ -8,18 +8,18 @@ from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, defs, helpe
 
 from vdla.compiler.graph.interpret import run_node
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType, fresh_name
+from vdla.compiler.graph.onnx import nibbles
 from vdla.compiler.graph.onnx.call import Call, Form, InvalidError, RefusalError
 from vdla.compiler.graph.onnx.checks import check_computable, check_constant, check_usable
+from vdla.compiler.graph.onnx.contributed import DOMAIN, Written, expanded
 from vdla.compiler.graph.onnx.elements import check_room, size_of
 from vdla.compiler.graph.onnx.handover import Handover
 from vdla.compiler.graph.onnx.infer import PARAMETER_ELEMENTS, check_attributes, defaults_of, output_types
 from vdla.compiler.graph.onnx.names import LONGEST_NAME, printable, trimmed, without_ends
 from vdla.compiler.graph.onnx.outside import Outside, in_parts
-from vdla.compiler.graph.onnx.quantised import contributed_types
 from vdla.compiler.graph.onnx.read import Model
 from vdla.compiler.graph.onnx.subgraphs import own_names, reads, renamed, taken_branch
 from vdla.compiler.graph.onnx.survey import (
-    CONTRIBUTED_DOMAIN,
     IMPORTERS,
     described,
     order_problems,
@@ -202,6 +202,35 @@ class Importer:
         for name in filter(None, node.input):
             if self.names[name] not in self.types:
                 raise RefusalError(f"its input {name!r} is a {self.described(name)}")
+        if node.domain != DOMAIN:
+            for one in self.bounded(node):
+                self.add_part(one, self.model.opset)
+            return
+        for part in expanded(self.written(node)):
+            self.add_part(part.node, part.opset)
+
+    def bounded(self, node: NodeProto) -> Iterator[NodeProto]:
+        """Yield a node; with bounds before it, if it quantises to less than eight bits."""
+        limits = (
+            self.values.ranges.get(node.input[2])
+            if node.op_type == "QuantizeLinear" and len(node.input) > 2
+            else None
+        )
+        if limits is None:
+            yield node
+            return
+        real, scale, zero = (self.names[name] for name in node.input)
+        values = self.constants.get(scale), self.constants[zero]
+        yield from nibbles.bounded(node, limits, *values, len(self.types[real].shape))
+
+    def written(self, node: NodeProto) -> Written:
+        """Return what is known about a contributed operator."""
+        names = [self.names.get(name, "") for name in node.input]
+        types = [self.types[name] if name else None for name in names]
+        return Written(node, [self.constants.get(name) for name in names], types, self.values.own_names)
+
+    def add_part(self, node: NodeProto, opset: int) -> None:
+        """Import an operator of ONNX, of a version of its operator set."""
         if node.op_type == "Constant":
             self.values.add_constant(
                 node.output[0],
@@ -209,7 +238,7 @@ class Importer:
             )
             return
         count = self.wanted_outputs(node)
-        call = self.call_of(node, count)
+        call = self.call_of(node, count, opset)
         form = IMPORTERS[call.op](call)
         if isinstance(form, np.ndarray):
             self.values.add_constant(node.output[0], form)
@@ -279,14 +308,12 @@ class Importer:
             raise RefusalError(f"its output {count - 1} ({node.output[count - 1]!r}) is not supported")
         return count
 
-    def call_of(self, node: NodeProto, wanted: int) -> Call:
+    def call_of(self, node: NodeProto, wanted: int, opset: int) -> Call:
         """Return all that is known about a node."""
         inputs = tuple(self.names[name] if name else "" for name in trimmed(node.input))
         types = tuple(self.types[name] if name else None for name in inputs)
         values = tuple(self.constants.get(name) for name in inputs)
-        op, opset = node.op_type, self.model.opset
-        if node.domain == CONTRIBUTED_DOMAIN:
-            return Call(op, opset, inputs, {}, types, values, contributed_types(types))
+        op = node.op_type
         schema = defs.get_schema(op, opset, "")
         attributes = attributes_from(defaults_of(schema) | {proto.name: proto for proto in node.attribute})
         check_attributes(attributes)

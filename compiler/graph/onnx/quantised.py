@@ -1,19 +1,19 @@
-"""QuantizeLinear and DequantizeLinear, always with a zero point; what ONNX does not know about a contributed
-operator.
+"""QuantizeLinear and DequantizeLinear, always with a zero point.
 
-Source: ONNX operator specification, versions 10 to 25; those with blocks are refused.
+Source: ONNX operator specification, versions 10 to 25.
 """
 
 import numpy as np
 
-from vdla.compiler.graph.nodes import TensorType
+from vdla.compiler.graph.onnx.blocks import of_blocks
 from vdla.compiler.graph.onnx.call import Call, Form, Importer, RefusalError
 
 
-def quantisation(call: Call) -> Form:
+def quantisation(call: Call) -> Form | np.ndarray:
     """Add a zero point of 0 where there is none; name the axis where scales go along one, else 0."""
-    call.require("block_size", 0)
     call.require("precision", 0, 1)  # float32
+    if call.integer("block_size", 0):
+        return dequantised_blocks(call)
     scale, axis = call.input_type(1), 0
     if scale.size > 1:
         axis = call.axis()
@@ -29,22 +29,13 @@ def quantisation(call: Call) -> Form:
     return Form(call.op, (*call.inputs[:2], point), {"axis": axis})
 
 
-def contributed_types(types: tuple[TensorType | None, ...]) -> tuple[TensorType, ...]:
-    """Return the type that QLinearAdd makes.
-
-    Source: ONNX Runtime contrib operators, QLinearAdd.
-    """
-    left, right = (types[place] if place < len(types) else None for place in (0, 3))
-    numbers = len(types) in (7, 8) and None not in (types[1], types[4], types[6])
-    if left is None or right is None or not numbers:
-        raise RefusalError(
-            f"it has {len(types)} inputs; QLinearAdd takes A, A_scale, A_zero_point, B, B_scale, "
-            "B_zero_point, C_scale, C_zero_point"
-        )
-    try:
-        return (TensorType(np.broadcast_shapes(left.shape, right.shape), left.dtype),)
-    except ValueError as error:
-        raise RefusalError(f"{left} and {right} do not go together") from error
+def dequantised_blocks(call: Call) -> np.ndarray:
+    """Return constants that have a scale for each block of them as real numbers."""
+    if call.op == "QuantizeLinear":
+        call.require("block_size", 0)
+    integers, scales = call.known(0, "x"), call.known(1, "x_scale")
+    points = call.known(2, "x_zero_point") if call.has(2) else None
+    return of_blocks(integers, scales, points, call.axis(), call.integer("block_size"))
 
 
 IMPORTERS: dict[str, Importer] = {"DequantizeLinear": quantisation, "QuantizeLinear": quantisation}

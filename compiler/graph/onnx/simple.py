@@ -51,7 +51,6 @@ UNCHANGED = (
     "Or",
     "PRelu",
     "Pow",
-    "QLinearAdd",
     "QLinearMatMul",
     "Reciprocal",
     "Relu",

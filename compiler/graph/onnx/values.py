@@ -6,6 +6,7 @@ import numpy as np
 
 from vdla.compiler.graph.nodes import TensorType, fresh_name, type_of
 from vdla.compiler.graph.onnx.names import printable
+from vdla.compiler.graph.onnx.nibbles import RANGES, as_bytes
 
 
 class Values:
@@ -18,6 +19,7 @@ class Values:
         names: the graph's name of each of the model's values, as far as they could be made.
         types: of the graph's values; those that only onnxruntime can hold have none.
         constants: as in a graph.
+        ranges: of constants that are integers of less than eight bits in the model.
         taken: names that no new value may have.
     """
 
@@ -27,10 +29,13 @@ class Values:
         self.names: dict[str, str] = {}
         self.types: dict[str, TensorType] = {}
         self.constants: dict[str, np.ndarray] = {}
+        self.ranges: dict[str, tuple[int, int]] = {}
 
     def add_constant(self, name: str, array: np.ndarray) -> None:
-        """Make a constant for a value of the model."""
-        self.names[name] = self.new_constant(name, array)
+        """Make a constant for a value of the model; integers of less than eight bits become bytes."""
+        if str(array.dtype) in RANGES:
+            self.ranges[name] = RANGES[str(array.dtype)]
+        self.names[name] = self.new_constant(name, as_bytes(array))
 
     def new_constant(self, wish: str, array: np.ndarray) -> str:
         """Make a constant; return its name."""

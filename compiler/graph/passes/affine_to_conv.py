@@ -8,18 +8,20 @@ then be quantised.
 Source: Jacob et al., CVPR 2018, section 3.2.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vdla.compiler.graph.integer_forms.early import IMAGE_RANK, becomes_another
+from vdla.compiler.graph.affine import Affine, affine_of, is_pointwise
+from vdla.compiler.graph.integer_forms.early import IMAGE_RANK
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, consumers
 from vdla.compiler.graph.rewrite import Rewriting
 
 CHANNEL_CONSTANT = (
     "a constant for each channel of an image, which becomes a depthwise Conv or goes into the one before"
 )
+CHANNELS = 1  # the axis of images that they go along
+CONVERTED = ("Add", "BatchNormalization", "Mul")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +33,12 @@ class AffineToConv:
         return _merged(_converted(graph))
 
 
-Affine = tuple[str, np.ndarray, np.ndarray]  # what is changed, and float64[channels] factors and shifts
-
-
 def _converted(graph: Graph) -> Graph:
     made = Rewriting(graph)
     for node in graph.nodes:
-        found = (
-            AFFINE[node.op](graph, node)
-            if node.op in AFFINE and len(graph.types[node.outputs[0]].shape) == IMAGE_RANK
-            else None
-        )
-        made.nodes.append(node if found is None else _depthwise(made, node, *found))
+        image = len(graph.types[node.outputs[0]].shape) == IMAGE_RANK
+        found = affine_of(graph, node, CHANNELS) if node.op in CONVERTED and image else None
+        made.nodes.append(node if found is None else _depthwise(made, node, found))
     return made.finished()
 
 
@@ -52,61 +48,16 @@ def _constants(made: Rewriting, node: Node, weights: np.ndarray, bias: np.ndarra
     return made.constant(f"{node.outputs[0]}_weight", weights), made.constant(f"{node.outputs[0]}_bias", bias)
 
 
-def _depthwise(made: Rewriting, node: Node, x: str, factors: np.ndarray, shifts: np.ndarray) -> Node:
-    """Return the convolution that changes each channel of `x`."""
-    names = _constants(made, node, factors.reshape(-1, 1, 1, 1), shifts)
+def _depthwise(made: Rewriting, node: Node, change: Affine) -> Node:
+    """Return the convolution that changes each channel."""
+    names = _constants(made, node, change.factors.reshape(-1, 1, 1, 1), change.shifts)
     attributes: dict[str, Attribute] = {
         "dilations": (1, 1),
-        "group": len(factors),
+        "group": len(change.factors),
         "pads": (0, 0, 0, 0),
         "strides": (1, 1),
     }
-    return Node("Conv", (x, *names), node.outputs, attributes, node.name)
-
-
-def _normalisation(graph: Graph, node: Node) -> Affine | None:
-    if not becomes_another(graph, node):
-        return None
-    scale, shift, mean, variance = (graph.constants[name].astype(np.float64) for name in node.inputs[1:])
-    factors = scale / np.sqrt(variance + node.real("epsilon"))
-    return node.inputs[0], factors, shift - mean * factors
-
-
-def _by_channel(graph: Graph, node: Node) -> tuple[str, np.ndarray] | None:
-    """Return the operand that is no constant, and the one that is, if it has a number for each channel."""
-    constant = [name in graph.constants for name in node.inputs]
-    if sum(constant) != 1:
-        return None
-    array, shape = graph.constants[node.inputs[constant.index(True)]], graph.types[node.outputs[0]].shape
-    channels = shape[1]
-    wanted = (1,) * (IMAGE_RANK - array.ndim) + array.shape
-    if (
-        wanted[0] != 1
-        or wanted[2:] != (1, 1)
-        or wanted[1] not in (1, channels)
-        or graph.types[node.inputs[constant.index(False)]].shape != shape
-    ):
-        return None
-    return node.inputs[constant.index(False)], np.broadcast_to(
-        array.astype(np.float64).reshape(-1), (channels,)
-    )
-
-
-def _product(graph: Graph, node: Node) -> Affine | None:
-    found = _by_channel(graph, node)
-    return None if found is None else (found[0], found[1], np.zeros(len(found[1])))
-
-
-def _sum(graph: Graph, node: Node) -> Affine | None:
-    found = _by_channel(graph, node)
-    return None if found is None else (found[0], np.ones(len(found[1])), found[1])
-
-
-AFFINE: Mapping[str, Callable[[Graph, Node], Affine | None]] = {
-    "Add": _sum,
-    "BatchNormalization": _normalisation,
-    "Mul": _product,
-}
+    return Node("Conv", (change.x, *names), node.outputs, attributes, node.name)
 
 
 def _merged(graph: Graph) -> Graph:
@@ -114,9 +65,7 @@ def _merged(graph: Graph) -> Graph:
     made, readers = Rewriting(graph), consumers(graph)
     convolutions: dict[str, Node] = {}
     for node in graph.nodes:
-        before = (
-            convolutions.get(node.inputs[0]) if node.op == "Conv" and _is_pointwise(graph, node) else None
-        )
+        before = convolutions.get(node.inputs[0]) if node.op == "Conv" and is_pointwise(graph, node) else None
         alone = node.inputs and len(readers[node.inputs[0]]) == 1 and node.inputs[0] not in graph.outputs
         if before is not None and alone and _fixed(graph, before, made):
             made.nodes.remove(before)
@@ -125,17 +74,6 @@ def _merged(graph: Graph) -> Graph:
             convolutions[node.outputs[0]] = node
         made.nodes.append(node)
     return made.finished()
-
-
-def _is_pointwise(graph: Graph, node: Node) -> bool:
-    weights = graph.constants.get(node.inputs[1])
-    return (
-        weights is not None
-        and weights.shape[1:] == (1, 1, 1)
-        and node.attributes["group"] == len(weights)
-        and not any(node.extents("pads"))
-        and node.extents("strides") == (1, 1)
-    )
 
 
 def _fixed(graph: Graph, node: Node, made: Rewriting) -> bool:

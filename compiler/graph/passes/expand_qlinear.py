@@ -3,7 +3,7 @@
 `QLinearConv(x, w) -> y` becomes `QuantizeLinear(Conv(DequantizeLinear(x), DequantizeLinear(w)))`, so that
 quantised networks have one form.
 
-Source: ONNX operator specification, QLinearConv, QLinearMatMul; ONNX Runtime contrib operators, QLinearAdd.
+Source: ONNX operator specification, QLinearConv, QLinearMatMul.
 """
 
 from dataclasses import dataclass

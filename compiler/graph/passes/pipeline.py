@@ -8,9 +8,12 @@ from vdla.compiler.graph.passes.common_subexpressions import CommonSubexpression
 from vdla.compiler.graph.passes.constant_folding import ConstantFolding
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.passes.dense_to_conv import DenseToConv
+from vdla.compiler.graph.passes.expand_integers import ExpandIntegers
 from vdla.compiler.graph.passes.expand_qlinear import ExpandQLinear
 from vdla.compiler.graph.passes.fold_batch_norm import FoldBatchNorm
+from vdla.compiler.graph.passes.fold_conversions import FoldConversions
 from vdla.compiler.graph.passes.fuse_softmax import FuseSoftmax
+from vdla.compiler.graph.passes.move_integers import MoveIntegers
 from vdla.compiler.graph.passes.remove_identity import RemoveIdentity
 from vdla.compiler.graph.passes.rows_to_images import RowsToImages
 from vdla.compiler.graph.passes.signed_activations import SignedActivations
@@ -45,15 +48,18 @@ class Pipeline:
         return graph
 
 
+# Quantised networks of all tools in one form: float operators between conversions.
+ONE_STYLE = (ExpandQLinear(), ExpandIntegers(), RemoveIdentity(), FoldConversions())
 SIMPLIFY = Pipeline(
     (RemoveIdentity(), ConstantFolding(), FoldBatchNorm(), CommonSubexpressions(), DeadCode())
 )
 # What SIMPLIFY returns, with integer operators wherever a quantised network allows.
 INTEGERS = Pipeline(
     (
-        ExpandQLinear(),
+        *ONE_STYLE,
         RowsToImages(),
         SignedActivations(),
+        MoveIntegers(),
         ToIntegers(),
         RemoveIdentity(),
         DeadCode(),

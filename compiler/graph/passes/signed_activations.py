@@ -1,66 +1,111 @@
 """uint8 tensors between QuantizeLinear and DequantizeLinear become int8: values and zero points minus 128.
 
-The accelerator multiplies signed bytes. Values that go into or out of the network keep their type.
+The accelerator multiplies signed bytes. Values that go into or out of the network, and those that other
+operators read or make, keep their type: `FlipSign` stands between both.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
+from vdla.compiler.graph.conversions import CONVERSIONS
+from vdla.compiler.graph.nodes import Graph, Node, TensorType, consumers, producers
+from vdla.compiler.graph.rewrite import Rewriting
+from vdla.runtime.host.int8 import flip_sign
 
-from vdla.compiler.graph.nodes import Graph, Node, TensorType, consumers, fresh_name, producers
-from vdla.compiler.graph.rewrite import rebuilt
-
-SHIFT = 128
+REASON = "bytes without a sign go into or out of operators on the host, or of the network"
 
 
 @dataclass(frozen=True, slots=True)
 class SignedActivations:
-    """The pass."""
+    """The pass; it changes conversions with constant zero points."""
 
     def run(self, graph: Graph) -> Graph:
         """Return `graph` with signed bytes."""
-        readers, makers = consumers(graph), producers(graph)
-        moved = {name for name in graph.types if _movable(graph, name, readers, makers)}
-        zero_points = {
-            node.inputs[2]
-            for node in graph.nodes
-            if node.op in CONVERSIONS and {node.inputs[0], node.outputs[0]} & moved
-        }
-        names = {name: fresh_name(f"{name}_signed", graph.types) for name in zero_points}
-        constants = {names[name]: _signed(graph.constants[name]) for name in zero_points}
-        constants |= {name: _signed(graph.constants[name]) for name in moved & graph.constants.keys()}
-        types = {name: TensorType(graph.types[name].shape, "int8") for name in moved}
-        return rebuilt(graph, (_changed(node, moved, names) for node in graph.nodes), constants, types)
+        return _Signing(graph).run()
 
 
-CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
+class _Signing(Rewriting):
+    """A graph in the making.
+
+    Attributes:
+        signed: the int8 tensor of each uint8 tensor that conversions make or read.
+        points: the int8 zero point of each uint8 one.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
+        self.makers, self.readers = producers(graph), consumers(graph)
+        self.points: dict[str, str] = {}
+        self.signed = {name: self.signed_name(name) for name in graph.types if self.is_converted(name)}
+
+    def run(self) -> Graph:
+        for name in self.signed:
+            self.start(name)
+        for node in self.graph.nodes:
+            self.nodes.append(self.changed(node))
+            for name in node.outputs:
+                if name in self.signed:
+                    self.flip(node, name)
+        return self.finished()
+
+    def is_converted(self, name: str) -> bool:
+        """Whether a value is uint8, and a conversion reads it or makes it."""
+        if self.graph.types[name].dtype != "uint8":
+            return False
+        return self.is_made(name) or any(self.converts(node, name) for node in self.readers[name])
+
+    def converts(self, node: Node, name: str) -> bool:
+        """Whether a node dequantises a value with a constant zero point."""
+        converts = node.op == "DequantizeLinear" and node.inputs[0] == name != node.inputs[2]
+        return converts and node.inputs[2] in self.graph.constants
+
+    def is_made(self, name: str) -> bool:
+        """Whether a QuantizeLinear with a constant zero point makes a value."""
+        maker = self.makers.get(name)
+        return maker is not None and maker.op == "QuantizeLinear" and maker.inputs[2] in self.graph.constants
+
+    def stays(self, name: str) -> bool:
+        """Whether something needs a value as it is."""
+        return name in self.graph.outputs or not all(self.converts(node, name) for node in self.readers[name])
+
+    def signed_name(self, name: str) -> str:
+        """Return the name of the int8 tensor: the value's own if nothing needs it as it is."""
+        type_ = TensorType(self.graph.types[name].shape, "int8")
+        own = name not in self.graph.inputs and (self.is_made(name) or name in self.graph.constants)
+        if own and not self.stays(name):
+            self.types[name] = type_
+            return name
+        return self.value(f"{name}_signed", type_)
+
+    def start(self, name: str) -> None:
+        """Make the int8 tensor of a constant or an input."""
+        if name in self.graph.constants:
+            self.constants[self.signed[name]] = flip_sign(self.graph.constants[name])
+        elif name in self.graph.inputs:
+            self.nodes.append(_flip(name, self.signed[name]))
+
+    def flip(self, node: Node, name: str) -> None:
+        """Make the int8 tensor of a value that a node has made, or the value of its int8 tensor."""
+        if self.is_made(name):
+            if self.stays(name):
+                self.nodes.append(_flip(self.signed[name], name))
+        else:
+            self.nodes.append(_flip(name, self.signed[name]))
+
+    def changed(self, node: Node) -> Node:
+        """Return a node; a conversion on signed bytes."""
+        if node.op not in CONVERSIONS:
+            return node
+        (value,) = node.inputs[:1] if node.op == "DequantizeLinear" else node.outputs
+        if value not in self.signed or node.inputs[2] not in self.graph.constants:
+            return node
+        point = node.inputs[2]
+        if point not in self.points:
+            self.points[point] = self.constant(f"{point}_signed", flip_sign(self.graph.constants[point]))
+        inputs = (*node.inputs[:2], self.points[point])
+        if node.op == "QuantizeLinear":
+            return replace(node, inputs=inputs, outputs=(self.signed[value],))
+        return replace(node, inputs=(self.signed[value], *inputs[1:]))
 
 
-def _movable(graph: Graph, name: str, readers: Mapping[str, list[Node]], makers: Mapping[str, Node]) -> bool:
-    """Whether a value is uint8, and only conversions between it and real numbers make and read it."""
-    made = makers.get(name)
-    fixed = name in graph.constants or (
-        made is not None and made.op == "QuantizeLinear" and made.inputs[2] in graph.constants
-    )
-    read = all(
-        node.op == "DequantizeLinear" and node.inputs[0] == name and node.inputs[2] in graph.constants
-        for node in readers[name]
-    )
-    return (
-        graph.types[name].dtype == "uint8"
-        and fixed
-        and bool(readers[name])
-        and read
-        and name not in graph.outputs
-    )
-
-
-def _signed(array: np.ndarray) -> np.ndarray:
-    return (array.astype(np.int16) - SHIFT).astype(np.int8)
-
-
-def _changed(node: Node, moved: set[str], names: Mapping[str, str]) -> Node:
-    if node.op in CONVERSIONS and {node.inputs[0], node.outputs[0]} & moved:
-        return replace(node, inputs=(*node.inputs[:2], names[node.inputs[2]]))
-    return node
+def _flip(name: str, out: str) -> Node:
+    return Node("FlipSign", (name,), (out,), {}, "", REASON)

@@ -15,12 +15,17 @@ import numpy as np
 from vdla.compiler.graph.conversions import Conversions, QuantisedTensor, check_scales
 from vdla.compiler.graph.integer_forms.reasons import fit
 from vdla.compiler.graph.integer_forms.rules import FIRST, MOVES
-from vdla.compiler.graph.integer_forms.site import Site
+from vdla.compiler.graph.integer_forms.site import CHANGE, Site
 from vdla.compiler.graph.integers import GREATEST, LEAST, Quantisation, factors_and_shift, scaling
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType, extents_of
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.rewrite import Rewriting
 from vdla.runtime.requantise import parameter_words
+
+IMAGE_RANK = 4
+INPUTS_AXIS = {"Int8Conv": 1, "Int8ConvTranspose": 0, "Int8MatMul": 0}  # of the weights
+WHOLE_BLOCKS = 16  # channels that most configurations join without multiplying
+ONCE: Mapping[str, Attribute] = {"dilations": (1, 1), "pads": (0, 0, 0, 0), "strides": (1, 1)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +49,15 @@ class _Lowering(Rewriting):
     Attributes:
         moved: int8 results of operators that only move elements, by the real result and the int8 tensors
             moved.
+        copies: int8 tensors whose channels are those of another one several times, by that, the number of
+            groups and how many times.
     """
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
         self.found = Conversions(graph)
         self.moved: dict[tuple[str, ...], str] = {}
+        self.copies: dict[tuple[str, int, int], str] = {}
 
     def run(self) -> Graph:
         for node in self.graph.nodes:
@@ -63,7 +71,7 @@ class _Lowering(Rewriting):
         form = None if maker is None else fit(self.found, maker, quantise)
         if not isinstance(form, Site):  # `why_float` says so again where the operator is placed
             return False
-        LOWERINGS[form.node.op](self, form)
+        LOWERINGS[form.kind](self, form)
         return True
 
     # Operators
@@ -76,15 +84,59 @@ class _Lowering(Rewriting):
         words = site.product.parameters(x.quantisation, site.result)
         if op == "Int8Conv":
             attributes = _bordered(x, attributes or {})
+        parts = signed_bytes(weights)
+        groups = site.groups
+        name = x.name if len(parts) == 1 else self.repeated(x.name, op, groups, len(parts))
+        weights = np.concatenate(parts, INPUTS_AXIS[op])
         names = (
-            self.constant(f"{site.out}_weights", np.ascontiguousarray(weights)),
+            self.constant(f"{site.out}_weights", np.ascontiguousarray(weights, np.int8)),
             self.constant(f"{site.out}_parameters", words),
         )
-        self.add(op, (x.name, *names), site.out, attributes, site.node.name)
+        self.add(op, (name, *names), site.out, attributes, site.node.name)
+
+    def repeated(self, name: str, op: str, groups: int, count: int) -> str:
+        """Return an int8 tensor with each group of another one's channels several times.
+
+        Weights less their zero point may be nine bits wide. Then they are the sum of parts of eight bits, and
+        the product of a tensor, as many times, with all parts is exact.
+        """
+        image, shape = op != "Int8MatMul", list(self.graph.types[name].shape)
+        axis = 1 if image else len(shape) - 1
+        channels, shape[axis] = shape[axis], count * shape[axis]
+        if (name, groups, count) in self.copies:
+            return self.copies[name, groups, count]
+        out = self.value(f"{name}_repeated", TensorType(tuple(shape), "int8"))
+        self.copies[name, groups, count] = out
+        if groups == 1 and (channels % WHOLE_BLOCKS == 0 or self.comes_in(name)):
+            return self.add("Concat", (name,) * count, out, {"axis": axis})
+        ones = np.tile(np.eye(channels // groups, dtype=np.int8), (count * groups, 1))
+        weights = ones[..., None, None] if image else ones.T
+        names = (
+            self.constant(f"{out}_weights", np.ascontiguousarray(weights)),
+            self.constant(f"{out}_parameters", scaling(np.ones(1), 0, Quantisation(1.0, 0))),
+        )
+        if not image:
+            return self.add("Int8MatMul", (name, *names), out)
+        return self.add("Int8Conv", (name, *names), out, {**ONCE, "group": groups, "border": 0})
+
+    def comes_in(self, name: str) -> bool:
+        """Whether a tensor is an input of the network, or that quantised: the host has it anyway."""
+        maker = self.found.makers.get(name)
+        return maker is None or (len(maker.inputs) > 0 and maker.inputs[0] in self.graph.inputs)
 
     def convolution(self, site: Site) -> None:
         weights = site.product.weights.reshape(site.weights.values.shape)
         self.product(site, weights, "Int8Conv", site.node.attributes)
+
+    def changed(self, site: Site) -> None:
+        """Changes of channels are a depthwise convolution of an image, or a product with a diagonal
+        matrix."""
+        weights = site.product.weights
+        if len(site.shape(site.inputs[0])) == IMAGE_RANK:
+            attributes = {**ONCE, "group": len(weights)}
+            self.product(site, weights.reshape(-1, 1, 1, 1), "Int8Conv", attributes)
+        else:
+            self.product(site, np.diag(weights[:, 0]), "Int8MatMul")
 
     def transposed(self, site: Site) -> None:
         inputs, outputs, *kernel = site.weights.values.shape
@@ -187,6 +239,16 @@ def _bordered(x: QuantisedTensor, attributes: Mapping[str, Attribute]) -> dict[s
     return {**attributes, "border": x.quantisation.zero if padded else 0}
 
 
+def signed_bytes(weights: np.ndarray) -> list[np.ndarray]:
+    """Return the fewest arrays of int8 whose sum whole numbers are."""
+    parts: list[np.ndarray] = []
+    rest = weights.astype(np.int64)
+    while rest.any() or not parts:
+        parts.append(np.clip(rest, LEAST, GREATEST).astype(np.int8))
+        rest = rest - parts[-1]
+    return parts
+
+
 def _single(bias: int, multiplier: int, shift: int, out: Quantisation) -> np.ndarray:
     """Return int64[4, 1], the parameters of all channels."""
     return parameter_words(
@@ -196,6 +258,7 @@ def _single(bias: int, multiplier: int, shift: int, out: Quantisation) -> np.nda
 
 LOWERINGS: Mapping[str, Callable[[_Lowering, Site], None]] = {
     "Add": _Lowering.sum,
+    CHANGE: _Lowering.changed,
     "AveragePool": _Lowering.average,
     "Conv": _Lowering.convolution,
     "ConvTranspose": _Lowering.transposed,

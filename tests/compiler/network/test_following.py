@@ -167,6 +167,15 @@ def test_what_the_store_unit_cannot_do_stays_apart(make):
     check(graph, plan, FunctionalDevice(ALL, plan.dram_bytes))
 
 
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_table_of_what_the_accelerator_makes_is_a_copy_through_it(name):
+    graph, config = table_of_an_output(Following()), CONFIGS[name]
+    plan = plan_of(graph, config)
+    assert [[layer.op for layer in step.layers] for step in plan.launches] == [["Int8Conv", "Int8Lookup"]]
+    check(graph, plan, FunctionalDevice(config, plan.dram_bytes))
+    check(graph, plan, CycleDevice(config, plan.dram_bytes))
+
+
 @pytest.mark.parametrize("make", FUSED)
 def test_without_the_extensions_nothing_follows(make):
     graph, _ = make(Following())

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.compiler.network.compiled import plan_of
 from tests.compiler.network.graphs import Net
+from tests.compiler.network.test_networks import check
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.network.maker import Offloaded
 from vdla.compiler.network.offload import OPERATORS, offload
@@ -17,6 +19,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import AluOpcode, Extension
+from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.host.convolution import conv_integer
 from vdla.runtime.host.windows import padded
 
@@ -95,6 +98,23 @@ def test_gathering_saves_steps(size, config, before, after):
 )
 def test_what_gathering_would_not_help_is_left_alone(size, reason):
     assert space_to_depth_of(size, 0, DEFAULT) is None, reason
+
+
+# Products with diagonal matrices
+
+
+@pytest.mark.parametrize("factors", [[1, 1, 1, 1, 1], [127, -127, 0, 3, -1]])
+@pytest.mark.parametrize("config", [TINY, TINY.with_changes(batch=2, block_in=8), DEFAULT])
+def test_a_product_with_a_diagonal_matrix_scales_columns(factors, config):
+    net = Net()
+    weights = net.constant(np.diag(factors).astype(np.int8))
+    y = net.op("Int8MatMul", (net.input(2, 3, 5), weights, net.words(5, 900.0)))
+    graph = net.graph(y)
+    found = offload(graph, graph.nodes[-1], Target(config))
+    assert isinstance(found, Offloaded)
+    assert found.macs == 6 * 5
+    plan = plan_of(graph, config)
+    check(graph, plan, FunctionalDevice(config, plan.dram_bytes))
 
 
 # What is refused

@@ -227,3 +227,16 @@ def test_a_quantised_product_takes_scales_of_rows_and_columns():
     (y,) = evaluate("QLinearMatMul", [a, a_scale, zero, b, b_scale, zero, y_scale, zero], {})
     # sums [[70, 100], [150, 220]] times [[1/8, 1/4], [1/16, 1/8]], halves to even
     assert y.tolist() == [[9, 25], [9, 28]]
+
+
+def test_bytes_change_their_sign_and_back():
+    unsigned = np.array([[0, 127, 128, 255]], np.uint8)
+    (signed,) = evaluate("FlipSign", [unsigned], {})
+    np.testing.assert_array_equal(signed, np.array([[-128, -1, 0, 127]], np.int8), strict=True)
+    (again,) = evaluate("FlipSign", [signed], {})
+    np.testing.assert_array_equal(again, unsigned, strict=True)
+
+
+def test_only_bytes_change_their_sign():
+    with pytest.raises(OperatorError, match="bytes are flipped, not int16"):
+        evaluate("FlipSign", [np.zeros(2, np.int16)], {})

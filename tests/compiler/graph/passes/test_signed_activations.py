@@ -6,7 +6,7 @@ from tests.compiler.graph.passes.golden import check_text
 from vdla.compiler.graph.passes.signed_activations import SignedActivations
 
 TEXTS = {
-    "activations and weights, but neither inputs nor outputs": (
+    "activations and weights; inputs and outputs change their sign": (
         """\
 def f(x: float32[2], k: uint8[2]):
     s: float32 = constant(0.5)
@@ -25,6 +25,7 @@ def f(x: float32[2], k: uint8[2]):
 """,
         """\
 def f(x: float32[2], k: uint8[2]):
+    k_signed: int8[2] = FlipSign(k, reason="bytes without a sign go into or out of operators on the host, or of the network")
     s: float32 = constant(0.5)
     p_signed: int8 = constant(-125)
     a: int8[2] = QuantizeLinear(x, s, p_signed, axis=0)
@@ -34,11 +35,51 @@ def f(x: float32[2], k: uint8[2]):
     o_signed: int8[2] = constant([0, 1])
     c: float32[2] = DequantizeLinear(w, t, o_signed, axis=0)
     d: float32[2] = Add(b, c)
-    p: uint8 = constant(3)
-    h: float32[2] = DequantizeLinear(k, s, p, axis=0)
+    h: float32[2] = DequantizeLinear(k_signed, s, p_signed, axis=0)
     e: float32[2] = Add(d, h)
-    y: uint8[2] = QuantizeLinear(e, s, p, axis=0)
+    y_signed: int8[2] = QuantizeLinear(e, s, p_signed, axis=0)
+    y: uint8[2] = FlipSign(y_signed, reason="bytes without a sign go into or out of operators on the host, or of the network")
     return y
+""",
+    ),
+    "something else reads the integers": (
+        """\
+def f(x: float32[2]):
+    s: float32 = constant(0.5)
+    p: uint8 = constant(3)
+    a: uint8[2] = QuantizeLinear(x, s, p, axis=0)
+    b: float32[2] = DequantizeLinear(a, s, p, axis=0)
+    c: int32[2] = Cast(a, to="int32")
+    return b, c
+""",
+        """\
+def f(x: float32[2]):
+    s: float32 = constant(0.5)
+    p_signed: int8 = constant(-125)
+    a_signed: int8[2] = QuantizeLinear(x, s, p_signed, axis=0)
+    a: uint8[2] = FlipSign(a_signed, reason="bytes without a sign go into or out of operators on the host, or of the network")
+    b: float32[2] = DequantizeLinear(a_signed, s, p_signed, axis=0)
+    c: int32[2] = Cast(a, to="int32")
+    return b, c
+""",
+    ),
+    "integers that go out": (
+        """\
+def f(x: float32[2]):
+    s: float32 = constant(0.5)
+    p: uint8 = constant(3)
+    a: uint8[2] = QuantizeLinear(x, s, p, axis=0)
+    y: float32[2] = DequantizeLinear(a, s, p, axis=0)
+    return y, a
+""",
+        """\
+def f(x: float32[2]):
+    s: float32 = constant(0.5)
+    p_signed: int8 = constant(-125)
+    a_signed: int8[2] = QuantizeLinear(x, s, p_signed, axis=0)
+    a: uint8[2] = FlipSign(a_signed, reason="bytes without a sign go into or out of operators on the host, or of the network")
+    y: float32[2] = DequantizeLinear(a_signed, s, p_signed, axis=0)
+    return y, a
 """,
     ),
 }
@@ -50,29 +91,12 @@ def test_the_text_before_and_after(title):
 
 
 LEFT_ALONE = {
-    "something else reads the integers": """\
-def f(x: float32[2]):
-    s: float32 = constant(0.5)
-    p: uint8 = constant(3)
-    a: uint8[2] = QuantizeLinear(x, s, p, axis=0)
-    b: float32[2] = DequantizeLinear(a, s, p, axis=0)
-    c: int32[2] = Cast(a, to="int32")
-    return b, c
-""",
     "a zero point that is no constant": """\
 def f(x: float32[2], p: uint8):
     s: float32 = constant(0.5)
     a: uint8[2] = QuantizeLinear(x, s, p, axis=0)
     y: float32[2] = DequantizeLinear(a, s, p, axis=0)
     return y
-""",
-    "integers that go out": """\
-def f(x: float32[2]):
-    s: float32 = constant(0.5)
-    p: uint8 = constant(3)
-    a: uint8[2] = QuantizeLinear(x, s, p, axis=0)
-    y: float32[2] = DequantizeLinear(a, s, p, axis=0)
-    return y, a
 """,
     "int8 already": """\
 def f(x: float32[2]):

@@ -158,10 +158,6 @@ UNFIT = {
     "the accelerator takes a bias of one number, or one for each output channel": lambda of: product(
         of, of.quantised(3, 3), of.weights(3, 3, axis=1), of.constant(of.values[of.quantised(3, 1)])
     ),
-    "Gemm with weights dequantizelinear_2_0 of zero point 3; "
-    "the accelerator takes weights of zero point 0": lambda of: product(
-        of, of.quantised(2, 3), of.weights(3, 4, axis=1, zero=3)
-    ),
     "Gemm with weights dequantizelinear_2_0 of uint8; the accelerator takes constant int8 weights": lambda of: (
         product(of, of.quantised(2, 3), of.weights(3, 4, axis=1, zero=128, dtype="uint8"))
     ),
@@ -176,12 +172,6 @@ UNFIT = {
     "Gemm with scales of weights dequantizelinear_2_0 along axis 0; "
     "the accelerator takes one scale of weights, or one for each output channel": lambda of: product(
         of, of.quantised(2, 3), of.weights(3, 4, axis=0)
-    ),
-    "Gemm with alpha = 0.5; the accelerator takes alpha = 1": lambda of: product(
-        of, of.quantised(2, 3), of.weights(3, 4, axis=1), alpha=0.5
-    ),
-    "Gemm with beta = 0.5 and a bias; the accelerator takes beta = 1": lambda of: product(
-        of, of.quantised(2, 3), of.weights(3, 4, axis=1), of.bias(4, "float"), beta=0.5
     ),
     "Gemm with transA = 1; the accelerator takes transA = 0": lambda of: product(
         of, of.quantised(3, 2), of.weights(3, 4, axis=1), transA=1

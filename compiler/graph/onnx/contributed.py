@@ -1,0 +1,322 @@
+"""Quantised operators that ONNX Runtime adds to ONNX, as operators of ONNX between conversions.
+
+`QLinearSigmoid(x) -> y` becomes `QuantizeLinear(Sigmoid(DequantizeLinear(x)))`, so that quantised networks
+have one form, whichever tool wrote them.
+
+Source: ONNX Runtime, ContribOperators.md.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from typing import Any, NamedTuple
+
+import numpy as np
+from onnx import AttributeProto, NodeProto, helper, numpy_helper
+
+from vdla.compiler.graph.nodes import TensorType, fresh_name
+from vdla.compiler.graph.onnx.blocks import unpacked_weights
+from vdla.compiler.graph.onnx.call import RefusalError
+from vdla.compiler.graph.onnx.tensors import attributes_from
+
+DOMAIN = "com.microsoft"
+OPSET = 13  # of the operators that stand for them: conversions along an axis, reductions by attribute
+OPSET_OF_WORDS = 21  # its conversions know integers of 16 bits, too
+BEFORE_AXIS = 12  # up to here, a softmax takes all dimensions from its axis on together
+KINDS: Mapping[type, AttributeProto.AttributeType] = {
+    int: AttributeProto.INT,
+    float: AttributeProto.FLOAT,
+    str: AttributeProto.STRING,
+    tuple: AttributeProto.INTS,
+}
+
+
+class Part(NamedTuple):
+    """An operator of ONNX that stands for a contributed one, or a part of one.
+
+    Attributes:
+        opset: the version of the operator set that it is of.
+    """
+
+    node: NodeProto
+    opset: int
+
+
+class Written(NamedTuple):
+    """A contributed operator as a model has it.
+
+    Attributes:
+        values: of the inputs that are known.
+        types: of the inputs; None for one that is left out.
+        taken: names of the model's own values.
+    """
+
+    node: NodeProto
+    values: Sequence[np.ndarray | None]
+    types: Sequence[TensorType | None]
+    taken: Set[str]
+
+    @property
+    def out(self) -> str:
+        """The result."""
+        out: str = self.node.output[0]
+        return out
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The attributes that are given."""
+        return dict(attributes_from({proto.name: proto for proto in self.node.attribute}))
+
+    def input(self, place: int) -> str:
+        """Return an input; "" where it is left out."""
+        return self.node.input[place] if place < len(self.node.input) else ""
+
+    def integer(self, name: str, default: int) -> int:
+        """Return an attribute that is a whole number."""
+        value = self.attributes.get(name, default)
+        assert isinstance(value, int), f"attribute {name} is {value!r}"
+        return value
+
+    def made(self, suffix: str) -> str:
+        """Return the name of a value that stands on the way to the result."""
+        return fresh_name(f"{self.out}.{suffix}", set(self.taken))
+
+    def part(self, op: str, inputs: Sequence[str], out: str, opset: int = OPSET, **attributes: Any) -> Part:
+        """Return an operator of ONNX."""
+        return Part(helper.make_node(op, inputs, [out], self.node.name, **attributes), opset)
+
+    def real(self, place: int, out: str, axis: int = 0) -> Part:
+        """Return the conversion of an input, whose scale and zero point stand behind it, to real numbers."""
+        names = [self.input(place + each) for each in range(3)]
+        return self.part("DequantizeLinear", names if names[2] else names[:2], out, axis=axis)
+
+    def type(self, place: int) -> TensorType:
+        """Return the type of an input that is required."""
+        found = self.types[place]
+        assert found is not None, f"input {place} is required"
+        return found
+
+    def quantised(self, place: int, like: int = 0) -> Iterator[Part]:
+        """Yield the conversion to the result; scale and zero point stand from `place` on, and the result has
+        the type of the input at `like`."""
+        names = [self.made("sum"), self.input(place), self.input(place + 1) or self.made("zero")]
+        if not self.input(place + 1):
+            yield _constant(self, names[2], np.zeros((), self.type(like).dtype))
+        yield self.part("QuantizeLinear", names, self.out)
+
+
+Expansion = Callable[[Written], Iterator[Part]]
+
+
+class Contributed(NamedTuple):
+    """A contributed operator.
+
+    Attributes:
+        inputs: the fewest and the most.
+        attributes: the kind of each that may be given.
+        expand: returns what stands for it.
+        becomes: the operator of ONNX that it is.
+        required: inputs that may not be left out, by place.
+    """
+
+    inputs: tuple[int, int]
+    attributes: Mapping[str, type]
+    expand: Expansion
+    becomes: str
+    required: tuple[int, ...]
+
+
+def reason(node: NodeProto) -> str:
+    """Return what keeps a contributed operator from being imported, whatever its operands; "" where nothing
+    does."""
+    kind = OPERATORS[node.op_type]
+    least, most = kind.inputs
+    given = [place for place, name in enumerate(node.input) if name]
+    if not least <= len(node.input) <= most or set(kind.required) - set(given):
+        return f"it has {len(given)} inputs; {node.op_type} takes {least} to {most}"
+    for attribute in node.attribute:
+        wanted = kind.attributes.get(attribute.name)
+        if wanted is None:
+            known = ", ".join(kind.attributes) or "none"
+            return f"it has an attribute {attribute.name!r}, which {node.op_type} has not; it takes {known}"
+        if attribute.type != KINDS[wanted]:
+            return f"attribute {attribute.name} is not of the kind {wanted.__name__}"
+        if attribute.name == "channels_last" and attribute.i:
+            return "attribute channels_last = 1 is not supported; it may be 0"
+    return ""
+
+
+def expanded(written: Written) -> Iterator[Part]:
+    """Yield the operators of ONNX that stand for a contributed one, in order.
+
+    Raises:
+        RefusalError: a parameter is not known.
+    """
+    yield from OPERATORS[written.node.op_type].expand(written)
+
+
+# What stands for each
+
+
+def _conversion(written: Written) -> Iterator[Part]:
+    node = written.node
+    names = [name for name in node.input if name]
+    yield written.part(node.op_type, names, written.out, OPSET_OF_WORDS, **written.attributes)
+
+
+def _plain(op: str, *kept: str) -> Expansion:
+    """Return what makes an operator with one quantised operand, and attributes that are the same in ONNX."""
+
+    def expand(written: Written) -> Iterator[Part]:
+        attributes = {name: value for name, value in written.attributes.items() if name in kept}
+        yield written.real(0, written.made("real"))
+        yield written.part(op, [written.made("real")], written.made("sum"), **attributes)
+        yield from written.quantised(3)
+
+    return expand
+
+
+def _pair(op: str) -> Expansion:
+    """Return what makes an operator with two quantised operands."""
+
+    def expand(written: Written) -> Iterator[Part]:
+        names = [written.made("left"), written.made("right")]
+        yield written.real(0, names[0])
+        yield written.real(3, names[1])
+        yield written.part(op, names, written.made("sum"))
+        yield from written.quantised(6)
+
+    return expand
+
+
+def _softmax(written: Written) -> Iterator[Part]:
+    opset = OPSET if written.integer("opset", OPSET) > BEFORE_AXIS else BEFORE_AXIS - 1
+    axis = written.integer("axis", -1 if opset == OPSET else 1)
+    yield written.real(0, written.made("real"))
+    yield written.part("Softmax", [written.made("real")], written.made("sum"), opset, axis=axis)
+    yield from written.quantised(3)
+
+
+def _concat(written: Written) -> Iterator[Part]:
+    places = range(2, len(written.node.input), 3)
+    names = [written.made(f"part{number}") for number in range(len(places))]
+    for place, name in zip(places, names, strict=True):
+        yield written.real(place, name)
+    yield written.part("Concat", names, written.made("sum"), axis=written.integer("axis", 0))
+    yield from written.quantised(0, like=2)
+
+
+def _where(written: Written) -> Iterator[Part]:
+    names = [written.made("left"), written.made("right")]
+    yield written.real(1, names[0])
+    yield written.real(4, names[1])
+    yield written.part("Where", [written.input(0), *names], written.made("sum"))
+    yield from written.quantised(7, like=1)
+
+
+def _gemm(written: Written) -> Iterator[Part]:
+    """The bias is of scale alpha a_scale b_scale; without a scale of the result, that is real."""
+    given = written.attributes
+    names = [written.made("left"), written.made("right")]
+    yield written.real(0, names[0])
+    yield written.real(3, names[1], axis=0 if given.get("transB") else 1)
+    if written.input(6):
+        scale, alpha = written.made("scale"), np.array(given.get("alpha", 1.0), np.float32)
+        yield written.part("Mul", [written.input(1), written.input(4)], written.made("scales"))
+        yield _constant(written, written.made("alpha"), alpha)
+        yield written.part("Mul", [written.made("scales"), written.made("alpha")], scale)
+        names.append(written.made("bias"))
+        yield written.part("DequantizeLinear", [written.input(6), scale], names[2], axis=0)
+    last = written.made("sum") if written.input(7) else written.out
+    yield written.part("Gemm", names, last, **given)
+    if written.input(7):
+        yield from written.quantised(7)
+
+
+def _to_float(written: Written) -> Iterator[Part]:
+    """MatMulIntegerToFloat: the right operand's scales go along its columns."""
+    orders = ((0, 2, 4), (1, 3, 5))
+    names = [written.made("left"), written.made("right")]
+    for name, order, axis in zip(names, orders, (0, len(written.type(1).shape) - 1), strict=True):
+        inputs = [written.input(place) for place in order]
+        yield written.part("DequantizeLinear", inputs if inputs[2] else inputs[:2], name, axis=axis)
+    if not written.input(6):
+        yield written.part("MatMul", names, written.out)
+        return
+    yield written.part("MatMul", names, written.made("sum"))
+    yield written.part("Add", [written.made("sum"), written.input(6)], written.out)
+
+
+def _of_blocks(written: Written) -> Iterator[Part]:
+    """MatMulNBits: the weights are unpacked, and are real numbers from then on."""
+    given = written.attributes
+    missing = [name for name in ("K", "N", "block_size") if name not in given]
+    if missing:
+        raise RefusalError(f"attribute {missing[0]} is missing")
+    if written.input(4):
+        raise RefusalError(f"its input 4 (g_idx, {written.input(4)!r}) is not supported")
+    for place, role in ((1, "B"), (2, "scales"), (3, "zero_points")):
+        if written.input(place) and written.values[place] is None:
+            raise RefusalError(
+                f"{role} ({written.input(place)!r}) is computed while the network runs; it must be a constant"
+            )
+    arrays = [written.values[place] if written.input(place) else None for place in (1, 2, 3)]
+    sizes = (
+        written.integer(name, default)
+        for name, default in (("K", 0), ("N", 0), ("bits", 4), ("block_size", 0))
+    )
+    packed, scales, points = arrays
+    assert packed is not None, "B is required"
+    assert scales is not None, "scales are required"
+    yield _constant(written, written.made("weights"), unpacked_weights(packed, scales, points, *sizes))
+    names = [written.input(0), written.made("weights")]
+    if not written.input(5):
+        yield written.part("MatMul", names, written.out)
+        return
+    yield written.part("MatMul", names, written.made("sum"))
+    yield written.part("Add", [written.made("sum"), written.input(5)], written.out)
+
+
+def _constant(written: Written, name: str, array: np.ndarray) -> Part:
+    return written.part("Constant", [], name, value=numpy_helper.from_array(array))
+
+
+UNARY, BINARY = (0, 1, 3), (0, 1, 3, 4, 6)
+POOLING: Mapping[str, type] = {
+    "auto_pad": str,
+    "ceil_mode": int,
+    "count_include_pad": int,
+    "kernel_shape": tuple,
+    "pads": tuple,
+    "strides": tuple,
+}
+LAYOUT: Mapping[str, type] = {"channels_last": int}
+PRODUCT: Mapping[str, type] = {"alpha": float, "transA": int, "transB": int}
+BLOCKS: Mapping[str, type] = dict.fromkeys(("K", "N", "accuracy_level", "bits", "block_size"), int)
+OPERATORS: Mapping[str, Contributed] = {
+    "DequantizeLinear": Contributed((2, 3), {"axis": int}, _conversion, "DequantizeLinear", (0, 1)),
+    "MatMulIntegerToFloat": Contributed((4, 7), {}, _to_float, "MatMul", (0, 1, 2, 3)),
+    "MatMulNBits": Contributed((3, 6), BLOCKS, _of_blocks, "MatMul", (0, 1, 2)),
+    "QGemm": Contributed((6, 9), PRODUCT, _gemm, "Gemm", (0, 1, 3, 4)),
+    "QLinearAdd": Contributed((7, 8), {}, _pair("Add"), "Add", BINARY),
+    "QLinearAveragePool": Contributed(
+        (4, 5), {**POOLING, **LAYOUT}, _plain("AveragePool", *POOLING), "AveragePool", UNARY
+    ),
+    "QLinearConcat": Contributed((5, 1 << 31), {"axis": int}, _concat, "Concat", (0, 2, 3)),
+    "QLinearGlobalAveragePool": Contributed(
+        (4, 5), LAYOUT, _plain("GlobalAveragePool"), "GlobalAveragePool", UNARY
+    ),
+    "QLinearLeakyRelu": Contributed(
+        (4, 5), {"alpha": float}, _plain("LeakyRelu", "alpha"), "LeakyRelu", UNARY
+    ),
+    "QLinearMul": Contributed((7, 8), {}, _pair("Mul"), "Mul", BINARY),
+    "QLinearReduceMean": Contributed(
+        (4, 5),
+        {"axes": tuple, "keepdims": int},
+        _plain("ReduceMean", "axes", "keepdims"),
+        "ReduceMean",
+        UNARY,
+    ),
+    "QLinearSigmoid": Contributed((4, 5), {}, _plain("Sigmoid"), "Sigmoid", UNARY),
+    "QLinearSoftmax": Contributed((5, 5), {"axis": int, "opset": int}, _softmax, "Softmax", UNARY),
+    "QLinearWhere": Contributed((9, 9), {}, _where, "Where", (0, 1, 2, 4, 5, 7)),
+    "QuantizeLinear": Contributed((2, 3), {"axis": int}, _conversion, "QuantizeLinear", (0, 1)),
+}

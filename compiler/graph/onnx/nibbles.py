@@ -1,0 +1,60 @@
+"""Integers of less than eight bits: constants become bytes, and QuantizeLinear keeps to their range.
+
+Source: ONNX operator specification, versions 21 to 25 of QuantizeLinear.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from onnx import NodeProto, helper, numpy_helper
+
+from vdla.compiler.graph.onnx.call import RefusalError
+
+RANGES: Mapping[str, tuple[int, int]] = {
+    "int2": (-2, 1),
+    "int4": (-8, 7),
+    "uint2": (0, 3),
+    "uint4": (0, 15),
+}
+
+
+def as_bytes(array: np.ndarray) -> np.ndarray:
+    """Return integers of less than eight bits as those of eight; other elements as they are."""
+    kind = str(array.dtype)
+    return array if kind not in RANGES else array.astype(np.int8 if RANGES[kind][0] else np.uint8)
+
+
+def bounded(
+    node: NodeProto, limits: tuple[int, int], scale: np.ndarray | None, zero: np.ndarray, rank: int
+) -> Iterator[NodeProto]:
+    """Yield a QuantizeLinear to bytes in place of one to fewer bits: what it reads is first held between what
+    the ends of their range stand for.
+
+    Args:
+        limits: of the integers.
+        scale: None where it is not known.
+        rank: of what it reads.
+
+    Raises:
+        RefusalError: the scale is not known.
+    """
+    if scale is None:
+        raise RefusalError(
+            f"scale ({node.input[1]!r}) is computed while the network runs; with integers of less than eight "
+            "bits it must be a constant"
+        )
+    axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)
+    real = node.input[0]
+    for op, limit in zip(("Max", "Min"), limits, strict=True):
+        bound = ((limit - zero.astype(np.float32)) * scale).astype(np.float32)
+        if bound.size > 1:
+            bound = bound.reshape([-1 if place == axis % rank else 1 for place in range(rank)])
+        constant, made = f"{node.output[0]}.{op}.bound", f"{node.output[0]}.{op}"
+        tensor = numpy_helper.from_array(bound)
+        yield helper.make_node("Constant", [], [constant], node.name, value=tensor)
+        yield helper.make_node(op, [real, constant], [made], node.name)
+        real = made
+    last = NodeProto()
+    last.CopyFrom(node)
+    last.input[0] = real
+    yield last

@@ -1,0 +1,79 @@
+"""Changes of channels by factors and shifts."""
+
+import numpy as np
+import pytest
+
+from vdla.compiler.graph.affine import affine_of
+from vdla.compiler.graph.interpret import interpret
+from vdla.compiler.graph.nodes import producers
+from vdla.compiler.graph.parse import parse_graph
+
+CHANGES = {
+    "a sum": "Add(x, c)",
+    "a sum, the other way round": "Add(c, x)",
+    "a difference": "Sub(x, c)",
+    "a difference, the other way round": "Sub(c, x)",
+    "a product": "Mul(c, x)",
+    "a quotient": "Div(x, c)",
+}
+
+
+def graph_of(call: str, shape: str = "2, 3", constant: str = "float32[3] = constant([2.0, -4.0, 0.5])"):
+    return parse_graph(
+        f"def f(x: float32[{shape}]):\n    c: {constant}\n    y: float32[{shape}] = {call}\n    return y\n"
+    )
+
+
+@pytest.mark.parametrize("title", CHANGES)
+@pytest.mark.parametrize(
+    "constant",
+    ["float32[3] = constant([2.0, -4.0, 0.5])", "float32 = constant(3.0)", "float32[1] = constant([3.0])"],
+)
+def test_factors_and_shifts_are_what_the_operator_does(title, constant):
+    graph = graph_of(CHANGES[title], constant=constant)
+    change = affine_of(graph, producers(graph)["y"], -1)
+    assert change.x == "x"
+    x = np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32)
+    expected = interpret(graph, {"x": x})["y"]
+    np.testing.assert_allclose(x * change.factors + change.shifts, expected, rtol=1e-6)
+
+
+OTHERS = {
+    "a quotient of a constant": graph_of("Div(c, x)"),
+    "a quotient by zero": graph_of("Div(x, c)", constant="float32[3] = constant([1.0, 0.0, 2.0])"),
+    "numbers along another axis": graph_of("Add(x, c)", constant="float32[2, 1] = constant([[1.0], [2.0]])"),
+    "a number for each element": graph_of(
+        "Mul(x, c)", constant="float32[2, 3] = constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])"
+    ),
+    "an operand that is broadcast": parse_graph(
+        "def f(x: float32[1]):\n    c: float32[3] = constant([1.0, 2.0, 3.0])\n"
+        "    y: float32[3] = Add(x, c)\n    return y\n"
+    ),
+    "two operands": parse_graph(
+        "def f(x: float32[3], c: float32[3]):\n    y: float32[3] = Add(x, c)\n    return y\n"
+    ),
+    "whole numbers": parse_graph(
+        "def f(x: int64[3]):\n    c: int64 = constant(3)\n    y: int64[3] = Add(x, c)\n    return y\n"
+    ),
+    "another operator": parse_graph("def f(x: float32[3]):\n    y: float32[3] = Relu(x)\n    return y\n"),
+}
+
+
+@pytest.mark.parametrize("title", OTHERS)
+def test_what_is_no_change_of_channels(title):
+    graph = OTHERS[title]
+    assert affine_of(graph, producers(graph)["y"], -1) is None
+
+
+def test_an_axis_that_a_tensor_has_not():
+    graph = graph_of("Add(x, c)")
+    assert affine_of(graph, producers(graph)["y"], 2) is None
+
+
+def test_one_change_behind_another():
+    first = affine_of(graph := graph_of("Mul(x, c)"), producers(graph)["y"], -1)
+    last = affine_of(graph := graph_of("Sub(c, x)"), producers(graph)["y"], -1)
+    both = last.after(first)
+    np.testing.assert_array_equal(both.factors, [-2, 4, -0.5])
+    np.testing.assert_array_equal(both.shifts, [2, -4, 0.5])
+    assert both.x == "x"
