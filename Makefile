@@ -51,6 +51,7 @@ campaign: env tools
 	@$(PYTHON) scripts/planted_delays.py
 	@$(PYTHON) scripts/check_netlist.py
 	@$(PYTHON) scripts/random_operators.py --cases 3000
+	@$(PYTHON) scripts/random_graphs.py --graphs 500
 	@$(PYTHON) scripts/verify_faults.py --flags 1000 --changes 20
 	@$(PYTHON) scripts/make_models.py
 	@$(PYTHON) scripts/check_models.py --light

@@ -1,0 +1,400 @@
+"""Random networks of float operators, which have shapes and sizes that any tool could write."""
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from models.graph import GraphBuilder
+from models.run import Tensors
+from onnx import ModelProto
+
+IMAGE, ROWS = "image", "rows"
+MOST_CHANNELS, MOST_SIDE, MOST_ROWS = 24, 12, 12
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value of a graph in the making."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
+class Growing:
+    """A graph in the making.
+
+    Attributes:
+        values: what operators may read; those of the last few operators are read most often.
+        shapes: of the inputs.
+        read: what operators read so far.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.numbers = np.random.default_rng(seed)
+        self.builder = GraphBuilder(f"random_{seed}", seed)
+        self.values: list[Value] = []
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.read: set[str] = set()
+
+    def input(self, name: str, *shape: int) -> None:
+        """Declare an input."""
+        self.shapes[name] = shape
+        self.values.append(Value(self.builder.input(name, *shape), shape))
+
+    def some(self, kind: str) -> Value | None:
+        """Return a value of a kind, more likely one of the last; None where there is none."""
+        wanted = [value for value in self.values if (len(value.shape) == 4) is (kind == IMAGE)]
+        if not wanted:
+            return None
+        return wanted[-1] if self.rng.random() < 0.7 else self.rng.choice(wanted)
+
+    def made(self, name: str, *shape: int) -> None:
+        """Keep what an operator makes."""
+        self.values.append(Value(name, shape))
+
+    def node(self, op: str, *inputs: str, **attributes: object) -> str:
+        """Add an operator; return what it makes."""
+        self.read.update(inputs)
+        return self.builder.node(op, *inputs, **attributes)
+
+    def constant(self, *shape: int, least: float = -1.0, most: float = 1.0) -> str:
+        """Return a constant of uniform numbers."""
+        return self.builder.constant(self.numbers.uniform(least, most, shape).astype(np.float32))
+
+    def weights(self, *shape: int, fan_in: int) -> str:
+        """Return weights that keep the size of activations; some of them are skewed."""
+        array = self.numbers.normal(size=shape) / np.sqrt(fan_in)
+        skew = self.rng.choice([0.0, 0.0, 0.5, 2.0]) / np.sqrt(fan_in)
+        return self.builder.constant((array + skew * np.abs(array)).astype(np.float32))
+
+
+Step = Callable[[Growing, Value], None]
+
+
+# Images
+
+
+def _conv(g: Growing, x: Value) -> None:
+    n, c, h, w = x.shape
+    groups = g.rng.choice([1, 1, 1, c, *(d for d in (2, 3, 4) if c % d == 0)])
+    outputs = groups * g.rng.randint(1, max(1, MOST_CHANNELS // groups))
+    kernel = [g.rng.choice([k for k in (1, 2, 3, 5) if k <= size]) for size in (h, w)]
+    dilations = [
+        g.rng.choice([1, 1, 2]) if 2 * (k - 1) < size else 1 for k, size in zip(kernel, (h, w), strict=True)
+    ]
+    strides, pads = [g.rng.choice([1, 1, 2]) for _ in range(2)], [g.rng.randint(0, 2) for _ in range(4)]
+    inputs = [x.name, g.weights(outputs, c // groups, *kernel, fan_in=c // groups * kernel[0] * kernel[1])]
+    if g.rng.random() < 0.6:
+        inputs.append(g.constant(outputs))
+    sizes = [
+        (size + pads[axis] + pads[axis + 2] - dilations[axis] * (kernel[axis] - 1) - 1) // strides[axis] + 1
+        for axis, size in enumerate((h, w))
+    ]
+    name = g.node(
+        "Conv", *inputs, kernel_shape=kernel, strides=strides, pads=pads, dilations=dilations, group=groups
+    )
+    g.made(name, n, outputs, *sizes)
+
+
+def _conv_transpose(g: Growing, x: Value) -> None:
+    n, c, h, w = x.shape
+    if max(h, w) > MOST_SIDE // 2:
+        return
+    outputs, kernel, stride = g.rng.randint(1, 8), g.rng.randint(2, 4), g.rng.choice([1, 2])
+    weights = g.weights(c, outputs, kernel, kernel, fan_in=c * 2)
+    name = g.node("ConvTranspose", x.name, weights, kernel_shape=[kernel] * 2, strides=[stride] * 2)
+    g.made(name, n, outputs, *((size - 1) * stride + kernel for size in (h, w)))
+
+
+def _batch_norm(g: Growing, x: Value) -> None:
+    c = x.shape[1]
+    parameters = [g.constant(c, least=0.5), g.constant(c), g.constant(c), g.constant(c, least=0.5)]
+    g.made(g.node("BatchNormalization", x.name, *parameters, epsilon=1e-5), *x.shape)
+
+
+def _pool(g: Growing, x: Value) -> None:
+    n, c, h, w = x.shape
+    kernel = [g.rng.randint(1, min(3, size)) for size in (h, w)]
+    strides = [g.rng.randint(1, 2) for _ in range(2)]
+    pads = [g.rng.randint(0, k - 1) if g.rng.random() < 0.5 else 0 for k in kernel * 2]
+    op = g.rng.choice(["AveragePool", "MaxPool"])
+    attributes = {"count_include_pad": g.rng.randint(0, 1)} if op == "AveragePool" else {}
+    ceil = g.rng.choice([0, 0, 1]) if not any(pads) and op == "MaxPool" else 0
+    sizes = []
+    for axis, size in enumerate((h, w)):
+        free = size + pads[axis] + pads[axis + 2] - kernel[axis]
+        count = (-(-free // strides[axis]) if ceil else free // strides[axis]) + 1
+        sizes.append(count - (ceil and (count - 1) * strides[axis] >= size + pads[axis]))
+    name = g.node(op, x.name, kernel_shape=kernel, strides=strides, pads=pads, ceil_mode=ceil, **attributes)
+    g.made(name, n, c, *sizes)
+
+
+def _global_pool(g: Growing, x: Value) -> None:
+    op = g.rng.choice(["GlobalAveragePool", "GlobalAveragePool", "GlobalMaxPool"])
+    g.made(g.node(op, x.name), *x.shape[:2], 1, 1)
+
+
+def _squeeze_and_excite(g: Growing, x: Value) -> None:
+    c = x.shape[1]
+    mean = g.node("GlobalAveragePool", x.name)
+    small = g.node("Conv", mean, g.weights(4, c, 1, 1, fan_in=c), g.constant(4), kernel_shape=[1, 1])
+    large = g.node("Conv", g.node("Relu", small), g.weights(c, 4, 1, 1, fan_in=4), kernel_shape=[1, 1])
+    g.made(g.node("Mul", x.name, g.node("Sigmoid", large)), *x.shape)
+
+
+def _resize(g: Growing, x: Value) -> None:
+    n, c, h, w = x.shape
+    if max(h, w) > MOST_SIDE:
+        return
+    scales = g.builder.constant(np.float32([1, 1, 2, 2]))
+    attributes = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    g.made(g.node("Resize", x.name, "", scales, **attributes), n, c, 2 * h, 2 * w)
+
+
+def _depth_to_space(g: Growing, x: Value) -> None:
+    n, c, h, w = x.shape
+    if c % 4 == 0:
+        g.made(g.node("DepthToSpace", x.name, blocksize=2, mode="CRD"), n, c // 4, 2 * h, 2 * w)
+
+
+def _pad(g: Growing, x: Value) -> None:
+    n, c, h, w = x.shape
+    before, behind = g.rng.randint(0, 1), g.rng.randint(0, 2)
+    pads = g.builder.integers(0, 0, before, before, 0, 0, behind, behind)
+    g.made(g.node("Pad", x.name, pads), n, c, h + before + behind, w + before + behind)
+
+
+def _flatten(g: Growing, x: Value) -> None:
+    n, c, h, w = x.shape
+    if c * h * w <= 1024:
+        op, more = g.rng.choice([("Flatten", ()), ("Reshape", (g.builder.integers(n, -1),))])
+        g.made(g.node(op, x.name, *more), n, c * h * w)
+
+
+def _image_to_rows(g: Growing, x: Value) -> None:
+    n, c, h, w = x.shape
+    flat = g.node("Reshape", x.name, g.builder.integers(n, c, h * w))
+    g.made(g.node("Transpose", flat, perm=[0, 2, 1]), n, h * w, c)
+
+
+# Rows
+
+
+def _matmul(g: Growing, x: Value) -> None:
+    k, n = x.shape[-1], g.rng.randint(1, 40)
+    name = g.node("MatMul", x.name, g.weights(k, n, fan_in=k))
+    if g.rng.random() < 0.6:
+        operands = [name, g.constant(n)]
+        g.rng.shuffle(operands)
+        name = g.node("Add", *operands)
+    g.made(name, *x.shape[:-1], n)
+
+
+def _gemm(g: Growing, x: Value) -> None:
+    if len(x.shape) != 2:
+        return
+    k, n, turned = x.shape[-1], g.rng.randint(1, 40), g.rng.randint(0, 1)
+    inputs = [x.name, g.weights(*((n, k) if turned else (k, n)), fan_in=k)]
+    if g.rng.random() < 0.7:
+        inputs.append(g.constant(n))
+    factors = {"alpha": g.rng.choice([1.0, 1.0, 0.5]), "beta": g.rng.choice([1.0, 1.0, 2.0])}
+    g.made(g.node("Gemm", *inputs, transB=turned, **factors), x.shape[0], n)
+
+
+def _attention(g: Growing, x: Value) -> None:
+    if len(x.shape) != 3:
+        return
+    turned = g.node("Transpose", x.name, perm=[0, 2, 1])
+    scores = g.node("MatMul", x.name, turned)
+    weights = g.node(
+        "Softmax", g.node("Mul", scores, g.builder.constant(np.float32(x.shape[-1] ** -0.5))), axis=-1
+    )
+    g.made(g.node("MatMul", weights, x.name), *x.shape)
+
+
+def _layer_norm(g: Growing, x: Value) -> None:
+    width = x.shape[-1]
+    g.made(g.node("LayerNormalization", x.name, g.constant(width), g.constant(width), axis=-1), *x.shape)
+
+
+def _softmax(g: Growing, x: Value) -> None:
+    g.made(g.node("Softmax", x.name, axis=-1), *x.shape)
+
+
+def _reshape_rows(g: Growing, x: Value) -> None:
+    rows = int(np.prod(x.shape[:-1]))
+    shape = g.rng.choice([(rows, x.shape[-1]), (1, rows, x.shape[-1])])
+    g.made(g.node("Reshape", x.name, g.builder.integers(*shape)), *shape)
+
+
+# Both
+
+
+UNARY = (
+    "Abs",
+    "Ceil",
+    "Cos",
+    "Elu",
+    "Erf",
+    "Floor",
+    "HardSigmoid",
+    "HardSwish",
+    "LeakyRelu",
+    "Neg",
+    "Relu",
+    "Relu",
+)
+UNARY += ("Round", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Tanh", "Exp", "Identity", "Sqrt", "Log")
+UNARY += ("Reciprocal",)
+POSITIVE = ("Log", "Reciprocal", "Sqrt")
+
+
+def _unary(g: Growing, x: Value) -> None:
+    op, name = g.rng.choice(UNARY), x.name
+    if op in POSITIVE:
+        name = g.node("Add", g.node("Sigmoid", name), g.builder.scalar(0.5))
+    elif op == "Exp":
+        name = g.node("Clip", name, g.builder.scalar(-4), g.builder.scalar(2))
+    g.made(g.node(op, name), *x.shape)
+
+
+def _clip(g: Growing, x: Value) -> None:
+    low, high = (g.builder.scalar(bound) for bound in (g.rng.choice([0, -1]), g.rng.choice([1, 6])))
+    g.made(g.node("Clip", x.name, low, high), *x.shape)
+
+
+def _silu(g: Growing, x: Value) -> None:
+    gate = g.rng.choice(["Sigmoid", "HardSigmoid", "Tanh"])
+    g.made(g.node("Mul", x.name, g.node(gate, x.name)), *x.shape)
+
+
+def _prelu(g: Growing, x: Value) -> None:
+    shape = (x.shape[1], 1, 1) if len(x.shape) == 4 else (x.shape[-1],)
+    g.made(g.node("PRelu", x.name, g.constant(*shape)), *x.shape)
+
+
+def _change_channels(g: Growing, x: Value) -> None:
+    channels = x.shape[1] if len(x.shape) == 4 else x.shape[-1]
+    shape = g.rng.choice([(), (1,), (channels, 1, 1) if len(x.shape) == 4 else (channels,)])
+    op = g.rng.choice(["Add", "Div", "Mul", "Sub"])
+    operands = [x.name, g.constant(*shape, least=0.5) if op == "Div" else g.constant(*shape)]
+    if op != "Div":
+        g.rng.shuffle(operands)
+    g.made(g.node(op, *operands), *x.shape)
+
+
+def _two(g: Growing, x: Value) -> None:
+    others = [value for value in g.values if value.shape == x.shape]
+    op = g.rng.choice(["Add", "Add", "Add", "Mul", "Sub", "Max", "Min", "Mean", "Sum"])
+    g.made(g.node(op, x.name, g.rng.choice(others).name), *x.shape)
+
+
+def _concat(g: Growing, x: Value) -> None:
+    axis = 1 if len(x.shape) == 4 else len(x.shape) - 1
+    rest = x.shape[:axis] + x.shape[axis + 1 :]
+    others = [
+        v for v in g.values if len(v.shape) == len(x.shape) and v.shape[:axis] + v.shape[axis + 1 :] == rest
+    ]
+    parts = [x, *(g.rng.choice(others) for _ in range(g.rng.randint(1, 2)))]
+    total = sum(part.shape[axis] for part in parts)
+    if total <= 2 * MOST_CHANNELS:
+        name = g.node("Concat", *(part.name for part in parts), axis=axis)
+        g.made(name, *x.shape[:axis], total, *x.shape[axis + 1 :])
+
+
+def _split(g: Growing, x: Value) -> None:
+    axis = 1 if len(x.shape) == 4 else len(x.shape) - 1
+    if x.shape[axis] % 2 == 0:
+        half = (*x.shape[:axis], x.shape[axis] // 2, *x.shape[axis + 1 :])
+        for name in g.builder.nodes("Split", 2, x.name, axis=axis):
+            g.made(name, *half)
+
+
+def _slice(g: Growing, x: Value) -> None:
+    axis = g.rng.randrange(1, len(x.shape))
+    if x.shape[axis] > 1:
+        name = g.node(
+            "Slice",
+            x.name,
+            g.builder.integers(1),
+            g.builder.integers(x.shape[axis]),
+            g.builder.integers(axis),
+        )
+        g.made(name, *x.shape[:axis], x.shape[axis] - 1, *x.shape[axis + 1 :])
+
+
+def _reduce(g: Growing, x: Value) -> None:
+    op = g.rng.choice(["ReduceMean", "ReduceMean", "ReduceMax", "ReduceMin"])
+    axes = [2, 3] if len(x.shape) == 4 else [len(x.shape) - 1]
+    g.made(g.node(op, x.name, axes=axes, keepdims=1), *x.shape[: axes[0]], *[1] * len(axes))
+
+
+ANY: tuple[Step, ...] = (_unary, _unary, _clip, _silu, _prelu, _change_channels, _change_channels, _two, _two)
+ANY += (_concat, _split, _slice, _reduce)
+STEPS: Mapping[str, tuple[Step, ...]] = {
+    IMAGE: (
+        *(_conv,) * 7,
+        *(_batch_norm,) * 2,
+        *(_pool,) * 2,
+        _conv_transpose,
+        _global_pool,
+        _squeeze_and_excite,
+        _resize,
+        _depth_to_space,
+        _pad,
+        _flatten,
+        _image_to_rows,
+        *ANY,
+    ),
+    ROWS: (*(_matmul,) * 4, *(_gemm,) * 3, _attention, _layer_norm, _softmax, _reshape_rows, *ANY),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A random network.
+
+    Attributes:
+        shapes: of its inputs, by name.
+    """
+
+    model: ModelProto
+    shapes: Mapping[str, tuple[int, ...]]
+
+    def samples(self, count: int, seed: int) -> list[Tensors]:
+        """Return normally distributed inputs."""
+        rng = np.random.default_rng(seed)
+        return [
+            {name: rng.standard_normal(shape, np.float32) for name, shape in self.shapes.items()}
+            for _ in range(count)
+        ]
+
+
+def random_network(seed: int) -> Network:
+    """Return a network of up to a dozen random operators; equal seeds give equal networks."""
+    g = Growing(seed)
+    if g.rng.random() < 0.6:
+        side = g.rng.randint(3, MOST_SIDE)
+        g.input(
+            "x", 1, g.rng.randint(1, MOST_CHANNELS), side, g.rng.choice([side, g.rng.randint(1, MOST_SIDE)])
+        )
+    else:
+        shape = (g.rng.randint(1, MOST_ROWS), g.rng.randint(2, 40))
+        g.input("x", *g.rng.choice([shape, (1, *shape)]))
+    for _ in range(g.rng.randint(2, 12)):
+        kind = IMAGE if len(g.values[-1].shape) == 4 else ROWS
+        value = g.some(kind)
+        assert value is not None, "the last value is of its kind"
+        g.rng.choice(STEPS[kind])(g, value)
+    if len(g.values) == 1:
+        _unary(g, g.values[0])
+    return Network(_finished(g), g.shapes)
+
+
+def _finished(g: Growing) -> ModelProto:
+    """Return the model; its outputs are the last value and those of the last few that nothing reads."""
+    loose = [value.name for value in g.values[1:] if value.name not in g.read]
+    outputs = dict.fromkeys((*loose[-2:], g.values[-1].name))
+    return g.builder.finish(**{f"y{place}": name for place, name in enumerate(outputs)})

@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""Compile random networks in all styles of files, and compare them with onnxruntime.
+
+A seed gives a network of float operators, a style in which a tool writes it, and a configuration. Networks
+that stay in float are quantised by the compiler. Every quantised layer is given onnxruntime's inputs, and may
+differ from its result by one in the last place; so may what is computed of them in float, by the rounding of
+float32. The accelerator must equal the integer operators bit for bit. A network that is refused with a
+reason counts apart. Networks that are wrong are kept in a folder. With a journal, seeds that are right are
+not tried again. Exit status 1 if anything is wrong.
+"""
+
+import json
+import random
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+import numpy as np
+import onnx
+from check_models import NARROW, Subject, as_made, random_inputs, reference
+from generators.graphs import Network, random_network
+from models.run import Tensors, session_of
+from models.styles import STYLES
+from onnx import ModelProto
+
+from vdla.cli._options import needs
+from vdla.compiler.codegen.choose import by_estimate
+from vdla.compiler.graph.interpret import interpret, run_node
+from vdla.compiler.graph.nodes import Graph, GraphError
+from vdla.compiler.graph.onnx.export import export
+from vdla.compiler.graph.onnx.importer import Importer
+from vdla.compiler.graph.onnx.read import read_model
+from vdla.compiler.graph.passes.pipeline import INTEGERS, SIMPLIFY
+from vdla.compiler.graph.quantise import quantise
+from vdla.compiler.network.compile import FLOATS
+from vdla.compiler.network.stages import plan_of
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.presets import DEFAULT, SMALL, TINY
+from vdla.hw.spec.target import Target
+from vdla.hw.spec.vocabulary import Extension
+from vdla.runtime.devices.functional import FunctionalDevice
+from vdla.runtime.session.session import Session
+
+FLOAT = "float"
+CONFIGS: tuple[AcceleratorConfig, ...] = (
+    DEFAULT,
+    SMALL,
+    TINY.with_changes(name="all", extensions=tuple(Extension)),
+    TINY.with_changes(name="rows", batch=2, block_in=8, extensions=tuple(Extension)),
+)
+CALIBRATION_SAMPLES = 4
+LAST_PLACE = 1
+QUANTISED = ("DynamicQuantize", "QLinear", "Quantize")
+TOLERANCE = 2e-3  # of float results, relative to the largest
+RIGHT, WRONG, REFUSED, UNWRITTEN = "right", "wrong", "refused", "unwritten"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a seed.
+
+    Attributes:
+        verdict: "unwritten" where onnxruntime's quantiser cannot write the network in the style.
+        layers: quantised layers that were compared.
+    """
+
+    seed: int
+    style: str
+    config: str
+    verdict: str
+    reason: str = ""
+    layers: int = 0
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network to try."""
+
+    seed: int
+    network: Network
+    style: str
+    config: AcceleratorConfig
+
+    def outcome(self, verdict: str, reason: str = "", layers: int = 0) -> Outcome:
+        """Return what came of it."""
+        return Outcome(self.seed, self.style, self.config.name, verdict, reason, layers)
+
+
+def case_of(seed: int) -> Case:
+    """Return the network, the style and the configuration of a seed."""
+    rng = random.Random(seed)
+    style = rng.choice([FLOAT, *STYLES])
+    return Case(seed, random_network(seed), style, rng.choice(CONFIGS))
+
+
+def written(case: Case) -> ModelProto | None:
+    """Return the network in its style; None where onnxruntime's tools fail."""
+    if case.style == FLOAT:
+        return case.network.model
+    samples = case.network.samples(CALIBRATION_SAMPLES, case.seed)
+    style = STYLES[case.style]
+    try:
+        model = style.quantised(case.network.model, samples)
+        session_of(model)
+    except Exception:  # whatever a tool raises that is none of ours
+        return None
+    return model
+
+
+def subject_of(case: Case, model: ModelProto) -> tuple[Subject, Graph]:
+    """Return the network twice, and as it is lowered; one whose activations are real numbers is quantised
+    first.
+
+    Raises:
+        GraphError: it is refused.
+    """
+    importer = Importer(read_model(model), {})
+    raw = importer.run()
+    simple = FLOATS.run(SIMPLIFY.run(raw))
+    if any(node.op.startswith(QUANTISED) for node in simple.nodes):
+        return Subject(raw, model, {own: name for name, own in importer.names.items()}), simple
+    graph = quantise(simple, [random_inputs(raw, case.seed + more) for more in range(CALIBRATION_SAMPLES)])
+    return Subject(graph, export(graph), {name: name for name in graph.types}), graph
+
+
+def inputs_of(graph: Graph, seed: int) -> Tensors:
+    """Return random inputs; bytes of all values."""
+    rng, found = np.random.default_rng(seed), random_inputs(graph, seed)
+    for name, type_ in graph.inputs.items():
+        if type_.dtype in NARROW:
+            limits = np.iinfo(type_.dtype)
+            found[name] = rng.integers(limits.min, limits.max + 1, type_.shape).astype(type_.dtype)
+    return found
+
+
+def faults(case: Case, model: ModelProto) -> tuple[list[str], int]:
+    """Return what is wrong with a network, and how many layers were compared.
+
+    Raises:
+        GraphError: it is refused.
+    """
+    subject, prepared = subject_of(case, model)
+    lowered = INTEGERS.run(prepared)
+    inputs = inputs_of(subject.graph, case.seed)
+    found, layers = layer_faults(lowered, inputs, reference(subject, inputs))
+    plan = plan_of(lowered, Target(case.config), choose=by_estimate)
+    made = Session(FunctionalDevice(plan.config, plan.dram_bytes), plan).run(inputs).outputs
+    for name, array in interpret(lowered, inputs).items():
+        if not np.array_equal(array, made[name], equal_nan=True):
+            found.append(
+                f"{name}: {np.count_nonzero(array != made[name])} elements on the accelerator differ"
+            )
+    return found, layers
+
+
+def layer_faults(lowered: Graph, inputs: Tensors, known: Mapping[str, np.ndarray]) -> tuple[list[str], int]:
+    """Run every operator on what onnxruntime makes of its inputs, as far as that is known; return how results
+    differ from what is known of them, and how many were compared."""
+    values, found, layers = {**lowered.constants, **inputs}, [], 0
+    for node in lowered.nodes:
+        values |= run_node(node, values, lowered.types)
+        for name in known.keys() & set(node.outputs):
+            expected = as_made(known[name], values[name].dtype)
+            difference = far_off(values[name], expected)
+            layers += 1
+            if difference:
+                found.append(f"{node.op} {name}: {difference}")
+            values[name] = expected
+    return found, layers
+
+
+def far_off(found: np.ndarray, expected: np.ndarray) -> str:
+    """Say how a result differs from the expected one by more than it may; "" where it does not."""
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        return f"it is {found.dtype}{list(found.shape)}, not {expected.dtype}{list(expected.shape)}"
+    if found.dtype.kind in "iub":
+        most = int(np.abs(found.astype(np.int64) - expected.astype(np.int64)).max())
+        return f"it is {most} off" if most > LAST_PLACE else ""
+    allowed = TOLERANCE * max(float(np.abs(expected).max()), 1e-3)
+    if np.allclose(found, expected, rtol=0, atol=allowed, equal_nan=True):
+        return ""
+    return f"it is {float(np.abs(found - expected).max()):g} off, and {allowed:g} is allowed"
+
+
+def tried(case: Case, folder: Path) -> Outcome:
+    """Return what comes of a case; the model of one that is wrong is kept in a folder."""
+    model = written(case)
+    if model is None:
+        return case.outcome(UNWRITTEN)
+    try:
+        found, layers = faults(case, model)
+    except GraphError as error:
+        return case.outcome(REFUSED, str(error))
+    except Exception:  # a traceback is what is looked for
+        found, layers = [traceback.format_exc()], 0
+    if not found:
+        return case.outcome(RIGHT, "", layers)
+    folder.mkdir(parents=True, exist_ok=True)
+    onnx.save(model, folder / f"{case.seed}.onnx")
+    return case.outcome(WRONG, "\n".join(found), layers)
+
+
+def done_before(journal: Path | None) -> dict[int, Outcome]:
+    """Return the outcomes in a journal, by seed."""
+    if journal is None or not journal.exists():
+        return {}
+    lines = journal.read_text().splitlines()
+    return {outcome.seed: outcome for line in lines for outcome in [Outcome(**json.loads(line))]}
+
+
+def summary(outcomes: Iterable[Outcome]) -> str:
+    """Return the counts, and why networks were refused."""
+    outcomes = list(outcomes)
+    counts = Counter(outcome.verdict for outcome in outcomes)
+    reasons = Counter(
+        outcome.reason.splitlines()[-1].strip() for outcome in outcomes if outcome.verdict == REFUSED
+    )
+    layers = sum(outcome.layers for outcome in outcomes)
+    lines = [
+        f"{len(outcomes)} networks: {counts[RIGHT]} right, {counts[REFUSED]} refused, {counts[UNWRITTEN]} "
+        f"that onnxruntime's tools do not write, {counts[WRONG]} wrong; {layers} layers compared",
+        *(f"{count:6} refused: {reason}" for reason, count in reasons.most_common()),
+    ]
+    return "\n".join(lines)
+
+
+@click.command(help=__doc__)
+@click.option("--graphs", default=500, show_default=True)
+@click.option("--seed", default=0, show_default=True, help="Of the first network.")
+@click.option("--journal", type=click.Path(dir_okay=False, path_type=Path), help="Outcomes, one a line.")
+@click.option(
+    "--keep",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("build/random_graphs"),
+    show_default=True,
+    help="Folder of models that are wrong.",
+)
+@needs("random graphs", "onnxruntime")
+def main(graphs: int, seed: int, journal: Path | None, keep: Path) -> None:
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(4)
+    before, outcomes = done_before(journal), []
+    with click.progressbar(
+        range(seed, seed + graphs), file=sys.stderr, hidden=not sys.stderr.isatty()
+    ) as seeds:
+        for number in seeds:
+            outcome = before.get(number)
+            if outcome is None or outcome.verdict == WRONG:
+                outcome = tried(case_of(number), keep)
+                if journal is not None:
+                    with journal.open("a") as file:
+                        file.write(json.dumps(asdict(outcome)) + "\n")
+            outcomes.append(outcome)
+            if outcome.verdict == WRONG:
+                where = f"{keep / str(number)}.onnx"
+                click.echo(f"seed {number}, {outcome.style} on {outcome.config}, {where}:\n{outcome.reason}")
+    click.echo(summary(outcomes))
+    sys.exit(any(outcome.verdict == WRONG for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""Random networks in all styles of files: some of them in full, and what the command says of others."""
+
+import importlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+SEEDS = 12
+
+
+@pytest.fixture(scope="module")
+def script():
+    """Return the module of the command."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(SCRIPTS)
+        yield importlib.import_module("random_graphs")
+
+
+def test_some_networks_are_right(script, tmp_path):
+    done = CliRunner().invoke(script.main, ["--graphs", str(SEEDS), "--keep", str(tmp_path / "wrong")])
+    assert done.exit_code == 0, done.output
+    assert " 0 wrong" in done.output
+    assert not (tmp_path / "wrong").exists()
+
+
+def test_equal_seeds_give_equal_networks(script):
+    one, other = script.case_of(7), script.case_of(7)
+    assert one.network.model == other.network.model
+    assert (one.style, one.config) == (other.style, other.config)
+    assert script.case_of(8).network.model != one.network.model
+
+
+def test_every_style_and_configuration_has_its_turn(script):
+    rng = [script.random.Random(seed) for seed in range(400)]
+    styles = {each.choice([script.FLOAT, *script.STYLES]) for each in rng}
+    assert styles == {script.FLOAT, *script.STYLES}
+
+
+def fails(script, monkeypatch, error):
+    """Let the comparison find, or raise, something."""
+
+    def faults(case, model):
+        if isinstance(error, Exception):
+            raise error
+        return error, 3
+
+    monkeypatch.setattr(script, "faults", faults)
+    monkeypatch.setattr(script, "written", lambda case: case.network.model)
+
+
+def test_a_wrong_network_is_kept_and_named_and_tried_again(script, monkeypatch, tmp_path):
+    journal = tmp_path / "journal"
+    arguments = ["--graphs", "1", "--seed", "5", "--keep", str(tmp_path), "--journal", str(journal)]
+    fails(script, monkeypatch, ["Int8Conv y: it is 3 off"])
+    for tries in (1, 2):
+        done = CliRunner().invoke(script.main, arguments)
+        assert done.exit_code == 1
+        assert "seed 5, " in done.output
+        assert "Int8Conv y: it is 3 off" in done.output
+        assert "1 wrong" in done.output
+        assert len(journal.read_text().splitlines()) == tries
+    assert (tmp_path / "5.onnx").exists()
+
+
+def test_a_traceback_is_wrong(script, monkeypatch, tmp_path):
+    fails(script, monkeypatch, IndexError("out of range"))
+    done = CliRunner().invoke(script.main, ["--graphs", "1", "--keep", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "IndexError: out of range" in done.output
+
+
+def test_a_refusal_is_counted_with_its_reason(script, monkeypatch, tmp_path):
+    fails(script, monkeypatch, script.GraphError("m: cannot be imported\n  node 3: it is odd"))
+    done = CliRunner().invoke(script.main, ["--graphs", "2", "--keep", str(tmp_path)])
+    assert done.exit_code == 0
+    assert "2 refused" in done.output
+    assert "2 refused: node 3: it is odd" in done.output
+
+
+def test_seeds_that_are_right_are_not_tried_again(script, monkeypatch, tmp_path):
+    outcome = script.Outcome(0, "qdq", "tiny", script.RIGHT, "", 4)
+    journal = tmp_path / "journal"
+    journal.write_text(json.dumps(asdict(outcome)) + "\n")
+    monkeypatch.setattr(script, "tried", None)
+    done = CliRunner().invoke(script.main, ["--graphs", "1", "--journal", str(journal)])
+    assert done.output.startswith("1 networks: 1 right, 0 refused")
+    assert "4 layers compared" in done.output
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "message"),
+    [
+        (np.int8([1, 5]), np.int8([1, 6]), ""),
+        (np.int8([1, 5]), np.int8([1, 7]), "it is 2 off"),
+        (np.int8([1]), np.uint8([1]), "it is int8[1], not uint8[1]"),
+        (np.float32([1, 2]), np.float32([1.001, 2]), ""),
+        (np.float32([1, 2]), np.float32([1.5, 2]), "it is 0.5 off, and 0.004 is allowed"),
+        (np.float32([np.nan]), np.float32([np.nan]), ""),
+    ],
+)
+def test_how_far_off_a_result_may_be(script, found, expected, message):
+    assert script.far_off(found, expected) == message
