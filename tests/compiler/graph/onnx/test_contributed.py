@@ -9,6 +9,7 @@ from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.onnx.contributed import OPERATORS
 from vdla.compiler.graph.onnx.load import load
+from vdla.runtime.host import onnx_runtime
 
 RNG = np.random.default_rng(0)
 BYTES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
@@ -184,6 +185,12 @@ def test_weights_in_blocks(k, block, bits, points):
     check(made, fed)
 
 
+@pytest.fixture
+def without_onnxruntime(monkeypatch):
+    """Let the compiler find no onnxruntime."""
+    monkeypatch.setattr(onnx_runtime, "is_there", lambda: False)
+
+
 X = {"x": np.zeros((1, 2, 4, 4), np.uint8)}
 BLOCKS = {"b": np.zeros((4, 2, 16), np.uint8), "s": np.ones(8, np.float32), "z": np.zeros(3, np.uint8)}
 REAL = {"x": np.zeros((2, 64), np.float32)}
@@ -238,12 +245,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_what_is_refused_says_why(message):
+def test_what_is_refused_says_why(message, without_onnxruntime):
     op, inputs, fed, attributes = REFUSED[message]
     made = model(op, inputs.split(), fed, parameters("uint8") | BLOCKS, TensorProto.UINT8, **attributes)
     with pytest.raises(GraphError) as error:
         load(made)
-    assert str(error.value).splitlines()[-1] == f"  node 0, com.microsoft.{op} 'n': {message}"
+    assert f"  node 0, com.microsoft.{op} 'n': {message}" in str(error.value).splitlines()
 
 
 def test_every_operator_has_a_test():
