@@ -123,7 +123,8 @@ def subject_of(case: Case, model: ModelProto) -> tuple[Subject, Graph]:
     simple = FLOATS.run(SIMPLIFY.run(raw))
     if any(node.op.startswith(QUANTISED) for node in simple.nodes):
         return Subject(raw, model, {own: name for name, own in importer.names.items()}), simple
-    graph = quantise(simple, [random_inputs(raw, case.seed + more) for more in range(CALIBRATION_SAMPLES)])
+    samples = [random_inputs(raw, case.seed + more) for more in range(CALIBRATION_SAMPLES)]
+    graph = quantise(simple, samples).graph
     return Subject(graph, export(graph), {name: name for name in graph.types}), graph
 
 
