@@ -9,6 +9,7 @@ from onnx import ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, 
 from vdla.compiler.graph.nodes import Node, TensorType
 from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.compiler.graph.onnx.checks import check_usable
+from vdla.compiler.graph.onnx.nibbles import narrow_tensor
 from vdla.compiler.graph.onnx.outside import Outside, Part, alone, bytes_of, node_of, protos
 from vdla.compiler.graph.onnx.part import (
     Made,
@@ -105,6 +106,8 @@ class Handover:
     def has_computed(self, node: NodeProto, constants: Iterable[str], outputs: list[str]) -> bool:
         """Compute a node from constants as from inputs of any shape, with which onnxruntime is less strict;
         return whether it could be done."""
+        if any(name in self.values.ranges for name in constants):
+            return False  # the graph has bytes in place of fewer bits
         try:
             keys = {name: self.values.names[name] for name in constants}
             types = {name: unshaped(self.type_of(key)) for name, key in keys.items()}
@@ -138,7 +141,10 @@ class Handover:
         """Return a constant, by the model's name."""
         if name in self.tensors:
             return self.tensors[name]
-        return numpy_helper.from_array(self.values.constants[self.values.names[name]], name)
+        array = self.values.constants[self.values.names[name]]
+        if name in self.values.ranges:
+            return narrow_tensor(name, array, self.values.ranges[name])
+        return numpy_helper.from_array(array, name)
 
     def type_of(self, key: str) -> TypeProto:
         """Return the type of a value of the graph."""

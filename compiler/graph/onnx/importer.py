@@ -108,6 +108,8 @@ class Importer:
     def check_output(self, name: str) -> None:
         """Refuse a constant that goes out but that no device can hold."""
         own = self.names.get(name)
+        if name in self.values.ranges:
+            raise RefusalError("it is of integers of less than eight bits, which must not leave a network")
         if own in self.constants:
             check_usable(self.types[own], "it ")
         elif own is not None and own not in self.types:
@@ -194,7 +196,9 @@ class Importer:
         except InvalidError:
             raise
         except RefusalError as error:
-            if any(name in self.values.ranges for name in node.input):
+            if any(
+                name in self.values.ranges and not self.handover.is_constant(name) for name in reads(node)
+            ):
                 raise  # the graph has bytes in place of what onnxruntime would need
             self.hand_over(node, str(error))
 
@@ -205,8 +209,11 @@ class Importer:
             if self.names[name] not in self.types:
                 raise RefusalError(f"its input {name!r} is a {self.described(name)}")
         if node.domain != DOMAIN:
+            nibbles.check_reader(node, self.values.ranges)
             for one in self.bounded(node):
                 self.add_part(one, self.model.opset)
+            if node.op_type in nibbles.MOVERS and node.input[0] in self.values.ranges:
+                self.values.ranges[node.output[0]] = self.values.ranges[node.input[0]]
             return
         for part in expanded(self.written(node)):
             self.add_part(part.node, part.opset)
@@ -222,8 +229,9 @@ class Importer:
             yield node
             return
         real, scale, zero = (self.names[name] for name in node.input)
-        values = self.constants.get(scale), self.constants[zero]
+        values = self.constants.get(scale), self.constants.get(zero)
         yield from nibbles.bounded(node, limits, *values, len(self.types[real].shape))
+        self.values.ranges[node.output[0]] = limits
 
     def written(self, node: NodeProto) -> Written:
         """Return what is known about a contributed operator."""

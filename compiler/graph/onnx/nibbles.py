@@ -6,7 +6,7 @@ Source: ONNX operator specification, versions 21 to 25 of QuantizeLinear.
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-from onnx import NodeProto, helper, numpy_helper
+from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from vdla.compiler.graph.onnx.call import RefusalError
 
@@ -16,6 +16,8 @@ RANGES: Mapping[str, tuple[int, int]] = {
     "uint2": (0, 3),
     "uint4": (0, 15),
 }
+READERS = ("Cast", "DequantizeLinear", "QuantizeLinear", "Shape", "Size")  # to which bytes are the same
+MOVERS = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")  # make what they read
 
 
 def as_bytes(array: np.ndarray) -> np.ndarray:
@@ -24,24 +26,51 @@ def as_bytes(array: np.ndarray) -> np.ndarray:
     return array if kind not in RANGES else array.astype(np.int8 if RANGES[kind][0] else np.uint8)
 
 
+def narrow_tensor(name: str, array: np.ndarray, limits: tuple[int, int]) -> TensorProto:
+    """Return the constant of a model that became bytes, with the range it had."""
+    (kind,) = (kind for kind, each in RANGES.items() if each == limits)
+    return helper.make_tensor(name, getattr(TensorProto, kind.upper()), array.shape, array.ravel())
+
+
+def check_reader(node: NodeProto, ranges: Mapping[str, tuple[int, int]]) -> None:
+    """Refuse an operator that makes something else of bytes than of fewer bits.
+
+    Args:
+        ranges: of the values of less than eight bits, by the model's names.
+    """
+    if node.op_type in (*READERS, *MOVERS):
+        return
+    for name in node.input:
+        if name in ranges:
+            raise RefusalError(
+                f"its input {name!r} is of integers of less than eight bits, which only "
+                f"{', '.join((*READERS, *MOVERS))} may read"
+            )
+
+
 def bounded(
-    node: NodeProto, limits: tuple[int, int], scale: np.ndarray | None, zero: np.ndarray, rank: int
+    node: NodeProto,
+    limits: tuple[int, int],
+    scale: np.ndarray | None,
+    zero: np.ndarray | None,
+    rank: int,
 ) -> Iterator[NodeProto]:
     """Yield a QuantizeLinear to bytes in place of one to fewer bits: what it reads is first held between what
     the ends of their range stand for.
 
     Args:
         limits: of the integers.
-        scale: None where it is not known.
+        scale, zero: None where they are not known.
         rank: of what it reads.
 
     Raises:
-        RefusalError: the scale is not known.
+        RefusalError: the scale or the zero point is not known.
     """
-    if scale is None:
+    if scale is None or zero is None:
+        subject, place = ("scale", 1) if scale is None else ("zero point", 2)
         raise RefusalError(
-            f"scale ({node.input[1]!r}) is computed while the network runs; with integers of less than eight "
-            "bits it must be a constant"
+            f"{subject} ({node.input[place]!r}) is computed while the network runs; with integers of less "
+            "than eight bits it must be a constant"
         )
     axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)
     real = node.input[0]

@@ -19,7 +19,7 @@ class Values:
         names: the graph's name of each of the model's values, as far as they could be made.
         types: of the graph's values; those that only onnxruntime can hold have none.
         constants: as in a graph.
-        ranges: of constants that are integers of less than eight bits in the model.
+        ranges: of values that are integers of less than eight bits in the model, by its names.
         taken: names that no new value may have.
     """
 

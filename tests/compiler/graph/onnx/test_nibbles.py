@@ -3,13 +3,14 @@
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from tests.compiler.graph.onnx.networks import model, node
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.onnx.load import load
-from vdla.compiler.graph.onnx.nibbles import RANGES, as_bytes
+from vdla.compiler.graph.onnx.nibbles import RANGES, as_bytes, narrow_tensor
+from vdla.runtime.host import onnx_runtime
 
 RNG = np.random.default_rng(0)
 
@@ -37,7 +38,8 @@ def test_quantisation_keeps_to_the_range_of_four_bits(kind, axis):
     assert len(np.unique(found)) > 4
 
 
-def test_a_scale_that_is_computed_is_refused():
+def test_a_scale_that_is_computed_is_refused_without_onnxruntime(monkeypatch):
+    monkeypatch.setattr(onnx_runtime, "is_there", lambda: False)
     made = model(
         [node("QuantizeLinear", "x t z", "q"), node("DequantizeLinear", "q t z", "y")],
         {"x": [3, 5], "t": []},
@@ -54,8 +56,6 @@ def test_constants_become_bytes(kind):
     limits = RANGES[kind]
     code = getattr(TensorProto, kind.upper())
     tensor = helper.make_tensor("c", code, (2,), limits)
-    from onnx import numpy_helper
-
     found = as_bytes(numpy_helper.to_array(tensor))
     assert found.dtype == (np.int8 if limits[0] else np.uint8)
     assert tuple(found) == limits
@@ -64,3 +64,43 @@ def test_constants_become_bytes(kind):
 def test_other_constants_stay():
     array = np.zeros(2, np.int16)
     assert as_bytes(array) is array
+
+
+@pytest.mark.parametrize("kind", RANGES)
+def test_bytes_become_constants_of_fewer_bits_again(kind):
+    limits = RANGES[kind]
+    tensor = helper.make_tensor("c", getattr(TensorProto, kind.upper()), (2,), limits)
+    assert narrow_tensor("c", as_bytes(numpy_helper.to_array(tensor)), limits) == tensor
+
+
+def with_constant(made, code=TensorProto.INT4):
+    """Return a model with a constant `c` of two integers."""
+    made.graph.initializer.append(helper.make_tensor("c", code, (2,), [-3, 7]))
+    made.ir_version = 10
+    return made
+
+
+def test_a_cast_to_the_type_of_four_bits_does_not_become_one_to_bytes():
+    nodes = [node("CastLike", "x c", "n"), node("Cast", "n", "y", to=TensorProto.FLOAT)]
+    made = with_constant(model(nodes, {"x": [3]}, ["y"], opset=21))
+    (found,) = interpret(load(made), {"x": np.array([5, -7, 3], np.float32)}).values()
+    np.testing.assert_array_equal(found, [5, -7, 3])
+    assert [each.op for each in load(made).nodes] == ["OnnxRuntime"]
+
+
+@pytest.mark.parametrize("mover", [[], [node("Identity", "c", "n")]])
+def test_fewer_bits_do_not_leave_a_network(mover):
+    made = with_constant(model([node("Relu", "x", "y"), *mover], {"x": [3]}, ["y"], opset=21))
+    name = "n" if mover else "c"
+    made.graph.output.append(helper.make_tensor_value_info(name, TensorProto.INT4, [2]))
+    with pytest.raises(GraphError, match="integers of less than eight bits, which must not leave a network"):
+        load(made)
+
+
+def test_what_the_kit_does_not_run_gets_the_constants_of_the_model():
+    nodes = [node("DequantizeLinear", "c h", "n"), node("Cast", "n", "f", to=TensorProto.FLOAT)]
+    made = with_constant(
+        model([*nodes, node("Add", "x f", "y")], {"x": [2]}, ["y"], {"h": np.float16(0.5)}, opset=21)
+    )
+    (found,) = interpret(load(made), {"x": np.zeros(2, np.float32)}).values()
+    np.testing.assert_array_equal(found, [-1.5, 3.5])
