@@ -25,7 +25,10 @@ def check_contents(plan: Plan) -> None:
     for name, value in (*plan.inputs.items(), *plan.outputs.items()):
         check_value(name, value)
     for name, value in plan.inputs.items():
-        _require(UNKNOWN not in value.shape, f"input {name} is {value}, and only outputs may be so")
+        _require(
+            UNKNOWN not in value.shape,
+            f"input {name} is {value}; only outputs may have an extent that is known after a run alone",
+        )
     for name, values in plan.constants.items():
         _require(
             str(values.dtype) in TENSOR_DTYPES,

@@ -118,8 +118,12 @@ READ = {  # what both commands refuse when they read the file
         "Invalid enum value 'O' - at `$.inputs[0].dtype`",
     ),
     "a value has a negative extent": (
+        lambda m: m["inputs"][0].update(shape=[-2]),
+        "Expected `int` >= -1 - at `$.inputs[0].shape[0]`",
+    ),
+    "an input has an extent that only a run tells": (
         lambda m: m["inputs"][0].update(shape=[-1]),
-        "Expected `int` >= 1 - at `$.inputs[0].shape[0]`",
+        "input x0 is int8[-1]; only outputs may have an extent that is known after a run alone",
     ),
     "a value has extents of text": (
         lambda m: m["inputs"][0].update(shape="12"),
