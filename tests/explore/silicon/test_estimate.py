@@ -62,7 +62,7 @@ def test_another_design_is_estimated_and_labelled_so():
     assert found.lut < silicon_of(TINY).lut
     assert found.mhz == estimated_mhz(OTHER, "ecp5")
     assert 50 < found.mhz < 200
-    assert silicon_of(OTHER.with_changes(block_out=32)).dsp == 32 * 4 + 3 + 2  # a lane of ALU and requantiser
+    assert silicon_of(OTHER.with_changes(block_out=32)).dsp == 32 * 4 + 2 + 2  # a lane of ALU and requantiser
 
 
 def test_the_clock_of_a_core_falls_with_its_size():
