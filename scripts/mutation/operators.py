@@ -215,7 +215,7 @@ class _Finder(ast.NodeVisitor):
         if name in HARDWARE_CONDITIONS and first:
             yield "condition", first[0], f"{_text(first[0])} == 0"
             yield "condition", first[0], "1"
-        elif name == "Mux":
+        elif name == "Mux" and len(node.args) == 3:
             yield "arguments", node, _text(ast.Call(node.func, [first[0], rest[0], first[1]], []))
         elif len(first) == 2 and name not in ANY_ORDER and _are_alike(*first):
             yield "arguments", node, _text(ast.Call(node.func, [*reversed(first), *rest], node.keywords))
