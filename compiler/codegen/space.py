@@ -105,9 +105,7 @@ def space_of(task: Task, target: Target) -> Space | Unfit:
             fits = [threads for threads in SUM_THREADS if elements_of_a_sum(target.config, threads) > 0]
             what = "one element of a sum"
         case FactorsTask():
-            fits = [
-                threads for threads in SUM_THREADS if factors_tile(task, target.config, threads) is not None
-            ]
+            fits = [count for count in SUM_THREADS if factors_tile(task, target.config, count) is not None]
             what = "one element of a product"
         case DiagonalTask():
             fits = [threads for threads in THREADS if diagonal_tile(task, target.config, threads) is not None]
@@ -136,6 +134,7 @@ def _tiled(
     scales = isinstance(task.narrowing, Scale)
 
     def with_threads(threads: int, more: Space | None = None) -> Space | None:
+        """Return the space of the tiles that fit with `threads` virtual threads; None if there are none."""
         work = Work(size, target.config, threads, scales, alike, slides, target.memory, reserved)
         table = fitting_tiles(work)
         return Space(task, target, threads, work, table, more) if len(table) else None

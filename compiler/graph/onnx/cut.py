@@ -1,8 +1,9 @@
 """Cutting a part out of a model: from values that become its inputs to values that become its outputs."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, MutableSequence, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from typing import Any
 
 from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper, shape_inference
 
@@ -48,11 +49,11 @@ def cut(model: Model, section: Section, shapes: Shapes) -> tuple[Model, dict[str
     return replace(model, proto=proto), {name: shape for name, shape in shapes.items() if name in inputs}
 
 
-def _replace(field: object, values: Iterable[object]) -> None:
+def _replace(field: MutableSequence[Any], values: Iterable[object]) -> None:
     """Put other messages in place of those of a repeated field."""
     copies = list(values)
-    del field[:]  # type: ignore[attr-defined]
-    field.extend(copies)  # type: ignore[attr-defined]
+    del field[:]
+    field.extend(copies)
 
 
 def _own_inputs(graph: GraphProto) -> list[ValueInfoProto]:

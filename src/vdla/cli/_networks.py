@@ -58,6 +58,32 @@ def takes_float_layers(function: Command) -> Command:
     return named(share(function))
 
 
+def _takes_part(function: Command) -> Command:
+    """Add the options that say what part of a model is compiled, for which shapes."""
+    shape = click.option(
+        "--shape",
+        "shapes",
+        multiple=True,
+        metavar="NAME=1,3,224,224",
+        help="Shape of an input that is dynamic in the model; may be repeated.",
+    )
+    inputs = click.option(
+        "--inputs",
+        "cut_inputs",
+        multiple=True,
+        metavar="NAME,NAME",
+        help="Compile the part of the model behind these values; may be repeated.",
+    )
+    outputs = click.option(
+        "--outputs",
+        "cut_outputs",
+        multiple=True,
+        metavar="NAME,NAME",
+        help="Compile the part of the model that makes these values; may be repeated.",
+    )
+    return shape(inputs(outputs(function)))
+
+
 def takes_recipe(function: Command) -> Command:
     """Add the options of a `Recipe`; the command gets them as `recipe`."""
 
@@ -75,27 +101,7 @@ def takes_recipe(function: Command) -> Command:
         "costs least on the samples]",
     )
     @takes_float_layers
-    @click.option(
-        "--shape",
-        "shapes",
-        multiple=True,
-        metavar="NAME=1,3,224,224",
-        help="Shape of an input that is dynamic in the model; may be repeated.",
-    )
-    @click.option(
-        "--inputs",
-        "cut_inputs",
-        multiple=True,
-        metavar="NAME,NAME",
-        help="Compile the part of the model behind these values; may be repeated.",
-    )
-    @click.option(
-        "--outputs",
-        "cut_outputs",
-        multiple=True,
-        metavar="NAME,NAME",
-        help="Compile the part of the model that makes these values; may be repeated.",
-    )
+    @_takes_part
     @reports_errors
     @wraps(function)
     def wrapped(
