@@ -10,9 +10,9 @@ from vdla.compiler.codegen.stream import emit_calls
 from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.ir.nodes import Func
-from vdla.compiler.network.maker import Offloaded
+from vdla.compiler.network.maker import Offloaded, OnHost, View
 from vdla.compiler.network.memory import Life, Stored, share
-from vdla.compiler.network.partition import OnHost, Part, View
+from vdla.compiler.network.partition import Part
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from vdla.compiler.codegen.after import RESIDUAL, SUM, TABLE, table_entries
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.tasks import ConvolutionTask, TransposedTask
+from vdla.compiler.graph.by_element import changed, changes_alike
 from vdla.compiler.graph.nodes import Graph, Node
-from vdla.compiler.network.maker import Offloaded
+from vdla.compiler.network.maker import Offloaded, Placed, View
 from vdla.compiler.network.offload import offload
 from vdla.compiler.rules import Unfit
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale
@@ -25,6 +27,9 @@ from vdla.hw.spec.numerics import (
 )
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension
+from vdla.runtime.host.int8 import BYTES
+from vdla.runtime.layout import Layout
+from vdla.runtime.requantise import requantise
 
 PARAMETERS = "P"  # of requantisation, as programs name them
 LARGEST_ADDEND = 1 << 30  # sums with it do not wrap
@@ -34,33 +39,54 @@ class Follower(NamedTuple):
     """An operator that follows another.
 
     Attributes:
-        place: of the other among those that were placed before.
+        places: of the other, and of changes of shape between both, among those that were placed before.
         both: carried out at once.
     """
 
-    place: int
+    places: tuple[int, ...]
     both: Offloaded
 
 
-def following(graph: Graph, node: Node, placed: Sequence[object], target: Target) -> Follower | None:
+def following(graph: Graph, node: Node, placed: Sequence[Placed], target: Target) -> Follower | None:
     """Return an operator together with the one whose result it alone reads; None where the store unit cannot
     carry it out."""
-    if node.op == "Int8Lookup" and target.config.has(Extension.TABLE):
-        return _looked_up(graph, node, placed)
+    table = table_of(graph, node) if target.config.has(Extension.TABLE) else None
+    if table is not None:
+        return _looked_up(graph, node, table, placed)
     if node.op == "Int8Add" and target.config.has(Extension.RESIDUAL):
         return _added(graph, node, placed, target)
     return None
 
 
-def _first(graph: Graph, name: str, placed: Sequence[object]) -> tuple[int, Offloaded] | None:
-    """Return the operator on the accelerator that makes and requantises a value that is read once, and its
-    place."""
+class _First(NamedTuple):
+    """An operator that another may follow, and its place and those of changes of shape behind it."""
+
+    places: tuple[int, ...]
+    one: Offloaded
+
+
+def table_of(graph: Graph, node: Node) -> np.ndarray | None:
+    """Return int8[256]: what an operator makes of each value of its input; None for other operators."""
+    if changes_alike(graph, node):
+        return changed(graph, node, BYTES)
+    words = graph.constants.get(node.inputs[1]) if node.op == "Int8Requantise" else None
+    if words is not None and words.size == len(words):
+        return requantise(BYTES, words.reshape(-1, 1))
+    table = graph.constants.get(node.inputs[1]) if node.op == "Int8Lookup" else None
+    return table if table is not None and table.dtype == np.int8 else None
+
+
+def _first(graph: Graph, name: str, placed: Sequence[Placed]) -> _First | None:
+    """Return the operator on the accelerator that makes and requantises a value that is read once."""
     readers = sum(name == used for other in graph.nodes for used in other.inputs)
     if readers != 1 or name in graph.outputs:
         return None
     for place, one in enumerate(placed):
+        if isinstance(one, View) and name in one.node.outputs:
+            before = _first(graph, one.node.inputs[0], placed)
+            return None if before is None else _First((*before.places, place), before.one)
         if isinstance(one, Offloaded) and one.output[0] == name:
-            return (place, one) if PARAMETERS in one.constants and not one.after.adds else None
+            return _First((place,), one) if PARAMETERS in one.constants and not one.after.adds else None
     return None
 
 
@@ -69,30 +95,34 @@ def _joined(node: Node, one: Offloaded, others: tuple[str, ...]) -> Node:
     return replace(one.node, inputs=(*one.node.inputs, *others), outputs=node.outputs)
 
 
-def _looked_up(graph: Graph, node: Node, placed: Sequence[object]) -> Follower | None:
-    x, name = node.inputs
-    found, table = _first(graph, x, placed), graph.constants.get(name)
-    if found is None or table is None or found[1].after.table or table.dtype != np.int8:
+def _alike(graph: Graph, one: Offloaded, name: str) -> tuple[str, Layout]:
+    """Return a value that stands in DRAM as the result of an operator does, whatever its own shape."""
+    return name, msgspec.structs.replace(one.output[1], shape=graph.types[name].shape)
+
+
+def _looked_up(graph: Graph, node: Node, table: np.ndarray, placed: Sequence[Placed]) -> Follower | None:
+    found = _first(graph, node.inputs[0], placed)
+    if found is None or found.one.after.table:
         return None
-    place, one = found
+    one = found.one
     both = replace(
         one,
-        node=_joined(node, one, (name,)),
-        output=(node.outputs[0], one.output[1]),
+        node=_joined(node, one, node.inputs[1:]),
+        output=_alike(graph, one, node.outputs[0]),
         constants={**one.constants, TABLE: table_entries(table)},
         after=replace(one.after, table=1),
     )
-    return Follower(place, both)
+    return Follower(found.places, both)
 
 
-def _added(graph: Graph, node: Node, placed: Sequence[object], target: Target) -> Follower | None:
+def _added(graph: Graph, node: Node, placed: Sequence[Placed], target: Target) -> Follower | None:
     made = offload(graph, node, target)
     if isinstance(made, Unfit):
         return None
     found = [
         (*first, own) for own in (0, 1) if (first := _first(graph, node.inputs[own], placed)) is not None
     ]
-    for place, one, own in sorted(found, key=lambda each: -each[0]):
+    for places, one, own in sorted(found, key=lambda each: -each[0][0]):
         words = _sum_parameters(graph.constants[node.inputs[2]], node.extents("factors"), own)
         task = _adding(one, target)
         if words is not None and task is not None:
@@ -101,12 +131,12 @@ def _added(graph: Graph, node: Node, placed: Sequence[object], target: Target) -
                 one,
                 node=_joined(node, one, (residual, node.inputs[2])),
                 pieces=(replace(one.pieces[0], task=task),),
-                inputs={**one.inputs, RESIDUAL: (residual, one.output[1])},
+                inputs={**one.inputs, RESIDUAL: _alike(graph, one, residual)},
                 output=made.output,
                 constants={**one.constants, SUM: _blocked(words, target.config)},
                 after=replace(one.after, adds=True),
             )
-            return Follower(place, both)
+            return Follower(places, both)
     return None
 
 

@@ -62,6 +62,24 @@ class Offloaded:
 
 
 @dataclass(frozen=True)
+class OnHost:
+    """An operator that stays on the host, and why."""
+
+    node: Node
+    reason: str
+
+
+@dataclass(frozen=True)
+class View:
+    """A change of shape that moves no byte in DRAM; it belongs to the launch that makes its input."""
+
+    node: Node
+
+
+Placed = OnHost | Offloaded | View
+
+
+@dataclass(frozen=True)
 class Maker:
     """An operator of a graph, to be carried out by a target; `gathers`: the pixels of its input may be
     gathered (space to depth) or packed (windows)."""

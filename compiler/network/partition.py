@@ -1,13 +1,12 @@
 """Placement of operators on host and accelerator, in an order that needs few launches."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from vdla.compiler.graph.conversions import Conversions
 from vdla.compiler.graph.integer_forms.host import is_float, why_on_host
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.network.following import following
-from vdla.compiler.network.maker import Offloaded
+from vdla.compiler.network.maker import OnHost, Placed, View
 from vdla.compiler.network.offload import OPERATORS, offload
 from vdla.compiler.network.views import VIEW_RULES, VIEWS, Viewed
 from vdla.compiler.rules import Unfit, unfit
@@ -15,24 +14,6 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 
 Report = Callable[[Node], None]
-
-
-@dataclass(frozen=True)
-class OnHost:
-    """An operator that stays on the host, and why."""
-
-    node: Node
-    reason: str
-
-
-@dataclass(frozen=True)
-class View:
-    """A change of shape that moves no byte in DRAM; it belongs to the launch that makes its input."""
-
-    node: Node
-
-
-Placed = OnHost | Offloaded | View
 Part = tuple[Placed, ...]  # all on the host, or all on the accelerator
 
 
@@ -47,7 +28,8 @@ def place(graph: Graph, target: Target, report: Report = lambda node: None) -> l
         if follower is None:
             one = _place(found, node, target, inside)
         else:
-            del placed[follower.place]  # it is carried out where the other operands are there, too
+            for number in sorted(follower.places, reverse=True):
+                del placed[number]  # it is carried out where the other operands are there, too
             one = follower.both
         if not isinstance(one, OnHost):
             inside.update(node.outputs)

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from vdla.compiler.codegen.store import kept
-from vdla.compiler.network.partition import OnHost, place
+from vdla.compiler.network.maker import OnHost
+from vdla.compiler.network.partition import place
 from vdla.compiler.network.stages import plan_of
 from vdla.explore.silicon.result import Silicon
 from vdla.explore.sweep.parameters import with_values

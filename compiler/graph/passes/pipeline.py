@@ -66,5 +66,6 @@ INTEGERS = Pipeline(
         DenseToConv(),
         FuseSoftmax(),
         Tabulate(),
+        RemoveIdentity(),
     )
 )

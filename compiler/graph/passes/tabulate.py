@@ -2,13 +2,16 @@
 
 `QuantizeLinear(Gelu(DequantizeLinear(x)))` becomes `Int8Lookup(x, table)`. So does `Int8Mul(x, Int8Lookup(x,
 sigmoid))`, as which quantised files write SiLU. The operators themselves fill the table, so that results are
-theirs to the last bit, whatever they are and however many.
+theirs to the last bit, whatever they are and however many. Products that change all elements alike, as which
+scalars stand between conversions, are such operators, too; those that change nothing go.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vdla.compiler.graph.by_element import changed, changes_alike
 from vdla.compiler.graph.conversions import CONVERSIONS, Conversions
 from vdla.compiler.graph.integer_forms.host import why_on_host
 from vdla.compiler.graph.nodes import Graph, Node
@@ -21,7 +24,7 @@ from vdla.runtime.host.int8 import BYTES
 INTEGER = {"Int8Add": 4, "Int8Lookup": len(BYTES), "Int8Mul": 4, "Int8Requantise": 4}
 """Operators on int8 elements, and the numbers of the constant that all elements share."""
 ON_ACCELERATOR = INTEGER.keys() - {"Int8Lookup"}
-"""What is worth no table, unless it reads one."""
+"""What is worth no table, unless something else is part of it."""
 BY_ELEMENT = (*CONVERSIONS, *elementwise.OPERATORS, *INTEGER)
 
 
@@ -34,17 +37,20 @@ class Function:
         table: of each of its values, from -128 on; of the tensor's rank, all but the first extent are 1.
         name: of the last operator that is no conversion.
         reason: why the first operator that is no conversion runs on the host.
+        on_accelerator: all of it is worth no table, but perhaps for a DequantizeLinear at its end.
     """
 
     root: str
     table: np.ndarray
     name: str = ""
     reason: str = ""
+    on_accelerator: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Tabulate:
-    """The pass; it leaves a lone operator on int8 elements or DequantizeLinear as it is."""
+    """The pass; it leaves operators that all run on the accelerator, and a lone DequantizeLinear, as they
+    are."""
 
     def run(self, graph: Graph) -> Graph:
         """Return `graph` with tables."""
@@ -66,35 +72,48 @@ class _Tabulating(Rewriting):
     def run(self) -> Graph:
         for node in self.graph.nodes:
             found = self.function(node)
-            alone = found is not None and self.read(node) == {found.root}
-            if found is not None and not (alone and node.op in ON_ACCELERATOR):
+            if found is not None:
                 self.functions[node.outputs[0]] = found
-            if found is None or alone:
-                self.nodes.append(node)
-            else:
-                table = self.constant(f"{node.outputs[0]}_table", found.table.reshape(-1))
-                name, reason = found.name or node.name, found.reason or self.reason(node)
-                self.nodes.append(Node("Int8Lookup", (found.root, table), node.outputs, {}, name, reason))
+            self.nodes.append(node if found is None else self.shortest(node, found))
         return self.finished()
+
+    def shortest(self, node: Node, found: Function) -> Node:
+        """Return a node, or what does the same in fewer steps."""
+        if found.on_accelerator and found.table.tobytes() == BYTES.tobytes():
+            return Node("Identity", (found.root,), node.outputs, {}, node.name)
+        if found.on_accelerator or self.read(node) == {found.root}:
+            return node
+        table = self.constant(f"{node.outputs[0]}_table", found.table.reshape(-1))
+        name, reason = found.name or node.name, found.reason or self.reason(node)
+        return Node("Int8Lookup", (found.root, table), node.outputs, {}, name, reason)
 
     def function(self, node: Node) -> Function | None:
         """Return what a node computes of an int8 tensor's elements; None where it is nothing of the kind."""
-        read = self.read(node)
-        if node.op not in BY_ELEMENT or not all(read) or len(node.outputs) != 1:
+        read, alike = self.read(node), changes_alike(self.graph, node)
+        if not (alike or node.op in BY_ELEMENT) or not all(read) or len(node.outputs) != 1:
             return None
         known = {name: one for name in read if (one := self.known(node, name)) is not None}
         roots = {one.root for one in known.values()}
         if len(known) != len(read) or len(roots) != 1:
             return None
         first = next(iter(known.values()))
-        if not self.keeps_shape(node, first.root):
+        if not alike and not self.keeps_shape(node, first.root):
             return None
+        table = changed(self.graph, node, first.table) if alike else self.table(node, known)
+        if node.op in CONVERSIONS:
+            whole = first.on_accelerator and node.op == "DequantizeLinear"
+            return replace(first, table=table, on_accelerator=whole)
+        reason = next((one.reason for one in known.values() if one.reason), "") or self.reason(node)
+        on_accelerator = (alike or node.op in ON_ACCELERATOR) and all(
+            one.on_accelerator for one in known.values()
+        )
+        return Function(first.root, table, node.name, reason, on_accelerator)
+
+    def table(self, node: Node, known: Mapping[str, Function]) -> np.ndarray:
+        """Return what a node makes of all values of the tensor."""
         arrays = [known[name].table if name in known else self.graph.constants[name] for name in node.inputs]
         (table,) = evaluate(node.op, arrays, node.attributes)
-        if node.op in CONVERSIONS:
-            return replace(first, table=table)
-        reason = next((one.reason for one in known.values() if one.reason), "") or self.reason(node)
-        return Function(first.root, table, node.name, reason)
+        return table
 
     def read(self, node: Node) -> set[str]:
         """Return the inputs that are not constant."""
@@ -102,7 +121,7 @@ class _Tabulating(Rewriting):
 
     def reason(self, node: Node) -> str:
         """Return why an operator runs on the host; "" for one on int8 elements, which need not."""
-        if node.op in INTEGER:
+        if node.op in INTEGER or changes_alike(self.graph, node):
             return node.reason
         return why_on_host(self.conversions, node).reason
 
@@ -110,10 +129,10 @@ class _Tabulating(Rewriting):
         """Return the function that a value is to one of its readers; to a DequantizeLinear or an operator on
         int8 elements, an int8 tensor is a function of itself."""
         type_ = self.graph.types[name]
-        starts = node.op in ("DequantizeLinear", *INTEGER) and type_.dtype == "int8" and type_.shape
-        if name in self.functions or not starts:
+        starts = node.op in ("DequantizeLinear", *INTEGER) or changes_alike(self.graph, node)
+        if name in self.functions or not (starts and type_.dtype == "int8" and type_.shape):
             return self.functions.get(name)
-        return Function(name, BYTES.reshape(-1, *[1] * (len(type_.shape) - 1)))
+        return Function(name, BYTES.reshape(-1, *[1] * (len(type_.shape) - 1)), on_accelerator=True)
 
     def keeps_shape(self, node: Node, root: str) -> bool:
         """Whether a node's other inputs are those that all elements share, so that its result has the

@@ -39,6 +39,9 @@ class Following(Net):
         words = parameter_words(*(np.array([value]) for value in (-70000, multiplier, 30, 3, -120, 110)))
         return self.op("Int8Add", (a, b, self.constant(words)), factors=factors)
 
+    def reshape(self, x: str, *shape: int) -> str:
+        return self.op("Reshape", (x,), shape=shape)
+
     def image(self, channels: int = 6) -> str:
         return self.conv(self.input(2, 3, 9, 7), channels, (3, 3), pads=(1, 1, 1, 1))
 
@@ -92,7 +95,27 @@ def sum_behind_a_table_behind_a_transposed_convolution(net: Following) -> tuple[
     }
 
 
+def requantised_behind_a_convolution(net: Following) -> tuple[Graph, set[str]]:
+    return net.graph(net.requantise(net.conv(net.requantise(net.image()), 5))), {"Int8Conv"}
+
+
+def scaled_behind_a_product(net: Following) -> tuple[Graph, set[str]]:
+    x = net.matmul(net.input(3, 7), 9)
+    factors = net.constant(np.eye(9, dtype=np.int8) * np.int8(3))
+    words = net.constant(np.tile(net.values[net.words(1, 200)], 9))
+    return net.graph(net.op("Int8MatMul", (x, factors, words))), {"Int8MatMul"}
+
+
+def behind_changes_of_shape(net: Following) -> tuple[Graph, set[str]]:
+    x = net.reshape(net.matmul(net.input(6, 7), 9), 1, 6, 9)
+    y = net.reshape(net.reshape(net.matmul(net.reshape(net.lookup(x), 6, 9), 5), 1, 6, 5), 2, 3, 5)
+    return net.graph(net.sum(y, net.input(2, 3, 5))), {"Int8MatMul", "Reshape"}
+
+
 FUSED = (
+    requantised_behind_a_convolution,
+    scaled_behind_a_product,
+    behind_changes_of_shape,
     table_behind_a_convolution,
     tables_one_behind_another,
     tables_behind_other_operators,
@@ -183,3 +206,10 @@ def test_without_the_extensions_nothing_follows(make):
     plan = plan_of(graph, TINY)
     assert operators(plan) == {node.op for node in graph.nodes}
     check(graph, plan, FunctionalDevice(TINY, plan.dram_bytes))
+
+
+@pytest.mark.parametrize("make", [requantised_behind_a_convolution, scaled_behind_a_product])
+def test_elements_that_all_change_alike_cost_no_program(make):
+    graph, _ = make(Following())
+    own = [node.op for node in graph.nodes if node.op == "Int8Conv"] or ["Int8MatMul"]
+    assert [[layer.op for layer in step.layers] for step in plan_of(graph, ALL).launches] == [own]

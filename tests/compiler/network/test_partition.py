@@ -7,8 +7,8 @@ import pytest
 
 from tests.compiler.network.graphs import HANDMADE, Net, random_graph
 from vdla.compiler.graph.nodes import Graph, TensorType
-from vdla.compiler.network.maker import Offloaded
-from vdla.compiler.network.partition import OnHost, Part, View, parts, place
+from vdla.compiler.network.maker import Offloaded, OnHost, View
+from vdla.compiler.network.partition import Part, parts, place
 from vdla.compiler.network.views import same_bytes
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target

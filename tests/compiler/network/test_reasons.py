@@ -16,8 +16,9 @@ from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.passes.pipeline import INTEGERS
 from vdla.compiler.graph.text import print_graph
 from vdla.compiler.network.compile import FLOATS
+from vdla.compiler.network.maker import OnHost
 from vdla.compiler.network.offload import OPERATORS
-from vdla.compiler.network.partition import OnHost, place
+from vdla.compiler.network.partition import place
 from vdla.compiler.network.stages import plan_of
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target

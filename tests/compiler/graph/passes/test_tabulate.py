@@ -93,6 +93,7 @@ def test_functions_of_one_tensors_elements_become_tables(title):
 INTEGER_HEAD = """\
 def f(x: int8[2, 300], w: int8[2, 300]):
     p: int64[4, 1] = constant([[5], [20000], [5150], [32640]])
+    n: int64[4, 1] = constant([[0], [1], [0], [32640]])
     t: int8[256] = constant({table})
 """.replace("{table}", str([(7 * number) % 200 - 100 for number in range(256)]))
 INTEGER_TABLES = {
@@ -112,12 +113,25 @@ INTEGER_TABLES = {
         ),
         ["y = Int8Lookup(x, y_table)"],
     ),
-    "a requantised tensor that goes on": (
+    "a table of what is requantised": (
+        ("r: int8[2, 300] = Int8Requantise(x, p)", "y: int8[2, 300] = Int8Lookup(r, t)"),
+        ["y = Int8Lookup(x, y_table)"],
+    ),
+    "a product of a tensor with a table of what is requantised": (
         (
             "r: int8[2, 300] = Int8Requantise(x, p)",
             "s: int8[2, 300] = Int8Lookup(r, t)",
+            "y: int8[2, 300] = Int8Mul(x, s, p, zeros=(0, 3))",
         ),
-        ["r = Int8Requantise(x, p)", "s = Int8Lookup(r, t)"],
+        ["y = Int8Lookup(x, y_table)"],
+    ),
+    "requantised twice": (
+        ("r: int8[2, 300] = Int8Requantise(x, p)", "y: int8[2, 300] = Int8Requantise(r, p)"),
+        ["r = Int8Requantise(x, p)", "y = Int8Requantise(r, p)"],
+    ),
+    "what changes nothing": (
+        ("r: int8[2, 300] = Int8Requantise(x, n)", "y: int8[2, 300] = Int8Requantise(r, p)"),
+        ["r = Identity(x)", "y = Int8Requantise(r, p)"],
     ),
     "one operator on elements": (
         ("y: int8[2, 300] = Int8Requantise(x, p)",),
@@ -142,6 +156,31 @@ def test_operators_on_int8_elements_of_one_tensor_become_a_table(title):
     )
     changed = Tabulate().run(graph)
     assert operators(changed) == expected
+    assert_same_meaning(graph, changed)
+
+
+ALIKE_HEAD = """\
+def f(x: int8[1, 2, 3, 3], z: int8[5, 2]):
+    p: int64[4, 2] = constant([[5, 5], [20000, 20000], [5150, 5150], [32640, 32640]])
+    t: int8[256] = constant({table})
+    d: int8[2, 2] = constant([[127, 0], [0, 127]])
+    k: int8[2, 1, 1, 1] = constant([[[[-3]]], [[[-3]]]])
+""".replace("{table}", str([(7 * number) % 200 - 100 for number in range(256)]))
+ALIKE = {
+    "rows": ("a: int8[5, 2] = Int8MatMul(z, d, p)", "y: int8[5, 2] = Int8Lookup(a, t)"),
+    "images": (
+        "a: int8[1, 2, 3, 3] = Int8Conv(x, k, p, border=0, dilations=(1, 1), group=2, pads=(0, 0, 0, 0), "
+        "strides=(1, 1))",
+        "y: int8[1, 2, 3, 3] = Int8Lookup(a, t)",
+    ),
+}
+
+
+@pytest.mark.parametrize("title", ALIKE)
+def test_products_with_one_number_become_part_of_a_table(title):
+    graph = parse_graph(ALIKE_HEAD + "".join(f"    {line}\n" for line in ALIKE[title]) + "    return y\n")
+    changed = Tabulate().run(graph)
+    assert operators(changed) == [f"y = Int8Lookup({'z' if title == 'rows' else 'x'}, y_table)"]
     assert_same_meaning(graph, changed)
 
 
