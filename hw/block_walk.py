@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from vdla.hw.gather import gathers
+from vdla.hw.halves import has_halves, writes_other_half
 from vdla.hw.layouts import decode
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
@@ -39,7 +40,8 @@ def plan_layout(config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> 
     stretches of its block; its first element on chip, and the lane of a beat in which the first row begins,
     with the distance to the next row's. A LOAD that is `empty` has `pad_value` only if it writes the pad
     register; `index` then has the value. Of a GATHER, `gathers` is set, lanes count bytes, and `step` is the
-    distance from one element to the next."""
+    distance from one element to the next. `beside`: it writes the half of ACC in which no step works, and
+    pushes no token."""
     lane_bits = beat_lane_bits(config, memories)
     return data.StructLayout(
         {
@@ -55,6 +57,7 @@ def plan_layout(config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> 
             **({"pad_minimum": 1} if config.has(Extension.PAD_MINIMUM) else {}),
             **({"pad_value": 1} if config.has(Extension.PAD_VALUE) else {}),
             **({"gathers": 1, "step": isa.GATHER_STEP_BITS} if gathers(config, memories) else {}),
+            **({"beside": 1} if has_halves(config, memories) else {}),
         }
     )
 
@@ -108,6 +111,9 @@ class Planner(wiring.Component):
         if self.config.has(Extension.PAD_VALUE):
             pads = (load.x_size != 0) & ~no_rows
             m.d.comb += plan.pad_value.eq(load.pad_value & (writes_register | pads))
+        if has_halves(self.config, self.memories):
+            pushes = load.push_prev | load.push_next
+            m.d.comb += plan.beside.eq(writes_other_half(load) & ~pushes)
         return m
 
     def _plan_gather(self, m: Module, load: data.View) -> None:

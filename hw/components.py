@@ -21,12 +21,12 @@ from vdla.hw.dma import Dma
 from vdla.hw.fetch import Fetch
 from vdla.hw.gather import gathers
 from vdla.hw.gemm import registers_after
+from vdla.hw.halves import HALVES, has_halves, scratchpad
 from vdla.hw.load import LoadUnit
 from vdla.hw.loader import LoadEngine
 from vdla.hw.packing import packing
 from vdla.hw.pipeline import Pipeline
 from vdla.hw.queue import Queue, is_one_lut_ram
-from vdla.hw.scratchpad import Scratchpad
 from vdla.hw.sequencer import Sequencer
 from vdla.hw.signatures import fetched_layout, has_shadow, lanes, request_layout, shadow
 from vdla.hw.slots import has_source_slots, slot_layout, turns
@@ -181,13 +181,15 @@ def _scratchpads(config: AcceleratorConfig) -> tuple[Component, ...]:
 
 
 def _scratchpad(config: AcceleratorConfig, name: str, memory: MemoryType) -> Component:
-    shape = MemoryShape(config.depth(memory), config.element_bits(memory), lanes(config, memory))
+    halves = HALVES if memory in (MemoryType.ACC, MemoryType.OUT) and has_halves(config) else 1
+    bits = config.element_bits(memory)
+    shape = MemoryShape(config.depth(memory) // halves, bits, lanes(config, memory))
     return Component(
         f"{name}_scratchpad",
         "scratchpad",
-        {"lanes": shape.lanes},
-        lambda: Scratchpad(config, memory),
-        (shape,),
+        {"lanes": shape.lanes, "halved": bits * (halves > 1)},
+        lambda: scratchpad(config, memory),
+        (shape,) * halves,
     )
 
 
@@ -253,6 +255,7 @@ def _guard(config: AcceleratorConfig) -> Component:
         "sram": config.sram_base_bits,
         "uop": config.index_bits(MemoryType.UOP),
         "others": len(unread_by_steps(config)),
+        "halves": has_halves(config),
     }
     return Component("compute_unit.guard", "uop_guard", features, lambda: UopGuard(config))
 

@@ -5,6 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from vdla.hw.alu import accumulator_vector
+from vdla.hw.halves import has_halves
 from vdla.hw.layouts import decode
 from vdla.hw.load_writes import scratchpads
 from vdla.hw.loader import LoadEngine
@@ -27,6 +28,7 @@ from vdla.hw.signatures import (
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import counted_as, loaded_by, unread_by_steps
+from vdla.hw.spec.timing import retire_stage
 from vdla.hw.spec.vocabulary import MemoryType, Unit
 from vdla.hw.start_gate import StartGate
 from vdla.hw.uop_guard import UopGuard
@@ -48,6 +50,7 @@ class ComputeUnit(wiring.Component):
         request, read_data: DRAM, for UOP and ACC loads.
         beats: a read beat was taken for that scratchpad, or for one that is counted as it.
         uop_write, acc_write: write ports; out_write, that of the shadow, where there is one.
+        acc_load, out_load: where ACC has halves, ports of their own for what LOADs write.
         table_write, res_write: write ports of tables and residuals, where the configuration has them.
         uop, inp, wgt, acc: read ports.
         operand: read port of the shadow, which the store unit lends; where there is none, `stored`: reads of
@@ -61,7 +64,9 @@ class ComputeUnit(wiring.Component):
     read by the next step. A LOAD starts at the earliest in the cycle of the last slot of the instruction
     before it, and writes once the pipeline is empty. One of micro-ops, a table or residuals starts earlier
     where `UopGuard` says that it is clear of that instruction, and writes at any time unless it pushes a
-    token. Any other instruction after a LOAD starts in the cycle after the LOAD retires.
+    token. So does one of accumulators of the other half, but it writes only once slots of earlier
+    instructions have left the pipeline. Any other instruction after a LOAD starts in the cycle after the LOAD
+    retires.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -84,6 +89,7 @@ class ComputeUnit(wiring.Component):
                 },
                 **{memory.name.lower(): Out(scratchpad_read(config, memory)) for memory in OPERANDS},
                 **_shadow_ports(config),
+                **_half_ports(config),
                 "finished": Out(1),
                 "gemm_step": Out(1),
                 "alu_step": Out(1),
@@ -129,16 +135,37 @@ class ComputeUnit(wiring.Component):
         for name in (memory.name.lower() for memory in unread_by_steps(self.config)):
             connect(m, getattr(loader, name), flipped(getattr(self, f"{name}_write")))
         m.d.comb += loader.hold.eq(sequencer.running | pipeline.busy)
+        if has_halves(self.config):
+            self._settle(m, sequencer, loader)
         for scratchpad in scratchpads(loaded_by(Unit.COMPUTE, self.config)):
             name = counted_as(scratchpad).name.lower()
             with m.If(loader.beats[scratchpad.name.lower()]):
                 m.d.comb += self.beats[name].eq(1)
 
+    def _settle(self, m: Module, sequencer: Sequencer, loader: LoadEngine) -> None:
+        """Tell the load engine while slots of other instructions than the latest are in the pipeline."""
+        stages = retire_stage(self.config.gemm_stages)
+        left = Signal(range(stages + 1))
+        with m.If(sequencer.start):
+            m.d.sync += [left.eq(stages), loader.settling.eq(1)]
+        with m.Elif(loader.settling):
+            m.d.sync += [left.eq(left - 1), loader.settling.eq(left != 1)]
+
     def _write_accumulators(self, m: Module, loader: LoadEngine, pipeline: Pipeline) -> None:
-        """Share the accumulator's write port (loads write only while the pipeline is empty) and feed the
-        shadow."""
+        """Write what steps and loads write, into the shadow too. Without halves they share a port, as loads
+        write only while the pipeline is empty."""
+        if has_halves(self.config):
+            connect(m, pipeline.write, flipped(self.acc_write))
+            connect(m, loader.acc, flipped(self.acc_load))
+        else:
+            self._share_write(m, loader, pipeline)
         if has_shadow(self.config):
-            self._write_shadow(m)
+            m.d.comb += self._shadowed(self.acc_write, self.out_write)
+            if has_halves(self.config):
+                m.d.comb += self._shadowed(self.acc_load, self.out_load)
+
+    def _share_write(self, m: Module, loader: LoadEngine, pipeline: Pipeline) -> None:
+        """Share the accumulator's write port."""
         m.d.comb += [
             self.acc_write.address.eq(loader.acc.address),
             self.acc_write.data.eq(loader.acc.data),
@@ -150,13 +177,14 @@ class ComputeUnit(wiring.Component):
                 self.acc_write.data.eq(pipeline.write.data),
             ]
 
-    def _write_shadow(self, m: Module) -> None:
-        values = data.View(accumulator_vector(self.config), self.acc_write.data)
+    def _shadowed(self, written: wiring.PureInterface, port: wiring.PureInterface) -> list[Value]:
+        """Return the assignments that write into the shadow what is written into ACC."""
+        values = data.View(accumulator_vector(self.config), written.data)
         kept = self.config.acc_bits if shadow(self.config) is MemoryType.ACC else self.config.out_bits
-        m.d.comb += [
-            self.out_write.address.eq(self.acc_write.address),
-            self.out_write.data.eq(Cat(value[:kept] for value in values)),
-            self.out_write.enable.eq(self.acc_write.enable),
+        return [
+            port.address.eq(written.address),
+            port.data.eq(Cat(value[:kept] for value in values)),
+            port.enable.eq(written.enable),
         ]
 
     def _start(self, m: Module, sequencer: Sequencer, loader: LoadEngine) -> Signal:
@@ -199,20 +227,36 @@ class ComputeUnit(wiring.Component):
             self.finished.eq(pipeline.finish),
         ]
 
+    def _collides(self) -> Value:
+        """Return whether a LOAD and a step write the same half of ACC."""
+        both = self.acc_write.enable.any() & self.acc_load.enable.any()
+        return both & (self.acc_write.address[-1] == self.acc_load.address[-1])
+
     def _report(
         self, m: Module, sequencer: Sequencer, pipeline: Pipeline, loader: LoadEngine, starts: Value
     ) -> None:
         working = sequencer.active | loader.step | starts
         waiting = ~working & loader.idle
+        overrun = loader.overrun | pipeline.overrun | sequencer.uop_overrun
+        if has_halves(self.config):
+            overrun |= self._collides()
         m.d.comb += [
             self.status.idle.eq(~sequencer.running & ~pipeline.busy & loader.idle),
-            self.status.overrun.eq(loader.overrun | pipeline.overrun | sequencer.uop_overrun),
+            self.status.overrun.eq(overrun),
             self.status.busy.eq(working),
             self.status.waits_memory.eq(~working & ~loader.idle),
             self.status.waits_prev.eq(waiting & self._gate.waits_prev),
             self.status.waits_next.eq(waiting & self._gate.waits_next),
             self.status.waits_room.eq(waiting & self._gate.waits_room),
         ]
+
+
+def _half_ports(config: AcceleratorConfig) -> dict[str, wiring.Member]:
+    """Return the ports by which LOADs write accumulators where these have halves."""
+    if not has_halves(config):
+        return {}
+    load = {"acc_load": Out(scratchpad_write(config, MemoryType.ACC))}
+    return load | ({"out_load": Out(scratchpad_write(config, shadow(config)))} if has_shadow(config) else {})
 
 
 def _shadow_ports(config: AcceleratorConfig) -> dict[str, wiring.Member]:

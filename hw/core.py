@@ -9,9 +9,9 @@ from vdla.hw.control import Registers, RunControl
 from vdla.hw.dispatch import Dispatch
 from vdla.hw.dma import Dma
 from vdla.hw.fetch import Fetch
+from vdla.hw.halves import has_halves, scratchpad
 from vdla.hw.load import LoadUnit
 from vdla.hw.queue import Queue
-from vdla.hw.scratchpad import Scratchpad
 from vdla.hw.signatures import has_shadow, memory_port, register_port, shadow
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import scratchpads_of
@@ -117,12 +117,12 @@ class Datapath(wiring.Component):
     def _connect_scratchpads(self, m: Module) -> None:
         load, compute, store = (self.units[unit] for unit in Unit)
         pads = {
-            memory: Scratchpad(self.config, memory)
+            memory: scratchpad(self.config, memory)
             for memory in scratchpads_of(self.config)
             if memory is not MemoryType.TABLE  # the store unit has copies of it
         }
         if has_shadow(self.config):
-            pads[MemoryType.OUT] = Scratchpad(self.config, shadow(self.config))
+            pads[MemoryType.OUT] = scratchpad(self.config, shadow(self.config))
         for memory, pad in pads.items():
             m.submodules[f"{memory.name.lower()}_scratchpad"] = pad
         wires = (
@@ -143,6 +143,10 @@ class Datapath(wiring.Component):
             connect(m, store.acc, compute.stored)
         for one, other in wires:
             connect(m, one, other)
+        if has_halves(self.config):
+            connect(m, compute.acc_load, pads[MemoryType.ACC].load)
+            if has_shadow(self.config):
+                connect(m, compute.out_load, pads[MemoryType.OUT].load)
         if self.config.has(Extension.TABLE):
             connect(m, compute.table_write, store.table)
         if self.config.has(Extension.RESIDUAL):

@@ -7,6 +7,7 @@ from amaranth.utils import exact_log2
 
 from vdla.hw.block_walk import BlockWalk, beat_lane_bits, index_bits, plan_layout
 from vdla.hw.gather import GatherWindow, gathers
+from vdla.hw.halves import has_halves
 from vdla.hw.signatures import lanes, read_stream, scratchpad_write
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.isa import PAD_VALUE_BITS
@@ -116,7 +117,8 @@ class WriteHalf(wiring.Component):
         plan: the next LOAD.
         busy: a LOAD is being written.
         hold: make no step in this cycle, unless the LOAD is of micro-ops, a table or residuals and pushes no
-            token.
+            token, or writes the half of ACC in which no step works.
+        settling: nor if it does that: earlier steps are in the pipeline; only where ACC has halves.
         read_data: beats in the order of the requests.
         inp, wgt, uop, acc: write ports of the scratchpads concerned.
         retire: the LOAD ends in this cycle; `push_prev`, `push_next`: and pushes these tokens.
@@ -141,6 +143,7 @@ class WriteHalf(wiring.Component):
                 "plan": In(stream.Signature(plan_layout(config, memories))),
                 "busy": Out(1),
                 "hold": In(1),
+                **({"settling": In(1)} if has_halves(config, memories) else {}),
                 "read_data": In(read_stream(config)),
                 **{memory.name.lower(): Out(scratchpad_write(config, memory)) for memory in pads},
                 **{name: Out(1) for name in ("retire", "push_prev", "push_next", "step", "overrun")},
@@ -155,6 +158,8 @@ class WriteHalf(wiring.Component):
         writes, element_ends, waits = Signal(), Signal(), Signal()
         part = self._count_parts(m, writes, element_ends)
         may = self.busy & ~(self.hold & waits)
+        if has_halves(self.config, self.memories):
+            may &= ~(self.settling & load.beside)
         window = self._gather(m, load, walk, may) if self._gathers else None
         there = Mux(load.gathers, window.due, self.read_data.valid) if window else self.read_data.valid
         m.d.comb += [
@@ -213,7 +218,8 @@ class WriteHalf(wiring.Component):
         """Return whether a LOAD does nothing before what holds it back is done."""
         free = [memory for memory in self.memories if memory in (MemoryType.UOP, *UNREAD_BY_STEPS)]
         is_free = Cat(load[memory.name.lower()] for memory in free).any() if free else Const(0)
-        return ~is_free | load.push_prev | load.push_next
+        waits = ~is_free | load.push_prev | load.push_next
+        return waits & ~load.beside if has_halves(self.config, self.memories) else waits
 
     def _count_parts(self, m: Module, writes: Signal, element_ends: Signal) -> Signal:
         """Count the parts of an element that fills several beats, and know the last one a cycle ahead."""

@@ -20,6 +20,8 @@ class Scratchpad(wiring.Component):
     Parameters:
         config: the accelerator.
         memory: the memory type; OUT is a shadow that holds only the low bits of every accumulator.
+        parts: into how many memories the elements are divided, of which this is one; the low bits of an
+            address count within it.
 
     Members:
         write: the written lanes of one element per cycle.
@@ -30,8 +32,8 @@ class Scratchpad(wiring.Component):
     or a mix. Tokens and the compute unit's forwarding ensure that no such read is used.
     """
 
-    def __init__(self, config: AcceleratorConfig, memory: MemoryType) -> None:
-        self._depth = config.depth(memory)
+    def __init__(self, config: AcceleratorConfig, memory: MemoryType, parts: int = 1) -> None:
+        self._depth = config.depth(memory) // parts
         self._bits = config.element_bits(memory)
         self._lanes = lanes(config, memory)
         super().__init__(

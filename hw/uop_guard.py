@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from vdla.hw.halves import has_halves, writes_other_half
 from vdla.hw.layouts import decode
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
@@ -11,19 +12,23 @@ from vdla.hw.spec.memories import unread_by_steps
 from vdla.hw.spec.vocabulary import MemoryType
 
 
-def runs_beside(load: data.View, apart: Value, others: tuple[MemoryType, ...]) -> Value:
+def runs_beside(config: AcceleratorConfig, load: data.View, apart: Value) -> Value:
     """Return whether an instruction is a LOAD that pushes no token, so that nobody learns when it is done: of
-    one of `others`, which steps do not read; or of one row of micro-ops, without padding, so that its range
-    is known without a product, which lies `apart`."""
+    a memory that steps do not read; of accumulators that it promises to be of the other half; or of one row
+    of micro-ops, without padding, so that its range is known without a product, which lies `apart`."""
+    others = unread_by_steps(config)
     padding = (load.y_pad_0, load.y_pad_1, load.x_pad_0, load.x_pad_1)
     is_apart = (load.memory_type == MemoryType.UOP) & (load.y_size == 1) & ~Cat(padding).any() & apart
     is_other = Cat(load.memory_type == memory for memory in others).any() if others else Const(0)
-    return (load.opcode == isa.Opcode.LOAD) & (is_apart | is_other) & ~(load.push_prev | load.push_next)
+    is_clear = is_apart | is_other
+    if has_halves(config):
+        is_clear |= writes_other_half(load)
+    return (load.opcode == isa.Opcode.LOAD) & is_clear & ~(load.push_prev | load.push_next)
 
 
 class UopGuard(wiring.Component):
     """Compare the LOAD that waits with the micro-ops of the instruction that is being issued; one of a memory
-    that steps do not read is clear of every instruction.
+    that steps do not read is clear of every instruction, and so is one that promises to be.
 
     Parameters:
         config: the accelerator.
@@ -59,12 +64,11 @@ class UopGuard(wiring.Component):
         )
         with m.If(self.issues):
             m.d.sync += [begin.eq(loops.uop_begin), end.eq(loops.uop_end)]
-        others = unread_by_steps(self.config)
         written_end, stayed = Signal(self.config.sram_base_bits + 1, reset_less=True), Signal()
         apart = (load.sram_base >= end) | (written_end <= begin)
         m.d.sync += [
             written_end.eq(load.sram_base + load.x_size),
             stayed.eq(self.stays),
-            self.clear.eq(self.stays & stayed & runs_beside(load, apart, others)),
+            self.clear.eq(self.stays & stayed & runs_beside(self.config, load, apart)),
         ]
         return m

@@ -115,6 +115,11 @@ class Load(_Transfer):
     `pad_value`, the pad register, wrapped to the width of these values. ACC_8BIT sign-extends either. UOP is
     always padded with 0.
 
+    A LOAD of ACC or ACC_8BIT with `beside` promises that the last GEMM, ALU or DEPTHWISE before it touches no
+    accumulator in a half of ACC in which it writes. If it pushes no token, it may run while that instruction
+    does. The verifier refuses a stream that breaks such a promise; what the hardware writes is then
+    undefined. For other memories, and where it pushes a token, the flag has no effect.
+
     Each unit that executes LOADs has a pad register: 8 bits, signed, 0 when a run starts. A LOAD with
     `pad_value` and an `x_size` of 0 writes the low 8 bits of its `sram_base` into the one of its unit. LOADs
     that the unit executes later find them there.
@@ -133,6 +138,12 @@ class Load(_Transfer):
         "pad with the pad register of the unit instead of zero (with `pad_minimum`, and for UOP: no effect); "
         "where `x_size` is 0: write `sram_base` into that register",
         extension=Extension.PAD_VALUE,
+    )
+    beside: int = bits(
+        1,
+        "run beside the GEMM, ALU or DEPTHWISE before it, which works in the other half of ACC "
+        "(ACC and ACC_8BIT; else no effect)",
+        extension=Extension.ACC_HALVES,
     )
 
 

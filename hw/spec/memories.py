@@ -112,6 +112,8 @@ def loadable_in(config: HasExtensions) -> tuple[MemoryType, ...]:
     return tuple(memory for memory in memories_of(config) if memory in LOADABLE)
 
 
+LOADED_INTO_ACC = tuple(memory for memory in LOADABLE if MEMORIES[memory].scratchpad is MemoryType.ACC)
+"""Memory types whose LOADs write accumulators."""
 UNREAD_BY_STEPS = (MemoryType.TABLE, MemoryType.RES)
 """Scratchpads that the compute unit loads and only the store unit reads."""
 

@@ -36,6 +36,8 @@ _EXTENSIONS = {
     "of 256",
     Extension.GATHER: "`GATHER`: loads of inputs that begin at any byte and may overlap: windows of an image "
     "with few channels, parts of wider blocks",
+    Extension.ACC_HALVES: "`LOAD.beside`: accumulators of one half are loaded while instructions work in the "
+    "other",
     Extension.RESIDUAL: "`STORE.residual` and the memory RES: another tensor is added to requantised values",
 }
 _RESIDUAL_PARAMETERS = {

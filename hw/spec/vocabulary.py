@@ -28,6 +28,7 @@ class Extension(StrEnum):
     TABLE = "table"
     RESIDUAL = "residual"
     GATHER = "gather"
+    ACC_HALVES = "acc_halves"
 
 
 NEEDED = {Extension.TABLE: Extension.REQUANTISE, Extension.RESIDUAL: Extension.REQUANTISE}

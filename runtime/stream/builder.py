@@ -14,7 +14,8 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError
 from vdla.hw.spec.footprint import executing_unit
 from vdla.hw.spec.units import Unit
-from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
+from vdla.runtime.stream.beside import loads_beside
 from vdla.runtime.stream.conflicts import conflicts
 from vdla.runtime.stream.encode import encode_rows
 from vdla.runtime.stream.micro_kernels import MicroKernel, MicroKernels, MicroOps
@@ -244,12 +245,23 @@ class StreamBuilder:
         needs = conflicts(units, self._record.touched(), self.config)
         plan = plan_tokens(units, needs, self.config.token_depth)
         order = np.array(plan.numbers)
-        words = self._words()[order]
-        words[:, 0] |= self._flags(np.array(plan.flags, np.uint64))
+        words, flags = self._words()[order], np.array(plan.flags, np.uint64)
+        words[:, 0] |= self._flags(flags)
+        if self.config.has(Extension.ACC_HALVES):
+            self._run_beside(words, order, flags)
         moved = np.append(self._record.tensors(), [NO_TENSOR] * len(Unit))[order]
         tensors = {name: np.flatnonzero(moved == number) for name, number in self._tensors.items()}
         uops = np.array(self.kernels.words, f"u{self.config.uop_bits // 8}")
         return Stream(self.config, words, tensors, uops, self._labelled(order))
+
+    def _run_beside(self, words: np.ndarray, order: np.ndarray, flags: np.ndarray) -> None:
+        """Let the LOADs of accumulators run beside instructions that work in the other half."""
+        recorded = order < len(self._record)
+        chosen = order[recorded]
+        pushes = flags[recorded] >> np.uint64(isa.FLAGS.index("push_prev")) != 0
+        found = loads_beside(self._record.opcodes()[chosen], self._record.halves(self.config)[chosen], pushes)
+        place, start = divmod(isa.field_of(isa.Load, "beside", self.config).start, isa.WORD_BITS)
+        words[np.flatnonzero(recorded)[found], place] |= np.uint64(1 << start)
 
     def _labelled(self, order: np.ndarray) -> dict[str, np.ndarray]:
         """Return the positions in `order` of each label's instructions; a transfer of nothing belongs to what

@@ -7,7 +7,7 @@ import numpy as np
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.footprint import FOOTPRINTS, Access, executing_unit, shared_accesses
-from vdla.hw.spec.memories import LOADABLE
+from vdla.hw.spec.memories import LOADABLE, LOADED_INTO_ACC
 from vdla.hw.spec.touched import Fields, extent, happens, named
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import MemoryType
@@ -77,9 +77,21 @@ class Record:
                 places[here, number] = np.stack(np.broadcast_arrays(*place), axis=-1)
         return places
 
+    def opcodes(self) -> np.ndarray:
+        """Return uint8[n]: the opcode of each instruction."""
+        return np.frombuffer(self._opcodes, np.uint8)
+
+    def halves(self, config: AcceleratorConfig) -> np.ndarray:
+        """Return int64[n]: a bit for each half of ACC that an instruction of the compute unit touches."""
+        halves = np.zeros(len(self), np.int64)
+        for form, (here, columns) in self._columns().items():
+            if form is not isa.Store:
+                halves[here] = _halves(form, columns, _rows(self._ranges[form], len(here)), config)
+        return halves
+
     def _columns(self) -> dict[type[isa.Instruction], tuple[np.ndarray, np.ndarray]]:
         """Return, by form, the positions of its instructions and their fields, a row for each."""
-        opcodes = np.frombuffer(self._opcodes, np.uint8)
+        opcodes = self.opcodes()
         positions = {form: np.flatnonzero(opcodes == form.opcode) for form in FIELDS}
         return {
             form: (here, _rows(self._fields[form], len(here)))
@@ -93,25 +105,52 @@ def _rows(values: list[int], count: int) -> np.ndarray:
     return np.fromiter(values, np.int64, len(values)).reshape(count, len(values) // max(count, 1))
 
 
+def _fields(form: type[isa.Instruction], columns: np.ndarray) -> Fields:
+    """Return the fields of instructions of a form by name."""
+    return lambda name: columns[:, FIELDS[form].index(name)]
+
+
+def _on_chip(
+    access: Access, form: type[isa.Instruction], fields: Fields, ranges: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return memory, begin and end of what an access touches on chip; begin and end are equal where that is
+    nothing."""
+    column = 2 * UOP_FIELDS.index(access.uop_field) if access.uop_field else 0
+    ends = (ranges[:, column], ranges[:, column + 1]) if access.uop_field else (0, 0)
+    begin, end = extent(access, fields, ends)
+    made = happens(FOOTPRINTS[form], access, fields)
+    return named(access, fields), begin, begin + (end - begin) * made
+
+
 def _places(
     form: type[isa.Instruction], columns: np.ndarray, ranges: np.ndarray, tensors: np.ndarray
 ) -> list[tuple[np.ndarray | int, ...]]:
     """Return memory, begin and end of each access that can conflict with another unit's."""
+    fields = _fields(form, columns)
+    return [
+        _in_tensor(access, form, fields, tensors)
+        if access.in_dram
+        else _on_chip(access, form, fields, ranges)
+        for access in shared_accesses(form)
+    ]
 
-    def fields(name: str) -> np.ndarray:
-        return columns[:, FIELDS[form].index(name)]
 
-    places: list[tuple[np.ndarray | int, ...]] = []
-    for access in shared_accesses(form):
-        if access.in_dram:
-            places.append(_in_tensor(access, form, fields, tensors))
+def _halves(
+    form: type[isa.Instruction], columns: np.ndarray, ranges: np.ndarray, config: AcceleratorConfig
+) -> np.ndarray:
+    """Return a bit for each half of ACC that instructions of a form touch."""
+    fields, half, found = (
+        _fields(form, columns),
+        config.depth(MemoryType.ACC) // 2,
+        np.zeros(len(columns), int),
+    )
+    for access in FOOTPRINTS[form].accesses:
+        if access.in_dram or access.memory not in (None, MemoryType.ACC):
             continue
-        column = 2 * UOP_FIELDS.index(access.uop_field) if access.uop_field else 0
-        ends = (ranges[:, column], ranges[:, column + 1]) if access.uop_field else (0, 0)
-        begin, end = extent(access, fields, ends)
-        made = happens(FOOTPRINTS[form], access, fields)
-        places.append((named(access, fields), begin, begin + (end - begin) * made))
-    return places
+        memory, begin, end = _on_chip(access, form, fields, ranges)
+        of_acc = np.isin(memory, (MemoryType.ACC, *LOADED_INTO_ACC)) & (end > begin)
+        found |= (of_acc & (begin < half)) | (of_acc & (end > half)) << 1
+    return found
 
 
 def _in_tensor(

@@ -2,11 +2,11 @@
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vdla.hw.spec import footprint, isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.footprint import chip_access, dram_access, operands
+from vdla.hw.spec.footprint import chip_access, dram_access, operands, stepping_forms
 from vdla.hw.spec.memories import loadable_in, scratchpad_of
 from vdla.hw.spec.touched import ByteRows, accesses, elements, fields_of, named, rows_in_dram
 from vdla.hw.spec.vocabulary import DRAM_BASE_BITS, Extension, MemoryType, Parameter
@@ -15,6 +15,7 @@ UOP_TABLE = 4096  # byte address of the micro-ops that programs load
 DATA = 8192  # byte address of the first data that programs load and store
 GRANULE_BYTES = 64  # DRAM conflicts are kept in units of this
 UOP_TABLE_ENTRIES = 512
+PLACES_TRIED = 4  # for a LOAD that could run beside the instruction before it
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class InstructionMaker:
         self._image_bytes = image_bytes
         self.uop_table = [self._random_uop() for _ in range(UOP_TABLE_ENTRIES)]
         self._uops = [isa.MicroOp()] * config.depth(MemoryType.UOP)
+        self._worked: set[int] = set()  # halves of ACC in which the last GEMM, ALU or DEPTHWISE works
 
     def make(self) -> tuple[isa.Instruction, Access]:
         """Return an instruction and what it touches."""
@@ -116,8 +118,25 @@ class InstructionMaker:
     def _load(self) -> tuple[isa.Instruction, Access]:
         loadable = loadable_in(self._config)
         memory = self._rng.choice([memory for memory in loadable if memory is not MemoryType.UOP])
-        block = self._block(memory, DATA, self._image_bytes, padded=True)
-        return self._touching(isa.Load(**block, **self._pad_flags()))
+        for _ in range(PLACES_TRIED):
+            block = self._block(memory, DATA, self._image_bytes, padded=True)
+            load, access = self._touching(isa.Load(**block, **self._pad_flags()))
+            if not self._halves(access) & self._worked:
+                return self._beside(load), access
+        return load, access
+
+    def _beside(self, load: isa.Load) -> isa.Load:
+        """Promise at random that `load` writes no half of ACC in which the instruction before works."""
+        return replace(load, beside=int(self._config.has(Extension.ACC_HALVES) and self._rng.random() < 0.8))
+
+    def _halves(self, access: Access) -> set[int]:
+        """Return the halves of ACC, 0 and 1, of which an instruction touches elements."""
+        depth = self._config.depth(MemoryType.ACC)
+        return {
+            2 * element // depth
+            for memory, element in access.reads | access.writes
+            if memory is MemoryType.ACC
+        }
 
     def _gather(self) -> tuple[isa.Instruction, Access]:
         """Return a GATHER within its scratchpad and the DRAM range."""
@@ -197,7 +216,10 @@ class InstructionMaker:
                 reads |= keys
             if access.writes:
                 writes |= keys
-        return instruction, Access(frozenset(reads), frozenset(writes))
+        access = Access(frozenset(reads), frozenset(writes))
+        if type(instruction) in stepping_forms():
+            self._worked = self._halves(access)
+        return instruction, access
 
     def _store(self) -> tuple[isa.Instruction, Access]:
         block = self._block(MemoryType.OUT, DATA, self._image_bytes, padded=False)

@@ -59,9 +59,8 @@ def act(
     """Carry out a cycle; return what was Done. The order matters only where a comment says so."""
     turns = _answer_stores(machine, program, times)
     load = _write_load(machine, machine.load, program, times, decision.gives == LOAD, False)
-    compute_load = _write_load(
-        machine, machine.compute_load, program, times, decision.gives == COMPUTE, decision.holds
-    )
+    held = _held_back(machine, program, decision)
+    compute_load = _write_load(machine, machine.compute_load, program, times, decision.gives == COMPUTE, held)
     turns |= _retire_step(machine, program, times)
     turns |= _move_beats(machine, bursts, decision, load, compute_load)
     turns |= _pass_requests(machine, bursts, decision)
@@ -87,12 +86,20 @@ def _answer_stores(machine: Machine, program: TimedProgram, times: Times) -> boo
 
 
 @part
+def _held_back(machine: Machine, program: TimedProgram, decision: Decision) -> bool:
+    """Whether the LOAD that the compute unit's engine writes must wait for slots in the pipeline."""
+    written = machine.compute_load.written
+    if decision.settling and program[written].settles:
+        return True
+    return decision.holds and program[written].ordered
+
+
+@part
 def _write_load(
-    machine: Machine, loader: Loader, program: TimedProgram, times: Times, data: bool, holds: bool
+    machine: Machine, loader: Loader, program: TimedProgram, times: Times, data: bool, held: bool
 ) -> int:
-    """Let a load engine write."""
+    """Let a load engine write, unless it is held."""
     written = loader.written
-    held = holds and program[written].ordered
     done = loader_writes(loader, program, machine.hardware, data, held)
     if done & STEP:
         machine.counts.beats[program[written].beats] += (done & TAKES_BEAT) != 0

@@ -8,10 +8,10 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.consistency import MOST_ELEMENTS
 from vdla.hw.spec.footprint import chip_access, dram_access, forms_in_dram, stepping_forms
-from vdla.hw.spec.memories import UNREAD_BY_STEPS, counted_as
+from vdla.hw.spec.memories import LOADED_INTO_ACC, UNREAD_BY_STEPS, counted_as
 from vdla.hw.spec.registers import COUNTED_MEMORIES
 from vdla.hw.spec.timing import alu_slots, depthwise_slots, source_slots
-from vdla.hw.spec.touched import rows_in_dram, total
+from vdla.hw.spec.touched import Fields, rows_in_dram, total
 from vdla.hw.spec.units import TOKEN_EDGES
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType, Parameter
 from vdla.sim.decoded import ENUM_BITS, DecodedStream, blocks
@@ -27,7 +27,8 @@ class TimedInstruction:
     pushes: Narrow
     transfers: bool  # it is a LOAD or STORE
     finishes: bool
-    ordered: bool  # a LOAD whose steps wait for an empty pipeline
+    ordered: bool  # a LOAD whose steps wait for an empty pipeline,
+    settles: bool  # or for one that holds slots of the latest instruction alone
     beside: bool  # a LOAD that may run beside slots which do not read what it writes
     uop_begin: Int32  # of the micro-ops that it reads, or that such a LOAD writes; the first,
     uop_end: Int32  # and the one behind the last
@@ -126,7 +127,7 @@ def _fill_transfers(columns: np.ndarray, program: DecodedStream, form: type[isa.
     if form in (isa.Load, isa.Gather):
         values |= _padding(program, form, rows, width)
     if form is isa.Load:
-        values |= _order(program)
+        values |= _order(fields)
     if form is isa.Store:
         sets = np.where(fields("residual") > 0, 2, 1)
         values["parameters"] = np.where((fields("parameters") > 0) & (rows > 0), sets * len(Parameter), 0)
@@ -142,21 +143,19 @@ def _lane_bytes(config: AcceleratorConfig, form: type[isa.Instruction], element:
     return whole
 
 
-def _order(program: DecodedStream) -> dict[str, IntArray]:
+def _order(fields: Fields) -> dict[str, IntArray]:
     """Return what `vdla.hw.uop_guard` and the write half know of LOADs: what each must wait for."""
-
-    def column(name: str) -> IntArray:
-        return program.column(isa.Load, name)
-
-    pushes, base = (column("push_prev") | column("push_next")) != 0, column("sram_base")
-    memory = column("memory_type")
+    pushes, base = (fields("push_prev") | fields("push_next")) != 0, fields("sram_base")
+    memory = fields("memory_type")
     micro_ops, others = memory == MemoryType.UOP, np.isin(memory, UNREAD_BY_STEPS)
-    padding = column("y_pad_0") | column("y_pad_1") | column("x_pad_0") | column("x_pad_1")
+    other_half = (fields("beside") != 0) & np.isin(memory, LOADED_INTO_ACC) & ~pushes
+    padding = fields("y_pad_0") | fields("y_pad_1") | fields("x_pad_0") | fields("x_pad_1")
     return {
-        "ordered": pushes | ~(micro_ops | others),
-        "beside": ~pushes & (others | micro_ops & (column("y_size") == 1) & (padding == 0)),
-        "uop_begin": np.where(others, MOST_ELEMENTS, base),  # apart from all
-        "uop_end": base + column("x_size"),
+        "ordered": pushes | ~(micro_ops | others | other_half),
+        "settles": other_half,
+        "beside": ~pushes & (others | micro_ops & (fields("y_size") == 1) & (padding == 0)) | other_half,
+        "uop_begin": np.where(micro_ops, base, MOST_ELEMENTS),  # apart from all
+        "uop_end": base + fields("x_size"),
     }
 
 

@@ -39,6 +39,12 @@ def pipeline_empty_from(machine: Machine) -> int:
 
 
 @part
+def pipeline_settled_from(machine: Machine) -> int:
+    """Return the first cycle in which slots of no other instruction than the latest are in the pipeline."""
+    return machine.compute.started + machine.hardware.retire_stage + 1
+
+
+@part
 def compute_compares(machine: Machine, program: TimedProgram, queued: Ints, starts: bool) -> bool:
     """Find out whether the LOAD at the queue's head may start beside what is issued, in the next cycle;
     return whether something is new. `starts`: the head starts in this cycle."""
@@ -68,6 +74,7 @@ def compute_starts(machine: Machine, program: TimedProgram, index: int) -> None:
     cycle = machine.control.cycle
     compute.issue_last = cycle + instruction.slots + (compute.taken > cycle)
     compute.uop_begin, compute.uop_end = instruction.uop_begin, instruction.uop_end
+    compute.started = cycle
     if instruction.reads_two:
         compute.reads_until = compute.issue_last + machine.hardware.given_stage
     place = (compute.first + compute.level) % MOST_RETIRING

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from vdla.sim.compiled import part
 from vdla.sim.records import Ints
 from vdla.sim.timing.columns import TimedProgram
-from vdla.sim.timing.compute import compute_free, compute_issues, pipeline_empty_from
+from vdla.sim.timing.compute import compute_free, compute_issues, pipeline_empty_from, pipeline_settled_from
 from vdla.sim.timing.fetch import dispatch_moves, fetch_offers
 from vdla.sim.timing.loader import loader_idle, loader_takes
 from vdla.sim.timing.memory import dma_chooses, dma_gives, memory_serves
@@ -43,6 +43,7 @@ class Decision(NamedTuple):
     idle: Flags  # nothing is in progress in that unit; of the compute unit, in its load engine
     issues: bool  # the compute unit issues a slot
     holds: bool  # a slot is in its pipeline: its load engine must not write what waits for that
+    settling: bool  # one of an instruction before the latest: nor what waits for that
     reads: bool  # the store unit issues a read
     marks: bool  # it passes on the mark of a STORE that writes nothing
     drained: bool  # no unit, no queue and no read of fetch is left
@@ -79,6 +80,7 @@ def decide(machine: Machine, program: TimedProgram, queued: Ints) -> Decision:
         idle,
         compute_issues(machine),
         holds,
+        machine.control.cycle < pipeline_settled_from(machine),
         reads,
         store_passes_mark(machine),
         resting and _queues_empty(machine),

@@ -10,7 +10,7 @@ from vdla.sim.compiled import part, whole
 from vdla.sim.records import Ints, Records
 from vdla.sim.timing.act import OUT, Done, act
 from vdla.sim.timing.columns import TimedProgram
-from vdla.sim.timing.compute import compute_steady_cycles, port_steady_cycles
+from vdla.sim.timing.compute import compute_steady_cycles, pipeline_settled_from, port_steady_cycles
 from vdla.sim.timing.count import close_span, count, log_states, queue_heads, unit_states
 from vdla.sim.timing.decide import Decision, decide
 from vdla.sim.timing.loader import STEP, TAKES_BEAT, loader_skips, loader_steady_cycles
@@ -67,6 +67,8 @@ def _steady_cycles(machine: Machine, program: TimedProgram, decision: Decision, 
         steady = min(steady, loader_steady_cycles(machine.load, program, hardware, done.load))
     if done.compute_load & STEP:
         steady = min(steady, loader_steady_cycles(machine.compute_load, program, hardware, done.compute_load))
+    if decision.settling and machine.compute_load.writing:
+        steady = min(steady, pipeline_settled_from(machine) - machine.control.cycle - 1)
     if store.active:
         steady = min(steady, port_steady_cycles(machine, program))
     return min(steady, store_steady_cycles(machine, program, decision.reads, done.drains))

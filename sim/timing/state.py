@@ -132,6 +132,7 @@ class Compute:
     """The compute unit's pipeline: instructions in it, and when each retires."""
 
     issue_last: int
+    started: int  # the cycle in which an instruction started last
     uop_begin: int  # of the instruction that was issued last,
     uop_end: int
     reads_until: int  # the last cycle in which a slot that was issued reads a second accumulator
@@ -280,7 +281,8 @@ def new_machine(
     fetch["address"], fetch["remaining"], fetch["expected"] = stream_address, count * size, count
     if config.bus_bytes > size:
         fetch["part"] = stream_address // size % (config.bus_bytes // size)
-    machine["compute"]["issue_last"] = machine["compute"]["taken"] = -FAR
+    for name in ("issue_last", "started", "taken"):
+        machine["compute"][name] = -FAR
     machine["control"]["cycle"] = 1
     machine["log"]["instruction"][:], machine["log"]["since"][:], machine["log"]["state"][:] = -1, 1, -1
     return state

@@ -6,7 +6,7 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import InvalidInstructionError
 from vdla.hw.spec.footprint import FOOTPRINTS, MOST_ACCESSES, Access
-from vdla.hw.spec.memories import MEMORIES, scratchpad_of
+from vdla.hw.spec.memories import LOADED_INTO_ACC, MEMORIES, scratchpad_of
 from vdla.hw.spec.touched import Fields, extent, happens, rows_in_dram, total
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.decoded import DecodedStream, blocks
@@ -24,6 +24,7 @@ class Item:
     rows: bool  # each micro-op names the first elements of a row of its own: the inner axes are innermost
     fits: bool  # its walks on chip that do not depend on micro-ops stay inside their memories
     fills: bool  # it loads micro-ops
+    beside: bool  # a LOAD that promises to write no half of ACC in which the instruction before it works
     uop_begin: int
     uop_end: int
     iter_out: int
@@ -126,6 +127,10 @@ def _fill(
     items["fits"][chosen], items["steps"][chosen] = fits, footprint.uses_uops
     items["rows"][chosen] = form is isa.Depthwise
     items["fills"][chosen] = (form is isa.Load) & (fields("memory_type") == MemoryType.UOP)
+    if form is isa.Load:
+        pushes = (fields("push_prev") | fields("push_next")) != 0
+        into_acc = np.isin(fields("memory_type"), LOADED_INTO_ACC)
+        items["beside"][chosen] = (fields("beside") != 0) & into_acc & ~pushes
     for name in ("uop_begin", "uop_end", "iter_out", "iter_in"):
         items[name][chosen] = fields(name)
 

@@ -8,7 +8,16 @@ from vdla.sim.compiled import part, whole
 from vdla.sim.records import ByteArray, IntArray, Ints, RecordArray, Records
 from vdla.sim.verify.columns import DRAM, LOAD_FROM_DRAM, LOAD_ON_CHIP, Item, Walk
 from vdla.sim.verify.loops import follow_loops
-from vdla.sim.verify.touch import BEYOND, Access, Watch, report, touch_dram, touch_operand
+from vdla.sim.verify.touch import (
+    BEYOND,
+    BROKEN,
+    Access,
+    Watch,
+    half_of,
+    report,
+    touch_dram,
+    touch_operand,
+)
 
 ELEMENTS_AT_ONCE = 1 << 26
 """Elements that may be touched between two looks at Python's signals: below a second."""
@@ -38,6 +47,8 @@ def follow_transfer(watch: Watch, item: Item, unit: int, index: int) -> None:
         walk = watch.walks[first + number]
         if walk.happens and not follow_walk(watch, walk, Access(unit, index, walk.writes, walk.needs)):
             return
+    if item.beside:
+        hold_to_promise(watch, watch.walks[first + LOAD_ON_CHIP], index)
     if item.fills:
         fill_uops(watch, watch.walks[first + LOAD_ON_CHIP], watch.walks[first + LOAD_FROM_DRAM])
 
@@ -70,6 +81,18 @@ def follow_walk(watch: Watch, walk: Walk, access: Access) -> bool:
 
 
 @part
+def hold_to_promise(watch: Watch, chip: Walk, index: int) -> None:
+    """Report a LOAD that writes a half of ACC in which the last instruction with steps works."""
+    if not chip.happens:
+        return
+    last = chip.base + (chip.trips_out - 1) * chip.step_out + (chip.trips_in - 1) * chip.step_in
+    for element in (chip.base, last):
+        if watch.worked[1] >> half_of(watch, element) & 1:
+            report(watch, BROKEN, index, watch.worked[0], chip.memory, element)
+            return
+
+
+@part
 def fill_uops(watch: Watch, chip: Walk, dram: Walk) -> None:
     """Do to the model of the micro-op memory what a LOAD does."""
     if not chip.happens:
@@ -91,6 +114,7 @@ def _follow(order: Ints, items: Records[Item], units: Ints, watch: Watch) -> Non
         index = order[place]
         item, unit = items[index], units[index]
         if item.steps:
+            watch.worked[0], watch.worked[1] = index, 0
             follow_loops(watch, item, Access(unit, index, False, True))
         else:
             follow_transfer(watch, item, unit, index)

@@ -3,14 +3,16 @@
 from typing import NamedTuple
 
 from vdla.hw.spec.units import Unit
+from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.compiled import part
 from vdla.sim.records import Grid, IntArray, Ints, Records
 from vdla.sim.verify.columns import DRAM, Walk
 from vdla.sim.verify.shadow import Shadow
 
-CONFLICT, EMPTY, BEYOND = 1, 2, 3  # kinds of findings
+CONFLICT, EMPTY, BEYOND, BROKEN = 1, 2, 3, 4  # kinds of findings
 PAGE_SHIFT = 12
 UNITS = len(Unit)
+ACC = int(MemoryType.ACC)
 
 
 class Watch(NamedTuple):
@@ -22,6 +24,7 @@ class Watch(NamedTuple):
         uops: int64[depth]: the micro-op memory.
         words: uint32 or int64[...]: DRAM, from which micro-ops come, each of `uop_bytes`.
         walks: WALK[n * MOST_ACCESSES]: the accesses of each instruction.
+        worked: int64[2]: the last instruction with steps, and a bit for each half of ACC that it touches.
         findings, state: int64[most, 5] and int64[1]: what is wrong, and how much of it.
         dram_bytes, uop_bytes: size of DRAM, and of an encoded micro-op.
     """
@@ -31,6 +34,7 @@ class Watch(NamedTuple):
     uops: Ints
     words: Ints
     walks: Records[Walk]
+    worked: Ints
     findings: IntArray
     state: Ints
     dram_bytes: int
@@ -102,5 +106,13 @@ def touch_operand(watch: Watch, access: Access, memory: int, element: int) -> bo
     if element >= watch.shadow.depth[memory]:
         report(watch, BEYOND, access.instruction, -1, memory, element)
         return False
+    if memory == ACC and access.instruction == watch.worked[0]:
+        watch.worked[1] |= 1 << half_of(watch, element)
     touch(watch, access, watch.shadow.first[memory] + element, memory, element)
     return True
+
+
+@part
+def half_of(watch: Watch, element: int) -> int:
+    """Return the half of ACC in which an element stands: 0 or 1."""
+    return 2 * element // watch.shadow.depth[ACC]

@@ -20,13 +20,14 @@ from vdla.sim.verify import touch as kinds
 from vdla.sim.verify.clocks import clocks
 from vdla.sim.verify.columns import DRAM, footprint_columns, refuse_unknown
 from vdla.sim.verify.follow import follow
-from vdla.sim.verify.shadow import Shadow, new_shadow
+from vdla.sim.verify.shadow import NEVER, Shadow, new_shadow
 
 MOST_FINDINGS = 100
 
 
 class VerificationError(ProgramError):
-    """An unsafe stream: an unordered conflict, a read of uninitialised data, or an access out of bounds."""
+    """An unsafe stream: an unordered conflict, a read of uninitialised data, an access out of bounds, or a
+    broken promise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Finding:
     """One violation.
 
     Attributes:
-        kind: CONFLICT, EMPTY or BEYOND of `vdla.sim.verify.touch`.
+        kind: CONFLICT, EMPTY, BEYOND or BROKEN of `vdla.sim.verify.touch`.
         index: the instruction.
         other: the instruction that it conflicts with; -1 where there is none.
         memory: None: DRAM.
@@ -89,6 +90,7 @@ def _watch(
         np.zeros(program.config.depth(MemoryType.UOP), np.int64),
         dram[: len(dram) // size * size].view("<u4" if size == 4 else "<i8"),
         walks,
+        np.array([NEVER, 0]),
         np.zeros((MOST_FINDINGS, 5), np.int64),
         np.zeros(1, np.int64),
         len(dram),
@@ -124,6 +126,12 @@ def describe(finding: Finding, program: DecodedStream) -> str:
             return f"{who} reaches {place}, which does not exist"
         case kinds.EMPTY:
             return f"{who} reads {place}, which nothing has written"
+        case kinds.BROKEN:
+            return (
+                f"{who} promises by `beside` to write no half of ACC in which "
+                f"{program.describe(finding.other)} works, and writes {place}; load elements of the other "
+                "half, or leave the flag out"
+            )
     return (
         f"{who} and {program.describe(finding.other)} both use {place}, and no token orders them: "
         f"{_missing(finding, program)}"
