@@ -140,8 +140,7 @@ class StreamBuilder:
         or with `pad_value`."""
         if pad_value:
             self._set_pad_register(memory, pad_value)
-        place = (memory, sram, element, *rows.fields)
-        self._record.transfer(isa.Load, (*place, pad_minimum, bool(pad_value)), self._number(tensor))
+        self._load((memory, sram, element, *rows.fields), self._number(tensor), pad_minimum, bool(pad_value))
 
     def gather(self, windows: Windows, sram: int, tensor: str, element: int, rows: Rows) -> None:
         """Load rows of windows of a packed `tensor`, from its window `element` on, to `sram` of INP.
@@ -156,13 +155,19 @@ class StreamBuilder:
             row = (*place, part.height, part.width, part.stride, 0, 0, windows.step, False, False)
             self._record.transfer(isa.Gather, row, self._number(tensor))
 
+    def _load(
+        self, place: tuple[int, ...], tensor: int, pad_minimum: bool = False, pad_value: bool = False
+    ) -> None:
+        """Record a LOAD; whether it runs beside others is found out when the stream is finished."""
+        self._record.transfer(isa.Load, (*place, pad_minimum, pad_value, False), tensor)
+
     def _set_pad_register(self, memory: MemoryType, value: int) -> None:
         """Write the pad register of the unit that loads `memory`, unless it holds `value` already."""
         unit = executing_unit(isa.Load, memory)
         if self._pad_registers.get(unit, 0) != value:
             self._pad_registers[unit] = value
             place = (memory, value & (1 << isa.PAD_VALUE_BITS) - 1, 0, *Rows(0, 0, 0).fields)
-            self._record.transfer(isa.Load, (*place, False, True), NO_TENSOR)
+            self._load(place, NO_TENSOR, pad_value=True)
 
     def store(
         self,

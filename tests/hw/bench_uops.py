@@ -8,8 +8,8 @@ from cocotb.triggers import FallingEdge
 from streams import configuration, start
 
 from vdla.hw.spec import codec, isa
-from vdla.hw.spec.memories import unread_by_steps
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.memories import LOADED_INTO_ACC, unread_by_steps
+from vdla.hw.spec.vocabulary import Extension, MemoryType
 
 INPUTS = ("instruction", "stays", "issues")
 UOP = MemoryType.UOP
@@ -113,3 +113,15 @@ async def test_what_only_the_store_unit_reads_is_clear_of_all_steps(dut):
             assert await is_clear(dut, isa.Gemm(uop_begin=18, uop_end=28), own)
             assert not await is_clear(dut, isa.Gemm(), replace(own, push_next=1))
             assert not await is_clear(dut, isa.Gemm(), replace(own, push_prev=1))
+
+
+@cocotb.test()
+async def test_accumulators_that_are_promised_to_be_of_the_other_half_are_clear(dut):
+    """Where the configuration has the flag; whatever their shape, unless they push a token."""
+    config = configuration()
+    await start(dut, *INPUTS)
+    for memory in (*LOADED_INTO_ACC, MemoryType.INP) if config.has(Extension.ACC_HALVES) else ():
+        own = load(memory_type=memory, beside=1, y_size=3, x_pad_0=2)
+        assert await is_clear(dut, isa.Gemm(uop_begin=18, uop_end=28), own) == (memory in LOADED_INTO_ACC)
+        for other in replace(own, beside=0), replace(own, push_next=1), replace(own, push_prev=1):
+            assert not await is_clear(dut, isa.Gemm(), other)

@@ -13,6 +13,7 @@ from vdla.hw.dma import Dma
 from vdla.hw.fetch import Fetch
 from vdla.hw.gather import GatherWindow
 from vdla.hw.gemm import MultiplierArray
+from vdla.hw.halves import HalvedScratchpad
 from vdla.hw.load import LoadUnit
 from vdla.hw.load_writes import WriteHalf
 from vdla.hw.loader import RequestHalf
@@ -57,6 +58,13 @@ VALUED = TINY.with_changes(name="valued", extensions=tuple(Extension))
 
 
 EVERY = tuple(Extension)
+
+
+def every_but(extension: Extension) -> tuple[Extension, ...]:
+    """Return all other extensions."""
+    return tuple(other for other in Extension if other is not extension)
+
+
 FURTHER = FULL.with_changes(name="further", extensions=EVERY, res_buffer_bytes=8192)
 
 
@@ -139,8 +147,11 @@ UNITS = {
     "store further": (StoreUnit, FURTHER),
     "store further lanes": (StoreUnit, PARTS.with_changes(extensions=EVERY, requantise_lanes=4)),
     "store further narrow": (StoreUnit, NARROW.with_changes(extensions=EVERY, res_buffer_bytes=8192)),
-    "store table": (StoreUnit, FURTHER.with_changes(extensions=EVERY[:-1], requantise_lanes=1)),
-    "store residual": (StoreUnit, FURTHER.with_changes(extensions=(*EVERY[:-2], EVERY[-1]))),
+    "store table": (
+        StoreUnit,
+        FURTHER.with_changes(extensions=every_but(Extension.RESIDUAL), requantise_lanes=1),
+    ),
+    "store residual": (StoreUnit, FURTHER.with_changes(extensions=every_but(Extension.TABLE))),
     "tables": (TableLookup, FURTHER),
     "residual": (lambda config: ResidualAdder(config, 12), FURTHER),
     "residual parts": (lambda config: ResidualAdder(config, 9), BATCH.with_changes(extensions=EVERY)),
@@ -175,6 +186,11 @@ UNITS = {
     "rows of beats": (lambda config: RowCutter(config, 20), WIDE.with_changes(burst_bytes=64)),
     "scratchpad": (lambda config: Scratchpad(config, MemoryType.ACC), TINY),
     "scratchpad wide": (lambda config: Scratchpad(config, MemoryType.ACC), WIDE),
+    "halves": (lambda config: HalvedScratchpad(config, MemoryType.ACC), VALUED),
+    "halves wide": (
+        lambda config: HalvedScratchpad(config, MemoryType.ACC),
+        WIDE.with_changes(extensions=tuple(Extension)),
+    ),
     "dma": (Dma, TINY.with_changes(max_requests=3)),
     "guard": (AddressGuard, TINY.with_changes(max_requests=3, axi_address_bits=32)),
 }

@@ -15,7 +15,7 @@ from vdla.hw.spec.vocabulary import AluOpcode, Extension, Parameter
 from vdla.runtime.vectors import load_vector
 from vdla.sim.decoded import decode_stream
 from vdla.sim.verify.clocks import clocks
-from vdla.sim.verify.touch import CONFLICT, EMPTY
+from vdla.sim.verify.touch import BROKEN, CONFLICT, EMPTY
 from vdla.sim.verify.verifier import Finding, VerificationError, findings, verify
 
 VECTORS = sorted((Path(__file__).parents[2] / "vectors" / "vta").glob("*.npz"))
@@ -291,3 +291,39 @@ def test_tables_and_residuals_are_elements_of_their_own_memories(item, expected)
     """What stands beside them is another element, and no byte of DRAM."""
     program = decode_stream(stream_of((*FOLLOWED, item, isa.Finish()), EVERYTHING), EVERYTHING)
     assert findings(program, IMAGE) == expected
+
+
+BESIDE = load(ACC, sram_base=8, x_size=8, beside=1)
+WORKED = (load(UOP), load(ACC, x_size=8))
+
+
+@pytest.mark.parametrize(
+    ("instructions", "broken"),
+    [
+        ((*WORKED, gemm(reset=1), BESIDE), []),
+        ((*WORKED, gemm(reset=1, dst_factor_in=7, iter_in=2), BESIDE), []),
+        ((*WORKED, gemm(reset=1, dst_factor_in=8, iter_in=2), BESIDE), [(3, 2, 8)]),
+        ((*WORKED, gemm(reset=1), load(ACC, sram_base=7, x_size=2, beside=1)), [(3, 2, 7)]),
+        ((*WORKED, gemm(reset=1), load(ACC, x_size=8)), []),
+        ((*WORKED, gemm(reset=1), load(ACC, x_size=8, beside=1, push_prev=1)), []),
+        ((*WORKED, gemm(reset=1), load(ACC, x_size=0, beside=1)), []),
+        ((*WORKED, BESIDE, alu(AluOpcode.ADD, use_imm=1), load(ACC, x_size=1, beside=1)), [(4, 3, 0)]),
+        ((*WORKED, BESIDE, alu(AluOpcode.ADD, src_factor_in=8, iter_in=2), BESIDE), [(4, 3, 8)]),
+        ((*WORKED, gemm(reset=1, iter_in=0), load(ACC, beside=1)), []),
+        ((*WORKED, gemm(reset=1, iter_in=9000), load(ACC, sram_base=2, beside=1)), [(3, 2, 2)]),
+        ((*WORKED, BESIDE, gemm(reset=1), gemm(reset=1, dst_factor_out=8, iter_in=0), BESIDE), []),
+    ],
+    ids=str,
+)
+def test_a_promise_to_stay_out_of_a_half_is_held(instructions, broken):
+    program = decode_stream(stream_of((*instructions, isa.Finish()), EVERYTHING), EVERYTHING)
+    found = [(it.index, it.other, it.element) for it in findings(program, IMAGE) if it.kind == BROKEN]
+    assert found == broken
+
+
+def test_a_broken_promise_is_told():
+    stream = stream_of((*WORKED, gemm(reset=1), load(ACC, beside=1), isa.Finish()), EVERYTHING)
+    with pytest.raises(
+        VerificationError, match=r"instruction 3 .* promises by `beside` to write no half of ACC"
+    ):
+        verify(decode_stream(stream, EVERYTHING), IMAGE)

@@ -1,0 +1,69 @@
+"""The builder lets LOADs of accumulators run beside instructions in the other half, and no others."""
+
+import numpy as np
+import pytest
+
+from vdla.hw.spec import isa
+from vdla.hw.spec.presets import DEFAULT
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
+from vdla.runtime.stream.beside import loads_beside
+from vdla.runtime.stream.builder import Loop, Rows, StreamBuilder
+from vdla.sim.decoded import decode_stream
+
+ACC, HALF = MemoryType.ACC, DEFAULT.depth(MemoryType.ACC) // 2
+ROWS = Rows(1, 8, 8)
+
+
+def flags(build, config=DEFAULT) -> list[int]:
+    """Return `beside` of the LOADs of accumulators of a stream."""
+    builder = StreamBuilder(config)
+    build(builder)
+    stream = builder.finish()
+    addresses = dict.fromkeys(stream.tensors, 0)
+    program = decode_stream(stream.relocated(addresses).reshape(-1), config)
+    items = [program.instruction(index) for index in range(len(program))]
+    return [item.beside for item in items if isinstance(item, isa.Load) and item.memory_type == ACC]
+
+
+def loads(*places: int):
+    """Return a stream: a sum of two accumulators in the lower half, then LOADs to `places`."""
+
+    def build(builder: StreamBuilder) -> None:
+        builder.load(ACC, 0, "x", 0, ROWS)
+        builder.alu(AluOpcode.ADD, ((0, 4, 0),), Loop(), Loop(4, 1, 1))
+        for place in places:
+            builder.load(ACC, place, "x", 0, ROWS)
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("places", "expected"),
+    [((HALF,), [1]), ((HALF - 8,), [0]), ((HALF - 4,), [0]), ((HALF, 16, 2 * HALF - 8), [1, 0, 1])],
+    ids=str,
+)
+def test_loads_into_the_other_half_run_beside(places, expected):
+    assert flags(loads(*places)) == [1, *expected]  # nothing stands before the first
+
+
+def test_the_second_operand_counts():
+    def build(builder: StreamBuilder) -> None:
+        builder.load(ACC, 0, "x", 0, ROWS)
+        builder.load(ACC, HALF, "x", 0, ROWS)
+        builder.alu(AluOpcode.ADD, ((0, HALF, 0),), Loop(), Loop(4, 1, 1))
+        builder.load(ACC, HALF + 8, "x", 0, ROWS)
+
+    assert flags(build) == [1, 1, 0]
+
+
+def test_a_load_that_pushes_a_token_waits():
+    opcodes, halves = np.array([isa.Opcode.GEMM, isa.Opcode.LOAD], np.uint8), np.array([1, 2])
+    assert loads_beside(opcodes, halves, np.array([False, False])).tolist() == [False, True]
+    assert loads_beside(opcodes, halves, np.array([True, True])).tolist() == [False, False]
+
+
+def test_configurations_without_halves_have_no_such_flag():
+    lean = DEFAULT.with_changes(
+        extensions=tuple(other for other in Extension if other is not Extension.ACC_HALVES)
+    )
+    assert flags(loads(HALF), lean) == [0, 0]
