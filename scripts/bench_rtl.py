@@ -13,7 +13,7 @@ import sys
 import click
 import numpy as np
 
-from vdla.hw.spec import isa
+from vdla.hw.spec import codec, isa
 from vdla.hw.spec.presets import DEFAULT
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 from vdla.runtime.device import Device
@@ -119,6 +119,44 @@ def two_operands(device: Device) -> float:
     return rate(device, lambda count: [add] * count, 1, 4096)
 
 
+def beside_loads(device: Device) -> float:
+    """Steps per cycle of GEMMs of 64 products for each of 64 accumulators, while the accumulators of the next
+    tile are loaded into the other half of ACC."""
+    half, deep = DEFAULT.depth(MemoryType.ACC) // 2, 64
+    uops = codec.uops_to_bytes([isa.MicroOp(), isa.MicroOp(dst=half)], DEFAULT)
+    address = device.allocate(len(uops))
+    device.copy_in(address, np.frombuffer(uops, np.uint8))
+    row = {"y_size": 1, "x_stride": LOOP}
+    base = address // DEFAULT.element_bytes(MemoryType.UOP)
+    prepared = isa.Load(memory_type=MemoryType.UOP, dram_base=base, x_size=2, **row)
+
+    def tiles(count: int) -> list[isa.Instruction]:
+        loops = {
+            "iter_out": deep,
+            "iter_in": LOOP,
+            "dst_factor_in": 1,
+            "src_factor_out": 1,
+            "src_factor_in": 1,
+        }
+        pairs = [
+            (
+                isa.Gemm(uop_begin=tile % 2, uop_end=tile % 2 + 1, **loops),
+                isa.Load(
+                    memory_type=MemoryType.ACC,
+                    sram_base=half * ((tile + 1) % 2),
+                    dram_base=4096,
+                    x_size=LOOP,
+                    beside=1,
+                    **row,
+                ),
+            )
+            for tile in range(count)
+        ]
+        return [prepared, *(item for pair in pairs for item in pair)]
+
+    return rate(device, tiles, 8, 8 * deep * LOOP)
+
+
 def windows(device: Device) -> float:
     """Sums per cycle of DEPTHWISE instructions of 64 rows of 64 sums, which take 66 slots each."""
     rows = isa.Depthwise(
@@ -192,6 +230,7 @@ def measure() -> list[dict]:
         ("64 GEMM instructions of 64 steps back to back, of peak", 0.95, many_short_gemms(device)),
         ("one accumulator updated every cycle (result checked), of peak", 0.95, same_accumulator(device)),
         ("two-operand ALU, 4,096 steps at full lanes, steps per cycle", 0.98, two_operands(device)),
+        ("GEMM beside loads of the next tile's accumulators, of peak", 0.98, beside_loads(device)),
         ("DEPTHWISE, 64 rows of 64 sums of three taps, sums per cycle", 0.96, windows(device)),
         ("LOAD of 16 KiB contiguous, of the bus", 0.95, contiguous_load(device)),
         ("gather of a first layer, elements (or beats) per cycle", 0.97, gathered_rows(device)),

@@ -24,6 +24,7 @@ TABLE = (*NO_REQUANTISE, Extension.REQUANTISE, Extension.TABLE)
 RESIDUAL = (*NO_REQUANTISE, Extension.REQUANTISE, Extension.RESIDUAL)
 PAD_VALUE = (*NO_REQUANTISE, Extension.REQUANTISE, Extension.PAD_VALUE)
 GATHER = (*NO_REQUANTISE, Extension.REQUANTISE, Extension.GATHER)
+ACC_HALVES = (*NO_REQUANTISE, Extension.REQUANTISE, Extension.ACC_HALVES)
 LARGE = {"inp_buffer_bytes": 8 * KIB, "wgt_buffer_bytes": 8 * KIB, "acc_buffer_bytes": 16 * KIB}
 
 
@@ -101,6 +102,8 @@ GRID = (
     _point("load_unit", extensions=GATHER),
     _point("load_unit", block_in=16, inp_buffer_bytes=16 * KIB, extensions=GATHER),
     _point("load_unit", block_in=8, block_out=8, bus_bits=128, extensions=GATHER),
+    _point("loader", "uop_guard", "scratchpad", extensions=ACC_HALVES),
+    _point("scratchpad", block_out=8, acc_buffer_bytes=32 * KIB, extensions=ACC_HALVES),
     _point("fetch", "dma", bus_bits=512, burst_bytes=512),
     _point("sequencer", "uop_guard", uop_buffer_bytes=32 * KIB),
     _point("dispatch", "queue", *INSTRUCTIONS, uop_buffer_bytes=64 * KIB),
