@@ -39,7 +39,7 @@ REFUSED = [
     (
         {"extensions": ("warp",)},
         "extensions holds 'warp', which is none of pad_minimum, overwrite, requantise, pad_value, depthwise, "
-        "table, residual, gather",
+        "table, residual, gather, acc_halves",
     ),
     (
         {"block_in": 2, "inp_buffer_bytes": 1 << 23},
