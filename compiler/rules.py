@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from vdla.runtime.module.reasons import reason_of
+
 T = TypeVar("T")
 
 
@@ -37,7 +39,7 @@ def unfit(
     for rule in rules:
         found = rule.found(case)
         if found:
-            return Unfit(f"{subject} with {found}; {takes} {rule.takes}")
+            return Unfit(reason_of(f"{subject} with {found}", f"{takes} {rule.takes}"))
     return None
 
 

@@ -67,7 +67,41 @@ def test_progress_tells_what_is_done(tmp_path, monkeypatch):
     told = []
     vdla.compile(BYTES, TINY, progress=told.append)
     assert told[0] == "import"
-    assert "Int8Conv 'C'" in told
+    steps = [text.split(": ")[0] for text in told]
+    for what, total in (("place", 7), ("tiles", 3), ("instructions", 3)):
+        numbered = [step for step in steps if step.startswith(f"{what} ")]
+        assert numbered == [f"{what} {number} of {total}" for number in range(1, total + 1)]
+    assert "place 2 of 7: Int8Conv 'C'" in told
+
+
+def test_progress_of_quantisation_tells_what_is_compared(tmp_path, monkeypatch):
+    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
+    told = []
+    vdla.compile(float_model().SerializeToString(), TINY, samples=[{"x": IMAGE}] * 2, progress=told.append)
+    quantising = [text for text in told if text.startswith("quantise: ")]
+    assert quantising[0] == "quantise: ranges on 2 samples"
+    assert quantising[1].endswith("1 of 5 kinds of ranges")
+    assert quantising[-1] == "quantise: biases"
+
+
+def test_a_forecast_has_the_cycles_of_a_run(module):
+    found, ran = module.forecast(), module.run({"x": IMAGE}, "cycle")
+    assert found.cycles == ran.report.cycles
+    assert [(one.name, one.cycles, one.bound) for one in found.layers] == [
+        (one.name, one.cycles, one.bound) for one in ran.report.layers
+    ]
+    assert found.energy_pj == ran.report.energy_pj
+    assert (found.host_seconds, found.copy_seconds) == (None, None)
+
+
+def test_summaries_before_and_after_a_run_differ_in_measured_times_alone(module):
+    before, after = module.summary(), module.run({"x": IMAGE}, "cycle").summary
+    assert after.host_seconds > 0
+    assert after.copy_seconds > 0
+    unlike = {"host_seconds", "copy_seconds", "costly"}
+    for name in {*before.to_json()} - unlike - {"cycle_share"}:
+        assert getattr(before, name) == getattr(after, name), name
+    assert str(before).splitlines()[2] == str(after).splitlines()[2]
 
 
 def test_inputs_are_checked(module):

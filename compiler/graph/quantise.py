@@ -5,7 +5,7 @@ Candidates are compared by what leaves the network, as far as the work allows (`
 is larger takes the first candidate, the grids of the least squared error.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +27,7 @@ LONGER = 0.98  # of the error before, that a further change must stay below
 
 PLAIN = Options()
 Samples = Sequence[Mapping[str, np.ndarray]]
+Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +53,12 @@ class Quantised:
         return tuple(node.name or node.outputs[0] for node in nodes)
 
 
-def quantise(graph: Graph, samples: Samples, options: Options = PLAIN) -> Quantised:
+def quantise(
+    graph: Graph, samples: Samples, options: Options = PLAIN, progress: Progress = lambda text: None
+) -> Quantised:
     """Return a float graph with integers around the operators that have integer forms.
 
-    Fold batch normalisation before.
+    Fold batch normalisation before. `progress` is called with a text for each step of the work.
 
     Raises:
         GraphError: there are no samples, a value is not finite on one, the percentile is not in 0..100, or a
@@ -66,27 +69,32 @@ def quantise(graph: Graph, samples: Samples, options: Options = PLAIN) -> Quanti
     if options.percentile is not None and not 0 < options.percentile <= 100:
         raise GraphError(f"percentile {options.percentile} is outside 0..100")
     in_float = layers_named(graph, options.float_layers)
-    found = _chosen(graph, samples, options, in_float)
+    found = _chosen(graph, samples, options, in_float, progress)
     if options.float_share > 0:
+        progress("quantise: what each layer costs")
         costly = costly_layers(found, samples, options.float_share)
-        found = _chosen(graph, samples, options, in_float | costly) if costly else found
+        found = _chosen(graph, samples, options, in_float | costly, progress) if costly else found
     return found
 
 
-def _chosen(graph: Graph, samples: Samples, options: Options, in_float: frozenset[str]) -> Quantised:
+def _chosen(
+    graph: Graph, samples: Samples, options: Options, in_float: frozenset[str], progress: Progress
+) -> Quantised:
     """Return the best candidate."""
+    progress(f"quantise: ranges on {len(samples)} samples")
     roles = Roles(equalised(Roles(graph, in_float), samples[:EQUALISING_SAMPLES]), in_float)
     observed = observe(roles.graph, samples, weights_of(roles))
     endless = {name for name, leader in roles.leaders.items() if not observed[leader].is_finite}
     if endless:  # masks, which no scale holds
         touching = {n.outputs[0] for n in graph.nodes if endless & {*n.inputs, *n.outputs}}
-        return _chosen(graph, samples, options, in_float | touching)
+        return _chosen(graph, samples, options, in_float | touching, progress)
     cases = cases_of(roles, observed)
     if options.percentile is not None:
         grids = {name: within_percentile(case, options.percentile) for name, case in cases.items()}
         return _made(roles, grids, f"percentile {options.percentile:g}")
     judge = Judge(roles.graph, samples, len(Criterion) + 1)
-    best, error = _best(roles, cases, judge)
+    best, error = _best(roles, cases, judge, progress)
+    progress("quantise: biases")
     return _corrected(best, error, judge)
 
 
@@ -99,11 +107,14 @@ def _made(roles: Roles, grids: Mapping[str, Grid], criterion: str) -> Quantised:
     return Quantised(with_grids(roles, grids), roles, grids, criterion)
 
 
-def _best(roles: Roles, cases: Mapping[str, Case], judge: Judge) -> tuple[Quantised, float]:
+def _best(
+    roles: Roles, cases: Mapping[str, Case], judge: Judge, progress: Progress
+) -> tuple[Quantised, float]:
     """Return the candidate with the least error of those that the work allows to judge, and its error."""
     count = min(len(Criterion), judge.runs // len(judge.samples))
     best, least = None, np.inf
-    for criterion in list(Criterion)[: max(1, count)]:
+    for number, criterion in enumerate(list(Criterion)[: max(1, count)], 1):
+        progress(f"quantise: {criterion.value}, {number} of {max(1, count)} kinds of ranges")
         grids = {name: grid_of(case, criterion) for name, case in cases.items()}
         found = _made(roles, grids, criterion.value)
         if count < 2:

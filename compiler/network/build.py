@@ -8,7 +8,8 @@ import numpy as np
 from vdla.compiler.codegen.after import After
 from vdla.compiler.codegen.stream import emit_calls
 from vdla.compiler.codegen.tasks import Task
-from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.graph.macs import macs
+from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.ir.nodes import Func
 from vdla.compiler.network.maker import Offloaded, OnHost, View
 from vdla.compiler.network.memory import Life, Stored, share
@@ -18,6 +19,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.host.dtypes import dtype_of
+from vdla.runtime.host.onnx_runtime import PART
 from vdla.runtime.layout import Layout
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, Layer, Plan, Step, Value
 from vdla.runtime.stream.builder import Stream, StreamBuilder
@@ -67,7 +69,7 @@ class _Builder:
         self.places, sizes = share(self.lives())
         for number, part in enumerate(self.parts):
             on_host = [one for one in part if isinstance(one, OnHost)]
-            self.steps += [_host_step(one) for one in on_host]
+            self.steps += [_host_step(one, self.host_macs(one.node)) for one in on_host]
             if not on_host:
                 self.steps.append(self.launch(part, number, report))
         constants = {name: self.graph.constants[name] for name in self.host_constants()}
@@ -150,6 +152,14 @@ class _Builder:
         ]
         return [name for name in dict.fromkeys((*used, *self.graph.outputs)) if name in self.graph.constants]
 
+    def host_macs(self, node: Node) -> int:
+        """Return the multiply-accumulates of an operator on the host."""
+        if node.op != PART:
+            return macs(self.graph, node)
+        from vdla.compiler.graph.onnx.part_macs import macs_of_part
+
+        return macs_of_part(self.graph.constants[node.inputs[0]].tobytes())
+
     # Launches
 
     def launch(self, part: Part, number: int, report: Callable[[Offloaded], None]) -> LaunchStep:
@@ -212,11 +222,9 @@ def _value(graph: Graph, name: str) -> Value:
     return Value(graph.types[name].shape, dtype_of(graph.types[name].dtype))
 
 
-def _host_step(one: OnHost) -> HostStep:
-    node = one.node
-    return HostStep(
-        node.name or node.outputs[0], node.op, node.inputs, node.outputs, dict(node.attributes), one.reason
-    )
+def _host_step(one: OnHost, macs: int) -> HostStep:
+    node, name = one.node, one.node.name or one.node.outputs[0]
+    return HostStep(name, node.op, node.inputs, node.outputs, dict(node.attributes), one.reason, macs)
 
 
 def _layers(part: Part, stream: Stream) -> tuple[Layer, ...]:

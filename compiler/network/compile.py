@@ -142,8 +142,7 @@ def _quantise(graph: Graph, samples: Samples | None, options: Options, progress:
             f"{graph.name} is a float network, and the accelerator computes with integers; give samples of "
             "its inputs for quantisation (--calibrate SAMPLES.npz), or a quantised model"
         )
-    progress("quantise")
-    return quantise(graph, list(samples), options)
+    return quantise(graph, list(samples), options, progress)
 
 
 def _quantised(graph: Graph) -> bool:

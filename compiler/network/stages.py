@@ -8,6 +8,7 @@ emission, linking  `build`: instructions, addresses, and what crosses between ho
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import count
 
 from vdla.compiler.codegen.choose import Chooser, by_simulator
 from vdla.compiler.codegen.lowering import calls_of
@@ -47,12 +48,21 @@ def plan_of(
         ChoiceError: `choices` were made for another target, or one is not in its task's space.
     """
     graph = padded_before(graph, target.config)
-    parted = parts(graph, place(graph, target, lambda node: progress(str(node))), target.config)
+    placing = counted(progress, "place", len(graph.nodes))
+    parted = parts(graph, place(graph, target, placing), target.config)
     chosen = choices_for(tasks_of(parted), target, choices or Choices(), choose, progress)
-    progress("instructions")
-    return build(
-        graph, parted, target, programs_of(chosen, target.config), lambda one: progress(str(one.node))
+    progress("loop programs")
+    programs = programs_of(chosen, target.config)
+    emitting = counted(
+        progress, "instructions", sum(isinstance(one, Offloaded) for part in parted for one in part)
     )
+    return build(graph, parted, target, programs, lambda one: emitting(one.node))
+
+
+def counted(progress: Progress, what: str, total: int) -> Callable[[object], None]:
+    """Return a function that reports the next of `total` things, as "what 3 of 9: thing"."""
+    numbers = count(1)
+    return lambda thing: progress(f"{what} {next(numbers)} of {total}: {thing}")
 
 
 def tasks_of(parted: Iterable[Part]) -> list[Task]:
@@ -82,9 +92,10 @@ def choices_for(
             f"({target.timing_digest[:12]}): "
             "configuration or memory differ; choose again"
         )
-    found = {}
+    found, tasks = {}, list(tasks)
+    choosing = counted(progress, "tiles", len(tasks))
     for task in tasks:
-        progress(str(task))
+        choosing(task)
         space, given = space_of(task, target), choices.of(task)
         assert not isinstance(space, Unfit), "an operator without choices stays on the host"
         found[task] = choose(space) if given is None else _legal(given, space)

@@ -121,9 +121,9 @@ def page() -> str:
             "The supported ONNX operators, for people who have a network. `vdla ops` prints these tables.\n\n"
             f"Models of operator sets from {OLDEST_OPSET} on can be imported. In a quantised network an\n"
             "operator runs on the accelerator if its condition holds, else on the host in int8 or float32.\n"
-            "`vdla compile` lists each operator on the host, with the condition that it breaks. Operators\n"
-            "that are not listed run on the host by onnxruntime, with the extra `models`; without it, a\n"
-            f"model that has one is refused before anything runs.\n\n{every()}\n\n",
+            "`vdla compile --layers` lists each operator on the host, with the condition that it breaks.\n"
+            "Operators that are not listed run on the host by onnxruntime, with the extra `models`; without\n"
+            f"it, a model that has one is refused before anything runs.\n\n{every()}\n\n",
             *_table("operator", imported()),
             "\n## Integer operators of the accelerator\nThe compiler lowers quantised operators to these. "
             "`runtime/host/int8.py` defines their results,\nand the accelerator equals it bit for bit.\n\n",

@@ -14,6 +14,7 @@ from vdla.hw.spec.units import Unit
 from vdla.runtime.module.plan import HostStep, Plan
 from vdla.runtime.session.report import LayerReport, Report
 from vdla.runtime.session.session import Outcome, Ran
+from vdla.runtime.session.summary import Summary, summary_of
 from vdla.sim.timing.result import Timing
 from vdla.sim.trace.events import label, wait_text
 
@@ -43,6 +44,7 @@ def page_data(plan: Plan, outcome: Outcome, found: Report, target: Target) -> di
         "bus": target.bytes_per_cycle,
         "clock_mhz": target.clock_mhz,
         "states": [state.name.lower() for state in STATES],
+        "summary": _summary(summary_of(plan, found, target.clock_hz)),
         "layers": [_layer(layer) for layer in found.layers],
         "launches": [_launch(ran, layers) for ran, layers in _by_launch(plan, outcome, found)],
     }
@@ -52,6 +54,13 @@ def _target_values(target: Target) -> dict[str, Any]:
     """Return the parameters of the accelerator and its memory, by the names that --set takes."""
     memory = {f"memory.{name}": value for name, value in asdict(target.memory).items()}
     return {"name": target.name, "digest": target.digest, "parameters": parameters(target.config) | memory}
+
+
+def _summary(found: Summary) -> dict[str, Any]:
+    """Return what the page shows of a summary beside the totals."""
+    figures = ("launches", "bytes_in", "bytes_out", "host_operators", "host_seconds", "copy_seconds")
+    values = {name: short(getattr(found, name)) for name in (*figures, "mac_share", "cycle_share")}
+    return {**values, "reasons": [asdict(reason) for reason in found.reasons]}
 
 
 def _layer(layer: LayerReport) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from vdla.runtime.module.plan import ModuleError, Plan
 from vdla.runtime.stream.builder import Stream
 
 MAGIC = b"VDLA-MOD"
-VERSION = 4
+VERSION = 5
 HEADER = struct.Struct("<8sQQ32s")
 MANIFEST = "manifest.json"
 

@@ -64,7 +64,8 @@ class HostStep(Record, frozen=True, tag_field="on", tag="host"):
         name: of the operator in the network.
         op: its name in `vdla.runtime.host`.
         inputs, outputs: values; "" for an optional input that is left out.
-        reason: why it does not run on the accelerator.
+        reason: why it does not run on the accelerator; see `vdla.runtime.module.reasons`.
+        macs: its multiply-accumulates.
     """
 
     name: Name
@@ -73,6 +74,7 @@ class HostStep(Record, frozen=True, tag_field="on", tag="host"):
     outputs: tuple[Name, ...]
     attributes: dict[Name, Attribute] = {}
     reason: Name = ""
+    macs: Count = 0
 
 
 class Layer(Record, frozen=True):

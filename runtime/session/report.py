@@ -18,6 +18,7 @@ from vdla.sim.records import IntArray
 from vdla.sim.timing.result import Timing
 from vdla.sim.timing.simulate import simulate
 
+ACCELERATOR, HOST = "accelerator", "host"
 MOSTLY = 0.6  # of a layer's cycles that one thing must take to be called its bound
 
 
@@ -34,6 +35,7 @@ class LayerReport:
         energy_pj: of its instructions; None on the host and on untimed devices.
         bound: what took at least MOSTLY of its cycles: "compute" or "memory"; "latency" if neither did.
         reason: why it runs on the host; "" on the accelerator.
+        seconds: its cycles at the given clock; on the host, measured on this machine; None where unknown.
     """
 
     name: str
@@ -48,6 +50,7 @@ class LayerReport:
     energy_pj: float | None = None
     bound: str = ""
     reason: str = ""
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,12 @@ class Report:
 
     Attributes:
         seconds: of the accelerator at the given clock; None on untimed devices.
+        macs: of the accelerator.
+        utilisation: of the multipliers; None on untimed devices.
         energy_pj: of all instructions, those that belong to no layer included; None on untimed devices.
+        host_macs: of the operators on the host.
+        host_seconds: of the operators on the host, measured on this machine; None where nothing ran.
+        copy_seconds: of changing layouts and copying between host and accelerator, likewise.
     """
 
     device: str
@@ -66,6 +74,9 @@ class Report:
     utilisation: float | None
     energy_pj: float | None
     layers: tuple[LayerReport, ...]
+    host_macs: int = 0
+    host_seconds: float | None = None
+    copy_seconds: float | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return it as plain JSON values."""
@@ -87,13 +98,17 @@ def report(
     """
     clock_hz, memory = clock_hz or plan.target.clock_hz, memory or plan.target.memory
     measured = [_measured(ran, memory, plan.target.energy) for ran in outcome.launches]
-    launches, ran_on = iter(measured), replace(plan.target, memory=memory)
+    launches, host = iter(measured), iter(outcome.host_seconds)
+    ran_on = replace(plan.target, memory=memory)
     layers = [
-        layer
+        layer if layer.cycles is None else replace(layer, seconds=layer.cycles / clock_hz)
         for step in plan.steps
-        for layer in (_host(step) if isinstance(step, HostStep) else _launch(next(launches), ran_on))
+        for layer in (
+            _host(step, next(host, None)) if isinstance(step, HostStep) else _launch(next(launches), ran_on)
+        )
     ]
-    macs, cycles = sum(layer.macs for layer in layers), outcome.cycles
+    macs, host_macs = (sum(one.macs for one in layers if one.on == on) for on in (ACCELERATOR, HOST))
+    cycles = outcome.cycles
     return Report(
         device,
         cycles,
@@ -102,6 +117,9 @@ def report(
         _utilisation(macs, cycles, plan.config),
         None if cycles is None else float(sum(one.energies.sum() for one in measured)),
         tuple(layers),
+        host_macs,
+        sum(outcome.host_seconds) if outcome.ran else None,
+        outcome.copy_seconds if outcome.ran else None,
     )
 
 
@@ -128,8 +146,10 @@ def _measured(ran: Ran, memory: MemoryParameters, energy: EnergyTable) -> _Measu
     return _Measured(ran, timing, np.zeros(0) if timing is None else energies(timing.program, energy))
 
 
-def _host(step: HostStep) -> Iterator[LayerReport]:
-    yield LayerReport(step.name, step.op, "host", None, 0, None, 0, 0, reason=step.reason)
+def _host(step: HostStep, seconds: float | None) -> Iterator[LayerReport]:
+    yield LayerReport(
+        step.name, step.op, HOST, None, step.macs, None, 0, 0, reason=step.reason, seconds=seconds
+    )
 
 
 def _launch(measured: _Measured, target: Target) -> Iterator[LayerReport]:
@@ -156,7 +176,7 @@ def _timing(ran: Ran, memory: MemoryParameters) -> Timing | None:
 
 def _untimed(layer: Layer) -> LayerReport:
     return LayerReport(
-        layer.name, layer.op, "accelerator", None, layer.macs, None, layer.bytes_read, layer.bytes_written
+        layer.name, layer.op, ACCELERATOR, None, layer.macs, None, layer.bytes_read, layer.bytes_written
     )
 
 
@@ -200,17 +220,18 @@ def table(found: Report) -> str:
     """Return a report as text."""
     width = max((len(layer.name) for layer in found.layers), default=5)
     lines = [
-        f"{'layer':{width}}  {'operator':18} {'on':11} {'cycles':>10} {'MMAC':>9} {'used':>6} "
+        f"{'layer':{width}}  {'operator':18} {'on':11} {'cycles':>10} {'ms':>8} {'MMAC':>9} {'used':>6} "
         f"{'KiB in':>8} {'KiB out':>8} {'uJ':>8} "
         f"{'load':>7} {'compute':>7} {'store':>7}  bound, or why on the host"
     ]
     for layer in found.layers:
         cycles = "-" if layer.cycles is None else f"{layer.cycles:,}"
+        time = "-" if layer.seconds is None else f"{layer.seconds * 1e3:,.3f}"
         used = "-" if layer.utilisation is None else f"{layer.utilisation:.1%}"
         energy = "-" if layer.energy_pj is None else f"{layer.energy_pj / 1e6:,.1f}"
         lines.append(
-            f"{layer.name:{width}}  {layer.op:18} {layer.on:11} {cycles:>10} {layer.macs / 1e6:9.2f} "
-            f"{used:>6} "
+            f"{layer.name:{width}}  {layer.op:18} {layer.on:11} {cycles:>10} {time:>8} "
+            f"{layer.macs / 1e6:9.2f} {used:>6} "
             f"{layer.bytes_read / 1024:8.1f} {layer.bytes_written / 1024:8.1f} {energy:>8} "
             f"{_busy_text(layer)}  "
             f"{layer.bound or layer.reason}".rstrip()

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -44,11 +45,17 @@ class Outcome:
         outputs: by name.
         launches: in order.
         seconds: wall time on this machine.
+        host_seconds: that of each operator on the host, in order; empty if they did not run.
+        copy_seconds: that of changing layouts and copying between the host and the device's DRAM.
+        ran: the whole module ran; False: its launches alone, on whatever stood in DRAM.
     """
 
     outputs: Values
     launches: tuple[Ran, ...]
     seconds: float
+    host_seconds: tuple[float, ...] = ()
+    copy_seconds: float = 0.0
+    ran: bool = True
 
     @property
     def cycles(self) -> int | None:
@@ -105,27 +112,40 @@ class Session:
                 fails on the host.
         """
         began, values = time.perf_counter(), {**self.plan.constants, **checked(inputs, self.plan.inputs)}
-        launches = []
+        launches, host, copies = [], [], 0.0
         for step in self.plan.steps:
             if progress is not None:
                 progress(step)
             if isinstance(step, HostStep):
-                _run_host(step, values)
+                host.append(_seconds(partial(_run_host, step, values)))
             else:
-                launches.append(self._launch(step, values))
+                copies += _seconds(partial(self._write, step, values))
+                launches.append(self.launch(step))
+                copies += _seconds(partial(self._read, step, values))
         outputs = {name: values[name] for name in self.plan.outputs}
-        return Outcome(outputs, tuple(launches), time.perf_counter() - began)
+        return Outcome(outputs, tuple(launches), time.perf_counter() - began, tuple(host), copies)
 
-    def _launch(self, step: LaunchStep, values: Values) -> Ran:
-        for one in step.packs:
-            self.device.copy_in(self._tensors[one.tensor].address, _packed(one, values[one.value]))
+    def launch(self, step: LaunchStep) -> Ran:
+        """Run a launch on what stands in DRAM."""
         launch = self._launches[step.stream]
         result = launch.run()
-        values |= {one.value: self._read(one) for one in step.unpacks}
         return Ran(step, launch, result, getattr(self.device, "timing", None))
 
-    def _read(self, one: Crossing) -> np.ndarray:
-        return one.layout.unpack(self.device.copy_out(self._tensors[one.tensor].address, one.layout.size))
+    def _write(self, step: LaunchStep, values: Values) -> None:
+        for one in step.packs:
+            self.device.copy_in(self._tensors[one.tensor].address, _packed(one, values[one.value]))
+
+    def _read(self, step: LaunchStep, values: Values) -> None:
+        for one in step.unpacks:
+            copied = self.device.copy_out(self._tensors[one.tensor].address, one.layout.size)
+            values[one.value] = one.layout.unpack(copied)
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    """Do some work; return the wall time that it took."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
 
 
 def _prepare_parts(plan: Plan) -> None:

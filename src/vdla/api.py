@@ -26,6 +26,7 @@ from vdla.runtime.module import file
 from vdla.runtime.module.plan import HostStep, LaunchStep, ModuleError, Plan
 from vdla.runtime.session.report import Report, report, table
 from vdla.runtime.session.session import Outcome, Session
+from vdla.runtime.session.summary import Summary, summary_of
 
 if TYPE_CHECKING:
     from vdla.explore.sweep.results import Results
@@ -40,17 +41,19 @@ class Run:
     Attributes:
         outputs: arrays by name.
         report: the cycles of each layer.
+        summary: what matters of it; as text, what `vdla run` prints.
         outcome: the launches; on the cycle device with the timing of every instruction.
         waveforms: the waveforms that were written, in the order of the launches.
     """
 
     outputs: Mapping[str, np.ndarray]
     report: Report
+    summary: Summary
     outcome: Outcome
     waveforms: tuple[Path, ...] = ()
 
     def table(self) -> str:
-        """Return the report as text."""
+        """Return the report of every layer as text."""
         return table(self.report)
 
 
@@ -92,7 +95,23 @@ class Module:
         session = self.session(device, memory) if waves is None else self._recorded(device, memory, waves)
         outcome = session.run(inputs, progress=progress)
         waveforms = tuple(getattr(session.device, "waveforms", ()))
-        return Run(outcome.outputs, report(self.plan, outcome, device, clock_hz, memory), outcome, waveforms)
+        found = report(self.plan, outcome, device, clock_hz, memory)
+        return Run(outcome.outputs, found, summary_of(self.plan, found, clock_hz), outcome, waveforms)
+
+    def forecast(self) -> Report:
+        """Return the report of a run that does not happen: cycles do not depend on data, so those of all
+        launches are known; times of the host are not.
+
+        Raises:
+            ModuleError: its DRAM takes more than `DRAM_BYTES`.
+        """
+        session = self._session("cycle", self.plan.target, {"log": True, "arithmetic": False}, verifies=False)
+        launches = tuple(session.launch(step) for step in self.plan.launches)
+        return report(self.plan, Outcome({}, launches, 0.0, ran=False), "cycle")
+
+    def summary(self) -> Summary:
+        """Return what matters of the module; errors as those of `forecast`."""
+        return summary_of(self.plan, self.forecast())
 
     def session(self, device: str, memory: MemoryParameters | None = None) -> Session:
         """Return the session of the module on a device; the first call places the module in DRAM.
@@ -116,10 +135,13 @@ class Module:
     def _target(self, memory: MemoryParameters | None) -> Target:
         return replace(self.plan.target, memory=memory or self.plan.target.memory)
 
-    def _session(self, device: str, target: Target, options: Mapping[str, object]) -> Session:
+    def _session(
+        self, device: str, target: Target, options: Mapping[str, object], *, verifies: bool = True
+    ) -> Session:
         subject = f"{self.plan.name} on a device: its DRAM takes"
         require_room(self.plan.dram_bytes, DRAM_BYTES, subject, ModuleError)
-        return Session(device_of(device, target, self.plan.dram_bytes, **options), self.plan)
+        made = device_of(device, target, self.plan.dram_bytes, **options)
+        return Session(made, self.plan, verifies=verifies)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the module to a file."""

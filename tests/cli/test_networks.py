@@ -64,23 +64,56 @@ def expected() -> np.ndarray:
 # What they do
 
 
-def test_compile_tells_layers_and_what_stays_on_the_host(files, tmp_path):
-    printed = done(
-        "compile", files / "net.onnx", "-o", tmp_path / "a.vdla", "--config", "tiny"
-    ).stdout.splitlines()
-    assert [line.split()[:2] for line in printed[:4]] == [
-        ["layer", "operator"],
+def test_compile_tells_first_what_matters(files, tmp_path):
+    arguments = ("compile", files / "net.onnx", "-o", tmp_path / "a.vdla", "--config", "tiny")
+    printed = done(*arguments).stdout.splitlines()
+    ran = json.loads(done("run", files / "net.vdla", "--device", "cycle", "--json").stdout)
+    assert printed[0] == "net on tiny"
+    assert printed[1].endswith("0.0 M, 100.0% of them on the accelerator")
+    assert f"2 launches, {ran['cycles']:,} cycles = " in printed[2]
+    assert printed[3].endswith("3 operators; a run measures their time")
+    assert any(
+        line.endswith("1  the accelerator takes whole blocks of channels (Concat) (Transpose)")
+        for line in printed
+    )
+    assert not any(line.startswith("layer ") for line in printed)
+    assert printed[-1].startswith(f"{tmp_path}/a.vdla: 0.0 MiB, ")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.vdla"]
+    assert (tmp_path / "a.vdla").read_bytes() == (files / "net.vdla").read_bytes()
+
+
+def test_layers_and_operators_are_listed_on_request(files, tmp_path):
+    arguments = ("compile", files / "net.onnx", "-o", tmp_path / "a.vdla", "--config", "tiny", "--layers")
+    printed = done(*arguments).stdout.splitlines()
+    begin = next(place for place, line in enumerate(printed) if line.startswith("layer "))
+    assert [line.split()[:3] for line in printed[begin + 1 : begin + 6]] == [
+        ["XQ", "QuantizeLinear", "host"],
+        ["C", "Int8Conv", "accelerator"],
+        ["P", "Int8MaxPool", "accelerator"],
+        ["T", "Transpose", "host"],
+        ["G", "Int8Conv", "accelerator"],
+    ]
+    assert printed[begin + 4].endswith(MOVED)
+    assert MOVED not in done(*arguments[:-1]).stdout
+
+
+def test_a_module_that_no_device_holds_is_compiled_and_has_no_summary(files, tmp_path, monkeypatch):
+    monkeypatch.setattr("vdla.api.DRAM_BYTES", 100)
+    arguments = ("compile", files / "net.onnx", "-o", tmp_path / "a.vdla", "--config", "tiny")
+    first, *_, last = done(*arguments).stdout.splitlines()
+    assert first.startswith("no summary: no device runs the module: net on a device: its DRAM takes ")
+    assert last.startswith(f"{tmp_path}/a.vdla: 0.0 MiB, ")
+
+
+def test_inspect_tells_layers_and_what_stays_on_the_host(files):
+    printed = done("inspect", files / "net.vdla").stdout.splitlines()
+    begin = next(place for place, line in enumerate(printed) if line.startswith("layer "))
+    assert [line.split()[:2] for line in printed[begin + 1 : begin + 4]] == [
         ["C", "Int8Conv"],
         ["P", "Int8MaxPool"],
         ["G", "Int8Conv"],
     ]
-    assert (
-        "on the host: Transpose T: Transpose with single elements to move; "
-        "the accelerator takes whole blocks of channels (Concat)"
-    ) in printed
-    assert printed[-1].startswith(f"{tmp_path}/a.vdla: 0.0 MiB, ")
-    assert [path.name for path in tmp_path.iterdir()] == ["a.vdla"]
-    assert (tmp_path / "a.vdla").read_bytes() == (files / "net.vdla").read_bytes()
+    assert f"on the host: Transpose T: {MOVED}" in printed
 
 
 @pytest.mark.parametrize(
@@ -154,6 +187,13 @@ def test_run_reports_json(files):
     assert result["cycles"] == sum(layer["cycles"] or 0 for layer in result["layers"])
     assert result["seconds"] == pytest.approx(result["cycles"] / 200e6)
     assert result["macs"] == 4 * 9 * 64 + 64 * 5
+    summary = result["summary"]
+    assert (summary["mac_share"], summary["launches"], summary["host_operators"]) == (1, 2, 3)
+    assert summary["host_seconds"] == sum(
+        layer["seconds"] for layer in result["layers"] if layer["on"] == "host"
+    )
+    whole = result["seconds"] + summary["host_seconds"] + summary["copy_seconds"]
+    assert summary["cycle_share"] == pytest.approx(result["seconds"] / whole)
 
 
 MOVED = "Transpose with single elements to move; the accelerator takes whole blocks of channels (Concat)"
@@ -161,8 +201,8 @@ MOVED = "Transpose with single elements to move; the accelerator takes whole blo
 
 @pytest.mark.parametrize("device", ["functional", "cycle"])
 def test_run_tells_why_an_operator_runs_on_the_host(files, device):
-    rows = done("run", files / "net.vdla", "--device", device).stdout.splitlines()
-    assert [row.endswith(MOVED) for row in rows if row.split()[0] == "T"] == [True]
+    rows = done("run", files / "net.vdla", "--device", device, "--layers").stdout.splitlines()
+    assert [row.endswith(MOVED) for row in rows if row.split()[:1] == ["T"]] == [True]
     layers = json.loads(done("run", files / "net.vdla", "--device", device, "--json").stdout)["layers"]
     assert {layer["name"]: layer["reason"] for layer in layers}["T"] == MOVED
     assert all(bool(layer["reason"]) is (layer["on"] == "host") for layer in layers)
@@ -487,10 +527,13 @@ def test_configurations_that_are_none_are_refused(files, tmp_path, arguments, me
 
 def test_a_network_that_cannot_be_offloaded_stays_on_the_host(files, tmp_path):
     printed = done("compile", files / "net.onnx", "-o", tmp_path / "x.vdla", "--config", "vta").stdout
+    assert "0.0 M, 0.0% of them on the accelerator\n" in printed
+    assert "accelerator  nothing runs there\n" in printed
+    assert "2  Int8Conv needs the extensions requantise and pad_minimum (2 Int8Conv)\n" in printed
     assert (
         "on the host: Int8Conv C: configuration vta with the extensions requantise and pad_minimum switched "
         "off; Int8Conv needs the extensions requantise and pad_minimum\n"
-    ) in printed
+    ) in done("inspect", tmp_path / "x.vdla").stdout
     done("run", tmp_path / "x.vdla", "--input", files / "in.npz", "--output", tmp_path / "out.npz")
     with np.load(tmp_path / "out.npz") as found:
         np.testing.assert_array_equal(found["y"], expected())

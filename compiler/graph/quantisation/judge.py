@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from vdla.compiler.graph.interpret import interpret
+from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph, Node, producers
-from vdla.compiler.graph.quantisation.roles import PRODUCTS
 
 WORK = 7e9  # multiply-accumulates that judging may take
 WORK_OF_ELEMENT = 64  # of an operator, beside its products
@@ -80,15 +80,3 @@ def work(graph: Graph) -> float:
     """Return about how much a run of a graph takes, in multiply-accumulates."""
     elements = sum(graph.types[name].size for node in graph.nodes for name in node.outputs)
     return max(1.0, sum(macs(graph, node) for node in graph.nodes) + WORK_OF_ELEMENT * elements)
-
-
-def macs(graph: Graph, node: Node) -> int:
-    """Return the multiply-accumulates of a product; 0 for other operators."""
-    if node.op not in PRODUCTS:
-        return 0
-    weights, result = graph.types[node.inputs[1]], graph.types[node.outputs[0]]
-    if node.op == "ConvTranspose":
-        return graph.types[node.inputs[0]].size * weights.size // weights.shape[0]
-    if node.op == "Conv":
-        return result.size * weights.size // weights.shape[0]
-    return result.size * (graph.types[node.inputs[0]].shape[-1])

@@ -7,10 +7,11 @@ from typing import Protocol
 
 import numpy as np
 
+from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.quantisation.grids import Grid
 from vdla.compiler.graph.quantisation.insert import with_grids
-from vdla.compiler.graph.quantisation.judge import Judge, macs
+from vdla.compiler.graph.quantisation.judge import Judge
 from vdla.compiler.graph.quantisation.roles import Roles
 
 PERCENT = 100

@@ -2,7 +2,7 @@
 
 // The layers of one run: their table, bars and roofline. Shared by the pages of a sweep and of a run.
 //
-// A layer has: index, name, op, on, cycles, macs, utilisation, bytes_read, bytes_written, energy_pj, bound, reason.
+// A layer has: index, name, op, on, cycles, macs, utilisation, bytes_read, bytes_written, energy_pj, bound, reason; of a run also seconds.
 
 const BOUND_COLOURS = { compute: "blue", memory: "orange", latency: "pink", host: "grey" };
 
@@ -11,6 +11,7 @@ const boundOf = (layer) => layer.bound || (layer.on === "host" ? "host" : NONE);
 
 function layerColumns(layers) {
   const [factor, unit] = unitFor(layers.map((layer) => layer.energy_pj), ENERGY_UNITS);
+  const [perSecond, timeUnit] = unitFor(layers.map((layer) => layer.seconds), TIME_UNITS);
   const total = layers.reduce((sum, layer) => sum + (layer.cycles ?? 0), 0);
   const number = (key, title, text, unit) => ({ key, title, unit, value: (layer) => layer[key], text: (layer) => text(layer[key]) });
   const columns = [
@@ -18,6 +19,7 @@ function layerColumns(layers) {
     { key: "op", title: "Operator", left: true, value: (layer) => layer.op, text: (layer) => layer.op },
     { key: "on", title: "Runs on", left: true, value: (layer) => layer.on, text: (layer) => layer.on },
     number("cycles", "Cycles", decimal),
+    { key: "seconds", title: "Time", unit: timeUnit, value: (layer) => layer.seconds, text: (layer) => significant(known(layer.seconds) ? layer.seconds * perSecond : null) },
     { key: "share", title: "Share", unit: "of cycles", value: (layer) => layer.cycles, text: (layer) => percent(known(layer.cycles) && total ? layer.cycles / total : null) },
     { ...number("macs", "MACs", (value) => (value ? decimal(value / 1e6, 2) : NONE), "millions") },
     number("utilisation", "Multipliers used", percent),
@@ -26,7 +28,7 @@ function layerColumns(layers) {
     { key: "energy_pj", title: "Energy", unit, value: (layer) => layer.energy_pj, text: (layer) => significant(known(layer.energy_pj) ? layer.energy_pj * factor : null) },
     { key: "bound", title: "Bound by", left: true, long: layers.some((layer) => layer.reason), value: boundOf, text: (layer) => layer.reason || boundOf(layer) },
   ];
-  return columns.filter(({ key }) => key !== "energy_pj" || layers.some((layer) => known(layer.energy_pj)));
+  return columns.filter(({ key }) => !["energy_pj", "seconds"].includes(key) || layers.some((layer) => known(layer[key])));
 }
 
 function layerTable(place, layers, caption) {

@@ -2,6 +2,25 @@
 
 // The page of a run.
 
+/** Return the tiles on launches, and on the host beside the accelerator: value and what it is. */
+function summaryTiles(summary) {
+  const host = (summary.host_seconds ?? 0) + (summary.copy_seconds ?? 0);
+  const [factor, unit] = unitFor([host], TIME_UNITS);
+  return [
+    [decimal(summary.launches), summary.launches === 1 ? "launch" : "launches"],
+    [percent(summary.mac_share), "of multiply-accumulates on the accelerator"],
+    [`${significant(host * factor)} ${unit}`, `on the host, ${decimal(summary.host_operators)} operators and copies, measured`],
+    [percent(summary.cycle_share), "of all cycles are the accelerator's"],
+    [`${kib(summary.bytes_in)} KiB`, "to the accelerator"],
+    [`${kib(summary.bytes_out)} KiB`, "back to the host"],
+  ];
+}
+
+function reasonText({ why, count, operators }) {
+  const kinds = Object.entries(operators).map(([op, own]) => (own === 1 ? op : `${decimal(own)} ${op}`));
+  return `${decimal(count)}: ${why} (${kinds.join(", ")})`;
+}
+
 class RunPage {
   constructor(data) {
     this.data = data;
@@ -24,7 +43,7 @@ class RunPage {
   }
 
   #head() {
-    const { totals, target, name, peak, bus, clock_mhz, launches } = this.data;
+    const { totals, target, name, peak, bus, clock_mhz, summary } = this.data;
     byId("title").textContent = `Run of ${name}`;
     byId("about").textContent = `Cycle simulator · configuration ${target.name} · target ${target.digest.slice(0, 12)} · ${decimal(clock_mhz, 1)} MHz`;
     const [perSecond, time] = unitFor([totals.seconds], TIME_UNITS);
@@ -36,9 +55,11 @@ class RunPage {
       [decimal(totals.macs / 1e6, 1), "million multiply-accumulates"],
       [`${decimal(bus, 2)} bytes`, "of DRAM per cycle at most"],
     ];
-    if (launches.length !== 1) tiles.push([String(launches.length), "launches"]);
+    tiles.push(...summaryTiles(summary));
     if (known(totals.energy_pj)) tiles.splice(2, 0, [`${significant(totals.energy_pj * perPicojoule)} ${energy}`, "energy, from the target's table"]);
     byId("summary").append(...tiles.map(([value, what]) => make("li", {}, make("strong", {}, value), what)));
+    byId("why").hidden = !summary.reasons.length;
+    byId("reasons").append(...summary.reasons.map((reason) => make("li", {}, reasonText(reason))));
     const values = Object.entries(target.parameters).flatMap(([key, value]) => [make("dt", {}, key), make("dd", {}, Array.isArray(value) ? value.join(", ") || "none" : String(value))]);
     byId("configuration").append(...values);
     const measures = Object.entries(layerMeasures(this.layers));

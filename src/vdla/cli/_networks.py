@@ -1,7 +1,9 @@
 """Functions shared by the commands for networks."""
 
 import gc
+import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -188,14 +190,18 @@ def without_collections() -> Iterator[None]:
 
 @contextmanager
 def status() -> Iterator[Callable[[str], None]]:
-    """Give a function that shows one line on a terminal, replacing the previous one; no terminal: nothing."""
-    shown = sys.stderr.isatty()
+    """Give a function that shows a text and the seconds so far on one line of a terminal, in place of the
+    previous one; no terminal: nothing."""
+    shown, began = sys.stderr.isatty(), time.monotonic()
 
     def say(text: str) -> None:
         if shown:
-            click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+            width = shutil.get_terminal_size().columns - 1
+            line = f"{time.monotonic() - began:6.1f} s  {text}"
+            click.echo(f"\r\x1b[K{line[:width]}", nl=False, err=True)
 
     try:
         yield say
     finally:
-        say("")
+        if shown:
+            click.echo("\r\x1b[K", nl=False, err=True)

@@ -6,10 +6,10 @@ import click
 
 from vdla.cli._networks import Recipe, compile_with_errors, plan_with_progress, takes_recipe
 from vdla.cli._options import OUTPUT_FILE, takes_target
+from vdla.cli._summaries import lists_layers, show_forecast
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.writing import check_writable
 from vdla.runtime.module.file import save
-from vdla.runtime.module.plan import LaunchStep, Plan
 
 
 @click.command()
@@ -21,15 +21,20 @@ from vdla.runtime.module.plan import LaunchStep, Plan
     help="With --calibrate: print each layer's signal to quantisation noise on the samples, and the "
     "layers that cost most.",
 )
+@lists_layers
 @takes_recipe
 @takes_target
-def command(model: Path, output: Path, errors: bool, recipe: Recipe, target: Target) -> None:
-    """Compile an ONNX network to a module file."""
+def command(model: Path, output: Path, errors: bool, layers: bool, recipe: Recipe, target: Target) -> None:
+    """Compile an ONNX network to a module file.
+
+    Prints a summary: what runs on the accelerator, the cycles that a run will take, what crosses between host
+    and accelerator, what costs most, and why operators stay on the host.
+    """
     check_writable(output)
     compiled = compile_with_errors(model, target, recipe) if errors else None
     plan = plan_with_progress(model, target, recipe) if compiled is None else compiled.plan
     save(plan, output)
-    click.echo(described(plan))
+    show_forecast(plan, layers)
     if compiled is not None and compiled.errors:
         from vdla.compiler.graph.quantisation_error import print_contributions, print_errors
 
@@ -46,17 +51,3 @@ def command(model: Path, output: Path, errors: bool, recipe: Recipe, target: Tar
         f"in {len(plan.launches)} launch{'es' * (len(plan.launches) != 1)}, "
         f"{sum(plan.tensors.values()) / 2**20:.1f} MiB of activations in DRAM"
     )
-
-
-def described(plan: Plan) -> str:
-    """Return the layers of a module, and the operators on the host with their reasons."""
-    layers = [layer for step in plan.steps if isinstance(step, LaunchStep) for layer in step.layers]
-    width = max((len(layer.name) for layer in layers), default=5)
-    lines = [f"{'layer':{width}}  {'operator':16} {'MMAC':>9} {'KiB in':>8} {'KiB out':>8}"]
-    lines += [
-        f"{layer.name:{width}}  {layer.op:16} {layer.macs / 1e6:9.2f} {layer.bytes_read / 1024:8.1f} "
-        f"{layer.bytes_written / 1024:8.1f}"
-        for layer in layers
-    ]
-    lines += [f"on the host: {step.op} {step.name}: {step.reason}" for step in plan.host_steps]
-    return "\n".join(lines)

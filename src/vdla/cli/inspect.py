@@ -7,10 +7,9 @@ from typing import Any
 import click
 
 from vdla.cli._options import reports_errors
-from vdla.cli.compile import described
 from vdla.hw.spec.target import surroundings
 from vdla.runtime.module.file import load
-from vdla.runtime.module.plan import Plan
+from vdla.runtime.module.plan import LaunchStep, Plan
 
 
 @click.command()
@@ -64,3 +63,17 @@ def _text(plan: Plan) -> str:
         f"memory  {facts['weight_bytes']:,} bytes of weights, {facts['activation_bytes']:,} of activations"
     )
     return "\n".join([*lines, described(plan)])
+
+
+def described(plan: Plan) -> str:
+    """Return the layers of a module, and the operators on the host with their reasons."""
+    layers = [layer for step in plan.steps if isinstance(step, LaunchStep) for layer in step.layers]
+    width = max((len(layer.name) for layer in layers), default=5)
+    lines = [f"{'layer':{width}}  {'operator':16} {'MMAC':>9} {'KiB in':>8} {'KiB out':>8}"]
+    lines += [
+        f"{layer.name:{width}}  {layer.op:16} {layer.macs / 1e6:9.2f} {layer.bytes_read / 1024:8.1f} "
+        f"{layer.bytes_written / 1024:8.1f}"
+        for layer in layers
+    ]
+    lines += [f"on the host: {step.op} {step.name}: {step.reason}" for step in plan.host_steps]
+    return "\n".join(lines)

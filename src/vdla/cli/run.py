@@ -11,6 +11,7 @@ from vdla.api import Run
 from vdla.cli._modules import MHZ, module_of, step_name
 from vdla.cli._networks import Recipe, status, takes_recipe
 from vdla.cli._options import OUTPUT_FILE, overrides_memory, takes_target
+from vdla.cli._summaries import lists_layers, show_run
 from vdla.cli._waves import show_waves, takes_waves
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.target import Target
@@ -45,7 +46,8 @@ from vdla.sim.trace.perfetto import write_perfetto
     "--trace", metavar="T.json", type=OUTPUT_FILE, help="Write a timeline for ui.perfetto.dev (device cycle)."
 )
 @takes_waves
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@lists_layers
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with every layer.")
 @overrides_memory
 @takes_recipe
 @takes_target
@@ -57,6 +59,7 @@ def command(
     clock: float | None,
     trace: Path | None,
     waves: Waves | None,
+    layers: bool,
     as_json: bool,
     recipe: Recipe,
     target: Target,
@@ -69,7 +72,9 @@ def command(
     network was compiled for, unless --latency, --depth, --cycles-per-beat or --clock override them. Every
     stream is verified before it runs.
 
-    Prints for each layer its cycles, multiply-accumulates, bytes, and what bounded it.
+    Prints a summary: what ran on the accelerator, its cycles beside the time of the host, what crossed
+    between both, what cost most, and why operators ran on the host. With --layers also for each layer its
+    cycles, multiply-accumulates, bytes, and what bounded it.
     """
     if trace is not None and device != "cycle":
         raise click.UsageError("--trace needs --device cycle")
@@ -87,7 +92,10 @@ def command(
             progress=lambda step: say(step_name(step)),
         )
     _write(done, output, trace, waves, chosen)
-    click.echo(json.dumps(done.report.to_json(), indent=1) if as_json else done.table())
+    if as_json:
+        click.echo(json.dumps({**done.report.to_json(), "summary": done.summary.to_json()}, indent=1))
+    else:
+        show_run(done, layers)
 
 
 def _write(

@@ -7,7 +7,7 @@ from onnx import TensorProto, helper
 
 from tests.compiler.graph.onnx.networks import model, node
 from vdla.api import Module
-from vdla.cli.compile import described
+from vdla.cli.inspect import described
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.network.compile import compile_network
 from vdla.hw.spec.presets import TINY

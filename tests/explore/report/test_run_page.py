@@ -66,6 +66,16 @@ def test_the_summary_and_the_layers_are_those_of_the_report(shown, written):
     assert [row.split("\t")[0] for row in shown.page.locator("#layers tbody tr").all_inner_texts()] == [
         layer.name for layer in report.layers
     ]
+    summary = written.run.summary
+    assert any(tile.split()[:2] == [str(summary.launches), "launches"] for tile in tiles)
+    assert f"{summary.bytes_in / 1024:,.1f} KiB" in " ".join(tiles)
+    shown.page.locator("#why summary").click()
+    listed = shown.page.locator("#reasons li").all_inner_texts()
+    assert [text.split(":")[0] for text in listed] == [str(reason.count) for reason in summary.reasons]
+    assert all(
+        reason.why in text and all(op in text for op in reason.operators)
+        for reason, text in zip(summary.reasons, listed, strict=True)
+    )
     reasons = [layer.reason for layer in report.layers if layer.reason]
     text = shown.page.locator("#layers").inner_text()
     assert reasons

@@ -102,6 +102,7 @@ def test_a_report_is_text_and_json(title):
         "operator",
         "on",
         "cycles",
+        "ms",
         "MMAC",
         "used",
         "KiB",

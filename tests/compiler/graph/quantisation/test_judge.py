@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from tests.compiler.graph.quantisation.graphs import residual, samples
+from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.parse import parse_graph
-from vdla.compiler.graph.quantisation.judge import Judge, macs, work
+from vdla.compiler.graph.quantisation.judge import Judge, work
 
 
 def test_the_error_is_relative_to_how_results_vary():

@@ -1,0 +1,229 @@
+"""The summary of a module and of its run: what matters first."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+
+from vdla.runtime.module.plan import HostStep, Plan
+from vdla.runtime.module.reasons import kind_of
+from vdla.runtime.session.report import LayerReport, Report
+
+MOST_COSTLY = 3
+KIB = 1024
+
+
+@dataclass(frozen=True)
+class Cost:
+    """An operator among those that cost most.
+
+    Attributes:
+        seconds: of the accelerator at the clock, of the host measured; None where no time is known.
+        share: of the time of all operators whose time is known; of all multiply-accumulates where none is.
+    """
+
+    name: str
+    op: str
+    on: str
+    cycles: int | None
+    seconds: float | None
+    macs: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Operators that run on the host for like reasons.
+
+    Attributes:
+        why: what the reasons have in common.
+        operators: how many there are of each kind.
+    """
+
+    why: str
+    count: int
+    operators: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What matters of a module and its run.
+
+    Attributes:
+        multipliers: of the accelerator.
+        clock_hz: that turns cycles into time.
+        macs, host_macs: multiply-accumulates on the accelerator and on the host.
+        cycles, seconds: of the accelerator; None where they are not known.
+        utilisation, energy_pj: of the multipliers, and of all instructions; likewise.
+        bytes_in, bytes_out: that cross to the accelerator and back in a run.
+        host_operators: how many run on the host.
+        host_seconds, copy_seconds: of these, and of what crosses, measured on this machine; None where
+            nothing ran.
+        costly: the operators that cost most, the first most of all.
+        reasons: why operators run on the host, the most frequent first.
+    """
+
+    network: str
+    target: str
+    device: str
+    multipliers: int
+    clock_hz: float
+    macs: int
+    host_macs: int
+    cycles: int | None
+    seconds: float | None
+    utilisation: float | None
+    energy_pj: float | None
+    launches: int
+    instructions: int
+    bytes_in: int
+    bytes_out: int
+    host_operators: int
+    host_seconds: float | None
+    copy_seconds: float | None
+    costly: tuple[Cost, ...]
+    reasons: tuple[Reason, ...]
+
+    @property
+    def mac_share(self) -> float | None:
+        """The share of the multiply-accumulates on the accelerator; None where there are none."""
+        total = self.macs + self.host_macs
+        return self.macs / total if total else None
+
+    @property
+    def cycle_share(self) -> float | None:
+        """The accelerator's share of all cycles, those of the host being its time at the accelerator's clock;
+        None where one of both is not known."""
+        if self.seconds is None or self.host_seconds is None or self.copy_seconds is None:
+            return None
+        total = self.seconds + self.host_seconds + self.copy_seconds
+        return self.seconds / total if total else None
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as plain JSON values."""
+        return {**asdict(self), "mac_share": self.mac_share, "cycle_share": self.cycle_share}
+
+    def __str__(self) -> str:
+        rows = [
+            ("MACs", _macs(self)),
+            ("accelerator", _accelerator(self)),
+            ("host", _host(self)),
+            ("crossing", f"{_bytes(self.bytes_in)} to the accelerator, {_bytes(self.bytes_out)} back"),
+            *_titled("cost most", _costs(self.costly)),
+            *_titled("why on host", (_reason(one) for one in self.reasons)),
+        ]
+        width = max(len(title) for title, _ in rows)
+        return "\n".join([f"{self.network} on {self.target}", *(f"  {a:{width}}  {b}" for a, b in rows)])
+
+
+def summary_of(plan: Plan, found: Report, clock_hz: float | None = None) -> Summary:
+    """Return the summary of a module and of a report on it.
+
+    Args:
+        clock_hz: turned the report's cycles into time; None: the clock of the plan's target.
+    """
+    crossings = [
+        [sum(one.layout.size for one in ones) for ones in (step.packs, step.unpacks)]
+        for step in plan.launches
+    ]
+    return Summary(
+        plan.name,
+        plan.target.name,
+        found.device,
+        plan.config.macs_per_cycle,
+        clock_hz or plan.target.clock_hz,
+        found.macs,
+        found.host_macs,
+        found.cycles,
+        found.seconds,
+        found.utilisation,
+        found.energy_pj,
+        len(plan.launches),
+        sum(stream.count for stream in plan.streams.values()),
+        sum(into for into, _ in crossings),
+        sum(back for _, back in crossings),
+        len(plan.host_steps),
+        found.host_seconds,
+        found.copy_seconds,
+        costly(found.layers),
+        reasons(plan.host_steps),
+    )
+
+
+def costly(layers: Iterable[LayerReport], most: int = MOST_COSTLY) -> tuple[Cost, ...]:
+    """Return the layers that take most time; those that multiply most, where the accelerator's time is not
+    known."""
+    layers = list(layers)
+    is_timed = any(layer.cycles is not None for layer in layers) or not any(layer.macs for layer in layers)
+    costs = [(layer.seconds or 0.0) if is_timed else float(layer.macs) for layer in layers]
+    total, order = sum(costs), sorted(range(len(layers)), key=lambda place: -costs[place])
+    return tuple(_cost(layers[place], costs[place] / total) for place in order[:most] if costs[place] > 0)
+
+
+def _cost(layer: LayerReport, share: float) -> Cost:
+    return Cost(layer.name, layer.op, layer.on, layer.cycles, layer.seconds, layer.macs, share)
+
+
+def reasons(steps: Iterable[HostStep]) -> tuple[Reason, ...]:
+    """Return why operators run on the host, like reasons together, the most frequent first."""
+    kinds: dict[str, Counter[str]] = {}
+    for step in steps:
+        kinds.setdefault(kind_of(step.reason) or "no reason is known", Counter())[step.op] += 1
+    found = [Reason(why, ops.total(), dict(ops.most_common())) for why, ops in kinds.items()]
+    return tuple(sorted(found, key=lambda one: -one.count))
+
+
+# As text
+
+
+def _titled(title: str, texts: Iterable[str]) -> list[tuple[str, str]]:
+    """Return rows of which the first has the title."""
+    return [(title if not place else "", text) for place, text in enumerate(texts)]
+
+
+def _macs(one: Summary) -> str:
+    if one.mac_share is None:
+        return "none"
+    return f"{(one.macs + one.host_macs) / 1e6:,.1f} M, {one.mac_share:.1%} of them on the accelerator"
+
+
+def _accelerator(one: Summary) -> str:
+    launches = f"{one.launches} launch{'es' * (one.launches != 1)}"
+    if not one.launches:
+        return "nothing runs there"
+    if one.cycles is None or one.seconds is None:
+        return f"{launches}; the device {one.device} counts no cycles, cycle does"
+    return (
+        f"{launches}, {one.cycles:,} cycles = {_ms(one.seconds)} at {one.clock_hz / 1e6:g} MHz, "
+        f"{one.utilisation or 0:.1%} of {one.multipliers:,} multipliers, {(one.energy_pj or 0) / 1e9:.2f} mJ"
+    )
+
+
+def _host(one: Summary) -> str:
+    operators = f"{one.host_operators} operator{'s' * (one.host_operators != 1)}"
+    if one.host_seconds is None or one.copy_seconds is None:
+        return f"{operators}; a run measures their time"
+    measured = f"{operators} in {_ms(one.host_seconds)}, copies in {_ms(one.copy_seconds)}, on this machine"
+    if one.cycle_share is None or not one.launches:
+        return measured
+    return f"{measured}; {one.cycle_share:.1%} of all cycles are the accelerator's"
+
+
+def _costs(costs: Iterable[Cost]) -> Iterable[str]:
+    costs = list(costs)
+    width = max((len(one.name) for one in costs), default=0)
+    for one in costs:
+        amount = f"{one.macs / 1e6:,.2f} MMAC" if one.seconds is None else _ms(one.seconds)
+        yield f"{one.share:6.1%}  {amount:>10}  {one.name:{width}}  {one.op} on the {one.on}"
+
+
+def _reason(one: Reason) -> str:
+    kinds = ", ".join(op if count == 1 else f"{count} {op}" for op, count in one.operators.items())
+    return f"{one.count:6}  {one.why} ({kinds})"
+
+
+def _bytes(size: int) -> str:
+    return f"{size / KIB:,.1f} KiB" if size >= KIB else f"{size} bytes"
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:,.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e3:.3f} ms"

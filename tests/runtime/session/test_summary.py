@@ -1,0 +1,97 @@
+"""Summaries: shares, what crosses, what costs most, and reasons by kind."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.compiler.network.compiled import handmade
+from tests.runtime.session.test_report import CLOCK, report_of
+from vdla.runtime.module.plan import HostStep
+from vdla.runtime.session.report import LayerReport
+from vdla.runtime.session.summary import Summary, costly, reasons, summary_of
+
+
+def summary(title: str) -> Summary:
+    return summary_of(handmade(title)[1], report_of(title)[0], CLOCK)
+
+
+def layer(name: str, on: str, *, cycles=None, seconds=None, macs=0) -> LayerReport:
+    return LayerReport(name, "Op", on, cycles, macs, None, 0, 0, seconds=seconds)
+
+
+def test_what_crosses_is_what_launches_copy():
+    plan = handmade("with the host between")[1]
+    found = summary("with the host between")
+    assert found.launches == len(plan.launches) == 2
+    assert found.bytes_in == sum(one.layout.size for step in plan.launches for one in step.packs) > 0
+    assert found.bytes_out == sum(one.layout.size for step in plan.launches for one in step.unpacks) > 0
+    assert found.host_operators == len(plan.host_steps)
+
+
+def test_the_share_of_macs_counts_those_of_the_host():
+    found = replace(summary("residual"), macs=300, host_macs=100)
+    assert found.mac_share == 0.75
+    assert "0.0 M, 75.0% of them on the accelerator" in str(found)
+    assert replace(found, macs=0, host_macs=0).mac_share is None
+
+
+def test_the_share_of_cycles_counts_the_time_of_the_host_and_of_copies():
+    found = replace(summary("residual"), seconds=0.06, host_seconds=0.03, copy_seconds=0.01)
+    assert found.cycle_share == pytest.approx(0.6)
+    assert "in 30.00 ms, copies in 10.00 ms, on this machine; 60.0% of all cycles are the" in str(found)
+    assert replace(found, host_seconds=None).cycle_share is None
+
+
+def test_a_run_measures_the_host():
+    found, outcome = report_of("with the host between")
+    measured = [layer.seconds for layer in found.layers if layer.on == "host"]
+    assert measured == list(outcome.host_seconds)
+    assert all(seconds > 0 for seconds in measured)
+    assert found.host_seconds == sum(measured)
+    assert 0 < found.host_seconds + found.copy_seconds < outcome.seconds
+
+
+def test_operators_of_host_and_accelerator_are_compared_by_time():
+    layers = [
+        layer("a", "accelerator", cycles=200, seconds=0.2),
+        layer("b", "host", seconds=0.5, macs=1),
+        layer("c", "accelerator", cycles=0, seconds=0.0),
+        layer("d", "host", seconds=0.3),
+    ]
+    found = costly(layers)
+    assert [(one.name, one.share) for one in found] == [("b", 0.5), ("d", 0.3), ("a", 0.2)]
+    assert costly(layers, 1) == found[:1]
+
+
+def test_without_cycles_those_that_multiply_most_cost_most():
+    layers = [
+        layer("a", "accelerator", macs=1),
+        layer("b", "accelerator", macs=3),
+        layer("c", "host", seconds=9),
+    ]
+    assert [(one.name, one.share) for one in costly(layers)] == [("b", 0.75), ("a", 0.25)]
+
+
+def test_like_reasons_are_told_once_with_their_count():
+    steps = [
+        HostStep("a", "Split", (), (), {}, "Split with a; it takes blocks"),
+        HostStep("b", "Softmax", (), (), {}, "there is no Softmax"),
+        HostStep("c", "Split", (), (), {}, "Split with b; it takes blocks"),
+        HostStep("d", "Slice", (), (), {}, "Slice with c; it takes blocks"),
+    ]
+    first, second = reasons(steps)
+    assert (first.why, first.count, first.operators) == ("it takes blocks", 3, {"Split": 2, "Slice": 1})
+    assert (second.why, second.count) == ("there is no Softmax", 1)
+
+
+@pytest.mark.parametrize("title", ["residual", "with the host between", "only the host", "nothing"])
+def test_a_summary_is_text_and_json(title):
+    found = summary(title)
+    values = json.loads(json.dumps(found.to_json()))
+    assert values["cycles"] == found.cycles
+    assert values["cycle_share"] == found.cycle_share
+    titles = [line[2:15].strip() for line in str(found).splitlines()[1:]]
+    assert titles[:4] == ["MACs", "accelerator", "host", "crossing"]
+    assert titles.count("cost most") == bool(found.costly)
+    assert titles.count("why on host") == bool(found.reasons)
