@@ -1,12 +1,14 @@
-"""Files of inputs and samples that a user gives."""
+"""Inputs and samples that a user gives."""
 
 import zipfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 
 from vdla.hw.spec.errors import VdlaError
 from vdla.runtime.arrays import read_npz
+from vdla.runtime.exchange import array_of
 
 Samples = list[dict[str, np.ndarray]]
 
@@ -28,6 +30,25 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         return read_npz(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def samples_of(given: Iterable[Mapping[str, object]]) -> Samples:
+    """Return samples as NumPy's arrays; see `vdla.runtime.exchange` for what they may be.
+
+    Raises:
+        InputError: an array is in the memory of another device, or is none.
+    """
+    return [
+        {name: _array(f"sample {number}: input {name}", values) for name, values in sample.items()}
+        for number, sample in enumerate(given)
+    ]
+
+
+def _array(who: str, values: object) -> np.ndarray:
+    try:
+        return array_of(values)
+    except ValueError as error:
+        raise InputError(f"{who} {error}") from error
 
 
 def read_samples(path: Path) -> Samples:

@@ -5,13 +5,16 @@ import sys
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import vdla
-from tests.cli.models import float_model, model
+from tests.cli.models import float_model, model, node
+from tests.runtime.test_exchange import Array, Dlpack, Interface
 from vdla.compiler.graph.nodes import GraphError
 from vdla.hw.spec.presets import TINY
 from vdla.runtime.module.file import to_bytes
 from vdla.runtime.module.plan import ModuleError
+from vdla.runtime.samples import InputError
 
 IMAGE = np.random.default_rng(0).normal(size=(1, 1, 8, 8)).astype(np.float32)
 BYTES = model().SerializeToString()
@@ -102,6 +105,58 @@ def test_summaries_before_and_after_a_run_differ_in_measured_times_alone(module)
     for name in {*before.to_json()} - unlike - {"cycle_share"}:
         assert getattr(before, name) == getattr(after, name), name
     assert str(before).splitlines()[2] == str(after).splitlines()[2]
+
+
+@pytest.mark.parametrize("speaker", [Dlpack, Array, Interface])
+def test_arrays_of_other_libraries_are_inputs_and_samples(module, speaker, tmp_path):
+    expected = module.run({"x": IMAGE}).outputs["y"]
+    np.testing.assert_array_equal(module.run({"x": speaker(IMAGE)}).outputs["y"], expected)
+    plans = (
+        vdla.compile(float_model().SerializeToString(), TINY, samples=[{"x": image}]).plan
+        for image in (IMAGE, speaker(IMAGE))
+    )
+    assert len({to_bytes(plan) for plan in plans}) == 1
+
+
+def test_outputs_are_taken_over_without_a_copy(module):
+    found = module.run({"x": IMAGE}).outputs["y"]
+    taken = np.from_dlpack(Dlpack(found))
+    assert np.shares_memory(taken, found)
+    again = found.copy()
+    module.run({"x": -IMAGE})
+    np.testing.assert_array_equal(taken, again)
+
+
+def test_an_output_that_is_an_input_is_not_copied_and_a_constant_is():
+    value = helper.make_tensor_value_info
+    constant = numpy_helper.from_array(np.float32([1, 2]), "c")
+    graph = helper.make_graph(
+        [node("Identity", "x", "y"), node("Identity", "c", "z")],
+        "same",
+        [value("x", TensorProto.FLOAT, [2])],
+        [value("y", TensorProto.FLOAT, [2]), value("z", TensorProto.FLOAT, [2])],
+        [constant],
+    )
+    same = vdla.compile(
+        helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8
+        ).SerializeToString()
+    )
+    x = np.float32([3, 4])
+    found = same.run({"x": Dlpack(x)}).outputs
+    np.testing.assert_array_equal(found["y"], x)
+    found["z"][:] = 9
+    np.testing.assert_array_equal(same.run({"x": x}).outputs["z"], [1, 2])
+    assert np.shares_memory(same.run({"x": x}).outputs["y"], x)
+
+
+def test_arrays_on_another_device_are_refused_by_name(module):
+    gpu = Dlpack(IMAGE, kind=2)
+    message = "is on device 0 of CUDA; arrays are read from the memory of the CPU; copy it there first"
+    with pytest.raises(ModuleError, match=f"^input x {message}$"):
+        module.run({"x": gpu})
+    with pytest.raises(InputError, match=f"^sample 1: input x {message}$"):
+        vdla.compile(float_model().SerializeToString(), TINY, samples=[{"x": IMAGE}, {"x": gpu}])
 
 
 def test_inputs_are_checked(module):

@@ -10,6 +10,7 @@ import numpy as np
 from vdla.hw.spec.errors import AccessError, EncodingError
 from vdla.hw.spec.limits import HOST_BYTES, require_room
 from vdla.runtime.device import Device, RunResult
+from vdla.runtime.exchange import array_of, free
 from vdla.runtime.host.evaluate import OperatorError, evaluate
 from vdla.runtime.host.onnx_runtime import PART, prepare
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, ModuleError, Plan, Value, type_text
@@ -100,11 +101,12 @@ class Session:
         except (AccessError, EncodingError) as error:
             raise ModuleError(f"module {self.plan.name}, stream {name}: {error}") from error
 
-    def run(self, inputs: Mapping[str, np.ndarray], *, progress: Progress | None = None) -> Outcome:
+    def run(self, inputs: Mapping[str, object], *, progress: Progress | None = None) -> Outcome:
         """Run the network.
 
         Args:
-            inputs: an array for each input, of its shape and type.
+            inputs: an array for each input, of its shape and type, of any library; see
+                `vdla.runtime.exchange`.
             progress: called before each step.
 
         Raises:
@@ -122,8 +124,12 @@ class Session:
                 copies += _seconds(partial(self._write, step, values))
                 launches.append(self.launch(step))
                 copies += _seconds(partial(self._read, step, values))
-        outputs = {name: values[name] for name in self.plan.outputs}
+        outputs = {name: self._own(name, values[name]) for name in self.plan.outputs}
         return Outcome(outputs, tuple(launches), time.perf_counter() - began, tuple(host), copies)
+
+    def _own(self, name: str, array: np.ndarray) -> np.ndarray:
+        """Return an output that whoever gets it may write to."""
+        return array.copy() if name in self.plan.constants else free(array)
 
     def launch(self, step: LaunchStep) -> Ran:
         """Run a launch on what stands in DRAM."""
@@ -159,11 +165,12 @@ def _prepare_parts(plan: Plan) -> None:
                 raise ModuleError(f"{step.op} {step.name} on the host: {error}") from error
 
 
-def checked(inputs: Mapping[str, np.ndarray], wanted: Mapping[str, Value]) -> Values:
-    """Return the inputs as arrays.
+def checked(inputs: Mapping[str, object], wanted: Mapping[str, Value]) -> Values:
+    """Return the inputs as arrays; see `vdla.runtime.exchange` for what they may be.
 
     Raises:
-        ModuleError: one is missing, unknown, of another shape or type, or not finite.
+        ModuleError: one is missing, unknown, of another shape or type, not finite, or in the memory of
+            another device.
     """
     if set(inputs) != set(wanted):
         raise ModuleError(
@@ -184,9 +191,9 @@ def checked(inputs: Mapping[str, np.ndarray], wanted: Mapping[str, Value]) -> Va
 
 def _array(name: str, values: object) -> np.ndarray:
     try:
-        return np.asarray(values)
+        return array_of(values)
     except ValueError as error:
-        raise ModuleError(f"input {name} is not an array of numbers: {error}") from error
+        raise ModuleError(f"input {name} {error}") from error
 
 
 def _packed(one: Crossing, array: np.ndarray) -> np.ndarray:

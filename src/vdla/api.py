@@ -24,6 +24,7 @@ from vdla.hw.spec.target_files import target_of
 from vdla.runtime.devices.registry import device_of
 from vdla.runtime.module import file
 from vdla.runtime.module.plan import HostStep, LaunchStep, ModuleError, Plan
+from vdla.runtime.samples import samples_of
 from vdla.runtime.session.report import Report, report, table
 from vdla.runtime.session.session import Outcome, Session
 from vdla.runtime.session.summary import Summary, summary_of
@@ -39,7 +40,7 @@ class Run:
     """The result of a run.
 
     Attributes:
-        outputs: arrays by name.
+        outputs: arrays by name, which other libraries can take over by DLPack without a copy.
         report: the cycles of each layer.
         summary: what matters of it; as text, what `vdla run` prints.
         outcome: the launches; on the cycle device with the timing of every instruction.
@@ -70,7 +71,7 @@ class Module:
 
     def run(
         self,
-        inputs: Mapping[str, np.ndarray],
+        inputs: Mapping[str, object],
         device: str = "functional",
         *,
         clock_hz: float | None = None,
@@ -81,7 +82,8 @@ class Module:
         """Run the network on a device; the module stays in its DRAM for the next run.
 
         Args:
-            inputs: one array per input, of the input's shape and type.
+            inputs: one array per input, of the input's shape and type: whatever speaks DLPack or NumPy's
+                array interface, in the memory of the CPU. See `vdla.runtime.exchange`.
             device: "functional", "cycle" or "rtl".
             clock_hz: converts cycles to time; None: the clock of the module's target.
             memory: of a timed device; None: that of the target. Cycles depend on it, results do not.
@@ -89,7 +91,8 @@ class Module:
             progress: called before each step.
 
         Raises:
-            ModuleError: an input is missing, unknown, not finite, or of another shape or type.
+            ModuleError: an input is missing, unknown, not finite, of another shape or type, or in the memory
+                of another device.
             DeviceError: another device than "rtl" is to write waveforms.
         """
         session = self.session(device, memory) if waves is None else self._recorded(device, memory, waves)
@@ -157,7 +160,7 @@ def compile(
     model: str | os.PathLike[str] | bytes,
     target: Target | AcceleratorConfig | str | Path = "default",
     *,
-    samples: Iterable[Mapping[str, np.ndarray]] | None = None,
+    samples: Iterable[Mapping[str, object]] | None = None,
     percentile: float | None = None,
     float_layers: Sequence[str] = (),
     float_share: float = 0.0,
@@ -170,7 +173,7 @@ def compile(
 
     Args:
         target: a target or a configuration, the name of a preset, or a file.
-        samples: inputs on which a float network is calibrated for quantisation.
+        samples: inputs on which a float network is calibrated for quantisation; arrays as `Module.run` takes.
         percentile: percentile of each activation's magnitudes that its scale must hold; None: each has the
             range that costs least on the samples.
         float_layers: names of layers that stay in float.
@@ -182,6 +185,7 @@ def compile(
 
     Raises:
         GraphError: the model cannot be imported or cut, or it is a float network and there are no samples.
+        InputError: a sample is no array, or in the memory of another device.
     """
     from vdla.compiler.graph.quantisation.options import Options
     from vdla.compiler.graph.section import Section
@@ -190,7 +194,7 @@ def compile(
 
     options = Options(percentile, tuple(float_layers), float_share)
     section = Section(tuple(inputs), tuple(outputs))
-    source = Source(model, None if samples is None else list(samples), options, shapes, section)
+    source = Source(model, None if samples is None else samples_of(samples), options, shapes, section)
     return Module(cached_plan(source, target_of(target), progress))
 
 

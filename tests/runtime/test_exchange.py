@@ -1,0 +1,136 @@
+"""Arrays of other libraries: nothing is copied where it need not be, and other devices are refused."""
+
+import re
+
+import numpy as np
+import pytest
+
+from vdla.runtime.exchange import array_of, free
+
+NUMBERS = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+CPU, CUDA, PINNED, UNKNOWN = 1, 2, 3, 99
+
+
+class Dlpack:
+    """An array that speaks DLPack and nothing else."""
+
+    def __init__(self, array: np.ndarray, kind: int = CPU, number: int = 0) -> None:
+        self._array, self._device = array, (kind, number)
+
+    def __dlpack__(self, **options):
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self._device
+
+
+class OldDlpack(Dlpack):
+    """One of DLPack's first version, which has no options."""
+
+    def __dlpack__(self):
+        return self._array.__dlpack__()
+
+
+class Refusing(Dlpack):
+    """One that a library does not export."""
+
+    def __dlpack__(self, **options):
+        raise BufferError("tensors that require\ngradient are not exported")
+
+
+class Array:
+    """An array that has `__array__` and nothing else."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self._array, dtype=dtype, copy=copy)
+
+
+class Interface:
+    """An array that has `__array_interface__` and nothing else."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+        self.__array_interface__ = array.__array_interface__
+
+
+class OnCuda:
+    """An array of a GPU that copies itself to the CPU where it is asked for."""
+
+    __cuda_array_interface__ = ("shape", (2,))
+
+    def __array__(self, dtype=None, copy=None):
+        raise AssertionError("it was copied from the GPU")
+
+
+class Broken:
+    """An array that cannot be had."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError("no conversion")
+
+
+SPEAKERS = [lambda array: array, Dlpack, OldDlpack, Array, Interface]
+NAMES = ["numpy", "dlpack", "old dlpack", "__array__", "__array_interface__"]
+LAYOUTS = [NUMBERS, NUMBERS.T, NUMBERS[:, ::2], NUMBERS[:, ::-1], NUMBERS[:1, 0, 0], np.int8([[1, 0]]) == 1]
+
+
+@pytest.mark.parametrize("array", LAYOUTS, ids=["rows", "turned", "steps", "backwards", "one", "bool"])
+@pytest.mark.parametrize("speaker", SPEAKERS, ids=NAMES)
+def test_arrays_are_taken_without_a_copy(speaker, array):
+    found = array_of(speaker(array))
+    assert type(found) is np.ndarray
+    assert (found.dtype, found.shape) == (array.dtype, array.shape)
+    np.testing.assert_array_equal(found, array)
+    assert np.shares_memory(found, array)
+
+
+def test_memory_of_the_cpu_is_read_whoever_owns_it():
+    assert np.shares_memory(array_of(Dlpack(NUMBERS, PINNED)), NUMBERS)
+
+
+@pytest.mark.parametrize("values", [[[1, 2]], 3.5, range(4)], ids=str)
+def test_numbers_in_sequences_are_taken(values):
+    np.testing.assert_array_equal(array_of(values), np.asarray(values))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            Dlpack(NUMBERS, CUDA, 1),
+            "is on device 1 of CUDA; arrays are read from the memory of the CPU; copy it",
+        ),
+        (Dlpack(NUMBERS, UNKNOWN), "is on device 0 of DLPack type 99; arrays are read from"),
+        (
+            OnCuda(),
+            "is in the memory of CUDA; arrays are read from the memory of the CPU; copy it there first",
+        ),
+        (
+            Refusing(NUMBERS),
+            "cannot be read by DLPack: tensors that require gradient are not exported",
+        ),
+        (Broken(), "is not an array of numbers: no conversion"),
+        ([[1, 2], [3]], "is not an array of numbers: setting an array element with a sequence"),
+    ],
+    ids=["GPU", "device without a name", "CUDA alone", "refused", "broken", "uneven"],
+)
+def test_what_cannot_be_read_is_refused_on_one_line(values, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}") as caught:
+        array_of(values)
+    assert "\n" not in str(caught.value)
+
+
+def test_results_that_may_be_written_to_are_not_copied():
+    array = NUMBERS.copy()
+    assert free(array) is array
+    assert np.shares_memory(np.from_dlpack(free(array[:, ::2])), array)
+
+
+def test_results_that_may_not_be_written_to_are_copied():
+    array = NUMBERS.copy()
+    array.flags.writeable = False
+    assert free(array).flags.writeable
+    np.testing.assert_array_equal(free(array), array)
