@@ -1,7 +1,8 @@
 """The blocked layout in which the accelerator keeps activations: [n / batch, c / block, h, w, batch, block].
 
 Tensors of four dimensions are images [n, c, h, w]. Others are matrices of rows [..., c]: row r stands as the
-pixel (r // batch, 0) of image r % batch, so that a product of matrices is a 1x1 convolution.
+pixel (r // batch, 0) of image r % batch, so that a product of matrices is a 1x1 convolution. Matrices may
+stand one behind another, as a stack.
 """
 
 from math import prod
@@ -78,6 +79,8 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         batch: images, or rows, of an element.
         space_to_depth: which pixels are gathered before; None where none are.
         windows: how packed pixels are read, where they stand in no blocks.
+        stack: into how many matrices the rows of [..., c] are divided, in order, which stand one behind
+            another as images do; `batch` is 1 then. 0: images are images, others one matrix.
     """
 
     shape: Shape
@@ -85,6 +88,7 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     batch: Extent
     space_to_depth: SpaceToDepth | None = None
     windows: Windows | None = None
+    stack: Annotated[int, Meta(ge=0, lt=1 << 31)] = 0
 
     @property
     def image(self) -> tuple[int, int, int, int]:
@@ -94,6 +98,8 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.windows is not None:
             n, _, height, _ = self.shape
             return n, self.block, self.windows.rows(height), self.windows.columns
+        if self.stack:
+            return self.stack, self.shape[-1], prod(self.shape[:-1]) // self.stack, 1
         if len(self.shape) == IMAGE_RANK:
             n, c, height, width = self.shape
             return n, c, height, width
@@ -120,6 +126,9 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return self.windows.pack(values)
         if self.space_to_depth is not None:
             return blocked(self.space_to_depth.apply(values), self.block, self.batch)
+        if self.stack:
+            matrices = values.reshape(self.stack, -1, self.shape[-1])
+            return blocked(matrices.transpose(0, 2, 1)[..., None], self.block, self.batch)
         if len(self.shape) == IMAGE_RANK:
             return blocked(values, self.block, self.batch)
         rows = values.reshape(-1, self.shape[-1])
@@ -132,6 +141,8 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         back."""
         n, c, *_ = self.image
         image = unblocked(values.view(np.int8).reshape(self.blocks), n, c)
+        if self.stack:
+            return np.ascontiguousarray(image[..., 0].transpose(0, 2, 1).reshape(self.shape))
         if len(self.shape) == IMAGE_RANK:
             return image
         rows = image[..., 0].transpose(2, 0, 1).reshape(-1, c)

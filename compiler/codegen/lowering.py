@@ -3,6 +3,7 @@
 from functools import lru_cache
 from typing import assert_never
 
+from vdla.compiler.codegen.heads import rows_program, turn_program
 from vdla.compiler.codegen.maxima import maximum_program
 from vdla.compiler.codegen.planes import diagonal_program, factors_program, mean_program
 from vdla.compiler.codegen.schedules import schedule_conv2d, schedule_elementwise, schedule_max_pool
@@ -18,10 +19,12 @@ from vdla.compiler.codegen.tasks import (
     MaximumTask,
     MeanTask,
     PoolingTask,
+    RowsTask,
     ScheduledTask,
     SumTask,
     Task,
     TransposedTask,
+    TurnTask,
 )
 from vdla.compiler.ir.nodes import Func
 from vdla.compiler.te.operators.convolution import conv2d
@@ -58,6 +61,10 @@ def _program(task: Task, choice: Choice, config: AcceleratorConfig) -> Func:
             return diagonal_program(task, config, threads=choice.threads)
         case MeanTask():
             return mean_program(task, config, threads=choice.threads)
+        case RowsTask():
+            return rows_program(task, config, threads=choice.threads)
+        case TurnTask():
+            return turn_program(task, config, threads=choice.threads)
     return schedule_of(task, choice, config).lower(verified=False)
 
 

@@ -60,6 +60,16 @@ class PlaneTile:
         """Return the tiles along blocks, and along elements."""
         return blocks // self.blocks, elements // self.elements
 
+    def loops(self, blocks: int, elements: int, threads: int) -> tuple[dict[str, int], str, str]:
+        """Return the loops over tiles, of which the one that the threads share is split, and the first block
+        and the first element of a tile."""
+        block_trips, element_trips = self.trips(blocks, elements)
+        shared = f"(outer * {threads} + thread)"
+        if self.elements == elements:
+            return {"outer": block_trips // threads, "thread": threads}, f"{shared} * {self.blocks}", "0"
+        loops = {"plane": block_trips, "outer": element_trips // threads, "thread": threads}
+        return loops, "plane", f"{shared} * {self.elements}"
+
 
 def plane_tile(blocks: int, elements: int, room: int, threads: int) -> PlaneTile | None:
     """Return the largest tile that fits `room` elements `threads` times and whose loop `threads` can share;
@@ -108,7 +118,7 @@ def factors_program(task: FactorsTask, config: AcceleratorConfig, *, threads: in
         if task.constants:
             yield f'CL = alloc({params["C"]}, "input")'
             yield nest({"k": task.constants}, "load_inp(CL[k, 0, 0], C[k, 0, 0])")
-        loops, block, element = _loops(task.blocks, task.elements, tile, threads)
+        loops, block, element = tile.loops(task.blocks, task.elements, threads)
         body = joined(_factors_tile(task, tile, config, block, element))
         yield nest(loops, body, threads="thread")
 
@@ -159,7 +169,7 @@ def diagonal_program(task: DiagonalTask, config: AcceleratorConfig, *, threads: 
         "U": f"int8[{o}, {o}, {o}]",
         "D": f"int8[{task.blocks}, {o}, 1, {o}]",
     }
-    loops, block, _ = _loops(task.blocks, o, tile, threads)
+    loops, block, _ = tile.loops(task.blocks, o, threads)
     each = {"c": count, "r": o}
     body = (
         f'FL = alloc(int8[{count}, 1, {o}], "input")',
@@ -199,7 +209,7 @@ def mean_program(task: MeanTask, config: AcceleratorConfig, *, threads: int) -> 
         "W": f"int8[1, {o}, {o}]",
         "Z": f"int8[{task.blocks}, {b}, {o}]",
     }
-    loops, block, element = _loops(task.blocks, task.elements, tile, threads)
+    loops, block, element = tile.loops(task.blocks, task.elements, threads)
     each = {"c": tile.blocks, "e": tile.elements}
     body = (
         f'XL = alloc(int8[{tile.blocks}, {tile.elements}, {b}, {o}], "input")',
@@ -217,17 +227,6 @@ def mean_program(task: MeanTask, config: AcceleratorConfig, *, threads: int) -> 
         nest({"s": task.blocks}, "store_scaled(Z[s, 0, 0], S[s, 0, 0], PL[0, 0, 0, 0])"),
     )
     return parse_func(function(params, statements), accelerator(config).every)
-
-
-def _loops(blocks: int, elements: int, tile: PlaneTile, threads: int) -> tuple[dict[str, int], str, str]:
-    """Return the loops over tiles, of which the one that the threads share is split, and the first block and
-    the first element of a tile."""
-    block_trips, element_trips = tile.trips(blocks, elements)
-    shared = f"(outer * {threads} + thread)"
-    if tile.elements == elements:
-        return {"outer": block_trips // threads, "thread": threads}, f"{shared} * {tile.blocks}", "0"
-    loops = {"plane": block_trips, "outer": element_trips // threads, "thread": threads}
-    return loops, "plane", f"{shared} * {tile.elements}"
 
 
 def _divisors(number: int) -> list[int]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from vdla.compiler.codegen.after import After
+from vdla.compiler.codegen.heads import rows_at_a_time, turn_tile
 from vdla.compiler.codegen.maxima import maxima_tile
 from vdla.compiler.codegen.planes import diagonal_tile, factors_tile, mean_tile
 from vdla.compiler.codegen.schedules import elements_at_a_time, pooling_tile
@@ -17,9 +18,11 @@ from vdla.compiler.codegen.tasks import (
     MaximumTask,
     MeanTask,
     PoolingTask,
+    RowsTask,
     SumTask,
     Task,
     TransposedTask,
+    TurnTask,
 )
 from vdla.compiler.codegen.tiles import Tiles, TileTable, Work, fitting_tiles
 from vdla.compiler.rules import Unfit
@@ -113,6 +116,16 @@ def space_of(task: Task, target: Target) -> Space | Unfit:
         case MeanTask():
             fits = [threads for threads in THREADS if mean_tile(task, target.config, threads) is not None]
             what = "one sum for each channel"
+        case RowsTask(count):
+            fits = [
+                threads
+                for threads in THREADS
+                if rows_at_a_time(target.config, threads) and count % threads == 0
+            ]
+            what = "one block of rows"
+        case TurnTask():
+            fits = [threads for threads in THREADS if turn_tile(task, target.config, threads) is not None]
+            what = "one block of weights"
         case _:
             assert_never(task)
     return (

@@ -117,8 +117,30 @@ class MeanTask:
     elements: int
 
 
+@dataclass(frozen=True, slots=True)
+class RowsTask:
+    """Rows of activations as weights, see `vdla.compiler.codegen.heads`.
+
+    Attributes:
+        blocks: of channels of a row.
+    """
+
+    blocks: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnTask:
+    """Blocks of weights that are turned, see `vdla.compiler.codegen.heads`: so many rows and columns of
+    blocks."""
+
+    rows: int
+    columns: int
+
+
 ScheduledTask = ConvolutionTask | TransposedTask | PoolingTask | ElementsTask
 """The tasks whose programs come from schedules of tensor expressions."""
 
 PlaneTask = FactorsTask | DiagonalTask | MeanTask
-Task = ScheduledTask | SumTask | MaximumTask | PlaneTask
+HeadsTask = RowsTask | TurnTask
+Task = ScheduledTask | SumTask | MaximumTask | PlaneTask | HeadsTask

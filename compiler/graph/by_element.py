@@ -1,8 +1,10 @@
-"""Products that change every element of an int8 tensor alike: what scalars between two conversions become."""
+"""Operators that change every element of an int8 tensor alike: products are what scalars between two
+conversions become."""
 
 import numpy as np
 
 from vdla.compiler.graph.nodes import Graph, Node
+from vdla.runtime.host.int8 import BYTES
 from vdla.runtime.requantise import requantise
 
 IMAGE_RANK = 4
@@ -19,6 +21,17 @@ def changed(graph: Graph, node: Node, values: np.ndarray) -> np.ndarray:
     assert factor is not None, f"{node} changes elements by their channels"
     words = graph.constants[node.inputs[2]][:, :1]
     return requantise(values.astype(np.int64) * factor, words.reshape(len(words), *[1] * values.ndim))
+
+
+def table_of(graph: Graph, node: Node) -> np.ndarray | None:
+    """Return int8[256]: what an operator makes of each value of its input; None for other operators."""
+    if changes_alike(graph, node):
+        return changed(graph, node, BYTES)
+    words = graph.constants.get(node.inputs[1]) if node.op == "Int8Requantise" else None
+    if words is not None and words.size == len(words):
+        return requantise(BYTES, words.reshape(-1, 1))
+    table = graph.constants.get(node.inputs[1]) if node.op == "Int8Lookup" else None
+    return table if table is not None and table.dtype == np.int8 else None
 
 
 def _factor(graph: Graph, node: Node) -> int | None:

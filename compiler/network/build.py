@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from msgspec import structs
 
 from vdla.compiler.codegen.after import After
 from vdla.compiler.codegen.stream import emit_calls
@@ -95,7 +96,7 @@ class _Builder:
         return name
 
     def stored(self, name: str, layout: Layout) -> Stored:
-        return Stored(self.origin(name), layout.block, layout.space_to_depth, layout.windows)
+        return Stored(self.origin(name), layout.block, layout.space_to_depth, layout.windows, layout.stack)
 
     def between(self, one: Offloaded, name: str) -> Stored:
         """Return a tensor between the pieces of an operator."""
@@ -182,13 +183,20 @@ class _Builder:
                 self.weights[tensors[parameter]] = values
             for piece in one.pieces:
                 names = {**tensors, **{own: tensors[name] for own, name in piece.names.items()}}
-                after = self.numbered(one.after)
+                after = self.numbered(one.after if piece.after is None else piece.after)
                 windows = {
                     parameter: layout.windows
                     for parameter, (_, layout) in one.inputs.items()
                     if layout.windows
                 }
-                emit_calls(self.programs[piece.task], builder, names, {"Z": piece.begin}, after, windows)
+                emit_calls(
+                    self.programs[piece.task],
+                    builder,
+                    names,
+                    {**piece.begins, "Z": piece.begin},
+                    after,
+                    windows,
+                )
         stream = builder.finish()
         name = f"launch{number}"
         self.streams[name] = stream
@@ -212,7 +220,7 @@ class _Builder:
             Crossing(
                 name,
                 self.place(self.origin(name), layouts[self.origin(name)]),
-                Layout(self.graph.types[name].shape, self.config.block_out, self.config.batch),
+                structs.replace(layouts[self.origin(name)], shape=self.graph.types[name].shape),
             )
             for name in self.goes_out(part)
         )

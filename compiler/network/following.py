@@ -13,7 +13,7 @@ import numpy as np
 from vdla.compiler.codegen.after import RESIDUAL, SUM, TABLE, table_entries
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.tasks import ConvolutionTask, TransposedTask
-from vdla.compiler.graph.by_element import changed, changes_alike
+from vdla.compiler.graph.by_element import table_of
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.network.maker import Offloaded, Placed, View
 from vdla.compiler.network.offload import offload
@@ -27,9 +27,7 @@ from vdla.hw.spec.numerics import (
 )
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension
-from vdla.runtime.host.int8 import BYTES
 from vdla.runtime.layout import Layout
-from vdla.runtime.requantise import requantise
 
 PARAMETERS = "P"  # of requantisation, as programs name them
 LARGEST_ADDEND = 1 << 30  # sums with it do not wrap
@@ -63,17 +61,6 @@ class _First(NamedTuple):
 
     places: tuple[int, ...]
     one: Offloaded
-
-
-def table_of(graph: Graph, node: Node) -> np.ndarray | None:
-    """Return int8[256]: what an operator makes of each value of its input; None for other operators."""
-    if changes_alike(graph, node):
-        return changed(graph, node, BYTES)
-    words = graph.constants.get(node.inputs[1]) if node.op == "Int8Requantise" else None
-    if words is not None and words.size == len(words):
-        return requantise(BYTES, words.reshape(-1, 1))
-    table = graph.constants.get(node.inputs[1]) if node.op == "Int8Lookup" else None
-    return table if table is not None and table.dtype == np.int8 else None
 
 
 def _first(graph: Graph, name: str, placed: Sequence[Placed]) -> _First | None:

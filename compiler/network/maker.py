@@ -24,11 +24,15 @@ class Piece:
         names: the operator's names for the parameters of the task's program, where they are not the program's
             own.
         begin: the element of the operator's result Z with which the task's begins.
+        begins: likewise the elements of operands, by the program's parameter.
+        after: what the store unit does behind it, where that is not what it does behind the operator.
     """
 
     task: Task
     names: Mapping[str, str] = field(default_factory=dict)
     begin: int = 0
+    begins: Mapping[str, int] = field(default_factory=dict)
+    after: After | None = None
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,18 @@ class Stored:
         block: channels of an element.
         space_to_depth: the pixels that are gathered; None where none are.
         windows: how packed pixels are read; None where they stand in blocks.
+        stack: matrices that stand one behind another; 0 where none do.
     """
 
     value: str
     block: int
     space_to_depth: SpaceToDepth | None = None
     windows: Windows | None = None
+    stack: int = 0
 
     def __str__(self) -> str:
+        if self.stack:
+            return f"{self.value} in blocks of {self.block}, {self.stack} matrices"
         if self.windows is not None:
             return f"{self.value} packed, in windows {self.windows.step} bytes apart"
         if self.space_to_depth is None:

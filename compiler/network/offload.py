@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from vdla.compiler.codegen.intrinsics import NARROW
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.graph.nodes import Graph, Node
-from vdla.compiler.network import elements, products
+from vdla.compiler.network import elements, heads, products
 from vdla.compiler.network.maker import Kind, Maker, Offloaded
 from vdla.compiler.rules import Rule, Unfit, unfit
 from vdla.hw.spec.config import AcceleratorConfig
@@ -14,7 +14,9 @@ from vdla.hw.spec.vocabulary import Extension
 
 SUM_BITS = 32  # of the sums that the integer operators are defined by
 EXTENSIONS = (Extension.REQUANTISE, Extension.PAD_MINIMUM)
-OPERATORS: Mapping[str, Kind] = dict(sorted({**products.OPERATORS, **elements.OPERATORS}.items()))
+OPERATORS: Mapping[str, Kind] = dict(
+    sorted({**products.OPERATORS, **elements.OPERATORS, **heads.OPERATORS}.items())
+)
 
 
 def offload(graph: Graph, node: Node, target: Target, *, gathers: bool = False) -> Offloaded | Unfit:

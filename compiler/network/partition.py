@@ -1,12 +1,13 @@
 """Placement of operators on host and accelerator, in an order that needs few launches."""
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from vdla.compiler.graph.conversions import Conversions
 from vdla.compiler.graph.integer_forms.host import is_float, why_on_host
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.network.following import following
-from vdla.compiler.network.maker import OnHost, Placed, View
+from vdla.compiler.network.maker import Offloaded, OnHost, Placed, View
 from vdla.compiler.network.offload import OPERATORS, offload
 from vdla.compiler.network.views import VIEW_RULES, VIEWS, Viewed
 from vdla.compiler.rules import Unfit, unfit
@@ -81,22 +82,33 @@ def parts(graph: Graph, placed: list[Placed], config: AcceleratorConfig) -> list
 def _ready(waiting: list[Placed], made: set[str], on_host: bool, config: AcceleratorConfig) -> list[Placed]:
     """Return what can run next on one place, in order."""
     available, part = set(made), []
-    within: dict[str, int] = {}
+    within: dict[str, Standing] = {}
     for one in waiting:
         needed = [name for name in one.node.inputs if name]
         here = isinstance(one, OnHost) is on_host
         if here and all(name in available for name in needed) and _readable(one, within):
             part.append(one)
             available.update(one.node.outputs)
-            within |= dict.fromkeys(one.node.outputs, config.block_out)
+            if isinstance(one, Offloaded):
+                within |= dict.fromkeys(one.node.outputs, Standing(config.block_out, one.output[1].stack))
+            elif isinstance(one, View):
+                within |= dict.fromkeys(one.node.outputs, within[one.node.inputs[0]])
     return part
 
 
-def _readable(one: Placed, within: Mapping[str, int]) -> bool:
-    """Whether what an operator reads of its own part stands in blocks of the size it needs; a view needs its
-    input there, the host nothing."""
+class Standing(NamedTuple):
+    """How a tensor of the accelerator stands in DRAM: in blocks of so many channels, in so many matrices."""
+
+    block: int
+    stack: int
+
+
+def _readable(one: Placed, within: Mapping[str, Standing]) -> bool:
+    """Whether what an operator reads of its own part stands as it needs it; a view needs its input there, the
+    host nothing."""
     if isinstance(one, View):
         return one.node.inputs[0] in within
     if isinstance(one, OnHost):
         return True
-    return all(layout.block == within.get(name, layout.block) for name, layout in one.inputs.values())
+    wanted = ((name, Standing(layout.block, layout.stack)) for name, layout in one.inputs.values())
+    return all(standing == within.get(name, standing) for name, standing in wanted)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 
 from vdla.compiler.graph.integer_forms import early
 from vdla.compiler.graph.integer_forms.rules import AROUND, MOVES, RATIOS, RULES
+from vdla.compiler.graph.integer_forms.site import PAIRED
 from vdla.compiler.graph.onnx import contributed
 from vdla.compiler.graph.onnx.read import OLDEST_OPSET
 from vdla.compiler.graph.onnx.survey import IMPORTERS
@@ -26,6 +27,7 @@ BECOMES = {
 }
 IN_INT8 = "moves int8 elements between DequantizeLinear and QuantizeLinear"
 ALONE = "changes the scale between two conversions"
+OTHER_KINDS = {"MatMul": (PAIRED,)}  # of the same operator
 COMMON = (*AROUND, RATIOS)  # rules for all operators with an integer form
 NOTE = "<!-- Generated from the compiler by `make docs`. -->\n"
 
@@ -72,8 +74,9 @@ def _where(op: str) -> tuple[str, str]:
             else (HOST, IN_INT8)
         )
     if op in RULES:
-        own = conditions(rule for rule in RULES[op] if rule not in COMMON)
-        return ACCELERATOR, "; or ".join((own or ALONE, *((CHANNEL_CONSTANT,) if op in CONVERTED else ())))
+        kinds = (op, *OTHER_KINDS.get(op, ()))
+        own = [conditions(rule for rule in RULES[kind] if rule not in COMMON) or ALONE for kind in kinds]
+        return ACCELERATOR, "; or ".join((*own, *((CHANNEL_CONSTANT,) if op in CONVERTED else ())))
     return HOST, ""
 
 

@@ -25,6 +25,7 @@ from vdla.runtime.host import (
     normalisation,
     onnx_runtime,
     pooling,
+    products,
     quantise,
     reduce,
     resize,
@@ -47,6 +48,7 @@ FAMILIES = (
     indexing,
     resize,
     int8,
+    products,
     onnx_runtime,
 )
 OPERATORS: Mapping[str, Operator] = {

@@ -145,6 +145,12 @@ def _product(b: int = 1) -> Elements:
     return elements
 
 
+def _products(inputs: Inputs, attributes: Attributes) -> int:
+    """Return the elements of the largest part of an operand or of the result, or of the whole result."""
+    rows, columns, depth = attributes["size"]
+    return max(prod(attributes["shape"]), rows * columns, depth * max(rows, columns))
+
+
 def _padded(inputs: Inputs, attributes: Attributes) -> int:
     x, pads = _given(inputs, 0), attributes["pads"]
     return prod(
@@ -188,6 +194,7 @@ ELEMENTS: Mapping[str, Elements] = {
     "Int8Lookup": lambda inputs, attributes: 2 * _given(inputs, 0).size,
     "Int8MatMul": _product(),
     "Int8MaxPool": _pooled,
+    "Int8Products": _products,
     "MatMul": _product(),
     "MatMulInteger": _product(),
     "MaxPool": _pooled,

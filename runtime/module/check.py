@@ -1,6 +1,7 @@
 """Consistency of a plan: names are defined before use, and tensors are large enough."""
 
 from collections.abc import Iterable
+from math import prod
 
 import numpy as np
 
@@ -69,6 +70,11 @@ def _check_launch(plan: Plan, step: LaunchStep, known: set[str]) -> None:
 
 def _check_crossing(plan: Plan, one: Crossing) -> None:
     _check_known([one.tensor], plan.tensors, f"{one.value} stands in tensor")
+    stack = one.layout.stack
+    _require(
+        not stack or (one.layout.batch == 1 and prod(one.layout.shape[:-1]) % stack == 0),
+        f"{one.value} of shape {one.layout.shape} is {stack} matrices of {one.layout.batch} rows at once",
+    )
     _require(
         one.layout.size <= plan.tensors[one.tensor],
         f"{one.value} takes {one.layout.size} bytes, and tensor {one.tensor} has {plan.tensors[one.tensor]}",

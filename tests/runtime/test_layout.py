@@ -46,6 +46,18 @@ def test_an_element_of_a_matrix_stands_in_its_rows_block(rows, columns, block, b
         assert packed[0, column // block, row // batch, 0, row % batch, column % block] == values[row, column]
 
 
+@given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 4), st.integers(1, 9), POWERS)
+def test_a_stack_stands_matrix_behind_matrix(images, heads, rows, columns, block):
+    values = numbered((images, heads, rows, columns))
+    layout = Layout(values.shape, block, 1, stack=images * heads)
+    packed = layout.pack(values)
+    assert (packed.shape, packed.nbytes) == (layout.blocks, layout.size)
+    matrices = values.reshape(-1, rows, columns)
+    alone = np.concatenate([Layout(one.shape, block, 1).pack(one) for one in matrices])
+    np.testing.assert_array_equal(packed, alone)
+    np.testing.assert_array_equal(layout.unpack(packed.reshape(-1)), values)
+
+
 @given(
     st.tuples(*[st.integers(1, 9)] * 4),
     st.tuples(*[st.integers(1, 3)] * 2),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from vdla.compiler.graph.conversions import BOUNDS
-from vdla.compiler.graph.integer_forms.site import CHANGE, Site
+from vdla.compiler.graph.integer_forms.site import CHANGE, PAIRED, Site
 from vdla.compiler.graph.integers import (
     LARGEST_MULTIPLE,
     LARGEST_RATIO,
@@ -18,6 +18,7 @@ from vdla.compiler.graph.nodes import Node
 from vdla.compiler.rules import Rule, counted, unfit
 
 SPATIAL = 2
+FARTHEST = 255  # from a zero point to a value of int8
 CHANNELS_FIRST = 2  # dimensions before the spatial ones: images and channels
 MOVES = ("Concat", "Flatten", "Reshape", "Split", "Squeeze", "Transpose", "Unsqueeze")
 """Operators that move elements of one scale, whatever their places."""
@@ -98,6 +99,11 @@ def _matrix(site: Site) -> str:
     return "" if rank == 2 else f"weights {site.weights_name} of {counted(rank, 'dimension')}"
 
 
+def _matrices(site: Site) -> str:
+    ranks = [len(site.shape(name)) for name in site.node.inputs]
+    return "" if min(ranks) >= 2 else f"operands of {ranks[0]} and {ranks[1]} dimensions"
+
+
 def _weights_axis(site: Site) -> str:
     rank = site.weights.values.ndim
     axis = site.found.makers[site.weights_name].integer("axis") % rank
@@ -132,6 +138,7 @@ WEIGHTS = (
     Rule("weights of scales greater than 0", _weights_scale),
 )
 MATRIX = Rule("weights of 2 dimensions", _matrix)
+MATRICES = Rule("two tensors of 2 dimensions or more", _matrices)
 BIAS = (
     Rule("a constant bias", _bias),
     Rule("a bias of one number, or one for each output channel", _bias_shape),
@@ -228,7 +235,21 @@ def _factors(site: Site) -> str:
     return f"a scale of an operand {max(site.ratios):g} times the result's"
 
 
+def _pair_sums(site: Site) -> str:
+    depth = site.shape(site.node.inputs[0])[-1]
+    return "" if fits_sum(depth * FARTHEST**2) else f"sums of {depth} products"
+
+
+def _one_factor(site: Site) -> str:
+    if site.affine is None:
+        return ""
+    factors, shifts = site.affine.factors, site.affine.shifts
+    alike = bool((factors == factors[0]).all() and factors[0] > 0) and not shifts.any()
+    return "" if alike else "changes of channels behind it"
+
+
 SUMS = Rule(f"sums of {SUM_BITS} bits", _sums)
+PAIR_SUMS = Rule(f"sums of {SUM_BITS} bits", _pair_sums)
 RATIOS = Rule(f"ratios of scales between 0 and {LARGEST_MULTIPLE}", _ratios)
 FACTORS = Rule(f"scales of operands less than {LARGEST_RATIO} times the result's", _factors)
 
@@ -256,6 +277,7 @@ FIRST: Mapping[str, tuple[Rule[Site], ...]] = {
     "Gemm": (_attribute("transA", 0), *WEIGHTS, *BIAS),
     "GlobalAveragePool": (DIMENSIONS,),
     "MatMul": (MATRIX, *WEIGHTS),
+    PAIRED: (MATRICES,),
     "MaxPool": (DIMENSIONS, CEIL_MODE, DILATIONS),
     "Mul": (),
     **dict.fromkeys(MOVES, ()),
@@ -264,6 +286,7 @@ INSIDE: Mapping[str, tuple[Rule[Site], ...]] = {
     "Add": (SHAPES, FACTORS),
     "ConvTranspose": (ZERO_POINT, SUMS, RATIOS),
     "Mul": (FACTORED, RATIOS),
+    PAIRED: (Rule("nothing but one positive factor behind it", _one_factor), PAIR_SUMS, RATIOS),
     **dict.fromkeys(("AveragePool", CHANGE, "Conv", "Gemm", "GlobalAveragePool", "MatMul"), (SUMS, RATIOS)),
 }
 BOUND = Rule("bounds after an operator that runs there", _bounded)

@@ -14,6 +14,7 @@ from vdla.compiler.graph.integers import GREATEST, Product, Quantisation, intege
 from vdla.compiler.graph.nodes import Attribute, Graph, Node
 
 CHANGE = "Affine"
+PAIRED = "MatMul of activations"
 POOLS = ("AveragePool", "GlobalAveragePool")
 OUTPUTS_AXIS = {"Conv": 0, "ConvTranspose": 1, "MatMul": 1}  # of the weights
 WHOLE: Mapping[str, Attribute] = {
@@ -39,6 +40,14 @@ class Weights(NamedTuple):
     less: np.ndarray
 
 
+def multiplies_activations(found: Conversions, node: Node) -> bool:
+    """Whether a node is a MatMul whose operands are both known only when the network runs."""
+    if node.op != "MatMul":
+        return False
+    known = (name in found.graph.constants or found.constants(name) is not None for name in node.inputs)
+    return not any(known)
+
+
 @dataclass(eq=False)
 class Site:
     """A float operator in its graph.
@@ -62,8 +71,11 @@ class Site:
 
     @property
     def kind(self) -> str:
-        """The operator's name, or "Affine" where it only changes channels."""
-        return CHANGE if self.alone else self.node.op
+        """The operator's name, or "Affine" where it only changes channels, or "MatMul of activations" where
+        both operands of a MatMul come in when the network runs."""
+        if self.alone:
+            return CHANGE
+        return PAIRED if multiplies_activations(self.found, self.node) else self.node.op
 
     @property
     def graph(self) -> Graph:
@@ -228,4 +240,7 @@ class Site:
             return self.product.scales / self.result.scale
         if self.node.op == "Mul":
             return np.array([scales[0] * scales[1] / self.result.scale])
+        if self.kind == PAIRED:
+            behind = 1.0 if self.affine is None else self.affine.factors
+            return np.unique(scales[0] * scales[1] / self.result.scale * behind)
         return np.array(scales) / self.result.scale

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from vdla.compiler.graph.affine import Affine, affine_of
 from vdla.compiler.graph.conversions import Conversions
+from vdla.compiler.graph.integer_forms.site import multiplies_activations
 from vdla.compiler.graph.nodes import Node
 
 IMAGE_RANK = 4
@@ -27,9 +28,16 @@ class Tail(NamedTuple):
 
 
 def tail_of(found: Conversions, node: Node) -> Tail | None:
-    """Return the changes that end with `node`, behind a product with quantised constants that nothing else
-    reads or a DequantizeLinear; None where there are none."""
+    """Return the changes that end with `node`, behind a product of quantised operands that nothing else reads
+    or a DequantizeLinear; None where there are none."""
     return next((tail for axis in (1, -1) if (tail := _along(found, node, axis)) is not None), None)
+
+
+def _multiplies(found: Conversions, node: Node) -> bool:
+    """Whether a product is one with quantised constants, or of two quantised tensors."""
+    return found.constants(node.inputs[1]) is not None or (
+        multiplies_activations(found, node) and all(map(found.is_dequantised, node.inputs))
+    )
 
 
 def _along(found: Conversions, node: Node, axis: int) -> Tail | None:
@@ -44,7 +52,7 @@ def _along(found: Conversions, node: Node, axis: int) -> Tail | None:
             return Tail(first, total, alone) if alone else None
         if len(found.readers[total.x]) > 1 or total.x in graph.outputs:
             return None
-        if PRODUCTS.get(before.op) == axis and found.constants(before.inputs[1]) is not None:
+        if PRODUCTS.get(before.op) == axis and _multiplies(found, before):
             return Tail(before, total, alone=False)
         earlier, first = affine_of(graph, before, axis), before
         total = None if earlier is None else total.after(earlier)

@@ -1,8 +1,8 @@
 """Operators that change shapes and orders move integers, not the real numbers that these stand for.
 
-`Reshape(DequantizeLinear(x))` becomes `DequantizeLinear(Reshape(x))`, and `QuantizeLinear(Reshape(x))` where
-nothing else reads the result becomes `Reshape(QuantizeLinear(x))`. So they do not stand between an operator
-and its conversions.
+`Reshape(DequantizeLinear(x))` becomes `DequantizeLinear(Reshape(x))`, as do operators that pick elements, and
+`QuantizeLinear(Reshape(x))` where nothing else reads the result becomes `Reshape(QuantizeLinear(x))`. So they
+do not stand between an operator and its conversions.
 """
 
 from collections.abc import Mapping
@@ -13,6 +13,7 @@ from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.rewrite import Rewriting
 
 MOVED = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+PICKING = ("Gather", "Slice")  # some elements of their first input
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ def _behind_makers(graph: Graph) -> Graph:
     """Return `graph` with moves before the DequantizeLinear whose result they read."""
     made, makers = Rewriting(graph), dict(producers(graph))
     for node in graph.nodes:
-        before = makers.get(node.inputs[0]) if node.op in MOVED else None
+        before = makers.get(node.inputs[0]) if node.op in (*MOVED, *PICKING) else None
         if before is None or before.op != "DequantizeLinear" or not _single(graph, before):
             made.nodes.append(node)
             continue

@@ -13,6 +13,7 @@ from vdla.compiler.graph.passes.expand_qlinear import ExpandQLinear
 from vdla.compiler.graph.passes.fold_batch_norm import FoldBatchNorm
 from vdla.compiler.graph.passes.fold_conversions import FoldConversions
 from vdla.compiler.graph.passes.fuse_softmax import FuseSoftmax
+from vdla.compiler.graph.passes.heads_in_place import HeadsInPlace
 from vdla.compiler.graph.passes.move_integers import MoveIntegers
 from vdla.compiler.graph.passes.remove_identity import RemoveIdentity
 from vdla.compiler.graph.passes.rows_to_images import RowsToImages
@@ -67,5 +68,6 @@ INTEGERS = Pipeline(
         FuseSoftmax(),
         Tabulate(),
         RemoveIdentity(),
+        HeadsInPlace(),
     )
 )

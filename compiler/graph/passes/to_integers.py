@@ -9,13 +9,14 @@ Source: Jacob et al., CVPR 2018, section 2.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
 from vdla.compiler.graph.conversions import Conversions, QuantisedTensor, check_scales
 from vdla.compiler.graph.integer_forms.reasons import fit
 from vdla.compiler.graph.integer_forms.rules import FIRST, MOVES
-from vdla.compiler.graph.integer_forms.site import CHANGE, Site
+from vdla.compiler.graph.integer_forms.site import CHANGE, PAIRED, Site
 from vdla.compiler.graph.integers import GREATEST, LEAST, Quantisation, factors_and_shift, scaling
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType, extents_of
 from vdla.compiler.graph.passes.dead_code import DeadCode
@@ -175,6 +176,23 @@ class _Lowering(Rewriting):
         zeros = tuple(part.quantisation.zero for part in site.operands)
         self.pair("Int8Mul", site, scaling(site.ratios, 0, site.result), {"zeros": zeros})
 
+    def products(self, site: Site) -> None:
+        """Add the products of two stacks of matrices."""
+        a, b = site.operands
+        left, right = (self.graph.types[part.name].shape for part in site.operands)
+        stacks = np.broadcast_shapes(left[:-2], right[:-2])
+        rows, depth, columns = left[-2], left[-1], right[-1]
+        attributes: dict[str, Attribute] = {
+            "a_places": _stacked(left, stacks),
+            "b_places": _stacked(right, stacks),
+            "places": _stacked((*stacks, rows, columns), stacks),
+            "shape": (*stacks, rows, columns),
+            "size": (rows, columns, depth),
+            "transposed": 0,
+            "zeros": (a.quantisation.zero, b.quantisation.zero),
+        }
+        self.pair("Int8Products", site, scaling(site.ratios, 0, site.result), attributes)
+
     def pair(self, op: str, site: Site, words: np.ndarray, attributes: Mapping[str, Attribute]) -> None:
         """Add an operator on the elements of two tensors."""
         a, b = (part.name for part in site.operands)
@@ -239,6 +257,14 @@ def _bordered(x: QuantisedTensor, attributes: Mapping[str, Attribute]) -> dict[s
     return {**attributes, "border": x.quantisation.zero if padded else 0}
 
 
+def _stacked(shape: tuple[int, ...], stacks: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the first row and the first column of the matrix of each place in `stacks`, which a tensor's
+    leading dimensions are broadcast to."""
+    own = shape[:-2]
+    numbers = np.broadcast_to(np.arange(prod(own)).reshape(own), stacks).reshape(-1)
+    return tuple(place for number in numbers.tolist() for place in (number * shape[-2], 0))
+
+
 def signed_bytes(weights: np.ndarray) -> list[np.ndarray]:
     """Return the fewest arrays of int8 whose sum whole numbers are."""
     parts: list[np.ndarray] = []
@@ -268,6 +294,7 @@ LOWERINGS: Mapping[str, Callable[[_Lowering, Site], None]] = {
     "MatMul": _Lowering.matrix_product,
     "MaxPool": _Lowering.greatest,
     "Mul": _Lowering.times,
+    PAIRED: _Lowering.products,
     **dict.fromkeys(MOVES, _Lowering.move),
 }
 assert LOWERINGS.keys() == FIRST.keys(), "an operator has a lowering, and rules"

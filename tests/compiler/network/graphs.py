@@ -58,7 +58,11 @@ class Net:
         made = tuple(f"v{len(self.nodes)}" + (f"_{number}" if number else "") for number in range(outputs))
         self.nodes.append(Node(op, inputs, made, attributes, f"the {op}"))
         self.values |= dict(
-            zip(made, evaluate(op, [self.values[name] for name in inputs], attributes), strict=True)
+            zip(
+                made,
+                evaluate(op, [self.values[name] if name else None for name in inputs], attributes),
+                strict=True,
+            )
         )
         return made[0]
 

@@ -54,6 +54,18 @@ CASES = {
     "Int8Lookup": ([i8(2, 3, 400), f32(256)], {}),
     "Int8MatMul": ([i8(2, 3, 4), i8(4, 1), words(9)], {}),
     "Int8MaxPool": ([i8(1, 2, 5, 6)], {name: POOL[name] for name in ("kernel_shape", "pads", "strides")}),
+    "Int8Products": (
+        [i8(3, 4), i8(5, 4), words(1)],
+        {
+            "a_places": (0, 0, 0, 2),
+            "b_places": (0, 0, 0, 2),
+            "places": (0, 0, 3, 0),
+            "shape": (2, 3, 5),
+            "size": (3, 5, 2),
+            "transposed": 1,
+            "zeros": (1, -1),
+        },
+    ),
     "MatMul": ([f32(5, 1, 2, 3), f32(4, 3, 6)], {}),
     "MatMulInteger": ([i8(2, 3), i8(3, 4)], {}),
     "MaxPool": ([f32(1, 2, 5, 6)], POOL),

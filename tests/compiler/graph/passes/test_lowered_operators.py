@@ -85,6 +85,13 @@ OPERATORS = {
     ),
     "MatMul of many rows": lambda of: of.add("MatMul", of.quantised(2, 3, 20), of.weights(20, 8, axis=1)),
     "MatMul, one scale": lambda of: of.add("MatMul", of.quantised(5, 7), of.weights(7, 2, axis=-1)),
+    "MatMul of activations": lambda of: of.add("MatMul", of.quantised(3, 20), of.quantised(20, 7)),
+    "MatMul of stacks of activations": lambda of: of.add(
+        "MatMul", of.quantised(2, 1, 4, 9), of.quantised(3, 9, 5)
+    ),
+    "MatMul of activations, divided": lambda of: of.add(
+        "Div", of.add("MatMul", of.quantised(2, 3, 8), of.quantised(2, 8, 4)), of.constant(np.float32(2.8))
+    ),
     "Add": lambda of: of.add("Add", of.quantised(3, 50), of.quantised(3, 50)),
     "Add of itself": lambda of: of.add("Add", *[of.quantised(60)] * 2),
     "Add of very different scales": lambda of: of.add(

@@ -1,0 +1,60 @@
+"""Weights that are made of activations: what fits, and what the loop programs mean."""
+
+import numpy as np
+import pytest
+
+from vdla.compiler.codegen.heads import (
+    rows_at_a_time,
+    rows_program,
+    single_inputs,
+    turn_program,
+    turn_tile,
+)
+from vdla.compiler.codegen.planes import PlaneTile
+from vdla.compiler.codegen.space import space_of
+from vdla.compiler.codegen.tasks import RowsTask, TurnTask
+from vdla.compiler.ir.interpret import interpret
+from vdla.compiler.rules import Unfit
+from vdla.hw.spec.presets import DEFAULT, TINY
+from vdla.hw.spec.target import Target
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize(("blocks", "rows", "threads"), [(2, 8, 2), (3, 5, 1), (2, 300, 2), (1, 257, 1)])
+def test_rows_become_weights_and_zeros_fill_the_last_block(blocks, rows, threads):
+    b = RNG.integers(-128, 128, (blocks, rows, 1, 4), np.int8)
+    high = -(-rows // 4)
+    made = np.full((high, blocks, 4, 1, 4), 99, np.int8)
+    interpret(
+        rows_program(RowsTask(blocks, rows), TINY, threads=threads),
+        {"B": b, "U": np.eye(4, dtype=np.int8)[None], "D": made},
+    )
+    whole = np.concatenate([b, np.zeros((blocks, high * 4 - rows, 1, 4), np.int8)], 1)
+    assert np.array_equal(made, whole.reshape(blocks, high, 4, 1, 4).swapaxes(0, 1))
+
+
+@pytest.mark.parametrize(("rows", "columns", "threads"), [(4, 3, 2), (3, 2, 1), (5, 64, 2)])
+def test_blocks_of_weights_are_turned(rows, columns, threads):
+    b = RNG.integers(-128, 128, (rows, columns, 4, 4), np.int8)
+    made = np.full((columns, rows, 4, 1, 4), 99, np.int8)
+    interpret(
+        turn_program(TurnTask(rows, columns), TINY, threads=threads),
+        {"B": b, "U": single_inputs(TINY), "D": made},
+    )
+    assert np.array_equal(made[:, :, :, 0], b.transpose(1, 0, 3, 2))
+
+
+def test_tiles_fit_the_memories():
+    assert rows_at_a_time(DEFAULT, 2) == 512
+    assert rows_at_a_time(TINY, 2) % TINY.block_out == 0
+    assert turn_tile(TurnTask(13, 4), DEFAULT, 1) == PlaneTile(13, 4)
+    assert turn_tile(TurnTask(13, 4), DEFAULT, 2) == PlaneTile(1, 2)
+
+
+def test_what_does_not_fit_has_no_choice():
+    target = Target(TINY.with_changes(inp_buffer_bytes=8))
+    for task in (RowsTask(2, 9), TurnTask(3, 3)):
+        assert isinstance(space_of(task, target), Unfit)
+    assert space_of(RowsTask(3, 9), Target(DEFAULT)).threads == 1
+    assert space_of(RowsTask(4, 9), Target(DEFAULT)).threads == 2
