@@ -133,6 +133,7 @@ def first(op: str) -> Graph:
         "Int8MatMul": lambda: net.matmul(net.input(2, 3), 4),
         "Int8MaxPool": lambda: net.pool(x),
         "Int8Mul": lambda: net.mul(x, x),
+        "Int8Products": lambda: multiplied(net, (0, 0)),
         "Int8Requantise": lambda: net.requantise(x),
     }
     return net.graph(make[op]())
@@ -209,7 +210,27 @@ CHANNELS = "the accelerator takes channels of one image, or of a matrix"
 PHASES = (
     "the accelerator takes strides of 1 or 2, or of which one divides the padding; they divide the result"
 )
+
+
+def multiplied(net: Net, zeros: tuple[int, int]) -> str:
+    """Return the product of two activations."""
+    return net.op(
+        "Int8Products",
+        (net.input(3, 4), net.input(4, 4), net.words(1, 9000.0)),
+        a_places=(0, 0),
+        b_places=(0, 0),
+        places=(0, 0),
+        shape=(3, 4),
+        size=(3, 4, 4),
+        transposed=0,
+        zeros=zeros,
+    )
+
+
 REFUSED = {
+    "Int8Products with zero points 0 and -7; the accelerator takes operands of zero point 0": (
+        lambda net: net.graph(multiplied(net, (0, -7)))
+    ),
     "Int8Conv with v0 that is not constant; the accelerator takes constant weights and parameters": (
         computed_weights
     ),

@@ -180,6 +180,18 @@ UNFIT = {
     "the accelerator takes int8 inputs, from DequantizeLinear": lambda of: product(
         of, of.input(2, 3), of.weights(3, 4, axis=1)
     ),
+    "MatMul with operands of 1 and 2 dimensions; the accelerator takes two tensors of 2 dimensions or more": (
+        lambda of: of.add("MatMul", of.quantised(3), of.quantised(3, 2))
+    ),
+    "MatMul with changes of channels behind it; "
+    "the accelerator takes nothing but one positive factor behind it": lambda of: of.add(
+        "Mul",
+        of.add("MatMul", of.quantised(2, 3), of.quantised(3, 2)),
+        of.constant(np.float32([0.5, -0.5])),
+    ),
+    "MatMul with sums of 40000 products; the accelerator takes sums of 32 bits": lambda of: of.add(
+        "MatMul", of.quantised(1, 40000), of.quantised(40000, 1)
+    ),
     "MatMul with weights dequantizelinear_2_0 of 1 dimension; "
     "the accelerator takes weights of 2 dimensions": lambda of: of.add(
         "MatMul", of.quantised(2, 3), of.weights(3, axis=-1)
