@@ -23,7 +23,7 @@ from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.presets import TINY
-from vdla.hw.spec.timing import execute_stage
+from vdla.hw.spec.timing import given_stage
 from vdla.hw.verilog import emit
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.rtl.build import Optimise
@@ -88,7 +88,7 @@ def _late(name: str, stream: str):
 
 @contextmanager
 def _longer_pipeline() -> Iterator[None]:
-    with patch.object(vdla.hw.pipeline, "execute_stage", lambda stages: execute_stage(stages) + 1):
+    with patch.object(vdla.hw.pipeline, "given_stage", lambda stages: given_stage(stages) + 1):
         yield
 
 
