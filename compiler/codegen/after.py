@@ -5,13 +5,15 @@ it, in the order of its elements.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from vdla.compiler.codegen.emission import Move
+from vdla.compiler.codegen.segments import Segment, loading
 from vdla.hw.spec import isa
 from vdla.hw.spec.numerics import ENTRIES_OF_ELEMENT, TABLE_ENTRIES
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
@@ -84,12 +86,20 @@ class FollowedStores:
         tensors: the stream's names of TABLE, RESIDUAL and SUM.
         after: what comes behind requantisation.
         stores: the STOREs that the program will record, in order; needed where residuals are added.
+        segments: where residuals stand that several tensors hold.
     """
 
     def __init__(
-        self, builder: StreamBuilder, tensors: dict[str, str], after: After, stores: Iterable[Stored]
+        self,
+        builder: StreamBuilder,
+        tensors: dict[str, str],
+        after: After,
+        stores: Iterable[Stored],
+        segments: Sequence[Segment] = (),
     ) -> None:
         self._builder, self._tensors, self._after = builder, tensors, after
+        load = partial(builder.load, MemoryType.RES)
+        self._load_residuals: Move = loading(load, segments) if segments else load
         depth = builder.config.depth(MemoryType.RES)
         self._depth = min(depth, (1 << isa.RESIDUAL_BITS) - 2)
         self._most = max(1, self._depth // 4)
@@ -146,6 +156,6 @@ class FollowedStores:
                 return
             self._waiting.popleft()
             at = self._at if self._at + count <= self._depth else 0
-            self._builder.load(MemoryType.RES, at, self._tensors[RESIDUAL], element, rows)
+            self._load_residuals(at, self._tensors[RESIDUAL], element, rows)
             self._loaded.append(at)
             self._held, self._at = self._held + count, at + count

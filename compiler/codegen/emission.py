@@ -1,11 +1,12 @@
 """The context of emission, and intrinsics with the code that emits them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from vdla.compiler.codegen.actions import Action, Operand
 from vdla.compiler.codegen.nest import Nest, element_index
+from vdla.compiler.codegen.segments import Segment, loading
 from vdla.compiler.ir.nodes import Buffer, Call, Intrinsic, Read
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType
@@ -24,6 +25,7 @@ class Emission:
         bases: the first element of each buffer in its memory, or in its tensor, where that is not 0.
         scaled: returns what records STOREs by a set of parameters; None: they are recorded as they are.
         windows: how tensors are read whose pixels are packed, by the program's parameter.
+        segments: where tensors stand that several others hold, by the program's parameter.
     """
 
     builder: StreamBuilder
@@ -31,6 +33,7 @@ class Emission:
     bases: dict[str, int]
     scaled: Callable[[int], Move] | None = None
     windows: Mapping[str, Windows] = field(default_factory=dict)
+    segments: Mapping[str, Sequence[Segment]] = field(default_factory=dict)
 
     @property
     def config(self) -> AcceleratorConfig:
@@ -41,11 +44,14 @@ class Emission:
         """Return what the stream calls a buffer in DRAM."""
         return self.tensors.get(buffer.name, buffer.name)
 
-    def load(self, memory: MemoryType, buffer: Buffer, *, pad_minimum: bool) -> Move:
+    def load(
+        self, memory: MemoryType, buffer: Buffer, *, pad_minimum: bool = False, pad_value: int = 0
+    ) -> Move:
         """Return what records LOADs from a buffer in DRAM, or GATHERs of its windows."""
         if buffer.name in self.windows:
             return partial(self.builder.gather, self.windows[buffer.name])
-        return partial(self.builder.load, memory, pad_minimum=pad_minimum)
+        record = partial(self.builder.load, memory, pad_minimum=pad_minimum, pad_value=pad_value)
+        return loading(record, self.segments[buffer.name]) if buffer.name in self.segments else record
 
     def scaled_store(self, parameters: int) -> Move:
         """Return what records STOREs that requantise by a set of parameters."""

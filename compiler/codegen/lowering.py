@@ -5,7 +5,7 @@ from typing import assert_never
 
 from vdla.compiler.codegen.heads import rows_program, turn_program
 from vdla.compiler.codegen.maxima import maximum_program
-from vdla.compiler.codegen.planes import diagonal_program, factors_program, mean_program
+from vdla.compiler.codegen.planes import diagonal_program, factors_program, mean_program, repeat_program
 from vdla.compiler.codegen.schedules import schedule_conv2d, schedule_elementwise, schedule_max_pool
 from vdla.compiler.codegen.space import Choice
 from vdla.compiler.codegen.stream import lower_to_calls
@@ -19,6 +19,7 @@ from vdla.compiler.codegen.tasks import (
     MaximumTask,
     MeanTask,
     PoolingTask,
+    RepeatTask,
     RowsTask,
     ScheduledTask,
     SumTask,
@@ -65,6 +66,8 @@ def _program(task: Task, choice: Choice, config: AcceleratorConfig) -> Func:
             return rows_program(task, config, threads=choice.threads)
         case TurnTask():
             return turn_program(task, config, threads=choice.threads)
+        case RepeatTask():
+            return repeat_program(task, config, threads=choice.threads)
     return schedule_of(task, choice, config).lower(verified=False)
 
 

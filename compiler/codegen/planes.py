@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vdla.compiler.codegen.intrinsics import accelerator
-from vdla.compiler.codegen.tasks import DiagonalTask, FactorsTask, MeanTask
+from vdla.compiler.codegen.tasks import DiagonalTask, FactorsTask, MeanTask, RepeatTask
 from vdla.compiler.codegen.texts import function, joined, nest
 from vdla.compiler.ir.nodes import Func
 from vdla.compiler.ir.parse import parse_func
@@ -225,6 +225,52 @@ def mean_program(task: MeanTask, config: AcceleratorConfig, *, threads: int) -> 
         nest({"s": task.blocks}, "reset(S[s, 0, 0])"),
         nest(loops, joined(body), threads="thread"),
         nest({"s": task.blocks}, "store_scaled(Z[s, 0, 0], S[s, 0, 0], PL[0, 0, 0, 0])"),
+    )
+    return parse_func(function(params, statements), accelerator(config).every)
+
+
+def repeat_tile(task: RepeatTask, config: AcceleratorConfig, threads: int) -> PlaneTile | None:
+    """Return the tile of a repeated image, in blocks and rows; None where no row fits."""
+    room = min(
+        config.depth(MemoryType.INP) // task.width,
+        config.depth(MemoryType.ACC) // (task.width * task.factors[1]),
+    )
+    return plane_tile(task.blocks, task.height, room, threads)
+
+
+def repeat_program(task: RepeatTask, config: AcceleratorConfig, *, threads: int) -> Func:
+    """Return the loop program that repeats the pixels of int8[blocks, height, width, batch, block]: across in
+    accumulators, down by storing rows several times.
+
+    Its parameters are the image X, the weights W that multiply by 1, and the result Z.
+    """
+    tile = repeat_tile(task, config, threads)
+    assert tile is not None, "the choice is in the task's space"
+    (down, across), (b, o) = task.factors, (config.batch, config.block_out)
+    params = {
+        "X": f"int8[{task.blocks}, {task.height}, {task.width}, {b}, {o}]",
+        "W": f"int8[1, {o}, {o}]",
+        "Z": f"int8[{task.blocks}, {task.height}, {down}, {task.width}, {across}, {b}, {o}]",
+    }
+    loops, block, row = tile.loops(task.blocks, task.height, threads)
+    each = {"c": tile.blocks, "y": tile.elements, "x": task.width}
+    place = f"{tile.blocks}, {tile.elements}, {task.width}"
+    copies = {**each, "d": across}
+    body = [
+        f'XL = alloc(int8[{place}, {b}, {o}], "input")',
+        nest(each, f"load_inp(XL[c, y, x, 0, 0], X[{block} + c, {row} + y, x, 0, 0])"),
+        f'S = alloc(int{config.acc_bits}[{place}, {across}, {b}, {o}], "accumulator")',
+        nest(copies, "reset(S[c, y, x, d, 0, 0])"),
+        nest(copies, "gemm(S[c, y, x, d, 0, 0], XL[c, y, x, 0, 0], WL[0, 0, 0])"),
+        *(
+            nest(copies, f"store(Z[{block} + c, {row} + y, {copy}, x, d, 0, 0], S[c, y, x, d, 0, 0])")
+            for copy in range(down)
+        ),
+    ]
+    statements = (
+        f'WL = alloc({params["W"]}, "weight")',
+        nest({"w": 1}, "load_wgt(WL[w, 0, 0], W[w, 0, 0])"),
+        nest(loops, joined(body), threads="thread"),
     )
     return parse_func(function(params, statements), accelerator(config).every)
 

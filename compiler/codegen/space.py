@@ -6,7 +6,7 @@ from typing import assert_never
 from vdla.compiler.codegen.after import After
 from vdla.compiler.codegen.heads import rows_at_a_time, turn_tile
 from vdla.compiler.codegen.maxima import maxima_tile
-from vdla.compiler.codegen.planes import diagonal_tile, factors_tile, mean_tile
+from vdla.compiler.codegen.planes import diagonal_tile, factors_tile, mean_tile, repeat_tile
 from vdla.compiler.codegen.schedules import elements_at_a_time, pooling_tile
 from vdla.compiler.codegen.sums import elements_of_a_sum
 from vdla.compiler.codegen.tasks import (
@@ -17,7 +17,9 @@ from vdla.compiler.codegen.tasks import (
     FactorsTask,
     MaximumTask,
     MeanTask,
+    PlaneTask,
     PoolingTask,
+    RepeatTask,
     RowsTask,
     SumTask,
     Task,
@@ -29,6 +31,7 @@ from vdla.compiler.rules import Unfit
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.compiler.te.operators.transposed import one_phase
+from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 
 THREADS = (2, 1)  # virtual threads, in order of preference
@@ -107,15 +110,8 @@ def space_of(task: Task, target: Target) -> Space | Unfit:
         case SumTask():
             fits = [threads for threads in SUM_THREADS if elements_of_a_sum(target.config, threads) > 0]
             what = "one element of a sum"
-        case FactorsTask():
-            fits = [count for count in SUM_THREADS if factors_tile(task, target.config, count) is not None]
-            what = "one element of a product"
-        case DiagonalTask():
-            fits = [threads for threads in THREADS if diagonal_tile(task, target.config, threads) is not None]
-            what = "one block of factors"
-        case MeanTask():
-            fits = [threads for threads in THREADS if mean_tile(task, target.config, threads) is not None]
-            what = "one sum for each channel"
+        case FactorsTask() | DiagonalTask() | MeanTask() | RepeatTask():
+            fits, what = _of_planes(task, target.config)
         case RowsTask(count):
             fits = [
                 threads
@@ -133,6 +129,26 @@ def space_of(task: Task, target: Target) -> Space | Unfit:
         if fits
         else Unfit(f"{what} does not fit the accumulators of {target.name}")
     )
+
+
+def _of_planes(task: PlaneTask, config: AcceleratorConfig) -> tuple[list[int], str]:
+    """Return the numbers of virtual threads for which a task over planes fits, the best first, and what must
+    fit."""
+    match task:
+        case FactorsTask():
+            fits = [threads for threads in SUM_THREADS if factors_tile(task, config, threads) is not None]
+            return fits, "one element of a product"
+        case DiagonalTask():
+            fits = [threads for threads in THREADS if diagonal_tile(task, config, threads) is not None]
+            return fits, "one block of factors"
+        case MeanTask():
+            fits = [threads for threads in THREADS if mean_tile(task, config, threads) is not None]
+            return fits, "one sum for each channel"
+        case RepeatTask():
+            fits = [threads for threads in SUM_THREADS if repeat_tile(task, config, threads) is not None]
+            return fits, "one row of a repeated image"
+        case _:
+            assert_never(task)
 
 
 def _tiled(

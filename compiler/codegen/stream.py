@@ -3,15 +3,16 @@
 Outer loops are walked here; inner loops are mapped onto instructions.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Protocol
 
 from vdla.compiler.codegen.actions import Action, conditional, in_turn, repeated
-from vdla.compiler.codegen.after import NOTHING, After, FollowedStores, Stored
+from vdla.compiler.codegen.after import NOTHING, RESIDUAL, After, FollowedStores, Stored
 from vdla.compiler.codegen.emission import Emission, Instruction
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.nest import TILE_RANK, Nest, conditions_of, nest_of
+from vdla.compiler.codegen.segments import Segment
 from vdla.compiler.ir.nodes import Alloc, Block, Buffer, For, Func, If, IrError, Scope, Stmt
 from vdla.compiler.ir.passes.inplace import InPlace
 from vdla.compiler.ir.passes.start_sums import StartSums
@@ -90,21 +91,23 @@ def emit_calls(
     begins: Mapping[str, int] | None = None,
     after: After = NOTHING,
     windows: Mapping[str, Windows] | None = None,
+    segments: Mapping[str, Sequence[Segment]] | None = None,
 ) -> None:
     """Record the instructions of what `lower_to_calls` returned; otherwise as `emit`.
 
     Args:
         after: what its STOREs do behind requantisation; `tensors` name what that needs.
         windows: how parameters are read whose pixels are packed.
+        segments: where parameters stand that several tensors hold.
     """
-    own, begin = dict(tensors or {}), dict(begins or {})
+    own, begin, divided = dict(tensors or {}), dict(begins or {}), dict(segments or {})
     scaled = None
     if after != NOTHING:
         stores = _stores(func, builder.config, own, begin, after) if after.adds else []
-        followed = FollowedStores(builder, own, after, stores)
+        followed = FollowedStores(builder, own, after, stores, divided.get(RESIDUAL, ()))
         followed.begin()
         scaled = followed.scaled
-    emission = Emission(builder, own, begin, scaled, dict(windows or {}))
+    emission = Emission(builder, own, begin, scaled, dict(windows or {}), divided)
     _Emitter(builder, func, emission, after).statement(func.body)({})
 
 

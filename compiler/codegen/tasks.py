@@ -138,9 +138,23 @@ class TurnTask:
     columns: int
 
 
+@dataclass(frozen=True, slots=True)
+class RepeatTask:
+    """An image each pixel of which is repeated `factors` times, down and across.
+
+    Attributes:
+        blocks: of channels.
+    """
+
+    blocks: int
+    height: int
+    width: int
+    factors: tuple[int, int]
+
+
 ScheduledTask = ConvolutionTask | TransposedTask | PoolingTask | ElementsTask
 """The tasks whose programs come from schedules of tensor expressions."""
 
-PlaneTask = FactorsTask | DiagonalTask | MeanTask
+PlaneTask = FactorsTask | DiagonalTask | MeanTask | RepeatTask
 HeadsTask = RowsTask | TurnTask
 Task = ScheduledTask | SumTask | MaximumTask | PlaneTask | HeadsTask

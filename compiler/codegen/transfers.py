@@ -3,7 +3,6 @@ each."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 
 from vdla.compiler.codegen.actions import (
     Action,
@@ -38,7 +37,7 @@ def valued_load(memory: MemoryType, emission: Emission, nest: Nest) -> Action:
     """Record LOADs of load(dst, src, inside, imm), where the padding is a constant."""
     chip, dram = emission.tiles(nest.call)
     _, _, inside, constant = nest.call.operands
-    record = partial(emission.builder.load, memory, pad_value=_pad_value(constant))
+    record = emission.load(memory, dram.buffer, pad_value=_pad_value(constant))
     return _transfer(
         nest, chip, dram, emission.tensor(dram.buffer), conditions_of(inside), lambda values: record
     )

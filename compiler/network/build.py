@@ -2,17 +2,20 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 from msgspec import structs
 
 from vdla.compiler.codegen.after import After
+from vdla.compiler.codegen.segments import Segment
 from vdla.compiler.codegen.stream import emit_calls
 from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.ir.nodes import Func
-from vdla.compiler.network.maker import Offloaded, OnHost, View
+from vdla.compiler.network.joining import joined
+from vdla.compiler.network.maker import Offloaded, OnHost, Piece, View
 from vdla.compiler.network.memory import Life, Stored, share
 from vdla.compiler.network.partition import Part
 from vdla.hw.spec import isa
@@ -26,6 +29,8 @@ from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, Layer, Plan
 from vdla.runtime.stream.builder import Stream, StreamBuilder
 from vdla.sim.decoded import DecodedStream, decode_stream
 from vdla.sim.rows import dram_rows
+
+Named = TypeVar("Named")
 
 
 def build(
@@ -67,6 +72,7 @@ class _Builder:
             for one in part
             if isinstance(one, View)
         }
+        self.segments = joined(self.parts, self.origin, self.goes_out)
         self.places, sizes = share(self.lives())
         for number, part in enumerate(self.parts):
             on_host = [one for one in part if isinstance(one, OnHost)]
@@ -98,6 +104,13 @@ class _Builder:
     def stored(self, name: str, layout: Layout) -> Stored:
         return Stored(self.origin(name), layout.block, layout.space_to_depth, layout.windows, layout.stack)
 
+    def holders(self, name: str, layout: Layout) -> list[Stored]:
+        """Return the tensors that hold a value: several where it is joined."""
+        segments = self.segments.get(self.origin(name))
+        if segments is None:
+            return [self.stored(name, layout)]
+        return [Stored(segment.tensor, layout.block) for segment in segments]
+
     def between(self, one: Offloaded, name: str) -> Stored:
         """Return a tensor between the pieces of an operator."""
         return Stored(f"{one.node.outputs[0]}.{name}", self.config.block_out)
@@ -117,9 +130,11 @@ class _Builder:
             for one in part:
                 if isinstance(one, Offloaded):
                     for name, layout in (*one.inputs.values(), one.output):
-                        tensor = self.stored(name, layout)
-                        first.setdefault(tensor, begin if self.comes_in(name, part) else clock)
-                        last[tensor], size[tensor] = clock, max(size.get(tensor, 0), layout.size)
+                        alone = self.origin(name) not in self.segments
+                        for tensor in self.holders(name, layout):
+                            first.setdefault(tensor, begin if self.comes_in(name, part) else clock)
+                            last[tensor] = clock
+                            size[tensor] = max(size.get(tensor, 0), layout.size if alone else 0)
                     for name, needed in one.scratch.items():
                         tensor = self.between(one, name)
                         first[tensor] = last[tensor] = clock
@@ -169,38 +184,55 @@ class _Builder:
         for one in part:
             if not isinstance(one, Offloaded):  # a view
                 continue
-            report(one)
-            label = one.node.outputs[0]
-            builder.label(label)
-            tensors = {"Z": self.place(*one.output)}
-            tensors |= {name: self.places[self.between(one, name)] for name in one.scratch}
-            for parameter, (name, layout) in one.inputs.items():
-                tensors[parameter] = self.place(name, layout)
+            for name, layout in one.inputs.values():
                 if self.comes_in(name, part):
-                    packs[self.stored(name, layout)] = Crossing(name, tensors[parameter], layout)
-            for parameter, values in one.constants.items():
-                tensors[parameter] = f"{label}.{parameter}"
-                self.weights[tensors[parameter]] = values
-            for piece in one.pieces:
-                names = {**tensors, **{own: tensors[name] for own, name in piece.names.items()}}
-                after = self.numbered(one.after if piece.after is None else piece.after)
-                windows = {
-                    parameter: layout.windows
-                    for parameter, (_, layout) in one.inputs.items()
-                    if layout.windows
-                }
-                emit_calls(
-                    self.programs[piece.task],
-                    builder,
-                    names,
-                    {**piece.begins, "Z": piece.begin},
-                    after,
-                    windows,
-                )
+                    packs[self.stored(name, layout)] = Crossing(name, self.place(name, layout), layout)
+            report(one)
+            if one.output[0] not in self.segments:
+                self.emit(one, builder)
         stream = builder.finish()
         name = f"launch{number}"
         self.streams[name] = stream
         return LaunchStep(name, tuple(packs.values()), self.unpacks(part), _layers(part, stream))
+
+    def emit(self, one: Offloaded, builder: StreamBuilder) -> None:
+        """Record the instructions of an operator."""
+        label = one.node.outputs[0]
+        builder.label(label)
+        tensors = {"Z": self.place(*one.output)}
+        tensors |= {name: self.places[self.between(one, name)] for name in one.scratch}
+        divided = {
+            parameter: self.divided(name, layout)
+            for parameter, (name, layout) in one.inputs.items()
+            if self.origin(name) in self.segments
+        }
+        for parameter, (name, layout) in one.inputs.items():
+            if parameter not in divided:
+                tensors[parameter] = self.place(name, layout)
+        tensors |= {parameter: segments[0].tensor for parameter, segments in divided.items()}
+        for parameter, values in one.constants.items():
+            tensors[parameter] = f"{label}.{parameter}"
+            self.weights[tensors[parameter]] = values
+        windows = {
+            parameter: layout.windows for parameter, (_, layout) in one.inputs.items() if layout.windows
+        }
+        for piece in one.pieces:
+            emit_calls(
+                self.programs[piece.task],
+                builder,
+                _named(piece, tensors),
+                {**piece.begins, "Z": piece.begin},
+                self.numbered(one.after if piece.after is None else piece.after),
+                windows,
+                _named(piece, divided),
+            )
+
+    def divided(self, name: str, layout: Layout) -> tuple[Segment, ...]:
+        """Return the segments of a joined value, with the places of the tensors that hold it."""
+        return tuple(
+            replace(segment, tensor=self.places[Stored(segment.tensor, layout.block)])
+            for segment in self.segments[self.origin(name)]
+        )
 
     def numbered(self, after: After) -> After:
         """Let one operator after another use another table on chip, so that none waits for the one before."""
@@ -226,6 +258,11 @@ class _Builder:
         )
 
 
+def _named(piece: Piece, found: Mapping[str, Named]) -> dict[str, Named]:
+    """Return what belongs to an operator's parameters, by the names of a piece's program."""
+    return {**found, **{own: found[name] for own, name in piece.names.items() if name in found}}
+
+
 def _value(graph: Graph, name: str) -> Value:
     return Value(graph.types[name].shape, dtype_of(graph.types[name].dtype))
 
@@ -241,10 +278,10 @@ def _layers(part: Part, stream: Stream) -> tuple[Layer, ...]:
     layers = []
     for one in part:
         name = one.node.name or one.node.outputs[0]
-        if not isinstance(one, Offloaded):  # a view
+        label = one.node.outputs[0]
+        if not isinstance(one, Offloaded) or label not in stream.labels:  # nothing is carried out
             layers.append(Layer(name, one.node.op, "", 0, 0, 0))
         else:
-            label = one.node.outputs[0]
             own = program.part(stream.labels[label])
             layers.append(
                 Layer(

@@ -12,6 +12,7 @@ from vdla.compiler.codegen.sums import diagonal_weights, multiplies_sums
 from vdla.compiler.codegen.tasks import Elements, ElementsTask, MaximumTask, PoolingTask, SumTask
 from vdla.compiler.network.maker import Kind, Maker, Offloaded, Piece, alu, constants, of_channels, operands
 from vdla.compiler.network.planes import MULTIPLIES, by_channel, factor_place, multiplies
+from vdla.compiler.network.slices import REPEAT_RULES, SLICE_RULES, part, repeated
 from vdla.compiler.rules import Rule
 from vdla.compiler.te.operators.sizes import Pooling
 from vdla.hw.spec.config import AcceleratorConfig
@@ -176,5 +177,7 @@ OPERATORS: Mapping[str, Kind] = {
     ),
     "Int8MaxPool": Kind((operands(1),), _max_pool, (alu(AluOpcode.MAX, AluOpcode.ADD),)),
     "Int8Mul": Kind((PARAMETERS, operands(2), FACTORS), _multiply, ADD_MUL),
+    "Resize": Kind((operands(1), *REPEAT_RULES), repeated),
+    "Slice": Kind((operands(1), *SLICE_RULES), part),
     "Int8Requantise": Kind((PARAMETERS, operands(1), SHAPES), _requantise),
 }

@@ -37,6 +37,15 @@ def offload(graph: Graph, node: Node, target: Target, *, gathers: bool = False) 
     return next((space for space in spaces if isinstance(space, Unfit)), made)
 
 
+def operators_of(config: AcceleratorConfig) -> tuple[str, ...]:
+    """Return the integer operators for which a configuration has all that they need of it."""
+    return tuple(
+        op
+        for op, kind in OPERATORS.items()
+        if unfit(op, (*CONFIGURATION, *kind.configuration), config) is None
+    )
+
+
 def _acc_bits(config: AcceleratorConfig) -> str:
     return "" if config.acc_bits == SUM_BITS else f"acc_bits = {config.acc_bits}"
 

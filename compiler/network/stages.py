@@ -17,10 +17,13 @@ from vdla.compiler.codegen.space import Choice, Space, space_of
 from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.ir.nodes import Func
+from vdla.compiler.network.arranged import arranged, with_macs
 from vdla.compiler.network.borders import padded_before
 from vdla.compiler.network.build import build
 from vdla.compiler.network.maker import Offloaded
+from vdla.compiler.network.offload import operators_of
 from vdla.compiler.network.partition import Part, parts, place
+from vdla.compiler.network.slices import sliced_before
 from vdla.compiler.rules import Unfit
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
@@ -47,9 +50,10 @@ def plan_of(
     Raises:
         ChoiceError: `choices` were made for another target, or one is not in its task's space.
     """
-    graph = padded_before(graph, target.config)
-    placing = counted(progress, "place", len(graph.nodes))
-    parted = parts(graph, place(graph, target, placing), target.config)
+    made = arranged(padded_before(graph, target.config), target.config, operators_of(target.config))
+    graph = sliced_before(made.graph, target.config)
+    placed = place(graph, target, counted(progress, "place", len(graph.nodes)))
+    parted = parts(graph, [with_macs(one, made.macs) for one in placed], target.config)
     chosen = choices_for(tasks_of(parted), target, choices or Choices(), choose, progress)
     progress("loop programs")
     programs = programs_of(chosen, target.config)

@@ -14,6 +14,7 @@ from vdla.compiler.graph.onnx.read import OLDEST_OPSET
 from vdla.compiler.graph.onnx.survey import IMPORTERS
 from vdla.compiler.graph.passes.affine_to_conv import CHANNEL_CONSTANT, CONVERTED
 from vdla.compiler.graph.passes.remove_identity import ALWAYS
+from vdla.compiler.network.channels import FREE, MOVERS
 from vdla.compiler.network.offload import CONFIGURATION, OPERATORS
 from vdla.compiler.network.views import VIEW_RULES, VIEWS
 from vdla.compiler.rules import conditions
@@ -68,11 +69,9 @@ def _where(op: str) -> tuple[str, str]:
     if op in VIEWS:
         return HOST, f"{IN_INT8}; costs nothing with {conditions(VIEW_RULES)}"
     if op in MOVES:
-        return (
-            (ACCELERATOR, f"{IN_INT8}; {conditions(OPERATORS[op].rules)}")
-            if op in OPERATORS
-            else (HOST, IN_INT8)
-        )
+        takes = [conditions(OPERATORS[op].rules)] if op in OPERATORS else []
+        takes += [FREE] if op in MOVERS else []
+        return (ACCELERATOR, f"{IN_INT8}; {'; or '.join(takes)}") if takes else (HOST, IN_INT8)
     if op in RULES:
         kinds = (op, *OTHER_KINDS.get(op, ()))
         own = [conditions(rule for rule in RULES[kind] if rule not in COMMON) or ALONE for kind in kinds]

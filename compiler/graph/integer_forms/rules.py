@@ -20,7 +20,19 @@ from vdla.compiler.rules import Rule, counted, unfit
 SPATIAL = 2
 FARTHEST = 255  # from a zero point to a value of int8
 CHANNELS_FIRST = 2  # dimensions before the spatial ones: images and channels
-MOVES = ("Concat", "Flatten", "Reshape", "Split", "Squeeze", "Transpose", "Unsqueeze")
+MOVES = (
+    "Concat",
+    "DepthToSpace",
+    "Flatten",
+    "Reshape",
+    "Resize",
+    "Slice",
+    "SpaceToDepth",
+    "Split",
+    "Squeeze",
+    "Transpose",
+    "Unsqueeze",
+)
 """Operators that move elements of one scale, whatever their places."""
 
 

@@ -10,6 +10,7 @@ from vdla.runtime.host.evaluate import evaluate
 from vdla.runtime.requantise import parameter_words
 
 LEAST = -128
+TWICE = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
 PRODUCT = 5500.0  # about the magnitude of a product of two random int8
 
 
@@ -160,6 +161,14 @@ class Net:
         )
         verify(graph)
         return graph
+
+
+def resized(net: Net, x: str, factors: tuple[int, int], **how: str) -> str:
+    """Add a Resize to the nearest pixel by whole factors."""
+    n, channels, height, width = net.shape(x)
+    scales = (1.0, 1.0, *map(float, factors))
+    sizes = (n, channels, height * factors[0], width * factors[1])
+    return net.op("Resize", (x,), scales=scales, sizes=sizes, **{**TWICE, **how})
 
 
 def random_inputs(graph: Graph, seed: int) -> dict[str, np.ndarray]:

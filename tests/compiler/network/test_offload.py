@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.compiler.network.compiled import plan_of
-from tests.compiler.network.graphs import Net
+from tests.compiler.network.graphs import Net, resized
 from tests.compiler.network.test_networks import check
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.network.maker import Offloaded
@@ -135,6 +135,8 @@ def first(op: str) -> Graph:
         "Int8Mul": lambda: net.mul(x, x),
         "Int8Products": lambda: multiplied(net, (0, 0)),
         "Int8Requantise": lambda: net.requantise(x),
+        "Resize": lambda: resized(net, x, (2, 2)),
+        "Slice": lambda: net.op("Slice", (x,), axes=(1,), starts=(0,), ends=(4,), steps=(1,)),
     }
     return net.graph(make[op]())
 

@@ -6,7 +6,7 @@ import pytest
 from tests.compiler.graph.passes import test_to_integers as floats
 from tests.compiler.graph.passes.qdq import QdqBuilder
 from tests.compiler.network import test_offload as integers
-from tests.compiler.network.graphs import HANDMADE, Net
+from tests.compiler.network.graphs import HANDMADE, TWICE, Net
 from vdla.compiler.codegen.choose import by_estimate
 from vdla.compiler.graph.integer_forms import early
 from vdla.compiler.graph.integer_forms.host import is_float
@@ -38,6 +38,13 @@ ONE_ROW = (
 )
 MADE_THERE = "the accelerator takes an input that the accelerator makes"
 
+
+def cut(net: Net, axis: int, begin: int, end: int) -> str:
+    """Return a Slice of an image of seven channels."""
+    x = net.input(1, 7, 3, 3)
+    return net.op("Slice", (x,), axes=(axis,), starts=(begin,), ends=(end,), steps=(1,))
+
+
 MOVED = {  # of the last operator
     f"Transpose with single elements to move; {WHOLE_BLOCKS}": lambda net: net.transpose(net.input(2, 3)),
     f"Split with single elements to move; {WHOLE_BLOCKS}": lambda net: net.op(
@@ -56,6 +63,24 @@ MOVED = {  # of the last operator
     ),
     f"Flatten with input x0 on the host; {MADE_THERE}": lambda net: net.op(
         "Flatten", (net.input(1, 6, 1, 1),), axis=1
+    ),
+    f"DepthToSpace with single elements to move; {WHOLE_BLOCKS}": lambda net: net.op(
+        "DepthToSpace", (net.input(1, 4, 2, 2),), blocksize=2, mode="DCR"
+    ),
+    f"SpaceToDepth with single elements to move; {WHOLE_BLOCKS}": lambda net: net.op(
+        "SpaceToDepth", (net.input(1, 4, 2, 2),), blocksize=2, mode="DCR"
+    ),
+    "Slice with axes (2,) and steps (1,) of 4 dimensions; the accelerator takes channels of one image, "
+    "and a batch of 1": lambda net: cut(net, 2, 0, 2),
+    "Slice with channels 4 to 6 and block_out = 4; the accelerator takes whole blocks of "
+    "channels": lambda net: cut(net, 1, 4, 6),
+    "Resize with an operand of the shape (2, 3); the accelerator takes one image, a batch of 1 and "
+    "block_in = block_out": lambda net: net.op(
+        "Resize", (net.input(2, 3),), scales=(1.0, 2.0), sizes=(2, 6), **TWICE
+    ),
+    "Resize with sizes (1, 4, 3, 3) of an image (1, 4, 2, 2); the accelerator takes pixels repeated by whole "
+    "factors": lambda net: net.op(
+        "Resize", (net.input(1, 4, 2, 2),), scales=(1.0, 1.0, 1.5, 1.5), sizes=(1, 4, 3, 3), **TWICE
     ),
     "Concat with operand x0 of int64; the accelerator takes int8 operands of one dimension or more, "
     "not constant": lambda net: net.join(x := net.input(2, dtype="int64"), x, axis=0),

@@ -1,0 +1,172 @@
+"""Where the channels of a graph come from: operators that only move channels are followed, not carried out.
+
+Each value int8[1, ..., h, w] that an operator makes which does not move channels is a source; its channels
+have numbers of their own. What moves them - Concat, Split, Slice, and Reshape with Transpose, which shuffle -
+gives values whose channels are those of sources, in other orders.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.compiler.graph.nodes import Graph, Node, consumers
+from vdla.runtime.host.evaluate import evaluate
+from vdla.runtime.layout import IMAGE_RANK
+
+SPATIAL = 2
+MOVERS = ("Concat", "Reshape", "Slice", "Split", "Transpose")
+PRESERVING = ("Int8Lookup", "Int8MaxPool", "Int8Requantise", "Resize")
+FREE = (
+    "costs nothing where it moves channels of one image that operators of the accelerator make and read, "
+    "with a batch of 1 and block_in = block_out"
+)
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A value whose channels have numbers of their own.
+
+    Attributes:
+        first: the number of its first channel.
+        count: of its channels.
+    """
+
+    name: str
+    first: int
+    count: int
+
+
+@dataclass
+class Channels:
+    """The channels of a graph.
+
+    Attributes:
+        numbers: of the channels of each value, in the shape that stands before the pixels.
+        sources: in order of their numbers.
+        moved: values made by moving channels.
+        scattered: those of `moved` that are not made of whole blocks alone.
+    """
+
+    graph: Graph
+    block: int
+    numbers: dict[str, Numbers] = field(default_factory=dict)
+    sources: list[Source] = field(default_factory=list)
+    moved: set[str] = field(default_factory=set)
+    scattered: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._total = 0
+        for name in self.graph.inputs:
+            self._source(name)
+        for node in self.graph.nodes:
+            made = self._moved(node) if self.moves(node) else None
+            if made is None:
+                for name in node.outputs:
+                    self._source(name)
+            else:
+                self.numbers |= dict(zip(node.outputs, made, strict=True))
+                self.moved.update(node.outputs)
+                before = any(name in self.scattered for name in node.inputs)
+                if before or not self._in_blocks(node):
+                    self.scattered.update(node.outputs)
+        self.readers = consumers(self.graph)
+        self._firsts = [source.first for source in self.sources]
+
+    # Values
+
+    def _source(self, name: str) -> None:
+        type_ = self.graph.types[name]
+        if (
+            type_.dtype != "int8"
+            or not type_.is_known
+            or len(type_.shape) != IMAGE_RANK
+            or type_.shape[0] != 1
+        ):
+            return
+        count = type_.shape[1]
+        self.numbers[name] = np.arange(self._total, self._total + count)
+        self.sources.append(Source(name, self._total, count))
+        self._total += count
+
+    def source_of(self, number: int) -> Source:
+        """Return the source of a channel."""
+        return self.sources[int(np.searchsorted(self._firsts, number, "right")) - 1]
+
+    def is_whole(self, name: str) -> bool:
+        """Whether a value is an image whose channels are known."""
+        return name in self.numbers and self.numbers[name].ndim == 1
+
+    # Moves
+
+    def moves(self, node: Node) -> bool:
+        """Whether a node moves nothing but channels that are known."""
+        if node.op not in MOVERS or any(name not in self.numbers for name in node.inputs):
+            return False
+        shape = self.graph.types[node.inputs[0]].shape
+        last = len(shape) - SPATIAL
+
+        def among(axis: int) -> bool:
+            return 0 < axis % len(shape) < last
+
+        match node.op:
+            case "Concat" | "Split":
+                return among(node.integer("axis"))
+            case "Slice":
+                return all(among(axis) for axis in node.extents("axes"))
+            case "Transpose":
+                kept = (0, last, last + 1)
+                return all(node.extents("perm")[place] == place for place in kept)
+        out = self.graph.types[node.outputs[0]].shape
+        return len(out) >= IMAGE_RANK and out[0] == 1 and out[-SPATIAL:] == shape[-SPATIAL:]
+
+    def _moved(self, node: Node) -> list[Numbers]:
+        """Return the channels of a mover's results, which it finds for one pixel."""
+        pixel = [self.numbers[name][None, ..., None, None] for name in node.inputs]
+        if node.op == "Reshape":
+            shape = self.graph.types[node.outputs[0]].shape[1:-SPATIAL]
+            return [pixel[0].reshape(shape)]
+        return [array[0, ..., 0, 0] for array in evaluate(node.op, pixel, node.attributes)]
+
+    def _in_blocks(self, node: Node) -> bool:
+        """Whether a mover's parts are whole blocks, but for the last."""
+        shape = self.graph.types[node.inputs[0]].shape
+        if node.op in ("Reshape", "Transpose") or len(shape) != IMAGE_RANK:
+            return False
+        parts = node.inputs if node.op == "Concat" else node.outputs
+        if node.op == "Slice":
+            (places,) = evaluate(node.op, [np.arange(shape[1])[None, :, None, None]], node.attributes)
+            cuts = places.ravel()[[0, -1]] + (0, 1) if places.size else np.ones(2)
+            whole = cuts[0] % self.block == 0 and (cuts[1] % self.block == 0 or cuts[1] == shape[1])
+            return bool(whole and (np.diff(places.ravel()) == 1).all())
+        return all(len(self.numbers[name]) % self.block == 0 for name in parts[:-1])
+
+
+def is_product(graph: Graph, node: Node) -> bool:
+    """Whether a node is a convolution that mixes channels, by constants, and is not depthwise."""
+    return _is_constant(graph, node) and not is_depthwise(graph, node)
+
+
+def is_depthwise(graph: Graph, node: Node) -> bool:
+    """Whether a node is a convolution each of whose results is of one channel, at the same place."""
+    if not _is_constant(graph, node):
+        return False
+    groups = node.integer("group")
+    return groups == graph.types[node.inputs[0]].shape[1] == graph.types[node.inputs[1]].shape[0] > 1
+
+
+def _is_constant(graph: Graph, node: Node) -> bool:
+    return node.op == "Int8Conv" and all(name in graph.constants for name in node.inputs[1:])
+
+
+def keeps_places(graph: Graph, node: Node) -> bool:
+    """Whether each channel of a node's result is made of the channel at its place, all of them alike or by
+    constants of their own."""
+    if is_depthwise(graph, node):
+        return True
+    if node.op not in PRESERVING or any(name not in graph.constants for name in node.inputs[1:]):
+        return False
+    if node.op == "Int8Requantise":
+        return graph.types[node.inputs[1]].shape[-1] == 1
+    return node.op != "Resize" or node.extents("sizes")[1] == graph.types[node.inputs[0]].shape[1]

@@ -1,0 +1,53 @@
+"""Joined channels and parts of them that no instruction makes: their readers load from the tensors that hold
+them."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from vdla.compiler.codegen.segments import Segment, cut
+from vdla.compiler.codegen.tasks import Elements, ElementsTask
+from vdla.compiler.network.maker import Offloaded
+from vdla.compiler.network.partition import Part
+
+Segments = Mapping[str, tuple[Segment, ...]]
+
+
+def joined(
+    parts: Sequence[Part], origin: Callable[[str], str], leaving: Callable[[Part], Collection[str]]
+) -> Segments:
+    """Return where the values stand that need not be made, as segments of other values.
+
+    Those are copies of whole elements that only operators of the same launch read.
+
+    Args:
+        origin: returns the value that shares a value's bytes.
+        leaving: returns the values of a part that others read, or that are outputs of the network.
+    """
+    found: dict[str, tuple[Segment, ...]] = {}
+    for part in parts:
+        kept = {
+            *leaving(part),
+            *(name for one in part if not isinstance(one, Offloaded) for name in one.node.inputs),
+        }
+        for one in part:
+            if isinstance(one, Offloaded) and is_copy(one) and one.output[0] not in kept:
+                found[one.output[0]] = _copied(one, origin, found)
+    return found
+
+
+def is_copy(one: Offloaded) -> bool:
+    """Whether an operator only copies elements."""
+    return all(
+        isinstance(piece.task, ElementsTask) and piece.task.kind is Elements.COPY for piece in one.pieces
+    )
+
+
+def _copied(one: Offloaded, origin: Callable[[str], str], known: Segments) -> tuple[Segment, ...]:
+    """Return where the elements stand that an operator copies, in order."""
+    found: list[Segment] = []
+    for piece in one.pieces:
+        assert isinstance(piece.task, ElementsTask), f"{one} copies"
+        name, first = origin(one.inputs[piece.names.get("A", "A")][0]), piece.begins.get("A", 0)
+        count = piece.task.elements
+        whole = known.get(name) or (Segment(name, 0, first + count),)
+        found += cut(whole, first, count)
+    return cut(found, 0, sum(segment.count for segment in found))

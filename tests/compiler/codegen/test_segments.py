@@ -1,0 +1,78 @@
+"""LOADs from segments: what stands on chip is what one LOAD of the joined tensor would put there."""
+
+import numpy as np
+import pytest
+
+from vdla.compiler.codegen.segments import Segment, cut, loading
+from vdla.runtime.stream.builder import Rows
+
+JOINED = (Segment("a", 2, 6), Segment("b", 0, 4), Segment("a", 8, 10))
+TENSORS = {"a": np.arange(100, 120), "b": np.arange(200, 210)}
+WHOLE = np.concatenate([TENSORS[part.tensor][part.begin :][: part.count] for part in JOINED])
+PADDING = -1
+
+
+def loaded(values: np.ndarray, chip: dict[int, int], place: int, element: int, rows: Rows) -> None:
+    """Do what a LOAD does, and refuse one of rows that are not there."""
+    inside = [values[element + y * rows.stride :][: rows.width] for y in range(rows.height)]
+    assert all(len(row) == rows.width for row in inside)
+    (left, right), (above, below) = rows.x_pads, rows.y_pads
+    blank = np.full(left + rows.width + right, PADDING)
+    whole = [np.concatenate((blank[:left], row, blank[:right])) for row in inside]
+    flat = np.concatenate([*[blank] * above, *whole, *[blank] * below, blank[:0]])
+    assert not set(range(place, place + len(flat))) & chip.keys(), "written twice"
+    chip |= {place + number: int(value) for number, value in enumerate(flat)}
+
+
+def check(element: int, rows: Rows) -> int:
+    """Compare; return the LOADs that were recorded."""
+    expected, found, count = {}, {}, 0
+    loaded(WHOLE, expected, 30, element, rows)
+
+    def record(chip: int, tensor: str, begin: int, part: Rows) -> None:
+        nonlocal count
+        count += 1
+        loaded(TENSORS[tensor], found, chip, begin, part)
+
+    loading(record, JOINED)(30, "unused", element, rows)
+    assert found == expected
+    return count
+
+
+@pytest.mark.parametrize(
+    ("element", "rows", "loads"),
+    [
+        (1, Rows(1, 5, 5), 1),
+        (1, Rows(1, 6, 6), 2),
+        (0, Rows(1, 20, 20), 3),
+        (4, Rows(1, 8, 8, (0, 0), (2, 1)), 3),
+        (0, Rows(5, 2, 4), 3),
+        (0, Rows(4, 3, 5), 4),
+        (0, Rows(3, 4, 4, (2, 1), (1, 3)), 7),
+        (6, Rows(2, 4, 4, (1, 2)), 4),
+        (0, Rows(10, 2, 2), 3),
+        (9, Rows(3, 3, 0), 6),
+        (1, Rows(3, 2, 0), 1),
+        (0, Rows(0, 4, 4, (2, 1)), 1),
+    ],
+)
+def test_a_load_is_divided_where_segments_end(element, rows, loads):
+    assert check(element, rows) == loads
+
+
+def test_random_loads():
+    rng = np.random.default_rng(0)
+    done = 0
+    while done < 300:
+        height, width, stride, element = (int(rng.integers(1, most)) for most in (6, 12, 9, 20))
+        pads = tuple(tuple(map(int, rng.integers(0, 3, 2))) for _ in range(2))
+        if element + (height - 1) * stride + width <= len(WHOLE):
+            check(element, Rows(height, width, stride, *pads))
+            done += 1
+
+
+def test_neighbours_in_one_tensor_become_one_segment():
+    parts = (Segment("a", 0, 4), Segment("a", 4, 4), Segment("b", 8, 4))
+    assert cut(parts, 0, 12) == (Segment("a", 0, 8), Segment("b", 8, 4))
+    assert cut(parts, 3, 6) == (Segment("a", 3, 5), Segment("b", 8, 1))
+    assert cut(parts, 9, 2) == (Segment("b", 9, 2),)

@@ -1,0 +1,161 @@
+"""Channels in orders in which nothing has to move them: the same results, and no move of single channels."""
+
+import numpy as np
+import pytest
+
+from tests.compiler.network.compiled import plan_of
+from tests.compiler.network.graphs import Net, random_inputs, resized
+from tests.compiler.network.shuffles import PIXELS, at_random, depthwise, halves, part, shuffled, table, units
+from tests.compiler.network.test_networks import assert_equal, check
+from vdla.compiler.graph.interpret import interpret
+from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.graph.verify import verify
+from vdla.compiler.network.arranged import NONE, arranged, dense, lanes_of, picked
+from vdla.compiler.network.offload import operators_of
+from vdla.hw.spec.presets import DEFAULT, TINY
+from vdla.hw.spec.vocabulary import Extension
+from vdla.runtime.devices.cycle import CycleDevice
+
+EVERY = TINY.with_changes(extensions=tuple(Extension))
+
+
+def same(graph: Graph, config=EVERY) -> Graph:
+    """Return the arranged graph, which means the same."""
+    made = arranged(graph, config, operators_of(config)).graph
+    verify(made)
+    inputs = random_inputs(graph, 1)
+    assert_equal(interpret(made, inputs), interpret(graph, inputs))
+    return made
+
+
+def on_the_accelerator(graph: Graph, config=EVERY) -> None:
+    same(graph, config)
+    plan = plan_of(graph, config)
+    assert (len(plan.launches), plan.host_steps) == (1, ())
+    check(graph, plan, CycleDevice(config, plan.dram_bytes))
+
+
+# Orders
+
+
+def groups(*sizes: int) -> list[frozenset[int]]:
+    return [frozenset({number}) for number, size in enumerate(sizes) for _ in range(size)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "blocks"),
+    [((29, 15, 7, 7), 4), ((58, 29, 15, 14), 8), ((116, 58, 29, 29), 16), ((9, 9, 9, 9), 3), ((3, 5), 1)],
+)
+def test_groups_of_uses_stand_in_blocks(sizes, blocks):
+    lanes = lanes_of(groups(*sizes), 16)
+    assert len(lanes) == 16 * blocks
+    assert sorted(lanes[lanes != NONE].tolist()) == list(range(sum(sizes)))
+
+
+def test_the_greatest_group_has_blocks_of_its_own():
+    lanes = lanes_of([frozenset({channel % 2 + channel // 20}) for channel in range(30)], 8)
+    held = [
+        {channel % 2 + channel // 20 for channel in block if channel != NONE}
+        for block in lanes.reshape(-1, 8)
+    ]
+    assert all(len(uses) == 1 for uses in held[:2])
+
+
+def test_channels_that_are_used_alike_stay_in_order():
+    assert lanes_of([frozenset({1, 2})] * 20, 16) is None
+
+
+def test_lanes_without_a_channel():
+    array = np.arange(1, 7).reshape(3, 2)
+    lanes = np.array([2, NONE, 0])
+    assert picked(array, lanes, 0, None).tolist() == [[5, 6], [0, 0], [1, 2]]
+    assert picked(array, lanes, 0, 0).tolist() == [[5, 6], [1, 2], [1, 2]]
+    assert picked(array[:, :1], lanes, 1, 0).tolist() == array[:, :1].tolist()
+
+
+def test_weights_of_groups_among_zeros():
+    weights = np.arange(1, 9).reshape(4, 2, 1, 1)
+    assert dense(weights, 2)[..., 0, 0].tolist() == [[1, 2, 0, 0], [3, 4, 0, 0], [0, 0, 5, 6], [0, 0, 7, 8]]
+
+
+# Graphs
+
+
+@pytest.mark.parametrize(("channels", "count"), [(5, 1), (6, 3), (14, 4)])
+def test_units_of_a_shuffle_net_are_one_launch(channels, count):
+    on_the_accelerator(units(Net(), channels, count))
+
+
+def test_such_units_on_another_accelerator():
+    on_the_accelerator(units(Net(), 29, 2), DEFAULT)
+
+
+READERS = {
+    "a depthwise convolution and a table": lambda net, x: net.conv(table(net, depthwise(net, x)), 4),
+    "pooling and repeated pixels": lambda net, x: net.conv(resized(net, net.pool(x), (2, 1)), 3),
+    "a convolution of groups": lambda net, x: net.conv(x, 6, group=3),
+    "a sum, which needs order": lambda net, x: net.conv(net.add(x, net.requantise(x)), 3),
+    "a transposed convolution": lambda net, x: net.spread(x, 3, (2, 2), strides=(2, 2)),
+    "parts of parts, backwards": lambda net, x: net.conv(part(net, part(net, x, 2, 11), 8, 0, -1), 3),
+    "the same channels twice": lambda net, x: net.conv(net.join(x, part(net, x, 1, 6), x), 3),
+    "an output, in order": lambda net, x: net.requantise(x),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_readers_of_shuffled_channels(reader):
+    net = Net()
+    x = net.input(1, 3, *PIXELS)
+    joined = shuffled(net, net.join(net.conv(x, 7), net.conv(x, 5, (3, 3), pads=(1, 1, 1, 1))), 3)
+    on_the_accelerator(net.graph(READERS[reader](net, joined)))
+
+
+def test_channels_that_also_leave_stay_in_order():
+    net = Net()
+    a = net.conv(net.input(1, 3, *PIXELS), 7)
+    left, right = halves(net, a, 3, 4)
+    graph = net.graph(net.conv(right, 3), left, a)
+    made = same(graph)
+    assert made.types[a] == graph.types[a]
+    assert len(plan_of(graph, EVERY).launches) == 1
+
+
+def test_tensors_from_outside_are_filled_to_whole_blocks():
+    net = Net()
+    a, b = (net.requantise(net.input(1, 3, *PIXELS)) for _ in range(2))
+    on_the_accelerator(net.graph(net.conv(net.join(a, b, a), 4)))
+
+
+def test_moves_that_only_the_host_reads_stay():
+    net = Net()
+    a = net.conv(net.input(1, 3, *PIXELS), 6)
+    graph = net.graph(shuffled(net, a, 2), net.conv(a, 3))
+    assert arranged(graph, EVERY, operators_of(EVERY)).graph is graph
+
+
+@pytest.mark.parametrize("config", [TINY.with_changes(batch=2), TINY.with_changes(block_in=8)])
+def test_other_layouts_stay(config):
+    graph = units(Net(), 6, 1)
+    assert arranged(graph, config, operators_of(config)).graph is graph
+    plan = plan_of(graph, config)
+    check(graph, plan, CycleDevice(config, plan.dram_bytes))
+
+
+def test_multiply_accumulates_are_those_of_the_network():
+    graph = units(Net(), 6, 3)
+    expected = sum(
+        graph.types[node.outputs[0]].size * graph.constants[node.inputs[1]][0].size
+        for node in graph.nodes
+        if node.op == "Int8Conv"
+    )
+    layers = [layer for step in plan_of(graph, EVERY).launches for layer in step.layers]
+    assert sum(layer.macs for layer in layers) == expected
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_graphs_mean_the_same(seed):
+    graph = at_random(seed)
+    same(graph)
+    if seed % 10 == 0:
+        plan = plan_of(graph, EVERY)
+        check(graph, plan, CycleDevice(EVERY, plan.dram_bytes))

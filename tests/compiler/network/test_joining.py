@@ -1,0 +1,97 @@
+"""Joined channels and parts of them that nothing makes: no instruction, and the same result to the last bit."""
+
+import pytest
+
+from tests.compiler.network.compiled import plan_of
+from tests.compiler.network.graphs import Net
+from tests.compiler.network.test_networks import check
+from vdla.compiler.graph.nodes import Graph
+from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.vocabulary import Extension
+from vdla.runtime.devices.cycle import CycleDevice
+from vdla.runtime.devices.functional import FunctionalDevice
+from vdla.runtime.module.plan import Plan
+
+EVERY = TINY.with_changes(extensions=tuple(Extension))
+
+
+def part(net: Net, x: str, begin: int, end: int) -> str:
+    return net.op("Slice", (x,), axes=(1,), starts=(begin,), ends=(end,), steps=(1,))
+
+
+def made(plan: Plan) -> dict[str, bool]:
+    """Return which moves of elements take instructions."""
+    layers = [layer for step in plan.launches for layer in step.layers]
+    return {
+        layer.label or layer.name: bool(layer.label) for layer in layers if layer.op in ("Concat", "Slice")
+    }
+
+
+def compiled(graph: Graph, config=EVERY) -> Plan:
+    plan = plan_of(graph, config)
+    assert not plan.host_steps
+    for seed in (None, 0):
+        check(graph, plan, FunctionalDevice(config, plan.dram_bytes, seed))
+    check(graph, plan, CycleDevice(config, plan.dram_bytes))
+    return plan
+
+
+def joined_convolutions(net: Net) -> str:
+    x = net.input(1, 3, 7, 9)
+    return net.join(net.conv(x, 8), net.conv(x, 4, (3, 3), pads=(1, 1, 1, 1)), net.conv(x, 7))
+
+
+READERS = {
+    "1x1": lambda net, x: net.conv(x, 5),
+    "padded": lambda net, x: net.conv(x, 5, (3, 3), pads=(1, 2, 1, 0), border=-128),
+    "padded with a constant": lambda net, x: net.conv(x, 5, (3, 3), pads=(1, 1, 1, 1), border=7),
+    "depthwise": lambda net, x: net.conv(x, 19, (3, 3), pads=(1, 1, 1, 1), group=19),
+    "strided": lambda net, x: net.conv(x, 5, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1)),
+    "transposed": lambda net, x: net.spread(x, 5, (2, 2), strides=(2, 2)),
+    "pooled": lambda net, x: net.pool(x, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1)),
+    "requantised": lambda net, x: net.requantise(x),
+    "added": lambda net, x: net.add(x, x),
+    "a residual": lambda net, x: net.add(x, net.conv(net.requantise(x), 19, (3, 3), pads=(1, 1, 1, 1))),
+    "parts, joined otherwise": lambda net, x: net.conv(
+        net.join(part(net, x, 4, 16), part(net, x, 12, 19)), 5
+    ),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_readers_load_from_what_is_joined(reader):
+    net = Net()
+    plan = compiled(net.graph(READERS[reader](net, joined_convolutions(net))))
+    assert plan.launches
+    assert not any(made(plan).values()), made(plan)
+
+
+def test_joined_twice_and_joined_again():
+    net = Net()
+    x = net.conv(net.input(1, 3, 5, 6), 8)
+    both = net.join(x, net.join(part(net, x, 4, 8), x), part(net, x, 0, 4))
+    plan = compiled(net.graph(net.conv(both, 6), net.requantise(x)))
+    assert not any(made(plan).values())
+
+
+def test_what_leaves_the_launch_is_made():
+    net = Net()
+    whole = joined_convolutions(net)
+    half = part(net, whole, 4, 12)
+    plan = compiled(net.graph(whole, net.conv(whole, 3), half, net.conv(half, 3)))
+    assert made(plan) == {whole: True, half: True}
+
+
+def test_joined_tensors_from_the_host():
+    net = Net()
+    a, b = net.input(1, 4, 5, 5), net.input(1, 3, 5, 5)
+    plan = compiled(net.graph(net.conv(net.join(a, a, b), 6)))
+    assert not any(made(plan).values())
+
+
+def test_a_view_of_joined_rows_is_one_of_bytes():
+    net = Net()
+    x = net.input(1, 8)
+    both = net.join(net.matmul(x, 8), net.matmul(x, 5))
+    plan = compiled(net.graph(net.conv(net.reshape(both, 1, 13, 1, 1), 6)))
+    assert made(plan) == {both: True}
