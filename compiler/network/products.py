@@ -27,6 +27,30 @@ def _border(maker: Maker) -> str:
     return "" if pads_with(maker.config, border) else f"a border of {border}"
 
 
+def _reach(maker: Maker) -> str:
+    """Say that the kernel stands on padding alone, wherever it goes."""
+    node, (height, width) = maker.node, maker.shape(0)[2:]
+    top, left, *_ = node.border("pads")
+    places = zip(
+        (top, left),
+        (height, width),
+        maker.shape(1)[2:],
+        node.pair("strides"),
+        node.pair("dilations"),
+        maker.graph.types[node.outputs[0]].shape[2:],
+        strict=True,
+    )
+    is_reached = all(
+        any(
+            0 <= begin * stride - before + tap * dilation < size
+            for begin in range(out)
+            for tap in range(taps)
+        )
+        for before, size, taps, stride, dilation, out in places
+    )
+    return "" if is_reached else "a kernel that reads padding alone"
+
+
 def _convolution(maker: Maker) -> Offloaded:
     n, channels, height, width = maker.shape(0)
     weights, node = maker.constant(1), maker.node
@@ -180,7 +204,9 @@ def _offloaded(
 
 BOTH = (constants(1, 2), operands(1))
 OPERATORS: Mapping[str, Kind] = {
-    "Int8Conv": Kind((*BOTH, Rule(TAKES, _border)), _convolution),
+    "Int8Conv": Kind(
+        (*BOTH, Rule(TAKES, _border), Rule("kernels that reach the image", _reach)), _convolution
+    ),
     "Int8ConvTranspose": Kind(
         (
             *BOTH,

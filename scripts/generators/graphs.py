@@ -204,7 +204,7 @@ def _gemm(g: Growing, x: Value) -> None:
 
 
 def _attention(g: Growing, x: Value) -> None:
-    if len(x.shape) != 3:
+    if len(x.shape) != 3 or x.shape[1] == 1:  # see _softmax
         return
     turned = g.node("Transpose", x.name, perm=[0, 2, 1])
     scores = g.node("MatMul", x.name, turned)
@@ -220,6 +220,10 @@ def _layer_norm(g: Growing, x: Value) -> None:
 
 
 def _softmax(g: Growing, x: Value) -> None:
+    if (
+        x.shape[-1] == 1
+    ):  # in uint8 onnxruntime's QLinearSoftmax makes 0 of it: 256 with the scale 1/256 wraps
+        return
     g.made(g.node("Softmax", x.name, axis=-1), *x.shape)
 
 

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.compiler.graph.onnx.networks import small_cnn
+from tests.compiler.network.test_outside import network
 from vdla.compiler.graph.nodes import Graph
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
@@ -72,6 +73,16 @@ def test_names_that_are_no_identifiers_are_found(script, tmp_path):
     onnx.save(small_cnn(), tmp_path / "cnn.onnx")
     found = script.compare(tmp_path / "cnn.onnx", 0)
     assert found.largest <= 1
+
+
+@pytest.mark.parametrize("name", ["LSTM", "If"])
+def test_float_networks_with_parts_of_onnxruntime_are_compared(script, tmp_path, name):
+    onnx.save(network(name), tmp_path / "net.onnx")
+    found = script.compare(tmp_path / "net.onnx", 0)
+    assert found.exact
+    assert found.differences
+    assert found.largest <= 1
+    assert found.on_host["OnnxRuntime"] == 1
 
 
 def test_the_command_prints_a_table_and_succeeds(script, folder):

@@ -92,6 +92,12 @@ def test_seeds_that_are_right_are_not_tried_again(script, monkeypatch, tmp_path)
     assert "4 layers compared" in done.output
 
 
+def test_real_numbers_made_of_integers_that_may_be_one_off_may_be_one_step_off(script):
+    found, expected = np.float32([1, 2]), np.float32([1.5, 2])
+    assert script.far_off(found, expected, 0.5) == ""
+    assert script.far_off(found, expected, 0.4) == "it is 0.5 off, and 0.404 is allowed"
+
+
 @pytest.mark.parametrize(
     ("found", "expected", "message"),
     [

@@ -1,6 +1,7 @@
 """Export of graphs for other tools: the importer's forms as operators of one ONNX operator set."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from onnx import (
@@ -16,6 +17,9 @@ from onnx import (
 
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType, fresh_name
 from vdla.compiler.graph.onnx.simple import REDUCTIONS
+from vdla.compiler.graph.onnx.subgraphs import nodes_within
+from vdla.compiler.graph.onnx.unfold import unfolded
+from vdla.runtime.host.onnx_runtime import PART
 
 OPSET, IR_VERSION = 20, 9
 AS_INPUTS = {  # attributes here, inputs there, from the second input on
@@ -36,21 +40,46 @@ OF_THE_ELEMENTS = ("max", "min", "value")  # inputs that have the type of the fi
 def export(graph: Graph) -> ModelProto:
     """Return a graph as a model of operator set `OPSET`, whose values have the graph's names.
 
+    Parts that onnxruntime runs become the nodes that they are made of.
+
     Raises:
-        GraphError: an operator is not one of ONNX's, or an attribute has another form there.
+        GraphError: an operator is not one of ONNX's, or an attribute has another form there; or the operators
+            of a part are others in that set.
     """
-    constants = dict(graph.constants)
-    nodes = [_node(graph, node, constants) for node in graph.nodes]
-    weights = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    models = {node.inputs[0] for node in graph.nodes if node.op == PART}
+    constants = {name: array for name, array in graph.constants.items() if name not in models}
+    nodes: list[NodeProto] = []
+    tensors: list[TensorProto] = []
+    opsets = {"": OPSET}
+    for node in graph.nodes:
+        if node.op == PART:
+            taken = {*graph.types, *constants, *(one.name for one in tensors), *_made(nodes)}
+            part = unfolded(node, graph.constants[node.inputs[0]].tobytes(), OPSET, taken)
+            nodes += part.nodes
+            tensors += part.constants
+            opsets |= part.opsets
+        else:
+            nodes.append(_node(graph, node, constants))
+    weights = [*(numpy_helper.from_array(array, name) for name, array in constants.items()), *tensors]
     inputs, outputs = (
         [_value(name, graph.types[name]) for name in names] for names in (graph.inputs, graph.outputs)
     )
     body = helper.make_graph(nodes, graph.name, inputs, outputs, weights)
-    return helper.make_model(body, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+    versions = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+    return helper.make_model(body, opset_imports=versions, ir_version=IR_VERSION)
+
+
+def _made(nodes: list[NodeProto]) -> Iterator[str]:
+    """Yield the names of what nodes and those of their subgraphs make."""
+    for outer in nodes:
+        for node in nodes_within(outer):
+            yield from node.output
 
 
 def _node(graph: Graph, node: Node, constants: dict[str, np.ndarray]) -> NodeProto:
     """Return a node; what is an input in ONNX is added to `constants`."""
+    if node.op == "Resize":
+        return _resize(graph, node, constants)
     if not defs.has(node.op, OPSET, ""):
         raise GraphError(f"{node} cannot be exported: operator set {OPSET} of ONNX has no operator {node.op}")
     inputs, moved = list(node.inputs), AS_INPUTS.get(node.op, ())
@@ -58,9 +87,29 @@ def _node(graph: Graph, node: Node, constants: dict[str, np.ndarray]) -> NodePro
         inputs.append(fresh_name(f"{node.outputs[0]}_{name}", {*graph.types, *constants}))
         dtype = graph.types[node.inputs[0]].dtype if name in OF_THE_ELEMENTS else "int64"
         constants[inputs[-1]] = np.array(node.attributes[name], dtype)
-    made = helper.make_node(node.op, inputs, node.outputs, node.name)
+    made = helper.make_node(node.op, inputs, _outputs(graph, node), node.name)
     made.attribute.extend(_attributes(node, moved))
     return made
+
+
+def _outputs(graph: Graph, node: Node) -> tuple[str, ...]:
+    """Return what a node makes; a Split names also the parts that nothing reads."""
+    if node.op != "Split":
+        return node.outputs
+    found = [*node.outputs, *[""] * (len(node.extents("split")) - len(node.outputs))]
+    unread = f"{next(filter(None, found))}_unread"
+    return tuple(name or fresh_name(f"{unread}_{place}", graph.types) for place, name in enumerate(found))
+
+
+def _resize(graph: Graph, node: Node, constants: dict[str, np.ndarray]) -> NodeProto:
+    """Return a Resize, which is by scales where these give its sizes, else to its sizes."""
+    values: dict[str, Any] = dict(node.attributes)
+    scales, sizes = (np.array(values.pop(name), dtype) for name, dtype in (("scales", "f4"), ("sizes", "i8")))
+    by_scales = np.array_equal(np.floor(np.array(graph.types[node.inputs[0]].shape) * scales), sizes)
+    name = fresh_name(f"{node.outputs[0]}_extents", {*graph.types, *constants})
+    constants[name] = scales if by_scales else sizes
+    inputs = [node.inputs[0], "", name] if by_scales else [node.inputs[0], "", "", name]
+    return helper.make_node("Resize", inputs, node.outputs, node.name, mode="nearest", **values)
 
 
 def _attributes(node: Node, moved: tuple[str, ...]) -> Iterator[AttributeProto]:

@@ -12,6 +12,7 @@ from vdla.compiler.graph.onnx.tensors import first_line, proto_of, type_from
 PARAMETER_ELEMENTS = 1024
 POSITIVE = ("blocksize", "dilations", "group", "kernel_shape", "num_outputs", "size", "strides")
 BOUNDED = (*POSITIVE, "axes", "axis", "output_padding", "output_shape", "pads", "perm")
+POOLS = ("AveragePool", "LpPool", "MaxPool")
 LARGEST_ATTRIBUTE = 1 << 31
 SPELLING = {"float32": "float", "float64": "double"}
 
@@ -54,7 +55,28 @@ def output_types(
         KeyError,
     ) as error:
         raise RefusalError(f"its shape cannot be inferred: {first_line(error)}") from error
-    return tuple(_output(name, found, place < needed) for place, name in enumerate(node.output))
+    outputs = tuple(_output(name, found, place < needed) for place, name in enumerate(node.output))
+    if node.op_type not in POOLS or types[0] is None:
+        return outputs
+    given = types[0]
+    return tuple(None if made is None else _begun(node, given, made) for made in outputs)
+
+
+def _begun(node: NodeProto, given: TensorType, made: TensorType) -> TensorType:
+    """Return the type of a pooling's result without windows that begin behind image and padding, which ONNX's
+    inference counts where the number of windows is rounded up."""
+    attributes = {one.name: helper.get_attribute_value(one) for one in node.attribute}
+    if not attributes.get("ceil_mode") or attributes.get("auto_pad", b"NOTSET") != b"NOTSET":
+        return made
+    sizes = given.shape[2:]
+    strides, pads = (attributes.get(name) for name in ("strides", "pads"))
+    kept = (
+        out - ((out - 1) * stride >= size + before)
+        for out, stride, size, before in zip(
+            made.shape[2:], strides or [1] * len(sizes), sizes, pads or [0] * len(sizes), strict=False
+        )
+    )
+    return TensorType((*made.shape[:2], *kept), made.dtype)
 
 
 def _output(name: str, found: Mapping[str, TypeProto], is_needed: bool) -> TensorType | None:

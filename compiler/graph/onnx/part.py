@@ -71,6 +71,14 @@ def versions_of(node: NodeProto, opset: int) -> Iterator[int]:
             yield max(newer.since_version, OLDEST_OPSET)
 
 
+def same_in(op: str, opset: int, other: int) -> bool:
+    """Whether an operator is the same in two versions of the main operator set, but for the types that it
+    takes."""
+    if not (defs.has(op, opset, "") and defs.has(op, other, "")):
+        return False
+    return _signature(defs.get_schema(op, opset, "")) == _signature(defs.get_schema(op, other, ""))
+
+
 def _signature(schema: defs.OpSchema) -> tuple[object, ...]:
     """Return what an operator takes and makes, but for the types."""
     attributes = [

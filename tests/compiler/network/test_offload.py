@@ -199,6 +199,11 @@ def odd_border(net: Net) -> Graph:
     return net.graph(net.conv(net.input(1, 4, 3, 3), 4, (3, 3), pads=(1, 1, 1, 1), border=3))
 
 
+def beside_the_image(net: Net) -> Graph:
+    x = net.input(1, 4, 3, 1)
+    return net.graph(net.conv(x, 4, (1, 2), strides=(1, 4), pads=(0, 2, 0, 0), dilations=(1, 1)))
+
+
 def spread_unevenly(net: Net) -> Graph:
     return net.graph(net.spread(net.input(1, 2, 3, 3), 2, (3, 3), strides=(3, 3), pads=(1, 1, 1, 1)))
 
@@ -259,6 +264,9 @@ REFUSED = {
     "but 4": lambda net: net.graph(net.matmul(net.input(1, 2, 3, 4), 5)),
     "Int8Conv with a border of 3; the accelerator takes a border of 0 or -128, or any with the extension "
     "pad_value": odd_border,
+    "Int8Conv with a kernel that reads padding alone; the accelerator takes kernels that reach the image": (
+        beside_the_image
+    ),
     "Int8ConvTranspose with a result of 7 with stride 3 and padding 1, which has no phases of one form; "
     f"{PHASES}": spread_unevenly,
     f"Int8ConvTranspose with padding 2, which cuts off whole elements of the input; {PHASES}": spread_and_cut,

@@ -5,12 +5,16 @@ import pytest
 from onnx import checker, helper
 
 from tests.compiler.graph.onnx.networks import small_cnn
-from vdla.compiler.graph.nodes import Graph, GraphError
-from vdla.compiler.graph.onnx.export import export
+from tests.compiler.network.test_outside import network
+from vdla.compiler.graph.interpret import interpret
+from vdla.compiler.graph.nodes import Graph, GraphError, Node
+from vdla.compiler.graph.onnx.export import OPSET, export
 from vdla.compiler.graph.onnx.load import load
+from vdla.compiler.graph.onnx.unfold import Unfolded, unfolded
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.passes.pipeline import INTEGERS, SIMPLIFY
 from vdla.compiler.graph.quantise import quantise
+from vdla.runtime.host.onnx_runtime import PART, session_from
 
 OPERATORS = """\
 def f(x: float32[1, 2, 4, 4]):
@@ -32,9 +36,19 @@ def f(x: float32[1, 2, 4, 4]):
     q: float32[2, 2, 2, 3] = Cast(p, to="float32")
     r: float32[8, 3] = Reshape(q, shape=(8, 3))
     s: float32[3, 8] = Transpose(r, perm=(1, 0))
-    y: float32[3, 8] = Softmax(s, axis=1)
+    t: float32[3, 8] = Softmax(s, axis=1)
+    u: float32[6, 20] = Resize(t, coordinate_transformation_mode="asymmetric", nearest_mode="floor", scales=(2.0, 2.5), sizes=(6, 20))
+    y: float32[7, 20] = Resize(u, coordinate_transformation_mode="asymmetric", nearest_mode="floor", scales=(1.1666666666666667, 1.0), sizes=(7, 20))
     return y
 """
+
+SPLIT = """\
+def f(x: float32[4, 6]):
+    a: float32[4, 1] = Split(x, axis=1, split=(1, 2, 3))
+    b: float32[4, 1] = Neg(a)
+    return b
+"""
+X = np.random.default_rng(1).normal(size=(1, 3, 8, 8)).astype(np.float32)
 
 
 def quantised_cnn() -> Graph:
@@ -52,6 +66,57 @@ def test_what_was_exported_is_imported_equal(make):
     checker.check_model(model, full_check=True)
     assert model.ir_version == helper.find_min_ir_version_for(model.opset_import)
     assert load(model) == graph
+
+
+def test_parts_of_a_split_that_nothing_reads_are_named():
+    graph = parse_graph(SPLIT)
+    model = export(graph)
+    checker.check_model(model, full_check=True)
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    (found,) = session_from(model.SerializeToString()).run(None, {"x": x})
+    np.testing.assert_array_equal(found, interpret(graph, {"x": x})["b"])
+
+
+@pytest.mark.parametrize("name", ["If", "LSTM", "TopK"])
+def test_parts_of_onnxruntime_become_their_nodes(name):
+    graph = SIMPLIFY.run(load(network(name).SerializeToString()))
+    assert PART in [node.op for node in graph.nodes]
+    model = export(graph)
+    assert name in [node.op_type for node in model.graph.node]
+    (found,) = session_from(model.SerializeToString()).run(None, {"input.1": X})
+    (expected,) = interpret(graph, {"input.1": X}).values()
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_names_within_a_part_do_not_meet_those_of_the_graph():
+    (part,) = (node for node in load(network("If").SerializeToString()).nodes if node.op == PART)
+    graph = load(network("If").SerializeToString())
+    model = graph.constants[part.inputs[0]].tobytes()
+    whole = unfolded(part, model, OPSET, {*graph.types, "z", "z_1"})
+    (choice,) = (node for node in whole.nodes if node.op_type == "If")
+    assert {out.name for attribute in choice.attribute for out in attribute.g.output} == {"z_2"}
+
+
+def old_part(op: str, **attributes) -> Unfolded:
+    """Return the nodes of a part that was written in version 7."""
+    x, y = helper.make_tensor_value_info("x", 1, [2, 3]), helper.make_tensor_value_info("y", 1, None)
+    body = helper.make_graph([helper.make_node(op, ["x"], ["y"], **attributes)], "part", [x], [y])
+    model = helper.make_model(body, opset_imports=[helper.make_opsetid("", 7)])
+    return unfolded(Node(PART, ("m", "a"), ("b",), {}, "the part"), model.SerializeToString(), OPSET, ())
+
+
+def test_a_part_in_an_old_version_is_converted():
+    *constants, resize = old_part("Upsample", scales=[1.0, 2.0]).nodes
+    assert {node.op_type for node in constants} == {"Constant"}
+    assert (resize.op_type, list(resize.input)[:1], list(resize.output)) == ("Resize", ["a"], ["b"])
+
+
+def test_a_part_that_cannot_be_converted_is_refused():
+    message = (
+        r"^OnnxRuntime 'the part' cannot be exported: its operators of operator set 7 cannot be conv.* 20: "
+    )
+    with pytest.raises(GraphError, match=message):
+        old_part("Nobody")
 
 
 def test_an_operator_of_the_accelerator_is_refused():

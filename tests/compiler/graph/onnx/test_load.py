@@ -147,6 +147,18 @@ def test_all_versions_come_out_in_one_form(expected, opset, nodes, constants):
     assert print_graph(graph) == f"def net(x: float32[2, 3, 4]):\n    {expected}\n    return y\n"
 
 
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize(
+    ("pads", "size"), [([0, 0], 2), ([0, 1], 2), ([1, 0], 3)], ids=["none", "behind", "before"]
+)
+def test_pooling_has_no_window_that_begins_behind_the_image(op, pads, size):
+    attributes = {"kernel_shape": [2], "strides": [3], "pads": pads, "ceil_mode": 1}
+    made = model([node(op, "x", "y", **attributes)], {"x": [1, 1, 6]}, ["y"])
+    graph = load(made)
+    x = RNG.normal(size=(1, 1, 6)).astype(np.float32)
+    assert graph.types["y"].shape == interpret(graph, {"x": x})["y"].shape == (1, 1, size)
+
+
 def test_old_softmax_takes_the_later_dimensions_together():
     x = RNG.normal(size=(2, 3, 4)).astype(np.float32)
     graph = load(model([node("Softmax", "x", "y", axis=1)], {"x": [2, 3, 4]}, ["y"], opset=9))
