@@ -8,6 +8,7 @@ from vdla.compiler.graph.nodes import Graph, Node
 CONVOLUTIONS = ("Conv", "ConvInteger", "Int8Conv")
 TRANSPOSED = ("ConvTranspose", "Int8ConvTranspose")
 MATRICES = ("Gemm", "Int8MatMul", "MatMul", "MatMulInteger")
+BETWEEN_ACTIVATIONS = "Int8Products"
 PRODUCTS = (*CONVOLUTIONS, *TRANSPOSED, *MATRICES)
 
 Shape = Sequence[int]
@@ -15,6 +16,8 @@ Shape = Sequence[int]
 
 def macs(graph: Graph, node: Node) -> int:
     """Return the multiply-accumulates of a product; 0 for other operators."""
+    if node.op == BETWEEN_ACTIVATIONS:
+        return len(node.extents("places")) // 2 * prod(node.extents("size"))
     if node.op not in PRODUCTS:
         return 0
     turned = bool(node.attributes.get("transA", 0))

@@ -32,6 +32,12 @@ def counted(inputs: str, result: str) -> int:
             "pads=(0, 0, 0, 0), strides=(2, 2))",
             4 * 4 * 6 * 9,
         ),
+        (
+            "a: int8[4, 6], b: int8[4, 6], w: int64[4, 1]",
+            "int8[4, 8] = Int8Products(a, b, w, a_places=(0, 0, 0, 3), b_places=(0, 0, 0, 3), places=(0, 0, 0, 4), "
+            "shape=(4, 8), size=(4, 4, 3), transposed=1, zeros=(0, 0))",
+            2 * 4 * 4 * 3,
+        ),
         ("x: float32[7]", "float32[7] = Neg(x)", 0),
     ],
 )
