@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
-from msgspec import structs
 
 from vdla.compiler.codegen.after import After
 from vdla.compiler.codegen.segments import Segment
@@ -73,6 +72,12 @@ class _Builder:
             if isinstance(one, View)
         }
         self.segments = joined(self.parts, self.origin, self.goes_out)
+        self.standing = {
+            one.node.outputs[0]: one.layout if isinstance(one, View) else one.output[1]
+            for part in self.parts
+            for one in part
+            if not isinstance(one, OnHost)
+        }
         self.places, sizes = share(self.lives())
         for number, part in enumerate(self.parts):
             on_host = [one for one in part if isinstance(one, OnHost)]
@@ -102,7 +107,12 @@ class _Builder:
         return name
 
     def stored(self, name: str, layout: Layout) -> Stored:
-        return Stored(self.origin(name), layout.block, layout.space_to_depth, layout.windows, layout.stack)
+        """Return a value in one of its ways; where that is another value's, only with its shape changed,
+        the other one."""
+        before, own = self.aliases.get(name), self.standing.get(name)
+        if before is not None and own is not None and (own.block, own.stack) == (layout.block, layout.stack):
+            return self.stored(before, self.standing[before])
+        return Stored(name, layout.block, layout.space_to_depth, layout.windows, layout.stack)
 
     def holders(self, name: str, layout: Layout) -> list[Stored]:
         """Return the tensors that hold a value: several where it is joined."""
@@ -247,13 +257,8 @@ class _Builder:
 
     def unpacks(self, part: Part) -> tuple[Crossing, ...]:
         """Return the values of a part that the host reads, or another launch through the host."""
-        layouts = {one.output[0]: one.output[1] for one in part if isinstance(one, Offloaded)}
         return tuple(
-            Crossing(
-                name,
-                self.place(self.origin(name), layouts[self.origin(name)]),
-                structs.replace(layouts[self.origin(name)], shape=self.graph.types[name].shape),
-            )
+            Crossing(name, self.place(name, self.standing[name]), self.standing[name])
             for name in self.goes_out(part)
         )
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 
 from vdla.compiler.codegen.after import RESIDUAL, SUM, TABLE, table_entries
@@ -57,10 +56,15 @@ def following(graph: Graph, node: Node, placed: Sequence[Placed], target: Target
 
 
 class _First(NamedTuple):
-    """An operator that another may follow, and its place and those of changes of shape behind it."""
+    """An operator that another may follow, and its place and those of changes of shape behind it.
+
+    Attributes:
+        layout: how the value stands that the other reads, and its own result.
+    """
 
     places: tuple[int, ...]
     one: Offloaded
+    layout: Layout
 
 
 def _first(graph: Graph, name: str, placed: Sequence[Placed]) -> _First | None:
@@ -71,20 +75,16 @@ def _first(graph: Graph, name: str, placed: Sequence[Placed]) -> _First | None:
     for place, one in enumerate(placed):
         if isinstance(one, View) and name in one.node.outputs:
             before = _first(graph, one.node.inputs[0], placed)
-            return None if before is None else _First((*before.places, place), before.one)
+            return None if before is None else _First((*before.places, place), before.one, one.layout)
         if isinstance(one, Offloaded) and one.output[0] == name:
-            return _First((place,), one) if PARAMETERS in one.constants and not one.after.adds else None
+            follows = PARAMETERS in one.constants and not one.after.adds
+            return _First((place,), one, one.output[1]) if follows else None
     return None
 
 
 def _joined(node: Node, one: Offloaded, others: tuple[str, ...]) -> Node:
     """Return the first operator, with the result of the one that follows and what that reads besides."""
     return replace(one.node, inputs=(*one.node.inputs, *others), outputs=node.outputs)
-
-
-def _alike(graph: Graph, one: Offloaded, name: str) -> tuple[str, Layout]:
-    """Return a value that stands in DRAM as the result of an operator does, whatever its own shape."""
-    return name, msgspec.structs.replace(one.output[1], shape=graph.types[name].shape)
 
 
 def _looked_up(graph: Graph, node: Node, table: np.ndarray, placed: Sequence[Placed]) -> Follower | None:
@@ -95,7 +95,7 @@ def _looked_up(graph: Graph, node: Node, table: np.ndarray, placed: Sequence[Pla
     both = replace(
         one,
         node=_joined(node, one, node.inputs[1:]),
-        output=_alike(graph, one, node.outputs[0]),
+        output=(node.outputs[0], found.layout),
         constants={**one.constants, TABLE: table_entries(table)},
         after=replace(one.after, table=1),
     )
@@ -109,7 +109,7 @@ def _added(graph: Graph, node: Node, placed: Sequence[Placed], target: Target) -
     found = [
         (*first, own) for own in (0, 1) if (first := _first(graph, node.inputs[own], placed)) is not None
     ]
-    for places, one, own in sorted(found, key=lambda each: -each[0][0]):
+    for places, one, layout, own in sorted(found, key=lambda each: -each[0][0]):
         words = _sum_parameters(graph.constants[node.inputs[2]], node.extents("factors"), own)
         task = _adding(one, target)
         if words is not None and task is not None:
@@ -118,8 +118,8 @@ def _added(graph: Graph, node: Node, placed: Sequence[Placed], target: Target) -
                 one,
                 node=_joined(node, one, (residual, node.inputs[2])),
                 pieces=(replace(one.pieces[0], task=task),),
-                inputs={**one.inputs, RESIDUAL: _alike(graph, one, residual)},
-                output=made.output,
+                inputs={**one.inputs, RESIDUAL: (residual, layout)},
+                output=(node.outputs[0], layout),
                 constants={**one.constants, SUM: _blocked(words, target.config)},
                 after=replace(one.after, adds=True),
             )

@@ -16,20 +16,26 @@ def joined(
 ) -> Segments:
     """Return where the values stand that need not be made, as segments of other values.
 
-    Those are copies of whole elements that only operators of the same launch read.
+    Those are copies of whole elements that only operators of the same launch read, and that are not made as
+    rows of an image.
 
     Args:
         origin: returns the value that shares a value's bytes.
         leaving: returns the values of a part that others read, or that are outputs of the network.
     """
     found: dict[str, tuple[Segment, ...]] = {}
+    stacked = {
+        one.output[0] for part in parts for one in part if isinstance(one, Offloaded) and one.output[1].stack
+    }
     for part in parts:
         kept = {
             *leaving(part),
             *(name for one in part if not isinstance(one, Offloaded) for name in one.node.inputs),
         }
         for one in part:
-            if isinstance(one, Offloaded) and is_copy(one) and one.output[0] not in kept:
+            if not isinstance(one, Offloaded) or not is_copy(one) or one.output[0] in kept:
+                continue
+            if stacked.isdisjoint(origin(name) for name, _ in one.inputs.values()):
                 found[one.output[0]] = _copied(one, origin, found)
     return found
 

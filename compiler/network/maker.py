@@ -75,9 +75,14 @@ class OnHost:
 
 @dataclass(frozen=True)
 class View:
-    """A change of shape that moves no byte in DRAM; it belongs to the launch that makes its input."""
+    """A change of shape that moves no byte in DRAM; it belongs to the launch that makes its input.
+
+    Attributes:
+        layout: how its result stands in DRAM.
+    """
 
     node: Node
+    layout: Layout
 
 
 Placed = OnHost | Offloaded | View

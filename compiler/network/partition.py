@@ -7,12 +7,12 @@ from vdla.compiler.graph.conversions import Conversions
 from vdla.compiler.graph.integer_forms.host import is_float, why_on_host
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.network.following import following
-from vdla.compiler.network.maker import Offloaded, OnHost, Placed, View
+from vdla.compiler.network.maker import OnHost, Placed, View
 from vdla.compiler.network.offload import OPERATORS, offload
 from vdla.compiler.network.views import VIEW_RULES, VIEWS, Viewed
 from vdla.compiler.rules import Unfit, unfit
-from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
+from vdla.runtime.layout import Layout
 
 Report = Callable[[Node], None]
 Part = tuple[Placed, ...]  # all on the host, or all on the accelerator
@@ -21,35 +21,40 @@ Part = tuple[Placed, ...]  # all on the host, or all on the accelerator
 def place(graph: Graph, target: Target, report: Report = lambda node: None) -> list[Placed]:
     """Return where each node runs, in the graph's order; `report` is called with each node first."""
     placed: list[Placed] = []
-    inside: set[str] = set()  # values that the accelerator makes
+    standing: dict[str, Layout] = {}  # values that the accelerator makes
     found = Conversions(graph)
     for node in graph.nodes:
         report(node)
         follower = following(graph, node, placed, target)
         if follower is None:
-            one = _place(found, node, target, inside)
+            one = _place(found, node, target, standing)
         else:
             for number in sorted(follower.places, reverse=True):
                 del placed[number]  # it is carried out where the other operands are there, too
             one = follower.both
         if not isinstance(one, OnHost):
-            inside.update(node.outputs)
+            layout = one.layout if isinstance(one, View) else one.output[1]
+            standing.update(dict.fromkeys(node.outputs, layout))
         placed.append(one)
     return placed
 
 
-def _place(found: Conversions, node: Node, target: Target, inside: set[str]) -> Placed:
+def _place(found: Conversions, node: Node, target: Target, standing: Mapping[str, Layout]) -> Placed:
     graph = found.graph
     if node.op in OPERATORS and not is_float(graph, node):
-        made = offload(graph, node, target, gathers=_may_gather(graph, node, inside))
+        made = offload(graph, node, target, gathers=_may_gather(graph, node, standing))
         return OnHost(node, node.reason or made.reason) if isinstance(made, Unfit) else made
     if node.op in VIEWS and not is_float(graph, node):
-        unlike = unfit(node.op, VIEW_RULES, Viewed(graph, node, node.inputs[0] in inside))
-        return View(node) if unlike is None else OnHost(node, unlike.reason)
+        at = Viewed(graph, node, target.config, standing.get(node.inputs[0]))
+        unlike, layout = unfit(node.op, VIEW_RULES, at), at.layout
+        if unlike is None and layout is not None:
+            return View(node, layout)
+        if unlike is not None and node.op != "Transpose":
+            return OnHost(node, unlike.reason)
     return OnHost(node, why_on_host(found, node).reason)
 
 
-def _may_gather(graph: Graph, node: Node, inside: set[str]) -> bool:
+def _may_gather(graph: Graph, node: Node, inside: Mapping[str, Layout]) -> bool:
     """Whether the node's first input comes from the host, and nobody else reads it."""
     readers = (
         sum(name == node.inputs[0] for other in graph.nodes for name in other.inputs) if node.inputs else 0
@@ -57,7 +62,7 @@ def _may_gather(graph: Graph, node: Node, inside: set[str]) -> bool:
     return readers == 1 and node.inputs[0] not in inside
 
 
-def parts(graph: Graph, placed: list[Placed], config: AcceleratorConfig) -> list[Part]:
+def parts(graph: Graph, placed: list[Placed]) -> list[Part]:
     """Divide the nodes into as few parts as possible, each on one place, in an order that keeps dependencies.
 
     A value from the accelerator that it cannot read back in its present layout goes through the host, so its
@@ -67,7 +72,7 @@ def parts(graph: Graph, placed: list[Placed], config: AcceleratorConfig) -> list
     waiting, found = list(placed), []
     on_host, idle = True, False
     while waiting:
-        part = _ready(waiting, made, on_host, config)
+        part = _ready(waiting, made, on_host)
         assert part or not idle, "the graph's nodes are in no order in which they can run"
         idle = not part
         if part:
@@ -79,7 +84,7 @@ def parts(graph: Graph, placed: list[Placed], config: AcceleratorConfig) -> list
     return found
 
 
-def _ready(waiting: list[Placed], made: set[str], on_host: bool, config: AcceleratorConfig) -> list[Placed]:
+def _ready(waiting: list[Placed], made: set[str], on_host: bool) -> list[Placed]:
     """Return what can run next on one place, in order."""
     available, part = set(made), []
     within: dict[str, Standing] = {}
@@ -89,10 +94,9 @@ def _ready(waiting: list[Placed], made: set[str], on_host: bool, config: Acceler
         if here and all(name in available for name in needed) and _readable(one, within):
             part.append(one)
             available.update(one.node.outputs)
-            if isinstance(one, Offloaded):
-                within |= dict.fromkeys(one.node.outputs, Standing(config.block_out, one.output[1].stack))
-            elif isinstance(one, View):
-                within |= dict.fromkeys(one.node.outputs, within[one.node.inputs[0]])
+            if not isinstance(one, OnHost):
+                layout = one.layout if isinstance(one, View) else one.output[1]
+                within |= dict.fromkeys(one.node.outputs, Standing(layout.block, layout.stack))
     return part
 
 

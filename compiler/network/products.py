@@ -5,6 +5,7 @@ from dataclasses import replace
 from math import prod
 
 import numpy as np
+from msgspec import structs
 
 from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.tasks import ConvolutionTask, TransposedTask
@@ -145,10 +146,24 @@ def _transposed(maker: Maker) -> Offloaded:
 
 
 def _rows(maker: Maker) -> str:
-    return f"an operand of {IMAGE_RANK} dimensions" if len(maker.shape(0)) == IMAGE_RANK else ""
+    image = len(maker.shape(0)) == IMAGE_RANK and maker.config.batch > 1
+    return f"an operand of {IMAGE_RANK} dimensions and batch = {maker.config.batch}" if image else ""
 
 
 def _matrix_product(maker: Maker) -> Offloaded:
+    """Return a product of a matrix; also what has as many dimensions as an image is one."""
+    made = _product_of_rows(maker)
+    if len(maker.shape(0)) != IMAGE_RANK:
+        return made
+    (name, layout), (out, result) = made.inputs["X"], made.output
+    return replace(
+        made,
+        inputs={"X": (name, structs.replace(layout, stack=1))},
+        output=(out, structs.replace(result, stack=1)),
+    )
+
+
+def _product_of_rows(maker: Maker) -> Offloaded:
     weights, rows = maker.constant(1), prod(maker.shape(0)[:-1])
     diagonal = np.diagonal(weights)
     if weights.shape[0] == weights.shape[1] > 1 and np.count_nonzero(weights) == np.count_nonzero(diagonal):
@@ -202,6 +217,7 @@ def _offloaded(
     )
 
 
+ROWS = Rule("rows of any number of dimensions but 4, or a batch of 1", _rows)
 BOTH = (constants(1, 2), operands(1))
 OPERATORS: Mapping[str, Kind] = {
     "Int8Conv": Kind(
@@ -217,5 +233,5 @@ OPERATORS: Mapping[str, Kind] = {
         ),
         _transposed,
     ),
-    "Int8MatMul": Kind((*BOTH, Rule("rows of any number of dimensions but 4", _rows)), _matrix_product),
+    "Int8MatMul": Kind((*BOTH, ROWS), _matrix_product),
 }

@@ -53,7 +53,7 @@ def plan_of(
     made = arranged(padded_before(graph, target.config), target.config, operators_of(target.config))
     graph = sliced_before(made.graph, target.config)
     placed = place(graph, target, counted(progress, "place", len(graph.nodes)))
-    parted = parts(graph, [with_macs(one, made.macs) for one in placed], target.config)
+    parted = parts(graph, [with_macs(one, made.macs) for one in placed])
     chosen = choices_for(tasks_of(parted), target, choices or Choices(), choose, progress)
     progress("loop programs")
     programs = programs_of(chosen, target.config)

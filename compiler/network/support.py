@@ -67,7 +67,8 @@ def _where(op: str) -> tuple[str, str]:
     if op in BECOMES:
         return ACCELERATOR, f"{conditions(early.RULES[op])}; it becomes {BECOMES[op]}"
     if op in VIEWS:
-        return HOST, f"{IN_INT8}; costs nothing with {conditions(VIEW_RULES)}"
+        views = f"{IN_INT8}; costs nothing with {conditions(VIEW_RULES)}"
+        return (ACCELERATOR, f"{views}; or {FREE}") if op in MOVERS else (HOST, views)
     if op in MOVES:
         takes = [conditions(OPERATORS[op].rules)] if op in OPERATORS else []
         takes += [FREE] if op in MOVERS else []

@@ -1,29 +1,42 @@
 """Views: operators that change a tensor's shape, but no byte of it in the accelerator's DRAM."""
 
+from math import prod
 from typing import NamedTuple
+
+from msgspec import structs
 
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.rules import Rule
-from vdla.runtime.layout import IMAGE_RANK
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.runtime.layout import IMAGE_RANK, Layout
 
-VIEWS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
+VIEWS = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+TO_CHANNELS_LAST, TO_CHANNELS_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 
 
 class Viewed(NamedTuple):
     """An operator of `VIEWS` in its graph.
 
     Attributes:
-        inside: the accelerator makes its input.
+        standing: how its input stands in DRAM; None where the accelerator does not make it.
     """
 
     graph: Graph
     node: Node
-    inside: bool
+    config: AcceleratorConfig
+    standing: Layout | None
 
     @property
     def types(self) -> tuple[TensorType, TensorType]:
         """What is changed, and into what."""
         return self.graph.types[self.node.inputs[0]], self.graph.types[self.node.outputs[0]]
+
+    @property
+    def layout(self) -> Layout | None:
+        """How the result stands in DRAM; None where bytes move."""
+        before, after = self.types
+        usual = Layout(before.shape, self.config.block_out, self.config.batch)
+        return viewed(self.standing or usual, self.node, after.shape)
 
 
 def _bytes(at: Viewed) -> str:
@@ -31,29 +44,63 @@ def _bytes(at: Viewed) -> str:
 
 
 def _moved(at: Viewed) -> str:
-    return "" if same_bytes(*at.types) else f"a change of {at.types[0]} to {at.types[1]}"
+    return "" if at.layout is not None else f"a change of {at.types[0]} to {at.types[1]}"
 
 
 def _outside(at: Viewed) -> str:
-    return "" if at.inside else f"input {at.node.inputs[0]} on the host"
+    return "" if at.standing is not None else f"input {at.node.inputs[0]} on the host"
 
 
 VIEW_RULES: tuple[Rule[Viewed], ...] = (
     Rule("int8 tensors", _bytes),
-    Rule("as many rows of as many channels before and after; an image is one row if it is one pixel", _moved),
+    Rule(
+        "as many rows of as many channels before and after; an image is one row if it is one pixel, and rows "
+        "if Transpose makes its channels the last or the first dimension",
+        _moved,
+    ),
     Rule("an input that the accelerator makes", _outside),
 )
 
 
-def same_bytes(one: TensorType, other: TensorType) -> bool:
-    """Whether two shapes of an int8 tensor stand alike in the accelerator's DRAM: as many rows of as many
-    channels, where one pixel of one image is a row."""
-    return one.dtype == other.dtype == "int8" and _rows(one) == _rows(other) is not None
+def viewed(layout: Layout, node: Node, shape: tuple[int, ...]) -> Layout | None:
+    """Return how the result of an operator of `VIEWS` stands in DRAM, of this shape; None where bytes move.
+
+    Args:
+        layout: how the input stands.
+    """
+    if node.op == "Transpose":
+        return _turned(layout, node, shape)
+    rows = _rows(layout)
+    if rows is None or not shape:
+        return None
+    if shape == (*rows, 1, 1) and rows[0] == 1:
+        return structs.replace(layout, shape=shape, stack=0)
+    if rows != _rows_of(shape):
+        return None
+    if len(shape) == IMAGE_RANK and layout.batch > 1:
+        return None
+    stack = layout.stack if layout.stack > 1 else int(len(shape) == IMAGE_RANK)
+    return structs.replace(layout, shape=shape, stack=stack)
 
 
-def _rows(type_: TensorType) -> tuple[int, int] | None:
+def _turned(layout: Layout, node: Node, shape: tuple[int, ...]) -> Layout | None:
+    """Return how an image stands whose channels become the last dimension, or the first."""
+    images = layout.shape[0] if len(layout.shape) == IMAGE_RANK and layout.batch == 1 else 0
+    if images and node.extents("perm") == TO_CHANNELS_LAST and not layout.stack:
+        return structs.replace(layout, shape=shape, stack=images)
+    if images and node.extents("perm") == TO_CHANNELS_FIRST and layout.stack == images:
+        return structs.replace(layout, shape=shape, stack=0)
+    return None
+
+
+def _rows(layout: Layout) -> tuple[int, int] | None:
     """Return the rows and channels of a tensor; None for images of more than one pixel, or several."""
-    if len(type_.shape) == IMAGE_RANK:
-        n, channels, *pixel = type_.shape
+    shape = layout.shape
+    if len(shape) == IMAGE_RANK and not layout.stack:
+        n, channels, *pixel = shape
         return (1, channels) if n == 1 and pixel == [1, 1] else None
-    return (type_.size // type_.shape[-1], type_.shape[-1]) if type_.shape else None
+    return _rows_of(shape) if shape else None
+
+
+def _rows_of(shape: tuple[int, ...]) -> tuple[int, int]:
+    return prod(shape[:-1]), shape[-1]

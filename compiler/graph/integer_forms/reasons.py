@@ -14,7 +14,7 @@ def fit(found: Conversions, node: Node, quantise: Node | None) -> Site | Unfit:
     behind Relu and Clip; Unfit where there is no such form."""
     changed = tail_of(found, node)
     if changed is not None:
-        site = Site(found, changed.node, quantise, changed.affine, changed.alone)
+        site = Site(found, changed.node, quantise, changed.affine, changed.alone, changed.last)
         subject = node.op if changed.alone else changed.node.op
         return unfit(subject, RULES[site.kind], site) or site
     if node.op in early.RULES:

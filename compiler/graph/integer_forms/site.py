@@ -59,6 +59,7 @@ class Site:
             None where there is none.
         affine: what is done to each channel of its result, and goes into the requantisation.
         alone: that is all that is done: the operator is the first of those that change channels.
+        last: the channels of such changes are the last dimension.
 
     What belongs to the integer form may be asked for only where the rules before hold.
     """
@@ -68,6 +69,7 @@ class Site:
     quantise: Node | None = None
     affine: Affine | None = None
     alone: bool = False
+    last: bool = False
 
     @property
     def kind(self) -> str:

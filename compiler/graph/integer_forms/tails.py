@@ -20,11 +20,13 @@ class Tail(NamedTuple):
             DequantizeLinear.
         affine: all of them.
         alone: no product stands before them.
+        last: channels are the last dimension, also of what has as many dimensions as an image.
     """
 
     node: Node
     affine: Affine
     alone: bool
+    last: bool
 
 
 def tail_of(found: Conversions, node: Node) -> Tail | None:
@@ -48,12 +50,12 @@ def _along(found: Conversions, node: Node, axis: int) -> Tail | None:
         if before is None:
             return None
         if before.op == "DequantizeLinear":
-            alone = axis == (1 if len(graph.types[total.x].shape) == IMAGE_RANK else -1)
-            return Tail(first, total, alone) if alone else None
+            alone = axis == -1 or len(graph.types[total.x].shape) == IMAGE_RANK
+            return Tail(first, total, alone, last=axis == -1) if alone else None
         if len(found.readers[total.x]) > 1 or total.x in graph.outputs:
             return None
         if PRODUCTS.get(before.op) == axis and _multiplies(found, before):
-            return Tail(before, total, alone=False)
+            return Tail(before, total, alone=False, last=axis == -1)
         earlier, first = affine_of(graph, before, axis), before
         total = None if earlier is None else total.after(earlier)
     return None

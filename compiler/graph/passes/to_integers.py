@@ -133,7 +133,7 @@ class _Lowering(Rewriting):
         """Changes of channels are a depthwise convolution of an image, or a product with a diagonal
         matrix."""
         weights = site.product.weights
-        if len(site.shape(site.inputs[0])) == IMAGE_RANK:
+        if not site.last:
             attributes = {**ONCE, "group": len(weights)}
             self.product(site, weights.reshape(-1, 1, 1, 1), "Int8Conv", attributes)
         else:

@@ -146,8 +146,8 @@ class Net:
     def reshape(self, x: str, *shape: int) -> str:
         return self.op("Reshape", (x,), shape=shape)
 
-    def transpose(self, x: str) -> str:
-        return self.op("Transpose", (x,), perm=tuple(range(len(self.shape(x))))[::-1])
+    def transpose(self, x: str, *perm: int) -> str:
+        return self.op("Transpose", (x,), perm=perm or tuple(range(len(self.shape(x))))[::-1])
 
     def graph(self, *outputs: str) -> Graph:
         """Return the graph with these outputs."""

@@ -39,9 +39,6 @@ class Following(Net):
         words = parameter_words(*(np.array([value]) for value in (-70000, multiplier, 30, 3, -120, 110)))
         return self.op("Int8Add", (a, b, self.constant(words)), factors=factors)
 
-    def reshape(self, x: str, *shape: int) -> str:
-        return self.op("Reshape", (x,), shape=shape)
-
     def image(self, channels: int = 6) -> str:
         return self.conv(self.input(2, 3, 9, 7), channels, (3, 3), pads=(1, 1, 1, 1))
 
@@ -213,3 +210,30 @@ def test_elements_that_all_change_alike_cost_no_program(make):
     graph, _ = make(Following())
     own = [node.op for node in graph.nodes if node.op == "Int8Conv"] or ["Int8MatMul"]
     assert [[layer.op for layer in step.layers] for step in plan_of(graph, ALL).launches] == [own]
+
+
+@pytest.mark.parametrize("config", [ALL, ALL.with_changes(batch=2)])
+def test_what_follows_rows_of_an_image_follows_across_the_order_of_its_channels(config):
+    """A block of a ConvNeXt: rows between convolutions of an image, and the image added behind."""
+    net = Following()
+    image = net.conv(net.input(1, 3, 9, 7), 6, (3, 3), pads=(1, 1, 1, 1))
+    rows = net.reshape(net.transpose(net.conv(image, 6), 0, 2, 3, 1), 63, 6)
+    x = net.reshape(net.lookup(net.reshape(net.matmul(rows, 9), 1, 9, 7, 9)), 63, 9)
+    scaled = net.matmul(net.reshape(net.matmul(x, 6), 1, 9, 7, 6), 6)
+    graph = net.graph(net.conv(net.sum(net.transpose(scaled, 0, 3, 1, 2), image), 4))
+    plan = plan_of(graph, config)
+    if config.batch == 1:
+        (launch,) = plan.launches
+        products = [layer.op for layer in launch.layers if layer.op.startswith("Int8")]
+        assert products == ["Int8Conv", "Int8Conv", "Int8MatMul", "Int8MatMul", "Int8MatMul", "Int8Conv"]
+    for seed in (None, 0):
+        check(graph, plan, FunctionalDevice(config, plan.dram_bytes, seed))
+
+
+def test_rows_of_an_image_that_are_read_as_one_go_through_the_host():
+    net = Following()
+    image = net.reshape(net.matmul(net.input(12, 6), 5), 1, 3, 4, 5)
+    graph = net.graph(net.add(net.conv(image, 5), net.conv(image, 5)), net.requantise(image))
+    plan = plan_of(graph, ALL)
+    assert len(plan.launches) == 2
+    check(graph, plan, FunctionalDevice(ALL, plan.dram_bytes))

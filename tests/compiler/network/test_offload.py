@@ -260,8 +260,6 @@ REFUSED = {
     f"Int8MaxPool with constant operand c0; {INT8}": lambda net: net.graph(
         net.pool(net.constant(net.integers(1, 2, 3, 3)))
     ),
-    "Int8MatMul with an operand of 4 dimensions; the accelerator takes rows of any number of dimensions "
-    "but 4": lambda net: net.graph(net.matmul(net.input(1, 2, 3, 4), 5)),
     "Int8Conv with a border of 3; the accelerator takes a border of 0 or -128, or any with the extension "
     "pad_value": odd_border,
     "Int8Conv with a kernel that reads padding alone; the accelerator takes kernels that reach the image": (

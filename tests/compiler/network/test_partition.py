@@ -3,15 +3,17 @@
 from collections.abc import Callable
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from tests.compiler.network.graphs import HANDMADE, Net, random_graph
-from vdla.compiler.graph.nodes import Graph, TensorType
+from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.network.maker import Offloaded, OnHost, View
 from vdla.compiler.network.partition import Part, parts, place
-from vdla.compiler.network.views import same_bytes
+from vdla.compiler.network.views import viewed
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
+from vdla.runtime.layout import Layout
 
 WIDE = TINY.with_changes(block_in=8)
 GRAPHS = {
@@ -21,7 +23,7 @@ GRAPHS = {
 
 
 def parted(graph: Graph, config=TINY) -> list[Part]:
-    return parts(graph, place(graph, Target(config)), config)
+    return parts(graph, place(graph, Target(config)))
 
 
 @pytest.mark.parametrize("config", [TINY, WIDE], ids=["tiny", "wide in"])
@@ -38,9 +40,8 @@ def test_every_node_stands_once_behind_what_it_needs_in_parts_of_one_place(title
     )
     kinds = [{isinstance(one, OnHost) for one in part} for part in found]
     assert all(len(kind) == 1 for kind in kinds)
-    assert (
-        all(one != other for one, other in pairwise(kinds)) or config is WIDE
-    )  # else they would be one part
+    apart = config is WIDE or title == "rows of images"  # read in another way than they were made
+    assert apart or all(one != other for one, other in pairwise(kinds))  # else they would be one part
 
 
 @pytest.mark.parametrize("title", GRAPHS)
@@ -114,33 +115,65 @@ def test_what_cannot_be_read_as_it_stands_goes_through_the_host():
     assert len(parted(graph, WIDE)) == 2  # made in blocks of 4, read in blocks of 8
 
 
-INT8 = [
-    ((1, 8, 1, 1), (1, 8), True),
-    ((1, 8), (8,), True),
-    ((8,), (1, 1, 8), True),
-    ((1, 8, 1, 1), (1, 1, 1, 8), False),
-    ((1, 1, 1, 1), (1,), True),
-    ((2, 8), (1, 16), False),
-    ((2, 8, 1, 1), (2, 8), False),
-    ((1, 4, 2, 1), (1, 8), False),
-    ((2, 8), (2, 8), True),
-    ((3, 4, 8), (12, 8), True),
-    ((3, 4, 8), (4, 3, 8), True),
-    ((3, 4, 8), (6, 16), False),
-    ((), (1,), False),
-    ((1, 8), (8, 1), False),
-    ((2, 8, 1, 1), (1, 8, 2, 1), False),
+# Before, after, and into how many matrices what stands before as one, or as an image, is divided behind; None
+# where bytes move.
+RESHAPED = [
+    ((1, 8, 1, 1), (1, 8), 0),
+    ((1, 8), (8,), 0),
+    ((8,), (1, 1, 8), 0),
+    ((8,), (1, 8, 1, 1), 0),
+    ((1, 8, 1, 1), (1, 1, 1, 8), 1),
+    ((1, 1, 1, 1), (1,), 0),
+    ((2, 8), (1, 16), None),
+    ((2, 8, 1, 1), (2, 8), None),
+    ((2, 8), (2, 8, 1, 1), None),
+    ((1, 4, 2, 1), (1, 8), None),
+    ((2, 8), (2, 8), 0),
+    ((3, 4, 8), (12, 8), 0),
+    ((12, 8), (1, 3, 4, 8), 1),
+    ((3, 4, 8), (4, 3, 8), 0),
+    ((3, 4, 8), (6, 16), None),
+    ((), (1,), None),
+    ((1, 8), (8, 1), None),
+    ((1, 8, 1, 1), (1, 4, 2, 1), None),
 ]
 
 
-@pytest.mark.parametrize(("one", "other", "same"), INT8)
-def test_shapes_that_stand_alike(one, other, same):
-    assert same_bytes(TensorType(one, "int8"), TensorType(other, "int8")) is same
-    assert same_bytes(TensorType(other, "int8"), TensorType(one, "int8")) is same
+@pytest.mark.parametrize(("before", "after", "stack"), RESHAPED)
+def test_shapes_that_stand_alike(before, after, stack):
+    reshape = Node("Reshape", ("x",), ("y",), {"shape": after})
+    found = viewed(Layout(before, 4, 1), reshape, after)
+    assert found == (None if stack is None else Layout(after, 4, 1, stack=stack))
+    if found is not None and before:
+        values = np.arange(found.size * 2)[: int(np.prod(before))].reshape(before)
+        packed = Layout(before, 4, 1).pack(values).reshape(-1)
+        assert np.array_equal(packed, found.pack(values.reshape(after)).reshape(-1))
 
 
-def test_only_bytes_stand_alike():
-    assert not same_bytes(TensorType((1, 8), "float32"), TensorType((8,), "float32"))
+@pytest.mark.parametrize("images", [1, 3])
+def test_channels_come_first_or_last_where_they_stand(images):
+    first, last = (images, 6, 2, 3), (images, 2, 3, 6)
+    to_last, to_first = (
+        Node("Transpose", ("x",), ("y",), {"perm": perm}) for perm in ((0, 2, 3, 1), (0, 3, 1, 2))
+    )
+    image, rows = Layout(first, 4, 1), Layout(last, 4, 1, stack=images)
+    assert viewed(image, to_last, last) == rows
+    assert viewed(rows, to_first, first) == image
+    values = np.arange(images * 36).reshape(first)
+    assert np.array_equal(image.pack(values).reshape(-1), rows.pack(values.transpose(0, 2, 3, 1)).reshape(-1))
+    assert viewed(image, to_first, (images, 3, 6, 2)) is None
+    assert viewed(rows, to_last, last) is None
+    assert viewed(Layout(first, 4, 2), to_last, last) is None
+    other = Node("Transpose", ("x",), ("y",), {"perm": (0, 1, 3, 2)})
+    assert viewed(image, other, (images, 6, 3, 2)) is None
+
+
+def test_several_rows_at_once_make_no_image():
+    reshape = Node("Reshape", ("x",), ("y",), {"shape": (1, 3, 4, 8)})
+    assert viewed(Layout((12, 8), 4, 2), reshape, (1, 3, 4, 8)) is None
+    assert viewed(Layout((6, 2, 8), 4, 1, stack=6), reshape, (1, 3, 4, 8)) == Layout(
+        (1, 3, 4, 8), 4, 1, stack=6
+    )
 
 
 def test_pixels_are_gathered_for_one_operator_only():
