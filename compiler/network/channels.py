@@ -66,7 +66,7 @@ class Channels:
                 for name in node.outputs:
                     self._source(name)
             else:
-                self.numbers |= dict(zip(node.outputs, made, strict=True))
+                self.numbers |= dict(zip(node.outputs, made, strict=False))  # what nothing reads has no name
                 self.moved.update(node.outputs)
                 before = any(name in self.scattered for name in node.inputs)
                 if before or not self._in_blocks(node):

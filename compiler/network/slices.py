@@ -46,7 +46,7 @@ def _is_image(type_: TensorType) -> bool:
 
 def _slices(node: Node) -> list[Node]:
     begin, found = 0, []
-    for name, size in zip(node.outputs, node.extents("split"), strict=True):
+    for name, size in zip(node.outputs, node.extents("split"), strict=False):
         cut = {"axes": (1,), "starts": (begin,), "ends": (begin + size,), "steps": (1,)}
         found.append(replace(node, op="Slice", outputs=(name,), attributes=cut, name=name))
         begin += size

@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from vdla.compiler.graph.nodes import Node
+from vdla.compiler.graph.parse import parse_graph
+
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 SEEDS = 12
 
@@ -90,6 +93,40 @@ def test_seeds_that_are_right_are_not_tried_again(script, monkeypatch, tmp_path)
     done = CliRunner().invoke(script.main, ["--graphs", "1", "--journal", str(journal)])
     assert done.output.startswith("1 networks: 1 right, 0 refused")
     assert "4 layers compared" in done.output
+
+
+STEPS = """\
+def f(a: int8[3], s: float32, t: float32, u: float32, z: int8):
+    r: float32[3] = DequantizeLinear(a, s, z, axis=0)
+    n: float32[3] = Neg(r)
+    b: int8[3] = QuantizeLinear(n, t, z, axis=0)
+    q: float32[3] = DequantizeLinear(b, t, z, axis=0)
+    m: float32[3] = Neg(q)
+    c: int8[3] = QuantizeLinear(m, u, z, axis=0)
+    return c
+"""
+SCALES = {"s": np.float32(1), "t": np.float32(1), "u": np.float32(0.1), "z": np.int8(0)}
+
+
+@pytest.mark.parametrize(
+    ("b", "c", "found", "joins"),
+    [
+        ([-5, -10, -15], [50, 100, 127], [50, 100, 127], True),
+        ([-6, -10, -15], [60, 100, 127], [50, 100, 127], True),  # the first step is one off
+        ([-7, -10, -15], [70, 100, 127], [50, 100, 127], False),  # it is two off
+        ([-6, -10, -15], [62, 100, 127], [50, 100, 127], False),  # the second step is wrong as well
+        ([-6, -10, -15], [60, 100, 127], [63, 100, 127], False),  # the table is wrong
+    ],
+)
+def test_a_table_of_several_steps_is_judged_step_by_step(script, b, c, found, joins):
+    known = {"a": np.int8([5, 10, 15]), "b": np.int8(b), "c": np.int8(c), **SCALES}
+    node = Node("Int8Lookup", ("a", *SCALES), ("c",), {})
+    assert script.joins_steps(parse_graph(STEPS), node, "c", known, np.int8(found)) is joins
+
+
+def test_a_result_of_values_that_nobody_knows_is_not_excused(script):
+    node = Node("Int8Lookup", ("s",), ("c",), {})
+    assert not script.joins_steps(parse_graph(STEPS), node, "c", {"s": np.float32(1)}, np.int8([1, 2, 3]))
 
 
 def test_real_numbers_made_of_integers_that_may_be_one_off_may_be_one_step_off(script):

@@ -1,5 +1,7 @@
 """Parts of channels and repeated pixels: one launch, to the last bit, and what stays on the host."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.compiler.network.compiled import plan_of
@@ -27,6 +29,19 @@ def test_parts_of_whole_blocks_are_copied(config, sizes):
     assert not plan.host_steps
     check(graph, plan, FunctionalDevice(config, plan.dram_bytes, 0))
     check(graph, plan, CycleDevice(config, plan.dram_bytes))
+
+
+@pytest.mark.parametrize("sizes", [(8, 4, 4), (6, 6)])
+def test_parts_that_nothing_reads_have_no_name(sizes):
+    net = Net()
+    first = net.op("Split", (net.conv(net.input(1, 3, 5, 6), sum(sizes)),), len(sizes), axis=1, split=sizes)
+    graph = net.graph(net.conv(first, 3))
+    nodes = tuple(
+        replace(node, outputs=node.outputs[:1]) if node.op == "Split" else node for node in graph.nodes
+    )
+    graph = replace(graph, nodes=nodes)
+    plan = plan_of(graph, TINY)
+    check(graph, plan, FunctionalDevice(TINY, plan.dram_bytes, 0))
 
 
 def test_other_parts_stay_on_the_host():
