@@ -16,11 +16,12 @@ from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.target import Target
 from vdla.runtime.stream.builder import Stream, StreamBuilder
 
-CANDIDATES = 3  # that are simulated
+CANDIDATES = 2  # that are simulated
+MORE_CANDIDATES = 4  # with more virtual threads, where these may help
 # A candidate whose estimate exceeds the best by more is not simulated. No convolution of ResNet-18 and
 # MobileNet ran fastest with one.
 NEAR = 1.05
-WAITING = 1.1  # cycles of each slot, from which on more virtual threads may help
+WAITING = 1.015  # cycles of each slot, from which on more virtual threads may help
 ELSEWHERE = 1 << 24  # where tensors stand while a stream is judged; its cycles hardly depend on that
 Chooser = Callable[[Space], Choice]
 
@@ -33,7 +34,8 @@ def by_estimate(space: Space) -> Choice:
 def by_simulator(space: Space, candidates: int = CANDIDATES) -> Choice:
     """Return the choice with the fewest simulated cycles among the `candidates` with the best estimates.
 
-    Where the multipliers do not bound it, one with more virtual threads is among them.
+    Where the multipliers wait, some with more virtual threads are among them: their estimates are close, and
+    how stores meet loads in memory's queue decides between them.
     """
     found = _candidates(space, candidates)
     if len(found) == 1 and space.more is None:
@@ -41,13 +43,13 @@ def by_simulator(space: Space, candidates: int = CANDIDATES) -> Choice:
     cycles = {choice: simulated_cycles(space.task, choice, space.target) for choice in found}
     best = min(found, key=cycles.__getitem__)
     if space.more is not None and _waits(space, best, cycles[best]):
-        (other,) = _candidates(space.more, 1)
-        cycles[other] = simulated_cycles(space.task, other, space.target)
+        for other in _candidates(space.more, MORE_CANDIDATES):
+            cycles[other] = simulated_cycles(space.task, other, space.target)
     return min(cycles, key=cycles.__getitem__)
 
 
 def _waits(space: Space, choice: Choice, cycles: int) -> bool:
-    """Whether a choice takes many more cycles than slots."""
+    """Whether a choice takes more cycles than slots."""
     assert space.work is not None, "what has more threads has tiles"
     assert choice.tiles is not None, "what has tiles to choose has some"
     return cycles > WAITING * slots_of(space.work, choice.tiles)

@@ -37,6 +37,8 @@ HANDOVER_CYCLES = 14
 GEMM_CYCLES = 5  # of a GEMM instruction beyond its steps
 # of the latency, by which a burst of a store waits for the reads that memory accepted before it
 STORE_WAITS = 1 / 64
+# share of the wait for a tile's store that loads, which go on meanwhile, do not make up for later
+UNHIDDEN = 0.5
 OVERLAP = 0.2  # share of the loading of kept weights that the end of the work with those before hides
 
 
@@ -113,6 +115,7 @@ def estimated_cycles(work: Work, table: TileTable) -> FloatArray:
     waits = refills * (latency + refill + often.beats / shape.chunks + HANDOVER_CYCLES) + resets * (
         latency + store / shape.tiles
     )
+    waits = waits + _waits_for_room(shape, often, store)
     cycles: FloatArray = steady + waits + out.beats / shape.tiles + 2 * latency
     return cycles
 
@@ -294,12 +297,8 @@ def _steady_cycles(
     chain = shape.steps + load + shape.chunks * (work.memory.latency + HANDOVER_CYCLES)
     if threads == 1:
         return chain + store
-    in_flight = min(work.config.max_requests, work.memory.depth)
-    reads_ahead = np.minimum(
-        often.beats / shape.chunks, in_flight * often.beats / np.maximum(often.bursts, 1)
-    )  # before a store in memory's queue
     # a thread's tiles: sums, then their store
-    tiles = shape.steps + store + shape.tiles * (reads_ahead + HANDOVER_CYCLES)
+    tiles = shape.steps + store + shape.tiles * (_reads_ahead(work, often, shape) + HANDOVER_CYCLES)
     compute = shape.steps + shape.taken + GEMM_CYCLES * shape.chunks + first
     memory = np.maximum(np.maximum(bus, load), store) + shape.steps / shape.chunks
     bounds = np.stack(np.broadcast_arrays(compute, memory, chain / threads + first, tiles / threads + first))
@@ -307,6 +306,27 @@ def _steady_cycles(
     nearness = ((bounds / greatest) ** SHARPNESS).sum(axis=0) - 1
     cycles: FloatArray = greatest * (1 + DISTURBANCE * nearness)
     return cycles
+
+
+def _waits_for_room(shape: _Shape, often: Traffic, store: FloatArray) -> FloatArray:
+    """Return the cycles in which a thread's first product, which overwrites sums, waits until those of its
+    tile before are stored. The last chunks of the other threads hide so much of that."""
+    work = shape.work
+    if work.threads == 1:
+        return np.zeros_like(store)
+    stored = work.memory.latency + HANDOVER_CYCLES + store / shape.tiles + _reads_ahead(work, often, shape)
+    hidden = (work.threads - 1) * shape.steps / shape.chunks
+    tiles = np.where(shape.resets, 0, shape.tiles / work.threads)
+    waits: FloatArray = UNHIDDEN * tiles * np.maximum(stored - hidden, 0)
+    return waits
+
+
+def _reads_ahead(work: Work, often: Traffic, shape: _Shape) -> FloatArray:
+    """Return the beats of reads before a store in memory's queue."""
+    in_flight = min(work.config.max_requests, work.memory.depth)
+    of_requests = in_flight * often.beats / np.maximum(often.bursts, 1)
+    ahead: FloatArray = np.minimum(often.beats / shape.chunks, of_requests)
+    return ahead
 
 
 def _refills(shape: _Shape, wgt: Traffic) -> tuple[FloatArray, FloatArray]:

@@ -73,13 +73,10 @@ def test_the_simulated_choice_is_at_least_as_good_as_the_estimated_one():
     assert simulated <= estimated
 
 
-def test_more_threads_are_chosen_where_the_bus_bounds_a_convolution():
-    """And only there: with deep sums the multipliers bound it."""
+def test_more_threads_are_chosen_where_they_hide_stores():
+    """And only there: with few outputs for each input, two threads do."""
     target = Target(DEFAULT)
-    wide, deep = (
-        ConvolutionTask(Convolution(channels, side, side, 64, (1, 1)))
-        for channels, side in ((32, 112), (512, 14))
-    )
+    wide, deep = (ConvolutionTask(Convolution(512, 14, 14, outputs, (1, 1))) for outputs in (512, 64))
     chosen = {task: by_simulator(space_of(task, target)) for task in (wide, deep)}
     assert (chosen[wide].threads, chosen[deep].threads) == (4, 2)
     space = space_of(wide, target)
@@ -108,7 +105,7 @@ def test_the_estimate_is_near_the_simulator(size):
 
 
 @pytest.mark.parametrize(
-    ("size", "cycles"), list(zip(ESTIMATED, (30_001, 28_305, 4_945), strict=True)), ids=str
+    ("size", "cycles"), list(zip(ESTIMATED, (30_001, 28_319, 5_162), strict=True)), ids=str
 )
 def test_the_estimate_has_the_constants_that_were_fitted(size, cycles):
     """Whoever changes a constant fits it to simulations again, and then changes these figures."""

@@ -90,4 +90,4 @@ def test_it_is_near_the_bound_of_the_bus_and_faster_than_the_alu():
     beats = elements * 3 * DEFAULT.block_out // DEFAULT.bus_bytes
     cycles = simulated_cycles(SumTask(elements), Choice(3), target)
     by_alu = simulated_cycles(ElementsTask(Elements.ADD, elements, (12345, 777)), Choice(2), target)
-    assert beats < cycles < 1.06 * beats < 0.7 * by_alu
+    assert beats < cycles < 1.06 * beats < 0.75 * by_alu  # which loads accumulators beside its steps
