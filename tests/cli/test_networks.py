@@ -97,8 +97,18 @@ def test_layers_and_operators_are_listed_on_request(files, tmp_path):
     assert MOVED not in done(*arguments[:-1]).stdout
 
 
+def test_the_summary_of_a_module_is_kept_for_the_next_time(files, tmp_path, monkeypatch):
+    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path / "cache"))
+    arguments = ("compile", files / "net.onnx", "-o", tmp_path / "a.vdla", "--config", "tiny")
+    first = done(*arguments).stdout
+    assert len(list((tmp_path / "cache/summaries").iterdir())) == 1
+    monkeypatch.setattr("vdla.api.Module.forecast", lambda _: pytest.fail("it was simulated again"))
+    assert done(*arguments).stdout == first
+
+
 def test_a_module_that_no_device_holds_is_compiled_and_has_no_summary(files, tmp_path, monkeypatch):
     monkeypatch.setattr("vdla.api.DRAM_BYTES", 100)
+    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path / "cache"))
     arguments = ("compile", files / "net.onnx", "-o", tmp_path / "a.vdla", "--config", "tiny")
     first, *_, last = done(*arguments).stdout.splitlines()
     assert first.startswith("no summary: no device runs the module: net on a device: its DRAM takes ")

@@ -1,14 +1,21 @@
 """The summaries of networks that commands print."""
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
-from vdla.api import Module, Run
 from vdla.cli._options import Command
+from vdla.compiler.codegen.version import version
+from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.errors import VdlaError
+from vdla.hw.spec.shelf import Shelf
 from vdla.runtime.module.plan import Plan
-from vdla.runtime.session.report import table
-from vdla.runtime.session.summary import summary_of
 
+if TYPE_CHECKING:
+    from vdla.api import Run
+
+SUMMARIES = Shelf("summaries", 4 << 20)
 MORE = "--layers lists every layer and operator, those on the host with their reasons"
 
 
@@ -19,17 +26,32 @@ def lists_layers(function: Command) -> Command:
     )
 
 
-def show_forecast(plan: Plan, layers: bool) -> None:
-    """Print the summary of a module that has not run yet, and its layers if they are asked for."""
+def show_forecast(plan: Plan, file: Path, layers: bool) -> None:
+    """Print the summary of a module that has not run yet, and its layers if they are asked for.
+
+    Args:
+        file: the module, by which its summary is kept for the next time.
+    """
+    key = digest_of([file.read_bytes(), version()])
+    kept = None if layers else SUMMARIES.read(key)
+    if kept is not None:
+        _show(kept.decode(), "")
+        return
+    from vdla.api import Module  # the simulator takes a while to import
+    from vdla.runtime.session.report import table
+    from vdla.runtime.session.summary import summary_of
+
     try:
         found = Module(plan).forecast()
     except VdlaError as error:
         click.echo(f"no summary: no device runs the module: {error}")
         return
-    _show(str(summary_of(plan, found)), table(found) if layers else "")
+    summary = str(summary_of(plan, found))
+    SUMMARIES.write(key, summary.encode())
+    _show(summary, table(found) if layers else "")
 
 
-def show_run(done: Run, layers: bool) -> None:
+def show_run(done: "Run", layers: bool) -> None:
     """Print the summary of a run, and its layers if they are asked for."""
     _show(str(done.summary), done.table() if layers else "")
 

@@ -26,6 +26,7 @@ WRITTEN = {
     "machine_code": "compiled simulator and verifier",
     "modules": "compiled networks",
     "silicon": "measured areas and clocks",
+    "summaries": "summaries of compiled networks",
 }
 KINDS = {CHOICES: "choices of tiles", **BUILT, **WRITTEN}
 

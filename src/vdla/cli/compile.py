@@ -34,7 +34,7 @@ def command(model: Path, output: Path, errors: bool, layers: bool, recipe: Recip
     compiled = compile_with_errors(model, target, recipe) if errors else None
     plan = plan_with_progress(model, target, recipe) if compiled is None else compiled.plan
     save(plan, output)
-    show_forecast(plan, layers)
+    show_forecast(plan, output, layers)
     if compiled is not None and compiled.errors:
         from vdla.compiler.graph.quantisation_error import print_contributions, print_errors
 
