@@ -6,6 +6,7 @@ Timing does not depend on data, so the cycle simulator evaluates a choice withou
 from collections.abc import Callable
 
 from vdla.compiler.codegen.estimate import ranked_tiles, slots_of
+from vdla.compiler.codegen.interleaved import interleavings
 from vdla.compiler.codegen.lowering import calls_of
 from vdla.compiler.codegen.space import Choice, Space
 from vdla.compiler.codegen.stream import emit_calls
@@ -66,7 +67,8 @@ def _candidates(space: Space, most: int) -> list[Choice]:
 def simulated_cycles(task: Task, choice: Choice, target: Target) -> int:
     """Return the cycles of a task alone on a target."""
     builder = StreamBuilder(target.config)
-    emit_calls(calls_of(task, choice, target.config), builder)
+    alternating = interleavings(task, target.config)
+    emit_calls(calls_of(task, choice, target.config), builder, alternating=alternating)
     return cycles_of(builder.finish(), target.memory)
 
 

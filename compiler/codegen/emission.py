@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from vdla.compiler.codegen.actions import Action, Operand
+from vdla.compiler.codegen.interleaved import Interleaved, interleaving
 from vdla.compiler.codegen.nest import Nest, element_index
 from vdla.compiler.codegen.segments import Segment, loading
 from vdla.compiler.ir.nodes import Buffer, Call, Intrinsic, Read
@@ -26,6 +27,7 @@ class Emission:
         scaled: returns what records STOREs by a set of parameters; None: they are recorded as they are.
         windows: how tensors are read whose pixels are packed, by the program's parameter.
         segments: where tensors stand that several others hold, by the program's parameter.
+        alternating: how tensors stand whose planes alternate, by the program's parameter.
     """
 
     builder: StreamBuilder
@@ -34,6 +36,7 @@ class Emission:
     scaled: Callable[[int], Move] | None = None
     windows: Mapping[str, Windows] = field(default_factory=dict)
     segments: Mapping[str, Sequence[Segment]] = field(default_factory=dict)
+    alternating: Mapping[str, Interleaved] = field(default_factory=dict)
 
     @property
     def config(self) -> AcceleratorConfig:
@@ -51,13 +54,17 @@ class Emission:
         if buffer.name in self.windows:
             return partial(self.builder.gather, self.windows[buffer.name])
         record = partial(self.builder.load, memory, pad_minimum=pad_minimum, pad_value=pad_value)
-        return loading(record, self.segments[buffer.name]) if buffer.name in self.segments else record
+        if buffer.name in self.segments:
+            return loading(record, self.segments[buffer.name])
+        return interleaving(memory, self.builder, record, self.alternating.get(buffer.name))
 
-    def scaled_store(self, parameters: int) -> Move:
-        """Return what records STOREs that requantise by a set of parameters."""
-        if self.scaled is not None:
-            return self.scaled(parameters)
-        return partial(self.builder.store, parameters=parameters)
+    def store(self, buffer: Buffer, parameters: int = 0) -> Move:
+        """Return what records STOREs to a buffer in DRAM, requantised where a set of parameters is given."""
+        if parameters and self.scaled is not None:
+            record = self.scaled(parameters)
+        else:
+            record = partial(self.builder.store, parameters=parameters)
+        return interleaving(MemoryType.OUT, self.builder, record, self.alternating.get(buffer.name))
 
     def tiles(self, call: Call) -> list[Operand]:
         """Return the operands of a call that are tiles."""

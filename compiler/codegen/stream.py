@@ -10,6 +10,7 @@ from typing import Protocol
 from vdla.compiler.codegen.actions import Action, conditional, in_turn, repeated
 from vdla.compiler.codegen.after import NOTHING, RESIDUAL, After, FollowedStores, Stored
 from vdla.compiler.codegen.emission import Emission, Instruction
+from vdla.compiler.codegen.interleaved import Interleaved
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.nest import TILE_RANK, Nest, conditions_of, nest_of
 from vdla.compiler.codegen.segments import Segment
@@ -92,6 +93,7 @@ def emit_calls(
     after: After = NOTHING,
     windows: Mapping[str, Windows] | None = None,
     segments: Mapping[str, Sequence[Segment]] | None = None,
+    alternating: Mapping[str, Interleaved] | None = None,
 ) -> None:
     """Record the instructions of what `lower_to_calls` returned; otherwise as `emit`.
 
@@ -99,20 +101,27 @@ def emit_calls(
         after: what its STOREs do behind requantisation; `tensors` name what that needs.
         windows: how parameters are read whose pixels are packed.
         segments: where parameters stand that several tensors hold.
+        alternating: how parameters stand whose planes alternate.
     """
+    planes = dict(alternating or {})
     own, begin, divided = dict(tensors or {}), dict(begins or {}), dict(segments or {})
     scaled = None
     if after != NOTHING:
-        stores = _stores(func, builder.config, own, begin, after) if after.adds else []
+        stores = _stores(func, builder.config, own, begin, after, planes) if after.adds else []
         followed = FollowedStores(builder, own, after, stores, divided.get(RESIDUAL, ()))
         followed.begin()
         scaled = followed.scaled
-    emission = Emission(builder, own, begin, scaled, dict(windows or {}), divided)
+    emission = Emission(builder, own, begin, scaled, dict(windows or {}), divided, planes)
     _Emitter(builder, func, emission, after).statement(func.body)({})
 
 
 def _stores(
-    func: Func, config: AcceleratorConfig, tensors: dict[str, str], begins: dict[str, int], after: After
+    func: Func,
+    config: AcceleratorConfig,
+    tensors: dict[str, str],
+    begins: dict[str, int],
+    after: After,
+    alternating: Mapping[str, Interleaved],
 ) -> list[Stored]:
     """Return the STOREs by parameters that a program records, in order."""
     stores: list[Stored] = []
@@ -121,7 +130,7 @@ def _stores(
         stores.append(Stored(element, rows))
 
     builder = StreamBuilder(config)
-    emission = Emission(builder, tensors, dict(begins), lambda parameters: note)
+    emission = Emission(builder, tensors, dict(begins), lambda parameters: note, alternating=alternating)
     _Emitter(builder, func, emission, after).statement(func.body)({})
     return stores
 

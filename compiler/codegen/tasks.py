@@ -20,6 +20,8 @@ class ConvolutionTask:
         border, alike: as `vdla.compiler.te.operators.convolution.conv2d` has them.
         slides: it is a depthwise convolution with kernels of whole windows, as
             `vdla.compiler.te.operators.windows.conv2d_windows` has it.
+        reads, writes: blocks of channels of its input, and of its result, that alternate in DRAM pixel by
+            pixel, see `vdla.compiler.codegen.interleaved`.
     """
 
     size: Convolution
@@ -27,21 +29,27 @@ class ConvolutionTask:
     border: int = 0
     alike: bool = False
     slides: bool = False
+    reads: int = 1
+    writes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class TransposedTask:
-    """A transposed convolution."""
+    """A transposed convolution; `reads` and `writes` as those of a `ConvolutionTask`."""
 
     size: Transposed
     narrowing: Narrowing = BY_CHANNEL
+    reads: int = 1
+    writes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class PoolingTask:
-    """A max pooling."""
+    """A max pooling; `reads` and `writes` as those of a `ConvolutionTask`."""
 
     size: Pooling
+    reads: int = 1
+    writes: int = 1
 
 
 class Elements(StrEnum):

@@ -54,9 +54,8 @@ def _pad_value(constant: Expr) -> int:
 def store(emission: Emission, nest: Nest) -> Action:
     """Record STOREs of store(dst, src)."""
     dram, chip = emission.tiles(nest.call)
-    return _transfer(
-        nest, chip, dram, emission.tensor(dram.buffer), [], lambda values: emission.builder.store
-    )
+    record = emission.store(dram.buffer)
+    return _transfer(nest, chip, dram, emission.tensor(dram.buffer), [], lambda values: record)
 
 
 def scaled_store(emission: Emission, nest: Nest) -> Action:
@@ -72,7 +71,7 @@ def scaled_store(emission: Emission, nest: Nest) -> Action:
         dram,
         emission.tensor(dram.buffer),
         [],
-        lambda values: emission.scaled_store(_parameter_set(first(values))),
+        lambda values: emission.store(dram.buffer, _parameter_set(first(values))),
     )
     for name, extent in walked.items():
         action = repeated(name, extent, action)

@@ -7,6 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from vdla.compiler.codegen.after import After
+from vdla.compiler.codegen.interleaved import interleavings
 from vdla.compiler.codegen.segments import Segment
 from vdla.compiler.codegen.stream import emit_calls
 from vdla.compiler.codegen.tasks import Task
@@ -71,7 +72,8 @@ class _Builder:
             for one in part
             if isinstance(one, View)
         }
-        self.segments = joined(self.parts, self.origin, self.goes_out)
+        alike = self.config.block_in == self.config.block_out  # segments count the same elements for all
+        self.segments = joined(self.parts, self.origin, self.goes_out) if alike else {}
         self.standing = {
             one.node.outputs[0]: one.layout if isinstance(one, View) else one.output[1]
             for part in self.parts
@@ -235,6 +237,7 @@ class _Builder:
                 self.numbered(one.after if piece.after is None else piece.after),
                 windows,
                 _named(piece, divided),
+                interleavings(piece.task, self.config),
             )
 
     def divided(self, name: str, layout: Layout) -> tuple[Segment, ...]:

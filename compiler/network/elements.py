@@ -27,11 +27,11 @@ def _max_pool(maker: Maker) -> Offloaded:
     size = Pooling(
         channels, height, width, node.pair("kernel_shape"), node.pair("strides"), node.border("pads"), n
     )
-    widens = widens_maxima(maker.config, size)
+    widens, parts = widens_maxima(maker.config, size), maker.block // maker.config.block_out
     return Offloaded(
         maker.node,
-        (Piece(MaximumTask(size) if widens else PoolingTask(size)),),
-        {"X": maker.operand(0, maker.config.block_out)},
+        (Piece(MaximumTask(size) if widens else PoolingTask(size, parts, parts)),),
+        {"X": maker.operand(0)},
         maker.output(),
         {"W": identity_weights(maker.config)} if widens else {},
     )
@@ -46,7 +46,7 @@ def _alike(maker: Maker) -> str:
 
 def _elements(maker: Maker, kind: Elements, inputs: int, constants: tuple[int, ...] = ()) -> Offloaded:
     config, out = maker.config, maker.output()
-    operands = {name: maker.operand(place, config.block_out) for place, name in enumerate("AB"[:inputs])}
+    operands = {name: maker.operand(place) for place, name in enumerate("AB"[:inputs])}
     parameters = blocked_parameters(of_channels(maker.constant(inputs), config.block_out), config)
     return Offloaded(
         maker.node,
@@ -102,7 +102,7 @@ def _lookup(maker: Maker) -> Offloaded:
     return Offloaded(
         maker.node,
         (Piece(task),),
-        {"A": maker.operand(0, config.block_out)},
+        {"A": maker.operand(0)},
         out,
         {"P": parameters, TABLE: table_entries(maker.constant(1))},
         after=After(table=1),
@@ -129,12 +129,12 @@ def _axis(maker: Maker) -> str:
 
 
 def _whole_blocks(maker: Maker) -> str:
-    block = maker.config.block_out
+    block = maker.block
     names = maker.node.inputs[:-1]
-    channels = [maker.operand(place, block)[1].image[1] for place in range(len(names))]
+    channels = [maker.operand(place)[1].image[1] for place in range(len(names))]
     return next(
         (
-            f"operand {name} of {count} channels and block_out = {block}"
+            f"operand {name} of {count} channels in blocks of {block}"
             for name, count in zip(names, channels, strict=True)
             if count % block
         ),
@@ -143,9 +143,7 @@ def _whole_blocks(maker: Maker) -> str:
 
 
 def _concatenation(maker: Maker) -> Offloaded:
-    operands = {
-        f"A{place}": maker.operand(place, maker.config.block_out) for place in range(len(maker.node.inputs))
-    }
+    operands = {f"A{place}": maker.operand(place) for place in range(len(maker.node.inputs))}
     pieces, begin = [], 0
     for name, (_, layout) in operands.items():
         elements = _count(layout, maker)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vdla.compiler.codegen.after import NOTHING, After
+from vdla.compiler.codegen.interleaved import activation_block
 from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.rules import Rule
@@ -111,19 +112,25 @@ class Maker:
         """Return a constant input."""
         return self.graph.constants[self.node.inputs[place]]
 
+    @property
+    def block(self) -> int:
+        """Channels of a block of what the accelerator makes, as it stands in DRAM."""
+        return activation_block(self.config)
+
     def operand(
-        self, place: int, block: int, how: SpaceToDepth | Windows | None = None
+        self, place: int, block: int | None = None, how: SpaceToDepth | Windows | None = None
     ) -> tuple[str, Layout]:
-        """Return an input that the accelerator reads, and how it must stand in DRAM."""
+        """Return an input that the accelerator reads, and how it must stand in DRAM: as what the accelerator
+        makes, or in blocks of `block` channels."""
         to_depth = how if isinstance(how, SpaceToDepth) else None
         windows = how if isinstance(how, Windows) else None
-        layout = Layout(self.shape(place), block, self.config.batch, to_depth, windows)
+        layout = Layout(self.shape(place), block or self.block, self.config.batch, to_depth, windows)
         return self.node.inputs[place], layout
 
     def output(self) -> tuple[str, Layout]:
         """Return the result, and how it stands in DRAM."""
         name = self.node.outputs[0]
-        return name, Layout(self.graph.types[name].shape, self.config.block_out, self.config.batch)
+        return name, Layout(self.graph.types[name].shape, self.block, self.config.batch)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def multiplies(config: AcceleratorConfig) -> bool:
 
 def by_channel(maker: Maker, place: int) -> Offloaded:
     """Return the product of an image with operand `place`, factors that become diagonals of weights."""
-    config, (name, layout) = maker.config, maker.operand(1 - place, maker.config.block_out)
+    config, (name, layout) = maker.config, maker.operand(1 - place)
     zeros = maker.node.extents("zeros")
     numbers, inputs = parts_of(-zeros[place]), parts_of(-zeros[1 - place])
     _, blocks, height, width, *_ = layout.blocks
@@ -49,7 +49,7 @@ def by_channel(maker: Maker, place: int) -> Offloaded:
     return Offloaded(
         maker.node,
         (Piece(DiagonalTask(blocks)), Piece(task)),
-        {"A": (name, layout), "F": maker.operand(place, config.block_out)},
+        {"A": (name, layout), "F": maker.operand(place)},
         maker.output(),
         constants,
         scratch={"D": blocks * config.block_out**2},
@@ -72,7 +72,7 @@ def is_mean(size: Convolution, weights: np.ndarray, words: np.ndarray, config: A
 
 def mean(maker: Maker, size: Convolution) -> Offloaded:
     """Return the mean of each plane."""
-    config, (name, layout) = maker.config, maker.operand(0, maker.config.block_in)
+    config, (name, layout) = maker.config, maker.operand(0)
     task = MeanTask(layout.blocks[1], size.height * size.width)
     words = of_channels(maker.constant(2)[:, :1], config.block_out)
     return Offloaded(

@@ -206,12 +206,16 @@ def _offloaded(
     macs: int,
     how: SpaceToDepth | Windows | None = None,
 ) -> Offloaded:
-    parameters = blocked_parameters(of_channels(maker.constant(2), outputs), maker.config)
+    config = maker.config
+    parameters = blocked_parameters(of_channels(maker.constant(2), outputs), config)
+    alone = how is not None or maker.gathers or config.batch > 1  # nobody else reads the input so
+    x, out = maker.operand(0, config.block_in if alone else None, how), maker.output()
+    task = replace(task, reads=x[1].block // config.block_in, writes=out[1].block // config.block_out)
     return Offloaded(
         maker.node,
         (Piece(task),),
-        {"X": maker.operand(0, maker.config.block_in, how)},
-        maker.output(),
+        {"X": x},
+        out,
         {**weights, "P": parameters},
         macs,
     )

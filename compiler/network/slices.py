@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from vdla.compiler.codegen.interleaved import activation_block
 from vdla.compiler.codegen.planes import units
 from vdla.compiler.codegen.tasks import Elements, ElementsTask, RepeatTask
 from vdla.compiler.graph.integer_forms.host import is_float
@@ -36,7 +37,7 @@ def _whole_parts(graph: Graph, node: Node, config: AcceleratorConfig) -> bool:
         _is_image(type_)
         and config.batch == 1
         and node.integer("axis") % IMAGE_RANK == 1
-        and not any(size % config.block_out for size in sizes[:-1])
+        and not any(size % activation_block(config) for size in sizes[:-1])
     )
 
 
@@ -73,14 +74,14 @@ def _channels(maker: Maker) -> str:
 
 
 def _whole_blocks(maker: Maker) -> str:
-    (begin, end), block = _cut(maker), maker.config.block_out
+    (begin, end), block = _cut(maker), maker.block
     whole = begin % block == 0 and (end % block == 0 or end == maker.shape(0)[1])
-    return "" if whole else f"channels {begin} to {end} and block_out = {block}"
+    return "" if whole else f"channels {begin} to {end} in blocks of {block}"
 
 
 def part(maker: Maker) -> Offloaded:
     """Return the copy of some blocks of channels."""
-    config, (name, layout) = maker.config, maker.operand(0, maker.config.block_out)
+    config, (name, layout) = maker.config, maker.operand(0)
     _, _, height, width = layout.image
     (begin, _), plane = _cut(maker), height * width
     out = maker.output()
@@ -113,7 +114,7 @@ def _repeats(maker: Maker) -> str:
 
 def repeated(maker: Maker) -> Offloaded:
     """Return an image whose pixels are repeated."""
-    (name, layout), out = maker.operand(0, maker.config.block_in), maker.output()
+    (name, layout), out = maker.operand(0), maker.output()
     _, blocks, height, width, *_ = layout.blocks
     _, _, tall, wide = out[1].image
     task = RepeatTask(blocks, height, width, (tall // height, wide // width))

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from vdla.compiler.codegen.interleaved import activation_block
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.rules import Rule
 from vdla.hw.spec.config import AcceleratorConfig
@@ -35,7 +36,7 @@ class Viewed(NamedTuple):
     def layout(self) -> Layout | None:
         """How the result stands in DRAM; None where bytes move."""
         before, after = self.types
-        usual = Layout(before.shape, self.config.block_out, self.config.batch)
+        usual = Layout(before.shape, activation_block(self.config), self.config.batch)
         return viewed(self.standing or usual, self.node, after.shape)
 
 

@@ -151,9 +151,15 @@ class StreamBuilder:
         if any((*rows.y_pads, *rows.x_pads)):
             raise ValueError(f"{tensor} is packed with its border, and {rows} would add padding")
         for part in windows.pieces(element, rows.height, rows.width, rows.stride):
-            place = MemoryType.INP, sram + part.place, part.begin
-            row = (*place, part.height, part.width, part.stride, 0, 0, windows.step, False, False)
-            self._record.transfer(isa.Gather, row, self._number(tensor))
+            size = Rows(part.height, part.width, part.stride)
+            self.gather_elements(windows.step, sram + part.place, tensor, part.begin, size)
+
+    def gather_elements(self, step: int, sram: int, tensor: str, begin: int, rows: Rows) -> None:
+        """Load rows of elements of `tensor` that are `step` bytes apart, from its byte `begin` on, to `sram`
+        of INP; the stride of `rows` counts bytes, and they have no padding."""
+        size = rows.height, rows.width, rows.stride, 0, 0, step
+        place = MemoryType.INP, sram, begin
+        self._record.transfer(isa.Gather, (*place, *size, False, False), self._number(tensor))
 
     def _load(
         self, place: tuple[int, ...], tensor: int, pad_minimum: bool = False, pad_value: bool = False

@@ -272,7 +272,7 @@ REFUSED = {
     f"Concat with axis = 0 of 2 dimensions; {CHANNELS}": lambda net: net.graph(
         net.join(x := net.input(2, 4), x, axis=0)
     ),
-    "Concat with operand x0 of 6 channels and block_out = 4; "
+    "Concat with operand x0 of 6 channels in blocks of 4; "
     "the accelerator takes whole blocks of channels in all operands but the last": lambda net: net.graph(
         net.join(x := net.input(2, 6), x, axis=-1)
     ),
