@@ -14,8 +14,6 @@ from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.module.plan import LaunchStep, Plan
 from vdla.runtime.session.session import Session
-from vdla.runtime.stream.builder import StreamBuilder
-from vdla.sim.decoded import decode_stream
 
 ALL = TINY.with_changes(extensions=tuple(Extension))
 NO_GATHER = ALL.with_changes(extensions=tuple(set(Extension) - {Extension.GATHER}))

@@ -16,6 +16,7 @@ from vdla.hw.spec.target import Target
 from vdla.runtime.layout import Layout
 
 WIDE = TINY.with_changes(block_in=8)
+WIDE_ROWS = WIDE.with_changes(batch=2)  # whose blocks cannot be parted
 GRAPHS = {
     **{title: lambda make=make: make(Net()) for title, make in HANDMADE.items()},
     **{f"random {seed}": lambda seed=seed: random_graph(seed) for seed in range(6)},
@@ -26,7 +27,7 @@ def parted(graph: Graph, config=TINY) -> list[Part]:
     return parts(graph, place(graph, Target(config)))
 
 
-@pytest.mark.parametrize("config", [TINY, WIDE], ids=["tiny", "wide in"])
+@pytest.mark.parametrize("config", [TINY, WIDE, WIDE_ROWS], ids=["tiny", "wide in", "wide rows"])
 @pytest.mark.parametrize("title", GRAPHS)
 def test_every_node_stands_once_behind_what_it_needs_in_parts_of_one_place(title, config):
     graph = GRAPHS[title]()
@@ -40,19 +41,18 @@ def test_every_node_stands_once_behind_what_it_needs_in_parts_of_one_place(title
     )
     kinds = [{isinstance(one, OnHost) for one in part} for part in found]
     assert all(len(kind) == 1 for kind in kinds)
-    apart = config is WIDE or title == "rows of images"  # read in another way than they were made
+    apart = config is WIDE_ROWS or title == "rows of images"  # read in another way than they were made
     assert apart or all(one != other for one, other in pairwise(kinds))  # else they would be one part
 
 
+@pytest.mark.parametrize(("config", "block"), [(WIDE, 8), (WIDE_ROWS, 4)], ids=["wide in", "wide rows"])
 @pytest.mark.parametrize("title", GRAPHS)
-def test_a_launch_reads_in_one_block_size_what_it_makes(title):
-    for part in parted(GRAPHS[title](), WIDE):
+def test_a_launch_reads_in_one_block_size_what_it_makes(title, config, block):
+    for part in parted(GRAPHS[title](), config):
         made = {name for one in part for name in one.node.outputs}
         for one in part:
             if isinstance(one, Offloaded):
-                assert all(
-                    layout.block == WIDE.block_out for name, layout in one.inputs.values() if name in made
-                )
+                assert all(layout.block == block for name, layout in one.inputs.values() if name in made)
             elif isinstance(one, View):
                 assert one.node.inputs[0] in made
 
@@ -111,8 +111,8 @@ def test_there_are_as_few_parts_as_can_be(make):
 def test_what_cannot_be_read_as_it_stands_goes_through_the_host():
     net = Net()
     graph = net.graph(net.matmul(net.matmul(net.input(2, 3), 5), 4))
-    assert len(parted(graph)) == 1
-    assert len(parted(graph, WIDE)) == 2  # made in blocks of 4, read in blocks of 8
+    assert len(parted(graph)) == len(parted(graph, WIDE)) == 1
+    assert len(parted(graph, WIDE_ROWS)) == 2  # made in blocks of 4, read in blocks of 8
 
 
 # Before, after, and into how many matrices what stands before as one, or as an image, is divided behind; None

@@ -72,8 +72,9 @@ MOVED = {  # of the last operator
     ),
     "Slice with axes (2,) and steps (1,) of 4 dimensions; the accelerator takes channels of one image, "
     "and a batch of 1": lambda net: cut(net, 2, 0, 2),
-    "Slice with channels 4 to 6 in blocks of 4; the accelerator takes whole blocks of "
-    "channels": lambda net: cut(net, 1, 4, 6),
+    "Slice with channels 4 to 6 in blocks of 4; the accelerator takes whole blocks of channels": lambda net: (
+        cut(net, 1, 4, 6)
+    ),
     "Resize with an operand of the shape (2, 3); the accelerator takes one image, a batch of 1 and "
     "block_in = block_out": lambda net: net.op(
         "Resize", (net.input(2, 3),), scales=(1.0, 2.0), sizes=(2, 6), **TWICE
