@@ -75,7 +75,8 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         shape: of the tensor, int8.
-        block: channels of an element: the accelerator's block_in or block_out.
+        block: channels that stand together: the accelerator's block_in or block_out; with a batch of 1 mostly
+            the larger of both, whose parts are elements of the other.
         batch: images, or rows, of an element.
         space_to_depth: which pixels are gathered before; None where none are.
         windows: how packed pixels are read, where they stand in no blocks.

@@ -7,7 +7,6 @@ from tests.compiler.network.compiled import plan_of
 from tests.compiler.network.graphs import Net, random_inputs
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph
-from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.devices.cycle import CycleDevice
@@ -17,7 +16,13 @@ from vdla.runtime.session.session import Session
 
 ALL = TINY.with_changes(extensions=tuple(Extension))
 NO_GATHER = ALL.with_changes(extensions=tuple(set(Extension) - {Extension.GATHER}))
-BLOCKS = [(8, 4), (4, 8), (16, 4), (4, 16), (2, 8)]
+CONFIGS = {
+    "wide in": ALL.with_changes(block_in=8),
+    "wide out": ALL.with_changes(block_out=8),
+    "four parts in": ALL.with_changes(block_in=16),
+    "four parts out": ALL.with_changes(block_in=2, block_out=8),
+    "wide out, no gather": NO_GATHER.with_changes(block_out=8),
+}
 
 
 def residual(net: Net) -> Graph:
@@ -54,10 +59,6 @@ def joined(net: Net) -> Graph:
 NETWORKS = {each.__name__: each for each in (residual, depthwise, dense, joined)}
 
 
-def config_of(base: AcceleratorConfig, blocks: tuple[int, int]) -> AcceleratorConfig:
-    return base.with_changes(block_in=blocks[0], block_out=blocks[1])
-
-
 def check(graph: Graph, plan: Plan) -> None:
     launches = [step for step in plan.steps if isinstance(step, LaunchStep)]
     assert len(launches) == len(plan.steps) == 1
@@ -71,9 +72,8 @@ def check(graph: Graph, plan: Plan) -> None:
             np.testing.assert_array_equal(outputs[name], expected, err_msg=name)
 
 
-@pytest.mark.parametrize("blocks", BLOCKS, ids=str)
-@pytest.mark.parametrize("base", [ALL, NO_GATHER], ids=["gather", "no gather"])
+@pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("title", NETWORKS)
-def test_a_network_runs_in_one_launch(title, base, blocks):
+def test_a_network_runs_in_one_launch(title, name):
     graph = NETWORKS[title](Net())
-    check(graph, plan_of(graph, config_of(base, blocks)))
+    check(graph, plan_of(graph, CONFIGS[name]))
