@@ -20,6 +20,7 @@ from vdla.runtime.host import (
     elementwise,
     indexing,
     int8,
+    int8_normalisation,
     logic,
     matrix,
     normalisation,
@@ -48,6 +49,7 @@ FAMILIES = (
     indexing,
     resize,
     int8,
+    int8_normalisation,
     products,
     onnx_runtime,
 )

@@ -47,4 +47,5 @@ def why_float(found: Conversions, node: Node) -> Unfit:
 
 def without_form(node: Node) -> Unfit:
     """Return why an operator of a kind that has no integer form stays on the host."""
-    return Unfit(f"the accelerator has no {node.op.removeprefix('Dequantized')}")  # as networks call it
+    called = node.op.removeprefix("Dequantized").removeprefix("Int8")  # as networks call it
+    return Unfit(f"the accelerator has no {called}")

@@ -241,6 +241,9 @@ REFUSED = {
     "Int8Conv with v0 that is not constant; the accelerator takes constant weights and parameters": (
         computed_weights
     ),
+    f"Int8MatMul with constant operand c0; {INT8}": lambda net: net.graph(
+        net.matmul(net.constant(net.integers(2, 3)), 4)
+    ),
     f"Int8Requantise with constant operand c0; {INT8}": lambda net: net.graph(
         net.requantise(net.constant(net.integers(2, 3)))
     ),

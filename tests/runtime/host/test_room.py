@@ -66,6 +66,7 @@ CASES = {
             "zeros": (1, -1),
         },
     ),
+    "Int8Softmax": ([i8(2, 3, 40), SCALE, SCALE, ZERO], {"axis": 1}),
     "MatMul": ([f32(5, 1, 2, 3), f32(4, 3, 6)], {}),
     "MatMulInteger": ([i8(2, 3), i8(3, 4)], {}),
     "MaxPool": ([f32(1, 2, 5, 6)], POOL),
