@@ -1,5 +1,5 @@
-"""Softmax and layer normalisation between an int8 tensor and the conversion of their result take and make int8
-tensors.
+"""Softmax and layer normalisation between an int8 tensor and the conversion of their result take and make
+int8 tensors.
 
 `QuantizeLinear(DequantizedSoftmax(x))` becomes `Int8Softmax(x)`, and
 `QuantizeLinear(LayerNormalization(DequantizeLinear(x)))` becomes `Int8LayerNormalization(x)`.
