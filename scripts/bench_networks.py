@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Measure quantised networks on the configuration `default`: launches, what runs on the accelerator, cycles,
+the host's time, and how long they take to compile.
+
+A network is compiled with empty caches in a process of its own, and the processor's seconds count, Python's
+start included; bytecode and machine code, which are compiled once per installation, exist before. Cycles are
+those of the cycle simulator with the reference memory. The host's time is that of its operators and of
+copies, in the second run of a module on random inputs.
+"""
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from bench_compile import Place, compile_seconds
+
+import vdla
+from vdla.runtime.module.plan import random_inputs
+from vdla.runtime.session.summary import Summary
+
+MODELS = Path(__file__).parent.parent / "build" / "models"
+ENDING = "_int8"
+TITLES = (
+    f"{'network':20}{'launches':>10}{'MMAC':>9}{'on the accelerator':>20}{'cycles':>12}{'multipliers':>13}"
+    f"{'host ms':>9}{'compiled in s':>15}"
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is measured of a network.
+
+    Attributes:
+        summary: of a run on the cycle device.
+        seconds: of the processor, to compile it.
+    """
+
+    network: str
+    summary: Summary
+    seconds: float
+
+    def __str__(self) -> str:
+        one = self.summary
+        host = ((one.host_seconds or 0.0) + (one.copy_seconds or 0.0)) * 1e3
+        share = "-" if one.mac_share is None else f"{one.mac_share:.1%}"
+        return (
+            f"{self.network:20}{one.launches:10}{(one.macs + one.host_macs) / 1e6:9,.1f}{share:>20}"
+            f"{one.cycles or 0:12,}{one.utilisation or 0:13.1%}{host:9.2f}{self.seconds:15.1f}"
+        )
+
+
+def row_of(model: Path, folder: Path, *options: str) -> Row:
+    """Measure a network.
+
+    Args:
+        folder: for caches and modules.
+        options: of `vdla compile`.
+
+    Raises:
+        click.ClickException: it cannot be compiled.
+    """
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        place = Place(Path(own), folder / "bytecode")
+        seconds = compile_seconds(model, place, *options)
+        module = vdla.load(place.module)
+    inputs = random_inputs(module.plan.inputs)
+    module.run(inputs, "cycle")  # native code of host operators is made on first use
+    summary = module.run(inputs, "cycle").summary
+    return Row(model.stem.removesuffix(ENDING), summary, seconds.cpu)
+
+
+@click.command(help=__doc__)
+@click.argument("models", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def main(models: tuple[Path, ...]) -> None:
+    paths = models or tuple(sorted(MODELS.glob(f"*{ENDING}.onnx")))
+    if not paths:
+        raise click.ClickException(
+            "build/models holds no .onnx files; make some with scripts/make_models.py, or name others"
+        )
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        warm = Place(folder / "warm", folder / "bytecode")
+        warm.folder.mkdir()
+        compile_seconds(paths[0], warm)
+        click.echo(TITLES)
+        for path in paths:
+            click.echo(row_of(path, folder))
+
+
+if __name__ == "__main__":
+    main()

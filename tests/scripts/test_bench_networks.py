@@ -1,0 +1,52 @@
+"""The table of networks: its figures are those of a run."""
+
+import importlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import vdla
+from tests.cli.models import model
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+
+
+@pytest.fixture(scope="module")
+def script():
+    """Return the module of the command."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(SCRIPTS)
+        yield importlib.import_module("bench_networks")
+
+
+@pytest.fixture(scope="module")
+def row(script, tmp_path_factory):
+    """Return the row of a small network."""
+    folder = tmp_path_factory.mktemp("rows")
+    (folder / "net_int8.onnx").write_bytes(model().SerializeToString())
+    return script.row_of(folder / "net_int8.onnx", folder, "--config", "tiny")
+
+
+def test_a_row_has_the_figures_of_a_run(script, row):
+    found = vdla.compile(model().SerializeToString(), "tiny").forecast()
+    assert row.network == "net"
+    assert row.seconds > 0
+    assert row.summary.cycles == found.cycles
+    assert row.summary.host_seconds > 0
+    name, launches, macs, share, cycles, used, _, _ = str(row).split()
+    assert (name, launches, macs, share) == ("net", "2", "0.0", "100.0%")
+    assert (cycles, used) == (f"{found.cycles:,}", f"{found.utilisation:.1%}")
+
+
+def test_the_time_of_the_host_has_that_of_copies(row):
+    slow = replace(row, summary=replace(row.summary, host_seconds=0.5, copy_seconds=0.25), seconds=3.14)
+    assert str(slow).split()[-2:] == ["750.00", "3.1"]
+
+
+def test_without_models_the_command_says_what_to_do(script, tmp_path, monkeypatch):
+    monkeypatch.setattr(script, "MODELS", tmp_path)
+    done = CliRunner().invoke(script.main, [])
+    assert done.exit_code == 1
+    assert "build/models holds no .onnx files; make some with scripts/make_models.py" in done.output
