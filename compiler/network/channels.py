@@ -134,13 +134,16 @@ class Channels:
         shape = self.graph.types[node.inputs[0]].shape
         if node.op in ("Reshape", "Transpose") or len(shape) != IMAGE_RANK:
             return False
-        parts = node.inputs if node.op == "Concat" else node.outputs
         if node.op == "Slice":
             (places,) = evaluate(node.op, [np.arange(shape[1])[None, :, None, None]], node.attributes)
             cuts = places.ravel()[[0, -1]] + (0, 1) if places.size else np.ones(2)
             whole = cuts[0] % self.block == 0 and (cuts[1] % self.block == 0 or cuts[1] == shape[1])
             return bool(whole and (np.diff(places.ravel()) == 1).all())
-        return all(len(self.numbers[name]) % self.block == 0 for name in parts[:-1])
+        sizes = node.extents("split") if node.op == "Split" else map(self._count, node.inputs)
+        return not any(size % self.block for size in tuple(sizes)[:-1])
+
+    def _count(self, name: str) -> int:
+        return len(self.numbers[name])
 
 
 def is_product(graph: Graph, node: Node) -> bool:

@@ -15,18 +15,28 @@ from vdla.hw.spec.target import Target
 from vdla.runtime.layout import Layout
 
 Report = Callable[[Node], None]
+NONE: Mapping[str, str] = {}
 Part = tuple[Placed, ...]  # all on the host, or all on the accelerator
 
 
-def place(graph: Graph, target: Target, report: Report = lambda node: None) -> list[Placed]:
-    """Return where each node runs, in the graph's order; `report` is called with each node first."""
+def place(
+    graph: Graph, target: Target, report: Report = lambda node: None, on_host: Mapping[str, str] = NONE
+) -> list[Placed]:
+    """Return where each node runs, in the graph's order.
+
+    Args:
+        report: called with each node first.
+        on_host: why nodes run on the host that could run on the accelerator, by their first result.
+    """
     placed: list[Placed] = []
     standing: dict[str, Layout] = {}  # values that the accelerator makes
     found = Conversions(graph)
     for node in graph.nodes:
         report(node)
-        follower = following(graph, node, placed, target)
-        if follower is None:
+        follower = None if node.outputs[0] in on_host else following(graph, node, placed, target)
+        if node.outputs[0] in on_host:
+            one: Placed = OnHost(node, on_host[node.outputs[0]])
+        elif follower is None:
             one = _place(found, node, target, standing)
         else:
             for number in sorted(follower.places, reverse=True):

@@ -1,6 +1,6 @@
 """The stages from a graph of integer operators to a plan. Each takes frozen values and returns one:
 
-support   `place`: each operator on the accelerator, as tasks, or on the host with the reason
+support   `parts_of`: each operator on the accelerator, as tasks, or on the host with the reason
 space     `space_of`: the legal choices for each task
 choice    `choices_for`: one of them for each task, from a record, by estimate or by simulation
 lowering  `programs_of`: the loop program of each task; equal tasks share it
@@ -20,9 +20,10 @@ from vdla.compiler.ir.nodes import Func
 from vdla.compiler.network.arranged import arranged, with_macs
 from vdla.compiler.network.borders import padded_before
 from vdla.compiler.network.build import build
-from vdla.compiler.network.maker import Offloaded
+from vdla.compiler.network.launches import worthwhile
+from vdla.compiler.network.maker import Offloaded, Placed
 from vdla.compiler.network.offload import operators_of
-from vdla.compiler.network.partition import Part, parts, place
+from vdla.compiler.network.partition import Part, place
 from vdla.compiler.network.slices import sliced_before
 from vdla.compiler.rules import Unfit
 from vdla.hw.spec.config import AcceleratorConfig
@@ -50,10 +51,7 @@ def plan_of(
     Raises:
         ChoiceError: `choices` were made for another target, or one is not in its task's space.
     """
-    made = arranged(padded_before(graph, target.config), target.config, operators_of(target.config))
-    graph = sliced_before(made.graph, target.config)
-    placed = place(graph, target, counted(progress, "place", len(graph.nodes)))
-    parted = parts(graph, [with_macs(one, made.macs) for one in placed])
+    graph, parted = parts_of(graph, target, progress)
     chosen = choices_for(tasks_of(parted), target, choices or Choices(), choose, progress)
     progress("loop programs")
     programs = programs_of(chosen, target.config)
@@ -61,6 +59,20 @@ def plan_of(
         progress, "instructions", sum(isinstance(one, Offloaded) for part in parted for one in part)
     )
     return build(graph, parted, target, programs, lambda one: emitting(one.node))
+
+
+def parts_of(
+    graph: Graph, target: Target, progress: Progress = lambda text: None
+) -> tuple[Graph, list[Part]]:
+    """Return a graph in the form in which a target runs it, and its parts."""
+    made = arranged(padded_before(graph, target.config), target.config, operators_of(target.config))
+    ready = sliced_before(made.graph, target.config)
+
+    def placed(on_host: Mapping[str, str]) -> list[Placed]:
+        placing = counted(progress, "place", len(ready.nodes))
+        return [with_macs(one, made.macs) for one in place(ready, target, placing, on_host)]
+
+    return ready, worthwhile(ready, placed)
 
 
 def counted(progress: Progress, what: str, total: int) -> Callable[[object], None]:

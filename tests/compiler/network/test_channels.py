@@ -1,5 +1,7 @@
 """Where channels come from, and which moves of them are of whole blocks."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from tests.compiler.network.graphs import Net, random_inputs, resized
 from tests.compiler.network.shuffles import PIXELS, at_random, depthwise, halves, part, shuffled, table
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.graph.rewrite import rebuilt
 from vdla.compiler.network.channels import Channels, is_depthwise, is_product, keeps_places
 
 
@@ -76,6 +79,16 @@ def test_moves_of_whole_blocks(title):
 def test_other_moves_are_none_of_channels(make):
     net = Net()
     assert not Channels(net.graph(make(net)), 4).moved
+
+
+def test_a_part_that_is_not_read_counts_as_one_of_a_split():
+    net = Net()
+    x = image(net, 12)
+    first, second, _ = halves(net, x, 4, 3, 5)
+    graph = net.graph(first, second)
+    split = graph.nodes[-1]
+    trimmed = rebuilt(graph, (*graph.nodes[:-1], replace(split, outputs=split.outputs[:2])))
+    assert Channels(trimmed, 4).scattered == {first, second}
 
 
 def test_kinds_of_operators():

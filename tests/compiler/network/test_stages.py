@@ -31,7 +31,7 @@ def twins(net: Net) -> Graph:
 
 
 def chosen_for(graph: Graph, choices: Choices | None = None) -> dict:
-    parted = stages.parts(graph, stages.place(graph, TARGET))
+    _, parted = stages.parts_of(graph, TARGET)
     return stages.choices_for(stages.tasks_of(parted), TARGET, choices or Choices(), by_estimate)
 
 
