@@ -46,7 +46,7 @@ def rows_program(task: RowsTask, config: AcceleratorConfig, *, threads: int) -> 
     params = {
         "B": f"int8[{task.blocks}, {task.rows}, 1, {o}]",
         "U": f"int8[1, {o}, {o}]",
-        "D": f"int8[{blocks(task.rows, o)}, {task.blocks}, {o}, 1, {o}]",
+        "D": f"int8[{blocks(task.rows, o)}, {task.pitch or task.blocks}, {o}, 1, {o}]",
     }
     shared = {"outer": trips, "thread": threads}
 
@@ -105,7 +105,7 @@ def turn_program(task: TurnTask, config: AcceleratorConfig, *, threads: int) -> 
     params = {
         "B": f"int8[{task.rows}, {task.columns}, {o}, {o}]",
         "U": f"int8[{o}, 1, {o}]",
-        "D": f"int8[{task.columns}, {task.rows}, {o}, 1, {o}]",
+        "D": f"int8[{task.columns}, {task.pitch or task.rows}, {o}, 1, {o}]",
     }
     loops, row, column = tile.loops(task.rows, task.columns, threads)
     body = (

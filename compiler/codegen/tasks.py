@@ -131,19 +131,26 @@ class RowsTask:
 
     Attributes:
         blocks: of channels of a row.
+        pitch: blocks of weights from one row of blocks to the next; 0: as many as there are of channels.
     """
 
     blocks: int
     rows: int
+    pitch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TurnTask:
     """Blocks of weights that are turned, see `vdla.compiler.codegen.heads`: so many rows and columns of
-    blocks."""
+    blocks.
+
+    Attributes:
+        pitch: blocks from one row of turned blocks to the next; 0: as many as there are rows.
+    """
 
     rows: int
     columns: int
+    pitch: int = 0
 
 
 @dataclass(frozen=True, slots=True)

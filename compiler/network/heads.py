@@ -8,11 +8,12 @@ from math import prod
 
 import numpy as np
 
-from vdla.compiler.codegen.after import TABLE, After, table_entries
+from vdla.compiler.codegen.after import NOTHING, TABLE, After, table_entries
 from vdla.compiler.codegen.heads import single_inputs
 from vdla.compiler.codegen.packing import blocked_parameters
 from vdla.compiler.codegen.planes import units
 from vdla.compiler.codegen.tasks import ConvolutionTask, Elements, ElementsTask, RowsTask, TurnTask
+from vdla.compiler.graph.passes.to_integers import signed_bytes
 from vdla.compiler.network.elements import SAME
 from vdla.compiler.network.maker import Kind, Maker, Offloaded, Piece, constants, of_channels, operands
 from vdla.compiler.network.planes import MULTIPLIES, multiplies
@@ -20,9 +21,11 @@ from vdla.compiler.rules import Rule
 from vdla.compiler.te.operators.sizes import blocks, matrix_product
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension
+from vdla.runtime.host.int8 import BYTES
 from vdla.runtime.layout import IMAGE_RANK, Layout
 
 LOOKED_UP = After(table=1)
+Tables = tuple[np.ndarray | None, ...]
 
 
 @dataclass(frozen=True)
@@ -99,16 +102,36 @@ class _Products:
         )
         return a, b, made
 
+    @cached_property
+    def tables(self) -> tuple[Tables, Tables]:
+        """The tables that both operands are looked up in; several where a value less the zero point takes
+        more than a byte: then it is their sum."""
+        names = (*self.maker.node.inputs[3:], "", "")
+        zeros = self.maker.node.extents("zeros")
+        first, second = (
+            _bytes(self.maker.graph.constants.get(name), zero)
+            for name, zero in zip(names[:2], zeros, strict=True)
+        )
+        return first, second
+
+    @property
+    def repeats(self) -> int:
+        """How many products of bytes make one of two operands."""
+        first, second = self.tables
+        return len(first) * len(second)
+
     def made(self) -> Offloaded:
         """Return the operator."""
         maker, (a, b, z), config = self.maker, self.parts, self.maker.config
         node, (rows, columns, depth) = maker.node, maker.node.extents("size")
         words = of_channels(maker.constant(2), columns)
         self.constants["P"] = blocked_parameters(words, config)
-        left, begins = self.looked_up("A", a, 3)
+        left, begins = self.inputs(a)
         self.weights(b)
-        task = ConvolutionTask(matrix_product(rows, columns, depth, config))
-        each = blocks(columns, self.block) * blocks(depth, self.block)
+        deep = blocks(depth, self.block) * self.repeats
+        whole = depth if self.repeats == 1 else deep * self.block
+        task = ConvolutionTask(matrix_product(rows, columns, whole, config))
+        each = blocks(columns, self.block) * deep
         for number, (begin, end) in enumerate(zip(begins, z.begins(self.block), strict=True)):
             names = {"X": left, "W": "V"}
             self.pieces.append(Piece(task, names, end, {"X": begin, "W": number * each}))
@@ -122,51 +145,92 @@ class _Products:
             scratch=self.scratch,
         )
 
-    def looked_up(self, name: str, part: Part, place: int) -> tuple[str, list[int]]:
-        """Return the tensor in which an operand stands behind its table, and the element with which each part
-        begins there."""
-        begins, inputs = part.begins(self.block), self.maker.node.inputs
-        if len(inputs) <= place or not inputs[place]:
-            return name, begins
-        first, count = min(begins), max(begins) - min(begins) + part.elements(self.block)
-        self.constants[f"{name}T"] = table_entries(self.maker.constant(place))
+    def inputs(self, part: Part) -> tuple[str, list[int]]:
+        """Return the tensor in which the first operand stands behind its tables, and the element with which
+        each part begins there: its bytes one behind another, as often as the second operand has bytes."""
+        begins, own = part.begins(self.block), self.tables[0]
+        if self.repeats == 1 and own[0] is None:
+            return "A", begins
+        size, found = part.elements(self.block), list[int]()
+        self.scratch["AL"] = len(begins) * self.repeats * size * self.block
+        for begin in begins:
+            found.append(len(found) * self.repeats * size)
+            for place in range(self.repeats):
+                table = own[place % len(own)]
+                self.look_up("A", begin, "AL", found[-1] + place * size, size, table)
+        return "AL", found
+
+    def look_up(
+        self, source: str, begin: int, to: str, at: int, count: int, table: np.ndarray | None
+    ) -> None:
+        """Let a piece copy elements from one place to another, through a table perhaps."""
         self.constants["O"] = blocked_parameters(of_channels(SAME, self.block), self.maker.config)
-        self.scratch[f"{name}L"] = count * self.block
-        names = {"A": name, "P": "O", "Z": f"{name}L", TABLE: f"{name}T"}
+        names = {"A": source, "P": "O", "Z": to}
+        if table is not None:
+            name = f"T{len(self.constants)}"
+            self.constants[name] = table_entries(table)
+            names[TABLE] = name
         task = ElementsTask(Elements.REQUANTISE, count)
-        self.pieces.append(Piece(task, names, begins={"A": first}, after=LOOKED_UP))
-        return f"{name}L", [begin - first for begin in begins]
+        after = NOTHING if table is None else LOOKED_UP
+        self.pieces.append(Piece(task, names, at, {"A": begin}, after))
 
     def weights(self, part: Part) -> None:
-        """Let pieces make the weights V of the parts of the second operand."""
-        config = self.maker.config
-        source, begins = self.looked_up("B", part, 4)
+        """Let pieces make the weights V of the parts of the second operand: byte by byte, each as often as
+        the first operand has bytes."""
+        begins, own = part.begins(self.block), self.tables[1]
         high, wide = blocks(part.rows, self.block), blocks(part.columns, self.block)
-        turns, size = not self.maker.node.integer("transposed"), len(begins) * high * wide * self.block**2
-        self.constants["U"] = units((1,), config)
-        self.scratch["V"] = size
+        turns = not self.maker.node.integer("transposed")
+        self.constants["U"] = units((1,), self.maker.config)
+        self.scratch["V"] = len(begins) * self.repeats * high * wide * self.block**2
         if turns:
-            self.constants["I"] = single_inputs(config)
-            self.scratch["Q"] = size
-        rows, each = RowsTask(wide, part.rows), high * wide
-        for number, begin in enumerate(begins):
-            names = {"B": source, "D": "Q" if turns else "V"}
-            at = number * each * self.block
-            self.pieces.append(Piece(rows, names, begins={"B": begin, "D": at}))
-            if turns:
-                turned = {"B": "Q", "D": "V", "U": "I"}
-                self.pieces.append(Piece(TurnTask(high, wide), turned, begins={"B": number * each, "D": at}))
+            self.constants["I"] = single_inputs(self.maker.config)
+            self.scratch["Q"] = len(begins) * len(own) * high * wide * self.block**2
+        first, count = min(begins), max(begins) - min(begins) + part.elements(self.block)
+        for byte, table in enumerate(own):
+            source, less = "B", 0
+            if table is not None:
+                source, less = f"B{byte}", first
+                self.scratch[source] = count * self.block
+                self.look_up("B", first, source, 0, count, table)
+            for number, begin in enumerate(begins):
+                self.weigh(part, source, begin - less, number, byte)
+
+    def weigh(self, part: Part, source: str, begin: int, number: int, byte: int) -> None:
+        """Let pieces make weights of one byte of a part, the first element of which is given."""
+        high, wide = blocks(part.rows, self.block), blocks(part.columns, self.block)
+        turns, (others, own) = not self.maker.node.integer("transposed"), self.tables
+        deep, size = high if turns else wide, high * wide
+        for copy in range(len(others)):
+            at = (number * self.repeats * size + (byte * len(others) + copy) * deep) * self.block
+            if not turns:
+                rows = RowsTask(wide, part.rows, self.repeats * deep)
+                self.pieces.append(Piece(rows, {"B": source, "D": "V"}, begins={"B": begin, "D": at}))
+                continue
+            held = number * len(own) + byte
+            if not copy:
+                rows, there = RowsTask(wide, part.rows), held * size * self.block
+                self.pieces.append(Piece(rows, {"B": source, "D": "Q"}, begins={"B": begin, "D": there}))
+            turn = TurnTask(high, wide, self.repeats * deep)
+            names = {"B": "Q", "D": "V", "U": "I"}
+            self.pieces.append(Piece(turn, names, begins={"B": held * size, "D": at}))
 
 
-def _zeros(maker: Maker) -> str:
-    zeros = maker.node.extents("zeros")
-    return f"zero points {zeros[0]} and {zeros[1]}" if any(zeros) else ""
+def _bytes(table: np.ndarray | None, zero: int) -> Tables:
+    """Return tables whose sum is what a table gives, less a zero point; None for what stays as it is."""
+    if table is None and not zero:
+        return (None,)
+    values = BYTES if table is None else table
+    return tuple(signed_bytes(values.astype(np.int64) - zero))
 
 
 def _tables(maker: Maker) -> str:
-    """Say where operands are looked up without the extension."""
-    looks = any(maker.node.inputs[3:]) and not maker.config.has(Extension.TABLE)
-    return f"the extension {Extension.TABLE} switched off" if looks else ""
+    """Say where values are looked up, or less a zero point, without the extension."""
+    if maker.config.has(Extension.TABLE):
+        return ""
+    zeros = maker.node.extents("zeros")
+    if any(zeros):
+        return f"zero points {zeros[0]} and {zeros[1]}"
+    return "operands that are looked up" if any(maker.node.inputs[3:]) else ""
 
 
 def _whole(maker: Maker) -> str:
@@ -191,8 +255,7 @@ OPERATORS: Mapping[str, Kind] = {
         (
             operands(2),
             constants(2),
-            Rule("operands of zero point 0", _zeros),
-            Rule(f"the extension {Extension.TABLE}, if operands are looked up", _tables),
+            Rule(f"operands of zero point 0 as they are, or the extension {Extension.TABLE}", _tables),
             Rule("heads of whole blocks of channels", _whole),
         ),
         lambda maker: _Products(maker).made(),

@@ -235,9 +235,8 @@ def multiplied(net: Net, zeros: tuple[int, int]) -> str:
 
 
 REFUSED = {
-    "Int8Products with zero points 0 and -7; the accelerator takes operands of zero point 0": (
-        lambda net: net.graph(multiplied(net, (0, -7)))
-    ),
+    "Int8Products with zero points 0 and -7; the accelerator takes operands of zero point 0 as they are, or "
+    "the extension table": (lambda net: net.graph(multiplied(net, (0, -7)))),
     "Int8Conv with v0 that is not constant; the accelerator takes constant weights and parameters": (
         computed_weights
     ),
