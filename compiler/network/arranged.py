@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.compiler.codegen.interleaved import activation_block
 from vdla.compiler.graph.integers import Quantisation, scaling
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
@@ -52,9 +53,9 @@ def arranged(graph: Graph, config: AcceleratorConfig, taken: Collection[str]) ->
     Args:
         taken: the operators that the accelerator takes.
     """
-    if config.batch > 1 or config.block_in != config.block_out:
+    if config.batch > 1:
         return Arranged(graph)
-    channels = Channels(graph, config.block_out)
+    channels = Channels(graph, activation_block(config))
     if not channels.scattered:
         return Arranged(graph)
     made = _Arranging(channels, Uses(channels, taken))

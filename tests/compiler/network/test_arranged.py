@@ -133,9 +133,13 @@ def test_moves_that_only_the_host_reads_stay():
     assert arranged(graph, EVERY, operators_of(EVERY)).graph is graph
 
 
-@pytest.mark.parametrize("config", [TINY.with_changes(batch=2), TINY.with_changes(block_in=8)])
-def test_other_layouts_stay(config):
-    graph = units(Net(), 6, 1)
+@pytest.mark.parametrize("changes", [{"block_in": 8}, {"block_out": 8}])
+def test_accelerators_with_two_sizes_of_blocks(changes):
+    on_the_accelerator(units(Net(), 14, 3), EVERY.with_changes(**changes))
+
+
+def test_rows_of_several_images_stay():
+    graph, config = units(Net(), 6, 1), TINY.with_changes(batch=2)
     assert arranged(graph, config, operators_of(config)).graph is graph
     plan = plan_of(graph, config)
     check(graph, plan, CycleDevice(config, plan.dram_bytes))

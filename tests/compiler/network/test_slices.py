@@ -45,7 +45,7 @@ def test_parts_that_nothing_reads_have_no_name(sizes):
 
 
 def test_other_parts_stay_on_the_host():
-    config = TINY.with_changes(block_in=8)
+    config = TINY.with_changes(batch=2)
     graph = split(config, (6, 6))
     assert sliced_before(graph, config) == graph
     assert [step.op for step in plan_of(graph, config).host_steps] == ["Split", "Concat"]
