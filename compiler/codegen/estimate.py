@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.compiler.codegen.interleaved import gathers
 from vdla.compiler.codegen.tiles import (
     LOOPS,
     ROWS,
@@ -39,6 +40,7 @@ GEMM_CYCLES = 5  # of a GEMM instruction beyond its steps
 STORE_WAITS = 1 / 64
 # share of the wait for a tile's store that loads, which go on meanwhile, do not make up for later
 UNHIDDEN = 0.5
+SCATTERED_CYCLES = 8  # of a STORE of rows of one element beyond its beats
 OVERLAP = 0.2  # share of the loading of kept weights that the end of the work with those before hides
 
 
@@ -104,6 +106,7 @@ def estimated_cycles(work: Work, table: TileTable) -> FloatArray:
     )
     load = _load_cycles(often, work)
     store = out.beats + STORE_WAITS * work.memory.latency * out.bursts
+    store = store + SCATTERED_CYCLES * out.instructions * (work.writes > 1)
     refills, refill = _refills(shape, wgt)
     first = often.beats / shape.chunks + np.where(kept, refill, 0)  # beats before the first product
     bus = inp.beats + wgt.beats + out.beats + _other_beats(shape, inp, wgt, out)
@@ -215,6 +218,10 @@ def _inputs(shape: _Shape) -> Traffic:
         np.where(whole_rows, rows / shape.down, 1) * np.where(whole, table.inputs, 1) * columns / shape.across
     )
     single = whole_rows | (shape.footprint.height == 1)
+    if shape.work.reads > 1:
+        lines = np.where(left == right == 0, 1, 2 * shape.footprint.height)  # between borders on chip
+        lengths = np.where(whole_rows, rows / shape.down, 1) * columns / shape.across
+        return _alternating(shape, shape.blocks_in * rows * columns, lengths, lines)
     return _traffic(
         shape.work,
         MemoryType.INP,
@@ -222,6 +229,14 @@ def _inputs(shape: _Shape) -> Traffic:
         run,
         shape.chunks * np.where(single, 1, table.inputs),
     )
+
+
+def _alternating(shape: _Shape, elements: Numbers, run: Numbers, lines: Numbers) -> Traffic:
+    """Return the traffic of inputs between which others stand: those are read too, or each one alone."""
+    work, instructions = shape.work, shape.chunks * shape.table.inputs * lines
+    if gathers(work.reads, work.config):
+        return _traffic(work, MemoryType.INP, elements * work.reads, run * work.reads, instructions)
+    return _traffic(work, MemoryType.INP, elements, np.ones_like(elements), instructions)
 
 
 def _walked(extent: int, sizes: IntArray, window: tuple[int, int, int], before: int, length: int) -> IntArray:
@@ -252,15 +267,14 @@ def _weights(shape: _Shape) -> Traffic:
 
 
 def _outputs(shape: _Shape) -> Traffic:
-    """Every output once; a STORE for each block of them, and whole rows lie together."""
-    run = shape.table.columns * np.where(shape.across == 1, shape.table.rows, 1)
-    return _traffic(
-        shape.work,
-        MemoryType.OUT,
-        np.full_like(run, shape.blocks_out * shape.pixels),
-        run,
-        shape.tiles * shape.table.outputs,
-    )
+    """Every output once; a STORE for each block of them, and whole rows lie together. With other blocks
+    between, one for each row that is not whole."""
+    whole = shape.across == 1
+    run = shape.table.columns * np.where(whole, shape.table.rows, 1)
+    stores, elements = shape.tiles * shape.table.outputs, np.full_like(run, shape.blocks_out * shape.pixels)
+    if shape.work.writes > 1:
+        stores, run = stores * np.where(whole, 1, shape.table.rows), np.ones_like(run)
+    return _traffic(shape.work, MemoryType.OUT, elements, run, stores)
 
 
 def _other_beats(shape: _Shape, *moved: Traffic) -> FloatArray:

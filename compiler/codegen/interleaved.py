@@ -92,14 +92,15 @@ def interleaving(
     each other."""
     if how is None:
         return record
-    if memory is MemoryType.INP and _gathers(how, builder.config):
+    if memory is MemoryType.INP and gathers(how.parts, builder.config):
         return _gathering(builder, record, how)
     return _scattering(record, how)
 
 
-def _gathers(how: Interleaved, config: AcceleratorConfig) -> bool:
-    """Whether GATHERs are there and no slower than LOADs of one element to a row."""
-    step = how.parts * config.element_bytes(MemoryType.INP)
+def gathers(parts: int, config: AcceleratorConfig) -> bool:
+    """Whether inputs of which so many blocks alternate are loaded by GATHERs: they are there, and no slower
+    than LOADs of one element to a row."""
+    step = parts * config.element_bytes(MemoryType.INP)
     quick = step <= isa.MOST_GATHER_STEP and step * 8 <= MOST_GATHERED_BEATS * config.bus_bits
     return quick and config.has(Extension.GATHER)
 

@@ -164,7 +164,10 @@ def _tiled(
 
     def with_threads(threads: int, more: Space | None = None) -> Space | None:
         """Return the space of the tiles that fit with `threads` virtual threads; None if there are none."""
-        work = Work(size, target.config, threads, scales, alike, slides, target.memory, reserved)
+        alternating = task.reads, task.writes
+        work = Work(
+            size, target.config, threads, scales, alike, slides, target.memory, reserved, *alternating
+        )
         table = fitting_tiles(work)
         return Space(task, target, threads, work, table, more) if len(table) else None
 

@@ -48,6 +48,7 @@ class Work:
         slides: windows slide along the rows.
         memory: behind the accelerator.
         reserved: accumulators that are taken by other things.
+        reads, writes: as those of a `vdla.compiler.codegen.tasks.ConvolutionTask`.
     """
 
     size: Convolution
@@ -58,6 +59,8 @@ class Work:
     slides: bool = False
     memory: MemoryParameters = REFERENCE_MEMORY
     reserved: int = 0
+    reads: int = 1
+    writes: int = 1
 
     @property
     def kernel_blocks(self) -> int:
