@@ -15,13 +15,14 @@ from vdla.compiler.codegen.estimate import estimated_cycles, ranked_tiles
 from vdla.compiler.codegen.record import ChoiceError, choices_of, parse_choices
 from vdla.compiler.codegen.space import Choice, space_of
 from vdla.compiler.codegen.tasks import ConvolutionTask, Elements, ElementsTask, PoolingTask
-from vdla.compiler.codegen.tiles import Tiles, Work, fitting_tiles
+from vdla.compiler.codegen.tiles import Tiles, Work, fitting_tiles, table_of
 from vdla.compiler.rules import Unfit
 from vdla.compiler.te.operators.sizes import Convolution, Pooling
 from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.target import Target
+from vdla.hw.spec.vocabulary import Extension
 
 TARGET = Target(TINY)
 CONVOLUTION = ConvolutionTask(Convolution(16, 8, 8, 16, padding=(1, 1, 1, 1)))
@@ -71,6 +72,33 @@ def test_the_simulated_choice_is_at_least_as_good_as_the_estimated_one():
         simulated_cycles(CONVOLUTION, choose(space), TARGET) for choose in (by_simulator, by_estimate)
     )
     assert simulated <= estimated
+
+
+POINTWISE, BORDERED = Convolution(64, 28, 28, 128, (1, 1)), Convolution(64, 28, 28, 64, padding=(1, 1, 1, 1))
+
+
+@pytest.mark.parametrize("gathers", [True, False], ids=["gather", "no gather"])
+@pytest.mark.parametrize("size", [POINTWISE, BORDERED], ids=["pointwise", "bordered"])
+@pytest.mark.parametrize(("block_in", "block_out"), [(16, 8), (8, 16)])
+def test_estimates_know_what_alternating_planes_cost(block_in, block_out, size, gathers):
+    left = [one for one in DEFAULT.extensions if gathers or one is not Extension.GATHER]
+    config = DEFAULT.with_changes(block_in=block_in, block_out=block_out, extensions=tuple(left))
+    target = Target(config)
+    task = ConvolutionTask(size, reads=max(1, block_out // block_in), writes=max(1, block_in // block_out))
+    space = space_of(task, target)
+    choice = by_estimate(space)
+    (estimate,) = estimated_cycles(space.work, table_of(choice.tiles))
+    assert 0.85 < estimate / simulated_cycles(task, choice, target) < 1.15
+
+
+def test_tiles_are_of_whole_rows_where_stores_scatter():
+    target = Target(DEFAULT.with_changes(block_in=32))
+    task = ConvolutionTask(Convolution(64, 56, 56, 128, (1, 1)), writes=2)
+    scattered, plain = (
+        simulated_cycles(task, by_estimate(space_of(each, target)), target)
+        for each in (task, replace(task, writes=1))
+    )
+    assert scattered < 0.85 * plain
 
 
 def test_more_threads_are_chosen_where_they_hide_stores():
