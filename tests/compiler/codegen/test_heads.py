@@ -45,6 +45,22 @@ def test_blocks_of_weights_are_turned(rows, columns, threads):
     assert np.array_equal(made[:, :, :, 0], b.transpose(1, 0, 3, 2))
 
 
+def test_what_stands_between_rows_of_blocks_stays():
+    rows = RNG.integers(-128, 128, (2, 8, 1, 4), np.int8)
+    weights = RNG.integers(-128, 128, (2, 3, 4, 4), np.int8)
+    made, turned = np.full((2, 5, 4, 1, 4), 99, np.int8), np.full((3, 5, 4, 1, 4), 99, np.int8)
+    unit = np.eye(4, dtype=np.int8)[None]
+    interpret(rows_program(RowsTask(2, 8, 5), TINY, threads=1), {"B": rows, "U": unit, "D": made})
+    interpret(
+        turn_program(TurnTask(2, 3, 5), TINY, threads=1),
+        {"B": weights, "U": single_inputs(TINY), "D": turned},
+    )
+    assert np.array_equal(made[:, :2], rows.reshape(2, 2, 4, 1, 4).swapaxes(0, 1))
+    assert np.array_equal(turned[:, :2, :, 0], weights.transpose(1, 0, 3, 2))
+    assert (made[:, 2:] == 99).all()
+    assert (turned[:, 2:] == 99).all()
+
+
 def test_tiles_fit_the_memories():
     assert rows_at_a_time(DEFAULT, 2) == 512
     assert rows_at_a_time(TINY, 2) % TINY.block_out == 0

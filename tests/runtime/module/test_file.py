@@ -260,6 +260,9 @@ CHANGES = {
     "x0 stands in tensor 'gone', which is not there": lambda manifest: launch(manifest)["packs"][0].update(
         tensor="gone"
     ),
+    "x0 of shape (2, 2, 5) is 3 matrices of 1 rows at once": lambda manifest: launch(manifest)["packs"][0][
+        "layout"
+    ].update(shape=[2, 2, 5], stack=3),
     "x0 takes 800 bytes, and tensor": lambda manifest: launch(manifest)["packs"][0]["layout"].update(
         shape=[100, 5]
     ),
