@@ -231,6 +231,9 @@ def mean_program(task: MeanTask, config: AcceleratorConfig, *, threads: int) -> 
 
 def repeat_tile(task: RepeatTask, config: AcceleratorConfig, threads: int) -> PlaneTile | None:
     """Return the tile of a repeated image, in blocks and rows; None where no row fits."""
+    if config.block_in != config.block_out:
+        room = config.depth(MemoryType.ACC) // (task.width * task.parts)
+        return plane_tile(task.blocks, task.height, room, threads)
     room = min(
         config.depth(MemoryType.INP) // task.width,
         config.depth(MemoryType.ACC) // (task.width * task.factors[1]),
@@ -239,40 +242,60 @@ def repeat_tile(task: RepeatTask, config: AcceleratorConfig, threads: int) -> Pl
 
 
 def repeat_program(task: RepeatTask, config: AcceleratorConfig, *, threads: int) -> Func:
-    """Return the loop program that repeats the pixels of int8[blocks, height, width, batch, block]: across in
-    accumulators, down by storing rows several times.
+    """Return the loop program that repeats the pixels of int8[blocks, height, width, parts, batch, block]:
+    across in accumulators, down by storing rows several times.
 
-    Its parameters are the image X, the weights W that multiply by 1, and the result Z.
+    Its parameters are the image X, the weights W that multiply by 1, and the result Z. Where inputs have
+    another block than outputs it loads accumulators, stores across, too, and has no weights.
     """
     tile = repeat_tile(task, config, threads)
     assert tile is not None, "the choice is in the task's space"
     (down, across), (b, o) = task.factors, (config.batch, config.block_out)
+    multiplies = config.block_in == config.block_out
+    weights = {"W": f"int8[1, {o}, {o}]"} if multiplies else {}
     params = {
-        "X": f"int8[{task.blocks}, {task.height}, {task.width}, {b}, {o}]",
-        "W": f"int8[1, {o}, {o}]",
-        "Z": f"int8[{task.blocks}, {task.height}, {down}, {task.width}, {across}, {b}, {o}]",
+        "X": f"int8[{task.blocks}, {task.height}, {task.width}, {task.parts}, {b}, {o}]",
+        **weights,
+        "Z": f"int8[{task.blocks}, {task.height}, {down}, {task.width}, {across}, {task.parts}, {b}, {o}]",
     }
     loops, block, row = tile.loops(task.blocks, task.height, threads)
-    each = {"c": tile.blocks, "y": tile.elements, "x": task.width}
-    place = f"{tile.blocks}, {tile.elements}, {task.width}"
-    copies = {**each, "d": across}
-    body = [
-        f'XL = alloc(int8[{place}, {b}, {o}], "input")',
-        nest(each, f"load_inp(XL[c, y, x, 0, 0], X[{block} + c, {row} + y, x, 0, 0])"),
-        f'S = alloc(int{config.acc_bits}[{place}, {across}, {b}, {o}], "accumulator")',
-        nest(copies, "reset(S[c, y, x, d, 0, 0])"),
-        nest(copies, "gemm(S[c, y, x, d, 0, 0], XL[c, y, x, 0, 0], WL[0, 0, 0])"),
-        *(
-            nest(copies, f"store(Z[{block} + c, {row} + y, {copy}, x, d, 0, 0], S[c, y, x, d, 0, 0])")
-            for copy in range(down)
-        ),
-    ]
+    body = (_repeated_products if multiplies else _repeated_elements)(task, tile, config, block, row)
+    kept = [nest({"w": 1}, "load_wgt(WL[w, 0, 0], W[w, 0, 0])")] if multiplies else []
     statements = (
-        f'WL = alloc({params["W"]}, "weight")',
-        nest({"w": 1}, "load_wgt(WL[w, 0, 0], W[w, 0, 0])"),
+        *(f'WL = alloc({shape}, "weight")' for shape in weights.values()),
+        *kept,
         nest(loops, joined(body), threads="thread"),
     )
     return parse_func(function(params, statements), accelerator(config).every)
+
+
+def _repeated_products(
+    task: RepeatTask, tile: PlaneTile, config: AcceleratorConfig, block: str, row: str
+) -> Iterator[str]:
+    """Yield the statements of one tile: products by 1, once for each copy across."""
+    across, element = task.factors[1], f"{config.batch}, {config.block_out}"
+    each = {"c": tile.blocks, "y": tile.elements, "x": task.width}
+    place, copies = ", ".join(map(str, each.values())), {**each, "d": across}
+    yield f'XL = alloc(int8[{place}, {element}], "input")'
+    yield nest(each, f"load_inp(XL[c, y, x, 0, 0], X[{block} + c, {row} + y, x, 0, 0, 0])")
+    yield f'S = alloc(int{config.acc_bits}[{place}, {across}, {element}], "accumulator")'
+    yield nest(copies, "reset(S[c, y, x, d, 0, 0])")
+    yield nest(copies, "gemm(S[c, y, x, d, 0, 0], XL[c, y, x, 0, 0], WL[0, 0, 0])")
+    for copy in range(task.factors[0]):
+        yield nest(copies, f"store(Z[{block} + c, {row} + y, {copy}, x, d, 0, 0, 0], S[c, y, x, d, 0, 0])")
+
+
+def _repeated_elements(
+    task: RepeatTask, tile: PlaneTile, config: AcceleratorConfig, block: str, row: str
+) -> Iterator[str]:
+    """Yield the statements of one tile: elements as accumulators, stored once for each copy."""
+    each = {"c": tile.blocks, "y": tile.elements, "x": task.width, "p": task.parts}
+    place, sums = ", ".join(map(str, each.values())), "S[c, y, x, p, 0, 0]"
+    yield f'S = alloc(int{config.acc_bits}[{place}, {config.batch}, {config.block_out}], "accumulator")'
+    yield nest(each, f"load_acc8({sums}, X[{block} + c, {row} + y, x, p, 0, 0])")
+    for down in range(task.factors[0]):
+        for copy in range(task.factors[1]):
+            yield nest(each, f"store(Z[{block} + c, {row} + y, {down}, x, {copy}, p, 0, 0], {sums})")
 
 
 def _divisors(number: int) -> list[int]:

@@ -158,13 +158,15 @@ class RepeatTask:
     """An image each pixel of which is repeated `factors` times, down and across.
 
     Attributes:
-        blocks: of channels.
+        blocks: of channels, as they stand in DRAM.
+        parts: elements of a block's pixel, of `block_out` numbers each.
     """
 
     blocks: int
     height: int
     width: int
     factors: tuple[int, int]
+    parts: int = 1
 
 
 ScheduledTask = ConvolutionTask | TransposedTask | PoolingTask | ElementsTask

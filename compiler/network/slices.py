@@ -94,8 +94,7 @@ def _image(maker: Maker) -> str:
     shape = maker.shape(0)
     if len(shape) != IMAGE_RANK or shape[0] != 1:
         return f"an operand of the shape {shape}"
-    same = maker.config.batch == 1 and maker.config.block_in == maker.config.block_out
-    return "" if same else "one image and a batch other than 1, or block_in other than block_out"
+    return "" if maker.config.batch == 1 else f"batch = {maker.config.batch}"
 
 
 def _repeats(maker: Maker) -> str:
@@ -117,8 +116,11 @@ def repeated(maker: Maker) -> Offloaded:
     (name, layout), out = maker.operand(0), maker.output()
     _, blocks, height, width, *_ = layout.blocks
     _, _, tall, wide = out[1].image
-    task = RepeatTask(blocks, height, width, (tall // height, wide // width))
-    return Offloaded(maker.node, (Piece(task),), {"X": (name, layout)}, out, {"W": units((1,), maker.config)})
+    factors, parts = (tall // height, wide // width), maker.block // maker.config.block_out
+    task = RepeatTask(blocks, height, width, factors, parts)
+    same = maker.config.block_in == maker.config.block_out
+    weights = {"W": units((1,), maker.config)} if same else {}
+    return Offloaded(maker.node, (Piece(task),), {"X": (name, layout)}, out, weights)
 
 
 SLICE_RULES = (
@@ -126,6 +128,6 @@ SLICE_RULES = (
     Rule("whole blocks of channels", _whole_blocks),
 )
 REPEAT_RULES = (
-    Rule("one image, a batch of 1 and block_in = block_out", _image),
+    Rule("one image, and a batch of 1", _image),
     Rule("pixels repeated by whole factors", _repeats),
 )

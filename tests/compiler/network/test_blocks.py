@@ -56,7 +56,15 @@ def joined(net: Net) -> Graph:
     return net.graph(net.conv(y, 9, (3, 3), pads=(1, 1, 1, 1)))
 
 
-NETWORKS = {each.__name__: each for each in (residual, depthwise, dense, joined)}
+def repeated(net: Net) -> Graph:
+    """Pixels that are repeated, of whole blocks and of others."""
+    x = net.conv(net.input(1, 4, 5, 4), 20, (1, 1))
+    how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    x = net.op("Resize", (x,), scales=(1.0, 1.0, 2.0, 3.0), sizes=(1, 20, 10, 12), **how)
+    return net.graph(net.conv(x, 9, (3, 3), pads=(1, 1, 1, 1)))
+
+
+NETWORKS = {each.__name__: each for each in (residual, depthwise, dense, joined, repeated)}
 
 
 def check(graph: Graph, plan: Plan) -> None:

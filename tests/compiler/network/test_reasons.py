@@ -75,10 +75,8 @@ MOVED = {  # of the last operator
     "Slice with channels 4 to 6 in blocks of 4; the accelerator takes whole blocks of channels": lambda net: (
         cut(net, 1, 4, 6)
     ),
-    "Resize with an operand of the shape (2, 3); the accelerator takes one image, a batch of 1 and "
-    "block_in = block_out": lambda net: net.op(
-        "Resize", (net.input(2, 3),), scales=(1.0, 2.0), sizes=(2, 6), **TWICE
-    ),
+    "Resize with an operand of the shape (2, 3); the accelerator takes one image, and a batch of "
+    "1": lambda net: net.op("Resize", (net.input(2, 3),), scales=(1.0, 2.0), sizes=(2, 6), **TWICE),
     "Resize with sizes (1, 4, 3, 3) of an image (1, 4, 2, 2); the accelerator takes pixels repeated by whole "
     "factors": lambda net: net.op(
         "Resize", (net.input(1, 4, 2, 2),), scales=(1.0, 1.0, 1.5, 1.5), sizes=(1, 4, 3, 3), **TWICE
