@@ -5,7 +5,13 @@ from typing import assert_never
 
 from vdla.compiler.codegen.heads import rows_program, turn_program
 from vdla.compiler.codegen.maxima import maximum_program
-from vdla.compiler.codegen.planes import diagonal_program, factors_program, mean_program, repeat_program
+from vdla.compiler.codegen.planes import (
+    diagonal_program,
+    factors_program,
+    mean_program,
+    repeat_program,
+    scaling_program,
+)
 from vdla.compiler.codegen.schedules import schedule_conv2d, schedule_elementwise, schedule_max_pool
 from vdla.compiler.codegen.space import Choice
 from vdla.compiler.codegen.stream import lower_to_calls
@@ -21,6 +27,7 @@ from vdla.compiler.codegen.tasks import (
     PoolingTask,
     RepeatTask,
     RowsTask,
+    ScalingTask,
     ScheduledTask,
     SumTask,
     Task,
@@ -58,6 +65,8 @@ def _program(task: Task, choice: Choice, config: AcceleratorConfig) -> Func:
             return maximum_program(size, config, threads=choice.threads)
         case FactorsTask():
             return factors_program(task, config, threads=choice.threads)
+        case ScalingTask():
+            return scaling_program(task, config, threads=choice.threads)
         case DiagonalTask():
             return diagonal_program(task, config, threads=choice.threads)
         case MeanTask():

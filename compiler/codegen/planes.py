@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vdla.compiler.codegen.intrinsics import accelerator
-from vdla.compiler.codegen.tasks import DiagonalTask, FactorsTask, MeanTask, RepeatTask
+from vdla.compiler.codegen.tasks import DiagonalTask, FactorsTask, MeanTask, RepeatTask, ScalingTask
 from vdla.compiler.codegen.texts import function, joined, nest
 from vdla.compiler.ir.nodes import Func
 from vdla.compiler.ir.parse import parse_func
@@ -144,6 +144,50 @@ def _factors_tile(
     for number in range(task.constants):
         yield nest(loops, f"gemm({sums}, CL[{number}, 0, 0], DL[c, 0, 0])")
     yield nest(loops, f"store_scaled(Z[{block} + c, {element} + e, 0, 0], {sums}, PL[0, 0, 0, 0])")
+
+
+def scaling_tile(task: ScalingTask, config: AcceleratorConfig, threads: int) -> PlaneTile | None:
+    """Return the tile of a product with factors by the ALU; None where none fits beside its factors."""
+    room = (config.depth(MemoryType.ACC) - SETS) // task.parts
+    beside = room * task.elements // (task.elements + 1) - threads
+    return plane_tile(task.blocks, task.elements, beside, threads)
+
+
+def scaling_program(task: ScalingTask, config: AcceleratorConfig, *, threads: int) -> Func:
+    """Return the loop program of a requantised product of int8[blocks, elements, parts, batch, block] with
+    the factors of its channels, int8[blocks, parts, batch, block], both without their zero points.
+
+    Its parameters are P, the operand A, the factors F and the result Z.
+    """
+    tile = scaling_tile(task, config, threads)
+    assert tile is not None, "the choice is in the task's space"
+    acc, element = f"int{config.acc_bits}", f"{config.batch}, {config.block_out}"
+    params = {
+        "P": f"{acc}[1, {SETS}, {element}]",
+        "A": f"int8[{task.blocks}, {task.elements}, {task.parts}, {element}]",
+        "F": f"int8[{task.blocks}, {task.parts}, {element}]",
+        "Z": f"int8[{task.blocks}, {task.elements}, {task.parts}, {element}]",
+    }
+    loops, block, first = tile.loops(task.blocks, task.elements, threads)
+    each = {"c": tile.blocks, "e": tile.elements, "p": task.parts}
+    factors, values, place = "FL[c, p, 0, 0]", "S[c, e, p, 0, 0]", f"[{block} + c, {first} + e, p, 0, 0]"
+    of_channels = {"c": tile.blocks, "p": task.parts}
+    body = (
+        f'FL = alloc({acc}[{tile.blocks}, {task.parts}, {element}], "accumulator")',
+        nest(of_channels, f"load_acc8({factors}, F[{block} + c, p, 0, 0])"),
+        nest(of_channels, f"add_imm({factors}, {factors}, {acc}({-task.zeros[1]}))"),
+        f'S = alloc({acc}[{tile.blocks}, {tile.elements}, {task.parts}, {element}], "accumulator")',
+        nest(each, f"load_acc8({values}, A{place})"),
+        nest(each, f"add_imm({values}, {values}, {acc}({-task.zeros[0]}))"),
+        nest(each, f"mul({values}, {values}, {factors})"),
+        nest(each, f"store_scaled(Z{place}, {values}, PL[0, 0, 0, 0])"),
+    )
+    statements = (
+        f'PL = alloc({params["P"]}, "parameters")',
+        nest({"p": SETS}, "load_parameters(PL[0, p, 0, 0], P[0, p, 0, 0])"),
+        nest(loops, joined(body), threads="thread"),
+    )
+    return parse_func(function(params, statements), accelerator(config).every)
 
 
 def diagonal_tile(task: DiagonalTask, config: AcceleratorConfig, threads: int) -> PlaneTile | None:

@@ -6,7 +6,13 @@ from typing import assert_never
 from vdla.compiler.codegen.after import After
 from vdla.compiler.codegen.heads import rows_at_a_time, turn_tile
 from vdla.compiler.codegen.maxima import maxima_tile
-from vdla.compiler.codegen.planes import diagonal_tile, factors_tile, mean_tile, repeat_tile
+from vdla.compiler.codegen.planes import (
+    diagonal_tile,
+    factors_tile,
+    mean_tile,
+    repeat_tile,
+    scaling_tile,
+)
 from vdla.compiler.codegen.schedules import elements_at_a_time, pooling_tile
 from vdla.compiler.codegen.sums import elements_of_a_sum
 from vdla.compiler.codegen.tasks import (
@@ -21,6 +27,7 @@ from vdla.compiler.codegen.tasks import (
     PoolingTask,
     RepeatTask,
     RowsTask,
+    ScalingTask,
     SumTask,
     Task,
     TransposedTask,
@@ -110,7 +117,7 @@ def space_of(task: Task, target: Target) -> Space | Unfit:
         case SumTask():
             fits = [threads for threads in SUM_THREADS if elements_of_a_sum(target.config, threads) > 0]
             what = "one element of a sum"
-        case FactorsTask() | DiagonalTask() | MeanTask() | RepeatTask():
+        case FactorsTask() | ScalingTask() | DiagonalTask() | MeanTask() | RepeatTask():
             fits, what = _of_planes(task, target.config)
         case RowsTask(count):
             fits = [
@@ -137,6 +144,9 @@ def _of_planes(task: PlaneTask, config: AcceleratorConfig) -> tuple[list[int], s
     match task:
         case FactorsTask():
             fits = [threads for threads in SUM_THREADS if factors_tile(task, config, threads) is not None]
+            return fits, "one element of a product"
+        case ScalingTask():
+            fits = [threads for threads in THREADS if scaling_tile(task, config, threads) is not None]
             return fits, "one element of a product"
         case DiagonalTask():
             fits = [threads for threads in THREADS if diagonal_tile(task, config, threads) is not None]

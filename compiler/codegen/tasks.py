@@ -111,6 +111,23 @@ class FactorsTask:
 
 
 @dataclass(frozen=True, slots=True)
+class ScalingTask:
+    """A product of planes with a factor for each channel by the ALU, see `vdla.compiler.codegen.planes`.
+
+    Attributes:
+        blocks: of channels, as they stand in DRAM.
+        elements: pixels of a plane.
+        parts: elements of a block's pixel, of `block_out` numbers each.
+        zeros: zero points of the planes and of the factors.
+    """
+
+    blocks: int
+    elements: int
+    parts: int
+    zeros: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class DiagonalTask:
     """The factors of blocks of channels as diagonals of weights."""
 
@@ -172,6 +189,6 @@ class RepeatTask:
 ScheduledTask = ConvolutionTask | TransposedTask | PoolingTask | ElementsTask
 """The tasks whose programs come from schedules of tensor expressions."""
 
-PlaneTask = FactorsTask | DiagonalTask | MeanTask | RepeatTask
+PlaneTask = FactorsTask | ScalingTask | DiagonalTask | MeanTask | RepeatTask
 HeadsTask = RowsTask | TurnTask
 Task = ScheduledTask | SumTask | MaximumTask | PlaneTask | HeadsTask

@@ -11,7 +11,7 @@ from vdla.compiler.codegen.packing import blocked_parameters
 from vdla.compiler.codegen.sums import diagonal_weights, multiplies_sums
 from vdla.compiler.codegen.tasks import Elements, ElementsTask, MaximumTask, PoolingTask, SumTask
 from vdla.compiler.network.maker import Kind, Maker, Offloaded, Piece, alu, constants, of_channels, operands
-from vdla.compiler.network.planes import MULTIPLIES, by_channel, factor_place, multiplies
+from vdla.compiler.network.planes import by_alu, by_channel, factor_place, multiplies
 from vdla.compiler.network.slices import REPEAT_RULES, SLICE_RULES, part, repeated
 from vdla.compiler.rules import Rule
 from vdla.compiler.te.operators.sizes import Pooling
@@ -80,13 +80,14 @@ def _factors(maker: Maker) -> str:
     """Say where operands differ in shape, and none has a factor for each channel of the other."""
     if factor_place(maker.graph, maker.node) is None:
         return _alike(maker)
-    return "" if multiplies(maker.config) else f"factors of channels without {MULTIPLIES}"
+    batch = maker.config.batch
+    return "" if batch == 1 else f"factors of channels and batch = {batch}"
 
 
 def _multiply(maker: Maker) -> Offloaded:
     place = factor_place(maker.graph, maker.node)
-    if place is not None and multiplies(maker.config):
-        return by_channel(maker, place)
+    if place is not None:
+        return by_channel(maker, place) if multiplies(maker.config) else by_alu(maker, place)
     return _elements(maker, Elements.MULTIPLY, 2, maker.node.extents("zeros"))
 
 
@@ -155,7 +156,7 @@ def _concatenation(maker: Maker) -> Offloaded:
 PARAMETERS = constants(-1)
 SAME = parameter_words(*(np.array([value]) for value in (0, 1, 0)))  # leave int8 as it is
 SHAPES = Rule("operands of one shape", _alike)
-FACTORS = Rule("operands of one shape, or a factor for each channel of one image", _factors)
+FACTORS = Rule("operands of one shape, or a factor for each channel of one image and a batch of 1", _factors)
 PAIR = PARAMETERS, operands(2), SHAPES
 ADD_MUL = (alu(AluOpcode.ADD, AluOpcode.MUL),)
 OPERATORS: Mapping[str, Kind] = {

@@ -4,7 +4,7 @@ import numpy as np
 
 from vdla.compiler.codegen.packing import blocked_parameters
 from vdla.compiler.codegen.planes import filled, parts_of, single_units, units
-from vdla.compiler.codegen.tasks import DiagonalTask, FactorsTask, MeanTask
+from vdla.compiler.codegen.tasks import DiagonalTask, FactorsTask, MeanTask, ScalingTask
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.network.maker import Maker, Offloaded, Piece, of_channels
 from vdla.compiler.te.operators.sizes import Convolution
@@ -53,6 +53,22 @@ def by_channel(maker: Maker, place: int) -> Offloaded:
         maker.output(),
         constants,
         scratch={"D": blocks * config.block_out**2},
+    )
+
+
+def by_alu(maker: Maker, place: int) -> Offloaded:
+    """Return the product of an image with operand `place`, a factor for each channel, by the ALU."""
+    config, (name, layout), zeros = maker.config, maker.operand(1 - place), maker.node.extents("zeros")
+    _, blocks, height, width, *_ = layout.blocks
+    parts = layout.block // config.block_out
+    task = ScalingTask(blocks, height * width, parts, (zeros[1 - place], zeros[place]))
+    words = of_channels(maker.constant(2), config.block_out)
+    return Offloaded(
+        maker.node,
+        (Piece(task),),
+        {"A": (name, layout), "F": maker.operand(place)},
+        maker.output(),
+        {"P": blocked_parameters(words, config)},
     )
 
 

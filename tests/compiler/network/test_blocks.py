@@ -64,7 +64,14 @@ def repeated(net: Net) -> Graph:
     return net.graph(net.conv(x, 9, (3, 3), pads=(1, 1, 1, 1)))
 
 
-NETWORKS = {each.__name__: each for each in (residual, depthwise, dense, joined, repeated)}
+def scaled(net: Net) -> Graph:
+    """Products of images with a factor for each channel, and the sums of planes that make them."""
+    x = net.conv(net.input(1, 6, 7, 5), 20, (1, 1))
+    y = net.mul(x, net.conv(net.conv(x, 20, (7, 5), group=20), 20, (1, 1)))
+    return net.graph(net.conv(net.mul(net.conv(y, 20, (7, 5), group=20), y), 9, (1, 1)))
+
+
+NETWORKS = {each.__name__: each for each in (residual, depthwise, dense, joined, repeated, scaled)}
 
 
 def check(graph: Graph, plan: Plan) -> None:

@@ -256,7 +256,7 @@ REFUSED = {
         lambda net: net.graph(net.add(net.input(2, 3), net.input(3)))
     ),
     "Int8Mul with operands of the shapes (2, 3) and (3,); the accelerator takes operands of one shape, "
-    "or a factor for each channel of one image": (
+    "or a factor for each channel of one image and a batch of 1": (
         lambda net: net.graph(net.mul(net.input(2, 3), net.input(3)))
     ),
     f"Int8MaxPool with constant operand c0; {INT8}": lambda net: net.graph(
