@@ -131,11 +131,14 @@ def space_of(task: Task, target: Target) -> Space | Unfit:
             what = "one block of weights"
         case _:
             assert_never(task)
-    return (
-        Space(task, target, fits[0])
-        if fits
-        else Unfit(f"{what} does not fit the accumulators of {target.name}")
-    )
+    return _preferred(task, target, fits, what)
+
+
+def _preferred(task: Task, target: Target, fits: list[int], what: str) -> Space | Unfit:
+    """Return the choice with the first number of virtual threads that fits; `what` does not if none does."""
+    if not fits:
+        return Unfit(f"{what} does not fit the accumulators of {target.name}")
+    return Space(task, target, fits[0])
 
 
 def _of_planes(task: PlaneTask, config: AcceleratorConfig) -> tuple[list[int], str]:

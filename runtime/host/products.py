@@ -47,17 +47,9 @@ def int8_products(
     )
     result = np.zeros((prod(shape[:-1]), shape[-1]), np.int8)
     extents = ((rows, depth), (columns, depth) if transposed else (depth, columns), (rows, columns))
-    parts = zip(
-        *(
-            _parts(matrix, firsts, extent)
-            for matrix, firsts, extent in zip(
-                (left, right, result), (a_places, b_places, places), extents, strict=True
-            )
-        ),
-        strict=True,
-    )
+    firsts = a_places, b_places, places
     zero = [np.array(number, np.int32) for number in zeros]
-    for one, other, made in parts:
+    for one, other, made in zip(*map(_parts, (left, right, result), firsts, extents), strict=True):
         sums = exact_matmul(shifted(one, zero[0]), shifted(other.T if transposed else other, zero[1]))
         made[:] = requantise(sums, parameters)
     return result.reshape(tuple(shape))
