@@ -57,9 +57,8 @@ measures everything on this page again.
 
 Designs of less than {large:,} LUT4-equivalents are routed by nextpnr's default, `router1`, and larger ones by
 `router2`. The former heeds timing better, but most of its work on a large design is undone again: every third
-wire that it routes rips up another. `ecp5-85f` has not been routed: `router2`
-leaves some 4,000 of 764,000 wires contested after 18 iterations, and does not get below that. So its clock is an
-estimate.
+wire that it routes rips up another. `ecp5-85f` has not been routed: `router2` leaves some 4,000 of 764,000
+wires contested after 18 iterations, and does not get below that. So its clock is an estimate.
 
 The slowest path is named by the units that it passes through. The cells of a unit are those that drive its
 signals; synthesis may merge logic of neighbours.
