@@ -7,7 +7,6 @@ A table per memory, kept per unit: in-order units make the last access of each e
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import ProgramError
@@ -16,7 +15,7 @@ from vdla.hw.spec.limits import TABLE_BYTES, require_room
 from vdla.hw.spec.memories import memories_of, scratchpads_of
 from vdla.hw.spec.units import Unit
 from vdla.sim.compiled import whole
-from vdla.sim.records import Grid, IntArray, Ints, RecordArray, Records
+from vdla.sim.records import BoolArray, Grid, IntArray, Ints, RecordArray, Records
 from vdla.sim.verify.columns import DRAM, Item, Walk
 
 PAGE_BYTES = 4096
@@ -33,10 +32,10 @@ class Shadow(NamedTuple):
             element.
         filled: bool[elements]: whether an element holds anything.
         first, depth: int64[8]: where the elements of a scratchpad begin, and how many there are.
-        pages: int32[pages of DRAM]: which of the kept pages one is, or NEVER.
+        pages: int64[pages of DRAM]: where the elements of a page begin, or NEVER.
+        shifts: int64[pages of DRAM]: the bytes of an element of a page, as a power of two: the smallest
+            element of any memory, or fewer where rows of bytes begin or end within one.
         dram_first: where the elements of DRAM begin.
-        granule: bytes of an element of DRAM's table: the smallest element of any memory, or fewer where rows
-            of bytes begin or end within one.
         nearest: int64[elements of the deepest memory on chip]: room for the sets of elements of `loops`.
     """
 
@@ -46,8 +45,8 @@ class Shadow(NamedTuple):
     first: Ints
     depth: Ints
     pages: Ints
+    shifts: Ints
     dram_first: int
-    granule: int
     nearest: IntArray
 
 
@@ -63,44 +62,41 @@ def new_shadow(
     for memory in scratchpads_of(config):
         first[memory], depth[memory] = place, config.depth(memory)
         place += config.depth(memory)
-    granule = _granule(config, walks)
-    pages = _touched_pages(items, walks, dram_bytes)
-    size = place + int(pages.max(initial=NEVER) + 1) * (PAGE_BYTES // granule)
+    touched, shifts = _touched_pages(config, items, walks, dram_bytes)
+    elements = np.where(touched, PAGE_BYTES >> shifts, 0)
+    pages = np.where(touched, place + np.cumsum(elements) - elements, NEVER)
+    size = place + int(elements.sum())
     require_room(size * ELEMENT_BYTES, TABLE_BYTES, "verifying the stream takes tables of", ProgramError)
     read, written = (np.full((size, len(Unit)), NEVER, np.int32) for _ in range(2))
     held = np.full(size, filled)
     held[place:] = True
-    return Shadow(read, written, held, first, depth, pages, place, granule, np.zeros(depth.max(), np.int64))
+    nearest = np.zeros(depth.max(), np.int64)
+    return Shadow(read, written, held, first, depth, pages, shifts, place, nearest)
 
 
-def _granule(config: AcceleratorConfig, walks: RecordArray) -> int:
-    """Return the greatest power of two at whose multiples all rows in DRAM begin and end, at most the bytes
-    of the smallest element."""
-    made = walks[walks["happens"] & (walks["memory"] == DRAM)]
-    ends = made["base"] | made["step_out"] | made["trips_in"] * made["step_in"]
+def _touched_pages(
+    config: AcceleratorConfig, items: RecordArray, walks: RecordArray, dram_bytes: int
+) -> tuple[BoolArray, IntArray]:
+    """Return of each page of DRAM whether walks of instructions touch it, and the exponent of the greatest
+    power of two at whose multiples all rows in it begin and end, at most the bytes of the least element."""
     smallest = min(config.element_bytes(memory) for memory in memories_of(config))
-    places = int(np.bitwise_or.reduce(ends, initial=smallest))
-    return places & -places
-
-
-def _touched_pages(items: RecordArray, walks: RecordArray, dram_bytes: int) -> NDArray[np.int32]:
-    """Number the pages of DRAM that the walks of instructions touch."""
-    touched = np.zeros(-(-dram_bytes // PAGE_BYTES) + 1, bool)
-    _mark_pages(items, walks, touched)
-    pages = np.full(len(touched), NEVER, np.int32)
-    pages[touched] = np.arange(np.count_nonzero(touched))
-    return pages
+    ends = np.zeros(-(-dram_bytes // PAGE_BYTES) + 1, np.int64)
+    _mark_pages(items, walks, ends, smallest)
+    least = np.where(ends > 0, ends & -ends, 1)
+    return ends > 0, np.log2(least).astype(np.int64)
 
 
 @whole
-def _mark_pages(items: Records[Item], walks: Records[Walk], touched: Ints) -> None:
-    """Mark the pages of all transfers that fit on chip; the others are refused before they touch DRAM."""
+def _mark_pages(items: Records[Item], walks: Records[Walk], ends: Ints, smallest: int) -> None:
+    """Collect, for each page, the bits of where rows begin and end, and `smallest`: of all transfers that fit
+    on chip; the others are refused before they touch DRAM."""
     for place in range(walks.size):
         walk = walks[place]
         if walk.happens and walk.memory == DRAM and items[place // MOST_ACCESSES].fits:
+            bits = smallest | walk.base | walk.step_out | walk.trips_in * walk.step_in
             for row in range(walk.trips_out):
                 begin = walk.base + row * walk.step_out
                 end = begin + walk.trips_in * walk.step_in
-                last = min((end + PAGE_BYTES - 1) // PAGE_BYTES, touched.size)
+                last = min((end + PAGE_BYTES - 1) // PAGE_BYTES, ends.size)
                 for page in range(begin // PAGE_BYTES, last):
-                    touched[page] = True
+                    ends[page] |= bits

@@ -90,13 +90,13 @@ def touch_dram(watch: Watch, access: Access, address: int, size: int) -> bool:
         report(watch, BEYOND, access.instruction, -1, DRAM, address)
         return False
     shadow = watch.shadow
-    for number in range((size + shadow.granule - 1) // shadow.granule):
-        byte = address + number * shadow.granule
-        page = shadow.pages[byte >> PAGE_SHIFT]
-        place = (
-            shadow.dram_first + ((page << PAGE_SHIFT) + (byte & ((1 << PAGE_SHIFT) - 1))) // shadow.granule
-        )
+    byte, end = address, address + size
+    while byte < end:
+        page = byte >> PAGE_SHIFT
+        shift = shadow.shifts[page]
+        place = shadow.pages[page] + ((byte & ((1 << PAGE_SHIFT) - 1)) >> shift)
         touch(watch, access, place, DRAM, byte)
+        byte += 1 << shift
     return True
 
 

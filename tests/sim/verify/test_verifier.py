@@ -15,6 +15,8 @@ from vdla.hw.spec.vocabulary import AluOpcode, Extension, Parameter
 from vdla.runtime.vectors import load_vector
 from vdla.sim.decoded import decode_stream
 from vdla.sim.verify.clocks import clocks
+from vdla.sim.verify.columns import footprint_columns
+from vdla.sim.verify.shadow import new_shadow
 from vdla.sim.verify.touch import BROKEN, CONFLICT, EMPTY
 from vdla.sim.verify.verifier import Finding, VerificationError, findings, verify
 
@@ -327,3 +329,15 @@ def test_a_broken_promise_is_told():
         VerificationError, match=r"instruction 3 .* promises by `beside` to write no half of ACC"
     ):
         verify(decode_stream(stream, EVERYTHING), IMAGE)
+
+
+def test_only_pages_that_hold_rows_of_odd_bytes_take_tables_of_bytes():
+    """A GATHER from any byte on leaves the tables of other pages as small as they are without it."""
+    odd = isa.Gather(memory_type=INP, dram_base=4097, x_size=2, y_size=1, step=3, push_next=1)
+    wide = load(INP, dram_base=2 * 4096 // EVERYTHING.element_bytes(INP), x_size=8)
+    program = decode_stream(stream_of((wide, odd, isa.Finish(pop_prev=1)), EVERYTHING), EVERYTHING)
+    items, walks = footprint_columns(program)
+    shadow = new_shadow(EVERYTHING, items, walks, 4 * 4096, filled=False)
+    smallest = min(EVERYTHING.element_bytes(memory) for memory in (UOP, INP, WGT, ACC, RES, TABLE))
+    assert [1 << shift for shift in shadow.shifts[1:3]] == [1, smallest]
+    assert len(shadow.read) == shadow.dram_first + 4096 + 4096 // smallest
