@@ -109,6 +109,7 @@ def _scattering(record: Record, how: Interleaved) -> Record:
     """Return what records the LOADs or STOREs of a tensor whose planes alternate, by rows of one element."""
 
     def move(chip: int, tensor: str, element: int, rows: Rows) -> None:
+        """Record a transfer, one element to a row."""
         for part in _single(element, rows, how):
             record(chip + part.chip, tensor, part.place, part.rows)
 
@@ -122,6 +123,7 @@ def _gathering(builder: StreamBuilder, record: Record, how: Interleaved) -> Reco
     step = how.parts * element_bytes
 
     def move(chip: int, tensor: str, element: int, rows: Rows) -> None:
+        """Record a LOAD as GATHERs."""
         for part in _lines(element, rows, how, isa.LONGEST_ROW // step):
             size = part.rows
             if size.height:

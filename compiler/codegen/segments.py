@@ -63,6 +63,7 @@ def loading(record: Record, segments: Sequence[Segment]) -> Record:
     ends = tuple(accumulate(segment.count for segment in segments))
 
     def load(chip: int, tensor: str, element: int, rows: Rows) -> None:
+        """Record a LOAD, divided at the ends of segments."""
         for part in _parts(element, rows, ends):
             number = bisect_right(ends, part.dram) if part.rows.height else 0
             segment = segments[number]

@@ -17,6 +17,16 @@ LARGEST_ATTRIBUTE = 1 << 31
 SPELLING = {"float32": "float", "float64": "double"}
 
 
+NOT_INFERRED = (
+    shape_inference.InferenceError,
+    checker.ValidationError,
+    RuntimeError,
+    ValueError,
+    KeyError,
+)
+"""What the inference of shapes raises."""
+
+
 def output_types(
     node: NodeProto,
     schema: defs.OpSchema,
@@ -47,13 +57,7 @@ def output_types(
         found = shape_inference.infer_node_outputs(
             schema, node, known, small, opset_imports=[helper.make_opsetid("", opset)]
         )
-    except (
-        shape_inference.InferenceError,
-        checker.ValidationError,
-        RuntimeError,
-        ValueError,
-        KeyError,
-    ) as error:
+    except NOT_INFERRED as error:
         raise RefusalError(f"its shape cannot be inferred: {first_line(error)}") from error
     outputs = tuple(_output(name, found, place < needed) for place, name in enumerate(node.output))
     if node.op_type not in POOLS or types[0] is None:

@@ -92,6 +92,11 @@ def command(
             progress=lambda step: say(step_name(step)),
         )
     _write(done, output, trace, waves, chosen)
+    _show(done, layers, as_json)
+
+
+def _show(done: Run, layers: bool, as_json: bool) -> None:
+    """Print the report of a run."""
     if as_json:
         click.echo(json.dumps({**done.report.to_json(), "summary": done.summary.to_json()}, indent=1))
     else:
