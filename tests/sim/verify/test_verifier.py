@@ -331,9 +331,18 @@ def test_a_broken_promise_is_told():
         verify(decode_stream(stream, EVERYTHING), IMAGE)
 
 
-def test_only_pages_that_hold_rows_of_odd_bytes_take_tables_of_bytes():
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"dram_base": 4097, "x_size": 1, "y_size": 1},
+        {"dram_base": 4096, "x_size": 2, "y_size": 1, "step": 3},
+        {"dram_base": 4096, "x_size": 1, "y_size": 2, "x_stride": 5},
+    ],
+    ids=["begin", "length", "distance of rows"],
+)
+def test_only_pages_that_hold_rows_of_odd_bytes_take_tables_of_bytes(fields):
     """A GATHER from any byte on leaves the tables of other pages as small as they are without it."""
-    odd = isa.Gather(memory_type=INP, dram_base=4097, x_size=2, y_size=1, step=3, push_next=1)
+    odd = isa.Gather(memory_type=INP, push_next=1, **fields)
     wide = load(INP, dram_base=2 * 4096 // EVERYTHING.element_bytes(INP), x_size=8)
     program = decode_stream(stream_of((wide, odd, isa.Finish(pop_prev=1)), EVERYTHING), EVERYTHING)
     items, walks = footprint_columns(program)
