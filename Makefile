@@ -55,6 +55,7 @@ campaign: env tools
 	@$(PYTHON) scripts/verify_faults.py --flags 1000 --changes 20
 	@$(PYTHON) scripts/make_models.py
 	@$(PYTHON) scripts/check_models.py --light
+	@$(PYTHON) scripts/check_styles.py --jobs 2
 	@$(PYTHON) scripts/onnx_node_tests.py
 	@$(PYTHON) scripts/stress_cache.py --real 2
 	@$(PYTHON) scripts/kill_commands.py

@@ -114,9 +114,9 @@ def written(case: Case) -> ModelProto | None:
     return model
 
 
-def subject_of(case: Case, model: ModelProto) -> tuple[Subject, Graph]:
+def subject_of(model: ModelProto, seed: int) -> tuple[Subject, Graph]:
     """Return the network twice, and as it is lowered; one whose activations are real numbers is quantised
-    first.
+    first, on random samples.
 
     Raises:
         GraphError: it is refused.
@@ -126,7 +126,7 @@ def subject_of(case: Case, model: ModelProto) -> tuple[Subject, Graph]:
     simple = FLOATS.run(SIMPLIFY.run(raw))
     if any(node.op.startswith(QUANTISED) for node in simple.nodes):
         return Subject(raw, model, {own: name for name, own in importer.names.items()}), simple
-    samples = [random_inputs(raw, case.seed + more) for more in range(CALIBRATION_SAMPLES)]
+    samples = [random_inputs(raw, seed + more) for more in range(CALIBRATION_SAMPLES)]
     graph = quantise(simple, samples).graph
     return Subject(graph, export(graph), {name: name for name in graph.types}), graph
 
@@ -147,7 +147,7 @@ def faults(case: Case, model: ModelProto) -> tuple[list[str], int]:
     Raises:
         GraphError: it is refused.
     """
-    subject, prepared = subject_of(case, model)
+    subject, prepared = subject_of(model, case.seed)
     lowered = INTEGERS.run(prepared)
     inputs = inputs_of(subject.graph, case.seed)
     found, layers = layer_faults(lowered, inputs, reference(subject, inputs), subject.graph)
@@ -175,7 +175,7 @@ def layer_faults(lowered: Graph, inputs: Tensors, known: Known, graph: Graph) ->
         is_open = node.op == "DequantizeLinear" and node.inputs[0] in makers and node.inputs[0] not in known
         step = float(np.max(values[node.inputs[1]])) if is_open else 0.0
         for name in known.keys() & set(node.outputs):
-            expected = as_made(known[name], values[name].dtype)
+            expected = _as_image(as_made(known[name], values[name].dtype), values[name])
             difference = far_off(values[name], expected, step)
             layers += 1
             if difference and not joins_steps(graph, node, name, {**inputs, **known}, values[name]):
@@ -209,9 +209,17 @@ def joins_steps(graph: Graph, node: Node, name: str, known: Known, found: np.nda
         as_made(_run_off(graph, steps, begin, dict(zip(inner, off, strict=True)))[name], found.dtype)
         for off in product((-1, 0, 1), repeat=len(inner))
     ]
+    found = _as_image(found, runs[0])
     slack = LAST_PLACE if found.dtype.kind in "iu" else TOLERANCE * max(float(np.abs(runs).max()), 1e-3)
     low, high = (bound(np.array(runs, np.float64), axis=0) for bound in (np.min, np.max))
     return bool(np.all(found >= low - slack) and np.all(found <= high + slack))
+
+
+def _as_image(array: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """Return rows as the images of one row that they were made, or images as the rows that they were; others
+    as they are."""
+    same = [one for one in array.shape if one > 1] == [one for one in like.shape if one > 1]
+    return array.reshape(like.shape) if same else array
 
 
 def _run_off(graph: Graph, steps: Iterable[Node], begin: Known, off: Mapping[str, int]) -> Tensors:

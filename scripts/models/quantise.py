@@ -54,7 +54,7 @@ def quantise(
             Samples(samples),
             quant_format=QuantFormat.QDQ,
             op_types_to_quantize=sorted({node.op_type for node in nodes} - float_operators),
-            nodes_to_exclude=_behind(nodes, float_behind),
+            nodes_to_exclude=behind(nodes, float_behind),
             per_channel=True,
             activation_type=QuantType.QInt8,
             weight_type=QuantType.QInt8,
@@ -67,7 +67,7 @@ def quantise(
     return model
 
 
-def _behind(nodes: Iterable[NodeProto], operators: frozenset[str]) -> list[str]:
+def behind(nodes: Iterable[NodeProto], operators: frozenset[str]) -> list[str]:
     """Return the names of nodes of some operators, and of all that their results reach."""
     reached: set[str] = set()
     names = []

@@ -13,7 +13,7 @@ from onnxruntime.quantization import QuantFormat, QuantType, quantize_dynamic, q
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from models.blocks import in_blocks
-from models.quantise import Samples
+from models.quantise import Samples, behind
 from models.run import Tensors
 
 S8, U8 = QuantType.QInt8, QuantType.QUInt8
@@ -45,20 +45,31 @@ class Style:
     folds: bool = True
 
     def quantised(
-        self, model: ModelProto, samples: Sequence[Tensors], float_operators: frozenset[str] = frozenset()
+        self,
+        model: ModelProto,
+        samples: Sequence[Tensors],
+        float_operators: frozenset[str] = frozenset(),
+        float_behind: frozenset[str] = frozenset(),
     ) -> ModelProto:
-        """Return a float model in this style; samples give the ranges of activations."""
+        """Return a float model in this style.
+
+        Args:
+            samples: inputs, whose activations give the ranges.
+            float_operators: operators to leave as they are.
+            float_behind: operators to leave as they are, with every node behind them.
+        """
         with tempfile.TemporaryDirectory(prefix="styles.") as folder:
             source, target = Path(folder) / "float.onnx", Path(folder) / "quantised.onnx"
             onnx.save(self.before(model), source)
             if self.folds:
                 quant_pre_process(str(source), str(source), skip_symbolic_shape=True)
-            operators = sorted({node.op_type for node in onnx.load(source).graph.node} - float_operators)
+            nodes = onnx.load(source).graph.node
             quantize_static(
                 source,
                 target,
                 Samples(list(samples)),
-                op_types_to_quantize=operators,
+                op_types_to_quantize=sorted({node.op_type for node in nodes} - float_operators),
+                nodes_to_exclude=behind(nodes, float_behind),
                 activation_type=self.activations,
                 weight_type=self.weights,
                 extra_options=dict(self.options),
@@ -80,9 +91,13 @@ class Unquantised:
     make: Remake
 
     def quantised(
-        self, model: ModelProto, samples: Sequence[Tensors], float_operators: frozenset[str] = frozenset()
+        self,
+        model: ModelProto,
+        samples: Sequence[Tensors],
+        float_operators: frozenset[str] = frozenset(),
+        float_behind: frozenset[str] = frozenset(),
     ) -> ModelProto:
-        """Return a float model in this style."""
+        """Return a float model in this style, whose weights alone are integers."""
         return self.make(model)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from tests.compiler.graph.onnx.networks import model, node
 from vdla.compiler.graph.nodes import Node
 from vdla.compiler.graph.parse import parse_graph
 
@@ -148,3 +149,29 @@ def test_real_numbers_made_of_integers_that_may_be_one_off_may_be_one_step_off(s
 )
 def test_how_far_off_a_result_may_be(script, found, expected, message):
     assert script.far_off(found, expected) == message
+
+
+def test_rows_that_became_images_are_compared_as_such(script):
+    rng = np.random.default_rng(0)
+    net = model(
+        [
+            node("Conv", "x w", "a", pads=[1, 1]),
+            node("Relu", "a", "b"),
+            node("MaxPool", "b", "y", kernel_shape=[2], strides=[2]),
+        ],
+        {"x": [1, 3, 20]},
+        ["y"],
+        {"w": rng.normal(size=(8, 3, 3)).astype(np.float32)},
+    )
+    case = script.Case(0, script.Network(net, {"x": (1, 3, 20)}), "qdq-u8", script.DEFAULT)
+    found, layers = script.faults(case, script.written(case))
+    assert not found
+    assert layers >= 3
+
+
+def test_a_step_on_rows_is_judged_where_it_became_one_on_images(script):
+    rows = {"a": np.int8([[5, 10], [15, 20]]), "b": np.int8([[-6, -10], [-15, -20]]), **SCALES}
+    rows["c"] = np.int8([[60, 100], [127, 127]])
+    graph = parse_graph(STEPS.replace("[3]", "[2, 2]"))
+    image = np.int8([50, 100, 127, 127]).reshape(2, 1, 2)
+    assert script.joins_steps(graph, Node("Int8Lookup", ("a", *SCALES), ("c",), {}), "c", rows, image)
