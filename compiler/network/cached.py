@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 
+from vdla.compiler.codegen.tuned.records import NO_RECORDS, Records
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.network.keep import Source, keep_graph, keep_plan, kept_graph, kept_plan
+from vdla.compiler.network.tuning import Tuning, tuned_plan
 from vdla.hw.spec.target import Target
 from vdla.runtime.module.plan import Plan
 
@@ -16,9 +18,17 @@ def cached_plan(source: Source, target: Target, progress: Progress = lambda text
     Raises:
         GraphError: the model cannot be imported; or it is of floats, and no samples were given.
     """
+    return cached_tuned_plan(source, target, NO_RECORDS, progress)[0]
+
+
+def cached_tuned_plan(
+    source: Source, target: Target, records: Records, progress: Progress = lambda text: None
+) -> tuple[Plan, Tuning]:
+    """Return the plan of a network for a target with the choices of tuned records, and how these served;
+    errors as those of `cached_plan`."""
     key = source.key()
-    found = None if key is None else kept_plan(key, target)
-    return _made(source, key, target, progress) if found is None else found
+    found = None if key is None else kept_plan(key, target, records)
+    return _made(source, key, target, records, progress) if found is None else found
 
 
 def cached_graph(source: Source, progress: Progress = lambda text: None) -> Graph:
@@ -36,15 +46,16 @@ def _graph(source: Source, key: str | None, progress: Progress) -> tuple[Graph, 
     return _imported(source, key, progress) if graph is None else (graph, key)
 
 
-def _made(source: Source, key: str | None, target: Target, progress: Progress) -> Plan:
+def _made(
+    source: Source, key: str | None, target: Target, records: Records, progress: Progress
+) -> tuple[Plan, Tuning]:
     from vdla.compiler.codegen.store import kept
-    from vdla.compiler.network.stages import plan_of
 
     graph, key = _graph(source, key, progress)
-    plan = plan_of(graph, target, choose=kept(), progress=progress)
+    plan, tuning = tuned_plan(graph, target, records, kept(), progress)
     if key is not None:
-        keep_plan(key, target, plan)
-    return plan
+        keep_plan(key, target, records, plan, tuning)
+    return plan, tuning
 
 
 def _imported(source: Source, key: str | None, progress: Progress) -> tuple[Graph, str | None]:

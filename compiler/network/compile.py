@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vdla.compiler.codegen.record import Choices
 from vdla.compiler.codegen.store import kept
+from vdla.compiler.codegen.tuned.records import NO_RECORDS, Records
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.onnx.load import load
 from vdla.compiler.graph.passes.affine_to_conv import AffineToConv
@@ -20,7 +20,7 @@ from vdla.compiler.graph.quantisation.sensitivity import Contribution, contribut
 from vdla.compiler.graph.quantisation_error import LayerError, layer_errors
 from vdla.compiler.graph.quantise import Quantised, has_quantisable, quantise
 from vdla.compiler.graph.section import WHOLE, Section
-from vdla.compiler.network.stages import plan_of
+from vdla.compiler.network.tuning import Tuning, tuned_plan
 from vdla.hw.spec.target import Target
 from vdla.runtime.module.plan import Plan
 
@@ -39,6 +39,7 @@ class Compiled:
     Attributes:
         graph: with integer operators: what the accelerator's results must equal.
         plan: to be saved, or run.
+        tuning: how tuned records served.
         errors: of each layer against floats, if they were asked for and the network was quantised here.
         contributions: what each layer costs alone, the most first, under the same conditions.
         in_float: the layers that were kept in float.
@@ -46,6 +47,7 @@ class Compiled:
 
     graph: Graph
     plan: Plan
+    tuning: Tuning
     errors: tuple[LayerError, ...] = ()
     contributions: tuple[Contribution, ...] = ()
     in_float: tuple[str, ...] = ()
@@ -60,7 +62,7 @@ def compile_network(
     shapes: Mapping[str, Sequence[int]] | None = None,
     section: Section = WHOLE,
     errors: bool = False,
-    choices: Choices | None = None,
+    records: Records = NO_RECORDS,
     progress: Progress = lambda text: None,
 ) -> Compiled:
     """Compile a network.
@@ -73,7 +75,7 @@ def compile_network(
         shapes: shapes of inputs that are dynamic in the model.
         section: which part of the model; all of it by default.
         errors: measure the quantisation error of each layer on the samples.
-        choices: choices of tiles; None: the compiler chooses.
+        records: tuned records to use.
         progress: called with a text for each step of the work.
 
     Raises:
@@ -89,8 +91,8 @@ def compile_network(
         found = layer_errors(made.roles.graph, made.graph, given)
         costs = contributions(made, given)
     graph = INTEGERS.run(simple if made is None else made.graph)
-    plan = plan_of(graph, target, choices, choose=kept(), progress=progress)
-    return Compiled(graph, plan, found, costs, () if made is None else made.in_float)
+    plan, tuning = tuned_plan(graph, target, records, kept(), progress)
+    return Compiled(graph, plan, tuning, found, costs, () if made is None else made.in_float)
 
 
 def imported(

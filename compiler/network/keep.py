@@ -1,7 +1,7 @@
 """Compiled networks kept between processes: modules, and the graphs of integer operators they are made of.
 
-The key of a graph covers the model, what it is quantised by, and the kit; that of a module the target too. A
-model whose elements stand in other files is not kept.
+The key of a graph covers the model, what it is quantised by, and the kit; that of a module the target and the
+tuned records that apply to it, too. A model whose elements stand in other files is not kept.
 """
 
 import os
@@ -12,11 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
+from vdla.compiler.codegen.tuned.records import Records
 from vdla.compiler.codegen.version import version
 from vdla.compiler.graph.keep import graph_from_bytes, graph_to_bytes
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.graph.section import WHOLE, Section
+from vdla.compiler.network.tuning import Tuning, tuning_from, tuning_text
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.limits import ARRAY_BYTES, FACTOR, limit_of
 from vdla.hw.spec.shelf import Shelf
@@ -68,15 +70,19 @@ class Source:
             return None
 
 
-def kept_plan(key: str, target: Target) -> Plan | None:
-    """Return the plan that was kept for the graph of a key and a target; None where there is none."""
-    data = MODULES.read(_of_target(key, target))
-    return None if data is None else from_bytes(data)
+def kept_plan(key: str, target: Target, records: Records) -> tuple[Plan, Tuning] | None:
+    """Return the plan that was kept for the graph of a key, a target and records, and how these served; None
+    where there is none."""
+    data = MODULES.read(_of_target(key, target, records))
+    if data is None:
+        return None
+    tuning, _, module = data.partition(b"\n")
+    return from_bytes(module), tuning_from(tuning)
 
 
-def keep_plan(key: str, target: Target, plan: Plan) -> None:
-    """Keep a plan."""
-    MODULES.write(_of_target(key, target), to_bytes(plan))
+def keep_plan(key: str, target: Target, records: Records, plan: Plan, tuning: Tuning) -> None:
+    """Keep a plan, and how records served."""
+    MODULES.write(_of_target(key, target, records), tuning_text(tuning) + b"\n" + to_bytes(plan))
 
 
 def kept_graph(key: str) -> Graph | None:
@@ -90,8 +96,8 @@ def keep_graph(key: str, graph: Graph) -> None:
     GRAPHS.write(key, graph_to_bytes(graph))
 
 
-def _of_target(key: str, target: Target) -> str:
-    return digest_of([key, target.name, target.digest])
+def _of_target(key: str, target: Target, records: Records) -> str:
+    return digest_of([key, target.name, target.digest, records.digest(target)])
 
 
 def _parts(samples: Iterable[Mapping[str, np.ndarray]]) -> Iterable[bytes]:

@@ -52,6 +52,19 @@ def plan_of(
         ChoiceError: `choices` were made for another target, or one is not in its task's space.
     """
     graph, parted = parts_of(graph, target, progress)
+    return plan_of_parts(graph, parted, target, choices, choose=choose, progress=progress)
+
+
+def plan_of_parts(
+    graph: Graph,
+    parted: list[Part],
+    target: Target,
+    choices: Choices | None = None,
+    *,
+    choose: Chooser = by_simulator,
+    progress: Progress = lambda text: None,
+) -> Plan:
+    """Return the plan of a graph and its parts, as `parts_of` gives both; the rest as `plan_of`."""
     chosen = choices_for(tasks_of(parted), target, choices or Choices(), choose, progress)
     progress("loop programs")
     programs = programs_of(chosen, target.config)
@@ -83,15 +96,19 @@ def counted(progress: Progress, what: str, total: int) -> Callable[[object], Non
 
 def tasks_of(parted: Iterable[Part]) -> list[Task]:
     """Return the tasks of operators on the accelerator, each once, in order."""
-    return list(
-        dict.fromkeys(
-            piece.task
-            for part in parted
-            for one in part
-            if isinstance(one, Offloaded)
-            for piece in one.pieces
-        )
-    )
+    return list(layers_of(parted))
+
+
+def layers_of(parted: Iterable[Part]) -> dict[Task, list[str]]:
+    """Return the names of the layers that a task occurs in, for each task of operators on the accelerator, in
+    order; one that occurs several times in a layer names it as often."""
+    found: dict[Task, list[str]] = {}
+    for part in parted:
+        for one in part:
+            if isinstance(one, Offloaded):
+                for piece in one.pieces:
+                    found.setdefault(piece.task, []).append(one.node.name)
+    return found
 
 
 def choices_for(

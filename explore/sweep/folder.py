@@ -9,35 +9,22 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
 import vdla
-from vdla.compiler.codegen.version import version
 from vdla.explore.sweep.errors import SweepError
 from vdla.explore.sweep.journal import Journal
 from vdla.explore.sweep.measure import Measured
 from vdla.explore.sweep.tables import layers_table, points_table
-from vdla.hw.spec.cache import digest_of, digest_of_files
+from vdla.explore.workers.sources import sources
 from vdla.hw.spec.showing import shown
 from vdla.hw.spec.writing import check_writable, whole_file, write_text
 
 IDENTITY, JOURNAL, LOCK = "sweep.json", "journal.jsonl", ".sweep.lock"
 POINTS, LAYERS = "points.parquet", "layers.parquet"
-MEASURING = ("hw", "explore/silicon")  # sources that results depend on, besides those of the compiler
-
-
-@cache
-def sources() -> str:
-    """Return a digest of the kit's sources that results depend on."""
-    root = Path(vdla.__file__).parent
-    parts = (
-        digest_of_files(root / package, pattern) for package in MEASURING for pattern in ("*.py", "*.json")
-    )
-    return digest_of([version(), *parts])
 
 
 @dataclass(frozen=True)

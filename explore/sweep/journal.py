@@ -1,19 +1,21 @@
 """The journal of a sweep: one line for each measured point, appended when it is measured.
 
-A line is the digest of a JSON text, a space, and the text. A process that is killed while it appends leaves a
-last line without an end, which the next one cuts off; its point is measured again.
+The point of a torn last line is measured again; see `vdla.runtime.journal`.
 """
 
-import os
 from pathlib import Path
 
 import msgspec
 
 from vdla.explore.sweep.errors import SweepError
 from vdla.explore.sweep.measure import Measured
-from vdla.hw.spec.cache import digest_of
+from vdla.runtime.journal import Appender, Kind
 
-DIGEST_DIGITS = 16
+KIND = Kind(
+    SweepError,
+    "delete that line, and the same command measures its point again",
+    "make room and run the same command again, which goes on where this one stopped",
+)
 
 
 class Journal:
@@ -31,11 +33,9 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-        except OSError as error:
-            raise SweepError(f"{path} cannot be opened: {error.strerror or error}") from error
-        self.measured = self._read()
+        self._appender = Appender(path, KIND)
+        found = [self._decoded(number, text) for number, text in enumerate(self._appender.texts, 1)]
+        self.measured = {one.point.number: one for one in found}
 
     def append(self, measured: Measured) -> None:
         """Add a point.
@@ -43,44 +43,15 @@ class Journal:
         Raises:
             SweepError: it cannot be written; the journal is as before.
         """
-        size = os.fstat(self._file).st_size
-        text = msgspec.json.encode(measured)
-        line = b"%s %s\n" % (_digest(text), text)
-        try:
-            while line:
-                line = line[os.write(self._file, line) :]
-        except OSError as error:
-            os.ftruncate(self._file, size)
-            raise SweepError(
-                f"{self.path} cannot be written: {error.strerror or error}; make room and run the same "
-                "command again, which goes on where this one stopped"
-            ) from error
+        self._appender.append([msgspec.json.encode(measured)])
         self.measured[measured.point.number] = measured
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self._file)
+        self._appender.close()
 
-    def _read(self) -> dict[int, Measured]:
-        lines = self.path.read_bytes().split(b"\n")
-        whole = sum(len(line) + 1 for line in lines[:-1])
-        if lines[-1]:
-            os.ftruncate(self._file, whole)
-        found = [self._decoded(number, line) for number, line in enumerate(lines[:-1], 1)]
-        return {one.point.number: one for one in found}
-
-    def _decoded(self, number: int, line: bytes) -> Measured:
-        digest, _, text = line.partition(b" ")
-        if digest == _digest(text):
-            try:
-                return msgspec.json.decode(text, type=Measured)
-            except msgspec.MsgspecError:
-                pass  # written by another version of the kit, or forged
-        raise SweepError(
-            f"{self.path}, line {number} is damaged; delete that line, and the same command measures "
-            "its point again"
-        )
-
-
-def _digest(text: bytes) -> bytes:
-    return digest_of([text])[:DIGEST_DIGITS].encode()
+    def _decoded(self, number: int, text: bytes) -> Measured:
+        try:
+            return msgspec.json.decode(text, type=Measured)
+        except msgspec.MsgspecError:  # written by another version of the kit, or forged
+            raise KIND.damaged(self.path, number) from None

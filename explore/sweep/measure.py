@@ -59,6 +59,10 @@ class Job:
             time.perf_counter() - began,
         )
 
+    def failed(self, point: Point, reason: str) -> "Measured":
+        """Return the result of a point that could not be measured."""
+        return Measured(point, tuple(PointRow(workload.name, reason) for workload in self.workloads), (), 0.0)
+
     def _area(self, config: AcceleratorConfig, point: Point) -> "_Area":
         if self.silicon is None:
             return _Area(None, "none", CLOCK in point.values)
@@ -82,11 +86,6 @@ class Measured:
     rows: tuple[PointRow, ...]
     layers: tuple[LayerRow, ...]
     seconds: float
-
-
-def failed(job: Job, point: Point, reason: str) -> Measured:
-    """Return the result of a point that could not be measured."""
-    return Measured(point, tuple(PointRow(workload.name, reason) for workload in job.workloads), (), 0.0)
 
 
 @dataclass(frozen=True, slots=True)

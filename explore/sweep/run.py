@@ -1,6 +1,5 @@
 """Running a sweep: its points are measured, kept as they end, and written as tables."""
 
-import os
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
@@ -13,19 +12,24 @@ from vdla.explore.silicon.estimate import silicon_of
 from vdla.explore.sweep.errors import SweepError
 from vdla.explore.sweep.folder import Folder, Identity, opened
 from vdla.explore.sweep.measure import Job, Measured, SiliconOf
-from vdla.explore.sweep.pool import Backend, Pool
 from vdla.explore.sweep.search import Search, require_known
 from vdla.explore.sweep.space import Point, Space, space_of
 from vdla.explore.sweep.specification import Specification
 from vdla.explore.sweep.tables import OK
 from vdla.explore.sweep.workloads import Workload, workloads_of
+from vdla.explore.workers import backends
+from vdla.explore.workers.job import Backend
 from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.extras import require_package
 from vdla.hw.spec.target import TARGETS, Target
 from vdla.hw.spec.target_files import load, to_toml
 
 LEAST_SECONDS_BETWEEN_TABLES = 20.0
+POINTS_PER_WORKER = 250  # then a new process takes over: what memos keep takes about a megabyte per point
 SHARE_OF_TABLES = 20  # writing tables takes at most one part in so many of the time
+
+
+Measuring = Backend[Point, Measured]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +130,7 @@ def _base(name: str, folder: Path) -> Target:
 def sweep(
     plan: Plan,
     output: Path,
-    backend: Callable[[Job], AbstractContextManager[Backend]],
+    backend: Callable[[Job], AbstractContextManager[Measuring]],
     report: Report = lambda progress: None,
 ) -> Progress:
     """Measure every point that `output` does not hold yet, and write the tables and the report.
@@ -169,7 +173,7 @@ class _Keeper:
         self._began = self._written = time.monotonic()
         self._pause = LEAST_SECONDS_BETWEEN_TABLES
 
-    def run(self, backend: Backend, points: Iterable[Point]) -> None:
+    def run(self, backend: Measuring, points: Iterable[Point]) -> None:
         """Measure those of `points` that the folder does not hold."""
         self._report(self.progress())
         missing = [point for point in points if point.number not in self._folder.measured]
@@ -179,7 +183,7 @@ class _Keeper:
             self._report(self.progress())
             self._write_sometimes()
 
-    def search(self, backend: Backend, search: Search) -> None:
+    def search(self, backend: Measuring, search: Search) -> None:
         """Measure the points that a search chooses.
 
         Raises:
@@ -220,19 +224,6 @@ def _failed(measured: Measured) -> bool:
 
 def backend_of(
     processes: int | None, cluster: str | None
-) -> Callable[[Job], AbstractContextManager[Backend]]:
-    """Return what measures points.
-
-    Args:
-        processes: on this machine; None: one for each processor.
-        cluster: address of the scheduler of a Dask cluster; None: this machine measures.
-
-    Raises:
-        ToolError: a cluster is asked for, and `distributed` is not installed.
-    """
-    if cluster is None:
-        return partial(Pool, processes=processes or len(os.sched_getaffinity(0)))
-    require_package("distributed", "--cluster")
-    from vdla.explore.sweep.cluster import Cluster
-
-    return partial(Cluster, address=cluster)
+) -> Callable[[Job], AbstractContextManager[Measuring]]:
+    """Return what measures points; arguments and errors as those of `vdla.explore.workers.backends`."""
+    return backends.backend_of(processes, cluster, POINTS_PER_WORKER)

@@ -30,6 +30,7 @@ from vdla.runtime.session.session import Outcome, Session
 from vdla.runtime.session.summary import Summary, summary_of
 
 if TYPE_CHECKING:
+    from vdla.compiler.network.tuning import Tuning
     from vdla.explore.sweep.results import Results
     from vdla.explore.sweep.run import Progress
     from vdla.runtime.devices.rtl.waves import Waves
@@ -63,10 +64,11 @@ class Module:
 
     Args:
         plan: its streams, weights, steps and memory plan.
+        tuning: how tuned records served when it was compiled; None where it was loaded.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    def __init__(self, plan: Plan, tuning: "Tuning | None" = None) -> None:
+        self.plan, self.tuning = plan, tuning
         self._sessions: dict[tuple[str, MemoryParameters], Session] = {}
 
     def run(
@@ -167,6 +169,7 @@ def compile(
     shapes: Mapping[str, Sequence[int]] | None = None,
     inputs: Sequence[str] = (),
     outputs: Sequence[str] = (),
+    tuning: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Module:
     """Compile an ONNX model.
@@ -181,21 +184,25 @@ def compile(
         shapes: shapes of inputs that are dynamic in the model.
         inputs, outputs: values between which the model is cut, so that a part of it is compiled; none: its
             own inputs and outputs.
+        tuning: a log of `vdla tune`, whose best choices are used; "none": no log; None: the records that
+            ship with the kit. `Module.tuning` tells for which layers there was none.
         progress: called with a text for each step of the work.
 
     Raises:
         GraphError: the model cannot be imported or cut, or it is a float network and there are no samples.
         InputError: a sample is no array, or in the memory of another device.
+        TuneError: the log cannot be read, or a line before the last is damaged.
     """
+    from vdla.compiler.codegen.tuned.records import records_of
     from vdla.compiler.graph.quantisation.options import Options
     from vdla.compiler.graph.section import Section
-    from vdla.compiler.network.cached import cached_plan
+    from vdla.compiler.network.cached import cached_tuned_plan
     from vdla.compiler.network.keep import Source
 
     options = Options(percentile, tuple(float_layers), float_share)
     section = Section(tuple(inputs), tuple(outputs))
     source = Source(model, None if samples is None else samples_of(samples), options, shapes, section)
-    return Module(cached_plan(source, target_of(target), progress))
+    return Module(*cached_tuned_plan(source, target_of(target), records_of(tuning), progress))
 
 
 def sweep(

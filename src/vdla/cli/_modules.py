@@ -6,7 +6,8 @@ import click
 from click.core import ParameterSource
 
 from vdla.api import Module, load
-from vdla.cli._networks import Recipe, plan_with_progress
+from vdla.cli._networks import Recipe, plan_with_progress, show_tuning
+from vdla.compiler.codegen.tuned.records import KIT, Records
 from vdla.hw.spec.target import Target
 from vdla.runtime.module.plan import HostStep, LaunchStep
 from vdla.runtime.samples import InputError
@@ -23,18 +24,22 @@ COMPILING = (
     "shapes",
     "cut_inputs",
     "cut_outputs",
+    "tuned",
 )
 """Parameters of the options of compilation."""
 
 
-def module_of(path: Path, target: Target, recipe: Recipe) -> Module:
-    """Return the module in a .vdla file, or compile the model in any other.
+def module_of(path: Path, target: Target, recipe: Recipe, records: Records) -> Module:
+    """Return the module in a .vdla file, or compile the model in any other, with tuned records.
 
     Raises:
         InputError: the file is a module, and options of compilation were given.
     """
     if path.suffix != ".vdla":
-        return Module(plan_with_progress(path, target, recipe))
+        plan, tuning = plan_with_progress(path, target, recipe, records)
+        if records.source != KIT:
+            show_tuning(tuning, records, err=True)
+        return Module(plan, tuning)
     given = options_given(*COMPILING)
     if given:
         raise InputError(

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 import click
 
 from vdla.cli._options import Command, reports_errors
+from vdla.compiler.codegen.tuned.records import KIT, Records, records_of
 from vdla.compiler.graph.section import Section
+from vdla.compiler.network.tuning import Tuning
 from vdla.hw.spec.target import Target
 from vdla.runtime.module.plan import Plan
 from vdla.runtime.samples import InputError, Samples, read_samples
@@ -22,6 +24,7 @@ from vdla.runtime.samples import InputError, Samples, read_samples
 if TYPE_CHECKING:
     from vdla.compiler.graph.quantisation.options import Options
     from vdla.compiler.network.compile import Compiled
+    from vdla.compiler.network.keep import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,32 @@ def takes_recipe(function: Command) -> Command:
     return wrapped
 
 
+def takes_tuning(function: Command) -> Command:
+    """Add --tuned; the command gets the `records` that it names."""
+
+    @click.option(
+        "--tuned",
+        metavar="LOG|none",
+        help="Tuning log of vdla tune, whose best choices are used.  [default: the records that ship with "
+        "the kit]",
+    )
+    @reports_errors
+    @wraps(function)
+    def wrapped(tuned: str | None, **kwargs: object) -> None:
+        records = records_of(tuned)
+        if records.torn:
+            click.echo(f"{tuned}: its last line is torn, and left out", err=True)
+        function(records=records, **kwargs)
+
+    return wrapped
+
+
+def show_tuning(tuning: Tuning, records: Records, *, err: bool = False) -> None:
+    """Print how records served, where they were asked for or did."""
+    if records.source and (records.source != KIT or tuning.applied):
+        click.echo(tuning.said(records.source), err=err)
+
+
 def _names(option: str, texts: tuple[str, ...]) -> tuple[str, ...]:
     """Parse texts of names with commas between them."""
     names = tuple(name for text in texts for name in text.split(","))
@@ -148,17 +177,24 @@ def _samples(recipe: Recipe) -> Samples | None:
     return None if recipe.calibrate is None else read_samples(recipe.calibrate)
 
 
-def plan_with_progress(model: Path, target: Target, recipe: Recipe) -> Plan:
-    """Compile a network, or take it from the cache; show progress on a terminal."""
-    from vdla.compiler.network.cached import cached_plan
+def source_of(model: Path, recipe: Recipe) -> "Source":
+    """Return what the graph of a network follows from."""
     from vdla.compiler.network.keep import Source
 
-    source = Source(model, _samples(recipe), recipe.options, recipe.shapes, recipe.section)
+    return Source(model, _samples(recipe), recipe.options, recipe.shapes, recipe.section)
+
+
+def plan_with_progress(model: Path, target: Target, recipe: Recipe, records: Records) -> tuple[Plan, Tuning]:
+    """Compile a network, or take it from the cache, and return how records served; show progress on a
+    terminal."""
+    from vdla.compiler.network.cached import cached_tuned_plan
+
+    source = source_of(model, recipe)
     with status() as say, without_collections():
-        return cached_plan(source, target, say)
+        return cached_tuned_plan(source, target, records, say)
 
 
-def compile_with_errors(model: Path, target: Target, recipe: Recipe) -> "Compiled":
+def compile_with_errors(model: Path, target: Target, recipe: Recipe, records: Records) -> "Compiled":
     """Compile a network and measure the quantisation error of each layer; show progress on a terminal."""
     from vdla.compiler.network.compile import compile_network
 
@@ -172,6 +208,7 @@ def compile_with_errors(model: Path, target: Target, recipe: Recipe) -> "Compile
             shapes=recipe.shapes,
             section=recipe.section,
             errors=True,
+            records=records,
             progress=say,
         )
 

@@ -4,9 +4,17 @@ from pathlib import Path
 
 import click
 
-from vdla.cli._networks import Recipe, compile_with_errors, plan_with_progress, takes_recipe
+from vdla.cli._networks import (
+    Recipe,
+    compile_with_errors,
+    plan_with_progress,
+    show_tuning,
+    takes_recipe,
+    takes_tuning,
+)
 from vdla.cli._options import OUTPUT_FILE, takes_target
 from vdla.cli._summaries import lists_layers, show_forecast
+from vdla.compiler.codegen.tuned.records import Records
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.writing import check_writable
 from vdla.runtime.module.file import save
@@ -23,18 +31,32 @@ from vdla.runtime.module.file import save
 )
 @lists_layers
 @takes_recipe
+@takes_tuning
 @takes_target
-def command(model: Path, output: Path, errors: bool, layers: bool, recipe: Recipe, target: Target) -> None:
+def command(
+    model: Path,
+    output: Path,
+    errors: bool,
+    layers: bool,
+    recipe: Recipe,
+    records: Records,
+    target: Target,
+) -> None:
     """Compile an ONNX network to a module file.
 
     Prints a summary: what runs on the accelerator, the cycles that a run will take, what crosses between host
     and accelerator, what costs most, and why operators stay on the host.
     """
     check_writable(output)
-    compiled = compile_with_errors(model, target, recipe) if errors else None
-    plan = plan_with_progress(model, target, recipe) if compiled is None else compiled.plan
+    compiled = compile_with_errors(model, target, recipe, records) if errors else None
+    plan, tuning = (
+        plan_with_progress(model, target, recipe, records)
+        if compiled is None
+        else (compiled.plan, compiled.tuning)
+    )
     save(plan, output)
     show_forecast(plan, output, layers)
+    show_tuning(tuning, records)
     if compiled is not None and compiled.errors:
         from vdla.compiler.graph.quantisation_error import print_contributions, print_errors
 

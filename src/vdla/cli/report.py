@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from vdla.cli._modules import COMPILING, MHZ, module_of, options_given, step_name
-from vdla.cli._networks import Recipe, status, takes_recipe
+from vdla.cli._networks import Recipe, status, takes_recipe, takes_tuning
 from vdla.cli._options import MEMORY_OPTIONS, OUTPUT_FILE, needs, overrides_memory, takes_target
+from vdla.compiler.codegen.tuned.records import Records
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.writing import check_writable
@@ -39,6 +40,7 @@ from vdla.runtime.samples import InputError, read_arrays
 )
 @overrides_memory
 @takes_recipe
+@takes_tuning
 @needs("vdla report", "pyarrow", "vl_convert")
 @takes_target
 def command(
@@ -47,6 +49,7 @@ def command(
     inputs: Path | None,
     clock: float | None,
     recipe: Recipe,
+    records: Records,
     target: Target,
     memory: Callable[[MemoryParameters], MemoryParameters],
 ) -> None:
@@ -63,7 +66,7 @@ def command(
         return
     page = output or Path(f"{source.stem}.html")
     check_writable(page)
-    click.echo(_of_run(source, page, inputs, clock, recipe, target, memory))
+    click.echo(_of_run(source, page, inputs, clock, recipe, records, target, memory))
 
 
 def _of_sweep(folder: Path, output: Path | None) -> Path:
@@ -81,12 +84,13 @@ def _of_run(
     inputs: Path | None,
     clock: float | None,
     recipe: Recipe,
+    records: Records,
     target: Target,
     memory: Callable[[MemoryParameters], MemoryParameters],
 ) -> Path:
     from vdla.explore.report.run_page import write_run_report
 
-    module = module_of(source, target, recipe)
+    module = module_of(source, target, recipe, records)
     given = read_arrays(inputs) if inputs else random_inputs(module.plan.inputs)
     own = module.plan.target
     chosen = replace(own, memory=memory(own.memory), clock_mhz=clock or own.clock_mhz)

@@ -9,10 +9,11 @@ import numpy as np
 
 from vdla.api import Run
 from vdla.cli._modules import MHZ, module_of, step_name
-from vdla.cli._networks import Recipe, status, takes_recipe
+from vdla.cli._networks import Recipe, status, takes_recipe, takes_tuning
 from vdla.cli._options import OUTPUT_FILE, overrides_memory, takes_target
 from vdla.cli._summaries import lists_layers, show_run
 from vdla.cli._waves import show_waves, takes_waves
+from vdla.compiler.codegen.tuned.records import Records
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.writing import check_writable
@@ -50,6 +51,7 @@ from vdla.sim.trace.perfetto import write_perfetto
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with every layer.")
 @overrides_memory
 @takes_recipe
+@takes_tuning
 @takes_target
 def command(
     model: Path,
@@ -62,15 +64,16 @@ def command(
     layers: bool,
     as_json: bool,
     recipe: Recipe,
+    records: Records,
     target: Target,
     memory: Callable[[MemoryParameters], MemoryParameters],
 ) -> None:
     """Run a network: a module, or an ONNX model, which is compiled first.
 
-    --config, --target, --set, --calibrate, --percentile, --float-layers, --float-share, --shape, --inputs
-    and --outputs apply to models only. A timed device uses the memory and the clock of the target that the
-    network was compiled for, unless --latency, --depth, --cycles-per-beat or --clock override them. Every
-    stream is verified before it runs.
+    --config, --target, --set, --calibrate, --percentile, --float-layers, --float-share, --shape, --inputs,
+    --outputs and --tuned apply to models only. A timed device uses the memory and the clock of the target
+    that the network was compiled for, unless --latency, --depth, --cycles-per-beat or --clock override them.
+    Every stream is verified before it runs.
 
     Prints a summary: what ran on the accelerator, its cycles beside the time of the host, what crossed
     between both, what cost most, and why operators ran on the host. With --layers also for each layer its
@@ -79,7 +82,7 @@ def command(
     if trace is not None and device != "cycle":
         raise click.UsageError("--trace needs --device cycle")
     check_writable(output, trace, waves.path if waves else None)
-    module = module_of(model, target, recipe)
+    module = module_of(model, target, recipe, records)
     given = read_arrays(inputs) if inputs else _random(module.plan.inputs)
     chosen = memory(module.plan.target.memory)
     with status() as say:

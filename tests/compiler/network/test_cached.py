@@ -7,10 +7,16 @@ import onnx
 import pytest
 
 from tests.cli.models import float_model, model
+from tests.compiler.codegen.tuned.records import record
+from vdla.compiler.codegen.choose import simulated_cycles
+from vdla.compiler.codegen.record import choice_to_json
+from vdla.compiler.codegen.space import space_of
+from vdla.compiler.codegen.tuned.records import NO_RECORDS, best_records
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.network import cached, compile, keep
-from vdla.compiler.network.cached import Source, cached_plan
+from vdla.compiler.network.cached import Source, cached_graph, cached_plan, cached_tuned_plan
+from vdla.compiler.network.stages import parts_of, tasks_of
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
@@ -146,3 +152,27 @@ def test_what_cannot_be_compiled_is_refused_each_time():
     for _ in range(2):
         with pytest.raises(GraphError, match="is a float network"):
             cached_plan(Source(FLOATS), TARGET)
+
+
+def slowest_record():
+    """Return the record of the worst choice for a task of the network that has several."""
+    _, parted = parts_of(cached_graph(Source(QUANTISED)), TARGET)
+    task, space = next((task, space) for task in tasks_of(parted) if len(space := space_of(task, TARGET)) > 1)
+    choice = max(map(space.choice, range(8)), key=lambda one: simulated_cycles(task, one, TARGET))
+    return record(1, task=str(task), choice=choice_to_json(choice))
+
+
+def test_a_plan_is_kept_for_the_records_that_made_it(made):
+    plain, none = cached_tuned_plan(Source(QUANTISED), TARGET, NO_RECORDS)
+    records = best_records("log", [slowest_record()])
+    tuned, some = cached_tuned_plan(Source(QUANTISED), TARGET, records)
+    assert to_bytes(tuned) != to_bytes(plain)
+    assert (none.found, some.found) == (0, 1)
+    assert set(none.none) > set(some.none)
+    made.clear()
+    for given, plan, tuning in ((NO_RECORDS, plain, none), (records, tuned, some)):
+        again = cached_tuned_plan(Source(QUANTISED), TARGET, given)
+        assert (to_bytes(again[0]), again[1]) == (to_bytes(plan), tuning)
+    assert made == []
+    whole = compile.compile_network(QUANTISED, TARGET, records=records)
+    assert (to_bytes(whole.plan), whole.tuning) == (to_bytes(tuned), some)

@@ -7,10 +7,9 @@ import pytest
 from distributed import LocalCluster
 
 from tests.explore.sweep.sweeps import plan
-from vdla.explore.sweep.cluster import Cluster
-from vdla.explore.sweep.errors import SweepError
 from vdla.explore.sweep.folder import LAYERS, POINTS
 from vdla.explore.sweep.run import backend_of, sweep
+from vdla.explore.workers.job import WorkerError
 
 
 @pytest.fixture(scope="module")
@@ -36,15 +35,6 @@ def test_a_cluster_whose_worker_is_killed_makes_the_same_tables(cluster, tmp_pat
 
 def test_workers_of_another_kit_are_refused(cluster, monkeypatch, tmp_path):
     planned = plan()
-    monkeypatch.setattr("vdla.explore.sweep.cluster.sources", lambda: "another digest")
-    with pytest.raises(SweepError, match="has other sources of the kit"):
+    monkeypatch.setattr("vdla.explore.workers.cluster.sources", lambda: "another digest")
+    with pytest.raises(WorkerError, match="has other sources of the kit"):
         sweep(planned, tmp_path, backend_of(None, cluster.scheduler_address))
-
-
-def test_an_address_without_a_scheduler_is_an_error(monkeypatch):
-    monkeypatch.setattr("vdla.explore.sweep.cluster.SECONDS_TO_CONNECT", 1)
-    with (
-        pytest.raises(SweepError, match="no Dask scheduler answers there"),
-        Cluster(plan().job, "tcp://127.0.0.1:9"),
-    ):
-        pass

@@ -17,7 +17,6 @@ from vdla.compiler.network.stages import plan_of
 from vdla.explore.sweep.errors import SweepError
 from vdla.explore.sweep.folder import JOURNAL, LAYERS, POINTS, opened
 from vdla.explore.sweep.measure import run as run_plan
-from vdla.explore.sweep.pool import Pool
 from vdla.explore.sweep.run import backend_of, sweep
 from vdla.hw.spec.errors import VdlaError
 
@@ -195,7 +194,7 @@ def test_damaged_files_are_named(tmp_path, name, text, message):
 
 def test_the_end_of_a_pool_ends_its_workers():
     planned = plan()
-    with Pool(planned.job, 2) as pool:
+    with backend_of(2, None)(planned.job) as pool:
         next(pool.measure(planned.space.points()))
         workers = [worker.process for worker in pool._workers.values()]
         assert [worker.poll() for worker in workers] == [None, None]
@@ -221,9 +220,9 @@ def test_a_damaged_table_is_made_again(whole):
 
 
 def test_a_worker_makes_way_for_a_new_one_after_some_points(monkeypatch):
-    monkeypatch.setattr("vdla.explore.sweep.pool.POINTS_PER_WORKER", 3)
+    monkeypatch.setattr("vdla.explore.sweep.run.POINTS_PER_WORKER", 3)
     planned, started = plan(), set()
-    with Pool(planned.job, 1) as pool:
+    with backend_of(1, None)(planned.job) as pool:
         for _ in pool.measure(planned.space.points()):
             started |= {worker.process.pid for worker in pool._workers.values()}
     assert len(started) == 3

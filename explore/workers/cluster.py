@@ -1,4 +1,4 @@
-"""Sweeps on a Dask cluster: `dask.distributed` brings points to its workers and survives their death."""
+"""Workers of a Dask cluster: `dask.distributed` brings things to them and survives their death."""
 
 import pickle
 import warnings
@@ -6,55 +6,53 @@ from collections.abc import Iterable, Iterator
 from socket import gethostname
 from threading import Lock
 from types import TracebackType
-from typing import Self
+from typing import Any, Generic, Self
 
 from distributed import Client, Future, KilledWorker, as_completed
 
-from vdla.explore.sweep.errors import SweepError
-from vdla.explore.sweep.folder import sources
-from vdla.explore.sweep.measure import Job, Measured, failed
-from vdla.explore.sweep.space import Point
+from vdla.explore.workers.job import Job, Result, Thing, WorkerError
+from vdla.explore.workers.sources import sources
 
 SECONDS_TO_CONNECT = 30
 ONE_AT_A_TIME = Lock()  # in a worker that has several threads
 
 
-def measure(job: Job, point: Point, wanted: str) -> Measured:
-    """Measure a point in a worker.
+def measure(job: Job[Any, Any], thing: Any, wanted: str) -> Any:
+    """Measure a thing in a worker.
 
     Args:
-        wanted: digest of the kit's sources that the sweep has.
+        wanted: digest of the kit's sources here.
 
     Raises:
-        SweepError: the worker's kit has other sources, so its cycles may differ.
+        WorkerError: the worker's kit has other sources, so its cycles may differ.
     """
     if sources() != wanted:
-        raise SweepError(
+        raise WorkerError(
             f"the Dask worker on {gethostname()} has other sources of the kit ({sources()[:12]}, here "
             f"{wanted[:12]}); install the same version there"
         )
     with ONE_AT_A_TIME:
-        return job.measure(point)
+        return job.measure(thing)
 
 
-class Cluster:
+class Cluster(Generic[Thing, Result]):
     """A Dask cluster, as a context manager; its end cancels what is left.
 
     Args:
-        job: what is done with each point.
+        job: what is done with each thing.
         address: of the scheduler, as in tcp://10.0.0.1:8786.
     """
 
-    def __init__(self, job: Job, address: str) -> None:
+    def __init__(self, job: Job[Thing, Result], address: str) -> None:
         self._job, self._address = job, address
-        self._futures: dict[Future, Point] = {}
+        self._futures: dict[Future, Thing] = {}
 
     def __enter__(self) -> Self:
         try:
             self._client = Client(self._address, timeout=SECONDS_TO_CONNECT, set_as_default=False)
         except (OSError, ValueError) as error:
             reason = " ".join(str(error).split())
-            raise SweepError(
+            raise WorkerError(
                 f"--cluster {self._address}: no Dask scheduler answers there ({reason}); "
                 "give the address that the scheduler prints, such as tcp://10.0.0.1:8786"
             ) from error
@@ -70,31 +68,31 @@ class Cluster:
         self._client.cancel(list(self._futures))
         self._client.close()
 
-    def measure(self, points: Iterable[Point]) -> Iterator[Measured]:
-        """Yield the result of every point, in the order in which they end.
+    def measure(self, things: Iterable[Thing]) -> Iterator[Result]:
+        """Yield the result of every thing, in the order in which they end.
 
         Raises:
-            SweepError: a worker has another kit, or none.
+            WorkerError: a worker has another kit, or none.
         """
-        wanted = list(points)
+        wanted = list(things)
         futures = [
-            self._client.submit(measure, self._remote_job, point, sources(), pure=False) for point in wanted
+            self._client.submit(measure, self._remote_job, thing, sources(), pure=False) for thing in wanted
         ]
         self._futures = dict(zip(futures, wanted, strict=True))
         for future in as_completed(futures, loop=self._client.loop):
             yield self._result(future)
             del self._futures[future]
 
-    def _result(self, future: Future) -> Measured:
+    def _result(self, future: Future) -> Result:
         try:
-            found: Measured = future.result()
+            found: Result = future.result()
         except KilledWorker as error:
             reason = (
                 f"{error.allowed_failures + 1} workers died one after another, perhaps for lack of memory"
             )
-            return failed(self._job, self._futures[future], reason)
+            return self._job.failed(self._futures[future], reason)
         except ImportError as error:
-            raise SweepError(
+            raise WorkerError(
                 f"--cluster {self._address}: a worker cannot import the kit ({error}); install it there"
             ) from error
         return found

@@ -1,6 +1,6 @@
-"""A worker process of a sweep: `python -m vdla.explore.sweep.worker CONNECTION JOB`.
+"""A worker process: `python -m vdla.explore.workers.worker CONNECTION JOB`.
 
-The arguments are file descriptors: of a connection that brings points and takes results, and of a file with
+The arguments are file descriptors: of a connection that brings things and takes results, and of a file with
 the pickled job. The process ends when the other end of the connection closes.
 """
 
@@ -11,17 +11,18 @@ import sys
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
-from vdla.explore.sweep.measure import Job
+from vdla.explore.workers.job import Job
 
 READY = "ready"
 
 
 def main(connection: Connection, job_file: int) -> None:
-    """Measure points until the connection closes."""
-    with suppress(OSError):  # where memory runs out, the system should end a worker and not the sweep
+    """Measure things until the connection closes."""
+    with suppress(OSError):  # where memory runs out, the system should end a worker and not the program
         Path("/proc/self/oom_score_adj").write_text("1000")
-    job: Job = pickle.loads(os.pread(job_file, os.fstat(job_file).st_size, 0))
+    job: Job[Any, Any] = pickle.loads(os.pread(job_file, os.fstat(job_file).st_size, 0))
     gc.disable()  # compiling makes many objects and hardly any cycles
     gc.freeze()
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
@@ -29,7 +30,7 @@ def main(connection: Connection, job_file: int) -> None:
         while True:
             connection.send(job.measure(connection.recv()))
             gc.collect()
-            gc.freeze()  # what memos keep is not looked through again, so that points take the same time
+            gc.freeze()  # what memos keep is not looked through again, so that things take the same time
 
 
 if __name__ == "__main__":

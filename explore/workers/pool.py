@@ -1,7 +1,7 @@
 """A pool of worker processes on this machine.
 
-Each worker measures one point at a time, so that a worker that dies names its point. Workers are started by
-command line: the program that sweeps is not imported again, as it would be by `multiprocessing`.
+Each worker measures one thing at a time, so that a worker that dies names its thing. Workers are started by
+command line: the program that asks is not imported again, as it would be by `multiprocessing`.
 """
 
 import os
@@ -14,23 +14,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Generic, Self
 
-from vdla.explore.sweep.errors import SweepError
-from vdla.explore.sweep.measure import Job, Measured, failed
-from vdla.explore.sweep.space import Point
-from vdla.explore.sweep.worker import READY
+from vdla.explore.workers.job import Job, Result, Thing, WorkerError
+from vdla.explore.workers.worker import READY
 
-ATTEMPTS = 2  # at a point whose worker dies
-POINTS_PER_WORKER = 250  # then a new process takes over: what memos keep takes about a megabyte per point
+ATTEMPTS = 2  # at a thing whose worker dies
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-
-
-class Backend(Protocol):
-    """What measures points, several at once."""
-
-    def measure(self, points: Iterable[Point]) -> Iterator[Measured]:
-        """Yield the result of every point, in the order in which they end."""
 
 
 class _Worker:
@@ -45,14 +35,14 @@ class _Worker:
         self.ready = False
         self.measured = 0
         environment = {**ONE_THREAD, **os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        line = [sys.executable, "-m", "vdla.explore.sweep.worker", str(theirs.fileno()), str(job_file)]
+        line = [sys.executable, "-m", "vdla.explore.workers.worker", str(theirs.fileno()), str(job_file)]
         with theirs:
             self.process = subprocess.Popen(
                 line,
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(), job_file),
                 env=environment,
-                process_group=0,  # Ctrl-C reaches the sweep alone, which ends its workers
+                process_group=0,  # Ctrl-C reaches the program alone, which ends its workers
             )
 
     def end(self) -> int:
@@ -63,28 +53,29 @@ class _Worker:
 
 
 @dataclass(slots=True)
-class _Task:
-    """A point that a worker measures, and how often that was tried."""
+class _Task(Generic[Thing]):
+    """A thing that a worker measures, and how often that was tried."""
 
-    point: Point
+    thing: Thing
     attempts: int = 0
 
 
-class Pool:
+class Pool(Generic[Thing, Result]):
     """Worker processes, as a context manager; its end kills them.
 
     Args:
-        job: what is done with each point.
+        job: what is done with each thing.
         processes: how many workers.
+        renewed_after: things, after which a new process takes over from a worker: memos grow.
     """
 
-    def __init__(self, job: Job, processes: int) -> None:
-        self._job, self._processes = job, processes
+    def __init__(self, job: Job[Thing, Result], processes: int, renewed_after: int) -> None:
+        self._job, self._processes, self._renewed_after = job, processes, renewed_after
         self._workers: dict[Connection, _Worker] = {}
-        self._tasks: dict[Connection, _Task] = {}
+        self._tasks: dict[Connection, _Task[Thing]] = {}
 
     def __enter__(self) -> Self:
-        self._file = os.memfd_create("sweep")
+        self._file = os.memfd_create("job")
         with open(self._file, "wb", closefd=False) as file:
             pickle.dump(self._job, file)
         return self
@@ -96,23 +87,21 @@ class Pool:
             worker.end()
         os.close(self._file)
 
-    def measure(self, points: Iterable[Point]) -> Iterator[Measured]:
-        """Yield the result of every point, in the order in which they end.
+    def measure(self, things: Iterable[Thing]) -> Iterator[Result]:
+        """Yield the result of every thing, in the order in which they end.
 
         Raises:
-            SweepError: workers do not start.
+            WorkerError: workers do not start.
         """
-        waiting = deque(_Task(point) for point in points)
+        waiting = deque(_Task(thing) for thing in things)
         while waiting or self._tasks:
             self._assign(waiting)
             for one in wait(list(self._workers)):
                 assert isinstance(one, Connection), "only connections are waited for"
-                result = self._received(one, waiting)
-                if result is not None:
-                    yield result
+                yield from self._received(one, waiting)
 
-    def _assign(self, waiting: deque[_Task]) -> None:
-        """Give every idle worker a point; start workers while points wait."""
+    def _assign(self, waiting: deque[_Task[Thing]]) -> None:
+        """Give every idle worker a thing; start workers while things wait."""
         missing = min(self._processes, len(self._tasks) + len(waiting)) - len(self._workers)
         for _ in range(missing):
             worker = _Worker(self._file)
@@ -121,40 +110,40 @@ class Pool:
             if worker.ready and connection not in self._tasks and waiting:
                 task = waiting.popleft()
                 self._tasks[connection] = task
-                connection.send(task.point)
+                connection.send(task.thing)
 
-    def _received(self, connection: Connection, waiting: deque[_Task]) -> Measured | None:
-        """Return the result that a worker sends; None where it has started, or died."""
+    def _received(self, connection: Connection, waiting: deque[_Task[Thing]]) -> list[Result]:
+        """Return the result that a worker sends; none where it has started, or died."""
         try:
-            message = connection.recv()
+            message: Any = connection.recv()
         except (EOFError, ConnectionResetError):
             return self._died(connection, waiting)
-        if message == READY:
-            self._workers[connection].ready = True
-            return None
-        assert isinstance(message, Measured), "a worker sends READY, then results"
-        del self._tasks[connection]
         worker = self._workers[connection]
+        if not worker.ready:
+            assert message == READY, "a worker sends READY, then results"
+            worker.ready = True
+            return []
+        del self._tasks[connection]
         worker.measured += 1
-        if worker.measured == POINTS_PER_WORKER:
+        if worker.measured == self._renewed_after:
             del self._workers[connection]
             worker.end()
-        return message
+        return [message]
 
-    def _died(self, connection: Connection, waiting: deque[_Task]) -> Measured | None:
-        """Let another worker try the point of a dead one; at the last attempt return its failure."""
+    def _died(self, connection: Connection, waiting: deque[_Task[Thing]]) -> list[Result]:
+        """Let another worker try the thing of a dead one; at the last attempt return its failure."""
         worker, task = self._workers.pop(connection), self._tasks.pop(connection, None)
         worker.connection.close()
         status = ended(worker.process.wait())
         if not worker.ready:
-            raise SweepError(f"a worker process ended before its first point: {status}")
+            raise WorkerError(f"a worker process ended before its first result: {status}")
         if task is None:
-            return None
+            return []
         task.attempts += 1
         if task.attempts < ATTEMPTS:
             waiting.appendleft(task)
-            return None
-        return failed(self._job, task.point, f"the worker process died {ATTEMPTS} times: {status}")
+            return []
+        return [self._job.failed(task.thing, f"the worker process died {ATTEMPTS} times: {status}")]
 
 
 def ended(status: int) -> str:

@@ -1,0 +1,94 @@
+"""Records: what one trial of a choice measured."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+
+from vdla.hw.spec.errors import VdlaError
+
+OK = "ok"
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class TuneError(VdlaError):
+    """A tuning log that cannot be used, or tuning that cannot run."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One trial.
+
+    Attributes:
+        task: text of the task.
+        timing: timing digest of the target.
+        target: its name.
+        choice: as `vdla.compiler.codegen.record.choice_to_json` gives it.
+        cycles: of the task alone; None where the choice is illegal.
+        version: of the compiler that measured, see `vdla.compiler.codegen.version`.
+        explorer, seed: what proposed the choice.
+        trial: its number among the trials of one tuning.
+        status: OK, or why the choice is illegal.
+    """
+
+    task: str
+    timing: str
+    target: str
+    choice: dict[str, Any]
+    cycles: Annotated[int, msgspec.Meta(ge=1)] | None
+    version: str
+    explorer: str
+    seed: Count
+    trial: Count
+    status: str = OK
+
+    @property
+    def text(self) -> bytes:
+        """The record as JSON: equal records have equal texts."""
+        return msgspec.json.encode(self, order="sorted")
+
+    @property
+    def choice_text(self) -> str:
+        """The choice as JSON: equal choices have equal texts."""
+        return msgspec.json.encode(self.choice, order="sorted").decode()
+
+    @property
+    def order(self) -> tuple[str, str, str, str, str, int, int, bytes]:
+        """The place in a merged log: by target, version and task, then by tuning and trial."""
+        place = (self.target, self.timing, self.version, self.task, self.explorer, self.seed, self.trial)
+        return (*place, self.text)
+
+
+def record_from(text: bytes) -> Record:
+    """Return the record of a JSON text.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = msgspec.json.decode(text, type=Record)
+    if (found.status == OK) is (found.cycles is None):
+        raise ValueError("a record has either cycles or a reason")
+    return found
+
+
+def merged(*logs: Iterable[Record]) -> list[Record]:
+    """Return the records of several logs: equal ones once, in the order of `Record.order`."""
+    distinct = {record.text: record for log in logs for record in log}
+    return sorted(distinct.values(), key=lambda record: record.order)
+
+
+def best_of(records: Iterable[Record]) -> dict[tuple[str, str], Record]:
+    """Return the legal record with the fewest cycles for each task and timing digest; of equal ones the first
+    in order."""
+    best: dict[tuple[str, str], Record] = {}
+    for record in records:
+        key = record.task, record.timing
+        if record.cycles is not None and (key not in best or _rank(record) < _rank(best[key])):
+            best[key] = record
+    return best
+
+
+def _rank(record: Record) -> tuple[int, tuple[object, ...]]:
+    assert record.cycles is not None, "only legal records are ranked"
+    return record.cycles, record.order

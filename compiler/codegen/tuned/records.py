@@ -1,0 +1,90 @@
+"""The records that a compilation uses: those of a log, or of the database that ships with the kit.
+
+The database is the files `*.jsonl` beside this module; `scripts/fill_tuned.py` writes them.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from vdla.compiler.codegen.tuned.log import read_log
+from vdla.compiler.codegen.tuned.record import Record, best_of
+from vdla.compiler.codegen.version import version
+from vdla.hw.spec.cache import digest_of
+from vdla.hw.spec.target import Target
+
+NONE = "none"
+SHIPPED = Path(__file__).parent
+KIT = "the kit's records"
+
+Best = Mapping[tuple[str, str], Record]
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """The best records of tasks.
+
+    Attributes:
+        source: what they are from: a log, or KIT; "" where there are none.
+        now: measured by this version of the compiler, by task and timing digest.
+        before: measured by other versions, where they are better than those.
+        torn: the last line of the log was torn.
+    """
+
+    source: str = ""
+    now: Best = field(default_factory=dict)
+    before: Best = field(default_factory=dict)
+    torn: bool = False
+
+    def digest(self, target: Target) -> str:
+        """Return a digest of those for a target."""
+        return digest_of(
+            record.text
+            for best in (self.now, self.before)
+            for key, record in sorted(best.items())
+            if key[1] == target.timing_digest
+        )
+
+
+NO_RECORDS = Records()
+
+
+def records_of(tuning: str | os.PathLike[str] | None) -> Records:
+    """Return the records that a compilation is to use.
+
+    Args:
+        tuning: a tuning log; NONE: no records; None: those that ship with the kit.
+
+    Raises:
+        TuneError: the log cannot be read, or a line before the last is damaged.
+    """
+    if tuning is None:
+        return shipped()
+    if tuning == NONE:
+        return NO_RECORDS
+    found = read_log(Path(tuning))
+    return best_records(str(tuning), found.records, torn=found.torn)
+
+
+@cache
+def shipped() -> Records:
+    """Return the records that ship with the kit."""
+    files = sorted(SHIPPED.glob("*.jsonl"))
+    return best_records(KIT, [record for file in files for record in read_log(file).records])
+
+
+def best_records(source: str, records: Iterable[Record], *, torn: bool = False) -> Records:
+    """Return the best of some records."""
+    every = list(records)
+    now = best_of(record for record in every if record.version == version())
+    before = best_of(record for record in every if record.version != version())
+    better = {key: record for key, record in before.items() if key not in now or _better(record, now[key])}
+    return Records(source, now, better, torn)
+
+
+def _better(record: Record, other: Record) -> bool:
+    assert record.cycles is not None, "the best are legal"
+    assert other.cycles is not None, "the best are legal"
+    return record.cycles < other.cycles

@@ -1,0 +1,113 @@
+"""How tuned records served the layers of a network."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from vdla.compiler.codegen.tuned.records import Records
+
+if TYPE_CHECKING:
+    from vdla.compiler.codegen.choose import Chooser
+    from vdla.compiler.codegen.tasks import Task
+    from vdla.compiler.codegen.tuned.chooser import Use
+    from vdla.compiler.graph.nodes import Graph
+    from vdla.compiler.network.stages import Progress
+    from vdla.hw.spec.target import Target
+    from vdla.runtime.module.plan import Plan
+
+MOST_NAMES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How records served the tasks of a network that have several choices.
+
+    Attributes:
+        tasks: how many there are.
+        found: how many have the choice of a record.
+        again: how many of these were measured again, since another version of the compiler had measured them.
+        worse: layers whose record was measured again and is not better than the compiler's choice now, one
+            for each task.
+        none: layers without a record, one for each task.
+    """
+
+    tasks: int
+    found: int
+    again: int
+    worse: tuple[str, ...]
+    none: tuple[str, ...]
+
+    def said(self, source: str) -> str:
+        """Return it as a line.
+
+        Args:
+            source: what the records are from.
+        """
+        parts = [f"tuned: {self.found} of {self.tasks} tasks by {source}"]
+        if self.again:
+            parts.append(f"{self.again} of them measured again for this version of the kit")
+        if self.worse:
+            parts.append(f"no longer better: {_cut(self.worse)}")
+        if self.none:
+            parts.append(f"none for: {_cut(self.none)}")
+        return ", ".join(parts)
+
+    @property
+    def applied(self) -> bool:
+        """Whether there were records for any task."""
+        return bool(self.found or self.worse)
+
+
+def tuned_plan(
+    graph: "Graph", target: "Target", records: Records, choose: "Chooser", progress: "Progress"
+) -> "tuple[Plan, Tuning]":
+    """Return the plan of a graph of integer operators with the choices of records, and how these served.
+
+    Args:
+        choose: makes the choices for tasks without a record.
+        progress: called with a text for each step of the work.
+    """
+    from vdla.compiler.codegen.tuned.chooser import by_records
+    from vdla.compiler.network.stages import layers_of, parts_of, plan_of_parts
+
+    graph, parted = parts_of(graph, target, progress)
+    chooser = by_records(records, choose)
+    plan = plan_of_parts(graph, parted, target, choose=chooser, progress=progress)
+    return plan, tuning_of(chooser.uses, layers_of(parted))
+
+
+def tuning_of(uses: "Mapping[str, Use]", layers: "Mapping[Task, Sequence[str]]") -> Tuning:
+    """Return how records served.
+
+    Args:
+        uses: of each task with several choices, by its text.
+        layers: names of the layers in which each task occurs.
+    """
+    from vdla.compiler.codegen.tuned.chooser import Use
+
+    first = {str(task): names[0] for task, names in layers.items()}
+
+    def of(use: Use) -> tuple[str, ...]:
+        return tuple(first[task] for task, found in uses.items() if found is use)
+
+    again = len(of(Use.AGAIN))
+    return Tuning(len(uses), len(of(Use.FOUND)) + again, again, of(Use.WORSE), of(Use.NONE))
+
+
+def tuning_text(tuning: Tuning) -> bytes:
+    """Return it as JSON on one line."""
+    return msgspec.json.encode(tuning)
+
+
+def tuning_from(text: bytes) -> Tuning:
+    """Return what `tuning_text` gave as text."""
+    return msgspec.json.decode(text, type=Tuning)
+
+
+def _cut(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - MOST_NAMES
+    shown = ", ".join(names if more <= 1 else names[:MOST_NAMES])
+    return f"{shown} and {more} more" if more > 1 else shown

@@ -1,0 +1,40 @@
+"""Records for the tests."""
+
+from vdla.compiler.codegen.record import choice_to_json
+from vdla.compiler.codegen.space import Choice, Space, space_of
+from vdla.compiler.codegen.tasks import ConvolutionTask
+from vdla.compiler.codegen.tuned.record import OK, Record
+from vdla.compiler.codegen.version import version
+from vdla.compiler.te.operators.sizes import Convolution
+from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.target import Target
+
+TARGET = Target(TINY)
+TASK = ConvolutionTask(Convolution(16, 8, 8, 16, padding=(1, 1, 1, 1)))
+
+
+def space(target: Target = TARGET) -> Space:
+    """Return the choices for TASK."""
+    return space_of(TASK, target)
+
+
+def record(cycles: int | None = 1000, place: int = 0, target: Target = TARGET, **changes) -> Record:
+    """Return a record of one of the choices for TASK, with changes."""
+    values = {
+        "task": str(TASK),
+        "timing": target.timing_digest,
+        "target": target.name,
+        "choice": choice_to_json(space(target).choice(place)),
+        "cycles": cycles,
+        "version": version(),
+        "explorer": "random",
+        "seed": 0,
+        "trial": place,
+        "status": OK if cycles is not None else "it does not fit",
+    }
+    return Record(**(values | changes))
+
+
+def choice(place: int) -> Choice:
+    """Return one of the choices for TASK."""
+    return space().choice(place)

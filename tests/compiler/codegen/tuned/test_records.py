@@ -1,0 +1,47 @@
+"""Which records a compilation uses."""
+
+from tests.compiler.codegen.tuned.records import TARGET, TASK, record
+from vdla.compiler.codegen.tuned.log import write_log
+from vdla.compiler.codegen.tuned.records import KIT, NO_RECORDS, SHIPPED, best_records, records_of, shipped
+from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.target import Target
+
+KEY = str(TASK), TARGET.timing_digest
+
+
+def test_records_of_another_version_count_where_they_are_better():
+    own, worse, better = record(100), record(200, 1, version="old"), record(50, 2, version="old")
+    found = best_records("log", [own, worse])
+    assert (found.now, found.before) == ({KEY: own}, {})
+    found = best_records("log", [own, worse, better])
+    assert (found.now, found.before) == ({KEY: own}, {KEY: better})
+    assert best_records("log", [worse]).before == {KEY: worse}
+
+
+def test_the_digest_changes_with_the_best_records_of_the_target_alone():
+    other = Target(TINY, MemoryParameters(65))
+    base = best_records("log", [record(100)])
+    same = best_records(
+        "another name", [record(100), record(101, 1), record(9, target=other), record(None, 3)]
+    )
+    assert base.digest(TARGET) == same.digest(TARGET)
+    assert base.digest(TARGET) != best_records("log", [record(99)]).digest(TARGET)
+    assert base.digest(TARGET) != best_records("log", [record(100, version="old")]).digest(TARGET)
+    assert base.digest(other) == NO_RECORDS.digest(other) == NO_RECORDS.digest(TARGET)
+
+
+def test_a_log_none_and_the_kit(tmp_path):
+    write_log([record(100)], tmp_path / "log")
+    (tmp_path / "log").open("ab").write(b"torn")
+    found = records_of(tmp_path / "log")
+    assert (found.source, found.torn, list(found.now)) == (str(tmp_path / "log"), True, [KEY])
+    assert records_of("none") is NO_RECORDS
+    assert records_of(None) is shipped()
+    assert shipped().source == KIT
+
+
+def test_what_ships_is_legal_on_some_preset_and_small():
+    every = [*shipped().now.values(), *shipped().before.values()]
+    assert all(one.cycles is not None for one in every)
+    assert sum(file.stat().st_size for file in SHIPPED.glob("*.jsonl")) < 1 << 20

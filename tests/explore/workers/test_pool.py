@@ -1,0 +1,56 @@
+"""Worker processes: every thing has one result, whatever dies."""
+
+import os
+import signal
+
+import pytest
+
+from tests.explore.workers.jobs import DEADLY, Doubling, Unreadable
+from vdla.explore.workers.backends import backend_of
+from vdla.explore.workers.job import WorkerError
+from vdla.explore.workers.pool import Pool, ended
+
+
+def test_every_thing_has_its_result_and_workers_stay():
+    with backend_of(2, None, 1000)(Doubling()) as pool:
+        first = list(pool.measure(range(20)))
+        again = list(pool.measure([5]))
+    assert sorted(value for value, _ in first) == list(range(0, 40, 2))
+    assert [value for value, _ in again] == [10]
+    assert len({process for _, process in first + again}) <= 2
+    assert os.getpid() not in {process for _, process in first}
+
+
+def test_a_thing_that_kills_its_worker_twice_fails_and_the_others_do_not():
+    with Pool(Doubling(), 1, 1000) as pool:
+        found = list(pool.measure([1, DEADLY, 2]))
+    assert [value for value, *_ in (one for one in found if not isinstance(one, str))] == [2, 4]
+    reason = "the worker process died 2 times: SIGKILL, perhaps for lack of memory"
+    assert [one for one in found if isinstance(one, str)] == [f"{DEADLY}: {reason}"]
+
+
+def test_a_worker_makes_way_after_some_things():
+    with Pool(Doubling(), 1, 2) as pool:
+        processes = [process for _, process in pool.measure(range(5))]
+    assert len(set(processes)) == 3
+    assert processes[0] == processes[1]
+
+
+def test_workers_that_cannot_read_their_job_are_an_error():
+    with (
+        pytest.raises(WorkerError, match="ended before its first result: exit status 3"),
+        Pool(Unreadable(), 1, 9) as pool,
+    ):
+        list(pool.measure([1]))
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (3, "exit status 3"),
+        (-signal.SIGKILL, "SIGKILL, perhaps for lack of memory"),
+        (-signal.SIGSEGV, "SIGSEGV"),
+    ],
+)
+def test_how_a_process_ended_in_words(status, text):
+    assert ended(status) == text

@@ -1,0 +1,76 @@
+"""Journals: whole lines are kept, a torn one is cut off, a damaged one refused."""
+
+import pytest
+
+from tests.limits import at_most
+from vdla.hw.spec.errors import VdlaError
+from vdla.runtime.journal import Appender, Kind, line_of, texts_in
+
+KIND = Kind(VdlaError, "delete it", "make room", "wait for it")
+TEXTS = [b'{"a": 1}', b"[]", b'"x y"']
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "j.jsonl"
+
+
+def append(path, texts, **options):
+    """Append texts; return those that were there."""
+    journal = Appender(path, KIND, **options)
+    journal.append(texts)
+    journal.close()
+    return journal.texts
+
+
+def test_what_is_appended_is_read_back(path):
+    assert append(path, TEXTS[:2]) == []
+    assert append(path, TEXTS[2:]) == TEXTS[:2]
+    assert path.read_bytes() == b"".join(map(line_of, TEXTS))
+    assert texts_in(path.read_bytes(), path, KIND) == (TEXTS, path.stat().st_size)
+
+
+@pytest.mark.parametrize("cut", range(1, len(line_of(TEXTS[1]))))
+def test_a_torn_last_line_is_left_out_by_readers_and_cut_off_by_the_next_that_appends(path, cut):
+    first, second = map(line_of, TEXTS[:2])
+    path.write_bytes(first + second[:-cut])
+    assert texts_in(path.read_bytes(), path, KIND) == (TEXTS[:1], len(first))
+    journal = Appender(path, KIND)
+    assert (journal.texts, journal.torn) == (TEXTS[:1], True)
+    journal.append([TEXTS[2]])
+    journal.close()
+    assert path.read_bytes() == first + line_of(TEXTS[2])
+
+
+@pytest.mark.parametrize("place", range(len(line_of(TEXTS[0])) - 1))
+def test_any_altered_byte_of_a_whole_line_is_a_damaged_line(path, place):
+    data = bytearray(line_of(TEXTS[1]) + line_of(TEXTS[0]))
+    data[len(line_of(TEXTS[1])) + place] ^= 1
+    with pytest.raises(VdlaError, match=r"j\.jsonl, line 2 is damaged; delete it"):
+        texts_in(bytes(data), path, KIND)
+    path.write_bytes(data)
+    with pytest.raises(VdlaError, match="line 2 is damaged"):
+        Appender(path, KIND)
+
+
+def test_one_process_appends_at_a_time_where_it_is_locked(path):
+    first = Appender(path, KIND, locks=True)
+    with pytest.raises(VdlaError, match="is in use by another process; wait for it"):
+        Appender(path, KIND, locks=True)
+    first.close()
+    assert append(path, TEXTS, locks=True) == []
+
+
+def test_a_full_disk_leaves_it_as_before(path):
+    append(path, TEXTS)
+    before = path.read_bytes()
+    journal = Appender(path, KIND)
+    with at_most(len(before) + 10), pytest.raises(VdlaError, match="File too large; make room"):
+        journal.append([b'"long enough to be cut"'])
+    journal.close()
+    assert path.read_bytes() == before
+
+
+def test_a_folder_is_no_journal(tmp_path):
+    with pytest.raises(VdlaError, match="cannot be opened: Is a directory"):
+        Appender(tmp_path, KIND)
