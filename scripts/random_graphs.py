@@ -35,9 +35,9 @@ from vdla.compiler.graph.nodes import Graph, GraphError, Node, producers
 from vdla.compiler.graph.onnx.export import export
 from vdla.compiler.graph.onnx.importer import Importer
 from vdla.compiler.graph.onnx.read import read_model
-from vdla.compiler.graph.passes.pipeline import INTEGERS, SIMPLIFY
+from vdla.compiler.graph.passes.pipeline import INTEGERS
 from vdla.compiler.graph.quantise import quantise
-from vdla.compiler.network.compile import FLOATS
+from vdla.compiler.network.compile import simplified
 from vdla.compiler.network.stages import plan_of
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY
@@ -123,7 +123,7 @@ def subject_of(model: ModelProto, seed: int) -> tuple[Subject, Graph]:
     """
     importer = Importer(read_model(model), {})
     raw = importer.run()
-    simple = FLOATS.run(SIMPLIFY.run(raw))
+    simple = simplified(raw, calibrates=True)
     if any(node.op.startswith(QUANTISED) for node in simple.nodes):
         return Subject(raw, model, {own: name for name, own in importer.names.items()}), simple
     samples = [random_inputs(raw, seed + more) for more in range(CALIBRATION_SAMPLES)]

@@ -63,9 +63,9 @@ def _imported(source: Source, key: str | None, progress: Progress) -> tuple[Grap
     from vdla.compiler.network.compile import imported, integers_of
 
     progress("import")
-    graph = integers_of(
-        imported(source.model, source.shapes, source.section), source.samples, source.options, progress
-    )
+    calibrates = source.samples is not None
+    simple = imported(source.model, source.shapes, source.section, calibrates=calibrates)
+    graph = integers_of(simple, source.samples, source.options, progress)
     if key is None or source.key() != key:
         return graph, None
     keep_graph(key, graph)

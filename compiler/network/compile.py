@@ -8,10 +8,13 @@ import numpy as np
 
 from vdla.compiler.codegen.store import kept
 from vdla.compiler.codegen.tuned.records import NO_RECORDS, Records
+from vdla.compiler.graph.integer_forms.early import DYNAMIC
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.onnx.load import load
 from vdla.compiler.graph.passes.affine_to_conv import AffineToConv
 from vdla.compiler.graph.passes.dead_code import DeadCode
+from vdla.compiler.graph.passes.expand_integers import PRODUCTS
+from vdla.compiler.graph.passes.fix_ranges import FixRanges
 from vdla.compiler.graph.passes.pipeline import INTEGERS, ONE_STYLE, SIMPLIFY, Pipeline
 from vdla.compiler.graph.passes.rows_to_images import RowsToImages
 from vdla.compiler.graph.passes.split_sums import SplitSums
@@ -26,7 +29,6 @@ from vdla.runtime.module.plan import Plan
 
 # One style of quantisation, and more that can be quantised.
 FLOATS = Pipeline((*ONE_STYLE, SplitSums(), RowsToImages(), AffineToConv(), DeadCode()))
-DYNAMIC = ("ConvInteger", "MatMulInteger")  # of networks that quantise activations while they run
 Progress = Callable[[str], None]
 Samples = Iterable[Mapping[str, np.ndarray]]
 OPTIONS = Options()
@@ -82,7 +84,8 @@ def compile_network(
         GraphError: the model cannot be imported; or it is of floats, and no samples were given.
     """
     progress("import")
-    simple, given = imported(model, shapes, section), None if samples is None else list(samples)
+    given = None if samples is None else list(samples)
+    simple = imported(model, shapes, section, calibrates=given is not None)
     made = None if _is_ready(simple) else _quantise(simple, given, options, progress)
     found: tuple[LayerError, ...] = ()
     costs: tuple[Contribution, ...] = ()
@@ -99,18 +102,38 @@ def imported(
     model: str | os.PathLike[str] | bytes,
     shapes: Mapping[str, Sequence[int]] | None = None,
     section: Section = WHOLE,
+    *,
+    calibrates: bool = False,
 ) -> Graph:
     """Return the simplified graph of a model, or of a part of it.
+
+    Args:
+        calibrates: samples will give its ranges; see `calibratable`.
 
     Raises:
         GraphError: it cannot be imported.
     """
-    return FLOATS.run(SIMPLIFY.run(load(model, shapes, section)))
+    return simplified(load(model, shapes, section), calibrates)
+
+
+def simplified(graph: Graph, calibrates: bool) -> Graph:
+    """Return a graph in the form in which it is quantised and lowered; `calibrates` as in `imported`."""
+    simple = SIMPLIFY.run(graph)
+    return FLOATS.run(calibratable(simple) if calibrates else simple)
+
+
+def calibratable(simple: Graph) -> Graph:
+    """Return a graph that finds the ranges of all that it quantises while it runs as one of real numbers,
+    whose ranges samples can give; other graphs as they are."""
+    if all(node.op != DYNAMIC for node in simple.nodes):
+        return simple
+    fixed = FixRanges().run(simple)
+    return simple if _quantised(fixed) else SIMPLIFY.run(fixed)
 
 
 def integer_graph(graph: Graph, samples: Samples | None = None, options: Options = OPTIONS) -> Graph:
     """Return a graph with integer operators wherever it is quantised, or can be with `samples`."""
-    return integers_of(FLOATS.run(SIMPLIFY.run(graph)), samples, options)
+    return integers_of(simplified(graph, samples is not None), samples, options)
 
 
 def integers_of(
@@ -149,6 +172,6 @@ def _quantise(graph: Graph, samples: Samples | None, options: Options, progress:
 
 def _quantised(graph: Graph) -> bool:
     return any(
-        "QuantizeLinear" in node.op or node.op.startswith("QLinear") or node.op in DYNAMIC
+        "QuantizeLinear" in node.op or node.op.startswith("QLinear") or node.op in PRODUCTS
         for node in graph.nodes
     )

@@ -24,6 +24,7 @@ KNOWN = ("Constant", "Shape", "Size")
 BECOMES = {
     **early.MEANINGS,
     "BatchNormalization": "Conv, or a part of the Conv, ConvTranspose or Gemm before it",
+    early.DYNAMIC: "nothing, and the ConvInteger and MatMulInteger behind it Conv and MatMul",
     "Sum": "several Add",
 }
 IN_INT8 = "moves int8 elements between DequantizeLinear and QuantizeLinear"

@@ -2,7 +2,8 @@
 
 Rounding is to nearest, ties to even; results saturate. Rescaling of integer sums is done in float32.
 
-Source: ONNX operator specification, QuantizeLinear, DequantizeLinear, QLinearConv, QLinearMatMul.
+Source: ONNX operator specification, QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, QLinearConv,
+QLinearMatMul.
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ import numpy as np
 from vdla.runtime.host.convolution import conv_integer
 from vdla.runtime.host.matrix import matmul_integer
 
+STEPS = 255  # of a range that uint8 holds
 NARROW_BYTES = 2
 """Integers of up to so many bytes, their sums and their differences are exact in float32."""
 
@@ -31,6 +33,16 @@ def dequantize_linear(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, 
     if zero_point.ndim or zero_point:
         wide = wide - zero_point
     return np.multiply(wide, scale, out=None if scale.ndim else np.asarray(wide))
+
+
+def dynamic_quantize_linear(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return x as uint8, with the scale and the zero point of its own range, which holds 0; the scale of
+    nothing but zeros is 1."""
+    low = np.minimum(x.min(initial=0), np.float32(0))
+    high = np.maximum(x.max(initial=0), np.float32(0))
+    scale = np.asarray((high - low) / np.float32(STEPS) if high > low else 1, np.float32)
+    point = _saturated(np.asarray(-low / scale), np.zeros((), np.uint8))
+    return quantize_linear(x, scale, point, axis=0), scale, point
 
 
 def qlinear_conv(
@@ -103,6 +115,7 @@ def _along(part: np.ndarray, rank: int, axis: int) -> np.ndarray:
 
 OPERATORS = {
     "DequantizeLinear": dequantize_linear,
+    "DynamicQuantizeLinear": dynamic_quantize_linear,
     "QLinearConv": qlinear_conv,
     "QLinearMatMul": qlinear_matmul,
     "QuantizeLinear": quantize_linear,

@@ -1,5 +1,6 @@
 """What operators must be to become others, before integer forms are looked for: batch normalisation becomes
-Conv, Sum becomes Add, QLinear operators become float ones between conversions."""
+Conv, Sum becomes Add, QLinear operators become float ones between conversions, products of tensors that are
+quantised by their own range become float ones where samples are given."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -9,6 +10,9 @@ from vdla.compiler.rules import Rule, counted
 
 IMAGE_RANK = 4
 MEANINGS = {"QLinearConv": "Conv", "QLinearMatMul": "MatMul"}
+PRODUCTS = {"ConvInteger": "Conv", "MatMulInteger": "MatMul"}
+DYNAMIC = "DynamicQuantizeLinear"
+DYNAMIC = "DynamicQuantizeLinear"
 QLINEAR_PARAMETERS = (1, 2, 4, 5, 6, 7)  # places of scales and zero points
 
 
@@ -41,6 +45,7 @@ RULES: Mapping[str, tuple[Rule[Located], ...]] = {
         Rule("images, of 4 dimensions", _rank),
         Rule("constant parameters", lambda at: _computed(at, (1, 2, 3, 4), "parameter")),
     ),
+    DYNAMIC: (Rule("ranges that samples give", lambda at: "a range that is found while it runs"),),
     "Sum": (Rule("operands of one shape", _alike),),
     **dict.fromkeys(
         MEANINGS,

@@ -38,7 +38,7 @@ from vdla.hw.spec.showing import short
 from vdla.runtime.host import onnx_runtime
 
 GRAPHLESS = (TensorProto.STRING,)  # elements of constants that only onnxruntime has
-MANY_OUTPUTS = {"LayerNormalization": 3, "Split": 1 << 31}
+MANY_OUTPUTS = {"DynamicQuantizeLinear": 3, "LayerNormalization": 3, "Split": 1 << 31}
 
 Shapes = Mapping[str, tuple[int, ...]]
 

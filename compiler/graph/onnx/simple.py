@@ -19,6 +19,7 @@ UNCHANGED = (
     "Cos",
     "DepthToSpace",
     "Div",
+    "DynamicQuantizeLinear",
     "Elu",
     "Equal",
     "Erf",

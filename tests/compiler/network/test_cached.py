@@ -138,9 +138,9 @@ def test_a_model_that_changes_while_it_is_compiled_is_not_kept(tmp_path, cache, 
     path = tmp_path / "network.onnx"
     path.write_bytes(QUANTISED)
 
-    def replaced(*arguments):
+    def replaced(*arguments, **named):
         path.write_bytes(OTHER.SerializeToString())
-        return real(*arguments)
+        return real(*arguments, **named)
 
     real = compile.imported
     monkeypatch.setattr(compile, "imported", replaced)

@@ -189,6 +189,15 @@ def test_an_operator_on_quantised_tensors_says_why():
     )
 
 
+def test_a_range_that_is_found_while_it_runs_says_what_is_wanted():
+    net = Net()
+    graph = net.graph(net.op("DynamicQuantizeLinear", (net.input(2, 3, dtype="float32"),), 3))
+    assert reasons(INTEGERS.run(graph)) == [
+        "DynamicQuantizeLinear with a range that is found while it runs; "
+        "the accelerator takes ranges that samples give"
+    ]
+
+
 WITHOUT_FORM = sorted(
     set(ON_HOST) - set(RULES) - set(early.RULES) - set(OPERATORS) - {"QuantizeLinear", "DequantizeLinear"}
 )
@@ -207,7 +216,14 @@ def test_every_kind_that_can_stay_on_the_host_has_a_case():
     """Those that the tables of cases name, of float operators and of integer ones."""
     tables = (floats.UNFIT, floats.AROUND, MOVED, NORMALISED, integers.REFUSED)
     told = {reason.split()[0] for table in tables for reason in table}
-    told |= {"DequantizeLinear", "Int8Lookup", "QuantizeLinear", "QLinearMatMul", *WITHOUT_FORM}
+    told |= {
+        "DequantizeLinear",
+        "DynamicQuantizeLinear",
+        "Int8Lookup",
+        "QuantizeLinear",
+        "QLinearMatMul",
+        *WITHOUT_FORM,
+    }
     alike = {"QLinearConv"}  # one rule for both
     assert set(ON_HOST) - alike - told == set()
 

@@ -76,3 +76,22 @@ def test_single_numbers_and_wider_parameters_go_as_numpy_broadcasts(op):
     assert evaluate(op, [one, several[0][:1], several[1][:1]], {"axis": 0})[0].shape == ()
     (y,) = evaluate(op, [one.reshape(1, 1), *several], {"axis": 1})
     assert y.tolist() == ([[5, 3, 1]] if op == "QuantizeLinear" else [[5, 8, 20]])
+
+
+@pytest.mark.parametrize(
+    ("x", "scale", "point", "y"),
+    [
+        ([0, 2, -3, -2.5, 1.34, 0.5], 0.0196078438, 153, [153, 255, 0, 26, 221, 179]),  # ONNX's own example
+        ([1, 2.1, 1.3, 2.5, 3.34, 4], 0.0156862754, 0, [64, 134, 83, 159, 213, 255]),
+        ([-2.1, -1, -0.5], 0.0082352944, 255, [0, 134, 194]),
+        ([0, 0], 1, 0, [0, 0]),
+        ([], 1, 0, []),
+    ],
+)
+def test_a_range_found_while_it_runs_holds_zero(x, scale, point, y):
+    made = evaluate("DynamicQuantizeLinear", [np.float32(x)], {})
+    assert [part.dtype for part in made] == [np.uint8, np.float32, np.uint8]
+    assert [part.shape for part in made[1:]] == [(), ()]
+    assert made[0].tolist() == y
+    assert float(made[1]) == pytest.approx(scale)
+    assert made[2] == point

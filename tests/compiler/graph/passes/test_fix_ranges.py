@@ -1,0 +1,131 @@
+"""Tensors that are quantised by their own range as real numbers."""
+
+import numpy as np
+import pytest
+
+from vdla.compiler.graph.integer_forms.early import DYNAMIC
+from vdla.compiler.graph.interpret import interpret
+from vdla.compiler.graph.parse import parse_graph
+from vdla.compiler.graph.passes.fix_ranges import FixRanges
+from vdla.compiler.graph.text import print_graph
+from vdla.compiler.graph.verify import verify
+
+HEAD = """\
+def f(x: float32[3, 2]):
+    y: uint8[3, 2]
+    s: float32
+    z: uint8
+    y, s, z = DynamicQuantizeLinear(x)
+    t: float32 = constant(0.5)
+    u: float32 = Mul(s, t)
+    w: uint8[2, 2] = constant([[1, 2], [3, 4]])
+    p: uint8 = constant(2)
+    m: int32[3, 2] = MatMulInteger(y, w, z, p)
+"""
+TAIL = """\
+    c: float32[3, 2] = Cast(m, to="float32")
+    r: float32[3, 2] = Mul(c, u)
+    return r
+"""
+IMAGE = """\
+def f(x: float32[1, 1, 2, 2]):
+    y: uint8[1, 1, 2, 2]
+    s: float32
+    z: uint8
+    y, s, z = DynamicQuantizeLinear(x)
+    t: float32[2, 1, 1] = constant([[[0.5]], [[1.0]]])
+    u: float32[2, 1, 1] = Mul(t, s)
+    w: int8[2, 1, 1, 1] = constant([[[[3]]], [[[-4]]]])
+    m: int32[1, 2, 2, 2] = ConvInteger(y, w, z, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
+    c: float32[1, 2, 2, 2] = Cast(m, to="float32")
+    r: float32[1, 2, 2, 2] = Mul(u, c)
+    return r
+"""
+TEXTS = {
+    "a product of matrices": (
+        HEAD + TAIL,
+        """\
+def f(x: float32[3, 2]):
+    w_real: float32[2, 2] = constant([[-0.5, 0.0], [0.5, 1.0]])
+    r: float32[3, 2] = MatMul(x, w_real)
+    return r
+""",
+    ),
+    "a scale and a zero point for each column": (
+        (HEAD + TAIL)
+        .replace("t: float32 = constant(0.5)", "t: float32[2] = constant([0.5, 1.0])")
+        .replace("u: float32 =", "u: float32[2] =")
+        .replace("p: uint8 = constant(2)", "p: uint8[2] = constant([2, 3])"),
+        """\
+def f(x: float32[3, 2]):
+    w_real: float32[2, 2] = constant([[-0.5, -1.0], [0.5, 1.0]])
+    r: float32[3, 2] = MatMul(x, w_real)
+    return r
+""",
+    ),
+    "a convolution with a scale for each channel, and no zero point of weights": (
+        IMAGE,
+        """\
+def f(x: float32[1, 1, 2, 2]):
+    w_real: float32[2, 1, 1, 1] = constant([[[[1.5]]], [[[-4.0]]]])
+    r: float32[1, 2, 2, 2] = Conv(x, w_real, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
+    return r
+""",
+    ),
+    "what is made real again at once": (
+        """\
+def f(x: float32[3, 2]):
+    y: uint8[3, 2]
+    s: float32
+    z: uint8
+    y, s, z = DynamicQuantizeLinear(x)
+    r: float32[3, 2] = DequantizeLinear(y, s, z, axis=0)
+    return r
+""",
+        """\
+def f(x: float32[3, 2]):
+    r: float32[3, 2] = Identity(x)
+    return r
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize("title", TEXTS)
+def test_the_text_before_and_after(title):
+    before, after = TEXTS[title]
+    graph = parse_graph(before)
+    changed = FixRanges().run(graph)
+    assert print_graph(changed) == after
+    assert FixRanges().run(changed) == changed
+    verify(changed)
+    x = np.random.default_rng(0).normal(size=graph.inputs["x"].shape).astype(np.float32)
+    step = np.ptp(np.append(x, 0)) / 255
+    np.testing.assert_allclose(
+        interpret(changed, {"x": x})["r"], interpret(graph, {"x": x})["r"], atol=8 * step
+    )
+
+
+LEFT_ALONE = {
+    "integers that leave the network": HEAD + TAIL.replace("return r", "return r, m"),
+    "integers that another product reads": HEAD
+    + TAIL.replace("return r", "n: int32[3, 2] = Add(m, m)\n    return r, n"),
+    "another factor than the scale": (HEAD + TAIL).replace("Mul(s, t)", "Mul(t, t)"),
+    "a factor for each row": (HEAD + TAIL)
+    .replace("t: float32 = constant(0.5)", "t: float32[3, 1] = constant([[0.5], [1.0], [2.0]])")
+    .replace("u: float32 =", "u: float32[3, 1] ="),
+    "another zero point": (HEAD + TAIL).replace("(y, w, z, p)", "(y, w, p, p)"),
+    "weights that are computed": (HEAD + TAIL)
+    .replace("def f(x: float32[3, 2]", "def f(x: float32[3, 2], w: uint8[2, 2]")
+    .replace("    w: uint8[2, 2] = constant([[1, 2], [3, 4]])\n", ""),
+    "a sum in place of the last product": HEAD + TAIL.replace("Mul(c, u)", "Add(c, u)"),
+}
+
+
+@pytest.mark.parametrize("title", LEFT_ALONE)
+def test_what_is_left_alone(title):
+    graph = parse_graph(LEFT_ALONE[title])
+    changed = FixRanges().run(graph)
+    assert [node.op for node in changed.nodes].count(DYNAMIC) == 1
+    assert [node.op for node in changed.nodes].count("MatMulInteger") == 1
+    assert "MatMul" not in {node.op for node in changed.nodes}
