@@ -57,7 +57,9 @@ def gemm(
 
 
 def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Multiply matrices, stacked in the leading dimensions."""
+    """Multiply matrices, stacked in the leading dimensions; a stack times one matrix in a single product."""
+    if a.ndim > 2 and b.ndim == 2 and a.size:
+        return np.matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[1])
     return np.matmul(a, b)
 
 
