@@ -35,6 +35,16 @@ def affine_of(graph: Graph, node: Node, axis: int) -> Affine | None:
     return AFFINE[node.op](graph, node, axis % rank)
 
 
+def factor_of(graph: Graph, node: Node) -> tuple[str, float] | None:
+    """Return what a node multiplies by one positive number, and the number; None where it does something
+    else."""
+    found = affine_of(graph, node, -1) if node.op in ("Div", "Mul") else None
+    if found is None or found.shifts.any() or not (found.factors == found.factors[0]).all():
+        return None
+    factor = float(found.factors[0])
+    return (found.x, factor) if 0 < factor < np.inf else None
+
+
 def _by_channel(graph: Graph, node: Node, axis: int) -> tuple[int, np.ndarray] | None:
     """Return the place of the operand that is no constant, and float64[channels] of the other one, if it has
     a number for each channel or one for all."""

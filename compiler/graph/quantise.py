@@ -98,9 +98,15 @@ def _chosen(
     return _corrected(best, error, judge)
 
 
-def has_quantisable(graph: Graph) -> bool:
-    """Whether there is an operator that `quantise` puts integers around."""
-    return bool(Roles(graph).narrow)
+def has_quantisable(graph: Graph, *, sampled: bool) -> bool:
+    """Whether there is an operator that `quantise` puts integers around.
+
+    Args:
+        sampled: there are samples. Without them, products of activations alone are no reason to refuse a
+            network: they run in float.
+    """
+    roles = Roles(graph)
+    return bool(roles.narrow if sampled else roles.products)
 
 
 def _made(roles: Roles, grids: Mapping[str, Grid], criterion: str) -> Quantised:

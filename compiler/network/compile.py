@@ -11,12 +11,14 @@ from vdla.compiler.codegen.tuned.records import NO_RECORDS, Records
 from vdla.compiler.graph.integer_forms.early import DYNAMIC
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.onnx.load import load
+from vdla.compiler.graph.passes.affine_into_product import AffineIntoProduct
 from vdla.compiler.graph.passes.affine_to_conv import AffineToConv
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.passes.expand_integers import PRODUCTS
 from vdla.compiler.graph.passes.fix_ranges import FixRanges
 from vdla.compiler.graph.passes.pipeline import INTEGERS, ONE_STYLE, SIMPLIFY, Pipeline
 from vdla.compiler.graph.passes.rows_to_images import RowsToImages
+from vdla.compiler.graph.passes.scales_behind import ScalesBehind
 from vdla.compiler.graph.passes.split_sums import SplitSums
 from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.graph.quantisation.sensitivity import Contribution, contributions
@@ -28,7 +30,17 @@ from vdla.hw.spec.target import Target
 from vdla.runtime.module.plan import Plan
 
 # One style of quantisation, and more that can be quantised.
-FLOATS = Pipeline((*ONE_STYLE, SplitSums(), RowsToImages(), AffineToConv(), DeadCode()))
+FLOATS = Pipeline(
+    (
+        *ONE_STYLE,
+        SplitSums(),
+        RowsToImages(),
+        ScalesBehind(),
+        AffineIntoProduct(),
+        AffineToConv(),
+        DeadCode(),
+    )
+)
 Progress = Callable[[str], None]
 Samples = Iterable[Mapping[str, np.ndarray]]
 OPTIONS = Options()
@@ -86,7 +98,7 @@ def compile_network(
     progress("import")
     given = None if samples is None else list(samples)
     simple = imported(model, shapes, section, calibrates=given is not None)
-    made = None if _is_ready(simple) else _quantise(simple, given, options, progress)
+    made = None if _is_ready(simple, given) else _quantise(simple, given, options, progress)
     found: tuple[LayerError, ...] = ()
     costs: tuple[Contribution, ...] = ()
     if errors and made is not None and given:
@@ -152,12 +164,12 @@ def quantised_graph(
     Raises:
         GraphError: it is of floats, and no samples were given.
     """
-    return graph if _is_ready(graph) else _quantise(graph, samples, options, progress).graph
+    return graph if _is_ready(graph, samples) else _quantise(graph, samples, options, progress).graph
 
 
-def _is_ready(graph: Graph) -> bool:
+def _is_ready(graph: Graph, samples: Samples | None) -> bool:
     """Whether a graph is quantised, or has nothing to quantise."""
-    return _quantised(graph) or not has_quantisable(graph)
+    return _quantised(graph) or not has_quantisable(graph, sampled=samples is not None)
 
 
 def _quantise(graph: Graph, samples: Samples | None, options: Options, progress: Progress) -> Quantised:

@@ -3,7 +3,8 @@
 `Add(Mul(x, scale), shift)` with constants for each channel of an image, and batch normalisation that stands
 alone, are `Conv(x, scale, shift, group=channels)`; `Conv(Conv(x, w, b), scale, shift, group=channels)` is one
 convolution with `w scale` and `b scale + shift`. Convolutions have an integer form, so these operators can
-then be quantised.
+then be quantised. What changes all channels alike is a function of each element, which becomes a table or
+part of a requantisation; it becomes a convolution only behind one, or where an image enters the network.
 
 Source: Jacob et al., CVPR 2018, section 3.2.
 """
@@ -34,12 +35,22 @@ class AffineToConv:
 
 
 def _converted(graph: Graph) -> Graph:
-    made = Rewriting(graph)
+    made, readers = Rewriting(graph), consumers(graph)
+    joining = set(graph.inputs)
     for node in graph.nodes:
-        image = len(graph.types[node.outputs[0]].shape) == IMAGE_RANK
+        (out, *_), image = node.outputs, len(graph.types[node.outputs[0]].shape) == IMAGE_RANK
         found = affine_of(graph, node, CHANNELS) if node.op in CONVERTED and image else None
-        made.nodes.append(node if found is None else _depthwise(made, node, found))
+        if found is not None and (found.x in joining or not _is_alike(found)):
+            node = _depthwise(made, node, found)
+        made.nodes.append(node)
+        if node.op == "Conv" and len(readers[out]) == 1 and out not in graph.outputs:
+            joining.add(out)
     return made.finished()
+
+
+def _is_alike(change: Affine) -> bool:
+    """Whether all channels are changed alike."""
+    return all(bool((array == array[0]).all()) for array in (change.factors, change.shifts))
 
 
 def _constants(made: Rewriting, node: Node, weights: np.ndarray, bias: np.ndarray) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from vdla.compiler.graph.quantise_weights import product_parts
 from vdla.runtime.host.evaluate import evaluate
 
 SYMMETRIC_READERS = ("ConvTranspose",)  # take inputs of zero point 0 only
+"""Products of two activations take any zero point, but each one that is not 0 doubles the work."""
 
 
 def weights_of(roles: Roles) -> dict[str, np.ndarray | None]:
@@ -23,9 +24,11 @@ def weights_of(roles: Roles) -> dict[str, np.ndarray | None]:
 def cases_of(roles: Roles, observed: Mapping[str, Observed]) -> dict[str, Case]:
     """Return each tensor that has a scale of its own as its grid is chosen."""
     symmetric = {
-        roles.leaders[node.inputs[0]]
+        roles.leaders[name]
         for node in roles.graph.nodes
-        if node.op in SYMMETRIC_READERS and node.outputs[0] in roles.products
+        if (node.op in SYMMETRIC_READERS and node.outputs[0] in roles.products)
+        or node.outputs[0] in roles.pairs
+        for name in roles.activations(node)
     }
     return {name: Case(seen, _function(roles, name), name in symmetric) for name, seen in observed.items()}
 

@@ -98,24 +98,26 @@ def _link(roles: Roles, node: Node) -> Link | None:
     fixed = all(part in graph.constants for part in node.inputs[1:] if part)
     if not (norm or node.outputs[0] in roles.products) or not fixed or any(b.op != "Relu" for b in bounds):
         return None
-    readers = tuple(roles.readers[name])
+    readers, rank = tuple(roles.readers[name]), len(graph.types[name].shape)
+    axis = 1 if node.op in ("Conv", "ConvTranspose") else rank - 1
     if (
         not readers
         or name in graph.outputs
-        or not all(_multiplies(roles, reader, name) for reader in readers)
+        or not all(_multiplies(roles, reader, name, axis) for reader in readers)
     ):
         return None
     bias = next((each for each in chain[1:] if each.outputs[0] in roles.biases), None)
-    return Link(name, node, bias, readers, 1 if readers[0].op == "Conv" else len(graph.types[name].shape) - 1)
+    return Link(name, node, bias, readers, axis)
 
 
-def _multiplies(roles: Roles, reader: Node, name: str) -> bool:
-    """Whether a product can multiply the channels of a tensor that it reads."""
+def _multiplies(roles: Roles, reader: Node, name: str, axis: int) -> bool:
+    """Whether a product can multiply the channels of a tensor, which go along an axis, that it reads."""
     if reader.outputs[0] not in roles.products or reader.inputs[0] != name:
         return False
+    shape = roles.graph.types[name].shape
     if reader.op == "Conv":
-        return reader.integer("group") in (1, roles.graph.types[name].shape[1])
-    return reader.op in ("Gemm", "MatMul")
+        return axis == 1 and reader.integer("group") in (1, shape[1])
+    return axis == len(shape) - 1 and reader.op in ("Gemm", "MatMul")
 
 
 def _inputs_axis(graph: Graph, reader: Node) -> int:

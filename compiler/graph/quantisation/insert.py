@@ -59,23 +59,28 @@ class _Quantiser(Rewriting):
         return self.finished()
 
     def add_quantised(self, node: Node) -> None:
-        (out,) = node.outputs
-        fused = out in self.roles.fused
+        fused = node.outputs[0] in self.roles.fused
         changed = node if fused else replace(without_factors(node), inputs=self.inputs_of(node))
         if not self.roles.ends(node):
             self.nodes.append(changed)
             return
-        made = self.value(f"{out}_real", self.graph.types[out]) if out in self.graph.outputs else out
-        self.nodes.append(replace(changed, outputs=(made,)))
-        self.narrow[out] = self.paired[out] = self.add_pair(
-            made, self.grids[out], out if made != out else None
-        )
+        outputs = tuple(map(self.made, node.outputs))
+        self.nodes.append(replace(changed, outputs=outputs))
+        for name, made in zip(node.outputs, outputs, strict=True):
+            back = self.add_pair(made, self.grids[name], name if made != name else None)
+            self.narrow[name] = self.paired[name] = back
+
+    def made(self, name: str) -> str:
+        """Return what an operator makes in place of a value that is quantised."""
+        leaves = name in self.graph.outputs
+        return self.value(f"{name}_real", self.graph.types[name]) if leaves else name
 
     def inputs_of(self, node: Node) -> tuple[str, ...]:
         """Return what stands for the inputs of a node: quantised values, and integers behind a
         DequantizeLinear."""
         if node.outputs[0] not in self.roles.products:
-            return tuple(self.operand(name) for name in node.inputs)
+            moving = self.roles.activations(node)
+            return tuple(self.operand(name) if name in moving else name for name in node.inputs)
         weights, bias = quantised_product(self.graph, node, self.grids[node.inputs[0]].scale)
         parts = [self.add_integers(node.inputs[1], weights)]
         if bias is not None:

@@ -1,6 +1,7 @@
 """Which operators of a float graph compute with integers, and which of its values become int8.
 
 - Products with constant weights always do; a constant that is added behind and a Relu or Clip go into them.
+- Products of two activations always do; a number that multiplies them goes into them, as does a Relu or Clip.
 - Sums, products of two tensors and Concat do where int8 comes in and an operator with integers reads the
   result: a tensor between two operators that stay in float is not quantised.
 - Pooling and operators that only move elements do where int8 comes in.
@@ -12,9 +13,10 @@ from functools import cached_property
 
 import numpy as np
 
+from vdla.compiler.graph.affine import factor_of
 from vdla.compiler.graph.conversions import Conversions
-from vdla.compiler.graph.integer_forms.rules import INSIDE, MOVES
-from vdla.compiler.graph.integer_forms.site import Site
+from vdla.compiler.graph.integer_forms.rules import FIRST, INSIDE, MOVES, PAIR_SUMS
+from vdla.compiler.graph.integer_forms.site import PAIRED, Site, multiplies_activations
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.quantise_weights import is_quantisable_product
 from vdla.runtime.host import elementwise
@@ -23,7 +25,7 @@ PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 BOUNDS = ("Clip", "Relu")
 PAIRS = ("Add", "Mul")
 POOLS = ("AveragePool", "GlobalAveragePool", "MaxPool")
-VIEWS = tuple(op for op in MOVES if op not in ("Concat", "Split"))  # one tensor to one tensor
+VIEWS = (*(op for op in MOVES if op != "Concat"), "Gather")  # of one tensor
 SAME_SCALE = ("MaxPool", *VIEWS)
 JOINING = (*PAIRS, *BOUNDS, "Concat")  # worth it only between operators with integers
 CARRYING = (*POOLS, *VIEWS)  # worth it behind them
@@ -38,8 +40,10 @@ class Roles:
     Attributes:
         in_float: as given.
         products: nodes that sum products with constant weights.
+        pairs: nodes that sum products of two activations.
         biases: sums that add a constant to the rows of a product.
-        fused: biases and bounds, which go into the operator before.
+        scales: nodes that multiply a sum of products of two activations by a number.
+        fused: biases, scales and bounds, which go into the operator before.
         others: further nodes that compute with integers.
         roots: by value, the int8 tensor whose elements it is a function of.
     """
@@ -50,10 +54,15 @@ class Roles:
         self.products = {
             node.outputs[0] for node in graph.nodes if self._may(node) and self._is_product(node)
         }
+        self.pairs = {node.outputs[0] for node in graph.nodes if self._may(node) and self._is_pair(node)}
         self.biases = {node.outputs[0] for node in graph.nodes if self._may(node) and self._is_bias(node)}
+        self.scales: set[str] = set()
+        for node in graph.nodes:
+            if self._may(node) and self._is_scale(node):
+                self.scales.add(node.outputs[0])
         self.others = {node.outputs[0] for node in graph.nodes if self._may(node) and self._is_other(node)}
         self.roots: dict[str, str] = {}
-        self.fused = set(self.biases)
+        self.fused = self.biases | self.scales
         while self._shrink():
             pass
         self.others -= self.fused
@@ -109,10 +118,11 @@ class Roles:
             out = node.outputs[0]
             if out not in self.others or node.op not in (*SAME_SCALE, "Concat"):
                 continue
-            for name in node.inputs if node.op == "Concat" else node.inputs[:1]:
-                if node.op != "Concat":
-                    leaders[leader(out)] = leader(name)
-                elif self._only_joined(name, node):
+            if node.op != "Concat":
+                leaders |= {leader(each): leader(node.inputs[0]) for each in node.outputs}
+                continue
+            for name in node.inputs:
+                if self._only_joined(name, node):
                     leaders[leader(name)] = leader(out)
         return {name: leader(name) for name in leaders}
 
@@ -126,7 +136,7 @@ class Roles:
 
     @property
     def _inside(self) -> set[str]:
-        return self.products | self.fused | self.others
+        return self.products | self.pairs | self.fused | self.others
 
     def _may(self, node: Node) -> bool:
         """Whether a node could compute with integers."""
@@ -141,6 +151,18 @@ class Roles:
 
     def _is_finite(self, constant: str) -> bool:
         return bool(np.isfinite(self.graph.constants[constant]).all())
+
+    def _is_pair(self, node: Node) -> bool:
+        """Whether a node multiplies two activations and has an integer form."""
+        site = Site(self.found, node)
+        return multiplies_activations(self.found, node) and not any(
+            rule.found(site) for rule in (*FIRST[PAIRED], PAIR_SUMS)
+        )
+
+    def _is_scale(self, node: Node) -> bool:
+        """Whether a node multiplies products of two activations, which nothing else reads, by a number."""
+        found = factor_of(self.graph, node)
+        return found is not None and found[0] in self.pairs | self.scales and self._alone(found[0])
 
     def _is_bias(self, node: Node) -> bool:
         """Whether a node adds a constant for each column to a matrix product that nothing else reads."""
@@ -164,9 +186,10 @@ class Roles:
 
     def _is_other(self, node: Node) -> bool:
         """Whether a node has an integer form where its inputs are int8."""
-        if node.outputs[0] in self.biases or node.op not in (*JOINING, *CARRYING):
+        if node.outputs[0] in self.biases | self.scales or node.op not in (*JOINING, *CARRYING):
             return False
-        if any(name in self.graph.constants for name in node.inputs):
+        constant = [name in self.graph.constants for name in node.inputs]
+        if constant[0] or (any(constant) if node.op != "Gather" else not all(constant[1:])):
             return False
         shapes = INSIDE[node.op][0] if node.op in PAIRS else None
         return shapes is None or not shapes.found(Site(self.found, node))
@@ -181,12 +204,13 @@ class Roles:
 
     def _find_fused(self) -> None:
         """Find the bounds right behind the only operator that makes their input and can bound it."""
-        self.fused = set(self.biases)
+        self.fused = self.biases | self.scales
         for node in self.graph.nodes:
             before = self.makers.get(node.inputs[0]) if node.op in BOUNDS and self._may(node) else None
             if before is None or not self._alone(node.inputs[0]):
                 continue
-            bounds = before.op == "Add" or before.outputs[0] in self.products | self.biases
+            summed = self.products | self.pairs | self.biases | self.scales
+            bounds = before.op == "Add" or before.outputs[0] in summed
             if bounds and before.outputs[0] in self._inside:
                 self.fused.add(node.outputs[0])
 
@@ -196,7 +220,7 @@ class Roles:
         for node in self.graph.nodes:
             out = node.outputs[0]
             if (
-                out in self.products | self.fused
+                out in self.products | self.pairs | self.fused
                 or node.op not in elementwise.OPERATORS
                 or not self._may(node)
             ):
@@ -214,7 +238,8 @@ class Roles:
 
     def _is_made(self, name: str) -> bool:
         """Whether a node with integers makes a value."""
-        return name in self._inside and self.ends(self.makers[name])
+        maker = self.makers.get(name)
+        return maker is not None and self.is_inside(maker) and self.ends(maker)
 
     def _comes_narrow(self, name: str) -> bool:
         return self._is_made(name) or name in self.roots
@@ -231,6 +256,7 @@ class Roles:
         return any(
             self._is_wanted(reader.outputs[0])
             if reader.outputs[0] in self.roots
-            else reader.outputs[0] in self.products | self.others and name in self.activations(reader)
+            else reader.outputs[0] in self.products | self.pairs | self.others
+            and name in self.activations(reader)
             for reader in self.readers[name]
         )

@@ -51,14 +51,15 @@ class Contribution:
 def contributions(
     candidate: Candidate, samples: Sequence[Mapping[str, np.ndarray]]
 ) -> tuple[Contribution, ...]:
-    """Return what each product with integers costs, the most first."""
+    """Return what each product with integers costs, those of two activations included, the most first."""
     roles = candidate.roles
     grids = {name: candidate.grids[leader] for name, leader in roles.leaders.items()}
-    judge = Judge(roles.graph, samples, max(1, len(roles.products)))
+    products = roles.products | roles.pairs
+    judge = Judge(roles.graph, samples, max(1, len(products)))
     every = frozenset(node.outputs[0] for node in roles.graph.nodes)
     found = []
     for node in roles.graph.nodes:
-        if node.outputs[0] in roles.products:
+        if node.outputs[0] in products:
             own = {each.outputs[0] for each in roles.product_of(node)}
             alone = Roles(roles.graph, every - own)
             error = judge.error(with_grids(alone, grids))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vdla.compiler.graph.affine import affine_of
+from vdla.compiler.graph.affine import affine_of, factor_of
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import producers
 from vdla.compiler.graph.parse import parse_graph
@@ -77,3 +77,21 @@ def test_one_change_behind_another():
     np.testing.assert_array_equal(both.factors, [-2, 4, -0.5])
     np.testing.assert_array_equal(both.shifts, [2, -4, 0.5])
     assert both.x == "x"
+
+
+@pytest.mark.parametrize(
+    ("call", "constant", "factor"),
+    [
+        ("Mul(c, x)", "float32 = constant(0.5)", 0.5),
+        ("Div(x, c)", "float32[1] = constant([4.0])", 0.25),
+        ("Mul(x, c)", "float32[3] = constant([2.0, 2.0, 2.0])", 2.0),
+        ("Mul(x, c)", "float32[3] = constant([2.0, 2.0, 1.0])", None),
+        ("Mul(x, c)", "float32 = constant(-1.0)", None),
+        ("Div(c, x)", "float32 = constant(4.0)", None),
+        ("Div(x, c)", "float32 = constant(0.0)", None),
+        ("Add(x, c)", "float32 = constant(1.0)", None),
+    ],
+)
+def test_one_positive_number_that_multiplies_all_elements_is_a_factor(call, constant, factor):
+    graph = graph_of(call, constant=constant)
+    assert factor_of(graph, producers(graph)["y"]) == (None if factor is None else ("x", factor))

@@ -134,9 +134,24 @@ def test_what_only_moves_elements_is_exact():
     np.testing.assert_array_equal(found["y"], pooled.reshape(1, 4))
 
 
-def test_products_of_two_activations_stay_in_float():
-    text = "def f(x: float32[2, 2]):\n    y: float32[2, 2] = MatMul(x, x)\n    return y\n"
-    assert quantise(parse_graph(text), [{"x": np.eye(2, dtype=np.float32)}]).graph == parse_graph(text)
+SQUARED = "def f(x: float32[2, 2]):\n    y: float32[2, 2] = MatMul(x, x)\n    return y\n"
+
+
+def test_products_of_two_activations_take_int8_tensors_of_zero_point_0():
+    sample = {"x": np.array([[0, 1], [2, 3]], np.float32)}
+    quantised = quantise(parse_graph(SQUARED), [sample]).graph
+    assert [node.op for node in quantised.nodes].count("QuantizeLinear") == 2
+    (product,) = (node for node in quantised.nodes if node.op == "MatMul")
+    assert product.inputs == ("x_again", "x_again")
+    (zero,) = {node.inputs[2] for node in quantised.nodes if node.outputs == ("x_again",)}
+    assert quantised.constants[zero] == 0
+    np.testing.assert_allclose(interpret(quantised, sample)["y"], [[2, 3], [6, 11]], atol=0.1)
+
+
+def test_products_of_two_activations_stay_in_float_by_name():
+    options = Options(float_layers=("y",))
+    sample = {"x": np.eye(2, dtype=np.float32)}
+    assert quantise(parse_graph(SQUARED), [sample], options).graph == parse_graph(SQUARED)
 
 
 def test_a_quantised_network_is_close_and_the_report_says_where_it_is_not(network):
@@ -274,7 +289,8 @@ def test_a_product_that_is_infinite_on_a_sample_stays_in_float():
 
 
 def test_what_has_nothing_to_quantise_is_known():
-    assert has_quantisable(parse_graph(MASKED))
-    assert not has_quantisable(
-        parse_graph("def f(x: float32[2]):\n    y: float32[2] = Sigmoid(x)\n    return y\n")
-    )
+    nothing = parse_graph("def f(x: float32[2]):\n    y: float32[2] = Sigmoid(x)\n    return y\n")
+    for sampled in (False, True):
+        assert has_quantisable(parse_graph(MASKED), sampled=sampled)
+        assert not has_quantisable(nothing, sampled=sampled)
+        assert has_quantisable(parse_graph(SQUARED), sampled=sampled) == sampled

@@ -26,6 +26,21 @@ def f(x: float32[1, 2, 1, 3]):
     return y
 """,
     ),
+    "a scale of all channels of what comes in": (
+        """\
+def f(x: float32[1, 2, 1, 1]):
+    s: float32 = constant(0.5)
+    y: float32[1, 2, 1, 1] = Mul(x, s)
+    return y
+""",
+        f"""\
+def f(x: float32[1, 2, 1, 1]):
+    y_weight: float32[2, 1, 1, 1] = constant([[[[0.5]]], [[[0.5]]]])
+    y_bias: float32[2] = constant([0.0, 0.0])
+    y: float32[1, 2, 1, 1] = Conv(x, y_weight, y_bias, {DEPTHWISE})
+    return y
+""",
+    ),
     "normalisation alone": (
         """\
 def f(x: float32[1, 2, 1, 1]):
@@ -81,6 +96,22 @@ def f(x: float32[1, 2]):
 def f(x: float32[1, 2, 1, 1], y: float32[1, 2, 1, 1]):
     z: float32[1, 2, 1, 1] = Add(x, y)
     return z
+""",
+    "a number for all channels, behind no convolution": """\
+def f(x: float32[1, 2, 1, 1], y: float32[1, 2, 1, 1]):
+    a: float32[1, 2, 1, 1] = Add(x, y)
+    s: float32 = constant(0.5)
+    z: float32[1, 2, 1, 1] = Mul(a, s)
+    return z
+""",
+    "a number for all channels, behind a convolution that something else reads": f"""\
+def f(x: float32[1, 2, 1, 1]):
+    w: float32[2, 1, 1, 1] = constant([[[[1.0]]], [[[3.0]]]])
+    c: float32[1, 2, 1, 1] = Conv(x, w, {DEPTHWISE})
+    s: float32 = constant(0.5)
+    z: float32[1, 2, 1, 1] = Mul(c, s)
+    y: float32[1, 2, 1, 1] = Add(c, z)
+    return y
 """,
     "an operand that is spread": """\
 def f(x: float32[1, 1, 1, 1]):

@@ -31,3 +31,39 @@ def samples(count: int, seed: int = 0) -> list[dict[str, np.ndarray]]:
     """Return inputs of `residual`."""
     random = np.random.default_rng(seed)
     return [{"x": random.standard_normal((1, 4), np.float32)} for _ in range(count)]
+
+
+ATTENTION = """\
+def f(x: float32[4, 2]):
+    w: float32[2, 6] = constant([[1, 0, 2, 1, 1, 2], [0, 1, 1, -1, 0, 1]])
+    m: float32[4, 6] = MatMul(x, w)
+    b: float32[6] = constant([0, 1, 0, 1, 0, 1])
+    a: float32[4, 6] = Add(m, b)
+    r: float32[4, 3, 2] = Reshape(a, shape=(4, 3, 2))
+    t: float32[3, 4, 2] = Transpose(r, perm=(1, 0, 2))
+    first: int64 = constant(0)
+    q: float32[4, 2] = Gather(t, first, axis=0)
+    k: float32[1, 4, 2]
+    v: float32[2, 4, 2]
+    k, v = Split(t, axis=0, split=(1, 2))
+    o: float32[4, 2] = Reshape(k, shape=(4, 2))
+    i: float32[2, 4] = Transpose(o, perm=(1, 0))
+    s: float32[4, 4] = MatMul(q, i)
+    d: float32 = constant(2.0)
+    e: float32[4, 4] = Div(s, d)
+    p: float32[4, 4] = Softmax(e, axis=-1)
+    y: float32[2, 4, 2] = MatMul(p, v)
+    return y
+"""
+
+
+def attention() -> Graph:
+    """Return an attention: a product with a bias, parts of it, a product of two with a scale, a softmax, and
+    products with it."""
+    return parse_graph(ATTENTION)
+
+
+def attention_samples(count: int, seed: int = 0) -> list[dict[str, np.ndarray]]:
+    """Return inputs of `attention`."""
+    random = np.random.default_rng(seed)
+    return [{"x": random.standard_normal((4, 2), np.float32)} for _ in range(count)]

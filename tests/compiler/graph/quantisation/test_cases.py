@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.compiler.graph.quantisation.graphs import residual, samples
+from tests.compiler.graph.quantisation.graphs import attention, attention_samples, residual, samples
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.quantisation.cases import cases_of, input_power, weights_of
 from vdla.compiler.graph.quantisation.observe import observe
@@ -24,6 +24,12 @@ def test_a_tensor_that_only_a_table_reads_is_judged_behind_the_table():
     (silu,) = cases["a"].function(x)
     np.testing.assert_allclose(silu, x / (1 + np.exp(-x)), rtol=1e-6)
     assert cases["n"].function is None
+
+
+def test_operands_of_products_of_activations_are_symmetric():
+    roles = Roles(attention())
+    cases = cases_of(roles, observe(roles.graph, attention_samples(1), weights_of(roles)))
+    assert {name for name, case in cases.items() if case.symmetric} == {"a", "p"}
 
 
 def test_weights_of_convolutions_count_by_input_channel():

@@ -4,6 +4,7 @@ import numpy as np
 
 from tests.compiler.graph.quantisation.graphs import residual, samples
 from vdla.compiler.graph.interpret import all_values, interpret
+from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.quantisation.equalise import equalised
 from vdla.compiler.graph.quantisation.roles import Roles
 
@@ -20,3 +21,18 @@ def test_a_far_channel_of_a_normalisation_becomes_smaller_and_results_stay():
 def test_nothing_changes_where_nothing_multiplies():
     graph = residual()
     assert equalised(Roles(graph, {"m", "d"}), samples(1)) is graph
+
+
+MIXED = """\
+def f(x: float32[1, 3, 2, 2]):
+    w: float32[2, 2] = constant([[1, 2], [3, 100]])
+    m: float32[1, 3, 2, 2] = MatMul(x, w)
+    v: float32[1, 3, 1, 1] = constant([[[[1]], [[2]], [[3]]]])
+    y: float32[1, 1, 2, 2] = Conv(m, v, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
+    return y
+"""
+
+
+def test_columns_are_no_channels_of_a_convolution():
+    graph = parse_graph(MIXED)
+    assert equalised(Roles(graph), [{"x": np.ones((1, 3, 2, 2), np.float32)}]) is graph

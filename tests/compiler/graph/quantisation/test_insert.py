@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from tests.compiler.graph.quantisation.graphs import residual
+from tests.compiler.graph.quantisation.graphs import attention, residual
+from vdla.compiler.graph.passes.pipeline import INTEGERS
 from vdla.compiler.graph.quantisation.grids import Grid
 from vdla.compiler.graph.quantisation.insert import with_grids
 from vdla.compiler.graph.quantisation.roles import Roles
@@ -18,3 +19,18 @@ def test_pairs_have_the_grids_of_their_leaders():
         if node.op == "QuantizeLinear"
     }
     assert found == {"n": (1, 0), "a": (0.5, 1), "g": (0.25, 2), "d": (0.125, 3)}
+
+
+def test_attention_becomes_integer_operators_and_reads_heads_in_place():
+    roles = Roles(attention())
+    grids = dict.fromkeys(roles.leaders, Grid(np.float32(0.125)))
+    made = INTEGERS.run(with_grids(roles, grids))
+    assert [node.op for node in made.nodes] == [
+        "QuantizeLinear",
+        "Int8MatMul",
+        "Int8Products",
+        "Int8Softmax",
+        "Int8Products",
+        "DequantizeLinear",
+    ]
+    assert all(len(node.inputs) == 3 for node in made.nodes if node.op == "Int8Products")  # no tables

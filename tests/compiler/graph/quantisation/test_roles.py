@@ -1,6 +1,6 @@
 """Which operators compute with integers, and which values become int8."""
 
-from tests.compiler.graph.quantisation.graphs import residual
+from tests.compiler.graph.quantisation.graphs import attention, residual
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.quantisation.roles import Roles
 
@@ -37,3 +37,35 @@ def test_what_is_only_joined_has_the_scale_of_the_result():
     assert roles.others == {"c"}
     assert roles.fused == {"r"}
     assert roles.leaders == {"x": "x", "a": "a", "r": "c", "c": "c", "y": "y"}  # `a` has another reader
+
+
+def test_attention_computes_with_integers_but_for_its_softmax():
+    roles = Roles(attention())
+    assert roles.products == {"m"}
+    assert roles.pairs == {"s", "y"}
+    assert roles.scales == {"e"}
+    assert roles.fused == {"a", "e"}
+    assert roles.others == {"r", "t", "q", "k", "o", "i"}
+    moved = ("a", "r", "t", "q", "k", "v", "o", "i")
+    assert roles.leaders == {"x": "x", **dict.fromkeys(moved, "a"), "e": "e", "p": "p", "y": "y"}
+
+
+def test_a_product_of_activations_that_stays_in_float_quantises_no_operand():
+    assert Roles(attention(), {"m", "s"}).narrow == ("p", "v", "y")
+
+
+PAIRS = """\
+def f(x: float32[2, 2], y: float32[2, 2]):
+    p: float32[2, 2] = MatMul(x, y)
+    s: float32 = constant(SCALE)
+    z: float32[2, 2] = Mul(p, s)
+    return RESULTS
+"""
+
+
+def test_a_scale_goes_into_a_product_of_activations_only_if_nothing_else_reads_that():
+    def scales(scale: str, results: str) -> set[str]:
+        return Roles(parse_graph(PAIRS.replace("SCALE", scale).replace("RESULTS", results))).scales
+
+    assert scales("0.5", "z") == {"z"}
+    assert scales("0.5", "z, p") == scales("-0.5", "z") == set()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.compiler.graph.quantisation.graphs import residual, samples
+from tests.compiler.graph.quantisation.graphs import attention, attention_samples, residual, samples
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.graph.quantisation.sensitivity import contributions, costly_layers, layers_named
@@ -15,6 +15,13 @@ def test_each_product_has_its_share_of_the_errors():
     assert {one.layer for one in found} == {"m", "d"}
     assert [one.macs for one in found] == [16, 16]
     assert found[0].error >= found[1].error > 0
+
+
+def test_products_of_activations_have_their_share():
+    given = attention_samples(4)
+    found = contributions(quantise(attention(), given), given)
+    assert {one.layer: one.macs for one in found} == {"m": 48, "s": 32, "y": 64}
+    assert min(one.error for one in found) > 0
 
 
 def test_the_most_costly_layers_are_chosen_within_their_share():
