@@ -16,6 +16,7 @@ from vdla.compiler.graph.passes.fuse_normalisation import FuseNormalisation
 from vdla.compiler.graph.passes.fuse_softmax import FuseSoftmax
 from vdla.compiler.graph.passes.heads_in_place import HeadsInPlace
 from vdla.compiler.graph.passes.move_integers import MoveIntegers
+from vdla.compiler.graph.passes.on_grid import OnGrid
 from vdla.compiler.graph.passes.remove_identity import RemoveIdentity
 from vdla.compiler.graph.passes.rows_to_images import RowsToImages
 from vdla.compiler.graph.passes.signed_activations import SignedActivations
@@ -62,6 +63,7 @@ INTEGERS = Pipeline(
         RowsToImages(),
         SignedActivations(),
         MoveIntegers(),
+        OnGrid(),
         ToIntegers(),
         RemoveIdentity(),
         DeadCode(),
