@@ -38,7 +38,8 @@ OF_THE_ELEMENTS = ("max", "min", "value")  # inputs that have the type of the fi
 
 
 def export(graph: Graph) -> ModelProto:
-    """Return a graph as a model of operator set `OPSET`, whose values have the graph's names.
+    """Return a graph as a model of operator set `OPSET`, whose values have the graph's names; names of nodes
+    that occur again get a number.
 
     Parts that onnxruntime runs become the nodes that they are made of.
 
@@ -64,9 +65,19 @@ def export(graph: Graph) -> ModelProto:
     inputs, outputs = (
         [_value(name, graph.types[name]) for name in names] for names in (graph.inputs, graph.outputs)
     )
+    _name_apart(nodes)
     body = helper.make_graph(nodes, graph.name, inputs, outputs, weights)
     versions = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
     return helper.make_model(body, opset_imports=versions, ir_version=IR_VERSION)
+
+
+def _name_apart(nodes: list[NodeProto]) -> None:
+    """Give other names to nodes that have one that another node has: onnxruntime refuses them."""
+    taken: set[str] = set()
+    for node in nodes:
+        if node.name:
+            node.name = fresh_name(node.name, taken)
+            taken.add(node.name)
 
 
 def _made(nodes: list[NodeProto]) -> Iterator[str]:

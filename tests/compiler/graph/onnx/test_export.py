@@ -48,6 +48,15 @@ def f(x: float32[4, 6]):
     b: float32[4, 1] = Neg(a)
     return b
 """
+TWINS = """\
+def f(x: float32[4]):
+    a: float32[4] = Neg(x, name="n")
+    b: float32[4] = Abs(a, name="n")
+    c: float32[4] = Neg(b, name="n_1")
+    d: float32[4] = Abs(c)
+    e: float32[4] = Neg(d)
+    return e
+"""
 X = np.random.default_rng(1).normal(size=(1, 3, 8, 8)).astype(np.float32)
 
 
@@ -66,6 +75,14 @@ def test_what_was_exported_is_imported_equal(make):
     checker.check_model(model, full_check=True)
     assert model.ir_version == helper.find_min_ir_version_for(model.opset_import)
     assert load(model) == graph
+
+
+def test_nodes_of_one_name_get_names_of_their_own():
+    model = export(parse_graph(TWINS))
+    assert [node.name for node in model.graph.node] == ["n", "n_1", "n_1_1", "", ""]
+    x = np.float32([1, -2, 3, -4])
+    (found,) = session_from(model.SerializeToString()).run(None, {"x": x})
+    np.testing.assert_array_equal(found, -abs(x))
 
 
 def test_parts_of_a_split_that_nothing_reads_are_named():
