@@ -14,7 +14,7 @@ from tests.compiler.network.test_outside import network
 from vdla.compiler.graph.nodes import Graph
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
-LAYERS = {"lstm_cell.onnx": 2, "lstm_cell_int8.onnx": 12, "dqn.onnx": 5, "dqn_int8.onnx": 5}
+LAYERS = {"lstm_cell.onnx": 3, "lstm_cell_int8.onnx": 12, "dqn.onnx": 5, "dqn_int8.onnx": 5}
 
 
 @pytest.fixture(scope="module")
