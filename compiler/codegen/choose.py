@@ -8,7 +8,7 @@ from collections.abc import Callable
 from vdla.compiler.codegen.estimate import ranked_tiles, slots_of
 from vdla.compiler.codegen.interleaved import interleavings
 from vdla.compiler.codegen.lowering import calls_of
-from vdla.compiler.codegen.space import Choice, Space
+from vdla.compiler.codegen.space import Choice, Family, Space
 from vdla.compiler.codegen.stream import emit_calls
 from vdla.compiler.codegen.tasks import ConvolutionTask, Task
 from vdla.compiler.codegen.tiles import Tiles, Work
@@ -29,7 +29,7 @@ Chooser = Callable[[Space], Choice]
 
 def by_estimate(space: Space) -> Choice:
     """Return the choice with the fewest estimated cycles."""
-    return _candidates(space, 1)[0]
+    return _candidates(space.usual, 1)[0]
 
 
 def by_simulator(space: Space, candidates: int = CANDIDATES) -> Choice:
@@ -38,7 +38,7 @@ def by_simulator(space: Space, candidates: int = CANDIDATES) -> Choice:
     Where the multipliers wait, some with more virtual threads are among them: their estimates are close, and
     how stores meet loads in memory's queue decides between them.
     """
-    found = _candidates(space, candidates)
+    found = _candidates(space.usual, candidates)
     if len(found) == 1 and space.more is None:
         return found[0]
     cycles = {choice: simulated_cycles(space.task, choice, space.target) for choice in found}
@@ -51,16 +51,16 @@ def by_simulator(space: Space, candidates: int = CANDIDATES) -> Choice:
 
 def _waits(space: Space, choice: Choice, cycles: int) -> bool:
     """Whether a choice takes more cycles than slots."""
-    assert space.work is not None, "what has more threads has tiles"
+    assert space.usual.work is not None, "what has more threads has tiles"
     assert choice.tiles is not None, "what has tiles to choose has some"
-    return cycles > WAITING * slots_of(space.work, choice.tiles)
+    return cycles > WAITING * slots_of(space.usual.work, choice.tiles)
 
 
-def _candidates(space: Space, most: int) -> list[Choice]:
-    if space.work is None:
-        return [Choice(space.threads)]
+def _candidates(family: Family, most: int) -> list[Choice]:
+    if family.work is None:
+        return [family.choice(0)]
     return [
-        Choice(space.threads, tiles) for tiles in ranked_tiles(space.work, most, distinct=True, within=NEAR)
+        Choice(family.threads, tiles) for tiles in ranked_tiles(family.work, most, distinct=True, within=NEAR)
     ]
 
 

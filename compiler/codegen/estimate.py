@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 
 from vdla.compiler.codegen.interleaved import gathers
 from vdla.compiler.codegen.tiles import (
+    INPUTS,
     LOOPS,
     ROWS,
+    USUAL,
+    WEIGHTS,
     Footprint,
     IntArray,
     Tiles,
@@ -62,9 +65,25 @@ class Traffic:
     bursts: FloatArray
     instructions: Numbers
 
+    def __add__(self, other: "Traffic") -> "Traffic":
+        return Traffic(
+            self.beats + other.beats,
+            self.bursts + other.bursts,
+            self.instructions + other.instructions,
+        )
+
+    def only(self, where: NDArray[np.bool_]) -> "Traffic":
+        """Return the traffic of the tiles that a mask chooses, and none of the others."""
+        return Traffic(self.beats * where, self.bursts * where, self.instructions * where)
+
 
 def ranked_tiles(
-    work: Work, most: int | None = None, *, distinct: bool = False, within: float = inf
+    work: Work,
+    most: int | None = None,
+    *,
+    distinct: bool = False,
+    within: float = inf,
+    keeps: tuple[str, ...] = USUAL,
 ) -> list[Tiles]:
     """Return at most `most` tiles that fit the memories, in order of estimated cycles.
 
@@ -72,11 +91,12 @@ def ranked_tiles(
         distinct: omit tiles that differ from a better one only in the loop that becomes virtual threads;
             their cycles hardly differ.
         within: omit tiles with more estimated cycles than the best times this.
+        keeps: what they may keep from tile to tile.
 
     Raises:
         IrError: none fits.
     """
-    table = fitting_tiles(work)
+    table = fitting_tiles(work, keeps)
     if not len(table):
         raise IrError(
             f"no tile of {work.size} fits the memories of {work.config.name} {work.threads} times; use "
@@ -86,29 +106,53 @@ def ranked_tiles(
     order = np.argsort(estimates, kind="stable")
     order = order[estimates[order] <= within * estimates.min()]
     if distinct:
-        sizes = np.stack([table.outputs, table.rows, table.columns, table.inputs, table.keeps_weights])[
-            :, order
-        ]
+        sizes = np.stack([table.outputs, table.rows, table.columns, table.inputs, table.keeps])[:, order]
         order = order[np.sort(np.unique(sizes, axis=1, return_index=True)[1])]
     return [table.tiles(int(place)) for place in order[:most]]
 
 
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """What the tiles of a table cost, for each of them: float64[n].
+
+    Attributes:
+        inputs, weights, outputs: what is moved.
+        steps: slots of the GEMM core.
+        chunks, tiles: of the sums, and of the result.
+        load, store: cycles that loads in every chunk and stores need if nothing else moves.
+        bus: beats of all that is moved.
+        waits: cycles that nothing hides.
+        cycles: estimated in all.
+    """
+
+    inputs: Traffic
+    weights: Traffic
+    outputs: Traffic
+    steps: Numbers
+    chunks: Numbers
+    tiles: Numbers
+    load: FloatArray
+    store: FloatArray
+    bus: FloatArray
+    waits: FloatArray
+    cycles: FloatArray
+
+
 def estimated_cycles(work: Work, table: TileTable) -> FloatArray:
     """Return float64[n]: the estimated cycles of a convolution with each tile of a table."""
+    return costs_of(work, table).cycles
+
+
+def costs_of(work: Work, table: TileTable) -> Costs:
+    """Return the costs of a convolution with each tile of a table."""
     shape = _Shape(work, table)
     inp, wgt, out = _inputs(shape), _weights(shape), _outputs(shape)
-    kept = table.keeps_weights == 1
-    moved: FloatArray = np.where(kept, 0.0, 1.0)  # of the weights, in every chunk
-    often = Traffic(
-        inp.beats + moved * wgt.beats,
-        inp.bursts + moved * wgt.bursts,
-        inp.instructions + moved * wgt.instructions,
-    )
+    often = inp.only(~table.kept(INPUTS)) + wgt.only(~table.kept(WEIGHTS))  # in every chunk
     load = _load_cycles(often, work)
     store = out.beats + STORE_WAITS * work.memory.latency * out.bursts
     store = store + SCATTERED_CYCLES * out.instructions * (work.writes > 1)
-    refills, refill = _refills(shape, wgt)
-    first = often.beats / shape.chunks + np.where(kept, refill, 0)  # beats before the first product
+    refills, refill = _refills(shape, inp, wgt)
+    first = often.beats / shape.chunks + refill  # beats before the first product
     bus = inp.beats + wgt.beats + out.beats + _other_beats(shape, inp, wgt, out)
     steady = _steady_cycles(shape, often, load, store, bus, first)
     resets = np.where(
@@ -118,9 +162,10 @@ def estimated_cycles(work: Work, table: TileTable) -> FloatArray:
     waits = refills * (latency + refill + often.beats / shape.chunks + HANDOVER_CYCLES) + resets * (
         latency + store / shape.tiles
     )
-    waits = waits + _waits_for_room(shape, often, store)
-    cycles: FloatArray = steady + waits + out.beats / shape.tiles + 2 * latency
-    return cycles
+    waits = waits + _waits_for_room(shape, often, store) + out.beats / shape.tiles + 2 * latency
+    return Costs(
+        inp, wgt, out, shape.steps, shape.chunks, shape.tiles, load, store, bus, waits, steady + waits
+    )
 
 
 def slots_of(work: Work, tiles: Tiles) -> int:
@@ -136,7 +181,9 @@ class _Shape:
         tiles: in all.
         chunks: of input blocks that are summed, of all tiles.
         weight_loads: times that kept weights are loaded.
-        blocks_in, blocks_out: of channels, input blocks once for each tile of outputs.
+        input_loads: parts of the input that are loaded.
+        inputs: blocks of channels of such a part.
+        blocks_in, blocks_out: of channels, input blocks once for each tile of outputs that loads them.
         pixels: of a block of the result.
         resets: whether sums are set to 0 by instructions of their own; else the first product overwrites what
             was there.
@@ -147,13 +194,15 @@ class _Shape:
         height, width = work.size.out_size
         groups, config = work.groups, work.config
         self.down, self.across = _parts(height, table.rows), _parts(width, table.columns)
-        self.weight_loads = (
-            blocks(work.size.batch, config.batch) * groups.count * _parts(groups.outputs, table.outputs)
-        )
+        images = blocks(work.size.batch, config.batch) * groups.count
+        self.weight_loads = images * _parts(groups.outputs, table.outputs)
         self.tiles = self.weight_loads * self.down * self.across
         self.chunks = self.tiles * (groups.inputs // table.inputs)
-        self.blocks_out = blocks(work.size.batch, config.batch) * groups.count * groups.outputs
-        self.blocks_in = self.weight_loads * groups.inputs
+        kept = table.kept(INPUTS)
+        self.input_loads: IntArray = np.where(kept, images * self.down * self.across, self.chunks)
+        self.inputs: IntArray = np.where(kept, groups.inputs, table.inputs)
+        self.blocks_out = images * groups.outputs
+        self.blocks_in: IntArray = np.where(kept, images, self.weight_loads) * groups.inputs
         self.pixels = height * width
         whole = (
             (groups.outputs % table.outputs == 0) & (height % table.rows == 0) & (width % table.columns == 0)
@@ -215,7 +264,7 @@ def _inputs(shape: _Shape) -> Traffic:
     whole_rows = (shape.across == 1) & (not rows_kept and left == right == 0)
     whole = whole_rows & (shape.down == 1) & (top == below == 0)
     run = (
-        np.where(whole_rows, rows / shape.down, 1) * np.where(whole, table.inputs, 1) * columns / shape.across
+        np.where(whole_rows, rows / shape.down, 1) * np.where(whole, shape.inputs, 1) * columns / shape.across
     )
     single = whole_rows | (shape.footprint.height == 1)
     if shape.work.reads > 1:
@@ -227,13 +276,13 @@ def _inputs(shape: _Shape) -> Traffic:
         MemoryType.INP,
         shape.blocks_in * rows * columns,
         run,
-        shape.chunks * np.where(single, 1, table.inputs),
+        shape.input_loads * np.where(single, 1, shape.inputs),
     )
 
 
 def _alternating(shape: _Shape, elements: Numbers, run: Numbers, lines: Numbers) -> Traffic:
     """Return the traffic of inputs between which others stand: those are read too, or each one alone."""
-    work, instructions = shape.work, shape.chunks * shape.table.inputs * lines
+    work, instructions = shape.work, shape.input_loads * shape.inputs * lines
     if gathers(work.reads, work.config):
         return _traffic(work, MemoryType.INP, elements * work.reads, run * work.reads, instructions)
     return _traffic(work, MemoryType.INP, elements, np.ones_like(elements), instructions)
@@ -255,7 +304,7 @@ def _walked(extent: int, sizes: IntArray, window: tuple[int, int, int], before: 
 def _weights(shape: _Shape) -> Traffic:
     """Weights once for each tile, or once for all tiles of the same outputs; a chunk's lie together, and all
     of an output block."""
-    work, table, kept = shape.work, shape.table, shape.table.keeps_weights == 1
+    work, table, kept = shape.work, shape.table, shape.table.kept(WEIGHTS)
     window, chunks = work.kernel_blocks, work.groups.inputs // table.inputs
     loads = np.where(kept, shape.weight_loads * chunks, shape.chunks)
     if work.alike:
@@ -343,9 +392,12 @@ def _reads_ahead(work: Work, often: Traffic, shape: _Shape) -> FloatArray:
     return ahead
 
 
-def _refills(shape: _Shape, wgt: Traffic) -> tuple[FloatArray, FloatArray]:
-    """Return how often kept weights are replaced after the first time, and the beats of each; work stands
+def _refills(shape: _Shape, inp: Traffic, wgt: Traffic) -> tuple[FloatArray, FloatArray]:
+    """Return how often what is kept is replaced after the first time, and the beats of each; work stands
     still meanwhile."""
-    apart = np.where(shape.table.threads_over == LOOPS.index(ROWS), 1, shape.work.threads)
-    refills = np.where(shape.table.keeps_weights == 1, shape.weight_loads / apart - 1, 0)
-    return (1 - OVERLAP) * refills, wgt.beats / shape.weight_loads * apart
+    table = shape.table
+    apart = np.where(table.threads_over == LOOPS.index(ROWS), 1, shape.work.threads)
+    loads = np.where(table.kept(WEIGHTS), shape.weight_loads / apart, 1)
+    loads = np.where(table.kept(INPUTS), shape.input_loads, loads)
+    beats = inp.only(table.kept(INPUTS)).beats + wgt.only(table.kept(WEIGHTS)).beats
+    return (1 - OVERLAP) * (loads - 1), beats / loads

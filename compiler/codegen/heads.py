@@ -33,14 +33,14 @@ def rows_at_a_time(config: AcceleratorConfig, threads: int) -> int:
     return room - room % config.block_out
 
 
-def rows_program(task: RowsTask, config: AcceleratorConfig, *, threads: int) -> Func:
+def rows_program(task: RowsTask, config: AcceleratorConfig, *, threads: int, parts: int = 1) -> Func:
     """Return the loop program that makes weights of rows: of int8[c, rows, 1, block] int8[r, c, block, 1,
     block], where the rows beyond the last are 0.
 
     Its parameters are the rows B, the weights U that multiply by 1, and the result D.
     """
     o, trips = config.block_out, task.blocks // threads
-    tile = rows_at_a_time(config, threads)
+    tile = rows_at_a_time(config, threads * parts)
     whole = (task.rows - 1) // tile
     rest = task.rows - whole * tile
     params = {
@@ -93,13 +93,13 @@ def turn_tile(task: TurnTask, config: AcceleratorConfig, threads: int) -> PlaneT
     return plane_tile(task.rows, task.columns, room, threads)
 
 
-def turn_program(task: TurnTask, config: AcceleratorConfig, *, threads: int) -> Func:
+def turn_program(task: TurnTask, config: AcceleratorConfig, *, threads: int, parts: int = 1) -> Func:
     """Return the loop program that turns blocks of weights: of int8[r, c, block, block] int8[c, r, block, 1,
     block].
 
     Its parameters are the weights B, the inputs U of `single_inputs`, and the result D.
     """
-    tile = turn_tile(task, config, threads)
+    tile = turn_tile(task, config, threads * parts)
     assert tile is not None, "the choice is in the task's space"
     o, each = config.block_out, {"r": tile.blocks, "c": tile.elements}
     params = {

@@ -58,25 +58,26 @@ def calls_of(task: Task, choice: Choice, config: AcceleratorConfig) -> Func:
 
 
 def _program(task: Task, choice: Choice, config: AcceleratorConfig) -> Func:
+    shared = {"threads": choice.threads, "parts": choice.parts}
     match task:
         case SumTask(elements):
-            return sum_program(elements, config, threads=choice.threads)
+            return sum_program(elements, config, **shared)
         case MaximumTask(size):
-            return maximum_program(size, config, threads=choice.threads)
+            return maximum_program(size, config, **shared)
         case FactorsTask():
-            return factors_program(task, config, threads=choice.threads)
+            return factors_program(task, config, **shared)
         case ScalingTask():
-            return scaling_program(task, config, threads=choice.threads)
+            return scaling_program(task, config, **shared)
         case DiagonalTask():
-            return diagonal_program(task, config, threads=choice.threads)
+            return diagonal_program(task, config, **shared)
         case MeanTask():
-            return mean_program(task, config, threads=choice.threads)
+            return mean_program(task, config, **shared)
         case RowsTask():
-            return rows_program(task, config, threads=choice.threads)
+            return rows_program(task, config, **shared)
         case TurnTask():
-            return turn_program(task, config, threads=choice.threads)
+            return turn_program(task, config, **shared)
         case RepeatTask():
-            return repeat_program(task, config, threads=choice.threads)
+            return repeat_program(task, config, **shared)
     return schedule_of(task, choice, config).lower(verified=False)
 
 
@@ -95,9 +96,13 @@ def schedule_of(task: ScheduledTask, choice: Choice, config: AcceleratorConfig) 
                 operator, one_phase(size), config, threads=choice.threads, tiles=choice.tiles
             )
         case PoolingTask(size):
-            return schedule_max_pool(max_pool(size, config), size, config, threads=choice.threads)
+            return schedule_max_pool(
+                max_pool(size, config), size, config, threads=choice.threads, parts=choice.parts
+            )
         case ElementsTask():
-            return schedule_elementwise(_elements(task, config), config, threads=choice.threads)
+            return schedule_elementwise(
+                _elements(task, config), config, threads=choice.threads, parts=choice.parts
+            )
     assert_never(task)
 
 

@@ -65,9 +65,9 @@ def maxima_tile(size: Pooling, config: AcceleratorConfig, threads: int) -> Maxim
     return min(found, key=lambda item: item[:2])[2] if found else None
 
 
-def maximum_program(size: Pooling, config: AcceleratorConfig, *, threads: int) -> Func:
+def maximum_program(size: Pooling, config: AcceleratorConfig, *, threads: int, parts: int = 1) -> Func:
     """Return the loop program; its parameters are the weights W, the input X and the result Z, in blocks."""
-    tile = maxima_tile(size, config, threads)
+    tile = maxima_tile(size, config, threads * parts)
     assert tile is not None, "the choice is in the task's space"
     b, o, weights = config.batch, config.block_out, f"int8[1, {config.block_out}, {config.block_out}]"
     outer = f"int8[{blocks(size.batch, b)}, {blocks(size.channels, o)}"

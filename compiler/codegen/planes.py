@@ -88,7 +88,7 @@ def factors_tile(task: FactorsTask, config: AcceleratorConfig, threads: int) -> 
     return tile if tile is not None and tile.blocks * threads <= weights else None
 
 
-def factors_program(task: FactorsTask, config: AcceleratorConfig, *, threads: int) -> Func:
+def factors_program(task: FactorsTask, config: AcceleratorConfig, *, threads: int, parts: int = 1) -> Func:
     """Return the loop program of a requantised product of int8[blocks, elements, batch, block] with the
     factors of its channels, without their zero points.
 
@@ -96,7 +96,7 @@ def factors_program(task: FactorsTask, config: AcceleratorConfig, *, threads: in
     multiply by the negative zero point of the factors, and inputs C of the negative zero point of A, where
     those are not 0.
     """
-    tile = factors_tile(task, config, threads)
+    tile = factors_tile(task, config, threads * parts)
     assert tile is not None, "the choice is in the task's space"
     b, o = config.batch, config.block_out
     params = {
@@ -153,13 +153,13 @@ def scaling_tile(task: ScalingTask, config: AcceleratorConfig, threads: int) -> 
     return plane_tile(task.blocks, task.elements, beside, threads)
 
 
-def scaling_program(task: ScalingTask, config: AcceleratorConfig, *, threads: int) -> Func:
+def scaling_program(task: ScalingTask, config: AcceleratorConfig, *, threads: int, parts: int = 1) -> Func:
     """Return the loop program of a requantised product of int8[blocks, elements, parts, batch, block] with
     the factors of its channels, int8[blocks, parts, batch, block], both without their zero points.
 
     Its parameters are P, the operand A, the factors F and the result Z.
     """
-    tile = scaling_tile(task, config, threads)
+    tile = scaling_tile(task, config, threads * parts)
     assert tile is not None, "the choice is in the task's space"
     acc, element = f"int{config.acc_bits}", f"{config.batch}, {config.block_out}"
     params = {
@@ -199,13 +199,13 @@ def diagonal_tile(task: DiagonalTask, config: AcceleratorConfig, threads: int) -
     return tile if tile is not None and tile.elements == o else None
 
 
-def diagonal_program(task: DiagonalTask, config: AcceleratorConfig, *, threads: int) -> Func:
+def diagonal_program(task: DiagonalTask, config: AcceleratorConfig, *, threads: int, parts: int = 1) -> Func:
     """Return the loop program that makes int8[blocks, block, block] of factors int8[blocks, 1, block]: the
     diagonal of each block holds the factors of its channels, and 0 stands beside.
 
     Its parameters are the factors F, the weights U of `single_units`, and the result D.
     """
-    tile = diagonal_tile(task, config, threads)
+    tile = diagonal_tile(task, config, threads * parts)
     assert tile is not None, "the choice is in the task's space"
     o, count = config.block_out, tile.blocks
     params = {
@@ -238,13 +238,13 @@ def mean_tile(task: MeanTask, config: AcceleratorConfig, threads: int) -> PlaneT
     return plane_tile(task.blocks, task.elements, config.depth(MemoryType.INP), threads)
 
 
-def mean_program(task: MeanTask, config: AcceleratorConfig, *, threads: int) -> Func:
+def mean_program(task: MeanTask, config: AcceleratorConfig, *, threads: int, parts: int = 1) -> Func:
     """Return the loop program of the requantised sum of each channel of int8[blocks, elements, batch, block].
 
     Its parameters are P, the same for all channels, the operand X, the weights W that multiply by 1, and the
     result Z.
     """
-    tile = mean_tile(task, config, threads)
+    tile = mean_tile(task, config, threads * parts)
     assert tile is not None, "the choice is in the task's space"
     b, o = config.batch, config.block_out
     params = {
@@ -285,14 +285,14 @@ def repeat_tile(task: RepeatTask, config: AcceleratorConfig, threads: int) -> Pl
     return plane_tile(task.blocks, task.height, room, threads)
 
 
-def repeat_program(task: RepeatTask, config: AcceleratorConfig, *, threads: int) -> Func:
+def repeat_program(task: RepeatTask, config: AcceleratorConfig, *, threads: int, parts: int = 1) -> Func:
     """Return the loop program that repeats the pixels of int8[blocks, height, width, parts, batch, block]:
     across in accumulators, down by storing rows several times.
 
     Its parameters are the image X, the weights W that multiply by 1, and the result Z. Where inputs have
     another block than outputs it loads accumulators, stores across, too, and has no weights.
     """
-    tile = repeat_tile(task, config, threads)
+    tile = repeat_tile(task, config, threads * parts)
     assert tile is not None, "the choice is in the task's space"
     (down, across), (b, o) = task.factors, (config.batch, config.block_out)
     multiplies = config.block_in == config.block_out

@@ -7,7 +7,7 @@ from typing import Any
 
 from vdla.compiler.codegen.space import Choice
 from vdla.compiler.codegen.tasks import Task
-from vdla.compiler.codegen.tiles import LOOPS, Tiles
+from vdla.compiler.codegen.tiles import KEEPS, LOOPS, Tiles
 from vdla.hw.spec.errors import VdlaError
 
 
@@ -65,7 +65,8 @@ def parse_choices(text: str) -> Choices:
 
 def choice_to_json(choice: Choice) -> dict[str, object]:
     """Return a choice as plain JSON values."""
-    return {"threads": choice.threads, "tiles": None if choice.tiles is None else asdict(choice.tiles)}
+    tiles = None if choice.tiles is None else asdict(choice.tiles)
+    return {"threads": choice.threads, "tiles": tiles, "parts": choice.parts}
 
 
 def choice_from_json(values: Mapping[str, Any]) -> Choice:
@@ -77,10 +78,11 @@ def choice_from_json(values: Mapping[str, Any]) -> Choice:
     tiles = None if values["tiles"] is None else Tiles(**values["tiles"])
     numbers = [
         values["threads"],
+        values["parts"],
         *([] if tiles is None else (tiles.outputs, tiles.rows, tiles.columns, tiles.inputs)),
     ]
     if not all(type(number) is int and number > 0 for number in numbers) or (
-        tiles is not None and tiles.threads_over not in LOOPS
+        tiles is not None and (tiles.threads_over not in LOOPS or tiles.keeps not in KEEPS)
     ):
         raise ValueError(f"{values} is not a choice")
-    return Choice(values["threads"], tiles)
+    return Choice(values["threads"], tiles, values["parts"])

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from vdla.compiler.codegen.estimate import ranked_tiles
 from vdla.compiler.codegen.intrinsics import Accelerator, accelerator
 from vdla.compiler.codegen.nest import TILE_RANK
-from vdla.compiler.codegen.tiles import GROUPS, OUTPUTS, ROWS, Tiles, Work
+from vdla.compiler.codegen.tiles import GROUPS, INPUTS, OUTPUTS, ROWS, WEIGHTS, Tiles, Work
 from vdla.compiler.ir.nodes import Intrinsic, IrError, Scope
 from vdla.compiler.te.operators.convolution import Product
 from vdla.compiler.te.operators.elementwise import Elementwise
@@ -17,6 +17,8 @@ from vdla.compiler.te.tensor import Tensor
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.isa import MOST_PARAMETER_SETS
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
+
+COLUMNS = "columns"  # the loop over tiles of columns, beside those that become virtual threads
 
 
 def schedule_conv2d(
@@ -39,15 +41,13 @@ def schedule_conv2d(
     weights = schedule.cache_read(operator.wgt, Scope.WEIGHT, [operator.total], name="WL", whole=TILE_RANK)
     schedule[source].set_scope(Scope.INPUT)
     schedule[operator.total].set_scope(Scope.ACCUMULATOR)
-    outputs_loop, place = _tile_outputs(schedule, operator, tiles, threads)
+    outputs_loop, pixels_loop, place = _tile_outputs(schedule, operator, tiles, threads)
     _narrow(schedule, operator.narrowed, place, None if work.keeps_parameters else outputs_loop, intrinsics)
     schedule[operator.total].compute_at(operator.out, place)
     chunk = _order_sums(schedule, operator, tiles)
-    schedule[source].compute_at(operator.total, chunk)
-    if tiles.keeps_weights:
-        schedule[weights].compute_at(operator.out, outputs_loop)
-    else:
-        schedule[weights].compute_at(operator.total, chunk)
+    for stage, what, loop in ((source, INPUTS, pixels_loop), (weights, WEIGHTS, outputs_loop)):
+        at = (operator.out, loop) if tiles.keeps == what else (operator.total, chunk)
+        schedule[stage].compute_at(*at)
     _tensorize(
         schedule,
         ((source, intrinsics.load_inp), (weights, intrinsics.load_wgt), (operator.total, sums)),
@@ -56,18 +56,18 @@ def schedule_conv2d(
 
 
 def schedule_max_pool(
-    operator: Maximum, size: Pooling, config: AcceleratorConfig, *, threads: int = 2
+    operator: Maximum, size: Pooling, config: AcceleratorConfig, *, threads: int = 2, parts: int = 1
 ) -> Schedule:
-    """Return the schedule of a max pooling: tiles of the most rows that fit, in `threads` virtual threads."""
+    """Return the schedule of a max pooling in `threads` virtual threads: tiles of the most rows that fit
+    `parts` times for each."""
     schedule, intrinsics = create_schedule(operator.out), accelerator(config)
     handle = schedule[operator.out]
     n, c, y, x, b, j = handle.axis
-    tile = pooling_tile(size, config, threads)
+    tile = pooling_tile(size, config, threads * parts)
     if tile is None:
         raise IrError(
-            f"a window of {size.kernel} does not fit the accumulators of {config.name} {threads} times: "
-            "they hold "
-            f"{config.depth(MemoryType.ACC)} elements; use fewer virtual threads"
+            f"a window of {size.kernel} does not fit the accumulators of {config.name} {threads * parts} "
+            f"times: they hold {config.depth(MemoryType.ACC)} elements; use fewer virtual threads or parts"
         )
     rows, columns = tile
     outer_y, inner_y = handle.split(y, rows)
@@ -93,20 +93,22 @@ def schedule_max_pool(
     return schedule
 
 
-def schedule_elementwise(operator: Elementwise, config: AcceleratorConfig, *, threads: int = 2) -> Schedule:
+def schedule_elementwise(
+    operator: Elementwise, config: AcceleratorConfig, *, threads: int = 2, parts: int = 1
+) -> Schedule:
     """Return the schedule of an element-wise operator, in `threads` virtual threads.
 
-    Tiles hold the most elements that fit.
+    Tiles hold the most elements that fit `parts` times for each.
     """
     schedule, intrinsics = create_schedule(operator.out), accelerator(config)
     _, elements, *_ = operator.out.shape
     parameters = operator.narrowed.parameters
     sets = 0 if parameters is None else parameters.shape[0]
     keeps = _keeps_parameters(sets, config)
-    most = elements_at_a_time(config, sets, len(operator.inputs), threads)
+    most = elements_at_a_time(config, sets, len(operator.inputs), threads * parts)
     handle = schedule[operator.out]
     c, e, b, j = handle.axis
-    outer, inner = handle.split(e, max(1, min(most, blocks(elements, threads))))
+    outer, inner = handle.split(e, max(1, min(most, blocks(elements, threads * parts))))
     outer, thread = _threads(handle, outer, threads)
     handle.reorder(c, outer, *thread, inner, b, j)
     place = [outer, *thread][-1]
@@ -163,21 +165,23 @@ def _narrow(
     _tensorize(schedule, [(narrowed.out, intrinsics.store)])
 
 
-def _tile_outputs(schedule: Schedule, operator: Product, tiles: Tiles, threads: int) -> tuple[str, str]:
-    """Tile the loops of the result; return the loop over tiles of outputs, and the innermost loop around a
-    tile."""
+def _tile_outputs(schedule: Schedule, operator: Product, tiles: Tiles, threads: int) -> tuple[str, str, str]:
+    """Tile the loops of the result; return the loops over tiles of outputs and of columns, and the innermost
+    loop around a tile. The loop over tiles of outputs is within those of pixels where inputs are kept."""
     handle = schedule[operator.out]
     axes = _named_axes(operator.out, handle)
     outer_o, inner_o = handle.split(axes["o"], tiles.outputs)
     outer_y, inner_y = handle.split(axes["y"], tiles.rows)
     outer_x, inner_x = handle.split(axes["x"], tiles.columns)
-    order = [*(axes[name] for name in operator.outer), outer_o, outer_y, outer_x]
-    threaded = order.index(
-        {GROUPS: axes[operator.outer[-1]], OUTPUTS: outer_o, ROWS: outer_y}[tiles.threads_over]
-    )
-    order[threaded], thread = _threads(handle, order[threaded], threads)
-    handle.reorder(*order, *thread, inner_o, inner_y, inner_x, axes["b"], axes["j"])
-    return order[len(operator.outer)], [*order, *thread][-1]
+    loops = {name: axes[name] for name in operator.outer}
+    tiled = {OUTPUTS: outer_o, ROWS: outer_y, COLUMNS: outer_x}
+    first = (ROWS, COLUMNS, OUTPUTS) if tiles.keeps == INPUTS else (OUTPUTS, ROWS, COLUMNS)
+    loops |= {name: tiled[name] for name in first}
+    threaded = operator.outer[-1] if tiles.threads_over == GROUPS else tiles.threads_over
+    loops[threaded], thread = _threads(handle, loops[threaded], threads)
+    order = [*loops.values(), *thread]
+    handle.reorder(*order, inner_o, inner_y, inner_x, axes["b"], axes["j"])
+    return loops[OUTPUTS], loops[COLUMNS], order[-1]
 
 
 def _named_axes(tensor: Tensor, handle: StageHandle) -> dict[str, str]:

@@ -1,44 +1,28 @@
 """Spaces: the legal choices for a task on a target."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import assert_never
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from vdla.compiler.codegen.after import After
-from vdla.compiler.codegen.heads import rows_at_a_time, turn_tile
-from vdla.compiler.codegen.maxima import maxima_tile
-from vdla.compiler.codegen.planes import (
-    diagonal_tile,
-    factors_tile,
-    mean_tile,
-    repeat_tile,
-    scaling_tile,
-)
-from vdla.compiler.codegen.schedules import elements_at_a_time, pooling_tile
-from vdla.compiler.codegen.sums import elements_of_a_sum
+from vdla.compiler.codegen.shares import shared_tile, smallest_part
 from vdla.compiler.codegen.tasks import (
     ConvolutionTask,
-    DiagonalTask,
-    Elements,
-    ElementsTask,
     FactorsTask,
-    MaximumTask,
-    MeanTask,
-    PlaneTask,
-    PoolingTask,
     RepeatTask,
-    RowsTask,
-    ScalingTask,
     SumTask,
     Task,
+    TiledTask,
     TransposedTask,
-    TurnTask,
 )
-from vdla.compiler.codegen.tiles import Tiles, TileTable, Work, fitting_tiles
+from vdla.compiler.codegen.tiles import KEEPS, USUAL, Tiles, TileTable, Work, fitting_tiles
 from vdla.compiler.rules import Unfit
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale
-from vdla.compiler.te.operators.sizes import Convolution
 from vdla.compiler.te.operators.transposed import one_phase
-from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 
 THREADS = (2, 1)  # virtual threads, in order of preference
@@ -46,147 +30,163 @@ MORE_THREADS = (
     4  # of convolutions that the bus bounds: loads and stores of several tiles are waited for at once
 )
 SUM_THREADS = (3, 2, 1)  # of sums, which the bus bounds: a load, sums and a store go on at once
-OPERANDS = {Elements.ADD: 2, Elements.COPY: 1, Elements.MULTIPLY: 2, Elements.REQUANTISE: 1}
+PREFERRED: Mapping[type, tuple[int, ...]] = dict.fromkeys((SumTask, FactorsTask, RepeatTask), SUM_THREADS)
+SEARCHED_THREADS = (1, 2, 3, 4, 6, 8)
+SEARCHED_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+KNOBS = ("threads", "outputs", "rows", "columns", "inputs", "keeps", "threads_over", "parts")
+IntArray: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One choice of a space; `tiles` is None if the task has no tiles to choose."""
+    """One choice of a space.
+
+    Attributes:
+        threads: virtual threads.
+        tiles: of a convolution; None for other tasks.
+        parts: tiles of another task are the largest that would fit so many times for each thread.
+    """
 
     threads: int
     tiles: Tiles | None = None
+    parts: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """The choices of a space with one number of virtual threads.
+
+    Attributes:
+        work: the convolution that is tiled; None for other tasks.
+        table: its tiles.
+        parts: of a task that is no convolution.
+    """
+
+    threads: int
+    work: Work | None = None
+    table: TileTable | None = None
+    parts: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.parts) if self.table is None else len(self.table)
+
+    def choice(self, place: int) -> Choice:
+        """Return one of the choices."""
+        if self.table is None:
+            return Choice(self.threads, parts=self.parts[place])
+        return Choice(self.threads, self.table.tiles(place))
+
+    def place(self, choice: Choice) -> int | None:
+        """Return the place of a choice; None where it is not one of them."""
+        if choice.threads != self.threads or (choice.tiles is None) != (self.table is None):
+            return None
+        if self.table is not None and choice.tiles is not None:
+            return self.table.place(choice.tiles) if choice.parts == 1 else None
+        return self.parts.index(choice.parts) if choice.parts in self.parts else None
+
+    @property
+    def knobs(self) -> IntArray:
+        """int64[n, KNOBS]: the choices as numbers; what a task does not have is 0."""
+        if self.table is None:
+            columns = {"parts": np.array(self.parts, np.int64)}
+        else:
+            columns = {name: getattr(self.table, name) for name in TileTable.__dataclass_fields__}
+        columns["threads"] = np.full(len(self), self.threads, np.int64)
+        none = np.zeros(len(self), np.int64)
+        return np.stack([columns.get(name, none) for name in KNOBS], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """The legal choices for a task: the preferred virtual threads that fit, and every tile that fits them.
+    """The legal choices for a task: what is chosen by default, and what a search may choose beside it.
 
     Attributes:
-        work: the convolution that is tiled; None where there are no tiles to choose.
-        table: its tiles; None likewise.
-        more: choices with more virtual threads; None where there are none.
+        usual: the choices among which the default is made: those with the preferred virtual threads that fit.
+        more: tiles with MORE_THREADS that the default may have as well; None where there are none.
     """
 
     task: Task
     target: Target
-    threads: int
-    work: Work | None = None
-    table: TileTable | None = None
-    more: "Space | None" = None
+    usual: Family
+    more: Family | None = None
+
+    @cached_property
+    def families(self) -> tuple[Family, ...]:
+        """All choices, by their virtual threads."""
+        found = (_family(self.task, self.target, threads) for threads in SEARCHED_THREADS)
+        return tuple(family for family in found if len(family))
+
+    @property
+    def threads(self) -> int:
+        """The preferred virtual threads."""
+        return self.usual.threads
 
     def __len__(self) -> int:
-        own = 1 if self.table is None else len(self.table)
-        return own if self.more is None else own + len(self.more)
+        return sum(map(len, self.families))
 
     def __contains__(self, choice: Choice) -> bool:
-        if self.more is not None and choice in self.more:
-            return True
-        if self.table is None or choice.tiles is None or choice.threads != self.threads:
-            return choice == Choice(self.threads) and self.table is None
-        return self.table.holds(choice.tiles)
+        return self.place(choice) is not None
 
     def __str__(self) -> str:
-        return f"{self.task} on {self.target.name}: {len(self)} choices with {self.threads} virtual threads"
+        return f"{self.task} on {self.target.name}: {len(self)} choices, {self.threads} threads preferred"
 
     def choice(self, place: int) -> Choice:
-        """Return one of the choices."""
-        return Choice(self.threads, None if self.table is None else self.table.tiles(place))
+        """Return the choice in a place from 0 to len - 1."""
+        for family in self.families:
+            if place < len(family):
+                return family.choice(place)
+            place -= len(family)
+        raise IndexError(place)
+
+    def place(self, choice: Choice) -> int | None:
+        """Return the place of a choice; None where it is not legal."""
+        before = 0
+        for family in self.families:
+            found = family.place(choice)
+            if found is not None:
+                return before + found
+            before += len(family)
+        return None
+
+    @cached_property
+    def knobs(self) -> IntArray:
+        """int64[len, KNOBS]: the choices as numbers; what the task does not have is 0."""
+        return np.concatenate([family.knobs for family in self.families])
 
 
 def space_of(task: Task, target: Target) -> Space | Unfit:
     """Return the choices for `task` on `target`, or Unfit with the reason if there are none."""
-    match task:
-        case ConvolutionTask(size):
-            return _tiled(task, target, size, alike=task.alike, slides=task.slides)
-        case TransposedTask(size):
-            return _tiled(task, target, one_phase(size), alike=False)
-        case PoolingTask(size):
-            fits = [threads for threads in THREADS if pooling_tile(size, target.config, threads) is not None]
-            what = f"a window of {size.kernel}"
-        case ElementsTask(kind):
-            sets = 0 if kind is Elements.COPY else 1
-            fits = [
-                threads
-                for threads in THREADS
-                if elements_at_a_time(target.config, sets, OPERANDS[kind], threads) > 0
-            ]
-            what = f"one element of {kind}"
-        case MaximumTask(size):
-            fits = [threads for threads in THREADS if maxima_tile(size, target.config, threads) is not None]
-            what = f"a window of {size.kernel}"
-        case SumTask():
-            fits = [threads for threads in SUM_THREADS if elements_of_a_sum(target.config, threads) > 0]
-            what = "one element of a sum"
-        case FactorsTask() | ScalingTask() | DiagonalTask() | MeanTask() | RepeatTask():
-            fits, what = _of_planes(task, target.config)
-        case RowsTask(count):
-            fits = [
-                threads
-                for threads in THREADS
-                if rows_at_a_time(target.config, threads) and count % threads == 0
-            ]
-            what = "one block of rows"
-        case TurnTask():
-            fits = [threads for threads in THREADS if turn_tile(task, target.config, threads) is not None]
-            what = "one block of weights"
-        case _:
-            assert_never(task)
-    return _preferred(task, target, fits, what)
+    for threads in PREFERRED.get(type(task), THREADS):
+        family = _family(task, target, threads, usual=True)
+        if not len(family):
+            continue
+        more = None if family.work is None else _family(task, target, MORE_THREADS, usual=True)
+        return Space(task, target, family, more if more is not None and len(more) else None)
+    if isinstance(task, ConvolutionTask | TransposedTask):
+        return Unfit(f"no tile of {task.size} fits the memories of {target.name}")
+    return Unfit(f"{smallest_part(task)} does not fit the accumulators of {target.name}")
 
 
-def _preferred(task: Task, target: Target, fits: list[int], what: str) -> Space | Unfit:
-    """Return the choice with the first number of virtual threads that fits; `what` does not if none does."""
-    if not fits:
-        return Unfit(f"{what} does not fit the accumulators of {target.name}")
-    return Space(task, target, fits[0])
+def _family(task: Task, target: Target, threads: int, *, usual: bool = False) -> Family:
+    """Return the choices with so many virtual threads; `usual`: only those that a default choice may be."""
+    if isinstance(task, ConvolutionTask | TransposedTask):
+        work = _work(task, target, threads)
+        return Family(threads, work, fitting_tiles(work, USUAL if usual else KEEPS))
+    parts, tiles = [], set[object]()
+    for count in (1,) if usual else SEARCHED_PARTS:
+        tile = shared_tile(task, target.config, threads * count)
+        if tile is not None and tile not in tiles:
+            tiles.add(tile)
+            parts.append(count)
+    return Family(threads, parts=tuple(parts))
 
 
-def _of_planes(task: PlaneTask, config: AcceleratorConfig) -> tuple[list[int], str]:
-    """Return the numbers of virtual threads for which a task over planes fits, the best first, and what must
-    fit."""
-    match task:
-        case FactorsTask():
-            fits = [threads for threads in SUM_THREADS if factors_tile(task, config, threads) is not None]
-            return fits, "one element of a product"
-        case ScalingTask():
-            fits = [threads for threads in THREADS if scaling_tile(task, config, threads) is not None]
-            return fits, "one element of a product"
-        case DiagonalTask():
-            fits = [threads for threads in THREADS if diagonal_tile(task, config, threads) is not None]
-            return fits, "one block of factors"
-        case MeanTask():
-            fits = [threads for threads in THREADS if mean_tile(task, config, threads) is not None]
-            return fits, "one sum for each channel"
-        case RepeatTask():
-            fits = [threads for threads in SUM_THREADS if repeat_tile(task, config, threads) is not None]
-            return fits, "one row of a repeated image"
-        case _:
-            assert_never(task)
-
-
-def _tiled(
-    task: ConvolutionTask | TransposedTask,
-    target: Target,
-    size: Convolution,
-    *,
-    alike: bool,
-    slides: bool = False,
-) -> Space | Unfit:
+def _work(task: TiledTask, target: Target, threads: int) -> Work:
+    """Return a task as a convolution that is tiled."""
     reserved = After(adds=isinstance(task.narrowing, AddingScale)).reserved
-    scales = isinstance(task.narrowing, Scale)
-
-    def with_threads(threads: int, more: Space | None = None) -> Space | None:
-        """Return the space of the tiles that fit with `threads` virtual threads; None if there are none."""
-        alternating = task.reads, task.writes
-        work = Work(
-            size, target.config, threads, scales, alike, slides, target.memory, reserved, *alternating
-        )
-        table = fitting_tiles(work)
-        return Space(task, target, threads, work, table, more) if len(table) else None
-
-    more = with_threads(MORE_THREADS)
-    for threads in THREADS:
-        found = with_threads(threads, more)
-        if found is not None:
-            return found
-    return Unfit(f"no tile of {size} fits the memories of {target.name}")
+    scales, alternating = isinstance(task.narrowing, Scale), (task.reads, task.writes)
+    if isinstance(task, TransposedTask):
+        size, alike, slides = one_phase(task.size), False, False
+    else:
+        size, alike, slides = task.size, task.alike, task.slides
+    return Work(size, target.config, threads, scales, alike, slides, target.memory, reserved, *alternating)

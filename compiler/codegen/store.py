@@ -34,8 +34,8 @@ def kept(choose: Chooser = by_simulator) -> Chooser:
     """
 
     def chosen(space: Space) -> Choice:
-        if len(space) == 1:
-            return space.choice(0)
+        if len(space.usual) == 1 and space.more is None:
+            return space.usual.choice(0)
         key = key_of(space)
         found = read(key)
         if found is None or found not in space:

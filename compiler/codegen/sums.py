@@ -59,7 +59,7 @@ def diagonal_weights(factors: Sequence[int], config: AcceleratorConfig) -> np.nd
     return np.stack([np.eye(config.block_out, dtype=np.int8) * np.int8(number) for number in numbers])
 
 
-def sum_program(elements: int, config: AcceleratorConfig, *, threads: int) -> Func:
+def sum_program(elements: int, config: AcceleratorConfig, *, threads: int, parts: int = 1) -> Func:
     """Return the loop program of a requantised sum of scaled int8[1, elements, batch, block_out].
 
     Its parameters are P, the weights W, the operands A and B, and the result Z. All tiles have one size but
@@ -76,7 +76,7 @@ def sum_program(elements: int, config: AcceleratorConfig, *, threads: int) -> Fu
         yield nest({"p": sets}, "load_parameters(PL[0, p, 0, 0], P[0, p, 0, 0])")
         yield f'WL = alloc({weights}, "weight")'
         yield nest({"w": WEIGHTS}, "load_wgt(WL[w, 0, 0], W[w, 0, 0])")
-        rounds, tile = _tiling(elements, elements_of_a_sum(config, threads), threads)
+        rounds, tile = _tiling(elements, elements_of_a_sum(config, threads * parts), threads)
         done = rounds * threads * tile
         if tile:
             begin = f"outer * {threads * tile} + thread * {tile}"

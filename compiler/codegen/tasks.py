@@ -191,4 +191,7 @@ ScheduledTask = ConvolutionTask | TransposedTask | PoolingTask | ElementsTask
 
 PlaneTask = FactorsTask | ScalingTask | DiagonalTask | MeanTask | RepeatTask
 HeadsTask = RowsTask | TurnTask
-Task = ScheduledTask | SumTask | MaximumTask | PlaneTask | HeadsTask
+TiledTask = ConvolutionTask | TransposedTask
+SharedTask = PoolingTask | ElementsTask | SumTask | MaximumTask | PlaneTask | HeadsTask
+"""Tasks whose tiles are the largest that fit so many times."""
+Task = TiledTask | SharedTask

@@ -17,6 +17,9 @@ from vdla.hw.spec.vocabulary import MemoryType, Parameter
 MOST_PARTS = 6  # of an extent that tiles do not divide
 GROUPS, OUTPUTS, ROWS = "groups", "outputs", "rows"
 LOOPS = (GROUPS, OUTPUTS, ROWS)
+NOTHING, WEIGHTS, INPUTS = "nothing", "weights", "inputs"
+KEEPS = (NOTHING, WEIGHTS, INPUTS)
+USUAL = (NOTHING, WEIGHTS)  # what default choices keep
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,8 @@ class Tiles:
     Attributes:
         outputs, rows, columns: of the result; outputs in blocks.
         inputs: blocks of input channels that are added up at a time.
-        keeps_weights: weights are loaded once for all rows and columns.
+        keeps: WEIGHTS are loaded once for all rows and columns, INPUTS once for all outputs, or NOTHING is
+            kept from tile to tile.
         threads_over: the loop that becomes virtual threads: GROUPS, OUTPUTS or ROWS.
     """
 
@@ -34,7 +38,7 @@ class Tiles:
     rows: int
     columns: int
     inputs: int
-    keeps_weights: bool = False
+    keeps: str = NOTHING
     threads_over: str = OUTPUTS
 
 
@@ -93,7 +97,7 @@ class TileTable:
     """Tiles of one convolution as columns, int64[n] each; names are those of `Tiles`.
 
     Attributes:
-        keeps_weights: 0 or 1.
+        keeps: places in KEEPS.
         threads_over: places in LOOPS.
     """
 
@@ -101,7 +105,7 @@ class TileTable:
     rows: IntArray
     columns: IntArray
     inputs: IntArray
-    keeps_weights: IntArray
+    keeps: IntArray
     threads_over: IntArray
 
     def __len__(self) -> int:
@@ -112,15 +116,20 @@ class TileTable:
         outputs, rows, columns, inputs = (
             int(column[place]) for column in (self.outputs, self.rows, self.columns, self.inputs)
         )
-        return Tiles(
-            outputs, rows, columns, inputs, bool(self.keeps_weights[place]), LOOPS[self.threads_over[place]]
-        )
+        keeps, threads_over = KEEPS[self.keeps[place]], LOOPS[self.threads_over[place]]
+        return Tiles(outputs, rows, columns, inputs, keeps, threads_over)
 
-    def holds(self, tiles: Tiles) -> bool:
-        """Whether these are among the tiles."""
+    def place(self, tiles: Tiles) -> int | None:
+        """Return the place of these tiles; None where they are not in the table."""
         wanted, names = table_of(tiles), TileTable.__dataclass_fields__
         same = [getattr(self, name) == getattr(wanted, name) for name in names]
-        return bool(np.logical_and.reduce(same).any())
+        (found,) = np.nonzero(np.logical_and.reduce(same))
+        return int(found[0]) if len(found) else None
+
+    def kept(self, what: str) -> NDArray[np.bool_]:
+        """Return bool[n]: which tiles keep NOTHING, WEIGHTS or INPUTS."""
+        found: NDArray[np.bool_] = self.keeps == KEEPS.index(what)
+        return found
 
     def taken(self, chosen: IntArray | NDArray[np.bool_]) -> "TileTable":
         """Return the chosen tiles: places, or a mask."""
@@ -129,8 +138,9 @@ class TileTable:
 
 def table_of(tiles: Tiles) -> TileTable:
     """Return the table of these tiles alone."""
-    numbers = (tiles.outputs, tiles.rows, tiles.columns, tiles.inputs, int(tiles.keeps_weights))
-    return TileTable(*(np.array([number]) for number in (*numbers, LOOPS.index(tiles.threads_over))))
+    sizes = tiles.outputs, tiles.rows, tiles.columns, tiles.inputs
+    places = KEEPS.index(tiles.keeps), LOOPS.index(tiles.threads_over)
+    return TileTable(*(np.array([number]) for number in (*sizes, *places)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +150,7 @@ class Footprint:
     Attributes:
         height, width: of the input's part, in pixels.
         inp, wgt, acc: of one tile, in one chunk of input blocks.
+        inputs: that stand on chip at a time, for all threads.
         parameters: accumulators that parameters take beside it, and what is reserved.
         weights: that stand on chip at a time, for all threads.
     """
@@ -198,13 +209,18 @@ class Footprint:
     @cached_property
     def weights(self) -> IntArray:
         kept = self.wgt * (self.work.groups.inputs // self.table.inputs) * self.thread_weights
-        return np.where(self.table.keeps_weights == 1, kept, self.work.threads * self.wgt)
+        return np.where(self.table.kept(WEIGHTS), kept, self.work.threads * self.wgt)
+
+    @cached_property
+    def inputs(self) -> IntArray:
+        kept = self.work.groups.inputs * self.height * self.width
+        return np.where(self.table.kept(INPUTS), kept, self.work.threads * self.inp)
 
     def fits(self) -> NDArray[np.bool_]:
         """Return bool[n]: which tiles fit the memories."""
         config, threads = self.work.config, self.work.threads
         return (
-            (threads * self.inp <= config.depth(MemoryType.INP))
+            (self.inputs <= config.depth(MemoryType.INP))
             & (self.parameters + threads * self.acc <= config.depth(MemoryType.ACC))
             & (self.parameters <= MOST_PARAMETER_SETS * len(Parameter))
             & (self.weights <= config.depth(MemoryType.WGT))
@@ -222,14 +238,15 @@ def tile_sizes(extent: int) -> list[int]:
 
 
 @lru_cache(maxsize=1024)
-def fitting_tiles(work: Work) -> TileTable:
-    """Return every tile that fits the memories; there may be none."""
-    table = _candidates(work)
+def fitting_tiles(work: Work, keeps: tuple[str, ...] = USUAL) -> TileTable:
+    """Return every tile that fits the memories and keeps one of `keeps`; there may be none."""
+    table = _candidates(work, keeps)
     return table.taken(Footprint(work, table).fits())
 
 
-def _candidates(work: Work) -> TileTable:
-    """Return all combinations of sizes worth trying, of which threads take whole shares."""
+def _candidates(work: Work, keeps: tuple[str, ...]) -> TileTable:
+    """Return all combinations of sizes worth trying, of which threads take whole shares. Kept inputs serve
+    threads over outputs."""
     groups, (height, width) = work.groups, work.size.out_size
     whole = [size for size in tile_sizes(groups.inputs) if groups.inputs % size == 0]
     sizes = (
@@ -237,7 +254,7 @@ def _candidates(work: Work) -> TileTable:
         tile_sizes(height),
         tile_sizes(width),
         whole,
-        (0, 1),
+        [KEEPS.index(what) for what in keeps],
         range(len(LOOPS)),
     )
     table = TileTable(
@@ -254,4 +271,5 @@ def _candidates(work: Work) -> TileTable:
             -(-height // table.rows),
         ],
     )
-    return table.taken(trips % work.threads == 0)
+    over_outputs = table.threads_over == LOOPS.index(OUTPUTS)
+    return table.taken((trips % work.threads == 0) & (over_outputs | ~table.kept(INPUTS)))

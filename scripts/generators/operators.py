@@ -11,7 +11,7 @@ from vdla.compiler.codegen.maxima import identity_weights, maxima_tile, maximum_
 from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.schedules import schedule_conv2d, schedule_elementwise, schedule_max_pool
 from vdla.compiler.codegen.sums import diagonal_weights, elements_of_a_sum, multiplies_sums, sum_program
-from vdla.compiler.codegen.tiles import Work
+from vdla.compiler.codegen.tiles import KEEPS, Work
 from vdla.compiler.ir.nodes import Func, IrError
 from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.elementwise import add, multiply, requantise
@@ -212,7 +212,7 @@ def _average(maker: _Maker) -> Case:
         maker.activations(size),
         Work(size, config, maker.threads, isinstance(narrowing, Scale), alike=True),
     )
-    tiles = rng.choice(ranked_tiles(work))
+    tiles = rng.choice(ranked_tiles(work, keeps=KEEPS))
     expected, kept = maker.narrowed(convolved(inp, weights, size), narrowing)
     func = schedule_conv2d(
         conv2d(size, config, narrowing, alike=True), size, config, threads=maker.threads, tiles=tiles
@@ -233,7 +233,7 @@ def _product(
     """Return a convolution; `windows`: how its kernel slides in windows, if it does."""
     config, narrowing, inp = maker.config, _whole(maker.narrowing()), maker.activations(size)
     work = Work(windows or size, config, maker.threads, isinstance(narrowing, Scale), slides=bool(windows))
-    tiles = maker.rng.choice(ranked_tiles(work))
+    tiles = maker.rng.choice(ranked_tiles(work, keeps=KEEPS))
     expected, kept = maker.narrowed(convolved(inp, weights, size, border), narrowing)
     define, pack = (conv2d_windows, window_weights) if windows else (conv2d, blocked_weights)
     func = schedule_conv2d(
@@ -269,7 +269,9 @@ def _transposed(maker: _Maker) -> Case:
     if min(size.out_size) < 1:
         raise IrError("nothing is left of the result")
     phase = one_phase(size)
-    tiles = rng.choice(ranked_tiles(Work(phase, config, maker.threads, isinstance(narrowing, Scale))))
+    tiles = rng.choice(
+        ranked_tiles(Work(phase, config, maker.threads, isinstance(narrowing, Scale)), keeps=KEEPS)
+    )
     inp, weights = maker.activations(size), maker.bytes(size.channels, size.outputs, *size.kernel)
     sums = conv_transpose(
         inp.astype(np.float64),

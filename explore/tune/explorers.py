@@ -1,0 +1,168 @@
+"""Explorers: which points of a space are measured next. They ask and are told, and never measure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.explore.tune.model import CostModel, Measured
+from vdla.explore.tune.points import Neighbours, Points
+
+POPULATION = 32  # of the evolutionary explorer
+FRESH = 0.1  # share of points that are drawn at random beside those that are derived
+CHAINS = 64  # of simulated annealing
+STEPS = 60  # of each chain
+HOT, COLD = 1.0, 0.02  # temperatures, in standard deviations of the scores
+DIVERSITY = 0.25  # what a value of a knob that the batch has already costs, in standard deviations
+
+
+class Explorer(Protocol):
+    """A search over numbered points."""
+
+    def ask(self, count: int) -> list[int]:
+        """Return at most `count` points that were not asked for before; none when all were."""
+        ...
+
+    def tell(self, places: Sequence[int], cycles: Sequence[float]) -> None:
+        """Say what points cost, also of points that were never asked for; inf: they are illegal."""
+        ...
+
+
+@dataclass
+class Random:
+    """Points in random order."""
+
+    points: Points
+    seed: int
+
+    def __post_init__(self) -> None:
+        self.order = np.random.default_rng(self.seed).permutation(len(self.points))
+        self.seen = np.zeros(len(self.points), bool)
+
+    def ask(self, count: int) -> list[int]:
+        found = [int(place) for place in self.order[~self.seen[self.order]][:count]]
+        self.seen[found] = True
+        return found
+
+    def tell(self, places: Sequence[int], cycles: Sequence[float]) -> None:
+        self.seen[list(places)] = True
+
+
+class Exhaustive(Random):
+    """All points, in the order of their estimates."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.order = np.argsort(self.points.estimates, kind="stable")
+
+
+@dataclass
+class Evolutionary(Random):
+    """Points that are derived from the best so far, by changes of knobs and by crossing two."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.rng = np.random.default_rng(self.seed)
+        self.neighbours = Neighbours(self.points)
+        self.cycles: dict[int, float] = {}
+
+    def ask(self, count: int) -> list[int]:
+        if len(self.cycles) < POPULATION:
+            return super().ask(count)
+        parents = sorted(self.cycles, key=self.cycles.__getitem__)[:POPULATION]
+        found: list[int] = []
+        for _ in range(10 * count):
+            child = self.child(parents)
+            if len(found) < count and child is not None and not self.seen[child]:
+                found.append(child)
+                self.seen[child] = True
+        return found + super().ask(count - len(found))
+
+    def child(self, parents: Sequence[int]) -> int | None:
+        """Return a point derived from parents, the first of which are the best; None if it is no point."""
+        if self.rng.random() < FRESH:
+            return None
+        one, other = (parents[int(len(parents) * self.rng.random() ** 2)] for _ in range(2))
+        if self.rng.random() < 0.5:
+            crossed = self.neighbours.crossed(one, other, self.rng)
+            if crossed is None:
+                return None
+            one = crossed
+        return int(self.neighbours.mutated(np.array([one]), self.rng)[0])
+
+    def tell(self, places: Sequence[int], cycles: Sequence[float]) -> None:
+        super().tell(places, cycles)
+        self.cycles |= dict(zip(places, cycles, strict=True))
+
+
+@dataclass
+class Annealing(Random):
+    """Simulated annealing over a learned cost model, which learns from every batch.
+
+    Some points of a batch are random (ε-greedy). The others are the best that the chains met, of which each
+    batch takes points with different knobs. Source: Chen et al., "Learning to Optimize Tensor Programs",
+    NeurIPS 2018, section 4.
+    """
+
+    model: CostModel
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.rng = np.random.default_rng(self.seed)
+        self.neighbours = Neighbours(self.points)
+        self.cycles: dict[int, float] = {}
+
+    def ask(self, count: int) -> list[int]:
+        fresh = int(self.rng.binomial(count, FRESH)) if self.cycles else 0
+        found = self.chosen(count - fresh)
+        self.seen[found] = True
+        return found + super().ask(count - len(found))
+
+    def chosen(self, count: int) -> list[int]:
+        """Return the best points that the chains met, with different knobs."""
+        scores = self.model.scores(self.points)
+        met = self.annealed(scores)
+        met = met[~self.seen[met]]
+        spread = float(scores.std()) or 1.0
+        taken: list[int] = []
+        costs = np.zeros(len(met))
+        for _ in range(min(count, len(met))):
+            best = int(np.argmax(scores[met] / spread - costs))
+            taken.append(int(met[best]))
+            alike = (self.points.knobs[met] == self.points.knobs[met[best]]).mean(axis=1)
+            costs += DIVERSITY / count * alike
+            costs[best] = np.inf
+        return taken
+
+    def annealed(self, scores: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the points that chains met on their way to high scores, each once."""
+        best = sorted(self.cycles, key=self.cycles.__getitem__)[: CHAINS // 2]
+        free = self.rng.integers(len(self.points), size=CHAINS - len(best))
+        chains = np.concatenate([np.array(best, np.int64), free])
+        met = [chains]
+        for temperature in np.geomspace(HOT, COLD, STEPS) * (float(scores.std()) or 1.0):
+            moved = self.neighbours.mutated(chains, self.rng)
+            gain = (scores[moved] - scores[chains]) / temperature
+            accepted = np.log(self.rng.random(CHAINS)) < gain
+            chains = np.where(accepted, moved, chains)
+            met.append(moved)
+        return np.unique(np.concatenate(met))
+
+    def tell(self, places: Sequence[int], cycles: Sequence[float]) -> None:
+        super().tell(places, cycles)
+        self.cycles |= dict(zip(places, cycles, strict=True))
+        measured = Measured.of(self.points, self.cycles)
+        if measured is not None:
+            self.model.learn(measured)
+
+
+Making = Callable[[Points, int, CostModel], Explorer]
+EXPLORERS: Mapping[str, Making] = {
+    "model": Annealing,
+    "evolutionary": lambda points, seed, model: Evolutionary(points, seed),
+    "random": lambda points, seed, model: Random(points, seed),
+    "exhaustive": lambda points, seed, model: Exhaustive(points, seed),
+}
+"""Explorers by their names; the first is the default."""

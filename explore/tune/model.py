@@ -1,0 +1,191 @@
+"""Cost models: which points of a space are faster. All learn from what was measured, of any task and target.
+
+Scores order the points of one space: the higher, the faster. They cannot be compared between spaces.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.explore.tune.points import Points
+from vdla.hw.spec.extras import require_package
+
+FloatArray = NDArray[np.float64]
+TREES = 80
+PARAMETERS = {
+    "objective": "rank:pairwise",
+    "lambdarank_pair_method": "mean",
+    "lambdarank_num_pair_per_sample": 8,
+    "max_depth": 5,
+    "eta": 0.15,
+    "min_child_weight": 0.1,
+    "nthread": 1,
+    "seed": 0,
+}
+STEEPNESS = (
+    40.0  # of the analytic model's scores, in which trees are added: per unit of the logarithm of cycles
+)
+RIDGE = 1.0  # regularisation of the linear model
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What was measured of one space.
+
+    Attributes:
+        features: float64[n, f].
+        estimates: float64[n], cycles of the analytic model.
+        cycles: float64[n].
+    """
+
+    features: FloatArray
+    estimates: FloatArray
+    cycles: FloatArray
+
+    @staticmethod
+    def of(points: Points, cycles: Mapping[int, float]) -> "Measured | None":
+        """Return the legal points among those that were measured; None where there are fewer than two."""
+        legal = [place for place, count in cycles.items() if np.isfinite(count)]
+        if len(legal) < 2:
+            return None
+        return Measured(
+            points.features[legal], points.estimates[legal], np.array([cycles[place] for place in legal])
+        )
+
+
+class CostModel(Protocol):
+    """A model that orders points."""
+
+    def learn(self, own: Measured) -> None:
+        """Learn from all that was measured of the space that is searched, in place of what it knew of it."""
+        ...
+
+    def scores(self, points: Points) -> FloatArray:
+        """Return float64[n]: the higher, the faster."""
+        ...
+
+
+@dataclass
+class Analytic:
+    """The compiler's estimate, which never learns."""
+
+    def learn(self, own: Measured) -> None:
+        pass
+
+    def scores(self, points: Points) -> FloatArray:
+        return _margins(points.estimates)
+
+
+@dataclass
+class Linear:
+    """Ridge regression of the logarithm of cycles on the features, relative to the mean of each space.
+
+    Attributes:
+        others: what was measured of other spaces.
+    """
+
+    others: tuple[Measured, ...] = ()
+    weights: FloatArray | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._fit(self.others)
+
+    def learn(self, own: Measured) -> None:
+        self._fit((*self.others, own))
+
+    def _fit(self, spaces: Iterable[Measured]) -> None:
+        spaces = tuple(spaces)
+        if not spaces:
+            return
+        left = np.concatenate([one.features - one.features.mean(axis=0) for one in spaces])
+        right = np.concatenate([np.log(one.cycles) - np.log(one.cycles).mean() for one in spaces])
+        self.weights = np.linalg.solve(left.T @ left + RIDGE * np.eye(left.shape[1]), left.T @ right)
+
+    def scores(self, points: Points) -> FloatArray:
+        if self.weights is None:
+            return _margins(points.estimates)
+        scores: FloatArray = -points.features @ self.weights
+        return scores
+
+
+@dataclass
+class Learned:
+    """Gradient-boosted trees by XGBoost with a ranking objective, on top of the analytic model.
+
+    What was measured of other tasks and targets lets a search start warm.
+
+    Attributes:
+        others: what was measured of other spaces.
+
+    Raises, when it learns:
+        ToolError: xgboost is not installed.
+    """
+
+    others: tuple[Measured, ...] = ()
+    booster: Any = field(default=None, init=False, repr=False)
+    matrix: tuple[Points, Any] | None = field(
+        default=None, init=False, repr=False
+    )  # of the points scored last
+
+    def __post_init__(self) -> None:
+        if self.others:
+            self._fit(self.others)
+
+    def learn(self, own: Measured) -> None:
+        self._fit((*self.others, own))
+
+    def _fit(self, spaces: tuple[Measured, ...]) -> None:
+        require_package("xgboost", "tuning with a learned model")
+        import xgboost
+
+        matrix = xgboost.DMatrix(
+            np.concatenate([one.features for one in spaces]),
+            label=np.concatenate([_relevance(one.cycles) for one in spaces]),
+            base_margin=np.concatenate([_margins(one.estimates) for one in spaces]),
+            qid=np.repeat(np.arange(len(spaces)), [len(one.cycles) for one in spaces]),
+        )
+        self.booster = xgboost.train(PARAMETERS, matrix, TREES)
+
+    def scores(self, points: Points) -> FloatArray:
+        margins = _margins(points.estimates)
+        if self.booster is None:
+            return margins
+        import xgboost
+
+        found = self.booster.predict(
+            xgboost.DMatrix(points.features, base_margin=margins), output_margin=True
+        )
+        return np.asarray(found, np.float64)
+
+
+MODELS = {"learned": Learned, "linear": Linear, "analytic": Analytic}
+
+
+def _relevance(cycles: FloatArray) -> FloatArray:
+    """Return float64[n] from 0 to 1: 1 for the fastest."""
+    relevance: FloatArray = cycles.min() / cycles
+    return relevance
+
+
+def _margins(estimates: FloatArray) -> FloatArray:
+    """Return float64[n]: scores of estimates, 0 for the best."""
+    margins: FloatArray = -STEEPNESS * np.log(estimates / estimates.min())
+    return margins
+
+
+def rank_correlation(scores: FloatArray, cycles: FloatArray) -> float:
+    """Return Spearman's rank correlation of scores with the speed, from -1 to 1; ties take mean ranks."""
+    left, right = _ranks(scores), _ranks(-cycles)
+    if min(float(left.std()), float(right.std())) == 0:
+        return 0.0
+    return float(np.corrcoef(left, right)[0, 1])
+
+
+def _ranks(values: FloatArray) -> FloatArray:
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(count)
+    ranks: FloatArray = (ends - (count - 1) / 2)[place]
+    return ranks

@@ -1,0 +1,73 @@
+"""Explorers of a space whose best point is known."""
+
+from statistics import mean
+
+import numpy as np
+import pytest
+
+from tests.explore.tune.grid import Grid
+from vdla.explore.tune.explorers import EXPLORERS
+from vdla.explore.tune.model import Learned
+
+GRID = Grid()
+
+
+def searched(name, points, seed, trials, batch=16):
+    """Return the cycles of the points that an explorer asks for, in order."""
+    explorer, found = EXPLORERS[name](points, seed, Learned()), []
+    while len(found) < trials:
+        places = explorer.ask(min(batch, trials - len(found)))
+        if not places:
+            break
+        cycles = points.cycles[places].tolist()
+        explorer.tell(places, cycles)
+        found += cycles
+    return found
+
+
+@pytest.mark.parametrize("name", EXPLORERS)
+def test_every_point_is_asked_for_once(name):
+    points = Grid()
+    points.__dict__["knobs"] = GRID.knobs[:90]
+    assert sorted(searched(name, points, 0, 1000)) == sorted(points.cycles.tolist())
+
+
+@pytest.mark.parametrize("name", EXPLORERS)
+def test_what_was_told_is_not_asked_for(name):
+    explorer = EXPLORERS[name](GRID, 0, Learned())
+    known = list(range(0, len(GRID), 2))
+    explorer.tell(known, GRID.cycles[known].tolist())
+    asked = [place for _ in range(5) for place in explorer.ask(20)]
+    assert len(set(asked)) == 100
+    assert not set(asked) & set(known)
+
+
+@pytest.mark.parametrize("name", EXPLORERS)
+def test_a_seed_decides_what_is_asked_for(name):
+    assert searched(name, GRID, 3, 100) == searched(name, Grid(), 3, 100)
+    if name != "exhaustive":
+        assert searched(name, GRID, 3, 100) != searched(name, GRID, 4, 100)
+
+
+def test_derived_points_beat_random_ones_and_learned_points_beat_both():
+    best = {
+        name: mean(min(searched(name, GRID, seed, 120)) for seed in range(3))
+        for name in ("random", "evolutionary", "model")
+    }
+    assert best["model"] < best["evolutionary"] < best["random"]
+    assert best["model"] == GRID.cycles.min()
+
+
+@pytest.mark.parametrize("name", EXPLORERS)
+def test_illegal_points_are_told_as_infinite(name):
+    explorer = EXPLORERS[name](GRID, 0, Learned())
+    for _ in range(6):
+        places = explorer.ask(10)
+        legal = [float(GRID.cycles[place]) if place % 3 else np.inf for place in places]
+        explorer.tell(places, legal)
+    assert len(explorer.ask(10)) == 10
+
+
+def test_the_exhaustive_explorer_begins_with_the_best_estimates():
+    points = Grid(skew=10.0)
+    assert set(points.knobs[EXPLORERS["exhaustive"](points, 0, Learned()).ask(50), 0]) == {0}
