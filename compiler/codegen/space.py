@@ -113,8 +113,11 @@ class Space:
     @cached_property
     def families(self) -> tuple[Family, ...]:
         """All choices, by their virtual threads."""
-        found = (_family(self.task, self.target, threads) for threads in SEARCHED_THREADS)
-        return tuple(family for family in found if len(family))
+        return tuple(family for family in map(self.family, SEARCHED_THREADS) if len(family))
+
+    def family(self, threads: int) -> Family:
+        """Return the choices with so many virtual threads; it may be empty."""
+        return _family(self.task, self.target, threads)
 
     @property
     def threads(self) -> int:
@@ -125,7 +128,7 @@ class Space:
         return sum(map(len, self.families))
 
     def __contains__(self, choice: Choice) -> bool:
-        return self.place(choice) is not None
+        return choice.threads in SEARCHED_THREADS and self.family(choice.threads).place(choice) is not None
 
     def __str__(self) -> str:
         return f"{self.task} on {self.target.name}: {len(self)} choices, {self.threads} threads preferred"

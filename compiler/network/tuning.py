@@ -22,7 +22,7 @@ MOST_NAMES = 4
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """How records served the tasks of a network that have several choices.
+    """How records served the tasks of a network.
 
     Attributes:
         tasks: how many there are.
@@ -82,7 +82,7 @@ def tuning_of(uses: "Mapping[str, Use]", layers: "Mapping[Task, Sequence[str]]")
     """Return how records served.
 
     Args:
-        uses: of each task with several choices, by its text.
+        uses: of each task, by its text.
         layers: names of the layers in which each task occurs.
     """
     from vdla.compiler.codegen.tuned.chooser import Use

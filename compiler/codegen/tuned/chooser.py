@@ -17,7 +17,7 @@ from vdla.hw.spec.errors import VdlaError
 
 
 class Use(StrEnum):
-    """How records served a task that has several choices."""
+    """How records served a task."""
 
     FOUND = "found"
     AGAIN = "measured again, and used"
@@ -33,7 +33,7 @@ class ByRecords:
         choose: makes all other choices.
 
     Attributes:
-        uses: how records served each task with several choices, by its text.
+        uses: how records served each task, by its text.
     """
 
     def __init__(self, records: Records, choose: Chooser) -> None:
@@ -46,8 +46,6 @@ class ByRecords:
         Raises:
             ToolError: the cache of choices cannot be used.
         """
-        if len(space) == 1:
-            return space.choice(0)
         key = str(space.task), space.target.timing_digest
         now, before = self._records.now.get(key), self._records.before.get(key)
         own = None if now is None else legal(now, space)

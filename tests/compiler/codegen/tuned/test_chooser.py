@@ -7,14 +7,11 @@ import pytest
 from tests.compiler.codegen.tuned.records import TARGET, TASK, choice, record, space
 from vdla.compiler.codegen import choose
 from vdla.compiler.codegen.choose import by_simulator, simulated_cycles
-from vdla.compiler.codegen.space import space_of
-from vdla.compiler.codegen.tasks import Elements, ElementsTask
 from vdla.compiler.codegen.tuned import chooser
 from vdla.compiler.codegen.tuned.chooser import Use, by_records, legal
 from vdla.compiler.codegen.tuned.records import NO_RECORDS, best_records
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import TINY
-from vdla.hw.spec.target import Target
 
 
 @pytest.fixture(autouse=True)
@@ -90,14 +87,6 @@ def test_a_choice_that_is_none_any_more_is_not_used(ranked):
             given = record(1, choice=wrong, version=version)
             assert legal(given, space()) is None
             assert chosen([given], choice(0)) == (choice(0), Use.NONE)
-
-
-def test_a_task_with_one_choice_needs_no_record():
-    only = space_of(ElementsTask(Elements.ADD, 64, (3, 4)), Target(TINY))
-    assert len(only) == 1
-    using = by_records(NO_RECORDS, no_simulation)
-    assert using(only) == only.choice(0)
-    assert using.uses == {}
 
 
 def test_without_records_the_default_chooses():
