@@ -60,6 +60,7 @@ campaign: env tools
 	@$(PYTHON) scripts/stress_cache.py --real 2
 	@$(PYTHON) scripts/kill_commands.py
 	@$(PYTHON) scripts/kill_sweep.py
+	@$(PYTHON) scripts/kill_tune.py
 	@$(PYTHON) scripts/fuzz_inputs.py
 	@$(PYTHON) scripts/mutants.py
 

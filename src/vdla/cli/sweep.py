@@ -6,42 +6,21 @@ from pathlib import Path
 
 import click
 
+from vdla.cli._groups import DefaultCommand, DefaultGroup
+from vdla.cli._live import Live
 from vdla.cli._options import OUTPUT_FILE, needs
-from vdla.cli._sweeps import Line, conclusion, described_difference, difference_values
+from vdla.cli._sweeps import conclusion, described, described_difference, difference_values
 
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 AREAS = ("estimate", "exact", "none")
 
 
-class _Sweeps(click.Group):
-    """A group that takes anything but the name of a sub-command for the arguments of `run`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the name of the default sub-command in front where there is none."""
-        return super().parse_args(ctx, args if args and args[0] in self.commands else ["run", *args])
-
-
-class _RunContext(click.Context):
-    """A context whose usage leaves out the name of the sub-command, which nobody has to type."""
-
-    @property
-    def command_path(self) -> str:
-        """The words before the arguments: those of the group."""
-        return super().command_path if self.parent is None else self.parent.command_path
-
-
-class _Run(click.Command):
-    """The command that the group runs where no sub-command is named."""
-
-    context_class = _RunContext
-
-
-@click.group(cls=_Sweeps)
+@click.group(cls=DefaultGroup)
 def command() -> None:
     """Measure many accelerators, or compare two sweeps."""
 
 
-@command.command("run", cls=_Run)
+@command.command("run", cls=DefaultCommand)
 @click.argument(
     "specification", metavar="SPEC.toml", type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
@@ -80,7 +59,7 @@ def run(
         plan = planned(wanted, specification.parent, silicon_for(wanted))
     except SweepError as error:
         raise SweepError(f"{specification}: {error}") from error
-    with Line(sys.stderr) as line:
+    with Live(sys.stderr, described) as line:
         done = sweep(plan, output, backend_of(processes, cluster), line.show)
     click.echo(conclusion(output, done))
 

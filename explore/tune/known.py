@@ -1,0 +1,72 @@
+"""What a log knows of a target: trials that this version of the compiler has measured on it."""
+
+from collections.abc import Iterable
+from math import inf
+
+from vdla.compiler.codegen.record import choice_to_json
+from vdla.compiler.codegen.space import Choice, Space
+from vdla.compiler.codegen.tasks import Task
+from vdla.compiler.codegen.tuned.chooser import legal
+from vdla.compiler.codegen.tuned.record import Record
+from vdla.compiler.codegen.version import version
+from vdla.hw.spec.target import Target
+
+DEFAULT = "default"  # in the place of an explorer: the compiler's own choice
+
+
+class Known:
+    """The records of a target and this version, by task.
+
+    Args:
+        explorer, seed: of the tuning that goes on; its own records are told from others.
+    """
+
+    def __init__(self, records: Iterable[Record], target: Target, explorer: str, seed: int) -> None:
+        self.target, self.explorer, self.seed = target, explorer, seed
+        self._of: dict[str, dict[str, list[Record]]] = {}
+        for record in records:
+            if record.timing == target.timing_digest and record.version == version():
+                of_task = self._of.setdefault(record.task, {})
+                of_task.setdefault(record.choice_text, []).append(record)
+
+    def default_of(self, task: Task) -> Record | None:
+        """Return the record of the compiler's own choice for a task; None where there is none."""
+        return next((one for one in self._every(task) if one.explorer == DEFAULT), None)
+
+    def of(self, space: Space) -> tuple[dict[int, Record], dict[int, Record]]:
+        """Return the records of a space's choices, by their places: those of this tuning, and those that only
+        others have measured."""
+        own: dict[int, Record] = {}
+        others: dict[int, Record] = {}
+        for records in self._of.get(str(space.task), {}).values():
+            choice = legal(records[0], space)
+            place = None if choice is None else space.place(choice)
+            if place is not None:
+                mine = [one for one in records if (one.explorer, one.seed) == (self.explorer, self.seed)]
+                (own if mine else others)[place] = (mine or records)[0]
+        return own, others
+
+    def record(
+        self, task: Task, choice: Choice, cycles: int | None, status: str, trial: int | None
+    ) -> Record:
+        """Return the record of a trial of this tuning; None: of the compiler's own choice."""
+        return Record(
+            str(task),
+            self.target.timing_digest,
+            self.target.name,
+            choice_to_json(choice),
+            cycles,
+            version(),
+            DEFAULT if trial is None else self.explorer,
+            0 if trial is None else self.seed,
+            trial or 0,
+            status,
+        )
+
+    def _every(self, task: Task) -> list[Record]:
+        return [one for records in self._of.get(str(task), {}).values() for one in records]
+
+
+def cost(record: Record) -> float:
+    """Return the cycles of a record as explorers are told them: inf where its choice is illegal."""
+    return inf if record.cycles is None else float(record.cycles)

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Tune networks on presets, and keep the best records in the database that ships with the kit.
+
+Each network is tuned on each preset with TRIALS trials for each of its tasks. The logs stay in LOGS, so that
+a killed run goes on where it was. Of every task the best record is written to
+compiler/codegen/tuned/PRESET.jsonl, if it beats the compiler's own choice. Records of tasks that were not
+tuned now stay there. Prints what each network gains.
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import click
+
+from vdla.cli._live import Live
+from vdla.cli._options import reports_errors
+from vdla.cli._tuning import described
+from vdla.compiler.codegen.tuned.log import Log, read_log, write_log
+from vdla.compiler.codegen.tuned.record import Record, best_of, merged
+from vdla.compiler.codegen.tuned.records import SHIPPED
+from vdla.compiler.codegen.version import version
+from vdla.compiler.network.cached import cached_graph
+from vdla.compiler.network.keep import Source
+from vdla.compiler.network.stages import layers_of, parts_of
+from vdla.explore.tune.explorers import EXPLORERS
+from vdla.explore.tune.known import DEFAULT
+from vdla.explore.tune.proposals import making
+from vdla.explore.tune.session import TRIALS_PER_WORKER, Progress, Session, Settings
+from vdla.explore.workers.backends import backend_of
+from vdla.hw.spec.target import TARGETS, Target
+
+MODELS = Path(__file__).parents[1] / "build" / "models"
+LOGS = Path(__file__).parents[1] / "build" / "tuned"
+
+
+def tune(model: Path, target: Target, log: Path, settings: Settings, per_task: int, jobs: int) -> Progress:
+    """Tune a network with so many trials for each of its tasks; return what was reached."""
+    layers = layers_of(parts_of(cached_graph(Source(model)), target)[1])
+    opened = Log(log)
+    whole = Settings(settings.explorer, settings.seed, per_task * len(layers), batch=settings.batch)
+    try:
+        with Live(sys.stderr, described) as live:
+            session = Session(layers, target, opened, whole, making(whole.explorer), live.show)
+            return session.run(backend_of(jobs, None, TRIALS_PER_WORKER))
+    finally:
+        opened.close()
+
+
+def beating(records: Sequence[Record], target: Target) -> list[Record]:
+    """Return the best record of each task on a target by this version of the compiler, if it takes fewer
+    cycles than the compiler's own choice."""
+    own = [one for one in records if (one.version, one.timing) == (version(), target.timing_digest)]
+    default = {one.task: one.cycles for one in own if one.explorer == DEFAULT}
+    best = [one for one in best_of(own).values() if one.task in default]
+    return [one for one in best if _less(one.cycles, default[one.task])]
+
+
+def _less(cycles: int | None, others: int | None) -> bool:
+    return cycles is not None and others is not None and cycles < others
+
+
+def updated(shipped: Iterable[Record], logs: Sequence[Record], target: Target) -> list[Record]:
+    """Return the records that ship for a preset: those of the logs, and of tasks that these do not have."""
+    tuned = {one.task for one in logs if one.version == version() and one.timing == target.timing_digest}
+    rest = [one for one in shipped if one.timing == target.timing_digest and one.task not in tuned]
+    return merged(beating(logs, target), rest)
+
+
+@click.command(help=__doc__)
+@click.option(
+    "--preset",
+    "presets",
+    multiple=True,
+    type=click.Choice(list(TARGETS)),
+    default=["default", "small"],
+    show_default=True,
+)
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="Networks.  [default: build/models/*_int8.onnx]",
+)
+@click.option("--trials", default=64, show_default=True, type=click.IntRange(1), help="For each task.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0))
+@click.option(
+    "--explorer", default=next(iter(EXPLORERS)), show_default=True, type=click.Choice(list(EXPLORERS))
+)
+@click.option("--jobs", default=2, show_default=True, type=click.IntRange(1))
+@click.option("--logs", default=LOGS, type=click.Path(file_okay=False, path_type=Path))
+@click.option("--output", default=SHIPPED, type=click.Path(file_okay=False, path_type=Path))
+@reports_errors
+def main(
+    presets: tuple[str, ...],
+    models: tuple[Path, ...],
+    trials: int,
+    seed: int,
+    explorer: str,
+    jobs: int,
+    logs: Path,
+    output: Path,
+) -> None:
+    found = models or tuple(sorted(MODELS.glob("*_int8.onnx")))
+    for preset in presets:
+        target, file = TARGETS[preset], output / f"{preset}.jsonl"
+        made = []
+        for model in found:
+            log = logs / f"{preset}.{model.stem}.jsonl"
+            done = tune(model, target, log, Settings(explorer, seed), trials, jobs)
+            before, after = done.cycles
+            click.echo(
+                f"{preset:12} {model.stem:24} {before:12,} {after:12,} {(after / before - 1) * 100:+7.2f}%  "
+                f"{done.trials:,} trials, {done.measured:,} now, {done.failed:,} illegal"
+            )
+            made += read_log(log).records
+            shipped = read_log(file).records if file.exists() else ()
+            write_log(updated(shipped, made, target), file)
+        click.echo(f"{file}: {len(read_log(file).records):,} records, {file.stat().st_size / 1024:.1f} KiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""What `vdla tune` prints."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vdla.cli._live import duration
+from vdla.hw.spec.target import Target
+
+if TYPE_CHECKING:
+    from vdla.explore.tune.gain import Standing
+    from vdla.explore.tune.session import Progress
+
+
+def described(progress: "Progress") -> str:
+    """Return progress as a line."""
+    total = "" if progress.total is None else f" of {progress.total:,}"
+    parts = [f"{progress.trials:,}{total} trials", f"{_change(*progress.cycles)} cycles"]
+    if progress.failed:
+        parts.append(f"{progress.failed:,} illegal")
+    if progress.measured:
+        parts.append(f"{progress.measured / progress.seconds:.1f} trials/s")
+    if progress.remaining_seconds is not None:
+        parts.append(f"{duration(progress.remaining_seconds)} left")
+    return ", ".join(parts)
+
+
+def table(progress: "Progress") -> list[str]:
+    """Return the best of each task so far: the ones with most cycles first."""
+    standings = list(progress.standings)
+    searched = None if progress.searched is None else standings[progress.searched]
+    return _rows(sorted(standings, key=lambda one: -one.best * len(one.layers)), searched)
+
+
+def conclusion(model: Path, log: Path, done: "Progress", target: Target) -> str:
+    """Return what a finished tuning prints."""
+    before, after = done.cycles
+    lines = _rows([one for one in done.standings if one.best < one.default], None)
+    alone = "each layer alone" if len(done.standings) > 1 else "alone"
+    lines.append(
+        f"{model.name} on {target.name}: {before:,} cycles by the compiler's own choices, {after:,} by the "
+        f"best ({_change(before, after)}), {alone}"
+    )
+    parts = [f"{done.trials:,} trials", f"{done.measured:,} of them measured now in {duration(done.seconds)}"]
+    if done.measured:
+        seconds = [f"{1e3 * part / done.measured:.1f} ms {name}" for name, part in _parts(done)]
+        parts.append(f"{done.measured / done.seconds:.1f} a second ({', '.join(seconds)})")
+    if done.failed:
+        parts.append(f"{done.failed:,} illegal")
+    lines += [f"{log}: {', '.join(parts)}", f"use it: vdla compile {model} --tuned {log}"]
+    return "\n".join(lines)
+
+
+def interrupted(log: Path, records: int) -> str:
+    """Return what an interrupted tuning prints."""
+    return f"{log} keeps {records:,} records; the same command goes on from there"
+
+
+def _parts(done: "Progress") -> Iterator[tuple[str, float]]:
+    return zip(("lowering", "verification", "simulation"), done.parts, strict=True)
+
+
+def _rows(standings: "list[Standing]", searched: "Standing | None") -> list[str]:
+    """Return a line for each task with its cycles, and a head; none where there are no tasks."""
+    if not standings:
+        return []
+    cells = [["layer", "default", "best", "change", "bound", "trials"]]
+    cells += [
+        [
+            ("> " if one is searched else "  ") + one.name,
+            f"{one.default:,}",
+            f"{one.best:,}",
+            _change(one.default, one.best),
+            f"{one.bound:,}",
+            f"{one.trials:,}",
+        ]
+        for one in standings
+    ]
+    cells[0][0] = "  layer"
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *(map(str.rjust, row[1:], widths[1:]))]).rstrip() for row in cells
+    ]
+
+
+def _change(before: int, after: int) -> str:
+    return f"{(after / before - 1) * 100:+.2f}%" if before else "+0.00%"

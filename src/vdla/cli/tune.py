@@ -1,0 +1,122 @@
+"""``vdla tune``."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from vdla.cli._groups import DefaultCommand, DefaultGroup
+from vdla.cli._live import Live
+from vdla.cli._networks import Recipe, source_of, status, takes_recipe
+from vdla.cli._options import OUTPUT_FILE, reports_errors, takes_target
+from vdla.cli._tuning import conclusion, described, interrupted, table
+from vdla.explore.tune.explorers import EXPLORERS
+from vdla.hw.spec.extras import require_package
+from vdla.hw.spec.target import Target
+
+LOG = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.group(cls=DefaultGroup)
+def command() -> None:
+    """Search for faster schedules of a network, or merge the logs of such searches."""
+
+
+@command.command("run", cls=DefaultCommand)
+@click.argument("model", metavar="MODEL.onnx", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "-o", "--output", metavar="LOG", required=True, type=OUTPUT_FILE, help="Log to append records to."
+)
+@click.option(
+    "--trials",
+    type=click.IntRange(0),
+    help="Choices to measure in all, those in the log included.  [default: 32 for each task, or as many as "
+    "the minutes allow]",
+)
+@click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Time after which the search ends.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the explorers.")
+@click.option(
+    "--explorer",
+    type=click.Choice(list(EXPLORERS)),
+    default=next(iter(EXPLORERS)),
+    show_default=True,
+    help="What proposes choices.",
+)
+@click.option(
+    "--batch",
+    type=click.IntRange(1, 4096),
+    default=8,
+    show_default=True,
+    help="Choices that are proposed together: at least as many as there are workers.",
+)
+@click.option(
+    "--jobs", type=click.IntRange(1, 1024), help="Worker processes.  [default: one for each processor]"
+)
+@click.option("--cluster", metavar="ADDRESS", help="Scheduler of a Dask cluster that measures.")
+@takes_recipe
+@takes_target
+def run(
+    model: Path,
+    output: Path,
+    trials: int | None,
+    minutes: float | None,
+    seed: int,
+    explorer: str,
+    batch: int,
+    jobs: int | None,
+    cluster: str | None,
+    recipe: Recipe,
+    target: Target,
+) -> None:
+    """Search for the fastest schedules of a network's layers on a target, and keep every measurement in LOG.
+
+    Each trial is lowered, verified and simulated. The next trials go to the layers that promise most for the
+    whole network. A tuning that was interrupted goes on when the same command runs again; nothing is measured
+    twice. `vdla compile MODEL --tuned LOG` uses the best choices.
+
+    `vdla tune merge A B -o C` merges logs, as of several machines.
+    """
+    if jobs and cluster:
+        raise click.UsageError("--jobs is for this machine; a cluster has its own workers")
+    from vdla.compiler.codegen.tuned.log import Log
+    from vdla.compiler.network.cached import cached_graph
+    from vdla.compiler.network.stages import layers_of, parts_of
+    from vdla.explore.tune.proposals import LEARNING, making
+    from vdla.explore.tune.session import TRIALS_PER_WORKER, Session, Settings
+    from vdla.explore.workers.backends import backend_of
+
+    if explorer == LEARNING:
+        require_package("xgboost", f"--explorer {LEARNING}")
+    workers = backend_of(jobs, cluster, TRIALS_PER_WORKER)
+    with status() as say:
+        layers = layers_of(parts_of(cached_graph(source_of(model, recipe), say), target, say)[1])
+    log = Log(output)
+    if log.torn:
+        click.echo(f"{output}: its last line was torn, and is measured again", err=True)
+    settings = Settings(explorer, seed, trials, minutes, batch)
+    try:
+        with Live(sys.stderr, described, table) as live:
+            session = Session(layers, target, log, settings, making(explorer), live.show)
+            done = session.run(workers)
+    except KeyboardInterrupt:
+        click.echo(interrupted(output, len(log.records)), err=True)
+        raise
+    finally:
+        log.close()
+    click.echo(conclusion(model, output, done, target))
+
+
+@command.command("merge")
+@click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=LOG)
+@click.option("-o", "--output", metavar="LOG", required=True, type=OUTPUT_FILE, help="Log to write.")
+@reports_errors
+def merge(logs: tuple[Path, ...], output: Path) -> None:
+    """Merge logs: every record once, in an order that does not depend on that of the logs."""
+    from vdla.compiler.codegen.tuned.log import merge, read_log
+
+    for log in logs:
+        if read_log(log).torn:
+            click.echo(f"{log}: its last line is torn, and left out", err=True)
+    records = merge(logs, output)
+    tasks = {(record.task, record.timing) for record in records}
+    click.echo(f"{output}: {len(records):,} records of {len(tasks):,} task{'s' * (len(tasks) != 1)}")
