@@ -1,8 +1,8 @@
 """Tuning of a network: which choice of which task is measured next, until the budget is spent.
 
 What is proposed follows from the log at the start, the seed and the cycles that were measured. It depends on
-neither the number of workers nor their speed. A tuning that was interrupted makes the same proposals again, and
-takes what was measured from its log.
+neither the number of workers nor their speed. A tuning that was interrupted makes the same proposals again,
+and takes what was measured from its log.
 """
 
 import time

@@ -1,0 +1,36 @@
+"""Explorers for the choices of a space."""
+
+import pytest
+
+from tests.explore.tune.networks import LARGE, SMALL, TARGET
+from vdla.compiler.codegen.space import space_of
+from vdla.explore.tune.explorers import EXPLORERS
+from vdla.explore.tune.proposals import LEARNING, making
+
+OTHERS = [(space_of(LARGE, TARGET), {place: 1000.0 + place for place in range(0, 60, 4)})]
+
+
+@pytest.mark.parametrize("name", EXPLORERS)
+@pytest.mark.parametrize("others", [[], OTHERS], ids=["cold", "warm"])
+def test_every_explorer_proposes_new_places_of_the_space_and_the_same_for_a_seed(name, others):
+    space = space_of(SMALL, TARGET)
+    proposed = []
+    for _ in range(2):
+        explorer = making(name)(space, 3, others)
+        explorer.tell([0], [500.0])
+        places = []
+        for _ in range(3):
+            batch = explorer.ask(8)
+            explorer.tell(batch, [1000.0 + place % 7 for place in batch])
+            places += batch
+        proposed.append(places)
+    assert proposed[0] == proposed[1]
+    assert len(set(places)) == len(places) == 24
+    assert 0 not in places
+    assert all(0 <= place < len(space) for place in places)
+
+
+def test_the_learning_explorer_knows_what_other_spaces_taught():
+    space = space_of(SMALL, TARGET)
+    cold, warm = (making(LEARNING)(space, 3, others).ask(8) for others in ([], OTHERS))
+    assert cold != warm
