@@ -8,15 +8,11 @@ from pathlib import Path
 
 import onnx
 from onnx import ModelProto
-from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
-from onnxruntime.quantization import QuantFormat, QuantType, quantize_dynamic, quantize_static
-from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from models.blocks import in_blocks
-from models.quantise import Samples, behind
 from models.run import Tensors
 
-S8, U8 = QuantType.QInt8, QuantType.QUInt8
+S8, U8 = "QInt8", "QUInt8"
 SYMMETRIC = {"ActivationSymmetric": True, "WeightSymmetric": True}
 OPSET_OF_NIBBLES = 21
 Remake = Callable[[ModelProto], ModelProto]
@@ -28,21 +24,23 @@ class Style:
 
     Attributes:
         summary: one line for people.
-        activations, weights: their types.
+        activations, weights: their types, as onnxruntime calls them.
         settings: further arguments of `quantize_static`.
         options: its `extra_options`.
         before, after: what is done to the float model before, and to the quantised one after.
         folds: batch normalisations are folded before.
+        format: of the file, as onnxruntime calls it.
     """
 
     summary: str
-    activations: QuantType = S8
-    weights: QuantType = S8
+    activations: str = S8
+    weights: str = S8
     settings: Mapping[str, object] = field(default_factory=dict)
     options: Mapping[str, object] = field(default_factory=dict)
     before: Remake = lambda model: model
     after: Remake = lambda model: model
     folds: bool = True
+    format: str = "QDQ"
 
     def quantised(
         self,
@@ -58,6 +56,11 @@ class Style:
             float_operators: operators to leave as they are.
             float_behind: operators to leave as they are, with every node behind them.
         """
+        from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
+        from onnxruntime.quantization.shape_inference import quant_pre_process
+
+        from models.quantise import Samples, behind
+
         with tempfile.TemporaryDirectory(prefix="styles.") as folder:
             source, target = Path(folder) / "float.onnx", Path(folder) / "quantised.onnx"
             onnx.save(self.before(model), source)
@@ -70,8 +73,9 @@ class Style:
                 Samples(list(samples)),
                 op_types_to_quantize=sorted({node.op_type for node in nodes} - float_operators),
                 nodes_to_exclude=behind(nodes, float_behind),
-                activation_type=self.activations,
-                weight_type=self.weights,
+                quant_format=QuantFormat.from_string(self.format),
+                activation_type=QuantType.from_string(self.activations),
+                weight_type=QuantType.from_string(self.weights),
                 extra_options=dict(self.options),
                 **self.settings,
             )
@@ -133,6 +137,8 @@ def with_bytes_outside(model: ModelProto) -> ModelProto:
 
 def optimised(model: ModelProto) -> ModelProto:
     """Return a model as onnxruntime writes it after its optimisations: operators on integers."""
+    from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
+
     options = SessionOptions()
     options.graph_optimization_level = GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     with tempfile.TemporaryDirectory(prefix="styles.") as folder:
@@ -143,15 +149,17 @@ def optimised(model: ModelProto) -> ModelProto:
 
 def dynamically(model: ModelProto) -> ModelProto:
     """Return a model whose activations are quantised by their own range while it runs."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
     with tempfile.TemporaryDirectory(prefix="styles.") as folder:
         source, target = Path(folder) / "float.onnx", Path(folder) / "quantised.onnx"
         onnx.save(model, source)
-        quantize_dynamic(source, target, weight_type=U8)
+        quantize_dynamic(source, target, weight_type=QuantType.QUInt8)
         return onnx.load(target)
 
 
 PER_CHANNEL = {"per_channel": True}
-OPERATORS = {"quant_format": QuantFormat.QOperator}
+OPERATORS = partial(Style, format="QOperator")
 STYLES: Mapping[str, Style | Unquantised] = {
     "qdq": Style("int8 symmetric, weights per channel", settings=PER_CHANNEL, options=SYMMETRIC),
     "qdq-tensor": Style("int8 symmetric, weights per tensor", options=SYMMETRIC),
@@ -172,14 +180,14 @@ STYLES: Mapping[str, Style | Unquantised] = {
     "qdq-norms": Style("batch normalisations between pairs", U8, settings=PER_CHANNEL, folds=False),
     "qdq-bytes": Style("inputs and outputs of uint8", U8, after=with_bytes_outside),
     "qdq-nibbles": Style(
-        "weights int4", U8, QuantType.QInt4, PER_CHANNEL, {**SYMMETRIC, "ActivationSymmetric": False}, newer
+        "weights int4", U8, "QInt4", PER_CHANNEL, {**SYMMETRIC, "ActivationSymmetric": False}, newer
     ),
-    "qdq-unsigned-nibbles": Style("weights uint4", U8, QuantType.QUInt4, {}, {}, newer),
-    "qoperator": Style("operators on int8", settings={**OPERATORS, **PER_CHANNEL}, options=SYMMETRIC),
-    "qoperator-asymmetric": Style("operators on int8 with zero points", settings=OPERATORS),
-    "qoperator-u8": Style("operators on uint8, weights int8", U8, settings={**OPERATORS, **PER_CHANNEL}),
-    "qoperator-u8u8": Style("operators on uint8, weights uint8", U8, U8, OPERATORS),
-    "qoperator-reduced": Style("the same, of seven bits", U8, U8, {**OPERATORS, "reduce_range": True}),
+    "qdq-unsigned-nibbles": Style("weights uint4", U8, "QUInt4", {}, {}, newer),
+    "qoperator": OPERATORS("operators on int8", settings=PER_CHANNEL, options=SYMMETRIC),
+    "qoperator-asymmetric": OPERATORS("operators on int8 with zero points"),
+    "qoperator-u8": OPERATORS("operators on uint8, weights int8", U8, settings=PER_CHANNEL),
+    "qoperator-u8u8": OPERATORS("operators on uint8, weights uint8", U8, U8),
+    "qoperator-reduced": OPERATORS("the same, of seven bits", U8, U8, {"reduce_range": True}),
     "optimised": Style(
         "as onnxruntime optimises the style qdq-u8", U8, settings=PER_CHANNEL, after=optimised
     ),

@@ -36,6 +36,8 @@ COMMANDS = {
 SCRIPTS = {
     "scripts/make_models.py": ("onnxruntime", "making models", ()),
     "scripts/check_models.py": ("onnxruntime", "checking models", ()),
+    "scripts/check_styles.py": ("onnxruntime", "checking styles", ()),
+    "scripts/random_graphs.py": ("onnxruntime", "random graphs", ()),
     "scripts/bench_network.py": ("onnxruntime", "measuring a network", ()),
     "scripts/bench_layers.py": ("matplotlib", "a roofline", ("--plot", "x.svg")),
     "scripts/bench_search.py": (
