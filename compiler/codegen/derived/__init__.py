@@ -1,0 +1,1 @@
+"""Schedules without templates: spaces derived from tensor expressions by rules."""
