@@ -1,4 +1,5 @@
-"""How much of each stage of a kernel one iteration of its loops needs, in closed form, for many points at once."""
+"""How much of each stage of a kernel one iteration of its loops needs: in closed form, for many points at
+once."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -80,13 +81,18 @@ class Relations:
             return [extents[axis.name] for axis in self.kernel.axes]
         readings = [(reading, self._loops(reading.reader, extents)) for reading in self.readings[stage.name]]
         shape = stage.shape[:-TILE_RANK]
-        return [_side([(one.forms[place], loops) for one, loops in readings], extent) for place, extent in enumerate(shape)]
+        return [
+            _side([(one.forms[place], loops) for one, loops in readings], extent)
+            for place, extent in enumerate(shape)
+        ]
 
     def _loops(self, reader: Tensor, extents: Extents) -> Extents:
         """Return the extents of a reader's loops."""
         own = zip(reader.axes, self.boxes(reader, extents), strict=False)
         loops = {axis.name: side for axis, side in own}
-        return loops | {axis.name: extents[loop_of_sum(reader, axis.name)] for axis in self.kernel.sums(reader)}
+        return loops | {
+            axis.name: extents[loop_of_sum(reader, axis.name)] for axis in self.kernel.sums(reader)
+        }
 
 
 def loop_of_sum(stage: Tensor, axis: str) -> str:
@@ -122,7 +128,8 @@ def _side(forms: list[tuple[Affine, Extents]], extent: int) -> IntArray:
     spans = [_span(form, loops) for form, loops in forms]
     low = reduce(np.minimum, [span[0] for span in spans])
     high = reduce(np.maximum, [span[1] for span in spans])
-    return np.minimum(high - low + 1, extent)
+    side: IntArray = np.minimum(high - low + 1, extent)
+    return side
 
 
 def _span(form: Affine, loops: Extents) -> tuple[IntArray, IntArray]:

@@ -85,5 +85,3 @@ def _order_sums(handle: StageHandle, stage: Tensor, kernel: Kernel, values: Valu
     order = [*across, *inside] if within else [*inside, *across]
     handle.reorder(*chunks, *order, *tile, *own.values())
     return chunks[-1]
-
-

@@ -1,4 +1,5 @@
-"""What the points of a kernel move and compute, in closed form: features for models, and an estimate of cycles."""
+"""What the points of a kernel move and compute, in closed form: features for models, and an estimate of
+cycles."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -52,8 +53,7 @@ class Work:
             if self.kernel.units[stage.name].loads
         }
         inside = [np.minimum(table.tiles[axis.name], axis.extent) for axis in self.kernel.axes]
-        tiles = prod(table.trips.values(), start=np.ones(len(table), np.int64)) * self.filled
-        self.store = self._moved(self.kernel.output, inside, tiles)
+        self.store = self._moved(self.kernel.output, inside, self.tiles * self.filled)
 
     @cached_property
     def filled(self) -> FloatArray:
@@ -67,18 +67,18 @@ class Work:
     def _rounds(self, stage: Tensor) -> FloatArray:
         """Return how often a stage is computed, tiles at the edge in part."""
         moving = self.table.levels[stage.name] > 0
-        rounds: FloatArray = self.table.times(stage) * np.where(moving, self.filled, 1.0)
-        return rounds
+        share: FloatArray = np.where(moving, self.filled, 1.0)
+        return share * self.table.times(stage).astype(np.float64)
 
     def _moved(self, stage: Tensor, sides: list[IntArray], rounds: FloatArray) -> Moved:
         """Return what boxes of these sides move `rounds` times; what lies together is one run."""
         config, size = self.config, self._element_bytes(stage)
-        run = np.full(len(self.table), size)
-        rest = [np.ones(len(self.table))]  # trips of the loops around a run, from the inside out
+        run: FloatArray = np.full(len(self.table), float(size))
+        rest: list[FloatArray] = [np.ones(len(self.table))]  # trips of the loops around a run
         whole = np.ones(len(self.table), bool)
         for side, extent in zip(reversed(sides), reversed(stage.shape[:-TILE_RANK]), strict=True):
-            run = run * np.where(whole, side, 1)
-            rest.append(np.where(whole, 1, side))
+            run = np.where(whole, run * side.astype(np.float64), run)
+            rest.append(np.where(whole, 1, side).astype(np.float64))
             whole = whole & (side == extent)
         lines = prod(rest)
         instructions = lines / np.maximum.reduce(rest)  # a transfer has rows: one loop around a run
@@ -133,7 +133,8 @@ class Work:
     @cached_property
     def tiles(self) -> FloatArray:
         """Tiles of the output."""
-        return prod(self.table.trips.values(), start=np.ones(len(self.table)))
+        tiles: FloatArray = prod(self.table.trips.values(), start=self.table.one).astype(np.float64)
+        return tiles
 
     def beats(self, moved: Moved) -> FloatArray:
         """Return the cycles that what is moved takes the data path."""
@@ -176,8 +177,8 @@ class Work:
     def cycles(self) -> FloatArray:
         """Return float64[n]: estimated cycles.
 
-        With one virtual thread everything comes in turn; with more, what bounds the units. Waits between units
-        are divided among threads. Accumulators are loaded by the compute unit, which waits for them.
+        With one virtual thread everything comes in turn; with more, what bounds the units. Waits between
+        units are divided among threads. Accumulators are loaded by the compute unit, which waits for them.
         """
         latency, threads, own = self.memory.latency, self.table.threads, self._all(CHIP[2:])
         ahead, count = self._all(CHIP[:2]), self._all(CHIP).instructions
@@ -192,7 +193,9 @@ class Work:
         waits = (self.rounds + self.tiles) * (latency + HANDOVER_CYCLES)
         chain = (compute + load + store + waits) / threads
         bounds = np.stack(np.broadcast_arrays(bus, load, compute, chain))
-        started = load / self.rounds + store / self.tiles + 2 * latency  # before the first work, and after the last
+        started = (
+            load / self.rounds + store / self.tiles + 2 * latency
+        )  # before the first work, and after the last
         resets = np.where(self._resets, self.tiles / threads, 0) * (latency + store / self.tiles)
         greatest = bounds.max(axis=0)
         nearness = ((bounds / greatest) ** SHARPNESS).sum(axis=0) - 1
@@ -203,8 +206,9 @@ class Work:
 def features_of(work: Work) -> FloatArray:
     """Return float64[n, f]: what points are like, whichever kernel and target they are of.
 
-    Logarithms of estimate, slots, bytes, bursts, instructions, rounds, tiles and reuse; for each memory, those of
-    bytes that are loaded into it and of its elements that are taken; virtual threads; the bounds beside each other.
+    Logarithms of estimate, slots, bytes, bursts, instructions, rounds, tiles and reuse; those of the bytes
+    loaded into each memory, and the share of it that is taken; virtual threads; the share of tiles that is
+    filled.
     """
     table, moved = work.table, list(work.loads.values())
     zero = np.zeros(len(table))
@@ -228,9 +232,7 @@ def features_of(work: Work) -> FloatArray:
         *_by_memory(work),
     ]
     logs = [np.log2(1 + column) for column in columns]
-    shares = [
-        table.used[memory] / work.config.depth(memory) for memory in sorted(table.used, key=int)
-    ]
+    shares = [table.used[memory] / work.config.depth(memory) for memory in sorted(table.used, key=int)]
     return np.stack([*logs, *shares, table.threads.astype(float), work.filled], axis=1)
 
 

@@ -1,7 +1,7 @@
 """The rule of caches: kernels, each of which makes one tensor in DRAM of others that stand there.
 
-What an instruction computes lies in one memory. A tensor in DRAM that an instruction wants on chip gets a copy
-there, and a tensor on chip belongs to the kernels that read it, to each its own.
+What an instruction computes lies in one memory. A tensor in DRAM that an instruction wants on chip gets a
+copy there, and a tensor on chip belongs to the kernels that read it, to each its own.
 """
 
 from collections.abc import Sequence
@@ -82,7 +82,9 @@ def kernels_of(output: Tensor, config: AcceleratorConfig) -> list[Kernel]:
     return [_Kernels(units, config).kernel(tensor) for tensor in made]
 
 
-def _chosen(consumers_first: Sequence[Tensor], wanted: Scopes, config: AcceleratorConfig) -> dict[str, Unit] | None:
+def _chosen(
+    consumers_first: Sequence[Tensor], wanted: Scopes, config: AcceleratorConfig
+) -> dict[str, Unit] | None:
     """Return a unit for each tensor, so that all lie where they are wanted or can be copied there; None where
     there are none."""
     if not consumers_first:

@@ -2,12 +2,12 @@
 
 - tile: each loop of the output is split in tiles and what is inside one.
 - chunk: each loop over a sum is split likewise; chunks stand outside.
-- order: loops over tiles with which a load moves stand outside those with which it does not, one order for each
-  load.
+- order: loops over tiles with which a load moves stand outside those with which it does not, one order for
+  each load.
 - threads: one loop over tiles becomes virtual threads.
 - walk: inside a chunk, the sums of an element follow one another, or the elements of a sum.
-- place: what a sum reads is computed for a chunk or for a tile. What is loaded and stays the same over some loops may
-  also be loaded outside those of them that stand innermost, or once at first.
+- place: what a sum reads is computed for a chunk or for a tile. What is loaded and stays the same over some
+  loops may also be loaded outside those of them that stand innermost, or once at first.
 """
 
 from collections.abc import Iterator
@@ -22,8 +22,8 @@ FEW = 32  # trips of a loop; up to here all sizes of tiles are offered that diff
 RATIO = 1.4  # from one number of tiles to the next, beyond
 
 CHUNK, TILE, REUSE, FIRST = "chunk", "tile", "reuse", "first"
-"""Where a stage is computed: in a chunk of the sum that reads it, in a tile of the output, outside the loops at the
-end of the order that all need the same of it, or before all loops."""
+"""Where a stage is computed: in a chunk of the sum that reads it, in a tile of the output, outside the loops
+at the end of the order that all need the same of it, or before all loops."""
 
 WITHIN, ACROSS = "within", "across"
 """How a chunk is walked: the sum within an element is inside, or the loops across elements are."""

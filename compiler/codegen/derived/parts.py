@@ -1,11 +1,12 @@
 """The rule of parts: an expression that no instruction means is divided, or written into its readers.
 
-`Y[i] = sum over c of int32(X[c, i]) * int32(X[c, i])` becomes `W[c, i] = int32(X[c, i])`, `S[c, i] = W[c, i] *
-W[c, i]` and `Y[i] = sum over c of S[c, i]`, each of which is an instruction's.
+`Y[i] = sum over c of int32(X[c, i]) * int32(X[c, i])` becomes `W[c, i] = int32(X[c, i])`, `S[c, i] =
+W[c, i] * W[c, i]` and `Y[i] = sum over c of S[c, i]`, each of which is an instruction's.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
+from textwrap import shorten
 
 from vdla.compiler.codegen.derived.units import UnderivableError, text_of, units_of
 from vdla.compiler.codegen.nest import TILE_RANK
@@ -15,6 +16,7 @@ from vdla.compiler.ir.types import INDEX
 from vdla.compiler.te.tensor import Axis, Element, Reduce, Tensor
 from vdla.hw.spec.config import AcceleratorConfig
 
+TEXT = 160  # characters of an expression in an error
 MOST_PARTS = 16  # of one expression
 
 
@@ -62,8 +64,8 @@ def in_parts(output: Tensor, config: AcceleratorConfig) -> Tensor:
             done[own.name] = parts
         elif isinstance(own.value, Reduce) or own.name == output.name:
             raise UnderivableError(
-                f"{own.name}: no instructions of {config.name} compute {text_of(own.value)}; it has sums of "
-                "products, operations on accumulators, and narrowings to int8"
+                f"{own.name}: no instructions of {config.name} compute {shorten(text_of(own.value), TEXT)}; "
+                "write it by others, or switch on the extension that has one"
             )
         else:
             inlined[own.name] = own
@@ -119,7 +121,7 @@ def _once_divided(tensor: Tensor, number: int) -> tuple[Tensor, list[Tensor]]:
         if isinstance(expr, (Const, Element)) or not has_reads(expr):
             return expr
         if expr not in made:
-            made[expr] = _part(expr, tensor, f"{tensor.name}_{number + len(made)}")
+            made[expr] = _part(expr, tensor, f"{tensor.name}_p{number + len(made)}")
         part, indices = made[expr]
         return part[indices]
 

@@ -57,8 +57,8 @@ class Point:
 class Points:
     """The points of a kernel on a target: all legal ones, or a sample.
 
-    Of programs that are the same, one point is kept. Half of a sample is drawn at random. The other half comes from
-    changes to points with the best estimates, one or two knobs at a time.
+    Of programs that are the same, one point is kept. Half of a sample is drawn at random. The other half
+    comes from changes to points with the best estimates, one or two knobs at a time.
 
     Args:
         most: points of a sample.
@@ -75,8 +75,8 @@ class Points:
         self.table = self._table(most, np.random.default_rng(seed))
         if not len(self.table):
             raise UnderivableError(
-                f"{kernel.output.name}: no tile of it fits the memories of {target.config.name}; give it larger "
-                "buffers"
+                f"{kernel.output.name}: no tile of it fits the memories of {target.config.name}; "
+                "give it larger buffers"
             )
 
     def __len__(self) -> int:
@@ -104,12 +104,17 @@ class Points:
 
     def point(self, place: int) -> Point:
         """Return one of the points."""
-        return Point(digest_of([str(self.kernel), self.kernel.config.digest]), self.table.values(place))
+        return Point(self.digest, self.table.values(place))
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 (hex) of the kernel's text and its configuration."""
+        return digest_of([str(self.kernel), self.kernel.config.digest])
 
     def place(self, point: Point) -> int | None:
         """Return the place of a point; None where it is not among the points."""
         own = self._places.get(self._row(point.values).tobytes())
-        return own if own is not None and self.point(own).kernel == point.kernel else None
+        return own if point.kernel == self.digest else None
 
     @cached_property
     def _places(self) -> dict[bytes, int]:
@@ -123,8 +128,8 @@ class Points:
         """
         point = Point(str(values.get("kernel")), dict(values.get("values", {})))
         self._row(point.values)
-        if point.kernel != self.point(0).kernel:
-            raise IrError(f"the point belongs to kernel {point.kernel[:12]}, not to {self.point(0).kernel[:12]}")
+        if point.kernel != self.digest:
+            raise IrError(f"the point belongs to kernel {point.kernel[:12]}, not to {self.digest[:12]}")
         return point
 
     def _row(self, values: Mapping[str, Value]) -> IntArray:

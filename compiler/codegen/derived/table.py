@@ -39,9 +39,7 @@ class Table:
 
     def values(self, row: int) -> dict[str, Value]:
         """Return the values of a point, by knob."""
-        return {
-            knob.name: knob.values[place] for knob, place in zip(self.knobs, self.rows[row], strict=True)
-        }
+        return {knob.name: knob.values[place] for knob, place in zip(self.knobs, self.rows[row], strict=True)}
 
     def number(self, name: str, default: int) -> IntArray:
         """Return int64[n]: the values of a knob; `default` where there is none."""
@@ -56,7 +54,14 @@ class Table:
             return np.zeros(len(self.rows), bool)
         column = self._columns[name]
         values = self.knobs[column].values
-        return self.rows[:, column] == values.index(value) if value in values else np.zeros(len(self.rows), bool)
+        return (
+            self.rows[:, column] == values.index(value) if value in values else np.zeros(len(self.rows), bool)
+        )
+
+    @property
+    def one(self) -> IntArray:
+        """int64[n]: ones."""
+        return np.ones(len(self.rows), np.int64)
 
     # Loops over tiles
 
@@ -75,7 +80,10 @@ class Table:
         """Virtual threads by loop of the output: 1 but for one loop."""
         several = [axis.name for axis in self.kernel.axes if axis.extent > 1]
         if len(several) == 1:
-            return {axis.name: self.threads if axis.extent > 1 else np.ones_like(self.threads) for axis in self.kernel.axes}
+            return {
+                axis.name: self.threads if axis.extent > 1 else np.ones_like(self.threads)
+                for axis in self.kernel.axes
+            }
         return {
             axis.name: np.where(self.chosen("over", axis.name), self.threads, 1) for axis in self.kernel.axes
         }
@@ -116,8 +124,11 @@ class Table:
     def chunk_trips(self, stage: Tensor) -> IntArray:
         """Return the chunks of a stage's sum."""
         return prod(
-            (-(-axis.extent // self.chunks[loop_of_sum(stage, axis.name)]) for axis in self.kernel.sums(stage)),
-            start=np.ones(len(self.rows), np.int64),
+            (
+                -(-axis.extent // self.chunks[loop_of_sum(stage, axis.name)])
+                for axis in self.kernel.sums(stage)
+            ),
+            start=self.one,
         )
 
     # Places
@@ -177,7 +188,8 @@ class Table:
         """The sides of the box that is computed of each stage at its place, but those of an element."""
         return {
             stage.name: [
-                np.broadcast_to(side, len(self.rows)) for side in self.relations.boxes(stage, self.extents(stage))
+                np.broadcast_to(side, len(self.rows))
+                for side in self.relations.boxes(stage, self.extents(stage))
             ]
             for stage in self.kernel.stages[:-1]
         }
@@ -185,13 +197,12 @@ class Table:
     @cached_property
     def elements(self) -> dict[str, IntArray]:
         """Elements of the box that is computed of each stage at its place."""
-        one = np.ones(len(self.rows), np.int64)
-        return {name: prod(sides, start=one) for name, sides in self.sides.items()}
+        return {name: prod(sides, start=self.one) for name, sides in self.sides.items()}
 
     def times(self, stage: Tensor) -> IntArray:
         """Return how often a stage is computed."""
         level = self.levels[stage.name]
-        found = np.ones(len(self.rows), np.int64)
+        found = self.one
         for axis in self.kernel.axes:
             trips = np.where(level >= self.inside, self.trips[axis.name], self.outer[axis.name])
             found = found * np.where(self.positions[axis.name] < level, trips, 1)
@@ -235,7 +246,9 @@ class Table:
             if knob.name == "over":
                 rows[self.threads == 1, column] = 0
             elif knob.name == "order":
-                rows[:, column] = self._first_alike([self._nesting(str(order)) for order in knob.values], column)
+                rows[:, column] = self._first_alike(
+                    [self._nesting(str(order)) for order in knob.values], column
+                )
             elif kind == "place":
                 stage = next(one for one in self.kernel.stages if one.name == name)
                 alike = [self._depth(self._with(column, place), stage) for place in range(len(knob.values))]
@@ -252,7 +265,8 @@ class Table:
         """Return the first place whose key is that of the present one."""
         every = np.stack(keys)
         own = every[self.rows[:, column], np.arange(len(self.rows))]
-        return np.argmax(every == own, axis=0)
+        first: IntArray = np.argmax(every == own, axis=0)
+        return first
 
     def _nesting(self, order: str) -> IntArray:
         """Return a number for the loops of several iterations in an order."""
@@ -270,6 +284,6 @@ class Table:
         for name, outer in self.outer.items():
             depth += (outer > 1) & (self.positions[name] < level)
         depth += (self.threads > 1) & (level >= self.inside)
-        return depth + ((self.chunk_trips(self.reader(stage)) > 1) & (level > self.inside))
-
-
+        chunked = (self.chunk_trips(self.reader(stage)) > 1) & (level > self.inside)
+        found: IntArray = depth + chunked
+        return found

@@ -1,4 +1,5 @@
-"""A trial: a program is lowered, its stream verified and simulated. What is refused is illegal, with the reason."""
+"""A trial: a program is lowered, its stream verified and simulated. What is refused is illegal, with the
+reason."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +8,8 @@ import numpy as np
 
 from vdla.compiler.codegen.choose import cycles_of
 from vdla.compiler.codegen.stream import compile_stream
-from vdla.compiler.ir.nodes import Func
+from vdla.compiler.ir.nodes import Buffer, Func
+from vdla.compiler.ir.types import DTYPES
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.target import Target
 from vdla.runtime.stream.builder import UOP_TENSOR, Stream
@@ -33,10 +35,15 @@ def tried(program: Callable[[], Func], target: Target) -> Trial:
     try:
         func = program()
         stream = compile_stream(func, target.config)
-        verify_stream(stream, {param.name: param.size for param in func.params})
+        verify_stream(stream, {param.name: bytes_of(param) for param in func.params})
         return Trial(cycles_of(stream, target.memory))
     except VdlaError as error:
         return Trial(None, str(error).splitlines()[0])
+
+
+def bytes_of(buffer: Buffer) -> int:
+    """Return the bytes of a tensor in DRAM."""
+    return buffer.size * DTYPES[buffer.dtype].bytes
 
 
 def verify_stream(stream: Stream, sizes: dict[str, int]) -> None:

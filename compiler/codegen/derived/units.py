@@ -1,4 +1,4 @@
-"""The rule of units: which instructions compute a tensor, and in which memories that and its operands must lie.
+"""The rule of units: which instructions compute a tensor, and in which memories it and its operands must lie.
 
 The matcher decides, by the meaning of the instructions. No operator has a name here.
 """
@@ -125,7 +125,8 @@ def text_of(value: Expr) -> str:
     """Return the text of what a tensor computes."""
     if isinstance(value, Reduce):
         axes = ", ".join(axis.name for axis in value.axes)
-        return f"{value.op} over {axes} of {print_expr(value.value)}"
+        start = print_expr(value.identity())
+        return f"{value.op} over {axes} from {start} of {print_expr(value.value)}"
     return print_expr(value)
 
 
@@ -164,7 +165,9 @@ def _unit(
     assert isinstance(call, Call), "there is no condition around an element"
     tiles = [operand.buffer.name for operand in call.operands if isinstance(operand, Read)]
     operands = dict(zip(tiles[1:], candidate.scopes[1:], strict=True))
-    clash = any(operands[name] is not scope for name, scope in zip(tiles[1:], candidate.scopes[1:], strict=True))
+    clash = any(
+        operands[name] is not scope for name, scope in zip(tiles[1:], candidate.scopes[1:], strict=True)
+    )
     accumulates = operands.pop(tensor.name, candidate.scopes[0]) is candidate.scopes[0]
     if clash or not accumulates:
         return None  # one tensor in two memories
