@@ -18,11 +18,11 @@ from vdla.compiler.ir.nodes import Scope
 from vdla.compiler.ir.types import DTYPES
 from vdla.compiler.te.tensor import Reduce, Tensor
 from vdla.hw.spec.memory import MemoryParameters
-from vdla.hw.spec.timing import LOADS_IN_PROGRESS
-from vdla.hw.spec.vocabulary import Extension
+from vdla.hw.spec.timing import LOADS_IN_PROGRESS, alu_delay
+from vdla.hw.spec.vocabulary import AluOpcode, Extension
 
 FloatArray: TypeAlias = NDArray[np.float64]
-ALU_SLOTS = 2  # of an operation on two accumulators
+DELAYED = {"*": AluOpcode.MUL, ">>": AluOpcode.SHR}
 CHIP = (Scope.INPUT, Scope.WEIGHT, Scope.ACCUMULATOR, Scope.PARAMETERS)
 
 
@@ -103,18 +103,27 @@ class Work:
     @cached_property
     def operations(self) -> FloatArray:
         """Slots of the ALU."""
-        lanes = self.config.alu_lanes or self.config.block_out
-        return self._slots(multiplies=False) * ALU_SLOTS * max(1, self.config.block_out // lanes)
+        return self._slots(multiplies=False)
 
     def _slots(self, *, multiplies: bool) -> FloatArray:
         found = np.zeros(len(self.table))
         for stage in self._computed():
             if self.kernel.units[stage.name].multiplies is multiplies:
-                # each chunk of a sum is one of its stage's own; what a chunk's reader needs, `times` counts
+                elements = self._rounds(stage) * self.table.elements[stage.name]
                 sums = prod(axis.extent for axis in self.kernel.sums(stage))
-                resets = self._resets if isinstance(stage.value, Reduce) else 0
-                found = found + self._rounds(stage) * self.table.elements[stage.name] * (sums + resets)
+                resets = self._resets if multiplies else isinstance(stage.value, Reduce)
+                found = found + elements * (sums * self._step(stage) + resets)
         return found
+
+    def _step(self, stage: Tensor) -> int:
+        """Return the slots of one step of a stage."""
+        config, value = self.config, stage.value
+        if self.kernel.units[stage.name].multiplies:
+            return 1
+        operands = len(stage.elements) + isinstance(value, Reduce)
+        opcode = DELAYED.get(getattr(value, "op", ""), AluOpcode.ADD)
+        pieces = config.block_out // (config.alu_lanes or config.block_out)
+        return pieces + alu_delay(opcode, config.alu_stages) + (config.acc_ports == 1 and operands > 1)
 
     def _computed(self) -> Iterator[Tensor]:
         """Yield the stages of the compute unit."""
@@ -163,6 +172,15 @@ class Work:
             whole &= self.table.trips[axis.name] % self.table.apart[axis.name] == 0
         return ~whole
 
+    def _turns(self) -> FloatArray:
+        """Return how often work waits for loads inside tiles."""
+        found = np.zeros(len(self.table))
+        for stage in self.kernel.stages[:-1]:
+            if stage.name in self.loads:
+                inside = self.table.levels[stage.name] >= self.table.inside
+                found = np.maximum(found, np.where(inside, self._rounds(stage), 0))
+        return found
+
     def _standstills(self) -> FloatArray:
         """Return the cycles in which all work waits for what is loaded again outside of tiles."""
         found = np.zeros(len(self.table))
@@ -190,7 +208,7 @@ class Work:
         fetched = (count + self.store.instructions + self.rounds) * self.config.instruction_bytes
         bus = self.beats(self._all(CHIP)) + store + self._beats_of(fetched)
         compute = self.steps + GEMM_CYCLES * self.rounds + self.beats(own) + latency * own.instructions
-        waits = (self.rounds + self.tiles) * (latency + HANDOVER_CYCLES)
+        waits = (self._turns() + self.tiles) * (latency + HANDOVER_CYCLES)
         chain = (compute + load + store + waits) / threads
         bounds = np.stack(np.broadcast_arrays(bus, load, compute, chain))
         started = (

@@ -134,7 +134,8 @@ def _inner_axes(tensor: Tensor) -> Iterator[tuple[Axis, ...]]:
     """Yield the reduction axes that may be an instruction's: none, or one."""
     yield ()
     for axis in reversed(tensor.reduce_axes):
-        yield (axis,)
+        if axis.extent > 1:
+            yield (axis,)
 
 
 def _combined(tensor: Tensor) -> Expr:
