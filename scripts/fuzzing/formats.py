@@ -1,4 +1,4 @@
-"""The five formats: seeds of each, how one is damaged, and the commands that meet it."""
+"""The six formats: seeds of each, how one is damaged, and the commands that meet it."""
 
 import hashlib
 import json
@@ -18,11 +18,13 @@ from fuzzing.budget import fits_module, fits_network, fits_vector
 from fuzzing.messages import changed_message
 from fuzzing.networks import NETWORKS, QUANTISED
 from fuzzing.values import changed_bytes, changed_tree, text_of
+from vdla.compiler.codegen.tuned.record import Record
 from vdla.compiler.network.compile import compile_network
 from vdla.hw.spec.assembly import format_program
 from vdla.hw.spec.files import to_toml, to_vta_json
 from vdla.hw.spec.presets import DEFAULT, PRESETS, SMALL, TINY, VTA
 from vdla.hw.spec.target import Target
+from vdla.runtime.journal import line_of
 from vdla.runtime.module.file import HEADER, MAGIC, MANIFEST, VERSION, to_bytes
 
 VECTORS = Path(__file__).parents[2] / "tests" / "vectors" / "vta"
@@ -263,6 +265,21 @@ def _set_external(model: onnx.ModelProto, rng: Random) -> None:
             tensor.external_data.add(key=key, value=rng.choice(values))
 
 
+# Tuning logs
+
+
+def log(rng: Random) -> tuple[bytes, str]:
+    """Return a tuning log whose lines have right digests, most often."""
+    choice = {"threads": 2, "tiles": None, "parts": 1}
+    records = [
+        Record("task", "digest", "tiny", choice, 9, "version", "random", 0, trial) for trial in range(4)
+    ]
+    trees = [json.loads(record.text) for record in records]
+    texts = [text_of(changed_tree(tree, rng) if rng.random() < 0.2 else tree) for tree in trees]
+    data = b"".join(map(line_of, texts))
+    return (changed_bytes(data, rng) if rng.random() < 0.2 else data), "jsonl"
+
+
 def _vector_steps(rng: Random) -> Iterator[Step]:
     yield Step(("disasm", "FILE"))
     yield Step(("check", "FILE"), fits_vector)
@@ -286,6 +303,7 @@ FORMATS: dict[str, Format] = {
             Step(("run", "OUT.vdla"), fits_module, REPORT_LINES),
         ),
     ),
+    "jsonl": Format(log, lambda rng: (Step(("tune", "merge", "FILE", "-o", "FILE")),)),
     "vdla": Format(
         module, lambda rng: (Step(("inspect", "FILE")), Step(("run", "FILE"), fits_module, REPORT_LINES))
     ),

@@ -1,8 +1,10 @@
 """Records that are applied, measured again, or not used."""
 
 from dataclasses import replace
+from random import Random
 
 import pytest
+from fuzzing.values import changed_tree
 
 from tests.compiler.codegen.tuned.records import TARGET, TASK, choice, record, space
 from vdla.compiler.codegen import choose
@@ -87,6 +89,17 @@ def test_a_choice_that_is_none_any_more_is_not_used(ranked):
             given = record(1, choice=wrong, version=version)
             assert legal(given, space()) is None
             assert chosen([given], choice(0)) == (choice(0), Use.NONE)
+
+
+def test_no_damaged_choice_is_an_error():
+    seeds = [record(place=place).choice for place in (0, 5, len(space()) - 1)]
+    verdicts = []
+    for seed in range(2000):
+        rng = Random(seed)
+        changed = changed_tree(rng.choice(seeds), rng)
+        if isinstance(changed, dict):
+            verdicts.append(legal(record(choice=changed), space()) is not None)
+    assert 100 < sum(verdicts) < len(verdicts) // 2
 
 
 def test_without_records_the_default_chooses():
