@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from vdla.compiler.codegen.space import Space
-from vdla.explore.tune.explorers import EXPLORERS
+from vdla.explore.tune.explorers import EXPLORERS, Explorer
 from vdla.explore.tune.features import SpacePoints
 from vdla.explore.tune.model import Analytic, CostModel, Learned, Measured
-from vdla.explore.tune.session import Explorer, Making, Results
+from vdla.explore.tune.session import Making, Results
 
 LEARNING = "model"  # the explorer whose model learns
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from math import inf
-from typing import Protocol
 
 from vdla.compiler.codegen.record import choice_from_json
 from vdla.compiler.codegen.space import Space, space_of
@@ -18,6 +17,7 @@ from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.codegen.tuned.log import Log
 from vdla.compiler.codegen.tuned.record import OK, Record, TuneError
 from vdla.compiler.rules import Unfit
+from vdla.explore.tune.explorers import Explorer
 from vdla.explore.tune.gain import Standing, next_of
 from vdla.explore.tune.known import Known, cost
 from vdla.explore.tune.measure import Measured, Measuring, Start, Started, Trial
@@ -28,16 +28,6 @@ TRIALS_PER_TASK = 32  # where no budget is given
 BATCH = 8  # trials that are proposed together
 TRIALS_PER_WORKER = 2000  # then a new process takes over: memos grow
 SECONDS = 60
-
-
-class Explorer(Protocol):
-    """What proposes choices by their places; see `vdla.explore.tune.explorers`."""
-
-    def ask(self, count: int) -> list[int]:
-        """Return at most `count` places that were not proposed before; none where there are no more."""
-
-    def tell(self, places: Sequence[int], cycles: Sequence[float]) -> None:
-        """Learn the cycles of places; inf: the choice is illegal."""
 
 
 Results = Mapping[int, float]
@@ -149,6 +139,7 @@ class Session:
         log: open for appending.
         make: makes explorers.
         report: called at the start and after each trial.
+        history: what was measured of spaces that are not searched now.
     """
 
     def __init__(
@@ -159,9 +150,10 @@ class Session:
         settings: Settings,
         make: Making,
         report: Report = lambda progress: None,
+        history: Sequence[tuple[Space, Results]] = (),
     ) -> None:
         self._layers, self._target, self._log, self._settings = layers, target, log, settings
-        self._make, self._report = make, report
+        self._make, self._report, self._history = make, report, history
         self._known = Known(log.records, target, settings.explorer, settings.seed)
         self._searches: list[Search] = []
         self._searched: int | None = None
@@ -278,8 +270,9 @@ class Session:
         self._report(self.progress())
 
     def _open(self, search: Search) -> None:
-        """Make the explorer of a task, which learns from what was measured of the others before."""
-        others = [(one.space, one.results) for one in self._searches if one is not search and one.results]
+        """Make the explorer of a task, which learns from what was measured of other tasks before."""
+        others = [*self._history]
+        others += [(one.space, one.results) for one in self._searches if one is not search and one.results]
         search.explorer = self._make(search.space, self._settings.seed, others)
         search.tell(dict(search.results))
 

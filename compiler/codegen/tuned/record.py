@@ -66,7 +66,10 @@ def record_from(text: bytes) -> Record:
     Raises:
         ValueError: it is none.
     """
-    found = msgspec.json.decode(text, type=Record)
+    try:
+        found = msgspec.json.decode(text, type=Record)
+    except RecursionError:
+        raise ValueError("the choice of a record is nested too deeply") from None
     if (found.status == OK) is (found.cycles is None):
         raise ValueError("a record has either cycles or a reason")
     return found

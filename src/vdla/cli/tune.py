@@ -81,6 +81,7 @@ def run(
     from vdla.compiler.codegen.tuned.log import Log
     from vdla.compiler.network.cached import cached_graph
     from vdla.compiler.network.stages import layers_of, parts_of
+    from vdla.explore.tune.history import history
     from vdla.explore.tune.proposals import LEARNING, making
     from vdla.explore.tune.session import TRIALS_PER_WORKER, Session, Settings
     from vdla.explore.workers.backends import backend_of
@@ -95,8 +96,9 @@ def run(
         click.echo(f"{output}: its last line was torn, and is measured again", err=True)
     settings = Settings(explorer, seed, trials, minutes, batch)
     try:
+        others = history(log.records, target, layers) if explorer == LEARNING else ()
         with Live(sys.stderr, described, table) as live:
-            session = Session(layers, target, log, settings, making(explorer), live.show)
+            session = Session(layers, target, log, settings, making(explorer), live.show, others)
             done = session.run(workers)
     except KeyboardInterrupt:
         click.echo(interrupted(output, len(log.records)), err=True)

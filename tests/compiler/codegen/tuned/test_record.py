@@ -28,6 +28,7 @@ def test_a_record_is_read_back(one):
         (b'"trial":0', b'"trial":-1'),
         (b'"task":', b'"tusk":'),
         (b"{", b"["),
+        (b'"choice":{', b'"choice":{"deep":' + b"[" * 5000 + b"]" * 5000 + b","),
     ],
 )
 def test_what_is_no_record_is_refused(old, new):

@@ -1,0 +1,36 @@
+"""Tasks read back from their texts."""
+
+import ast
+import re
+from typing import cast, get_args
+
+from vdla.compiler.codegen.tasks import Elements, Task
+from vdla.compiler.te.operators.narrowing import AddingScale, Scale, Shift
+from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed
+from vdla.hw.spec.errors import VdlaError
+
+TASKS: tuple[type, ...] = get_args(Task)
+CLASSES = {
+    kind.__name__: kind for kind in (*TASKS, Convolution, Pooling, Transposed, AddingScale, Scale, Shift)
+}
+MEMBER = re.compile(r"<(\w+)\.(\w+): '\w+'>")  # as Python shows a member of an enumeration
+
+
+def task_of(text: str) -> Task | None:
+    """Return the task whose text this is; None where it is no task's, as that of another version may be."""
+    try:
+        found = _value(ast.parse(MEMBER.sub(r"\1.\2", text), mode="eval").body)
+    except (SyntaxError, ValueError, TypeError, LookupError, RecursionError, MemoryError, VdlaError):
+        return None
+    return cast(Task, found) if isinstance(found, TASKS) and str(found) == text else None
+
+
+def _value(node: ast.expr) -> object:
+    match node:
+        case ast.Call(ast.Name(name), [], keywords):
+            return CLASSES[name](**{str(one.arg): _value(one.value) for one in keywords})
+        case ast.Attribute(ast.Name("Elements"), name):
+            return Elements[name]
+        case ast.Tuple(parts):
+            return tuple(map(_value, parts))
+    return ast.literal_eval(node)
