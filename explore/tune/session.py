@@ -27,7 +27,7 @@ from vdla.hw.spec.target import Target
 TRIALS_PER_TASK = 32  # where no budget is given
 BATCH = 8  # trials that are proposed together
 TRIALS_PER_WORKER = 2000  # then a new process takes over: memos grow
-SECONDS = 60
+SECONDS_PER_MINUTE = 60
 
 
 Results = Mapping[int, float]
@@ -302,7 +302,7 @@ class Session:
 
     def _is_over(self) -> bool:
         minutes = self._settings.minutes
-        if minutes is not None and time.monotonic() - self._began >= minutes * SECONDS:
+        if minutes is not None and time.monotonic() - self._began >= minutes * SECONDS_PER_MINUTE:
             return True
         return self._next_batch() <= 0
 
@@ -311,7 +311,7 @@ class Session:
         seconds = time.monotonic() - self._began
         limits = []
         if self._settings.minutes is not None:
-            limits.append(max(self._settings.minutes * SECONDS - seconds, 0.0))
+            limits.append(max(self._settings.minutes * SECONDS_PER_MINUTE - seconds, 0.0))
         total = self._settings.budget(len(self._layers))
         if total is not None and self._measured:
             limits.append((total - self._trials) * seconds / self._measured)
