@@ -149,6 +149,8 @@ class _Emitter:
         self.config = builder.config
         self.emission = emission
         self.used = dict.fromkeys(SCRATCHPADS, 0)
+        weights = _most_elements(func.body, Scope.WEIGHT)
+        self.used[Scope.WEIGHT] = builder.next_place(MemoryType.WGT, weights, func)
         self.used[Scope.PARAMETERS] = after.reserved
         self.used[Scope.ACCUMULATOR] = after.reserved + sum(
             _elements(part.buffer)
@@ -199,6 +201,18 @@ class _Emitter:
             own = ", ".join(instruction.name for instruction in accelerator(self.config).every)
             raise IrError(f"{intrinsic.name} is not an instruction of the accelerator; it has {own}")
         return intrinsic.emit(self.emission, nest)
+
+
+def _most_elements(stmt: Stmt, scope: Scope) -> int:
+    """Return the elements that buffers of a scope take at once, at most."""
+    match stmt:
+        case Block(statements):
+            return max((_most_elements(part, scope) for part in statements), default=0)
+        case For(body=body) | If(body=body):
+            return _most_elements(body, scope)
+        case Alloc(buffer, body):
+            return _most_elements(body, scope) + (_elements(buffer) if buffer.scope is scope else 0)
+    return 0
 
 
 def _elements(buffer: Buffer) -> int:

@@ -4,7 +4,7 @@ As in VTA's runtime, but dependences are found from addresses, so launches are j
 synchronisation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -118,12 +118,25 @@ class StreamBuilder:
         self._tensors: dict[str, int] = {}  # their numbers
         self._pad_registers: dict[Unit, int] = {}  # where they are not 0
         self._labels: list[tuple[int, str]] = []  # with the first instruction of each
+        self._taken: dict[MemoryType, int] = {}  # the end of what a program took last
+        self._places: dict[tuple[MemoryType, Hashable], int] = {}  # of programs
 
     # Recording
 
     def label(self, name: str) -> None:
         """Assign the instructions recorded from here on to `name`."""
         self._labels.append((len(self._record), name))
+
+    def next_place(self, memory: MemoryType, elements: int, program: Hashable) -> int:
+        """Return where a program's elements of a memory begin: behind those of the program before, so that it
+        can load them while that still computes; at the begin of the memory where they do not fit there. A
+        program that was placed before keeps its place, and so its micro-kernels."""
+        key = memory, program
+        if key not in self._places:
+            end = self._taken.get(memory, 0)
+            self._places[key] = end if end + elements <= self.config.depth(memory) else 0
+        self._taken[memory] = self._places[key] + elements
+        return self._places[key]
 
     def load(
         self,

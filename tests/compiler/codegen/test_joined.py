@@ -20,6 +20,7 @@ from vdla.runtime.layout import blocked, unblocked
 from vdla.runtime.requantise import parameter_words, requantise
 from vdla.runtime.session.launch import place
 from vdla.runtime.stream.builder import UOP_TENSOR, StreamBuilder
+from vdla.sim.decoded import decode_stream
 
 SIZE = Convolution(8, 7, 7, 8, padding=(1, 1, 1, 1))
 LAYERS = 3
@@ -83,6 +84,19 @@ def test_joined_layers_overlap_and_share_micro_kernels():
     saved = LAYERS * cycles_of(alone) - cycles_of(stream)
     assert saved >= (LAYERS - 1) * REFERENCE_MEMORY.latency  # the first loads of a layer are hidden
     assert len(stream.tensors[UOP_TENSOR]) == len(alone.tensors[UOP_TENSOR])
+
+
+def test_another_program_loads_its_weights_beside_those_of_the_one_before():
+    other, builder = Convolution(8, 7, 7, 8, (1, 1)), StreamBuilder(TINY)
+    emit(program(), builder, {"X": "A0", "W": "W0", "P": "P0", "Z": "A1"})
+    func = schedule_conv2d(conv2d(other, TINY, Scale()), other, TINY).lower()
+    emit(func, builder, {"X": "A1", "W": "W1", "P": "P1", "Z": "A2"})
+    stream = builder.finish()
+    decoded = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 0)), TINY)
+    first, second = (
+        {decoded.instruction(place).sram_base for place in stream.tensors[name]} for name in ("W0", "W1")
+    )
+    assert max(first) < min(second)
 
 
 def test_every_instruction_but_the_last_belongs_to_a_label():

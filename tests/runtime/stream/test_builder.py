@@ -204,3 +204,17 @@ def test_a_configuration_without_pad_registers_refuses_to_pad_with_a_value():
     builder.load(INP, 0, "x", 0, Rows(1, 1, 1), pad_value=1)
     with pytest.raises(EncodingError, match=r"LOAD\.pad_value = 1, but this configuration has no such field"):
         builder.finish()
+
+
+def test_a_program_takes_the_place_behind_the_one_before_where_it_fits():
+    builder, depth = StreamBuilder(TINY), TINY.depth(MemoryType.WGT)
+    sizes = {"a": 10, "b": 20, "c": depth - 30, "d": 1, "e": depth, "f": 0}
+    places = [builder.next_place(MemoryType.WGT, size, program) for program, size in sizes.items()]
+    assert places == [0, 10, 30, 0, 0, depth]
+    assert builder.next_place(MemoryType.INP, 1, "a") == 0
+
+
+def test_a_program_that_was_placed_keeps_its_place():
+    builder = StreamBuilder(TINY)
+    places = [builder.next_place(MemoryType.WGT, 10, program) for program in "abac"]
+    assert places == [0, 10, 0, 10]
