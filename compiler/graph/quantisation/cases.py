@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from vdla.compiler.graph.integers import GREATEST, LEAST
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.quantisation.grids import Case, Function
 from vdla.compiler.graph.quantisation.observe import Observed
@@ -13,6 +14,8 @@ from vdla.runtime.host.evaluate import evaluate
 
 SYMMETRIC_READERS = ("ConvTranspose",)  # take inputs of zero point 0 only
 """Products of two activations take any zero point, but each one that is not 0 doubles the work."""
+FACTORS = ("Mul",)
+"""The array multiplies by the negative zero point of each factor, which takes twice the work beyond int8."""
 
 
 def weights_of(roles: Roles) -> dict[str, np.ndarray | None]:
@@ -30,7 +33,17 @@ def cases_of(roles: Roles, observed: Mapping[str, Observed]) -> dict[str, Case]:
         or node.outputs[0] in roles.pairs
         for name in roles.activations(node)
     }
-    return {name: Case(seen, _function(roles, name), name in symmetric) for name, seen in observed.items()}
+    factors = {
+        roles.leaders[name]
+        for node in roles.graph.nodes
+        if node.op in FACTORS and node.outputs[0] in roles.others
+        for name in roles.activations(node)
+    }
+    lowest = {name: -GREATEST if name in factors else LEAST for name in observed}
+    return {
+        name: Case(seen, _function(roles, name), name in symmetric, lowest[name])
+        for name, seen in observed.items()
+    }
 
 
 def input_power(graph: Graph, node: Node) -> np.ndarray | None:

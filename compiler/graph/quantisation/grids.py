@@ -56,11 +56,13 @@ class Case:
         observed: on the samples.
         function: what its readers compute of each element, where the errors count; None: the elements.
         symmetric: readers take the zero point 0 only.
+        lowest: the zero point of values that are all positive.
     """
 
     observed: Observed
     function: Function | None = None
     symmetric: bool = False
+    lowest: int = LEAST
 
 
 def grid_of(case: Case, criterion: Criterion) -> Grid:
@@ -69,7 +71,7 @@ def grid_of(case: Case, criterion: Criterion) -> Grid:
     if criterion in PERCENTILES:
         return within_percentile(case, PERCENTILES[criterion])
     if criterion is Criterion.EXTREMES:
-        return covering(seen.least, seen.greatest, case.symmetric)
+        return covering(seen.least, seen.greatest, case.symmetric, case.lowest)
     if criterion is Criterion.ENTROPY:
         return _least_divergence(case)
     return _least_error(case)
@@ -79,25 +81,25 @@ def within_percentile(case: Case, percentile: float) -> Grid:
     """Return the grid that reaches the magnitude which `percentile` percent of the elements do not exceed."""
     seen = case.observed
     if percentile == 100:
-        return covering(seen.least, seen.greatest, case.symmetric)
+        return covering(seen.least, seen.greatest, case.symmetric, case.lowest)
     values, counts, _ = seen.points()
     order = np.argsort(np.abs(values))
     shares = np.cumsum(counts[order]) / counts.sum()
     place = min(int(np.searchsorted(shares, percentile / 100)), len(values) - 1)
     reach = float(np.abs(values[order[place]]))
-    return covering(max(seen.least, -reach), min(seen.greatest, reach), case.symmetric)
+    return covering(max(seen.least, -reach), min(seen.greatest, reach), case.symmetric, case.lowest)
 
 
-def covering(least: float, greatest: float, symmetric: bool) -> Grid:
+def covering(least: float, greatest: float, symmetric: bool, lowest: int = LEAST) -> Grid:
     """Return the grid that reaches from `least` to `greatest` and holds 0 exactly. Values of one sign use all
-    integers; others are symmetric unless their sides differ much."""
+    integers from `lowest` on; others are symmetric unless their sides differ much."""
     low, high = min(least, 0.0), max(greatest, 0.0)
     if symmetric or not _lopsided(low, high):
         return Grid(scale_for(max(-low, high)))
-    scale = np.float32((high - low) / STEPS)
+    scale = np.float32((high - low) / (GREATEST - lowest))
     if not scale > np.finfo(np.float32).tiny:
         return Grid(scale_for(max(-low, high)))
-    return Grid(np.asarray(scale), int(np.clip(np.rint(LEAST - low / scale), LEAST, GREATEST)))
+    return Grid(np.asarray(scale), int(np.clip(np.rint(lowest - low / scale), lowest, GREATEST)))
 
 
 def _lopsided(low: float, high: float) -> bool:
@@ -121,7 +123,7 @@ def _errors(case: Case, grids: Sequence[Grid]) -> np.ndarray:
 
 def _best(case: Case, ranges: Sequence[tuple[float, float]]) -> tuple[float, tuple[float, float], Grid]:
     """Return the least error, its range and its grid."""
-    grids = [covering(low, high, case.symmetric) for low, high in ranges]
+    grids = [covering(low, high, case.symmetric, case.lowest) for low, high in ranges]
     errors = _errors(case, grids)
     place = int(np.argmin(errors))
     return float(errors[place]), ranges[place], grids[place]
@@ -154,7 +156,7 @@ def _least_divergence(case: Case) -> Grid:
     low, high = min(case.observed.least, 0.0), max(case.observed.greatest, 0.0)
     reach = max(-low, high)
     ranges = [(max(low, -reach * share), min(high, reach * share)) for share in _shares()]
-    grids = [covering(*each, case.symmetric) for each in ranges]
+    grids = [covering(*each, case.symmetric, case.lowest) for each in ranges]
     values, counts, _ = case.observed.points()
     return min(grids, key=lambda grid: _divergence(values, counts, grid))
 

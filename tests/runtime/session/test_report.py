@@ -14,6 +14,7 @@ from vdla.runtime.session.session import Outcome, Session
 from vdla.sim.energy import energies
 
 CLOCK = 1e6
+ROUNDING = 1e-9  # of sums in another order
 TITLES = ("residual", "views", "with the host between", "only the host", "nothing")
 
 
@@ -126,9 +127,8 @@ def test_the_energy_of_a_run_is_that_of_its_instructions(title):
     expected = sum(energies(ran.timing.program, plan.target.energy).sum() for ran in outcome.launches)
     assert found.energy_pj == pytest.approx(expected)
     on_accelerator = [layer.energy_pj for layer in found.layers if layer.on == "accelerator"]
-    assert (
-        sum(on_accelerator) <= found.energy_pj <= sum(on_accelerator) + 2 * 16 / 8 * plan.target.energy.dram
-    )
+    least = sum(on_accelerator) * (1 - ROUNDING)
+    assert least <= found.energy_pj <= sum(on_accelerator) + 2 * 16 / 8 * plan.target.energy.dram
     assert all(layer.energy_pj is None for layer in found.layers if layer.on == "host")
 
 

@@ -5,6 +5,7 @@ import numpy as np
 from tests.compiler.graph.quantisation.graphs import attention, attention_samples, residual, samples
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.quantisation.cases import cases_of, input_power, weights_of
+from vdla.compiler.graph.quantisation.grids import Criterion, grid_of
 from vdla.compiler.graph.quantisation.observe import observe
 from vdla.compiler.graph.quantisation.roles import Roles
 
@@ -48,3 +49,30 @@ def f(x: float32[1, 2, 3, 3]):
     for source, wanted in ((dense, [10, 20]), (single, [1, 9])):
         graph = parse_graph(source)
         np.testing.assert_array_equal(input_power(graph, graph.nodes[0]).reshape(-1), wanted)
+
+
+GATED = """\
+def f(x: float32[1, 1, 2, 2]):
+    w: float32[1, 1, 1, 1] = constant([[[[1]]]])
+    c: float32[1, 1, 2, 2] = Conv(x, w, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
+    s: float32[1, 1, 2, 2] = Sigmoid(c)
+    d: float32[1, 1, 2, 2] = Conv(x, w, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
+    m: float32[1, 1, 2, 2] = Mul(d, s)
+    y: float32[1, 1, 2, 2] = Conv(m, w, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
+    return y
+"""
+
+
+def test_negative_zero_points_of_factors_fit_a_byte():
+    roles = Roles(parse_graph(GATED))
+    given = [{"x": np.ones((1, 1, 2, 2), np.float32)}]
+    cases = cases_of(roles, observe(roles.graph, given, weights_of(roles)))
+    assert {name: case.lowest for name, case in cases.items()} == {
+        "x": -128,
+        "c": -128,
+        "s": -127,
+        "d": -127,
+        "m": -128,
+        "y": -128,
+    }
+    assert grid_of(cases["s"], Criterion.EXTREMES).zero == -127

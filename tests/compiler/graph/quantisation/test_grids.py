@@ -25,6 +25,8 @@ def test_ranges_of_one_sign_use_all_integers_and_others_are_symmetric_unless_lop
     assert covering(-255, 0, False) == Grid(np.float32(1), 127)
     assert covering(-127, 120, False) == Grid(np.float32(1), 0)
     assert covering(-10, 245, False) == Grid(np.float32(1), -118)
+    assert covering(0, 254, False, -127) == Grid(np.float32(1), -127)
+    assert covering(-254, 0, False, -127) == Grid(np.float32(1), 127)
     assert covering(0, 127, True) == Grid(np.float32(1), 0)
     assert covering(0, 0, False).scale > 0
 
