@@ -79,18 +79,12 @@ def _factors_shapes(site: Site) -> str:
     return _shapes(site)
 
 
-def _zero_point(site: Site) -> str:
-    (x,) = site.operands
-    return f"input {x.name} of zero point {x.quantisation.zero}" if x.quantisation.zero else ""
-
-
 DIMENSIONS = Rule("2 spatial dimensions", _dimensions)
 DILATIONS = Rule("dilations of 1", _dilations)
 CEIL_MODE = _attribute("ceil_mode", 0)
 PADDING = Rule("padding only if it is counted (count_include_pad = 1)", _padding)
 SHAPES = Rule("operands of one shape", _shapes)
 FACTORED = Rule("operands of one shape, or a factor for each channel of an image", _factors_shapes)
-ZERO_POINT = Rule("an input of zero point 0", _zero_point)
 
 
 # Weights and bias
@@ -284,7 +278,7 @@ FIRST: Mapping[str, tuple[Rule[Site], ...]] = {
     CHANGE: (),
     "AveragePool": (DIMENSIONS, CEIL_MODE, DILATIONS, PADDING),
     "Conv": (DIMENSIONS, *WEIGHTS, *BIAS),
-    "ConvTranspose": (DIMENSIONS, _attribute("group", 1), DILATIONS, *WEIGHTS, *BIAS),
+    "ConvTranspose": (DIMENSIONS, _attribute("group", 1), *WEIGHTS, *BIAS),
     "DequantizeLinear": (),
     "Gemm": (_attribute("transA", 0), *WEIGHTS, *BIAS),
     "GlobalAveragePool": (DIMENSIONS,),
@@ -296,7 +290,7 @@ FIRST: Mapping[str, tuple[Rule[Site], ...]] = {
 }
 INSIDE: Mapping[str, tuple[Rule[Site], ...]] = {
     "Add": (SHAPES, FACTORS),
-    "ConvTranspose": (ZERO_POINT, SUMS, RATIOS),
+    "ConvTranspose": (SUMS, RATIOS),
     "Mul": (FACTORED, RATIOS),
     PAIRED: (Rule("nothing but one positive factor behind it", _one_factor), PAIR_SUMS, RATIOS),
     **dict.fromkeys(("AveragePool", CHANGE, "Conv", "Gemm", "GlobalAveragePool", "MatMul"), (SUMS, RATIOS)),

@@ -26,6 +26,10 @@ from vdla.runtime.requantise import parameter_words
 IMAGE_RANK = 4
 INPUTS_AXIS = {"Int8Conv": 1, "Int8ConvTranspose": 0, "Int8MatMul": 0}  # of the weights
 WHOLE_BLOCKS = 16  # channels that most configurations join without multiplying
+NEAREST: Mapping[str, Attribute] = {
+    "coordinate_transformation_mode": "asymmetric",
+    "nearest_mode": "floor",
+}
 ONCE: Mapping[str, Attribute] = {"dilations": (1, 1), "pads": (0, 0, 0, 0), "strides": (1, 1)}
 
 
@@ -51,7 +55,8 @@ class _Lowering(Rewriting):
         moved: int8 results of operators that only move elements, by the real result and the int8 tensors
             moved.
         copies: int8 tensors whose channels are those of another one several times, by that, the number of
-            groups and how many times.
+            groups and how many times; those whose rows are, by that, 0 and how many times; those less their
+            zero point, by that, 1 and 0.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -78,22 +83,57 @@ class _Lowering(Rewriting):
     # Operators
 
     def product(
-        self, site: Site, weights: np.ndarray, op: str, attributes: Mapping[str, Attribute] | None = None
+        self,
+        site: Site,
+        weights: np.ndarray,
+        op: str,
+        attributes: Mapping[str, Attribute] | None = None,
+        x: QuantisedTensor | None = None,
     ) -> None:
-        """Add an operator that sums products with `weights`, in the order of its kind."""
-        (x,) = site.operands
+        """Add an operator that sums products of the site's operand, or of `x` in its place, with `weights`,
+        in the order of its kind."""
+        x = x or site.operands[0]
         words = site.product.parameters(x.quantisation, site.result)
         if op == "Int8Conv":
             attributes = _bordered(x, attributes or {})
         parts = signed_bytes(weights)
-        groups = site.groups
-        name = x.name if len(parts) == 1 else self.repeated(x.name, op, groups, len(parts))
-        weights = np.concatenate(parts, INPUTS_AXIS[op])
+        if len(parts) == 1:
+            name, weights = x.name, parts[0]
+        elif attributes is not None and self.has_rows(x.name, site.groups, weights, attributes):
+            name, weights, attributes = self.by_rows(x.name, parts, attributes)
+        else:
+            name = self.repeated(x.name, op, site.groups, len(parts))
+            weights = np.concatenate(parts, INPUTS_AXIS[op])
         names = (
             self.constant(f"{site.out}_weights", np.ascontiguousarray(weights, np.int8)),
             self.constant(f"{site.out}_parameters", words),
         )
         self.add(op, (name, *names), site.out, attributes, site.node.name)
+
+    def has_rows(self, name: str, groups: int, weights: np.ndarray, more: Mapping[str, Attribute]) -> bool:
+        """Whether a convolution is a depthwise one whose kernel lies on neighbouring rows of one image."""
+        shape = self.graph.types[name].shape
+        alone = groups > 1 and weights.shape[:2] == (groups, 1) and groups == shape[1]
+        return alone and shape[0] == 1 and (weights.shape[2] == 1 or extents_of(more, "dilations")[0] == 1)
+
+    def by_rows(
+        self, name: str, parts: list[np.ndarray], attributes: Mapping[str, Attribute]
+    ) -> tuple[str, np.ndarray, dict[str, Attribute]]:
+        """Return an image with each row several times, the rows of several kernels between each other, and
+        the attributes of their depthwise convolution: the image is convolved with the sum of the kernels."""
+        times, (images, channels, high, wide) = len(parts), self.graph.types[name].shape
+        sizes = (images, channels, times * high, wide)
+        if (name, 0, times) not in self.copies:
+            out = self.value(f"{name}_rows", TensorType(sizes, "int8"))
+            scales = (1.0, 1.0, float(times), 1.0)
+            self.copies[name, 0, times] = self.add(
+                "Resize", (name,), out, {**NEAREST, "scales": scales, "sizes": sizes}
+            )
+        kernels = np.stack(parts, 3).reshape(channels, 1, -1, parts[0].shape[3])
+        (down, across), pads = extents_of(attributes, "strides"), extents_of(attributes, "pads")
+        tall = tuple(times * pad if place % 2 == 0 else pad for place, pad in enumerate(pads))
+        more: dict[str, Attribute] = {**attributes, "strides": (times * down, across), "pads": tall}
+        return self.copies[name, 0, times], kernels, more
 
     def repeated(self, name: str, op: str, groups: int, count: int) -> str:
         """Return an int8 tensor with each group of another one's channels several times.
@@ -141,9 +181,39 @@ class _Lowering(Rewriting):
 
     def transposed(self, site: Site) -> None:
         inputs, outputs, *kernel = site.weights.values.shape
-        weights = site.product.weights.reshape(outputs, inputs, *kernel).swapaxes(0, 1)
+        dense = site.product.weights.reshape(outputs, inputs, *kernel).swapaxes(0, 1)
+        weights = _dilated(dense, site.node.pair("dilations"))
         kept = {name: site.node.attributes[name] for name in ("output_padding", "pads", "strides")}
-        self.product(site, weights, "Int8ConvTranspose", kept)
+        x, count = self.less_zero(site.operands[0])
+        self.product(site, np.concatenate([weights] * count), "Int8ConvTranspose", kept, x)
+
+    def less_zero(self, x: QuantisedTensor) -> tuple[QuantisedTensor, int]:
+        """Return an image less its zero point: images of int8 whose sum it is, one behind another along the
+        channels; and how many these are.
+
+        What a transposed convolution has around and between the pixels is 0, and no pixel of value 0.
+        """
+        if not x.quantisation.zero:
+            return x, 1
+        parts, shape = parts_less(x.quantisation.zero), self.graph.types[x.name].shape
+        channels, key = shape[1], (x.name, 1, 0)
+        if key not in self.copies:
+            wide = TensorType((shape[0], len(parts) * channels, *shape[2:]), "int8")
+            self.copies[key] = self.in_parts(x.name, parts, self.value(f"{x.name}_less", wide))
+        return QuantisedTensor(self.copies[key], replace(x.quantisation, zero=0)), len(parts)
+
+    def in_parts(self, name: str, parts: list[np.ndarray], out: str) -> str:
+        """Add what makes several images of one; parameters of requantisation say how."""
+        channels = self.graph.types[name].shape[1]
+        if channels % WHOLE_BLOCKS:
+            ones = np.tile(np.eye(channels, dtype=np.int8), (len(parts), 1))[..., None, None]
+            words = np.concatenate([np.repeat(part, channels, 1) for part in parts], 1)
+            names = self.constant(f"{out}_weights", ones), self.constant(f"{out}_parameters", words)
+            return self.add("Int8Conv", (name, *names), out, {**ONCE, "group": 1, "border": 0})
+        images = tuple(self.value(f"{out}_part", self.graph.types[name]) for _ in parts)
+        for image, part in zip(images, parts, strict=True):
+            self.add("Int8Requantise", (name, self.constant(f"{image}_parameters", part)), image)
+        return self.add("Concat", images, out, {"axis": 1})
 
     def matrix_product(self, site: Site) -> None:
         self.product(site, site.product.weights.T, "Int8MatMul")
@@ -273,6 +343,28 @@ def signed_bytes(weights: np.ndarray) -> list[np.ndarray]:
         parts.append(np.clip(rest, LEAST, GREATEST).astype(np.int8))
         rest = rest - parts[-1]
     return parts
+
+
+def _dilated(weights: np.ndarray, dilations: tuple[int, int]) -> np.ndarray:
+    """Return weights with zeros between those of neighbouring rows and columns."""
+    down, across = dilations
+    *channels, high, wide = weights.shape
+    spread = np.zeros((*channels, (high - 1) * down + 1, (wide - 1) * across + 1), weights.dtype)
+    spread[..., ::down, ::across] = weights
+    return spread
+
+
+def parts_less(zero: int) -> list[np.ndarray]:
+    """Return int64[4, 1] for each of the numbers of int8 whose sum is an int8 less its zero point."""
+    if zero < 0:
+        step, count, rest = GREATEST, -((zero - GREATEST) // GREATEST), (0, GREATEST)
+    else:
+        step, count, rest = LEAST, -((LEAST - zero) // -LEAST), (LEAST, 0)
+    bounds = [(LEAST, GREATEST), *[rest] * (count - 1)]
+    return [
+        scaling(np.ones(1), -zero - place * step, Quantisation(1.0, 0, *each))
+        for place, each in enumerate(bounds)
+    ]
 
 
 def _single(bias: int, multiplier: int, shift: int, out: Quantisation) -> np.ndarray:

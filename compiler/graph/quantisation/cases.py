@@ -12,7 +12,7 @@ from vdla.compiler.graph.quantisation.roles import Roles
 from vdla.compiler.graph.quantise_weights import product_parts
 from vdla.runtime.host.evaluate import evaluate
 
-SYMMETRIC_READERS = ("ConvTranspose",)  # take inputs of zero point 0 only
+SYMMETRIC_READERS = ("ConvTranspose",)  # inputs of another zero point than 0 cost them as much again
 """Products of two activations take any zero point, but each one that is not 0 doubles the work."""
 FACTORS = ("Mul",)
 """The array multiplies by the negative zero point of each factor, which takes twice the work beyond int8."""

@@ -55,7 +55,7 @@ class Case:
     Attributes:
         observed: on the samples.
         function: what its readers compute of each element, where the errors count; None: the elements.
-        symmetric: readers take the zero point 0 only.
+        symmetric: readers take the zero point 0, or do more work.
         lowest: the zero point of values that are all positive.
     """
 

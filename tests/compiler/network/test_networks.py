@@ -5,10 +5,12 @@ from itertools import cycle
 import numpy as np
 import pytest
 
+from tests.compiler.graph.passes.qdq import QdqBuilder
 from tests.compiler.network.compiled import handmade, plan_of
 from tests.compiler.network.graphs import HANDMADE, Net, random_graph, random_inputs
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.graph.passes.pipeline import INTEGERS
 from vdla.hw.spec import isa
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.vocabulary import Extension
@@ -60,6 +62,32 @@ def test_a_network_is_what_its_graph_means(title):
     for seed in (None, 0, 1, 2):
         check(graph, plan, FunctionalDevice(plan.config, plan.dram_bytes, seed))
     check(graph, plan, CycleDevice(plan.config, plan.dram_bytes))
+
+
+def transposed(of: QdqBuilder, channels: int) -> str:
+    """Return a transposed convolution of an input whose zero point is not 0."""
+    more = {"dilations": (1, 1), "group": 1, "output_padding": (0, 0), "pads": (0, 0, 0, 0)}
+    x, w = of.pair(of.input(1, channels, 4, 3), zero=0), of.weights(channels, 6, 2, 2, axis=1)
+    return of.add("ConvTranspose", x, w, strides=(2, 2), **more)
+
+
+def of_nine_bits(of: QdqBuilder, channels: int) -> str:
+    """Return a depthwise convolution with weights less their zero point of nine bits."""
+    w = of.weights(channels, 1, 3, 3, axis=-1, zero=20, dtype="uint8")
+    more = {"dilations": (1, 1), "group": channels, "pads": (0, 0, 0, 0), "strides": (2, 1)}
+    return of.add("Conv", of.pair(of.input(1, channels, 7, 6)), w, **more)
+
+
+@pytest.mark.parametrize("config", [DEFAULT, TINY, CONFIGS["wide in"]], ids=lambda config: config.name)
+@pytest.mark.parametrize("channels", [5, 32])
+@pytest.mark.parametrize("make", [transposed, of_nine_bits])
+def test_zero_points_and_wide_weights_leave_nothing_on_the_host(make, channels, config):
+    of = QdqBuilder(3, "uint8")
+    graph = INTEGERS.run(of.finish(of.pair(make(of, channels))))
+    plan = plan_of(graph, config)
+    assert {step.op for step in plan.host_steps} <= {"QuantizeLinear", "DequantizeLinear", "FlipSign"}
+    assert len(plan.launches) == 1
+    check(graph, plan, FunctionalDevice(config, plan.dram_bytes, 0))
 
 
 @pytest.mark.parametrize(("title", "name"), list(zip(HANDMADE, cycle(list(CONFIGS)[1:]), strict=False)))

@@ -8,6 +8,9 @@ from tests.compiler.graph.passes.qdq import QdqBuilder, float_operators, signed
 from vdla.compiler.graph.interpret import all_values
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.passes.pipeline import INTEGERS
+from vdla.compiler.graph.passes.to_integers import parts_less
+from vdla.runtime.host.int8 import BYTES
+from vdla.runtime.requantise import requantise
 
 CONVOLUTIONS = {
     "plain": (1, (1, 1), (0, 0, 0, 0), (1, 1)),
@@ -174,6 +177,50 @@ def test_transposed_convolutions_of_zero_point_0_become_integer_ones(pads, strid
         graph = of.finish(of.pair(of.add("Relu", real)))
         lowered = INTEGERS.run(graph)
         assert [node.op for node in lowered.nodes if node.op.startswith("Int8")] == ["Int8ConvTranspose"]
+        assert largest_difference(graph, lowered, of.feeds()) <= 1, f"seed {seed}"
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("channels", [5, 16])
+@pytest.mark.parametrize("dilations", [(1, 1), (1, 2), (3, 1)])
+def test_transposed_convolutions_of_any_zero_point_and_dilation(channels, dtype, dilations):
+    for seed, zero in enumerate((0, 1, -128, 127, -60)):
+        of = QdqBuilder(seed, dtype)
+        zero += 128 * (dtype == "uint8")
+        x = of.pair(of.input(1, channels, 4, 3), zero=zero)
+        more = {"dilations": dilations, "group": 1, "output_padding": (0, 0), "pads": (1, 0, 0, 1)}
+        w = of.weights(channels, 6, 2, 3, axis=1)
+        real = of.add("ConvTranspose", x, w, of.bias(6, "float"), strides=(2, 2), **more)
+        graph = of.finish(of.pair(real))
+        lowered = INTEGERS.run(graph)
+        assert float_operators(lowered) == [], f"zero point {zero}"
+        assert largest_difference(graph, lowered, of.feeds()) <= 1, f"zero point {zero}"
+
+
+@pytest.mark.parametrize("zero", range(-128, 128, 5))
+def test_an_integer_less_its_zero_point_is_the_sum_of_few_bytes(zero):
+    parts = parts_less(zero)
+    assert len(parts) <= 3
+    assert (
+        sum(requantise(BYTES, part).astype(int) for part in parts).tolist()
+        == (BYTES.astype(int) - zero).tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "dilations", "rows"),
+    [((1, 4, 7, 6), (1, 1), True), ((1, 4, 7, 6), (2, 1), False), ((2, 4, 7, 6), (1, 1), False)],
+)
+@pytest.mark.parametrize("strides", [(1, 1), (2, 1)])
+def test_depthwise_kernels_of_nine_bits_lie_on_repeated_rows(shape, dilations, rows, strides):
+    for seed in range(4):
+        of = QdqBuilder(seed, "uint8")
+        w = of.weights(4, 1, 3, 2, axis=-1, zero=20 + seed, dtype="uint8")
+        more = {"dilations": dilations, "group": 4, "pads": (1, 0, 2, 1), "strides": strides}
+        graph = of.finish(of.pair(of.add("Conv", of.quantised(*shape), w, of.bias(4, "int32"), **more)))
+        lowered = INTEGERS.run(graph)
+        assert float_operators(lowered) == []
+        assert [node.op for node in lowered.nodes].count("Resize") == rows
         assert largest_difference(graph, lowered, of.feeds()) <= 1, f"seed {seed}"
 
 
