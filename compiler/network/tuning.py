@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from vdla.compiler.codegen.tuned.records import Records
+from vdla.compiler.codegen.tuned.records import KIT, Records
 
 if TYPE_CHECKING:
     from vdla.compiler.codegen.choose import Chooser
@@ -50,7 +50,7 @@ class Tuning:
             parts.append(f"{self.again} of them measured again for this version of the kit")
         if self.worse:
             parts.append(f"no longer better: {_cut(self.worse)}")
-        if self.none:
+        if self.none and source != KIT:  # it holds only what beats the compiler
             parts.append(f"none for: {_cut(self.none)}")
         return ", ".join(parts)
 

@@ -1,22 +1,30 @@
 """Explorers for the choices of a space, which know what was measured of other spaces."""
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 
 from vdla.compiler.codegen.space import Space
 from vdla.explore.tune.explorers import EXPLORERS, Explorer
 from vdla.explore.tune.features import SpacePoints
 from vdla.explore.tune.model import Analytic, CostModel, Learned, Measured
 from vdla.explore.tune.session import Making, Results
+from vdla.hw.spec.errors import ToolError
 
 LEARNING = "model"  # the explorer whose model learns
+LIBRARY, EXTRA = "xgboost", "tune"  # what it learns with, and the extra of the installation that brings it
 
 
 def making(name: str) -> Making:
     """Return what makes the explorers of a name, one of EXPLORERS.
 
-    Raises, when the learning explorer is made:
-        ToolError: xgboost is not installed.
+    Raises:
+        ToolError: the explorer learns, and xgboost is not installed.
     """
+    if name == LEARNING and not _is_there(LIBRARY):
+        raise ToolError(
+            f"the explorer {LEARNING} needs {LIBRARY}, which is not installed here; install it with: "
+            f'pip install "vdla[{EXTRA}]", or name another with --explorer'
+        )
     points: dict[Space, SpacePoints] = {}
 
     def points_of(space: Space) -> SpacePoints:
@@ -30,3 +38,10 @@ def making(name: str) -> Making:
         return EXPLORERS[name](points_of(space), seed, model)
 
     return make
+
+
+def _is_there(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except (ImportError, ValueError):  # it is blocked, or half removed
+        return False

@@ -20,7 +20,7 @@ from vdla.hw.spec.writing import check_writable
 from vdla.runtime.arrays import write_npz
 from vdla.runtime.devices.registry import DEVICE_CLASSES
 from vdla.runtime.devices.rtl.waves import Waves
-from vdla.runtime.module.plan import Value, random_inputs
+from vdla.runtime.module.plan import HostStep, LaunchStep, Value, random_inputs
 from vdla.runtime.samples import read_arrays
 from vdla.sim.trace.perfetto import write_perfetto
 
@@ -84,18 +84,17 @@ def command(
     check_writable(output, trace, waves.path if waves else None)
     module = module_of(model, target, recipe, records)
     given = read_arrays(inputs) if inputs else _random(module.plan.inputs)
-    chosen = memory(module.plan.target.memory)
+    chosen, clock_hz = memory(module.plan.target.memory), clock and clock * MHZ
     with status() as say:
-        done = module.run(
-            given,
-            device,
-            clock_hz=clock and clock * MHZ,
-            memory=chosen,
-            waves=waves,
-            progress=lambda step: say(step_name(step)),
-        )
+        steps = _steps(say)
+        done = module.run(given, device, clock_hz=clock_hz, memory=chosen, waves=waves, progress=steps)
     _write(done, output, trace, waves, chosen)
     _show(done, layers, as_json)
+
+
+def _steps(say: Callable[[str], None]) -> Callable[[HostStep | LaunchStep], None]:
+    """Return what shows each step of a run."""
+    return lambda step: say(step_name(step))
 
 
 def _show(done: Run, layers: bool, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,8 +12,11 @@ from vdla.cli._networks import Recipe, source_of, status, takes_recipe
 from vdla.cli._options import OUTPUT_FILE, reports_errors, takes_target
 from vdla.cli._tuning import conclusion, described, interrupted, table
 from vdla.explore.tune.explorers import EXPLORERS
-from vdla.hw.spec.extras import require_package
 from vdla.hw.spec.target import Target
+
+if TYPE_CHECKING:
+    from vdla.compiler.network.keep import Source
+    from vdla.explore.tune.session import Making, Progress, Settings, Workers
 
 LOG = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -78,34 +82,41 @@ def run(
     """
     if jobs and cluster:
         raise click.UsageError("--jobs is for this machine; a cluster has its own workers")
+    from vdla.explore.tune.proposals import making
+    from vdla.explore.tune.session import TRIALS_PER_WORKER, Settings
+    from vdla.explore.workers.backends import backend_of
+
+    settings, make = Settings(explorer, seed, trials, minutes, batch), making(explorer)
+    workers = backend_of(jobs, cluster, TRIALS_PER_WORKER)
+    done = _tuned(source_of(model, recipe), target, output, settings, make, workers)
+    click.echo(conclusion(model, output, done, target))
+
+
+def _tuned(
+    source: "Source", target: Target, output: Path, settings: "Settings", make: "Making", workers: "Workers"
+) -> "Progress":
+    """Tune a network; show progress, and what an interrupt leaves."""
     from vdla.compiler.codegen.tuned.log import Log
     from vdla.compiler.network.cached import cached_graph
     from vdla.compiler.network.stages import layers_of, parts_of
     from vdla.explore.tune.history import history
-    from vdla.explore.tune.proposals import LEARNING, making
-    from vdla.explore.tune.session import TRIALS_PER_WORKER, Session, Settings
-    from vdla.explore.workers.backends import backend_of
+    from vdla.explore.tune.proposals import LEARNING
+    from vdla.explore.tune.session import Session
 
-    if explorer == LEARNING:
-        require_package("xgboost", f"--explorer {LEARNING}")
-    workers = backend_of(jobs, cluster, TRIALS_PER_WORKER)
     with status() as say:
-        layers = layers_of(parts_of(cached_graph(source_of(model, recipe), say), target, say)[1])
+        layers = layers_of(parts_of(cached_graph(source, say), target, say)[1])
     log = Log(output)
     if log.torn:
         click.echo(f"{output}: its last line was torn, and is measured again", err=True)
-    settings = Settings(explorer, seed, trials, minutes, batch)
     try:
-        others = history(log.records, target, layers) if explorer == LEARNING else ()
+        others = history(log.records, target, layers) if settings.explorer == LEARNING else ()
         with Live(sys.stderr, described, table) as live:
-            session = Session(layers, target, log, settings, making(explorer), live.show, others)
-            done = session.run(workers)
+            return Session(layers, target, log, settings, make, live.show, others).run(workers)
     except KeyboardInterrupt:
         click.echo(interrupted(output, len(log.records)), err=True)
         raise
     finally:
         log.close()
-    click.echo(conclusion(model, output, done, target))
 
 
 @command.command("merge")

@@ -4,6 +4,7 @@ import pytest
 
 from vdla.compiler.codegen.tasks import Elements, ElementsTask
 from vdla.compiler.codegen.tuned.chooser import Use
+from vdla.compiler.codegen.tuned.records import KIT
 from vdla.compiler.network.tuning import Tuning, tuning_from, tuning_of, tuning_text
 
 TASKS = [ElementsTask(Elements.COPY, number) for number in range(1, 5)]
@@ -31,6 +32,10 @@ def test_each_task_is_called_by_its_first_layer():
 def test_it_is_said_in_a_line_with_a_cut(tuning, said):
     assert tuning.said("log") == said
     assert tuning_from(tuning_text(tuning)) == tuning
+
+
+def test_layers_without_records_of_the_kit_are_not_listed():
+    assert Tuning(6, 2, 0, (), tuple("abcd")).said(KIT) == "tuned: 2 of 6 tasks by the kit's records"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from tests.explore.tune.networks import LARGE, SMALL, TARGET
 from vdla.compiler.codegen.space import space_of
 from vdla.explore.tune.explorers import EXPLORERS
 from vdla.explore.tune.proposals import LEARNING, making
+from vdla.hw.spec.errors import ToolError
 
 OTHERS = [(space_of(LARGE, TARGET), {place: 1000.0 + place for place in range(0, 60, 4)})]
 
@@ -34,3 +35,18 @@ def test_the_learning_explorer_knows_what_other_spaces_taught():
     space = space_of(SMALL, TARGET)
     cold, warm = (making(LEARNING)(space, 3, others).ask(8) for others in ([], OTHERS))
     assert cold != warm
+
+
+@pytest.mark.parametrize("answer", [None, ImportError("blocked")])
+def test_the_learning_explorer_says_what_it_needs(monkeypatch, answer):
+    def absent(name):
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr("vdla.explore.tune.proposals.find_spec", absent)
+    with pytest.raises(
+        ToolError, match=r'needs xgboost, .* pip install "vdla\[tune\]", or name another with'
+    ):
+        making(LEARNING)
+    assert making("random")(space_of(SMALL, TARGET), 0, []).ask(1)
