@@ -10,6 +10,7 @@ from vdla.cli._groups import DefaultCommand, DefaultGroup
 from vdla.cli._live import Live
 from vdla.cli._networks import Recipe, source_of, status, takes_recipe
 from vdla.cli._options import OUTPUT_FILE, reports_errors, takes_target
+from vdla.cli._tune_report import report
 from vdla.cli._tuning import conclusion, described, interrupted, table
 from vdla.explore.tune.explorers import EXPLORERS
 from vdla.hw.spec.target import Target
@@ -23,7 +24,10 @@ LOG = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @click.group(cls=DefaultGroup)
 def command() -> None:
-    """Search for faster schedules of a network, or merge the logs of such searches."""
+    """Search for faster schedules of a network, or merge or show the logs of such searches."""
+
+
+command.add_command(report)
 
 
 @command.command("run", cls=DefaultCommand)

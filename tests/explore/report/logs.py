@@ -1,0 +1,82 @@
+"""A synthetic tuning log, for tests of its page: tasks and choices of a real one, cycles from a formula."""
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from tests.explore.tune.networks import LARGE, POOLING, SMALL, TARGET
+from vdla.compiler.codegen.record import choice_to_json
+from vdla.compiler.codegen.space import space_of
+from vdla.compiler.codegen.tuned.log import Contents, write_log
+from vdla.compiler.codegen.tuned.record import OK, Record
+from vdla.compiler.codegen.version import version
+from vdla.explore.tune.features import SpacePoints
+from vdla.explore.tune.known import DEFAULT
+
+TASKS = (LARGE, POOLING, SMALL)
+SEEDS, TRIALS = 2, 20
+EXPLORERS = ("model", "random")
+REASON = "the stream is not safe"
+points = cache(lambda task: SpacePoints(space_of(task, TARGET)))
+
+
+def cycles_of(task, place):
+    """Return the cycles of a choice: those that the compiler estimates, and some that it does not see."""
+    if isinstance(task, type(POOLING)):
+        return 900 - 20 * place
+    return int(points(task).estimates[place]) + 7 * (place % 5)
+
+
+def record(task, place, explorer, seed=0, trial=0, **changes):
+    """Return the record of a trial; `changes` are values of others."""
+    values = {
+        "task": str(task), "timing": TARGET.timing_digest, "target": TARGET.name, "choice": choice_to_json(points(task).choice(place)),
+        "cycles": cycles_of(task, place), "version": version(), "explorer": explorer, "seed": seed, "trial": trial, "status": OK,
+    }  # fmt: skip
+    return Record(**(values | changes))
+
+
+def places_of(task, seed):
+    """Return the places that a tuning tries: at most TRIALS."""
+    count = min(len(points(task)), TRIALS)
+    return np.random.default_rng(seed).permutation(len(points(task)))[:count].tolist()
+
+
+def slow_of(task):
+    """Return the place of the compiler's own choice: one that is not the best."""
+    every = [cycles_of(task, place) for place in range(len(points(task)))]
+    return int(np.argsort(every, kind="stable")[len(every) * 3 // 4])
+
+
+def trials_of(task):
+    """Return the records of a task: each explorer and seed tries the same number of choices."""
+    found = [record(task, slow_of(task), DEFAULT)]
+    for explorer in EXPLORERS:
+        for seed in range(SEEDS):
+            places = places_of(task, seed + 10 * len(explorer))
+            found += [record(task, place, explorer, seed, trial) for trial, place in enumerate(places, 1)]
+    return found
+
+
+def records(**changes):
+    """Return the records of all tasks; the last of the first task is illegal."""
+    found = [one for task in TASKS for one in trials_of(task)]
+    illegal = record(LARGE, 0, "random", 1, 999, cycles=None, status=REASON)
+    return [changed(one, **changes) for one in (*found, illegal)]
+
+
+def changed(one, **changes):
+    """Return a record with changes."""
+    return Record(**({name: getattr(one, name) for name in Record.__dataclass_fields__} | changes))
+
+
+def contents(found=None, torn=False):
+    """Return what a log of some records holds."""
+    return Contents(Path("net.jsonl"), tuple(records() if found is None else found), torn)
+
+
+def write(path, found=None):
+    """Write a log."""
+    write_log(records() if found is None else found, path)
+    return path

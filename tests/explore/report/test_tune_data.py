@@ -1,0 +1,117 @@
+"""What the page of a tuning log is given."""
+
+import json
+
+import pytest
+
+from tests.explore.report.logs import (
+    EXPLORERS,
+    LARGE,
+    POOLING,
+    REASON,
+    SEEDS,
+    TARGET,
+    TASKS,
+    changed,
+    contents,
+    cycles_of,
+    points,
+    record,
+    records,
+    slow_of,
+)
+from vdla.compiler.codegen.tuned.record import TuneError, best_of
+from vdla.explore.report.tune_data import page_data
+from vdla.explore.tune.bounds import lower_bound
+from vdla.explore.tune.measure import stream_of
+from vdla.hw.spec.presets import DEFAULT
+from vdla.hw.spec.target import Target
+from vdla.hw.spec.target_files import apply_settings
+
+pytest.importorskip("xgboost")
+
+OTHER = apply_settings(Target(DEFAULT), ["memory.latency=77"])
+
+
+@pytest.fixture(scope="module")
+def part():
+    (found,) = page_data(contents(), Target(DEFAULT))["parts"]
+    return found
+
+
+def test_the_table_has_the_cycles_of_the_log(part):
+    tasks, best = part["tasks"], best_of(records())
+    assert tasks["text"] == list(map(str, TASKS))
+    assert tasks["default"] == [cycles_of(task, slow_of(task)) for task in TASKS]
+    assert tasks["best"] == [best[str(task), TARGET.timing_digest].cycles for task in TASKS]
+    assert all(best < own for best, own in zip(tasks["best"], tasks["default"], strict=True))
+    assert sum(tasks["trials"]) == part["trials"] == len(records()) - len(TASKS)
+    assert (tasks["illegal"], part["illegal"]) == ([1, 0, 0], 1)
+    assert part["reasons"] == [{"why": REASON, "count": 1}]
+    assert part["seeds"] == len(EXPLORERS) * SEEDS
+    assert tasks["choices"] == [len(points(task)) for task in TASKS]
+    assert tasks["kind"] == ["Convolution", "Pooling", "Convolution"]
+    assert tasks["choice"][1].startswith("threads ")
+
+
+def test_the_bound_is_that_of_the_lowered_task(part):
+    for task, bound in zip(TASKS, part["tasks"]["bound"], strict=True):
+        stream = stream_of(task, points(task).choice(0), TARGET.config)
+        assert bound == lower_bound(stream, TARGET)
+
+
+def test_curves_end_at_the_best_of_their_explorers(part):
+    curves, tasks = part["curves"], part["tasks"]
+    assert [curve["explorer"] for curve in curves if curve["task"] is None] == list(EXPLORERS)
+    for place, (best, own) in enumerate(zip(tasks["best"], tasks["default"], strict=True)):
+        reached = min(curve["least"][-1] for curve in curves if curve["task"] == place)
+        assert reached == pytest.approx(best / own, rel=1e-4)
+
+
+def test_ranks_are_numbers_where_there_are_points(part):
+    tasks = part["tasks"]
+    assert all(-1 <= value <= 1 for value in (*tasks["learned"], *tasks["analytic"]))
+    assert tasks["learned"][0] > 0.5
+    assert tasks["analytic"][1] == 0  # the compiler estimates no poolings
+
+
+def test_a_target_that_is_no_preset_is_known_when_it_is_given():
+    found = contents(records(timing=OTHER.timing_digest, target="default"))
+    (without,) = page_data(found, Target(DEFAULT))["parts"]
+    assert not without["known"]
+    for name in ("bound", "learned", "analytic", "choices"):
+        assert without["tasks"][name] == [None] * len(TASKS)
+    assert len(without["curves"]) == len(EXPLORERS) * (1 + len(TASKS))
+    (given,) = page_data(found, OTHER)["parts"]
+    assert given["known"]
+    assert None not in given["tasks"]["bound"]
+
+
+def test_parts_are_told_apart_and_this_version_comes_first():
+    other = [*records(version="0" * 64), record(LARGE, 0, "random", version="0" * 64)]
+    data = page_data(contents([*other, *records()], torn=True), Target(DEFAULT))
+    assert [part["current"] for part in data["parts"]] == [True, False]
+    assert [part["trials"] for part in data["parts"]] == [len(records()) - 3, len(records()) - 2]
+    assert (data["torn"], data["records"]) == (True, 2 * len(records()) + 1)
+
+
+def test_unusual_logs_have_what_is_known():
+    odd = [
+        record(LARGE, 0, "random", 0, 1, cycles=None, status="no"),
+        record(POOLING, 0, "random", 0, 2, choice={"of": {"another": 1}, "none": None}),
+        changed(record(POOLING, 0, "random", 0, 3), task="Unheard(of=1)"),
+    ]
+    (part,) = page_data(contents(odd), Target(DEFAULT))["parts"]
+    tasks = part["tasks"]
+    assert tasks["default"] == [None] * 3
+    assert tasks["best"] == [None, odd[1].cycles, odd[2].cycles]
+    assert tasks["bound"] == [None] * 3
+    assert tasks["choice"][:2] == [None, "another 1"]
+    assert tasks["sizes"][2] == "Unheard(of=1)"
+    assert part["curves"] == []
+    json.dumps(part, allow_nan=False)
+
+
+def test_an_empty_log_is_refused():
+    with pytest.raises(TuneError, match=r"net\.jsonl holds no records; `vdla tune MODEL -o net\.jsonl`"):
+        page_data(contents([]), Target(DEFAULT))

@@ -1,0 +1,62 @@
+"""Tasks from their texts: every kind reads back, and what is none is None."""
+
+import pytest
+
+from vdla.compiler.codegen.tasks import (
+    ConvolutionTask,
+    Elements,
+    ElementsTask,
+    MeanTask,
+    PoolingTask,
+    ScalingTask,
+    SumTask,
+    TransposedTask,
+)
+from vdla.compiler.te.operators.narrowing import AddingScale, Scale, Shift
+from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed
+from vdla.explore.tune.task_text import kind_of, sizes_of, task_from
+
+SIZE = Convolution(16, 9, 8, 16, padding=(1, 0, 1, 0))
+TASKS = {
+    "kind Convolution, channels 16, height 9, width 8, outputs 16, kernel 3×3, padding 1/0/1/0": ConvolutionTask(SIZE),
+    "kind Convolution, channels 16, height 9, width 8, outputs 16, kernel 3×3, padding 1/0/1/0, narrowing Shift amount 5 rectifies True, reads 2": ConvolutionTask(SIZE, Shift(5, True), reads=2),
+    "kind Convolution, channels 16, height 9, width 8, outputs 16, kernel 3×3, padding 1/0/1/0, narrowing AddingScale": ConvolutionTask(SIZE, AddingScale()),
+    "kind Convolution, channels 16, height 9, width 8, outputs 16, kernel 3×3, padding 1/0/1/0, narrowing Scale by_channel False, border -3, alike True": ConvolutionTask(SIZE, Scale(False), -3, True),
+    "kind Transposed, channels 8, height 4, width 4, outputs 8, kernel 2×2, stride 2×2": TransposedTask(Transposed(8, 4, 4, 8, (2, 2), (2, 2))),
+    "kind Pooling, channels 4, height 8, width 8, kernel 2×2": PoolingTask(Pooling(4, 8, 8, (2, 2))),
+    "kind Elements, kind add, elements 5, constants 1/-2/3": ElementsTask(Elements.ADD, 5, (1, -2, 3)),
+    "kind Sum, elements 7": SumTask(7),
+    "kind Scaling, blocks 1, elements 4, parts 2, zeros -5×3": ScalingTask(1, 4, 2, (-5, 3)),
+    "kind Mean, blocks 2, elements 256": MeanTask(2, 256),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("said", TASKS)
+def test_a_task_reads_back_and_says_its_kind_and_sizes(said):
+    task = TASKS[said]
+    assert task_from(str(task)) == task
+    assert f"kind {kind_of(str(task))}, {sizes_of(task)}" == said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "x",
+        "3",
+        "SumTask(",
+        "SumTask(7)",  # not as the kit writes it
+        "SumTask(elements=7, more=1)",
+        "SumTask( elements=7)",
+        "OtherTask(elements=7)",
+        "Convolution(channels=1, height=1, width=1, outputs=1)",  # a size alone is no task
+        "ConvolutionTask(size=3)",
+        str(ConvolutionTask(SIZE)).replace("kernel=(3, 3)", "kernel=(13, 3)"),  # the kernel does not fit
+        str(ConvolutionTask(SIZE)).replace("stride=(1, 1)", "stride=(0, 1)"),
+        "ElementsTask(kind=<Elements.HALVE: 'halve'>, elements=5, constants=())",
+        "__import__('os').system('true')",
+        "(" * 5000,
+    ],
+)
+def test_what_is_no_task_is_none(text):
+    assert task_from(text) is None
