@@ -1,1 +1,1 @@
-"""Pages that show a sweep or a run."""
+"""Pages that show a sweep, a run or a tuning log."""
