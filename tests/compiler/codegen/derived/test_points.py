@@ -12,6 +12,8 @@ from vdla.compiler.codegen.derived.points import Points
 from vdla.compiler.codegen.derived.trial import Trial
 from vdla.compiler.codegen.derived.units import UnderivableError
 from vdla.compiler.ir.nodes import IrError
+from vdla.explore.tune.explorers import EXPLORERS
+from vdla.explore.tune.model import Learned
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
 
@@ -90,3 +92,15 @@ def test_what_never_fits_is_refused():
         UnderivableError, match=r"^Z: no tile of it fits the memories of tight; give it larger"
     ):
         points(convolution, tight)
+
+
+@pytest.mark.parametrize("name", EXPLORERS)
+def test_explorers_search_the_points(name):
+    """A space of 155 points: none is asked for twice, and all are in the end."""
+    found = points(addition)
+    explorer = EXPLORERS[name](found, 3, Learned())
+    asked: list[int] = []
+    while places := explorer.ask(32):
+        explorer.tell(places, found.estimates[places].tolist())
+        asked += places
+    assert sorted(asked) == list(range(len(found)))
