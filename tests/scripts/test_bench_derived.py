@@ -1,5 +1,6 @@
 """The comparison of derived schedules prints its figures and fails where it must."""
 
+import pytest
 from click.testing import CliRunner
 
 from tests.loading import load_file
@@ -12,6 +13,7 @@ def bench():
     return load_file("scripts/bench_derived.py")
 
 
+@pytest.mark.slow
 def test_it_prints_cycles_and_exactness():
     result = CliRunner().invoke(bench().main, ["--trials", "12", "--no-rtl"])
     assert result.exit_code == 0, result.output
