@@ -112,7 +112,7 @@ class _Lowering(Rewriting):
 
     def has_rows(self, name: str, groups: int, weights: np.ndarray, more: Mapping[str, Attribute]) -> bool:
         """Whether a convolution is a depthwise one whose kernel lies on neighbouring rows of one image."""
-        shape = self.graph.types[name].shape
+        shape = self.shape(name)
         alone = groups > 1 and weights.shape[:2] == (groups, 1) and groups == shape[1]
         return alone and shape[0] == 1 and (weights.shape[2] == 1 or extents_of(more, "dilations")[0] == 1)
 
@@ -121,7 +121,7 @@ class _Lowering(Rewriting):
     ) -> tuple[str, np.ndarray, dict[str, Attribute]]:
         """Return an image with each row several times, the rows of several kernels between each other, and
         the attributes of their depthwise convolution: the image is convolved with the sum of the kernels."""
-        times, (images, channels, high, wide) = len(parts), self.graph.types[name].shape
+        times, (images, channels, high, wide) = len(parts), self.shape(name)
         sizes = (images, channels, times * high, wide)
         if (name, 0, times) not in self.copies:
             out = self.value(f"{name}_rows", TensorType(sizes, "int8"))
@@ -141,7 +141,7 @@ class _Lowering(Rewriting):
         Weights less their zero point may be nine bits wide. Then they are the sum of parts of eight bits, and
         the product of a tensor, as many times, with all parts is exact.
         """
-        image, shape = op != "Int8MatMul", list(self.graph.types[name].shape)
+        image, shape = op != "Int8MatMul", list(self.shape(name))
         axis = 1 if image else len(shape) - 1
         channels, shape[axis] = shape[axis], count * shape[axis]
         if (name, groups, count) in self.copies:
@@ -159,6 +159,10 @@ class _Lowering(Rewriting):
         if not image:
             return self.add("Int8MatMul", (name, *names), out)
         return self.add("Int8Conv", (name, *names), out, {**ONCE, "group": groups, "border": 0})
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of a value of either graph."""
+        return (self.types.get(name) or self.graph.types[name]).shape
 
     def comes_in(self, name: str) -> bool:
         """Whether a tensor is an input of the network, or that quantised: the host has it anyway."""

@@ -183,13 +183,14 @@ def test_transposed_convolutions_of_zero_point_0_become_integer_ones(pads, strid
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize("channels", [5, 16])
 @pytest.mark.parametrize("dilations", [(1, 1), (1, 2), (3, 1)])
-def test_transposed_convolutions_of_any_zero_point_and_dilation(channels, dtype, dilations):
+@pytest.mark.parametrize(("weights", "point"), [("int8", 0), ("uint8", 20)])
+def test_transposed_convolutions_of_any_zero_point_and_dilation(channels, dtype, dilations, weights, point):
     for seed, zero in enumerate((0, 1, -128, 127, -60)):
         of = QdqBuilder(seed, dtype)
         zero += 128 * (dtype == "uint8")
         x = of.pair(of.input(1, channels, 4, 3), zero=zero)
         more = {"dilations": dilations, "group": 1, "output_padding": (0, 0), "pads": (1, 0, 0, 1)}
-        w = of.weights(channels, 6, 2, 3, axis=1)
+        w = of.weights(channels, 6, 2, 3, axis=1, zero=point, dtype=weights)
         real = of.add("ConvTranspose", x, w, of.bias(6, "float"), strides=(2, 2), **more)
         graph = of.finish(of.pair(real))
         lowered = INTEGERS.run(graph)
