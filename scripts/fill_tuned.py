@@ -26,7 +26,8 @@ from vdla.compiler.network.stages import layers_of, parts_of
 from vdla.explore.tune.explorers import EXPLORERS
 from vdla.explore.tune.known import DEFAULT
 from vdla.explore.tune.proposals import making
-from vdla.explore.tune.session import TRIALS_PER_WORKER, Progress, Session, Settings
+from vdla.explore.tune.session import TRIALS_PER_WORKER, Progress, Session
+from vdla.explore.tune.settings import Settings
 from vdla.explore.workers.backends import backend_of
 from vdla.hw.spec.target import TARGETS, Target
 

@@ -21,11 +21,10 @@ from vdla.explore.tune.explorers import Explorer
 from vdla.explore.tune.gain import Standing, next_of
 from vdla.explore.tune.known import Known, cost
 from vdla.explore.tune.measure import Measured, Measuring, Start, Started, Trial
+from vdla.explore.tune.settings import Settings
 from vdla.explore.workers.job import Backend
 from vdla.hw.spec.target import Target
 
-TRIALS_PER_TASK = 32  # where no budget is given
-BATCH = 8  # trials that are proposed together
 TRIALS_PER_WORKER = 2000  # then a new process takes over: memos grow
 SECONDS_PER_MINUTE = 60
 
@@ -37,32 +36,6 @@ Making = Callable[[Space, int, Sequence[tuple[Space, Results]]], Explorer]
 """Makes the explorer of a space, with a seed, from what was measured of other spaces."""
 
 Workers = Callable[[Measuring], AbstractContextManager[Backend[Trial | Start, Measured | Started]]]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How a network is tuned.
-
-    Attributes:
-        explorer: its name, which records have.
-        seed: of the explorers.
-        trials: in all, with those of an interrupted tuning; None: TRIALS_PER_TASK for each task, or as many
-            as the minutes allow.
-        minutes: after which no more trials are proposed; None: the trials alone end the tuning.
-        batch: trials of a task that are proposed together.
-    """
-
-    explorer: str
-    seed: int = 0
-    trials: int | None = None
-    minutes: float | None = None
-    batch: int = BATCH
-
-    def budget(self, tasks: int) -> int | None:
-        """Return the trials for a number of tasks; None where time alone is limited."""
-        if self.trials is None and self.minutes is None:
-            return TRIALS_PER_TASK * tasks
-        return self.trials
 
 
 @dataclass(frozen=True)

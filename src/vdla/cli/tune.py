@@ -13,11 +13,12 @@ from vdla.cli._options import OUTPUT_FILE, reports_errors, takes_target
 from vdla.cli._tune_report import report
 from vdla.cli._tuning import conclusion, described, interrupted, table
 from vdla.explore.tune.explorers import EXPLORERS
+from vdla.explore.tune.settings import BATCH, TRIALS_PER_TASK, Settings
 from vdla.hw.spec.target import Target
 
 if TYPE_CHECKING:
     from vdla.compiler.network.keep import Source
-    from vdla.explore.tune.session import Making, Progress, Settings, Workers
+    from vdla.explore.tune.session import Making, Progress, Workers
 
 LOG = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -38,8 +39,8 @@ command.add_command(report)
 @click.option(
     "--trials",
     type=click.IntRange(0),
-    help="Choices to measure in all, those in the log included.  [default: 32 for each task, or as many as "
-    "the minutes allow]",
+    help=f"Choices to measure in all, those in the log included.  [default: {TRIALS_PER_TASK} for each task, "
+    "or as many as the minutes allow]",
 )
 @click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Time after which the search ends.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the explorers.")
@@ -53,7 +54,7 @@ command.add_command(report)
 @click.option(
     "--batch",
     type=click.IntRange(1, 4096),
-    default=8,
+    default=BATCH,
     show_default=True,
     help="Choices that are proposed together: at least as many as there are workers.",
 )
@@ -87,7 +88,7 @@ def run(
     if jobs and cluster:
         raise click.UsageError("--jobs is for this machine; a cluster has its own workers")
     from vdla.explore.tune.proposals import making
-    from vdla.explore.tune.session import TRIALS_PER_WORKER, Settings
+    from vdla.explore.tune.session import TRIALS_PER_WORKER
     from vdla.explore.workers.backends import backend_of
 
     settings, make = Settings(explorer, seed, trials, minutes, batch), making(explorer)
@@ -97,7 +98,7 @@ def run(
 
 
 def _tuned(
-    source: "Source", target: Target, output: Path, settings: "Settings", make: "Making", workers: "Workers"
+    source: "Source", target: Target, output: Path, settings: Settings, make: "Making", workers: "Workers"
 ) -> "Progress":
     """Tune a network; show progress, and what an interrupt leaves."""
     from vdla.compiler.codegen.tuned.log import Log

@@ -9,7 +9,8 @@ import numpy as np
 from vdla.compiler.codegen.tasks import ConvolutionTask, PoolingTask
 from vdla.compiler.codegen.tuned.log import Log, read_log
 from vdla.compiler.te.operators.sizes import Convolution, Pooling
-from vdla.explore.tune.session import Session, Settings
+from vdla.explore.tune.session import Session
+from vdla.explore.tune.settings import Settings
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
 
@@ -69,14 +70,23 @@ def here(seed=0, dies_after=None, done=None):
 
 
 def tune(
-    path, workers, told=None, layers=LAYERS, explorer="stand-in", report=lambda progress: None, **settings
+    path,
+    workers,
+    told=None,
+    layers=LAYERS,
+    explorer="stand-in",
+    report=lambda progress: None,
+    batch=8,
+    **settings,
 ):
     """Tune into a log; return the progress at the end."""
     log = Log(path)
     heard = [] if told is None else told
     making = lambda space, seed, others: Shuffled(space, seed, others, heard)  # noqa: E731
     try:
-        return Session(layers, TARGET, log, Settings(explorer, **settings), making, report).run(workers)
+        return Session(layers, TARGET, log, Settings(explorer, batch=batch, **settings), making, report).run(
+            workers
+        )
     finally:
         log.close()
 
