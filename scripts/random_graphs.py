@@ -56,7 +56,7 @@ CONFIGS: tuple[AcceleratorConfig, ...] = (
 )
 CALIBRATION_SAMPLES = 4
 LAST_PLACE = 1
-MOST_JOINED = 4  # quantised values within a table, all of which may be one off
+MOST_JOINED = 5  # quantised values within a table, all of which may be one off
 QUANTISED = ("DynamicQuantize", "QLinear", "Quantize")
 TOLERANCE = 2e-3  # of float results, relative to the largest
 RIGHT, WRONG, REFUSED, UNWRITTEN = "right", "wrong", "refused", "unwritten"
@@ -194,7 +194,7 @@ def joins_steps(graph: Graph, node: Node, name: str, known: Known, found: np.nda
         graph: before it was lowered.
         node: that computes in one what the operators of `graph` do.
     """
-    begin = {given: known[given] for given in node.inputs if given in known}
+    begin = {given: known[given] for given in (*node.inputs, *graph.inputs) if given in known}
     steps = _steps_to(graph, name, begin)
     theirs = {**graph.constants, **begin}
     for step in steps:

@@ -125,6 +125,13 @@ def test_a_table_of_several_steps_is_judged_step_by_step(script, b, c, found, jo
     assert script.joins_steps(parse_graph(STEPS), node, "c", known, np.int8(found)) is joins
 
 
+def test_a_table_of_a_value_of_our_own_is_judged_from_the_inputs(script):
+    known = {"a": np.int8([5, 10, 15]), "b": np.int8([-6, -10, -15]), "c": np.int8([60, 100, 127]), **SCALES}
+    node = Node("Int8Lookup", ("ours",), ("c",), {})
+    assert script.joins_steps(parse_graph(STEPS), node, "c", known, np.int8([50, 100, 127]))
+    assert not script.joins_steps(parse_graph(STEPS), node, "c", known, np.int8([75, 100, 127]))
+
+
 def test_a_result_of_values_that_nobody_knows_is_not_excused(script):
     node = Node("Int8Lookup", ("s",), ("c",), {})
     assert not script.joins_steps(parse_graph(STEPS), node, "c", {"s": np.float32(1)}, np.int8([1, 2, 3]))

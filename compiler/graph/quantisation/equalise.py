@@ -127,6 +127,12 @@ def _inputs_axis(graph: Graph, reader: Node) -> int:
     return 1 if reader.op == "Gemm" and reader.attributes["transB"] else 0
 
 
+def _outputs_each(graph: Graph, reader: Node) -> int:
+    """Return how many of its outputs a depthwise convolution makes of each channel; 1 for other products."""
+    outputs: int = graph.constants[reader.inputs[1]].shape[0]
+    return outputs // reader.integer("group") if _is_depthwise(reader) else 1
+
+
 def _weights(graph: Graph, reader: Node) -> np.ndarray:
     """Return the magnitudes of the weights of a product, float64[input channels, outputs, places]; of a
     depthwise one, the outputs of each channel."""
@@ -200,7 +206,7 @@ def _scaled(graph: Graph, links: Iterable[tuple[Link, Sizes]]) -> Graph:
         for node, place, axis in _divided(graph, link):
             change(node, place, 1 / factors, axis)
         for reader in link.readers:
-            change(reader, 1, factors, _inputs_axis(graph, reader))
+            change(reader, 1, np.repeat(factors, _outputs_each(graph, reader)), _inputs_axis(graph, reader))
     made.nodes = [nodes[node.outputs[0]] for node in graph.nodes]
     return made.finished()
 

@@ -36,3 +36,23 @@ def f(x: float32[1, 3, 2, 2]):
 def test_columns_are_no_channels_of_a_convolution():
     graph = parse_graph(MIXED)
     assert equalised(Roles(graph), [{"x": np.ones((1, 3, 2, 2), np.float32)}]) is graph
+
+
+SLID = "dilations=(1, 1), pads=(0, 0, 0, 0), strides=(1, 1)"
+SEVERAL = f"""\
+def f(x: float32[1, 1, 4, 4]):
+    w: float32[2, 1, 1, 1] = constant([[[[1]]], [[[100]]]])
+    m: float32[1, 2, 4, 4] = Conv(x, w, group=1, {SLID})
+    v: float32[4, 1, 1, 1] = constant([[[[10]]], [[[20]]], [[[0.1]]], [[[0.3]]]])
+    y: float32[1, 4, 4, 4] = Conv(m, v, group=2, {SLID})
+    return y
+"""
+
+
+def test_a_depthwise_convolution_may_make_several_outputs_of_each_channel():
+    graph = parse_graph(SEVERAL)
+    x = [{"x": np.random.default_rng(seed).normal(size=(1, 1, 4, 4)).astype(np.float32)} for seed in (0, 1)]
+    changed = equalised(Roles(graph), x)
+    sizes = [np.abs(all_values(each, x[0])["m"]).max((0, 2, 3)) for each in (graph, changed)]
+    assert sizes[0][1] / sizes[0][0] > 4 * sizes[1][1] / sizes[1][0]
+    np.testing.assert_allclose(interpret(changed, x[0])["y"], interpret(graph, x[0])["y"], rtol=1e-4)
