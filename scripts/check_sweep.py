@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Run points of a sweep again, drawn at random, on the cycle device and on the RTL, and compare the cycles.
 
-FOLDER holds the sweep that SPEC.toml describes. Every drawn row is compiled from its specification and runs
+FOLDER holds the sweep that SPEC.toml describes. Every drawn row is compiled and tuned as that says, and runs
 on both devices with the same random inputs. Outputs must be equal, and cycles those of the table. The Verilog
 of each design is compiled first, which takes a minute or two. Exit status 1 if anything differs.
 """
@@ -18,6 +18,7 @@ import numpy as np
 from vdla.api import Module
 from vdla.compiler.codegen.store import kept
 from vdla.compiler.network.stages import plan_of
+from vdla.explore.sweep.measure import run_best
 from vdla.explore.sweep.parameters import with_values
 from vdla.explore.sweep.results import Results
 from vdla.explore.sweep.run import Plan, planned
@@ -40,7 +41,9 @@ def differences(plan: Plan, row: Mapping[str, Any]) -> Iterator[str]:
     """Yield what differs when a row runs again."""
     target = with_values(plan.job.base, {name: row[name] for name in plan.space.names})
     (workload,) = (one for one in plan.job.workloads if one.name == row["workload"])
-    module = Module(plan_of(workload.graph(), target, choose=kept()))
+    default = plan_of(workload.graph(), target, choose=kept())
+    tuning = plan.job.tuning
+    module = Module(default if tuning is None else run_best(workload, target, default, tuning).plan)
     inputs = random_inputs(module.plan.inputs)
     runs = {device: module.run(inputs, device) for device in DEVICES}
     for device, run in runs.items():

@@ -37,6 +37,7 @@ class Identity:
         base_toml: that target in full; its digest tells it from others.
         workloads: digest of each, by name.
         parameters: names of the sweep's parameters.
+        warm: digest of what the log of [tune] teaches; "" where there is none.
     """
 
     specification: Mapping[str, Any]
@@ -44,6 +45,7 @@ class Identity:
     base_toml: str
     workloads: Mapping[str, str]
     parameters: tuple[str, ...]
+    warm: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values, with the kit's version and sources."""
@@ -56,6 +58,7 @@ class Identity:
             "version": vdla.__version__,
             "sources": sources(),
             "family": self.specification.get("family", "ecp5"),
+            **({"tune_log": self.warm} if self.warm else {}),
         }
 
 
@@ -65,10 +68,11 @@ class Folder:
     Args:
         path: of the folder.
         names: of the sweep's parameters.
+        tuned: its points are tuned.
     """
 
-    def __init__(self, path: Path, names: tuple[str, ...]) -> None:
-        self.path, self._names = path, names
+    def __init__(self, path: Path, names: tuple[str, ...], *, tuned: bool = False) -> None:
+        self.path, self._names, self._tuned = path, names, tuned
         self._journal = Journal(path / JOURNAL)
 
     @property
@@ -91,7 +95,8 @@ class Folder:
         found = [self.measured[number] for number in sorted(self.measured)]
         points = ((one.point.number, one.point.values, row) for one in found for row in one.rows)
         layers = ((one.point.number, layer) for one in found for layer in one.layers)
-        for name, table in ((LAYERS, layers_table(layers)), (POINTS, points_table(self._names, points))):
+        table_of_points = points_table(self._names, points, tuned=self._tuned)
+        for name, table in ((LAYERS, layers_table(layers)), (POINTS, table_of_points)):
             with whole_file(self.path / name, "wb") as file:
                 parquet.write_table(table, file)
 
@@ -117,7 +122,7 @@ def opened(path: Path, identity: Identity) -> Iterator[Folder]:
         raise SweepError(f"{path} is in use by another sweep; wait for it, or give another folder") from None
     try:
         _claim(path, identity)
-        folder = Folder(path, identity.parameters)
+        folder = Folder(path, identity.parameters, tuned="tune" in identity.specification)
         try:
             yield folder
         finally:
@@ -154,8 +159,8 @@ def _claim(path: Path, identity: Identity) -> None:
         write_text(path / IDENTITY, json.dumps({**wanted, "created": created}, indent=1) + "\n")
         return
     found = read_identity(path)
-    for key in ("specification", "base", "workloads"):
-        different = _difference(found.get(key), wanted[key], key)
+    for key in ("specification", "base", "workloads", "tune_log"):
+        different = _difference(found.get(key), wanted.get(key), key)
         if different:
             raise SweepError(f"{path} holds another sweep: {different}; sweep into another folder")
     if found.get("sources") != wanted["sources"]:

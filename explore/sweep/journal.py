@@ -9,6 +9,7 @@ import msgspec
 
 from vdla.explore.sweep.errors import SweepError
 from vdla.explore.sweep.measure import Measured
+from vdla.explore.sweep.tables import TUNING
 from vdla.runtime.journal import Appender, Kind
 
 KIND = Kind(
@@ -43,7 +44,7 @@ class Journal:
         Raises:
             SweepError: it cannot be written; the journal is as before.
         """
-        self._appender.append([msgspec.json.encode(measured)])
+        self._appender.append([_text(measured)])
         self.measured[measured.point.number] = measured
 
     def close(self) -> None:
@@ -55,3 +56,13 @@ class Journal:
             return msgspec.json.decode(text, type=Measured)
         except msgspec.MsgspecError:  # written by another version of the kit, or forged
             raise KIND.damaged(self.path, number) from None
+
+
+def _text(measured: Measured) -> bytes:
+    """Return a point as JSON; what only tuning measures is left out where there was none."""
+    values = msgspec.to_builtins(measured)
+    for row in values["rows"]:
+        for name in TUNING:
+            if row[name] is None:
+                del row[name]
+    return msgspec.json.encode(values)

@@ -2,17 +2,18 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vdla.compiler.codegen.store import kept
 from vdla.compiler.network.maker import OnHost
 from vdla.compiler.network.partition import place
-from vdla.compiler.network.stages import plan_of
+from vdla.compiler.network.stages import layers_of, parts_of, plan_of, plan_of_parts
 from vdla.explore.silicon.result import Silicon
 from vdla.explore.sweep.parameters import with_values
 from vdla.explore.sweep.space import Point
 from vdla.explore.sweep.tables import OK, TARGET_CLOCK, LayerRow, PointRow
 from vdla.explore.sweep.workloads import Workload
+from vdla.explore.tune.within import Tuning
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.limits import DRAM_BYTES, require_room
@@ -36,11 +37,13 @@ class Job:
         base: the target that points differ from.
         workloads: that run on every point.
         silicon: returns area and clock; None: they are not asked for.
+        tuning: of the schedules of each point; None: they are the compiler's own.
     """
 
     base: Target
     workloads: tuple[Workload, ...]
     silicon: SiliconOf | None
+    tuning: Tuning | None = None
 
     def measure(self, point: Point) -> "Measured":
         """Measure a point. What is wrong with it becomes the status of its rows."""
@@ -51,7 +54,7 @@ class Job:
             rows = tuple(PointRow(workload.name, one_line(error)) for workload in self.workloads)
             return Measured(point, rows, (), time.perf_counter() - began)
         area = self._area(target.config, point)
-        found = [_run(workload, target, area) for workload in self.workloads]
+        found = [_run(workload, target, area, self.tuning) for workload in self.workloads]
         return Measured(
             point,
             tuple(row for row, _ in found),
@@ -128,19 +131,68 @@ class _Area:
         )
 
 
-def _run(workload: Workload, target: Target, area: _Area) -> tuple[PointRow, list[LayerRow]]:
+def _run(
+    workload: Workload, target: Target, area: _Area, tuning: Tuning | None
+) -> tuple[PointRow, list[LayerRow]]:
     """Return the rows of a workload on a target."""
     try:
         plan = plan_of(workload.graph(), target, choose=kept())
         status = why_unfit(workload, plan)
         if status:
             return area.row(workload.name, status, target), []
-        found = run(plan)
+        best = run_best(workload, target, plan, tuning)
     except (VdlaError, MemoryError) as error:
         return area.row(workload.name, one_line(error), target), []
     except Exception as error:  # a fault of the kit at one point must not lose the others
         return area.row(workload.name, f"internal error: {one_line(error)}", target), []
-    return area.row(workload.name, OK, target).with_run(found), layer_rows(workload.name, found)
+    row = area.row(workload.name, OK, target).with_run(best.report)
+    tuned = replace(row, default_cycles=best.default_cycles, tuned_tasks=best.tuned_tasks, trials=best.trials)
+    return tuned, layer_rows(workload.name, best.report)
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The fastest plan of a workload, and what it did.
+
+    Attributes:
+        default_cycles, tuned_tasks, trials: as those of a `PointRow`.
+    """
+
+    plan: Plan
+    report: Report
+    default_cycles: int | None = None
+    tuned_tasks: int | None = None
+    trials: int | None = None
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of the run."""
+        assert self.report.cycles is not None, "the cycle device tells cycles"
+        return self.report.cycles
+
+
+def run_best(workload: Workload, target: Target, plan: Plan, tuning: Tuning | None) -> Best:
+    """Run a workload with the compiler's own choices and with the best that tuning finds; return the faster.
+
+    The best choices of tasks alone may be no faster together.
+
+    Args:
+        plan: with the compiler's own choices.
+
+    Raises:
+        VdlaError: as those of `run` and `Tuning.tuned`.
+    """
+    report = run(plan)
+    if tuning is None:
+        return Best(plan, report)
+    graph, parted = parts_of(workload.graph(), target)
+    found = tuning.tuned(layers_of(parted), target)
+    default = Best(plan, report, report.cycles, 0, found.trials)
+    if not found.tasks:
+        return default
+    other = plan_of_parts(graph, parted, target, choose=found.chooser())
+    tuned = Best(other, run(other), report.cycles, found.tasks, found.trials)
+    return min(default, tuned, key=lambda one: one.cycles)
 
 
 def run(plan: Plan) -> Report:

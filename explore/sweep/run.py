@@ -16,6 +16,7 @@ from vdla.explore.sweep.search import Search, require_known
 from vdla.explore.sweep.space import Point, Space, space_of
 from vdla.explore.sweep.specification import Specification
 from vdla.explore.sweep.tables import OK
+from vdla.explore.sweep.tuning import digest, tuning_of
 from vdla.explore.sweep.workloads import Workload, workloads_of
 from vdla.explore.workers import backends
 from vdla.explore.workers.job import Backend
@@ -26,6 +27,7 @@ from vdla.hw.spec.target_files import load, to_toml
 
 LEAST_SECONDS_BETWEEN_TABLES = 20.0
 POINTS_PER_WORKER = 250  # then a new process takes over: what memos keep takes about a megabyte per point
+TUNED_POINTS_PER_WORKER = 50
 SHARE_OF_TABLES = 20  # writing tables takes at most one part in so many of the time
 
 
@@ -87,6 +89,7 @@ class Plan:
             to_toml(self.job.base),
             {workload.name: workload.digest for workload in self.job.workloads},
             self.space.names,
+            "" if self.job.tuning is None else digest(self.job.tuning),
         )
 
 
@@ -99,6 +102,7 @@ def planned(specification: Specification, folder: Path, silicon: SiliconOf | Non
 
     Raises:
         SweepError: naming what is wrong.
+        ToolError: the specification needs a package that is not installed.
     """
     if specification.budget != "all":
         require_package("optuna", "a sweep with a budget")
@@ -106,7 +110,8 @@ def planned(specification: Specification, folder: Path, silicon: SiliconOf | Non
     base = _base(specification.base.name, folder)
     space = space_of(specification, base)
     workloads: tuple[Workload, ...] = workloads_of(specification, folder)
-    return Plan(specification, space, Job(base, workloads, silicon), specification.base.name)
+    tuning = None if specification.tune is None else tuning_of(specification.tune, folder, base)
+    return Plan(specification, space, Job(base, workloads, silicon, tuning), specification.base.name)
 
 
 def silicon_for(specification: Specification) -> SiliconOf | None:
@@ -226,4 +231,6 @@ def backend_of(
     processes: int | None, cluster: str | None
 ) -> Callable[[Job], AbstractContextManager[Measuring]]:
     """Return what measures points; arguments and errors as those of `vdla.explore.workers.backends`."""
-    return backends.backend_of(processes, cluster, POINTS_PER_WORKER)
+    usual = backends.backend_of(processes, cluster, POINTS_PER_WORKER)
+    tuning = backends.backend_of(processes, cluster, TUNED_POINTS_PER_WORKER)
+    return lambda job: (usual if job.tuning is None else tuning)(job)

@@ -16,6 +16,9 @@ memory.latency = {from = 32, to = 256, times = 2}
 model = "network.onnx"
 [[workloads]]
 conv = {size = 56, channels = 64, outputs = 64, kernel = 3}
+
+[tune]                                      # without it the compiler's own choices
+trials = 16
 """
 
 import json
@@ -28,6 +31,7 @@ import msgspec
 from msgspec import Meta
 
 from vdla.explore.sweep.errors import SweepError, unknown
+from vdla.explore.tune.explorers import EXPLORERS
 from vdla.hw.spec.limits import read_at_most
 
 LARGEST_FILE_BYTES = 1 << 20
@@ -51,6 +55,8 @@ Pair = int | tuple[int, int]
 Border = Annotated[int, Meta(ge=0, le=1 << 10)]
 Count = Annotated[int, Meta(ge=1, le=1 << 20)]
 Value = int | float | str
+Trials = Annotated[int, Meta(ge=1, le=1 << 16)]
+Seed = Annotated[int, Meta(ge=0, le=1 << 31)]
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -123,6 +129,23 @@ class WorkloadTable(_Table, frozen=True):
     percentile: float | None = None
 
 
+class Tune(_Table, frozen=True):
+    """How the schedules of each point are tuned before it is measured.
+
+    Attributes:
+        trials: for each task on the average.
+        explorer: what proposes schedules, one of `vdla.explore.tune.explorers.EXPLORERS`.
+        seed: of the explorer.
+        log: a tuning log whose records the model knows from the beginning, relative to the specification or
+            to the current folder; None: the model learns from each point alone.
+    """
+
+    trials: Trials = 16
+    explorer: str = next(iter(EXPLORERS))
+    seed: Seed = 0
+    log: str | None = None
+
+
 class Specification(_Table, frozen=True):
     """What a sweep does.
 
@@ -135,6 +158,7 @@ class Specification(_Table, frozen=True):
         seed: of the sampler and of the weights of `conv`.
         family: FPGA family of area and clock.
         area: "estimate" from components, "exact" synthesis of each point (minutes each), or "none".
+        tune: how each point is tuned; None: it is not.
     """
 
     parameters: dict[str, Any]
@@ -144,9 +168,10 @@ class Specification(_Table, frozen=True):
     objectives: tuple[str, ...] = ("cycles", "lut")
     budget: Count | Literal["all"] = "all"
     sampler: Literal["tpe", "nsga2", "random"] = "tpe"
-    seed: Annotated[int, Meta(ge=0, le=1 << 31)] = 0
+    seed: Seed = 0
     family: Literal["ecp5", "xc7"] = "ecp5"
     area: Literal["estimate", "exact", "none"] = "estimate"
+    tune: Tune | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values, with what it leaves to defaults left out."""
@@ -190,6 +215,8 @@ def from_values(values: Mapping[str, Any]) -> Specification:
     for name in found.objectives:
         if name not in OBJECTIVES:
             raise unknown("objective", name, OBJECTIVES)
+    if found.tune is not None and found.tune.explorer not in EXPLORERS:
+        raise unknown("tune.explorer", found.tune.explorer, EXPLORERS)
     if not found.objectives:
         raise SweepError(f"objectives is empty; name some of {', '.join(OBJECTIVES)}")
     return found
@@ -209,7 +236,10 @@ def flattened(parameters: Any) -> Any:
 def _check_names(values: Mapping[str, Any]) -> None:
     """Refuse unknown keys, with the nearest name that exists."""
     _check_keys("table or key", values, Specification)
-    tables: list[tuple[str, Any, type[_Table]]] = [("base", values.get("base"), Base)]
+    tables: list[tuple[str, Any, type[_Table]]] = [
+        ("base", values.get("base"), Base),
+        ("tune", values.get("tune"), Tune),
+    ]
     workloads = values.get("workloads")
     for number, table in enumerate(workloads if isinstance(workloads, list) else ()):
         where = f"workloads[{number}]"

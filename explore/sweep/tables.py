@@ -30,6 +30,9 @@ class PointRow:
         area_source: "estimated" or "synthesised"; or why the area is not known.
         clock_source: "estimated" or "routed"; TARGET_CLOCK where the clock is that of the target.
         digest: of the target.
+        default_cycles: with the compiler's own choices; None where the sweep does not tune.
+        tuned_tasks: tasks for which tuning found fewer cycles, whose choices `cycles` are of.
+        trials: that tuning measured.
     """
 
     workload: str
@@ -49,6 +52,9 @@ class PointRow:
     area_source: str = ""
     clock_source: str = ""
     digest: str = ""
+    default_cycles: int | None = None
+    tuned_tasks: int | None = None
+    trials: int | None = None
 
     def with_run(self, found: Report) -> "PointRow":
         """Return the row with the figures of a run."""
@@ -84,21 +90,28 @@ class LayerRow:
     bound: str
 
 
-MEASURES = tuple(one.name for one in fields(PointRow) if one.name not in ("workload", "status"))
+TUNING = ("default_cycles", "tuned_tasks", "trials")
+"""Columns of the table of points that only a sweep with tuning has, before `status`."""
+
+MEASURES = tuple(one.name for one in fields(PointRow) if one.name not in ("workload", "status", *TUNING))
 """Columns of the table of points between `workload` and `status`."""
 
 
 def points_table(
-    names: Sequence[str], rows: Iterable[tuple[int, Mapping[str, Value], PointRow]]
+    names: Sequence[str], rows: Iterable[tuple[int, Mapping[str, Value], PointRow]], *, tuned: bool = False
 ) -> "pa.Table":
-    """Return the table of points: number, parameters by name, and the fields of `PointRow`."""
+    """Return the table of points: number, parameters by name, and the fields of `PointRow`.
+
+    Args:
+        tuned: with the columns TUNING.
+    """
     import pyarrow as pa
 
     found = list(rows)
     columns: dict[str, Any] = {"point": pa.array([number for number, _, _ in found], pa.int64())}
     for name in names:
         columns[name] = _of_parameter([values[name] for _, values, _ in found])
-    for name in ("workload", *MEASURES, "status"):
+    for name in ("workload", *MEASURES, *(TUNING if tuned else ()), "status"):
         columns[name] = pa.array([getattr(row, name) for _, _, row in found], _arrow(PointRow, name))
     return pa.table(columns)
 

@@ -90,8 +90,8 @@ def _workloads(table: WorkloadTable, where: str, folder: Path, seed: int) -> Ite
 
 def _of_model(table: WorkloadTable, where: str, folder: Path) -> Workload:
     assert table.model is not None, "a workload without conv and suite has a model"
-    path = _located(table.model, where, folder)
-    samples = None if table.calibrate is None else read_samples(_located(table.calibrate, where, folder))
+    path = located(table.model, where, folder)
+    samples = None if table.calibrate is None else read_samples(located(table.calibrate, where, folder))
     try:
         graph = cached_graph(Source(path, samples, Options(table.percentile), table.shapes))
     except VdlaError as error:
@@ -99,7 +99,7 @@ def _of_model(table: WorkloadTable, where: str, folder: Path) -> Workload:
     return Workload(table.name or path.stem, graph_to_bytes(graph))
 
 
-def _located(name: str, where: str, folder: Path) -> Path:
+def located(name: str, where: str, folder: Path) -> Path:
     """Return a file that is relative to the specification or to the current folder."""
     for path in (folder / name, Path(name)):
         if path.is_file():

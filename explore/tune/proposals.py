@@ -14,17 +14,16 @@ LEARNING = "model"  # the explorer whose model learns
 LIBRARY, EXTRA = "xgboost", "tune"  # what it learns with, and the extra of the installation that brings it
 
 
-def making(name: str) -> Making:
+def making(name: str, warm: tuple[Measured, ...] = ()) -> Making:
     """Return what makes the explorers of a name, one of EXPLORERS.
+
+    Args:
+        warm: what a model that learns knows from the beginning.
 
     Raises:
         ToolError: the explorer learns, and xgboost is not installed.
     """
-    if name == LEARNING and not _is_there(LIBRARY):
-        raise ToolError(
-            f"the explorer {LEARNING} needs {LIBRARY}, which is not installed here; install it with: "
-            f'pip install "vdla[{EXTRA}]", or name another with --explorer'
-        )
+    require_library(name, "name another with --explorer")
     points: dict[Space, SpacePoints] = {}
 
     def points_of(space: Space) -> SpacePoints:
@@ -34,10 +33,26 @@ def making(name: str) -> Making:
         model: CostModel = Analytic()
         if name == LEARNING:
             found = [Measured.of(points_of(other), results) for other, results in others]
-            model = Learned(tuple(one for one in found if one is not None))
+            model = Learned((*warm, *(one for one in found if one is not None)))
         return EXPLORERS[name](points_of(space), seed, model)
 
     return make
+
+
+def require_library(name: str, cure: str) -> None:
+    """Refuse the explorer of a name where what it needs is not installed.
+
+    Args:
+        cure: what else to do than to install it.
+
+    Raises:
+        ToolError: the explorer learns, and xgboost is not installed.
+    """
+    if name == LEARNING and not _is_there(LIBRARY):
+        raise ToolError(
+            f"the explorer {LEARNING} needs {LIBRARY}, which is not installed here; install it with: "
+            f'pip install "vdla[{EXTRA}]", or {cure}'
+        )
 
 
 def _is_there(package: str) -> bool:

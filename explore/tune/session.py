@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from math import inf
+from typing import Protocol
 
 from vdla.compiler.codegen.record import choice_from_json
 from vdla.compiler.codegen.space import Space, space_of
 from vdla.compiler.codegen.tasks import Task
-from vdla.compiler.codegen.tuned.log import Log
 from vdla.compiler.codegen.tuned.record import OK, Record, TuneError
 from vdla.compiler.rules import Unfit
 from vdla.explore.tune.explorers import Explorer
@@ -31,6 +31,17 @@ SECONDS_PER_MINUTE = 60
 
 Results = Mapping[int, float]
 """Cycles by place; inf: the choice is illegal."""
+
+
+class Keeping(Protocol):
+    """What keeps records, as a log does; see `vdla.compiler.codegen.tuned.log`."""
+
+    records: list[Record]
+    """All of them, in the order in which they came."""
+
+    def append(self, records: Sequence[Record], /) -> None:
+        """Add records."""
+
 
 Making = Callable[[Space, int, Sequence[tuple[Space, Results]]], Explorer]
 """Makes the explorer of a space, with a seed, from what was measured of other spaces."""
@@ -109,7 +120,7 @@ class Session:
 
     Args:
         layers: names of the layers in which each task occurs.
-        log: open for appending.
+        log: keeps what is measured.
         make: makes explorers.
         report: called at the start and after each trial.
         history: what was measured of spaces that are not searched now.
@@ -119,7 +130,7 @@ class Session:
         self,
         layers: Mapping[Task, Sequence[str]],
         target: Target,
-        log: Log,
+        log: Keeping,
         settings: Settings,
         make: Making,
         report: Report = lambda progress: None,

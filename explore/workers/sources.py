@@ -7,7 +7,11 @@ import vdla
 from vdla.compiler.codegen.version import version
 from vdla.hw.spec.cache import digest_of, digest_of_files
 
-MEASURING = ("hw", "explore/silicon")  # sources that results depend on, besides those of the compiler
+MEASURING = (
+    "hw",
+    "explore/silicon",
+    "explore/tune",
+)  # sources that results depend on, besides those of the compiler
 
 
 @cache

@@ -23,7 +23,9 @@ def buildable(point):
     return True
 
 
-@pytest.mark.parametrize(("name", "points", "most_refused"), [("networks", 64, 0), ("layers", 1000, 50)])
+@pytest.mark.parametrize(
+    ("name", "points", "most_refused"), [("networks", 64, 0), ("layers", 1000, 50), ("tuned", 12, 0)]
+)
 def test_an_example_has_the_points_that_it_says(name, points, most_refused):
     path = FOLDER / f"{name}.toml"
     found = space_of(read(path), Target()).points()
@@ -35,3 +37,14 @@ def test_an_example_has_the_points_that_it_says(name, points, most_refused):
 def test_the_layers_of_the_example_are_five():
     path = FOLDER / "layers.toml"
     assert len(workloads_of(read(path), FOLDER)) == 5
+
+
+def test_the_example_with_tuning_tunes_two_layers_without_a_log():
+    path = FOLDER / "tuned.toml"
+    found = read(path)
+    assert found.tune is not None
+    assert found.tune.log is None
+    assert [workload.name for workload in workloads_of(found, FOLDER)] == [
+        "3x3 at 14x14",
+        "depthwise at 28x28",
+    ]

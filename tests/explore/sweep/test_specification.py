@@ -3,7 +3,7 @@
 import pytest
 
 from vdla.explore.sweep.errors import SweepError
-from vdla.explore.sweep.specification import Conv, from_values, read
+from vdla.explore.sweep.specification import Conv, Tune, from_values, read
 
 LAYER = {"conv": {"size": 8, "channels": 16, "outputs": 16}}
 GOOD = {"parameters": {"block_in": [8, 16]}, "workloads": [LAYER]}
@@ -30,6 +30,14 @@ def test_a_specification_is_equal_after_json():
     assert from_values(found.to_json()) == found
 
 
+def test_tuning_is_off_without_its_table_and_has_defaults_with_it():
+    assert from_values(GOOD).tune is None
+    found = from_values(GOOD | {"tune": {}})
+    assert found.tune == Tune(trials=16, explorer="model", seed=0, log=None)
+    assert found.to_json()["tune"] == {}
+    assert from_values(found.to_json()) == found
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -52,6 +60,13 @@ def test_a_specification_is_equal_after_json():
         ({"objectives": []}, "objectives is empty"),
         ({"base": {"config": "tiny", "target": "tiny"}}, "base.config and base.target name one record"),
         ({"parameters": {"constraints": ["1"]}}, "write it before the first table of the file"),
+        ({"tune": {"trails": 4}}, "key of tune 'trails' is unknown; did you mean trials?"),
+        ({"tune": {"trials": 0}}, "Expected `int` >= 1 - at `tune.trials`"),
+        ({"tune": {"trials": "many"}}, "Expected `int`, got `str` - at `tune.trials`"),
+        ({"tune": {"seed": -1}}, "Expected `int` >= 0 - at `tune.seed`"),
+        ({"tune": {"log": 3}}, "at `tune.log`"),
+        ({"tune": {"explorer": "modell"}}, "tune.explorer 'modell' is unknown; did you mean model?"),
+        ({"tune": 16}, "at `tune`"),
         ({"parameters": [1]}, "Expected `object`, got `array` - at `parameters`"),
     ],
 )

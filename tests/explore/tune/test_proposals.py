@@ -5,6 +5,8 @@ import pytest
 from tests.explore.tune.networks import LARGE, SMALL, TARGET
 from vdla.compiler.codegen.space import space_of
 from vdla.explore.tune.explorers import EXPLORERS
+from vdla.explore.tune.features import SpacePoints
+from vdla.explore.tune.model import Measured
 from vdla.explore.tune.proposals import LEARNING, making
 from vdla.hw.spec.errors import ToolError
 
@@ -50,3 +52,9 @@ def test_the_learning_explorer_says_what_it_needs(monkeypatch, answer):
     ):
         making(LEARNING)
     assert making("random")(space_of(SMALL, TARGET), 0, []).ask(1)
+
+
+def test_the_learning_explorer_knows_what_it_was_given():
+    space, points = space_of(SMALL, TARGET), SpacePoints(OTHERS[0][0])
+    given = Measured.of(points, OTHERS[0][1])
+    assert making(LEARNING, (given,))(space, 3, []).ask(8) == making(LEARNING)(space, 3, OTHERS).ask(8)

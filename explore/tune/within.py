@@ -1,0 +1,90 @@
+"""Tuning within another job: in its process, with so many trials for each task, and no log."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from vdla.compiler.codegen.choose import Chooser
+from vdla.compiler.codegen.store import kept
+from vdla.compiler.codegen.tasks import Task
+from vdla.compiler.codegen.tuned.chooser import by_records
+from vdla.compiler.codegen.tuned.record import Record
+from vdla.compiler.codegen.tuned.records import Records, best_records
+from vdla.explore.tune.features import SpacePoints
+from vdla.explore.tune.history import history
+from vdla.explore.tune.model import Measured
+from vdla.explore.tune.proposals import making
+from vdla.explore.tune.session import Session
+from vdla.explore.tune.settings import Settings
+from vdla.explore.workers.here import here
+from vdla.hw.spec.target import Target
+
+SOURCE = "tuning within a job"
+BATCH = 8  # trials of a task that are proposed together: the model learns even where trials are few
+
+
+def taught(records: Iterable[Record], base: Target) -> tuple[Measured, ...]:
+    """Return what records of presets and of one more target teach a model, see `history`."""
+    found = (Measured.of(SpacePoints(space), cycles) for space, cycles in history(records, base, ()))
+    return tuple(one for one in found if one is not None)
+
+
+@dataclass
+class Kept:
+    """Records in memory, in the place of a log."""
+
+    records: list[Record] = field(default_factory=list)
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Add records."""
+        self.records += records
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What tuning found.
+
+    Attributes:
+        records: the best of every task.
+        tasks: for which it found fewer cycles than those of the compiler's own choice.
+        trials: that it measured.
+    """
+
+    records: Records
+    tasks: int
+    trials: int
+
+    def chooser(self) -> Chooser:
+        """Return a chooser that takes the best choices; for other tasks the compiler chooses."""
+        return by_records(self.records, kept())
+
+
+@dataclass(frozen=True, eq=False)
+class Tuning:
+    """How the tasks of a network are tuned. It can be pickled.
+
+    The result follows from these, the tasks and the target alone.
+
+    Attributes:
+        explorer, seed: as those of `Settings`.
+        trials: for each task on the average; those that promise more get more.
+        warm: what a model that learns knows from the beginning.
+    """
+
+    explorer: str
+    seed: int
+    trials: int
+    warm: tuple[Measured, ...] = ()
+
+    def tuned(self, layers: Mapping[Task, Sequence[str]], target: Target) -> Tuned:
+        """Tune tasks, which occur in the layers of these names.
+
+        Raises:
+            TuneError: the compiler's own choice for a task cannot be measured.
+            ToolError: xgboost is not installed and the explorer learns, or the cache of choices cannot be
+                used.
+        """
+        log = Kept()
+        settings = Settings(self.explorer, self.seed, self.trials * len(layers), batch=BATCH)
+        done = Session(layers, target, log, settings, making(self.explorer, self.warm)).run(here)
+        better = sum(one.best < one.default for one in done.standings)
+        return Tuned(best_records(SOURCE, log.records), better, done.trials)
