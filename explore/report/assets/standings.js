@@ -63,7 +63,7 @@ async function drawStandings(place, rows) {
   const lowest = Math.min(...values.map((row) => Math.min(row.best, row.bound ?? row.best)));
   const x = (field) => ({ field, type: "quantitative", title: AXIS, scale: { domain: [Math.max(0, Math.floor(lowest / 10) * 10 - 2), 102], nice: false, zero: false }, axis: { orient: "top", format: ".3~r", tickCount: 6 } });
   const tooltip = Object.entries({ name: "Task", sizes: "Sizes", cycles: "Cycles", change: "Change", least: "Lower bound" }).map(([field, title]) => ({ field, type: "nominal", title }));
-  const legend = (what, shape) => ({ color: { datum: what, type: "nominal", title: null, scale: { domain: ["best choice", "lower bound"], range: [colour("blue"), colour("quiet")] } }, shape: { datum: what, type: "nominal", title: null, scale: { domain: ["best choice", "lower bound"], range: ["circle", "M0,-1V1"] } } });
+  const legend = (what) => ({ color: { datum: what, type: "nominal", title: null, scale: { domain: ["best choice", "lower bound"], range: [colour("blue"), colour("quiet")] }, legend: { symbolOpacity: 1 } }, shape: { datum: what, type: "nominal", title: null, scale: { domain: ["best choice", "lower bound"], range: ["circle", "M0,-1V1"] }, legend: { symbolOpacity: 1 } } });
   return draw(place, {
     width: "container",
     height: taskHeight(values),

@@ -10,6 +10,9 @@ function geometric(values) {
   return Math.exp(values.reduce((sum, value) => sum + Math.log(value), 0) / values.length);
 }
 
+/** Return a target's name with the beginning of its timing digest, which tells targets of one name apart. */
+const targetName = ({ target, timing }) => `${target} ${timing.slice(0, 8)}`;
+
 class TunePage {
   constructor(data) {
     this.data = data;
@@ -38,16 +41,18 @@ class TunePage {
   #head() {
     const { name, records, torn, parts } = this.data;
     byId("title").textContent = `Tuning log ${name}`;
-    byId("about").textContent = `${decimal(records)} records · cycles are exact: the cycle simulator ran every choice, each task alone`;
+    const targets = parts.length > 1 ? `${decimal(parts.length)} targets or versions` : targetName(parts[0]);
+    byId("about").textContent = `${decimal(records)} records · ${targets} · cycles are exact: the cycle simulator ran every choice, each task alone`;
     const notes = [torn && "The last line of the log is torn, and left out."];
     if (parts.some((part) => !part.current)) notes.push("Some records are of another version of the kit, whose cycles may differ.");
-    if (parts.some((part) => !part.known)) notes.push("Lower bounds and rank correlations need the target: name it with --config or --target and --set where it is no preset.");
+    const foreign = [...new Set(parts.filter((part) => !part.known).map(targetName))];
+    if (foreign.length) notes.push(`No lower bounds and rank correlations are shown for ${foreign.join(", ")}: they need the target, which is no preset; name it with --config and --set.`);
     byId("notes").textContent = notes.filter(Boolean).join(" ");
   }
 
   #controls() {
     const { parts } = this.data;
-    const title = ({ target, timing, version, current }) => `${target} ${timing.slice(0, 8)}${current ? "" : `, version ${version.slice(0, 8)}`}`;
+    const title = (part) => `${targetName(part)}${part.current ? "" : `, version ${part.version.slice(0, 8)}`}`;
     byId("part-label").hidden = parts.length < 2;
     byId("part").append(...parts.map((part, place) => make("option", { value: place }, title(part))));
     byId("part").addEventListener("change", () => {
@@ -92,7 +97,7 @@ class TunePage {
       [percent(reached), "of the best are the lower bound, geometric mean"],
       [`${decimal(rows.filter(({ left }) => known(left) && left < 1).length)} of ${decimal(rows.length)}`, "tasks are faster than by the compiler's own choice"],
       [decimal(part.trials), `trials, ${decimal(part.illegal)} of them illegal`],
-      [decimal(part.seeds), `${part.seeds === 1 ? "tuning" : "tunings"}: explorers and seeds`],
+      [decimal(part.seeds), `${part.seeds === 1 ? "tuning" : "tunings"}, each with an explorer and a seed`],
       [correlation(median(rows.map((row) => row.learned))), "rank correlation of the learned model, median"],
       [correlation(median(rows.map((row) => row.analytic))), "rank correlation of the compiler's estimate, median"],
     ];

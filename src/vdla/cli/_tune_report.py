@@ -1,5 +1,6 @@
 """``vdla tune report``."""
 
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -45,10 +46,13 @@ def report(log: Path, output: Path | None, target: Target) -> None:
 
 
 def _needs_a_learner() -> None:
-    """Refuse to work without XGBoost, which belongs to the extra `tune`."""
+    """Refuse to work without what the cost model learns with."""
+    from vdla.explore.tune.proposals import EXTRA, LIBRARY
+
     try:
-        import xgboost  # noqa: F401
+        import_module(LIBRARY)
     except ImportError:
         raise ToolError(
-            f'{PURPOSE} needs xgboost, which is not installed here; install it with: pip install "vdla[tune]"'
+            f"{PURPOSE} needs {LIBRARY}, which is not installed here; install it with: "
+            f'pip install "vdla[{EXTRA}]"'
         ) from None

@@ -152,7 +152,7 @@ def test_another_part_of_the_log_is_chosen_with_its_tasks(running, tmp_path):
     file = write_tune_report(tmp_path / "x.html", contents([*records(), *elsewhere]), GIVEN)
     with opened(running, file) as found:
         assert len(column(found, "Task")) == 3
-        assert "need the target" in found.page.locator("#notes").inner_text()
+        assert "shown for mine ffffffff: they need the target" in found.page.locator("#notes").inner_text()
         found.page.locator("#part").select_option("1")
         found.settle()
         assert column(found, "Lower bound") == ["–"]
