@@ -118,6 +118,7 @@ class Costs:
     Attributes:
         inputs, weights, outputs: what is moved.
         steps: slots of the GEMM core.
+        slots: those, and slots of the compute unit that the store unit takes.
         chunks, tiles: of the sums, and of the result.
         load, store: cycles that loads in every chunk and stores need if nothing else moves.
         bus: beats of all that is moved.
@@ -129,6 +130,7 @@ class Costs:
     weights: Traffic
     outputs: Traffic
     steps: Numbers
+    slots: Numbers
     chunks: Numbers
     tiles: Numbers
     load: FloatArray
@@ -163,8 +165,9 @@ def costs_of(work: Work, table: TileTable) -> Costs:
         latency + store / shape.tiles
     )
     waits = waits + _waits_for_room(shape, often, store) + out.beats / shape.tiles + 2 * latency
+    slots = shape.steps + shape.taken
     return Costs(
-        inp, wgt, out, shape.steps, shape.chunks, shape.tiles, load, store, bus, waits, steady + waits
+        inp, wgt, out, shape.steps, slots, shape.chunks, shape.tiles, load, store, bus, waits, steady + waits
     )
 
 

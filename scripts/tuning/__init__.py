@@ -1,0 +1,1 @@
+"""Tasks, targets and figures of `scripts/bench_tuning.py`."""

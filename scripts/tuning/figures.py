@@ -1,0 +1,101 @@
+"""Figures of what searches found."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import geometric_mean, median
+
+import numpy as np
+from numpy.typing import NDArray
+from tuning.trials import Found, Searched
+
+from vdla.compiler.codegen.space import space_of
+from vdla.compiler.codegen.tasks import Task
+from vdla.compiler.rules import Unfit
+from vdla.explore.tune.features import SpacePoints
+from vdla.explore.tune.model import MODELS, Measured, rank_correlation
+from vdla.hw.spec.target import Target
+
+FloatArray = NDArray[np.float64]
+LESSONS = 64  # measurements from which a model learns
+FEW = 8  # layers that they come from
+
+
+def tuned(found: Found, searched: Searched) -> int:
+    """Return the fewest cycles of a search, which knows the default choice."""
+    return min(found.default, *searched.cycles)
+
+
+def gain(found: Found, explorer: str) -> float:
+    """Return the default's cycles over the tuned ones, the geometric mean over seeds."""
+    return geometric_mean(
+        found.default / tuned(found, one) for one in found.searched if one.explorer == explorer
+    )
+
+
+def curves(founds: Iterable[Found], explorer: str, trials: int) -> FloatArray:
+    """Return float64[seeds, trials]: best cycles so far over the best that is known, the geometric mean over
+    tasks."""
+    rows = []
+    for found in founds:
+        of_seeds = [one.cycles for one in found.searched if one.explorer == explorer]
+        rows.append([np.log(_so_far(cycles, trials) / found.best) for cycles in of_seeds])
+    means: FloatArray = np.exp(np.array(rows).mean(axis=0))
+    return means
+
+
+def _so_far(cycles: Sequence[int], trials: int) -> FloatArray:
+    """Return float64[trials]: the fewest cycles after each trial; the last stays where a space is small."""
+    best = np.minimum.accumulate(np.array(cycles, np.float64))
+    return np.concatenate([best, np.full(max(0, trials - len(best)), best[-1])])[:trials]
+
+
+def trials_to_reach(founds: Iterable[Found], explorer: str, other: str, trials: int) -> dict[str, float]:
+    """Return for each task the trials in which an explorer gets as few cycles as another in all of its trials:
+    the geometric mean over seeds; `trials` stands for a search that does not get there."""
+    needed = {}
+    for found in founds:
+        aim = geometric_mean(min(one.cycles) for one in found.searched if one.explorer == other)
+        counts = []
+        for one in found.searched:
+            if one.explorer == explorer:
+                (reached,) = np.nonzero(np.array(one.cycles) <= aim)
+                counts.append(int(reached[0]) + 1 if len(reached) else trials)
+        needed[found.task] = geometric_mean(counts)
+    return needed
+
+
+def correlations(
+    founds: Mapping[str, Found], tasks: Mapping[str, Task], target: Target, model: str, each: int | None
+) -> dict[str, float]:
+    """Return for each task the rank correlation of a model on the points of random search, where the model
+    has learned from other tasks alone: `each` measurements of every one; None: LESSONS in all, of FEW."""
+    points, lessons = {}, {}
+    for name, found in founds.items():
+        space = space_of(tasks[name], target)
+        assert not isinstance(space, Unfit), "it was searched"
+        points[name] = SpacePoints(space)
+        lessons[name] = next(one for one in found.searched if one.explorer == "random")
+    names, result = [name for name in founds if len(points[name]) >= LESSONS], {}
+    for place, name in enumerate(names):
+        others = [other for other in names if other != name]
+        if each is None:
+            others = [others[(place + step * len(others) // FEW) % len(others)] for step in range(FEW)]
+        count = LESSONS // FEW if each is None else each
+        learned = MODELS[model](tuple(_lesson(points[other], lessons[other], count) for other in others))
+        own = lessons[name]
+        scores = learned.scores(points[name])[own.places]
+        result[name] = rank_correlation(scores, np.array(own.cycles, np.float64))
+    return result
+
+
+def _lesson(points: SpacePoints, searched: Searched, count: int) -> Measured:
+    measured = Measured.of(
+        points, dict(zip(searched.places[:count], map(float, searched.cycles), strict=False))
+    )
+    assert measured is not None, "every choice is legal"
+    return measured
+
+
+def summary(values: Iterable[float]) -> str:
+    """Return the median and the least of some figures, for people."""
+    values = list(values)
+    return f"median {median(values):.3f}, least {min(values):.3f}"

@@ -1,0 +1,150 @@
+"""What one process finds out about one task on one target: searches by every explorer, and what is left."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.compiler.codegen.choose import by_simulator, simulated_cycles
+from vdla.compiler.codegen.estimate import costs_of
+from vdla.compiler.codegen.space import Family, space_of
+from vdla.compiler.codegen.tasks import Task
+from vdla.compiler.rules import Unfit
+from vdla.explore.tune.bounds import lower_bound
+from vdla.explore.tune.explorers import EXPLORERS
+from vdla.explore.tune.features import SpacePoints
+from vdla.explore.tune.measure import stream_of, verify_alone
+from vdla.explore.tune.model import Learned, Measured
+from vdla.hw.spec.target import Target
+
+BATCH = 8
+WORTH_PROVING = 1.02  # best cycles over the bound, from which on more of the space is measured
+
+
+class Searched(msgspec.Struct, frozen=True):
+    """One search.
+
+    Attributes:
+        places, cycles: of its trials, in order.
+    """
+
+    explorer: str
+    seed: int
+    places: list[int]
+    cycles: list[int]
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What is known of a task on a target.
+
+    Attributes:
+        points: choices of its space.
+        default: cycles of the compiler's own choice.
+        roofline: cycles that the steps of the array, or the bytes that must move, take in any schedule.
+        floor: cycles below which no choice of the space gets: measured, or by its own steps and bytes.
+        best: the fewest cycles of any choice that was measured.
+        proving: choices that were measured only for `floor`.
+    """
+
+    target: str
+    task: str
+    points: int
+    default: int
+    roofline: int
+    floor: int
+    best: int
+    proving: int
+    searched: list[Searched]
+
+
+@dataclass
+class Subject:
+    """A task whose choices are simulated once each."""
+
+    task: Task
+    target: Target
+
+    def __post_init__(self) -> None:
+        space = space_of(self.task, self.target)
+        assert not isinstance(space, Unfit), f"{self.task} does not fit {self.target.name}"
+        self.points = SpacePoints(space)
+        self.measured: dict[int, int] = {}
+
+    def cycles(self, place: int) -> int:
+        """Return the cycles of a choice."""
+        if place not in self.measured:
+            self.measured[place] = simulated_cycles(self.task, self.points.choice(place), self.target)
+        return self.measured[place]
+
+    def search(self, name: str, seed: int, trials: int, warm: Sequence[Measured] = ()) -> Searched:
+        """Search with an explorer; a learning one starts with what was measured of other spaces."""
+        explorer, places = EXPLORERS[name](self.points, seed, Learned(tuple(warm))), list[int]()
+        while len(places) < trials:
+            asked = explorer.ask(min(BATCH, trials - len(places)))
+            if not asked:
+                break
+            explorer.tell(asked, [float(self.cycles(place)) for place in asked])
+            places += asked
+        return Searched(name, seed, places, [self.cycles(place) for place in places])
+
+    def bounds(self) -> NDArray[np.float64]:
+        """Return float64[n]: cycles that the steps and the bytes of each choice take at least."""
+        return np.concatenate([_bounds(family) for family in self.points.space.families])
+
+    def prove(self, most: int, roofline: int) -> tuple[int, int]:
+        """Measure choices whose bound is below the best cycles, at most `most`; return the cycles below which
+        no choice gets, and how many were measured."""
+        bounds = np.maximum(self.bounds(), roofline)
+        best, count = min(self.measured.values()), 0
+        for place in np.argsort(bounds, kind="stable"):
+            if bounds[place] >= best:
+                return best, count
+            if int(place) in self.measured:
+                continue
+            if count == most or best < WORTH_PROVING * bounds[place]:
+                return int(bounds[place]), count
+            best, count = min(best, self.cycles(int(place))), count + 1
+        return best, count
+
+
+def _bounds(family: Family) -> NDArray[np.float64]:
+    if family.work is None or family.table is None:
+        return np.zeros(len(family))
+    costs = costs_of(family.work, family.table)
+    moved = costs.inputs.beats + costs.weights.beats + costs.outputs.beats
+    bounds: NDArray[np.float64] = np.maximum(costs.slots, moved)
+    return bounds
+
+
+def found(
+    name: str, task: Task, target: Target, plan: Sequence[tuple[str, int]], trials: int, proving: int
+) -> Found:
+    """Find out about a task.
+
+    Args:
+        plan: explorers and seeds of the searches.
+        proving: choices that may be measured for the proof alone.
+    """
+    subject = Subject(task, target)
+    choice = by_simulator(subject.points.space)
+    stream = stream_of(task, choice, target.config)
+    default = subject.points.space.place(choice)
+    assert default is not None, "a default choice is one of all"
+    own = subject.cycles(default)
+    slots = [costs_of(one.work, one.table).slots.min() for one in subject.points.space.families if one.work]
+    roofline = max(lower_bound(stream, target), *map(int, slots), 0)
+    subject.measured.clear()  # a search begins without the default
+    searched = [subject.search(explorer, seed, trials) for explorer, seed in plan]
+    subject.measured[default] = own
+    verify_alone(
+        stream_of(
+            task,
+            subject.points.choice(min(subject.measured, key=subject.measured.__getitem__)),
+            target.config,
+        )
+    )
+    floor, count = subject.prove(proving, roofline)
+    best = min(subject.measured.values())
+    return Found(target.name, name, len(subject.points), own, roofline, floor, best, count, searched)
