@@ -2,9 +2,9 @@
 """Measure what tuning gains, and how fast its explorers are.
 
 Tasks are C2 to C12 of ResNet-18, the layers of MobileNet, max poolings and products of an encoder; targets
-are `default`, `small` and some that are drawn at random. Every search has the same trials. What a task's search
-leaves is bounded: by the roofline, and by what no choice of its space can beat, for which more choices are
-measured. Each task's result is a file in the folder; a run that was interrupted goes on.
+are `default`, `small` and some that are drawn at random. Every search has the same trials. What a task's
+search leaves is bounded: by the roofline, and by what no choice of its space can beat, for which more choices
+are measured. Each task's result is a file in the folder; a run that was interrupted goes on.
 
 Exit status 1 if a requirement is missed.
 """
@@ -129,8 +129,11 @@ def ranks(founds: Mapping[str, Found]) -> Iterator[tuple[str, bool]]:
         ):
             found = correlations(founds, tasks, target, model, each)
             required = model == "learned"
-            line = f"rank correlation of the {model} model on unseen tasks after {what}: {summary(found.values())}"
-            yield line, not required or median(found.values()) >= REQUIRED_CORRELATION
+            line = f"rank correlation of the {model} model on unseen tasks after {what}"
+            yield (
+                f"{line}: {summary(found.values())}",
+                not required or median(found.values()) >= REQUIRED_CORRELATION,
+            )
 
 
 def rate(jobs: int) -> Iterator[tuple[str, bool]]:

@@ -70,7 +70,13 @@ class CostModel(Protocol):
 
 @dataclass
 class Analytic:
-    """The compiler's estimate, which never learns."""
+    """The compiler's estimate, which never learns.
+
+    Attributes:
+        others: what was measured of other spaces; it is not used.
+    """
+
+    others: tuple[Measured, ...] = ()
 
     def learn(self, own: Measured) -> None:
         pass

@@ -5,8 +5,8 @@ from statistics import geometric_mean, median
 
 import numpy as np
 from numpy.typing import NDArray
-from tuning.trials import Found, Searched
 
+from tuning.trials import Found, Searched
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.rules import Unfit

@@ -19,7 +19,7 @@ from vdla.explore.tune.measure import stream_of, verify_alone
 from vdla.explore.tune.model import Learned, Measured
 from vdla.hw.spec.target import Target
 
-BATCH = 8
+BATCH = 16
 WORTH_PROVING = 1.02  # best cycles over the bound, from which on more of the space is measured
 
 
