@@ -49,8 +49,8 @@ def _so_far(cycles: Sequence[int], trials: int) -> FloatArray:
 
 
 def trials_to_reach(founds: Iterable[Found], explorer: str, other: str, trials: int) -> dict[str, float]:
-    """Return for each task the trials in which an explorer gets as few cycles as another in all of its trials:
-    the geometric mean over seeds; `trials` stands for a search that does not get there."""
+    """Return for each task the trials in which an explorer gets as few cycles as another in all of its
+    trials: the geometric mean over seeds; `trials` stands for a search that does not get there."""
     needed = {}
     for found in founds:
         aim = geometric_mean(min(one.cycles) for one in found.searched if one.explorer == other)

@@ -10,7 +10,7 @@ NAMES = {"model": "annealing over a learned model", "evolutionary": "evolutionar
 
 
 def draw(curves: Mapping[str, NDArray[np.float64]], path: Path) -> None:
-    """Draw float64[seeds, trials] for each explorer: the mean over seeds, and from the least to the greatest."""
+    """Draw float64[seeds, trials] for each explorer: the mean over seeds, and least to greatest."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4), layout="constrained")
