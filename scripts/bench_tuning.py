@@ -31,6 +31,7 @@ from vdla.hw.spec.presets import DEFAULT
 from vdla.hw.spec.target import Target
 
 EXPLORERS = ("model", "evolutionary", "random")
+OTHER_SEEDS = 3  # of what takes long: other explorers, and other targets
 REQUIRED_PRESETS, REQUIRED_DRAWN = 1.03, 1.08
 REQUIRED_TRIALS = 60
 REQUIRED_CORRELATION = 0.85
@@ -41,9 +42,13 @@ FOLDER = Path(__file__).parents[1] / "build" / "tuning"
 
 
 def plan_for(target: Target, seeds: int) -> list[tuple[str, int]]:
-    """Return the searches on a target: by every explorer on the default one, else by the learned model."""
-    explorers = EXPLORERS if target.config == DEFAULT else EXPLORERS[:1]
-    return [(explorer, seed) for explorer in explorers for seed in range(seeds)]
+    """Return the searches on a target: by the learned model with every seed on the default one, where the
+    other explorers search, too; with OTHER_SEEDS else."""
+    own, *others = EXPLORERS
+    fewer = range(min(seeds, OTHER_SEEDS))
+    if target.config != DEFAULT:
+        return [(own, seed) for seed in fewer]
+    return [(own, seed) for seed in range(seeds)] + [(other, seed) for other in others for seed in fewer]
 
 
 def file_of(folder: Path, target: str, task: str, seeds: int, trials: int) -> Path:

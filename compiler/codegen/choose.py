@@ -5,14 +5,16 @@ Timing does not depend on data, so the cycle simulator evaluates a choice withou
 
 from collections.abc import Callable
 
+from vdla.compiler.codegen.after import RESIDUAL, SUM, After
 from vdla.compiler.codegen.estimate import ranked_tiles, slots_of
 from vdla.compiler.codegen.interleaved import interleavings
 from vdla.compiler.codegen.lowering import calls_of
 from vdla.compiler.codegen.space import Choice, Family, Space
 from vdla.compiler.codegen.stream import emit_calls
-from vdla.compiler.codegen.tasks import ConvolutionTask, Task
+from vdla.compiler.codegen.tasks import ConvolutionTask, Task, TiledTask
 from vdla.compiler.codegen.tiles import Tiles, Work
-from vdla.compiler.te.operators.narrowing import Scale, Shift
+from vdla.compiler.te.operators.narrowing import AddingScale, Scale, Shift
+from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.target import Target
 from vdla.runtime.stream.builder import Stream, StreamBuilder
@@ -66,10 +68,25 @@ def _candidates(family: Family, most: int) -> list[Choice]:
 
 def simulated_cycles(task: Task, choice: Choice, target: Target) -> int:
     """Return the cycles of a task alone on a target."""
-    builder = StreamBuilder(target.config)
-    alternating = interleavings(task, target.config)
-    emit_calls(calls_of(task, choice, target.config), builder, alternating=alternating)
-    return cycles_of(builder.finish(), target.memory)
+    return cycles_of(stream_of(task, choice, target.config), target.memory)
+
+
+def stream_of(task: Task, choice: Choice, config: AcceleratorConfig) -> Stream:
+    """Return the stream of a task alone, with the residuals that its stores add.
+
+    Raises:
+        IrError: the choice cannot be lowered.
+    """
+    builder = StreamBuilder(config)
+    adds = isinstance(task, TiledTask) and isinstance(task.narrowing, AddingScale)
+    emit_calls(
+        calls_of(task, choice, config),
+        builder,
+        {name: name for name in (RESIDUAL, SUM)},
+        after=After(adds=adds),
+        alternating=interleavings(task, config),
+    )
+    return builder.finish()
 
 
 def best_tiles(work: Work, candidates: int = CANDIDATES) -> Tiles:

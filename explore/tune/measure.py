@@ -5,22 +5,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vdla.compiler.codegen.choose import cycles_of
-from vdla.compiler.codegen.interleaved import interleavings
-from vdla.compiler.codegen.lowering import calls_of
+from vdla.compiler.codegen.choose import cycles_of, stream_of
 from vdla.compiler.codegen.space import Choice, space_of
 from vdla.compiler.codegen.store import kept
-from vdla.compiler.codegen.stream import emit_calls
 from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.codegen.tuned.record import OK
 from vdla.compiler.rules import Unfit
 from vdla.explore.tune.bounds import lower_bound
-from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.footprint import forms_in_dram
 from vdla.hw.spec.target import Target
 from vdla.runtime.session.tensors import Tensor, check_tensors
-from vdla.runtime.stream.builder import UOP_TENSOR, Stream, StreamBuilder
+from vdla.runtime.stream.builder import UOP_TENSOR, Stream
 from vdla.sim.decoded import DecodedStream, decode_stream
 from vdla.sim.rows import dram_rows
 from vdla.sim.verify.verifier import verify
@@ -146,17 +142,6 @@ class Measuring:
         """Return the result of a trial or a task whose workers died."""
         measured = Measured(thing.number, None, reason)
         return Started(thing.number, None, measured) if isinstance(thing, Start) else measured
-
-
-def stream_of(task: Task, choice: Choice, config: AcceleratorConfig) -> Stream:
-    """Return the stream of a task alone.
-
-    Raises:
-        IrError: the choice cannot be lowered.
-    """
-    builder = StreamBuilder(config)
-    emit_calls(calls_of(task, choice, config), builder, alternating=interleavings(task, config))
-    return builder.finish()
 
 
 def verify_alone(stream: Stream) -> None:

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.codegen.choose import by_simulator, simulated_cycles
+from vdla.compiler.codegen.choose import by_simulator, simulated_cycles, stream_of
 from vdla.compiler.codegen.estimate import costs_of
 from vdla.compiler.codegen.space import Family, space_of
 from vdla.compiler.codegen.tasks import Task
@@ -15,7 +15,7 @@ from vdla.compiler.rules import Unfit
 from vdla.explore.tune.bounds import lower_bound
 from vdla.explore.tune.explorers import EXPLORERS
 from vdla.explore.tune.features import SpacePoints
-from vdla.explore.tune.measure import stream_of, verify_alone
+from vdla.explore.tune.measure import verify_alone
 from vdla.explore.tune.model import Learned, Measured
 from vdla.hw.spec.target import Target
 
