@@ -1,17 +1,20 @@
 """How tuned records served the layers of a network."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from vdla.compiler.codegen.tuned.records import KIT, Records
+from vdla.hw.spec.cache import digest_of
 
 if TYPE_CHECKING:
     from vdla.compiler.codegen.choose import Chooser
+    from vdla.compiler.codegen.record import Choices
     from vdla.compiler.codegen.tasks import Task
     from vdla.compiler.codegen.tuned.chooser import Use
+    from vdla.compiler.codegen.tuned.record import Record
     from vdla.compiler.graph.nodes import Graph
     from vdla.compiler.network.stages import Progress
     from vdla.hw.spec.target import Target
@@ -65,17 +68,61 @@ def tuned_plan(
 ) -> "tuple[Plan, Tuning]":
     """Return the plan of a graph of integer operators with the choices of records, and how these served.
 
+    Choices that were settled for this network come first, then the best of each task alone. Those that
+    another version of the compiler settled are used if they make the network faster than the compiler's own.
+
     Args:
         choose: makes the choices for tasks without a record.
         progress: called with a text for each step of the work.
     """
-    from vdla.compiler.codegen.tuned.chooser import by_records
+    from vdla.compiler.codegen.tuned.chooser import Use, by_records
+    from vdla.compiler.codegen.version import version
     from vdla.compiler.network.stages import layers_of, parts_of, plan_of_parts
 
     graph, parted = parts_of(graph, target, progress)
-    chooser = by_records(records, choose)
-    plan = plan_of_parts(graph, parted, target, choose=chooser, progress=progress)
-    return plan, tuning_of(chooser.uses, layers_of(parted))
+    layers = layers_of(parted)
+    settled = records.settled.get((network_of(layers), target.timing_digest), ())
+    choices = settled_choices(settled, layers, target)
+    if choices is None:
+        chooser = by_records(records, choose)
+        plan = plan_of_parts(graph, parted, target, choose=chooser, progress=progress)
+        return plan, tuning_of(chooser.uses, layers)
+    plan, use = plan_of_parts(graph, parted, target, choices, progress=progress), Use.FOUND
+    if settled[0].version != version():
+        own = plan_of_parts(graph, parted, target, choose=choose, progress=progress)
+        plan, use = (plan, Use.AGAIN) if cycles_of_plan(plan) < cycles_of_plan(own) else (own, Use.WORSE)
+    return plan, tuning_of(dict.fromkeys(map(str, layers), use), layers)
+
+
+def network_of(layers: "Mapping[Task, Sequence[str]]") -> str:
+    """Return the digest of a network for tuning: of its tasks and how often each occurs."""
+    return digest_of(f"{task} x {len(names)}" for task, names in layers.items())
+
+
+def settled_choices(
+    settled: "Sequence[Record]", tasks: "Iterable[Task]", target: "Target"
+) -> "Choices | None":
+    """Return the choices that were settled for the tasks of a network; None where one is missing, or is not
+    legal any more."""
+    from vdla.compiler.codegen.record import choices_of
+    from vdla.compiler.codegen.space import Space, space_of
+    from vdla.compiler.codegen.tuned.chooser import legal
+
+    by_text, chosen = {record.task: record for record in settled}, []
+    for task in tasks:
+        space, record = space_of(task, target), by_text.get(str(task))
+        choice = legal(record, space) if isinstance(space, Space) and record is not None else None
+        if choice is None:
+            return None
+        chosen.append((task, choice))
+    return choices_of(target.timing_digest, chosen) if chosen else None
+
+
+def cycles_of_plan(plan: "Plan") -> int:
+    """Return the simulated cycles of the launches of a plan."""
+    from vdla.compiler.codegen.choose import cycles_of
+
+    return sum(cycles_of(stream, plan.target.memory) for stream in plan.streams.values())
 
 
 def tuning_of(uses: "Mapping[str, Use]", layers: "Mapping[Task, Sequence[str]]") -> Tuning:

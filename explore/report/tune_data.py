@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from vdla.compiler.codegen.choose import stream_of
 from vdla.compiler.codegen.record import choice_from_json
 from vdla.compiler.codegen.space import Space, space_of
 from vdla.compiler.codegen.tuned.log import Contents
@@ -15,7 +16,6 @@ from vdla.explore.report.numbers import short
 from vdla.explore.report.tune_curves import Curve, Task, best_so_far, curves_of, mean_curves
 from vdla.explore.tune.bounds import lower_bound
 from vdla.explore.tune.known import DEFAULT
-from vdla.explore.tune.measure import stream_of
 from vdla.explore.tune.replay import Ranks, ranks_of, trials_of
 from vdla.explore.tune.task_text import kind_of, sizes_of, task_from
 from vdla.hw.spec.errors import VdlaError

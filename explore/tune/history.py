@@ -35,7 +35,7 @@ def history(
     now = {(str(task), target.timing_digest) for task in searched}
     groups: dict[tuple[str, str, str], list[Record]] = {}
     for record in records:
-        if record.timing in targets and (record.task, record.timing) not in now:
+        if not record.network and record.timing in targets and (record.task, record.timing) not in now:
             groups.setdefault((record.task, record.timing, record.version), []).append(record)
     ranked = sorted(groups, key=lambda key: (-len(groups[key]), key))
     found = (_measured(targets[key[1]], sorted(groups[key], key=lambda one: one.order)) for key in ranked)

@@ -25,7 +25,7 @@ class Known:
         self.target, self.explorer, self.seed = target, explorer, seed
         self._of: dict[str, dict[str, list[Record]]] = {}
         for record in records:
-            if record.timing == target.timing_digest and record.version == version():
+            if record.timing == target.timing_digest and record.version == version() and not record.network:
                 of_task = self._of.setdefault(record.task, {})
                 of_task.setdefault(record.choice_text, []).append(record)
 

@@ -18,18 +18,20 @@ class TuneError(VdlaError):
 
 @dataclass(frozen=True)
 class Record:
-    """One trial.
+    """One trial; or the choice for a task with which a whole network is fastest.
 
     Attributes:
         task: text of the task.
         timing: timing digest of the target.
         target: its name.
         choice: as `vdla.compiler.codegen.record.choice_to_json` gives it.
-        cycles: of the task alone; None where the choice is illegal.
+        cycles: of the task alone; None where the choice is illegal. Of the network, where there is one.
         version: of the compiler that measured, see `vdla.compiler.codegen.version`.
         explorer, seed: what proposed the choice.
         trial: its number among the trials of one tuning.
         status: OK, or why the choice is illegal.
+        network: digest of the network for which the choice was settled, with one for each of its tasks; ""
+            for a trial.
     """
 
     task: str
@@ -42,6 +44,7 @@ class Record:
     seed: Count
     trial: Count
     status: str = OK
+    network: str = ""
 
     @property
     def text(self) -> bytes:
@@ -82,14 +85,26 @@ def merged(*logs: Iterable[Record]) -> list[Record]:
 
 
 def best_of(records: Iterable[Record]) -> dict[tuple[str, str], Record]:
-    """Return the legal record with the fewest cycles for each task and timing digest; of equal ones the first
+    """Return the legal trial with the fewest cycles for each task and timing digest; of equal ones the first
     in order."""
     best: dict[tuple[str, str], Record] = {}
     for record in records:
         key = record.task, record.timing
-        if record.cycles is not None and (key not in best or _rank(record) < _rank(best[key])):
+        if record.network or record.cycles is None:
+            continue
+        if key not in best or _rank(record) < _rank(best[key]):
             best[key] = record
     return best
+
+
+def settled_of(records: Iterable[Record]) -> dict[tuple[str, str], tuple[Record, ...]]:
+    """Return the records of the settlement with the fewest cycles for each network and timing digest; of
+    equal ones the first in order."""
+    settlements: dict[tuple[str, str], dict[tuple[object, ...], list[Record]]] = {}
+    for record in sorted((record for record in records if record.network), key=_rank):
+        together = record.cycles, record.version, record.explorer, record.seed, record.trial
+        settlements.setdefault((record.network, record.timing), {}).setdefault(together, []).append(record)
+    return {key: tuple(next(iter(found.values()))) for key, found in settlements.items()}
 
 
 def _rank(record: Record) -> tuple[int, tuple[object, ...]]:

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from vdla.compiler.codegen.tuned.log import read_log
-from vdla.compiler.codegen.tuned.record import Record, best_of
+from vdla.compiler.codegen.tuned.record import Record, best_of, settled_of
 from vdla.compiler.codegen.version import version
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.target import Target
@@ -20,6 +20,7 @@ SHIPPED = Path(__file__).parent
 KIT = "the kit's records"
 
 Best = Mapping[tuple[str, str], Record]
+Settled = Mapping[tuple[str, str], tuple[Record, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,22 +31,22 @@ class Records:
         source: what they are from: a log, or KIT; "" where there are none.
         now: measured by this version of the compiler, by task and timing digest.
         before: measured by other versions, where they are better than those.
+        settled: choices for all tasks of a network, by the network's digest and timing digest: of this
+            version if there are any, else of another.
         torn: the last line of the log was torn.
     """
 
     source: str = ""
     now: Best = field(default_factory=dict)
     before: Best = field(default_factory=dict)
+    settled: Settled = field(default_factory=dict)
     torn: bool = False
 
     def digest(self, target: Target) -> str:
         """Return a digest of those for a target."""
-        return digest_of(
-            record.text
-            for best in (self.now, self.before)
-            for key, record in sorted(best.items())
-            if key[1] == target.timing_digest
-        )
+        best = [record for found in (self.now, self.before) for _, record in sorted(found.items())]
+        settled = [record for _, found in sorted(self.settled.items()) for record in found]
+        return digest_of(record.text for record in (*best, *settled) if record.timing == target.timing_digest)
 
 
 NO_RECORDS = Records()
@@ -81,7 +82,8 @@ def best_records(source: str, records: Iterable[Record], *, torn: bool = False) 
     now = best_of(record for record in every if record.version == version())
     before = best_of(record for record in every if record.version != version())
     better = {key: record for key, record in before.items() if key not in now or _better(record, now[key])}
-    return Records(source, now, better, torn)
+    settled = settled_of(every) | settled_of(record for record in every if record.version == version())
+    return Records(source, now, better, settled, torn)
 
 
 def _better(record: Record, other: Record) -> bool:

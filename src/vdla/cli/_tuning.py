@@ -32,8 +32,14 @@ def table(progress: "Progress") -> list[str]:
     return _rows(sorted(standings, key=lambda one: -one.best * len(one.layers)), searched)
 
 
-def conclusion(model: Path, log: Path, done: "Progress", target: Target) -> str:
-    """Return what a finished tuning prints."""
+def conclusion(
+    model: Path, log: Path, done: "Progress", target: Target, settled: tuple[int, int] | None = None
+) -> str:
+    """Return what a finished tuning prints.
+
+    Args:
+        settled: cycles of the whole network by the compiler's own choices, and by those that were settled.
+    """
     before, after = done.cycles
     lines = _rows([one for one in done.standings if one.best < one.default], None)
     alone = "each layer alone" if len(done.standings) > 1 else "alone"
@@ -41,6 +47,10 @@ def conclusion(model: Path, log: Path, done: "Progress", target: Target) -> str:
         f"{model.name} on {target.name}: {before:,} cycles by the compiler's own choices, {after:,} by the "
         f"best ({_change(before, after)}), {alone}"
     )
+    if settled is not None:
+        lines.append(
+            f"the whole network: {settled[0]:,} cycles, {settled[1]:,} settled ({_change(*settled)})"
+        )
     parts = [f"{done.trials:,} trials", f"{done.measured:,} of them measured now in {duration(done.seconds)}"]
     if done.measured:
         seconds = [f"{1e3 * part / done.measured:.1f} ms {name}" for name, part in _parts(done)]

@@ -19,6 +19,7 @@ from vdla.hw.spec.target import Target
 if TYPE_CHECKING:
     from vdla.compiler.network.keep import Source
     from vdla.explore.tune.session import Making, Progress, Workers
+    from vdla.explore.tune.settle import Network
 
 LOG = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -62,6 +63,12 @@ command.add_command(report)
     "--jobs", type=click.IntRange(1, 1024), help="Worker processes.  [default: one for each processor]"
 )
 @click.option("--cluster", metavar="ADDRESS", help="Scheduler of a Dask cluster that measures.")
+@click.option(
+    "--settle/--no-settle",
+    default=True,
+    show_default=True,
+    help="At the end, try the best choices in the whole network, and keep those that make it faster.",
+)
 @takes_recipe
 @takes_target
 def run(
@@ -74,6 +81,7 @@ def run(
     batch: int,
     jobs: int | None,
     cluster: str | None,
+    settle: bool,
     recipe: Recipe,
     target: Target,
 ) -> None:
@@ -93,30 +101,46 @@ def run(
 
     settings, make = Settings(explorer, seed, trials, minutes, batch), making(explorer)
     workers = backend_of(jobs, cluster, TRIALS_PER_WORKER)
-    done = _tuned(source_of(model, recipe), target, output, settings, make, workers)
-    click.echo(conclusion(model, output, done, target))
+    network = _network(source_of(model, recipe), target)
+    done, found = _tuned(network, output, settings, make, workers, settle=settle)
+    click.echo(conclusion(model, output, done, target, found))
+
+
+def _network(source: "Source", target: Target) -> "Network":
+    """Return a network as a target runs it."""
+    from vdla.compiler.network.cached import cached_graph
+    from vdla.compiler.network.stages import parts_of
+    from vdla.explore.tune.settle import Network
+
+    with status() as say:
+        return Network(*parts_of(cached_graph(source, say), target, say), target)
 
 
 def _tuned(
-    source: "Source", target: Target, output: Path, settings: Settings, make: "Making", workers: "Workers"
-) -> "Progress":
-    """Tune a network; show progress, and what an interrupt leaves."""
+    network: "Network",
+    output: Path,
+    settings: Settings,
+    make: "Making",
+    workers: "Workers",
+    *,
+    settle: bool,
+) -> "tuple[Progress, tuple[int, int] | None]":
+    """Tune a network, and settle its choices; show progress, and what an interrupt leaves."""
     from vdla.compiler.codegen.tuned.log import Log
-    from vdla.compiler.network.cached import cached_graph
-    from vdla.compiler.network.stages import layers_of, parts_of
     from vdla.explore.tune.history import history
     from vdla.explore.tune.proposals import LEARNING
     from vdla.explore.tune.session import Session
+    from vdla.explore.tune.settle import settled
 
-    with status() as say:
-        layers = layers_of(parts_of(cached_graph(source, say), target, say)[1])
-    log = Log(output)
+    target, layers, log = network.target, network.layers, Log(output)
     if log.torn:
         click.echo(f"{output}: its last line was torn, and is measured again", err=True)
     try:
         others = history(log.records, target, layers) if settings.explorer == LEARNING else ()
         with Live(sys.stderr, described, table) as live:
-            return Session(layers, target, log, settings, make, live.show, others).run(workers)
+            done = Session(layers, target, log, settings, make, live.show, others).run(workers)
+        with status() as say:
+            return done, settled(network, log, settings, done.trials, say) if settle else None
     except KeyboardInterrupt:
         click.echo(interrupted(output, len(log.records)), err=True)
         raise

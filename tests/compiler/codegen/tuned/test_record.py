@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.compiler.codegen.tuned.records import record
-from vdla.compiler.codegen.tuned.record import best_of, merged, record_from
+from vdla.compiler.codegen.tuned.record import best_of, merged, record_from, settled_of
 
 RECORDS = [record(2000 - place, place) for place in range(6)] + [record(None, 7), record(5, 8, task="other")]
 
@@ -63,3 +63,18 @@ def test_the_best_record_of_each_task_and_target_is_the_legal_one_with_the_fewes
     }
     equal = [record(7, place) for place in (3, 1, 2)]
     assert list(best_of(equal).values()) == [equal[1]]
+
+
+def test_records_of_networks_are_no_trials():
+    settled = record(1, network="net")
+    assert best_of([record(7), settled]) == best_of([record(7)])
+
+
+def test_the_fastest_settlement_of_a_network_is_found_whole():
+    slow = [record(500, place, task=task, network="net", trial=1) for place, task in enumerate("abc")]
+    fast = [record(400, place, task=task, network="net", trial=2) for place, task in enumerate("abc")]
+    other = record(3, network="other")
+    found = settled_of([slow[0], fast[2], record(2), fast[0], slow[1], other, fast[1], slow[2]])
+    key = fast[0].network, fast[0].timing
+    assert sorted(found[key], key=lambda one: one.task) == fast
+    assert found[other.network, other.timing] == (other,)

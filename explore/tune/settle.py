@@ -1,0 +1,155 @@
+"""Settling: which measured choices make a whole network fastest.
+
+Trials measure tasks alone. In a network a task also loads while the one before computes, and what it keeps on
+chip is not free for the next one. So the choices that are best alone are tried in the network, one after
+another, and kept where the network's cycles fall.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from vdla.compiler.codegen.choose import cycles_of
+from vdla.compiler.codegen.record import choice_from_json, choice_to_json
+from vdla.compiler.codegen.space import Choice
+from vdla.compiler.codegen.tasks import Task
+from vdla.compiler.codegen.tuned.log import Log
+from vdla.compiler.codegen.tuned.record import Record
+from vdla.compiler.codegen.version import version
+from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.network.build import build
+from vdla.compiler.network.partition import Part
+from vdla.compiler.network.stages import Progress, layers_of, programs_of
+from vdla.compiler.network.tuning import network_of
+from vdla.explore.tune.known import DEFAULT
+from vdla.explore.tune.settings import Settings
+from vdla.hw.spec.target import Target
+
+CANDIDATES = 3  # of each task
+NEAR = 1.01  # cycles alone over the default's, up to which a choice is tried
+
+Chosen = Mapping[Task, Choice]
+Cycles = Callable[[Chosen], int]
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network that is tuned, in the form in which a target runs it, and its parts; see `parts_of`."""
+
+    graph: Graph
+    parted: list[Part]
+    target: Target
+
+    @property
+    def layers(self) -> dict[Task, list[str]]:
+        """The names of the layers in which each task occurs."""
+        return layers_of(self.parted)
+
+    def cycles(self, chosen: Chosen) -> int:
+        """Return the simulated cycles of its launches."""
+        plan = build(self.graph, self.parted, self.target, programs_of(chosen, self.target.config))
+        return sum(cycles_of(stream, self.target.memory) for stream in plan.streams.values())
+
+
+def settled(
+    network: Network, log: Log, settings: Settings, trials: int, progress: Progress
+) -> tuple[int, int] | None:
+    """Settle the choices of a network, and append them to a log, one record for each task.
+
+    Args:
+        log: holds trials on the target by this version; the compiler's own choices are among them.
+        trials: after which it is settled.
+        progress: called with a text after each choice that was tried.
+
+    Returns:
+        The network's cycles by the compiler's own choices, and by the settled ones; None where the log holds
+        this settlement, or there are no tasks.
+
+    Raises:
+        TuneError: the log cannot be written.
+    """
+    layers, target = network.layers, network.target
+    found = Record(
+        "",
+        target.timing_digest,
+        target.name,
+        {},
+        1,
+        version(),
+        settings.explorer,
+        settings.seed,
+        trials,
+        network=network_of(layers),
+    )
+    held = sum(_together(one) == _together(found) for one in log.records)
+    if held >= len(layers):
+        return None
+    chosen, before, after = best_together(layers, _trials(log.records, target), network.cycles, progress)
+    log.append(
+        [
+            replace(found, task=str(task), choice=choice_to_json(choice), cycles=after)
+            for task, choice in chosen.items()
+        ]
+    )
+    return before, after
+
+
+def best_together(
+    layers: Mapping[Task, Sequence[str]],
+    trials: Mapping[str, Sequence[Record]],
+    cycles: Cycles,
+    progress: Progress = lambda text: None,
+) -> tuple[Chosen, int, int]:
+    """Return choices for tasks, the cycles by the compiler's own choices, and by these.
+
+    Args:
+        trials: of each task, by its text; the compiler's own choice is among them.
+        cycles: of the whole network.
+    """
+    own = {task: next(one for one in trials[str(task)] if one.explorer == DEFAULT) for task in layers}
+    chosen = {task: choice_from_json(record.choice) for task, record in own.items()}
+    before = best = cycles(chosen)
+    tries = list(_tries(layers, own, trials))
+    for number, (task, choice) in enumerate(tries, 1):
+        found = cycles({**chosen, task: choice})
+        if found < best:
+            chosen[task], best = choice, found
+        progress(f"settling: {number} of {len(tries)} choices tried in the network, {best:,} cycles")
+    return chosen, before, best
+
+
+def _trials(records: Iterable[Record], target: Target) -> dict[str, list[Record]]:
+    """Return the legal trials of this version on a target, by the text of their task."""
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        is_now = record.timing == target.timing_digest and record.version == version()
+        if is_now and record.cycles is not None and not record.network:
+            found.setdefault(record.task, []).append(record)
+    return found
+
+
+def _together(record: Record) -> tuple[object, ...]:
+    """Return what the records of one settlement have in common, and no others."""
+    tuning = record.explorer, record.seed, record.trial
+    return record.network, record.timing, record.version, *tuning
+
+
+def _tries(
+    layers: Mapping[Task, Sequence[str]], own: Mapping[Task, Record], trials: Mapping[str, Sequence[Record]]
+) -> Iterator[tuple[Task, Choice]]:
+    """Yield the choices to try: of the tasks that gain most alone first, and of each the best first."""
+    found: list[tuple[int, Task, Choice]] = []
+    for task, names in layers.items():
+        default = own[task]
+        distinct = {record.choice_text: record for record in trials[str(task)]}
+        distinct.pop(default.choice_text, None)
+        near = [record for record in distinct.values() if _cycles(record) < NEAR * _cycles(default)]
+        for record in sorted(near, key=lambda one: (_cycles(one), one.choice_text))[:CANDIDATES]:
+            gain = len(names) * (_cycles(default) - _cycles(record))
+            found.append((gain, task, choice_from_json(record.choice)))
+    for _, task, choice in sorted(found, key=lambda item: -item[0]):
+        yield task, choice
+
+
+def _cycles(record: Record) -> int:
+    assert record.cycles is not None, "illegal choices were left out"
+    return record.cycles
