@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from generators.points import program_at_random
 from vdla.compiler.codegen.estimate import ranked_tiles
 from vdla.compiler.codegen.maxima import identity_weights, maxima_tile, maximum_program, widens_maxima
 from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
@@ -27,6 +28,7 @@ from vdla.compiler.te.operators.sizes import (
 )
 from vdla.compiler.te.operators.transposed import conv2d_transposed, one_phase, phase_weights
 from vdla.compiler.te.operators.windows import conv2d_windows, in_windows, slides, window_weights
+from vdla.compiler.te.schedule import Schedule
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.host.convolution import conv_transpose
@@ -59,13 +61,17 @@ class Case:
         return unblocked(out.reshape(blocks(n, tile[0]), blocks(c, tile[1]), height, width, *tile), n, c)
 
 
-def random_case(seed: int, configs: tuple[AcceleratorConfig, ...]) -> Case:
-    """Return a case that fits one of the configurations, the same for the same seed."""
+def random_case(seed: int, configs: tuple[AcceleratorConfig, ...], *, derives: bool = False) -> Case:
+    """Return a case that fits one of the configurations, the same for the same seed.
+
+    Args:
+        derives: its schedule is derived from its tensor expression; else it is the one by hand.
+    """
     rng = random.Random(seed)
     while True:
         config, kind = rng.choice(configs), rng.choice(KINDS)
         try:
-            return kind(_Maker(config, rng))
+            return kind(_Maker(config, rng, derives=derives))
         except IrError:
             continue  # it does not fit the memories
 
@@ -73,10 +79,16 @@ def random_case(seed: int, configs: tuple[AcceleratorConfig, ...]) -> Case:
 class _Maker:
     """Random choices for one case."""
 
-    def __init__(self, config: AcceleratorConfig, rng: random.Random) -> None:
-        self.config, self.rng = config, rng
+    def __init__(self, config: AcceleratorConfig, rng: random.Random, *, derives: bool) -> None:
+        self.config, self.rng, self.derives = config, rng, derives
         self.data = np.random.default_rng(rng.getrandbits(32))
         self.threads = rng.choice((1, 2, 2, 3))
+
+    def lowered(self, schedule: Schedule) -> Func:
+        """Return the program of a schedule, or one that is derived from what it computes."""
+        if self.derives:
+            return program_at_random(schedule.outputs[0], self.config, self.rng)
+        return schedule.lower()
 
     def bytes(self, *shape: int) -> np.ndarray:
         return self.data.integers(-128, 128, shape, np.int8)
@@ -214,9 +226,11 @@ def _average(maker: _Maker) -> Case:
     )
     tiles = rng.choice(ranked_tiles(work, keeps=KEEPS))
     expected, kept = maker.narrowed(convolved(inp, weights, size), narrowing)
-    func = schedule_conv2d(
-        conv2d(size, config, narrowing, alike=True), size, config, threads=maker.threads, tiles=tiles
-    ).lower()
+    func = maker.lowered(
+        schedule_conv2d(
+            conv2d(size, config, narrowing, alike=True), size, config, threads=maker.threads, tiles=tiles
+        )
+    )
     given = {"X": maker.blocked(inp, config.block_in), "W": np.eye(config.block_out, dtype=np.int8), **kept}
     return Case(
         f"{size}, alike, {narrowing}, {tiles}, {maker.threads} threads", config, func, given, expected
@@ -236,13 +250,8 @@ def _product(
     tiles = maker.rng.choice(ranked_tiles(work, keeps=KEEPS))
     expected, kept = maker.narrowed(convolved(inp, weights, size, border), narrowing)
     define, pack = (conv2d_windows, window_weights) if windows else (conv2d, blocked_weights)
-    func = schedule_conv2d(
-        define(work.size, config, narrowing, border=border),
-        work.size,
-        config,
-        threads=maker.threads,
-        tiles=tiles,
-    ).lower()
+    operator = define(work.size, config, narrowing, border=border)
+    func = maker.lowered(schedule_conv2d(operator, work.size, config, threads=maker.threads, tiles=tiles))
     given = {"X": maker.blocked(inp, config.block_in), "W": pack(weights, work.size, config), **kept}
     how = f"{narrowing}, border {border}, {tiles}, {maker.threads} threads"
     return Case(
@@ -283,9 +292,8 @@ def _transposed(maker: _Maker) -> Case:
         strides=size.stride,
     )
     expected, kept = maker.narrowed(sums.astype(np.int64), narrowing)
-    func = schedule_conv2d(
-        conv2d_transposed(size, config, narrowing), phase, config, threads=maker.threads, tiles=tiles
-    ).lower()
+    operator = conv2d_transposed(size, config, narrowing)
+    func = maker.lowered(schedule_conv2d(operator, phase, config, threads=maker.threads, tiles=tiles))
     given = {"X": maker.blocked(inp, config.block_in), "W": phase_weights(weights, size, config), **kept}
     return Case(f"{size}, {narrowing}, {tiles}, {maker.threads} threads", config, func, given, expected)
 
@@ -331,7 +339,7 @@ def _max_pool(maker: _Maker) -> Case:
         rng.randint(1, 2),
     )
     inp, config = maker.activations(size), maker.config
-    func = schedule_max_pool(max_pool(size, config), size, config, threads=maker.threads).lower()
+    func = maker.lowered(schedule_max_pool(max_pool(size, config), size, config, threads=maker.threads))
     return Case(
         f"{size}, {maker.threads} threads",
         config,
@@ -402,7 +410,7 @@ def _elementwise(maker: _Maker) -> Case:
         name: maker.blocked(values, config.block_out)
         for name, values in zip("AB", (first, second), strict=True)
     }
-    func = schedule_elementwise(operator, config, threads=maker.threads).lower()
+    func = maker.lowered(schedule_elementwise(operator, config, threads=maker.threads))
     return Case(
         f"{text}, {shape}, {narrowing}, {maker.threads} threads",
         config,

@@ -1,6 +1,6 @@
 """Points of a kernel's space as numbers: what each needs on chip, which are legal, and which are the same."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -186,13 +186,13 @@ class Table:
     @cached_property
     def sides(self) -> dict[str, list[IntArray]]:
         """The sides of the box that is computed of each stage at its place, but those of an element."""
-        return {
-            stage.name: [
-                np.broadcast_to(side, len(self.rows))
-                for side in self.relations.boxes(stage, self.extents(stage))
-            ]
-            for stage in self.kernel.stages[:-1]
-        }
+        return {stage.name: list(self._sides(stage)) for stage in self.kernel.stages[:-1]}
+
+    def _sides(self, stage: Tensor) -> Iterator[IntArray]:
+        first = self.levels[stage.name] == 0  # before all loops: all of it, whether it is read or not
+        boxes = self.relations.boxes(stage, self.extents(stage))
+        for side, extent in zip(boxes, stage.shape, strict=False):
+            yield np.where(first, extent, side)
 
     @cached_property
     def elements(self) -> dict[str, IntArray]:

@@ -9,6 +9,9 @@ from vdla.compiler.codegen.derived.kernels import kernels_of
 from vdla.compiler.codegen.derived.points import Points
 from vdla.compiler.ir.nodes import Alloc
 from vdla.compiler.ir.rewrite import walk_statements
+from vdla.compiler.te.operators.convolution import conv2d
+from vdla.compiler.te.operators.narrowing import Shift
+from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
 
@@ -46,6 +49,16 @@ def test_what_is_read_once_and_changed_by_the_alu_is_overwritten():
     assert found.overwritten_by(stages["Y"]) is stages["S"]
 
 
+def test_what_is_loaded_first_is_loaded_as_a_whole():
+    """A kernel of one pixel with strides of two reads no last row and column."""
+    size = Convolution(8, 6, 6, 12, (1, 1), (2, 2), (0, 1, 0, 1))
+    (kernel,) = kernels_of(conv2d(size, TINY, Shift(3)).out, TINY)
+    points = Points(kernel, Target(TINY), most=3000)
+    place = next(place for place in range(len(points)) if points.table.values(place)["place XP"] == "first")
+    assert allocated(points, place)["XP"] == [1, 2, 6, 8]
+    assert [int(side[place]) for side in points.table.sides["XP"]] == [1, 2, 6, 8]
+
+
 @pytest.mark.parametrize("name", EXPRESSIONS)
 def test_boxes_are_those_of_lowering(name):
     """Whatever is allocated on chip has the elements that the closed form says, at any point."""
@@ -53,11 +66,12 @@ def test_boxes_are_those_of_lowering(name):
     for kernel in kernels_of(EXPRESSIONS[name](TINY).output, TINY):
         points = Points(kernel, Target(TINY), most=400)
         for place in rng.permutation(len(points))[:12]:
-            func = points.program(points.point(int(place)))
-            sizes = {
-                part.buffer.name: part.buffer.shape[:-2]
-                for part in walk_statements(func.body)
-                if isinstance(part, Alloc)
-            }
             own = {stage: [int(side[place]) for side in sides] for stage, sides in points.table.sides.items()}
-            assert {stage: list(shape) for stage, shape in sizes.items()} == own
+            assert allocated(points, int(place)) == own
+
+
+def allocated(points, place):
+    """Return the extents of all buffers on chip of a point's program."""
+    func = points.program(points.point(place))
+    allocs = [part for part in walk_statements(func.body) if isinstance(part, Alloc)]
+    return {part.buffer.name: list(part.buffer.shape[:-2]) for part in allocs}

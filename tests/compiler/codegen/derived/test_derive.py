@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from generators.expressions import EXPRESSIONS, convolution, separable_pair, sum_of_squares
+from generators.operators import random_case
 
 from tests.loading import load_file
 from vdla.compiler.codegen.choose import best_tiles, cycles_of
@@ -38,6 +39,14 @@ def test_points_at_random_are_exact(bench, name, config):
         found = tuple(Found(points, point, 0, 0, {}) for points, point in zip(spaces, chosen, strict=True))
         lines, _ = bench.failures(case, Derived(found, Target(config)), on_rtl=False)
         assert lines == [], chosen
+
+
+@pytest.mark.parametrize("seed", range(400, 412))
+def test_random_operators_are_exact_at_random_points(seed):
+    """Convolutions, groups, windows, transposed ones, poolings and sums, on nine configurations."""
+    campaign = load_file("scripts/random_operators.py")
+    case = random_case(seed, campaign.CONFIGS, derives=True)
+    assert campaign.failures(case, on_rtl=False) == []
 
 
 @pytest.mark.parametrize("make", [sum_of_squares, separable_pair])
