@@ -7,6 +7,8 @@ from tests.compiler.network.compiled import plan_of
 from tests.compiler.network.graphs import Net
 from tests.compiler.network.test_networks import check
 from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.graph.parse import parse_graph
+from vdla.compiler.network.compile import integer_graph
 from vdla.compiler.network.heads import Part
 from vdla.compiler.network.offload import offload
 from vdla.compiler.rules import Unfit
@@ -211,3 +213,39 @@ def test_a_part_begins_where_its_layout_has_it():
     assert [elements[begin, 0] for begin in part.begins(8)] == [values[1, 0, 8], values[0, 0, 16]]
     assert Part((3, 20), ((0, 0),), 3, 20).layout(8) == Layout((3, 20), 8, 1)
     assert Part((1, 1, 3, 20), ((0, 0),), 3, 20).layout(8).stack == 1
+
+
+ATTENTION = """\
+def f(x: float32[8, 16]):
+    w: float32[16, 48] = constant(sha256="0")
+    m: float32[8, 48] = MatMul(x, w)
+    r: float32[8, 3, 2, 8] = Reshape(m, shape=(8, 3, 2, 8))
+    t: float32[3, 2, 8, 8] = Transpose(r, perm=(1, 2, 0, 3))
+    q: float32[1, 2, 8, 8]
+    k: float32[1, 2, 8, 8]
+    v: float32[1, 2, 8, 8]
+    q, k, v = Split(t, axis=0, split=(1, 1, 1))
+    d: float32 = constant(2.8284)
+    g: float32[1, 2, 8, 8] = Div(q, d)
+    i: float32[1, 2, 8, 8] = Transpose(k, perm=(0, 1, 3, 2))
+    s: float32[1, 2, 8, 8] = MatMul(g, i)
+    p: float32[1, 2, 8, 8] = Softmax(s, axis=-1)
+    a: float32[1, 2, 8, 8] = MatMul(p, v)
+    b: float32[1, 8, 2, 8] = Transpose(a, perm=(0, 2, 1, 3))
+    c: float32[8, 16] = Reshape(b, shape=(8, 16))
+    y: float32[8, 48] = MatMul(c, w)
+    return y
+"""
+
+
+def test_attention_that_is_quantised_here_runs_but_for_its_softmax():
+    random = np.random.default_rng(0)
+    weights = random.standard_normal((16, 48), np.float32)
+    text = ATTENTION.replace('sha256="0"', str(weights.tolist()))
+    samples = [{"x": random.standard_normal((8, 16), np.float32)} for _ in range(4)]
+    graph = integer_graph(parse_graph(text), samples)
+    plan = plan_of(graph, ALL)
+    assert len(plan.launches) == 2
+    ops = [step.op for step in plan.steps if isinstance(step, HostStep)]
+    assert ops == ["QuantizeLinear", "Int8Softmax", "DequantizeLinear"]
+    check(graph, plan, FunctionalDevice(ALL, plan.dram_bytes))
