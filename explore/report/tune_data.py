@@ -1,23 +1,24 @@
 """A tuning log as the values that its page shows."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from vdla.compiler.codegen.choose import stream_of
 from vdla.compiler.codegen.record import choice_from_json
 from vdla.compiler.codegen.space import Space, space_of
+from vdla.compiler.codegen.task_texts import task_of
 from vdla.compiler.codegen.tuned.log import Contents
-from vdla.compiler.codegen.tuned.record import Record, TuneError, best_of
+from vdla.compiler.codegen.tuned.record import Record, TuneError, best_of, settled_of
 from vdla.compiler.codegen.version import version
 from vdla.compiler.rules import Unfit
 from vdla.explore.report.numbers import short
 from vdla.explore.report.tune_curves import Curve, Task, best_so_far, curves_of, mean_curves
+from vdla.explore.report.tune_words import choice_text, kind_of, sizes_of
 from vdla.explore.tune.bounds import lower_bound
 from vdla.explore.tune.known import DEFAULT
 from vdla.explore.tune.replay import Ranks, ranks_of, trials_of
-from vdla.explore.tune.task_text import kind_of, sizes_of, task_from
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.target import TARGETS, Target
 
@@ -103,23 +104,25 @@ def _part(records: Sequence[Record], target: Target | None, say: Say) -> dict[st
         "illegal": sum(record.cycles is None for record in trials),
         "seeds": len({(record.explorer, record.seed) for record in trials}),
         "reasons": _reasons(trials),
+        "settled": _settled(records, tasks),
         "tasks": _columns(tasks),
         "curves": list(_curves(tasks)),
     }
 
 
-def _tasks(records: Iterable[Record], target: Target | None) -> list[Shown]:
+def _tasks(records: Sequence[Record], target: Target | None) -> list[Shown]:
     """Return the tasks of one target and version, in the order in which they occur first."""
     found: dict[str, list[Record]] = defaultdict(list)
     for record in records:
-        found[record.task].append(record)
+        if not record.network:
+            found[record.task].append(record)
     best = {text: record for (text, _), record in best_of(records).items()}
     return [_shown(text, own, best.get(text), target) for text, own in found.items()]
 
 
 def _shown(text: str, records: Sequence[Record], best: Record | None, target: Target | None) -> Shown:
     default = next((one.cycles for one in records if one.explorer == DEFAULT), None)
-    task = None if target is None else task_from(text)
+    task = None if target is None else task_of(text)
     space = None if task is None or target is None else space_of(task, target)
     return Shown(text, records, None if isinstance(space, Unfit) else space, default, best)
 
@@ -127,7 +130,7 @@ def _shown(text: str, records: Sequence[Record], best: Record | None, target: Ta
 def _columns(tasks: Sequence[Shown]) -> dict[str, list[Any]]:
     """Return the table of tasks as columns."""
     ranks = _ranks(tasks)
-    known = [task_from(task.text) for task in tasks]
+    known = [task_of(task.text) for task in tasks]
     return {
         "text": [task.text for task in tasks],
         "kind": [kind_of(task.text) for task in tasks],
@@ -140,7 +143,7 @@ def _columns(tasks: Sequence[Shown]) -> dict[str, list[Any]]:
         "trials": [len(task.trials) for task in tasks],
         "illegal": [sum(one.cycles is None for one in task.trials) for task in tasks],
         "choices": [None if task.space is None else len(task.space) for task in tasks],
-        "choice": [None if task.best is None else _choice_text(task.best.choice) for task in tasks],
+        "choice": [None if task.best is None else choice_text(task.best.choice) for task in tasks],
         "explorer": [None if task.best is None else task.best.explorer for task in tasks],
         "points": [None if one is None else one.count for one in ranks],
         "learned": [None if one is None else short(one.learned) for one in ranks],
@@ -179,20 +182,22 @@ def _curve(place: int | None, curve: Curve) -> dict[str, Any]:
     return {"task": place, **values}
 
 
+def _settled(records: Iterable[Record], tasks: Sequence[Shown]) -> list[dict[str, Any]]:
+    """Return the best settlement of each network: its cycles, and in how many tasks it differs from the
+    compiler's own choices."""
+    own = {task.text: {one.choice_text for one in task.records if one.explorer == DEFAULT} for task in tasks}
+    return [
+        {
+            "network": network,
+            "cycles": together[0].cycles,
+            "tasks": len(together),
+            "changed": sum(one.choice_text not in own.get(one.task, ()) for one in together),
+        }
+        for (network, _), together in settled_of(records).items()
+    ]
+
+
 def _reasons(trials: Iterable[Record]) -> list[dict[str, Any]]:
     """Return why choices were illegal, the most frequent first."""
     counts = Counter(record.status for record in trials if record.cycles is None)
     return [{"why": why, "count": count} for why, count in counts.most_common(MOST_REASONS)]
-
-
-def _choice_text(choice: Mapping[str, Any]) -> str:
-    """Return a choice as people read it: "threads 2, outputs 4, keeps weights"."""
-    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in _leaves(choice))
-
-
-def _leaves(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value)
-        elif value is not None:
-            yield name, value

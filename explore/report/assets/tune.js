@@ -102,6 +102,9 @@ class TunePage {
       [correlation(median(rows.map((row) => row.analytic))), "rank correlation of the compiler's estimate, median"],
     ];
     byId("summary").replaceChildren(...tiles.map(([value, what]) => make("li", {}, make("strong", {}, value), what)));
+    const settled = part.settled.map(({ network, cycles, tasks, changed }) => make("li", {}, `Network ${network.slice(0, 8)} as a whole: ${decimal(cycles)} cycles by the choices that were settled, ${decimal(changed)} of ${decimal(tasks)} of which are not the compiler's own`));
+    byId("settled").hidden = !settled.length;
+    byId("settled").replaceChildren(...settled);
     byId("why").hidden = !part.reasons.length;
     byId("reasons").replaceChildren(...part.reasons.map(({ why, count }) => make("li", {}, `${decimal(count)}: ${why}`)));
   }

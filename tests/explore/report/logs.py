@@ -66,6 +66,16 @@ def records(**changes):
     return [changed(one, **changes) for one in (*found, illegal)]
 
 
+def settlement(cycles=5000, network="ab" * 32):
+    """Return the records of a settlement of a network with all tasks: the first has another choice than the
+    compiler's own."""
+    places = [0, *map(slow_of, TASKS[1:])]
+    return [
+        changed(record(task, place, "model", 0, 20), cycles=cycles, network=network)
+        for task, place in zip(TASKS, places, strict=True)
+    ]
+
+
 def changed(one, **changes):
     """Return a record with changes."""
     return Record(**({name: getattr(one, name) for name in Record.__dataclass_fields__} | changes))

@@ -18,6 +18,7 @@ from tests.explore.report.logs import (
     points,
     record,
     records,
+    settlement,
     slow_of,
 )
 from vdla.compiler.codegen.tuned.record import TuneError, best_of
@@ -93,6 +94,15 @@ def test_parts_are_told_apart_and_this_version_comes_first():
     assert [part["current"] for part in data["parts"]] == [True, False]
     assert [part["trials"] for part in data["parts"]] == [len(records()) - 3, len(records()) - 2]
     assert (data["torn"], data["records"]) == (True, 2 * len(records()) + 1)
+
+
+def test_settlements_are_no_trials(part):
+    found = contents([*settlement(6000), *records(), *settlement(5000), *settlement(7, "cd" * 32)])
+    (again,) = page_data(found, Target(DEFAULT))["parts"]
+    figures = [{"network": "cd" * 32, "cycles": 7}, {"network": "ab" * 32, "cycles": 5000}]
+    assert again["settled"] == [one | {"tasks": len(TASKS), "changed": 1} for one in figures]
+    assert part["settled"] == []
+    assert again | {"settled": []} == part
 
 
 def test_unusual_logs_have_what_is_known():

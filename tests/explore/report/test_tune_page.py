@@ -10,7 +10,17 @@ pytest.importorskip("playwright")
 pytest.importorskip("xgboost")
 
 from tests.explore.report.browser import Opened, opened
-from tests.explore.report.logs import EXPLORERS, REASON, SEEDS, TASKS, changed, contents, record, records
+from tests.explore.report.logs import (
+    EXPLORERS,
+    REASON,
+    SEEDS,
+    TASKS,
+    changed,
+    contents,
+    record,
+    records,
+    settlement,
+)
 from vdla.explore.report.tune_data import page_data
 from vdla.explore.report.tune_page import write_tune_report
 from vdla.hw.spec.presets import DEFAULT
@@ -157,6 +167,16 @@ def test_another_part_of_the_log_is_chosen_with_its_tasks(running, tmp_path):
         found.settle()
         assert column(found, "Lower bound") == ["–"]
         assert found.page.locator("#ranks").inner_text() == "The target is not known here."
+        assert found.complaints == []
+
+
+def test_the_settled_choices_of_a_network_are_named(running, shown, tmp_path):
+    assert not shown.page.locator("#settled").is_visible()
+    file = write_tune_report(tmp_path / "x.html", contents([*records(), *settlement(5000)]), GIVEN)
+    with opened(running, file) as found:
+        assert found.page.locator("#settled li").all_inner_texts() == [
+            "Network abababab as a whole: 5,000 cycles by the choices that were settled, 1 of 3 of which are not the compiler's own"
+        ]
         assert found.complaints == []
 
 

@@ -1,4 +1,4 @@
-"""Tasks from their texts: every kind reads back, and what is none is None."""
+"""What tasks and choices are called."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from vdla.compiler.codegen.tasks import (
 )
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale, Shift
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed
-from vdla.explore.tune.task_text import kind_of, sizes_of, task_from
+from vdla.explore.report.tune_words import choice_text, kind_of, sizes_of
 
 SIZE = Convolution(16, 9, 8, 16, padding=(1, 0, 1, 0))
 TASKS = {
@@ -32,31 +32,21 @@ TASKS = {
 
 
 @pytest.mark.parametrize("said", TASKS)
-def test_a_task_reads_back_and_says_its_kind_and_sizes(said):
+def test_a_task_says_its_kind_and_sizes(said):
     task = TASKS[said]
-    assert task_from(str(task)) == task
     assert f"kind {kind_of(str(task))}, {sizes_of(task)}" == said
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("choice", "said"),
     [
-        "",
-        "x",
-        "3",
-        "SumTask(",
-        "SumTask(7)",  # not as the kit writes it
-        "SumTask(elements=7, more=1)",
-        "SumTask( elements=7)",
-        "OtherTask(elements=7)",
-        "Convolution(channels=1, height=1, width=1, outputs=1)",  # a size alone is no task
-        "ConvolutionTask(size=3)",
-        str(ConvolutionTask(SIZE)).replace("kernel=(3, 3)", "kernel=(13, 3)"),  # the kernel does not fit
-        str(ConvolutionTask(SIZE)).replace("stride=(1, 1)", "stride=(0, 1)"),
-        "ElementsTask(kind=<Elements.HALVE: 'halve'>, elements=5, constants=())",
-        "__import__('os').system('true')",
-        "(" * 5000,
+        ({}, ""),
+        ({"parts": 3, "threads": 2, "tiles": None}, "parts 3, threads 2"),
+        (
+            {"threads": 1, "tiles": {"rows": 4, "threads_over": "rows"}},
+            "threads 1, rows 4, threads over rows",
+        ),
     ],
 )
-def test_what_is_no_task_is_none(text):
-    assert task_from(text) is None
+def test_a_choice_says_all_that_it_has(choice, said):
+    assert choice_text(choice) == said
