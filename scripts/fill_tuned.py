@@ -3,8 +3,8 @@
 
 Each network is tuned on each preset with TRIALS trials for each of its tasks. The logs stay in LOGS, so that
 a killed run goes on where it was. Of every task the best record is written to
-compiler/codegen/tuned/PRESET.jsonl, if it beats the compiler's own choice. Records of tasks that were not
-tuned now stay there. Prints what each network gains.
+compiler/codegen/tuned/PRESET.jsonl, if it beats the compiler's own choice; of every network what was settled.
+Records of tasks and networks that were not tuned now stay there. Prints what each network gains.
 """
 
 import sys
@@ -14,20 +14,22 @@ from pathlib import Path
 import click
 
 from vdla.cli._live import Live
+from vdla.cli._networks import status
 from vdla.cli._options import reports_errors
 from vdla.cli._tuning import described
 from vdla.compiler.codegen.tuned.log import Log, read_log, write_log
-from vdla.compiler.codegen.tuned.record import Record, best_of, merged
+from vdla.compiler.codegen.tuned.record import Record, best_of, merged, settled_of
 from vdla.compiler.codegen.tuned.records import SHIPPED
 from vdla.compiler.codegen.version import version
 from vdla.compiler.network.cached import cached_graph
 from vdla.compiler.network.keep import Source
-from vdla.compiler.network.stages import layers_of, parts_of
+from vdla.compiler.network.stages import parts_of
 from vdla.explore.tune.explorers import EXPLORERS
 from vdla.explore.tune.known import DEFAULT
 from vdla.explore.tune.proposals import making
 from vdla.explore.tune.session import TRIALS_PER_WORKER, Progress, Session
 from vdla.explore.tune.settings import Settings
+from vdla.explore.tune.settle import Network, settled
 from vdla.explore.workers.backends import backend_of
 from vdla.hw.spec.target import TARGETS, Target
 
@@ -35,15 +37,24 @@ MODELS = Path(__file__).parents[1] / "build" / "models"
 LOGS = Path(__file__).parents[1] / "build" / "tuned"
 
 
-def tune(model: Path, target: Target, log: Path, settings: Settings, per_task: int, jobs: int) -> Progress:
-    """Tune a network with so many trials for each of its tasks; return what was reached."""
-    layers = layers_of(parts_of(cached_graph(Source(model)), target)[1])
-    opened = Log(log)
+def tune(
+    model: Path, target: Target, log: Path, settings: Settings, per_task: int, jobs: int
+) -> tuple[Progress, tuple[int, int] | None]:
+    """Tune a network with so many trials for each of its tasks, and settle its choices.
+
+    Returns:
+        What was reached, and the network's cycles by the compiler's own choices and by the settled ones, if
+        they were settled now.
+    """
+    network, opened = Network(*parts_of(cached_graph(Source(model)), target), target), Log(log)
+    layers = network.layers
     whole = Settings(settings.explorer, settings.seed, per_task * len(layers), batch=settings.batch)
     try:
         with Live(sys.stderr, described) as live:
             session = Session(layers, target, opened, whole, making(whole.explorer), live.show)
-            return session.run(backend_of(jobs, None, TRIALS_PER_WORKER))
+            done = session.run(backend_of(jobs, None, TRIALS_PER_WORKER))
+        with status() as say:
+            return done, settled(network, opened, whole, done.trials, say)
     finally:
         opened.close()
 
@@ -63,9 +74,16 @@ def _less(cycles: int | None, others: int | None) -> bool:
 
 def updated(shipped: Iterable[Record], logs: Sequence[Record], target: Target) -> list[Record]:
     """Return the records that ship for a preset: those of the logs, and of tasks that these do not have."""
-    tuned = {one.task for one in logs if one.version == version() and one.timing == target.timing_digest}
-    rest = [one for one in shipped if one.timing == target.timing_digest and one.task not in tuned]
-    return merged(beating(logs, target), rest)
+    own = [one for one in logs if one.version == version() and one.timing == target.timing_digest]
+    tuned, together = {one.task for one in own}, settled_of(own)
+    networks = {network for network, _ in together}
+    rest = [
+        one
+        for one in shipped
+        if one.timing == target.timing_digest
+        and (one.network not in networks if one.network else one.task not in tuned)
+    ]
+    return merged(beating(logs, target), rest, *together.values())
 
 
 @click.command(help=__doc__)
@@ -109,11 +127,12 @@ def main(
         made = []
         for model in found:
             log = logs / f"{preset}.{model.stem}.jsonl"
-            done = tune(model, target, log, Settings(explorer, seed), trials, jobs)
-            before, after = done.cycles
+            done, network = tune(model, target, log, Settings(explorer, seed), trials, jobs)
+            before, after = network or done.cycles
             click.echo(
-                f"{preset:12} {model.stem:24} {before:12,} {after:12,} {(after / before - 1) * 100:+7.2f}%  "
-                f"{done.trials:,} trials, {done.measured:,} now, {done.failed:,} illegal"
+                f"{preset:12} {model.stem:24} {before:12,} {after:12,} {(after / before - 1) * 100:+7.2f}% "
+                f"{'settled' if network else 'alone'}, {done.trials:,} trials, {done.measured:,} now, "
+                f"{done.failed:,} illegal"
             )
             made += read_log(log).records
             shipped = read_log(file).records if file.exists() else ()

