@@ -97,7 +97,7 @@ class TunePage {
       [percent(reached), "of the best are the lower bound, geometric mean"],
       [`${decimal(rows.filter(({ left }) => known(left) && left < 1).length)} of ${decimal(rows.length)}`, "tasks are faster than by the compiler's own choice"],
       [decimal(part.trials), `trials, ${decimal(part.illegal)} of them illegal`],
-      [decimal(part.seeds), `${part.seeds === 1 ? "tuning" : "tunings"}, each with an explorer and a seed`],
+      [decimal(part.seeds), part.seeds === 1 ? "tuning: one explorer and seed" : "tunings, each with an explorer and a seed"],
       [correlation(median(rows.map((row) => row.learned))), "rank correlation of the learned model, median"],
       [correlation(median(rows.map((row) => row.analytic))), "rank correlation of the compiler's estimate, median"],
     ];
