@@ -79,8 +79,7 @@ def page_data(contents: Contents, given: Target, say: Say = lambda text: None) -
     targets = {target.timing_digest: target for target in (*TARGETS.values(), given)}
     parts: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in contents.records:
-        if not record.network:
-            parts[record.timing, record.version].append(record)
+        parts[record.timing, record.version].append(record)
     order = sorted(parts, key=lambda key: (key[1] != version(), -len(parts[key]), key))
     return {
         "name": contents.path.name,

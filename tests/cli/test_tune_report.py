@@ -66,12 +66,8 @@ def test_usage_names_the_words_that_are_typed():
     assert invoke("--help").output.startswith("Usage: main tune report [OPTIONS] LOG\n")
 
 
-def test_the_extra_that_is_needed_is_named(here, tmp_path):
+@pytest.mark.parametrize("package", ["vl_convert", "xgboost"])
+def test_the_extra_that_is_needed_is_named(here, package):
     start = "from vdla.cli import main\nmain()"
-    command = ["vdla", "tune", "report", "net.jsonl"]
-    done = without(("vl_convert",), command, start, tmp_path)
-    assert (done.returncode, done.stderr) == (2, line_of("vl_convert", "vdla tune report"))
-    done = without(("xgboost",), command, start, tmp_path)
-    cure = 'install it with: pip install "vdla[tune]"'
-    assert done.stderr == f"error: vdla tune report needs xgboost, which is not installed here; {cure}\n"
-    assert done.returncode == 2
+    done = without((package,), ["vdla", "tune", "report", "net.jsonl"], start, here)
+    assert (done.returncode, done.stderr) == (2, line_of(package, "vdla tune report"))

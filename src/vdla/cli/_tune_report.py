@@ -1,17 +1,13 @@
 """``vdla tune report``."""
 
-from importlib import import_module
 from pathlib import Path
 
 import click
 
 from vdla.cli._networks import status
 from vdla.cli._options import OUTPUT_FILE, needs, takes_target
-from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.writing import check_writable
-
-PURPOSE = "vdla tune report"
 
 
 @click.command("report")
@@ -23,7 +19,7 @@ PURPOSE = "vdla tune report"
     type=OUTPUT_FILE,
     help="Page to write.  [default: LOG.html in the current folder]",
 )
-@needs(PURPOSE, "vl_convert")
+@needs("vdla tune report", "vl_convert", "xgboost")
 @takes_target
 def report(log: Path, output: Path | None, target: Target) -> None:
     """Write the page of a tuning log: curves of the explorers, gains, and how well the cost model ranks.
@@ -36,23 +32,9 @@ def report(log: Path, output: Path | None, target: Target) -> None:
 
     page = output or Path(f"{log.stem}.html")
     check_writable(page)
-    _needs_a_learner()
     contents = read_log(log)
     if contents.torn:
         click.echo(f"{log}: its last line is torn, and left out", err=True)
     with status() as say:
         written = write_tune_report(page, contents, target, say)
     click.echo(written)
-
-
-def _needs_a_learner() -> None:
-    """Refuse to work without what the cost model learns with."""
-    from vdla.explore.tune.proposals import EXTRA, LIBRARY
-
-    try:
-        import_module(LIBRARY)
-    except ImportError:
-        raise ToolError(
-            f"{PURPOSE} needs {LIBRARY}, which is not installed here; install it with: "
-            f'pip install "vdla[{EXTRA}]"'
-        ) from None

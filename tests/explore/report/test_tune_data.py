@@ -103,6 +103,9 @@ def test_settlements_are_no_trials(part):
     assert again["settled"] == [one | {"tasks": len(TASKS), "changed": 1} for one in figures]
     assert part["settled"] == []
     assert again | {"settled": []} == part
+    (alone,) = page_data(contents(settlement()), Target(DEFAULT))["parts"]
+    assert (alone["trials"], alone["tasks"]["text"], alone["curves"]) == (0, [], [])
+    assert [one["cycles"] for one in alone["settled"]] == [5000]
 
 
 def test_unusual_logs_have_what_is_known():
