@@ -17,6 +17,7 @@ POINTS, LAYERS, ABOUT = "points.parquet", "layers.parquet", "sweep.json"
 OK = "ok"
 SILICON = ("lut", "ff", "dsp", "block_ram", "mhz", "area_source", "clock_source", "digest")
 RUN = ("cycles", "seconds", "utilisation", "macs", "bytes_read", "bytes_written", "energy_pj", "status")
+TUNING = ("default_cycles",)  # of sweeps that tune
 LAYER_SHAPE = ("name", "op", "on", "macs")
 LAYER_VALUES = ("cycles", "bytes_read", "bytes_written", "energy_pj", "bound")
 
@@ -48,7 +49,7 @@ def read_sweep(folder: Path) -> Sweep:
     """
     about = _read_about(folder / ABOUT)
     parameters = about["parameters"]
-    points = _read_table(folder / POINTS, ("point", "workload", *parameters, *SILICON, *RUN))
+    points = _read_table(folder / POINTS, ("point", "workload", *parameters, *SILICON, *RUN), TUNING)
     layers = _read_table(folder / LAYERS, ("point", "workload", "layer", *LAYER_SHAPE, *LAYER_VALUES))
     return Sweep(folder.resolve().name, about, points, layers)
 
@@ -74,8 +75,8 @@ def _read_about(path: Path) -> dict[str, Any]:
     return dict(values)
 
 
-def _read_table(path: Path, wanted: Sequence[str]) -> Columns:
-    """Return the wanted columns of a Parquet file as lists."""
+def _read_table(path: Path, wanted: Sequence[str], more: Sequence[str] = ()) -> Columns:
+    """Return the wanted columns of a Parquet file as lists, and those of `more` that it has."""
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
 
@@ -84,10 +85,11 @@ def _read_table(path: Path, wanted: Sequence[str]) -> Columns:
             missing = [name for name in wanted if name not in file.schema_arrow.names]
             if missing:
                 raise FileFormatError(f"{path} has no column {', '.join(missing)}; run the sweep again")
-            table = file.read(list(wanted))
+            present = [*wanted, *(name for name in more if name in file.schema_arrow.names)]
+            table = file.read(present)
     except (OSError, ArrowException) as error:
         raise FileFormatError(f"{path} cannot be read: {error}; run the sweep again") from error
-    columns: dict[str, list[Any]] = {name: table.column(name).to_pylist() for name in wanted}
+    columns: dict[str, list[Any]] = {name: table.column(name).to_pylist() for name in present}
     return columns
 
 
@@ -179,10 +181,11 @@ def _recipe(table: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _run_columns(points: Columns, workload: str, place: Mapping[int, int]) -> dict[str, list[Any]]:
-    columns: dict[str, list[Any]] = {name: [None] * len(place) for name in RUN}
+    names = [*RUN, *(name for name in TUNING if name in points)]
+    columns: dict[str, list[Any]] = {name: [None] * len(place) for name in names}
     for row, (number, name) in enumerate(zip(points["point"], points["workload"], strict=True)):
         if name == workload:
-            for key in RUN:
+            for key in names:
                 columns[key][place[number]] = short(points[key][row])
     return columns
 

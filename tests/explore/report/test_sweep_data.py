@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("vl_convert")
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.explore.report.folders import LAYERS, write_sweep
@@ -36,6 +37,16 @@ def test_every_column_has_a_value_for_each_point(folder):
     assert [len(cycles) for cycles in first["layers"]["cycles"] if cycles] == [len(LAYERS)] * 13
     assert (data["points"]["peak"][:2], data["points"]["bus"][0]) == ([64, 128], 8)
     assert data["points"]["settings"][1].startswith("default --set block_out=16 --set block_in=8 ")
+
+
+def test_a_sweep_that_tunes_has_the_cycles_of_the_compilers_own_choices(folder):
+    assert "default_cycles" not in page_data(read_sweep(folder))["workloads"][0]["runs"]
+    table = pq.read_table(folder / "points.parquet")
+    own = [None if cycles is None else cycles + 5 for cycles in table["cycles"].to_pylist()]
+    pq.write_table(table.append_column("default_cycles", pa.array(own)), folder / "points.parquet")
+    for workload in page_data(read_sweep(folder))["workloads"]:
+        runs = workload["runs"]
+        assert [own and own - 5 for own in runs["default_cycles"]] == runs["cycles"]
 
 
 def test_the_roof_falls_with_the_bandwidth_of_memory(folder):

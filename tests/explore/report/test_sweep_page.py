@@ -1,6 +1,7 @@
 """The page of a sweep, in a browser: what it shows, and what brushing, sorting and choosing do."""
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -298,3 +299,21 @@ def test_unusual_sweeps_are_shown_without_complaint(running, tmp_path, change, s
         assert set(axes) <= set(titles)
         assert "Energy" not in titles or change is not nothing_but_cycles
         assert found.complaints == []
+
+
+def test_a_point_of_a_sweep_that_tunes_says_what_tuning_gained(running, tmp_path, sweep):
+    folder = write_sweep(tmp_path / "tuned", 3)
+    table = pq.read_table(folder / "points.parquet")
+    own = [cycles + 1000 for cycles in table["cycles"].to_pylist()]
+    pq.write_table(table.append_column("default_cycles", pa.array(own)), folder / "points.parquet")
+    with opened(running, write_sweep_report(folder)) as found:
+        found.page.evaluate("window.page.state.choose(0)")
+        text = found.page.locator("#run").inner_text()
+        cycles, own = (
+            int(one.replace(",", "")) for one in re.findall(r"[0-9,]{4,}(?= cycles| by the)", text)
+        )
+        assert "by tuning" in text
+        assert own == cycles + 1000
+        assert found.complaints == []
+    sweep.page.evaluate("window.page.state.choose(0)")
+    assert "tuning" not in sweep.page.locator("#run").inner_text()
