@@ -18,6 +18,7 @@ from vdla.explore.tune.features import SpacePoints
 from vdla.explore.tune.measure import verify_alone
 from vdla.explore.tune.model import Learned, Measured
 from vdla.hw.spec.target import Target
+from vdla.hw.spec.vocabulary import MemoryType
 
 BATCH = 16
 WORTH_PROVING = 1.02  # best cycles over the bound, from which on more of the space is measured
@@ -110,11 +111,22 @@ class Subject:
 
 
 def _bounds(family: Family) -> NDArray[np.float64]:
+    """Return float64[n]: the greater of the bytes over the bus, and of the array's slots with what is loaded
+    before the first and stored after the last: at least a block of weights' kernel and a block of outputs.
+
+    A tile at a border may be smaller: nothing is counted then.
+    """
     if family.work is None or family.table is None:
         return np.zeros(len(family))
-    costs = costs_of(family.work, family.table)
+    work, table, costs = family.work, family.table, costs_of(family.work, family.table)
+    beats = work.memory.cycles_per_beat / work.config.bus_bytes
+    first = (1 if work.alike else work.kernel_blocks) * work.config.element_bytes(MemoryType.WGT)
+    height, width = work.size.out_size
+    whole = (height % table.rows == 0) & (width % table.columns == 0)
+    last = whole * table.rows * table.columns * work.config.element_bytes(MemoryType.OUT)
     moved = costs.inputs.beats + costs.weights.beats + costs.outputs.beats
-    bounds: NDArray[np.float64] = np.maximum(costs.slots, moved)
+    slots = costs.slots + beats * (first + last)
+    bounds: NDArray[np.float64] = np.maximum(slots, moved) + work.memory.latency
     return bounds
 
 
@@ -133,8 +145,9 @@ def found(
     default = subject.points.space.place(choice)
     assert default is not None, "a default choice is one of all"
     own = subject.cycles(default)
-    slots = [costs_of(one.work, one.table).slots.min() for one in subject.points.space.families if one.work]
-    roofline = max(lower_bound(stream, target), *map(int, slots), 0)
+    families = [one for one in subject.points.space.families if one.work]
+    slots = min((int(costs_of(one.work, one.table).slots.min()) for one in families), default=0)
+    roofline = max(lower_bound(stream, target), slots)
     subject.measured.clear()  # a search begins without the default
     searched = [subject.search(explorer, seed, trials) for explorer, seed in plan]
     subject.measured[default] = own
