@@ -20,7 +20,9 @@ def task_of(text: str) -> Task | None:
     """Return the task whose text this is; None where it is no task's, as that of another version may be."""
     try:
         found = _value(ast.parse(MEMBER.sub(r"\1.\2", text), mode="eval").body)
-    except (SyntaxError, ValueError, TypeError, LookupError, RecursionError, MemoryError, VdlaError):
+    except (SyntaxError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError, MemoryError):
+        return None
+    except VdlaError:  # sizes that are none
         return None
     return cast(Task, found) if isinstance(found, TASKS) and str(found) == text else None
 

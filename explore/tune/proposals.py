@@ -1,17 +1,15 @@
 """Explorers for the choices of a space, which know what was measured of other spaces."""
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 
 from vdla.compiler.codegen.space import Space
 from vdla.explore.tune.explorers import EXPLORERS, Explorer
 from vdla.explore.tune.features import SpacePoints
 from vdla.explore.tune.model import Analytic, CostModel, Learned, Measured
 from vdla.explore.tune.session import Making, Results
-from vdla.hw.spec.errors import ToolError
+from vdla.hw.spec.extras import require_package
 
 LEARNING = "model"  # the explorer whose model learns
-LIBRARY, EXTRA = "xgboost", "tune"  # what it learns with, and the extra of the installation that brings it
 
 
 def making(name: str, warm: tuple[Measured, ...] = ()) -> Making:
@@ -39,24 +37,14 @@ def making(name: str, warm: tuple[Measured, ...] = ()) -> Making:
     return make
 
 
-def require_library(name: str, cure: str) -> None:
+def require_library(name: str, otherwise: str) -> None:
     """Refuse the explorer of a name where what it needs is not installed.
 
     Args:
-        cure: what else to do than to install it.
+        otherwise: what else to do than to install it.
 
     Raises:
         ToolError: the explorer learns, and xgboost is not installed.
     """
-    if name == LEARNING and not _is_there(LIBRARY):
-        raise ToolError(
-            f"the explorer {LEARNING} needs {LIBRARY}, which is not installed here; install it with: "
-            f'pip install "vdla[{EXTRA}]", or {cure}'
-        )
-
-
-def _is_there(package: str) -> bool:
-    try:
-        return find_spec(package) is not None
-    except (ImportError, ValueError):  # it is blocked, or half removed
-        return False
+    if name == LEARNING:
+        require_package("xgboost", f"the explorer {name}", otherwise)

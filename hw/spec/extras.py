@@ -22,12 +22,13 @@ EXTRAS = {
 """The extra that brings each package, by the name under which it is imported."""
 
 
-def require_package(package: str, purpose: str) -> None:
+def require_package(package: str, purpose: str, otherwise: str = "") -> None:
     """Refuse a command whose package is not installed.
 
     Args:
         package: one of `EXTRAS`.
         purpose: what needs it, as the subject of the message.
+        otherwise: what else to do than to install it, if there is something.
 
     Raises:
         ToolError: with the command that installs the extra.
@@ -40,12 +41,12 @@ def require_package(package: str, purpose: str) -> None:
     ):  # what the import system raises where a package is blocked or half removed
         is_there = False
     if not is_there:
-        raise missing(package, purpose)
+        raise missing(package, purpose, otherwise)
 
 
-def missing(package: str, purpose: str) -> ToolError:
+def missing(package: str, purpose: str, otherwise: str = "") -> ToolError:
     """Return the error for a package that is missing or incomplete."""
     return ToolError(
         f"{purpose} needs {package}, which is not installed here; "
-        f'install it with: pip install "vdla[{EXTRAS[package]}]"'
+        f'install it with: pip install "vdla[{EXTRAS[package]}]"{otherwise and f", or {otherwise}"}'
     )

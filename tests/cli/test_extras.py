@@ -83,7 +83,7 @@ def test_a_script_names_the_extra_that_it_needs(script, tmp_path):
     assert (done.returncode, done.stderr) == (2, line_of(package, purpose))
 
 
-EVERYTHING_OPTIONAL = (*EXTRAS, "cocotb", "cocotbext", "hypothesis", "pytest", "xgboost")
+EVERYTHING_OPTIONAL = (*EXTRAS, "cocotb", "cocotbext", "hypothesis", "pytest")
 PLAIN = {
     "config": ("config", "default"),
     "ops": ("ops",),

@@ -168,7 +168,7 @@ def test_a_log_that_is_missing_damaged_or_of_other_targets_is_one_line(log, tmp_
 
 
 def test_a_model_that_learns_needs_its_package(monkeypatch):
-    monkeypatch.setattr("vdla.explore.tune.proposals.find_spec", lambda package: None)
+    monkeypatch.setattr("vdla.hw.spec.extras.find_spec", lambda package: None)
     with pytest.raises(ToolError, match=r'needs xgboost, .*"vdla\[tune\]", or give another tune\.explorer$'):
         plan(**SWEEP, tune={})
     assert plan(**SWEEP, tune={"explorer": "random"}).job.tuning is not None

@@ -46,7 +46,7 @@ def test_the_learning_explorer_says_what_it_needs(monkeypatch, answer):
             raise answer
         return answer
 
-    monkeypatch.setattr("vdla.explore.tune.proposals.find_spec", absent)
+    monkeypatch.setattr("vdla.hw.spec.extras.find_spec", absent)
     with pytest.raises(
         ToolError, match=r'needs xgboost, .* pip install "vdla\[tune\]", or name another with'
     ):
