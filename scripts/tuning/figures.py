@@ -73,7 +73,7 @@ def correlations(
         space = space_of(tasks[name], target)
         assert not isinstance(space, Unfit), "it was searched"
         points[name] = SpacePoints(space)
-        lessons[name] = next(one for one in found.searched if one.explorer == "random")
+        lessons[name] = _simulated(next(one for one in found.searched if one.explorer == "random"))
     names, result = [name for name in founds if len(points[name]) >= LESSONS], {}
     for place, name in enumerate(names):
         others = [other for other in names if other != name]
@@ -85,6 +85,17 @@ def correlations(
         scores = learned.scores(points[name])[own.places]
         result[name] = rank_correlation(scores, np.array(own.cycles, np.float64))
     return result
+
+
+def _simulated(searched: Searched) -> Searched:
+    """Return a search without the trials that were not simulated."""
+    kept = [number for number in range(len(searched.places)) if number not in set(searched.guessed)]
+    return Searched(
+        searched.explorer,
+        searched.seed,
+        [searched.places[number] for number in kept],
+        [searched.cycles[number] for number in kept],
+    )
 
 
 def _lesson(points: SpacePoints, searched: Searched, count: int) -> Measured:

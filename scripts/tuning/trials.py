@@ -21,6 +21,7 @@ from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import MemoryType
 
 BATCH = 16
+HOPELESS = 4.0  # estimate over the cycles by default, from which on it stands for the cycles
 WORTH_PROVING = 1.02  # best cycles over the bound, from which on more of the space is measured
 
 
@@ -29,12 +30,14 @@ class Searched(msgspec.Struct, frozen=True):
 
     Attributes:
         places, cycles: of its trials, in order.
+        guessed: which of them, by position, were not simulated: their estimate is HOPELESS.
     """
 
     explorer: str
     seed: int
     places: list[int]
     cycles: list[int]
+    guessed: list[int] = []
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -62,7 +65,11 @@ class Found(msgspec.Struct, frozen=True):
 
 @dataclass
 class Subject:
-    """A task whose choices are simulated once each."""
+    """A task whose choices are simulated once each.
+
+    Choices of very many small tiles take seconds to simulate and are never the best: their estimates stand for
+    their cycles.
+    """
 
     task: Task
     target: Target
@@ -72,9 +79,15 @@ class Subject:
         assert not isinstance(space, Unfit), f"{self.task} does not fit {self.target.name}"
         self.points = SpacePoints(space)
         self.measured: dict[int, int] = {}
+        self.default = by_simulator(space)
+        self.hopeless = self.points.estimates > HOPELESS * simulated_cycles(
+            self.task, self.default, self.target
+        )
 
     def cycles(self, place: int) -> int:
-        """Return the cycles of a choice."""
+        """Return the cycles of a choice, or its estimate if it is hopeless."""
+        if self.hopeless[place]:
+            return int(self.points.estimates[place])
         if place not in self.measured:
             self.measured[place] = simulated_cycles(self.task, self.points.choice(place), self.target)
         return self.measured[place]
@@ -88,7 +101,8 @@ class Subject:
                 break
             explorer.tell(asked, [float(self.cycles(place)) for place in asked])
             places += asked
-        return Searched(name, seed, places, [self.cycles(place) for place in places])
+        guessed = [number for number, place in enumerate(places) if self.hopeless[place]]
+        return Searched(name, seed, places, [self.cycles(place) for place in places], guessed)
 
     def bounds(self) -> NDArray[np.float64]:
         """Return float64[n]: cycles that the steps and the bytes of each choice take at least."""
@@ -140,7 +154,7 @@ def found(
         proving: choices that may be measured for the proof alone.
     """
     subject = Subject(task, target)
-    choice = by_simulator(subject.points.space)
+    choice = subject.default
     stream = stream_of(task, choice, target.config)
     default = subject.points.space.place(choice)
     assert default is not None, "a default choice is one of all"
