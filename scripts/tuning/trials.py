@@ -67,8 +67,8 @@ class Found(msgspec.Struct, frozen=True):
 class Subject:
     """A task whose choices are simulated once each.
 
-    Choices of very many small tiles take seconds to simulate and are never the best: their estimates stand for
-    their cycles.
+    Choices of very many small tiles take seconds to simulate and are never the best: their estimates stand
+    for their cycles.
     """
 
     task: Task
