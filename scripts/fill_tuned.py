@@ -3,7 +3,8 @@
 
 Each network is tuned on each preset with TRIALS trials for each of its tasks. The logs stay in LOGS, so that
 a killed run goes on where it was. Of every task the best record is written to
-compiler/codegen/tuned/PRESET.jsonl, if it beats the compiler's own choice; of every network what was settled.
+compiler/codegen/tuned/PRESET.jsonl, if it beats the compiler's own choice by a percent; of every network what
+was settled.
 Records of tasks and networks that were not tuned now stay there. Prints what each network gains.
 """
 
@@ -33,6 +34,7 @@ from vdla.explore.tune.settle import Network, settled
 from vdla.explore.workers.backends import backend_of
 from vdla.hw.spec.target import TARGETS, Target
 
+WORTH = 0.99  # of the default's cycles, below which a task's best choice alone is shipped
 MODELS = Path(__file__).parents[1] / "build" / "models"
 LOGS = Path(__file__).parents[1] / "build" / "tuned"
 
@@ -69,7 +71,7 @@ def beating(records: Sequence[Record], target: Target) -> list[Record]:
 
 
 def _less(cycles: int | None, others: int | None) -> bool:
-    return cycles is not None and others is not None and cycles < others
+    return cycles is not None and others is not None and cycles < WORTH * others
 
 
 def updated(shipped: Iterable[Record], logs: Sequence[Record], target: Target) -> list[Record]:

@@ -2,7 +2,8 @@
 
 Trials measure tasks alone. In a network a task also loads while the one before computes, and what it keeps on
 chip is not free for the next one. So the choices that are best alone are tried in the network, one after
-another, and kept where the network's cycles fall.
+another, and kept where the network's cycles fall. What moves more bytes to memory, which costs energy, must
+save cycles in proportion.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,13 +23,41 @@ from vdla.compiler.network.stages import Progress, layers_of, programs_of
 from vdla.compiler.network.tuning import network_of
 from vdla.explore.tune.known import DEFAULT
 from vdla.explore.tune.settings import Settings
+from vdla.hw.spec.footprint import forms_in_dram
 from vdla.hw.spec.target import Target
+from vdla.runtime.stream.builder import Stream
+from vdla.sim.decoded import decode_stream
+from vdla.sim.rows import dram_rows
 
 CANDIDATES = 3  # of each task
 NEAR = 1.01  # cycles alone over the default's, up to which a choice is tried
 
+PRICE = 1 / 8  # cycles that a choice must save for each cycle in which it keeps the bus busy longer
+
 Chosen = Mapping[Task, Choice]
-Cycles = Callable[[Chosen], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a network takes.
+
+    Attributes:
+        cycles: of its launches.
+        beats: cycles in which the bus moves something.
+    """
+
+    cycles: int
+    beats: float = 0.0
+
+    def is_better_than(self, other: "Cost") -> bool:
+        """Whether it takes fewer cycles, and these are worth the bytes."""
+        return (
+            self.cycles < other.cycles
+            and self.cycles + PRICE * self.beats < other.cycles + PRICE * other.beats
+        )
+
+
+Costing = Callable[[Chosen], Cost]
 
 
 @dataclass(frozen=True)
@@ -44,10 +73,12 @@ class Network:
         """The names of the layers in which each task occurs."""
         return layers_of(self.parted)
 
-    def cycles(self, chosen: Chosen) -> int:
-        """Return the simulated cycles of its launches."""
+    def cost(self, chosen: Chosen) -> Cost:
+        """Return the cost of its launches, simulated."""
         plan = build(self.graph, self.parted, self.target, programs_of(chosen, self.target.config))
-        return sum(cycles_of(stream, self.target.memory) for stream in plan.streams.values())
+        streams = plan.streams.values()
+        cycles = sum(cycles_of(stream, self.target.memory) for stream in streams)
+        return Cost(cycles, sum(map(_bytes_moved, streams)) / self.target.bytes_per_cycle)
 
 
 def settled(
@@ -83,7 +114,7 @@ def settled(
     held = sum(_together(one) == _together(found) for one in log.records)
     if held >= len(layers):
         return None
-    chosen, before, after = best_together(layers, _trials(log.records, target), network.cycles, progress)
+    chosen, before, after = best_together(layers, _trials(log.records, target), network.cost, progress)
     log.append(
         [
             replace(found, task=str(task), choice=choice_to_json(choice), cycles=after)
@@ -96,25 +127,32 @@ def settled(
 def best_together(
     layers: Mapping[Task, Sequence[str]],
     trials: Mapping[str, Sequence[Record]],
-    cycles: Cycles,
+    cost: Costing,
     progress: Progress = lambda text: None,
 ) -> tuple[Chosen, int, int]:
     """Return choices for tasks, the cycles by the compiler's own choices, and by these.
 
     Args:
         trials: of each task, by its text; the compiler's own choice is among them.
-        cycles: of the whole network.
+        cost: of the whole network.
     """
     own = {task: next(one for one in trials[str(task)] if one.explorer == DEFAULT) for task in layers}
     chosen = {task: choice_from_json(record.choice) for task, record in own.items()}
-    before = best = cycles(chosen)
+    before = best = cost(chosen)
     tries = list(_tries(layers, own, trials))
     for number, (task, choice) in enumerate(tries, 1):
-        found = cycles({**chosen, task: choice})
-        if found < best:
+        found = cost({**chosen, task: choice})
+        if found.is_better_than(best):
             chosen[task], best = choice, found
-        progress(f"settling: {number} of {len(tries)} choices tried in the network, {best:,} cycles")
-    return chosen, before, best
+        progress(f"settling: {number} of {len(tries)} choices tried in the network, {best.cycles:,} cycles")
+    return chosen, before.cycles, best.cycles
+
+
+def _bytes_moved(stream: Stream) -> int:
+    """Return the bytes that a stream moves to and from DRAM, without its instructions."""
+    program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 0)), stream.config)
+    found = (dram_rows(program, form) for form in forms_in_dram())
+    return sum(int((rows.width * rows.count).sum()) for rows in found)
 
 
 def _trials(records: Iterable[Record], target: Target) -> dict[str, list[Record]]:

@@ -15,7 +15,7 @@ from vdla.explore.sweep.workloads import conv_graph
 from vdla.explore.tune.known import DEFAULT
 from vdla.explore.tune.measure import Measuring, Trial
 from vdla.explore.tune.settings import Settings
-from vdla.explore.tune.settle import CANDIDATES, Network, best_together, settled
+from vdla.explore.tune.settle import CANDIDATES, Cost, Network, best_together, settled
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.module.plan import random_inputs
 from vdla.runtime.session.session import Session
@@ -40,9 +40,26 @@ def trials(*others):
 )
 def test_choices_are_kept_where_the_network_becomes_faster(others, in_network, expected):
     cycles = {choice(0): 1000} | {choice(place): found for place, found in in_network.items()}
-    chosen, before, after = best_together({TASK: ["a"]}, trials(*others), lambda made: cycles[made[TASK]])
+    chosen, before, after = best_together(
+        {TASK: ["a"]}, trials(*others), lambda made: Cost(cycles[made[TASK]])
+    )
     assert chosen == {TASK: choice(expected)}
     assert (before, after) == (1000, cycles[choice(expected)])
+
+
+@pytest.mark.parametrize(
+    ("cost", "kept"),
+    [
+        (Cost(990, 500.0), True),
+        (Cost(990, 570.0), True),
+        (Cost(990, 590.0), False),
+        (Cost(1010, 0.0), False),
+    ],
+)
+def test_more_bytes_must_save_cycles(cost, kept):
+    costs = {choice(0): Cost(1000, 500.0), choice(1): cost}
+    chosen, _, _ = best_together({TASK: ["a"]}, trials(record(900, 1)), lambda made: costs[made[TASK]])
+    assert (chosen[TASK] == choice(1)) is kept
 
 
 def test_few_choices_of_a_task_are_tried_the_best_first():
@@ -50,7 +67,7 @@ def test_few_choices_of_a_task_are_tried_the_best_first():
 
     def cycles(made):
         tried.append(made[TASK])
-        return 1000
+        return Cost(1000)
 
     best_together({TASK: ["a"]}, trials(*(record(990 - place, place) for place in range(1, 9))), cycles)
     assert tried == [choice(place) for place in (0, 8, 7, 6)]
@@ -110,7 +127,9 @@ def test_a_settlement_of_another_version_is_measured_again(network):
         )
         assert tuning.again == (old is fast)
         assert bool(tuning.worse) is (old is slow)
-        assert cycles_of_plan(plan) == net.cycles({tasks_of(net.parted)[0]: choice_from_json(fast.choice)})
+        assert (
+            cycles_of_plan(plan) == net.cost({tasks_of(net.parted)[0]: choice_from_json(fast.choice)}).cycles
+        )
 
 
 def test_a_settlement_that_is_not_whole_or_not_legal_is_not_used(network):
