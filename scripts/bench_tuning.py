@@ -11,7 +11,7 @@ Exit status 1 if a requirement is missed.
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from statistics import geometric_mean, median
@@ -36,7 +36,6 @@ REQUIRED_PRESETS, REQUIRED_DRAWN = 1.03, 1.08
 REQUIRED_TRIALS = 60
 REQUIRED_CORRELATION = 0.85
 REQUIRED_RATE = 40.0  # trials of C7 in a second, by two processes
-RATED = 200
 JOBS = 2
 FOLDER = Path(__file__).parents[1] / "build" / "tuning"
 
@@ -138,13 +137,16 @@ def ranks(founds: Mapping[str, Found]) -> Iterator[tuple[str, bool]]:
             yield f"{line}: {summary(found.values())}", holds
 
 
-def rate(jobs: int) -> Iterator[tuple[str, bool]]:
-    """Yield how many trials of C7 are measured in a second, and the parts of one."""
+def rate(jobs: int, places: Sequence[int]) -> Iterator[tuple[str, bool]]:
+    """Yield how many trials of C7 are measured in a second, and the parts of one.
+
+    Args:
+        places: of the choices that the learning explorer proposed.
+    """
     target = Target(DEFAULT)
     task = tasks_on(target)["C7"]
     space = space_of(task, target)
     assert not isinstance(space, Unfit), "C7 fits the default target"
-    places = range(0, len(space), len(space) // RATED)
     trials = [Trial(number, task, place, space.choice(place)) for number, place in enumerate(places)]
     measuring = Measuring(target)
     with ProcessPoolExecutor(jobs) as pool:
@@ -180,7 +182,11 @@ def main(
     for name, founds in found.items():
         presets = {config.name for config in PRESETS}
         lines += gains(founds, REQUIRED_PRESETS if name in presets else REQUIRED_DRAWN)
-    lines += [*explorers(found[DEFAULT.name], trials), *ranks(found[DEFAULT.name]), *rate(jobs)]
+    lines += [
+        *explorers(found[DEFAULT.name], trials),
+        *ranks(found[DEFAULT.name]),
+        *rate(jobs, found[DEFAULT.name]["C7"].searched[0].places),
+    ]
     for line, _ in lines:
         click.echo(line)
     if picture is not None:
