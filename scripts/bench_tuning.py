@@ -169,7 +169,7 @@ def rate(jobs: int, places: Sequence[int]) -> Iterator[tuple[str, bool]]:
 @click.option("--seeds", default=5, show_default=True)
 @click.option("--trials", default=200, show_default=True, help="Of each search.")
 @click.option("--drawn", default=2, show_default=True, help="Targets that are drawn at random.")
-@click.option("--proving", default=200, show_default=True, help="Choices of a task measured for its bound.")
+@click.option("--proving", default=4000, show_default=True, help="Choices of a task measured for its bound.")
 @click.option("--jobs", default=JOBS, show_default=True)
 @click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="Draw the curves, as SVG.")
 @needs("comparing explorers", "xgboost")
