@@ -55,7 +55,7 @@ def test_what_fails_is_a_status_and_no_error(monkeypatch, error, status):
     def fails(*arguments):
         raise error
 
-    monkeypatch.setattr(measure, "calls_of", fails)
+    monkeypatch.setattr(measure, "stream_of", fails)
     found = JOB.measure(Trial(1, LARGE, 0, Choice(2)))
     assert (found.cycles, found.status) == (None, status)
     assert found.verification == found.simulation == 0
