@@ -49,7 +49,7 @@ class Bench:
 
     def start(self, log: Path, *options: str, trials: int | None = None) -> subprocess.Popen:
         """Start a tuning into a log."""
-        line = [sys.executable, "-m", "vdla", "tune", NETWORK, "-o", log, "--config", "tiny"]
+        line = [sys.executable, "-m", "vdla", "tune", NETWORK, "-o", log, "--config", "tiny", "--no-settle"]
         line += ["--calibrate", self.folder / SAMPLES, "--explorer", EXPLORER, "--seed", self.seed]
         line += ["--trials", self.trials if trials is None else trials, *options]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
