@@ -3,8 +3,8 @@
 
 The digits network is tuned undisturbed, then killed KILLS times on the way and resumed, then on a cluster of
 two local workers of which one is killed, then by halves whose logs are merged and resumed. Every log must end
-with the same records, none twice. Nothing is settled: that would depend on the halves. While it runs, a second
-tuning into its log must be refused. Exit status 1 otherwise.
+with the same records, none twice. Nothing is settled: that would depend on the halves. While it runs, a
+second tuning into its log must be refused. Exit status 1 otherwise.
 """
 
 import os
