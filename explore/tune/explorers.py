@@ -59,14 +59,23 @@ class Exhaustive(Random):
 
 
 @dataclass
-class Evolutionary(Random):
-    """Points that are derived from the best so far, by changes of knobs and by crossing two."""
+class Informed(Random):
+    """Points that follow from what was measured, and random ones beside them."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.rng = np.random.default_rng(self.seed)
         self.neighbours = Neighbours(self.points)
         self.cycles: dict[int, float] = {}
+
+    def tell(self, places: Sequence[int], cycles: Sequence[float]) -> None:
+        super().tell(places, cycles)
+        self.cycles |= dict(zip(places, cycles, strict=True))
+
+
+@dataclass
+class Evolutionary(Informed):
+    """Points that are derived from the best so far, by changes of knobs and by crossing two."""
 
     def ask(self, count: int) -> list[int]:
         if len(self.cycles) < POPULATION:
@@ -92,13 +101,9 @@ class Evolutionary(Random):
             one = crossed
         return int(self.neighbours.mutated(np.array([one]), self.rng)[0])
 
-    def tell(self, places: Sequence[int], cycles: Sequence[float]) -> None:
-        super().tell(places, cycles)
-        self.cycles |= dict(zip(places, cycles, strict=True))
-
 
 @dataclass
-class Annealing(Random):
+class Annealing(Informed):
     """Simulated annealing over a learned cost model, which learns from every batch.
 
     Some points of a batch are random (ε-greedy). The others are the best that the chains met, of which each
@@ -107,12 +112,6 @@ class Annealing(Random):
     """
 
     model: CostModel
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.rng = np.random.default_rng(self.seed)
-        self.neighbours = Neighbours(self.points)
-        self.cycles: dict[int, float] = {}
 
     def ask(self, count: int) -> list[int]:
         fresh = int(self.rng.binomial(count, FRESH)) if self.cycles else 0
@@ -152,7 +151,6 @@ class Annealing(Random):
 
     def tell(self, places: Sequence[int], cycles: Sequence[float]) -> None:
         super().tell(places, cycles)
-        self.cycles |= dict(zip(places, cycles, strict=True))
         measured = Measured.of(self.points, self.cycles)
         if measured is not None:
             self.model.learn(measured)

@@ -99,18 +99,7 @@ def settled(
         TuneError: the log cannot be written.
     """
     layers, target = network.layers, network.target
-    found = Record(
-        "",
-        target.timing_digest,
-        target.name,
-        {},
-        1,
-        version(),
-        settings.explorer,
-        settings.seed,
-        trials,
-        network=network_of(layers),
-    )
+    found = _head(network_of(layers), target, settings, trials)
     held = sum(_together(one) == _together(found) for one in log.records)
     if held >= len(layers):
         return None
@@ -122,6 +111,22 @@ def settled(
         ]
     )
     return before, after
+
+
+def _head(network: str, target: Target, settings: Settings, trials: int) -> Record:
+    """Return what the records of a settlement have in common: without task, choice and cycles."""
+    return Record(
+        "",
+        target.timing_digest,
+        target.name,
+        {},
+        1,
+        version(),
+        settings.explorer,
+        settings.seed,
+        trials,
+        network=network,
+    )
 
 
 def best_together(
