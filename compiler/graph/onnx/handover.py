@@ -19,6 +19,7 @@ from vdla.compiler.graph.onnx.part import (
     model_of,
     probe,
     run,
+    statements,
     unshaped,
     versions_of,
 )
@@ -92,16 +93,22 @@ class Handover:
     def probed(
         self, node: NodeProto, types: Mapping[str, TypeProto], tensors: list[TensorProto], outputs: list[str]
     ) -> tuple[ModelProto, int, dict[str, Made]]:
-        """Return the model of a node in a version that onnxruntime takes, that version, and what it makes."""
-        *newer, oldest = versions_of(node, self.opsets[""])
-        for version in (*newer, oldest):
-            model = model_of([node], {**self.opsets, "": version}, types, tensors, outputs)
-            try:
-                return model, version, {name: self.refined(name, made) for name, made in probe(model).items()}
-            except RefusalError:
-                if version == oldest:
-                    raise
-        raise AssertionError("the oldest version is tried, too")
+        """Return the model of a node in a version that onnxruntime takes, that version, and what it makes.
+
+        Raises:
+            RefusalError: onnxruntime takes no version; it says why it does not take the oldest.
+        """
+        versions, refused = list(versions_of(node, self.opsets[""])), list[RefusalError]()
+        for known in statements([node], types):
+            for version in versions:
+                model = model_of([node], {**self.opsets, "": version}, known, tensors, outputs)
+                try:
+                    found = probe(model)
+                except RefusalError as error:
+                    refused.append(error)
+                    continue
+                return model, version, {name: self.refined(name, made) for name, made in found.items()}
+        raise refused[len(versions) - 1]
 
     def has_computed(self, node: NodeProto, constants: Iterable[str], outputs: list[str]) -> bool:
         """Compute a node from constants as from inputs of any shape, with which onnxruntime is less strict;
@@ -198,13 +205,16 @@ class Handover:
         constants = dict.fromkeys(name for one in part.nodes for name in one.constants)
         types = {name: self.type_of(key) for name, key in part.inputs.items()}
         opsets = {**self.opsets, "": max(one.version for one in part.nodes)}
-        model = model_of(list(protos(part)), opsets, types, map(self.tensor, constants), list(part.outputs))
-        array = bytes_of(model)
-        try:
-            prepare(array)
-        except ValueError as error:
-            raise RefusalError(f"onnxruntime does not run it: {error}") from error
-        return node_of(part, self.values.new_constant(f"{next(iter(part.outputs.values()))}_part", array))
+        tensors, refused = [self.tensor(name) for name in constants], list[ValueError]()
+        for known in statements(list(protos(part)), types):
+            array = bytes_of(model_of(list(protos(part)), opsets, known, tensors, list(part.outputs)))
+            try:
+                prepare(array)
+            except ValueError as error:
+                refused.append(error)
+                continue
+            return node_of(part, self.values.new_constant(f"{next(iter(part.outputs.values()))}_part", array))
+        raise RefusalError(f"onnxruntime does not run it: {refused[0]}") from refused[0]
 
     def add_type(self, name: str, key: str) -> None:
         """Give a value that crosses a border its type in the graph."""

@@ -236,6 +236,35 @@ def unshaped(type_: TypeProto) -> TypeProto:
     return proto
 
 
+def statements(
+    nodes: Iterable[NodeProto], types: Mapping[str, TypeProto]
+) -> Iterator[Mapping[str, TypeProto]]:
+    """Yield what a model may state of its inputs: their types; where nodes hold subgraphs, also the types
+    with no more of the shapes than ranks, then without shapes.
+
+    onnxruntime refuses a model whose shapes do not fit an operator, also one in a branch that is never taken.
+    What it does not know it does not refuse; as it runs, it tells the shapes from the inputs.
+    """
+    yield types
+    if not any(any(subgraphs(node)) for node in nodes):
+        return
+    tensors = [one for one in types.values() if one.tensor_type.HasField("shape")]
+    if any(dim.WhichOneof("value") for one in tensors for dim in one.tensor_type.shape.dim):
+        yield {name: _ranked(one) for name, one in types.items()}
+    if tensors:
+        yield {name: unshaped(one) for name, one in types.items()}
+
+
+def _ranked(type_: TypeProto) -> TypeProto:
+    """Return a type without the extents of its shape."""
+    proto = TypeProto()
+    proto.CopyFrom(type_)
+    if proto.HasField("tensor_type"):
+        for dim in proto.tensor_type.shape.dim:
+            dim.Clear()
+    return proto
+
+
 def _dtype(code: int) -> str:
     if code == TensorProto.STRING:
         return "string"

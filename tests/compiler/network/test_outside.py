@@ -14,6 +14,7 @@ from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
 from vdla.runtime.host.onnx_runtime import PART
 from vdla.runtime.module.file import from_bytes, to_bytes
+from vdla.runtime.module.plan import ModuleError
 
 RNG = np.random.default_rng(0)
 
@@ -126,3 +127,32 @@ def test_the_report_says_what_runs_there_and_why():
     assert line == (
         "on the host: OnnxRuntime LSTM the_LSTM: onnxruntime runs it: operator LSTM is not supported"
     )
+
+
+UNFIT = {  # for an input [2, 3]
+    "a product with a matrix of four rows": node("MatMul", "r w", "z"),
+    "an order of three dimensions": node("Transpose", "r", "z", perm=[0, 2, 1]),
+}
+
+
+@pytest.mark.parametrize("title", UNFIT)
+@pytest.mark.parametrize("stated", [True, False])
+def test_a_branch_that_does_not_fit_the_shapes_may_stay_if_it_is_not_taken(title, stated):
+    value = helper.make_tensor_value_info("z", TensorProto.FLOAT, None)
+    unfit, fit = (helper.make_graph([one], "g", [], [value]) for one in (UNFIT[title], node("Exp", "r", "z")))
+    nodes = [
+        node("Abs", "x", "r"),
+        node("ReduceMin", "x", "m", keepdims=0),
+        node("Greater", "m zero", "c"),
+        node("If", "c", "b", then_branch=unfit, else_branch=fit),
+        node("Neg", "b", "y"),
+    ]
+    constants = {"zero": np.float32(0), "w": weights(4, 3)}
+    made = model(nodes, {"x": [2, 3] if stated else ["n", "m"]}, ["y"], constants)
+    made.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", "m"]))
+    compiled = compile_network(made.SerializeToString(), Target(TINY), shapes={"x": (2, 3)})
+    x = -np.abs(RNG.normal(size=(2, 3))).astype(np.float32)
+    (found,) = Module(from_bytes(to_bytes(compiled.plan))).run({"x": x}).outputs.values()
+    np.testing.assert_allclose(found, -np.exp(-x), rtol=1e-6)
+    with pytest.raises(ModuleError, match=r"^OnnxRuntime If the_If, .* on the host: .*(MatMul|Transpose)"):
+        Module(compiled.plan).run({"x": -x})

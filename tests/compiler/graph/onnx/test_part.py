@@ -13,6 +13,7 @@ from vdla.compiler.graph.onnx.part import (
     model_of,
     probe,
     run,
+    statements,
     unshaped,
     versions_of,
 )
@@ -111,3 +112,20 @@ def test_a_model_runs_on_arrays_of_any_shape():
     np.testing.assert_array_equal(run(model, {"x": np.ones(5, np.float32)})["y"], -np.ones(5))
     with pytest.raises(RefusalError, match=r"^onnxruntime does not run it: "):
         run(model)
+
+
+def test_inputs_of_subgraphs_are_stated_with_shapes_then_with_ranks_then_without():
+    tensor, floats = helper.make_tensor_type_proto, TensorProto.FLOAT
+    number, row, any_row, rest = (tensor(floats, shape) for shape in ([], [2], [None], None))
+    sequence, relu = helper.make_sequence_type_proto(rest), node("Relu", "x", "y")
+    branch = helper.make_graph([relu], "g", [], [])
+    nodes = [relu, node("If", "c", "y", then_branch=branch, else_branch=branch)]
+    assert list(statements(nodes, {"x": row, "n": number, "s": sequence})) == [
+        {"x": row, "n": number, "s": sequence},
+        {"x": any_row, "n": number, "s": sequence},
+        {"x": rest, "n": rest, "s": sequence},
+    ]
+    assert list(statements(nodes, {"x": any_row})) == [{"x": any_row}, {"x": rest}]
+    assert list(statements(nodes, {"x": rest, "s": sequence})) == [{"x": rest, "s": sequence}]
+    assert list(statements(nodes, {})) == [{}]
+    assert list(statements([relu], {"x": row})) == [{"x": row}]
