@@ -6,7 +6,7 @@ from onnx import GraphProto, ModelProto, NodeProto, shape_inference
 
 from vdla.compiler.graph.macs import PRODUCTS, macs_of_shapes
 
-RECURRENT = ("GRU", "LSTM", "RNN")
+RECURRENT = ("DynamicQuantizeLSTM", "GRU", "LSTM", "RNN")
 Shapes = dict[str, tuple[int, ...]]
 
 

@@ -1,6 +1,7 @@
 """Multiply-accumulates of the parts that onnxruntime runs."""
 
 import numpy as np
+import pytest
 
 from tests.compiler.graph.onnx.networks import model, node
 from vdla.compiler.graph.onnx.part_macs import macs_of_part
@@ -11,8 +12,9 @@ def counted(nodes, inputs, constants) -> int:
     return macs_of_part(model(nodes, inputs, ["y"], constants).SerializeToString())
 
 
-def test_a_recurrent_layer_multiplies_in_every_step():
-    nodes = [node("LSTM", "x w r", "y", hidden_size=6)]
+@pytest.mark.parametrize("op", ["LSTM", "DynamicQuantizeLSTM"])
+def test_a_recurrent_layer_multiplies_in_every_step(op):
+    nodes = [node(op, "x w r", "y", hidden_size=6)]
     assert counted(nodes, {"x": [8, 2, 5]}, {"w": [1, 24, 5], "r": [1, 24, 6]}) == 8 * 2 * 24 * (5 + 6)
 
 

@@ -41,7 +41,86 @@ def f(x: float32[1, 1, 2, 2]):
     r: float32[1, 2, 2, 2] = Mul(u, c)
     return r
 """
+BIAS = """\
+    b: float32[2] = constant([0.75, -1.0])
+    d: float32[2] = Div(b, u)
+    f: float32[2] = Floor(d)
+    i: int32[2] = Cast(f, to="int32")
+"""
+BIASED = (
+    HEAD
+    + BIAS
+    + """\
+    a: int32[3, 2] = Add(m, i)
+    c: float32[3, 2] = Cast(a, to="float32")
+    r: float32[3, 2] = Mul(c, u)
+    return r
+"""
+)
+IMAGE_BIASED = (
+    IMAGE.replace("t: float32[2, 1, 1] = constant([[[0.5]], [[1.0]]])", "t: float32 = constant(0.5)")
+    .replace("u: float32[2, 1, 1] =", "u: float32 =")
+    .replace(
+        "    c: float32[1, 2, 2, 2] = Cast(m, ",
+        BIAS
+        + """\
+    j: int32[1, 2, 1, 1] = Reshape(i, shape=(1, 2, 1, 1))
+    a: int32[1, 2, 2, 2] = Add(j, m)
+    c: float32[1, 2, 2, 2] = Cast(a, """,
+    )
+)
 TEXTS = {
+    "a bias among the integers": (
+        BIASED,
+        """\
+def f(x: float32[3, 2]):
+    w_real: float32[2, 2] = constant([[-0.5, 0.0], [0.5, 1.0]])
+    r_product: float32[3, 2] = MatMul(x, w_real)
+    r_bias: float32[2] = constant([0.75, -1.0])
+    r: float32[3, 2] = Add(r_product, r_bias)
+    return r
+""",
+    ),
+    "a bias among the integers of an image": (
+        IMAGE_BIASED,
+        """\
+def f(x: float32[1, 1, 2, 2]):
+    w_real: float32[2, 1, 1, 1] = constant([[[[1.5]]], [[[-2.0]]]])
+    r_product: float32[1, 2, 2, 2] = Conv(x, w_real, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
+    r_bias: float32[1, 2, 1, 1] = constant([[[[0.75]], [[-1.0]]]])
+    r: float32[1, 2, 2, 2] = Add(r_product, r_bias)
+    return r
+""",
+    ),
+    "a bias that a product of its own of the same scales divides": (
+        BIASED.replace(
+            "    d: float32[2] = Div(b, u)", "    v: float32 = Mul(t, s)\n    d: float32[2] = Div(b, v)"
+        ),
+        """\
+def f(x: float32[3, 2]):
+    w_real: float32[2, 2] = constant([[-0.5, 0.0], [0.5, 1.0]])
+    r_product: float32[3, 2] = MatMul(x, w_real)
+    r_bias: float32[2] = constant([0.75, -1.0])
+    r: float32[3, 2] = Add(r_product, r_bias)
+    return r
+""",
+    ),
+    "one bias, and a scale for each column": (
+        BIASED.replace("t: float32 = constant(0.5)", "t: float32[2] = constant([0.5, 1.0])")
+        .replace("u: float32 =", "u: float32[2] =")
+        .replace("b: float32[2] = constant([0.75, -1.0])", "b: float32 = constant(0.75)")
+        .replace("Cast(f, ", "Round(f)\n    h: int32[2] = Cast(g, ")
+        .replace("i: int32[2] = Round", "g: float32[2] = Round")
+        .replace("    a: int32", "    i: int32[1, 2] = Unsqueeze(h, axes=(0,))\n    a: int32"),
+        """\
+def f(x: float32[3, 2]):
+    w_real: float32[2, 2] = constant([[-0.5, 0.0], [0.5, 2.0]])
+    r_product: float32[3, 2] = MatMul(x, w_real)
+    r_bias: float32[1, 2] = constant([[0.75, 0.75]])
+    r: float32[3, 2] = Add(r_product, r_bias)
+    return r
+""",
+    ),
     "a product of matrices": (
         HEAD + TAIL,
         """\
@@ -118,6 +197,25 @@ LEFT_ALONE = {
     "weights that are computed": (HEAD + TAIL)
     .replace("def f(x: float32[3, 2]", "def f(x: float32[3, 2], w: uint8[2, 2]")
     .replace("    w: uint8[2, 2] = constant([[1, 2], [3, 4]])\n", ""),
+    "a bias by another scale": BIASED.replace("Div(b, u)", "Div(b, t)"),
+    "a bias by a scale of its own": BIASED.replace(
+        "    d: float32[2] = Div(b, u)",
+        "    k: float32 = constant(2.0)\n    v: float32 = Mul(s, k)\n    d: float32[2] = Div(b, v)",
+    ),
+    "a bias by the scales of other columns": BIASED.replace(
+        "t: float32 = constant(0.5)", "t: float32[2] = constant([0.5, 1.0])"
+    )
+    .replace("u: float32 =", "u: float32[2] =")
+    .replace(
+        "    a: int32[3, 2] = Add(m, i)",
+        "    o: int32[2, 1] = Reshape(i, shape=(2, 1))\n    a: int32[3, 2] = Add(m, o)",
+    )
+    .replace("3, 2", "2, 2"),
+    "a bias that is computed": BIASED.replace("x: float32[3, 2]", "x: float32[3, 2], b: float32[2]").replace(
+        "    b: float32[2] = constant([0.75, -1.0])\n", ""
+    ),
+    "integers of a constant as a bias": BIASED.replace(BIAS, "    i: int32[2] = constant([3, 4])\n"),
+    "a sum of integers that another node reads": BIASED.replace("return r", "return r, a"),
     "a sum in place of the last product": HEAD + TAIL.replace("Mul(c, u)", "Add(c, u)"),
 }
 
