@@ -25,6 +25,9 @@ BECOMES = {
     **early.MEANINGS,
     "BatchNormalization": "Conv, or a part of the Conv, ConvTranspose or Gemm before it",
     early.DYNAMIC: "nothing, and the ConvInteger and MatMulInteger behind it Conv and MatMul",
+    "GlobalMaxPool": "MaxPool",
+    "ReduceMax": "MaxPool",
+    "ReduceMean": "GlobalAveragePool or AveragePool, unless it is a part of a normalisation",
     "Sum": "several Add",
 }
 IN_INT8 = "moves int8 elements between DequantizeLinear and QuantizeLinear"

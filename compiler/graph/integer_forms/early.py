@@ -1,6 +1,7 @@
 """What operators must be to become others, before integer forms are looked for: batch normalisation becomes
-Conv, Sum becomes Add, QLinear operators become float ones between conversions, products of tensors that are
-quantised by their own range become float ones where samples are given."""
+Conv, Sum becomes Add, means and maxima over space become pooling, QLinear operators become float ones between
+conversions, products of tensors that are quantised by their own range become float ones where samples are
+given."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -9,9 +10,11 @@ from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.rules import Rule, counted
 
 IMAGE_RANK = 4
+IMAGE_RANKS = (3, IMAGE_RANK)  # rows, and images
+SPACE = 2  # the first of the dimensions of space
+REDUCTIONS = ("GlobalMaxPool", "ReduceMax", "ReduceMean")
 MEANINGS = {"QLinearConv": "Conv", "QLinearMatMul": "MatMul"}
 PRODUCTS = {"ConvInteger": "Conv", "MatMulInteger": "MatMul"}
-DYNAMIC = "DynamicQuantizeLinear"
 DYNAMIC = "DynamicQuantizeLinear"
 QLINEAR_PARAMETERS = (1, 2, 4, 5, 6, 7)  # places of scales and zero points
 
@@ -40,6 +43,17 @@ def _alike(at: Located) -> str:
     return "" if len(set(types)) == 1 else f"operands {', '.join(map(str, types[:-1]))}"
 
 
+def _image(at: Located) -> str:
+    type_ = at.graph.types[at.node.inputs[0]]
+    fits = type_.is_known and type_.dtype == "float32" and len(type_.shape) in IMAGE_RANKS
+    return "" if fits else f"input {at.node.inputs[0]}: {type_}"
+
+
+def _over_space(at: Located) -> str:
+    axes = () if at.node.op == "GlobalMaxPool" else at.node.extents("axes")
+    return f"axes = {axes}" if any(axis < SPACE for axis in axes) else ""
+
+
 RULES: Mapping[str, tuple[Rule[Located], ...]] = {
     "BatchNormalization": (
         Rule("images, of 4 dimensions", _rank),
@@ -47,6 +61,10 @@ RULES: Mapping[str, tuple[Rule[Located], ...]] = {
     ),
     DYNAMIC: (Rule("ranges that samples give", lambda at: "a range that is found while it runs"),),
     "Sum": (Rule("operands of one shape", _alike),),
+    **dict.fromkeys(
+        REDUCTIONS,
+        (Rule("images, of 3 or 4 dimensions", _image), Rule("only dimensions of space", _over_space)),
+    ),
     **dict.fromkeys(
         MEANINGS,
         (

@@ -17,6 +17,7 @@ from vdla.compiler.graph.passes.fuse_softmax import FuseSoftmax
 from vdla.compiler.graph.passes.heads_in_place import HeadsInPlace
 from vdla.compiler.graph.passes.move_integers import MoveIntegers
 from vdla.compiler.graph.passes.on_grid import OnGrid
+from vdla.compiler.graph.passes.reductions_to_pools import ReductionsToPools
 from vdla.compiler.graph.passes.remove_identity import RemoveIdentity
 from vdla.compiler.graph.passes.rows_to_images import RowsToImages
 from vdla.compiler.graph.passes.signed_activations import SignedActivations
@@ -54,7 +55,14 @@ class Pipeline:
 # Quantised networks of all tools in one form: float operators between conversions.
 ONE_STYLE = (ExpandQLinear(), ExpandIntegers(), RemoveIdentity(), FoldConversions())
 SIMPLIFY = Pipeline(
-    (RemoveIdentity(), ConstantFolding(), FoldBatchNorm(), CommonSubexpressions(), DeadCode())
+    (
+        RemoveIdentity(),
+        ConstantFolding(),
+        FoldBatchNorm(),
+        CommonSubexpressions(),
+        ReductionsToPools(),
+        DeadCode(),
+    )
 )
 # What SIMPLIFY returns, with integer operators wherever a quantised network allows.
 INTEGERS = Pipeline(

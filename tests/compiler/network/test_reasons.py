@@ -13,7 +13,7 @@ from vdla.compiler.graph.integer_forms.host import is_float
 from vdla.compiler.graph.integer_forms.rules import RULES
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.graph.parse import parse_graph
-from vdla.compiler.graph.passes.pipeline import INTEGERS
+from vdla.compiler.graph.passes.pipeline import INTEGERS, SIMPLIFY
 from vdla.compiler.graph.text import print_graph
 from vdla.compiler.network.compile import FLOATS
 from vdla.compiler.network.maker import OnHost
@@ -178,6 +178,34 @@ def test_batch_normalisation_says_why(reason):
     assert reasons(INTEGERS.run(FLOATS.run(graph))) == [reason]
 
 
+AXES = {"ReduceMax": (1, 2, 3), "ReduceMean": (0, 1)}
+SPACE = "the accelerator takes only dimensions of space"
+IMAGES = "the accelerator takes images, of 3 or 4 dimensions"
+REDUCED = {
+    f"ReduceMean with axes = (0, 1); {SPACE}": (2, 3, 4),
+    f"ReduceMax with axes = (1, 2, 3); {SPACE}": (2, 3, 4, 5),
+    f"ReduceMax with input x0: float32[1, 2, 3, 4, 5]; {IMAGES}": (1, 2, 3, 4, 5),
+    f"GlobalMaxPool with input x0: float32[1, 2, 3, 4, 5]; {IMAGES}": (1, 2, 3, 4, 5),
+}
+
+
+@pytest.mark.parametrize("reason", REDUCED)
+def test_a_reduction_says_why(reason):
+    of = QdqBuilder(0)
+    op = reason.split()[0]
+    attributes = {"axes": AXES[op], "keepdims": 0} if op in AXES else {}
+    graph = of.finish(of.add(op, of.input(*REDUCED[reason]), **attributes))
+    assert reasons(INTEGERS.run(graph)) == [reason]
+
+
+def test_the_mean_of_a_normalisation_says_that_it_has_no_form():
+    net = Net()
+    x = net.input(1, 3, 8, dtype="float32")
+    mean = net.op("ReduceMean", (x,), axes=(2,), keepdims=1)
+    graph = INTEGERS.run(SIMPLIFY.run(net.graph(net.op("Sub", (x, mean)))))
+    assert reasons(graph) == ["the accelerator has no ReduceMean", "the accelerator has no Sub"]
+
+
 def test_an_operator_on_quantised_tensors_says_why():
     of = QdqBuilder(0)
     a = of.add("Cast", of.input(3, 3), to="int8")
@@ -214,7 +242,7 @@ def test_an_operator_of_a_kind_that_the_accelerator_lacks_says_so(op, dtype):
 
 def test_every_kind_that_can_stay_on_the_host_has_a_case():
     """Those that the tables of cases name, of float operators and of integer ones."""
-    tables = (floats.UNFIT, floats.AROUND, MOVED, NORMALISED, integers.REFUSED)
+    tables = (floats.UNFIT, floats.AROUND, MOVED, NORMALISED, REDUCED, integers.REFUSED)
     told = {reason.split()[0] for table in tables for reason in table}
     told |= {
         "DequantizeLinear",

@@ -6,6 +6,7 @@ import pytest
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.parse import parse_graph
+from vdla.compiler.graph.passes import pipeline
 from vdla.compiler.graph.passes.common_subexpressions import CommonSubexpressions
 from vdla.compiler.graph.passes.constant_folding import ConstantFolding
 from vdla.compiler.graph.passes.dead_code import DeadCode
@@ -265,7 +266,7 @@ def test_folded_normalisation_means_the_same(op, weights, attributes, shape, has
 def test_a_pipeline_prints_as_it_is_written():
     text = repr(SIMPLIFY)
     assert text.startswith("Pipeline(passes=(RemoveIdentity(), ConstantFolding(kept=(")
-    assert eval(text) == SIMPLIFY
+    assert eval(text, vars(pipeline)) == SIMPLIFY
 
 
 def test_a_pipeline_checks_what_every_pass_returns():
