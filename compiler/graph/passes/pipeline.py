@@ -15,6 +15,8 @@ from vdla.compiler.graph.passes.fold_conversions import FoldConversions
 from vdla.compiler.graph.passes.fuse_normalisation import FuseNormalisation
 from vdla.compiler.graph.passes.fuse_softmax import FuseSoftmax
 from vdla.compiler.graph.passes.heads_in_place import HeadsInPlace
+from vdla.compiler.graph.passes.join_normalisation import JoinNormalisation
+from vdla.compiler.graph.passes.join_softmax import JoinSoftmax
 from vdla.compiler.graph.passes.move_integers import MoveIntegers
 from vdla.compiler.graph.passes.on_grid import OnGrid
 from vdla.compiler.graph.passes.reductions_to_pools import ReductionsToPools
@@ -60,6 +62,8 @@ SIMPLIFY = Pipeline(
         ConstantFolding(),
         FoldBatchNorm(),
         CommonSubexpressions(),
+        JoinNormalisation(),
+        JoinSoftmax(),
         ReductionsToPools(),
         DeadCode(),
     )

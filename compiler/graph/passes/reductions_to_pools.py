@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from vdla.compiler.graph.integer_forms.early import REDUCTIONS, SPACE, becomes_another
-from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType, consumers, producers
-from vdla.compiler.graph.passes.written_out import squared
+from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
+from vdla.compiler.graph.passes.written_out import Pieces
 from vdla.compiler.graph.rewrite import Rewriting
 
 
@@ -31,9 +31,9 @@ class ReductionsToPools:
 
     def run(self, graph: Graph) -> Graph:
         """Return `graph` with pooling."""
-        made, makers, readers = Rewriting(graph), producers(graph), consumers(graph)
+        made, pieces = Rewriting(graph), Pieces(graph)
         for node in graph.nodes:
-            found = None if _normalises(graph, makers, readers, node) else _reduced(graph, makers, node)
+            found = None if _normalises(pieces, node) else _reduced(graph, pieces.makers, node)
             if found is None:
                 made.nodes.append(node)
             else:
@@ -41,15 +41,13 @@ class ReductionsToPools:
         return made.finished()
 
 
-def _normalises(
-    graph: Graph, makers: Mapping[str, Node], readers: Mapping[str, list[Node]], node: Node
-) -> bool:
+def _normalises(pieces: Pieces, node: Node) -> bool:
     """Whether a mean is one that a normalisation takes."""
     if node.op != "ReduceMean":
         return False
     (x,) = node.inputs
-    centred = any(reader.op == "Sub" and x in reader.inputs for reader in readers[node.outputs[0]])
-    return centred or squared(graph, makers.get(x)) is not None
+    centred = any(reader.op == "Sub" and x in reader.inputs for reader in pieces.readers[node.outputs[0]])
+    return centred or pieces.squared(x) is not None
 
 
 def _reduced(graph: Graph, makers: Mapping[str, Node], node: Node) -> Reduced | None:
