@@ -24,6 +24,10 @@ from vdla.compiler.graph.quantisation.sensitivity import costly_layers, layers_n
 
 EQUALISING_SAMPLES = 2
 LONGER = 0.98  # of the error before, that a further change must stay below
+COMPARED = (
+    4  # about how many graphs are judged on all samples: the hopeful ones and that with corrected biases
+)
+HOPEFUL = 4  # times the least error on the first sample, up to which a candidate is judged on all samples
 
 PLAIN = Options()
 Samples = Sequence[Mapping[str, np.ndarray]]
@@ -92,7 +96,7 @@ def _chosen(
     if options.percentile is not None:
         grids = {name: within_percentile(case, options.percentile) for name, case in cases.items()}
         return _made(roles, grids, f"percentile {options.percentile:g}")
-    judge = Judge(roles.graph, samples, len(Criterion) + 1)
+    judge = Judge(roles.graph, samples, COMPARED, len(Criterion))
     best, error = _best(roles, cases, judge, progress)
     progress("quantise: biases")
     return _corrected(best, error, judge)
@@ -116,20 +120,33 @@ def _made(roles: Roles, grids: Mapping[str, Grid], criterion: str) -> Quantised:
 def _best(
     roles: Roles, cases: Mapping[str, Case], judge: Judge, progress: Progress
 ) -> tuple[Quantised, float]:
-    """Return the candidate with the least error of those that the work allows to judge, and its error."""
-    count = min(len(Criterion), judge.runs // len(judge.samples))
-    best, least = None, np.inf
-    for number, criterion in enumerate(list(Criterion)[: max(1, count)], 1):
-        progress(f"quantise: {criterion.value}, {number} of {max(1, count)} kinds of ranges")
+    """Return the candidate with the least error of those that the work allows to judge, and its error; the
+    first of them, and infinity, where it allows none."""
+    glances = _glances(roles, cases, judge, progress)
+    if len(glances) == 1:
+        return glances[0][1], np.inf
+    least = min(error for error, _ in glances)
+    best = [(judge.error(found.graph), found) for error, found in glances if error <= HOPEFUL * least]
+    progress(f"quantise: {len(best)} kinds of ranges on {len(judge.samples)} samples")
+    chosen = best[0]
+    for each in best[1:]:
+        chosen = each if each[0] < LONGER * chosen[0] else chosen
+    return chosen[1], chosen[0]
+
+
+def _glances(
+    roles: Roles, cases: Mapping[str, Case], judge: Judge, progress: Progress
+) -> list[tuple[float, Quantised]]:
+    """Return the candidates that the work allows to judge, with their errors on the first sample; at least
+    one."""
+    count = max(1, min(len(Criterion), judge.runs))
+    found = []
+    for number, criterion in enumerate(list(Criterion)[:count], 1):
+        progress(f"quantise: {criterion.value}, {number} of {count} kinds of ranges")
         grids = {name: grid_of(case, criterion) for name, case in cases.items()}
-        found = _made(roles, grids, criterion.value)
-        if count < 2:
-            return found, np.inf
-        error = judge.error(found.graph)
-        if best is None or error < LONGER * least:
-            best, least = found, error
-    assert best is not None, "there is a candidate"
-    return best, least
+        made = _made(roles, grids, criterion.value)
+        found.append((judge.error(made.graph, 1) if count > 1 else np.inf, made))
+    return found
 
 
 def _corrected(best: Quantised, error: float, judge: Judge) -> Quantised:

@@ -23,13 +23,14 @@ Function = Callable[[np.ndarray], Sequence[np.ndarray]]
 
 
 class Criterion(StrEnum):
-    """How the range of a tensor is chosen."""
+    """How the range of a tensor is chosen; first those that most networks do well with, as work may not allow
+    to judge all."""
 
     SQUARED_ERROR = "squared error"
-    ENTROPY = "entropy"
-    PERCENTILE_9999 = "percentile 99.99"
     PERCENTILE_99999 = "percentile 99.999"
+    PERCENTILE_9999 = "percentile 99.99"
     EXTREMES = "extremes"
+    ENTROPY = "entropy"
 
 
 PERCENTILES = {Criterion.PERCENTILE_9999: 99.99, Criterion.PERCENTILE_99999: 99.999}

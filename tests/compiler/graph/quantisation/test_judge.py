@@ -5,6 +5,7 @@ import pytest
 
 from tests.compiler.graph.quantisation.graphs import residual, samples
 from vdla.compiler.graph.macs import macs
+from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.quantisation.judge import Judge, work
 
@@ -17,10 +18,39 @@ def test_the_error_is_relative_to_how_results_vary():
     assert judge.error(other) == pytest.approx((4 + 36) / 2)
 
 
-def test_a_softmax_is_judged_by_what_it_reads():
-    text = "def f(x: float32[2]):\n    a: float32[2] = OP(x)\n    y: float32[2] = Softmax(a, axis=0)\n    return y\n"
-    judge = Judge(parse_graph(text.replace("OP", "Neg")), [{"x": np.array([1, 3], np.float32)}], 1)
-    assert judge.error(parse_graph(text.replace("OP", "Abs"))) == pytest.approx((4 + 36) / 2)
+def scaled(made: str, factors: list[float]) -> Graph:
+    """Return a graph that makes a result of two numbers `a`, each a factor of an element of `x`."""
+    return parse_graph(
+        "def f(x: float32[2]):\n"
+        f"    k: float32[2] = constant({factors})\n"
+        "    a: float32[2] = Mul(x, k)\n"
+        f"    b: float32[2] = {made}\n"
+        "    y: float32[1, 2] = Reshape(b, shape=[1, 2])\n"
+        "    return y\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("made", "wanted", "found", "error"),
+    [
+        # the distances from the greatest are 0 and -2, then -2 and 0
+        ("Softmax(a, axis=0)", [3.0, 1.0], [-3.0, -1.0], (4 + 4) / 2),
+        ("Softmax(a, axis=0)", [0.0, 9.0], [0.0, 20.0], 0),
+        ("Sigmoid(a)", [-1.0, 3.0], [1.0, 3.0], 4 / 8),
+        ("Sigmoid(a)", [-9.0, 9.0], [-20.0, 7.0], 0),
+        ("Identity(a)", [-9.0, 9.0], [-20.0, 7.0], (121 + 4) / 162),
+    ],
+)
+def test_a_saturating_result_is_judged_by_what_it_reads_as_far_as_that_changes_it(made, wanted, found, error):
+    judge = Judge(scaled(made, wanted), [{"x": np.ones(2, np.float32)}], 1)
+    assert judge.error(scaled(made, found)) == pytest.approx(error)
+
+
+def test_a_glance_is_at_the_first_sample():
+    graph, other = scaled("Identity(a)", [1.0, 3.0]), scaled("Identity(a)", [1.0, 2.0])
+    judge = Judge(graph, [{"x": np.array(each, np.float32)} for each in ([1, 0], [0, 1])], 1)
+    assert judge.error(other, 1) == 0
+    assert judge.error(other) > 0
 
 
 def test_work_is_counted_in_multiply_accumulates():
