@@ -5,12 +5,14 @@ Source: ONNX operator specification, Conv, ConvTranspose, ConvInteger.
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from math import prod
 
 import numpy as np
 
 from vdla.runtime.host.matrix import exact_matmul, shifted
 from vdla.runtime.host.windows import at_last, padded, sliding_windows, spans
 
+PIECE = 1 << 20  # elements of windows that are copied at a time
 Multiply = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of matrices
 
 
@@ -128,11 +130,42 @@ def _by_groups(
         raise ValueError(f"{x.shape[1]} channels are not {group} groups of {channels}")
     views = sliding_windows(x, kernel, strides, dilations)
     batch, out = views.shape[0], views.shape[2 : 2 + rank]
-    grouped = views.reshape(batch, group, channels, *views.shape[2:]) if group > 1 else views[:, None]
-    order = (0, 1, *range(3, 3 + rank), 2, *range(3 + rank, 3 + 2 * rank))
-    rows = grouped.transpose(order).reshape(batch, group, -1, w[0].size)
-    sums = multiply(rows, w.reshape(group, outputs // group, -1).transpose(0, 2, 1))
-    return np.ascontiguousarray(sums.swapaxes(2, 3)).reshape(batch, outputs, *out)
+    order = (0, 1, 2, *range(3 + rank, 3 + 2 * rank), *range(3, 3 + rank))
+    columns = views.reshape(batch, group, channels, *views.shape[2:]).transpose(order)
+    kernels = w.reshape(group, outputs // group, -1)
+    if prod(kernel) == 1 or columns.size <= PIECE:
+        sums = multiply(kernels, columns.reshape(batch, group, w[0].size, -1))
+    else:
+        sums = _in_pieces(kernels, columns, out, multiply)
+    return sums.reshape(batch, outputs, *out)
+
+
+def _in_pieces(
+    kernels: np.ndarray, columns: np.ndarray, out: tuple[int, ...], multiply: Multiply
+) -> np.ndarray:
+    """Multiply kernels with windows, of which only a piece is copied at a time: those of some groups of an
+    image, or of a part of one group. To copy all takes longer than to multiply.
+
+    Args:
+        kernels: [groups, outputs, n]
+        columns: a view [N, groups, channels, kernel..., out...]; channels and kernel are n elements.
+
+    Returns:
+        [N, groups, outputs, out...]
+    """
+    groups, outputs, size = kernels.shape
+    longest = int(np.argmax(out))
+    part = max(1, min(out[longest], PIECE * out[longest] // (size * prod(out))))
+    step = max(1, PIECE // (size * prod(out)))
+    sums = np.empty((len(columns), groups, outputs, *out), columns.dtype)
+    for image, group, first in product(
+        range(len(columns)), range(0, groups, step), range(0, out[longest], part)
+    ):
+        own, along = slice(group, group + step), slice(first, first + part)
+        place = at_last(*(along if axis == longest else slice(None) for axis in range(len(out))))
+        windows, wanted = columns[image, own][place], sums[image, own][place]
+        wanted[...] = multiply(kernels[own], windows.reshape(len(windows), size, -1)).reshape(wanted.shape)
+    return sums
 
 
 def _spread(x: np.ndarray, w: np.ndarray, group: int) -> np.ndarray:

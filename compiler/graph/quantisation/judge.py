@@ -79,7 +79,13 @@ class Judge:
         self._telling = [
             _Telling.of(out, makers) for out in graph.outputs if graph.types[out].dtype == "float32"
         ]
-        self._wanted = [self._values(graph, sample) for sample in self.samples]
+        self._graph, self._known = graph, list[list[np.ndarray]]()
+
+    def _wanted(self, count: int | None) -> list[list[np.ndarray]]:
+        """Return what leaves the float graph on the first samples; it is run on each once."""
+        left = self.samples[len(self._known) : count]
+        self._known += [self._values(self._graph, sample) for sample in left]
+        return self._known[:count]
 
     def error(self, graph: Graph, count: int | None = None) -> float:
         """Return the power of the errors of all results by that of the results' deviations from their mean,
@@ -89,7 +95,7 @@ class Judge:
             count: how many of the samples it is found on; None: all.
         """
         found = [self._values(graph, sample) for sample in self.samples[:count]]
-        pairs = zip(_joined(self._wanted[:count]), _joined(found), strict=True)
+        pairs = zip(_joined(self._wanted(count)), _joined(found), strict=True)
         return sum(_relative(*pair) for pair in pairs)
 
     def _values(self, graph: Graph, sample: Sample) -> list[np.ndarray]:

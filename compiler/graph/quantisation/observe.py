@@ -39,7 +39,8 @@ class Observed:
 
     def add(self, array: np.ndarray, weight: np.ndarray | None) -> None:
         """Add elements, each with its weight, which broadcasts; without one it is 1."""
-        places = (np.ascontiguousarray(array).view(np.uint32) >> DROPPED_BITS).reshape(-1)
+        bits = np.ascontiguousarray(array).view(np.uint32) >> DROPPED_BITS
+        places = bits.reshape(-1).astype(np.intp)  # which bincount would do each time
         counts = np.bincount(places, minlength=BINS)
         self.counts += counts
         if weight is None:

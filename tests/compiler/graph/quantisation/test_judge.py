@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from tests.compiler.graph.quantisation.graphs import residual, samples
+from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.parse import parse_graph
+from vdla.compiler.graph.quantisation import judge
 from vdla.compiler.graph.quantisation.judge import Judge, work
 
 
@@ -51,6 +53,18 @@ def test_a_glance_is_at_the_first_sample():
     judge = Judge(graph, [{"x": np.array(each, np.float32)} for each in ([1, 0], [0, 1])], 1)
     assert judge.error(other, 1) == 0
     assert judge.error(other) > 0
+
+
+def test_the_float_graph_is_run_once_on_the_samples_that_graphs_are_compared_on(monkeypatch):
+    graph = parse_graph("def f(x: float32[2]):\n    y: float32[2] = Neg(x)\n    return y\n")
+    other = parse_graph("def f(x: float32[2]):\n    y: float32[2] = Abs(x)\n    return y\n")
+    run = []
+    monkeypatch.setattr(judge, "interpret", lambda one, *rest: (run.append(one), interpret(one, *rest)))
+    found = Judge(graph, [{"x": np.array([1, 3], np.float32)}] * 3, 1)
+    assert run == []
+    for count, runs in ((1, 1), (2, 2), (1, 2), (None, 3)):
+        found.error(other, count)
+        assert sum(one is graph for one in run) == runs
 
 
 def test_work_is_counted_in_multiply_accumulates():
