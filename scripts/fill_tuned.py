@@ -21,7 +21,7 @@ from vdla.cli._tuning import described
 from vdla.compiler.codegen.tuned.log import Log, read_log, write_log
 from vdla.compiler.codegen.tuned.record import Record, best_of, merged, settled_of
 from vdla.compiler.codegen.tuned.records import SHIPPED
-from vdla.compiler.codegen.version import version
+from vdla.compiler.codegen.version import task_version
 from vdla.compiler.network.cached import cached_graph
 from vdla.compiler.network.keep import Source
 from vdla.compiler.network.stages import parts_of
@@ -64,7 +64,7 @@ def tune(
 def beating(records: Sequence[Record], target: Target) -> list[Record]:
     """Return the best record of each task on a target by this version of the compiler, if it takes fewer
     cycles than the compiler's own choice."""
-    own = [one for one in records if (one.version, one.timing) == (version(), target.timing_digest)]
+    own = [one for one in records if (one.version, one.timing) == (task_version(), target.timing_digest)]
     default = {one.task: one.cycles for one in own if one.explorer == DEFAULT}
     best = [one for one in best_of(own).values() if one.task in default]
     return [one for one in best if _less(one.cycles, default[one.task])]
@@ -76,7 +76,7 @@ def _less(cycles: int | None, others: int | None) -> bool:
 
 def updated(shipped: Iterable[Record], logs: Sequence[Record], target: Target) -> list[Record]:
     """Return the records that ship for a preset: those of the logs, and of tasks that these do not have."""
-    own = [one for one in logs if one.version == version() and one.timing == target.timing_digest]
+    own = [one for one in logs if one.version == task_version() and one.timing == target.timing_digest]
     tuned, together = {one.task for one in own}, settled_of(own)
     networks = {network for network, _ in together}
     rest = [

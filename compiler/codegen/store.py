@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from vdla.compiler.codegen.choose import Chooser, by_simulator
 from vdla.compiler.codegen.record import choice_from_json, choice_to_json
 from vdla.compiler.codegen.space import Choice, Space
-from vdla.compiler.codegen.version import version
+from vdla.compiler.codegen.version import task_version
 from vdla.hw.spec.cache import cache_folder, digest_of
 from vdla.hw.spec.errors import ToolError
 
@@ -49,7 +49,7 @@ def kept(choose: Chooser = by_simulator) -> Chooser:
 def key_of(space: Space) -> str:
     """Return the digest of the task, of what the target's cycles depend on, and of the sources that
     decide."""
-    return digest_of([str(space.task), space.target.timing_digest, version()])
+    return digest_of([str(space.task), space.target.timing_digest, task_version()])
 
 
 def read(key: str) -> Choice | None:

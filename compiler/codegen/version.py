@@ -1,16 +1,36 @@
-"""The version of the compiler: a digest of its sources."""
+"""Versions of the compiler: digests of the sources that decide what it makes.
 
+A measured schedule holds as long as the sources from the tensor expressions down are the same, whatever becomes
+of the import, the quantiser and the plan of a network.
+"""
+
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 import vdla
 from vdla.hw.spec.cache import digest_of, digest_of_files
 
-DECIDING = ("compiler", "hw/spec", "runtime", "sim")  # their sources decide what a network becomes
+TASKS = ("compiler/codegen", "compiler/ir", "compiler/rules.py", "compiler/te", "hw/spec", "runtime", "sim")
+NETWORKS = ("compiler", "hw/spec", "runtime", "sim")
 
 
 @cache
-def version() -> str:
-    """Return a digest of the sources that decide."""
-    root = Path(vdla.__file__).parent
-    return digest_of(digest_of_files(root / package, "*.py") for package in DECIDING)
+def task_version() -> str:
+    """Return a digest of the sources that decide what a task becomes and how many cycles it takes."""
+    return _digest(TASKS)
+
+
+@cache
+def network_version() -> str:
+    """Return a digest of the sources that decide what a network becomes."""
+    return _digest(NETWORKS)
+
+
+def _digest(places: Iterable[str]) -> str:
+    """Return the digest of files and of the sources in folders."""
+    paths = [Path(vdla.__file__).parent / place for place in places]
+    return digest_of(
+        digest_of_files(path.parent, path.name) if path.is_file() else digest_of_files(path, "*.py")
+        for path in paths
+    )

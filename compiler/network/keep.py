@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from vdla.compiler.codegen.tuned.records import Records
-from vdla.compiler.codegen.version import version
+from vdla.compiler.codegen.version import network_version
 from vdla.compiler.graph.keep import graph_from_bytes, graph_to_bytes
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.quantisation.options import Options
@@ -58,7 +58,7 @@ class Source:
         shapes = {name: list(shape) for name, shape in (self.shapes or {}).items()}
         part = self.section.inputs, self.section.outputs
         options = repr((shapes, part, self.options, os.environ.get(FACTOR), self.samples is None))
-        return digest_of([model, options, *_parts(self.samples or ()), version(), *_libraries()])
+        return digest_of([model, options, *_parts(self.samples or ()), network_version(), *_libraries()])
 
     def _bytes(self) -> bytes | None:
         if isinstance(self.model, bytes):

@@ -76,7 +76,7 @@ def tuned_plan(
         progress: called with a text for each step of the work.
     """
     from vdla.compiler.codegen.tuned.chooser import Use, by_records
-    from vdla.compiler.codegen.version import version
+    from vdla.compiler.codegen.version import task_version
     from vdla.compiler.network.stages import layers_of, parts_of, plan_of_parts
 
     graph, parted = parts_of(graph, target, progress)
@@ -88,7 +88,7 @@ def tuned_plan(
         plan = plan_of_parts(graph, parted, target, choose=chooser, progress=progress)
         return plan, tuning_of(chooser.uses, layers)
     plan, use = plan_of_parts(graph, parted, target, choices, progress=progress), Use.FOUND
-    if settled[0].version != version():
+    if settled[0].version != task_version():
         own = plan_of_parts(graph, parted, target, choose=choose, progress=progress)
         plan, use = (plan, Use.AGAIN) if cycles_of_plan(plan) < cycles_of_plan(own) else (own, Use.WORSE)
     return plan, tuning_of(dict.fromkeys(map(str, layers), use), layers)

@@ -11,7 +11,7 @@ from vdla.compiler.codegen.space import Space, space_of
 from vdla.compiler.codegen.task_texts import task_of
 from vdla.compiler.codegen.tuned.log import Contents
 from vdla.compiler.codegen.tuned.record import Record, TuneError, best_of, settled_of
-from vdla.compiler.codegen.version import version
+from vdla.compiler.codegen.version import task_version
 from vdla.compiler.rules import Unfit
 from vdla.explore.report.numbers import short
 from vdla.explore.report.tune_curves import Curve, Task, best_so_far, curves_of, mean_curves
@@ -80,7 +80,7 @@ def page_data(contents: Contents, given: Target, say: Say = lambda text: None) -
     parts: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in contents.records:
         parts[record.timing, record.version].append(record)
-    order = sorted(parts, key=lambda key: (key[1] != version(), -len(parts[key]), key))
+    order = sorted(parts, key=lambda key: (key[1] != task_version(), -len(parts[key]), key))
     return {
         "name": contents.path.name,
         "records": len(contents.records),
@@ -98,7 +98,7 @@ def _part(records: Sequence[Record], target: Target | None, say: Say) -> dict[st
         "target": first.target,
         "timing": first.timing,
         "version": first.version,
-        "current": first.version == version(),
+        "current": first.version == task_version(),
         "known": target is not None,
         "trials": len(trials),
         "illegal": sum(record.cycles is None for record in trials),

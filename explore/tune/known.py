@@ -8,7 +8,7 @@ from vdla.compiler.codegen.space import Choice, Space
 from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.codegen.tuned.chooser import legal
 from vdla.compiler.codegen.tuned.record import Record
-from vdla.compiler.codegen.version import version
+from vdla.compiler.codegen.version import task_version
 from vdla.hw.spec.target import Target
 
 DEFAULT = "default"  # in the place of an explorer: the compiler's own choice
@@ -25,7 +25,11 @@ class Known:
         self.target, self.explorer, self.seed = target, explorer, seed
         self._of: dict[str, dict[str, list[Record]]] = {}
         for record in records:
-            if record.timing == target.timing_digest and record.version == version() and not record.network:
+            if (
+                record.timing == target.timing_digest
+                and record.version == task_version()
+                and not record.network
+            ):
                 of_task = self._of.setdefault(record.task, {})
                 of_task.setdefault(record.choice_text, []).append(record)
 
@@ -56,7 +60,7 @@ class Known:
             self.target.name,
             choice_to_json(choice),
             cycles,
-            version(),
+            task_version(),
             DEFAULT if trial is None else self.explorer,
             0 if trial is None else self.seed,
             trial or 0,

@@ -15,7 +15,7 @@ from vdla.compiler.codegen.space import Choice
 from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.codegen.tuned.log import Log
 from vdla.compiler.codegen.tuned.record import Record
-from vdla.compiler.codegen.version import version
+from vdla.compiler.codegen.version import task_version
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.network.build import build
 from vdla.compiler.network.partition import Part
@@ -121,7 +121,7 @@ def _head(network: str, target: Target, settings: Settings, trials: int) -> Reco
         target.name,
         {},
         1,
-        version(),
+        task_version(),
         settings.explorer,
         settings.seed,
         trials,
@@ -164,7 +164,7 @@ def _trials(records: Iterable[Record], target: Target) -> dict[str, list[Record]
     """Return the legal trials of this version on a target, by the text of their task."""
     found: dict[str, list[Record]] = {}
     for record in records:
-        is_now = record.timing == target.timing_digest and record.version == version()
+        is_now = record.timing == target.timing_digest and record.version == task_version()
         if is_now and record.cycles is not None and not record.network:
             found.setdefault(record.task, []).append(record)
     return found

@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 
 import vdla
-from vdla.compiler.codegen.version import version
+from vdla.compiler.codegen.version import network_version
 from vdla.hw.spec.cache import digest_of, digest_of_files
 
 MEASURING = (
@@ -21,4 +21,4 @@ def sources() -> str:
     parts = (
         digest_of_files(root / package, pattern) for package in MEASURING for pattern in ("*.py", "*.json")
     )
-    return digest_of([version(), *parts])
+    return digest_of([network_version(), *parts])

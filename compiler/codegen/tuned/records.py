@@ -11,7 +11,7 @@ from pathlib import Path
 
 from vdla.compiler.codegen.tuned.log import read_log
 from vdla.compiler.codegen.tuned.record import Record, best_of, settled_of
-from vdla.compiler.codegen.version import version
+from vdla.compiler.codegen.version import task_version
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.target import Target
 
@@ -79,10 +79,10 @@ def shipped() -> Records:
 def best_records(source: str, records: Iterable[Record], *, torn: bool = False) -> Records:
     """Return the best of some records."""
     every = list(records)
-    now = best_of(record for record in every if record.version == version())
-    before = best_of(record for record in every if record.version != version())
+    now = best_of(record for record in every if record.version == task_version())
+    before = best_of(record for record in every if record.version != task_version())
     better = {key: record for key, record in before.items() if key not in now or _better(record, now[key])}
-    settled = settled_of(every) | settled_of(record for record in every if record.version == version())
+    settled = settled_of(every) | settled_of(record for record in every if record.version == task_version())
     return Records(source, now, better, settled, torn)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vdla.cli._options import Command
-from vdla.compiler.codegen.version import version
+from vdla.compiler.codegen.version import network_version
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.shelf import Shelf
@@ -32,7 +32,7 @@ def show_forecast(plan: Plan, file: Path, layers: bool) -> None:
     Args:
         file: the module, by which its summary is kept for the next time.
     """
-    key = digest_of([file.read_bytes(), version()])
+    key = digest_of([file.read_bytes(), network_version()])
     kept = None if layers else SUMMARIES.read(key)
     if kept is not None:
         _show(kept.decode(), "")

@@ -217,7 +217,7 @@ def test_the_clock_does_not_choose_anew(cache):
 
 def test_another_compiler_chooses_anew(cache, monkeypatch):
     store.kept(by_estimate)(space_of(CONVOLUTION, TARGET))
-    monkeypatch.setattr(store, "version", lambda: "another")
+    monkeypatch.setattr(store, "task_version", lambda: "another")
     store.kept(by_estimate)(space_of(CONVOLUTION, TARGET))
     assert store.count() == 2
 

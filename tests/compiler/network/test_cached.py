@@ -93,7 +93,7 @@ def test_whatever_differs_is_kept_apart(cache):
 
 def test_another_kit_or_library_makes_all_anew(made, monkeypatch):
     bytes_of(Source(QUANTISED))
-    for name, value in (("version", lambda: "other"), ("_libraries", lambda: ["other"])):
+    for name, value in (("network_version", lambda: "other"), ("_libraries", lambda: ["other"])):
         made.clear()
         monkeypatch.setattr(keep, name, value)
         bytes_of(Source(QUANTISED))

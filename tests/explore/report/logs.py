@@ -10,7 +10,7 @@ from vdla.compiler.codegen.record import choice_to_json
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.tuned.log import Contents, write_log
 from vdla.compiler.codegen.tuned.record import OK, Record
-from vdla.compiler.codegen.version import version
+from vdla.compiler.codegen.version import task_version
 from vdla.explore.tune.features import SpacePoints
 from vdla.explore.tune.known import DEFAULT
 
@@ -32,7 +32,7 @@ def record(task, place, explorer, seed=0, trial=0, **changes):
     """Return the record of a trial; `changes` are values of others."""
     values = {
         "task": str(task), "timing": TARGET.timing_digest, "target": TARGET.name, "choice": choice_to_json(points(task).choice(place)),
-        "cycles": cycles_of(task, place), "version": version(), "explorer": explorer, "seed": seed, "trial": trial, "status": OK,
+        "cycles": cycles_of(task, place), "version": task_version(), "explorer": explorer, "seed": seed, "trial": trial, "status": OK,
     }  # fmt: skip
     return Record(**(values | changes))
 

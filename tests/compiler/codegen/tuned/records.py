@@ -4,7 +4,7 @@ from vdla.compiler.codegen.record import choice_to_json
 from vdla.compiler.codegen.space import Choice, Space, space_of
 from vdla.compiler.codegen.tasks import ConvolutionTask
 from vdla.compiler.codegen.tuned.record import OK, Record
-from vdla.compiler.codegen.version import version
+from vdla.compiler.codegen.version import task_version
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
@@ -26,7 +26,7 @@ def record(cycles: int | None = 1000, place: int = 0, target: Target = TARGET, *
         "target": target.name,
         "choice": choice_to_json(space(target).choice(place)),
         "cycles": cycles,
-        "version": version(),
+        "version": task_version(),
         "explorer": "random",
         "seed": 0,
         "trial": place,
