@@ -16,6 +16,7 @@ from vdla.compiler.graph.passes.affine_to_conv import AffineToConv
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.passes.expand_integers import PRODUCTS
 from vdla.compiler.graph.passes.fix_ranges import FixRanges
+from vdla.compiler.graph.passes.merge_moves import MergeMoves
 from vdla.compiler.graph.passes.pipeline import INTEGERS, ONE_STYLE, SIMPLIFY, Pipeline
 from vdla.compiler.graph.passes.rows_to_images import RowsToImages
 from vdla.compiler.graph.passes.scales_behind import ScalesBehind
@@ -35,6 +36,7 @@ FLOATS = Pipeline(
         *ONE_STYLE,
         SplitSums(),
         RowsToImages(),
+        MergeMoves(),
         ScalesBehind(),
         AffineIntoProduct(),
         AffineToConv(),

@@ -17,6 +17,7 @@ from vdla.compiler.graph.passes.fuse_softmax import FuseSoftmax
 from vdla.compiler.graph.passes.heads_in_place import HeadsInPlace
 from vdla.compiler.graph.passes.join_normalisation import JoinNormalisation
 from vdla.compiler.graph.passes.join_softmax import JoinSoftmax
+from vdla.compiler.graph.passes.merge_moves import MergeMoves
 from vdla.compiler.graph.passes.move_integers import MoveIntegers
 from vdla.compiler.graph.passes.on_grid import OnGrid
 from vdla.compiler.graph.passes.reductions_to_pools import ReductionsToPools
@@ -65,6 +66,7 @@ SIMPLIFY = Pipeline(
         JoinNormalisation(),
         JoinSoftmax(),
         ReductionsToPools(),
+        MergeMoves(),
         DeadCode(),
     )
 )
@@ -73,12 +75,13 @@ INTEGERS = Pipeline(
     (
         *ONE_STYLE,
         RowsToImages(),
+        MergeMoves(),
         SignedActivations(),
         MoveIntegers(),
         OnGrid(),
         ToIntegers(),
         RemoveIdentity(),
-        DeadCode(),
+        MergeMoves(),
         DenseToConv(),
         FuseSoftmax(),
         FuseNormalisation(),

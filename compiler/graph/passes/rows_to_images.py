@@ -3,6 +3,9 @@
 `Conv(x, w)` with x[n, c, l] becomes `Conv(x', w')` with x'[n, c, 1, l]. The values between such operators,
 and those that operators on elements make of them, become images, too, under their own names. Unsqueeze and
 Squeeze stand where other operators make or read them; Reshape and its kin read images as they are.
+
+So do operators on elements, and batch normalisation, between a Squeeze of an image of one row and an
+Unsqueeze to one, which exporters write around a two-dimensional convolution of rows.
 """
 
 from collections.abc import Mapping
@@ -12,6 +15,7 @@ import numpy as np
 
 from vdla.compiler.graph.conversions import CONVERSIONS
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType, producers
+from vdla.compiler.graph.passes.written_out import RESHAPING
 from vdla.compiler.graph.rewrite import Rewriting
 from vdla.runtime.host import elementwise
 
@@ -19,8 +23,8 @@ ROWS_RANK = 3
 HEIGHT = 2  # the new dimension
 WINDOWS = ("AveragePool", "Conv", "ConvTranspose", "GlobalAveragePool", "GlobalMaxPool", "MaxPool")
 ALONG_AXIS = ("Concat", "Split", *CONVERSIONS)
-ON_ELEMENTS = (*ALONG_AXIS, *elementwise.OPERATORS)
-RESHAPING = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
+NORMALISING = "BatchNormalization"
+ON_ELEMENTS = (*ALONG_AXIS, NORMALISING, *elementwise.OPERATORS)
 ONES = ("dilations", "kernel_shape", "strides")
 
 
@@ -39,23 +43,31 @@ def _is_rows(graph: Graph, name: str) -> bool:
 
 
 def _values(graph: Graph, node: Node) -> set[str]:
-    """Return the rows that a node reads or makes; the weights of a convolution are none."""
-    read = node.inputs[:1] if node.op in WINDOWS else node.inputs
+    """Return the rows that a node reads or makes; weights and parameters are none."""
+    read = node.inputs[:1] if node.op in (*WINDOWS, NORMALISING) else node.inputs
     names = (*(name for name in read if name not in graph.constants), *node.outputs)
     return {name for name in names if _is_rows(graph, name)}
 
 
 def _chosen(graph: Graph) -> set[int]:
     """Return the identities of the windowed operators on rows, and of the operators on elements that hang
-    together with them."""
+    together with them or with images of one row."""
     found = {id(node): node for node in graph.nodes if node.op in WINDOWS and _is_rows(graph, node.inputs[0])}
     values = {name for node in found.values() for name in _values(graph, node)}
+    values |= {node.outputs[0] for node in graph.nodes if _squeezes(graph, node)}
     others = [node for node in graph.nodes if id(node) not in found and _keeps_places(graph, node)]
     while joined := [node for node in others if values & _values(graph, node)]:
         found |= {id(node): node for node in joined}
         values |= {name for node in joined for name in _values(graph, node)}
         others = [node for node in others if id(node) not in found]
     return set(found)
+
+
+def _squeezes(graph: Graph, node: Node) -> bool:
+    """Whether a node makes rows of an image of one row."""
+    if node.op not in RESHAPING or not _is_rows(graph, node.outputs[0]):
+        return False
+    return graph.types[node.inputs[0]] == _image_type(graph.types[node.outputs[0]])
 
 
 def _keeps_places(graph: Graph, node: Node) -> bool:
@@ -118,7 +130,9 @@ class _Widening(Rewriting):
         """Return a value as an image; what is no rows as it is."""
         if not name or (len(self.graph.types[name].shape) < 2 or name in self.images):
             return self.images.get(name, name)
-        if name in self.graph.constants:
+        if name in self.makers and _squeezes(self.graph, self.makers[name]):
+            self.images[name] = self.makers[name].inputs[0]
+        elif name in self.graph.constants:
             wide = np.expand_dims(self.graph.constants[name], -2)
             self.images[name] = self.constant(f"{name}_image", wide)
         else:

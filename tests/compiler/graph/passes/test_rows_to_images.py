@@ -6,6 +6,7 @@ import pytest
 from tests.compiler.graph.passes.golden import assert_same_meaning
 from tests.compiler.graph.passes.qdq import QdqBuilder
 from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.graph.passes.merge_moves import MergeMoves
 from vdla.compiler.graph.passes.pipeline import INTEGERS
 from vdla.compiler.graph.passes.rows_to_images import RowsToImages
 
@@ -50,7 +51,19 @@ def spread() -> Graph:
     return of.finish(of.add("Relu", of.add("ConvTranspose", of.input(1, 3, 7), weights, **attributes)))
 
 
-GRAPHS = (classifier, rows_that_go_out, joined_and_split, spread)
+def images_of_one_row() -> Graph:
+    """Rows, as exporters write them around two-dimensional convolutions."""
+    of = QdqBuilder(4)
+    attributes = {"dilations": (1, 1), "group": 1, "pads": (0, 1, 0, 1), "strides": (1, 1)}
+    first = of.add("Conv", of.input(1, 3, 1, 9), of.weights(4, 3, 1, 3, axis=0), **attributes)
+    rows = of.add("Reshape", first, shape=(1, 4, 9))
+    ones = of.constant(np.arange(1, 5).astype(np.float32))
+    normal = of.add("BatchNormalization", rows, ones, ones, ones, ones, epsilon=1e-5)
+    image = of.add("Unsqueeze", of.add("Mul", normal, of.add("Sigmoid", normal)), axes=(2,))
+    return of.finish(of.add("Conv", image, of.weights(4, 4, 1, 3, axis=0), **attributes))
+
+
+GRAPHS = (classifier, rows_that_go_out, joined_and_split, spread, images_of_one_row)
 WINDOWED = {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool"}
 
 
@@ -74,6 +87,14 @@ def test_nothing_stands_between_operators_that_became_those_of_images():
         "Unsqueeze",
         "Reshape",
     ]
+
+
+def test_operators_between_images_of_one_row_are_those_of_images():
+    graph = images_of_one_row()
+    changed = MergeMoves().run(RowsToImages().run(graph))
+    floats = [node.op for node in changed.nodes if node.op != "DequantizeLinear"]
+    assert floats == ["Conv", "BatchNormalization", "Sigmoid", "Mul", "Conv"]
+    assert_same_meaning(graph, changed)
 
 
 def test_values_keep_their_names():
