@@ -10,8 +10,7 @@ from typing import Literal
 import numpy as np
 
 from vdla.runtime.host.dtypes import Dtype
-
-_erf = np.frompyfunc(math.erf, 1, 1)
+from vdla.runtime.host.error_function import erf
 
 
 def div(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -31,11 +30,6 @@ def power(base: np.ndarray, exponent: np.ndarray) -> np.ndarray:
 def mod(a: np.ndarray, b: np.ndarray, *, fmod: int) -> np.ndarray:
     """Return the remainder, with the sign of `a` if `fmod`, else with that of `b`."""
     return np.fmod(a, b) if fmod else np.mod(a, b)
-
-
-def erf(x: np.ndarray) -> np.ndarray:
-    """Return the error function of each element."""
-    return np.asarray(_erf(x.astype(np.float64))).astype(x.dtype)
 
 
 def relu(x: np.ndarray) -> np.ndarray:
