@@ -55,8 +55,8 @@ def _outside(at: Viewed) -> str:
 VIEW_RULES: tuple[Rule[Viewed], ...] = (
     Rule("int8 tensors", _bytes),
     Rule(
-        "as many rows of as many channels before and after; an image is one row if it is one pixel, and rows "
-        "if Transpose makes its channels the last or the first dimension",
+        "as many rows or pixels of as many channels before and after; an image is one row if it is one "
+        "pixel, and rows if Transpose makes its channels the last or the first dimension",
         _moved,
     ),
     Rule("an input that the accelerator makes", _outside),
@@ -71,6 +71,8 @@ def viewed(layout: Layout, node: Node, shape: tuple[int, ...]) -> Layout | None:
     """
     if node.op == "Transpose":
         return _turned(layout, node, shape)
+    if _same_pixels(layout, shape):
+        return structs.replace(layout, shape=shape)
     rows = _rows(layout)
     if rows is None or not shape:
         return None
@@ -82,6 +84,14 @@ def viewed(layout: Layout, node: Node, shape: tuple[int, ...]) -> Layout | None:
         return None
     stack = layout.stack if layout.stack > 1 else int(len(shape) == IMAGE_RANK)
     return structs.replace(layout, shape=shape, stack=stack)
+
+
+def _same_pixels(layout: Layout, shape: tuple[int, ...]) -> bool:
+    """Whether a tensor stands as images that have as many pixels of as many channels in another shape."""
+    plain = layout.space_to_depth is None and layout.windows is None and not layout.stack
+    if not plain or len(layout.shape) != IMAGE_RANK or len(shape) != IMAGE_RANK:
+        return False
+    return layout.shape[:2] == shape[:2] and prod(layout.shape) == prod(shape)
 
 
 def _turned(layout: Layout, node: Node, shape: tuple[int, ...]) -> Layout | None:

@@ -226,6 +226,14 @@ def views(net: Net) -> Graph:
     return net.graph(net.conv(again, 4), flat, row, net.requantise(row), net.reshape(again, 3, 4))
 
 
+def pixels_of_images(net: Net) -> Graph:
+    """Images read in other shapes of as many pixels, by windows."""
+    x = net.requantise(net.input(2, 6, 4, 6))
+    wide, high = net.reshape(x, 2, 6, 1, 24), net.reshape(x, 2, 6, 12, 2)
+    image = net.reshape(net.conv(wide, 5, (1, 3), pads=(0, 1, 0, 1)), 2, 5, 4, 6)
+    return net.graph(net.conv(image, 3, (2, 2), strides=(2, 2)), net.pool(high), wide)
+
+
 def split(net: Net) -> Graph:
     x = net.requantise(net.input(1, 8, 2, 2))
     half = net.op("Split", (x,), 2, axis=1, split=(3, 5))
@@ -304,6 +312,7 @@ HANDMADE: Mapping[str, Callable[[Net], Graph]] = {
         several_ends,
         elements_of_many_ranks,
         views,
+        pixels_of_images,
         split,
         only_the_host,
         nothing,

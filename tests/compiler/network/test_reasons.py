@@ -33,8 +33,8 @@ def reasons(graph: Graph) -> list[str]:
 BYTES = "the accelerator takes int8 tensors"
 WHOLE_BLOCKS = "the accelerator takes whole blocks of channels (Concat)"
 ONE_ROW = (
-    "the accelerator takes as many rows of as many channels before and after; an image is one row if it is "
-    "one pixel, and rows if Transpose makes its channels the last or the first dimension"
+    "the accelerator takes as many rows or pixels of as many channels before and after; an image is one "
+    "row if it is one pixel, and rows if Transpose makes its channels the last or the first dimension"
 )
 MADE_THERE = "the accelerator takes an input that the accelerator makes"
 
