@@ -13,6 +13,7 @@ from vdla.compiler.graph.onnx import contributed
 from vdla.compiler.graph.onnx.read import OLDEST_OPSET
 from vdla.compiler.graph.onnx.survey import IMPORTERS
 from vdla.compiler.graph.passes.affine_to_conv import CHANNEL_CONSTANT, CONVERTED
+from vdla.compiler.graph.passes.fold_pads import TAKEN
 from vdla.compiler.graph.passes.remove_identity import ALWAYS
 from vdla.compiler.network.channels import FREE, MOVERS
 from vdla.compiler.network.offload import CONFIGURATION, OPERATORS
@@ -68,6 +69,8 @@ def _where(op: str) -> tuple[str, str]:
         return COMPILER, "constant at compile time"
     if op in ALWAYS:
         return COMPILER, "removed"
+    if op == "Pad":
+        return ACCELERATOR, TAKEN
     if op in BECOMES:
         return ACCELERATOR, f"{conditions(early.RULES[op])}; it becomes {BECOMES[op]}"
     if op in VIEWS:

@@ -12,6 +12,7 @@ from vdla.compiler.graph.passes.expand_integers import ExpandIntegers
 from vdla.compiler.graph.passes.expand_qlinear import ExpandQLinear
 from vdla.compiler.graph.passes.fold_batch_norm import FoldBatchNorm
 from vdla.compiler.graph.passes.fold_conversions import FoldConversions
+from vdla.compiler.graph.passes.fold_pads import FoldPads
 from vdla.compiler.graph.passes.fuse_normalisation import FuseNormalisation
 from vdla.compiler.graph.passes.fuse_softmax import FuseSoftmax
 from vdla.compiler.graph.passes.heads_in_place import HeadsInPlace
@@ -63,6 +64,7 @@ SIMPLIFY = Pipeline(
         ConstantFolding(),
         FoldBatchNorm(),
         CommonSubexpressions(),
+        FoldPads(),
         JoinNormalisation(),
         JoinSoftmax(),
         ReductionsToPools(),
