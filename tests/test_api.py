@@ -63,6 +63,7 @@ def test_a_float_model_needs_samples():
 def test_a_dynamic_shape_is_given():
     dynamic = model(shape=("N", 1, 8, 8)).SerializeToString()
     assert vdla.compile(dynamic, TINY, shapes={"x": (1, 1, 8, 8)}).plan.inputs["x"].shape == (1, 1, 8, 8)
+    assert not vdla.compile(dynamic, TINY, shapes={"x": (1, 1, 8, 8)}, fixed={"x": 1}).plan.inputs
 
 
 def test_progress_tells_what_is_done(tmp_path, monkeypatch):

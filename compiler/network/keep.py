@@ -56,7 +56,7 @@ class Source:
         if model is None or ELSEWHERE in model:
             return None
         shapes = {name: list(shape) for name, shape in (self.shapes or {}).items()}
-        part = self.section.inputs, self.section.outputs
+        part = self.section.inputs, self.section.outputs, self.section.fixed
         options = repr((shapes, part, self.options, os.environ.get(FACTOR), self.samples is None))
         return digest_of([model, options, *_parts(self.samples or ()), network_version(), *_libraries()])
 

@@ -167,6 +167,7 @@ def compile(
     float_layers: Sequence[str] = (),
     float_share: float = 0.0,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    fixed: Mapping[str, float] | None = None,
     inputs: Sequence[str] = (),
     outputs: Sequence[str] = (),
     tuning: str | os.PathLike[str] | None = None,
@@ -182,6 +183,7 @@ def compile(
         float_layers: names of layers that stay in float.
         float_share: percent of the multiply-accumulates whose layers may stay in float, those that cost most.
         shapes: shapes of inputs that are dynamic in the model.
+        fixed: inputs of the model that become constants, each with the number that all its elements are.
         inputs, outputs: values between which the model is cut, so that a part of it is compiled; none: its
             own inputs and outputs.
         tuning: a log of `vdla tune`, whose best choices are used; "none": no log; None: the records that
@@ -200,7 +202,7 @@ def compile(
     from vdla.compiler.network.keep import Source
 
     options = Options(percentile, tuple(float_layers), float_share)
-    section = Section(tuple(inputs), tuple(outputs))
+    section = Section(tuple(inputs), tuple(outputs), tuple((fixed or {}).items()))
     source = Source(model, None if samples is None else samples_of(samples), options, shapes, section)
     return Module(*cached_tuned_plan(source, target_of(target), records_of(tuning), progress))
 

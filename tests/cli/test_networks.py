@@ -158,6 +158,25 @@ def test_a_part_of_a_network_is_compiled_and_run(files, tmp_path):
                 assert np.abs(found[name].astype(int) - array).max() <= 1
 
 
+def test_an_input_can_be_fixed_to_a_number(files, tmp_path):
+    part = ("--inputs", "rq", "--outputs", "y", "--config", "tiny")
+    said = refused("compile", files / "net.onnx", "-o", tmp_path / "x.vdla", *part, "--fix", "rq=3")
+    assert said.endswith("'rq' is fixed, and named as an input or fixed once more")
+    fixed = ("--fix", "x=0.25", "--config", "tiny")
+    done("compile", files / "net.onnx", "-o", tmp_path / "fixed.vdla", *fixed)
+    np.savez(tmp_path / "none.npz")
+    np.savez(tmp_path / "all.npz", x=np.full(IMAGE.shape, 0.25, np.float32))
+    found = []
+    for name, given in (("fixed.vdla", "none.npz"), ("net.vdla", "all.npz")):
+        path = tmp_path / name if name == "fixed.vdla" else files / name
+        done("run", path, "--input", tmp_path / given, "--output", tmp_path / "out.npz")
+        with np.load(tmp_path / "out.npz") as out:
+            found.append(out["y"])
+    np.testing.assert_array_equal(*found)
+    said = refused("compile", files / "net.onnx", "-o", tmp_path / "x.vdla", "--fix", "x")
+    assert said == "--fix x is not of the form NAME=16000"
+
+
 def test_a_part_that_does_not_exist_is_refused(files, tmp_path):
     said = refused("compile", files / "net.onnx", "-o", tmp_path / "x.vdla", "--outputs", "rr")
     assert "outputs names 'rr', which the model has not" in said

@@ -7,6 +7,7 @@ from onnx import ModelProto
 
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.onnx.cut import cut
+from vdla.compiler.graph.onnx.fixed import with_fixed
 from vdla.compiler.graph.onnx.importer import Importer
 from vdla.compiler.graph.onnx.read import read_model
 from vdla.compiler.graph.passes.dead_code import DeadCode
@@ -34,6 +35,6 @@ def load(
             at fault, with the reason.
     """
     given = {name: tuple(shape) for name, shape in (shapes or {}).items()}
-    graph = DeadCode().run(Importer(*cut(read_model(source), section, given)).run())
+    graph = DeadCode().run(Importer(*cut(*with_fixed(read_model(source), section, given))).run())
     verify(graph)
     return graph

@@ -24,6 +24,7 @@ COMPILING = (
     "shapes",
     "cut_inputs",
     "cut_outputs",
+    "fixed",
     "tuned",
 )
 """Parameters of the options of compilation."""

@@ -72,6 +72,13 @@ def _takes_part(function: Command) -> Command:
         metavar="NAME=1,3,224,224",
         help="Shape of an input that is dynamic in the model; may be repeated.",
     )
+    fixed = click.option(
+        "--fix",
+        "fixed",
+        multiple=True,
+        metavar="NAME=16000",
+        help="Number that an input of the model is, which then is a constant; may be repeated.",
+    )
     inputs = click.option(
         "--inputs",
         "cut_inputs",
@@ -86,7 +93,7 @@ def _takes_part(function: Command) -> Command:
         metavar="NAME,NAME",
         help="Compile the part of the model that makes these values; may be repeated.",
     )
-    return shape(inputs(outputs(function)))
+    return shape(fixed(inputs(outputs(function))))
 
 
 def takes_recipe(function: Command) -> Command:
@@ -115,11 +122,14 @@ def takes_recipe(function: Command) -> Command:
         float_layers: str,
         float_share: float,
         shapes: tuple[str, ...],
+        fixed: tuple[str, ...],
         cut_inputs: tuple[str, ...],
         cut_outputs: tuple[str, ...],
         **kwargs: object,
     ) -> None:
-        section = Section(_names("--inputs", cut_inputs), _names("--outputs", cut_outputs))
+        section = Section(
+            _names("--inputs", cut_inputs), _names("--outputs", cut_outputs), tuple(map(_fixed, fixed))
+        )
         from vdla.compiler.graph.quantisation.options import Options
 
         layers = tuple(name for name in float_layers.split(",") if name)
@@ -171,6 +181,15 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
         return name, tuple(int(extent) for extent in extents.split(","))
     except ValueError as error:
         raise InputError(f"--shape {text} is not of the form NAME=1,3,224,224") from error
+
+
+def _fixed(text: str) -> tuple[str, float]:
+    """Parse `NAME=16000` into a name and a number."""
+    name, _, number = text.rpartition("=")
+    try:
+        return name, float(number)
+    except ValueError as error:
+        raise InputError(f"--fix {text} is not of the form NAME=16000") from error
 
 
 def _samples(recipe: Recipe) -> Samples | None:
