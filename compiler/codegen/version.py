@@ -1,7 +1,7 @@
 """Versions of the compiler: digests of the sources that decide what it makes.
 
-A measured schedule holds as long as the sources from the tensor expressions down are the same, whatever is done
-to the import, the quantiser and the plan of a network.
+A measured schedule holds as long as the sources from the tensor expressions down are the same, whatever
+becomes of the import, the quantiser and the plans of networks.
 """
 
 from collections.abc import Iterable

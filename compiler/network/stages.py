@@ -16,6 +16,7 @@ from vdla.compiler.codegen.record import ChoiceError, Choices, choices_of
 from vdla.compiler.codegen.space import Choice, Space, space_of
 from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.graph.passes.tabulate import Tabulate
 from vdla.compiler.ir.nodes import Func
 from vdla.compiler.network.arranged import arranged, with_macs
 from vdla.compiler.network.borders import padded_before
@@ -28,6 +29,7 @@ from vdla.compiler.network.slices import sliced_before
 from vdla.compiler.rules import Unfit
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
+from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.module.plan import Plan
 
 Progress = Callable[[str], None]
@@ -78,7 +80,8 @@ def parts_of(
     graph: Graph, target: Target, progress: Progress = lambda text: None
 ) -> tuple[Graph, list[Part]]:
     """Return a graph in the form in which a target runs it, and its parts."""
-    made = arranged(padded_before(graph, target.config), target.config, operators_of(target.config))
+    short = Tabulate(chains=True).run(graph) if target.config.has(Extension.TABLE) else graph
+    made = arranged(padded_before(short, target.config), target.config, operators_of(target.config))
     ready = sliced_before(made.graph, target.config)
 
     def placed(on_host: Mapping[str, str]) -> list[Placed]:

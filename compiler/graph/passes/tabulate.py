@@ -4,6 +4,9 @@
 sigmoid))`, as which quantised files write SiLU. The operators themselves fill the table, so that results are
 theirs to the last bit, whatever they are and however many. Products that change all elements alike, as which
 scalars stand between conversions, are such operators, too; those that change nothing go.
+
+Where the accelerator has tables, so does `Int8Mul(x, Int8Add(x, 3))`: files that quantise every operator
+write HardSwish in such pieces.
 """
 
 from collections.abc import Mapping
@@ -38,6 +41,7 @@ class Function:
         name: of the last operator that is no conversion.
         reason: why the first operator that is no conversion runs on the host.
         on_accelerator: all of it is worth no table, but perhaps for a DequantizeLinear at its end.
+        steps: operators that change int8 elements, one after the other.
     """
 
     root: str
@@ -45,16 +49,23 @@ class Function:
     name: str = ""
     reason: str = ""
     on_accelerator: bool = False
+    steps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Tabulate:
-    """The pass; it leaves operators that all run on the accelerator, and a lone DequantizeLinear, as they
-    are."""
+    """The pass; it leaves a lone DequantizeLinear as it is, and operators that all run on the accelerator.
+
+    Attributes:
+        chains: two operators or more, one after the other, become a table wherever they run: where the
+            accelerator has tables, one step takes less than several.
+    """
+
+    chains: bool = False
 
     def run(self, graph: Graph) -> Graph:
         """Return `graph` with tables."""
-        return DeadCode().run(_Tabulating(graph).run())
+        return DeadCode().run(_Tabulating(graph, self.chains).run())
 
 
 class _Tabulating(Rewriting):
@@ -64,8 +75,9 @@ class _Tabulating(Rewriting):
         functions: by value.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, chains: bool) -> None:
         super().__init__(graph)
+        self.chains = chains
         self.conversions = Conversions(graph)
         self.functions: dict[str, Function] = {}
 
@@ -81,7 +93,8 @@ class _Tabulating(Rewriting):
         """Return a node, or what does the same in fewer steps."""
         if found.on_accelerator and found.table.tobytes() == BYTES.tobytes():
             return Node("Identity", (found.root,), node.outputs, {}, node.name)
-        if found.on_accelerator or self.read(node) == {found.root}:
+        alone = found.on_accelerator and not (self.chains and found.steps > 1)
+        if alone or self.read(node) == {found.root}:
             return node
         table = self.constant(f"{node.outputs[0]}_table", found.table.reshape(-1))
         name, reason = found.name or node.name, found.reason or self.reason(node)
@@ -104,10 +117,13 @@ class _Tabulating(Rewriting):
             whole = first.on_accelerator and node.op == "DequantizeLinear"
             return replace(first, table=table, on_accelerator=whole)
         reason = next((one.reason for one in known.values() if one.reason), "") or self.reason(node)
+        steps = max(one.steps for one in known.values()) + 1
         on_accelerator = (alike or node.op in ON_ACCELERATOR) and all(
             one.on_accelerator for one in known.values()
         )
-        return Function(first.root, table, node.name, reason, on_accelerator)
+        if on_accelerator and table.tobytes() == BYTES.tobytes():
+            steps = 0
+        return Function(first.root, table, node.name, reason, on_accelerator, steps)
 
     def table(self, node: Node, known: Mapping[str, Function]) -> np.ndarray:
         """Return what a node makes of all values of the tensor."""

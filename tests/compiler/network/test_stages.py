@@ -11,11 +11,14 @@ from vdla.compiler.codegen.choose import by_estimate
 from vdla.compiler.codegen.record import ChoiceError, Choices, parse_choices
 from vdla.compiler.codegen.space import Choice
 from vdla.compiler.codegen.tiles import Tiles
+from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.network import stages
 from vdla.hw.spec.memory import MemoryParameters
-from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.target import Target
+from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.devices.registry import device_of
 from vdla.runtime.module.file import to_bytes
 from vdla.runtime.session.session import Session
@@ -33,6 +36,24 @@ def twins(net: Net) -> Graph:
 def chosen_for(graph: Graph, choices: Choices | None = None) -> dict:
     _, parted = stages.parts_of(graph, TARGET)
     return stages.choices_for(stages.tasks_of(parted), TARGET, choices or Choices(), by_estimate)
+
+
+@pytest.mark.parametrize("tables", [True, False])
+def test_a_chain_of_operators_on_elements_is_one_step_where_the_accelerator_has_tables(tables):
+    graph = parse_graph(
+        "def f(x: int8[1, 16, 4, 4]):\n"
+        "    p: int64[4, 1] = constant([[5], [20000], [5150], [32640]])\n"
+        "    a: int8[1, 16, 4, 4] = Int8Requantise(x, p)\n"
+        "    y: int8[1, 16, 4, 4] = Int8Mul(x, a, p, zeros=(1, -2))\n"
+        "    return y\n"
+    )
+    extensions = tuple(each for each in Extension if tables or each is not Extension.TABLE)
+    target = Target(replace(DEFAULT, extensions=extensions))
+    plan = stages.plan_of(graph, target, choose=by_estimate)
+    assert len(stages.tasks_of(stages.parts_of(graph, target)[1])) == (1 if tables else 2)
+    inputs = random_inputs(graph, 0)
+    outcome = Session(device_of("functional", target, plan.dram_bytes), plan).run(inputs)
+    np.testing.assert_array_equal(outcome.outputs["y"], interpret(graph, inputs)["y"])
 
 
 def test_equal_layers_are_chosen_once():

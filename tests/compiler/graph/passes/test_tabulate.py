@@ -159,6 +159,25 @@ def test_operators_on_int8_elements_of_one_tensor_become_a_table(title):
     assert_same_meaning(graph, changed)
 
 
+CHAINS = {
+    "requantised twice": ["y = Int8Lookup(x, y_table)"],
+    "what changes nothing": ["r = Identity(x)", "y = Int8Requantise(r, p)"],
+    "one operator on elements": ["y = Int8Requantise(x, p)"],
+    "a square": ["y = Int8Mul(x, x, p, zeros=(0, 0))"],
+}
+
+
+@pytest.mark.parametrize("title", CHAINS)
+def test_chains_of_operators_that_the_accelerator_has_become_a_table_if_asked(title):
+    lines, _ = INTEGER_TABLES[title]
+    graph = parse_graph(
+        INTEGER_HEAD + "".join(f"    {line}\n" for line in lines) + f"    return {lines[-1][0]}\n"
+    )
+    changed = Tabulate(chains=True).run(graph)
+    assert operators(changed) == CHAINS[title]
+    assert_same_meaning(graph, changed)
+
+
 ALIKE_HEAD = """\
 def f(x: int8[1, 2, 3, 3], z: int8[5, 2]):
     p: int64[4, 2] = constant([[5, 5], [20000, 20000], [5150, 5150], [32640, 32640]])
