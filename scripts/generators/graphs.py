@@ -219,6 +219,17 @@ def _layer_norm(g: Growing, x: Value) -> None:
     g.made(g.node("LayerNormalization", x.name, g.constant(width), g.constant(width), axis=-1), *x.shape)
 
 
+def _written_norm(g: Growing, x: Value) -> None:
+    """A layer normalisation in pieces, as exporters write it."""
+    width, two = x.shape[-1], g.builder.constant(np.float32(2))
+    centred = g.node("Sub", x.name, g.node("ReduceMean", x.name, axes=[-1]))
+    squares = g.rng.choice([("Pow", centred, two), ("Mul", centred, centred)])
+    variance = g.node("ReduceMean", g.node(*squares), axes=[-1])
+    root = g.node("Sqrt", g.node("Add", variance, g.builder.constant(np.float32(1e-2))))
+    normal = g.node("Mul", g.node("Div", centred, root), g.constant(width))
+    g.made(g.node("Add", normal, g.constant(width)), *x.shape)
+
+
 def _softmax(g: Growing, x: Value) -> None:
     if (
         x.shape[-1] == 1
@@ -330,9 +341,12 @@ def _slice(g: Growing, x: Value) -> None:
 
 
 def _reduce(g: Growing, x: Value) -> None:
-    op = g.rng.choice(["ReduceMean", "ReduceMean", "ReduceMax", "ReduceMin"])
-    axes = [2, 3] if len(x.shape) == 4 else [len(x.shape) - 1]
-    g.made(g.node(op, x.name, axes=axes, keepdims=1), *x.shape[: axes[0]], *[1] * len(axes))
+    op, keeps = g.rng.choice(["ReduceMean", "ReduceMean", "ReduceMax", "ReduceMin"]), g.rng.randint(0, 1)
+    last = len(x.shape) - 1
+    axes = g.rng.choice([[2, 3], [2, 3], [2], [3]]) if last == 3 else [last]
+    sizes = [1 if axis in axes else size for axis, size in enumerate(x.shape) if keeps or axis not in axes]
+    if len(sizes) > 1:
+        g.made(g.node(op, x.name, axes=axes, keepdims=keeps), *sizes)
 
 
 ANY: tuple[Step, ...] = (_unary, _unary, _clip, _silu, _prelu, _change_channels, _change_channels, _two, _two)
@@ -352,7 +366,16 @@ STEPS: Mapping[str, tuple[Step, ...]] = {
         _image_to_rows,
         *ANY,
     ),
-    ROWS: (*(_matmul,) * 4, *(_gemm,) * 3, _attention, _layer_norm, _softmax, _reshape_rows, *ANY),
+    ROWS: (
+        *(_matmul,) * 4,
+        *(_gemm,) * 3,
+        _attention,
+        _layer_norm,
+        _written_norm,
+        _softmax,
+        _reshape_rows,
+        *ANY,
+    ),
 }
 
 
