@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from math import prod
 from types import MappingProxyType
 from typing import cast
@@ -146,7 +147,13 @@ class Graph:
 
 def type_of(array: np.ndarray) -> TensorType:
     """Return the type of an array."""
-    return TensorType(array.shape, str(array.dtype))
+    return TensorType(array.shape, _name_of(array.dtype))
+
+
+@cache
+def _name_of(dtype: np.dtype) -> str:
+    """Return the name of an element type, which NumPy makes anew each time."""
+    return str(dtype)
 
 
 def uses(graph: Graph) -> Iterator[tuple[Node, str]]:

@@ -18,7 +18,7 @@ Elements = Callable[[Inputs, Attributes], int]
 
 WIDEST_BYTES = 8
 OBJECT_BYTES = 64  # an element that NumPy hands to a function of Python
-BY_ELEMENT = ("Erf", "Gelu")
+BY_ELEMENT = ("Erf", "Gelu")  # which take float64 for float32, and objects for other types
 
 
 def room(op: str, inputs: Inputs, attributes: Attributes) -> int:
@@ -29,8 +29,11 @@ def room(op: str, inputs: Inputs, attributes: Attributes) -> int:
             go together.
     """
     given = [x for x in inputs if x is not None]
-    is_float = any(x.dtype.kind == "f" for x in given)
-    item = OBJECT_BYTES if op in BY_ELEMENT else max(x.itemsize for x in given) if is_float else WIDEST_BYTES
+    if op in BY_ELEMENT:
+        item = WIDEST_BYTES if all(x.dtype == np.float32 for x in given) else OBJECT_BYTES
+    else:
+        is_float = any(x.dtype.kind == "f" for x in given)
+        item = max(x.itemsize for x in given) if is_float else WIDEST_BYTES
     return item * ELEMENTS.get(op, _broadcast)(inputs, attributes)
 
 

@@ -14,6 +14,7 @@ from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.tuned.records import NO_RECORDS, best_records
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.quantisation.options import Options
+from vdla.compiler.graph.section import Section
 from vdla.compiler.network import cached, compile, keep
 from vdla.compiler.network.cached import Source, cached_graph, cached_plan, cached_tuned_plan
 from vdla.compiler.network.stages import parts_of, tasks_of
@@ -78,6 +79,7 @@ OTHERS = [
     (Source(QUANTISED), Target(TINY.with_changes(name="other"))),
     (Source(OTHER.SerializeToString()), TARGET),
     (Source(QUANTISED, shapes={"x": (1, 1, 8, 8)}), TARGET),
+    (Source(QUANTISED, section=Section(fixed=(("x", 1.0),))), TARGET),
     (Source(QUANTISED, samples()), TARGET),
     (Source(FLOATS, samples()), TARGET),
     (Source(FLOATS, samples(1)), TARGET),

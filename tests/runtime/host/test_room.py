@@ -114,6 +114,10 @@ def test_a_lookup_has_room_for_the_positions_that_numpy_makes():
     assert room("Int8Lookup", [x, f32(256)], {}) >= x.size * np.dtype(np.intp).itemsize
 
 
+def test_the_error_function_makes_objects_of_all_but_float32():
+    assert [room("Erf", [np.ones(100, dtype)], {}) for dtype in (np.float32, np.float64)] == [800, 6400]
+
+
 HUGE = {
     "Add": ([np.zeros((1 << 20, 1), np.float32), np.zeros((1, 1 << 20), np.float32)], {}),
     "ConstantOfShape": ([], {"dtype": "int8", "shape": (1 << 40,), "value": 0}),
