@@ -126,8 +126,10 @@ def _best(
     if len(glances) == 1:
         return glances[0][1], np.inf
     least = min(error for error, _ in glances)
-    best = [(judge.error(found.graph), found) for error, found in glances if error <= HOPEFUL * least]
-    progress(f"quantise: {len(best)} kinds of ranges on {len(judge.samples)} samples")
+    best = [(error, found) for error, found in glances if error <= HOPEFUL * least]
+    if len(judge.samples) > 1:
+        progress(f"quantise: {len(best)} kinds of ranges on {len(judge.samples)} samples")
+        best = [(judge.error(found.graph), found) for _, found in best]
     chosen = best[0]
     for each in best[1:]:
         chosen = each if each[0] < LONGER * chosen[0] else chosen

@@ -11,6 +11,8 @@ from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.onnx.load import load
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.passes.pipeline import SIMPLIFY
+from vdla.compiler.graph.quantisation.grids import Criterion
+from vdla.compiler.graph.quantisation.judge import Judge
 from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.graph.quantisation_error import layer_errors, print_errors, ratio_db
 from vdla.compiler.graph.quantise import has_quantisable, quantise
@@ -169,6 +171,22 @@ def test_a_quantised_network_is_close_and_the_report_says_where_it_is_not(networ
     assert {"a", "p"} <= low
     assert not {"bn", "r", "c2"} & low
     assert len(print_errors(errors).splitlines()) == len(errors)
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_no_candidate_is_judged_twice_on_the_same_samples(network, count, monkeypatch):
+    judged, graphs, error = [], [], Judge.error
+
+    def counted(judge: Judge, graph: Graph, *first: int) -> float:
+        graphs.append(graph)  # alive, it keeps its identity to itself
+        judged.append((id(graph), *first))
+        return error(judge, graph, *first)
+
+    monkeypatch.setattr(Judge, "error", counted)
+    quantise(network, samples(count))
+    assert len(set(judged)) == len(judged)
+    assert len([each for each in judged if each[1:] == (1,)]) == len(Criterion)
+    assert (len(judged) == len(Criterion)) == (count == 1)
 
 
 def test_errors_are_ratios_of_the_powers_of_all_samples():
