@@ -132,7 +132,9 @@ class _Lowering(Rewriting):
         kernels = np.stack(parts, 3).reshape(channels, 1, -1, parts[0].shape[3])
         (down, across), pads = extents_of(attributes, "strides"), extents_of(attributes, "pads")
         tall = tuple(times * pad if place % 2 == 0 else pad for place, pad in enumerate(pads))
-        more: dict[str, Attribute] = {**attributes, "strides": (times * down, across), "pads": tall}
+        close = (1, extents_of(attributes, "dilations")[1])  # rows of the parts, which are neighbours
+        moves = {"dilations": close, "pads": tall, "strides": (times * down, across)}
+        more: dict[str, Attribute] = {**attributes, **moves}
         return self.copies[name, 0, times], kernels, more
 
     def repeated(self, name: str, op: str, groups: int, count: int) -> str:

@@ -209,14 +209,19 @@ def test_an_integer_less_its_zero_point_is_the_sum_of_few_bytes(zero):
 
 
 @pytest.mark.parametrize(
-    ("shape", "dilations", "rows"),
-    [((1, 4, 7, 6), (1, 1), True), ((1, 4, 7, 6), (2, 1), False), ((2, 4, 7, 6), (1, 1), False)],
+    ("shape", "height", "dilations", "rows"),
+    [
+        ((1, 4, 7, 6), 3, (1, 1), True),
+        ((1, 4, 7, 6), 3, (2, 1), False),
+        ((1, 4, 7, 6), 1, (2, 2), True),
+        ((2, 4, 7, 6), 3, (1, 1), False),
+    ],
 )
 @pytest.mark.parametrize("strides", [(1, 1), (2, 1)])
-def test_depthwise_kernels_of_nine_bits_lie_on_repeated_rows(shape, dilations, rows, strides):
+def test_depthwise_kernels_of_nine_bits_lie_on_repeated_rows(shape, height, dilations, rows, strides):
     for seed in range(4):
         of = QdqBuilder(seed, "uint8")
-        w = of.weights(4, 1, 3, 2, axis=-1, zero=20 + seed, dtype="uint8")
+        w = of.weights(4, 1, height, 2, axis=-1, zero=20 + seed, dtype="uint8")
         more = {"dilations": dilations, "group": 4, "pads": (1, 0, 2, 1), "strides": strides}
         graph = of.finish(of.pair(of.add("Conv", of.quantised(*shape), w, of.bias(4, "int32"), **more)))
         lowered = INTEGERS.run(graph)
