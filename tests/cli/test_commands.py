@@ -1,6 +1,7 @@
 """The commands that need no RTL tools: output, files, exit status, messages."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from vdla.cli import main
+from vdla.cli import THREADS, main
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,6 +25,18 @@ def test_config_shows_parameters_and_derived_figures():
     assert values["macs_per_cycle"] == 512
     assert values["memories"]["inp"] == {"element_bytes": 32, "depth": 1024, "index_bits": 10, "kib": 32.0}
     assert "peak              256 MACs per cycle" in run("config").stdout
+
+
+@pytest.mark.parametrize("given", [None, "2"])
+def test_numpy_multiplies_on_one_thread_unless_the_environment_says_otherwise(given):
+    code = "import os, sys, vdla.cli; early = 'numpy' in sys.modules; vdla.cli.main(['--version'], standalone_mode=False); "
+    code += "print(early, *(os.environ[name] for name in vdla.cli.THREADS))"
+    rest = {name: value for name, value in os.environ.items() if name not in THREADS}
+    chosen = rest if given is None else {**rest, "OPENBLAS_NUM_THREADS": given}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=chosen, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == f"False 1 {given or 1} 1"
 
 
 def test_config_reads_files(tmp_path):

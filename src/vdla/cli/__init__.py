@@ -17,13 +17,20 @@ from vdla import __version__
 
 INTERRUPTED = 130
 """Exit status of an interrupted command: 128 plus the number of SIGINT, as in shells."""
+THREADS = tuple(f"{library}_NUM_THREADS" for library in ("OMP", "OPENBLAS", "MKL"))
+"""Variables that say on how many threads NumPy multiplies, which it reads when it is imported. Many small
+products on several threads take many times as long where another process needs the processors, and gain
+little elsewhere."""
 
 
 class CommandModules(click.Group):
     """A group whose sub-commands are the modules of this package."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the command line; if standard output cannot be written, print one line and exit with 2."""
+        """Run the command line, on one thread unless the environment says otherwise; if standard output
+        cannot be written, print one line and exit with 2."""
+        for name in THREADS:
+            os.environ.setdefault(name, "1")
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
