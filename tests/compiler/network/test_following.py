@@ -56,10 +56,10 @@ def tables_one_behind_another(net: Following) -> tuple[Graph, set[str]]:
 
 def tables_behind_other_operators(net: Following) -> tuple[Graph, set[str]]:
     x = net.lookup(net.matmul(net.input(3, 7), 9))
-    y = net.lookup(net.requantise(x))
+    y = net.lookup(net.requantise(net.input(3, 9)))
     return net.graph(net.lookup(net.mul(x, net.lookup(net.add(x, y))))), {
         "Int8MatMul",
-        "Int8Requantise",
+        "Int8Lookup",
         "Int8Mul",
         "Int8Add",
     }
