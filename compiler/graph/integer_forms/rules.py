@@ -19,6 +19,7 @@ from vdla.compiler.rules import Rule, counted, unfit
 
 SPATIAL = 2
 FARTHEST = 255  # from a zero point to a value of int8
+LARGEST_STEP = 1  # of what is added to channels: half of it is off at most
 CHANNELS_FIRST = 2  # dimensions before the spatial ones: images and channels
 MOVES = (
     "Concat",
@@ -235,6 +236,13 @@ def _ratios(site: Site) -> str:
     return f"scales that make a ratio of {site.ratios.max():g}"
 
 
+def _shifts(site: Site) -> str:
+    if site.changed is None:
+        return ""
+    coarsest = np.where(site.changed.shifts, site.ratios, 0).max()
+    return f"steps of {coarsest:g} of the result's" if coarsest > LARGEST_STEP else ""
+
+
 def _factors(site: Site) -> str:
     if fits_factor(site.ratios.tolist()):
         return ""
@@ -257,6 +265,7 @@ def _one_factor(site: Site) -> str:
 SUMS = Rule(f"sums of {SUM_BITS} bits", _sums)
 PAIR_SUMS = Rule(f"sums of {SUM_BITS} bits", _pair_sums)
 RATIOS = Rule(f"ratios of scales between 0 and {LARGEST_MULTIPLE}", _ratios)
+SHIFTS = Rule(f"numbers that are added in steps of at most {LARGEST_STEP} of the result's", _shifts)
 FACTORS = Rule(f"scales of operands less than {LARGEST_RATIO} times the result's", _factors)
 
 
@@ -290,10 +299,11 @@ FIRST: Mapping[str, tuple[Rule[Site], ...]] = {
 }
 INSIDE: Mapping[str, tuple[Rule[Site], ...]] = {
     "Add": (SHAPES, FACTORS),
+    CHANGE: (SUMS, RATIOS, SHIFTS),
     "ConvTranspose": (SUMS, RATIOS),
     "Mul": (FACTORED, RATIOS),
     PAIRED: (Rule("nothing but one positive factor behind it", _one_factor), PAIR_SUMS, RATIOS),
-    **dict.fromkeys(("AveragePool", CHANGE, "Conv", "Gemm", "GlobalAveragePool", "MatMul"), (SUMS, RATIOS)),
+    **dict.fromkeys(("AveragePool", "Conv", "Gemm", "GlobalAveragePool", "MatMul"), (SUMS, RATIOS)),
 }
 BOUND = Rule("bounds after an operator that runs there", _bounded)
 RULES: Mapping[str, tuple[Rule[Site], ...]] = {

@@ -172,7 +172,8 @@ class Site:
         signs of their factors, in steps that are fine enough for the shifts."""
         if self.changed is not None:
             factors, step = self.changed.factors, GREATEST if self.changed.shifts.any() else 1
-            scale = np.where(factors, np.abs(factors) / step, 1.0)
+            alone = self.result.scale / self.operands[0].quantisation.scale  # where a shift is all
+            scale = np.where(factors, np.abs(factors), alone) / step
             signs = np.sign(factors).astype(np.int16)[:, None] * np.int16(step)
             return Weights(signs, scale, signs)
         if self.node.op not in POOLS:

@@ -361,6 +361,21 @@ def test_how_a_result_is_read_is_told(reason):
     assert why(lowered, real) == f"MaxPool with {reason}"
 
 
+@pytest.mark.parametrize(("scale", "fits"), [(0.0002, False), (0.02, True)])
+def test_what_is_added_to_channels_is_as_fine_as_the_result(scale, fits):
+    of = QdqBuilder(0)
+    thirds = of.constant(np.full((3, 1, 1), 1 / 3, np.float32))
+    real = of.add("Add", of.pair(of.input(1, 3, 2, 2), 0.05), thirds)
+    lowered = ToIntegers().run(of.finish(of.pair(real, scale)))
+    if fits:
+        assert float_operators(lowered) == []
+    else:
+        assert why(lowered, real) == (
+            "Add with steps of 1.9685 of the result's; "
+            "the accelerator takes numbers that are added in steps of at most 1 of the result's"
+        )
+
+
 def test_a_part_of_a_split_that_is_read_in_float_is_named():
     of = QdqBuilder(0)
     a, b = of.add_many("Split", 2, of.quantised(2, 4), axis=1, split=(1, 3))
