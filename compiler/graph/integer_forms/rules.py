@@ -14,6 +14,7 @@ from vdla.compiler.graph.integers import (
     fits_multiplier,
     fits_sum,
 )
+from vdla.compiler.graph.moves import REARRANGING
 from vdla.compiler.graph.nodes import Node
 from vdla.compiler.rules import Rule, counted, unfit
 
@@ -21,19 +22,7 @@ SPATIAL = 2
 FARTHEST = 255  # from a zero point to a value of int8
 LARGEST_STEP = 1  # of what is added to channels: half of it is off at most
 CHANNELS_FIRST = 2  # dimensions before the spatial ones: images and channels
-MOVES = (
-    "Concat",
-    "DepthToSpace",
-    "Flatten",
-    "Reshape",
-    "Resize",
-    "Slice",
-    "SpaceToDepth",
-    "Split",
-    "Squeeze",
-    "Transpose",
-    "Unsqueeze",
-)
+MOVES = ("Concat", "DepthToSpace", "Resize", "Slice", "SpaceToDepth", "Split", *REARRANGING)
 """Operators that move elements of one scale, whatever their places."""
 
 

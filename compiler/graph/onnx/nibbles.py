@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
+from vdla.compiler.graph.moves import REARRANGING
 from vdla.compiler.graph.onnx.call import RefusalError
 
 RANGES: Mapping[str, tuple[int, int]] = {
@@ -17,7 +18,7 @@ RANGES: Mapping[str, tuple[int, int]] = {
     "uint4": (0, 15),
 }
 READERS = ("Cast", "DequantizeLinear", "QuantizeLinear", "Shape", "Size")  # to which bytes are the same
-MOVERS = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")  # make what they read
+MOVERS = ("Identity", *REARRANGING)  # make what they read
 
 
 def as_bytes(array: np.ndarray) -> np.ndarray:

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from vdla.compiler.graph.integer_forms.early import DYNAMIC
+from vdla.compiler.graph.moves import RESHAPING
 from vdla.compiler.graph.nodes import Graph, Node, TensorType, consumers, producers
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.passes.expand_integers import PRODUCTS
 from vdla.compiler.graph.rewrite import Rewriting
 from vdla.runtime.host.quantise import dequantize_linear
 
-MOVES = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")  # that leave the order of elements
+KEEPING_ORDER = ("Identity", *RESHAPING)
 ROUNDING = ("Cast", "Floor", "Round")
 
 
@@ -83,7 +84,7 @@ class _Fixing(Rewriting):
         """Return the real numbers of a bias, in the shape in which `end` adds it to integers; None where it
         is not a constant that is divided by the scale of the integers beside it."""
         shape, node = self.graph.types[bias].shape, self.makers.get(bias)
-        while node is not None and node.op in (*MOVES, *ROUNDING):
+        while node is not None and node.op in (*KEEPING_ORDER, *ROUNDING):
             node = self.makers.get(node.inputs[0])
         if node is None or node.op != "Div" or node.inputs[0] not in self.graph.constants:
             return None

@@ -12,13 +12,13 @@ from math import prod
 import numpy as np
 
 from vdla.compiler.graph.interpret import run_node
+from vdla.compiler.graph.moves import REARRANGING
 from vdla.compiler.graph.nodes import Graph, Node, consumers, producers
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.rewrite import Rewriting
 from vdla.runtime.host.evaluate import evaluate
 
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-MOVED = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def _with_moved_weights(graph: Graph) -> Graph:
     made, makers = Rewriting(graph), dict(producers(graph))
     constants = dict(graph.constants)
     for node in graph.nodes:
-        before = makers.get(node.inputs[0]) if node.op in MOVED else None
+        before = makers.get(node.inputs[0]) if node.op in REARRANGING else None
         moved = before is not None and _moved(constants, before, node)
         if before is None or not moved:
             made.nodes.append(node)

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from vdla.compiler.graph.by_element import table_of
+from vdla.compiler.graph.moves import REARRANGING
 from vdla.compiler.graph.nodes import Graph, Node, consumers, producers
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.rewrite import Rewriting
 from vdla.runtime.host.evaluate import evaluate
 from vdla.runtime.host.int8 import BYTES
 
-KEEPING = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 PICKING = ("Gather", "Slice", "Split")
 PRODUCTS = "Int8Products"
 Places = tuple[int, ...]  # a row and a column of each part
@@ -104,7 +104,7 @@ def _source(
     own = graph.types[name].shape[-1]
     while (maker := makers.get(name)) is not None:
         changed = table_of(graph, maker)
-        moves = maker.op in KEEPING or (maker.op in PICKING and _fixed(graph, maker))
+        moves = maker.op in REARRANGING or (maker.op in PICKING and _fixed(graph, maker))
         if changed is not None:
             table = changed if table is None else table[changed.astype(np.int16) + len(BYTES) // 2]
         elif not moves or graph.types[name].dtype != "int8":
@@ -179,7 +179,7 @@ def _writing(graph: Graph, readers: Mapping[str, list[Node]], node: Node) -> Nod
     places, best = node.extents("places"), node
     numbers = np.arange(graph.types[name].size).reshape(graph.types[name].shape)
     own = numbers.shape[-1]
-    while name not in graph.outputs and len(readers[name]) == 1 and readers[name][0].op in KEEPING:
+    while name not in graph.outputs and len(readers[name]) == 1 and readers[name][0].op in REARRANGING:
         (reader,) = readers[name]
         (numbers,) = evaluate(reader.op, [numbers], reader.attributes)
         (name,) = reader.outputs

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vdla.compiler.graph.moves import REARRANGING
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.passes.remove_identity import RemoveIdentity
-from vdla.compiler.graph.passes.written_out import RESHAPING
 from vdla.compiler.graph.rewrite import Rewriting
 
-MOVES = (*RESHAPING, "Transpose")
 IMAGE_RANK = 4
 CHANNELS_LAST, CHANNELS_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 LARGEST = 1 << 22  # elements of a tensor whose order is followed
@@ -48,14 +47,14 @@ class _Merging(Rewriting):
 
     def run(self) -> Graph:
         for node in self.graph.nodes:
-            if node.op not in MOVES or not self.shortened(node):
+            if node.op not in REARRANGING or not self.shortened(node):
                 self.move(node)
         return self.finished()
 
     def move(self, node: Node) -> None:
         """Append a node of the new graph."""
         self.nodes.append(node)
-        if node.op in MOVES:
+        if node.op in REARRANGING:
             self.makers[node.outputs[0]] = node
 
     def type(self, name: str) -> TensorType:

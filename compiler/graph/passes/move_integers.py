@@ -8,11 +8,11 @@ do not stand between an operator and its conversions.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from vdla.compiler.graph.moves import REARRANGING
 from vdla.compiler.graph.nodes import Graph, Node, TensorType, consumers, producers
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.rewrite import Rewriting
 
-MOVED = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 PICKING = ("Gather", "Slice")  # some elements of their first input
 
 
@@ -34,7 +34,7 @@ def _behind_makers(graph: Graph) -> Graph:
     """Return `graph` with moves before the DequantizeLinear whose result they read."""
     made, makers = Rewriting(graph), dict(producers(graph))
     for node in graph.nodes:
-        before = makers.get(node.inputs[0]) if node.op in (*MOVED, *PICKING) else None
+        before = makers.get(node.inputs[0]) if node.op in (*REARRANGING, *PICKING) else None
         if before is None or before.op != "DequantizeLinear" or not _single(graph, before):
             made.nodes.append(node)
             continue
@@ -63,7 +63,7 @@ def _before_readers(graph: Graph) -> Graph:
     made, readers = Rewriting(graph), consumers(graph)
     nodes: list[Node] = []
     for node in reversed(graph.nodes):
-        reader = _quantiser(graph, node, readers) if node.op in MOVED else None
+        reader = _quantiser(graph, node, readers) if node.op in REARRANGING else None
         if reader is None:
             nodes.append(node)
             continue

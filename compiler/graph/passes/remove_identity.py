@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, replace
 
+from vdla.compiler.graph.moves import RESHAPING
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.rewrite import rebuilt, renamed
 
 ALWAYS = ("Dropout", "Identity")
-WITH_EQUAL_TYPES = (*ALWAYS, "Cast", "Expand", "Flatten", "Reshape", "Squeeze", "Unsqueeze")
+WITH_EQUAL_TYPES = (*ALWAYS, "Cast", "Expand", *RESHAPING)
 
 
 @dataclass(frozen=True, slots=True)

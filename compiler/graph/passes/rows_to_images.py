@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vdla.compiler.graph.conversions import CONVERSIONS
+from vdla.compiler.graph.moves import RESHAPING
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType, producers
-from vdla.compiler.graph.passes.written_out import RESHAPING
 from vdla.compiler.graph.rewrite import Rewriting
 from vdla.runtime.host import elementwise
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vdla.compiler.graph.affine import factor_of
+from vdla.compiler.graph.moves import REARRANGING
 from vdla.compiler.graph.nodes import Graph, Node, consumers, producers
 from vdla.compiler.graph.rewrite import Rewriting, renamed
-
-MOVES = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ class _Scaling(Rewriting):
                 if found is not None:
                     self.plain[name] = found[0]
                     total *= found[1]
-                elif maker.op not in MOVES:
+                elif maker.op not in REARRANGING:
                     break
                 name = maker.inputs[0] if found is None else found[0]
         return total

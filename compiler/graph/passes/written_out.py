@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from math import isclose
 from typing import NamedTuple
 
+from vdla.compiler.graph.moves import RESHAPING
 from vdla.compiler.graph.nodes import Graph, Node, consumers, producers
 
-RESHAPING = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
 LOWEST = -3.4e38  # what is less bounds no float32
 
 

@@ -8,13 +8,13 @@ import numpy as np
 
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.macs import macs
+from vdla.compiler.graph.moves import REARRANGING
 from vdla.compiler.graph.nodes import Graph, Node, producers
 
 WORK = 6e10  # multiply-accumulates that judging may take
 WORK_OF_ELEMENT = 64  # of an operator, beside its products
 MOST_SAMPLES = 8
 EPSILON = 1e-9  # results that do not vary are compared with their errors alone
-REARRANGING = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 SATURATING = ("Sigmoid", "Softmax")  # what they read says more than what they make, up to a point
 REACH = float(np.log(512))  # of what they read; beyond it what they make is within half a step of an end
 

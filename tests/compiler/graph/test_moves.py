@@ -1,0 +1,30 @@
+"""Operators that give elements other places."""
+
+import numpy as np
+import pytest
+
+from vdla.compiler.graph.interpret import run_node
+from vdla.compiler.graph.moves import REARRANGING, RESHAPING
+from vdla.compiler.graph.parse import parse_graph
+
+CALLS = {
+    "Flatten": "int8[2, 12] = Flatten(x, axis=1)",
+    "Reshape": "int8[6, 4] = Reshape(x, shape=(6, 4))",
+    "Squeeze": "int8[2, 3, 4] = Squeeze(x, axes=(2,))",
+    "Transpose": "int8[4, 1, 3, 2] = Transpose(x, perm=(3, 2, 1, 0))",
+    "Unsqueeze": "int8[2, 3, 1, 4, 1] = Unsqueeze(x, axes=(4,))",
+}
+
+
+def test_every_operator_is_called():
+    assert sorted(CALLS) == sorted(REARRANGING)
+
+
+@pytest.mark.parametrize("op", CALLS)
+def test_every_element_stays_and_only_transpose_changes_the_order(op):
+    graph = parse_graph(f"def f(x: int8[2, 3, 1, 4]):\n    y: {CALLS[op]}\n    return y\n")
+    x = np.arange(24, dtype=np.int8).reshape(2, 3, 1, 4)
+    made = run_node(graph.nodes[0], {"x": x}, graph.types)["y"]
+    assert made.shape == graph.types["y"].shape
+    assert np.array_equal(np.sort(made, None), x.ravel())
+    assert np.array_equal(made.ravel(), x.ravel()) == (op in RESHAPING)
