@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import click
 import numpy as np
 from generators.expressions import EXPRESSIONS, Expression, sum_of_squares
+from on_devices import devices_of, differences
 
 from vdla.compiler.codegen.choose import by_simulator, simulated_cycles
 from vdla.compiler.codegen.derived.derive import Derived, derive
@@ -26,17 +27,13 @@ from vdla.compiler.te.operators.narrowing import Scale
 from vdla.compiler.te.operators.pooling import max_pool
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, matrix_product
 from vdla.compiler.te.tensor import Tensor
-from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.target import Target
 from vdla.runtime.device import Device
-from vdla.runtime.devices.cycle import CycleDevice
-from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.session.launch import place
 
 C7 = Convolution(128, 28, 28, 256, (3, 3), (2, 2), (1, 1, 1, 1))
 ALLOWED = 1.10  # cycles of C7, derived, over those by hand
-INTERLEAVINGS = 3
 DRAM_BYTES = 1 << 22
 
 
@@ -65,29 +62,8 @@ def run(device: Device, derived: Derived, case: Expression) -> tuple[int | None,
 
 def failures(case: Expression, derived: Derived, *, on_rtl: bool) -> tuple[list[str], dict[str, int | None]]:
     """Return what is wrong with a derived operator, and its cycles by device."""
-    config = derived.target.config
-    devices: dict[str, Device] = {
-        f"functional[seed {order}]": FunctionalDevice(config, DRAM_BYTES, order)
-        for order in (None, *range(INTERLEAVINGS))
-    }
-    devices["cycle"] = CycleDevice(config, DRAM_BYTES)
-    if on_rtl:
-        from vdla.runtime.devices.rtl.build import Optimise
-        from vdla.runtime.devices.rtl.device import RtlDevice
-
-        devices["rtl"] = RtlDevice(config, DRAM_BYTES, optimise=Optimise.BUILD)
-    found, cycles = [], {}
-    for name, device in devices.items():
-        try:
-            cycles[name], out = run(device, derived, case)
-        except VdlaError as error:
-            found.append(f"{name}: {type(error).__name__}: {error}")
-            continue
-        if not np.array_equal(out, case.expected):
-            found.append(f"{name}: {np.count_nonzero(out != case.expected)} of {out.size} values differ")
-    if on_rtl and cycles.get("rtl") != cycles.get("cycle"):
-        found.append(f"cycles: {cycles}")
-    return found, cycles
+    devices = devices_of(derived.target.config, DRAM_BYTES, on_rtl=on_rtl)
+    return differences(devices, lambda device: run(device, derived, case), case.expected)
 
 
 def compare(trials: int) -> bool:

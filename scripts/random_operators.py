@@ -12,18 +12,15 @@ from collections import Counter
 import click
 import numpy as np
 from generators.operators import Case, random_case
+from on_devices import devices_of, differences
 
 from vdla.compiler.codegen.stream import compile_stream
-from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY
 from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.device import Device
-from vdla.runtime.devices.cycle import CycleDevice
-from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.session.launch import place
 from vdla.runtime.stream.builder import Stream
 
-INTERLEAVINGS = 3
 DRAM_BYTES = 1 << 24
 CONFIGS = (
     TINY,
@@ -63,28 +60,8 @@ def run(device: Device, case: Case, stream: Stream) -> tuple[int | None, np.ndar
 def failures(case: Case, on_rtl: bool) -> list[str]:
     """Return what is wrong with a case: nothing, one hopes."""
     stream = compile_stream(case.func, case.config)
-    devices = {
-        f"functional[seed {order}]": FunctionalDevice(case.config, DRAM_BYTES, order)
-        for order in (None, *range(INTERLEAVINGS))
-    }
-    devices["cycle"] = CycleDevice(case.config, DRAM_BYTES)
-    if on_rtl:
-        from vdla.runtime.devices.rtl.build import Optimise
-        from vdla.runtime.devices.rtl.device import RtlDevice
-
-        devices["rtl"] = RtlDevice(case.config, DRAM_BYTES, optimise=Optimise.BUILD)
-    found, cycles = [], {}
-    for name, device in devices.items():
-        try:
-            cycles[name], out = run(device, case, stream)
-        except VdlaError as error:
-            found.append(f"{name}: {type(error).__name__}: {error}")
-            continue
-        if not np.array_equal(out, case.expected):
-            found.append(f"{name}: {np.count_nonzero(out != case.expected)} of {out.size} values differ")
-    if on_rtl and cycles.get("rtl") != cycles.get("cycle"):
-        found.append(f"cycles: {cycles}")
-    return found
+    devices = devices_of(case.config, DRAM_BYTES, on_rtl=on_rtl)
+    return differences(devices, lambda device: run(device, case, stream), case.expected)[0]
 
 
 @click.command(help=__doc__)

@@ -19,6 +19,25 @@ OUTPUT_FILE = click.Path(
     path_type=Path
 )  # without checks: `vdla.hw.spec.writing` says what is wrong, in one line
 
+VECTORS = click.argument(
+    "vectors",
+    nargs=-1,
+    required=True,
+    metavar="VECTOR...",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
+CLOCK = click.option(
+    "--clock",
+    type=click.FloatRange(0, min_open=True),
+    help="Clock in MHz, to convert cycles to time.  [default: the target's]",
+)
+INPUTS = click.option(
+    "--input",
+    "inputs",
+    metavar="IN.npz",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="One array per input of the network. Without it the inputs are random, the same in each run.",
+)
 
 Command: TypeAlias = Callable[..., None]
 """A command's function; click gives it options and arguments by name."""

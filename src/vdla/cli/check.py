@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from vdla.cli._options import reports_errors
+from vdla.cli._options import VECTORS, reports_errors
 from vdla.hw.spec.errors import ProgramError
 from vdla.runtime.vectors import load_vector, stream_address
 from vdla.sim.decoded import decode_stream
@@ -15,13 +15,7 @@ from vdla.sim.verify.verifier import describe, findings
 
 
 @click.command()
-@click.argument(
-    "vectors",
-    nargs=-1,
-    required=True,
-    metavar="VECTOR...",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-)
+@VECTORS
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @reports_errors
 def command(vectors: tuple[Path, ...], as_json: bool) -> None:

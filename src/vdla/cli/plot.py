@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vdla.cli._options import OUTPUT_FILE, needs, takes_memory
+from vdla.cli._options import OUTPUT_FILE, VECTORS, needs, takes_memory
 from vdla.cli._runs import raise_fault, time_vector
 from vdla.hw.spec.errors import FileFormatError
 from vdla.hw.spec.memory import MemoryParameters
@@ -20,13 +20,7 @@ KINDS = ("utilisation", "roofline", "timeline")
 
 
 @click.command()
-@click.argument(
-    "vectors",
-    nargs=-1,
-    required=True,
-    metavar="VECTOR...",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-)
+@VECTORS
 @click.option("-o", "--output", required=True, type=OUTPUT_FILE, help="A .png or .svg file.")
 @click.option("--kind", type=click.Choice(KINDS), default=KINDS[0], show_default=True)
 @takes_memory

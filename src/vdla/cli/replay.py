@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from vdla.cli._options import reports_errors
+from vdla.cli._options import VECTORS, reports_errors
 from vdla.cli._waves import RECORDS, show_waves, takes_waves
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import DeviceError
@@ -21,13 +21,7 @@ from vdla.runtime.vectors import DeviceFactory, Vector, load_vector, replay
 
 
 @click.command()
-@click.argument(
-    "vectors",
-    nargs=-1,
-    required=True,
-    metavar="VECTOR...",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-)
+@VECTORS
 @click.option(
     "--device",
     "devices",

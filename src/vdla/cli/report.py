@@ -8,7 +8,15 @@ import click
 
 from vdla.cli._modules import COMPILING, MHZ, module_of, options_given, step_name
 from vdla.cli._networks import Recipe, status, takes_recipe, takes_tuning
-from vdla.cli._options import MEMORY_OPTIONS, OUTPUT_FILE, needs, overrides_memory, takes_target
+from vdla.cli._options import (
+    CLOCK,
+    INPUTS,
+    MEMORY_OPTIONS,
+    OUTPUT_FILE,
+    needs,
+    overrides_memory,
+    takes_target,
+)
 from vdla.compiler.codegen.tuned.records import Records
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.target import Target
@@ -26,18 +34,8 @@ from vdla.runtime.samples import InputError, read_arrays
     type=OUTPUT_FILE,
     help="Page to write.  [default: report.html in DIR; MODEL.html in the current folder]",
 )
-@click.option(
-    "--input",
-    "inputs",
-    metavar="IN.npz",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="One array per input of the network. Without it the inputs are random, the same in each run.",
-)
-@click.option(
-    "--clock",
-    type=click.FloatRange(0, min_open=True),
-    help="Clock in MHz, to convert cycles to time.  [default: the target's]",
-)
+@INPUTS
+@CLOCK
 @overrides_memory
 @takes_recipe
 @takes_tuning

@@ -10,7 +10,7 @@ import numpy as np
 from vdla.api import Run
 from vdla.cli._modules import MHZ, module_of, step_name
 from vdla.cli._networks import Recipe, status, takes_recipe, takes_tuning
-from vdla.cli._options import OUTPUT_FILE, overrides_memory, takes_target
+from vdla.cli._options import CLOCK, INPUTS, OUTPUT_FILE, overrides_memory, takes_target
 from vdla.cli._summaries import lists_layers, show_run
 from vdla.cli._waves import show_waves, takes_waves
 from vdla.compiler.codegen.tuned.records import Records
@@ -29,20 +29,10 @@ from vdla.sim.trace.perfetto import write_perfetto
 @click.argument(
     "model", metavar="MODEL.vdla|MODEL.onnx", type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
-@click.option(
-    "--input",
-    "inputs",
-    metavar="IN.npz",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="One array per input. Without it the inputs are random, the same in each run.",
-)
+@INPUTS
 @click.option("--output", metavar="OUT.npz", type=OUTPUT_FILE, help="Where to write the outputs.")
 @click.option("--device", default="functional", show_default=True, type=click.Choice(list(DEVICE_CLASSES)))
-@click.option(
-    "--clock",
-    type=click.FloatRange(0, min_open=True),
-    help="Clock in MHz, to convert cycles to time.  [default: the target's]",
-)
+@CLOCK
 @click.option(
     "--trace", metavar="T.json", type=OUTPUT_FILE, help="Write a timeline for ui.perfetto.dev (device cycle)."
 )
