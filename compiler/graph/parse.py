@@ -48,6 +48,7 @@ class _Parser:
         )
 
     def graph(self, tree: ast.Module) -> Graph:
+        """Return the graph of a text's syntax tree; GraphError: it is no such function."""
         match tree.body:
             case [
                 ast.FunctionDef(
@@ -70,6 +71,7 @@ class _Parser:
         return tuple(self.value(part) for part in parts)
 
     def value(self, node: ast.expr) -> str:
+        """Return the name of a value that was defined before, or "" for None, an input that is left out."""
         match node:
             case ast.Name(spelling) if named(spelling) in self.types:
                 return named(spelling)
@@ -80,6 +82,7 @@ class _Parser:
     def declare(
         self, spelling: str, annotation: ast.expr | None, node: ast.stmt | ast.expr | ast.arg
     ) -> TensorType:
+        """Define a value, and return its type; GraphError: it is defined already, or the type is none."""
         name = named(spelling)
         if name in self.types:
             raise self.fail(node, f"{name} is defined twice")
@@ -87,6 +90,7 @@ class _Parser:
         return self.types[name]
 
     def type(self, name: str, annotation: ast.expr | None, node: ast.stmt | ast.expr | ast.arg) -> TensorType:
+        """Return the type that an annotation says, such as float32[1, 3]."""
         match annotation:
             case ast.Name(dtype) if dtype in TENSOR_DTYPES:
                 return TensorType((), dtype)
@@ -98,6 +102,7 @@ class _Parser:
         )
 
     def statement(self, node: ast.stmt) -> None:
+        """Take over a constant, a node, or the type of a value."""
         match node:
             case ast.AnnAssign(
                 ast.Name(name), annotation, ast.Call(ast.Name("constant"), arguments, keywords)
@@ -117,6 +122,7 @@ class _Parser:
                 )
 
     def node(self, call: ast.Call, outputs: tuple[str, ...]) -> Node:
+        """Return the node that a call says, which makes `outputs`."""
         attributes = {keyword.arg or "": self.literal(keyword.value) for keyword in call.keywords}
         name, reason = attributes.pop("name", ""), attributes.pop("reason", "")
         inputs = tuple(self.value(argument) for argument in call.args)
@@ -131,6 +137,7 @@ class _Parser:
         arguments: list[ast.expr],
         keywords: list[ast.keyword],
     ) -> None:
+        """Define a constant by its elements, or by the hash of those that were given beside the text."""
         match arguments, keywords:
             case [elements], []:
                 self.constants[name] = self.elements(elements, type_)
@@ -140,6 +147,7 @@ class _Parser:
                 raise self.fail(node, 'a constant is written constant(elements) or constant(sha256="...")')
 
     def elements(self, node: ast.expr, type_: TensorType) -> np.ndarray:
+        """Return the elements that are written, of a type."""
         try:
             array = np.array(self.literal(node), type_.dtype)
         except (ValueError, OverflowError) as error:
@@ -153,6 +161,7 @@ class _Parser:
     def given_constant(
         self, node: ast.stmt | ast.expr | ast.arg, name: str, type_: TensorType, expected: str
     ) -> np.ndarray:
+        """Return the elements that were given beside the text; GraphError: there are none, or others."""
         array = self.given.get(name)
         if array is None:
             raise self.fail(node, f"the text holds only the hash of {name}; pass its elements in constants")

@@ -146,6 +146,7 @@ class _Arranging(Rewriting):
         )
 
     def run(self) -> Arranged:
+        """Return the graph whose operators make and read channels where these stand."""
         for node in self.graph.nodes:
             if any(made in self.channels.moved for made in node.outputs):
                 if self.known.issuperset(node.inputs):

@@ -63,9 +63,11 @@ class _Builder:
 
     @property
     def config(self) -> AcceleratorConfig:
+        """The configuration of the target."""
         return self.target.config
 
     def plan(self, report: Callable[[Offloaded], None]) -> Plan:
+        """Return the plan; `report` is called with each operator of the accelerator before it is emitted."""
         self.aliases = {
             one.node.outputs[0]: one.node.inputs[0]
             for part in self.parts
@@ -171,6 +173,7 @@ class _Builder:
         return [name for name in made if name in read or name in self.graph.outputs]
 
     def host_constants(self) -> list[str]:
+        """Return the constants that the host reads, or that are outputs of the network."""
         used = [
             name
             for part in self.parts
@@ -256,6 +259,7 @@ class _Builder:
         return replace(after, table=1 + self.tables % min(held, isa.MOST_TABLES))
 
     def place(self, name: str, layout: Layout) -> str:
+        """Return the tensor in DRAM in which a value stands in a layout."""
         return self.places[self.stored(name, layout)]
 
     def unpacks(self, part: Part) -> tuple[Crossing, ...]:

@@ -84,6 +84,7 @@ class _Products:
 
     @property
     def block(self) -> int:
+        """The channels of a block."""
         return self.maker.config.block_out
 
     @cached_property

@@ -42,11 +42,13 @@ class Random:
         self.seen = np.zeros(len(self.points), bool)
 
     def ask(self, count: int) -> list[int]:
+        """Return the next points of the order, without those that were told."""
         found = [int(place) for place in self.order[~self.seen[self.order]][:count]]
         self.seen[found] = True
         return found
 
     def tell(self, places: Sequence[int], cycles: Sequence[float]) -> None:
+        """Leave points out of what is asked for; what they cost does not matter."""
         self.seen[list(places)] = True
 
 
@@ -69,6 +71,7 @@ class Informed(Random):
         self.cycles: dict[int, float] = {}
 
     def tell(self, places: Sequence[int], cycles: Sequence[float]) -> None:
+        """Keep what points cost."""
         super().tell(places, cycles)
         self.cycles |= dict(zip(places, cycles, strict=True))
 
@@ -78,6 +81,7 @@ class Evolutionary(Informed):
     """Points that are derived from the best so far, by changes of knobs and by crossing two."""
 
     def ask(self, count: int) -> list[int]:
+        """Return children of the best points, and random points where these are too few."""
         if len(self.cycles) < POPULATION:
             return super().ask(count)
         parents = sorted(self.cycles, key=self.cycles.__getitem__)[:POPULATION]
@@ -114,6 +118,7 @@ class Annealing(Informed):
     model: CostModel
 
     def ask(self, count: int) -> list[int]:
+        """Return the best points that the chains met, and random ones beside them."""
         fresh = int(self.rng.binomial(count, FRESH)) if self.cycles else 0
         found = self.chosen(count - fresh)
         self.seen[found] = True
@@ -150,6 +155,7 @@ class Annealing(Informed):
         return np.unique(np.concatenate(met))
 
     def tell(self, places: Sequence[int], cycles: Sequence[float]) -> None:
+        """Keep what points cost, and let the model learn from all of it."""
         super().tell(places, cycles)
         measured = Measured.of(self.points, self.cycles)
         if measured is not None:

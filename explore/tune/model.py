@@ -79,9 +79,10 @@ class Analytic:
     others: tuple[Measured, ...] = ()
 
     def learn(self, own: Measured) -> None:
-        pass
+        """Do nothing: estimates do not change."""
 
     def scores(self, points: Points) -> FloatArray:
+        """Return float64[n] that follows from the estimates alone."""
         return _margins(points.estimates)
 
 
@@ -100,6 +101,7 @@ class Linear:
         self._fit(self.others)
 
     def learn(self, own: Measured) -> None:
+        """Fit the weights anew, to other spaces and to this one."""
         self._fit((*self.others, own))
 
     def _fit(self, spaces: Iterable[Measured]) -> None:
@@ -111,6 +113,7 @@ class Linear:
         self.weights = np.linalg.solve(left.T @ left + RIDGE * np.eye(left.shape[1]), left.T @ right)
 
     def scores(self, points: Points) -> FloatArray:
+        """Return float64[n]: the expected logarithm of cycles, negated; as `Analytic` if it knows none."""
         if self.weights is None:
             return _margins(points.estimates)
         scores: FloatArray = -points.features @ self.weights
@@ -141,6 +144,7 @@ class Learned:
             self._fit(self.others)
 
     def learn(self, own: Measured) -> None:
+        """Train the trees anew, on other spaces and on this one."""
         self._fit((*self.others, own))
 
     def _fit(self, spaces: tuple[Measured, ...]) -> None:
@@ -156,6 +160,7 @@ class Learned:
         self.booster = xgboost.train(PARAMETERS, matrix, TREES)
 
     def scores(self, points: Points) -> FloatArray:
+        """Return float64[n]: scores of the analytic model, to which trees add if there are any."""
         margins = _margins(points.estimates)
         if self.booster is None:
             return margins

@@ -29,6 +29,7 @@ class _Merging(Rewriting):
     """A graph with changes of columns in weights in the making."""
 
     def run(self) -> Graph:
+        """Return the graph with changes of columns in the weights."""
         readers, merged = consumers(self.graph), set[str]()
         for node in self.graph.nodes:
             if node.outputs[0] in merged:
@@ -76,4 +77,5 @@ class _Merging(Rewriting):
             self.add("Add", (product, self.array(f"{out}_bias", shifts)), out, {}, last.name)
 
     def array(self, wish: str, values: np.ndarray) -> str:
+        """Add a constant of float32; return its name."""
         return self.constant(wish, np.ascontiguousarray(values, np.float32))

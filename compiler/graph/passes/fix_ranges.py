@@ -41,6 +41,7 @@ class _Fixing(Rewriting):
         self.makers, self.readers = producers(graph), consumers(graph)
 
     def run(self) -> Graph:
+        """Return the graph with products of real numbers."""
         for node in self.graph.nodes:
             self.nodes += self.back(node) or self.product(node) or [node]
         return self.finished()

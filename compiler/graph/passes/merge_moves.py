@@ -46,6 +46,7 @@ class _Merging(Rewriting):
         self.makers: dict[str, Node] = {}
 
     def run(self) -> Graph:
+        """Return the graph with shorter chains, beside what then nothing reads."""
         for node in self.graph.nodes:
             if node.op not in REARRANGING or not self.shortened(node):
                 self.move(node)

@@ -91,6 +91,7 @@ class _Widening(Rewriting):
         self.rows: dict[str, str] = {}  # by value as rows, where something reads it as such
 
     def run(self) -> Graph:
+        """Return the graph with images of one row."""
         for node in self.graph.nodes:
             if id(node) in self.chosen:
                 self.widen(node)

@@ -37,6 +37,7 @@ class _Scaling(Rewriting):
         self.plain: dict[str, str] = {}
 
     def run(self) -> Graph:
+        """Return the graph with scales behind products."""
         factors = {
             node.outputs[0]: self.factor(node)
             for node in self.graph.nodes

@@ -38,6 +38,7 @@ class _Signing(Rewriting):
         self.signed = {name: self.signed_name(name) for name in graph.types if self.is_converted(name)}
 
     def run(self) -> Graph:
+        """Return the graph with int8 tensors in place of uint8 ones."""
         for name in self.signed:
             self.start(name)
         for node in self.graph.nodes:

@@ -82,6 +82,7 @@ class _Tabulating(Rewriting):
         self.functions: dict[str, Function] = {}
 
     def run(self) -> Graph:
+        """Return the graph with tables, beside what then nothing reads."""
         for node in self.graph.nodes:
             found = self.function(node)
             if found is not None:

@@ -66,6 +66,7 @@ class _Lowering(Rewriting):
         self.copies: dict[tuple[str, int, int], str] = {}
 
     def run(self) -> Graph:
+        """Return the graph with integer operators."""
         for node in self.graph.nodes:
             if node.op != "QuantizeLinear" or not self.lowered(node):
                 self.nodes.append(node)
@@ -172,6 +173,7 @@ class _Lowering(Rewriting):
         return maker is None or (len(maker.inputs) > 0 and maker.inputs[0] in self.graph.inputs)
 
     def convolution(self, site: Site) -> None:
+        """Add a convolution."""
         weights = site.product.weights.reshape(site.weights.values.shape)
         self.product(site, weights, "Int8Conv", site.node.attributes)
 
@@ -186,6 +188,7 @@ class _Lowering(Rewriting):
             self.product(site, np.diag(weights[:, 0]), "Int8MatMul")
 
     def transposed(self, site: Site) -> None:
+        """Add a transposed convolution, of a kernel without gaps and an image of zero point 0."""
         inputs, outputs, *kernel = site.weights.values.shape
         dense = site.product.weights.reshape(outputs, inputs, *kernel).swapaxes(0, 1)
         weights = _dilated(dense, site.node.pair("dilations"))
@@ -222,6 +225,7 @@ class _Lowering(Rewriting):
         return self.add("Concat", images, out, {"axis": 1})
 
     def matrix_product(self, site: Site) -> None:
+        """Add a product with constant weights."""
         self.product(site, site.product.weights.T, "Int8MatMul")
 
     def average(self, site: Site) -> None:
@@ -232,6 +236,7 @@ class _Lowering(Rewriting):
         self.product(site, weights, "Int8Conv", {"group": site.channels, **kept})
 
     def greatest(self, site: Site) -> None:
+        """Add max pooling, and what changes its scale where input and result have others."""
         (x,), attributes, node = site.operands, site.node.attributes, site.node
         pooled = {name: attributes[name] for name in ("kernel_shape", "pads", "strides")}
         self.rescaled(
@@ -242,6 +247,7 @@ class _Lowering(Rewriting):
         )
 
     def sum(self, site: Site) -> None:
+        """Add the sum of two tensors, each of which gets an integer factor."""
         factors, shift = factors_and_shift(list(site.ratios))
         bias = -sum(
             part.quantisation.zero * factor for part, factor in zip(site.operands, factors, strict=True)
@@ -249,6 +255,7 @@ class _Lowering(Rewriting):
         self.pair("Int8Add", site, _single(bias, 1, shift, site.result), {"factors": factors})
 
     def times(self, site: Site) -> None:
+        """Add the product of two tensors, element by element."""
         zeros = tuple(part.quantisation.zero for part in site.operands)
         self.pair("Int8Mul", site, scaling(site.ratios, 0, site.result), {"zeros": zeros})
 

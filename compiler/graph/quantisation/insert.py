@@ -59,6 +59,7 @@ class _Quantiser(Rewriting):
         return self.finished()
 
     def add_quantised(self, node: Node) -> None:
+        """Append an operator that computes with integers, and conversions where these end behind it."""
         fused = node.outputs[0] in self.roles.fused
         changed = node if fused else replace(without_factors(node), inputs=self.inputs_of(node))
         if not self.roles.ends(node):
@@ -88,6 +89,7 @@ class _Quantiser(Rewriting):
         return (self.operand(node.inputs[0]), *parts)
 
     def operand(self, name: str) -> str:
+        """Return what stands for a value behind its conversions, which are added once."""
         if name not in self.paired:
             self.paired[name] = self.add_pair(name, self.grids[name])
         return self.paired[name]
