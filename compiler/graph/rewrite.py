@@ -74,6 +74,10 @@ class Rewriting:
         self.constants[name] = array
         return name
 
+    def real_value(self, name: str) -> str:
+        """Announce the float32 value that a value of integers stands for; return its name."""
+        return self.value(f"{name}_real", TensorType(self.graph.types[name].shape, "float32"))
+
     def value(self, wish: str, type_: TensorType) -> str:
         """Announce a value; return its name, which is `wish` or like it."""
         name = fresh_name(wish, self._taken)

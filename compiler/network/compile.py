@@ -101,15 +101,18 @@ def compile_network(
     given = None if samples is None else list(samples)
     simple = imported(model, shapes, section, calibrates=given is not None)
     made = None if _is_ready(simple, given) else _quantise(simple, given, options, progress)
-    found: tuple[LayerError, ...] = ()
-    costs: tuple[Contribution, ...] = ()
-    if errors and made is not None and given:
-        progress("errors of layers")
-        found = layer_errors(made.roles.graph, made.graph, given)
-        costs = contributions(made, given)
+    found, costs = _errors(made, given, progress) if errors and made is not None and given else ((), ())
     graph = INTEGERS.run(simple if made is None else made.graph)
     plan, tuning = tuned_plan(graph, target, records, kept(), progress)
     return Compiled(graph, plan, tuning, found, costs, () if made is None else made.in_float)
+
+
+def _errors(
+    made: Quantised, given: Sequence[Mapping[str, np.ndarray]], progress: Progress
+) -> tuple[tuple[LayerError, ...], tuple[Contribution, ...]]:
+    """Return the error of each layer on samples, and what each costs alone."""
+    progress("errors of layers")
+    return layer_errors(made.roles.graph, made.graph, given), contributions(made, given)
 
 
 def imported(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vdla.compiler.graph.integer_forms.rules import MOVES
-from vdla.compiler.graph.nodes import Graph, Node, TensorType, consumers
+from vdla.compiler.graph.nodes import Graph, Node, consumers
 from vdla.compiler.graph.rewrite import Rewriting
 
 PRODUCTS = {"ConvInteger": "Conv", "MatMulInteger": "MatMul"}
@@ -43,6 +43,7 @@ class _Expansion(Rewriting):
         self.gone: dict[str, Node] = {}
 
     def run(self) -> Graph:
+        """Return the graph with operators of real numbers between conversions."""
         for node in self.graph.nodes:
             if node.op in PRODUCTS and self.is_cast(node):
                 self.product(node)
@@ -64,7 +65,7 @@ class _Expansion(Rewriting):
         """Put conversions around a node."""
         dtype = self.graph.types[node.inputs[0]].dtype
         inputs = tuple(self.real(name, "") for name in node.inputs)
-        outputs = tuple(self.float_of(name) for name in node.outputs)
+        outputs = tuple(self.real_value(name) for name in node.outputs)
         self.nodes.append(Node(node.op, inputs, outputs, node.attributes, node.name))
         for made, out in zip(outputs, node.outputs, strict=True):
             parameters = self.parameters(np.zeros((), dtype))
@@ -84,7 +85,7 @@ class _Expansion(Rewriting):
             self.real(name, point, self.axis(node, place))
             for place, (name, point) in enumerate(zip(node.inputs[:2], points, strict=False))
         )
-        result = self.float_of(node.outputs[0])
+        result = self.real_value(node.outputs[0])
         self.add(PRODUCTS[node.op], operands, result, node.attributes, node.name)
         for cast in self.readers[node.outputs[0]]:
             self.gone[cast.outputs[0]] = Node("Identity", (result,), cast.outputs, {}, cast.name)
@@ -100,13 +101,10 @@ class _Expansion(Rewriting):
         dtype = self.graph.types[name].dtype
         zero = self.graph.constants[point] if point else np.zeros((), dtype)
         return self.add(
-            "DequantizeLinear", (name, *self.parameters(zero)), self.float_of(name), {"axis": axis}
+            "DequantizeLinear", (name, *self.parameters(zero)), self.real_value(name), {"axis": axis}
         )
 
     def parameters(self, zero: np.ndarray) -> tuple[str, str]:
         """Return a scale of 1 and a zero point, for each channel that has one."""
         ones = np.ones(zero.shape, np.float32)
         return self.constant("one", ones), self.constant("zero", zero)
-
-    def float_of(self, name: str) -> str:
-        return self.value(f"{name}_real", TensorType(self.graph.types[name].shape, "float32"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vdla.compiler.graph.integer_forms.early import MEANINGS, becomes_another
-from vdla.compiler.graph.nodes import Graph, Node, TensorType
+from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.rewrite import Rewriting
 
 
@@ -25,7 +25,10 @@ class ExpandQLinear:
 
 
 class _Expansion(Rewriting):
+    """A graph with float operators between conversions in the making."""
+
     def run(self) -> Graph:
+        """Return the graph with float operators between conversions."""
         for node in self.graph.nodes:
             if node.op in MEANINGS and becomes_another(self.graph, node):
                 self.expand(node)
@@ -34,6 +37,7 @@ class _Expansion(Rewriting):
         return self.finished()
 
     def expand(self, node: Node) -> None:
+        """Append the float operator that is meant, with conversions around it."""
         first, second, out = node.inputs[:3], node.inputs[3:6], node.inputs[6:8]
         operands = [
             self.real(part, _axis(node, place, len(self.graph.types[part[0]].shape)))
@@ -41,9 +45,7 @@ class _Expansion(Rewriting):
         ]
         if node.op == "QLinearConv" and len(node.inputs) > 8 and node.inputs[8]:
             operands.append(self.bias(node))
-        result = self.value(
-            f"{node.outputs[0]}_real", TensorType(self.graph.types[node.outputs[0]].shape, "float32")
-        )
+        result = self.real_value(node.outputs[0])
         self.add(MEANINGS[node.op], tuple(operands), result, node.attributes, node.name)
         zero = self.zero_point(out[1] if len(out) > 1 else "", node.outputs[0])
         self.add("QuantizeLinear", (result, out[0], zero), node.outputs[0], {"axis": 0}, node.name)
@@ -51,7 +53,7 @@ class _Expansion(Rewriting):
     def real(self, quantised: tuple[str, ...], axis: int) -> str:
         """Return the real numbers of a quantised tensor: value, scale and zero point."""
         name, scale, *zero = quantised
-        result = self.value(f"{name}_real", TensorType(self.graph.types[name].shape, "float32"))
+        result = self.real_value(name)
         return self.add(
             "DequantizeLinear",
             (name, scale, self.zero_point(zero[0] if zero else "", name)),
@@ -66,12 +68,11 @@ class _Expansion(Rewriting):
             self.constant(f"{node.inputs[8]}_scale", scale),
             self.constant(f"{node.inputs[8]}_zero", np.zeros(scale.shape, np.int32)),
         )
-        result = self.value(
-            f"{node.inputs[8]}_real", TensorType(self.graph.types[node.inputs[8]].shape, "float32")
-        )
+        result = self.real_value(node.inputs[8])
         return self.add("DequantizeLinear", (node.inputs[8], *names), result, {"axis": 0})
 
     def zero_point(self, name: str, of: str) -> str:
+        """Return the zero point of a quantised tensor; where it has none, a 0 of its type."""
         return name or self.constant(f"{of}_zero", np.zeros((), self.graph.types[of].dtype))
 
 

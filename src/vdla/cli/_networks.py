@@ -127,14 +127,12 @@ def takes_recipe(function: Command) -> Command:
         cut_outputs: tuple[str, ...],
         **kwargs: object,
     ) -> None:
-        section = Section(
-            _names("--inputs", cut_inputs), _names("--outputs", cut_outputs), tuple(map(_fixed, fixed))
-        )
         from vdla.compiler.graph.quantisation.options import Options
 
+        section = _section(cut_inputs, cut_outputs, fixed)
         layers = tuple(name for name in float_layers.split(",") if name)
         options = Options(percentile, layers, float_share)
-        recipe = Recipe(calibrate, options, dict(_shape(text) for text in shapes), section)
+        recipe = Recipe(calibrate, options, dict(map(_shape, shapes)), section)
         function(recipe=recipe, **kwargs)
 
     return wrapped
@@ -164,6 +162,11 @@ def show_tuning(tuning: Tuning, records: Records, *, err: bool = False) -> None:
     """Print how records served, where they were asked for or did."""
     if records.source and (records.source != KIT or tuning.applied):
         click.echo(tuning.said(records.source), err=err)
+
+
+def _section(inputs: tuple[str, ...], outputs: tuple[str, ...], fixed: tuple[str, ...]) -> Section:
+    """Parse the texts of --inputs, --outputs and --fix."""
+    return Section(_names("--inputs", inputs), _names("--outputs", outputs), tuple(map(_fixed, fixed)))
 
 
 def _names(option: str, texts: tuple[str, ...]) -> tuple[str, ...]:
