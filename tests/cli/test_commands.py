@@ -8,23 +8,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from vdla.cli import THREADS, main
+from tests.cli.commands import invoke
+from vdla.cli import THREADS
 
 ROOT = Path(__file__).parents[2]
 
 
-def run(*arguments: object):
-    """Run the command line in this process."""
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-
 def test_config_shows_parameters_and_derived_figures():
-    values = json.loads(run("config", "default", "--set", "block_in=32", "--json").stdout)
+    values = json.loads(invoke("config", "default", "--set", "block_in=32", "--json").stdout)
     assert values["macs_per_cycle"] == 512
     assert values["memories"]["inp"] == {"element_bytes": 32, "depth": 1024, "index_bits": 10, "kib": 32.0}
-    assert "peak              256 MACs per cycle" in run("config").stdout
+    assert "peak              256 MACs per cycle" in invoke("config").stdout
 
 
 @pytest.mark.parametrize("given", [None, "2"])
@@ -41,7 +36,7 @@ def test_numpy_multiplies_on_one_thread_unless_the_environment_says_otherwise(gi
 
 def test_config_reads_files(tmp_path):
     (tmp_path / "mine.toml").write_text('name = "mine"\nbatch = 2\n')
-    assert json.loads(run("config", tmp_path / "mine.toml", "--json").stdout)["parameters"]["batch"] == 2
+    assert json.loads(invoke("config", tmp_path / "mine.toml", "--json").stdout)["parameters"]["batch"] == 2
 
 
 @pytest.mark.parametrize(
@@ -55,7 +50,7 @@ def test_config_reads_files(tmp_path):
     ],
 )
 def test_errors_are_one_message_and_status_2(arguments, message):
-    done = run(*arguments)
+    done = invoke(*arguments)
     assert (done.exit_code, done.stderr) == (2, message)
 
 
@@ -75,44 +70,46 @@ def test_standard_output_that_is_full_is_one_line_and_status_2(arguments):
 
 def test_disassembly_assembles_to_the_same_binary(tmp_path):
     vector = ROOT / "tests" / "vectors" / "vta" / "padacc8_d.npz"
-    text = run("disasm", vector).stdout
+    text = invoke("disasm", vector).stdout
     (tmp_path / "p.asm").write_text(text)
-    assert run("asm", tmp_path / "p.asm", "-o", tmp_path / "p.bin", "--config", "vta").exit_code == 0
-    assert run("disasm", tmp_path / "p.bin", "--config", "vta").stdout == text
+    assert invoke("asm", tmp_path / "p.asm", "-o", tmp_path / "p.bin", "--config", "vta").exit_code == 0
+    assert invoke("disasm", tmp_path / "p.bin", "--config", "vta").stdout == text
 
 
 def test_micro_ops_assemble_and_disassemble(tmp_path):
     (tmp_path / "u.asm").write_text("UOP(dst=1, src=2, wgt=3)\nUOP()\n")
-    assert run("asm", "--uops", tmp_path / "u.asm", "-o", tmp_path / "u.bin").exit_code == 0
-    assert run("disasm", "--uops", tmp_path / "u.bin").stdout == "UOP(dst=1, src=2, wgt=3)\nUOP()\n"
+    assert invoke("asm", "--uops", tmp_path / "u.asm", "-o", tmp_path / "u.bin").exit_code == 0
+    assert invoke("disasm", "--uops", tmp_path / "u.bin").stdout == "UOP(dst=1, src=2, wgt=3)\nUOP()\n"
 
 
 def test_wide_instructions_and_micro_ops_assemble_and_disassemble(tmp_path):
     where = ("--config", "default", "--set", "acc_buffer_bytes=1048576")
-    shown = run("config", "default", "--set", "acc_buffer_bytes=1048576").stdout
+    shown = invoke("config", "default", "--set", "acc_buffer_bytes=1048576").stdout
     assert "  encoding          instructions of 256 bits, micro-ops of 64\n" in shown
     for options, text, size in (
         (("--uops",), "UOP(dst=16383, src=2, wgt=3)\nUOP()\n", 16),
         ((), "GEMM(dst_factor_out=16383, wgt_factor_in=3)  # 0\nFINISH()  # 1\n", 64),
     ):
         (tmp_path / "x.asm").write_text(text)
-        assert run("asm", *options, tmp_path / "x.asm", "-o", tmp_path / "x.bin", *where).exit_code == 0
+        assert invoke("asm", *options, tmp_path / "x.asm", "-o", tmp_path / "x.bin", *where).exit_code == 0
         assert (tmp_path / "x.bin").stat().st_size == size
-        assert run("disasm", *options, tmp_path / "x.bin", *where).stdout == text
+        assert invoke("disasm", *options, tmp_path / "x.bin", *where).stdout == text
     (tmp_path / "x.bin").write_bytes(b"\x07" + bytes(31))
-    error = run("disasm", tmp_path / "x.bin", *where).stderr
+    error = invoke("disasm", tmp_path / "x.bin", *where).stderr
     assert error.startswith(f"error: instruction 0 (0x{7:064x}): opcode 7 is not an instruction")
 
 
 def test_assembly_that_fails_writes_nothing(tmp_path):
     (tmp_path / "p.asm").write_text("LOAD(x_size=99999)")
-    done = run("asm", tmp_path / "p.asm", "-o", tmp_path / "p.bin")
+    done = invoke("asm", tmp_path / "p.asm", "-o", tmp_path / "p.bin")
     assert (done.exit_code, done.stderr) == (2, "error: LOAD.x_size = 99999 is outside 0..65535\n")
     assert not (tmp_path / "p.bin").exists()
 
 
 def test_verilog_writes_design_configuration_and_description(tmp_path):
-    done = run("verilog", "--config", "tiny", "--set", "bus_bits=128", "--top", "axi", "-o", tmp_path / "out")
+    done = invoke(
+        "verilog", "--config", "tiny", "--set", "bus_bits=128", "--top", "axi", "-o", tmp_path / "out"
+    )
     assert done.exit_code == 0, done.output
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "vdla_axi.v",
@@ -120,7 +117,7 @@ def test_verilog_writes_design_configuration_and_description(tmp_path):
         "vdla_axi.md",
     }
     assert (
-        json.loads(run("config", tmp_path / "out" / "vdla_axi.toml", "--json").stdout)["parameters"][
+        json.loads(invoke("config", tmp_path / "out" / "vdla_axi.toml", "--json").stdout)["parameters"][
             "bus_bits"
         ]
         == 128
@@ -134,14 +131,14 @@ def test_verilog_writes_design_configuration_and_description(tmp_path):
 
 
 def test_the_top_module_can_be_named(tmp_path):
-    assert run("verilog", "--config", "tiny", "--module", "npu", "-o", tmp_path).exit_code == 0
+    assert invoke("verilog", "--config", "tiny", "--module", "npu", "-o", tmp_path).exit_code == 0
     text = (tmp_path / "vdla_core.v").read_text()
     assert "\nmodule npu(" in text
     assert all(name.startswith("npu") for name in re.findall(r"^module \\?(\S+)", text, re.MULTILINE))
 
 
 def test_a_module_name_that_verilog_does_not_take_is_refused(tmp_path):
-    done = run("verilog", "--config", "tiny", "--module", "2x", "-o", tmp_path / "out")
+    done = invoke("verilog", "--config", "tiny", "--module", "2x", "-o", tmp_path / "out")
     assert done.exit_code == 2
     assert done.stderr.endswith(
         "--module '2x' is no name of a module: letters, digits and _, the first no digit\n"

@@ -1,67 +1,26 @@
-"""`vdla compile`, `run` and `inspect`: what they print and write, and what they say to bad files."""
+"""`vdla compile`, `run` and `inspect`: what they print and write."""
 
-import io
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
-from onnx import TensorProto
 
-from tests.cli.models import CONSTANTS, FLOAT_NODES, QUANTISED, float_model, model, node
-from vdla.cli import main
+from tests.cli.commands import done, refused
+from tests.cli.models import float_model, model
+from tests.cli.networks import IMAGE, RNG, expected, made_in
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.onnx.load import load
 from vdla.compiler.graph.section import Section
-from vdla.compiler.network.compile import integer_graph
-from vdla.hw.spec.writing import ADVICE
-from vdla.runtime.host import onnx_runtime
 
-RNG = np.random.default_rng(0)
-IMAGE = RNG.normal(size=(1, 1, 8, 8)).astype(np.float32)
 KEYS = {"device", "cycles", "seconds", "macs", "utilisation", "layers"}
 LAYER_KEYS = {"name", "op", "on", "cycles", "macs", "utilisation", "bytes_read", "bytes_written"}
-
-
-def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-
-def done(*arguments: object) -> Result:
-    """Run a command that ends well."""
-    result = invoke(*arguments)
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def refused(*arguments: object) -> str:
-    """Run a command that must refuse; return what it says."""
-    result = invoke(*arguments)
-    assert result.exit_code == 2, result.output
-    assert isinstance(result.exception, SystemExit)
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    return result.stderr.removeprefix("error: ").removesuffix("\n")
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory) -> Path:
     """Return a folder with models, inputs, samples and a module."""
-    folder = tmp_path_factory.mktemp("networks")
-    (folder / "net.onnx").write_bytes(model().SerializeToString())
-    (folder / "float.onnx").write_bytes(float_model().SerializeToString())
-    np.savez(folder / "in.npz", x=IMAGE)
-    np.savez(folder / "samples.npz", x=RNG.normal(size=(3, 1, 1, 8, 8)).astype(np.float32))
-    done("compile", folder / "net.onnx", "-o", folder / "net.vdla", "--config", "tiny")
-    return folder
-
-
-def expected() -> np.ndarray:
-    return interpret(integer_graph(load(model())), {"x": IMAGE})["y"]
-
-
-# What they do
+    return made_in(tmp_path_factory.mktemp("networks"))
 
 
 def test_compile_tells_first_what_matters(files, tmp_path):
@@ -279,7 +238,7 @@ def test_a_float_model_is_quantised_by_samples(files, tmp_path):
 
 
 def test_a_dynamic_shape_is_given(files, tmp_path):
-    (tmp_path / "d.onnx").write_bytes(changed(shape=("N", 1, 8, 8)))
+    (tmp_path / "d.onnx").write_bytes(model(shape=("N", 1, 8, 8)).SerializeToString())
     done(
         "run",
         tmp_path / "d.onnx",
@@ -355,205 +314,6 @@ def test_inspect_tells_what_a_module_holds(files):
     assert list(facts["streams"]) == ["launch1", "launch3"]
 
 
-# What they refuse
-
-
-def test_a_float_model_without_samples_is_refused_with_advice(files, tmp_path):
-    assert refused("compile", files / "float.onnx", "-o", tmp_path / "f.vdla") == (
-        "net is a float network, and the accelerator computes with integers; give samples of its inputs for "
-        "quantisation (--calibrate SAMPLES.npz), or a quantised model"
-    )
-    assert not list(tmp_path.iterdir())
-
-
-def changed(**changes) -> bytes:
-    return model(**changes).SerializeToString()
-
-
-NAN = {**QUANTISED, "s": np.float32("nan")}
-NAN_WEIGHTS = {**CONSTANTS, "m": np.where(CONSTANTS["m"] > 2, np.nan, CONSTANTS["m"]).astype(np.float32)}
-MODELS = {
-    "truncated": (changed()[:-40], "this is not an ONNX model, or it is damaged ("),
-    "noise": (RNG.bytes(10 << 20), "this is not an ONNX model, or it is damaged (10485760 bytes)"),
-    "empty": (b"", "this is not an ONNX model, or it is damaged"),
-    "a module": (b"VDLA-MOD" + bytes(60), "this is not an ONNX model, or it is damaged"),
-    "NaN in a scale": (changed(constants=NAN), "its constant 's' holds 1 NaN or infinite elements"),
-    "NaN in weights": (changed(nodes=FLOAT_NODES, constants=NAN_WEIGHTS), "its constant 'm' holds "),
-    "dynamic shape": (changed(shape=("N", 1, 8, 8)), "its shape is dynamic: [N, 1, 8, 8]"),
-    "zero-size input": (changed(shape=(0, 1, 8, 8)), "is float32[0, 1, 8, 8], which has no elements"),
-    "zero-size weights": (
-        changed(constants={**QUANTISED, "wq": np.zeros((0, 1, 3, 3), np.int8)}),
-        "which has no elements",
-    ),
-    "doubles": (changed(elem_type=TensorProto.DOUBLE), "which QuantizeLinear does not take"),
-    "a circle": (
-        changed(nodes=[node("Add", "x b", "a"), node("Relu", "a", "b"), node("Neg", "b", "y")]),
-        "nodes form a cycle",
-    ),
-    "unsorted": (changed(nodes=[node("Neg", "a", "y"), node("Relu", "x", "a")]), "nodes must be in order"),
-    "nobody's operator": (changed(nodes=[node("Det", "x", "y")]), "operator Det is not supported"),
-}
-
-
-@pytest.mark.parametrize("title", MODELS)
-@pytest.mark.parametrize("command", ["compile", "run"])
-def test_bad_models_are_refused_and_nothing_is_written(title, command, tmp_path, monkeypatch):
-    monkeypatch.setattr(onnx_runtime, "is_there", lambda: False)
-    data, message = MODELS[title]
-    (tmp_path / "bad.onnx").write_bytes(data)
-    option = "-o" if command == "compile" else "--output"
-    said = refused(command, tmp_path / "bad.onnx", option, tmp_path / "out", "--config", "tiny")
-    assert said.startswith(f"{tmp_path}/bad.onnx: ")
-    assert message in said
-    assert "Traceback" not in said
-    assert [path.name for path in tmp_path.iterdir()] == ["bad.onnx"]
-
-
-def test_damaged_models_are_refused_or_compiled(tmp_path):
-    whole = model().SerializeToString()
-    for number, place in enumerate(RNG.integers(0, len(whole) * 8, 60)):
-        broken = bytearray(whole)
-        broken[place // 8] ^= 1 << place % 8
-        (tmp_path / "m.onnx").write_bytes(broken[: place // 8] if number % 4 == 0 else broken)
-        result = invoke("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.vdla", "--config", "tiny")
-        assert result.exit_code in (0, 2), result.output
-        assert (tmp_path / "m.vdla").exists() is (result.exit_code == 0)
-        assert result.exit_code == 0 or result.stderr.startswith("error: ")
-        (tmp_path / "m.vdla").unlink(missing_ok=True)
-
-
-def broken_module(data: bytes, kind: str) -> bytes:
-    match kind:
-        case "truncated":
-            return data[: len(data) // 2]
-        case "altered":
-            return data[:-9] + bytes([data[-9] ^ 1]) + data[-8:]
-        case "noise":
-            return RNG.bytes(10 << 20)
-    return b""
-
-
-@pytest.mark.parametrize("command", ["run", "inspect"])
-@pytest.mark.parametrize(
-    ("kind", "message"),
-    [
-        ("truncated", "is truncated"),
-        ("altered", "has been altered"),
-        ("noise", "is not a module"),
-        ("empty", "is not a module"),
-    ],
-)
-def test_bad_modules_are_refused_on_one_line(files, tmp_path, command, kind, message):
-    (tmp_path / "bad.vdla").write_bytes(broken_module((files / "net.vdla").read_bytes(), kind))
-    said = refused(
-        command, tmp_path / "bad.vdla", *(["--output", tmp_path / "out.npz"] if command == "run" else [])
-    )
-    assert said.startswith(f"{tmp_path}/bad.vdla {message}")
-    assert "\n" not in said
-    assert [path.name for path in tmp_path.iterdir()] == ["bad.vdla"]
-
-
-ODD = {
-    "shape": (lambda: {"x": IMAGE[0]}, "input x is float32[1, 8, 8], not float32[1, 1, 8, 8]"),
-    "type": (
-        lambda: {"x": IMAGE.astype(np.float64)},
-        "input x is float64[1, 1, 8, 8], not float32[1, 1, 8, 8]",
-    ),
-    "name": (lambda: {"image": IMAGE}, "the network takes x: float32[1, 1, 8, 8]; it was given image"),
-    "none": (dict, "the network takes x: float32[1, 1, 8, 8]; it was given nothing"),
-    "NaN": (lambda: {"x": IMAGE * np.float32("nan")}, "input x holds 64 values that are not finite"),
-}
-
-
-@pytest.mark.parametrize("title", ODD)
-def test_inputs_that_the_network_does_not_take_are_refused(files, tmp_path, title):
-    make, message = ODD[title]
-    np.savez(tmp_path / "in.npz", **make())
-    assert (
-        refused("run", files / "net.vdla", "--input", tmp_path / "in.npz", "--output", tmp_path / "out.npz")
-        == message
-    )
-    assert [path.name for path in tmp_path.iterdir()] == ["in.npz"]
-
-
-def npy() -> bytes:
-    written = io.BytesIO()
-    np.save(written, IMAGE)
-    return written.getvalue()
-
-
-@pytest.mark.parametrize(
-    "data",
-    [b"", RNG.bytes(1000), npy(), b"PK\x03\x04" + RNG.bytes(50), npy()[:20]],
-    ids=["empty", "noise", "npy", "zip", "half"],
-)
-@pytest.mark.parametrize(
-    "arguments", [("run", "net.vdla", "--input"), ("compile", "float.onnx", "-o", "x.vdla", "--calibrate")]
-)
-def test_arrays_that_cannot_be_read_are_refused(files, tmp_path, data, arguments):
-    (tmp_path / "in.npz").write_bytes(data)
-    command, name, *options = arguments
-    options = [tmp_path / option if option == "x.vdla" else option for option in options]
-    said = refused(command, files / name, *options, tmp_path / "in.npz")
-    assert said == f"{tmp_path}/in.npz is not an .npz file of arrays; numpy.savez writes one"
-    assert [path.name for path in tmp_path.iterdir()] == ["in.npz"]
-
-
-@pytest.mark.parametrize(
-    ("arrays", "message"),
-    [
-        (
-            {},
-            "arrays have no samples; give each input the same number, at least 1, along the first dimension",
-        ),
-        ({"x": np.float32(1)}, "arrays have x: 0 samples"),
-        (
-            {"x": np.zeros((2, 3), np.float32), "y": np.zeros((1, 3), np.float32)},
-            "arrays have x: 2, y: 1 samples",
-        ),
-        ({"x": IMAGE}, "input x is float32[1, 8, 8], not float32[1, 1, 8, 8]"),
-        ({"x": np.zeros((2, 0), np.float32)}, "input x is float32[0], not float32[1, 1, 8, 8]"),
-        ({"z": IMAGE[None]}, "needs inputs x; it was given z"),
-        ({"x": IMAGE[None] * np.float32("inf")}, "value 'x' is not finite on a sample"),
-    ],
-)
-def test_samples_that_do_not_fit_are_refused(files, tmp_path, arrays, message):
-    np.savez(tmp_path / "s.npz", **arrays)
-    assert message in refused(
-        "compile", files / "float.onnx", "-o", tmp_path / "x.vdla", "--calibrate", tmp_path / "s.npz"
-    )
-    assert [path.name for path in tmp_path.iterdir()] == ["s.npz"]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            ("--config", "small"),
-            "is compiled already, so --config cannot change it; run the model, or compile it again",
-        ),
-        (
-            ("--set", "batch=2", "--percentile", "99"),
-            "is compiled already, so --set and --percentile cannot change it",
-        ),
-    ],
-)
-def test_a_module_takes_no_options_of_compiling(files, options, message):
-    assert message in refused("run", files / "net.vdla", *options)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--config", "none"), "none is neither a preset"),
-        (("--config", "tiny", "--set", "batch=3"), "batch = 3 is not a power of two"),
-    ],
-)
-def test_configurations_that_are_none_are_refused(files, tmp_path, arguments, message):
-    assert refused("compile", files / "net.onnx", "-o", tmp_path / "x.vdla", *arguments).startswith(message)
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_network_that_cannot_be_offloaded_stays_on_the_host(files, tmp_path):
     printed = done("compile", files / "net.onnx", "-o", tmp_path / "x.vdla", "--config", "vta").stdout
     assert "0.0 M, 0.0% of them on the accelerator\n" in printed
@@ -566,30 +326,3 @@ def test_a_network_that_cannot_be_offloaded_stays_on_the_host(files, tmp_path):
     done("run", tmp_path / "x.vdla", "--input", files / "in.npz", "--output", tmp_path / "out.npz")
     with np.load(tmp_path / "out.npz") as found:
         np.testing.assert_array_equal(found["y"], expected())
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("compile", "net.onnx", "-o"),
-        ("run", "net.vdla", "--output"),
-        ("run", "net.vdla", "--device", "cycle", "--trace"),
-    ],
-)
-def test_an_output_that_cannot_be_written_is_found_before_any_work(files, monkeypatch, arguments):
-    command, name, *options = arguments
-    monkeypatch.setattr("vdla.api.Module.run", lambda *_, **__: pytest.fail("it ran"))
-    monkeypatch.setattr(
-        "vdla.compiler.network.compile.compile_network", lambda *_, **__: pytest.fail("it compiled")
-    )
-    before = set(files.iterdir())
-    said = refused(command, files / name, *options, files / "in.npz" / "x")
-    assert said == f"{files / 'in.npz' / 'x'} cannot be written: {files / 'in.npz'} is not a folder; {ADVICE}"
-    assert set(files.iterdir()) == before
-
-
-def test_a_trace_needs_a_device_with_time(files, tmp_path):
-    result = invoke("run", files / "net.vdla", "--trace", tmp_path / "t.json")
-    assert result.exit_code == 2
-    assert "--trace needs --device cycle" in result.stderr
-    assert not list(tmp_path.iterdir())

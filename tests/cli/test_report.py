@@ -3,18 +3,13 @@
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("vl_convert")
 
+from tests.cli.commands import invoke
 from tests.cli.models import model
 from tests.explore.report.folders import write_sweep
-from vdla.cli import main
-
-
-def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 @pytest.fixture

@@ -7,10 +7,9 @@ import sys
 import time
 
 import pytest
-from click.testing import CliRunner
 from pyarrow import parquet
 
-from vdla.cli import main
+from tests.cli.commands import invoke
 from vdla.explore.sweep.folder import JOURNAL
 
 VDLA = """
@@ -37,20 +36,15 @@ def specification(tmp_path):
     return tmp_path / "s.toml"
 
 
-def run(*arguments: object):
-    """Run the command line in this process."""
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-
 def test_a_sweep_says_what_it_measured_and_where_it_is(specification, tmp_path):
     out = tmp_path / "out"
-    done = run("sweep", specification, "-o", out, "--processes", 1)
+    done = invoke("sweep", specification, "-o", out, "--processes", 1)
     assert done.exit_code == 0
     assert done.stdout.startswith(f"{out}: 2 points, 2 of them measured now in ")
     assert f"{out / 'report.html'}: open it in a browser" in done.stdout
     assert (out / "report.html").read_text().startswith("<!doctype html>")
     assert "0 of 2 points" in done.stderr
-    assert run("sweep", specification, "-o", out).stdout.startswith(
+    assert invoke("sweep", specification, "-o", out).stdout.startswith(
         f"{out}: 2 points, 0 of them measured now"
     )
 
@@ -65,12 +59,12 @@ def test_a_sweep_says_what_it_measured_and_where_it_is(specification, tmp_path):
     ],
 )
 def test_usage_names_the_words_that_are_typed(arguments, usage):
-    assert run("sweep", *arguments).output.startswith(usage)
+    assert invoke("sweep", *arguments).output.startswith(usage)
 
 
 @pytest.mark.parametrize(("area", "source"), [("estimate", "estimated"), ("none", "none")])
 def test_the_area_comes_from_where_the_command_says(specification, tmp_path, area, source):
-    assert run("sweep", specification, "-o", tmp_path / "out", "--area", area).exit_code == 0
+    assert invoke("sweep", specification, "-o", tmp_path / "out", "--area", area).exit_code == 0
     rows = parquet.read_table(tmp_path / "out" / "points.parquet").to_pylist()
     assert {row["area_source"] for row in rows} == {source}
     assert {row["lut"] is None for row in rows} == {area == "none"}
@@ -88,7 +82,7 @@ def test_the_area_comes_from_where_the_command_says(specification, tmp_path, are
 )  # fmt: skip
 def test_a_wrong_specification_is_one_line_and_status_2(specification, tmp_path, old, new, message):
     specification.write_text(SPECIFICATION.replace(old, new))
-    done = run("sweep", specification, "-o", tmp_path / "out")
+    done = invoke("sweep", specification, "-o", tmp_path / "out")
     assert done.exit_code == 2
     assert done.stderr.startswith(f"error: {specification}")
     assert done.stderr.count("\n") == 1
@@ -97,7 +91,7 @@ def test_a_wrong_specification_is_one_line_and_status_2(specification, tmp_path,
 
 
 def test_an_output_that_cannot_be_a_folder_is_one_line_and_status_2(specification):
-    done = run("sweep", specification, "-o", specification)
+    done = invoke("sweep", specification, "-o", specification)
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert f"{specification} is not a folder" in done.stderr
 

@@ -5,18 +5,13 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
+from tests.cli.commands import invoke
 from tests.cli.models import model
-from vdla.cli import main
 from vdla.hw.spec.presets import TINY
 from vdla.runtime.module.file import load
 
 FAR = ("--set", "memory.latency=400", "--set", "clock_mhz=50")
-
-
-def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,10 @@ import sys
 import time
 
 import pytest
-from click.testing import CliRunner
 
+from tests.cli.commands import invoke
 from tests.cli.models import model
 from tests.compiler.codegen.tuned.records import record
-from vdla.cli import main
 from vdla.compiler.codegen.tuned.log import Log, read_log, write_log
 from vdla.compiler.codegen.tuned.record import merged
 
@@ -30,14 +29,9 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(*arguments: object):
-    """Run the command line in this process."""
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-
 def tune(*arguments: object):
     """Tune the network on a small target with random choices."""
-    return run(
+    return invoke(
         "tune", "net.onnx", "-o", "log", "--config", "tiny", "--explorer", "random", "--jobs", 1, *arguments
     )
 
@@ -83,7 +77,7 @@ def test_the_same_command_measures_nothing_again_and_more_trials_go_on(tuned, fo
 
 
 def test_what_is_tuned_is_compiled(tuned, folder):
-    done = run("compile", "net.onnx", "-o", "net.vdla", "--config", "tiny", "--tuned", tuned[0] / "log")
+    done = invoke("compile", "net.onnx", "-o", "net.vdla", "--config", "tiny", "--tuned", tuned[0] / "log")
     (said,) = [line for line in done.stdout.splitlines() if line.startswith("tuned")]
     count = len({one.task for one in read_log(tuned[0] / "log").records})
     assert said == f"tuned: {count} of {count} tasks by {tuned[0] / 'log'}"
@@ -121,7 +115,7 @@ def test_without_settling_the_log_has_trials_alone(folder):
     ],
 )
 def test_usage_names_the_words_that_are_typed(arguments, usage):
-    assert run("tune", *arguments).output.startswith(usage)
+    assert invoke("tune", *arguments).output.startswith(usage)
 
 
 def test_logs_are_merged(folder):
@@ -130,7 +124,7 @@ def test_logs_are_merged(folder):
     write_log(records[2:], folder / "b")
     with (folder / "b").open("ab") as file:
         file.write(b"torn")
-    done = run("tune", "merge", "a", "b", "-o", "c")
+    done = invoke("tune", "merge", "a", "b", "-o", "c")
     assert (done.exit_code, done.stdout) == (0, "c: 5 records of 1 task\n")
     assert done.stderr == "b: its last line is torn, and left out\n"
     assert list(read_log(folder / "c").records) == records
@@ -150,7 +144,7 @@ def test_bad_input_is_one_line_and_status_2(folder):
         (("merge", "log", "bad", "-o", "c"), "bad, line 1 is damaged"),
         (("merge", "log", "-o", "bad"), "bad exists; name it among the logs"),
     ):
-        done = run("tune", *arguments, *(() if arguments[0] == "merge" else ("--trials", 1)))
+        done = invoke("tune", *arguments, *(() if arguments[0] == "merge" else ("--trials", 1)))
         assert (done.exit_code, done.stderr.count("\n")) == (2, 1), done.output
         assert message in done.stderr
     held.close()

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import vdla
+from tests.cli.commands import invoke
 from tests.cli.models import model
 from tests.compiler.codegen.tuned.records import record
-from vdla.cli import main
 from vdla.compiler.codegen.record import choice_to_json
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.tuned.log import write_log
@@ -37,13 +36,9 @@ def records(**changes):
     return [record(9, task=str(one.task), choice=choice_to_json(one.choice(1)), **changes) for one in chosen]
 
 
-def run(*arguments: object):
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-
 def compiled(*arguments: object):
     """Compile; return the lines that are printed."""
-    done = run("compile", "net.onnx", "-o", "net.vdla", "--config", "tiny", *arguments)
+    done = invoke("compile", "net.onnx", "-o", "net.vdla", "--config", "tiny", *arguments)
     assert done.exit_code == 0, done.output
     return done.stdout.splitlines()
 
@@ -83,28 +78,28 @@ def test_a_log_that_cannot_be_read_is_one_line_and_status_2(folder, data):
     if data is not None:
         (folder / "bad").write_bytes(data)
     for command in (("compile", "net.onnx", "-o", "x.vdla"), ("run", "net.onnx")):
-        done = run(*command, "--tuned", "bad")
+        done = invoke(*command, "--tuned", "bad")
         assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
         assert done.stderr.startswith("error: bad")
 
 
 def test_a_torn_log_is_told_and_used(folder):
     (folder / "log").open("ab").write(b"0123")
-    done = run("compile", "net.onnx", "-o", "net.vdla", "--config", "tiny", "--tuned", "log")
+    done = invoke("compile", "net.onnx", "-o", "net.vdla", "--config", "tiny", "--tuned", "log")
     assert done.stderr == "log: its last line is torn, and left out\n"
     assert "tuned: 1 of 3 tasks by log" in done.stdout
 
 
 def test_a_compiled_module_takes_no_log():
     compiled()
-    done = run("run", "net.vdla", "--tuned", "log")
+    done = invoke("run", "net.vdla", "--tuned", "log")
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert "is compiled already, so --tuned cannot change it" in done.stderr
 
 
 def test_run_and_the_python_interface_use_the_same_choices(folder):
     write_log(records(), folder / "log")
-    done = run("run", "net.onnx", "--config", "tiny", "--tuned", "log", "--device", "cycle", "--json")
+    done = invoke("run", "net.onnx", "--config", "tiny", "--tuned", "log", "--device", "cycle", "--json")
     assert done.exit_code == 0
     assert f"tuned: {len(records())} of {len(records())} tasks by log" in done.stderr
     tuned, plain = (vdla.compile("net.onnx", "tiny", tuning=log) for log in (folder / "log", "none"))

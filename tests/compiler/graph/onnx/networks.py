@@ -85,3 +85,13 @@ def small_cnn(batch: int | str = 1) -> ModelProto:
     for place, each in enumerate(nodes):
         each.name = f"{each.op_type}_{place}"
     return model(nodes, {"input.1": [batch, 3, 16, 16]}, ["output"], _small_cnn_constants())
+
+
+def body(op: str):
+    """Return a graph for a branch, which computes z of the x outside of it, by way of another value."""
+    return helper.make_graph(
+        [node(op, "x", "inner"), node("Identity", "inner", "z")],
+        "body",
+        [],
+        [helper.make_tensor_value_info("z", TensorProto.FLOAT, [2, 3, 4])],
+    )

@@ -1,0 +1,11 @@
+"""What tests of importing share."""
+
+import pytest
+
+from vdla.runtime.host import onnx_runtime
+
+
+@pytest.fixture
+def without_onnxruntime(monkeypatch):
+    """Let onnxruntime be missing."""
+    monkeypatch.setattr(onnx_runtime, "is_there", lambda: False)
