@@ -5,7 +5,7 @@ DequantizeLinear of a constant becomes real numbers, except that the weights and
 quantised tensors stay narrow. Operators that move the elements of such weights move the integers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -38,15 +38,20 @@ def _known(graph: Graph, node: Node) -> bool:
     return bool((np.isfinite(scale) & (scale > 0 if node.op == "QuantizeLinear" else scale >= 0)).all())
 
 
-def _quantised(graph: Graph) -> Graph:
-    """Return `graph` with integers in place of QuantizeLinear of constants."""
+def _carried_out(graph: Graph, op: str, wanted: Callable[[Node], bool] = lambda node: True) -> Graph:
+    """Return `graph` with constants in place of conversions `op` of constants, where they are wanted."""
     made = Rewriting(graph)
     for node in graph.nodes:
-        if node.op == "QuantizeLinear" and _known(graph, node):
+        if node.op == op and _known(graph, node) and wanted(node):
             made.constants |= run_node(node, graph.constants, graph.types)
         else:
             made.nodes.append(node)
     return made.finished()
+
+
+def _quantised(graph: Graph) -> Graph:
+    """Return `graph` with integers in place of QuantizeLinear of constants."""
+    return _carried_out(graph, "QuantizeLinear")
 
 
 def _with_moved_weights(graph: Graph) -> Graph:
@@ -99,16 +104,13 @@ def _moved_axis(node: Node, axis: int, before: np.ndarray, after: np.ndarray) ->
 
 def _folded(graph: Graph) -> Graph:
     """Return `graph` with real numbers in place of DequantizeLinear of constants that need not be narrow."""
-    made, makers, readers = Rewriting(graph), producers(graph), consumers(graph)
-    for node in graph.nodes:
-        real = node.outputs[0]
-        if node.op != "DequantizeLinear" or not _known(graph, node):
-            made.nodes.append(node)
-        elif real in graph.outputs or not all(_narrow(makers, reader, real) for reader in readers[real]):
-            made.constants |= run_node(node, graph.constants, graph.types)
-        else:
-            made.nodes.append(node)
-    return made.finished()
+    makers, readers = producers(graph), consumers(graph)
+
+    def wide(node: Node) -> bool:
+        (real,) = node.outputs
+        return real in graph.outputs or not all(_narrow(makers, reader, real) for reader in readers[real])
+
+    return _carried_out(graph, "DequantizeLinear", wide)
 
 
 def _narrow(makers: Mapping[str, Node], reader: Node, real: str) -> bool:

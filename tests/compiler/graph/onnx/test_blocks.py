@@ -11,7 +11,6 @@ from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.onnx.blocks import of_blocks, unpacked_weights
 from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.compiler.graph.onnx.load import load
-from vdla.runtime.host import onnx_runtime
 
 RNG = np.random.default_rng(0)
 
@@ -57,12 +56,6 @@ def test_the_last_block_may_be_smaller():
 def test_blocks_that_do_not_fit(scales, block, message):
     with pytest.raises(RefusalError, match=message):
         of_blocks(np.zeros(5, np.int8), np.ones(scales, np.float32), None, 0, block)
-
-
-@pytest.fixture
-def without_onnxruntime(monkeypatch):
-    """Let the compiler find no onnxruntime."""
-    monkeypatch.setattr(onnx_runtime, "is_there", lambda: False)
 
 
 def test_computed_integers_are_refused(without_onnxruntime):

@@ -9,7 +9,6 @@ from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.onnx.contributed import OPERATORS
 from vdla.compiler.graph.onnx.load import load
-from vdla.runtime.host import onnx_runtime
 
 RNG = np.random.default_rng(0)
 BYTES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
@@ -190,12 +189,6 @@ def test_weights_in_blocks(k, block, bits, points):
         names += ["", "", "c"]
     made = model("MatMulNBits", names, fed, given, TensorProto.FLOAT, K=k, N=n, bits=bits, block_size=block)
     check(made, fed)
-
-
-@pytest.fixture
-def without_onnxruntime(monkeypatch):
-    """Let the compiler find no onnxruntime."""
-    monkeypatch.setattr(onnx_runtime, "is_there", lambda: False)
 
 
 X = {"x": np.zeros((1, 2, 4, 4), np.uint8)}

@@ -10,7 +10,6 @@ from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.onnx.load import load
 from vdla.compiler.graph.onnx.nibbles import RANGES, as_bytes, narrow_tensor
-from vdla.runtime.host import onnx_runtime
 
 RNG = np.random.default_rng(0)
 
@@ -38,8 +37,7 @@ def test_quantisation_keeps_to_the_range_of_four_bits(kind, axis):
     assert len(np.unique(found)) > 4
 
 
-def test_a_scale_that_is_computed_is_refused_without_onnxruntime(monkeypatch):
-    monkeypatch.setattr(onnx_runtime, "is_there", lambda: False)
+def test_a_scale_that_is_computed_is_refused_without_onnxruntime(without_onnxruntime):
     made = model(
         [node("QuantizeLinear", "x t z", "q"), node("DequantizeLinear", "q t z", "y")],
         {"x": [3, 5], "t": []},
