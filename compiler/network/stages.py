@@ -25,6 +25,7 @@ from vdla.compiler.network.launches import worthwhile
 from vdla.compiler.network.maker import Offloaded, Placed
 from vdla.compiler.network.offload import operators_of
 from vdla.compiler.network.partition import Part, place
+from vdla.compiler.network.phases import phases_as_channels
 from vdla.compiler.network.slices import sliced_before
 from vdla.compiler.rules import Unfit
 from vdla.hw.spec.config import AcceleratorConfig
@@ -81,7 +82,8 @@ def parts_of(
 ) -> tuple[Graph, list[Part]]:
     """Return a graph in the form in which a target runs it, and its parts."""
     short = Tabulate(chains=True).run(graph) if target.config.has(Extension.TABLE) else graph
-    made = arranged(padded_before(short, target.config), target.config, operators_of(target.config))
+    spread = phases_as_channels(short, target)
+    made = arranged(padded_before(spread, target.config), target.config, operators_of(target.config))
     ready = sliced_before(made.graph, target.config)
 
     def placed(on_host: Mapping[str, str]) -> list[Placed]:

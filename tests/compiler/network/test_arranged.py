@@ -99,7 +99,7 @@ READERS = {
     "pooling and repeated pixels": lambda net, x: net.conv(resized(net, net.pool(x), (2, 1)), 3),
     "a convolution of groups": lambda net, x: net.conv(x, 6, group=3),
     "a sum, which needs order": lambda net, x: net.conv(net.add(x, net.requantise(x)), 3),
-    "a transposed convolution": lambda net, x: net.spread(x, 3, (2, 2), strides=(2, 2)),
+    "a transposed convolution": lambda net, x: net.spread(x, 3, (4, 4), strides=(2, 2), pads=(1, 1, 1, 1)),
     "parts of parts, backwards": lambda net, x: net.conv(part(net, part(net, x, 2, 11), 8, 0, -1), 3),
     "the same channels twice": lambda net, x: net.conv(net.join(x, part(net, x, 1, 6), x), 3),
     "an output, in order": lambda net, x: net.requantise(x),

@@ -47,7 +47,7 @@ READERS = {
     "padded with a constant": lambda net, x: net.conv(x, 5, (3, 3), pads=(1, 1, 1, 1), border=7),
     "depthwise": lambda net, x: net.conv(x, 19, (3, 3), pads=(1, 1, 1, 1), group=19),
     "strided": lambda net, x: net.conv(x, 5, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1)),
-    "transposed": lambda net, x: net.spread(x, 5, (2, 2), strides=(2, 2)),
+    "transposed": lambda net, x: net.spread(x, 5, (4, 4), strides=(2, 2), pads=(1, 1, 1, 1)),
     "pooled": lambda net, x: net.pool(x, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1)),
     "requantised": lambda net, x: net.requantise(x),
     "added": lambda net, x: net.add(x, x),

@@ -85,7 +85,8 @@ def test_zero_points_and_wide_weights_leave_nothing_on_the_host(make, channels, 
     of = QdqBuilder(3, "uint8")
     graph = INTEGERS.run(of.finish(of.pair(make(of, channels))))
     plan = plan_of(graph, config)
-    assert {step.op for step in plan.host_steps} <= {"QuantizeLinear", "DequantizeLinear", "FlipSign"}
+    moves = {"DepthToSpace"} if make is transposed else set()  # of phases, see `phases`
+    assert {step.op for step in plan.host_steps} <= {"QuantizeLinear", "DequantizeLinear", "FlipSign"} | moves
     assert len(plan.launches) == 1
     check(graph, plan, FunctionalDevice(config, plan.dram_bytes, 0))
 

@@ -1,0 +1,209 @@
+"""Phases as channels: transposed convolutions whose kernel is their stride, at the end of a network.
+
+Each phase of such a transposed convolution is a 1x1 convolution of the same pixels. One convolution makes
+all of them, one behind another among the channels: it loads its input once and stores rows without gaps.
+What follows pixel by pixel does so for each phase: tables, 1x1 convolutions, and further transposed
+convolutions of this form, in as many groups as there are phases. A DepthToSpace puts pixels where they
+belong. The accelerator cannot carry it out, so all this is done only where the host reads the result, which
+it unpacks in any case.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from math import inf, prod
+
+import numpy as np
+
+from vdla.compiler.codegen.estimate import estimated_cycles
+from vdla.compiler.codegen.space import space_of
+from vdla.compiler.codegen.tasks import TransposedTask
+from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
+from vdla.compiler.graph.rewrite import Rewriting
+from vdla.compiler.network.offload import offload
+from vdla.compiler.rules import Unfit
+from vdla.compiler.te.operators.sizes import Convolution, grouping
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.target import Target
+
+HOST = ("DequantizeLinear", "FlipSign")  # what never runs on the accelerator and reads int8
+ONE_PIXEL: Mapping[str, Attribute] = {
+    "border": 0,
+    "dilations": (1, 1),
+    "pads": (0, 0, 0, 0),
+    "strides": (1, 1),
+}
+PRODUCTS = ("Int8Conv", "Int8ConvTranspose")
+WORTH = 0.9  # of the estimated cycles, at most: the host has a DepthToSpace more to do
+Sides = tuple[int, ...]  # of the squares of pixels that are channels, the outer part of the channels first
+
+
+def phases_as_channels(graph: Graph, target: Target) -> Graph:
+    """Return a graph of integer operators in which convolutions make the phases of transposed convolutions,
+    where the host alone reads what follows; the graph itself where there is none, or too little is saved."""
+    found = _Plan(graph, target.config)
+    if not any(found.begins(node) for node in graph.nodes):
+        return graph
+    spreading = _Spreading(found)
+    made = spreading.run()
+    before, after = (
+        sum(_cycles(each, node, target) for node in nodes)
+        for each, nodes in ((graph, spreading.replaced), (made, spreading.products))
+    )
+    return made if after < WORTH * before else graph
+
+
+def _cycles(graph: Graph, node: Node, target: Target) -> float:
+    """Return the estimated cycles of a product; infinite where `target` cannot carry it out by tiles."""
+    made = offload(graph, node, target)
+    if isinstance(made, Unfit):
+        return inf
+    space = space_of(made.pieces[0].task, target)
+    if isinstance(space, Unfit) or space.usual.work is None or space.usual.table is None:
+        return inf
+    task, cycles = space.task, float(estimated_cycles(space.usual.work, space.usual.table).min())
+    return cycles * prod(task.size.stride) if isinstance(task, TransposedTask) else cycles  # of one phase
+
+
+class _Plan:
+    """Which operators of a graph make phases as channels."""
+
+    def __init__(self, graph: Graph, config: AcceleratorConfig) -> None:
+        self.graph, self.config = graph, config
+        self.readers: dict[str, list[Node]] = {}
+        for node in graph.nodes:
+            for name in dict.fromkeys(node.inputs):
+                self.readers.setdefault(name, []).append(node)
+
+    def begins(self, node: Node) -> bool:
+        """Whether an operator whose input is an image makes phases as channels."""
+        return node.op == "Int8ConvTranspose" and self.follows(node, ())
+
+    def follows(self, node: Node, sides: Sides) -> bool:
+        """Whether an operator whose input has such phases as channels can make its result so, and only the
+        host reads what becomes of it."""
+        if node.op == "Int8Lookup":
+            own: Sides | None = () if self.graph.types[node.outputs[0]].dtype == "int8" else None
+        else:
+            own = self.sides(node)
+            own = own if own is not None and self.pays(node, sides, own) else None
+        return own is not None and self.leaves(node.outputs[0], (*sides, *own))
+
+    def leaves(self, name: str, sides: Sides) -> bool:
+        """Whether only the host reads a value, or what follows from it pixel by pixel."""
+        readers = self.readers.get(name, [])
+        ends = (self.is_end(node) or self.follows(node, sides) for node in readers)
+        return all(ends) and bool(readers or name in self.graph.outputs)
+
+    def is_end(self, node: Node) -> bool:
+        """Whether an operator that reads int8 runs on the host."""
+        makes_bytes = self.graph.types[node.outputs[0]].dtype == "int8"
+        return node.op in HOST or (node.op == "Int8Lookup" and not makes_bytes)
+
+    def sides(self, node: Node) -> Sides | None:
+        """Return the side of the square of phases of a product of single pixels: none for a 1x1 convolution;
+        None for other operators."""
+        if node.op not in PRODUCTS or any(name not in self.graph.constants for name in node.inputs[1:]):
+            return None
+        kernel = self.graph.constants[node.inputs[1]].shape[2:]
+        if any(node.extents("pads")) or node.pair("strides") != kernel:
+            return None
+        if node.op == "Int8Conv":
+            return () if kernel == (1, 1) else None
+        plain = not any(node.pair("output_padding")) and kernel[0] == kernel[1] > 1
+        return (kernel[0],) if plain else None
+
+    def pays(self, node: Node, sides: Sides, own: Sides) -> bool:
+        """Whether as many groups as there are phases take no more products of blocks than one phase after
+        another: zeros stand between groups that do not fill whole blocks."""
+        weights, around, phases = self.graph.constants[node.inputs[1]], _square(sides), _square(own)
+        inputs = self.graph.types[node.inputs[0]].shape[1]
+        outputs = self.graph.types[node.outputs[0]].shape[1]
+        groups = inputs // weights.shape[1] if node.op == "Int8Conv" else 1
+        alone = self.products(inputs, outputs, groups)
+        return self.products(around * inputs, around * phases * outputs, around * groups) <= (
+            around * phases * alone
+        )
+
+    def products(self, inputs: int, outputs: int, groups: int) -> int:
+        """Return the products of blocks for a pixel."""
+        found = grouping(Convolution(inputs, 1, 1, outputs, (1, 1), groups=groups), self.config)
+        return found.count * found.inputs * found.outputs
+
+
+class _Spreading(Rewriting):
+    """The new graph in the making.
+
+    Attributes:
+        sides: of values that have phases as channels.
+        deep: their names in the new graph.
+        products: the convolutions that make them.
+        replaced: the operators of the old graph that these stand for.
+    """
+
+    def __init__(self, plan: _Plan) -> None:
+        super().__init__(plan.graph)
+        self.plan = plan
+        self.sides: dict[str, Sides] = {}
+        self.deep: dict[str, str] = {}
+        self.products: list[Node] = []
+        self.replaced: list[Node] = []
+
+    def run(self) -> Graph:
+        for node in self.graph.nodes:
+            sides = self.sides.get(node.inputs[0], ()) if node.inputs else ()
+            if (sides and not self.plan.is_end(node)) or self.plan.begins(node):
+                self.follow(node, sides)
+            else:
+                self.nodes.append(node)
+        return self.finished()
+
+    def follow(self, node: Node, sides: Sides) -> None:
+        """Add an operator that makes phases as channels, and their pixels where somebody reads these."""
+        (out,), x = node.outputs, self.deep.get(node.inputs[0], node.inputs[0])
+        own = self.plan.sides(node) or ()
+        self.sides[out] = (*sides, *own)
+        self.deep[out] = self.value(f"{out}_phases", self.type_of(out, self.sides[out]))
+        inputs, attributes = node.inputs[1:], node.attributes
+        op = node.op
+        if op in PRODUCTS:
+            op, inputs = "Int8Conv", self.constants_of(node, _square(sides), _square(own))
+            groups = node.integer("group") if node.op == "Int8Conv" else 1
+            attributes = {**ONE_PIXEL, "group": _square(sides) * groups}
+        made = replace(node, op=op, inputs=(x, *inputs), outputs=(self.deep[out],), attributes=attributes)
+        self.nodes.append(made)
+        if op in PRODUCTS:
+            self.products.append(made)
+            self.replaced.append(node)
+        if out in self.graph.outputs or any(map(self.plan.is_end, self.plan.readers.get(out, ()))):
+            self.pixels(out)
+
+    def constants_of(self, node: Node, groups: int, phases: int) -> tuple[str, str]:
+        """Return the weights and parameters of a convolution of `groups` equal groups that makes phases as
+        channels."""
+        weights, words = (self.graph.constants[name] for name in node.inputs[1:])
+        if node.op == "Int8ConvTranspose":
+            weights = weights.transpose(2, 3, 1, 0).reshape(-1, weights.shape[0], 1, 1)
+        each = words if words.shape[1] == 1 else np.tile(words, (1, groups * phases))
+        return (
+            self.constant(f"{node.inputs[1]}_phases", np.tile(weights, (groups, 1, 1, 1))),
+            self.constant(f"{node.inputs[2]}_phases", each),
+        )
+
+    def pixels(self, name: str) -> None:
+        """Add what moves the channels of a value's phases to their pixels."""
+        at, sides = self.deep[name], self.sides[name]
+        for place, side in enumerate(sides, 1):
+            last = place == len(sides)
+            out = name if last else self.value(f"{name}_part", self.type_of(name, sides[place:]))
+            at = self.add("DepthToSpace", (at,), out, {"blocksize": side, "mode": "DCR"})
+
+    def type_of(self, name: str, sides: Iterable[int]) -> TensorType:
+        """Return the type of a value that has such phases as channels."""
+        n, channels, height, width = self.graph.types[name].shape
+        side = prod(sides)
+        return TensorType((n, channels * side**2, height // side, width // side), "int8")
+
+
+def _square(sides: Sides) -> int:
+    """Return how many phases there are."""
+    return prod(sides) ** 2
