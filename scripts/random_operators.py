@@ -11,7 +11,8 @@ from collections import Counter
 
 import click
 import numpy as np
-from generators.operators import Case, random_case
+from generators.making import Case
+from generators.operators import random_case
 from on_devices import devices_of, differences
 
 from vdla.compiler.codegen.stream import compile_stream

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from generators.operators import convolved
+from generators.expected import convolved
 from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
 from vdla.compiler.ir.nodes import Expr, both, cast, select
 from vdla.compiler.te.operators.convolution import conv2d

@@ -1,19 +1,19 @@
 """Random operators with random schedules on random data, and what NumPy makes of them."""
 
 import random
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 
-from generators.points import program_at_random
+from generators.expected import convolved, greatest
+from generators.making import Case, Maker
 from vdla.compiler.codegen.estimate import ranked_tiles
 from vdla.compiler.codegen.maxima import identity_weights, maxima_tile, maximum_program, widens_maxima
-from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
+from vdla.compiler.codegen.packing import blocked_weights
 from vdla.compiler.codegen.schedules import schedule_conv2d, schedule_elementwise, schedule_max_pool
 from vdla.compiler.codegen.sums import diagonal_weights, elements_of_a_sum, multiplies_sums, sum_program
 from vdla.compiler.codegen.tiles import KEEPS, Work
-from vdla.compiler.ir.nodes import Func, IrError
+from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.elementwise import add, multiply, requantise
 from vdla.compiler.te.operators.narrowing import LEAST, Narrowing, Scale, Shift
@@ -28,37 +28,9 @@ from vdla.compiler.te.operators.sizes import (
 )
 from vdla.compiler.te.operators.transposed import conv2d_transposed, one_phase, phase_weights
 from vdla.compiler.te.operators.windows import conv2d_windows, in_windows, slides, window_weights
-from vdla.compiler.te.schedule import Schedule
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.host.convolution import conv_transpose
-from vdla.runtime.layout import blocked, unblocked
-from vdla.runtime.requantise import parameter_words
-from vdla.runtime.requantise import requantise as requantised
-
-
-@dataclass(frozen=True)
-class Case:
-    """One operator and how it is to be carried out.
-
-    Attributes:
-        text: what it is.
-        func: its program.
-        given: arrays by parameter, in blocks.
-        expected: the result, int8[n, c, h, w].
-    """
-
-    text: str
-    config: AcceleratorConfig
-    func: Func
-    given: Mapping[str, np.ndarray]
-    expected: np.ndarray
-
-    def result(self, out: np.ndarray) -> np.ndarray:
-        """Return int8[n, c, h, w] of what the program wrote."""
-        n, c, height, width = self.expected.shape
-        tile = (self.config.batch, self.config.block_out)
-        return unblocked(out.reshape(blocks(n, tile[0]), blocks(c, tile[1]), height, width, *tile), n, c)
 
 
 def random_case(seed: int, configs: tuple[AcceleratorConfig, ...], *, derives: bool = False) -> Case:
@@ -71,75 +43,12 @@ def random_case(seed: int, configs: tuple[AcceleratorConfig, ...], *, derives: b
     while True:
         config, kind = rng.choice(configs), rng.choice(KINDS)
         try:
-            return kind(_Maker(config, rng, derives=derives))
+            return kind(Maker(config, rng, derives=derives))
         except IrError:
             continue  # it does not fit the memories
 
 
-class _Maker:
-    """Random choices for one case."""
-
-    def __init__(self, config: AcceleratorConfig, rng: random.Random, *, derives: bool) -> None:
-        self.config, self.rng, self.derives = config, rng, derives
-        self.data = np.random.default_rng(rng.getrandbits(32))
-        self.threads = rng.choice((1, 2, 2, 3))
-
-    def lowered(self, schedule: Schedule) -> Func:
-        """Return the program of a schedule, or one that is derived from what it computes."""
-        if self.derives:
-            return program_at_random(schedule.outputs[0], self.config, self.rng)
-        return schedule.lower()
-
-    def bytes(self, *shape: int) -> np.ndarray:
-        return self.data.integers(-128, 128, shape, np.int8)
-
-    def activations(self, size) -> np.ndarray:
-        return self.bytes(size.batch, size.channels, size.height, size.width)
-
-    def blocked(self, values: np.ndarray, block: int) -> np.ndarray:
-        return blocked(values, block, self.config.batch)
-
-    def narrowing(self) -> Narrowing:
-        if self.config.has(Extension.REQUANTISE) and self.rng.random() < 0.7:
-            return Scale(self.rng.random() < 0.7)
-        return Shift(self.rng.randint(0, 10), self.rng.random() < 0.5)
-
-    def narrowed(self, totals: np.ndarray, narrowing: Narrowing) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Return int8[n, c, h, w] of totals, and the parameters that make them, in blocks."""
-        if isinstance(narrowing, Shift):
-            rounded = _in_accumulators(totals + (1 << narrowing.amount >> 1), self.config)
-            return np.clip(rounded >> narrowing.amount, 0 if narrowing.rectifies else LEAST, 127).astype(
-                np.int8
-            ), {}
-        words = self.parameters(totals.shape[1] if narrowing.by_channel else 1)
-        kept = blocked_parameters(
-            words if narrowing.by_channel else np.repeat(words, self.config.block_out, 1), self.config
-        )
-        return requantised(totals, words[:, :, None, None], self.config.acc_bits), {"P": kept}
-
-    def parameters(self, channels: int) -> np.ndarray:
-        draw = self.data.integers
-        least, greatest = np.sort(draw(-128, 128, (2, channels)), 0)
-        return parameter_words(
-            draw(-3000, 3000, channels),
-            draw(0, 1 << 16, channels),
-            draw(8, 28, channels),
-            draw(-20, 20, channels),
-            least,
-            greatest,
-        )
-
-    def border(self) -> int:
-        """Return what may stand around an input."""
-        least = LEAST if self.config.has(Extension.PAD_MINIMUM) else 0
-        any_value = self.rng.randint(LEAST, 127) if self.config.has(Extension.PAD_VALUE) else 0
-        return self.rng.choice((0, least, any_value, any_value))
-
-    def padding(self) -> tuple[int, int, int, int]:
-        return tuple(self.rng.choice((0, 0, 1, 2)) for _ in range(4))
-
-
-def _convolution(maker: _Maker) -> Case:
+def _convolution(maker: Maker) -> Case:
     rng = maker.rng
     groups = rng.choice((1, 1, 1, 2, 4, 5))
     size = Convolution(
@@ -158,7 +67,7 @@ def _convolution(maker: _Maker) -> Case:
     return _product(maker, size, maker.bytes(size.outputs, size.channels // groups, *size.kernel), border)
 
 
-def _depthwise(maker: _Maker) -> Case:
+def _depthwise(maker: Maker) -> Case:
     rng, channels = maker.rng, maker.rng.randint(1, 40)
     size = Convolution(
         channels,
@@ -173,7 +82,7 @@ def _depthwise(maker: _Maker) -> Case:
     return _product(maker, size, maker.bytes(channels, 1, 3, 3))
 
 
-def _windows(maker: _Maker) -> Case:
+def _windows(maker: Maker) -> Case:
     """Return a depthwise convolution whose kernel slides in windows of columns."""
     rng, channels = maker.rng, maker.rng.randint(1, 40)
     size = Convolution(
@@ -194,13 +103,13 @@ def _windows(maker: _Maker) -> Case:
     return _product(maker, size, maker.bytes(channels, 1, *size.kernel), border, in_windows(size))
 
 
-def _matrix_product(maker: _Maker) -> Case:
+def _matrix_product(maker: Maker) -> Case:
     rng = maker.rng
     size = matrix_product(rng.randint(1, 20), rng.randint(1, 60), rng.randint(1, 60), maker.config)
     return _product(maker, size, maker.bytes(size.outputs, size.channels, 1, 1))
 
 
-def _average(maker: _Maker) -> Case:
+def _average(maker: Maker) -> Case:
     rng, channels = maker.rng, maker.rng.randint(1, 40)
     kernel = (rng.randint(1, 4), rng.randint(1, 4))
     size = average_pool(
@@ -238,7 +147,7 @@ def _average(maker: _Maker) -> Case:
 
 
 def _product(
-    maker: _Maker,
+    maker: Maker,
     size: Convolution,
     weights: np.ndarray,
     border: int = 0,
@@ -263,7 +172,7 @@ def _product(
     )
 
 
-def _transposed(maker: _Maker) -> Case:
+def _transposed(maker: Maker) -> Case:
     rng, config, narrowing = maker.rng, maker.config, _whole(maker.narrowing())
     size = Transposed(
         rng.randint(1, 20),
@@ -303,29 +212,7 @@ def _whole(narrowing: Narrowing) -> Narrowing:
     return narrowing if isinstance(narrowing, Shift) else Scale()
 
 
-def convolved(inp: np.ndarray, weights: np.ndarray, size: Convolution, border: int = 0) -> np.ndarray:
-    """Return int64[n, o, oh, ow]: the sums of int8[n, c, h, w] and int8[o, c / groups, kh, kw]."""
-    (top, left, below, right), (sy, sx), (ey, ex), (height, width) = (
-        size.padding,
-        size.stride,
-        size.dilation,
-        size.out_size,
-    )
-    padded = np.pad(
-        inp.astype(np.int64), ((0, 0), (0, 0), (top, below), (left, right)), constant_values=border
-    )
-    grouped = padded.reshape(size.batch, size.groups, size.channels // size.groups, *padded.shape[2:])
-    kernels = weights.astype(np.int64).reshape(size.groups, size.outputs // size.groups, *weights.shape[1:])
-    total = np.zeros((size.batch, size.groups, size.outputs // size.groups, height, width), np.int64)
-    for dy, dx in np.ndindex(*size.kernel):
-        window = grouped[
-            ..., dy * ey : dy * ey + (height - 1) * sy + 1 : sy, dx * ex : dx * ex + (width - 1) * sx + 1 : sx
-        ]
-        total += np.einsum("goc,ngchw->ngohw", kernels[..., dy, dx], window)
-    return total.reshape(size.batch, size.outputs, height, width)
-
-
-def _max_pool(maker: _Maker) -> Case:
+def _max_pool(maker: Maker) -> Case:
     rng = maker.rng
     kernel = (rng.randint(2, 3), rng.randint(1, 3))
     padding = tuple(rng.randint(0, side - 1) for side in (*kernel, *kernel))
@@ -345,11 +232,11 @@ def _max_pool(maker: _Maker) -> Case:
         config,
         func,
         {"X": maker.blocked(inp, config.block_out)},
-        _greatest(inp, size),
+        greatest(inp, size),
     )
 
 
-def _widened_maximum(maker: _Maker) -> Case:
+def _widened_maximum(maker: Maker) -> Case:
     """A pooling through the multiplier array, of windows that each have inputs of their own."""
     rng, config = maker.rng, maker.config
     stride = rng.randint(1, 3), rng.randint(1, 3)
@@ -366,25 +253,11 @@ def _widened_maximum(maker: _Maker) -> Case:
         config,
         maximum_program(size, config, threads=threads),
         {"X": maker.blocked(inp, config.block_out), "W": identity_weights(config)},
-        _greatest(inp, size),
+        greatest(inp, size),
     )
 
 
-def _greatest(inp: np.ndarray, size: Pooling) -> np.ndarray:
-    (top, left, below, right), (height, width) = size.padding, size.out_size
-    padded = np.pad(inp, ((0, 0), (0, 0), (top, below), (left, right)), constant_values=LEAST)
-    windows = [
-        padded[
-            ...,
-            dy : dy + (height - 1) * size.stride[0] + 1 : size.stride[0],
-            dx : dx + (width - 1) * size.stride[1] + 1 : size.stride[1],
-        ]
-        for dy, dx in np.ndindex(*size.kernel)
-    ]
-    return np.max(windows, 0)
-
-
-def _elementwise(maker: _Maker) -> Case:
+def _elementwise(maker: Maker) -> Case:
     rng, config, narrowing = maker.rng, maker.config, maker.narrowing()
     shape = (maker.rng.randint(1, 2), rng.randint(1, 30), rng.randint(1, 12), rng.randint(1, 12))
     first, second = maker.bytes(*shape), maker.bytes(*shape)
@@ -420,7 +293,7 @@ def _elementwise(maker: _Maker) -> Case:
     )
 
 
-def _scaled_sum(maker: _Maker) -> Case:
+def _scaled_sum(maker: Maker) -> Case:
     """A sum by the multiplier array, of any whole number of elements."""
     rng, config = maker.rng, maker.config
     shape = (1, config.block_out, 1, rng.choice((1, 2, rng.randint(3, 60), rng.randint(61, 1500))))
@@ -445,12 +318,7 @@ def _scaled_sum(maker: _Maker) -> Case:
     )
 
 
-def _in_accumulators(total: np.ndarray, config: AcceleratorConfig) -> np.ndarray:
-    """Return int64[...]: what accumulators hold of sums."""
-    return total.astype(f"int{config.acc_bits}").astype(np.int64)
-
-
-KINDS: tuple[Callable[[_Maker], Case], ...] = (
+KINDS: tuple[Callable[[Maker], Case], ...] = (
     _convolution,
     _convolution,
     _transposed,

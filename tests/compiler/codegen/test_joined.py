@@ -3,7 +3,7 @@ shared."""
 
 import numpy as np
 import pytest
-from generators.operators import convolved
+from generators.expected import convolved
 
 from vdla.compiler.codegen.choose import cycles_of
 from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights

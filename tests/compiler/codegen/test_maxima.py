@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from generators.operators import Case, _greatest
+from generators.expected import greatest
+from generators.making import Case
 
 from tests.loading import load_file
 from vdla.compiler.codegen.choose import simulated_cycles
@@ -50,7 +51,7 @@ def test_windows_of_every_shape_are_exact(campaign, size, threads):
     )
     given = {"X": blocked(image, TINY.block_out, 1), "W": identity_weights(TINY)}
     func = maximum_program(size, TINY, threads=threads)
-    case = Case(str(size), TINY, func, given, _greatest(image, size))
+    case = Case(str(size), TINY, func, given, greatest(image, size))
     assert campaign.failures(case, on_rtl=False) == []
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from generators.operators import Case
+from generators.making import Case
 
 from tests.loading import load_file
 from vdla.compiler.codegen.choose import simulated_cycles

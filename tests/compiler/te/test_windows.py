@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from generators.operators import convolved
+from generators.expected import convolved
 
 from vdla.compiler.ir.interpret import interpret
 from vdla.compiler.te.operators.narrowing import Shift
