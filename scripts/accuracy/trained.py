@@ -1,6 +1,7 @@
 """Trained networks with the data that come with scikit-learn."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,21 +17,21 @@ HIDDEN, SEED, STEPS = (64, 32), 0, 400
 
 @dataclass(frozen=True)
 class Trained:
-    """A trained classifier.
+    """A trained network.
 
     Attributes:
         name: of the network.
         model: in float.
-        calibration: samples it was trained with.
+        calibration: samples to quantise it with.
         test: samples it has not seen.
-        labels: the right classes of `test`.
+        score: percent of what it is to say of `test` that its outputs say.
     """
 
     name: str
     model: onnx.ModelProto
     calibration: list[Tensors]
     test: list[Tensors]
-    labels: np.ndarray
+    score: Callable[[list[Tensors]], float]
 
 
 def digits() -> Trained:
@@ -44,7 +45,7 @@ def digits() -> Trained:
         onnx.load(DIGITS / "digits.onnx"),
         [{"image": image[None]} for image in training.images[:CALIBRATION]],
         [{"image": image[None]} for image in test.images],
-        test.labels,
+        classifying(test.labels),
     )
 
 
@@ -75,8 +76,13 @@ def cancer() -> Trained:
         graph.finish(score=value),
         [{"measurements": row[None]} for row in rows[training][:CALIBRATION]],
         [{"measurements": row[None]} for row in rows[test]],
-        data.target[test],
+        classifying(data.target[test]),
     )
+
+
+def classifying(labels: np.ndarray) -> Callable[[list[Tensors]], float]:
+    """Return the score of a classifier: percent of the outputs that say the right class."""
+    return lambda outputs: 100 * float(np.mean(classes(outputs) == labels))
 
 
 def classes(outputs: list[Tensors]) -> np.ndarray:

@@ -1,5 +1,6 @@
 """The benchmark of accuracy: trained networks stay as accurate, and its networks are what they should be."""
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -42,3 +43,35 @@ def _array(tensor) -> np.ndarray:
     from onnx import numpy_helper
 
     return numpy_helper.to_array(tensor)
+
+
+def test_lines_of_text_are_drawn_and_judged_by_edits(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    from accuracy.text import edits, line, read
+
+    image, text = line(np.random.default_rng(0))
+    assert image.shape == (1, 3, 48, 320)
+    assert image.min() >= -1
+    assert image[:, :, :, :100].std() > 0.2  # there is ink
+    assert 2 <= len(text.split()) <= 3
+    assert [edits(text, text), edits("valve", "value"), edits("", "fox"), edits("over", "lover")] == [
+        0,
+        1,
+        3,
+        1,
+    ]
+    scores = np.eye(3, dtype=np.float32)[None, [0, 1, 1, 0, 1, 2, 2]]
+    assert read({"y": scores}, ["", "a", "b"]) == "aab"
+
+
+def test_a_recogniser_that_is_not_installed_is_named():
+    if importlib.util.find_spec("rapidocr_onnxruntime"):
+        pytest.skip("it is installed")
+    done = subprocess.run(
+        [sys.executable, SCRIPTS / "bench_accuracy.py", "--only", "text lines"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "the recogniser of text lines is not installed: pip install" in done.stderr
