@@ -178,25 +178,38 @@ def layer_faults(lowered: Graph, inputs: Tensors, known: Known, graph: Graph) ->
             expected = _as_image(as_made(known[name], values[name].dtype), values[name])
             difference = far_off(values[name], expected, step)
             layers += 1
-            if difference and not joins_steps(graph, node, name, {**inputs, **known}, values[name]):
+            given = {**inputs, **known}
+            begin = {*node.inputs, *_same(given, [values[each] for each in node.inputs if each])}
+            if difference and not joins_steps(graph, begin, name, given, values[name]):
                 found.append(f"{node.op} {name}: {difference}")
             values[name] = expected
     return found, layers
 
 
-def joins_steps(graph: Graph, node: Node, name: str, known: Known, found: np.ndarray) -> bool:
-    """Whether a result may be what several quantised operators make of the node's inputs, one by one.
+def _same(known: Known, arrays: Iterable[np.ndarray]) -> set[str]:
+    """Return the names of the known integers that some arrays hold, perhaps in another shape or as int8."""
+    return {
+        name
+        for array in arrays
+        for name, one in known.items()
+        if one.size == array.size > 0 and one.dtype.kind in "iu"
+        if np.array_equal(as_made(one, array.dtype).reshape(-1), array.reshape(-1))
+    }
+
+
+def joins_steps(graph: Graph, begin: Iterable[str], name: str, known: Known, found: np.ndarray) -> bool:
+    """Whether a result may be what several quantised operators make of known values, one by one.
 
     Each of them must agree with onnxruntime on onnxruntime's own inputs. Each may be one off, which the next
     ones may enlarge.
 
     Args:
         graph: before it was lowered.
-        node: that computes in one what the operators of `graph` do.
+        begin: what a node reads that computes in one what the operators of `graph` do.
     """
-    begin = {given: known[given] for given in (*node.inputs, *graph.inputs) if given in known}
-    steps = _steps_to(graph, name, begin)
-    theirs = {**graph.constants, **begin}
+    first = {given: known[given] for given in (*begin, *graph.inputs) if given in known and given != name}
+    steps = _steps_to(graph, name, first)
+    theirs = {**graph.constants, **first}
     for step in steps:
         made = run_node(step, theirs, graph.types)
         if any(far_off(array, known[value]) for value, array in made.items() if value in known):
@@ -206,7 +219,7 @@ def joins_steps(graph: Graph, node: Node, name: str, known: Known, found: np.nda
     if not steps or len(inner) > MOST_JOINED:
         return False
     runs = [
-        as_made(_run_off(graph, steps, begin, dict(zip(inner, off, strict=True)))[name], found.dtype)
+        as_made(_run_off(graph, steps, first, dict(zip(inner, off, strict=True)))[name], found.dtype)
         for off in product((-1, 0, 1), repeat=len(inner))
     ]
     found = _as_image(found, runs[0])

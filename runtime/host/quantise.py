@@ -20,7 +20,8 @@ NARROW_BYTES = 2
 
 def quantize_linear(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, *, axis: int) -> np.ndarray:
     """Return x as integers of the type of `zero_point`; scale and zero point are of one element, or one for
-    each index of `axis`."""
+    each index of `axis`. NaN, of which the specification says nothing, becomes the least integer, as
+    onnxruntime has it."""
     return _saturated(x / _along(scale, x.ndim, axis), _along(zero_point, x.ndim, axis))
 
 
@@ -94,7 +95,10 @@ def _saturated(real: np.ndarray, zero_point: np.ndarray) -> np.ndarray:
         whole = whole.astype(np.float64)
     if zero_point.ndim or zero_point:
         whole = np.asarray(whole + zero_point)
-    return np.clip(whole, limits.min, limits.max, out=whole).astype(zero_point.dtype)
+    np.clip(whole, limits.min, limits.max, out=whole)
+    if np.isnan(np.min(whole, initial=limits.max)):
+        whole[np.isnan(whole)] = limits.min
+    return whole.astype(zero_point.dtype)
 
 
 def _narrow(integers: np.ndarray) -> bool:

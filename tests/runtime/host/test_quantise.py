@@ -33,6 +33,16 @@ def scales(shape: tuple[int, ...]) -> np.ndarray:
     return RNG.uniform(0.001, 0.1, shape).astype(np.float32)
 
 
+@pytest.mark.parametrize("shape", [(), (5,)])
+@pytest.mark.parametrize("zero", [0, 3])
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_what_is_not_a_number_becomes_the_least_integer(dtype, zero, shape):
+    x, scale, point = np.ones(shape, np.float32), np.ones(1, np.float32), np.array([zero], dtype)
+    x.reshape(-1)[0] = np.nan
+    (y,) = evaluate("QuantizeLinear", [x, scale, point], {"axis": 0})
+    assert y.reshape(-1).tolist() == [np.iinfo(dtype).min, *[1 + zero] * (x.size - 1)]
+
+
 @pytest.mark.parametrize("along", [False, True])
 @pytest.mark.parametrize("zero", [False, True])
 @pytest.mark.parametrize("dtype", INTEGERS)
