@@ -154,15 +154,16 @@ def _host(step: HostStep, seconds: float | None) -> Iterator[LayerReport]:
 
 def _launch(measured: _Measured, target: Target) -> Iterator[LayerReport]:
     timing, layers = measured.timing, measured.ran.step.layers
+    work = None if timing is None else _Work(timing)
     begin = 0
     for number, layer in enumerate(layers):
-        if timing is None:
+        if timing is None or work is None:
             yield _untimed(layer)
             continue
         last = not any(other.label for other in layers[number + 1 :])
         own = measured.instructions(layer) if layer.label else np.zeros(0, np.int64)
         end = timing.cycles if last else max(begin, int(timing.retired[own].max(initial=0)))
-        timed = _timed(layer, begin, end, timing, target)
+        timed = _timed(layer, begin, end, work, target)
         yield replace(timed, energy_pj=float(measured.energies[own].sum()))
         begin = end
 
@@ -180,9 +181,39 @@ def _untimed(layer: Layer) -> LayerReport:
     )
 
 
-def _timed(layer: Layer, begin: int, end: int, timing: Timing, target: Target) -> LayerReport:
+class _Work:
+    """How long each unit worked.
+
+    Attributes:
+        spans: by the name of the unit: when its work began and ended, one span after the other, and the
+            cycles of those before each, int64[n], int64[n], int64[n + 1]; nothing where no log was kept.
+    """
+
+    def __init__(self, timing: Timing) -> None:
+        self.spans: dict[str, tuple[IntArray, IntArray, IntArray]] = {}
+        if timing.log is None:
+            return
+        busy = timing.log.spans[timing.log.spans["state"] == tuple(UnitState).index(UnitState.BUSY)]
+        for unit in Unit:
+            own = np.sort(busy[busy["unit"] == unit], order="begin")
+            begins, ends = own["begin"].astype(np.int64), own["end"].astype(np.int64)
+            before = np.concatenate([[0], np.cumsum(ends - begins)])
+            self.spans[unit.name.lower()] = begins, ends, before
+
+    def within(self, begin: int, end: int) -> dict[str, int]:
+        """Return the cycles of each unit's work within an interval."""
+        return {name: self._until(name, end) - self._until(name, begin) for name in self.spans}
+
+    def _until(self, name: str, cycle: int) -> int:
+        begins, ends, before = self.spans[name]
+        count = int(np.searchsorted(begins, cycle))
+        rest = max(0, int(ends[count - 1]) - cycle) if count else 0  # of the span that goes on then
+        return int(before[count]) - rest
+
+
+def _timed(layer: Layer, begin: int, end: int, work: _Work, target: Target) -> LayerReport:
     cycles = end - begin
-    busy = _busy(timing, begin, end)
+    busy = work.within(begin, end)
     return replace(
         _untimed(layer),
         cycles=cycles,
@@ -190,15 +221,6 @@ def _timed(layer: Layer, begin: int, end: int, timing: Timing, target: Target) -
         busy=busy,
         bound=_bound(layer, cycles, busy, target),
     )
-
-
-def _busy(timing: Timing, begin: int, end: int) -> dict[str, int]:
-    """Return the cycles of each unit's work within an interval; nothing where no log was kept."""
-    if timing.log is None:
-        return {}
-    spans = timing.log.spans[timing.log.spans["state"] == tuple(UnitState).index(UnitState.BUSY)]
-    inside = np.clip(np.minimum(spans["end"], end) - np.maximum(spans["begin"], begin), 0, None)
-    return {unit.name.lower(): int(inside[spans["unit"] == unit].sum()) for unit in Unit}
 
 
 def _bound(layer: Layer, cycles: int, busy: Mapping[str, int], target: Target) -> str:

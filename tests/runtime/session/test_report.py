@@ -7,12 +7,15 @@ import pytest
 from tests.compiler.network.compiled import handmade
 from tests.compiler.network.graphs import random_inputs
 from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.registers import UnitState
+from vdla.hw.spec.units import Unit
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.session.report import Report, report, summary, table
 from vdla.runtime.session.session import Outcome, Session
 from vdla.sim.energy import energies
 
+BUSY = tuple(UnitState).index(UnitState.BUSY)
 CLOCK = 1e6
 ROUNDING = 1e-9  # of sums in another order
 TITLES = ("residual", "views", "with the host between", "only the host", "nothing")
@@ -42,6 +45,18 @@ def test_every_cycle_belongs_to_one_layer(title):
     for layer in found.layers:
         assert all(0 <= busy <= layer.cycles for busy in layer.busy.values())
         assert layer.utilisation is None or 0 <= layer.utilisation <= 1
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_all_work_of_a_unit_belongs_to_layers(title):
+    found, outcome = report_of(title)
+    for unit in Unit:
+        spans = [ran.timing.log.spans for ran in outcome.launches]
+        worked = sum(
+            int((each["end"] - each["begin"])[(each["unit"] == unit) & (each["state"] == BUSY)].sum())
+            for each in spans
+        )
+        assert sum(layer.busy.get(unit.name.lower(), 0) for layer in found.layers) == worked
 
 
 def test_the_bytes_are_those_that_the_device_counts():
