@@ -29,6 +29,7 @@ from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.onnx.export import export
 from vdla.compiler.graph.onnx.importer import Importer
 from vdla.compiler.graph.onnx.read import read_model
+from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.passes.pipeline import INTEGERS, SIMPLIFY, Pipeline
 from vdla.compiler.graph.quantise import quantise
 from vdla.compiler.network.compile import FLOATS
@@ -108,7 +109,7 @@ def subject_of(path: Path, seed: int) -> Subject:
         GraphError: the model cannot be imported or calibrated.
     """
     importer = Importer(read_model(path), {})
-    graph = PREPARE.run(importer.run())
+    graph = PREPARE.run(DeadCode().run(importer.run()))
     if any(node.op.startswith(("Quantize", "QLinear")) for node in graph.nodes):
         return Subject(graph, onnx.load(path), {own: name for name, own in importer.names.items()})
     graph = quantise(

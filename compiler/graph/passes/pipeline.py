@@ -21,6 +21,7 @@ from vdla.compiler.graph.passes.join_softmax import JoinSoftmax
 from vdla.compiler.graph.passes.merge_moves import MergeMoves
 from vdla.compiler.graph.passes.move_integers import MoveIntegers
 from vdla.compiler.graph.passes.on_grid import OnGrid
+from vdla.compiler.graph.passes.quantise_first import QuantiseFirst
 from vdla.compiler.graph.passes.reductions_to_pools import ReductionsToPools
 from vdla.compiler.graph.passes.remove_identity import RemoveIdentity
 from vdla.compiler.graph.passes.rows_to_images import RowsToImages
@@ -80,6 +81,7 @@ INTEGERS = Pipeline(
         MergeMoves(),
         SignedActivations(),
         MoveIntegers(),
+        QuantiseFirst(),
         OnGrid(),
         ToIntegers(),
         RemoveIdentity(),
