@@ -1,9 +1,9 @@
 """Maxima are taken of integers where they are quantised anyway.
 
 `QuantizeLinear(MaxPool(x))` becomes `QuantizeLinear(MaxPool(DequantizeLinear(QuantizeLinear(x))))`, all with
-one scale and zero point: the greatest of some numbers is quantised to the greatest of their integers. Files leave
-such a MaxPool behind an activation in real numbers. With integers in between, the activation becomes a table,
-and the MaxPool one of integers.
+one scale and zero point: the greatest of some numbers is quantised to the greatest of their integers. Files
+leave such a MaxPool behind an activation in real numbers. With integers in between, the activation becomes a
+table, and the MaxPool one of integers.
 """
 
 from collections.abc import Mapping
