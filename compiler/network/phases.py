@@ -20,6 +20,7 @@ from vdla.compiler.codegen.tasks import TransposedTask
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
 from vdla.compiler.graph.rewrite import Rewriting
 from vdla.compiler.network.offload import offload
+from vdla.compiler.network.whole_images import of_whole_images
 from vdla.compiler.rules import Unfit
 from vdla.compiler.te.operators.sizes import Convolution, grouping
 from vdla.hw.spec.config import AcceleratorConfig
@@ -40,16 +41,28 @@ Sides = tuple[int, ...]  # of the squares of pixels that are channels, the outer
 def phases_as_channels(graph: Graph, target: Target) -> Graph:
     """Return a graph of integer operators in which convolutions make the phases of transposed convolutions,
     where the host alone reads what follows; the graph itself where there is none, or too little is saved."""
-    found = _Plan(graph, target.config)
-    if not any(found.begins(node) for node in graph.nodes):
-        return graph
-    spreading = _Spreading(found)
-    made = spreading.run()
-    before, after = (
-        sum(_cycles(each, node, target) for node in nodes)
-        for each, nodes in ((graph, spreading.replaced), (made, spreading.products))
-    )
-    return made if after < WORTH * before else graph
+    stay = frozenset[str]()
+    while True:
+        plain, whole = of_whole_images(graph, stay)
+        found = _Plan(plain, target.config)
+        if not any(found.begins(node) for node in plain.nodes):
+            if not whole:
+                return graph
+            stay |= whole
+            continue
+        spreading = _Spreading(found)
+        made = spreading.run()
+        left = {name for node in made.nodes for name in node.outputs} & whole - spreading.deep.keys()
+        if not left:
+            return made if _saves(graph, spreading, made, target) else graph
+        stay |= left
+
+
+def _saves(graph: Graph, spreading: "_Spreading", made: Graph, target: Target) -> bool:
+    """Whether the new convolutions are worth it."""
+    replaced = [node for node in graph.nodes if node.outputs[0] in spreading.deep and node.op in PRODUCTS]
+    before = sum(_cycles(graph, node, target) for node in replaced)
+    return sum(_cycles(made, node, target) for node in spreading.products) < WORTH * before
 
 
 def _cycles(graph: Graph, node: Node, target: Target) -> float:
@@ -137,7 +150,6 @@ class _Spreading(Rewriting):
         sides: of values that have phases as channels.
         deep: their names in the new graph.
         products: the convolutions that make them.
-        replaced: the operators of the old graph that these stand for.
     """
 
     def __init__(self, plan: _Plan) -> None:
@@ -146,7 +158,6 @@ class _Spreading(Rewriting):
         self.sides: dict[str, Sides] = {}
         self.deep: dict[str, str] = {}
         self.products: list[Node] = []
-        self.replaced: list[Node] = []
 
     def run(self) -> Graph:
         for node in self.graph.nodes:
@@ -173,7 +184,6 @@ class _Spreading(Rewriting):
         self.nodes.append(made)
         if op in PRODUCTS:
             self.products.append(made)
-            self.replaced.append(node)
         if out in self.graph.outputs or any(map(self.plan.is_end, self.plan.readers.get(out, ()))):
             self.pixels(out)
 
@@ -183,7 +193,8 @@ class _Spreading(Rewriting):
         weights, words = (self.graph.constants[name] for name in node.inputs[1:])
         if node.op == "Int8ConvTranspose":
             weights = weights.transpose(2, 3, 1, 0).reshape(-1, weights.shape[0], 1, 1)
-        each = words if words.shape[1] == 1 else np.tile(words, (1, groups * phases))
+        channels = groups * phases * self.graph.types[node.outputs[0]].shape[1]
+        each = words if words.shape[1] == 1 else np.tile(words, (1, channels // words.shape[1]))
         return (
             self.constant(f"{node.inputs[1]}_phases", np.tile(weights, (groups, 1, 1, 1))),
             self.constant(f"{node.inputs[2]}_phases", each),
