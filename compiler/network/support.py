@@ -15,10 +15,13 @@ from vdla.compiler.graph.onnx.survey import IMPORTERS
 from vdla.compiler.graph.passes.affine_to_conv import CHANNEL_CONSTANT, CONVERTED
 from vdla.compiler.graph.passes.fold_pads import TAKEN
 from vdla.compiler.graph.passes.remove_identity import ALWAYS
+from vdla.compiler.graph.passes.split_prelu import SLOPES
 from vdla.compiler.network.channels import FREE, MOVERS
 from vdla.compiler.network.offload import CONFIGURATION, OPERATORS
 from vdla.compiler.network.views import VIEW_RULES, VIEWS
 from vdla.compiler.rules import conditions
+from vdla.hw.spec.vocabulary import Extension
+from vdla.runtime.host import elementwise
 
 ACCELERATOR, HOST, COMPILER = "accelerator", "host", "compiler"
 KNOWN = ("Constant", "Shape", "Size")
@@ -33,6 +36,10 @@ BECOMES = {
 }
 IN_INT8 = "moves int8 elements between DequantizeLinear and QuantizeLinear"
 ALONE = "changes the scale between two conversions"
+TABULATED = (
+    "a function of the elements of one int8 tensor between conversions, which becomes a table, with "
+    f"the extension {Extension.TABLE}"
+)
 OTHER_KINDS = {"MatMul": (PAIRED,)}  # of the same operator
 COMMON = (*AROUND, RATIOS)  # rules for all operators with an integer form
 NOTE = "<!-- Generated from the compiler by `make docs`. -->\n"
@@ -84,6 +91,8 @@ def _where(op: str) -> tuple[str, str]:
         kinds = (op, *OTHER_KINDS.get(op, ()))
         own = [conditions(rule for rule in RULES[kind] if rule not in COMMON) or ALONE for kind in kinds]
         return ACCELERATOR, "; or ".join((*own, *((CHANNEL_CONSTANT,) if op in CONVERTED else ())))
+    if op in elementwise.OPERATORS:
+        return ACCELERATOR, "; or ".join((TABULATED, *((SLOPES,) if op == "PRelu" else ())))
     return HOST, ""
 
 

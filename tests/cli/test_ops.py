@@ -13,7 +13,16 @@ from vdla.compiler.graph.onnx.contributed import OPERATORS as CONTRIBUTED
 from vdla.compiler.graph.onnx.survey import IMPORTERS
 from vdla.compiler.graph.passes.to_integers import LOWERINGS
 from vdla.compiler.network.offload import CONFIGURATION, OPERATORS
-from vdla.compiler.network.support import ACCELERATOR, COMMON, COMPILER, HOST, every, imported, offloaded
+from vdla.compiler.network.support import (
+    ACCELERATOR,
+    COMMON,
+    COMPILER,
+    HOST,
+    TABULATED,
+    every,
+    imported,
+    offloaded,
+)
 from vdla.runtime.host.evaluate import OPERATORS as ON_HOST
 
 
@@ -57,7 +66,8 @@ def test_conditions_are_the_rules_that_reasons_are_made_of():
         ("com.microsoft.QLinearSoftmax", HOST),
         ("Concat", ACCELERATOR),
         ("Transpose", ACCELERATOR),
-        ("Erf", HOST),
+        ("Erf", ACCELERATOR),
+        ("Softmax", HOST),
         ("Dropout", COMPILER),
         ("Shape", COMPILER),
         ("BatchNormalization", ACCELERATOR),
@@ -66,7 +76,7 @@ def test_conditions_are_the_rules_that_reasons_are_made_of():
 def test_where_an_operator_runs(op, on):
     found, condition = table()[op]
     assert found == on
-    assert bool(condition) is (op != "Erf")
+    assert bool(condition) is (op != "Softmax")
 
 
 def test_what_runs_on_the_host_is_there():
@@ -78,7 +88,8 @@ def test_what_runs_on_the_host_is_there():
 def test_it_prints_the_table_and_json():
     lines = CliRunner().invoke(main, ["ops"]).stdout.splitlines()
     assert lines[0].split() == ["operator", "on", "condition"]
-    assert f"{'Abs':38}  host" in lines
+    assert f"{'ArgMax':38}  host" in lines
+    assert f"{'Abs':38}  accelerator  {TABULATED}" in lines
     found = json.loads(CliRunner().invoke(main, ["ops", "--json"]).stdout)
-    assert found["onnx"][0] == {"op": "Abs", "on": "host", "condition": ""}
+    assert found["onnx"][0] == {"op": "Abs", "on": "accelerator", "condition": TABULATED}
     assert [one["op"] for one in found["integer"]] == sorted(OPERATORS)

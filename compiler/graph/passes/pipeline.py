@@ -26,6 +26,7 @@ from vdla.compiler.graph.passes.reductions_to_pools import ReductionsToPools
 from vdla.compiler.graph.passes.remove_identity import RemoveIdentity
 from vdla.compiler.graph.passes.rows_to_images import RowsToImages
 from vdla.compiler.graph.passes.signed_activations import SignedActivations
+from vdla.compiler.graph.passes.split_prelu import SplitPRelu
 from vdla.compiler.graph.passes.tabulate import Tabulate
 from vdla.compiler.graph.passes.to_integers import ToIntegers
 from vdla.compiler.graph.verify import verify
@@ -82,6 +83,7 @@ INTEGERS = Pipeline(
         SignedActivations(),
         MoveIntegers(),
         QuantiseFirst(),
+        SplitPRelu(),
         OnGrid(),
         ToIntegers(),
         RemoveIdentity(),
