@@ -53,6 +53,7 @@ def text_lines() -> Trained:
     said = [text for _, text in drawn[CALIBRATION:]]
 
     def score(outputs: list[Tensors]) -> float:
+        """Return the percentage of the characters that are read right."""
         wrong = sum(edits(read(each, characters), text) for each, text in zip(outputs, said, strict=True))
         return 100 * (1 - wrong / sum(map(len, said)))
 

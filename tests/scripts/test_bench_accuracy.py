@@ -1,12 +1,12 @@
 """The benchmark of accuracy: trained networks stay as accurate, and its networks are what they should be."""
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("sklearn")
@@ -64,14 +64,11 @@ def test_lines_of_text_are_drawn_and_judged_by_edits(monkeypatch):
     assert read({"y": scores}, ["", "a", "b"]) == "aab"
 
 
-def test_a_recogniser_that_is_not_installed_is_named():
-    if importlib.util.find_spec("rapidocr_onnxruntime"):
-        pytest.skip("it is installed")
-    done = subprocess.run(
-        [sys.executable, SCRIPTS / "bench_accuracy.py", "--only", "text lines"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert "the recogniser of text lines is not installed: pip install" in done.stderr
+def test_a_recogniser_that_is_not_installed_is_named(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    import bench_accuracy
+
+    monkeypatch.setattr(bench_accuracy, "place", lambda: None)
+    done = CliRunner().invoke(bench_accuracy.main, ["--only", "text lines"])
+    assert done.exit_code == 2
+    assert "the recogniser of text lines is not installed: pip install" in done.output
