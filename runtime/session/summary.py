@@ -17,8 +17,8 @@ class Cost:
     """An operator among those that cost most.
 
     Attributes:
-        seconds: of the accelerator at the clock, of the host measured; None where no time is known.
-        share: of the time of all operators whose time is known; of all multiply-accumulates where none is.
+        seconds: of the accelerator at the clock; None on the host and where no cycles are counted.
+        share: of the accelerator's cycles; of all multiply-accumulates where no cycles are counted.
     """
 
     name: str
@@ -89,27 +89,19 @@ class Summary:
         total = self.macs + self.host_macs
         return self.macs / total if total else None
 
-    @property
-    def cycle_share(self) -> float | None:
-        """The accelerator's share of all cycles, those of the host being its time at the accelerator's clock;
-        None where one of both is not known."""
-        if self.seconds is None or self.host_seconds is None or self.copy_seconds is None:
-            return None
-        total = self.seconds + self.host_seconds + self.copy_seconds
-        return self.seconds / total if total else None
-
     def to_json(self) -> dict[str, object]:
         """Return it as plain JSON values."""
-        return {**asdict(self), "mac_share": self.mac_share, "cycle_share": self.cycle_share}
+        return {**asdict(self), "mac_share": self.mac_share}
 
     def __str__(self) -> str:
         rows = [
             ("MACs", _macs(self)),
             ("accelerator", _accelerator(self)),
-            ("host", _host(self)),
+            ("host", f"{self.host_operators} operator{'s' * (self.host_operators != 1)}"),
             ("crossing", f"{_bytes(self.bytes_in)} to the accelerator, {_bytes(self.bytes_out)} back"),
             *_titled("cost most", _costs(self.costly)),
             *_titled("why on host", (_reason(one) for one in self.reasons)),
+            *_titled("host time", _host_time(self)),
         ]
         width = max(len(title) for title, _ in rows)
         return "\n".join([f"{self.network} on {self.target}", *(f"  {a:{width}}  {b}" for a, b in rows)])
@@ -150,11 +142,11 @@ def summary_of(plan: Plan, found: Report, clock_hz: float | None = None) -> Summ
 
 
 def costly(layers: Iterable[LayerReport], most: int = MOST_COSTLY) -> tuple[Cost, ...]:
-    """Return the layers that take most time; those that multiply most, where the accelerator's time is not
-    known."""
+    """Return the layers that take most cycles of the accelerator; where none are counted, the layers with
+    most multiply-accumulates. Time of the host is not compared: it depends on the machine."""
     layers = list(layers)
-    is_timed = any(layer.cycles is not None for layer in layers) or not any(layer.macs for layer in layers)
-    costs = [(layer.seconds or 0.0) if is_timed else float(layer.macs) for layer in layers]
+    is_timed = any(layer.cycles is not None for layer in layers)
+    costs = [(layer.cycles or 0) if is_timed else layer.macs for layer in layers]
     total, order = sum(costs), sorted(range(len(layers)), key=lambda place: -costs[place])
     return tuple(_cost(layers[place], costs[place] / total) for place in order[:most] if costs[place] > 0)
 
@@ -198,14 +190,13 @@ def _accelerator(one: Summary) -> str:
     )
 
 
-def _host(one: Summary) -> str:
-    operators = f"{one.host_operators} operator{'s' * (one.host_operators != 1)}"
-    if one.host_seconds is None or one.copy_seconds is None:
-        return f"{operators}; a run measures their time"
-    measured = f"{operators} in {_ms(one.host_seconds)}, copies in {_ms(one.copy_seconds)}, on this machine"
-    if one.cycle_share is None or not one.launches:
-        return measured
-    return f"{measured}; {one.cycle_share:.1%} of all cycles are the accelerator's"
+def _host_time(one: Summary) -> Iterable[str]:
+    """Yield the measured time of the host, which is no figure of the accelerator."""
+    if one.host_seconds is not None and one.copy_seconds is not None:
+        yield (
+            f"operators {_ms(one.host_seconds)}, copies {_ms(one.copy_seconds)}: measured on this machine, "
+            "varies from run to run"
+        )
 
 
 def _costs(costs: Iterable[Cost]) -> Iterable[str]:

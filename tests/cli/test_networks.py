@@ -30,7 +30,7 @@ def test_compile_tells_first_what_matters(files, tmp_path):
     assert printed[0] == "net on tiny"
     assert printed[1].endswith("0.0 M, 100.0% of them on the accelerator")
     assert f"2 launches, {ran['cycles']:,} cycles = " in printed[2]
-    assert printed[3].endswith("3 operators; a run measures their time")
+    assert printed[3].endswith("3 operators")
     assert any(
         line.endswith("1  the accelerator takes whole blocks of channels (Concat) (Transpose)")
         for line in printed
@@ -180,8 +180,6 @@ def test_run_reports_json(files):
     assert summary["host_seconds"] == sum(
         layer["seconds"] for layer in result["layers"] if layer["on"] == "host"
     )
-    whole = result["seconds"] + summary["host_seconds"] + summary["copy_seconds"]
-    assert summary["cycle_share"] == pytest.approx(result["seconds"] / whole)
 
 
 MOVED = "Transpose with single elements to move; the accelerator takes whole blocks of channels (Concat)"

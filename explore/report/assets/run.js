@@ -2,18 +2,23 @@
 
 // The page of a run.
 
-/** Return the tiles on launches, and on the host beside the accelerator: value and what it is. */
+/** Return the tiles on launches, operators on the host and copies: value and title. */
 function summaryTiles(summary) {
-  const host = (summary.host_seconds ?? 0) + (summary.copy_seconds ?? 0);
-  const [factor, unit] = unitFor([host], TIME_UNITS);
   return [
     [decimal(summary.launches), summary.launches === 1 ? "launch" : "launches"],
     [percent(summary.mac_share), "of multiply-accumulates on the accelerator"],
-    [`${significant(host * factor)} ${unit}`, `on the host, ${decimal(summary.host_operators)} operators and copies, measured`],
-    [percent(summary.cycle_share), "of all cycles are the accelerator's"],
+    [decimal(summary.host_operators), summary.host_operators === 1 ? "operator on the host" : "operators on the host"],
     [`${kib(summary.bytes_in)} KiB`, "to the accelerator"],
     [`${kib(summary.bytes_out)} KiB`, "back to the host"],
   ];
+}
+
+/** Return the measured time of the host as a sentence: it depends on the machine, and is no tile. */
+function hostTimeText(summary) {
+  const times = [summary.host_seconds ?? 0, summary.copy_seconds ?? 0];
+  const [factor, unit] = unitFor(times, TIME_UNITS);
+  const [operators, copies] = times.map((seconds) => `${significant(seconds * factor)} ${unit}`);
+  return `On the machine that wrote this page, operators on the host took ${operators} and copies ${copies}. This time varies from run to run and is not part of the cycles.`;
 }
 
 function reasonText({ why, count, operators }) {
@@ -58,6 +63,7 @@ class RunPage {
     tiles.push(...summaryTiles(summary));
     if (known(totals.energy_pj)) tiles.splice(2, 0, [`${significant(totals.energy_pj * perPicojoule)} ${energy}`, "energy, from the target's table"]);
     byId("summary").append(...tiles.map(([value, what]) => make("li", {}, make("strong", {}, value), what)));
+    byId("host-time").textContent = hostTimeText(summary);
     byId("why").hidden = !summary.reasons.length;
     byId("reasons").append(...summary.reasons.map((reason) => make("li", {}, reasonText(reason))));
     const values = Object.entries(target.parameters).flatMap(([key, value]) => [make("dt", {}, key), make("dd", {}, Array.isArray(value) ? value.join(", ") || "none" : String(value))]);

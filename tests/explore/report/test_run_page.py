@@ -69,6 +69,8 @@ def test_the_summary_and_the_layers_are_those_of_the_report(shown, written):
     summary = written.run.summary
     assert any(tile.split()[:2] == [str(summary.launches), "launches"] for tile in tiles)
     assert f"{summary.bytes_in / 1024:,.1f} KiB" in " ".join(tiles)
+    assert not any("measured" in tile or "of all cycles" in tile for tile in tiles)
+    assert "not part of the cycles" in shown.page.locator("#host-time").inner_text()
     shown.page.locator("#why summary").click()
     listed = shown.page.locator("#reasons li").all_inner_texts()
     assert [text.split(":")[0] for text in listed] == [str(reason.count) for reason in summary.reasons]
