@@ -48,7 +48,7 @@ def tune(
         What was reached, and the network's cycles by the compiler's own choices and by the settled ones, if
         they were settled now.
     """
-    network, opened = Network(*parts_of(cached_graph(Source(model)), target), target), Log(log)
+    network, opened = Network(model.name, *parts_of(cached_graph(Source(model)), target), target), Log(log)
     layers = network.layers
     whole = Settings(settings.explorer, settings.seed, per_task * len(layers), batch=settings.batch)
     try:

@@ -42,12 +42,19 @@ class Tuning:
     worse: tuple[str, ...]
     none: tuple[str, ...]
 
-    def said(self, source: str) -> str:
+    def said(self, source: str, others: Sequence[str] = ()) -> str:
         """Return it as a line.
 
         Args:
             source: what the records are from.
+            others: names of the targets of the records, where none is for this target.
         """
+        if others:
+            return (
+                f"tuned: no task, because {source} holds records of {', '.join(others)} and none of this "
+                "target; a record holds for one configuration and memory: tune for this target, or compile "
+                "for that target"
+            )
         parts = [f"tuned: {self.found} of {self.tasks} tasks by {source}"]
         if self.again:
             parts.append(f"{self.again} of them measured again for this version of the kit")

@@ -23,6 +23,7 @@ from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.target import TARGETS, Target
 
 MOST_REASONS = 8  # for which choices were illegal
+DIGITS = 8  # of the digest of a network whose file is not known
 Say = Callable[[str], object]
 
 
@@ -34,12 +35,14 @@ class Shown:
         text: of the task.
         records: of its trials.
         space: None where the target or the task is not known here.
+        layers: in which it occurs, of all networks in the log.
         default: cycles of the compiler's own choice; None where the log has none.
         best: the record with the fewest cycles; None where every choice is illegal.
     """
 
     text: str
     records: Sequence[Record]
+    layers: Sequence[str]
     space: Space | None
     default: int | None
     best: Record | None
@@ -113,18 +116,22 @@ def _part(records: Sequence[Record], target: Target | None, say: Say) -> dict[st
 def _tasks(records: Sequence[Record], target: Target | None) -> list[Shown]:
     """Return the tasks of one target and version, in the order in which they occur first."""
     found: dict[str, list[Record]] = defaultdict(list)
+    layers: dict[str, dict[str, None]] = defaultdict(dict)
     for record in records:
+        layers[record.task] |= dict.fromkeys(record.layers)
         if not record.network:
             found[record.task].append(record)
     best = {text: record for (text, _), record in best_of(records).items()}
-    return [_shown(text, own, best.get(text), target) for text, own in found.items()]
+    return [_shown(text, own, tuple(layers[text]), best.get(text), target) for text, own in found.items()]
 
 
-def _shown(text: str, records: Sequence[Record], best: Record | None, target: Target | None) -> Shown:
+def _shown(
+    text: str, records: Sequence[Record], layers: Sequence[str], best: Record | None, target: Target | None
+) -> Shown:
     default = next((one.cycles for one in records if one.explorer == DEFAULT), None)
     task = None if target is None else task_of(text)
     space = None if task is None or target is None else space_of(task, target)
-    return Shown(text, records, None if isinstance(space, Unfit) else space, default, best)
+    return Shown(text, records, layers, None if isinstance(space, Unfit) else space, default, best)
 
 
 def _columns(tasks: Sequence[Shown]) -> dict[str, list[Any]]:
@@ -133,6 +140,7 @@ def _columns(tasks: Sequence[Shown]) -> dict[str, list[Any]]:
     known = [task_of(task.text) for task in tasks]
     return {
         "text": [task.text for task in tasks],
+        "layers": [list(task.layers) for task in tasks],
         "kind": [kind_of(task.text) for task in tasks],
         "sizes": [
             task.text if one is None else sizes_of(one) for task, one in zip(tasks, known, strict=True)
@@ -183,12 +191,13 @@ def _curve(place: int | None, curve: Curve) -> dict[str, Any]:
 
 
 def _settled(records: Iterable[Record], tasks: Sequence[Shown]) -> list[dict[str, Any]]:
-    """Return the best settlement of each network: its cycles, and in how many tasks it differs from the
-    compiler's own choices."""
+    """Return the best settlement of each network: its cycles before and after, and in how many tasks it
+    differs from the compiler's own choices."""
     own = {task.text: {one.choice_text for one in task.records if one.explorer == DEFAULT} for task in tasks}
     return [
         {
-            "network": network,
+            "network": together[0].model or network[:DIGITS],
+            "before": together[0].before,
             "cycles": together[0].cycles,
             "tasks": len(together),
             "changed": sum(one.choice_text not in own.get(one.task, ()) for one in together),

@@ -1,13 +1,14 @@
 """What a log knows of a target: trials that this version of the compiler has measured on it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import inf
 
 from vdla.compiler.codegen.record import choice_to_json
 from vdla.compiler.codegen.space import Choice, Space
 from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.codegen.tuned.chooser import legal
-from vdla.compiler.codegen.tuned.record import Record
+from vdla.compiler.codegen.tuned.record import OK, Record
 from vdla.compiler.codegen.version import task_version
 from vdla.hw.spec.target import Target
 
@@ -50,21 +51,28 @@ class Known:
                 (own if mine else others)[place] = (mine or records)[0]
         return own, others
 
-    def record(
-        self, task: Task, choice: Choice, cycles: int | None, status: str, trial: int | None
+    def record(self, task: Task, choice: Choice, cycles: int | None, status: str, trial: int) -> Record:
+        """Return the record of a trial of this tuning."""
+        return self._record(task, choice, cycles, self.explorer, self.seed, trial, status)
+
+    def default_record(self, task: Task, choice: Choice, cycles: int, layers: Sequence[str]) -> Record:
+        """Return the record of the compiler's own choice for a task, which occurs in these layers."""
+        return replace(self._record(task, choice, cycles, DEFAULT, 0, 0, OK), layers=tuple(layers))
+
+    def _record(
+        self,
+        task: Task,
+        choice: Choice,
+        cycles: int | None,
+        explorer: str,
+        seed: int,
+        trial: int,
+        status: str,
     ) -> Record:
-        """Return the record of a trial of this tuning; None: of the compiler's own choice."""
+        timing, name = self.target.timing_digest, self.target.name
+        version = task_version()
         return Record(
-            str(task),
-            self.target.timing_digest,
-            self.target.name,
-            choice_to_json(choice),
-            cycles,
-            task_version(),
-            DEFAULT if trial is None else self.explorer,
-            0 if trial is None else self.seed,
-            trial or 0,
-            status,
+            str(task), timing, name, choice_to_json(choice), cycles, version, explorer, seed, trial, status
         )
 
     def _every(self, task: Task) -> list[Record]:

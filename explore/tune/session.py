@@ -15,7 +15,7 @@ from typing import Protocol
 from vdla.compiler.codegen.record import choice_from_json
 from vdla.compiler.codegen.space import Space, space_of
 from vdla.compiler.codegen.tasks import Task
-from vdla.compiler.codegen.tuned.record import OK, Record, TuneError
+from vdla.compiler.codegen.tuned.record import Record, TuneError
 from vdla.compiler.rules import Unfit
 from vdla.explore.tune.explorers import Explorer
 from vdla.explore.tune.gain import Standing, next_of
@@ -206,7 +206,7 @@ class Session:
                 f"layer {self._layers[task][0]}: the compiler's own choice cannot be measured: "
                 f"{measured.status}"
             )
-        self._log.append([self._known.record(task, one.choice, measured.cycles, OK, None)])
+        self._log.append([self._known.default_record(task, one.choice, measured.cycles, self._layers[task])])
 
     def _search_of(self, task: Task, started: Started) -> Search:
         """Return the search of a task, which begins with its default choice and what others have measured."""

@@ -62,8 +62,13 @@ Costing = Callable[[Chosen], Cost]
 
 @dataclass(frozen=True)
 class Network:
-    """A network that is tuned, in the form in which a target runs it, and its parts; see `parts_of`."""
+    """A network that is tuned, in the form in which a target runs it, and its parts; see `parts_of`.
 
+    Attributes:
+        model: name of its file.
+    """
+
+    model: str
     graph: Graph
     parted: list[Part]
     target: Target
@@ -92,21 +97,31 @@ def settled(
         progress: called with a text after each choice that was tried.
 
     Returns:
-        The network's cycles by the compiler's own choices, and by the settled ones; None where the log holds
-        this settlement, or there are no tasks.
+        The network's cycles by the compiler's own choices, and by the settled ones; None where there are no
+        tasks.
 
     Raises:
         TuneError: the log cannot be written.
     """
     layers, target = network.layers, network.target
     found = _head(network_of(layers), target, settings, trials)
-    held = sum(_together(one) == _together(found) for one in log.records)
-    if held >= len(layers):
+    if not layers:
         return None
+    held = [one for one in log.records if _together(one) == _together(found)]
+    if len(held) >= len(layers) and held[0].before is not None:
+        return held[0].before, _cycles(held[0])
     chosen, before, after = best_together(layers, _trials(log.records, target), network.cost, progress)
     log.append(
         [
-            replace(found, task=str(task), choice=choice_to_json(choice), cycles=after)
+            replace(
+                found,
+                task=str(task),
+                choice=choice_to_json(choice),
+                cycles=after,
+                layers=tuple(layers[task]),
+                model=network.model,
+                before=before,
+            )
             for task, choice in chosen.items()
         ]
     )

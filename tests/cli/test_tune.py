@@ -1,6 +1,8 @@
 """`vdla tune`: what it prints and writes, and its errors."""
 
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -20,6 +22,9 @@ from vdla.cli import main
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job starts with it ignored
 main(prog_name="vdla")
 """
+
+
+GAIN = r"[\d,]+ cycles by the compiler's own choices, [\d,]+ by the best \([+-][\d.]+%\)"
 
 
 @pytest.fixture
@@ -51,15 +56,15 @@ def tuned(tmp_path_factory):
 def test_a_tuning_says_what_it_reached_and_how_to_use_it(tuned):
     place, done = tuned
     assert done.exit_code == 0, done.output
-    *rows, total, network, log, use = done.stdout.splitlines()
+    *rows, network, total, log, use = done.stdout.splitlines()
     assert rows[0].split() == ["layer", "default", "best", "change", "bound", "trials"]
     assert all(row.split()[3].startswith("-") for row in rows[1:])
-    assert total.startswith("net.onnx on tiny: ")
-    assert network.startswith("the whole network: ")
+    assert re.fullmatch(f"net.onnx on tiny: {GAIN}", network)
+    assert re.fullmatch(f"sum of the layers, each alone: {GAIN}", total)
     assert log.startswith("log: 24 trials, 24 of them measured now in ")
     for part in ("lowering", "verification", "simulation"):
         assert f" ms {part}" in log
-    assert use == "use it: vdla compile net.onnx --tuned log"
+    assert use == "use it: vdla compile net.onnx --config tiny -o net.vdla --tuned log"
     assert done.stderr.startswith("0 of 24 trials")
     found = read_log(place / "log").records
     assert {one.target for one in found} == {"tiny"}
@@ -72,7 +77,7 @@ def test_the_same_command_measures_nothing_again_and_more_trials_go_on(tuned, fo
     again = tune("--trials", 24, "--seed", 3)
     assert "log: 24 trials, 0 of them measured now" in again.stdout
     assert (folder / "log").read_bytes() == (tuned[0] / "log").read_bytes()
-    assert again.stdout.splitlines()[:-2] == tuned[1].stdout.splitlines()[:-3]  # it is settled already
+    assert again.stdout.splitlines()[:-2] == tuned[1].stdout.splitlines()[:-2]  # it is settled already
     assert "log: 26 trials, 2 of them measured now" in tune("--trials", 26, "--seed", 3).stdout
 
 
@@ -81,6 +86,27 @@ def test_what_is_tuned_is_compiled(tuned, folder):
     (said,) = [line for line in done.stdout.splitlines() if line.startswith("tuned")]
     count = len({one.task for one in read_log(tuned[0] / "log").records})
     assert said == f"tuned: {count} of {count} tasks by {tuned[0] / 'log'}"
+
+
+def test_the_command_that_uses_the_log_works_as_printed(folder):
+    done = tune("--trials", 4, "--set", "memory.latency=65", "--set", "clock_mhz=50")
+    use = done.stdout.splitlines()[-1].removeprefix("use it: ")
+    assert use.startswith(
+        "vdla compile net.onnx --config tiny --set memory.latency=65 --set clock_mhz=50 -o "
+    )
+    compiled = invoke(*shlex.split(use)[1:])
+    assert compiled.exit_code == 0, compiled.output
+    assert "tuned: 3 of 3 tasks by log" in compiled.stdout
+
+
+def test_records_name_the_layers_and_the_network(tuned):
+    found = read_log(tuned[0] / "log").records
+    own = [one for one in found if one.explorer == "default"]
+    assert all(one.layers for one in own)
+    together = [one for one in found if one.network]
+    assert {one.task: one.layers for one in own} == {one.task: one.layers for one in together}
+    assert {one.model for one in together} == {"net.onnx"}
+    assert all(one.before >= one.cycles for one in together)
 
 
 def test_a_torn_log_goes_on(tuned, folder):
@@ -96,13 +122,13 @@ def test_a_torn_log_goes_on(tuned, folder):
 def test_a_torn_settlement_is_settled_again(tuned, folder):
     (folder / "log").write_bytes((tuned[0] / "log").read_bytes()[:-5])
     done = tune("--trials", 24, "--seed", 3)
-    assert "the whole network: " in done.stdout
+    assert "net.onnx on tiny: " in done.stdout
     assert merged(read_log(folder / "log").records) == merged(read_log(tuned[0] / "log").records)
 
 
 def test_without_settling_the_log_has_trials_alone(folder):
     done = tune("--trials", 4, "--no-settle")
-    assert "the whole network" not in done.stdout
+    assert "net.onnx on tiny: " not in done.stdout
     assert {one.network for one in read_log(folder / "log").records} == {""}
 
 

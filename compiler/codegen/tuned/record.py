@@ -32,6 +32,9 @@ class Record:
         status: OK, or why the choice is illegal.
         network: digest of the network for which the choice was settled, with one for each of its tasks; ""
             for a trial.
+        layers: names of the layers in which the task occurs. Trials of explorers do not repeat them.
+        model: name of the network's file, of a settled choice.
+        before: cycles of the network by the compiler's own choices, of a settled choice.
     """
 
     task: str
@@ -45,6 +48,9 @@ class Record:
     trial: Count
     status: str = OK
     network: str = ""
+    layers: tuple[str, ...] = ()
+    model: str = ""
+    before: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
     @property
     def text(self) -> bytes:

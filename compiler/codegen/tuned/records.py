@@ -34,6 +34,7 @@ class Records:
         settled: choices for all tasks of a network, by the network's digest and timing digest: of this
             version if there are any, else of another.
         torn: the last line of the log was torn.
+        targets: names of the targets of all records, by timing digest.
     """
 
     source: str = ""
@@ -41,6 +42,15 @@ class Records:
     before: Best = field(default_factory=dict)
     settled: Settled = field(default_factory=dict)
     torn: bool = False
+    targets: Mapping[str, str] = field(default_factory=dict)
+
+    def others_than(self, target: Target) -> tuple[str, ...]:
+        """Return the names of the records' targets where none of them is `target`, with the beginning of
+        the timing digest where the name is the same."""
+        if target.timing_digest in self.targets:
+            return ()
+        names = sorted(self.targets.items(), key=lambda item: item[1])
+        return tuple(name if name != target.name else f"{name} {timing[:8]}" for timing, name in names)
 
     def digest(self, target: Target) -> str:
         """Return a digest of those for a target."""
@@ -83,7 +93,7 @@ def best_records(source: str, records: Iterable[Record], *, torn: bool = False) 
     before = best_of(record for record in every if record.version != task_version())
     better = {key: record for key, record in before.items() if key not in now or _better(record, now[key])}
     settled = settled_of(every) | settled_of(record for record in every if record.version == task_version())
-    return Records(source, now, better, settled, torn)
+    return Records(source, now, better, settled, torn, {one.timing: one.target for one in every})
 
 
 def _better(record: Record, other: Record) -> bool:

@@ -2,10 +2,11 @@
 
 // The tasks of a tuning: their table, what was gained of each, and how the cost model orders their choices.
 //
-// A task has: number, kind, sizes, text, default, best, bound, trials, illegal, choices, choice, explorer,
+// A task has: number, layers, kind, sizes, text, default, best, bound, trials, illegal, choices, choice, explorer,
 // points, learned, analytic; and the ratios left (best / default) and reached (bound / best).
 
-const nameOf = (task) => `${task.number} ${task.kind}`;
+/** Return the first layer of a task and how many more there are; where the log names none, its number and kind. */
+const nameOf = ({ number, kind, layers }) => (layers.length ? `${layers[0]}${layers.length > 1 ? ` +${decimal(layers.length - 1)}` : ""}` : `${number} ${kind}`);
 const signed = (share) => (known(share) ? `${share > 0 ? "+" : share < 0 ? "−" : ""}${Math.abs(HUNDRED * share).toFixed(2)} %` : NONE);
 const correlation = (value) => (known(value) ? value.toFixed(3).replace("-", "−") : NONE);
 
@@ -24,6 +25,7 @@ function taskTable(place, rows, choose) {
   const number = (key, title, text, unit) => ({ key, title, unit, value: (row) => row[key], text: (row) => text(row[key]) });
   const columns = [
     { key: "number", title: "Task", value: (row) => row.number, text: (row) => String(row.number) },
+    { key: "layers", title: "Layers", left: true, long: true, value: (row) => row.layers[0] ?? "", text: (row) => row.layers.join(", ") || NONE },
     { key: "kind", title: "Kind", left: true, value: (row) => row.kind, text: (row) => row.kind },
     { key: "sizes", title: "Sizes", left: true, long: true, value: (row) => row.sizes, text: (row) => row.sizes },
     number("default", "Compiler's own", decimal, "cycles"),

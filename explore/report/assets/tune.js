@@ -13,6 +13,13 @@ function geometric(values) {
 /** Return a target's name with the beginning of its timing digest, which tells targets of one name apart. */
 const targetName = ({ target, timing }) => `${target} ${timing.slice(0, 8)}`;
 
+/** Return the tiles of a network whose choices were settled: its cycles, and how they changed. */
+function settledTiles({ network, before, cycles }) {
+  const change = known(before) ? [[signed(cycles / before - 1), `cycles of the whole network ${network}`]] : [];
+  const from = known(before) ? `, ${decimal(before)} by the compiler's own choices` : " by the settled choices";
+  return [...change, [decimal(cycles), `cycles of ${network}${from}`]];
+}
+
 class TunePage {
   constructor(data) {
     this.data = data;
@@ -93,7 +100,8 @@ class TunePage {
     const gained = geometric(rows.map(({ left }) => left).filter(known));
     const reached = geometric(rows.map((row) => row.reached).filter(known));
     const tiles = [
-      [signed(known(gained) ? gained - 1 : null), "cycles, geometric mean over tasks"],
+      ...part.settled.flatMap(settledTiles),
+      [signed(known(gained) ? gained - 1 : null), "cycles of each task alone, geometric mean over tasks"],
       [percent(reached), "of the best are the lower bound, geometric mean"],
       [`${decimal(rows.filter(({ left }) => known(left) && left < 1).length)} of ${decimal(rows.length)}`, "tasks are faster than by the compiler's own choice"],
       [decimal(part.trials), `trials, ${decimal(part.illegal)} of them illegal`],
@@ -102,9 +110,9 @@ class TunePage {
       [correlation(median(rows.map((row) => row.analytic))), "rank correlation of the compiler's estimate, median"],
     ];
     byId("summary").replaceChildren(...tiles.map(([value, what]) => make("li", {}, make("strong", {}, value), what)));
-    const settled = part.settled.map(({ network, cycles, tasks, changed }) => make("li", {}, `Network ${network.slice(0, 8)} as a whole: ${decimal(cycles)} cycles by the choices that were settled, ${decimal(changed)} of ${decimal(tasks)} of which are not the compiler's own`));
-    byId("settled").hidden = !settled.length;
-    byId("settled").replaceChildren(...settled);
+    const settled = part.settled.map(({ network, tasks, changed }) => make("li", {}, `${network}: ${decimal(changed)} of ${decimal(tasks)} tasks have another choice than the compiler's own`));
+    const none = make("li", {}, "No choices were settled for a whole network, so its gain is not known: tasks alone gain more than they do together");
+    byId("settled").replaceChildren(...(settled.length ? settled : [none]));
     byId("why").hidden = !part.reasons.length;
     byId("reasons").replaceChildren(...part.reasons.map(({ why, count }) => make("li", {}, `${decimal(count)}: ${why}`)));
   }

@@ -1,5 +1,6 @@
 """The network that a command runs: a module from its file, or a model that is compiled first."""
 
+import shlex
 from pathlib import Path
 
 import click
@@ -39,7 +40,7 @@ def module_of(path: Path, target: Target, recipe: Recipe, records: Records) -> M
     if path.suffix != ".vdla":
         plan, tuning = plan_with_progress(path, target, recipe, records)
         if records.source != KIT:
-            show_tuning(tuning, records, err=True)
+            show_tuning(tuning, records, target, err=True)
         return Module(plan, tuning)
     given = options_given(*COMPILING)
     if given:
@@ -57,6 +58,36 @@ def options_given(*names: str) -> list[str]:
     return [
         options[name] for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     ]
+
+
+def command_line(name: str, other: click.Command, *options: str) -> str:
+    """Return a command line of another command, with the parameters of this command line that it takes.
+
+    Args:
+        name: of the other command, as in "vdla compile".
+        options: that are added, each a word.
+    """
+    context = click.get_current_context()
+    taken = {parameter.name for parameter in other.params}
+    words = [
+        word
+        for parameter in context.command.params
+        if parameter.name in taken and parameter.name != "output"
+        for word in _words_of(parameter, context)
+    ]
+    return f"{name} {shlex.join([*words, *options])}"
+
+
+def _words_of(parameter: click.Parameter, context: click.Context) -> list[str]:
+    """Return the words of a parameter that was given on the command line; none where it was not."""
+    name = parameter.name
+    if name is None or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+        return []
+    value = context.params[name]
+    values = value if isinstance(value, tuple) else (value,)
+    if isinstance(parameter, click.Argument):
+        return [str(one) for one in values]
+    return [word for one in values for word in (parameter.opts[-1], str(one))]
 
 
 def step_name(step: HostStep | LaunchStep) -> str:

@@ -158,10 +158,11 @@ def takes_tuning(function: Command) -> Command:
     return wrapped
 
 
-def show_tuning(tuning: Tuning, records: Records, *, err: bool = False) -> None:
+def show_tuning(tuning: Tuning, records: Records, target: Target, *, err: bool = False) -> None:
     """Print how records served, where they were asked for or did."""
     if records.source and (records.source != KIT or tuning.applied):
-        click.echo(tuning.said(records.source), err=err)
+        others = () if records.source == KIT else records.others_than(target)
+        click.echo(tuning.said(records.source, others), err=err)
 
 
 def _section(inputs: tuple[str, ...], outputs: tuple[str, ...], fixed: tuple[str, ...]) -> Section:

@@ -33,31 +33,33 @@ def table(progress: "Progress") -> list[str]:
 
 
 def conclusion(
-    model: Path, log: Path, done: "Progress", target: Target, settled: tuple[int, int] | None = None
+    model: Path,
+    log: Path,
+    done: "Progress",
+    target: Target,
+    settled: tuple[int, int] | None,
+    use: str,
 ) -> str:
     """Return what a finished tuning prints.
 
     Args:
-        settled: cycles of the whole network by the compiler's own choices, and by those that were settled.
+        settled: cycles of the whole network by the compiler's own choices, and by the settled ones; None
+            where no choices were settled.
+        use: the command that compiles the network with the log.
     """
     before, after = done.cycles
     lines = _rows([one for one in done.standings if one.best < one.default], None)
-    alone = "each layer alone" if len(done.standings) > 1 else "alone"
-    lines.append(
-        f"{model.name} on {target.name}: {before:,} cycles by the compiler's own choices, {after:,} by the "
-        f"best ({_change(before, after)}), {alone}"
-    )
     if settled is not None:
-        lines.append(
-            f"the whole network: {settled[0]:,} cycles, {settled[1]:,} settled ({_change(*settled)})"
-        )
+        lines.append(f"{model.name} on {target.name}: {_gain(*settled)}")
+    alone = "sum of the layers, each alone" if len(done.standings) > 1 else "the layer alone"
+    lines.append(f"{alone}: {_gain(before, after)}")
     parts = [f"{done.trials:,} trials", f"{done.measured:,} of them measured now in {duration(done.seconds)}"]
     if done.measured:
         seconds = [f"{1e3 * part / done.measured:.1f} ms {name}" for name, part in _parts(done)]
         parts.append(f"{done.measured / done.seconds:.1f} a second ({', '.join(seconds)})")
     if done.failed:
         parts.append(f"{done.failed:,} illegal")
-    lines += [f"{log}: {', '.join(parts)}", f"use it: vdla compile {model} --tuned {log}"]
+    lines += [f"{log}: {', '.join(parts)}", f"use it: {use}"]
     return "\n".join(lines)
 
 
@@ -91,6 +93,11 @@ def _rows(standings: "list[Standing]", searched: "Standing | None") -> list[str]
     return [
         "  ".join([row[0].ljust(widths[0]), *(map(str.rjust, row[1:], widths[1:]))]).rstrip() for row in cells
     ]
+
+
+def _gain(before: int, after: int) -> str:
+    change = _change(before, after)
+    return f"{before:,} cycles by the compiler's own choices, {after:,} by the best ({change})"
 
 
 def _change(before: int, after: int) -> str:

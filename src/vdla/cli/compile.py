@@ -56,7 +56,7 @@ def command(
     )
     save(plan, output)
     show_forecast(plan, output, layers)
-    show_tuning(tuning, records)
+    show_tuning(tuning, records, target)
     if compiled is not None and compiled.errors:
         from vdla.compiler.graph.quantisation_error import print_contributions, print_errors
 

@@ -8,10 +8,12 @@ import click
 
 from vdla.cli._groups import DefaultCommand, DefaultGroup
 from vdla.cli._live import Live
+from vdla.cli._modules import command_line
 from vdla.cli._networks import Recipe, source_of, status, takes_recipe
 from vdla.cli._options import OUTPUT_FILE, reports_errors, takes_target
 from vdla.cli._tune_report import report
 from vdla.cli._tuning import conclusion, described, interrupted, table
+from vdla.cli.compile import command as compile_command
 from vdla.explore.tune.explorers import EXPLORERS
 from vdla.explore.tune.settings import BATCH, TRIALS_PER_TASK, Settings
 from vdla.hw.spec.target import Target
@@ -103,7 +105,8 @@ def run(
     workers = backend_of(jobs, cluster, TRIALS_PER_WORKER)
     network = _network(source_of(model, recipe), target)
     done, found = _tuned(network, output, settings, make, workers, settle=settle)
-    click.echo(conclusion(model, output, done, target, found))
+    use = command_line("vdla compile", compile_command, "-o", f"{model.stem}.vdla", "--tuned", str(output))
+    click.echo(conclusion(model, output, done, target, found, use))
 
 
 def _network(source: "Source", target: Target) -> "Network":
@@ -113,7 +116,7 @@ def _network(source: "Source", target: Target) -> "Network":
     from vdla.explore.tune.settle import Network
 
     with status() as say:
-        return Network(*parts_of(cached_graph(source, say), target, say), target)
+        return Network(source.model.name, *parts_of(cached_graph(source, say), target, say), target)
 
 
 def _tuned(

@@ -99,10 +99,12 @@ def test_parts_are_told_apart_and_this_version_comes_first():
 def test_settlements_are_no_trials(part):
     found = contents([*settlement(6000), *records(), *settlement(5000), *settlement(7, "cd" * 32)])
     (again,) = page_data(found, Target(DEFAULT))["parts"]
-    figures = [{"network": "cd" * 32, "cycles": 7}, {"network": "ab" * 32, "cycles": 5000}]
+    figures = [{"network": "net.onnx", "before": 6250, "cycles": cycles} for cycles in (7, 5000)]
     assert again["settled"] == [one | {"tasks": len(TASKS), "changed": 1} for one in figures]
     assert part["settled"] == []
-    assert again | {"settled": []} == part
+    assert again["tasks"]["layers"] == [[f"conv{number}", "again"] for number in range(len(TASKS))]
+    unnamed = {**again["tasks"], "layers": part["tasks"]["layers"]}
+    assert again | {"settled": [], "tasks": unnamed} == part
     (alone,) = page_data(contents(settlement()), Target(DEFAULT))["parts"]
     assert (alone["trials"], alone["tasks"]["text"], alone["curves"]) == (0, [], [])
     assert [one["cycles"] for one in alone["settled"]] == [5000]

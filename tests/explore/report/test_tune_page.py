@@ -74,7 +74,7 @@ def test_the_summary_has_the_geometric_mean_of_the_gains(shown, part):
     for best, own in zip(tasks["best"], tasks["default"], strict=True):
         mean *= (best / own) ** (1 / len(TASKS))
     tiles = shown.page.locator("#summary li").all_inner_texts()
-    assert tiles[0] == f"−{100 * (1 - mean):.2f} %\ncycles, geometric mean over tasks"
+    assert tiles[0] == f"−{100 * (1 - mean):.2f} %\ncycles of each task alone, geometric mean over tasks"
     assert tiles[2].startswith(f"{len(TASKS)} of {len(TASKS)}\n")
     assert tiles[3] == f"{part['trials']:,}\ntrials, 1 of them illegal"
     assert tiles[4].split()[0] == str(len(EXPLORERS) * SEEDS)
@@ -171,12 +171,18 @@ def test_another_part_of_the_log_is_chosen_with_its_tasks(running, tmp_path):
 
 
 def test_the_settled_choices_of_a_network_are_named(running, shown, tmp_path):
-    assert not shown.page.locator("#settled").is_visible()
+    assert "its gain is not known" in shown.page.locator("#settled").inner_text()
     file = write_tune_report(tmp_path / "x.html", contents([*records(), *settlement(5000)]), GIVEN)
     with opened(running, file) as found:
         assert found.page.locator("#settled li").all_inner_texts() == [
-            "Network abababab as a whole: 5,000 cycles by the choices that were settled, 1 of 3 of which are not the compiler's own"
+            "net.onnx: 1 of 3 tasks have another choice than the compiler's own"
         ]
+        tiles = found.page.locator("#summary li").all_inner_texts()
+        assert tiles[0].split() == ["−20.00", "%", "cycles", "of", "the", "whole", "network", "net.onnx"]
+        assert tiles[1].split() == [
+            *["5,000", "cycles", "of", "net.onnx,", "6,250", "by", "the", "compiler's", "own", "choices"]
+        ]
+        assert column(found, "Layers") == ["conv0, again", "conv1, again", "conv2, again"]
         assert found.complaints == []
 
 

@@ -37,8 +37,8 @@ def test_the_default_choice_is_found():
 def test_a_record_is_made_of_a_trial():
     known = Known([], TARGET, "random", 3)
     assert known.record(TASK, space().choice(0), 10, "ok", 0 + 8) == replace(RECORDS[0], trial=8)
-    made = known.record(TASK, space().choice(5), 60, "ok", None)
-    assert made == replace(RECORDS[5], trial=0)
+    default = known.default_record(TASK, space().choice(5), 60, ["conv", "again"])
+    assert default == replace(RECORDS[5], trial=0, layers=("conv", "again"))
 
 
 def test_illegal_choices_cost_infinitely_much():

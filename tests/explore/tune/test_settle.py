@@ -78,7 +78,7 @@ def test_few_choices_of_a_task_are_tried_the_best_first():
 def network():
     conv = Conv(channels=32, outputs=32, size=8)
     graph = conv_graph("layer", conv)
-    return graph, Network(*parts_of(graph, TARGET), TARGET)
+    return graph, Network("net.onnx", *parts_of(graph, TARGET), TARGET)
 
 
 def measured(network, places):
@@ -99,7 +99,9 @@ def test_a_settlement_is_kept_once_and_used_for_its_network(network, tmp_path):
     log.append(measured(net, range(0, 2000, 400)))
     before, after = settled(net, log, Settings("random"), 5, lambda text: None)
     assert after <= before
-    assert settled(net, log, Settings("random"), 5, lambda text: None) is None
+    count = len(log.records)
+    assert settled(net, log, Settings("random"), 5, lambda text: None) == (before, after)
+    assert len(log.records) == count
     assert settled(net, log, Settings("random"), 6, lambda text: None) == (before, after)
     own = [one for one in log.records if one.network]
     assert {one.network for one in own} == {network_of(net.layers)}
