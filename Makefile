@@ -1,6 +1,6 @@
 # The two commands to know: `make demo` and `make test`. Nothing here asks a question.
 .DEFAULT_GOAL := help
-.PHONY: help env demo test tools lint docs lock clean bench campaign area
+.PHONY: help env demo test tools lint docs figures lock clean bench campaign area
 
 PYTHON := .venv/bin/python
 READY  := .venv/.ready
@@ -13,6 +13,7 @@ help:
 	@echo "make lint   check style and types          make docs   write the generated documentation"
 	@echo "make bench  measure simulators and RTL make campaign  the long checks: random programs, operators, broken streams, RTL and files"
 	@echo "make area   measure area and clock anew, where the hardware has changed (hours)"
+	@echo "make figures measure the stale figures of the documentation anew (minutes)"
 	@echo "make lock   resolve requirements.lock  make clean  remove whatever make has made"
 
 env: $(READY)
@@ -75,6 +76,9 @@ lint: env
 
 docs: env
 	@$(PYTHON) scripts/make_docs.py
+
+figures: env
+	@$(PYTHON) scripts/measure_figures.py
 	@$(PYTHON) scripts/make_pictures.py
 
 lock:

@@ -1,11 +1,18 @@
-"""Handwritten digits, 8x8 pixels, as scikit-learn has them, split for training and test."""
+#!/usr/bin/env python3
+"""Handwritten digits, 8x8 pixels, as scikit-learn has them, split for training and test.
 
+As a program it writes FOLDER/training.npz, samples to quantise with, and FOLDER/digit.npz, an image to run.
+"""
+
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 SEED = 0
 TEST_FRACTION = 0.2
+CALIBRATION_IMAGES = 128
 BRIGHTEST = 16
 
 
@@ -29,3 +36,15 @@ def split() -> tuple[Samples, Samples]:
     order = np.random.default_rng(SEED).permutation(len(images))
     test, train = np.split(order, [round(TEST_FRACTION * len(order))])
     return Samples(images[train], digits.target[train]), Samples(images[test], digits.target[test])
+
+
+def write(folder: Path) -> None:
+    """Write the files of samples."""
+    training, test = split()
+    folder.mkdir(parents=True, exist_ok=True)
+    np.savez(folder / "training.npz", image=training.images[:CALIBRATION_IMAGES, None])
+    np.savez(folder / "digit.npz", image=test.images[:1])
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1] if len(sys.argv) > 1 else "build"))

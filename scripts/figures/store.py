@@ -1,0 +1,74 @@
+"""The stored output of measurements: docs/figures.json."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from figures.declared import ROOT, Measurement
+from vdla.hw.spec.writing import write_text
+
+STORE = ROOT / "docs" / "figures.json"
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a command printed.
+
+    Attributes:
+        digest: of the measurement when it ran.
+    """
+
+    digest: str
+    text: str
+
+
+class MeasureError(Exception):
+    """A command failed."""
+
+
+def read_store(path: Path = STORE) -> dict[str, Output]:
+    """Return the stored outputs by name; none where there is no store."""
+    if not path.exists():
+        return {}
+    return {name: Output(**values) for name, values in json.loads(path.read_text()).items()}
+
+
+def write_store(outputs: Mapping[str, Output], path: Path = STORE) -> None:
+    """Write the stored outputs, by name."""
+    values = {name: asdict(output) for name, output in sorted(outputs.items())}
+    write_text(path, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
+
+
+def stale(declared: Mapping[str, Measurement], outputs: Mapping[str, Output]) -> Iterator[Measurement]:
+    """Yield measurements without output, and exact ones whose sources have changed since they ran."""
+    for one in declared.values():
+        stored = outputs.get(one.name)
+        if one.depends and (stored is None or (not one.dated and stored.digest != one.digest)):
+            yield one
+
+
+def measure(one: Measurement, declared: Mapping[str, Measurement], prepared: set[str]) -> Output:
+    """Run a command, and before it the commands whose files it reads.
+
+    Args:
+        prepared: names of measurements that ran already; those that run now are added.
+
+    Raises:
+        MeasureError: a command failed.
+    """
+    for name in one.after:
+        if name not in prepared:
+            measure(declared[name], declared, prepared)
+    done = subprocess.run(one.arguments, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise MeasureError(f"{one.command} exited with {done.returncode}: {done.stderr.strip()[-1000:]}")
+    prepared.add(one.name)
+    return Output(one.digest, kept(one, done.stdout.splitlines()))
+
+
+def kept(one: Measurement, lines: Iterable[str]) -> str:
+    """Return the lines of an output that are stored."""
+    return "\n".join(line for line in lines if not one.omit or not re.search(one.omit, line))

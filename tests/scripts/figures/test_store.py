@@ -1,0 +1,80 @@
+"""Stored output of measurements: what is stale, what runs first, what is kept; and the shipped store."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from figures import store
+from figures.declared import ROOT, Measurement, measurements
+from figures.pages import marks, paths, rendered
+from figures.store import MeasureError, Output, kept, measure, read_store, stale, write_store
+
+
+def script(name: str, text: str, **values) -> Measurement:
+    return Measurement(name, f"-c {json.dumps(text)}", **values)
+
+
+def test_measurements_are_stale_where_their_sources_changed():
+    one = Measurement("one", "vdla config tiny", depends=("hw/spec/presets.py",))
+    dated = replace(one, name="dated", dated=True)
+    files = Measurement("files", "vdla config tiny")
+    declared = {item.name: item for item in (one, dated, files)}
+    assert [item.name for item in stale(declared, {})] == ["one", "dated"]
+    current = {name: Output(declared[name].digest, "") for name in ("one", "dated")}
+    assert not list(stale(declared, current))
+    old = {name: Output("old", "") for name in current}
+    assert [item.name for item in stale(declared, old)] == ["one"]
+    assert replace(one, command="vdla config small").digest != one.digest
+    assert replace(one, depends=("hw/spec/config.py",)).digest != one.digest
+
+
+def test_a_measurement_runs_after_those_whose_files_it_reads(tmp_path):
+    path = tmp_path / "file"
+    first = script("first", f"open({str(path)!r}, 'a').write('x')")
+    second = script("second", f"print(open({str(path)!r}).read())", after=("first",), depends=("sim",))
+    prepared: set[str] = set()
+    declared = {"first": first, "second": second}
+    assert measure(second, declared, prepared).text == "x"
+    assert measure(second, declared, prepared).text == "x"
+
+
+def test_a_failed_command_is_reported_with_what_it_said():
+    with pytest.raises(MeasureError, match=r"(?s)exited with 1: .*no such thing"):
+        measure(script("bad", "raise ValueError('no such thing')"), {}, set())
+
+
+def test_omitted_lines_are_not_stored(tmp_path):
+    one = Measurement("one", "x", omit="^host")
+    assert kept(one, ["a", "host time 3", "b host"]) == "a\nb host"
+    write_store({"b": Output("1", "text"), "a": Output("2", "é")}, tmp_path / "store.json")
+    assert list(read_store(tmp_path / "store.json").items()) == [
+        ("a", Output("2", "é")),
+        ("b", Output("1", "text")),
+    ]
+    assert read_store(tmp_path / "none.json") == {}
+
+
+@pytest.mark.parametrize("path", list(paths()), ids=lambda path: path.name)
+def test_a_page_shows_the_stored_figures(path):
+    text = path.read_text()
+    assert rendered(text, measurements(), read_store()) == text, "run make figures"
+
+
+def test_the_stored_figures_are_those_of_these_sources():
+    assert [one.name for one in stale(measurements(), read_store())] == [], "run make figures"
+
+
+def test_every_stored_measurement_is_declared_and_shown():
+    shown = {name for path in paths() for name in marks(path.read_text())}
+    declared = measurements()
+    assert set(read_store()) <= set(declared)
+    assert {name for name, one in declared.items() if one.depends} - shown <= needed(declared)
+
+
+def needed(declared) -> set[str]:
+    """Return the names of measurements that others need."""
+    return {name for one in declared.values() for name in one.after}
+
+
+def test_the_store_stands_in_the_documentation():
+    assert store.STORE.is_relative_to(ROOT / "docs")
