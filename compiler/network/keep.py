@@ -97,7 +97,7 @@ def keep_graph(key: str, graph: Graph) -> None:
 
 
 def _of_target(key: str, target: Target, records: Records) -> str:
-    return digest_of([key, target.name, target.digest, records.digest(target)])
+    return digest_of([key, target.name, target.digest, target.clock_source, records.digest(target)])
 
 
 def _parts(samples: Iterable[Mapping[str, np.ndarray]]) -> Iterable[bytes]:

@@ -43,6 +43,7 @@ def page_data(plan: Plan, outcome: Outcome, found: Report, target: Target) -> di
         "peak": plan.config.macs_per_cycle,
         "bus": target.bytes_per_cycle,
         "clock_mhz": target.clock_mhz,
+        "clock_source": target.clock_source.text,
         "states": [state.name.lower() for state in STATES],
         "summary": _summary(summary_of(plan, found, target.clock_hz)),
         "layers": [_layer(layer) for layer in found.layers],

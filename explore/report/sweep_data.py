@@ -10,11 +10,12 @@ from typing import Any
 
 from vdla.explore.report.numbers import short
 from vdla.hw.spec.errors import FileFormatError, VdlaError
-from vdla.hw.spec.target import Target
-from vdla.hw.spec.target_files import apply_settings, from_toml
+from vdla.hw.spec.target import ClockSource, Target
+from vdla.hw.spec.target_files import CLOCK, CLOCK_SOURCE, apply_settings, from_toml
 
 POINTS, LAYERS, ABOUT = "points.parquet", "layers.parquet", "sweep.json"
 OK = "ok"
+SILICON_CLOCKS = (ClockSource.ESTIMATED, ClockSource.ROUTED)
 SILICON = ("lut", "ff", "dsp", "block_ram", "mhz", "area_source", "clock_source", "digest")
 RUN = ("cycles", "seconds", "utilisation", "macs", "bytes_read", "bytes_written", "energy_pj", "status")
 TUNING = ("default_cycles",)  # of sweeps that tune
@@ -126,13 +127,14 @@ def _point_columns(sweep: Sweep, place: Mapping[int, int]) -> dict[str, Any]:
     rows = [first[number] for number in place]
     columns: dict[str, Any] = {name: [short(sweep.points[name][row]) for row in rows] for name in names}
     settings = [_settings(sweep, row) for row in rows]
+    clocked = [[*texts, *_clock(sweep, row)] for texts, row in zip(settings, rows, strict=True)]
     base = sweep.about["base"]["name"]
     text = sweep.about.get("base_toml")  # a folder that was begun by an earlier kit has none
     target = None if text is None else from_toml(text, ABOUT)
     roofs = [_roof(target, texts) for texts in settings]
     return columns | {
         "settings": [
-            shlex.join([base, *(part for text in texts for part in ("--set", text))]) for texts in settings
+            shlex.join([base, *(part for text in texts for part in ("--set", text))]) for texts in clocked
         ],
         "peak": [peak for peak, _ in roofs],
         "bus": [bus for _, bus in roofs],
@@ -143,6 +145,13 @@ def _settings(sweep: Sweep, row: int) -> list[str]:
     """Return the parameters of a point as --set takes them."""
     values = ((name, sweep.points[name][row]) for name in sweep.about["parameters"])
     return [f"{name}={_setting(value)}" for name, value in values if value is not None]
+
+
+def _clock(sweep: Sweep, row: int) -> Iterator[str]:
+    """Yield the settings of a point's clock where it is not that of the target."""
+    mhz, source = sweep.points["mhz"][row], sweep.points["clock_source"][row]
+    if mhz is not None and source in SILICON_CLOCKS:
+        yield from (f"{CLOCK}={mhz!r}", f"{CLOCK_SOURCE}={source}")
 
 
 def _setting(value: object) -> str:

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-ESTIMATED, SYNTHESISED, ROUTED = "estimated", "synthesised", "routed"
+from vdla.hw.spec.target import ClockSource
+
+ESTIMATED, SYNTHESISED, ROUTED = ClockSource.ESTIMATED.value, "synthesised", ClockSource.ROUTED.value
 
 
 @dataclass(frozen=True, slots=True)

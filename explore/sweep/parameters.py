@@ -7,11 +7,11 @@ from vdla.hw.spec.files import whole_number
 from vdla.hw.spec.presets import DEFAULT
 from vdla.hw.spec.showing import shown
 from vdla.hw.spec.target import Target
-from vdla.hw.spec.target_files import CLOCK, SETTING_NAMES, TABLES, apply_settings
+from vdla.hw.spec.target_files import CLOCK, CLOCK_SOURCE, SETTING_NAMES, TABLES, apply_settings
 
 Value = int | float | str
-NAMES = tuple(name for name in SETTING_NAMES if name != "name")
-"""Parameters that a sweep can change: all but the label."""
+NAMES = tuple(name for name in SETTING_NAMES if name not in ("name", CLOCK_SOURCE))
+"""Parameters that a sweep can change: all but labels."""
 LISTS = tuple(name for name in PARAMETER_NAMES if isinstance(getattr(DEFAULT, name), tuple))
 REALS = (CLOCK, *(f"energy.{name}" for name in TABLES["energy"]))
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
 from functools import cached_property
 
 from vdla.hw.spec.config import AcceleratorConfig, parameters
@@ -13,6 +14,28 @@ from vdla.hw.spec.presets import DEFAULT, PRESETS
 
 REFERENCE_CLOCK_MHZ = 100.0
 FASTEST_CLOCK_MHZ = 10_000.0
+
+
+class ClockSource(StrEnum):
+    """Where the clock of a target comes from."""
+
+    PRESET = "preset"
+    GIVEN = "given"
+    ESTIMATED = "estimated"
+    ROUTED = "routed"
+
+    @property
+    def text(self) -> str:
+        """What reports say beside the clock."""
+        return _CLOCK_TEXTS[self]
+
+
+_CLOCK_TEXTS = {
+    ClockSource.PRESET: "the preset's clock, not a design's",
+    ClockSource.GIVEN: "from --set, --clock or the target's file",
+    ClockSource.ESTIMATED: "estimated",
+    ClockSource.ROUTED: "routed",
+}
 
 
 def _number(name: str, value: object, low: float, high: float) -> float:
@@ -68,6 +91,8 @@ class Target:
         memory: timing of the memory behind it.
         clock_mhz: turns cycles into time.
         energy: of events, in pJ.
+        clock_source: where the clock comes from; no part of the digests. PRESET becomes GIVEN where the clock
+            is another than that of all presets.
 
     Raises:
         ConfigError: the clock is not a number in 0..10,000, without 0.
@@ -77,12 +102,15 @@ class Target:
     memory: MemoryParameters = REFERENCE_MEMORY
     clock_mhz: float = REFERENCE_CLOCK_MHZ
     energy: EnergyTable = ENERGY_45NM
+    clock_source: ClockSource = ClockSource.PRESET
 
     def __post_init__(self) -> None:
         clock = _number("clock_mhz", self.clock_mhz, 0.0, FASTEST_CLOCK_MHZ)
         if not clock:
             raise ConfigError("clock_mhz = 0 stands still; it must be greater")
         object.__setattr__(self, "clock_mhz", clock)
+        if self.clock_source is ClockSource.PRESET and clock != REFERENCE_CLOCK_MHZ:
+            object.__setattr__(self, "clock_source", ClockSource.GIVEN)
 
     @property
     def name(self) -> str:
@@ -101,7 +129,7 @@ class Target:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 (hex) of everything but names."""
+        """SHA-256 (hex) of everything but names and the source of the clock."""
         return _digest({"config": parameters(self.config), **surroundings(self)})
 
     @cached_property
@@ -116,7 +144,7 @@ ENERGY_NAMES = tuple(event.name for event in fields(EnergyTable))
 
 
 def surroundings(target: Target) -> dict[str, object]:
-    """Return everything but the configuration as plain JSON values."""
+    """Return everything that results depend on beside the configuration, as plain JSON values."""
     return {"clock_mhz": target.clock_mhz, "memory": asdict(target.memory), "energy": asdict(target.energy)}
 
 

@@ -10,13 +10,14 @@ from vdla.hw.spec import files
 from vdla.hw.spec.config import PARAMETER_NAMES, AcceleratorConfig
 from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.memory import MemoryParameters
-from vdla.hw.spec.target import ENERGY_NAMES, MEMORY_NAMES, TARGETS, EnergyTable, Target
+from vdla.hw.spec.target import ENERGY_NAMES, MEMORY_NAMES, TARGETS, ClockSource, EnergyTable, Target
 
-CLOCK = "clock_mhz"
+CLOCK, CLOCK_SOURCE = "clock_mhz", "clock_source"
 TABLES = {"memory": MEMORY_NAMES, "energy": ENERGY_NAMES}
 SETTING_NAMES = (
     *PARAMETER_NAMES,
     CLOCK,
+    CLOCK_SOURCE,
     *(f"{table}.{name}" for table, names in TABLES.items() for name in names),
 )
 
@@ -46,7 +47,11 @@ def target_of(value: Target | AcceleratorConfig | str | Path) -> Target:
 
 def to_toml(target: Target) -> str:
     """Return everything about `target` as TOML."""
-    lines = [files.to_toml(target.config), f"{CLOCK} = {json.dumps(target.clock_mhz)}\n"]
+    lines = [
+        files.to_toml(target.config),
+        f"{CLOCK} = {json.dumps(target.clock_mhz)}\n",
+        f"{CLOCK_SOURCE} = {json.dumps(target.clock_source)}\n",
+    ]
     for table in TABLES:
         values = asdict(getattr(target, table))
         lines += [f"\n[{table}]\n", *(f"{key} = {json.dumps(value)}\n" for key, value in values.items())]
@@ -60,7 +65,7 @@ def from_toml(text: str, filename: str = "<text>") -> Target:
         ConfigError: naming file, parameter, value and what is allowed.
     """
     values = files.toml_values(text, filename)
-    around = {name: values.pop(name) for name in (CLOCK, *TABLES) if name in values}
+    around = {name: values.pop(name) for name in (CLOCK, CLOCK_SOURCE, *TABLES) if name in values}
     try:
         return _changed(Target(AcceleratorConfig().with_changes(**values)), around)
     except ConfigError as error:
@@ -70,20 +75,22 @@ def from_toml(text: str, filename: str = "<text>") -> Target:
 def apply_settings(target: Target, settings: Iterable[str]) -> Target:
     """Return `target` with the changes of all "key=value" texts in `settings`, applied together.
 
-    Keys are a configuration's parameters, `clock_mhz`, `memory.NAME` and `energy.NAME`; values as
-    `vdla.hw.spec.files.apply_settings` takes them.
+    Keys are a configuration's parameters, `clock_mhz`, `clock_source`, `memory.NAME` and `energy.NAME`;
+    values as `vdla.hw.spec.files.apply_settings` takes them. A clock without a source is one that was given.
 
     Raises:
         ConfigError: naming key, value and what is allowed.
     """
     own: list[str] = []
-    clock: dict[str, float] = {}
+    clock: dict[str, object] = {}
     tables: dict[str, dict[str, float]] = {}
     for setting in settings:
         key, separator, text = (part.strip() for part in setting.partition("="))
         table, _, name = key.partition(".")
         if separator and key == CLOCK:
             clock[CLOCK] = _real(key, text)
+        elif separator and key == CLOCK_SOURCE:
+            clock[CLOCK_SOURCE] = text
         elif separator and name in TABLES.get(table, ()):
             tables.setdefault(table, {})[name] = (
                 files.whole_number(key, text) if table == "memory" else _real(key, text)
@@ -101,7 +108,15 @@ def _changed(target: Target, around: Mapping[str, Any]) -> Target:
         name: _changed_table(target, name, value) if name in TABLES else value
         for name, value in around.items()
     }
+    if changes.keys() & {CLOCK, CLOCK_SOURCE}:
+        changes[CLOCK_SOURCE] = _source(changes.get(CLOCK_SOURCE, ClockSource.GIVEN))
     return replace(target, **changes)
+
+
+def _source(value: object) -> ClockSource:
+    if value not in tuple(ClockSource):
+        raise ConfigError(f"{CLOCK_SOURCE} = {value!r} is unknown; there are {', '.join(ClockSource)}")
+    return ClockSource(str(value))
 
 
 def _changed_table(target: Target, table: str, values: object) -> MemoryParameters | EnergyTable:

@@ -38,7 +38,7 @@ from vdla.runtime.module.plan import ModuleError, Plan
 from vdla.runtime.stream.builder import Stream
 
 MAGIC = b"VDLA-MOD"
-VERSION = 5
+VERSION = 6
 HEADER = struct.Struct("<8sQQ32s")
 MANIFEST = "manifest.json"
 
@@ -191,7 +191,7 @@ def _array(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
 
 def _target(config: AcceleratorConfig, manifest: Manifest) -> Target:
     around = manifest.target
-    target = Target(config, around.memory, around.clock_mhz, around.energy)
+    target = Target(config, around.memory, around.clock_mhz, around.energy, around.clock_source)
     if target.digest != manifest.target_digest:
         raise ModuleError(
             "its memory, clock or energies do not match the digest it was compiled with; compile the "

@@ -10,7 +10,7 @@ from msgspec import Meta
 from vdla.hw.spec.config import parameters
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.showing import short
-from vdla.hw.spec.target import EnergyTable
+from vdla.hw.spec.target import ClockSource, EnergyTable
 from vdla.runtime.arrays import LONGEST_REASON
 from vdla.runtime.module.plan import HostStep, LaunchStep, ModuleError, Name, Plan, Record, Value
 
@@ -44,6 +44,7 @@ class Surroundings(Record, frozen=True):
     """What a target has beside its configuration; attributes as those of `Target`."""
 
     clock_mhz: float
+    clock_source: ClockSource
     memory: MemoryParameters
     energy: EnergyTable
 
@@ -83,7 +84,7 @@ def manifest_of(plan: Plan) -> Manifest:
         plan.name,
         config,
         plan.config.digest,
-        Surroundings(target.clock_mhz, target.memory, target.energy),
+        Surroundings(target.clock_mhz, target.clock_source, target.memory, target.energy),
         target.digest,
         _named(plan.inputs),
         _named(plan.outputs),

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 
+from vdla.hw.spec.target import ClockSource
 from vdla.runtime.module.plan import HostStep, Plan
 from vdla.runtime.module.reasons import kind_of
 from vdla.runtime.session.report import LayerReport, Report
@@ -51,6 +52,7 @@ class Summary:
     Attributes:
         multipliers: of the accelerator.
         clock_hz: that turns cycles into time.
+        clock_source: where it comes from.
         macs, host_macs: multiply-accumulates on the accelerator and on the host.
         cycles, seconds: of the accelerator; None where they are not known.
         utilisation, energy_pj: of the multipliers, and of all instructions; likewise.
@@ -67,6 +69,7 @@ class Summary:
     device: str
     multipliers: int
     clock_hz: float
+    clock_source: ClockSource
     macs: int
     host_macs: int
     cycles: int | None
@@ -123,6 +126,7 @@ def summary_of(plan: Plan, found: Report, clock_hz: float | None = None) -> Summ
         found.device,
         plan.config.macs_per_cycle,
         clock_hz or plan.target.clock_hz,
+        plan.target.clock_source if clock_hz in (None, plan.target.clock_hz) else ClockSource.GIVEN,
         found.macs,
         found.host_macs,
         found.cycles,
@@ -185,7 +189,8 @@ def _accelerator(one: Summary) -> str:
     if one.cycles is None or one.seconds is None:
         return f"{launches}; the device {one.device} counts no cycles, cycle does"
     return (
-        f"{launches}, {one.cycles:,} cycles = {_ms(one.seconds)} at {one.clock_hz / 1e6:g} MHz, "
+        f"{launches}, {one.cycles:,} cycles = {_ms(one.seconds)} at {one.clock_hz / 1e6:g} MHz "
+        f"({one.clock_source.text}), "
         f"{one.utilisation or 0:.1%} of {one.multipliers:,} multipliers, {(one.energy_pj or 0) / 1e9:.2f} mJ"
     )
 

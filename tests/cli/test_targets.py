@@ -66,6 +66,30 @@ def test_a_module_runs_with_its_own_memory_and_clock_unless_told_otherwise(folde
     assert ran(folder / "far.vdla", "--depth", 1)["cycles"] > own["cycles"]
 
 
+@pytest.mark.parametrize(
+    ("settings", "options", "text"),
+    [
+        ((), (), "100 MHz (the preset's clock, not a design's)"),
+        (("clock_mhz=50",), (), "50 MHz (from --set, --clock or the target's file)"),
+        (("clock_mhz=100",), (), "100 MHz (from --set, --clock or the target's file)"),
+        ((), ("--clock", 40), "40 MHz (from --set, --clock or the target's file)"),
+        (("clock_mhz=51.9", "clock_source=estimated"), (), "51.9 MHz (estimated)"),
+        (("clock_mhz=52", "clock_source=routed"), (), "52 MHz (routed)"),
+        (("clock_mhz=52", "clock_source=routed"), ("--clock", 9), "9 MHz (from --set, --clock or"),
+    ],
+)
+def test_a_run_says_where_its_clock_is_from(folder, settings, options, text):
+    target = [part for setting in settings for part in ("--set", setting)]
+    written = invoke("config", "tiny", *target, "-o", folder / "own.toml")
+    assert written.exit_code == 0, written.stderr
+    compiled = invoke(
+        "compile", folder / "net.onnx", "-o", folder / "own.vdla", "--config", folder / "own.toml"
+    )
+    assert compiled.exit_code == 0, compiled.stderr
+    assert options or text in compiled.stdout
+    assert text in invoke("run", folder / "own.vdla", "--device", "cycle", *options).stdout
+
+
 def test_a_bad_latency_is_refused_in_one_line(folder):
     refused = invoke("run", folder / "far.vdla", "--latency", 0)
     assert (refused.exit_code, refused.stderr.splitlines()[-1]) == (

@@ -88,12 +88,14 @@ class Detail {
   }
 }
 
-/** Return the commands that write a point's configuration, its Verilog and the compiled network. */
+/** Return the commands that write a point's configuration and its Verilog, and compile and run the network. */
 function commandsOf(data, { point, index }, workload) {
   const file = `point${point}.toml`;
   const commands = [`vdla config ${data.points.settings[index]} -o ${file}`, `vdla verilog --config ${file} -o point${point}/`];
-  if (workload.model) commands.push(`vdla compile ${workload.model} --config ${file} -o point${point}.vdla`);
+  if (workload.model) commands.push(`vdla compile ${workload.model} --config ${file} --tuned none -o point${point}.vdla`, `vdla run point${point}.vdla --device cycle`);
   else commands.push(`# ${workload.name} is a layer that the specification gives by its shape; vdla compile takes ONNX files`);
+  const own = workload.runs.default_cycles?.[index];
+  if (known(own) && own !== workload.runs.cycles[index]) commands.push(`# this compiles the compiler's own choices, ${decimal(own)} cycles; [tune] of the specification found the ${decimal(workload.runs.cycles[index])}`);
   return commands;
 }
 

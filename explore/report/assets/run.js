@@ -48,14 +48,14 @@ class RunPage {
   }
 
   #head() {
-    const { totals, target, name, peak, bus, clock_mhz, summary } = this.data;
+    const { totals, target, name, peak, bus, clock_mhz, clock_source, summary } = this.data;
     byId("title").textContent = `Run of ${name}`;
     byId("about").textContent = `Cycle simulator · configuration ${target.name} · target ${target.digest.slice(0, 12)} · ${decimal(clock_mhz, 1)} MHz`;
     const [perSecond, time] = unitFor([totals.seconds], TIME_UNITS);
     const [perPicojoule, energy] = unitFor([totals.energy_pj], ENERGY_UNITS);
     const tiles = [
       [decimal(totals.cycles), "cycles"],
-      [`${significant(known(totals.seconds) ? totals.seconds * perSecond : null)} ${time}`, `at ${decimal(clock_mhz, 1)} MHz`],
+      [`${significant(known(totals.seconds) ? totals.seconds * perSecond : null)} ${time}`, `at ${decimal(clock_mhz, 1)} MHz, ${clock_source}`],
       [percent(totals.utilisation), `of ${decimal(peak)} multipliers used`],
       [decimal(totals.macs / 1e6, 1), "million multiply-accumulates"],
       [`${decimal(bus, 2)} bytes`, "of DRAM per cycle at most"],

@@ -62,6 +62,7 @@ def describe(target: Target) -> dict[str, Any]:
         "memory_kib": sum(memory["kib"] for memory in memories.values()),
         "digest": config.digest,
         **surroundings(target),
+        "clock_source": target.clock_source,
         "target_digest": target.digest,
     }
 
@@ -90,7 +91,7 @@ def _text(values: dict[str, Any]) -> str:
         f"  memory            {values['memory']['latency']} cycles of latency, "
         f"{values['memory']['depth']} requests in flight, "
         f"{values['memory']['cycles_per_beat']} cycles per beat",
-        f"  clock             {values['clock_mhz']:g} MHz",
+        f"  clock             {values['clock_mhz']:g} MHz, {values['clock_source'].text}",
         "  energy            "
         f"{', '.join(f'{event} {value:g} pJ' for event, value in values['energy'].items())}",
         f"  target digest     {values['target_digest']}",

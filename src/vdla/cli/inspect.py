@@ -27,7 +27,7 @@ def _facts(plan: Plan) -> dict[str, Any]:
         "name": plan.name,
         "config": plan.config.name,
         "config_digest": plan.config.digest,
-        "target": surroundings(plan.target),
+        "target": {**surroundings(plan.target), "clock_source": plan.target.clock_source},
         "target_digest": plan.target.digest,
         "inputs": {name: str(value) for name, value in plan.inputs.items()},
         "outputs": {name: str(value) for name, value in plan.outputs.items()},

@@ -19,7 +19,7 @@ from vdla.cli._options import (
 )
 from vdla.compiler.codegen.tuned.records import Records
 from vdla.hw.spec.memory import MemoryParameters
-from vdla.hw.spec.target import Target
+from vdla.hw.spec.target import ClockSource, Target
 from vdla.hw.spec.writing import check_writable
 from vdla.runtime.module.plan import random_inputs
 from vdla.runtime.samples import InputError, read_arrays
@@ -91,7 +91,8 @@ def _of_run(
     module = module_of(source, target, recipe, records)
     given = read_arrays(inputs) if inputs else random_inputs(module.plan.inputs)
     own = module.plan.target
-    chosen = replace(own, memory=memory(own.memory), clock_mhz=clock or own.clock_mhz)
+    source = ClockSource.GIVEN if clock else own.clock_source
+    chosen = replace(own, memory=memory(own.memory), clock_mhz=clock or own.clock_mhz, clock_source=source)
     with status() as say:
         done = module.run(
             given,

@@ -16,6 +16,7 @@ pytest.importorskip("playwright")
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import vdla
 from tests.cli.models import model
 from tests.explore.report.browser import Opened, opened
 from tests.explore.report.folders import FAILED, LAYERS, write_sweep
@@ -252,6 +253,28 @@ def test_the_commands_reproduce_the_point(sweep, tmp_path, monkeypatch):
     assert shown["parameters"].items() >= {"block_in": 8, "block_out": 16, "acc_buffer_bytes": 32768}.items()
     assert Path("point1/vdla_core.v").stat().st_size > 0
     assert Path("point1.vdla").stat().st_size > 0
+
+
+def test_the_commands_reproduce_cycles_and_time_at_the_clock_of_the_sweep(running, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("net.onnx").write_bytes(model().SerializeToString())
+    given = {
+        "base": {"config": "small"}, "parameters": {"memory.latency": [200], "energy.dram": [1951.25]},
+        "workloads": [{"model": "net.onnx"}],
+    }  # fmt: skip
+    row = vdla.sweep(given, "sweep", processes=1).points().to_pylist()[0]
+    assert (row["status"], row["clock_source"]) in (("ok", "estimated"), ("ok", "routed"))
+    with opened(running, tmp_path / "sweep" / "report.html") as found:
+        lines = found.page.locator("#commands").inner_text().splitlines()
+    *before, last = (shlex.split(line)[1:] for line in lines)
+    assert all(CliRunner().invoke(main, arguments).exit_code == 0 for arguments in before)
+    ran = json.loads(CliRunner().invoke(main, [*last, "--json"]).stdout)
+    figures = [ran["cycles"], ran["seconds"], ran["utilisation"], ran["energy_pj"]]
+    assert figures == [row["cycles"], row["seconds"], row["utilisation"], row["energy_pj"]]
+    assert (ran["summary"]["clock_hz"], ran["summary"]["clock_source"]) == (
+        row["mhz"] * 1e6,
+        row["clock_source"],
+    )
 
 
 def all_failed(points: pa.Table) -> pa.Table:

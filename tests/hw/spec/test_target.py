@@ -8,7 +8,7 @@ from vdla.hw.spec import target_files
 from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import DEFAULT, PRESETS, SMALL, TINY
-from vdla.hw.spec.target import TARGETS, EnergyTable, Target
+from vdla.hw.spec.target import TARGETS, ClockSource, EnergyTable, Target
 
 FAR = Target(SMALL, MemoryParameters(400, 32), 120, EnergyTable(dram=1300))
 
@@ -62,6 +62,7 @@ def test_a_file_of_a_configuration_alone_is_a_target(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("clock_source = 3", "f: clock_source = 3 is unknown; there are preset, given, estimated, routed"),
         ("clock_mhz = 0", "f: clock_mhz = 0 stands still; it must be greater"),
         ("clock_mhz = 'fast'", "f: clock_mhz = 'fast' is not a number"),
         ("clock_mhz = nan", "f: clock_mhz = nan is outside 0..10000"),
@@ -110,6 +111,10 @@ def test_settings_change_configuration_memory_clock_and_energy_together():
         ("memory.latency=x", "memory.latency = 'x' is not a whole number (it may end in KiB or MiB)"),
         ("memory.lag=1", "target parameter 'memory.lag' is unknown; there are name, batch, "),
         ("clock_mhz=fast", "clock_mhz = 'fast' is not a number"),
+        (
+            "clock_source=guessed",
+            "clock_source = 'guessed' is unknown; there are preset, given, estimated, routed",
+        ),
     ],
 )
 def test_bad_settings_are_named(setting, message):
@@ -121,3 +126,25 @@ def test_bad_settings_are_named(setting, message):
 def test_a_target_comes_as_itself_as_a_configuration_or_by_name():
     assert target_files.target_of(FAR) is FAR
     assert target_files.target_of(TINY) == target_files.target_of("tiny") == Target(TINY)
+
+
+@pytest.mark.parametrize(
+    ("target", "source"),
+    [
+        (Target(DEFAULT), "preset"),
+        (Target(DEFAULT, clock_mhz=50), "given"),
+        (target_files.apply_settings(FAR, ["clock_mhz=9", "clock_source=routed"]), "routed"),
+        (
+            target_files.apply_settings(
+                Target(clock_mhz=9, clock_source=ClockSource.ROUTED), ["clock_mhz=8"]
+            ),
+            "given",
+        ),
+        (target_files.from_toml("clock_mhz = 100"), "given"),
+        (target_files.from_toml("block_in = 16"), "preset"),
+    ],
+)
+def test_a_target_knows_where_its_clock_is_from_and_no_digest_does(target, source):
+    assert target.clock_source == source
+    assert target_files.from_toml(target_files.to_toml(target)).clock_source == source
+    assert replace(target, clock_source=ClockSource.ESTIMATED).digest == target.digest
