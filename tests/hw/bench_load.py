@@ -2,10 +2,9 @@
 
 import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
-from dram import memory, written
+from dram import memory, note_writes, written
 from streams import configuration, send, start
 
-from vdla.hw.signatures import lanes
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.vocabulary import Extension, MemoryType
 
@@ -94,20 +93,8 @@ async def watch(dut, config, pads: dict, pushes: list, busy: list) -> None:
     """Record what is written, lane by lane, the tokens pushed and the cycles with a write."""
     while True:
         await RisingEdge(dut.clk)
-        for kind in (INP, WGT):
-            port = kind.name.lower()
-            enable, bits = (
-                int(getattr(dut, f"{port}__enable").value),
-                config.element_bits(kind) // lanes(config, kind),
-            )
-            for lane in range(lanes(config, kind)):
-                if enable >> lane & 1:
-                    key, mask = (
-                        (kind, int(getattr(dut, f"{port}__address").value)),
-                        ((1 << bits) - 1) << lane * bits,
-                    )
-                    pads[key] = pads.get(key, 0) & ~mask | int(getattr(dut, f"{port}__data").value) & mask
-            busy.append(bool(enable)) if kind is INP or enable else None
+        written_now = note_writes(dut, config, (INP, WGT), pads)
+        busy += [INP in written_now] + [True] * (WGT in written_now)
         pushes.append(int(dut.push_next__push.value))
 
 

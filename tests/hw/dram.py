@@ -1,12 +1,12 @@
-"""Runs inside the simulator: a DRAM of known bytes that answers reads, what LOADs from it write, bursts of
-transfers."""
+"""Runs inside the simulator: a DRAM of known bytes that answers reads, what LOADs from it write and what a
+unit writes, bursts of transfers."""
 
 import random
 
 from cocotb.triggers import FallingEdge, RisingEdge
 from streams import unpack
 
-from vdla.hw.signatures import request_layout
+from vdla.hw.signatures import lanes, request_layout
 from vdla.hw.spec import isa
 from vdla.hw.spec.numerics import wrap
 from vdla.hw.spec.vocabulary import MemoryType
@@ -40,15 +40,9 @@ def element(config, load, y: int, x: int) -> int:
 
 def padding(config, load, register: int) -> int:
     """Return the padding element of `load`, where the pad register holds `register`."""
-    widths = {
-        MemoryType.INP: (config.inp_bits,) * 2,
-        MemoryType.WGT: (config.wgt_bits,) * 2,
-        MemoryType.ACC: (config.acc_bits,) * 2,
-        MemoryType.ACC_8BIT: (config.acc_bits, config.out_bits),
-    }
-    if load.memory_type not in widths:
+    if load.memory_type is MemoryType.UOP:
         return 0
-    width, bits = widths[load.memory_type]
+    width, bits = config.value_bits(target(load)), config.value_bits(load.memory_type)
     value = -(1 << bits - 1) if load.pad_minimum else wrap(wrap(register, 8), bits) * load.pad_value
     value &= (1 << width) - 1
     return sum(value << start for start in range(0, config.element_bits(target(load)), width))
@@ -94,6 +88,25 @@ def bursts(config, transfer):
                 "beats": -(-(stop - first) // bus),
             }
             start = stop
+
+
+def note_writes(dut, config, memories, pads: dict) -> set[MemoryType]:
+    """Write the lanes that the write ports of `memories` enable into `pads`, by (memory, index).
+
+    Returns:
+        The memories that are written in this cycle.
+    """
+    enables = {memory: int(getattr(dut, f"{memory.name.lower()}__enable").value) for memory in memories}
+    for memory, enable in enables.items():
+        count, port = lanes(config, memory), memory.name.lower()
+        bits, key = (
+            config.element_bits(memory) // count,
+            (memory, int(getattr(dut, f"{port}__address").value)),
+        )
+        mask = sum(((1 << bits) - 1) << lane * bits for lane in range(count) if enable >> lane & 1)
+        if mask:
+            pads[key] = pads.get(key, 0) & ~mask | int(getattr(dut, f"{port}__data").value) & mask
+    return {memory for memory, enable in enables.items() if enable}
 
 
 async def memory(dut, config, share: float, requests: list) -> None:

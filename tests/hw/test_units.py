@@ -16,13 +16,14 @@ from vdla.hw.gemm import MultiplierArray
 from vdla.hw.halves import HalvedScratchpad
 from vdla.hw.load import LoadUnit
 from vdla.hw.load_writes import WriteHalf
-from vdla.hw.loader import RequestHalf
+from vdla.hw.loader import LoadEngine, RequestHalf
 from vdla.hw.pipeline import Pipeline
 from vdla.hw.queue import Queue
 from vdla.hw.requantise import Requantiser
 from vdla.hw.residual import ResidualAdder
 from vdla.hw.scratchpad import Scratchpad
 from vdla.hw.sequencer import Sequencer
+from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import loaded_by
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Unit
@@ -66,6 +67,11 @@ def every_but(extension: Extension) -> tuple[Extension, ...]:
 
 
 FURTHER = FULL.with_changes(name="further", extensions=EVERY, res_buffer_bytes=8192)
+
+
+def compute_loads(config: AcceleratorConfig) -> LoadEngine:
+    """Return the engine of the compute unit's LOADs."""
+    return LoadEngine(config, loaded_by(Unit.COMPUTE, config))
 
 
 UNITS = {
@@ -112,6 +118,10 @@ UNITS = {
     "load gathering": (LoadUnit, GATHERING),
     "load gathering wide": (LoadUnit, GATHERING.with_changes(bus_bits=256, block_in=4, batch=1)),
     "load gathering narrow": (LoadUnit, NARROW.with_changes(extensions=tuple(Extension))),
+    "engine": (compute_loads, TINY),
+    "engine further": (compute_loads, FURTHER),
+    "engine further wide": (compute_loads, WIDE.with_changes(extensions=EVERY, res_buffer_bytes=8192)),
+    "engine further narrow": (compute_loads, NARROW.with_changes(extensions=EVERY, res_buffer_bytes=8192)),
     "requests gathering": (
         lambda config: RequestHalf(config, loaded_by(Unit.LOAD)),
         GATHERING.with_changes(burst_bytes=2048),

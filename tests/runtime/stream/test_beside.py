@@ -56,6 +56,29 @@ def test_the_second_operand_counts():
     assert flags(build) == [1, 1, 0]
 
 
+STEPPING = (isa.Opcode.GEMM, isa.Opcode.ALU, isa.Opcode.DEPTHWISE)
+
+
+def plainly_beside(opcodes, halves, pushes) -> list[bool]:
+    """Return the LOADs that run beside, instruction by instruction: `worked` are the halves of the last step."""
+    found, worked = [], 0
+    for opcode, touched, push in zip(opcodes, halves, pushes, strict=True):
+        found.append(opcode == isa.Opcode.LOAD and touched > 0 and not push and not touched & worked)
+        worked = touched if opcode in STEPPING else worked
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_instructions_run_beside_as_their_order_says(seed):
+    """Any opcode may stand first: micro-ops may be in their memory before a stream begins."""
+    rng = np.random.default_rng(seed)
+    opcodes = rng.choice([isa.Opcode.LOAD, isa.Opcode.LOAD, isa.Opcode.FINISH, *STEPPING], 12).astype(
+        np.uint8
+    )
+    halves, pushes = rng.integers(0, 4, 12), rng.random(12) < 0.2
+    assert loads_beside(opcodes, halves, pushes).tolist() == plainly_beside(opcodes, halves, pushes)
+
+
 def test_a_load_that_pushes_a_token_waits():
     opcodes, halves = np.array([isa.Opcode.GEMM, isa.Opcode.LOAD], np.uint8), np.array([1, 2])
     assert loads_beside(opcodes, halves, np.array([False, False])).tolist() == [False, True]

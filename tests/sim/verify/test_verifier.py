@@ -1,5 +1,6 @@
 """The verifier refuses what is unsafe, in words that say what is missing, and nothing else."""
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +8,8 @@ import pytest
 from generators.programs import random_config, random_program
 
 from tests.sim import helpers
-from tests.sim.helpers import ACC, CONFIG, INP, RES, TABLE, UOP, WGT, alu, gemm, load, stream_of
-from vdla.hw.spec import isa
+from tests.sim.helpers import ACC, ACC_8BIT, CONFIG, INP, RES, TABLE, UOP, WGT, alu, gemm, load, stream_of
+from vdla.hw.spec import codec, isa
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import DeadlockError, InvalidInstructionError, OverwriteError, UnfinishedError
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, Parameter
@@ -321,6 +322,33 @@ def test_a_promise_to_stay_out_of_a_half_is_held(instructions, broken):
     program = decode_stream(stream_of((*instructions, isa.Finish()), EVERYTHING), EVERYTHING)
     found = [(it.index, it.other, it.element) for it in findings(program, IMAGE) if it.kind == BROKEN]
     assert found == broken
+
+
+HALF = EVERYTHING.depth(ACC) // 2
+UOP_OF_HALF = (0, 1)  # micro-ops: the first works in the lower half, the second in the upper
+BLOCKS = [(0, 1), (HALF - 1, 1), (HALF - 1, 2), (HALF, 1), (HALF - 2, 4), (2 * HALF - 1, 1), (0, 2 * HALF)]
+FLAGS = [{}, {"push_prev": 1}, {"push_next": 1}]
+
+
+@pytest.mark.parametrize("half", UOP_OF_HALF)
+@pytest.mark.parametrize("memory", [ACC, ACC_8BIT, INP, WGT, UOP, RES])
+def test_each_load_into_acc_is_held_to_its_promise_by_every_element(memory, half):
+    """The broken promises are those of LOADs that push nothing and write an element of the half in use."""
+    image = IMAGE.copy()
+    uops = [isa.MicroOp(dst=part * HALF) for part in UOP_OF_HALF]
+    image[:8] = np.frombuffer(codec.uops_to_bytes(uops, EVERYTHING), np.uint8)
+    step = gemm(reset=1, uop_begin=half, uop_end=half + 1)
+    for (begin, count), flags, promises in product(BLOCKS, FLAGS, (0, 1)):
+        size = min(count, EVERYTHING.depth(memory) - begin)
+        item = load(memory, sram_base=begin, dram_base=64, x_size=size, beside=promises, **flags)
+        program = decode_stream(
+            stream_of((load(UOP, x_size=2), step, item, isa.Finish()), EVERYTHING), EVERYTHING
+        )
+        used = [place for place in range(begin, begin + size) if place // HALF == half]
+        held = memory in (ACC, ACC_8BIT) and promises and not flags
+        broken = [it for it in findings(program, image) if it.kind == BROKEN]
+        assert [(it.index, it.other) for it in broken] == ([(2, 1)] if held and used else []), item
+        assert all(it.memory == ACC and it.element in used for it in broken), item
 
 
 def test_a_broken_promise_is_told():

@@ -1,0 +1,76 @@
+"""STOREs with every combination of their steps, on random and extreme contents, against the plain model."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from tests.programs.model import Model
+from tests.sim.helpers import ACC, CONFIG, RES, TABLE, machine_with, run, store
+from vdla.hw.spec.isa import TABLE_ELEMENTS
+from vdla.hw.spec.numerics import requantise_parameters, residual_parameters
+from vdla.hw.spec.vocabulary import Extension
+
+FURTHER = CONFIG.with_changes(extensions=tuple(Extension), res_buffer_bytes=64)
+CONFIGS = {
+    "one value": FURTHER.with_changes(block_out=1, acc_buffer_bytes=64, res_buffer_bytes=16),
+    "four values": FURTHER,
+    "several batches": FURTHER.with_changes(batch=2, acc_buffer_bytes=512, res_buffer_bytes=128),
+    "16-bit accumulators": FURTHER.with_changes(acc_bits=16, acc_buffer_bytes=128),
+}
+TABLES, RESIDUALS, SETS = (0, 1, 2), (0, 1, 9), (0, 2)  # 0: the STORE names none
+
+
+def random_parameters(rng: np.random.Generator, count: int, factors: tuple[int, int] | None) -> np.ndarray:
+    """Return int64[4, count]: parameters of the requantisation, or with `factors` those of a residual."""
+    one = (
+        rng.integers(-100, 100, count),
+        rng.integers(1, 1 << 16, count),
+        rng.choice([0, 1, 7, 16, 22], count),
+        rng.choice([-128, -3, 0, 127], count),
+        rng.choice([-128, -100, 0], count),
+        rng.choice([1, 100, 127], count),
+    )
+    if factors is None:
+        return np.array(requantise_parameters(*one))
+    addend, _, shift, zero, least, greatest = (int(part[0]) for part in one)
+    own = residual_parameters(addend, factors, shift % 8, zero, least, greatest)
+    return np.repeat(np.array(own)[:, None], count, axis=1)
+
+
+def random_contents(config, seed: int) -> dict[str, np.ndarray]:
+    """Return contents of ACC, TABLE and RES: parameters of residuals and of one set, then accumulators."""
+    rng, count = np.random.default_rng(seed), config.batch * config.block_out
+    factors = [(1, 1), (-1, 1), (1, -32768), (32767, -3)][seed % 4]
+    extremes = [-(1 << config.acc_bits - 1), -129, -128, -1, 0, 127, 128, (1 << config.acc_bits - 1) - 1]
+    values = rng.choice([*extremes, *range(-300, 300)], (config.depth(ACC) - 8, count))
+    acc = np.concatenate([random_parameters(rng, count, given) for given in (factors, None)] + [values])
+    return {
+        "acc": (acc + (1 << config.acc_bits - 1)) % (1 << config.acc_bits) - (1 << config.acc_bits - 1),
+        "table": rng.integers(-128, 128, (2 * TABLE_ELEMENTS, 4)),
+        "res": rng.choice([-128, -1, 0, 1, 127, *range(-50, 50)], (config.depth(RES), count)),
+    }
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("native", [True, False], ids=["native", "reference"])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_store_sends_values_through_the_steps_that_it_names(name, native, seed):
+    config, contents = CONFIGS[name], random_contents(CONFIGS[name], seed)
+    for parameters, table, residual in product(SETS, TABLES, RESIDUALS):
+        item = store(
+            sram_base=8,
+            y_size=2,
+            x_size=3,
+            x_stride=4,
+            dram_base=1,
+            parameters=parameters,
+            table=table if parameters else 0,
+            residual=residual if parameters else 0,
+        )
+        machine, dram = machine_with(config, **contents), np.full(512, 9, np.uint8)
+        run(machine, item, dram=dram, native=native)
+        model = Model(config, bytearray([9] * 512))
+        for memory in (ACC, TABLE, RES):
+            model.pads[memory][: len(contents[memory.name.lower()])] = contents[memory.name.lower()].tolist()
+        assert dram.tobytes() == bytes(model.run([item])), item
