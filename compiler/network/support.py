@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from vdla.compiler.graph.integer_forms import early
 from vdla.compiler.graph.integer_forms.rules import AROUND, MOVES, RATIOS, RULES
 from vdla.compiler.graph.integer_forms.site import PAIRED
-from vdla.compiler.graph.onnx import contributed
+from vdla.compiler.graph.onnx.domains import OPERATORS as OF_DOMAINS
 from vdla.compiler.graph.onnx.read import OLDEST_OPSET
 from vdla.compiler.graph.onnx.survey import IMPORTERS
 from vdla.compiler.graph.passes.affine_to_conv import CHANNEL_CONSTANT, CONVERTED
@@ -65,10 +65,11 @@ def imported() -> list[Support]:
     names = {*IMPORTERS, *KNOWN}
     own = [Support(op, *_where(op)) for op in names]
     added = [
-        Support(f"{contributed.DOMAIN}.{op}", _where(kind.becomes)[0], f"it becomes {kind.becomes}")
-        for op, kind in contributed.OPERATORS.items()
+        Support(f"{domain}.{op}", _where(kind.becomes)[0], f"it becomes {kind.becomes}")
+        for domain, operators in OF_DOMAINS.items()
+        for op, kind in operators.items()
     ]
-    return sorted((*own, *added), key=lambda one: one.op.removeprefix(f"{contributed.DOMAIN}."))
+    return sorted((*own, *added), key=lambda one: one.op.rpartition(".")[2])
 
 
 def _where(op: str) -> tuple[str, str]:

@@ -6,151 +6,16 @@ have one form, whichever tool wrote them.
 Source: ONNX Runtime, ContribOperators.md.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
 
 import numpy as np
-from onnx import AttributeProto, NodeProto, helper, numpy_helper
 
-from vdla.compiler.graph.nodes import TensorType, fresh_name
 from vdla.compiler.graph.onnx.blocks import unpacked_weights
 from vdla.compiler.graph.onnx.call import RefusalError
-from vdla.compiler.graph.onnx.tensors import attributes_from
+from vdla.compiler.graph.onnx.written import OPSET, Contributed, Expansion, Part, Written
 
-DOMAIN = "com.microsoft"
-OPSET = 13  # of the operators that stand for them: conversions along an axis, reductions by attribute
 OPSET_OF_WORDS = 21  # its conversions know integers of 16 bits, too
 BEFORE_AXIS = 12  # up to here, a softmax takes all dimensions from its axis on together
-KINDS: Mapping[type, AttributeProto.AttributeType] = {
-    int: AttributeProto.INT,
-    float: AttributeProto.FLOAT,
-    str: AttributeProto.STRING,
-    tuple: AttributeProto.INTS,
-}
-
-
-class Part(NamedTuple):
-    """An operator of ONNX that stands for a contributed one, or a part of one.
-
-    Attributes:
-        opset: the version of the operator set that it is of.
-    """
-
-    node: NodeProto
-    opset: int
-
-
-class Written(NamedTuple):
-    """A contributed operator as a model has it.
-
-    Attributes:
-        values: of the inputs that are known.
-        types: of the inputs; None for one that is left out.
-        taken: names of the model's own values.
-    """
-
-    node: NodeProto
-    values: Sequence[np.ndarray | None]
-    types: Sequence[TensorType | None]
-    taken: Set[str]
-
-    @property
-    def out(self) -> str:
-        """The result."""
-        out: str = self.node.output[0]
-        return out
-
-    @property
-    def attributes(self) -> dict[str, Any]:
-        """The attributes that are given."""
-        return dict(attributes_from({proto.name: proto for proto in self.node.attribute}))
-
-    def input(self, place: int) -> str:
-        """Return an input; "" where it is left out."""
-        return self.node.input[place] if place < len(self.node.input) else ""
-
-    def integer(self, name: str, default: int) -> int:
-        """Return an attribute that is a whole number."""
-        value = self.attributes.get(name, default)
-        assert isinstance(value, int), f"attribute {name} is {value!r}"
-        return value
-
-    def made(self, suffix: str) -> str:
-        """Return the name of a value that stands on the way to the result."""
-        return fresh_name(f"{self.out}.{suffix}", set(self.taken))
-
-    def part(self, op: str, inputs: Sequence[str], out: str, opset: int = OPSET, **attributes: Any) -> Part:
-        """Return an operator of ONNX."""
-        return Part(helper.make_node(op, inputs, [out], self.node.name, **attributes), opset)
-
-    def real(self, place: int, out: str, axis: int = 0) -> Part:
-        """Return the conversion of an input, whose scale and zero point stand behind it, to real numbers."""
-        names = [self.input(place + each) for each in range(3)]
-        return self.part("DequantizeLinear", names if names[2] else names[:2], out, axis=axis)
-
-    def type(self, place: int) -> TensorType:
-        """Return the type of an input that is required."""
-        found = self.types[place]
-        assert found is not None, f"input {place} is required"
-        return found
-
-    def quantised(self, place: int, like: int = 0) -> Iterator[Part]:
-        """Yield the conversion to the result; scale and zero point stand from `place` on, and the result has
-        the type of the input at `like`."""
-        names = [self.made("sum"), self.input(place), self.input(place + 1) or self.made("zero")]
-        if not self.input(place + 1):
-            yield _constant(self, names[2], np.zeros((), self.type(like).dtype))
-        yield self.part("QuantizeLinear", names, self.out)
-
-
-Expansion = Callable[[Written], Iterator[Part]]
-
-
-class Contributed(NamedTuple):
-    """A contributed operator.
-
-    Attributes:
-        inputs: the fewest and the most.
-        attributes: the kind of each that may be given.
-        expand: returns what stands for it.
-        becomes: the operator of ONNX that it is.
-        required: inputs that may not be left out, by place.
-    """
-
-    inputs: tuple[int, int]
-    attributes: Mapping[str, type]
-    expand: Expansion
-    becomes: str
-    required: tuple[int, ...]
-
-
-def reason(node: NodeProto) -> str:
-    """Return what keeps a contributed operator from being imported, whatever its operands; "" where nothing
-    does."""
-    kind = OPERATORS[node.op_type]
-    least, most = kind.inputs
-    given = [place for place, name in enumerate(node.input) if name]
-    if not least <= len(node.input) <= most or set(kind.required) - set(given):
-        return f"it has {len(given)} inputs; {node.op_type} takes {least} to {most}"
-    for attribute in node.attribute:
-        wanted = kind.attributes.get(attribute.name)
-        if wanted is None:
-            known = ", ".join(kind.attributes) or "none"
-            return f"it has an attribute {attribute.name!r}, which {node.op_type} has not; it takes {known}"
-        if attribute.type != KINDS[wanted]:
-            return f"attribute {attribute.name} is not of the kind {wanted.__name__}"
-        if attribute.name == "channels_last" and attribute.i:
-            return "attribute channels_last = 1 is not supported; it may be 0"
-    return ""
-
-
-def expanded(written: Written) -> Iterator[Part]:
-    """Yield the operators of ONNX that stand for a contributed one, in order.
-
-    Raises:
-        RefusalError: a parameter is not known.
-    """
-    yield from OPERATORS[written.node.op_type].expand(written)
 
 
 # What stands for each
@@ -221,7 +86,7 @@ def _gemm(written: Written) -> Iterator[Part]:
     if written.input(6):
         scale, alpha = written.made("scale"), np.array(given.get("alpha", 1.0), np.float32)
         yield written.part("Mul", [written.input(1), written.input(4)], written.made("scales"))
-        yield _constant(written, written.made("alpha"), alpha)
+        yield written.constant(written.made("alpha"), alpha)
         yield written.part("Mul", [written.made("scales"), written.made("alpha")], scale)
         names.append(written.made("bias"))
         yield written.part("DequantizeLinear", [written.input(6), scale], names[2], axis=0)
@@ -253,30 +118,19 @@ def _of_blocks(written: Written) -> Iterator[Part]:
         raise RefusalError(f"attribute {missing[0]} is missing")
     if written.input(4):
         raise RefusalError(f"its input 4 (g_idx, {written.input(4)!r}) is not supported")
-    for place, role in ((1, "B"), (2, "scales"), (3, "zero_points")):
-        if written.input(place) and written.values[place] is None:
-            raise RefusalError(
-                f"{role} ({written.input(place)!r}) is computed while the network runs; it must be a constant"
-            )
-    arrays = [written.values[place] if written.input(place) else None for place in (1, 2, 3)]
+    packed, scales = written.known(1, "B"), written.known(2, "scales")
+    points = written.known(3, "zero_points") if written.input(3) else None
     sizes = (
         written.integer(name, default)
         for name, default in (("K", 0), ("N", 0), ("bits", 4), ("block_size", 0))
     )
-    packed, scales, points = arrays
-    assert packed is not None, "B is required"
-    assert scales is not None, "scales are required"
-    yield _constant(written, written.made("weights"), unpacked_weights(packed, scales, points, *sizes))
+    yield written.constant(written.made("weights"), unpacked_weights(packed, scales, points, *sizes))
     names = [written.input(0), written.made("weights")]
     if not written.input(5):
         yield written.part("MatMul", names, written.out)
         return
     yield written.part("MatMul", names, written.made("sum"))
     yield written.part("Add", [written.made("sum"), written.input(5)], written.out)
-
-
-def _constant(written: Written, name: str, array: np.ndarray) -> Part:
-    return written.part("Constant", [], name, value=numpy_helper.from_array(array))
 
 
 UNARY, BINARY = (0, 1, 3), (0, 1, 3, 4, 6)
@@ -291,7 +145,7 @@ POOLING: Mapping[str, type] = {
 LAYOUT: Mapping[str, type] = {"channels_last": int}
 PRODUCT: Mapping[str, type] = {"alpha": float, "transA": int, "transB": int}
 BLOCKS: Mapping[str, type] = dict.fromkeys(("K", "N", "accuracy_level", "bits", "block_size"), int)
-OPERATORS: Mapping[str, Contributed] = {
+QUANTISED: Mapping[str, Contributed] = {
     "DequantizeLinear": Contributed((2, 3), {"axis": int}, _conversion, "DequantizeLinear", (0, 1)),
     "MatMulIntegerToFloat": Contributed((4, 7), {}, _to_float, "MatMul", (0, 1, 2, 3)),
     "MatMulNBits": Contributed((3, 6), BLOCKS, _of_blocks, "MatMul", (0, 1, 2)),

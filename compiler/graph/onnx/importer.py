@@ -11,13 +11,13 @@ from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType, fresh
 from vdla.compiler.graph.onnx import nibbles
 from vdla.compiler.graph.onnx.call import Call, Form, InvalidError, RefusalError
 from vdla.compiler.graph.onnx.checks import check_computable, check_constant, check_usable
-from vdla.compiler.graph.onnx.contributed import DOMAIN, Written, expanded
+from vdla.compiler.graph.onnx.domains import check_known, expanded, runs_elsewhere
 from vdla.compiler.graph.onnx.elements import check_room, size_of
 from vdla.compiler.graph.onnx.handover import Handover
 from vdla.compiler.graph.onnx.infer import PARAMETER_ELEMENTS, check_attributes, defaults_of, output_types
 from vdla.compiler.graph.onnx.names import LONGEST_NAME, printable, trimmed, without_ends
 from vdla.compiler.graph.onnx.outside import Outside, in_parts
-from vdla.compiler.graph.onnx.read import Model
+from vdla.compiler.graph.onnx.read import MAIN_DOMAINS, Model
 from vdla.compiler.graph.onnx.subgraphs import own_names, reads, renamed, taken_branch
 from vdla.compiler.graph.onnx.survey import (
     IMPORTERS,
@@ -33,6 +33,7 @@ from vdla.compiler.graph.onnx.tensors import (
     type_with_shape,
 )
 from vdla.compiler.graph.onnx.values import Values
+from vdla.compiler.graph.onnx.written import Written
 from vdla.compiler.graph.passes.constant_folding import QUANTISATION
 from vdla.hw.spec.showing import short
 from vdla.runtime.host import onnx_runtime
@@ -196,7 +197,7 @@ class Importer:
         except InvalidError:
             raise
         except RefusalError as error:
-            if any(
+            if not runs_elsewhere(node) or any(
                 name in self.values.ranges and not self.handover.is_constant(name) for name in reads(node)
             ):
                 raise  # the graph has bytes in place of what onnxruntime would need
@@ -204,18 +205,21 @@ class Importer:
 
     def add_known(self, node: NodeProto) -> None:
         """Import a node that the kit runs itself."""
+        check_known(node)
         self.check_supported(node)
         for name in filter(None, node.input):
             if self.names[name] not in self.types:
                 raise RefusalError(f"its input {name!r} is a {self.described(name)}")
-        if node.domain != DOMAIN:
+        if node.domain in MAIN_DOMAINS:
             nibbles.check_reader(node, self.values.ranges)
             for one in self.bounded(node):
                 self.add_part(one, self.model.opset)
             if node.op_type in nibbles.MOVERS and node.input[0] in self.values.ranges:
                 self.values.ranges[node.output[0]] = self.values.ranges[node.input[0]]
             return
-        for part in expanded(self.written(node)):
+        parts = list(expanded(self.written(node)))
+        self.used |= {name for part in parts for name in part.node.input}
+        for part in parts:
             self.add_part(part.node, part.opset)
 
     def bounded(self, node: NodeProto) -> Iterator[NodeProto]:
@@ -234,10 +238,11 @@ class Importer:
         self.values.ranges[node.output[0]] = limits
 
     def written(self, node: NodeProto) -> Written:
-        """Return what is known about a contributed operator."""
+        """Return what is known about an operator of another domain."""
         names = [self.names.get(name, "") for name in node.input]
         types = [self.types[name] if name else None for name in names]
-        return Written(node, [self.constants.get(name) for name in names], types, self.values.own_names)
+        values = [self.constants.get(name) for name in names]
+        return Written(node, values, types, self.values.own_names)
 
     def add_part(self, node: NodeProto, opset: int) -> None:
         """Import an operator of ONNX, of a version of its operator set."""

@@ -57,7 +57,7 @@ def bounded(
     rank: int,
 ) -> Iterator[NodeProto]:
     """Yield a QuantizeLinear to bytes in place of one to fewer bits: what it reads is first held between what
-    the ends of their range stand for.
+    the ends of their range stand for, by a Clip, or by Max and Min where scales go along an axis.
 
     Args:
         limits: of the integers.
@@ -74,15 +74,19 @@ def bounded(
             "than eight bits it must be a constant"
         )
     axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)
+    bounds = [((limit - zero.astype(np.float32)) * scale).astype(np.float32) for limit in limits]
+    if bounds[0].size == 1:
+        bounds, ops = [bound.reshape(()) for bound in bounds], ("Clip",)
+    else:
+        shape = [-1 if place == axis % rank else 1 for place in range(rank)]
+        bounds, ops = [bound.reshape(shape) for bound in bounds], ("Max", "Min")
+    names = [f"{node.output[0]}.{end}" for end in ("least", "greatest")]
+    for name, bound in zip(names, bounds, strict=True):
+        yield helper.make_node("Constant", [], [name], node.name, value=numpy_helper.from_array(bound))
     real = node.input[0]
-    for op, limit in zip(("Max", "Min"), limits, strict=True):
-        bound = ((limit - zero.astype(np.float32)) * scale).astype(np.float32)
-        if bound.size > 1:
-            bound = bound.reshape([-1 if place == axis % rank else 1 for place in range(rank)])
-        constant, made = f"{node.output[0]}.{op}.bound", f"{node.output[0]}.{op}"
-        tensor = numpy_helper.from_array(bound)
-        yield helper.make_node("Constant", [], [constant], node.name, value=tensor)
-        yield helper.make_node(op, [real, constant], [made], node.name)
+    for op, own in zip(ops, (names,) if ops == ("Clip",) else ([name] for name in names), strict=True):
+        made = f"{node.output[0]}.{op}"
+        yield helper.make_node(op, [real, *own], [made], node.name)
         real = made
     last = NodeProto()
     last.CopyFrom(node)

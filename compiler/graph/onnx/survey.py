@@ -5,7 +5,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from onnx import GraphProto, NodeProto, defs
 
-from vdla.compiler.graph.onnx import contributed, quantised, resizing, shaping, simple, spatial
+from vdla.compiler.graph.onnx import domains, quantised, resizing, shaping, simple, spatial
 from vdla.compiler.graph.onnx.call import Importer
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
 from vdla.compiler.graph.onnx.subgraphs import reads, subgraphs
@@ -32,8 +32,9 @@ def refusal_of(node: NodeProto, opset: int) -> str | None:
         return f"it holds a subgraph ({', '.join(held)}); control flow is not supported"
     if not is_known(node):
         return f"operator {node.op_type} is not supported"
-    if node.domain == contributed.DOMAIN:
-        return contributed.reason(node)
+    kind = domains.operator(node)
+    if kind is not None:
+        return domains.reason(node, kind)
     if not defs.has(node.op_type, opset, ""):
         return f"operator set {opset} has no operator {node.op_type}"
     schema = defs.get_schema(node.op_type, opset, "")
@@ -42,9 +43,9 @@ def refusal_of(node: NodeProto, opset: int) -> str | None:
 
 def is_known(node: NodeProto) -> bool:
     """Whether there is an importing function for the operator, in its domain."""
-    if node.domain == contributed.DOMAIN:
-        return node.op_type in contributed.OPERATORS
-    return node.domain in MAIN_DOMAINS and (node.op_type in IMPORTERS or node.op_type == "Constant")
+    return domains.operator(node) is not None or (
+        node.domain in MAIN_DOMAINS and (node.op_type in IMPORTERS or node.op_type == "Constant")
+    )
 
 
 def _attribute_reason(node: NodeProto, schema: defs.OpSchema) -> str | None:

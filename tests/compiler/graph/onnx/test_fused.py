@@ -1,0 +1,161 @@
+"""Float operators that ONNX Runtime's optimiser makes: what its own kernels make of them."""
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import ModelProto
+
+from tests.compiler.graph.onnx.networks import model, node
+from vdla.compiler.graph.interpret import interpret
+from vdla.compiler.graph.nodes import Graph, GraphError
+from vdla.compiler.graph.onnx.fused import ACTIVATIONS, OPERATORS
+from vdla.compiler.graph.onnx.load import load
+from vdla.runtime.host.onnx_runtime import PART
+
+RNG = np.random.default_rng(0)
+MICROSOFT = "com.microsoft"
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def fused(op: str, inputs: str, fed: dict, constants: dict, outputs: str = "y", **attributes) -> ModelProto:
+    shapes = {name: array.shape for name, array in fed.items()}
+    nodes = [node(op, inputs, outputs, domain=MICROSOFT, **attributes)]
+    return model(nodes, shapes, [name for name in outputs.split() if name != "-"], constants)
+
+
+def check(made: ModelProto, fed: dict[str, np.ndarray]) -> Graph:
+    """Compare with onnxruntime, which must not be needed to run it; return the graph."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(made.SerializeToString(), options)
+    expected = dict(zip([one.name for one in session.get_outputs()], session.run(None, fed), strict=True))
+    graph = load(made)
+    assert PART not in [one.op for one in graph.nodes]
+    found = interpret(graph, fed)
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-4)
+    return graph
+
+
+CONV = {"w": normal(6, 2, 3, 3), "b": normal(6)}
+PARAMETERS = {"Clip": [-0.5, 1.5], "HardSigmoid": [0.3, 0.4], "LeakyRelu": [0.2]}
+
+
+@pytest.mark.parametrize("activation", ["Clip", "HardSigmoid", "LeakyRelu", "Relu", "Sigmoid", "Tanh"])
+@pytest.mark.parametrize("inputs", ["x w", "x w b", "x w b z", "x w - z"])
+def test_a_fused_convolution_adds_and_activates(activation, inputs):
+    fed = {"x": normal(1, 4, 7, 7), "z": normal(1, 6, 4, 4)}
+    fed = {name: fed[name] for name in fed if name in inputs.split()}
+    given = {"activation_params": PARAMETERS[activation]} if activation in PARAMETERS else {}
+    made = fused(
+        "FusedConv",
+        inputs,
+        fed,
+        CONV,
+        activation=activation,
+        group=2,
+        kernel_shape=[3, 3],
+        pads=[1, 1, 1, 1],
+        strides=[2, 2],
+        dilations=[1, 1],
+        **given,
+    )
+    assert "Conv" in [one.op for one in check(made, fed).nodes]
+
+
+GEMM = {
+    "Elu": {"activation_alpha": 0.5},
+    "HardSigmoid": {"activation_alpha": 0.3, "activation_beta": 0.4},
+    "LeakyRelu": {"activation_alpha": 0.2},
+    "Relu": {},
+    "Sigmoid": {},
+    "Softplus": {},
+    "Softsign": {},
+    "Tanh": {},
+}
+
+
+@pytest.mark.parametrize("activation", GEMM)
+@pytest.mark.parametrize("turned", [0, 1])
+def test_a_fused_gemm_activates(activation, turned):
+    fed = {"x": normal(3, 5)}
+    constants = {"w": normal(4, 5) if turned else normal(5, 4), "b": normal(4)}
+    attributes = {"alpha": 0.5, "beta": 2.0, "transB": turned, "activation": activation, **GEMM[activation]}
+    check(fused("FusedGemm", "x w b", fed, constants, **attributes), fed)
+
+
+def test_every_activation_is_tried():
+    assert set(ACTIVATIONS) == {*GEMM, "Clip"}
+
+
+@pytest.mark.parametrize(("left", "right"), [(0, 0), (0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize("alpha", [1.0, 0.25])
+def test_a_fused_product_turns_and_scales(left, right, alpha):
+    fed = {"a": normal(2, 4, 3) if left else normal(2, 3, 4)}
+    constants = {"b": normal(2, 5, 4) if right else normal(2, 4, 5)}
+    check(fused("FusedMatMul", "a b", fed, constants, alpha=alpha, transA=left, transB=right), fed)
+
+
+@pytest.mark.parametrize(("op", "inputs"), [("Gelu", "x"), ("BiasGelu", "x b"), ("QuickGelu", "x")])
+def test_gelus(op, inputs):
+    fed = {"x": normal(2, 3, 8)}
+    check(fused(op, inputs, fed, {"b": normal(8)}), fed)
+
+
+@pytest.mark.parametrize("inputs", ["x", "x b"])
+def test_a_fast_gelu_is_the_approximation(inputs):
+    fed = {"x": normal(2, 3, 8)}
+    graph = check(fused("FastGelu", inputs, fed, {"b": normal(8)}), fed)
+    assert graph.nodes[-1].attributes["approximate"] == "tanh"
+
+
+@pytest.mark.parametrize("inputs", ["x s g", "x s g b", "x s g b c", "x s g - c"])
+@pytest.mark.parametrize("outputs", ["y", "y - - t"])
+def test_a_normalisation_of_a_sum(inputs, outputs):
+    fed = {"x": normal(2, 3, 8), "s": normal(2, 3, 8)}
+    constants = {name: normal(8) for name in "gbc"}
+    made = fused("SkipLayerNormalization", inputs, fed, constants, outputs, epsilon=1e-3)
+    made.graph.node[0].output[:] = [name.strip("-") for name in made.graph.node[0].output]
+    check(made, fed)
+
+
+@pytest.mark.parametrize("inputs", ["x w s", "x w s z", "x w s - b", "x w t z b"])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_a_product_of_a_range_that_a_run_tells(inputs, dtype):
+    fed = {"x": normal(2, 3, 6)}
+    limits = np.iinfo(dtype)
+    constants = {
+        "w": RNG.integers(limits.min, limits.max, (6, 4)).astype(dtype),
+        "s": np.float32(0.02),
+        "t": RNG.uniform(0.01, 0.02, 4).astype(np.float32),
+        "z": np.array(3, dtype) if "t" not in inputs.split() else np.full(4, 3, dtype),
+        "b": normal(4),
+    }
+    graph = check(fused("DynamicQuantizeMatMul", inputs, fed, constants), fed)
+    assert "MatMulInteger" in [one.op for one in graph.nodes]
+
+
+def test_every_operator_is_tried():
+    tried = {"BiasGelu", "DynamicQuantizeMatMul", "FastGelu", "FusedConv", "FusedGemm", "FusedMatMul", "Gelu"}
+    assert set(OPERATORS) == tried | {"QuickGelu", "SkipLayerNormalization", "TransposeMatMul"}
+
+
+def test_an_activation_that_is_not_known_is_left_to_onnxruntime(without_onnxruntime):
+    made = fused("FusedConv", "x w", {"x": normal(1, 4, 7, 7)}, CONV, group=2, activation="Mish")
+    with pytest.raises(GraphError, match=r"activation = 'Mish' is not supported; Clip, Elu, "):
+        load(made)
+
+
+def test_operators_in_the_layout_of_one_machine_are_refused_with_what_to_do():
+    made = fused("Conv", "x w", {"x": normal(1, 4, 7, 7)}, CONV)
+    made.graph.node[0].domain = "com.microsoft.nchwc"
+    made.opset_import.add(domain="com.microsoft.nchwc", version=1)
+    with pytest.raises(GraphError) as error:
+        load(made)
+    assert str(error.value).endswith(
+        "operator Conv of com.microsoft.nchwc holds weights in the layout of one CPU; write the optimised "
+        "file with ORT_ENABLE_EXTENDED, or give the file it was made of"
+    )
