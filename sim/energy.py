@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.memories import scratchpads_of
+from vdla.hw.spec.isa import Opcode
+from vdla.hw.spec.memories import SCRATCHPADS, scratchpads_of
 from vdla.hw.spec.target import EnergyTable
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.decoded import DecodedStream
@@ -18,10 +19,34 @@ from vdla.sim.events import events_of
 
 WORD_BITS = 64  # of the accesses in an energy table
 TABLE_PRODUCT_BITS, TABLE_SUM_BITS = 8, 32  # of its multiplications and sums
+ARITHMETIC: Mapping[Opcode, str] = {
+    Opcode.GEMM: "multipliers",
+    Opcode.DEPTHWISE: "multipliers",
+    Opcode.ALU: "alu",
+    Opcode.STORE: "requantiser",
+}
+"""The component that does the arithmetic of an instruction."""
+DRAM = "dram"
+COMPONENTS = (
+    DRAM,
+    *(memory.name.lower() for memory in SCRATCHPADS),
+    *dict.fromkeys(ARITHMETIC.values()),
+)
+"""What energy is broken down by: DRAM, each scratchpad, and the arithmetic of each unit."""
+
+
+def by_component(energy: NDArray[np.float64]) -> dict[str, float]:
+    """Return the energy of each component that has any, in pJ.
+
+    Args:
+        energy: float64[components, n], as `energies` gives it.
+    """
+    totals = energy.sum(axis=1).tolist()
+    return {name: total for name, total in zip(COMPONENTS, totals, strict=True) if total}
 
 
 def energies(program: DecodedStream, table: EnergyTable) -> NDArray[np.float64]:
-    """Return float64[n]: the energy of each instruction in pJ.
+    """Return float64[components, n]: the energy in pJ that each of COMPONENTS spends on each instruction.
 
     The energy of a product scales with both operands' bits, that of a sum with its bits. That of an access
     scales with the bits of the element and follows the size of the scratchpad (`access_pj`).
@@ -29,15 +54,19 @@ def energies(program: DecodedStream, table: EnergyTable) -> NDArray[np.float64]:
     config, events = program.config, events_of(program)
     sums, wide = config.acc_bits / TABLE_SUM_BITS, (config.acc_bits / TABLE_SUM_BITS) ** 2
     products = config.inp_bits * config.wgt_bits / TABLE_PRODUCT_BITS**2
-    total: NDArray[np.float64] = (
+    arithmetic: NDArray[np.float64] = (
         events.products * (products * table.multiply_8_bits)
         + events.wide_products * (wide * table.multiply_32_bits)
         + events.sums * (sums * table.add_32_bits)
-        + events.dram_bytes * (8 * table.dram / WORD_BITS)
     )
+    found = np.zeros((len(COMPONENTS), len(program)))
+    found[COMPONENTS.index(DRAM)] = events.dram_bytes * (8 * table.dram / WORD_BITS)
     for memory, energy in element_pj(config, table).items():
-        total += (events.reads[memory] + events.writes[memory]) * energy
-    return total
+        place = COMPONENTS.index(memory.name.lower())
+        found[place] = (events.reads[memory] + events.writes[memory]) * energy
+    for opcode, name in ARITHMETIC.items():
+        found[COMPONENTS.index(name)] += np.where(program.opcode == opcode, arithmetic, 0.0)
+    return found
 
 
 def element_pj(config: AcceleratorConfig, table: EnergyTable) -> Mapping[MemoryType, float]:

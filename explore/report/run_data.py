@@ -39,6 +39,7 @@ def page_data(plan: Plan, outcome: Outcome, found: Report, target: Target) -> di
             name: short(getattr(found, name))
             for name in ("cycles", "seconds", "macs", "utilisation", "energy_pj")
         },
+        "energy": [[name, short(value)] for name, value in sorted(found.energy.items(), key=_size)],
         "target": _target_values(target),
         "peak": plan.config.macs_per_cycle,
         "bus": target.bytes_per_cycle,
@@ -49,6 +50,11 @@ def page_data(plan: Plan, outcome: Outcome, found: Report, target: Target) -> di
         "layers": [_layer(layer) for layer in found.layers],
         "launches": [_launch(ran, layers) for ran, layers in _by_launch(plan, outcome, found)],
     }
+
+
+def _size(item: tuple[str, float]) -> float:
+    """Return a key that sorts the largest component first."""
+    return -item[1]
 
 
 def _target_values(target: Target) -> dict[str, Any]:

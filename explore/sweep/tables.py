@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from vdla.explore.sweep.parameters import Value
 from vdla.runtime.session.report import Report
+from vdla.sim.energy import COMPONENTS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,6 +26,7 @@ class PointRow:
         utilisation: of the multipliers.
         bytes_read, bytes_written: from and to DRAM.
         energy_pj: of the run.
+        energy: of each component, as that of a `Report`.
         lut, ff, dsp, block_ram: area.
         mhz: clock.
         area_source: "estimated" or "synthesised"; or why the area is not known.
@@ -55,6 +57,7 @@ class PointRow:
     default_cycles: int | None = None
     tuned_tasks: int | None = None
     trials: int | None = None
+    energy: Mapping[str, float] | None = None
 
     def with_run(self, found: Report) -> "PointRow":
         """Return the row with the figures of a run."""
@@ -69,6 +72,7 @@ class PointRow:
             bytes_read=sum(layer.bytes_read for layer in found.layers),
             bytes_written=sum(layer.bytes_written for layer in found.layers),
             energy_pj=found.energy_pj,
+            energy=found.energy,
         )
 
 
@@ -93,8 +97,12 @@ class LayerRow:
 TUNING = ("default_cycles", "tuned_tasks", "trials")
 """Columns of the table of points that only a sweep with tuning has, before `status`."""
 
-MEASURES = tuple(one.name for one in fields(PointRow) if one.name not in ("workload", "status", *TUNING))
-"""Columns of the table of points between `workload` and `status`."""
+_OTHERS = ("workload", "status", "energy", *TUNING)
+MEASURES = tuple(one.name for one in fields(PointRow) if one.name not in _OTHERS)
+"""Columns of the table of points between `workload` and `status`; the columns ENERGY stand behind them."""
+
+ENERGY = {f"energy_{name}_pj": name for name in COMPONENTS}
+"""Columns of the energy of each component, with its name."""
 
 
 def points_table(
@@ -111,9 +119,18 @@ def points_table(
     columns: dict[str, Any] = {"point": pa.array([number for number, _, _ in found], pa.int64())}
     for name in names:
         columns[name] = _of_parameter([values[name] for _, values, _ in found])
-    for name in ("workload", *MEASURES, *(TUNING if tuned else ()), "status"):
+    for name in ("workload", *MEASURES):
+        columns[name] = pa.array([getattr(row, name) for _, _, row in found], _arrow(PointRow, name))
+    for name, component in ENERGY.items():
+        columns[name] = pa.array([_energy(row, component) for _, _, row in found], pa.float64())
+    for name in (*(TUNING if tuned else ()), "status"):
         columns[name] = pa.array([getattr(row, name) for _, _, row in found], _arrow(PointRow, name))
     return pa.table(columns)
+
+
+def _energy(row: PointRow, component: str) -> float | None:
+    """Return the energy of a component; None where nothing ran."""
+    return None if row.energy is None else row.energy.get(component, 0.0)
 
 
 def layers_table(rows: Iterable[tuple[int, LayerRow]]) -> "pa.Table":

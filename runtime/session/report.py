@@ -13,7 +13,7 @@ from vdla.hw.spec.target import EnergyTable, Target
 from vdla.hw.spec.units import Unit
 from vdla.runtime.module.plan import HostStep, Layer, Plan
 from vdla.runtime.session.session import Outcome, Ran
-from vdla.sim.energy import energies
+from vdla.sim.energy import COMPONENTS, by_component, energies
 from vdla.sim.records import IntArray
 from vdla.sim.timing.result import Timing
 from vdla.sim.timing.simulate import simulate
@@ -33,6 +33,7 @@ class LayerReport:
         utilisation: of the multipliers; None where there are no cycles.
         busy: cycles in which each unit worked.
         energy_pj: of its instructions; None on the host and on untimed devices.
+        energy: `energy_pj` by component, as `vdla.sim.energy.COMPONENTS` names them, without zeros.
         bound: what took at least MOSTLY of its cycles: "compute" or "memory"; "latency" if neither did.
         reason: why it runs on the host; "" on the accelerator.
         seconds: its cycles at the given clock; on the host, measured on this machine; None where unknown.
@@ -51,6 +52,7 @@ class LayerReport:
     bound: str = ""
     reason: str = ""
     seconds: float | None = None
+    energy: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class Report:
         macs: of the accelerator.
         utilisation: of the multipliers; None on untimed devices.
         energy_pj: of all instructions, those that belong to no layer included; None on untimed devices.
+        energy: `energy_pj` by component, as `vdla.sim.energy.COMPONENTS` names them, without zeros.
         host_macs: of the operators on the host.
         host_seconds: of the operators on the host, measured on this machine; None where nothing ran.
         copy_seconds: of changing layouts and copying between host and accelerator, likewise.
@@ -77,6 +80,7 @@ class Report:
     host_macs: int = 0
     host_seconds: float | None = None
     copy_seconds: float | None = None
+    energy: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
         """Return it as plain JSON values."""
@@ -109,17 +113,19 @@ def report(
     ]
     macs, host_macs = (sum(one.macs for one in layers if one.on == on) for on in (ACCELERATOR, HOST))
     cycles = outcome.cycles
+    energy = by_component(np.concatenate([one.energies for one in measured], axis=1)) if measured else {}
     return Report(
         device,
         cycles,
         None if cycles is None else cycles / clock_hz,
         macs,
         _utilisation(macs, cycles, plan.config),
-        None if cycles is None else float(sum(one.energies.sum() for one in measured)),
+        None if cycles is None else sum(energy.values()),
         tuple(layers),
         host_macs,
         sum(outcome.host_seconds) if outcome.ran else None,
         outcome.copy_seconds if outcome.ran else None,
+        energy,
     )
 
 
@@ -129,7 +135,7 @@ class _Measured:
 
     Attributes:
         timing: None on untimed devices.
-        energies: float64[n], pJ of each instruction; empty on untimed devices.
+        energies: float64[components, n], as `vdla.sim.energy.energies` gives it; n is 0 on untimed devices.
     """
 
     ran: Ran
@@ -143,7 +149,8 @@ class _Measured:
 
 def _measured(ran: Ran, memory: MemoryParameters, energy: EnergyTable) -> _Measured:
     timing = _timing(ran, memory)
-    return _Measured(ran, timing, np.zeros(0) if timing is None else energies(timing.program, energy))
+    none = np.zeros((len(COMPONENTS), 0))
+    return _Measured(ran, timing, none if timing is None else energies(timing.program, energy))
 
 
 def _host(step: HostStep, seconds: float | None) -> Iterator[LayerReport]:
@@ -164,7 +171,8 @@ def _launch(measured: _Measured, target: Target) -> Iterator[LayerReport]:
         own = measured.instructions(layer) if layer.label else np.zeros(0, np.int64)
         end = timing.cycles if last else max(begin, int(timing.retired[own].max(initial=0)))
         timed = _timed(layer, begin, end, work, target)
-        yield replace(timed, energy_pj=float(measured.energies[own].sum()))
+        energy = by_component(measured.energies[:, own])
+        yield replace(timed, energy_pj=sum(energy.values()), energy=energy)
         begin = end
 
 

@@ -10,6 +10,7 @@ from vdla.runtime.module.reasons import kind_of
 from vdla.runtime.session.report import LayerReport, Report
 
 MOST_COSTLY = 3
+MOST_COMPONENTS = 5
 KIB = 1024
 
 
@@ -56,6 +57,7 @@ class Summary:
         macs, host_macs: multiply-accumulates on the accelerator and on the host.
         cycles, seconds: of the accelerator; None where they are not known.
         utilisation, energy_pj: of the multipliers, and of all instructions; likewise.
+        energy: `energy_pj` by component.
         bytes_in, bytes_out: that cross to the accelerator and back in a run.
         host_operators: how many run on the host.
         host_seconds, copy_seconds: of these, and of what crosses, measured on this machine; None where
@@ -76,6 +78,7 @@ class Summary:
     seconds: float | None
     utilisation: float | None
     energy_pj: float | None
+    energy: Mapping[str, float]
     launches: int
     instructions: int
     bytes_in: int
@@ -100,6 +103,7 @@ class Summary:
         rows = [
             ("MACs", _macs(self)),
             ("accelerator", _accelerator(self)),
+            *_titled("energy", _energy(self)),
             ("host", f"{self.host_operators} operator{'s' * (self.host_operators != 1)}"),
             ("crossing", f"{_bytes(self.bytes_in)} to the accelerator, {_bytes(self.bytes_out)} back"),
             *_titled("cost most", _costs(self.costly)),
@@ -133,6 +137,7 @@ def summary_of(plan: Plan, found: Report, clock_hz: float | None = None) -> Summ
         found.seconds,
         found.utilisation,
         found.energy_pj,
+        found.energy,
         len(plan.launches),
         sum(stream.count for stream in plan.streams.values()),
         sum(into for into, _ in crossings),
@@ -191,8 +196,18 @@ def _accelerator(one: Summary) -> str:
     return (
         f"{launches}, {one.cycles:,} cycles = {_ms(one.seconds)} at {one.clock_hz / 1e6:g} MHz "
         f"({one.clock_source.text}), "
-        f"{one.utilisation or 0:.1%} of {one.multipliers:,} multipliers, {(one.energy_pj or 0) / 1e9:.2f} mJ"
+        f"{one.utilisation or 0:.1%} of {one.multipliers:,} multipliers"
     )
+
+
+def _energy(one: Summary) -> Iterable[str]:
+    """Yield the energy with the shares of the components, the largest first."""
+    if one.energy_pj:
+        order = sorted(one.energy.items(), key=lambda item: -item[1])
+        shares = [f"{name} {energy / one.energy_pj:.1%}" for name, energy in order]
+        shown, rest = shares[:MOST_COMPONENTS], len(shares) - MOST_COMPONENTS
+        more = [f"{rest} more"] if rest > 0 else []
+        yield f"{one.energy_pj / 1e9:.2f} mJ: {', '.join([*shown, *more])}"
 
 
 def _host_time(one: Summary) -> Iterable[str]:

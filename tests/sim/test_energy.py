@@ -7,7 +7,7 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.target import ENERGY_45NM, EnergyTable
 from vdla.hw.spec.vocabulary import AluOpcode
 from vdla.sim.decoded import decode_stream
-from vdla.sim.energy import access_pj, element_pj, energies
+from vdla.sim.energy import COMPONENTS, access_pj, by_component, element_pj, energies
 
 NONE = EnergyTable(*(0.0 for _ in range(7)))
 KIB = 1024
@@ -16,7 +16,7 @@ KIB = 1024
 def energy_of(instruction: isa.Instruction, table: EnergyTable, config=CONFIG) -> float:
     """Return the energy of one instruction, without that of its own fetch."""
     stream = stream_of((instruction, isa.Finish()), config)
-    energy, fetch = energies(decode_stream(stream, config), table)
+    energy, fetch = energies(decode_stream(stream, config), table).sum(axis=0)
     return energy - fetch
 
 
@@ -39,7 +39,29 @@ def test_each_energy_of_the_table_counts_its_events(instruction, table, expected
 
 def test_an_instruction_costs_its_fetch():
     program = decode_stream(stream_of((isa.Finish(), gemm())), CONFIG)
-    assert energies(program, EnergyTable(1, 1, 1, 1, 1, 1, 10)).tolist() == [16 / 8 * 10, 0]
+    found = energies(program, EnergyTable(1, 1, 1, 1, 1, 1, 10))
+    assert found.sum(axis=0).tolist() == [16 / 8 * 10, 0]
+    assert by_component(found) == {"dram": 16 / 8 * 10}
+
+
+@pytest.mark.parametrize(
+    ("instruction", "components"),
+    [
+        (gemm(iter_in=3), {"dram", "uop", "inp", "wgt", "acc", "multipliers"}),
+        (gemm(reset=1), {"dram", "uop", "acc"}),
+        (alu(AluOpcode.ADD), {"dram", "uop", "acc", "alu"}),
+        (load(INP, x_size=6), {"dram", "inp"}),
+        (load(WGT), {"dram", "wgt"}),
+        (store(x_size=6), {"dram", "acc"}),
+        (store(parameters=1), {"dram", "acc", "requantiser"}),
+    ],
+)
+def test_energy_is_spent_by_the_components_that_an_instruction_uses(instruction, components):
+    stream = stream_of((instruction, isa.Finish()), CONFIG)
+    found = energies(decode_stream(stream, CONFIG), ENERGY_45NM)
+    assert set(by_component(found)) == components
+    assert found.shape == (len(COMPONENTS), 2)
+    assert sum(by_component(found).values()) == pytest.approx(found.sum())
 
 
 def test_scratchpads_cost_by_element_and_access():

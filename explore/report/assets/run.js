@@ -21,6 +21,12 @@ function hostTimeText(summary) {
   return `On the machine that wrote this page, operators on the host took ${operators} and copies ${copies}. This time varies from run to run and is not part of the cycles.`;
 }
 
+/** Return the energy of a component with its share. */
+function componentText([name, picojoules], total) {
+  const [factor, unit] = unitFor([picojoules], ENERGY_UNITS);
+  return `${name}: ${significant(picojoules * factor)} ${unit}, ${percent(picojoules / total)}`;
+}
+
 function reasonText({ why, count, operators }) {
   const kinds = Object.entries(operators).map(([op, own]) => (own === 1 ? op : `${decimal(own)} ${op}`));
   return `${decimal(count)}: ${why} (${kinds.join(", ")})`;
@@ -63,6 +69,8 @@ class RunPage {
     tiles.push(...summaryTiles(summary));
     if (known(totals.energy_pj)) tiles.splice(2, 0, [`${significant(totals.energy_pj * perPicojoule)} ${energy}`, "energy, from the target's table"]);
     byId("summary").append(...tiles.map(([value, what]) => make("li", {}, make("strong", {}, value), what)));
+    byId("energy").hidden = !this.data.energy.length;
+    byId("components").append(...this.data.energy.map((entry) => make("li", {}, componentText(entry, totals.energy_pj))));
     byId("host-time").textContent = hostTimeText(summary);
     byId("why").hidden = !summary.reasons.length;
     byId("reasons").append(...summary.reasons.map((reason) => make("li", {}, reasonText(reason))));

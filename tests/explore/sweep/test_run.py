@@ -18,6 +18,7 @@ from vdla.explore.sweep.errors import SweepError
 from vdla.explore.sweep.folder import JOURNAL, LAYERS, POINTS, opened
 from vdla.explore.sweep.measure import run as run_plan
 from vdla.explore.sweep.run import backend_of, sweep
+from vdla.explore.sweep.tables import ENERGY
 from vdla.hw.spec.errors import VdlaError
 
 
@@ -40,7 +41,7 @@ def test_the_table_of_points_has_parameters_figures_and_sources(whole):
     assert list(found.columns) == [
         "point", "memory.latency", "inp_buffer_bytes", "workload", "cycles", "seconds", "utilisation", "macs",
         "bytes_read", "bytes_written", "energy_pj", "lut", "ff", "dsp", "block_ram", "mhz", "area_source",
-        "clock_source", "digest", "status",
+        "clock_source", "digest", *ENERGY, "status",
     ]  # fmt: skip
     assert list(found.point) == list(range(8))
     assert set(found.status) == {"ok"}
@@ -48,6 +49,9 @@ def test_the_table_of_points_has_parameters_figures_and_sources(whole):
     assert (found.seconds == found.cycles / 50e6).all()
     assert (found.macs == 4 * 4 * 8 * 8).all()
     assert (found.energy_pj > 0).all()
+    parts = found[[name for name in found.columns if name.startswith("energy_") and name != "energy_pj"]]
+    assert parts.sum(axis=1).to_numpy() == pytest.approx(found.energy_pj.to_numpy())
+    assert (parts[["energy_dram_pj", "energy_wgt_pj", "energy_multipliers_pj"]] > 0).all(axis=None)
     assert found.digest.nunique() == 8
     assert (found.groupby("memory.latency").cycles.mean().diff().dropna() > 0).all()
 

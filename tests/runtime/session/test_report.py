@@ -141,6 +141,9 @@ def test_the_energy_of_a_run_is_that_of_its_instructions(title):
     _, plan = handmade(title)
     expected = sum(energies(ran.timing.program, plan.target.energy).sum() for ran in outcome.launches)
     assert found.energy_pj == pytest.approx(expected)
+    assert sum(found.energy.values()) == pytest.approx(found.energy_pj)
+    for layer in found.layers:
+        assert sum(layer.energy.values()) == pytest.approx(layer.energy_pj or 0)
     on_accelerator = [layer.energy_pj for layer in found.layers if layer.on == "accelerator"]
     least = sum(on_accelerator) * (1 - ROUNDING)
     assert least <= found.energy_pj <= sum(on_accelerator) + 2 * 16 / 8 * plan.target.energy.dram

@@ -94,6 +94,7 @@ def test_a_summary_is_text_and_json(title):
     assert values["cycles"] == found.cycles
     assert "cycle_share" not in values
     titles = [line[2:15].strip() for line in str(found).splitlines()[1:]]
-    assert titles[:4] == ["MACs", "accelerator", "host", "crossing"]
+    energy = ["energy"] * bool(found.energy_pj)
+    assert titles[: 4 + len(energy)] == ["MACs", "accelerator", *energy, "host", "crossing"]
     assert titles.count("cost most") == bool(found.costly)
     assert titles.count("why on host") == bool(found.reasons)
