@@ -3,13 +3,15 @@
 import re
 from collections.abc import Mapping
 
-from amaranth._toolchain.yosys import YosysError, find_yosys
+from amaranth._toolchain import require_tool
+from amaranth._toolchain.yosys import find_yosys
 from amaranth.hdl import ClockDomain, ClockSignal, Elaboratable, Module, ResetSignal, Signal
 from amaranth.lib import wiring
 
 from vdla.hw.axi import AxiTop
 from vdla.hw.core import Core
 from vdla.hw.rtlil import Rtlil, rtlil_of
+from vdla.hw.spec.children import python_command, run
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.files import to_toml
@@ -74,13 +76,18 @@ def _written(design: Rtlil) -> str:
         f"attrmap -modattr {removed}",
         "write_verilog -norename",
     )
+    done = run([*_yosys(), "-q", "-"], given="\n".join(script))
+    if done.status:
+        reason = (done.errors.strip().splitlines() or ["it did not say why"])[-1]
+        raise ToolError(f"Yosys, which writes the Verilog, failed: {reason}")
+    return done.output
+
+
+def _yosys() -> list[str]:
+    """Return the command of the Yosys that Amaranth chooses: an installed one, or its package's."""
     tool = find_yosys(lambda version: version >= OLDEST_YOSYS)
-    try:
-        text: str = tool.run(["-q", "-"], "\n".join(script), ignore_warnings=True)
-    except YosysError as error:
-        reason = (str(error).splitlines() or ["it did not say why"])[-1]
-        raise ToolError(f"Yosys, which writes the Verilog, failed: {reason}") from error
-    return text
+    package = getattr(tool, "YOSYS_PACKAGE", None)
+    return [require_tool("yosys")] if package is None else python_command(package)
 
 
 def _convert_axi(component: AxiTop, name: str) -> str:

@@ -13,7 +13,6 @@ beside them; use it to compare machines and days.
 import os
 import resource
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,6 +23,8 @@ import click
 import numpy as np
 import onnx
 from make_models import quantised_model
+
+from vdla.hw.spec.children import python_command
 
 ROOT = Path(__file__).parent.parent
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
@@ -89,7 +90,7 @@ def compile_seconds(model: Path, place: Place, *options: str | Path) -> Seconds:
     reference = reference_seconds()
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "vdla", "compile", model, "-o", place.module, *options],
+        [*python_command("vdla"), "compile", model, "-o", place.module, *options],
         capture_output=True,
         text=True,
         env=environment,

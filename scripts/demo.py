@@ -20,6 +20,7 @@ from vdla.cli._networks import status
 from vdla.cli._options import needs
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.onnx.load import load
+from vdla.hw.spec.children import python_command
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.memory import REFERENCE_MEMORY
@@ -45,7 +46,7 @@ def generate(config: AcceleratorConfig) -> None:
     """Write Verilog of the AXI top, as `vdla verilog` does."""
     click.echo(f"1. Verilog of the accelerator {config.name}: {config.macs_per_cycle} multipliers behind AXI")
     subprocess.run(
-        [sys.executable, "-m", "vdla", "verilog", "--config", config.name, "--top", "axi", "-o", str(BUILD)],
+        [*python_command("vdla"), "verilog", "--config", config.name, "--top", "axi", "-o", str(BUILD)],
         check=True,
     )
 

@@ -25,6 +25,7 @@ from pathlib import Path
 import click
 import numpy as np
 
+from vdla.hw.spec.children import python_command
 from vdla.hw.spec.writing import DRAFT_NAME
 from vdla.runtime.arrays import read_npz
 from vdla.runtime.devices.rtl.cache import SCRATCH_PREFIX
@@ -123,7 +124,7 @@ class Bench:
             (self._folder / name).write_bytes(BEFORE)
 
     def _line(self) -> list[str]:
-        return [sys.executable, "-m", "vdla", *self._command.line.format(self._folder).split()]
+        return [*python_command("vdla"), *self._command.line.format(self._folder).split()]
 
     def _start(self) -> subprocess.Popen:
         return subprocess.Popen(
@@ -234,7 +235,7 @@ def write_inputs(place: Path) -> None:
         place / "net.vdla",
     ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([sys.executable, "-m", "vdla", *line], check=True, capture_output=True, env=environment)
+    subprocess.run([*python_command("vdla"), *line], check=True, capture_output=True, env=environment)
 
 
 @click.command(help=__doc__)

@@ -22,6 +22,7 @@ from vdla.cli._options import reports_errors
 from vdla.explore.sweep.folder import JOURNAL, LAYERS, POINTS
 from vdla.explore.sweep.run import Progress, backend_of, planned, silicon_for, sweep
 from vdla.explore.sweep.specification import read
+from vdla.hw.spec.children import python_command
 from vdla.hw.spec.extras import require_package
 
 SMALL = Path(__file__).with_name("kill_sweep.toml")
@@ -29,7 +30,7 @@ SMALL = Path(__file__).with_name("kill_sweep.toml")
 
 def start(specification: Path, folder: Path) -> subprocess.Popen:
     """Start the command."""
-    line = [sys.executable, "-m", "vdla", "sweep", str(specification), "-o", str(folder)]
+    line = [*python_command("vdla"), "sweep", str(specification), "-o", str(folder)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return subprocess.Popen(line, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
 

@@ -24,6 +24,7 @@ from vdla.cli._options import reports_errors
 from vdla.compiler.codegen.tuned.log import merge, read_log
 from vdla.compiler.codegen.tuned.record import Record
 from vdla.explore.tune.known import DEFAULT
+from vdla.hw.spec.children import python_command
 from vdla.hw.spec.extras import require_package
 from vdla.runtime.arrays import write_npz
 
@@ -49,7 +50,7 @@ class Bench:
 
     def start(self, log: Path, *options: str, trials: int | None = None) -> subprocess.Popen:
         """Start a tuning into a log."""
-        line = [sys.executable, "-m", "vdla", "tune", NETWORK, "-o", log, "--config", "tiny", "--no-settle"]
+        line = [*python_command("vdla"), "tune", NETWORK, "-o", log, "--config", "tiny", "--no-settle"]
         line += ["--calibrate", self.folder / SAMPLES, "--explorer", EXPLORER, "--seed", self.seed]
         line += ["--trials", self.trials if trials is None else trials, *options]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

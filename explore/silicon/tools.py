@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from vdla.hw.spec.children import run
 from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.extras import missing, require_package
 
@@ -41,12 +42,10 @@ class Tool:
         Raises:
             ToolError: it fails; with the end of what it printed, or the last line of its log.
         """
-        done = subprocess.run(
-            [self.path, *arguments], cwd=folder, capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            said = (done.stderr or done.stdout).strip() or _last_line(folder / log)
-            said = said[-MESSAGE_CHARACTERS:] or f"exit status {done.returncode}"
+        done = run([self.path, *arguments], folder)
+        if done.status:
+            said = (done.errors or done.output).strip() or _last_line(folder / log)
+            said = said[-MESSAGE_CHARACTERS:] or f"exit status {done.status}"
             raise ToolError(f"{self.name} failed: {said}")
 
 
@@ -100,13 +99,11 @@ def _packaged(command: str, purpose: str) -> Tool:
 def _version(path: str, option: str) -> str:
     """Return the line in which a tool names itself; empty where it does not."""
     try:
-        done = subprocess.run(
-            [path, option], capture_output=True, text=True, check=False, timeout=SECONDS_TO_ANSWER
-        )
+        done = run([path, option], seconds=SECONDS_TO_ANSWER)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    lines = (done.stdout + done.stderr).strip().splitlines()
-    return lines[-1] if lines and not done.returncode else ""
+    lines = (done.output + done.errors).strip().splitlines()
+    return lines[-1] if lines and not done.status else ""
 
 
 def _numbers(version: str) -> tuple[int, int]:

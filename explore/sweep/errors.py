@@ -2,13 +2,26 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import TypeVar
 
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.showing import shown
 
+Known = TypeVar("Known", bound=int | float | str)
+
 
 class SweepError(VdlaError):
     """A sweep that cannot run: its specification, its folder or its results are at fault."""
+
+
+def first_repeated(values: Iterable[Known]) -> Known | None:
+    """Return the first of some values that is there before; None where each is there once."""
+    seen: set[Known] = set()
+    for value in values:
+        if value in seen:
+            return value
+        seen.add(value)
+    return None
 
 
 def unknown(kind: str, name: str, names: Iterable[str]) -> SweepError:

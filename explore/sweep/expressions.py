@@ -17,6 +17,9 @@ from vdla.hw.spec.showing import shown
 Number = int | float
 LONGEST = 1000
 MOST_BITS = 128
+"""Of a whole number: of one that is written, of a parameter's value, and of a result."""
+MOST_DIGITS = 40
+"""To which a number is rounded, before or behind the point."""
 CONSTANTS: Mapping[str, Number] = {"KiB": 1 << 10, "MiB": 1 << 20}
 
 
@@ -29,6 +32,12 @@ def _power(base: Number, exponent: Number) -> Number:
         raise _Refused(f"{base} ** {exponent} is too large")
     result: Number = base**exponent
     return result
+
+
+def _round(value: Number, digits: Number = 0) -> Number:
+    if not isinstance(digits, int) or abs(digits) > MOST_DIGITS:
+        raise _Refused(f"round takes whole numbers of digits in -{MOST_DIGITS}..{MOST_DIGITS}, not {digits}")
+    return round(value, digits) if digits else round(value)
 
 
 BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Number]] = {
@@ -59,7 +68,7 @@ FUNCTIONS: Mapping[str, Callable[..., Number]] = {
     "abs": abs,
     "ceil": math.ceil,
     "floor": math.floor,
-    "round": round,
+    "round": _round,
     "log2": math.log2,
 }
 
@@ -72,11 +81,13 @@ class Expression:
         text: as it was written.
         tree: its syntax tree.
         names: of the parameters that it reads.
+        size: how many operations, numbers and names it has.
     """
 
     text: str
     tree: ast.expr
     names: frozenset[str]
+    size: int
 
     def value(self, values: Mapping[str, Number | str]) -> Number:
         """Return its value.
@@ -89,10 +100,11 @@ class Expression:
         """
         try:
             value: Number = _value(self.tree, values)
-        except (_Refused, ArithmeticError, TypeError, ValueError) as error:
-            where = ", ".join(f"{name} = {values[name]}" for name in sorted(self.names))
+        except (_Refused, ArithmeticError, TypeError, ValueError, RecursionError) as error:
+            where = ", ".join(f"{name} = {shown(values[name])}" for name in sorted(self.names))
+            reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
             raise SweepError(
-                f"expression {shown(self.text)} has no value{' for ' + where if where else ''}: {error}"
+                f"expression {shown(self.text)} has no value{' for ' + where if where else ''}: {reason}"
             ) from error
         return value
 
@@ -113,13 +125,15 @@ def parse(text: str) -> Expression:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error) or "it is nested too deeply"
         raise SweepError(f"expression {shown(text)} cannot be read: {reason}") from None
-    return Expression(text, tree, names)
+    size = sum(isinstance(node, ast.expr) for node in ast.walk(tree))
+    return Expression(text, tree, names, size)
 
 
 def _names(node: ast.expr) -> set[str]:
     """Return the names of parameters that a tree reads; refuse what is not arithmetic."""
     match node:
-        case ast.Constant(value=int() | float()):
+        case ast.Constant(value=int() | float() as value):
+            _bounded(value)
             return set()
         case ast.Name(id=name):
             return set() if name in CONSTANTS else {name}
@@ -153,9 +167,9 @@ def _value(node: ast.expr, values: Mapping[str, Number | str]) -> Any:
         case ast.Constant(value=value):
             return value
         case ast.Name(id=name):
-            return CONSTANTS[name] if name in CONSTANTS else values[name]
+            return CONSTANTS[name] if name in CONSTANTS else _number(name, values)
         case ast.Attribute(value=ast.Name(id=table), attr=name):
-            return values[f"{table}.{name}"]
+            return _number(f"{table}.{name}", values)
         case ast.Call(func=ast.Name(id=name), args=parts):
             return _bounded(FUNCTIONS[name](*(_value(part, values) for part in parts)))
         case ast.BinOp(left=left, op=op, right=right):
@@ -174,6 +188,14 @@ def _value(node: ast.expr, values: Mapping[str, Number | str]) -> Any:
         case ast.IfExp(test=test, body=body, orelse=orelse):
             return _value(body if _value(test, values) else orelse, values)
     raise AssertionError(f"{ast.dump(node)} was allowed and has no meaning")
+
+
+def _number(name: str, values: Mapping[str, Number | str]) -> Number:
+    """Return the value of a parameter, which must be a number: Python repeats a text that is multiplied."""
+    value = values[name]
+    if isinstance(value, str):
+        raise _Refused(f"{name} is text; expressions are over numbers")
+    return _bounded(value)
 
 
 def _bounded(value: Number) -> Number:

@@ -131,6 +131,15 @@ def opened(path: Path, identity: Identity) -> Iterator[Folder]:
         lock.release()
 
 
+def measured_in(path: Path) -> int:
+    """Return how many points the folder of a sweep keeps; 0 where there is no journal yet."""
+    journal = path / JOURNAL
+    if not journal.exists():
+        return 0
+    with journal.open("rb") as file:
+        return sum(line.endswith(b"\n") for line in file)
+
+
 def read_identity(path: Path) -> dict[str, Any]:
     """Return what `sweep.json` in a folder says.
 

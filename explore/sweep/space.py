@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from vdla.explore.sweep.errors import SweepError, unknown
+from vdla.explore.sweep.errors import SweepError, first_repeated, unknown
 from vdla.explore.sweep.expressions import Expression, Number, parse
 from vdla.explore.sweep.parameters import (
     LISTS,
@@ -29,6 +29,10 @@ from vdla.hw.spec.target import Target
 
 MOST_COMBINATIONS = 1_000_000
 MOST_VALUES = 10_000
+LARGEST_VALUE = 1 << 63
+"""Of a number in a range."""
+MOST_OPERATIONS = 50_000_000
+"""In the expressions of all combinations together: about a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,13 @@ class Space:
                 f"the parameters have {self.combinations:,} combinations, and at most "
                 f"{MOST_COMBINATIONS:,} are enumerated; give a budget, such as budget = 1000, or fewer values"
             )
+        size = sum(one.size for one in (*self.formulas.values(), *self.constraints))
+        if self.combinations * size > MOST_OPERATIONS:
+            raise SweepError(
+                f"the expressions have {size:,} operations, numbers and names, for each of "
+                f"{self.combinations:,} combinations: in all more than {MOST_OPERATIONS:,}; give a budget, "
+                "such as budget = 1000, or fewer expressions or values"
+            )
         found = [values for values in self._all() if self.broken(values) is None]
         if not found:
             raise self._unsatisfied()
@@ -172,8 +183,8 @@ def _domain(name: str, given: Any) -> tuple[Value, ...] | Expression:
     values = tuple(checked(name, value) for value in (given if isinstance(given, list) else [given]))
     if not values:
         raise SweepError(f"parameters.{name} = [] is empty; give at least one value")
-    if len(set(values)) < len(values):
-        twice = next(value for number, value in enumerate(values) if value in values[:number])
+    twice = first_repeated(values)
+    if twice is not None:
         raise SweepError(f"parameters.{name} holds {shown(twice)} twice; give each value once")
     return values
 
@@ -185,6 +196,12 @@ def _range(name: str, given: Mapping[str, Any]) -> tuple[Value, ...]:
         found = msgspec.convert(given, Range)
     except msgspec.ValidationError as error:
         raise SweepError(f"parameters.{name}: {error}; a range is {example}") from error
+    numbers = [value for value in (found.start, found.end, found.step, found.times) if value is not None]
+    if not all(abs(value) <= LARGEST_VALUE for value in numbers):
+        raise SweepError(
+            f"parameters.{name} = {shown(dict(given))} has a number beyond {LARGEST_VALUE}; a range is "
+            f"{example}"
+        )
     if (found.step is None) == (found.times is None):
         raise SweepError(
             f"parameters.{name} = {shown(dict(given))} needs step or times; a range is {example}"

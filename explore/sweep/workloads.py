@@ -13,12 +13,14 @@ from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.graph.verify import verify
 from vdla.compiler.network.cached import cached_graph
 from vdla.compiler.network.keep import Source
-from vdla.explore.sweep.errors import SweepError, unknown
+from vdla.explore.sweep.errors import SweepError, first_repeated, unknown
 from vdla.explore.sweep.specification import LARGEST_EXTENT, Conv, Pair, Specification, WorkloadTable
 from vdla.explore.sweep.suites import SUITES
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.errors import VdlaError
+from vdla.hw.spec.limits import TENSOR_BYTES, require_room
 from vdla.hw.spec.memo import memoised
+from vdla.hw.spec.showing import shown
 from vdla.runtime.requantise import parameter_words
 from vdla.runtime.samples import read_samples
 
@@ -69,9 +71,9 @@ def workloads_of(specification: Specification, folder: Path) -> tuple[Workload, 
         for workload in _workloads(table, f"workloads[{number}]", folder, specification.seed)
     ]
     names = [workload.name for workload in found]
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            raise SweepError(f"two workloads are called {name}; give one of them another name = ...")
+    twice = first_repeated(names)
+    if twice is not None:
+        raise SweepError(f"two workloads are called {shown(twice)}; give one of them another name = ...")
     return tuple(found)
 
 
@@ -162,6 +164,8 @@ def conv_graph(name: str, conv: Conv, where: str = "conv", seed: int = 0) -> Gra
             f"{where}: a kernel of {reach[0] + 1} x {reach[1] + 1} pixels does not fit an input of {height} "
             f"x {width} with padding {border[0]} and {border[1]}"
         )
+    weights = prod((conv.outputs, conv.channels // conv.groups, *_pair(conv.kernel)))
+    require_room(weights, TENSOR_BYTES, f"{where}: its weights take", SweepError)
     given = TensorType((1, conv.channels, height, width), "int8")
     made = TensorType((1, conv.outputs, sides[0], sides[1]), "int8")
     return _verified(name, conv, given, made, (border[0], border[1]), seed)

@@ -8,7 +8,6 @@ import os
 import pickle
 import signal
 import subprocess
-import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any, Generic, Self
 
 from vdla.explore.workers.job import Job, Result, Thing, WorkerError
 from vdla.explore.workers.worker import READY
+from vdla.hw.spec.children import end, import_path, python_command, start
 
 ATTEMPTS = 2  # at a thing whose worker dies
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -34,22 +34,18 @@ class _Worker:
         self.connection, theirs = Pipe()
         self.ready = False
         self.measured = 0
-        environment = {**ONE_THREAD, **os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        line = [sys.executable, "-m", "vdla.explore.workers.worker", str(theirs.fileno()), str(job_file)]
         with theirs:
-            self.process = subprocess.Popen(
-                line,
+            self.process = start(
+                python_command("vdla.explore.workers.worker", str(theirs.fileno()), str(job_file)),
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(), job_file),
-                env=environment,
-                process_group=0,  # Ctrl-C reaches the program alone, which ends its workers
+                env={**ONE_THREAD, **os.environ, **import_path()},
             )
 
     def end(self) -> int:
         """End the process; return its exit status."""
         self.connection.close()
-        self.process.kill()
-        return self.process.wait()
+        return end(self.process)
 
 
 @dataclass(slots=True)

@@ -37,6 +37,18 @@ setattr(owner, name, announcing)
 """
 """Says when the native code of a device is about to run: compiling it is over then."""
 
+STOPPED = """
+from amaranth.hdl import Fragment
+get, calls = Fragment.get, []
+def stopping(*arguments):
+    calls.append(arguments)
+    if len(calls) == 6:
+        raise KeyboardInterrupt
+    return get(*arguments)
+Fragment.get = staticmethod(stopping)
+"""
+"""Interrupts Amaranth while it elaborates."""
+
 
 @pytest.fixture
 def giant(tmp_path):
@@ -88,3 +100,9 @@ def test_replay_stops_when_it_is_interrupted(device, giant):
     finally:
         process.kill()
     assert (process.returncode, output, errors) == (INTERRUPTED, "", "interrupted\n")
+
+
+def test_an_interrupted_elaboration_leaves_no_warnings(tmp_path):
+    command = [sys.executable, "-c", STOPPED + VDLA, "verilog", "--config", "tiny", "-o", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (INTERRUPTED, "interrupted\n")

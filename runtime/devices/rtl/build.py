@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from vdla.hw.spec.cache import digest_of
+from vdla.hw.spec.children import Children
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.runtime.devices.rtl.cache import built
 from vdla.runtime.devices.rtl.design import HERE, WRAPPER_NAME, Design, verilog_files, without_comments
@@ -138,12 +139,14 @@ class _Job:
     sources: Sequence[Path]
     flags: Sequence[str]
 
-    def run(self, folder: Path) -> Path:
-        """Compile in `folder` and return the object file."""
+    def run(self, folder: Path, children: Children) -> Path:
+        """Compile in `folder` as one of `children`, and return the object file."""
         unit = folder / f"{self.name}.unit.cpp"
         unit.write_text("".join(f'#include "{_shortest(source, folder)}"\n' for source in self.sources))
         target = folder / f"{self.name}.o"
-        run_tool([*compiler(), *_COMMON, *self.flags, "-c", unit.name, "-o", target.name], folder)
+        run_tool(
+            [*compiler(), *_COMMON, *self.flags, "-c", unit.name, "-o", target.name], folder, None, children
+        )
         return target
 
 
@@ -203,8 +206,13 @@ def _build_runtime(folder: Path, variant: Variant) -> None:
 
 
 def _compile(jobs: Sequence[_Job], folder: Path) -> list[Path]:
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        return list(pool.map(lambda job: job.run(folder), jobs))
+    """Compile all jobs at once; where one fails or the build is interrupted, the others end."""
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool, Children() as children:
+        try:
+            return list(pool.map(lambda job: job.run(folder, children), jobs))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _remove_all_but(folder: Path, pattern: str) -> None:

@@ -1,7 +1,6 @@
 """The outside tools that turn Verilog into a shared library: where they are, and what their failures say."""
 
 import os
-import subprocess
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -9,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 
+from vdla.hw.spec.children import Children
 from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.extras import missing, require_package
 
@@ -16,34 +16,31 @@ LAST_LINES = 20
 
 
 def run_tool(
-    command: Sequence[str | Path], folder: Path, environment: Mapping[str, str] | None = None
+    command: Sequence[str | Path],
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    children: Children | None = None,
 ) -> str:
     """Run `command` in `folder` and return what it printed.
+
+    Args:
+        environment: variables beside those of this process.
+        children: whose end ends the command; None: the command runs to its end.
 
     Raises:
         ToolError: it cannot be started, or fails; the message ends with the last lines it printed.
     """
     words = [str(word) for word in command]
     try:
-        done = subprocess.run(
-            words,
-            cwd=folder,
-            env={**os.environ, **(environment or {})},
-            text=True,
-            errors="replace",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
+        done = (children or Children()).run(words, folder, environment)
     except OSError as error:
         raise ToolError(f"{words[0]} cannot be started: {error.strerror}") from error
-    if done.returncode:
-        last = "\n".join(done.stdout.strip().splitlines()[-LAST_LINES:])
+    if done.status:
+        last = "\n".join((done.output + done.errors).strip().splitlines()[-LAST_LINES:])
         raise ToolError(
-            f"{Path(words[0]).name} failed with exit code {done.returncode}; its last lines are:\n{last}"
+            f"{Path(words[0]).name} failed with exit code {done.status}; its last lines are:\n{last}"
         )
-    return done.stdout
+    return done.output
 
 
 def verilator_root() -> Path:

@@ -56,6 +56,7 @@ class CommandModules(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
+            _silence_amaranth()
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)
 
@@ -65,6 +66,14 @@ class CommandModules(click.Group):
             return None
         command: click.Command = import_module(f"{__name__}.{cmd_name.replace('-', '_')}").command
         return command
+
+
+def _silence_amaranth() -> None:
+    """Let Amaranth not warn of the parts of an interrupted design, as it does not where Python ends with a
+    traceback."""
+    unused = sys.modules.get("amaranth._unused")
+    if unused is not None:
+        unused.MustUse._MustUse__silence = True
 
 
 @click.command(cls=CommandModules)

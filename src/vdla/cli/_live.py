@@ -3,6 +3,7 @@
 import shutil
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Generic, Self, TextIO, TypeVar
 
@@ -62,6 +63,12 @@ class Live(Generic[State]):
         """Return what erases the lines that were shown."""
         above, self._lines = max(self._lines - 1, 0), 0
         return ERASE + ERASE_ABOVE * above
+
+
+def interrupted(place: Path, count: int, things: str) -> str:
+    """Return what interrupted work prints, which the same command goes on with: where it keeps how many
+    things."""
+    return f"{place} keeps {count:,} {things}; the same command goes on from there"
 
 
 def duration(seconds: float) -> str:

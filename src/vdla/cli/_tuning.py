@@ -63,11 +63,6 @@ def conclusion(
     return "\n".join(lines)
 
 
-def interrupted(log: Path, records: int) -> str:
-    """Return what an interrupted tuning prints."""
-    return f"{log} keeps {records:,} records; the same command goes on from there"
-
-
 def _parts(done: "Progress") -> Iterator[tuple[str, float]]:
     return zip(("lowering", "verification", "simulation"), done.parts, strict=True)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from vdla.cli._groups import DefaultCommand, DefaultGroup
-from vdla.cli._live import Live
+from vdla.cli._live import Live, interrupted
 from vdla.cli._options import OUTPUT_FILE, needs
 from vdla.cli._sweeps import conclusion, described, described_difference, difference_values
 
@@ -49,6 +49,7 @@ def run(
     `vdla sweep diff A B` compares two sweeps.
     """
     from vdla.explore.sweep.errors import SweepError
+    from vdla.explore.sweep.folder import measured_in
     from vdla.explore.sweep.run import backend_of, planned, silicon_for, sweep
     from vdla.explore.sweep.specification import read, with_area
 
@@ -59,8 +60,12 @@ def run(
         plan = planned(wanted, specification.parent, silicon_for(wanted))
     except SweepError as error:
         raise SweepError(f"{specification}: {error}") from error
-    with Live(sys.stderr, described) as line:
-        done = sweep(plan, output, backend_of(processes, cluster), line.show)
+    try:
+        with Live(sys.stderr, described) as line:
+            done = sweep(plan, output, backend_of(processes, cluster), line.show)
+    except KeyboardInterrupt:
+        click.echo(interrupted(output, measured_in(output), "points"), err=True)
+        raise
     click.echo(conclusion(output, done))
 
 

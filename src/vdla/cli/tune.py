@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from vdla.cli._groups import DefaultCommand, DefaultGroup
-from vdla.cli._live import Live
+from vdla.cli._live import Live, interrupted
 from vdla.cli._modules import command_line
 from vdla.cli._networks import Recipe, source_of, status, takes_recipe
 from vdla.cli._options import OUTPUT_FILE, reports_errors, takes_target
 from vdla.cli._tune_report import report
-from vdla.cli._tuning import conclusion, described, interrupted, table
+from vdla.cli._tuning import conclusion, described, table
 from vdla.cli.compile import command as compile_command
 from vdla.explore.tune.explorers import EXPLORERS
 from vdla.explore.tune.settings import BATCH, TRIALS_PER_TASK, Settings
@@ -145,7 +145,7 @@ def _tuned(
         with status() as say:
             return done, settled(network, log, settings, done.trials, say) if settle else None
     except KeyboardInterrupt:
-        click.echo(interrupted(output, len(log.records)), err=True)
+        click.echo(interrupted(output, len(log.records), "records"), err=True)
         raise
     finally:
         log.close()

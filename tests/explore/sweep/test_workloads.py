@@ -53,10 +53,11 @@ def test_a_convolution_is_called_by_its_shape(tmp_path):
         ([{"model": "no.onnx"}], "workloads[0]: no.onnx does not exist in"),
         ([{"model": "bad.onnx"}], "bad.onnx"),
         ([{"conv": {"size": 8, "channels": 3, "outputs": 8, "stride": [1, 0]}}], "workloads[0]: stride = (1, 0) is outside 1..65536"),
+        ([{"conv": {"size": 8, "channels": 65536, "outputs": 65536}}], "workloads[0]: its weights take 38654705664 bytes"),
         ([{"conv": {"channels": 3, "outputs": 8}}], "workloads[0]: conv needs size, or height and width"),
         ([{"conv": {"size": 8, "channels": 3, "outputs": 8, "groups": 2}}], "workloads[0]: channels = 3 is not a multiple of groups = 2"),
         ([{"conv": {"size": 2, "channels": 8, "outputs": 8, "padding": "valid"}}], "workloads[0]: a kernel of 3 x 3 pixels does not fit an input of 2 x 2 with padding 0 and 0"),
-        ([{"suite": "mobilenet-depthwise"}, {"suite": "mobilenet-depthwise"}], "two workloads are called D1"),
+        ([{"suite": "mobilenet-depthwise"}, {"suite": "mobilenet-depthwise"}], "two workloads are called 'D1'"),
     ],
 )  # fmt: skip
 def test_a_wrong_workload_is_one_line(tmp_path, tables, message):
