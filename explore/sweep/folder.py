@@ -5,9 +5,9 @@
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,9 @@ from filelock import FileLock, Timeout
 
 import vdla
 from vdla.explore.sweep.errors import SweepError
-from vdla.explore.sweep.journal import Journal
+from vdla.explore.sweep.journal import Journal, KeyOf
 from vdla.explore.sweep.measure import Measured
+from vdla.explore.sweep.space import Point
 from vdla.explore.sweep.tables import layers_table, points_table
 from vdla.explore.workers.sources import sources
 from vdla.hw.spec.showing import shown
@@ -25,6 +26,9 @@ from vdla.hw.spec.writing import check_writable, whole_file, write_text
 
 IDENTITY, JOURNAL, LOCK = "sweep.json", "journal.jsonl", ".sweep.lock"
 POINTS, LAYERS = "points.parquet", "layers.parquet"
+CHANGEABLE = ("parameters", "constraints", "objectives", "budget", "sampler")
+"""Keys of a specification that a folder's sweep may change: they choose points, and no figure depends on
+them."""
 
 
 @dataclass(frozen=True)
@@ -68,21 +72,42 @@ class Folder:
     Args:
         path: of the folder.
         names: of the sweep's parameters.
+        key: tells points apart, as `Space.key` does.
         tuned: its points are tuned.
+
+    Attributes:
+        measured: the measured points of the sweep, by number.
+        resumed: those of them that the journal held when it was opened.
     """
 
-    def __init__(self, path: Path, names: tuple[str, ...], *, tuned: bool = False) -> None:
-        self.path, self._names, self._tuned = path, names, tuned
-        self._journal = Journal(path / JOURNAL)
+    def __init__(self, path: Path, names: tuple[str, ...], key: KeyOf, *, tuned: bool = False) -> None:
+        self.path, self._names, self._key, self._tuned = path, names, key, tuned
+        self._journal = Journal(path / JOURNAL, key)
+        self._before = len(self._journal.measured)
+        self.measured: dict[int, Measured] = {}
+        self.resumed = 0
+
+    def include(self, points: Iterable[Point]) -> list[Point]:
+        """Make points part of the sweep; return those that the journal does not hold."""
+        missing = []
+        for point in points:
+            known = self._journal.measured.get(self._key(point.values))
+            if known is None:
+                missing.append(point)
+            else:
+                self.measured[point.number] = replace(known, point=point)
+                self.resumed += 1
+        return missing
 
     @property
-    def measured(self) -> Mapping[int, Measured]:
-        """Every measured point, by number."""
-        return self._journal.measured
+    def left_out(self) -> int:
+        """Points of the journal, when it was opened, that the sweep does not have."""
+        return self._before - self.resumed
 
     def add(self, measured: Measured) -> None:
         """Keep a point; errors as those of `Journal.append`."""
         self._journal.append(measured)
+        self.measured[measured.point.number] = measured
 
     def write_tables(self) -> None:
         """Write the tables of all points that are measured.
@@ -106,8 +131,10 @@ class Folder:
 
 
 @contextmanager
-def opened(path: Path, identity: Identity) -> Iterator[Folder]:
+def opened(path: Path, identity: Identity, key: KeyOf) -> Iterator[Folder]:
     """Open the folder of a sweep for writing; make it where it does not exist.
+
+    A folder takes another specification where that changes CHANGEABLE only; points that both have are kept.
 
     Raises:
         SweepError: another process writes to it, it holds another sweep, or is damaged.
@@ -122,7 +149,7 @@ def opened(path: Path, identity: Identity) -> Iterator[Folder]:
         raise SweepError(f"{path} is in use by another sweep; wait for it, or give another folder") from None
     try:
         _claim(path, identity)
-        folder = Folder(path, identity.parameters, tuned="tune" in identity.specification)
+        folder = Folder(path, identity.parameters, key, tuned="tune" in identity.specification)
         try:
             yield folder
         finally:
@@ -150,17 +177,16 @@ def read_identity(path: Path) -> dict[str, Any]:
 
 
 def _claim(path: Path, identity: Identity) -> None:
-    """Write `sweep.json`, or compare it with the sweep that is to run."""
+    """Write `sweep.json`; where there is one, refuse another sweep than one that chooses other points."""
     wanted = identity.to_json()
     if not (path / IDENTITY).exists():
         if (path / JOURNAL).exists():
             raise SweepError(f"{path} has a {JOURNAL} and no {IDENTITY}; sweep into another folder")
-        created = datetime.now(UTC).isoformat(timespec="seconds")
-        write_text(path / IDENTITY, json.dumps({**wanted, "created": created}, indent=1) + "\n")
+        _write_identity(path, {**wanted, "created": datetime.now(UTC).isoformat(timespec="seconds")})
         return
     found = read_identity(path)
     for key in ("specification", "base", "workloads", "tune_log"):
-        different = _difference(found.get(key), wanted.get(key), key)
+        different = _difference(*(_fixed(values.get(key)) for values in (found, wanted)), key)
         if different:
             raise SweepError(f"{path} holds another sweep: {different}; sweep into another folder")
     if found.get("sources") != wanted["sources"]:
@@ -169,6 +195,19 @@ def _claim(path: Path, identity: Identity) -> None:
             f"{wanted['sources'][:12]}), so cycles may differ; sweep into another folder and "
             "compare the two with vdla sweep diff"
         )
+    if found != {**found, **wanted}:
+        _write_identity(path, {**found, **wanted})
+
+
+def _write_identity(path: Path, values: Mapping[str, Any]) -> None:
+    write_text(path / IDENTITY, json.dumps(values, indent=1) + "\n")
+
+
+def _fixed(part: Any) -> Any:
+    """Return a part of `sweep.json` without what may change."""
+    if not isinstance(part, dict):
+        return part
+    return {name: value for name, value in part.items() if name not in CHANGEABLE}
 
 
 def _difference(there: Any, here: Any, where: str) -> str:

@@ -42,6 +42,7 @@ class Progress:
         done, total: points.
         failed: points without cycles on some workload.
         resumed: points that were measured by an earlier run.
+        left_out: points that were measured by an earlier run, and that the specification has no more.
         seconds: of this run.
     """
 
@@ -49,6 +50,7 @@ class Progress:
     total: int
     failed: int
     resumed: int
+    left_out: int
     seconds: float
 
     @property
@@ -149,7 +151,7 @@ def sweep(
     """
     search = None if plan.specification.budget == "all" else Search(plan.space, plan.specification)
     points = plan.space.points() if search is None else []
-    with opened(output, plan.identity()) as folder:
+    with opened(output, plan.identity(), plan.space.key) as folder:
         keeper = _Keeper(folder, len(points) if search is None else search.budget, report)
         try:
             with backend(plan.job) as measures:
@@ -173,15 +175,16 @@ class _Keeper:
 
     def __init__(self, folder: Folder, total: int, report: Report) -> None:
         self._folder, self._total, self._report = folder, total, report
-        self._resumed = len(folder.measured)
-        self._failed = sum(map(_failed, folder.measured.values()))
+        self._failed = 0
         self._began = self._written = time.monotonic()
         self._pause = LEAST_SECONDS_BETWEEN_TABLES
 
     def run(self, backend: Measuring, points: Iterable[Point]) -> None:
         """Measure those of `points` that the folder does not hold."""
+        points, known = list(points), self._folder.measured
+        missing = self._folder.include(points)
+        self._failed += sum(_failed(known[point.number]) for point in points if point.number in known)
         self._report(self.progress())
-        missing = [point for point in points if point.number not in self._folder.measured]
         for measured in backend.measure(missing):
             self._folder.add(measured)
             self._failed += _failed(measured)
@@ -192,16 +195,9 @@ class _Keeper:
         """Measure the points that a search chooses.
 
         Raises:
-            SweepError: the folder holds other points, which another version of the sampler has chosen.
+            SweepError: no point satisfies the constraints.
         """
         while points := search.ask():
-            for point in points:
-                kept = self._folder.measured.get(point.number)
-                if kept is not None and dict(kept.point.values) != dict(point.values):
-                    raise SweepError(
-                        f"{self._folder.path} holds points that the sampler does not choose again, so it is "
-                        "another version of Optuna; sweep into another folder"
-                    )
             self.run(backend, points)
             for point in points:
                 search.tell(point, self._folder.measured[point.number].rows)
@@ -211,8 +207,9 @@ class _Keeper:
 
     def progress(self) -> Progress:
         """Return how far the sweep is."""
-        done = len(self._folder.measured)
-        return Progress(done, self._total, self._failed, self._resumed, time.monotonic() - self._began)
+        folder, seconds = self._folder, time.monotonic() - self._began
+        done = len(folder.measured)
+        return Progress(done, self._total, self._failed, folder.resumed, folder.left_out, seconds)
 
     def _write_sometimes(self) -> None:
         """Write the tables where the last time is long enough ago."""
