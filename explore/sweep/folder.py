@@ -5,6 +5,7 @@
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,7 +17,9 @@ from filelock import FileLock, Timeout
 
 import vdla
 from vdla.explore.sweep.errors import SweepError
+from vdla.explore.sweep.figures import Verdict
 from vdla.explore.sweep.journal import Journal, KeyOf
+from vdla.explore.sweep.limits import Limits, worst
 from vdla.explore.sweep.measure import Measured
 from vdla.explore.sweep.space import Point
 from vdla.explore.sweep.tables import layers_table, points_table
@@ -26,9 +29,9 @@ from vdla.hw.spec.writing import check_writable, whole_file, write_text
 
 IDENTITY, JOURNAL, LOCK = "sweep.json", "journal.jsonl", ".sweep.lock"
 POINTS, LAYERS = "points.parquet", "layers.parquet"
-CHANGEABLE = ("parameters", "constraints", "objectives", "budget", "sampler")
-"""Keys of a specification that a folder's sweep may change: they choose points, and no figure depends on
-them."""
+CHANGEABLE = ("parameters", "constraints", "objectives", "limits", "budget", "sampler")
+"""Keys of a specification that a folder's sweep may change: they choose points and mark results, and no
+figure depends on them."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Identity:
         base_toml: that target in full; its digest tells it from others.
         workloads: digest of each, by name.
         parameters: names of the sweep's parameters.
+        limits: on results.
         warm: digest of what the log of [tune] teaches; "" where there is none.
     """
 
@@ -49,6 +53,7 @@ class Identity:
     base_toml: str
     workloads: Mapping[str, str]
     parameters: tuple[str, ...]
+    limits: Limits
     warm: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -62,6 +67,7 @@ class Identity:
             "version": vdla.__version__,
             "sources": sources(),
             "family": self.specification.get("family", "ecp5"),
+            "limits": self.limits.to_json(),
             **({"tune_log": self.warm} if self.warm else {}),
         }
 
@@ -71,17 +77,16 @@ class Folder:
 
     Args:
         path: of the folder.
-        names: of the sweep's parameters.
+        identity: of the sweep.
         key: tells points apart, as `Space.key` does.
-        tuned: its points are tuned.
 
     Attributes:
         measured: the measured points of the sweep, by number.
         resumed: those of them that the journal held when it was opened.
     """
 
-    def __init__(self, path: Path, names: tuple[str, ...], key: KeyOf, *, tuned: bool = False) -> None:
-        self.path, self._names, self._key, self._tuned = path, names, key, tuned
+    def __init__(self, path: Path, identity: Identity, key: KeyOf) -> None:
+        self.path, self._identity, self._key = path, identity, key
         self._journal = Journal(path / JOURNAL, key)
         self._before = len(self._journal.measured)
         self.measured: dict[int, Measured] = {}
@@ -117,13 +122,23 @@ class Folder:
         """
         from pyarrow import parquet
 
-        found = [self.measured[number] for number in sorted(self.measured)]
+        found, identity = [self.measured[number] for number in sorted(self.measured)], self._identity
         points = ((one.point.number, one.point.values, row) for one in found for row in one.rows)
         layers = ((one.point.number, layer) for one in found for layer in one.layers)
-        table_of_points = points_table(self._names, points, tuned=self._tuned)
+        judged = identity.limits.judged if identity.limits.values else None
+        table_of_points = points_table(
+            identity.parameters, points, tuned="tune" in identity.specification, judged=judged
+        )
         for name, table in ((LAYERS, layers_table(layers)), (POINTS, table_of_points)):
             with whole_file(self.path / name, "wb") as file:
                 parquet.write_table(table, file)
+
+    def verdicts(self) -> Mapping[Verdict, int]:
+        """Return how many points stand where to the limits, on the worst of their workloads; points without
+        a result are none of them."""
+        judged = self._identity.limits.judged
+        points = ([judged(row).verdict for row in one.rows] for one in self.measured.values())
+        return Counter(worst(filter(None, found)) for found in points if None not in found)
 
     def close(self) -> None:
         """Close the journal."""
@@ -149,7 +164,7 @@ def opened(path: Path, identity: Identity, key: KeyOf) -> Iterator[Folder]:
         raise SweepError(f"{path} is in use by another sweep; wait for it, or give another folder") from None
     try:
         _claim(path, identity)
-        folder = Folder(path, identity.parameters, key, tuned="tune" in identity.specification)
+        folder = Folder(path, identity, key)
         try:
             yield folder
         finally:

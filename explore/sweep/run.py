@@ -1,16 +1,18 @@
 """Running a sweep: its points are measured, kept as they end, and written as tables."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from vdla.explore.report.sweep_page import write_sweep_report
 from vdla.explore.silicon.estimate import silicon_of
 from vdla.explore.sweep.errors import SweepError
+from vdla.explore.sweep.figures import Verdict
 from vdla.explore.sweep.folder import Folder, Identity, opened
+from vdla.explore.sweep.limits import Limits, limits_of
 from vdla.explore.sweep.measure import Job, Measured, SiliconOf
 from vdla.explore.sweep.search import Search, require_known
 from vdla.explore.sweep.space import Point, Space, space_of
@@ -44,6 +46,7 @@ class Progress:
         resumed: points that were measured by an earlier run.
         left_out: points that were measured by an earlier run, and that the specification has no more.
         seconds: of this run.
+        verdicts: how many points stand where to the limits, once a sweep with limits has ended.
     """
 
     done: int
@@ -52,6 +55,7 @@ class Progress:
     resumed: int
     left_out: int
     seconds: float
+    verdicts: Mapping[Verdict, int] = field(default_factory=dict)
 
     @property
     def rate(self) -> float:
@@ -76,12 +80,14 @@ class Plan:
         space: its combinations.
         job: what is done with each point.
         base_name: of the target that points differ from.
+        limits: on results.
     """
 
     specification: Specification
     space: Space
     job: Job
     base_name: str
+    limits: Limits
 
     def identity(self) -> Identity:
         """Return what tells this sweep from others."""
@@ -91,6 +97,7 @@ class Plan:
             to_toml(self.job.base),
             {workload.name: workload.digest for workload in self.job.workloads},
             self.space.names,
+            self.limits,
             "" if self.job.tuning is None else digest(self.job.tuning),
         )
 
@@ -113,7 +120,8 @@ def planned(specification: Specification, folder: Path, silicon: SiliconOf | Non
     space = space_of(specification, base)
     workloads: tuple[Workload, ...] = workloads_of(specification, folder)
     tuning = None if specification.tune is None else tuning_of(specification.tune, folder, base)
-    return Plan(specification, space, Job(base, workloads, silicon, tuning), specification.base.name)
+    job = Job(base, workloads, silicon, tuning)
+    return Plan(specification, space, job, specification.base.name, limits_of(specification))
 
 
 def silicon_for(specification: Specification) -> SiliconOf | None:
@@ -161,7 +169,8 @@ def sweep(
         finally:
             folder.write_tables()
         write_sweep_report(output)
-        return keeper.progress()
+        verdicts = folder.verdicts() if plan.limits.values else {}
+        return replace(keeper.progress(), verdicts=verdicts)
 
 
 class _Keeper:

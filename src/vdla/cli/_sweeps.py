@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.cli._live import duration
-from vdla.explore.sweep.figures import FIGURES, geometric_mean
+from vdla.explore.sweep.figures import FIGURES, Verdict, geometric_mean
 
 if TYPE_CHECKING:
     from vdla.explore.sweep.difference import Alone, Difference, Pair
@@ -32,6 +32,9 @@ def conclusion(output: Path, done: "Progress") -> str:
         lines.append(f"{done.left_out:,} earlier points are not in the specification; the journal keeps them")
     if done.failed:
         lines.append(f"{done.failed:,} points lack cycles of some workload: the column status says why")
+    if done.verdicts:
+        within, perhaps, beyond = (f"{done.verdicts.get(one, 0):,}" for one in Verdict)
+        lines.append(f"limits: {within} points within, {perhaps} may or may not be, {beyond} beyond")
     lines.append(f"{output / 'report.html'}: open it in a browser; tables: points.parquet, layers.parquet")
     return "\n".join(lines)
 
