@@ -201,7 +201,7 @@ def _claim(path: Path, identity: Identity) -> None:
         return
     found = read_identity(path)
     for key in ("specification", "base", "workloads", "tune_log"):
-        different = _difference(*(_fixed(values.get(key)) for values in (found, wanted)), key)
+        different = _difference(_fixed(found.get(key)), _fixed(wanted.get(key)), key)
         if different:
             raise SweepError(f"{path} holds another sweep: {different}; sweep into another folder")
     if found.get("sources") != wanted["sources"]:
