@@ -73,7 +73,7 @@ def main(
     wanted = read(specification)
     wanted = msgspec.structs.replace(wanted, objectives=objectives or wanted.objectives, sampler=sampler)
     space = planned(wanted, specification.parent, None).space
-    grid = {key_of(one.point.values): one for one in Journal(folder / JOURNAL).measured.values()}
+    grid = {key_of(one.point.values): one for one in Journal(folder / JOURNAL, space.key).measured.values()}
     missing = [point for point in space.points() if key_of(point.values) not in grid]
     if missing:
         raise SweepError(f"{folder} lacks {len(missing):,} points of {specification}; finish its sweep first")

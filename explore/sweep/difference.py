@@ -7,8 +7,10 @@ from typing import Any
 
 from vdla.explore.sweep.errors import SweepError
 from vdla.explore.sweep.figures import FIGURES
+from vdla.explore.sweep.parameters import NAMES, Value, value_of
 from vdla.explore.sweep.results import Results
 from vdla.explore.sweep.tables import OK
+from vdla.hw.spec.target_files import from_toml
 from vdla.hw.spec.writing import whole_file
 
 Row = Mapping[str, Any]
@@ -19,7 +21,7 @@ class Pair:
     """A workload on a point of both sweeps.
 
     Attributes:
-        values: of the parameters.
+        values: of the parameters that both sweeps have, and of those that are compared at several values.
         before, after: its rows.
     """
 
@@ -41,17 +43,32 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
+class Alone:
+    """A parameter that one of two sweeps has.
+
+    Attributes:
+        value: in the other's base, at which points are compared; None: no point has it, so all are compared.
+    """
+
+    name: str
+    value: Value | None
+
+
+@dataclass(frozen=True, slots=True)
 class Difference:
     """The comparison of two sweeps.
 
     Attributes:
         pairs: of points that both have, in the order of the first sweep.
         only_before, only_after: rows of points that the other has not.
+        alone_before, alone_after: parameters that the other has not.
     """
 
     pairs: tuple[Pair, ...]
     only_before: tuple[Row, ...]
     only_after: tuple[Row, ...]
+    alone_before: tuple[Alone, ...] = ()
+    alone_after: tuple[Alone, ...] = ()
 
     @property
     def lost(self) -> tuple[Pair, ...]:
@@ -75,32 +92,79 @@ class Difference:
 
 
 def compare(before: Results, after: Results) -> Difference:
-    """Compare two sweeps. Points are equal where all parameters of both sweeps and the workload are.
+    """Compare two sweeps. Points are equal where the parameters of both sweeps and the workload are.
+
+    Where one sweep alone has a parameter, its points with the value of the other's base are compared; where
+    none has that value, all of its points are.
 
     Raises:
-        SweepError: a sweep cannot be read, or the two have different parameters.
+        SweepError: a sweep cannot be read, or the two share no parameter.
     """
-    names = before.parameters
-    if set(names) != set(after.parameters):
+    sides = _side(before), _side(after)
+    names = [name for name in before.parameters if name in after.parameters]
+    if not names:
         raise SweepError(
-            f"{before.folder} sweeps {', '.join(names)}, and {after.folder} {', '.join(after.parameters)}; "
-            "compare sweeps of the same parameters"
+            f"{before.folder} sweeps {', '.join(before.parameters)}, and {after.folder} "
+            f"{', '.join(after.parameters)}; compare sweeps that share a parameter"
         )
-    old, new = (_by_key(results.points().to_pylist(), names) for results in (before, after))
-    pairs = (
-        Pair({name: row[name] for name in names}, row["workload"], row, new[key])
-        for key, row in old.items()
-        if key in new
-    )
-    return Difference(
-        tuple(pairs),
-        tuple(row for key, row in old.items() if key not in new),
-        tuple(row for key, row in new.items() if key not in old),
+    alone = tuple(_alone(side, other) for side, other in (sides, sides[::-1]))
+    old, new = (_by_key(_comparable(side.rows, kept), names) for side, kept in zip(sides, alone, strict=True))
+    shown = [*names, *(one.name for ones in alone for one in ones if one.value is None)]
+    pairs = [
+        Pair({name: (a if name in a else b)[name] for name in shown}, a["workload"], a, b)
+        for key, rows in old.items()
+        for a in rows
+        for b in new.get(key, ())
+    ]
+    matched = {id(row) for pair in pairs for row in (pair.before, pair.after)}
+    rest = [tuple(row for row in side.rows if id(row) not in matched) for side in sides]
+    return Difference(tuple(pairs), rest[0], rest[1], alone[0], alone[1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A sweep of a comparison.
+
+    Attributes:
+        names: of its parameters.
+        base: value of every parameter in its base; empty where the folder does not tell.
+        rows: of its table of points.
+    """
+
+    names: tuple[str, ...]
+    base: Mapping[str, Value]
+    rows: tuple[Row, ...]
+
+
+def _side(results: Results) -> _Side:
+    """Read a sweep; errors as those of `Results`."""
+    text = results.identity.get("base_toml")
+    target = None if text is None else from_toml(str(text), str(results.folder))
+    base = {} if target is None else {name: value_of(target, name) for name in NAMES}
+    return _Side(results.parameters, base, tuple(results.points().to_pylist()))
+
+
+def _alone(side: _Side, other: _Side) -> tuple[Alone, ...]:
+    """Return the parameters that one sweep alone has."""
+    names = [name for name in side.names if name not in other.names]
+    values = [(name, other.base.get(name)) for name in names]
+    return tuple(
+        Alone(name, value if any(row[name] == value for row in side.rows) else None) for name, value in values
     )
 
 
-def _by_key(rows: Iterable[Row], names: tuple[str, ...]) -> dict[tuple[Any, ...], Row]:
-    return {(*(row.get(name) for name in names), row["workload"]): row for row in rows}
+def _comparable(rows: Iterable[Row], alone: Iterable[Alone]) -> Iterable[Row]:
+    """Return the rows whose own parameters have the values of the other sweep's base."""
+    kept = [(one.name, one.value) for one in alone if one.value is not None]
+    return [row for row in rows if all(row[name] == value for name, value in kept)]
+
+
+def _by_key(rows: Iterable[Row], names: Iterable[str]) -> dict[tuple[Any, ...], list[Row]]:
+    """Return rows by their workload and the values of parameters."""
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row["workload"], *(row.get(name) for name in names)), []).append(row)
+    return found
 
 
 def write(found: Difference, path: Path) -> None:

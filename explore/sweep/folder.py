@@ -5,9 +5,10 @@
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,11 @@ from filelock import FileLock, Timeout
 
 import vdla
 from vdla.explore.sweep.errors import SweepError
-from vdla.explore.sweep.journal import Journal
+from vdla.explore.sweep.figures import Verdict
+from vdla.explore.sweep.journal import Journal, KeyOf
+from vdla.explore.sweep.limits import Limits, worst
 from vdla.explore.sweep.measure import Measured
+from vdla.explore.sweep.space import Point
 from vdla.explore.sweep.tables import layers_table, points_table
 from vdla.explore.workers.sources import sources
 from vdla.hw.spec.showing import shown
@@ -25,6 +29,9 @@ from vdla.hw.spec.writing import check_writable, whole_file, write_text
 
 IDENTITY, JOURNAL, LOCK = "sweep.json", "journal.jsonl", ".sweep.lock"
 POINTS, LAYERS = "points.parquet", "layers.parquet"
+CHANGEABLE = ("parameters", "constraints", "objectives", "limits", "budget", "sampler")
+"""Keys of a specification that a folder's sweep may change: they choose points and mark results, and no
+figure depends on them."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,7 @@ class Identity:
         base_toml: that target in full; its digest tells it from others.
         workloads: digest of each, by name.
         parameters: names of the sweep's parameters.
+        limits: on results.
         warm: digest of what the log of [tune] teaches; "" where there is none.
     """
 
@@ -45,6 +53,7 @@ class Identity:
     base_toml: str
     workloads: Mapping[str, str]
     parameters: tuple[str, ...]
+    limits: Limits
     warm: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -58,6 +67,7 @@ class Identity:
             "version": vdla.__version__,
             "sources": sources(),
             "family": self.specification.get("family", "ecp5"),
+            "limits": self.limits.to_json(),
             **({"tune_log": self.warm} if self.warm else {}),
         }
 
@@ -67,22 +77,42 @@ class Folder:
 
     Args:
         path: of the folder.
-        names: of the sweep's parameters.
-        tuned: its points are tuned.
+        identity: of the sweep.
+        key: tells points apart, as `Space.key` does.
+
+    Attributes:
+        measured: the measured points of the sweep, by number.
+        resumed: those of them that the journal held when it was opened.
     """
 
-    def __init__(self, path: Path, names: tuple[str, ...], *, tuned: bool = False) -> None:
-        self.path, self._names, self._tuned = path, names, tuned
-        self._journal = Journal(path / JOURNAL)
+    def __init__(self, path: Path, identity: Identity, key: KeyOf) -> None:
+        self.path, self._identity, self._key = path, identity, key
+        self._journal = Journal(path / JOURNAL, key)
+        self._before = len(self._journal.measured)
+        self.measured: dict[int, Measured] = {}
+        self.resumed = 0
+
+    def include(self, points: Iterable[Point]) -> list[Point]:
+        """Make points part of the sweep; return those that the journal does not hold."""
+        missing = []
+        for point in points:
+            known = self._journal.measured.get(self._key(point.values))
+            if known is None:
+                missing.append(point)
+            else:
+                self.measured[point.number] = replace(known, point=point)
+                self.resumed += 1
+        return missing
 
     @property
-    def measured(self) -> Mapping[int, Measured]:
-        """Every measured point, by number."""
-        return self._journal.measured
+    def left_out(self) -> int:
+        """Points of the journal, when it was opened, that the sweep does not have."""
+        return self._before - self.resumed
 
     def add(self, measured: Measured) -> None:
         """Keep a point; errors as those of `Journal.append`."""
         self._journal.append(measured)
+        self.measured[measured.point.number] = measured
 
     def write_tables(self) -> None:
         """Write the tables of all points that are measured.
@@ -92,13 +122,23 @@ class Folder:
         """
         from pyarrow import parquet
 
-        found = [self.measured[number] for number in sorted(self.measured)]
+        found, identity = [self.measured[number] for number in sorted(self.measured)], self._identity
         points = ((one.point.number, one.point.values, row) for one in found for row in one.rows)
         layers = ((one.point.number, layer) for one in found for layer in one.layers)
-        table_of_points = points_table(self._names, points, tuned=self._tuned)
+        judged = identity.limits.judged if identity.limits.values else None
+        table_of_points = points_table(
+            identity.parameters, points, tuned="tune" in identity.specification, judged=judged
+        )
         for name, table in ((LAYERS, layers_table(layers)), (POINTS, table_of_points)):
             with whole_file(self.path / name, "wb") as file:
                 parquet.write_table(table, file)
+
+    def verdicts(self) -> Mapping[Verdict, int]:
+        """Return how many points stand where to the limits, on the worst of their workloads; points without
+        a result are none of them."""
+        judged = self._identity.limits.judged
+        points = ([judged(row).verdict for row in one.rows] for one in self.measured.values())
+        return Counter(worst(filter(None, found)) for found in points if None not in found)
 
     def close(self) -> None:
         """Close the journal."""
@@ -106,8 +146,10 @@ class Folder:
 
 
 @contextmanager
-def opened(path: Path, identity: Identity) -> Iterator[Folder]:
+def opened(path: Path, identity: Identity, key: KeyOf) -> Iterator[Folder]:
     """Open the folder of a sweep for writing; make it where it does not exist.
+
+    A folder takes another specification where that changes CHANGEABLE only; points that both have are kept.
 
     Raises:
         SweepError: another process writes to it, it holds another sweep, or is damaged.
@@ -122,7 +164,7 @@ def opened(path: Path, identity: Identity) -> Iterator[Folder]:
         raise SweepError(f"{path} is in use by another sweep; wait for it, or give another folder") from None
     try:
         _claim(path, identity)
-        folder = Folder(path, identity.parameters, tuned="tune" in identity.specification)
+        folder = Folder(path, identity, key)
         try:
             yield folder
         finally:
@@ -159,17 +201,16 @@ def read_identity(path: Path) -> dict[str, Any]:
 
 
 def _claim(path: Path, identity: Identity) -> None:
-    """Write `sweep.json`, or compare it with the sweep that is to run."""
+    """Write `sweep.json`; where there is one, refuse another sweep than one that chooses other points."""
     wanted = identity.to_json()
     if not (path / IDENTITY).exists():
         if (path / JOURNAL).exists():
             raise SweepError(f"{path} has a {JOURNAL} and no {IDENTITY}; sweep into another folder")
-        created = datetime.now(UTC).isoformat(timespec="seconds")
-        write_text(path / IDENTITY, json.dumps({**wanted, "created": created}, indent=1) + "\n")
+        _write_identity(path, {**wanted, "created": datetime.now(UTC).isoformat(timespec="seconds")})
         return
     found = read_identity(path)
     for key in ("specification", "base", "workloads", "tune_log"):
-        different = _difference(found.get(key), wanted.get(key), key)
+        different = _difference(_fixed(found.get(key)), _fixed(wanted.get(key)), key)
         if different:
             raise SweepError(f"{path} holds another sweep: {different}; sweep into another folder")
     if found.get("sources") != wanted["sources"]:
@@ -178,6 +219,19 @@ def _claim(path: Path, identity: Identity) -> None:
             f"{wanted['sources'][:12]}), so cycles may differ; sweep into another folder and "
             "compare the two with vdla sweep diff"
         )
+    if found != {**found, **wanted}:
+        _write_identity(path, {**found, **wanted})
+
+
+def _write_identity(path: Path, values: Mapping[str, Any]) -> None:
+    write_text(path / IDENTITY, json.dumps(values, indent=1) + "\n")
+
+
+def _fixed(part: Any) -> Any:
+    """Return a part of `sweep.json` without what may change."""
+    if not isinstance(part, dict):
+        return part
+    return {name: value for name, value in part.items() if name not in CHANGEABLE}
 
 
 def _difference(there: Any, here: Any, where: str) -> str:

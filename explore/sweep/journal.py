@@ -3,15 +3,19 @@
 The point of a torn last line is measured again; see `vdla.runtime.journal`.
 """
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
 
 from vdla.explore.sweep.errors import SweepError
 from vdla.explore.sweep.measure import Measured
+from vdla.explore.sweep.parameters import Value
+from vdla.explore.sweep.space import Key
 from vdla.explore.sweep.tables import TUNING
 from vdla.runtime.journal import Appender, Kind
 
+KeyOf = Callable[[Mapping[str, Value]], Key]
 KIND = Kind(
     SweepError,
     "delete that line, and the same command measures its point again",
@@ -24,19 +28,20 @@ class Journal:
 
     Args:
         path: of the file; it is made where it does not exist.
+        key: tells points apart, as `Space.key` does.
 
     Attributes:
-        measured: every point in it, by number.
+        measured: every point in it, by key. Numbers are those of the sweep that measured it.
 
     Raises:
         SweepError: it cannot be opened, or a line before the last is damaged.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, key: KeyOf) -> None:
+        self.path, self._key = path, key
         self._appender = Appender(path, KIND)
         found = [self._decoded(number, text) for number, text in enumerate(self._appender.texts, 1)]
-        self.measured = {one.point.number: one for one in found}
+        self.measured = {key(one.point.values): one for one in found}
 
     def append(self, measured: Measured) -> None:
         """Add a point.
@@ -45,7 +50,7 @@ class Journal:
             SweepError: it cannot be written; the journal is as before.
         """
         self._appender.append([_text(measured)])
-        self.measured[measured.point.number] = measured
+        self.measured[self._key(measured.point.values)] = measured
 
     def close(self) -> None:
         """Close the file."""
@@ -53,9 +58,11 @@ class Journal:
 
     def _decoded(self, number: int, text: bytes) -> Measured:
         try:
-            return msgspec.json.decode(text, type=Measured)
-        except msgspec.MsgspecError:  # written by another version of the kit, or forged
+            found = msgspec.json.decode(text, type=Measured)
+            self._key(found.point.values)
+        except (msgspec.MsgspecError, KeyError):  # written by another version of the kit, or forged
             raise KIND.damaged(self.path, number) from None
+        return found
 
 
 def _text(measured: Measured) -> bytes:

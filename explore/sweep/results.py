@@ -33,7 +33,7 @@ class Results:
 
     def points(self) -> "pa.Table":
         """Return a row for each point and workload; errors as those of `read_table`."""
-        return read_table(self.folder / POINTS, ("point", "workload", "cycles", "status"))
+        return read_table(self.folder / POINTS, ("point", "workload", "cycles", "status", *self.parameters))
 
     def layers(self) -> "pa.Table":
         """Return a row for each point, workload and layer; errors as those of `read_table`."""

@@ -1,16 +1,18 @@
 """Running a sweep: its points are measured, kept as they end, and written as tables."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from vdla.explore.report.sweep_page import write_sweep_report
 from vdla.explore.silicon.estimate import silicon_of
 from vdla.explore.sweep.errors import SweepError
+from vdla.explore.sweep.figures import Verdict
 from vdla.explore.sweep.folder import Folder, Identity, opened
+from vdla.explore.sweep.limits import Limits, limits_of
 from vdla.explore.sweep.measure import Job, Measured, SiliconOf
 from vdla.explore.sweep.search import Search, require_known
 from vdla.explore.sweep.space import Point, Space, space_of
@@ -42,14 +44,18 @@ class Progress:
         done, total: points.
         failed: points without cycles on some workload.
         resumed: points that were measured by an earlier run.
+        left_out: points that were measured by an earlier run, and that the specification has no more.
         seconds: of this run.
+        verdicts: how many points stand where to the limits, once a sweep with limits has ended.
     """
 
     done: int
     total: int
     failed: int
     resumed: int
+    left_out: int
     seconds: float
+    verdicts: Mapping[Verdict, int] = field(default_factory=dict)
 
     @property
     def rate(self) -> float:
@@ -74,12 +80,14 @@ class Plan:
         space: its combinations.
         job: what is done with each point.
         base_name: of the target that points differ from.
+        limits: on results.
     """
 
     specification: Specification
     space: Space
     job: Job
     base_name: str
+    limits: Limits
 
     def identity(self) -> Identity:
         """Return what tells this sweep from others."""
@@ -89,6 +97,7 @@ class Plan:
             to_toml(self.job.base),
             {workload.name: workload.digest for workload in self.job.workloads},
             self.space.names,
+            self.limits,
             "" if self.job.tuning is None else digest(self.job.tuning),
         )
 
@@ -111,7 +120,8 @@ def planned(specification: Specification, folder: Path, silicon: SiliconOf | Non
     space = space_of(specification, base)
     workloads: tuple[Workload, ...] = workloads_of(specification, folder)
     tuning = None if specification.tune is None else tuning_of(specification.tune, folder, base)
-    return Plan(specification, space, Job(base, workloads, silicon, tuning), specification.base.name)
+    job = Job(base, workloads, silicon, tuning)
+    return Plan(specification, space, job, specification.base.name, limits_of(specification))
 
 
 def silicon_for(specification: Specification) -> SiliconOf | None:
@@ -149,7 +159,7 @@ def sweep(
     """
     search = None if plan.specification.budget == "all" else Search(plan.space, plan.specification)
     points = plan.space.points() if search is None else []
-    with opened(output, plan.identity()) as folder:
+    with opened(output, plan.identity(), plan.space.key) as folder:
         keeper = _Keeper(folder, len(points) if search is None else search.budget, report)
         try:
             with backend(plan.job) as measures:
@@ -159,7 +169,8 @@ def sweep(
         finally:
             folder.write_tables()
         write_sweep_report(output)
-        return keeper.progress()
+        verdicts = folder.verdicts() if plan.limits.values else {}
+        return replace(keeper.progress(), verdicts=verdicts)
 
 
 class _Keeper:
@@ -173,15 +184,16 @@ class _Keeper:
 
     def __init__(self, folder: Folder, total: int, report: Report) -> None:
         self._folder, self._total, self._report = folder, total, report
-        self._resumed = len(folder.measured)
-        self._failed = sum(map(_failed, folder.measured.values()))
+        self._failed = 0
         self._began = self._written = time.monotonic()
         self._pause = LEAST_SECONDS_BETWEEN_TABLES
 
     def run(self, backend: Measuring, points: Iterable[Point]) -> None:
         """Measure those of `points` that the folder does not hold."""
+        points, known = list(points), self._folder.measured
+        missing = self._folder.include(points)
+        self._failed += sum(_failed(known[point.number]) for point in points if point.number in known)
         self._report(self.progress())
-        missing = [point for point in points if point.number not in self._folder.measured]
         for measured in backend.measure(missing):
             self._folder.add(measured)
             self._failed += _failed(measured)
@@ -192,16 +204,9 @@ class _Keeper:
         """Measure the points that a search chooses.
 
         Raises:
-            SweepError: the folder holds other points, which another version of the sampler has chosen.
+            SweepError: no point satisfies the constraints.
         """
         while points := search.ask():
-            for point in points:
-                kept = self._folder.measured.get(point.number)
-                if kept is not None and dict(kept.point.values) != dict(point.values):
-                    raise SweepError(
-                        f"{self._folder.path} holds points that the sampler does not choose again, so it is "
-                        "another version of Optuna; sweep into another folder"
-                    )
             self.run(backend, points)
             for point in points:
                 search.tell(point, self._folder.measured[point.number].rows)
@@ -211,8 +216,9 @@ class _Keeper:
 
     def progress(self) -> Progress:
         """Return how far the sweep is."""
-        done = len(self._folder.measured)
-        return Progress(done, self._total, self._failed, self._resumed, time.monotonic() - self._began)
+        folder, seconds = self._folder, time.monotonic() - self._began
+        done = len(folder.measured)
+        return Progress(done, self._total, self._failed, folder.resumed, folder.left_out, seconds)
 
     def _write_sometimes(self) -> None:
         """Write the tables where the last time is long enough ago."""

@@ -26,6 +26,7 @@ from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.files import whole_number
 from vdla.hw.spec.showing import shown
 from vdla.hw.spec.target import Target
+from vdla.hw.spec.target_files import CLOCK
 
 MOST_COMBINATIONS = 1_000_000
 MOST_VALUES = 10_000
@@ -33,6 +34,8 @@ LARGEST_VALUE = 1 << 63
 """Of a number in a range."""
 MOST_OPERATIONS = 50_000_000
 """In the expressions of all combinations together: about a minute."""
+
+Key = frozenset[tuple[str, Value]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,13 @@ class Space:
             value = formula.value(known)
             known[name] = float(value) if name in REALS else plain(value)
         return {name: known[name] for name in self.names}
+
+    def key(self, values: Mapping[str, Value]) -> Key:
+        """Return what tells a point from others of the same base, whatever parameters their sweeps have: the
+        values that are not the base's, and the clock where it is a parameter."""
+        return frozenset(
+            (name, value) for name, value in values.items() if name == CLOCK or value != self.base[name]
+        )
 
     def broken(self, values: Mapping[str, Value]) -> Expression | None:
         """Return the first constraint that a point breaks; None where it satisfies all."""

@@ -17,6 +17,9 @@ model = "network.onnx"
 [[workloads]]
 conv = {size = 56, channels = 64, outputs = 64, kernel = 3}
 
+[limits]                                    # results beyond are marked
+lut = 30000
+
 [tune]                                      # without it the compiler's own choices
 trials = 16
 """
@@ -24,6 +27,7 @@ trials = 16
 import json
 import tomllib
 from collections.abc import Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -47,6 +51,11 @@ OBJECTIVES = (
     "bytes_written",
 )
 """Columns of the table of points that a sweep can make small."""
+
+LEAST = ("mhz", "utilisation")
+"""Figures of which a limit is the least; of the others it is the most."""
+LIMITED = (*OBJECTIVES, *LEAST)
+"""Columns of the table of points that a sweep can limit."""
 
 LARGEST_EXTENT = 1 << 16
 Extent = Annotated[int, Meta(ge=1, le=LARGEST_EXTENT)]
@@ -153,6 +162,7 @@ class Specification(_Table, frozen=True):
         parameters: by name: values, a range, an expression, or one value.
         constraints: expressions that every point must satisfy.
         objectives: columns that a good point makes small.
+        limits: columns of LIMITED with the greatest value of a result, of LEAST with the least.
         budget: "all" points, or how many the sampler may choose.
         sampler: of a limited budget.
         seed: of the sampler and of the weights of `conv`.
@@ -166,6 +176,7 @@ class Specification(_Table, frozen=True):
     base: Base = Base()
     constraints: tuple[str, ...] = ()
     objectives: tuple[str, ...] = ("cycles", "lut")
+    limits: dict[str, float] = {}
     budget: Count | Literal["all"] = "all"
     sampler: Literal["tpe", "nsga2", "random"] = "tpe"
     seed: Seed = 0
@@ -217,6 +228,7 @@ def from_values(values: Mapping[str, Any]) -> Specification:
             raise unknown("objective", name, OBJECTIVES)
     if found.tune is not None and found.tune.explorer not in EXPLORERS:
         raise unknown("tune.explorer", found.tune.explorer, EXPLORERS)
+    _check_limits(found)
     if not found.objectives:
         raise SweepError(f"objectives is empty; name some of {', '.join(OBJECTIVES)}")
     return found
@@ -268,6 +280,14 @@ def _check_workloads(found: Specification) -> None:
         if len(given) != 1:
             has = " and ".join(given) or "none of them"
             raise SweepError(f"workloads[{number}] has {has}; it takes exactly one of model, conv and suite")
+
+
+def _check_limits(found: Specification) -> None:
+    for name, value in found.limits.items():
+        if name not in LIMITED:
+            raise unknown("limit", name, LIMITED)
+        if not (isfinite(value) and value > 0):
+            raise SweepError(f"limits.{name} = {value} is not a number greater than 0")
 
 
 def with_area(specification: Specification, area: str | None) -> Specification:

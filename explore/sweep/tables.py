@@ -1,8 +1,8 @@
 """The rows of a sweep's two tables, and their columns in Arrow's types."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from vdla.explore.sweep.parameters import Value
 from vdla.runtime.session.report import Report
@@ -104,14 +104,33 @@ MEASURES = tuple(one.name for one in fields(PointRow) if one.name not in _OTHERS
 ENERGY = {f"energy_{name}_pj": name for name in COMPONENTS}
 """Columns of the energy of each component, with its name."""
 
+LIMITS = ("limits", "limits_why")
+"""Columns of the table of points that only a sweep with limits has, at the end: a `Verdict`, or nothing for a
+row without a result; and the figures that are not within their limits."""
+
+
+class Judged(Protocol):
+    """Where a row stands to limits."""
+
+    @property
+    def verdict(self) -> str | None: ...
+
+    @property
+    def why(self) -> str: ...
+
 
 def points_table(
-    names: Sequence[str], rows: Iterable[tuple[int, Mapping[str, Value], PointRow]], *, tuned: bool = False
+    names: Sequence[str],
+    rows: Iterable[tuple[int, Mapping[str, Value], PointRow]],
+    *,
+    tuned: bool = False,
+    judged: Callable[[PointRow], Judged] | None = None,
 ) -> "pa.Table":
     """Return the table of points: number, parameters by name, and the fields of `PointRow`.
 
     Args:
         tuned: with the columns TUNING.
+        judged: returns what the columns LIMITS hold; None: there are no limits.
     """
     import pyarrow as pa
 
@@ -125,6 +144,10 @@ def points_table(
         columns[name] = pa.array([_energy(row, component) for _, _, row in found], pa.float64())
     for name in (*(TUNING if tuned else ()), "status"):
         columns[name] = pa.array([getattr(row, name) for _, _, row in found], _arrow(PointRow, name))
+    if judged is not None:
+        judgements = [judged(row) for _, _, row in found]
+        columns[LIMITS[0]] = pa.array([one.verdict for one in judgements], pa.string())
+        columns[LIMITS[1]] = pa.array([one.why for one in judgements], pa.string())
     return pa.table(columns)
 
 

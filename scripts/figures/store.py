@@ -2,15 +2,16 @@
 
 import json
 import re
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from figures.declared import ROOT, Measurement
+from vdla.hw.spec.children import run
 from vdla.hw.spec.writing import write_text
 
 STORE = ROOT / "docs" / "figures.json"
+MESSAGE = 1000  # characters of a failed command that are shown
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,11 @@ def measure(one: Measurement, declared: Mapping[str, Measurement], prepared: set
     for name in one.after:
         if name not in prepared:
             measure(declared[name], declared, prepared)
-    done = subprocess.run(one.arguments, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    if done.returncode:
-        raise MeasureError(f"{one.command} exited with {done.returncode}: {done.stderr.strip()[-1000:]}")
+    done = run(one.arguments, ROOT)
+    if done.status:
+        raise MeasureError(f"{one.command} exited with {done.status}: {done.errors.strip()[-MESSAGE:]}")
     prepared.add(one.name)
-    return Output(one.digest, kept(one, done.stdout.splitlines()))
+    return Output(one.digest, kept(one, done.output.splitlines()))
 
 
 def kept(one: Measurement, lines: Iterable[str]) -> str:

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.cli._live import duration
-from vdla.explore.sweep.figures import FIGURES, geometric_mean
+from vdla.explore.sweep.figures import FIGURES, Verdict, geometric_mean
 
 if TYPE_CHECKING:
-    from vdla.explore.sweep.difference import Difference, Pair
+    from vdla.explore.sweep.difference import Alone, Difference, Pair
     from vdla.explore.sweep.run import Progress
 
 
@@ -28,8 +28,13 @@ def conclusion(output: Path, done: "Progress") -> str:
     lines = [
         f"{output}: {done.total:,} points, {measured:,} of them measured now in {duration(done.seconds)}"
     ]
+    if done.left_out:
+        lines.append(f"{done.left_out:,} earlier points are not in the specification; the journal keeps them")
     if done.failed:
         lines.append(f"{done.failed:,} points lack cycles of some workload: the column status says why")
+    if done.verdicts:
+        within, perhaps, beyond = (f"{done.verdicts.get(one, 0):,}" for one in Verdict)
+        lines.append(f"limits: {within} points within, {perhaps} may or may not be, {beyond} beyond")
     lines.append(f"{output / 'report.html'}: open it in a browser; tables: points.parquet, layers.parquet")
     return "\n".join(lines)
 
@@ -41,6 +46,8 @@ def difference_values(found: "Difference") -> dict[str, object]:
         "changed": sum(pair.changed for pair in found.pairs),
         "only_before": len(found.only_before),
         "only_after": len(found.only_after),
+        "alone_before": {one.name: one.value for one in found.alone_before},
+        "alone_after": {one.name: one.value for one in found.alone_after},
         "lost": [_values(pair) for pair in found.lost],
         "gained": [_values(pair) for pair in found.gained],
         "ratios": {figure: _spread(found.ratios(figure)) for figure in FIGURES if found.ratios(figure)},
@@ -71,6 +78,8 @@ def described_difference(found: "Difference", most: int | None) -> str:
         f"{len(found.pairs):,} rows in both sweeps, {len(changed):,} of them differ; "
         f"{len(found.only_before):,} only in the first, {len(found.only_after):,} only in the second"
     ]
+    lines += [_alone(one, "first", "second") for one in found.alone_before]
+    lines += [_alone(one, "second", "first") for one in found.alone_after]
     lines += [_table([_summary(found, workload) for workload in found.workloads])] if changed else []
     for title, pairs in (
         ("without cycles in the second", found.lost),
@@ -81,6 +90,13 @@ def described_difference(found: "Difference", most: int | None) -> str:
     shown = [pair for pair in ranked if pair.ratio("cycles") not in (None, 1)][:most]
     lines += [_table([_row(pair) for pair in shown])] if shown else []
     return "\n".join(lines)
+
+
+def _alone(one: "Alone", here: str, there: str) -> str:
+    """Say how points are compared whose parameter the other sweep does not have."""
+    if one.value is None:
+        return f"only the {here} sweeps {one.name}: every value is compared with the {there}'s points"
+    return f"only the {here} sweeps {one.name}: compared at {one.value}, the value of the {there}'s base"
 
 
 def _summary(found: "Difference", workload: str) -> dict[str, str]:

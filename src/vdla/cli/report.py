@@ -91,8 +91,10 @@ def _of_run(
     module = module_of(source, target, recipe, records)
     given = read_arrays(inputs) if inputs else random_inputs(module.plan.inputs)
     own = module.plan.target
-    source = ClockSource.GIVEN if clock else own.clock_source
-    chosen = replace(own, memory=memory(own.memory), clock_mhz=clock or own.clock_mhz, clock_source=source)
+    clock_source = ClockSource.GIVEN if clock else own.clock_source
+    chosen = replace(
+        own, memory=memory(own.memory), clock_mhz=clock or own.clock_mhz, clock_source=clock_source
+    )
     with status() as say:
         done = module.run(
             given,

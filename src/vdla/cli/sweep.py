@@ -81,7 +81,8 @@ def run(
 def diff(before: Path, after: Path, everything: bool, output: Path | None, as_json: bool) -> None:
     """Compare the sweeps in folders A and B, point by point: what did a change of compiler or hardware do?
 
-    Points are the same where all parameters and the workload are.
+    Points are the same where the parameters that both sweeps have and the workload are. Of a parameter that
+    one sweep alone has, the other's base value is compared, or every value where no point has that.
     """
     from vdla.explore.sweep.difference import compare, write
     from vdla.explore.sweep.results import Results

@@ -9,16 +9,21 @@ from click.testing import CliRunner
 from pyarrow import parquet
 
 from vdla.cli import main
-from vdla.explore.sweep.difference import Pair
+from vdla.explore.sweep.difference import Pair, compare
 from vdla.explore.sweep.figures import FIGURES
+from vdla.explore.sweep.results import Results
+from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.target import Target
+from vdla.hw.spec.target_files import to_toml
 
 ROW = dict.fromkeys(FIGURES, 100.0) | {"workload": "w", "status": "ok", "cycles": 1000}
 
 
-def folder(path, rows, names=("block_in",)):
-    """Write the folder of a sweep."""
+def folder(path, rows, names=("block_in",), base=None):
+    """Write the folder of a sweep; `base` is the target that its points differ from."""
     path.mkdir()
     identity = {"specification": {}, "parameters": list(names), "workloads": {}, "base": {}}
+    identity |= {} if base is None else {"base_toml": to_toml(base)}
     (path / "sweep.json").write_text(json.dumps(identity))
     rows = [{"point": number} | ROW | row for number, row in enumerate(rows)]
     parquet.write_table(pa.Table.from_pylist(rows), path / "points.parquet")
@@ -87,6 +92,37 @@ def test_figures_that_one_sweep_does_not_know_are_no_difference(tmp_path):
     assert run(known, without_area).stdout.startswith("2 rows in both sweeps, 0 of them differ")
 
 
+BOTH = ("block_in", "memory.latency")
+WIDE = [
+    {"block_in": size, "memory.latency": wait, "cycles": size * wait}
+    for size in (8, 16)
+    for wait in (64, 128)
+]
+
+
+@pytest.mark.parametrize(
+    ("latency", "pairs", "only", "line"),
+    [
+        (64, [(8, 640), (16, 640)], 2, "only the second sweeps memory.latency: compared at 64, the value of the first's base"),
+        (128, [(8, 640), (16, 640)], 2, "only the second sweeps memory.latency: compared at 128, the value of the first's base"),
+        (99, [(8, 640)] * 2 + [(16, 640)] * 2, 0, "only the second sweeps memory.latency: every value is compared with the first's points"),
+    ],
+)  # fmt: skip
+def test_a_parameter_of_one_sweep_is_compared_at_the_base_of_the_other(tmp_path, latency, pairs, only, line):
+    base = Target(memory=MemoryParameters(latency))
+    narrow = folder(tmp_path / "a", [{"block_in": size, "cycles": 640} for size in (8, 16)], base=base)
+    wide = folder(tmp_path / "b", WIDE, BOTH)
+    found = compare(Results(narrow), Results(wide))
+    assert [(pair.values["block_in"], pair.before["cycles"]) for pair in found.pairs] == pairs
+    waits = {128: {128}, 64: {64}, 99: {64, 128}}[latency]
+    assert {pair.after["cycles"] // pair.values["block_in"] for pair in found.pairs} == waits
+    assert all(("memory.latency" in pair.values) == (latency == 99) for pair in found.pairs)
+    assert (len(found.only_before), len(found.only_after)) == (0, only)
+    assert line in run(narrow, wide).stdout.splitlines()
+    back = compare(Results(wide), Results(narrow))
+    assert (len(back.pairs), len(back.only_before)) == (len(pairs), only)
+
+
 def test_equal_sweeps_do_not_differ(both):
     assert run(both[0], both[0]).stdout.startswith("4 rows in both sweeps, 0 of them differ; 0 only")
 
@@ -98,7 +134,7 @@ def test_equal_sweeps_do_not_differ(both):
         (lambda path: (path / "points.parquet").unlink(), "points.parquet does not exist; run the sweep again"),
         (lambda path: (path / "points.parquet").write_bytes(b"PAR1 and more"), "points.parquet is damaged"),
         (lambda path: parquet.write_table(pa.table({"x": [1]}), path / "points.parquet"), "has no column point, workload"),
-        (lambda path: (shutil.rmtree(path), folder(path, [{"batch": 1}], ("batch",))), "compare sweeps of the same parameters"),
+        (lambda path: (shutil.rmtree(path), folder(path, [{"batch": 1}], ("batch",))), "compare sweeps that share a parameter"),
     ],
 )  # fmt: skip
 def test_a_sweep_that_cannot_be_compared_is_one_line_and_status_2(both, spoil, message):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,14 @@ from vdla.explore.sweep.folder import JOURNAL, LAYERS, POINTS, opened
 from vdla.explore.sweep.measure import run as run_plan
 from vdla.explore.sweep.run import backend_of, sweep
 from vdla.explore.sweep.tables import ENERGY
+from vdla.explore.workers.here import here
 from vdla.hw.spec.errors import VdlaError
+
+
+def identified():
+    """Return what opens the folder of the sweep."""
+    planned = plan()
+    return planned.identity(), planned.space.key
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +36,19 @@ def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sweep") / "whole"
     done = sweep(plan(), folder, backend_of(2, None))
     assert (done.done, done.total, done.failed, done.resumed) == (8, 8, 0, 0)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory):
+    """Return the folder of a sweep that had two points, then another one, and then the first two less one."""
+    folder = tmp_path_factory.mktemp("sweep") / "grown"
+    first = {"memory.latency": [16, 64], "inp_buffer_bytes": ["16KiB"]}
+    other = {"memory.latency": [32], "inp_buffer_bytes": ["8KiB"]}
+    for changes in ({"parameters": first}, {"parameters": other}):
+        sweep(plan(**changes), folder, here)
+    done = sweep(plan(parameters=first, constraints=["memory.latency < 32"]), folder, here)
+    assert (done.done, done.total, done.resumed, done.left_out) == (1, 1, 1, 2)
     return folder
 
 
@@ -155,14 +176,39 @@ def test_a_clock_that_is_a_parameter_decides_the_seconds(tmp_path):
 
 
 def test_a_second_sweep_in_a_folder_is_refused(tmp_path):
-    with opened(tmp_path, plan().identity()), pytest.raises(SweepError, match="is in use by another sweep"):
+    with opened(tmp_path, *identified()), pytest.raises(SweepError, match="is in use by another sweep"):
         sweep(plan(), tmp_path, backend_of(1, None))
+
+
+@pytest.mark.parametrize(
+    ("changes", "resumed", "total", "left_out"),
+    [
+        ({"parameters": {"memory.latency": [16, 64, 256], "inp_buffer_bytes": ["16KiB"]}}, 2, 3, 1),
+        ({"parameters": {"memory.latency": [32], "inp_buffer_bytes": ["8KiB", "16KiB"]}}, 1, 2, 2),
+        ({"parameters": {"memory.latency": [16, 64], "bus_bits": [64, 128]}}, 2, 4, 1),
+        ({"parameters": {"inp_buffer_bytes": ["16KiB", "4KiB"]}}, 1, 2, 2),
+        ({"parameters": {"memory.latency": [16], "clock_mhz": [100]}}, 0, 1, 3),
+        ({"constraints": ["memory.latency <= 16"]}, 1, 2, 2),
+        ({"objectives": ["energy_pj"]}, 3, 8, 0),
+        ({"budget": 100}, 3, 8, 0),
+    ],
+)  # fmt: skip
+def test_a_folder_takes_other_points_and_keeps_what_both_sweeps_have(
+    grown, tmp_path, changes, resumed, total, left_out
+):
+    folder = shutil.copytree(grown, tmp_path / "grown")
+    done = sweep(plan(**changes), folder, here)
+    assert (done.done, done.total, done.resumed, done.left_out) == (total, total, resumed, left_out)
+    sweep(plan(**changes), tmp_path / "fresh", here)
+    assert tables(folder) == tables(tmp_path / "fresh")
+    identities = [json.loads((path / "sweep.json").read_text()) for path in (folder, tmp_path / "fresh")]
+    assert identities[0] | {"created": ""} == identities[1] | {"created": ""}
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"parameters": {"memory.latency": [16]}}, r"holds another sweep: parameters.inp_buffer_bytes is \[.*\] there"),
+        ({"area": "none"}, "holds another sweep: area is None there and 'none' here"),
         ({"base": {"config": "tiny"}}, "holds another sweep: base.config is 'small' there and 'tiny' here"),
         ({"seed": 1}, "holds another sweep: seed is None there and 1 here"),
     ],
@@ -173,7 +219,7 @@ def test_the_folder_of_another_sweep_is_refused(whole, changes, message):
 
 
 def test_a_folder_of_other_sources_is_refused(tmp_path):
-    with opened(tmp_path, plan().identity()):
+    with opened(tmp_path, *identified()):
         pass
     values = json.loads((tmp_path / "sweep.json").read_text())
     (tmp_path / "sweep.json").write_text(json.dumps(values | {"sources": "other"}))
@@ -189,7 +235,7 @@ def test_a_folder_of_other_sources_is_refused(tmp_path):
     ],
 )
 def test_damaged_files_are_named(tmp_path, name, text, message):
-    with opened(tmp_path, plan().identity()):
+    with opened(tmp_path, *identified()):
         pass
     (tmp_path / name).write_bytes(text)
     with pytest.raises(SweepError, match=message):
