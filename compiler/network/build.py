@@ -12,7 +12,7 @@ from vdla.compiler.codegen.segments import Segment
 from vdla.compiler.codegen.stream import emit_calls
 from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.graph.macs import macs
-from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.ir.nodes import Func
 from vdla.compiler.network.joining import joined
 from vdla.compiler.network.maker import Offloaded, OnHost, Piece, View
@@ -85,7 +85,7 @@ class _Builder:
         self.places, sizes = share(self.lives())
         for number, part in enumerate(self.parts):
             on_host = [one for one in part if isinstance(one, OnHost)]
-            self.steps += [_host_step(one, self.host_macs(one.node)) for one in on_host]
+            self.steps += [self.host_step(one) for one in on_host]
             if not on_host:
                 self.steps.append(self.launch(part, number, report))
         constants = {name: self.graph.constants[name] for name in self.host_constants()}
@@ -183,13 +183,18 @@ class _Builder:
         ]
         return [name for name in dict.fromkeys((*used, *self.graph.outputs)) if name in self.graph.constants]
 
-    def host_macs(self, node: Node) -> int:
-        """Return the multiply-accumulates of an operator on the host."""
-        if node.op != PART:
-            return macs(self.graph, node)
-        from vdla.compiler.graph.onnx.part_macs import macs_of_part
+    def host_step(self, one: OnHost) -> HostStep:
+        """Return the step of an operator on the host."""
+        node, attributes, count, uncounted = one.node, dict(one.node.attributes), 0, tuple[str, ...]()
+        if node.op == PART:
+            from vdla.compiler.graph.onnx.part_macs import macs_of_part
 
-        return macs_of_part(self.graph.constants[node.inputs[0]].tobytes())
+            found = macs_of_part(self.graph.constants[node.inputs[0]].tobytes())
+            count, uncounted = found.macs, found.open
+        else:
+            count = macs(self.graph, node)
+        name = node.name or node.outputs[0]
+        return HostStep(name, node.op, node.inputs, node.outputs, attributes, one.reason, count, uncounted)
 
     # Launches
 
@@ -277,11 +282,6 @@ def _named(piece: Piece, found: Mapping[str, Named]) -> dict[str, Named]:
 
 def _value(graph: Graph, name: str) -> Value:
     return Value(graph.types[name].shape, dtype_of(graph.types[name].dtype))
-
-
-def _host_step(one: OnHost, macs: int) -> HostStep:
-    node, name = one.node, one.node.name or one.node.outputs[0]
-    return HostStep(name, node.op, node.inputs, node.outputs, dict(node.attributes), one.reason, macs)
 
 
 def _layers(part: Part, stream: Stream) -> tuple[Layer, ...]:

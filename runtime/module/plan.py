@@ -65,7 +65,8 @@ class HostStep(Record, frozen=True, tag_field="on", tag="host"):
         op: its name in `vdla.runtime.host`.
         inputs, outputs: values; "" for an optional input that is left out.
         reason: why it does not run on the accelerator; see `vdla.runtime.module.reasons`.
-        macs: its multiply-accumulates.
+        macs: its multiply-accumulates, also of what stands in its subgraphs.
+        uncounted: what `macs` leaves out, as "Loop 'l' counted for one trip".
     """
 
     name: Name
@@ -75,6 +76,7 @@ class HostStep(Record, frozen=True, tag_field="on", tag="host"):
     attributes: dict[Name, Attribute] = {}
     reason: Name = ""
     macs: Count = 0
+    uncounted: tuple[Name, ...] = ()
 
 
 class Layer(Record, frozen=True):

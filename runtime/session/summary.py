@@ -1,7 +1,7 @@
 """The summary of a module and of its run: what matters first."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from vdla.hw.spec.target import ClockSource
@@ -11,6 +11,7 @@ from vdla.runtime.session.report import LayerReport, Report
 
 MOST_COSTLY = 3
 MOST_COMPONENTS = 5
+SHOWN_UNCOUNTED = 3
 KIB = 1024
 
 
@@ -64,6 +65,7 @@ class Summary:
             nothing ran.
         costly: the operators that cost most, the first most of all.
         reasons: why operators run on the host, the most frequent first.
+        uncounted: operators on the host of whose multiply-accumulates not all are in `host_macs`.
     """
 
     network: str
@@ -88,6 +90,7 @@ class Summary:
     copy_seconds: float | None
     costly: tuple[Cost, ...]
     reasons: tuple[Reason, ...]
+    uncounted: tuple[str, ...] = ()
 
     @property
     def mac_share(self) -> float | None:
@@ -101,7 +104,7 @@ class Summary:
 
     def __str__(self) -> str:
         rows = [
-            ("MACs", _macs(self)),
+            *_titled("MACs", (_macs(self), *_uncounted(self.uncounted))),
             ("accelerator", _accelerator(self)),
             *_titled("energy", _energy(self)),
             ("host", f"{self.host_operators} operator{'s' * (self.host_operators != 1)}"),
@@ -147,6 +150,7 @@ def summary_of(plan: Plan, found: Report, clock_hz: float | None = None) -> Summ
         found.copy_seconds,
         costly(found.layers),
         reasons(plan.host_steps),
+        tuple(dict.fromkeys(text for step in plan.host_steps for text in step.uncounted)),
     )
 
 
@@ -185,6 +189,13 @@ def _macs(one: Summary) -> str:
     if one.mac_share is None:
         return "none"
     return f"{(one.macs + one.host_macs) / 1e6:,.1f} M, {one.mac_share:.1%} of them on the accelerator"
+
+
+def _uncounted(texts: Sequence[str]) -> Iterable[str]:
+    """Yield what the count of multiply-accumulates leaves out, if it does."""
+    if texts:
+        more = len(texts) - SHOWN_UNCOUNTED
+        yield f"on the host, {', '.join(texts[:SHOWN_UNCOUNTED])}{f' and {more} more' if more > 0 else ''}"
 
 
 def _accelerator(one: Summary) -> str:

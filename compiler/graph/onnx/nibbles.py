@@ -75,16 +75,14 @@ def bounded(
         )
     axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)
     bounds = [((limit - zero.astype(np.float32)) * scale).astype(np.float32) for limit in limits]
-    if bounds[0].size == 1:
-        bounds, ops = [bound.reshape(()) for bound in bounds], ("Clip",)
-    else:
-        shape = [-1 if place == axis % rank else 1 for place in range(rank)]
-        bounds, ops = [bound.reshape(shape) for bound in bounds], ("Max", "Min")
     names = [f"{node.output[0]}.{end}" for end in ("least", "greatest")]
+    steps = [("Clip", names)] if bounds[0].size == 1 else [("Max", names[:1]), ("Min", names[1:])]
+    shape = [-1 if place == axis % rank else 1 for place in range(rank)] if bounds[0].size > 1 else []
     for name, bound in zip(names, bounds, strict=True):
-        yield helper.make_node("Constant", [], [name], node.name, value=numpy_helper.from_array(bound))
+        tensor = numpy_helper.from_array(bound.reshape(shape))
+        yield helper.make_node("Constant", [], [name], node.name, value=tensor)
     real = node.input[0]
-    for op, own in zip(ops, (names,) if ops == ("Clip",) else ([name] for name in names), strict=True):
+    for op, own in steps:
         made = f"{node.output[0]}.{op}"
         yield helper.make_node(op, [real, *own], [made], node.name)
         real = made

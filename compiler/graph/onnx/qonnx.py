@@ -15,6 +15,7 @@ from onnx import helper
 from vdla.compiler.graph.onnx import nibbles
 from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.compiler.graph.onnx.written import OPSET, Contributed, Part, Written
+from vdla.runtime.host.evaluate import evaluate
 
 DOMAINS = (
     "qonnx.custom_op.general",
@@ -99,8 +100,9 @@ def _grid(written: Written, low: int, high: int) -> Grid | None:
         return None
     rank = len(written.type(0).shape)
     offset = LIMITS.max - max(high, LIMITS.max)
-    axes = {_axis(array, rank) for array in (scale, point) if array.size > 1}
-    if len(axes) > 1 or None in axes or not (np.isfinite(scale).all() and (scale > 0).all()):
+    found = {_axis(array, rank) for array in (scale, point) if array.size > 1}
+    axes = [axis for axis in found if axis is not None]
+    if len(found) > 1 or len(axes) < len(found) or not (np.isfinite(scale).all() and (scale > 0).all()):
         return None
     count = max(scale.size, point.size)
     flat = np.broadcast_to(point.reshape(-1), count).astype(np.float64) + offset
@@ -108,7 +110,7 @@ def _grid(written: Written, low: int, high: int) -> Grid | None:
         return None
     shape = (count,) if axes else ()
     scales = np.broadcast_to(scale.reshape(-1), count).astype(np.float32).reshape(shape)
-    return Grid(scales, flat.astype(np.int8).reshape(shape), axes.pop() if axes else 0, offset)
+    return Grid(scales, flat.astype(np.int8).reshape(shape), axes[0] if axes else 0, offset)
 
 
 def _axis(array: np.ndarray, rank: int) -> int | None:
@@ -134,11 +136,11 @@ def _integers(written: Written, bits: int, low: int, high: int, mode: str) -> np
     if bits == 1 and low < 0:
         return np.where(wide >= 0, np.float32(1), np.float32(-1))
     clipped = np.clip(wide, np.float32(low), np.float32(high))
-    if mode in TO_MAGNITUDE:
-        op, added = TO_MAGNITUDE[mode]
-        magnitude = np.abs(clipped) + np.float32(added)
-        return np.sign(clipped) * (np.floor if op == "Floor" else np.ceil)(magnitude)
-    return {"Ceil": np.ceil, "Floor": np.floor, "Round": np.rint}[ROUNDING[mode]](clipped)
+    if mode not in TO_MAGNITUDE:
+        return evaluate(ROUNDING[mode], [clipped], {})[0]
+    op, added = TO_MAGNITUDE[mode]
+    (magnitude,) = evaluate(op, [np.abs(clipped) + np.float32(added)], {})
+    return np.sign(clipped) * magnitude
 
 
 def _conversions(written: Written, name: str, limits: tuple[int, int], grid: Grid) -> Iterator[Part]:

@@ -36,6 +36,21 @@ def test_the_share_of_macs_counts_those_of_the_host():
     assert replace(found, macs=0, host_macs=0).mac_share is None
 
 
+def test_what_the_count_of_macs_leaves_out_is_told():
+    steps = (
+        HostStep("a", "OnnxRuntime", (), (), {}, "r", 7, ("Loop 'l' counted for one trip",)),
+        HostStep("b", "OnnxRuntime", (), (), {}, "r", 7, tuple(f"If '{n}' not counted" for n in range(4))),
+    )
+    plan = handmade("residual")[1]
+    found = summary_of(replace(plan, steps=(*plan.steps, *steps)), report_of("residual")[0], CLOCK)
+    assert found.uncounted[0] == "Loop 'l' counted for one trip"
+    assert (
+        "on the host, Loop 'l' counted for one trip, If '0' not counted, If '1' not counted and 2 more\n"
+        in str(found)
+    )
+    assert "on the host, " not in str(summary("residual"))
+
+
 def test_the_time_of_the_host_stands_apart_as_measured_on_this_machine():
     found = replace(summary("residual"), seconds=0.06, host_seconds=0.03, copy_seconds=0.01)
     lines = str(found).splitlines()
