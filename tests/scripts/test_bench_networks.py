@@ -34,15 +34,16 @@ def test_a_row_has_the_figures_of_a_run(script, row):
     assert row.network == "net"
     assert row.seconds > 0
     assert row.summary.cycles == found.cycles
-    assert row.summary.host_seconds > 0
-    name, launches, macs, share, cycles, used, _, _ = str(row).split()
+    name, launches, macs, share, default, cycles, change, used, _ = str(row).split()
     assert (name, launches, macs, share) == ("net", "2", "0.0", "100.0%")
-    assert (cycles, used) == (f"{found.cycles:,}", f"{found.utilisation:.1%}")
+    assert (default, cycles, change) == (f"{found.cycles:,}", f"{found.cycles:,}", "+0.00%")
+    assert used == f"{found.utilisation:.1%}"
 
 
-def test_the_time_of_the_host_has_that_of_copies(row):
-    slow = replace(row, summary=replace(row.summary, host_seconds=0.5, copy_seconds=0.25), seconds=3.14)
-    assert str(slow).split()[-2:] == ["750.00", "3.1"]
+def test_the_change_is_that_from_the_compilers_own_choices(row):
+    slow = replace(row, default=2 * row.summary.cycles, seconds=3.14)
+    assert str(slow).split()[-3] == "-50.00%"
+    assert str(slow).split()[-1] == "3.1"
 
 
 def test_without_models_the_command_says_what_to_do(script, tmp_path, monkeypatch):
