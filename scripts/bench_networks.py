@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measure quantised networks on the configuration `default`: launches, what runs on the accelerator, cycles by
-the compiler's own choices and by the records that ship, and how long they take to compile.
+"""Measure quantised networks on the configuration `default`: launches, what runs on the accelerator, cycles
+by the compiler's own choices and by the records that ship, and how long they take to compile.
 
 A network is compiled with empty caches in a process of its own, and the processor's seconds count, Python's
 start included; bytecode and machine code, which are compiled once per installation, exist before. Cycles are

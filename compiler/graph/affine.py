@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,23 @@ class Affine:
     def after(self, first: "Affine") -> "Affine":
         """Return both changes in one, this one behind `first`."""
         return Affine(first.x, first.factors * self.factors, first.shifts * self.factors + self.shifts)
+
+
+class Tail(NamedTuple):
+    """Changes of channels behind an operator.
+
+    Attributes:
+        node: the product behind which they stand; the first change where they stand alone behind a
+            DequantizeLinear.
+        affine: all of them.
+        alone: no product stands before them.
+        last: channels are the last dimension, also of what has as many dimensions as an image.
+    """
+
+    node: Node
+    affine: Affine
+    alone: bool
+    last: bool
 
 
 def affine_of(graph: Graph, node: Node, axis: int) -> Affine | None:

@@ -6,6 +6,7 @@ from math import inf
 
 import numpy as np
 
+from vdla.compiler.graph.affine import Tail
 from vdla.compiler.graph.integers import Quantisation
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, consumers, producers
 
@@ -14,6 +15,7 @@ BOUNDS: Mapping[str, Callable[[Node], tuple[float, float]]] = {
     "Clip": lambda node: (node.real("min"), node.real("max")),
 }
 CONVERSIONS = ("DequantizeLinear", "QuantizeLinear")
+SEVERAL = 2  # ends: fewer take the place of what they stand behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +26,89 @@ class QuantisedTensor:
     quantisation: Quantisation
 
 
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What the Relu and Clip are that make a value.
+
+    Attributes:
+        source: what the first of them reads.
+        low, high: the bounds of all of them together.
+    """
+
+    source: str
+    low: float = -inf
+    high: float = inf
+
+    def bounded(self, low: float, high: float) -> "Before":
+        """Return the same with another Relu or Clip behind."""
+        low = min(low, high)
+        return Before(self.source, min(max(self.low, low), high), min(max(self.high, low), high))
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """What reads a value, straight or behind Relu and Clip.
+
+    Attributes:
+        use: the tensor that is read as float32 first, with the node that does; with None where it leaves the
+            network; None where nothing does.
+        quantiser: the first QuantizeLinear; None where there is none.
+        ends: each QuantizeLinear, and each result of a Relu or Clip with more than one end behind it, in
+            order.
+    """
+
+    use: tuple[str, Node | None] | None = None
+    quantiser: Node | None = None
+    ends: tuple[Node | str, ...] = ()
+
+
 class Conversions:
-    """The conversions of a graph, with the producer and the consumers of each value."""
+    """The conversions of a graph, with the producer and the consumers of each value.
+
+    Chains of Relu and Clip are followed once, whatever is asked of them, and without recursion.
+
+    Attributes:
+        tails: what `vdla.compiler.graph.integer_forms.tails` knows, by the last change of channels and the
+            axis of these.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.makers, self.readers = graph, producers(graph), consumers(graph)
+        self.tails: dict[tuple[str, int], Tail | None] = {}
+        self._before: dict[str, Before] = {}
+        self._behind: dict[str, Behind] = {}
+        bounds = [node for node in graph.nodes if node.op in BOUNDS]
+        for node in bounds:
+            before = self.before(node.inputs[0])
+            self._before[node.outputs[0]] = before.bounded(*BOUNDS[node.op](node))
+        for node in reversed(bounds):
+            self._behind[node.outputs[0]] = self._found_behind(node.outputs[0])
+
+    def _found_behind(self, real: str) -> Behind:
+        """Return what reads a value, where that is known of the Relu and Clip that do."""
+        use: tuple[str, Node | None] | None = (real, None) if real in self.graph.outputs else None
+        first: Node | None = None
+        ends: list[Node | str] = []
+        for reader in self.readers[real]:
+            if reader.op == "QuantizeLinear":
+                first = first or reader
+                ends.append(reader)
+            elif reader.op in BOUNDS:
+                (out,) = reader.outputs
+                further = self._behind[out]
+                use, first = use or further.use, first or further.quantiser
+                ends += further.ends if len(further.ends) < SEVERAL else (out,)
+            else:
+                use = use or (real, reader)
+        return Behind(use, first, tuple(ends))
+
+    def behind(self, real: str) -> Behind:
+        """Return what reads a value."""
+        return self._behind.get(real) or self._found_behind(real)
+
+    def before(self, real: str) -> Before:
+        """Return what the Relu and Clip are that make a value."""
+        return self._before.get(real) or Before(real)
 
     def quantisation(self, conversion: Node) -> Quantisation:
         """Return what the int8 tensor of a conversion stands for; its scale is one constant."""
@@ -46,34 +126,37 @@ class Conversions:
 
     def source(self, real: str) -> str:
         """Return what the Relu and Clip read that make `real`; `real` itself where there are none."""
-        while real in self.makers and self.makers[real].op in BOUNDS:
-            real = self.makers[real].inputs[0]
-        return real
+        return self.before(real).source
 
     def bounded(self, real: str, out: Quantisation) -> Quantisation:
         """Return `out` with the bounds of the Relu and Clip that make `real`."""
-        while real in self.makers and self.makers[real].op in BOUNDS:
-            maker = self.makers[real]
-            out, real = out.bounded(*BOUNDS[maker.op](maker)), maker.inputs[0]
-        return out
+        before = self.before(real)
+        return out.bounded(before.low, before.high)
 
     def quantisers(self, real: str) -> Iterator[Node]:
         """Yield each QuantizeLinear that reads `real`, straight or behind Relu and Clip."""
-        for reader in self.readers[real]:
-            if reader.op == "QuantizeLinear":
-                yield reader
-            elif reader.op in BOUNDS:
-                yield from self.quantisers(reader.outputs[0])
+        behind = self.behind(real)
+        if behind.quantiser is None:
+            return
+        yield behind.quantiser
+        waiting = list(reversed(behind.ends))
+        while waiting:
+            end = waiting.pop()
+            if isinstance(end, str):
+                waiting += reversed(self._behind[end].ends)
+            elif end is not behind.quantiser:
+                yield end
 
-    def float_uses(self, real: str) -> Iterator[str]:
-        """Yield who reads `real` as float32, straight or behind Relu and Clip, after the tensor's name."""
-        if real in self.graph.outputs:
-            yield f"{real} that leaves the network as {self.graph.types[real].dtype}"
-        for reader in self.readers[real]:
-            if reader.op in BOUNDS:
-                yield from self.float_uses(reader.outputs[0])
-            elif reader.op != "QuantizeLinear":
-                yield f"{real} that {reader} reads as {self.graph.types[real].dtype}"
+    def float_use(self, real: str) -> str:
+        """Say who is the first to read `real` as float32, straight or behind Relu and Clip, after the
+        tensor's name; "" where nothing does."""
+        use = self.behind(real).use
+        if use is None:
+            return ""
+        (name, reader), dtype = use, self.graph.types[use[0]].dtype
+        if reader is None:
+            return f"{name} that leaves the network as {dtype}"
+        return f"{name} that {reader} reads as {dtype}"
 
     def constants(self, real: str) -> tuple[np.ndarray, ...] | None:
         """Return elements, scale and zero point of the DequantizeLinear that makes `real`; None where there

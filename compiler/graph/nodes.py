@@ -1,8 +1,8 @@
 """Graphs: operators in execution order, on tensors of static types. All nodes are frozen."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from math import prod
 from types import MappingProxyType
 from typing import cast
@@ -55,6 +55,17 @@ class TensorType:
     def holds(self, other: "TensorType") -> bool:
         """Whether a value of the type `other`, all of it known, is one of this type."""
         return self.dtype == other.dtype and fits(other.shape, self.shape)
+
+
+class Names(tuple[str, ...]):
+    """Names in order; whether a name is among them takes no search."""
+
+    @cached_property
+    def _members(self) -> frozenset[str]:
+        return frozenset(self)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._members
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +144,7 @@ class Graph:
     def __post_init__(self) -> None:
         for part in ("inputs", "constants", "types"):
             object.__setattr__(self, part, MappingProxyType(dict(getattr(self, part))))
+        object.__setattr__(self, "outputs", Names(self.outputs))
 
     def __eq__(self, other: object) -> bool:
         """Tell whether everything is equal, constants to the last bit."""
@@ -175,11 +187,40 @@ def consumers(graph: Graph) -> dict[str, list[Node]]:
     return readers
 
 
-def fresh_name(wish: str, taken: Mapping[str, object] | set[str]) -> str:
-    """Return `wish`, followed by a number if it is taken."""
-    if wish not in taken:
-        return wish
-    return next(name for number in range(1, len(taken) + 2) if (name := f"{wish}_{number}") not in taken)
+class TakenNames:
+    """Names that no new value may have. A name that is taken once stays taken.
+
+    Args:
+        names: those that are taken from the start.
+    """
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._names = set(names)
+        self._numbers: dict[str, int] = {}  # all names of a wish with a smaller number are taken
+
+    def is_taken(self, name: str) -> bool:
+        """Whether no new value may have a name."""
+        return name in self._names
+
+    def add(self, *names: str) -> None:
+        """Take names."""
+        self._names.update(names)
+
+    def free(self, wish: str) -> str:
+        """Return `wish`; followed by the least number that makes it a free name if it is taken."""
+        if not self.is_taken(wish):
+            return wish
+        number = self._numbers.get(wish, 1)
+        while self.is_taken(f"{wish}_{number}"):
+            number += 1
+        self._numbers[wish] = number
+        return f"{wish}_{number}"
+
+    def take(self, wish: str) -> str:
+        """Return the free name that is like `wish`, which is taken then."""
+        name = self.free(wish)
+        self._names.add(name)
+        return name
 
 
 def _bits(constants: Mapping[str, np.ndarray]) -> dict[str, tuple[TensorType, bytes]]:

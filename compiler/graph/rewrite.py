@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType, fresh_name, type_of
+from vdla.compiler.graph.nodes import Attribute, Graph, Node, TakenNames, TensorType, type_of
 
 
 def rebuilt(
@@ -54,7 +54,7 @@ class Rewriting:
         self.nodes: list[Node] = []
         self.constants: dict[str, np.ndarray] = {}
         self.types: dict[str, TensorType] = {}
-        self._taken = set(graph.types)
+        self._taken = TakenNames(graph.types)
 
     def add(
         self,
@@ -80,8 +80,7 @@ class Rewriting:
 
     def value(self, wish: str, type_: TensorType) -> str:
         """Announce a value; return its name, which is `wish` or like it."""
-        name = fresh_name(wish, self._taken)
-        self._taken.add(name)
+        name = self._taken.take(wish)
         self.types[name] = type_
         return name
 

@@ -14,8 +14,9 @@ from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.ir.nodes import Func
+from vdla.compiler.network.flow import Flow
 from vdla.compiler.network.joining import joined
-from vdla.compiler.network.maker import Offloaded, OnHost, Piece, View
+from vdla.compiler.network.maker import Offloaded, OnHost, Piece
 from vdla.compiler.network.memory import Life, Stored, share
 from vdla.compiler.network.partition import Part
 from vdla.hw.spec import isa
@@ -68,20 +69,12 @@ class _Builder:
 
     def plan(self, report: Callable[[Offloaded], None]) -> Plan:
         """Return the plan; `report` is called with each operator of the accelerator before it is emitted."""
-        self.aliases = {
-            one.node.outputs[0]: one.node.inputs[0]
-            for part in self.parts
-            for one in part
-            if isinstance(one, View)
-        }
+        self.flow = Flow(self.parts, self.graph.outputs)
+        self.viewed: dict[str, Stored] = {}
+        for name, before in self.flow.views.items():
+            self.viewed[name] = self.stored(before, self.flow.standing[before])
         alike = self.config.block_in == self.config.block_out  # segments count the same elements for all
-        self.segments = joined(self.parts, self.origin, self.goes_out) if alike else {}
-        self.standing = {
-            one.node.outputs[0]: one.layout if isinstance(one, View) else one.output[1]
-            for part in self.parts
-            for one in part
-            if not isinstance(one, OnHost)
-        }
+        self.segments = joined(self.parts, self.flow) if alike else {}
         self.places, sizes = share(self.lives())
         for number, part in enumerate(self.parts):
             on_host = [one for one in part if isinstance(one, OnHost)]
@@ -104,23 +97,17 @@ class _Builder:
 
     # Values
 
-    def origin(self, name: str) -> str:
-        """Return the value that shares the bytes of `name`."""
-        while name in self.aliases:
-            name = self.aliases[name]
-        return name
-
     def stored(self, name: str, layout: Layout) -> Stored:
         """Return a value in one of its ways; where that is another value's, only with its shape changed,
         the other one."""
-        before, own = self.aliases.get(name), self.standing.get(name)
-        if before is not None and own is not None and (own.block, own.stack) == (layout.block, layout.stack):
-            return self.stored(before, self.standing[before])
+        own = self.flow.standing.get(name)
+        if name in self.viewed and own is not None and (own.block, own.stack) == (layout.block, layout.stack):
+            return self.viewed[name]
         return Stored(name, layout.block, layout.space_to_depth, layout.windows, layout.stack)
 
     def holders(self, name: str, layout: Layout) -> list[Stored]:
         """Return the tensors that hold a value: several where it is joined."""
-        segments = self.segments.get(self.origin(name))
+        segments = self.segments.get(self.flow.origin(name))
         if segments is None:
             return [self.stored(name, layout)]
         return [Stored(segment.tensor, layout.block) for segment in segments]
@@ -138,15 +125,18 @@ class _Builder:
         first: dict[Stored, int] = {}
         last: dict[Stored, int] = {}
         size: dict[Stored, int] = {}
+        holding: dict[str, list[Stored]] = {}  # by value
         clock = 0
-        for part in self.parts:
+        for number, part in enumerate(self.parts):
             begin = clock
             for one in part:
                 if isinstance(one, Offloaded):
                     for name, layout in (*one.inputs.values(), one.output):
-                        alone = self.origin(name) not in self.segments
+                        alone = self.flow.origin(name) not in self.segments
                         for tensor in self.holders(name, layout):
-                            first.setdefault(tensor, begin if self.comes_in(name, part) else clock)
+                            if tensor not in first:
+                                first[tensor] = begin if self.flow.comes_in(name, number) else clock
+                                holding.setdefault(tensor.value, []).append(tensor)
                             last[tensor] = clock
                             size[tensor] = max(size.get(tensor, 0), layout.size if alone else 0)
                     for name, needed in one.scratch.items():
@@ -154,23 +144,10 @@ class _Builder:
                         first[tensor] = last[tensor] = clock
                         size[tensor] = needed
                 clock += 1
-            for name in self.goes_out(part):
-                last |= {tensor: clock for tensor in last if tensor.value == self.origin(name)}
+            for name in self.flow.leaving[number]:
+                last |= dict.fromkeys(holding.get(self.flow.origin(name), ()), clock)
             clock += 1
         return [Life(tensor, size[tensor], first[tensor], last[tensor]) for tensor in first]
-
-    def comes_in(self, name: str, part: Part) -> bool:
-        """Whether a value is produced outside a part."""
-        return not any(self.origin(name) in one.node.outputs for one in part)
-
-    def goes_out(self, part: Part) -> list[str]:
-        """Return the values of a part that others read, or that are outputs of the network."""
-        made = [name for one in part for name in one.node.outputs]
-        inside = {id(one) for one in part}
-        read = {
-            name for other in self.parts for one in other if id(one) not in inside for name in one.node.inputs
-        }
-        return [name for name in made if name in read or name in self.graph.outputs]
 
     def host_constants(self) -> list[str]:
         """Return the constants that the host reads, or that are outputs of the network."""
@@ -205,7 +182,7 @@ class _Builder:
             if not isinstance(one, Offloaded):  # a view
                 continue
             for name, layout in one.inputs.values():
-                if self.comes_in(name, part):
+                if self.flow.comes_in(name, number):
                     packs[self.stored(name, layout)] = Crossing(name, self.place(name, layout), layout)
             report(one)
             if one.output[0] not in self.segments:
@@ -213,7 +190,7 @@ class _Builder:
         stream = builder.finish()
         name = f"launch{number}"
         self.streams[name] = stream
-        return LaunchStep(name, tuple(packs.values()), self.unpacks(part), _layers(part, stream))
+        return LaunchStep(name, tuple(packs.values()), self.unpacks(number), _layers(part, stream))
 
     def emit(self, one: Offloaded, builder: StreamBuilder) -> None:
         """Record the instructions of an operator."""
@@ -224,7 +201,7 @@ class _Builder:
         divided = {
             parameter: self.divided(name, layout)
             for parameter, (name, layout) in one.inputs.items()
-            if self.origin(name) in self.segments
+            if self.flow.origin(name) in self.segments
         }
         for parameter, (name, layout) in one.inputs.items():
             if parameter not in divided:
@@ -252,7 +229,7 @@ class _Builder:
         """Return the segments of a joined value, with the places of the tensors that hold it."""
         return tuple(
             replace(segment, tensor=self.places[Stored(segment.tensor, layout.block)])
-            for segment in self.segments[self.origin(name)]
+            for segment in self.segments[self.flow.origin(name)]
         )
 
     def numbered(self, after: After) -> After:
@@ -267,11 +244,12 @@ class _Builder:
         """Return the tensor in DRAM in which a value stands in a layout."""
         return self.places[self.stored(name, layout)]
 
-    def unpacks(self, part: Part) -> tuple[Crossing, ...]:
-        """Return the values of a part that the host reads, or another launch through the host."""
+    def unpacks(self, number: int) -> tuple[Crossing, ...]:
+        """Return the values of a part, by its number, that the host or another launch reads; both go through
+        the host."""
         return tuple(
-            Crossing(name, self.place(name, self.standing[name]), self.standing[name])
-            for name in self.goes_out(part)
+            Crossing(name, self.place(name, self.flow.standing[name]), self.flow.standing[name])
+            for name in self.flow.leaving[number]
         )
 
 

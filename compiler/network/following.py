@@ -13,9 +13,10 @@ from vdla.compiler.codegen.after import RESIDUAL, SUM, TABLE, table_entries
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.tasks import ConvolutionTask, TransposedTask
 from vdla.compiler.graph.by_element import table_of
-from vdla.compiler.graph.nodes import Graph, Node
-from vdla.compiler.network.maker import Offloaded, Placed, View
+from vdla.compiler.graph.nodes import Node
+from vdla.compiler.network.maker import Offloaded
 from vdla.compiler.network.offload import offload
+from vdla.compiler.network.placements import Placements
 from vdla.compiler.rules import Unfit
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale
 from vdla.hw.spec.config import AcceleratorConfig
@@ -44,14 +45,14 @@ class Follower(NamedTuple):
     both: Offloaded
 
 
-def following(graph: Graph, node: Node, placed: Sequence[Placed], target: Target) -> Follower | None:
+def following(placed: Placements, node: Node, target: Target) -> Follower | None:
     """Return an operator together with the one whose result it alone reads; None where the store unit cannot
     carry it out."""
-    table = table_of(graph, node) if target.config.has(Extension.TABLE) else None
+    table = table_of(placed.graph, node) if target.config.has(Extension.TABLE) else None
     if table is not None:
-        return _looked_up(graph, node, table, placed)
+        return _looked_up(placed, node, table)
     if node.op == "Int8Add" and target.config.has(Extension.RESIDUAL):
-        return _added(graph, node, placed, target)
+        return _added(placed, node, target)
     return None
 
 
@@ -67,18 +68,17 @@ class _First(NamedTuple):
     layout: Layout
 
 
-def _first(graph: Graph, name: str, placed: Sequence[Placed]) -> _First | None:
+def _first(placed: Placements, name: str) -> _First | None:
     """Return the operator on the accelerator that makes and requantises a value that is read once."""
-    readers = sum(name == used for other in graph.nodes for used in other.inputs)
-    if readers != 1 or name in graph.outputs:
-        return None
-    for place, one in enumerate(placed):
-        if isinstance(one, View) and name in one.node.outputs:
-            before = _first(graph, one.node.inputs[0], placed)
-            return None if before is None else _First((*before.places, place), before.one, one.layout)
-        if isinstance(one, Offloaded) and one.output[0] == name:
+    places: list[int] = []
+    layout: Layout | None = None
+    while placed.is_read_once(name) and (maker := placed.maker(name)) is not None:
+        place, one = maker
+        places.append(place)
+        if isinstance(one, Offloaded):
             follows = PARAMETERS in one.constants and not one.after.adds
-            return _First((place,), one, one.output[1]) if follows else None
+            return _First(tuple(reversed(places)), one, layout or one.output[1]) if follows else None
+        layout, name = layout or one.layout, one.node.inputs[0]
     return None
 
 
@@ -87,8 +87,8 @@ def _joined(node: Node, one: Offloaded, others: tuple[str, ...]) -> Node:
     return replace(one.node, inputs=(*one.node.inputs, *others), outputs=node.outputs)
 
 
-def _looked_up(graph: Graph, node: Node, table: np.ndarray, placed: Sequence[Placed]) -> Follower | None:
-    found = _first(graph, node.inputs[0], placed)
+def _looked_up(placed: Placements, node: Node, table: np.ndarray) -> Follower | None:
+    found = _first(placed, node.inputs[0])
     if found is None or found.one.after.table:
         return None
     one = found.one
@@ -102,13 +102,11 @@ def _looked_up(graph: Graph, node: Node, table: np.ndarray, placed: Sequence[Pla
     return Follower(found.places, both)
 
 
-def _added(graph: Graph, node: Node, placed: Sequence[Placed], target: Target) -> Follower | None:
-    made = offload(graph, node, target)
-    if isinstance(made, Unfit):
+def _added(placed: Placements, node: Node, target: Target) -> Follower | None:
+    graph = placed.graph
+    if isinstance(offload(graph, node, target), Unfit):
         return None
-    found = [
-        (*first, own) for own in (0, 1) if (first := _first(graph, node.inputs[own], placed)) is not None
-    ]
+    found = [(*first, own) for own in (0, 1) if (first := _first(placed, node.inputs[own])) is not None]
     for places, one, layout, own in sorted(found, key=lambda each: -each[0][0]):
         words = _sum_parameters(graph.constants[node.inputs[2]], node.extents("factors"), own)
         task = _adding(one, target)

@@ -1,42 +1,40 @@
 """Joined channels and parts of them that no instruction makes: their readers load from the tensors that hold
 them."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from vdla.compiler.codegen.segments import Segment, cut
 from vdla.compiler.codegen.tasks import Elements, ElementsTask
+from vdla.compiler.network.flow import Flow
 from vdla.compiler.network.maker import Offloaded
 from vdla.compiler.network.partition import Part
 
 Segments = Mapping[str, tuple[Segment, ...]]
 
 
-def joined(
-    parts: Sequence[Part], origin: Callable[[str], str], leaving: Callable[[Part], Collection[str]]
-) -> Segments:
+def joined(parts: Sequence[Part], flow: Flow) -> Segments:
     """Return where the values stand that need not be made, as segments of other values.
 
     Those are copies of whole elements that only operators of the same launch read, and that are not made as
     rows of an image.
 
     Args:
-        origin: returns the value that shares a value's bytes.
-        leaving: returns the values of a part that others read, or that are outputs of the network.
+        flow: of the values of `parts`.
     """
     found: dict[str, tuple[Segment, ...]] = {}
     stacked = {
         one.output[0] for part in parts for one in part if isinstance(one, Offloaded) and one.output[1].stack
     }
-    for part in parts:
+    for part, leaving in zip(parts, flow.leaving, strict=True):
         kept = {
-            *leaving(part),
+            *leaving,
             *(name for one in part if not isinstance(one, Offloaded) for name in one.node.inputs),
         }
         for one in part:
             if not isinstance(one, Offloaded) or not is_copy(one) or one.output[0] in kept:
                 continue
-            if stacked.isdisjoint(origin(name) for name, _ in one.inputs.values()):
-                found[one.output[0]] = _copied(one, origin, found)
+            if stacked.isdisjoint(flow.origin(name) for name, _ in one.inputs.values()):
+                found[one.output[0]] = _copied(one, flow, found)
     return found
 
 
@@ -47,12 +45,12 @@ def is_copy(one: Offloaded) -> bool:
     )
 
 
-def _copied(one: Offloaded, origin: Callable[[str], str], known: Segments) -> tuple[Segment, ...]:
+def _copied(one: Offloaded, flow: Flow, known: Segments) -> tuple[Segment, ...]:
     """Return where the elements stand that an operator copies, in order."""
     found: list[Segment] = []
     for piece in one.pieces:
         assert isinstance(piece.task, ElementsTask), f"{one} copies"
-        name, first = origin(one.inputs[piece.names.get("A", "A")][0]), piece.begins.get("A", 0)
+        name, first = flow.origin(one.inputs[piece.names.get("A", "A")][0]), piece.begins.get("A", 0)
         count = piece.task.elements
         whole = known.get(name) or (Segment(name, 0, first + count),)
         found += cut(whole, first, count)

@@ -22,7 +22,7 @@ def worthwhile(graph: Graph, place: Place) -> list[Part]:
     """
     on_host: dict[str, str] = {}
     while True:
-        found = parts(graph, place(on_host))
+        found = parts(place(on_host))
         small = _small(found)
         if not small:
             return found

@@ -1,7 +1,9 @@
 """Static memory planning: tensors that are never live at the same time share DRAM."""
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from vdla.runtime.layout import SpaceToDepth
 from vdla.runtime.windows import Windows
@@ -51,20 +53,28 @@ def share(lives: Iterable[Life]) -> tuple[dict[Stored, str], dict[str, int]]:
 
     Tensors are placed in the order of their first step. Each takes the free place of the nearest size.
     """
-    places: dict[Stored, str] = {}
-    sizes: dict[str, int] = {}
-    busy_until: dict[str, int] = {}
+    numbers: dict[Stored, int] = {}
+    sizes: list[int] = []
+    free: list[tuple[int, int]] = []  # sizes and numbers of places, in order
+    busy: list[tuple[int, int]] = []  # until when, and numbers of places, as a heap
     for life in sorted(lives, key=lambda life: (life.first, -life.size)):
-        free = [place for place, last in busy_until.items() if last < life.first]
-        place = min(free, key=lambda place: _waste(sizes[place], life.size), default=None)
-        if place is None:
-            place = f"place{len(sizes)}"
-            sizes[place] = 0
-        places[life.tensor] = place
-        sizes[place], busy_until[place] = max(sizes[place], life.size), life.last
-    return places, sizes
+        while busy and busy[0][0] < life.first:
+            number = heappop(busy)[1]
+            insort(free, (sizes[number], number))
+        number = _nearest(free, life.size) if free else len(sizes)
+        sizes += [0] * (number == len(sizes))
+        sizes[number] = max(sizes[number], life.size)
+        numbers[life.tensor] = number
+        heappush(busy, (life.last, number))
+    places = [f"place{number}" for number in range(len(sizes))]
+    return {tensor: places[number] for tensor, number in numbers.items()}, dict(
+        zip(places, sizes, strict=True)
+    )
 
 
-def _waste(place: int, size: int) -> tuple[bool, int]:
-    """Return a sort key for places: large enough ones first, then the nearest size."""
-    return place < size, abs(place - size)
+def _nearest(free: list[tuple[int, int]], size: int) -> int:
+    """Take the free place that is large enough and nearest to a size, else the largest; return its number."""
+    place = bisect_left(free, (size, -1))
+    if place == len(free):
+        place = bisect_left(free, (free[-1][0], -1))
+    return free.pop(place)[1]

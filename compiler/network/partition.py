@@ -1,6 +1,7 @@
 """Placement of operators on host and accelerator, in an order that needs few launches."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from vdla.compiler.graph.conversions import Conversions
@@ -9,6 +10,7 @@ from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.network.following import following
 from vdla.compiler.network.maker import OnHost, Placed, View
 from vdla.compiler.network.offload import OPERATORS, offload
+from vdla.compiler.network.placements import Placements
 from vdla.compiler.network.views import VIEW_RULES, VIEWS, Viewed
 from vdla.compiler.rules import Unfit, unfit
 from vdla.hw.spec.target import Target
@@ -28,31 +30,29 @@ def place(
         report: called with each node first.
         on_host: why nodes run on the host that could run on the accelerator, by their first result.
     """
-    placed: list[Placed] = []
     standing: dict[str, Layout] = {}  # values that the accelerator makes
     found = Conversions(graph)
+    placed = Placements(graph, found.readers)
     for node in graph.nodes:
         report(node)
-        follower = None if node.outputs[0] in on_host else following(graph, node, placed, target)
+        follower = None if node.outputs[0] in on_host else following(placed, node, target)
         if node.outputs[0] in on_host:
             one: Placed = OnHost(node, on_host[node.outputs[0]])
         elif follower is None:
             one = _place(found, node, target, standing)
         else:
-            for number in sorted(follower.places, reverse=True):
-                del placed[number]  # it is carried out where the other operands are there, too
-            one = follower.both
+            one = follower.both  # it is carried out where the other operands are there, too
         if not isinstance(one, OnHost):
             layout = one.layout if isinstance(one, View) else one.output[1]
             standing.update(dict.fromkeys(node.outputs, layout))
-        placed.append(one)
-    return placed
+        placed.add(one, () if follower is None else follower.places)
+    return placed.in_order()
 
 
 def _place(found: Conversions, node: Node, target: Target, standing: Mapping[str, Layout]) -> Placed:
     graph = found.graph
     if node.op in OPERATORS and not is_float(graph, node):
-        made = offload(graph, node, target, gathers=_may_gather(graph, node, standing))
+        made = offload(graph, node, target, gathers=_may_gather(found, node, standing))
         return OnHost(node, node.reason or made.reason) if isinstance(made, Unfit) else made
     if node.op in VIEWS and not is_float(graph, node):
         at = Viewed(graph, node, target.config, standing.get(node.inputs[0]))
@@ -64,50 +64,82 @@ def _place(found: Conversions, node: Node, target: Target, standing: Mapping[str
     return OnHost(node, why_on_host(found, node).reason)
 
 
-def _may_gather(graph: Graph, node: Node, inside: Mapping[str, Layout]) -> bool:
+def _may_gather(found: Conversions, node: Node, inside: Mapping[str, Layout]) -> bool:
     """Whether the node's first input comes from the host, and nobody else reads it."""
-    readers = (
-        sum(name == node.inputs[0] for other in graph.nodes for name in other.inputs) if node.inputs else 0
-    )
-    return readers == 1 and node.inputs[0] not in inside
+    first = node.inputs[0] if node.inputs else ""
+    return bool(first) and len(found.readers[first]) == 1 and first not in inside
 
 
-def parts(graph: Graph, placed: list[Placed]) -> list[Part]:
+def parts(placed: Sequence[Placed]) -> list[Part]:
     """Divide the nodes into as few parts as possible, each on one place, in an order that keeps dependencies.
 
     A value from the accelerator that it cannot read back in its present layout goes through the host, so its
     reader belongs to a later part.
     """
-    made = set(graph.inputs) | set(graph.constants)
-    waiting, found = list(placed), []
+    dividing, found = _Dividing(placed), list[Part]()
     on_host, idle = True, False
-    while waiting:
-        part = _ready(waiting, made, on_host)
+    while dividing.waits():
+        part = dividing.next(on_host)
         assert part or not idle, "the graph's nodes are in no order in which they can run"
         idle = not part
         if part:
-            found.append(tuple(part))
-            taken = {id(one) for one in part}
-            waiting = [one for one in waiting if id(one) not in taken]
-            made.update(name for one in part for name in one.node.outputs)
+            found.append(part)
         on_host = not on_host
+    assert sum(map(len, found)) == len(placed), "every operator is in a part"
     return found
 
 
-def _ready(waiting: list[Placed], made: set[str], on_host: bool) -> list[Placed]:
-    """Return what can run next on one place, in order."""
-    available, part = set(made), []
-    within: dict[str, Standing] = {}
-    for one in waiting:
-        needed = [name for name in one.node.inputs if name]
-        here = isinstance(one, OnHost) is on_host
-        if here and all(name in available for name in needed) and _readable(one, within):
+class _Dividing:
+    """Operators that wait to become parts: those that can run next, by their places in order.
+
+    Args:
+        placed: in an order in which they can run.
+    """
+
+    def __init__(self, placed: Sequence[Placed]) -> None:
+        self.placed = placed
+        made = {name: place for place, one in enumerate(placed) for name in one.node.outputs}
+        self.readers: list[list[int]] = [[] for _ in placed]
+        self.missing: list[int] = []
+        for place, one in enumerate(placed):
+            makers = {made[name] for name in one.node.inputs if name in made}
+            self.missing.append(len(makers))
+            for maker in makers:
+                self.readers[maker].append(place)
+        self.ready: dict[bool, list[int]] = {True: [], False: []}  # heaps, by whether on the host
+        for place, count in enumerate(self.missing):
+            if not count:
+                self.release(place)
+
+    def release(self, place: int) -> None:
+        """Let an operator run next whose operands are all there."""
+        heappush(self.ready[isinstance(self.placed[place], OnHost)], place)
+
+    def waits(self) -> bool:
+        """Whether an operator waits that can run next."""
+        return any(self.ready.values())
+
+    def next(self, on_host: bool) -> Part:
+        """Return what can run next on one place, in order."""
+        part: list[Placed] = []
+        later: list[int] = []
+        within: dict[str, Standing] = {}
+        while self.ready[on_host]:
+            place = heappop(self.ready[on_host])
+            one = self.placed[place]
+            if not _readable(one, within):
+                later.append(place)
+                continue
             part.append(one)
-            available.update(one.node.outputs)
             if not isinstance(one, OnHost):
                 layout = one.layout if isinstance(one, View) else one.output[1]
                 within |= dict.fromkeys(one.node.outputs, Standing(layout.block, layout.stack))
-    return part
+            for reader in self.readers[place]:
+                self.missing[reader] -= 1
+                if not self.missing[reader]:
+                    self.release(reader)
+        self.ready[on_host] = later  # in order, which makes it a heap
+        return tuple(part)
 
 
 class Standing(NamedTuple):

@@ -61,7 +61,7 @@ def _conversion(found: Conversions, node: Node) -> Unfit:
 def _use(found: Conversions, node: Node, real: str) -> str:
     """Say who makes the real numbers that a conversion reads, or reads those that it makes."""
     if node.op == "DequantizeLinear":
-        return f"result {next(found.float_uses(real), f'{real} of {found.graph.types[real].dtype}')}"
+        return f"result {found.float_use(real) or f'{real} of {found.graph.types[real].dtype}'}"
     maker, dtype = found.makers.get(real), found.graph.types[real].dtype
     origin = f"enters the network as {dtype}" if maker is None else f"{maker} makes in {dtype}"
     return f"input {real} that {origin}"
@@ -72,9 +72,9 @@ def _requantised(found: Conversions, node: Node) -> Unfit | None:
     something."""
     if node.op == "QuantizeLinear":
         maker = found.makers.get(found.source(node.inputs[0]))
-        pairs = [(maker, node)] if maker is not None and maker.op == "DequantizeLinear" else []
+        pairs = iter([(maker, node)] if maker is not None and maker.op == "DequantizeLinear" else [])
     else:
-        uses = any(found.float_uses(node.outputs[0]))
-        pairs = [] if uses else [(node, quantise) for quantise in found.quantisers(node.outputs[0])]
+        quantisers = () if found.float_use(node.outputs[0]) else found.quantisers(node.outputs[0])
+        pairs = ((node, quantise) for quantise in quantisers)
     reasons = (fit(found, maker, quantise) for maker, quantise in pairs)
     return next((reason for reason in reasons if isinstance(reason, Unfit)), None)

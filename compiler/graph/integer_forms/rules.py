@@ -169,10 +169,8 @@ def _computed(site: Site) -> str:
 def _result(site: Site) -> str:
     if site.quantise is not None:
         return ""
-    return next(
-        (f"result {use}, not quantised" for name in site.node.outputs for use in site.found.float_uses(name)),
-        "",
-    )
+    uses = (site.found.float_use(name) for name in site.node.outputs)
+    return next((f"result {use}, not quantised" for use in uses if use), "")
 
 
 def _conversions(site: Site) -> list[tuple[Node, str, str]]:

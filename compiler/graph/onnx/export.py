@@ -15,9 +15,8 @@ from onnx import (
     numpy_helper,
 )
 
-from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType, fresh_name
+from vdla.compiler.graph.nodes import Graph, GraphError, Node, TakenNames, TensorType
 from vdla.compiler.graph.onnx.simple import REDUCTIONS
-from vdla.compiler.graph.onnx.subgraphs import nodes_within
 from vdla.compiler.graph.onnx.unfold import unfolded
 from vdla.runtime.host.onnx_runtime import PART
 
@@ -51,16 +50,15 @@ def export(graph: Graph) -> ModelProto:
     constants = {name: array for name, array in graph.constants.items() if name not in models}
     nodes: list[NodeProto] = []
     tensors: list[TensorProto] = []
-    opsets = {"": OPSET}
+    opsets, taken = {"": OPSET}, TakenNames(graph.types)
     for node in graph.nodes:
         if node.op == PART:
-            taken = {*graph.types, *constants, *(one.name for one in tensors), *_made(nodes)}
             part = unfolded(node, graph.constants[node.inputs[0]].tobytes(), OPSET, taken)
             nodes += part.nodes
             tensors += part.constants
             opsets |= part.opsets
         else:
-            nodes.append(_node(graph, node, constants))
+            nodes.append(_node(graph, node, constants, taken))
     weights = [*(numpy_helper.from_array(array, name) for name, array in constants.items()), *tensors]
     inputs, outputs = (
         [_value(name, graph.types[name]) for name in names] for names in (graph.inputs, graph.outputs)
@@ -73,51 +71,43 @@ def export(graph: Graph) -> ModelProto:
 
 def _name_apart(nodes: list[NodeProto]) -> None:
     """Give other names to nodes that have one that another node has: onnxruntime refuses them."""
-    taken: set[str] = set()
+    taken = TakenNames()
     for node in nodes:
         if node.name:
-            node.name = fresh_name(node.name, taken)
-            taken.add(node.name)
+            node.name = taken.take(node.name)
 
 
-def _made(nodes: list[NodeProto]) -> Iterator[str]:
-    """Yield the names of what nodes and those of their subgraphs make."""
-    for outer in nodes:
-        for node in nodes_within(outer):
-            yield from node.output
-
-
-def _node(graph: Graph, node: Node, constants: dict[str, np.ndarray]) -> NodeProto:
-    """Return a node; what is an input in ONNX is added to `constants`."""
+def _node(graph: Graph, node: Node, constants: dict[str, np.ndarray], taken: TakenNames) -> NodeProto:
+    """Return a node; what is an input in ONNX is added to `constants`, and its name to `taken`."""
     if node.op == "Resize":
-        return _resize(graph, node, constants)
+        return _resize(graph, node, constants, taken)
     if not defs.has(node.op, OPSET, ""):
         raise GraphError(f"{node} cannot be exported: operator set {OPSET} of ONNX has no operator {node.op}")
     inputs, moved = list(node.inputs), AS_INPUTS.get(node.op, ())
     for name in moved:
-        inputs.append(fresh_name(f"{node.outputs[0]}_{name}", {*graph.types, *constants}))
+        inputs.append(taken.take(f"{node.outputs[0]}_{name}"))
         dtype = graph.types[node.inputs[0]].dtype if name in OF_THE_ELEMENTS else "int64"
         constants[inputs[-1]] = np.array(node.attributes[name], dtype)
-    made = helper.make_node(node.op, inputs, _outputs(graph, node), node.name)
+    made = helper.make_node(node.op, inputs, _outputs(node, taken), node.name)
     made.attribute.extend(_attributes(node, moved))
     return made
 
 
-def _outputs(graph: Graph, node: Node) -> tuple[str, ...]:
+def _outputs(node: Node, taken: TakenNames) -> tuple[str, ...]:
     """Return what a node makes; a Split names also the parts that nothing reads."""
     if node.op != "Split":
         return node.outputs
     found = [*node.outputs, *[""] * (len(node.extents("split")) - len(node.outputs))]
     unread = f"{next(filter(None, found))}_unread"
-    return tuple(name or fresh_name(f"{unread}_{place}", graph.types) for place, name in enumerate(found))
+    return tuple(name or taken.take(f"{unread}_{place}") for place, name in enumerate(found))
 
 
-def _resize(graph: Graph, node: Node, constants: dict[str, np.ndarray]) -> NodeProto:
+def _resize(graph: Graph, node: Node, constants: dict[str, np.ndarray], taken: TakenNames) -> NodeProto:
     """Return a Resize, which is by scales where these give its sizes, else to its sizes."""
     values: dict[str, Any] = dict(node.attributes)
     scales, sizes = (np.array(values.pop(name), dtype) for name, dtype in (("scales", "f4"), ("sizes", "i8")))
     by_scales = np.array_equal(np.floor(np.array(graph.types[node.inputs[0]].shape) * scales), sizes)
-    name = fresh_name(f"{node.outputs[0]}_extents", {*graph.types, *constants})
+    name = taken.take(f"{node.outputs[0]}_extents")
     constants[name] = scales if by_scales else sizes
     inputs = [node.inputs[0], "", name] if by_scales else [node.inputs[0], "", "", name]
     return helper.make_node("Resize", inputs, node.outputs, node.name, mode="nearest", **values)

@@ -7,7 +7,7 @@ import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, defs, helper
 
 from vdla.compiler.graph.interpret import run_node
-from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType, fresh_name
+from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType
 from vdla.compiler.graph.onnx import nibbles
 from vdla.compiler.graph.onnx.call import Call, Form, InvalidError, RefusalError
 from vdla.compiler.graph.onnx.checks import check_computable, check_constant, check_usable
@@ -295,9 +295,8 @@ class Importer:
             own: names that they make and that nobody else sees; they are replaced if they are taken.
             tensors: constants among these.
         """
-        names = {name: fresh_name(name, self.values.own_names) for name in sorted(own)}
-        self.values.own_names |= set(names.values())
-        self.values.taken |= set(names.values())
+        names = {name: self.values.own_names.take(name) for name in sorted(own)}
+        self.values.taken.add(*names.values())
         for tensor in tensors:
             copy = TensorProto()
             copy.CopyFrom(tensor)

@@ -1,11 +1,11 @@
 """Parts that onnxruntime runs, as the nodes that they are made of."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, version_converter
 
-from vdla.compiler.graph.nodes import GraphError, Node, fresh_name
+from vdla.compiler.graph.nodes import GraphError, Node, TakenNames
 from vdla.compiler.graph.onnx.part import same_in
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
 from vdla.compiler.graph.onnx.subgraphs import nodes_within, subgraphs
@@ -26,25 +26,24 @@ class Unfolded:
     opsets: Mapping[str, int]
 
 
-def unfolded(node: Node, model: bytes, opset: int, taken: Iterable[str]) -> Unfolded:
+def unfolded(node: Node, model: bytes, opset: int, taken: TakenNames) -> Unfolded:
     """Return the nodes of a part in a version of the main operator set.
 
     Args:
         node: that stands for the part.
         model: of the part.
-        taken: names of the graph, which nothing within the part may have.
+        taken: names of the graph, which nothing within the part may have; the part's are added.
 
     Raises:
         GraphError: one of its operators is another one in that version, and cannot be converted.
     """
     proto = _in_version(node, ModelProto.FromString(model), opset)
-    graph, used = proto.graph, set(taken)
+    graph = proto.graph
     names = dict(zip((one.name for one in graph.input), node.inputs[1:], strict=True))
     names |= dict(zip((one.name for one in graph.output), node.outputs, strict=True))
     for name in dict.fromkeys(_made(graph)):
         if name not in names:
-            names[name] = fresh_name(name, used)
-            used.add(names[name])
+            names[name] = taken.take(name)
     _rename(graph, names)
     opsets = {one.domain: one.version for one in proto.opset_import if one.domain not in MAIN_DOMAINS}
     return Unfolded(tuple(graph.node), tuple(graph.initializer), opsets)

@@ -1,10 +1,10 @@
 """The values of a graph under construction: their names, types and constants."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 import numpy as np
 
-from vdla.compiler.graph.nodes import TensorType, fresh_name, type_of
+from vdla.compiler.graph.nodes import TakenNames, TensorType, type_of
 from vdla.compiler.graph.onnx.names import printable
 from vdla.compiler.graph.onnx.nibbles import RANGES, as_bytes
 
@@ -23,9 +23,9 @@ class Values:
         taken: names that no new value may have.
     """
 
-    def __init__(self, own_names: Iterable[str]) -> None:
-        self.own_names = set(own_names)
-        self.taken = set(self.own_names)
+    def __init__(self, own_names: Collection[str]) -> None:
+        self.own_names = TakenNames(own_names)
+        self.taken = TakenNames(own_names)
         self.names: dict[str, str] = {}
         self.types: dict[str, TensorType] = {}
         self.constants: dict[str, np.ndarray] = {}
@@ -47,7 +47,7 @@ class Values:
         """Make a value; return its name: the model's own if it is short and printable, else one like it that
         is free."""
         plain = printable(wish)
-        name = wish if plain == wish and wish in self.own_names else fresh_name(plain, self.taken)
+        name = wish if plain == wish and self.own_names.is_taken(wish) else self.taken.free(plain)
         self.taken.add(name)
         if type_ is not None:
             self.types[name] = type_

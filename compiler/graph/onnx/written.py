@@ -1,12 +1,12 @@
 """An operator of another domain than ONNX's, as a model has it, and what stands for it in ONNX."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from onnx import AttributeProto, NodeProto, helper, numpy_helper
 
-from vdla.compiler.graph.nodes import TensorType, fresh_name
+from vdla.compiler.graph.nodes import TakenNames, TensorType
 from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.compiler.graph.onnx.tensors import attributes_from
 
@@ -43,7 +43,7 @@ class Written(NamedTuple):
     node: NodeProto
     values: Sequence[np.ndarray | None]
     types: Sequence[TensorType | None]
-    taken: Set[str]
+    taken: TakenNames
 
     @property
     def out(self) -> str:
@@ -81,7 +81,7 @@ class Written(NamedTuple):
 
     def made(self, suffix: str) -> str:
         """Return the name of a value that stands on the way to the result."""
-        return fresh_name(f"{self.out}.{suffix}", set(self.taken))
+        return self.taken.free(f"{self.out}.{suffix}")
 
     def part(self, op: str, inputs: Sequence[str], out: str, opset: int = OPSET, **attributes: Any) -> Part:
         """Return an operator of ONNX."""

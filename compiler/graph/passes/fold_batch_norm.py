@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vdla.compiler.graph.nodes import Graph, Node, consumers, fresh_name, producers
-from vdla.compiler.graph.rewrite import rebuilt
+from vdla.compiler.graph.nodes import Graph, Node, consumers, producers
+from vdla.compiler.graph.rewrite import Rewriting
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,16 +20,17 @@ class FoldBatchNorm:
 
     def run(self, graph: Graph) -> Graph:
         """Return `graph` with batch normalisation folded into Conv, ConvTranspose and Gemm."""
-        readers, makers = consumers(graph), producers(graph)
-        constants: dict[str, np.ndarray] = {}
+        readers, makers, made = consumers(graph), producers(graph), Rewriting(graph)
         folded: dict[str, Node] = {}
         for norm in graph.nodes:
             product = makers.get(norm.inputs[0]) if norm.op == "BatchNormalization" else None
             if product and _can_fold(graph, product, norm, readers):
-                folded[product.outputs[0]] = _fold(graph, product, norm, constants)
+                folded[product.outputs[0]] = _fold(made, product, norm)
         gone = {node.outputs[0] for node in folded.values()}
-        nodes = (folded.get(node.outputs[0], node) for node in graph.nodes if node.outputs[0] not in gone)
-        return rebuilt(graph, nodes, constants)
+        made.nodes += (
+            folded.get(node.outputs[0], node) for node in graph.nodes if node.outputs[0] not in gone
+        )
+        return made.finished()
 
 
 def _can_fold(graph: Graph, product: Node, norm: Node, readers: dict[str, list[Node]]) -> bool:
@@ -43,8 +44,9 @@ def _can_fold(graph: Graph, product: Node, norm: Node, readers: dict[str, list[N
     )
 
 
-def _fold(graph: Graph, product: Node, norm: Node, constants: dict[str, np.ndarray]) -> Node:
-    """Return the product that gives what `norm` would; its weights and bias are added to `constants`."""
+def _fold(made: Rewriting, product: Node, norm: Node) -> Node:
+    """Return the product that gives what `norm` would, with constants of its own."""
+    graph = made.graph
     scale, shift, mean, var = (graph.constants[name].astype(np.float64) for name in norm.inputs[1:])
     factor = scale / np.sqrt(var + norm.real("epsilon"))
     weights = graph.constants[product.inputs[1]]
@@ -53,10 +55,7 @@ def _fold(graph: Graph, product: Node, norm: Node, constants: dict[str, np.ndarr
         f"{norm.outputs[0]}_weight": weights * _along_outputs(product, factor, weights),
         f"{norm.outputs[0]}_bias": (bias - mean) * factor + shift,
     }
-    names = []
-    for wish, array in new.items():
-        names.append(fresh_name(wish, {*graph.types, *constants}))
-        constants[names[-1]] = array.astype(weights.dtype)
+    names = [made.constant(wish, array.astype(weights.dtype)) for wish, array in new.items()]
     attributes = {**product.attributes, "beta": 1.0} if product.op == "Gemm" else product.attributes
     return replace(product, inputs=(product.inputs[0], *names), outputs=norm.outputs, attributes=attributes)
 

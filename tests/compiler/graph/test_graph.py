@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from vdla.compiler.graph.interpret import all_values, interpret
-from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType, fresh_name
+from vdla.compiler.graph.nodes import Graph, GraphError, Node, TakenNames, TensorType
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.text import print_graph
 from vdla.compiler.graph.verify import verify
@@ -225,6 +225,22 @@ def test_the_verifier_finds_each_fault(message):
         verify(chain(**FAULTS[message]))
 
 
-def test_a_fresh_name_is_free():
-    assert fresh_name("a", {"b"}) == "a"
-    assert fresh_name("a", {"a", "a_1"}) == "a_2"
+def test_a_name_that_is_taken_gets_the_least_number_that_is_free():
+    taken = TakenNames(["b", "c", "c_1", "c_3"])
+    assert [taken.take("a") for _ in range(3)] == ["a", "a_1", "a_2"]
+    assert [taken.take("c") for _ in range(3)] == ["c_2", "c_4", "c_5"]
+    assert taken.free("d") == "d" == taken.free("d")
+    assert not taken.is_taken("d")
+
+
+def test_like_names_are_found_without_a_search_from_the_start():
+    class Counting(TakenNames):
+        asked = 0
+
+        def is_taken(self, name: str) -> bool:
+            self.asked += 1
+            return super().is_taken(name)
+
+    taken, count = Counting(), 1000
+    assert [taken.take("one") for _ in range(count)][-1] == f"one_{count - 1}"
+    assert taken.asked <= 4 * count

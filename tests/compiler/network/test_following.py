@@ -6,8 +6,9 @@ import pytest
 from tests.compiler.network.compiled import plan_of
 from tests.compiler.network.graphs import Net
 from tests.compiler.network.test_networks import check
-from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.graph.nodes import Graph, consumers
 from vdla.compiler.network.following import following
+from vdla.compiler.network.placements import Placements
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension
@@ -199,7 +200,8 @@ def test_a_table_of_what_the_accelerator_makes_is_a_copy_through_it(name):
 @pytest.mark.parametrize("make", FUSED)
 def test_without_the_extensions_nothing_follows(make):
     graph, _ = make(Following())
-    assert not any(following(graph, node, [], Target(TINY)) for node in graph.nodes)
+    placed = Placements(graph, consumers(graph))
+    assert not any(following(placed, node, Target(TINY)) for node in graph.nodes)
     plan = plan_of(graph, TINY)
     assert operators(plan) == {node.op for node in graph.nodes}
     check(graph, plan, FunctionalDevice(TINY, plan.dram_bytes))

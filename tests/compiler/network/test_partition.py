@@ -24,7 +24,7 @@ GRAPHS = {
 
 
 def parted(graph: Graph, config=TINY) -> list[Part]:
-    return parts(graph, place(graph, Target(config)))
+    return parts(place(graph, Target(config)))
 
 
 @pytest.mark.parametrize("config", [TINY, WIDE, WIDE_ROWS], ids=["tiny", "wide in", "wide rows"])

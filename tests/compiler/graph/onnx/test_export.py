@@ -7,7 +7,7 @@ from onnx import checker, helper
 from tests.compiler.graph.onnx.networks import small_cnn
 from tests.compiler.network.test_outside import network
 from vdla.compiler.graph.interpret import interpret
-from vdla.compiler.graph.nodes import Graph, GraphError, Node
+from vdla.compiler.graph.nodes import Graph, GraphError, Node, TakenNames
 from vdla.compiler.graph.onnx.export import OPSET, export
 from vdla.compiler.graph.onnx.load import load
 from vdla.compiler.graph.onnx.unfold import Unfolded, unfolded
@@ -109,7 +109,7 @@ def test_names_within_a_part_do_not_meet_those_of_the_graph():
     (part,) = (node for node in load(network("If").SerializeToString()).nodes if node.op == PART)
     graph = load(network("If").SerializeToString())
     model = graph.constants[part.inputs[0]].tobytes()
-    whole = unfolded(part, model, OPSET, {*graph.types, "z", "z_1"})
+    whole = unfolded(part, model, OPSET, TakenNames((*graph.types, "z", "z_1")))
     (choice,) = (node for node in whole.nodes if node.op_type == "If")
     assert {out.name for attribute in choice.attribute for out in attribute.g.output} == {"z_2"}
 
@@ -119,7 +119,9 @@ def old_part(op: str, **attributes) -> Unfolded:
     x, y = helper.make_tensor_value_info("x", 1, [2, 3]), helper.make_tensor_value_info("y", 1, None)
     body = helper.make_graph([helper.make_node(op, ["x"], ["y"], **attributes)], "part", [x], [y])
     model = helper.make_model(body, opset_imports=[helper.make_opsetid("", 7)])
-    return unfolded(Node(PART, ("m", "a"), ("b",), {}, "the part"), model.SerializeToString(), OPSET, ())
+    return unfolded(
+        Node(PART, ("m", "a"), ("b",), {}, "the part"), model.SerializeToString(), OPSET, TakenNames()
+    )
 
 
 def test_a_part_in_an_old_version_is_converted():
