@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from vdla.runtime.host.dtypes import Dtype
+from vdla.runtime.host.dtypes import TensorDtype
 from vdla.runtime.host.error_function import erf
 
 
@@ -115,7 +115,7 @@ def identity(x: np.ndarray) -> np.ndarray:
     return x
 
 
-def cast(x: np.ndarray, *, to: Dtype) -> np.ndarray:
+def cast(x: np.ndarray, *, to: TensorDtype) -> np.ndarray:
     """Convert to the type `to`: floats round towards zero, integers wrap."""
     return x.astype(to)
 

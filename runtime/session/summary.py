@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from vdla.hw.spec.showing import short
 from vdla.hw.spec.target import ClockSource
 from vdla.runtime.module.plan import HostStep, Plan
 from vdla.runtime.module.reasons import kind_of
@@ -13,6 +14,7 @@ MOST_COSTLY = 3
 MOST_COMPONENTS = 5
 SHOWN_UNCOUNTED = 3
 KIB = 1024
+HALF = "float16"
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class Summary:
             nothing ran.
         costly: the operators that cost most, the first most of all.
         reasons: why operators run on the host, the most frequent first.
+        halves: the outputs that the network's file states as float16; its inputs are float32 then.
         uncounted: operators on the host of whose multiply-accumulates not all are in `host_macs`.
     """
 
@@ -91,6 +94,7 @@ class Summary:
     costly: tuple[Cost, ...]
     reasons: tuple[Reason, ...]
     uncounted: tuple[str, ...] = ()
+    halves: tuple[str, ...] = ()
 
     @property
     def mac_share(self) -> float | None:
@@ -104,6 +108,7 @@ class Summary:
 
     def __str__(self) -> str:
         rows = [
+            *_titled("types", _halves(self.halves)),
             *_titled("MACs", (_macs(self), *_uncounted(self.uncounted))),
             ("accelerator", _accelerator(self)),
             *_titled("energy", _energy(self)),
@@ -151,6 +156,7 @@ def summary_of(plan: Plan, found: Report, clock_hz: float | None = None) -> Summ
         costly(found.layers),
         reasons(plan.host_steps),
         tuple(dict.fromkeys(text for step in plan.host_steps for text in step.uncounted)),
+        tuple(name for name, value in plan.outputs.items() if value.dtype == HALF),
     )
 
 
@@ -189,6 +195,13 @@ def _macs(one: Summary) -> str:
     if one.mac_share is None:
         return "none"
     return f"{(one.macs + one.host_macs) / 1e6:,.1f} M, {one.mac_share:.1%} of them on the accelerator"
+
+
+def _halves(outputs: Sequence[str]) -> Iterable[str]:
+    """Yield what becomes of the types of a network of float16."""
+    if outputs:
+        names = short(", ".join(outputs))
+        yield f"the file's {HALF} runs as float32 or int8: inputs are float32, {names} {HALF}"
 
 
 def _uncounted(texts: Sequence[str]) -> Iterable[str]:

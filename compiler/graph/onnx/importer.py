@@ -389,5 +389,6 @@ class Importer:
                 check_constant(node.op, name, self.constants[name])
             else:
                 check_computable(self.types[name], f"its input {name!r} ")
+        check = check_usable if node.op == "Cast" else check_computable
         for name in node.outputs:
-            check_computable(self.types[name], f"its output {name!r} ")
+            check(self.types[name], f"its output {name!r} ")

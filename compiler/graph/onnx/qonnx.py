@@ -135,7 +135,7 @@ def _integers(written: Written, bits: int, low: int, high: int, mode: str) -> np
     wide = (x / scale + point).astype(np.float32)
     if bits == 1 and low < 0:
         return np.where(wide >= 0, np.float32(1), np.float32(-1))
-    clipped = np.clip(wide, np.float32(low), np.float32(high))
+    clipped: np.ndarray = np.clip(wide, np.float32(low), np.float32(high))
     if mode not in TO_MAGNITUDE:
         return evaluate(ROUNDING[mode], [clipped], {})[0]
     op, added = TO_MAGNITUDE[mode]

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from tests.compiler.network.compiled import handmade
 from tests.runtime.session.test_report import CLOCK, report_of
@@ -49,6 +50,15 @@ def test_what_the_count_of_macs_leaves_out_is_told():
         in str(found)
     )
     assert "on the host, " not in str(summary("residual"))
+
+
+def test_a_network_of_float16_says_what_its_inputs_are():
+    plan = handmade("residual")[1]
+    name, value = next(iter(plan.outputs.items()))
+    half = replace(plan, outputs={name: structs.replace(value, dtype="float16")})
+    found = summary_of(half, report_of("residual")[0], CLOCK)
+    assert f"the file's float16 runs as float32 or int8: inputs are float32, {name} float16\n" in str(found)
+    assert "types" not in str(summary("residual"))
 
 
 def test_the_time_of_the_host_stands_apart_as_measured_on_this_machine():

@@ -121,9 +121,9 @@ REFUSED = {
         "its output 'y' is float32[0, 3, 4], which has no elements",
     ),
     "other types": (
-        [node("Cast", "x", "y", to=TensorProto.DOUBLE)],
+        [node("Cast", "x", "d", to=TensorProto.DOUBLE), node("Neg", "d", "y")],
         {},
-        "its output 'y' is float64[2, 3, 4]; supported element types are float32",
+        "its input 'd' is float64[2, 3, 4]; supported element types are float32",
     ),
     "types that do not go together": (
         [node("Add", "x w", "y")],

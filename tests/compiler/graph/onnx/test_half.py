@@ -1,0 +1,177 @@
+"""float16 and bfloat16 become float32: what onnxruntime makes of the file, within its precision."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+from tests.compiler.graph.onnx.networks import model, node
+from vdla.compiler.graph.interpret import interpret
+from vdla.compiler.graph.nodes import GraphError
+from vdla.compiler.graph.onnx.load import load
+from vdla.compiler.graph.section import Section
+from vdla.runtime.host.onnx_runtime import PART
+
+RNG = np.random.default_rng(0)
+HALF, BRAIN = TensorProto.FLOAT16, TensorProto.BFLOAT16
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def as_kind(array: np.ndarray, kind: int) -> np.ndarray:
+    return array.astype(helper.tensor_dtype_to_np_dtype(kind))
+
+
+def halved(nodes, inputs, constants, kind=HALF, out=HALF, opset=17) -> ModelProto:
+    """Return a model of half precision throughout, but for the outputs' type."""
+    weights = {name: as_kind(array, kind) for name, array in constants.items()}
+    made = model(nodes, inputs, ["y"], weights, opset, kind)
+    made.graph.output[0].type.tensor_type.elem_type = out
+    return made
+
+
+def small(kind=HALF, out=HALF) -> ModelProto:
+    nodes = [
+        node("Conv", "x w b", "c", pads=[1, 1, 1, 1]),
+        node("Relu", "c", "r"),
+        node("GlobalAveragePool", "r", "p"),
+        node("Flatten", "p", "f"),
+        node("Gemm", "f g", "y"),
+    ]
+    return halved(
+        nodes, {"x": [1, 4, 8, 8]}, {"w": normal(8, 4, 3, 3), "b": normal(8), "g": normal(8, 5)}, kind, out
+    )
+
+
+def check(made: ModelProto, fed: dict[str, np.ndarray]) -> np.ndarray:
+    """Compare with onnxruntime, which must not be needed to run it; return the result."""
+    for number, one in enumerate(made.graph.node):
+        one.name = f"n{number}"
+    asked = {
+        value.name: as_kind(fed[value.name], value.type.tensor_type.elem_type) for value in made.graph.input
+    }
+    (expected,) = onnxruntime.InferenceSession(made.SerializeToString()).run(None, asked)
+    graph = load(made)
+    assert PART not in [one.op for one in graph.nodes]
+    assert {type_.dtype for type_ in graph.inputs.values()} <= {"float32", "int64"}
+    inputs = {name: asked[name].astype(type_.dtype) for name, type_ in graph.inputs.items()}
+    found = interpret(graph, inputs)["y"]
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-2, atol=1e-2)
+    return found
+
+
+def test_a_network_of_halves_has_inputs_of_float32_and_outputs_of_the_files_type():
+    assert check(small(), {"x": normal(1, 4, 8, 8)}).dtype == np.float16
+
+
+def test_types_that_the_file_keeps_stay():
+    """As tools write it with keep_io_types: Cast at both ends, and around what stays in float32."""
+    nodes = [
+        node("Cast", "x", "h", to=HALF),
+        node("Conv", "h w", "c"),
+        node("Cast", "c", "s", to=TensorProto.FLOAT),
+        node("Softmax", "s", "t", axis=1),
+        node("Cast", "t", "u", to=HALF),
+        node("Mul", "u u", "v"),
+        node("Cast", "v", "y", to=TensorProto.FLOAT),
+    ]
+    made = halved(nodes, {"x": [1, 4, 8, 8]}, {"w": normal(8, 4, 3, 3)}, out=TensorProto.FLOAT)
+    made.graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT
+    assert check(made, {"x": normal(1, 4, 8, 8)}).dtype == np.float32
+    assert "Cast" not in [one.op for one in load(made).nodes if one.attributes.get("to") != "float32"]
+
+
+def test_bfloat16_leaves_as_float32():
+    made = small(BRAIN, BRAIN)
+    graph = load(made)
+    assert graph.types[graph.outputs[0]].dtype == graph.types["x"].dtype == "float32"
+    wide = small()
+    x = normal(1, 4, 8, 8)
+    for tensor, other in zip(wide.graph.initializer, made.graph.initializer, strict=True):
+        tensor.CopyFrom(numpy_helper.from_array(as_kind(numpy_helper.to_array(other), HALF), tensor.name))
+    found, expected = (interpret(load(one), {"x": x})["y"] for one in (made, wide))
+    np.testing.assert_allclose(found, expected, rtol=1e-2, atol=1e-2)
+
+
+def branch(name: str, scale: float):
+    constant = numpy_helper.from_array(np.float16([scale]), f"{name}_scale")
+    value = helper.make_tensor_value_info(name, HALF, None)
+    return helper.make_graph([node("Mul", f"x {name}_scale", name)], name, [], [value], [constant])
+
+
+CASES = {
+    "a constant of a node": [
+        helper.make_node("Constant", [], ["k"], value=numpy_helper.from_array(np.float16([2, 3, 4]))),
+        node("Mul", "x k", "y"),
+    ],
+    "a shape filled with a number": [
+        node("Shape", "x", "s"),
+        node("ConstantOfShape", "s", "k", value=numpy_helper.from_array(np.float16([2]))),
+        node("Add", "x k", "y"),
+    ],
+    "a value that is read and goes out": [node("Relu", "x", "y"), node("Neg", "y", "n")],
+    "conversions of integers": [
+        node("Cast", "x", "i", to=TensorProto.INT64),
+        node("Cast", "i", "f", to=HALF),
+        node("Add", "x f", "y"),
+    ],
+    "a norm with sums of float32": [node("LayerNormalization", "x g", "y", stash_type=1)],
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_constants_attributes_and_conversions(case):
+    check(halved(CASES[case], {"x": [2, 3]}, {"g": normal(3)}), {"x": normal(2, 3) * 3})
+
+
+def test_subgraphs_are_converted_too():
+    """onnxruntime runs the If; what goes in and out of it is float32."""
+    nodes = [
+        node("ReduceMax", "x", "m", keepdims=0),
+        node("Cast", "m", "c", to=TensorProto.BOOL),
+        helper.make_node("If", ["c"], ["y"], "i", then_branch=branch("t", 2), else_branch=branch("e", 3)),
+    ]
+    made, x = halved(nodes, {"x": [2, 3]}, {}), normal(2, 3).astype(np.float16)
+    (expected,) = onnxruntime.InferenceSession(made.SerializeToString()).run(None, {"x": x})
+    found = interpret(load(made), {"x": x.astype(np.float32)})["y"]
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_quantised_network_of_halves_has_scales_of_float32():
+    nodes = [node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z", "y")]
+    made = halved(nodes, {"x": [2, 3]}, {"s": np.float32(0.1)}, opset=19)
+    made.graph.initializer.append(numpy_helper.from_array(np.int8(3), "z"))
+    check(made, {"x": normal(2, 3)})
+
+
+def test_weights_in_another_file(tmp_path):
+    made, x = small(), normal(1, 4, 8, 8)
+    expected = interpret(load(made), {"x": x})["y"]
+    onnx.save(made, tmp_path / "m.onnx", save_as_external_data=True, location="m.bin", size_threshold=0)
+    np.testing.assert_array_equal(interpret(load(tmp_path / "m.onnx"), {"x": x})["y"], expected)
+    (tmp_path / "m.bin").unlink()
+    with pytest.raises(GraphError, match=r"initializer 'w': .*m\.bin"):
+        load(tmp_path / "m.onnx")
+
+
+def test_a_part_of_a_network_of_halves():
+    graph = load(small(), section=Section(inputs=("r",), outputs=("f",)), shapes={"r": (1, 8, 8, 8)})
+    assert [graph.types[name].dtype for name in ("r", "f")] == ["float32", "float32"]
+
+
+def test_the_model_that_is_given_stays_as_it_is():
+    made = small()
+    before = made.SerializeToString(deterministic=True)
+    load(made)
+    assert made.SerializeToString(deterministic=True) == before
+
+
+def test_an_input_that_leaves_unchanged_is_float32():
+    made = halved([node("Relu", "x", "y")], {"x": [2, 3]}, {})
+    made.graph.output.append(helper.make_tensor_value_info("x", HALF, [2, 3]))
+    graph = load(made)
+    assert [graph.types[name].dtype for name in graph.outputs] == ["float16", "float32"]
