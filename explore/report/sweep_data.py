@@ -18,7 +18,7 @@ OK = "ok"
 SILICON_CLOCKS = (ClockSource.ESTIMATED, ClockSource.ROUTED)
 SILICON = ("lut", "ff", "dsp", "block_ram", "mhz", "area_source", "clock_source", "digest")
 RUN = ("cycles", "seconds", "utilisation", "macs", "bytes_read", "bytes_written", "energy_pj", "status")
-TUNING = ("default_cycles",)  # of sweeps that tune
+SOME = ("default_cycles", "limits", "limits_why")  # of sweeps that tune, and of those with limits
 LAYER_SHAPE = ("name", "op", "on", "macs")
 LAYER_VALUES = ("cycles", "bytes_read", "bytes_written", "energy_pj", "bound")
 
@@ -50,7 +50,7 @@ def read_sweep(folder: Path) -> Sweep:
     """
     about = _read_about(folder / ABOUT)
     parameters = about["parameters"]
-    points = _read_table(folder / POINTS, ("point", "workload", *parameters, *SILICON, *RUN), TUNING)
+    points = _read_table(folder / POINTS, ("point", "workload", *parameters, *SILICON, *RUN), SOME)
     layers = _read_table(folder / LAYERS, ("point", "workload", "layer", *LAYER_SHAPE, *LAYER_VALUES))
     return Sweep(folder.resolve().name, about, points, layers)
 
@@ -106,6 +106,7 @@ def page_data(sweep: Sweep) -> dict[str, Any]:
         "name": sweep.name,
         **{key: sweep.about.get(key) for key in ("version", "sources", "family", "created")},
         "parameters": sweep.about["parameters"],
+        "limits": sweep.about.get("limits", []),
         "objectives": sweep.about["specification"].get("objectives", []),
         "points": {"point": numbers, **_point_columns(sweep, place)},
         "workloads": [
@@ -190,7 +191,7 @@ def _recipe(table: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _run_columns(points: Columns, workload: str, place: Mapping[int, int]) -> dict[str, list[Any]]:
-    names = [*RUN, *(name for name in TUNING if name in points)]
+    names = [*RUN, *(name for name in SOME if name in points)]
     columns: dict[str, list[Any]] = {name: [None] * len(place) for name in names}
     for row, (number, name) in enumerate(zip(points["point"], points["workload"], strict=True)):
         if name == workload:

@@ -6,7 +6,18 @@ from vdla.explore.report.page import write_page
 from vdla.explore.report.sweep_data import page_data, read_sweep
 
 REPORT = "report.html"
-SCRIPTS = ("fields.js", "state.js", "pareto.js", "parallel.js", "layers.js", "detail.js", "sweep.js")
+SCRIPTS = (
+    "fields.js",
+    "limits.js",
+    "state.js",
+    "pareto.js",
+    "parallel.js",
+    "layers.js",
+    "beside.js",
+    "detail.js",
+    "link.js",
+    "sweep.js",
+)
 
 
 def write_sweep_report(folder: Path, output: Path | None = None) -> Path:

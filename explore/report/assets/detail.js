@@ -3,14 +3,26 @@
 // The chosen point: its figures, the commands that reproduce it, and its layers on one workload.
 
 class Detail {
-  constructor(state) {
+  /** @param changed called when a choice within this part of the page changes. */
+  constructor(state, changed) {
     this.state = state;
     this.workload = null;
+    this.other = { point: null, workload: null }; // what stands beside; nothing: the same
+    this.measure = "cycles"; // of the bars
+    this.beside = new Beside(this);
+    this.changed = () => {
+      this.show();
+      changed();
+    };
     byId("workload").addEventListener("change", (event) => {
       this.workload = event.target.value;
-      this.show();
+      this.changed();
     });
-    byId("measure").addEventListener("change", () => this.#bars());
+    byId("measure").addEventListener("change", (event) => {
+      this.measure = event.target.value;
+      this.#bars();
+      changed();
+    });
     byId("copy").addEventListener("click", () => this.#copy());
   }
 
@@ -29,6 +41,7 @@ class Detail {
     this.layers = layersOf(state.data, this.#chosenWorkload(), row.index);
     this.#run(row);
     this.#charts(row);
+    this.beside.show(row);
   }
 
   #chosenWorkload() {
@@ -46,7 +59,8 @@ class Detail {
     const { state } = this;
     const line = (field) => [make("dt", {}, field.label), make("dd", {}, field.text(row[field.key]))];
     const parameters = state.fields.filter((field) => !field.result);
-    return [...parameters.flatMap(line), make("hr"), ...state.results.flatMap(line)];
+    const limits = known(row.limits) ? [make("hr"), make("dt", {}, "Limits"), make("dd", { class: row.limits_why ? "wide" : null }, row.limits_why || VERDICT_TEXTS[row.limits])] : [];
+    return [...parameters.flatMap(line), make("hr"), ...state.results.flatMap(line), ...limits];
   }
 
   #run(row) {
@@ -65,8 +79,7 @@ class Detail {
       return;
     }
     const measures = Object.entries(layerMeasures(layers));
-    const before = byId("measure").value;
-    byId("measure").replaceChildren(...measures.map(([key, { title }]) => make("option", { value: key, selected: key === before }, title)));
+    byId("measure").replaceChildren(...measures.map(([key, { title }]) => make("option", { value: key, selected: key === this.measure }, title)));
     layerTable(byId("layers"), layers, `Layers of point ${row.point} on ${this.workload}, in the order in which they run`);
     const { peak, bus } = this.state.data.points;
     this.#bars();

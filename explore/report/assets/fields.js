@@ -53,6 +53,9 @@ function rowsOf(data, parameters, workloads) {
     for (const name of ["lut", "ff", "dsp", "block_ram", "mhz", "area_source", "clock_source"]) row[name] = points[name][index];
     for (const name of ["seconds", "cycles", "energy", "utilisation"]) row[name] = failed.length ? null : mean(runs.map((run) => run[name]));
     row.utilisation = known(row.utilisation) ? 100 * row.utilisation : null;
+    const judged = workloads.map(({ runs }) => ({ limits: runs.limits?.[index], limits_why: runs.limits_why?.[index] }));
+    row.limits = worstVerdict(judged.map(({ limits }) => limits));
+    row.limits_why = limitReasons(judged);
     return row;
   });
   const [perSecond, time] = unitFor(rows.map((row) => row.seconds), TIME_UNITS);
@@ -61,7 +64,7 @@ function rowsOf(data, parameters, workloads) {
     row.time = known(row.seconds) ? row.seconds * perSecond : null;
     row.energy = known(row.energy) ? row.energy * perPicojoule : null;
   }
-  return { rows, time, energy };
+  return { rows, time, energy, factors: { time: perSecond, energy: perPicojoule, utilisation: 100 } };
 }
 
 /** Return the geometric mean; nothing where a value is missing. */

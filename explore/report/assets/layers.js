@@ -47,7 +47,8 @@ function layerMeasures(layers) {
   return measures;
 }
 
-async function drawBars(place, layers, measure) {
+/** Draw the layers as bars; `longest`, where given, is the end of the axis. */
+async function drawBars(place, layers, measure, longest) {
   const values = layers.filter((layer) => layer.on !== "host" && known(measure.value(layer))).map((layer) => ({ ...layerTexts(layer), place: layer.index, length: measure.value(layer) }));
   if (!values.length) return drawNothing(place, "No layer ran on the accelerator.");
   const names = Object.fromEntries(values.map(({ place, name }) => [place, name]));
@@ -59,7 +60,7 @@ async function drawBars(place, layers, measure) {
     mark: { type: "bar", height: 11 },
     encoding: {
       y: { field: "place", type: "ordinal", title: null, axis: { labelExpr: `${JSON.stringify(names)}[datum.value]`, ticks: false, domain: false, labelLimit: 150 } },
-      x: { field: "length", type: "quantitative", title: measure.title, axis: { format: "~s", tickCount: 5, orient: "top" } },
+      x: { field: "length", type: "quantitative", title: measure.title, scale: longest ? { domain: [0, longest] } : {}, axis: { format: "~s", tickCount: 5, orient: "top" } },
       color: boundColours("Bound by", values),
       tooltip: layerTooltip(),
       description: { field: "description" },

@@ -103,7 +103,9 @@ class ParallelChart {
   #showRange(field, number) {
     const range = this.state.ranges.get(field.key);
     const shown = this.view.signal(`range${number}`);
-    const wanted = range ? range.map((value) => clamped(this.scales[number](value))) : [0, 0];
+    const [low, high] = domainOf(field);
+    const inside = (value) => Math.min(Math.max(value, low), high); // open ends are infinite
+    const wanted = range ? range.map((value) => clamped(this.scales[number](inside(value)))) : [0, 0];
     const apart = sorted(wanted).map((end, side) => Math.abs(end - sorted(shown)[side]));
     const same = range ? Math.max(...apart) < 0.5 : Math.abs(shown[0] - shown[1]) < LEAST_DRAG;
     if (!same) this.view.signal(`range${number}`, wanted);

@@ -2,10 +2,8 @@
 
 // What the person has chosen, and the rows that follow from it. Views draw from it and change it only here.
 
-const OBJECTIVE_KEYS = { seconds: "time", energy_pj: "energy" }; // columns of the table by the names of their fields
-
 class State {
-  /** @param changed called with what changed: "rows", "filters", "axes" or "chosen". */
+  /** @param changed called with what changed: "rows", "filters", "axes", "marks" or "chosen". */
   constructor(data, changed) {
     this.data = data;
     this.changed = changed;
@@ -15,20 +13,25 @@ class State {
     this.fixed = fixed;
     this.ranges = new Map(); // field key -> [low, high] on its axis
     this.words = "";
+    this.log = false; // whether both axes are logarithmic
+    this.kept = "all"; // which verdicts on limits are shown, a key of KEPT
+    this.by = null; // key of the parameter that marks tell apart
+    this.as = "colour"; // how they do: by "colour", "shape" or in "panels"
     this.x = this.y = null;
     this.chosen = null;
     this.#rebuild();
   }
 
   #rebuild() {
-    const { rows, time, energy } = rowsOf(this.data, this.parameters, this.workloads);
+    const { rows, time, energy, factors } = rowsOf(this.data, this.parameters, this.workloads);
+    this.factors = factors;
     this.rows = rows.filter((row) => !row.failed.length);
     this.failed = rows.filter((row) => row.failed.length);
     const all = [...this.parameters, ...resultFields(this.data.family, time, energy)];
     this.fields = all.map((field) => withAxis(field, this.rows)).filter((field) => field.raw.length);
     this.results = this.fields.filter((field) => field.result);
     const has = (key) => this.results.some((field) => field.key === key);
-    const [x, y] = [...this.data.objectives.map((name) => OBJECTIVE_KEYS[name] ?? name), "cycles", "lut", "energy", ...this.results.map(({ key }) => key)].filter((key, place, all) => has(key) && all.indexOf(key) === place);
+    const [x, y] = [...this.data.objectives.map((name) => FIELD_KEYS[name] ?? name), "cycles", "lut", "energy", ...this.results.map(({ key }) => key)].filter((key, place, all) => has(key) && all.indexOf(key) === place);
     if (!has(this.x)) this.x = x;
     if (!has(this.y)) this.y = y ?? x;
     for (const row of this.rows) Object.assign(row, textsOf(row, this.fields));
@@ -46,8 +49,10 @@ class State {
 
   #filter() {
     const ranges = [...this.ranges].map(([key, range]) => [this.field(key), range]);
-    for (const row of this.rows) row.shown = ranges.every(([field, range]) => within(placeOn(field, row), range));
-    this.front = frontOf(this.rows.filter((row) => row.shown), this.field(this.x), this.field(this.y));
+    const allowed = (row) => !known(row.limits) || KEPT[this.kept].includes(row.limits);
+    for (const row of this.rows) row.shown = allowed(row) && ranges.every(([field, range]) => within(placeOn(field, row), range));
+    this.front = this.frontOf(this.rows);
+    this.stacks = this.stacksOf(this.rows);
     for (const row of this.rows) row.front = false;
     for (const row of this.front) row.front = true;
   }
@@ -65,6 +70,55 @@ class State {
     for (const { key } of this.results) this.ranges.delete(key); // other workloads, other values
     this.#rebuild();
     this.changed("rows");
+  }
+
+  /** Return the front of the rows that are shown and not beyond a limit. */
+  frontOf(rows) {
+    return frontOf(rows.filter((row) => row.shown && row.limits !== "beyond"), this.field(this.x), this.field(this.y));
+  }
+
+  /** Return the rows that are shown and whose marks hide each other; a mark that is alone is a list of one. */
+  stacksOf(rows) {
+    const [x, y] = [this.field(this.x), this.field(this.y)];
+    return x && y ? stacksOf(rows.filter((row) => row.shown), x, y, this.log) : [];
+  }
+
+  /** Make both axes logarithmic or linear. */
+  setLog(log) {
+    this.log = log;
+    this.#filter();
+    this.changed("axes");
+  }
+
+  /** Show the points with these verdicts on limits. */
+  keep(kept) {
+    this.kept = kept;
+    this.#filter();
+    this.changed("filters");
+  }
+
+  /** Tell the values of a parameter apart; nothing: of none. */
+  tellApart(by, as) {
+    [this.by, this.as] = [by || null, as];
+    this.changed("marks");
+  }
+
+  /** Take over a state from outside; unknown parts are left as they are. `ranges(field)` returns a range or null. */
+  restore({ workloads, x, y, log, kept, by, as, words, point, ranges }) {
+    this.workloads = this.data.workloads.filter(({ name }) => workloads.includes(name));
+    this.ranges.clear();
+    this.words = words.toLowerCase();
+    this.kept = kept in KEPT ? kept : "all";
+    this.as = MANNERS.includes(as) ? as : "colour";
+    this.chosen = point === "" ? null : Number(point);
+    [this.x, this.y, this.log] = [x, y, log];
+    this.#rebuild();
+    this.by = this.fields.some((field) => !field.result && field.key === by) ? by : null;
+    for (const field of this.fields) {
+      const range = ranges(field);
+      if (range) this.ranges.set(field.key, range);
+    }
+    this.#filter();
   }
 
   setAxes(x, y) {
@@ -89,6 +143,13 @@ class State {
     this.changed("filters");
   }
 
+  /** Choose a point; of several at its place the next one, where one of them is chosen already. */
+  chooseNext(point) {
+    const stack = (this.stacks.find((rows) => rows.some((row) => row.point === point)) ?? []).map((row) => row.point);
+    const place = stack.indexOf(this.chosen);
+    this.choose(place < 0 ? point : stack[(place + 1) % stack.length]);
+  }
+
   choose(point) {
     this.chosen = point;
     this.changed("chosen");
@@ -96,6 +157,34 @@ class State {
 }
 
 const within = (place, [low, high]) => known(place) && low <= place && place <= high;
+
+const MANNERS = ["colour", "shape", "panels"];
+
+const MARK = 0.012; // of an axis: marks that are nearer hide each other
+
+/** Return the rows whose marks hide each other on two axes: lists, each in the order of the rows. */
+function stacksOf(rows, x, y, isLog) {
+  const cells = new Map();
+  for (const row of rows.filter((row) => known(row[x.key]) && known(row[y.key]))) {
+    const place = [x, y].map((field) => shareOf(field, row[field.key], isLog) / MARK);
+    const near = around(place).map((cell) => cells.get(cell)).find((stack) => stack && stack.place.every((value, axis) => Math.abs(value - place[axis]) < 1));
+    if (near) near.rows.push(row);
+    else cells.set(place.map(Math.floor).join(" "), { place, rows: [row] });
+  }
+  return [...cells.values()].map((stack) => stack.rows);
+}
+
+/** Return the cells of one mark's size in which a neighbour may stand. */
+function around([x, y]) {
+  const steps = [-1, 0, 1];
+  return steps.flatMap((across) => steps.map((up) => `${Math.floor(x) + across} ${Math.floor(y) + up}`));
+}
+
+/** Return where a value stands on an axis: 0 at its beginning and 1 at its end. */
+function shareOf({ low, high }, value, isLog) {
+  if (low === high) return 0;
+  return isLog && low > 0 ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
+}
 
 /** Return the rows that no other one beats in both fields, the best in `x` first. */
 function frontOf(rows, x, y) {

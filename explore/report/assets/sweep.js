@@ -7,17 +7,22 @@ class SweepPage {
     this.state = new State(data, (what) => this.changed(what));
     this.pareto = new ParetoChart(byId("pareto"), this.state);
     this.parallel = new ParallelChart(byId("parallel"), this.state);
-    this.detail = new Detail(this.state);
+    this.detail = new Detail(this.state, () => this.link.save());
+    this.link = new Link(this);
     this.filter = oncePerFrame(() => this.#filter());
     this.#head(data);
     this.#controls(data);
+    follow(this, location.hash.slice(1));
+    this.#showChoices();
     followTheme(byId("theme"), () => this.draw());
     followWidth(byId("parallel"), () => this.parallel.draw());
   }
 
   /** Draw what depends on what changed. */
   changed(what) {
+    this.link.save();
     if (what === "rows") return this.draw();
+    if (what === "marks") return this.pareto.draw();
     if (what === "axes") {
       this.pareto.draw();
       this.parallel.update();
@@ -29,6 +34,22 @@ class SweepPage {
     }
     if (what === "chosen") this.detail.show();
     this.filter();
+  }
+
+  /** Show a state that came from outside. */
+  show() {
+    this.#showChoices();
+    return this.draw();
+  }
+
+  /** Let the controls show the state. */
+  #showChoices() {
+    const { state } = this;
+    for (const box of byId("workloads").querySelectorAll("input")) box.checked = state.workloads.some(({ name }) => name === box.value);
+    byId("log").checked = state.log;
+    const values = { find: state.words, by: state.by ?? "", as: state.as, kept: state.kept };
+    for (const [id, value] of Object.entries(values)) byId(id).value = value;
+    byId("as").parentElement.hidden = !state.by;
   }
 
   /** Draw everything anew. */
@@ -74,15 +95,37 @@ class SweepPage {
       make("span", { class: "quiet" }, "Several give the geometric mean."),
     );
     for (const id of ["x", "y"]) byId(id).addEventListener("change", () => state.setAxes(byId("x").value, byId("y").value));
-    byId("log").addEventListener("change", () => this.pareto.draw());
+    byId("log").addEventListener("change", () => state.setLog(byId("log").checked));
     byId("find").addEventListener("input", () => {
       state.words = byId("find").value.trim().toLowerCase();
+      this.link.save();
       this.filter();
     });
     byId("clear").addEventListener("click", () => {
       byId("find").value = state.words = "";
+      byId("kept").value = state.kept = "all";
       state.clearRanges();
     });
+    byId("by").append(make("option", { value: "" }, "nothing"), ...state.fields.filter(({ result, values }) => !result && values).map(({ key, title }) => make("option", { value: key }, title)));
+    for (const id of ["by", "as"]) {
+      byId(id).addEventListener("change", () => {
+        state.tellApart(byId("by").value, byId("as").value);
+        this.#showChoices();
+      });
+    }
+    byId("kept").addEventListener("change", () => state.keep(byId("kept").value));
+    byId("kept").parentElement.hidden = !data.limits.length;
+    byId("share").addEventListener("click", () => this.#share());
+  }
+
+  /** Copy the address of the page with its state. */
+  async #share() {
+    try {
+      await navigator.clipboard.writeText(location.href);
+      byId("shared").textContent = "Copied.";
+    } catch {
+      byId("shared").textContent = "This browser does not let pages copy; the address of the page is the link.";
+    }
   }
 
   /** Take the ticked workloads; one always stays ticked. */
@@ -110,6 +153,7 @@ class SweepPage {
       clock && `Clock, and time with it: ${clock === "target" ? "that of the target" : clock}.`,
       "Cycles are exact: the cycle simulator ran every program.",
     ];
+    byId("limits-note").textContent = limitNote(state);
     byId("sources").textContent = state.rows.length ? notes.filter(Boolean).join(" ") : "";
     this.#failures();
   }
@@ -134,6 +178,7 @@ class SweepPage {
     const columns = [
       pointColumn(),
       { key: "front", title: "Front", left: true, value: (row) => !row.front, text: () => "" },
+      ...(state.data.limits.length ? [limitColumn()] : []),
       ...state.fields.map(fieldColumn),
     ];
     const caption = `Points on ${state.workloads.map(({ name }) => name).join(", ")}${state.workloads.length > 1 ? " (geometric means)" : ""}; choose one by its number`;
@@ -173,9 +218,20 @@ class SweepPage {
     for (const { row, element } of table.lines) element.children[1].replaceChildren(...(row.front ? [make("span", { class: "front" }, "◆ front")] : []));
     byId("shown").textContent = `${decimal(count)} of ${decimal(state.rows.length)} points shown`;
     const [x, y] = [state.field(state.x), state.field(state.y)];
-    byId("front").textContent = x && y ? `Diamonds: no other point shown is better in both. ${decimal(state.front.length)} of ${decimal(state.rows.filter((row) => row.shown).length)} points are on this front.` : "";
+    byId("front").textContent = x && y ? this.#frontNote() : "";
     this.#chips();
     this.#showRanges();
+  }
+
+  /** Say how many points are on the front, at how many places, and how many stand on others. */
+  #frontNote() {
+    const { state } = this;
+    const places = state.stacksOf(state.front).length;
+    const at = places < state.front.length ? `, at ${decimal(places)} places` : "";
+    const hidden = state.stacks.reduce((sum, stack) => sum + stack.length - 1, 0);
+    const stacked = hidden ? " ×N counts the points that one mark hides; clicks choose one after the other." : "";
+    const panels = state.as === "panels" && state.by ? " Each panel has its own front." : "";
+    return `Diamonds: no other point shown is better in both. ${decimal(state.front.length)} of ${decimal(state.rows.filter((row) => row.shown).length)} points are on this front${at}.${panels}${stacked}`;
   }
 
   #chips() {

@@ -31,3 +31,6 @@ function colour(name) {
   probe.remove();
   return found;
 }
+
+/** Tell whether the page is dark now. */
+const isDark = () => colour("ground") !== "rgb(255, 255, 255)";

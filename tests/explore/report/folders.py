@@ -18,6 +18,8 @@ LAYERS = (
 BOUNDS = ("compute", "memory", "latency")
 PARAMETERS = ("block_out", "block_in", "wgt_buffer_bytes", "bus_bits", "memory.latency")
 SHARED = {"acc_buffer_bytes": 32768}
+VERDICTS = ("within", "perhaps", "beyond")
+WHY = "lut 20,000, at most 12,000"
 FAILED = "acc_buffer_bytes = 1024 holds no tile of Conv_2"
 
 
@@ -81,13 +83,20 @@ def write_sweep(
     workloads: tuple[str, ...] = ("resnet", "mobilenet"),
     repeats: int = 1,
     model: str = "net.onnx",
+    limits: tuple[dict, ...] = (),
 ) -> Path:
-    """Write the three files of a sweep; `model` is the ONNX file of the first workload, the others have none."""
+    """Write the three files of a sweep; `model` is the ONNX file of the first workload, the others have none.
+
+    Every third point is within the limits, if there are any, the next may be, and the one after that is not.
+    """
     rows, layers = [], []
     for number, point in enumerate(grid(points)):
         for scale, workload in enumerate(workloads, 1):
             own = layer_rows(number, point, workload, scale, repeats)
             rows.append(point_row(number, point, workload, own))
+            if limits:
+                verdict = VERDICTS[number % 3] if rows[-1]["status"] == "ok" else None
+                rows[-1] |= {"limits": verdict, "limits_why": "" if verdict in (None, "within") else WHY}
             layers += own if rows[-1]["status"] == "ok" else []
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows), folder / "points.parquet")
@@ -95,7 +104,7 @@ def write_sweep(
     about = {
         "parameters": [*PARAMETERS, *SHARED], "base": {"name": "default"}, "base_toml": to_toml(Target()), "family": "ecp5",
         "specification": {"workloads": [{"model": model, "name": workloads[0]}, {"suite": "layers"}]},
-        "version": "0.1.0", "sources": "ab" * 32, "created": "2026-01-02 03:04:05",
+        "limits": list(limits), "version": "0.1.0", "sources": "ab" * 32, "created": "2026-01-02 03:04:05",
     }  # fmt: skip
     (folder / "sweep.json").write_text(json.dumps(about))
     return folder

@@ -193,6 +193,18 @@ def test_typed_ranges_filter_without_a_mouse(sweep):
     )
 
 
+@pytest.mark.parametrize(("end", "least"), [("least", True), ("most", False)])
+def test_a_typed_range_may_be_open_at_one_end(sweep, end, least):
+    before = sorted(integers(column(sweep, "Cycles")))
+    limit = before[10]
+    sweep.page.locator("#ranges summary").click()
+    sweep.page.get_by_label(f"Cycles, {end}").fill(str(limit))
+    sweep.page.keyboard.press("Enter")
+    sweep.settle()
+    kept = [value for value in before if (value >= limit if least else value <= limit)]
+    assert sorted(integers(column(sweep, "Cycles"))) == kept
+
+
 def test_find_keeps_the_rows_that_hold_the_text(sweep):
     sweep.page.locator("#find").fill("65536")
     sweep.settle()
