@@ -18,6 +18,7 @@ from vdla.compiler.graph.conversions import Conversions
 from vdla.compiler.graph.integer_forms.rules import FIRST, INSIDE, MOVES, PAIR_SUMS
 from vdla.compiler.graph.integer_forms.site import PAIRED, Site, multiplies_activations
 from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.graph.quantisation.shrinking import shrink
 from vdla.compiler.graph.quantise_weights import is_quantisable_product
 from vdla.runtime.host import elementwise
 
@@ -46,6 +47,7 @@ class Roles:
         fused: biases, scales and bounds, which go into the operator before.
         others: further nodes that compute with integers.
         roots: by value, the int8 tensor whose elements it is a function of.
+        wanted: the values that a node with integers reads, or a function of whose elements.
     """
 
     def __init__(self, graph: Graph, in_float: Collection[str] = ()) -> None:
@@ -62,16 +64,17 @@ class Roles:
                 self.scales.add(node.outputs[0])
         self.others = {node.outputs[0] for node in graph.nodes if self._may(node) and self._is_other(node)}
         self.roots: dict[str, str] = {}
+        self.wanted: set[str] = set()
         self.fused = self.biases | self.scales
-        while self._shrink():
-            pass
+        shrink(self)
         self.others -= self.fused
 
     # What is what
 
     def is_inside(self, node: Node) -> bool:
         """Whether a node computes with integers."""
-        return node.outputs[0] in self._inside
+        (name, *_) = node.outputs
+        return name in self.products or name in self.pairs or name in self.fused or name in self.others
 
     def ends(self, node: Node) -> bool:
         """Whether the result of a node that computes with integers becomes int8, and not that of the one
@@ -111,6 +114,7 @@ class Roles:
 
         def leader(name: str) -> str:
             while leaders[name] != name:
+                leaders[name] = leaders[leaders[name]]
                 name = leaders[name]
             return name
 
@@ -122,21 +126,17 @@ class Roles:
                 leaders |= {leader(each): leader(node.inputs[0]) for each in node.outputs}
                 continue
             for name in node.inputs:
-                if self._only_joined(name, node):
+                if name in leaders and self._only_joined(name, node):
                     leaders[leader(name)] = leader(out)
         return {name: leader(name) for name in leaders}
 
     def _only_joined(self, name: str, concat: Node) -> bool:
-        return name in self.narrow and all(
+        return all(
             reader is concat or (reader.op in SAME_SCALE and reader.outputs[0] in self.others)
             for reader in self.readers[name]
         )
 
     # How that is found
-
-    @property
-    def _inside(self) -> set[str]:
-        return self.products | self.pairs | self.fused | self.others
 
     def _may(self, node: Node) -> bool:
         """Whether a node could compute with integers."""
@@ -162,7 +162,9 @@ class Roles:
     def _is_scale(self, node: Node) -> bool:
         """Whether a node multiplies products of two activations, which nothing else reads, by a number."""
         found = factor_of(self.graph, node)
-        return found is not None and found[0] in self.pairs | self.scales and self._alone(found[0])
+        if found is None or not self._alone(found[0]):
+            return False
+        return found[0] in self.pairs or found[0] in self.scales
 
     def _is_bias(self, node: Node) -> bool:
         """Whether a node adds a constant for each column to a matrix product that nothing else reads."""
@@ -186,7 +188,9 @@ class Roles:
 
     def _is_other(self, node: Node) -> bool:
         """Whether a node has an integer form where its inputs are int8."""
-        if node.outputs[0] in self.biases | self.scales or node.op not in (*JOINING, *CARRYING):
+        if node.op not in (*JOINING, *CARRYING):
+            return False
+        if node.outputs[0] in self.biases or node.outputs[0] in self.scales:
             return False
         constant = [name in self.graph.constants for name in node.inputs]
         if constant[0] or (any(constant) if node.op != "Gather" else not all(constant[1:])):
@@ -194,42 +198,31 @@ class Roles:
         shapes = INSIDE[node.op][0] if node.op in PAIRS else None
         return shapes is None or not shapes.found(Site(self.found, node))
 
-    def _shrink(self) -> bool:
-        """Take out nodes that need not compute with integers; return whether there were any."""
-        self._find_fused()
-        self._find_roots()
-        out = {name for name in self.others - self.fused if not self._is_worth(self.makers[name])}
-        self.others -= out
-        return bool(out)
+    def is_bound(self, node: Node) -> bool:
+        """Whether a node is a bound right behind the only operator that makes its input and can bound it."""
+        before = self.makers.get(node.inputs[0]) if node.op in BOUNDS and self._may(node) else None
+        if before is None or not self._alone(node.inputs[0]):
+            return False
+        (name, *_) = before.outputs
+        if name in self.products or name in self.pairs or name in self.biases or name in self.scales:
+            return True
+        return before.op == "Add" and name in self.others
 
-    def _find_fused(self) -> None:
-        """Find the bounds right behind the only operator that makes their input and can bound it."""
-        self.fused = self.biases | self.scales
-        for node in self.graph.nodes:
-            before = self.makers.get(node.inputs[0]) if node.op in BOUNDS and self._may(node) else None
-            if before is None or not self._alone(node.inputs[0]):
-                continue
-            summed = self.products | self.pairs | self.biases | self.scales
-            bounds = before.op == "Add" or before.outputs[0] in summed
-            if bounds and before.outputs[0] in self._inside:
-                self.fused.add(node.outputs[0])
-
-    def _find_roots(self) -> None:
-        """Find the functions of one int8 tensor; they are none of the others."""
-        self.roots = {}
-        for node in self.graph.nodes:
-            out = node.outputs[0]
-            if (
-                out in self.products | self.pairs | self.fused
-                or node.op not in elementwise.OPERATORS
-                or not self._may(node)
-            ):
-                continue
-            reads = [name for name in node.inputs if name not in self.graph.constants]
-            roots = {self.roots.get(name, name if self._is_made(name) else "") for name in reads}
-            plain = node.op in BOUNDS and node.inputs[0] not in self.roots  # requantised with bounds
-            if len(roots) == 1 and "" not in roots and self._keeps_shape(node, *roots) and not plain:
-                (self.roots[out],) = roots
+    def root_of(self, node: Node) -> str | None:
+        """Return the int8 tensor whose elements a node's result is a function of; such nodes are none of the
+        others. None where there is none."""
+        out = node.outputs[0]
+        if node.op not in elementwise.OPERATORS or not self._may(node):
+            return None
+        if out in self.products or out in self.pairs or out in self.fused:
+            return None
+        if node.op in BOUNDS and node.inputs[0] not in self.roots:  # requantised with bounds
+            return None
+        reads = [name for name in node.inputs if name not in self.graph.constants]
+        roots = {self.roots.get(name, name if self._is_made(name) else "") for name in reads}
+        if len(roots) != 1 or "" in roots or not self._keeps_shape(node, *roots):
+            return None
+        return next(iter(roots))
 
     def _keeps_shape(self, node: Node, root: str) -> bool:
         types = self.graph.types
@@ -244,19 +237,24 @@ class Roles:
     def _comes_narrow(self, name: str) -> bool:
         return self._is_made(name) or name in self.roots
 
-    def _is_worth(self, node: Node) -> bool:
+    def is_worth(self, node: Node) -> bool:
+        """Whether one of `others` need compute with integers."""
         if node.outputs[0] in self.roots:
             return False
         inputs = any(self._comes_narrow(name) for name in node.inputs)
         last = self.product_of(node)[-1].outputs[0]
-        return inputs and (node.op in CARRYING or self._is_wanted(last))
+        return inputs and (node.op in CARRYING or last in self.wanted)
 
-    def _is_wanted(self, name: str) -> bool:
-        """Whether a node with integers reads a value, or a function of its elements."""
+    def is_wanted(self, name: str) -> bool:
+        """Whether a node with integers reads a value, or a function of its elements that is known to be
+        wanted."""
         return any(
-            self._is_wanted(reader.outputs[0])
+            reader.outputs[0] in self.wanted
             if reader.outputs[0] in self.roots
-            else reader.outputs[0] in self.products | self.pairs | self.others
-            and name in self.activations(reader)
+            else self._computes(reader) and name in self.activations(reader)
             for reader in self.readers[name]
         )
+
+    def _computes(self, node: Node) -> bool:
+        (name, *_) = node.outputs
+        return name in self.products or name in self.pairs or name in self.others
