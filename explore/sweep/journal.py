@@ -13,7 +13,7 @@ from vdla.explore.sweep.errors import SweepError
 from vdla.explore.sweep.measure import Measured
 from vdla.explore.sweep.parameters import Value
 from vdla.explore.sweep.space import Key
-from vdla.explore.sweep.tables import TUNING
+from vdla.explore.sweep.tables import TUNING, LayerRow, PointRow
 from vdla.runtime.journal import Appender, Kind
 
 KeyOf = Callable[[Mapping[str, Value]], Key]
@@ -62,11 +62,7 @@ class Journal:
         try:
             found = msgspec.json.decode(text, type=Measured)
             self._key(found.point.values)
-        except (
-            msgspec.MsgspecError,
-            KeyError,
-            RecursionError,
-        ):  # written by another version of the kit, or forged
+        except (msgspec.MsgspecError, KeyError, RecursionError):  # of another version of the kit, or forged
             raise KIND.damaged(self.path, number) from None
         if not all(map(_fits, (*found.rows, *found.layers))):
             raise KIND.damaged(self.path, number)
