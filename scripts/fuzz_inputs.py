@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Give damaged files of every format to the commands that read them; no command may end in a traceback.
 
-No command may hang: each input has 10 s of CPU time and 2 GiB of memory.
+No command may hang: each input has 30 s of CPU time and 2 GiB of memory.
 
-Formats: configurations (TOML and VTA's JSON), assembly, conformance vectors, ONNX models, and module files
-that were sealed again after they were damaged. An accepted input goes on as far as the commands take it:
-configurations are shown, assembly is assembled and disassembled, vectors are checked and replayed, networks
-are compiled and run, modules are inspected and run, all on the functional device. Programs of many steps are
-counted, not run.
+Formats: configurations (TOML and VTA's JSON), assembly, conformance vectors, ONNX models, module files,
+specifications of sweeps, `sweep.json` and journals in the folders of sweeps, tuning logs, and settings from
+the environment. Modules, journals and logs get right digests after they were damaged. An accepted input goes
+on as far as the commands take it: configurations are shown, assembly is assembled and disassembled, vectors
+are checked and replayed, networks are compiled and run, modules are inspected and run, all on the functional
+device; sweeps are planned, resumed, compared and shown; logs are merged, learned from and used. Programs of
+many steps are counted, not run.
 
 Mutators of our own damage valid seeds by their structure: JSON trees, protocol buffers by their descriptors,
 arrays and their headers, ZIP archives and their directories. Coverage-guided fuzzers (Atheris) need clang and
@@ -19,6 +21,7 @@ process that hangs or dies is replaced.
 Failures are kept in build/fuzz: the input and the output. Exit status 1 if there is one.
 """
 
+import contextlib
 import multiprocessing
 import os
 import shutil
@@ -37,7 +40,7 @@ from fuzzing.worker import ACCEPTED, CHATTER, SKIPPED, TRACEBACK, Outcome
 
 HANG, CRASH, MEMORY = "hang", "crash", "memory"
 FAILURES = (TRACEBACK, HANG, CRASH, MEMORY, CHATTER)
-SECONDS = 10.0
+SECONDS = 30.0
 WALL_SECONDS = 120.0  # for one that waits; on a busy machine time alone says little
 TICKS, RUNNING = os.sysconf("SC_CLK_TCK"), "R"
 MOST_BYTES = 2 << 30
@@ -188,12 +191,12 @@ def _dismiss(hand: Hand) -> None:
 def prepare() -> None:
     """Meet a few inputs of each format, so that what is compiled at the first use is there before the
     forks."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for name in formats.FORMATS:
             for number in range(3):
+                worker.empty(Path(folder))
                 data, suffix, steps = worker.damaged(name, number, seed=-1)
-                path = Path(folder, f"input.{suffix}")
-                path.write_bytes(data)
+                path = formats.FORMATS[name].put(data, Path(folder, f"input.{suffix}"))
                 worker.meet(path, steps)
 
 
@@ -203,7 +206,7 @@ def table(campaign: Campaign) -> str:
     for name, counts in campaign.counts.items():
         parts = sorted(counts.items(), key=lambda item: (item[0] not in (ACCEPTED, SKIPPED), -item[1]))
         lines.append(
-            f"{name:5} {sum(counts.values()):6}: "
+            f"{name:8} {sum(counts.values()):6}: "
             + ", ".join(f"{count} {verdict}" for verdict, count in parts)
         )
     total = sum(sum(counts.values()) for counts in campaign.counts.values())
@@ -222,7 +225,7 @@ def tasks_of(inputs: int, seed: int, first: int, names: tuple[str, ...]) -> dequ
 
 
 @click.command(help=__doc__)
-@click.option("--inputs", default=20_000, show_default=True, help="How many.")
+@click.option("--inputs", default=40_000, show_default=True, help="How many.")
 @click.option(
     "--first",
     default=0,

@@ -5,9 +5,11 @@ Where that folder cannot be written to, it is kept in the kit's cache.
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from vdla.hw.spec.cache import cache_folder
+from vdla.hw.spec.cache import cache_folder, tell_unusable
 from vdla.hw.spec.errors import OutputError
 from vdla.hw.spec.writing import write_bytes
 
@@ -32,19 +34,24 @@ def read_code(source: Path, name: str, key: str) -> bytes | None:
 
 
 def write_code(source: Path, name: str, key: str, code: bytes) -> None:
-    """Keep a function's code, in place of that of earlier sources; where no folder can be written to, the
-    next process compiles again."""
+    """Keep a function's code, in place of that of earlier sources; where no folder can be written to,
+    say so once: the next process compiles again."""
+    reason: Exception = OSError("it has no folder")
     for folder in _folders(source):
         try:
             write_bytes(folder / f"{source.stem}.{name}{SUFFIX}", _digest(key, code) + code)
-        except OutputError:
+        except OutputError as error:
+            reason = error
             continue
         return
+    tell_unusable(reason)
 
 
-def _folders(source: Path) -> tuple[Path, Path]:
+def _folders(source: Path) -> Iterator[Path]:
+    yield source.parent / "__pycache__"
     own = hashlib.sha256(os.fsencode(source.parent)).hexdigest()[:16]
-    return source.parent / "__pycache__", cache_folder() / FOLDER / own
+    with suppress(OSError):  # there is no cache
+        yield cache_folder() / FOLDER / own
 
 
 def _digest(key: str, code: bytes) -> bytes:

@@ -14,12 +14,14 @@ from vdla.compiler.codegen.choose import Chooser, by_simulator
 from vdla.compiler.codegen.record import choice_from_json, choice_to_json
 from vdla.compiler.codegen.space import Choice, Space
 from vdla.compiler.codegen.version import task_version
-from vdla.hw.spec.cache import cache_folder, digest_of
+from vdla.hw.spec.cache import cache_folder, digest_of, tell_unusable
 from vdla.hw.spec.errors import ToolError
 
 FILE = "choices.sqlite"
 MOST_CHOICES = 20_000
 WAIT_SECONDS = 30  # for another process that writes
+UNUSABLE = (OSError, sqlite3.OperationalError)
+"""What a folder raises that is not there and cannot be made, is full, or may not be written to."""
 TABLE = (
     "CREATE TABLE IF NOT EXISTS kept "
     "(key TEXT PRIMARY KEY, task TEXT, choice TEXT, digest TEXT, made INTEGER)"
@@ -30,7 +32,7 @@ def kept(choose: Chooser = by_simulator) -> Chooser:
     """Return a chooser that looks choices up in the cache, and makes and keeps missing ones by `choose`.
 
     Raises, when it chooses:
-        ToolError: the cache cannot be used.
+        ToolError: the cache is damaged.
     """
 
     def chosen(space: Space) -> Choice:
@@ -54,8 +56,12 @@ def key_of(space: Space) -> str:
 
 def read(key: str) -> Choice | None:
     """Return the choice that was kept under a key; None where there is none, or it was altered."""
-    with _table() as table:
-        row = table.execute("SELECT choice, digest FROM kept WHERE key = ?", (key,)).fetchone()
+    try:
+        with _table() as table:
+            row = table.execute("SELECT choice, digest FROM kept WHERE key = ?", (key,)).fetchone()
+    except UNUSABLE as error:
+        tell_unusable(error)
+        return None
     if row is None or row[1] != digest_of([key, row[0]]):
         return None
     return choice_from_json(json.loads(row[0]))
@@ -64,15 +70,14 @@ def read(key: str) -> Choice | None:
 def write(key: str, task: str, choice: Choice) -> None:
     """Keep a choice; of more than MOST_CHOICES the oldest are forgotten."""
     text = json.dumps(choice_to_json(choice))
-    with _table() as table:
-        table.execute(
-            "INSERT OR REPLACE INTO kept VALUES (?, ?, ?, ?, unixepoch())",
-            (key, task, text, digest_of([key, text])),
-        )
-        table.execute(
-            "DELETE FROM kept WHERE rowid IN (SELECT rowid FROM kept ORDER BY rowid DESC LIMIT -1 OFFSET ?)",
-            (MOST_CHOICES,),
-        )
+    values = key, task, text, digest_of([key, text])
+    oldest = "SELECT rowid FROM kept ORDER BY rowid DESC LIMIT -1 OFFSET ?"
+    try:
+        with _table() as table:
+            table.execute("INSERT OR REPLACE INTO kept VALUES (?, ?, ?, ?, unixepoch())", values)
+            table.execute(f"DELETE FROM kept WHERE rowid IN ({oldest})", (MOST_CHOICES,))
+    except UNUSABLE as error:
+        tell_unusable(error)
 
 
 def count() -> int:
@@ -100,7 +105,12 @@ def clear() -> None:
 
 @contextmanager
 def _table() -> Iterator[sqlite3.Connection]:
-    """Open the table for one transaction."""
+    """Open the table for one transaction.
+
+    Raises:
+        ToolError: the file is no table.
+        OSError, sqlite3.OperationalError: the folder cannot be used.
+    """
     path = cache_folder() / FILE
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -108,9 +118,10 @@ def _table() -> Iterator[sqlite3.Connection]:
             connection.execute("PRAGMA synchronous = OFF")
             connection.execute(TABLE)
             yield connection
-    except (OSError, sqlite3.Error) as error:
+    except UNUSABLE:
+        raise
+    except sqlite3.Error as error:
         raise ToolError(
-            f"the cache {path} cannot be used ({error}); empty it with `vdla cache clear`, or name "
-            "another folder with "
-            "VDLA_CACHE_DIR"
+            f"the cache {path} is damaged ({error}); empty it with `vdla cache clear`, or name another "
+            "folder with VDLA_CACHE_DIR"
         ) from error

@@ -1,6 +1,5 @@
 """The files of a sweep as the columns that its page shows."""
 
-import json
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from vdla.explore.report.numbers import short
+from vdla.explore.sweep.identity import IDENTITY, read_identity
 from vdla.hw.spec.errors import FileFormatError, VdlaError
+from vdla.hw.spec.showing import short as as_text
 from vdla.hw.spec.target import ClockSource, Target
 from vdla.hw.spec.target_files import CLOCK, CLOCK_SOURCE, apply_settings, from_toml
 
-POINTS, LAYERS, ABOUT = "points.parquet", "layers.parquet", "sweep.json"
+POINTS, LAYERS = "points.parquet", "layers.parquet"
 OK = "ok"
 SILICON_CLOCKS = (ClockSource.ESTIMATED, ClockSource.ROUTED)
 SILICON = ("lut", "ff", "dsp", "block_ram", "mhz", "area_source", "clock_source", "digest")
@@ -46,34 +47,14 @@ def read_sweep(folder: Path) -> Sweep:
     """Read the files of a sweep.
 
     Raises:
-        FileFormatError: one is missing, damaged, or lacks a column.
+        SweepError: `sweep.json` is missing or damaged.
+        FileFormatError: a table is missing, damaged, or lacks a column.
     """
-    about = _read_about(folder / ABOUT)
+    about = read_identity(folder)
     parameters = about["parameters"]
     points = _read_table(folder / POINTS, ("point", "workload", *parameters, *SILICON, *RUN), SOME)
     layers = _read_table(folder / LAYERS, ("point", "workload", "layer", *LAYER_SHAPE, *LAYER_VALUES))
     return Sweep(folder.resolve().name, about, points, layers)
-
-
-def _read_about(path: Path) -> dict[str, Any]:
-    """Return what `sweep.json` says."""
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise FileFormatError(
-            f"{path.parent} is no folder of a sweep: it has no {path.name}; `vdla sweep` writes one"
-        ) from error
-    except (OSError, ValueError) as error:
-        raise FileFormatError(f"{path} cannot be read: {error}; run the sweep again") from error
-    kinds = {"specification": dict, "base": dict, "parameters": list}
-    wrong = [
-        key
-        for key, kind in kinds.items()
-        if not isinstance(values, dict) or not isinstance(values.get(key), kind)
-    ]
-    if wrong:
-        raise FileFormatError(f"{path} has no valid {', '.join(wrong)}; run the sweep again")
-    return dict(values)
 
 
 def _read_table(path: Path, wanted: Sequence[str], more: Sequence[str] = ()) -> Columns:
@@ -85,7 +66,9 @@ def _read_table(path: Path, wanted: Sequence[str], more: Sequence[str] = ()) -> 
         with ParquetFile(path) as file:
             missing = [name for name in wanted if name not in file.schema_arrow.names]
             if missing:
-                raise FileFormatError(f"{path} has no column {', '.join(missing)}; run the sweep again")
+                raise FileFormatError(
+                    f"{path} has no column {as_text(', '.join(missing))}; run the sweep again"
+                )
             present = [*wanted, *(name for name in more if name in file.schema_arrow.names)]
             table = file.read(present)
     except (OSError, ArrowException) as error:
@@ -131,7 +114,7 @@ def _point_columns(sweep: Sweep, place: Mapping[int, int]) -> dict[str, Any]:
     clocked = [[*texts, *_clock(sweep, row)] for texts, row in zip(settings, rows, strict=True)]
     base = sweep.about["base"]["name"]
     text = sweep.about.get("base_toml")  # a folder that was begun by an earlier kit has none
-    target = None if text is None else from_toml(text, ABOUT)
+    target = None if text is None else from_toml(text, IDENTITY)
     roofs = [_roof(target, texts) for texts in settings]
     return columns | {
         "settings": [

@@ -31,7 +31,7 @@ def write_sweep_report(folder: Path, output: Path | None = None) -> Path:
         The file.
 
     Raises:
-        FileFormatError: a file of the sweep is missing or damaged.
+        FileFormatError, SweepError: a file of the sweep is missing or damaged.
         OutputError: the page cannot be written.
         ToolError: a package that writes pages is not installed.
     """

@@ -18,16 +18,17 @@ from filelock import FileLock, Timeout
 import vdla
 from vdla.explore.sweep.errors import SweepError
 from vdla.explore.sweep.figures import Verdict
+from vdla.explore.sweep.identity import IDENTITY, read_identity
 from vdla.explore.sweep.journal import Journal, KeyOf
 from vdla.explore.sweep.limits import Limits, worst
 from vdla.explore.sweep.measure import Measured
 from vdla.explore.sweep.space import Point
 from vdla.explore.sweep.tables import layers_table, points_table
 from vdla.explore.workers.sources import sources
-from vdla.hw.spec.showing import shown
+from vdla.hw.spec.showing import short, shown
 from vdla.hw.spec.writing import check_writable, whole_file, write_text
 
-IDENTITY, JOURNAL, LOCK = "sweep.json", "journal.jsonl", ".sweep.lock"
+JOURNAL, LOCK = "journal.jsonl", ".sweep.lock"
 POINTS, LAYERS = "points.parquet", "layers.parquet"
 CHANGEABLE = ("parameters", "constraints", "objectives", "limits", "budget", "sampler")
 """Keys of a specification that a folder's sweep may change: they choose points and mark results, and no
@@ -182,24 +183,6 @@ def measured_in(path: Path) -> int:
         return sum(line.endswith(b"\n") for line in file)
 
 
-def read_identity(path: Path) -> dict[str, Any]:
-    """Return what `sweep.json` in a folder says.
-
-    Raises:
-        SweepError: there is none, or it is damaged.
-    """
-    try:
-        found = json.loads((path / IDENTITY).read_bytes())
-        shapes = {"specification": dict, "parameters": list, "workloads": dict, "base": dict}
-        if not all(isinstance(found[key], kind) for key, kind in shapes.items()):
-            raise ValueError("a part has another type")
-    except FileNotFoundError:
-        raise SweepError(f"{path} holds no sweep: it has no {IDENTITY}") from None
-    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-        raise SweepError(f"{path / IDENTITY} is damaged; sweep into another folder") from error
-    return dict(found)
-
-
 def _claim(path: Path, identity: Identity) -> None:
     """Write `sweep.json`; where there is one, refuse another sweep than one that chooses other points."""
     wanted = identity.to_json()
@@ -244,5 +227,5 @@ def _difference(there: Any, here: Any, where: str) -> str:
     return (
         ""
         if there == here
-        else f"{where.removeprefix('specification.')} is {shown(there)} there and {shown(here)} here"
+        else f"{short(where.removeprefix('specification.'))} is {shown(there)} there and {shown(here)} here"
     )

@@ -4,6 +4,7 @@ The point of a torn last line is measured again; see `vdla.runtime.journal`.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
 
 import msgspec
@@ -12,10 +13,11 @@ from vdla.explore.sweep.errors import SweepError
 from vdla.explore.sweep.measure import Measured
 from vdla.explore.sweep.parameters import Value
 from vdla.explore.sweep.space import Key
-from vdla.explore.sweep.tables import TUNING
+from vdla.explore.sweep.tables import TUNING, LayerRow, PointRow
 from vdla.runtime.journal import Appender, Kind
 
 KeyOf = Callable[[Mapping[str, Value]], Key]
+LARGEST = 1 << 63
 KIND = Kind(
     SweepError,
     "delete that line, and the same command measures its point again",
@@ -60,9 +62,17 @@ class Journal:
         try:
             found = msgspec.json.decode(text, type=Measured)
             self._key(found.point.values)
-        except (msgspec.MsgspecError, KeyError):  # written by another version of the kit, or forged
+        except (msgspec.MsgspecError, KeyError, RecursionError):  # of another version of the kit, or forged
             raise KIND.damaged(self.path, number) from None
+        if not all(map(_fits, (*found.rows, *found.layers))):
+            raise KIND.damaged(self.path, number)
         return found
+
+
+def _fits(row: PointRow | LayerRow) -> bool:
+    """Whether the whole numbers of a row fit into the columns of a table."""
+    values = (getattr(row, one.name) for one in fields(row))
+    return all(-LARGEST <= value < LARGEST for value in values if isinstance(value, int))
 
 
 def _text(measured: Measured) -> bytes:

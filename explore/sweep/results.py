@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vdla.explore.sweep.errors import SweepError
-from vdla.explore.sweep.folder import LAYERS, POINTS, read_identity
+from vdla.explore.sweep.folder import LAYERS, POINTS
+from vdla.explore.sweep.identity import read_identity
+from vdla.hw.spec.showing import short
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,5 +63,5 @@ def read_table(path: Path, columns: tuple[str, ...]) -> "pa.Table":
         raise SweepError(f"{path} is damaged: {' '.join(str(error).split())[:200]}; {cure}") from error
     missing = [name for name in columns if name not in table.column_names]
     if missing:
-        raise SweepError(f"{path} has no column {', '.join(missing)}; {cure}")
+        raise SweepError(f"{path} has no column {short(', '.join(missing))}; {cure}")
     return table

@@ -5,6 +5,7 @@ the pickled job. The process ends when the other end of the connection closes.
 """
 
 import gc
+import logging
 import os
 import pickle
 import sys
@@ -20,6 +21,7 @@ READY = "ready"
 
 def main(connection: Connection, job_file: int) -> None:
     """Measure things until the connection closes."""
+    logging.getLogger("vdla").setLevel(logging.ERROR)  # the program that asks says it once
     with suppress(OSError):  # where memory runs out, the system should end a worker and not the program
         Path("/proc/self/oom_score_adj").write_text("1000")
     job: Job[Any, Any] = pickle.loads(os.pread(job_file, os.fstat(job_file).st_size, 0))

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from vdla.hw.spec.cache import cache_folder
+from vdla.hw.spec.cache import cache_folder, tell_unusable
 from vdla.hw.spec.errors import OutputError
 from vdla.hw.spec.writing import DRAFT_NAME, write_bytes
 
@@ -27,13 +27,13 @@ class Shelf:
 
     @property
     def folder(self) -> Path:
-        """Where the entries are."""
+        """Where the entries are; errors as those of `cache_folder`."""
         return cache_folder() / self.kind
 
     def read(self, key: str) -> bytes | None:
         """Return the entry of a key (hex); None where there is none, or not a whole one."""
-        file = self.folder / key
         try:
+            file = self.folder / key
             stored = file.read_bytes()
         except OSError:
             return None
@@ -45,14 +45,14 @@ class Shelf:
         return data
 
     def write(self, key: str, data: bytes) -> None:
-        """Keep `data` under a key; a folder that cannot be written to is no error, only slower next time."""
+        """Keep `data` under a key; where the folder cannot be written to, say so once."""
         if len(data) + DIGEST_BYTES > self.most_bytes:
             return
         try:
             write_bytes(self.folder / key, _digest(key, data) + data)
             self._make_room()
-        except (OutputError, OSError):
-            return
+        except (OutputError, OSError) as error:
+            tell_unusable(error)
 
     def _make_room(self) -> None:
         """Delete the entries that were used least recently, until the others take at most `most_bytes`."""

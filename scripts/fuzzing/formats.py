@@ -1,10 +1,9 @@
-"""The six formats: seeds of each, how one is damaged, and the commands that meet it."""
+"""The formats: seeds of each, how one is damaged, and the commands that meet it."""
 
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -13,18 +12,18 @@ import numpy as np
 import onnx
 from generators.programs import random_program
 
+from fuzzing import environment, logs, sweeps
 from fuzzing.archives import changed_members, packed, saved, unpacked
 from fuzzing.budget import fits_module, fits_network, fits_vector
 from fuzzing.messages import changed_message
-from fuzzing.networks import NETWORKS, QUANTISED
+from fuzzing.networks import NETWORKS, QUANTISED, images
+from fuzzing.steps import Format, Step
 from fuzzing.values import changed_bytes, changed_tree, text_of
-from vdla.compiler.codegen.tuned.record import Record
 from vdla.compiler.network.compile import compile_network
 from vdla.hw.spec.assembly import format_program
 from vdla.hw.spec.files import to_toml, to_vta_json
 from vdla.hw.spec.presets import DEFAULT, PRESETS, SMALL, TINY, VTA
 from vdla.hw.spec.target import Target
-from vdla.runtime.journal import line_of
 from vdla.runtime.module.file import HEADER, MAGIC, MANIFEST, VERSION, to_bytes
 
 VECTORS = Path(__file__).parents[2] / "tests" / "vectors" / "vta"
@@ -32,34 +31,6 @@ SMALL_VECTORS = ("alu_imm4_b8", "gemm_vt2_b8", "padacc8_b8", "padacc_a_d", "gemm
 MANIFEST_SHARE, ARRAY_SHARE = 0.6, 0.5
 FLOAT_SHARE, WHOLE_SHARE, NUDGED_SHARE = 0.15, 0.15, 0.35
 REPORT_LINES = 8  # in which a deadlock is explained
-
-
-@dataclass(frozen=True)
-class Step:
-    """One command on an input.
-
-    Attributes:
-        arguments: of `vdla`; FILE stands for the input, OUT for a file to write.
-        fits: whether the input is small enough for it; None: any is.
-        shows: the most lines of a refusal.
-    """
-
-    arguments: tuple[str, ...]
-    fits: Callable[[Path], bool] | None = None
-    shows: int = 1
-
-
-@dataclass(frozen=True)
-class Format:
-    """A format.
-
-    Attributes:
-        damaged: an input from a source of random numbers, with the end of its name.
-        steps: the commands, each run only if the one before accepts the input.
-    """
-
-    damaged: Callable[[Random], tuple[bytes, str]]
-    steps: Callable[[Random], Sequence[Step]]
 
 
 # Configurations
@@ -265,21 +236,6 @@ def _set_external(model: onnx.ModelProto, rng: Random) -> None:
             tensor.external_data.add(key=key, value=rng.choice(values))
 
 
-# Tuning logs
-
-
-def log(rng: Random) -> tuple[bytes, str]:
-    """Return a tuning log whose lines have right digests, most often."""
-    choice = {"threads": 2, "tiles": None, "parts": 1}
-    records = [
-        Record("task", "digest", "tiny", choice, 9, "version", "random", 0, trial) for trial in range(4)
-    ]
-    trees = [json.loads(record.text) for record in records]
-    texts = [text_of(changed_tree(tree, rng) if rng.random() < 0.2 else tree) for tree in trees]
-    data = b"".join(map(line_of, texts))
-    return (changed_bytes(data, rng) if rng.random() < 0.2 else data), "jsonl"
-
-
 def _vector_steps(rng: Random) -> Iterator[Step]:
     yield Step(("disasm", "FILE"))
     yield Step(("check", "FILE"), fits_vector)
@@ -303,8 +259,19 @@ FORMATS: dict[str, Format] = {
             Step(("run", "OUT.vdla"), fits_module, REPORT_LINES),
         ),
     ),
-    "jsonl": Format(log, lambda rng: (Step(("tune", "merge", "FILE", "-o", "FILE")),)),
+    "log": Format(logs.log, lambda rng: tuple(logs.steps(rng))),
     "vdla": Format(
         module, lambda rng: (Step(("inspect", "FILE")), Step(("run", "FILE"), fits_module, REPORT_LINES))
     ),
+    "sweep": Format(sweeps.specification, lambda rng: tuple(sweeps.specification_steps(rng))),
+    "identity": Format(sweeps.identity, lambda rng: tuple(sweeps.identity_steps(rng)), sweeps.put_identity),
+    "journal": Format(sweeps.journal, lambda rng: tuple(sweeps.journal_steps(rng)), sweeps.put_journal),
+    "settings": Format(environment.settings, lambda rng: tuple(environment.steps(rng)), environment.put),
 }
+
+
+@cache
+def constants() -> dict[str, bytes]:
+    """Return the files beside every input, by name."""
+    model = images().SerializeToString()
+    return {"NET.onnx": model, "NET.vdla": to_bytes(compile_network(model, Target(TINY)).plan)}

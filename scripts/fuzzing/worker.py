@@ -3,9 +3,10 @@
 import gc
 import os
 import resource
+import shutil
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -13,7 +14,8 @@ from random import Random
 
 from click.testing import CliRunner, Result
 
-from fuzzing.formats import FORMATS, Step
+from fuzzing.formats import FORMATS, constants
+from fuzzing.steps import Step
 from vdla.cli import main
 from vdla.hw.spec.errors import VdlaError
 
@@ -65,16 +67,35 @@ def meet(path: Path, steps: Sequence[Step]) -> Outcome:
 
 def _meet(step: Step, path: Path) -> tuple[str, str]:
     """Return verdict and detail of one command."""
-    places = {"FILE": str(path), "OUT": str(path.parent / "out"), "OUT.vdla": str(path.parent / "out.vdla")}
-    arguments = [places.get(word, word) for word in step.arguments]
-    target = next(Path(word) for word in arguments if word in places.values())
-    if step.fits is not None and not step.fits(target):
+    arguments = [_placed(word, path) for word in step.arguments]
+    target = next((Path(word) for word in arguments if Path(word).parent == path.parent), path)
+    if step.fits is not None and not step.fits(target if target.exists() else path):
         return SKIPPED, ""
-    result = CliRunner().invoke(main, arguments)
+    if step.call is not None:
+        return _called(step, step.call, path)
+    result = CliRunner().invoke(main, arguments, env=step.settings and step.settings(path))
     detail = f"vdla {' '.join(arguments)}\n{result.stderr[:MESSAGE_CHARACTERS]}"
     return _verdict(result, step), detail if result.exception is None else detail + "".join(
         traceback.format_exception(result.exception)
     )
+
+
+def _placed(word: str, path: Path) -> str:
+    """Return an argument of a command with the places that its words stand for."""
+    if word == "FILE" or word.startswith("FILE/"):
+        return f"{path}{word.removeprefix('FILE')}"
+    beside = {"OUT": "out", "OUT.vdla": "out.vdla"} | {name: name for name in constants()}
+    return str(path.parent / beside[word]) if word in beside else word
+
+
+def _called(step: Step, call: Callable[[Path], object], path: Path) -> tuple[str, str]:
+    """Return verdict and detail of a function of the kit."""
+    try:
+        call(path)
+    except VdlaError as error:
+        told = f"error: {error}\n"
+        return _refusal(error, told, step), told
+    return ACCEPTED, ""
 
 
 def _verdict(result: Result, step: Step) -> str:
@@ -83,9 +104,12 @@ def _verdict(result: Result, step: Step) -> str:
     cause = result.exception.__context__ if isinstance(result.exception, SystemExit) else None
     if result.exit_code != 2 or not isinstance(cause, VdlaError):
         return TRACEBACK
-    told = result.stderr[result.stderr.index("error: ") :]
+    return _refusal(cause, result.stderr[result.stderr.index("error: ") :], step)
+
+
+def _refusal(error: VdlaError, told: str, step: Step) -> str:
     is_long = told.count("\n") > step.shows or len(told) > MESSAGE_CHARACTERS
-    return CHATTER if is_long else type(cause).__name__
+    return CHATTER if is_long else type(error).__name__
 
 
 def peak_bytes() -> int:
@@ -101,20 +125,29 @@ def held_bytes() -> int:
     )
 
 
+def empty(folder: Path) -> None:
+    """Leave nothing in a folder but the constants."""
+    shutil.rmtree(folder)
+    folder.mkdir()
+    os.chdir(folder)  # whatever has a relative name stays in it
+    for name, contents in constants().items():
+        (folder / name).write_bytes(contents)
+
+
 def serve(tasks: Connection, folder: Path) -> None:
     """Meet one input after another, as numbers of them come, until the process is killed or left alone."""
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     parent = os.getppid()
+    empty(folder)
     while True:
         while not tasks.poll(POLL_SECONDS):
             if os.getppid() != parent:  # who gave the work is gone
                 return
         task = tasks.recv()
         data, suffix, steps = damaged(*task)
-        path = folder / f"input.{suffix}"
-        path.write_bytes(data)
+        path = FORMATS[task[0]].put(data, folder / f"input.{suffix}")
         tasks.send(None)  # from here on the time counts
         tasks.send((meet(path, steps), held_bytes()))
-        path.unlink()
+        empty(folder)
         gc.collect(1)

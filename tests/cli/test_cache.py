@@ -1,15 +1,18 @@
 """`vdla cache`: what it shows, and what it deletes."""
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 from click.testing import CliRunner
 
+from tests.cli.models import model
 from vdla.cli import main
 from vdla.compiler.codegen import store
 from vdla.compiler.codegen.space import Choice
+from vdla.hw.spec.children import python_command
 from vdla.hw.spec.shelf import Shelf
 
 
@@ -67,3 +70,36 @@ def test_clearing_forgets_choices_and_files(folder):
     CliRunner().invoke(main, ["cache", "clear"])
     assert store.read("key") is None
     assert Shelf("modules", 1 << 20).read("key") is None
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"VDLA_CACHE_DIR": "/dev/null/cache"},
+        {"VDLA_CACHE_DIR": "~nouser/cache"},
+        {"VDLA_CACHE_DIR": None, "XDG_CACHE_HOME": None, "HOME": "/dev/null/none"},
+    ],
+    ids=["not a folder", "nobody's home", "home that does not exist"],
+)
+def test_a_network_compiles_and_runs_without_a_cache_and_says_so_once(tmp_path, settings):
+    (tmp_path / "net.onnx").write_bytes(model().SerializeToString())
+    environment = {name: value for name, value in (os.environ | settings).items() if value is not None}
+    lines = [
+        ("compile", "net.onnx", "-o", "out.vdla", "--config", "tiny"),
+        ("run", "net.onnx", "--config", "tiny", "--json"),
+    ]
+    for line in lines:
+        done = subprocess.run(
+            [*python_command("vdla"), *line], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        told = [text for text in done.stderr.splitlines() if not text.startswith("no --input")]
+        assert len(told) == 1, done.stderr
+        assert told[0].startswith("the cache folder")
+        assert "name another folder with VDLA_CACHE_DIR" in told[0]
+    for line in (("show",), ("clear",)):
+        shown = subprocess.run(
+            [*python_command("vdla"), "cache", *line], env=environment, capture_output=True, text=True
+        )
+        assert "Traceback" not in shown.stderr
+        assert shown.stderr.count("\n") == (shown.returncode == 2)

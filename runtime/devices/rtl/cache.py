@@ -17,7 +17,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from vdla.hw.spec.cache import cache_folder
+from vdla.hw.spec.cache import FOLDER, cache_folder, tell_unusable
 from vdla.hw.spec.errors import ToolError
 
 KEPT_DAYS = 30
@@ -25,34 +25,61 @@ SECONDS_PER_DAY = 86400
 POLL_SECONDS = 0.01
 LOCK_SUFFIX = ".lock"
 SCRATCH_PREFIX = ".scratch-"
+_built_here: dict[tuple[str, str], tempfile.TemporaryDirectory[str]] = {}
 
 
 def built(kind: str, key: str, build: Callable[[Path], None]) -> Path:
     """Return the folder of `key` among the cache's entries of one `kind`, building it when it is not there.
+
+    Where the cache cannot be written, what is not there is built for this process alone.
 
     Args:
         key: letters and digits.
         build: fills the empty folder that it is given; when it raises, nothing is kept.
 
     Raises:
-        ToolError: the cache cannot be written.
+        ToolError: what is built cannot be written.
     """
-    entry = cache_folder() / kind / key
     try:
+        entry = cache_folder() / kind / key
         entry.parent.mkdir(parents=True, exist_ok=True)
-        with _lock(entry):
-            found = entry.is_dir()
-            if not found:
-                _build(entry, build)
-            os.utime(entry)
+        lock = _lock(entry)
+        lock.acquire()
+    except OSError as error:
+        tell_unusable(error)
+        return _readable(kind, key) or _for_this_process(kind, key, build)
+    try:
+        found = entry.is_dir()
         if not found:
-            _forget_unused(entry.parent)
+            _build(entry, build)
+        os.utime(entry)
     except OSError as error:
         raise ToolError(
-            f"the cache folder {entry.parent} cannot be used ({error.strerror or error}); "
-            "name another one with VDLA_CACHE_DIR"
+            f"{entry} cannot be written ({error.strerror or error}); make room, or name another folder with "
+            f"{FOLDER}"
         ) from error
+    finally:
+        lock.release()
+    if not found:
+        _forget_unused(entry.parent)
     return entry
+
+
+def _readable(kind: str, key: str) -> Path | None:
+    """Return an entry of a cache that cannot be written; None where it is not there."""
+    with suppress(OSError):
+        entry = cache_folder() / kind / key
+        return entry if entry.is_dir() else None
+    return None
+
+
+def _for_this_process(kind: str, key: str, build: Callable[[Path], None]) -> Path:
+    """Build an entry in a temporary folder, which is deleted when the process ends."""
+    if (kind, key) not in _built_here:
+        folder = tempfile.TemporaryDirectory(prefix="vdla-")
+        build(Path(folder.name))
+        _built_here[kind, key] = folder
+    return Path(_built_here[kind, key].name)
 
 
 def clear(kind: str) -> int:

@@ -7,9 +7,11 @@ from pathlib import Path
 import click
 
 from vdla.cli._options import reports_errors
-from vdla.hw.spec.cache import cache_folder
+from vdla.hw.spec.cache import FOLDER, cache_folder
 from vdla.hw.spec.errors import ToolError
+from vdla.hw.spec.showing import short
 
+LONGEST_NAME = 4096
 CHOICES = "choices.sqlite"
 BUILT = {
     "area": "areas",
@@ -44,13 +46,17 @@ def command() -> None:
 @reports_errors
 def show(as_json: bool) -> None:
     """Show where the cache is and how much it holds of each kind."""
-    folder = cache_folder()
-    sizes = {name: _size(folder / name) for name in KINDS}
+    folder = _folder()
+    try:
+        sizes = {name: _size(folder / name) for name in KINDS}
+    except OSError as error:
+        raise ToolError(f"{short(str(error.filename or folder))} cannot be read: {error.strerror}") from error
     if as_json:
         click.echo(json.dumps({"folder": str(folder), "bytes": sizes}, indent=1))
         return
     rows = [f"  {size / 2**20:9.2f} MiB  {KINDS[name]}" for name, size in sizes.items()]
-    click.echo("\n".join([str(folder), *rows, f"  {sum(sizes.values()) / 2**20:9.2f} MiB  in all"]))
+    total = f"  {sum(sizes.values()) / 2**20:9.2f} MiB  in all"
+    click.echo("\n".join([short(str(folder), LONGEST_NAME), *rows, total]))
 
 
 @command.command()
@@ -63,7 +69,7 @@ def clear() -> None:
     from vdla.compiler.codegen import store
     from vdla.runtime.devices.rtl import cache
 
-    folder = cache_folder()
+    folder = _folder()
     try:
         store.clear()
         held = sum(map(cache.clear, BUILT))
@@ -71,7 +77,15 @@ def clear() -> None:
             _delete(folder / name)
     except OSError as error:
         raise ToolError(f"{error.filename or folder} cannot be deleted: {error.strerror}") from error
-    click.echo(f"{folder}: emptied" + f", but for {held} entries that others are building" * (held > 0))
+    rest = f", but for {held} entries that others are building" * (held > 0)
+    click.echo(f"{short(str(folder), LONGEST_NAME)}: emptied{rest}")
+
+
+def _folder() -> Path:
+    try:
+        return cache_folder()
+    except OSError as error:
+        raise ToolError(f"there is no cache: {error.strerror}; name a folder with {FOLDER}") from error
 
 
 def _size(path: Path) -> int:

@@ -247,9 +247,16 @@ def test_a_choice_that_is_not_in_its_space_is_not_followed(cache):
     assert store.kept(by_estimate)(space) in space
 
 
+def test_a_cache_that_cannot_be_used_is_done_without(monkeypatch):
+    monkeypatch.setenv("VDLA_CACHE_DIR", "/dev/null/cache")
+    space = space_of(CONVOLUTION, TARGET)
+    assert store.kept(by_estimate)(space) == by_estimate(space)
+    assert store.read(store.key_of(space)) is None
+
+
 def test_a_damaged_cache_says_what_to_do(cache):
     (cache / store.FILE).write_text(json.dumps("no table" * 99))
     with pytest.raises(
-        ToolError, match=r"choices\.sqlite cannot be used \(.*\); empty it with `vdla cache clear`"
+        ToolError, match=r"choices\.sqlite is damaged \(.*\); empty it with `vdla cache clear`"
     ):
         store.kept(by_estimate)(space_of(CONVOLUTION, TARGET))

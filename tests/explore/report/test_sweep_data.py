@@ -15,6 +15,7 @@ from tests.explore.report.folders import LAYERS, write_sweep
 from vdla.explore.report.numbers import short
 from vdla.explore.report.sweep_data import page_data, read_sweep
 from vdla.explore.report.sweep_page import write_sweep_report
+from vdla.explore.sweep.errors import SweepError
 from vdla.hw.spec.errors import FileFormatError
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.target import Target
@@ -92,15 +93,15 @@ def cut(folder: Path) -> None:
 
 
 DAMAGED = {
-    "no folder of a sweep": lambda folder: (folder / "sweep.json").unlink(),
+    "holds no sweep: it has no sweep.json": lambda folder: (folder / "sweep.json").unlink(),
     "points.parquet cannot be read": lambda folder: (folder / "points.parquet").unlink(),
     "layers.parquet cannot be read": cut,
     "points.parquet has no column lut": without_column,
-    "sweep.json cannot be read": lambda folder: (folder / "sweep.json").write_text("{"),
-    "sweep.json has no valid specification, base": lambda folder: (folder / "sweep.json").write_text(
-        '{"parameters": []}'
-    ),
-    "sweep.json has no valid specification, base, parameters": lambda folder: (
+    "sweep.json is damaged: it is no JSON": lambda folder: (folder / "sweep.json").write_text("{"),
+    "sweep.json is damaged: Object missing required field `specification`": lambda folder: (
+        folder / "sweep.json"
+    ).write_text('{"parameters": []}'),
+    "sweep.json is damaged: Expected `object`, got `array`": lambda folder: (
         folder / "sweep.json"
     ).write_text("[]"),
 }
@@ -109,7 +110,7 @@ DAMAGED = {
 @pytest.mark.parametrize("message", DAMAGED)
 def test_a_damaged_sweep_is_named(folder, message):
     DAMAGED[message](folder)
-    with pytest.raises(FileFormatError) as caught:
+    with pytest.raises((FileFormatError, SweepError)) as caught:
         write_sweep_report(folder)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)

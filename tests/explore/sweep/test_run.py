@@ -230,7 +230,7 @@ def test_a_folder_of_other_sources_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("sweep.json", b"{", "sweep.json is damaged; sweep into another folder"),
+        ("sweep.json", b"{", "sweep.json is damaged: it is no JSON; sweep into another folder"),
         (JOURNAL, b"x\n", "journal.jsonl, line 1 is damaged; delete that line"),
     ],
 )

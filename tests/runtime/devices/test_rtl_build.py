@@ -1,9 +1,11 @@
 """What a user of the RTL device meets beside results: missing tools, several processes, interruption."""
 
+import errno
 import signal
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -52,14 +54,29 @@ def test_a_tool_that_cannot_start_is_named(tmp_path):
         tools.run_tool(["no-such-tool"], tmp_path)
 
 
-def test_a_cache_that_cannot_be_written_is_named(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path / "file"))
-    with pytest.raises(
-        ToolError,
-        match=rf"the cache folder {tmp_path}/file/kind cannot be used \(Not a directory\); .*VDLA_CACHE_DIR",
-    ):
-        built("kind", "key", lambda folder: None)
+def test_without_a_cache_a_process_builds_once_for_itself(monkeypatch):
+    monkeypatch.setenv("VDLA_CACHE_DIR", "/dev/null/cache")
+    built_in = []
+
+    def build(folder: Path) -> None:
+        built_in.append(folder)
+        (folder / "made").write_text("made")
+
+    folder = built("kind", "key", build)
+    assert (folder / "made").read_text() == "made"
+    assert built("kind", "key", build) == folder
+    assert built_in == [folder]
+
+
+def test_a_build_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
+
+    def build(folder: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(ToolError, match=r"key cannot be written \(No space left on device\); make room"):
+        built("kind", "key", build)
+    assert [path.name for path in (tmp_path / "kind").iterdir()] == ["key.lock"]
 
 
 def test_processes_that_want_the_same_wait_for_one_that_builds_it(empty_cache):

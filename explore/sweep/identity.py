@@ -1,0 +1,66 @@
+"""What `sweep.json` in the folder of a sweep says, and its check."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from vdla.explore.sweep.errors import SweepError
+from vdla.hw.spec.showing import short
+
+IDENTITY = "sweep.json"
+LONGEST_REASON = 200
+
+
+class _Workload(msgspec.Struct):
+    model: str | None = None
+    name: str | None = None
+    calibrate: str | None = None
+    percentile: float | None = None
+    shapes: dict[str, tuple[int, ...]] = {}
+
+
+class _Specification(msgspec.Struct):
+    workloads: tuple[_Workload, ...] = ()
+    objectives: tuple[str, ...] = ()
+
+
+class _Base(msgspec.Struct):
+    name: str
+    digest: str = ""
+
+
+class _Identity(msgspec.Struct):
+    """The parts of the file that are read, and their types. A file of another version of the kit may have
+    others."""
+
+    specification: _Specification
+    base: _Base
+    parameters: tuple[str, ...]
+    workloads: dict[str, str] = {}
+    base_toml: str | None = None
+    version: str | None = None
+    sources: str | None = None
+    family: str | None = None
+    created: str | None = None
+    tune_log: str | None = None
+
+
+def read_identity(folder: Path) -> dict[str, Any]:
+    """Return what `sweep.json` in a folder says.
+
+    Raises:
+        SweepError: there is none, or it is damaged.
+    """
+    path = folder / IDENTITY
+    try:
+        found: dict[str, Any] = json.loads(path.read_bytes())
+        msgspec.convert(found, _Identity)
+    except FileNotFoundError:
+        raise SweepError(f"{folder} holds no sweep: it has no {IDENTITY}; `vdla sweep` writes one") from None
+    except (OSError, ValueError, RecursionError) as error:  # those of `json` and `msgspec` are ValueErrors
+        is_json = isinstance(error, msgspec.ValidationError)
+        reason = short(str(error).replace("`$.", "`"), LONGEST_REASON) if is_json else "it is no JSON"
+        raise SweepError(f"{path} is damaged: {reason}; sweep into another folder") from error
+    return found

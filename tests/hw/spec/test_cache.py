@@ -1,0 +1,69 @@
+"""The cache's folder, and what is said where it cannot be used."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from vdla.hw.spec import cache
+
+
+@pytest.fixture(autouse=True)
+def nothing_told(monkeypatch):
+    monkeypatch.setattr(cache, "_told", set())
+    for name in ("VDLA_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "folder"),
+    [
+        ({"VDLA_CACHE_DIR": "/a/../b"}, "/b"),
+        ({"VDLA_CACHE_DIR": "~/b", "HOME": "/h"}, "/h/b"),
+        ({"XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/x/vdla"),
+        ({"HOME": "/h"}, "/h/.cache/vdla"),
+        ({"HOME": "/h", "VDLA_CACHE_DIR": ""}, "/h/.cache/vdla"),
+    ],
+)
+def test_the_folder_is_where_the_environment_says(monkeypatch, settings, folder):
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    assert cache.cache_folder() == Path(folder)
+
+
+def test_the_home_of_nobody_is_no_folder(monkeypatch):
+    monkeypatch.setenv("VDLA_CACHE_DIR", "~nouser/x")
+    with pytest.raises(FileNotFoundError, match=r"'~nouser/x' is in the home of a user who does not exist"):
+        cache.cache_folder()
+
+
+def test_a_user_without_a_home_has_no_folder(monkeypatch):
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", no_home)
+    with pytest.raises(FileNotFoundError, match="this user has no home"):
+        cache.cache_folder()
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        (
+            "/c",
+            "the cache folder /c cannot be used (Read-only file system), so nothing is kept for the next ",
+        ),
+        ("~nouser/x", "the cache folder cannot be used (Read-only file system), so nothing is kept for the "),
+        ("/c\nd" + "e" * 5000, "the cache folder "),
+    ],
+)
+def test_a_cache_that_cannot_be_used_is_told_once_on_one_line(monkeypatch, caplog, setting, told):
+    monkeypatch.setenv("VDLA_CACHE_DIR", setting)
+    with caplog.at_level(logging.WARNING, "vdla"):
+        for _ in range(3):
+            cache.tell_unusable(OSError(30, "Read-only file system"))
+    (message,) = caplog.messages
+    assert message.startswith(told)
+    assert message.endswith("name another folder with VDLA_CACHE_DIR")
+    assert "\n" not in message
+    assert len(message) < 500
