@@ -24,6 +24,7 @@ from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.host.int8 import BYTES
 from vdla.runtime.layout import IMAGE_RANK, Layout
 
+SQUARE = f"{MULTIPLIES}, as STOREs of block_out numbers make its weights, which have rows of block_in"
 LOOKED_UP = After(table=1)
 Tables = tuple[np.ndarray | None, ...]
 
@@ -260,6 +261,6 @@ OPERATORS: Mapping[str, Kind] = {
             Rule("heads of whole blocks of channels", _whole),
         ),
         lambda maker: _Products(maker).made(),
-        (Rule(MULTIPLIES, _array),),
+        (Rule(SQUARE, _array),),
     ),
 }

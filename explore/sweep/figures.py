@@ -1,6 +1,7 @@
-"""The figures of a point that sweeps compare, their mean, and where they stand to limits."""
+"""The figures of a point that sweeps compare, where they stand to limits, and why there are none."""
 
 import math
+import re
 from collections.abc import Sequence
 from enum import StrEnum
 
@@ -14,6 +15,21 @@ class Verdict(StrEnum):
     WITHIN = "within"
     PERHAPS = "perhaps"
     BEYOND = "beyond"
+
+
+ON_HOST = " is left to the host"
+"""What follows the name of an operator in a status."""
+NUMBER = re.compile(r"\d[\d,.]*")
+
+
+def alike(status: str) -> str:
+    """Return what statuses for one reason have in common: the text without its numbers."""
+    return NUMBER.sub("#", status)
+
+
+def in_short(status: str) -> str:
+    """Return why there is no result, without the names of operators."""
+    return status.partition(": ")[2] if ON_HOST in status else status
 
 
 def geometric_mean(values: Sequence[float]) -> float:

@@ -9,6 +9,7 @@ from vdla.compiler.network.maker import OnHost
 from vdla.compiler.network.partition import place
 from vdla.compiler.network.stages import layers_of, parts_of, plan_of, plan_of_parts
 from vdla.explore.silicon.result import Silicon
+from vdla.explore.sweep.figures import ON_HOST
 from vdla.explore.sweep.parameters import with_values
 from vdla.explore.sweep.space import Point
 from vdla.explore.sweep.tables import OK, TARGET_CLOCK, LayerRow, PointRow
@@ -236,7 +237,7 @@ def why_unfit(workload: Workload, plan: Plan) -> str:
     if not found:
         return ""
     more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-    return f"{found[0].op} {found[0].name} is left to the host{more}: {found[0].reason}"
+    return f"{found[0].op} {found[0].name}{ON_HOST}{more}: {found[0].reason}"
 
 
 @memoised(MOST_WORKLOADS)

@@ -10,7 +10,7 @@ from pathlib import Path
 from vdla.explore.report.sweep_page import write_sweep_report
 from vdla.explore.silicon.estimate import silicon_of
 from vdla.explore.sweep.errors import SweepError
-from vdla.explore.sweep.figures import Verdict
+from vdla.explore.sweep.figures import Verdict, alike
 from vdla.explore.sweep.folder import Folder, Identity, opened
 from vdla.explore.sweep.limits import Limits, limits_of
 from vdla.explore.sweep.measure import Job, Measured, SiliconOf
@@ -43,6 +43,7 @@ class Progress:
     Attributes:
         done, total: points.
         failed: points without cycles on some workload.
+        reasons: why, as the status of the first such point, with how many there are of the kind.
         resumed: points that were measured by an earlier run.
         left_out: points that were measured by an earlier run, and that the specification has no more.
         seconds: of this run.
@@ -56,6 +57,7 @@ class Progress:
     left_out: int
     seconds: float
     verdicts: Mapping[Verdict, int] = field(default_factory=dict)
+    reasons: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def rate(self) -> float:
@@ -185,6 +187,7 @@ class _Keeper:
     def __init__(self, folder: Folder, total: int, report: Report) -> None:
         self._folder, self._total, self._report = folder, total, report
         self._failed = 0
+        self._reasons: dict[str, tuple[str, int]] = {}
         self._began = self._written = time.monotonic()
         self._pause = LEAST_SECONDS_BETWEEN_TABLES
 
@@ -192,11 +195,13 @@ class _Keeper:
         """Measure those of `points` that the folder does not hold."""
         points, known = list(points), self._folder.measured
         missing = self._folder.include(points)
-        self._failed += sum(_failed(known[point.number]) for point in points if point.number in known)
+        for point in points:
+            if point.number in known:
+                self._count(known[point.number])
         self._report(self.progress())
         for measured in backend.measure(missing):
             self._folder.add(measured)
-            self._failed += _failed(measured)
+            self._count(measured)
             self._report(self.progress())
             self._write_sometimes()
 
@@ -218,7 +223,23 @@ class _Keeper:
         """Return how far the sweep is."""
         folder, seconds = self._folder, time.monotonic() - self._began
         done = len(folder.measured)
-        return Progress(done, self._total, self._failed, folder.resumed, folder.left_out, seconds)
+        return Progress(
+            done,
+            self._total,
+            self._failed,
+            folder.resumed,
+            folder.left_out,
+            seconds,
+            reasons=dict(sorted(self._reasons.values(), key=lambda one: -one[1])),
+        )
+
+    def _count(self, measured: Measured) -> None:
+        """Count a point that has no cycles on some workload, under each of its reasons."""
+        statuses = {alike(row.status): row.status for row in measured.rows if row.status != OK}
+        self._failed += bool(statuses)
+        for kind, status in statuses.items():
+            first, count = self._reasons.get(kind, (status, 0))
+            self._reasons[kind] = first, count + 1
 
     def _write_sometimes(self) -> None:
         """Write the tables where the last time is long enough ago."""
@@ -227,10 +248,6 @@ class _Keeper:
             self._folder.write_tables()
             self._written = time.monotonic()
             self._pause = max(LEAST_SECONDS_BETWEEN_TABLES, SHARE_OF_TABLES * (self._written - began))
-
-
-def _failed(measured: Measured) -> bool:
-    return any(row.status != OK for row in measured.rows)
 
 
 def backend_of(

@@ -10,7 +10,9 @@ import pytest
 from pyarrow import parquet
 
 from tests.cli.commands import invoke
+from vdla.cli._sweeps import reasons
 from vdla.explore.sweep.folder import JOURNAL
+from vdla.explore.sweep.run import Progress
 
 VDLA = """
 import signal
@@ -47,6 +49,32 @@ def test_a_sweep_says_what_it_measured_and_where_it_is(specification, tmp_path):
     assert invoke("sweep", specification, "-o", out).stdout.startswith(
         f"{out}: 2 points, 0 of them measured now"
     )
+
+
+def test_a_sweep_says_why_points_have_no_cycles(specification, tmp_path):
+    text = SPECIFICATION.replace(
+        "[parameters]", '[parameters]\nblock_in = [8, 12, 20, 24]\nextensions = ["none"]'
+    )
+    specification.write_text(text)
+    done = invoke("sweep", specification, "-o", tmp_path / "out", "--processes", 1)
+    lines = done.stdout.splitlines()
+    at = lines.index("8 points lack cycles of some workload:")
+    assert lines[at + 1].startswith("     6  block_in = 12 is not a power of two; the nearest are 8 and 16")
+    assert lines[at + 2].startswith("     2  configuration small with the extensions")
+    again = invoke("sweep", specification, "-o", tmp_path / "out", "--processes", 1)
+    assert "8 of 8 points, 8 without cycles; 6: block_in = 12 is not a power" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("shares", "lines"),
+    [
+        ({}, []),
+        ({"Conv c is left to the host, and 2 more: a; b": 3, "too wide": 1}, ["     3  a; b", "     1  too wide"]),
+        ({f"reason {n}": 9 - n for n in range(8)}, [*(f"     {9 - n}  reason {n}" for n in range(5)), "     9  for other reasons: the column status has them"]),
+    ],
+)  # fmt: skip
+def test_the_most_frequent_reasons_are_lines(shares, lines):
+    assert reasons(Progress(9, 9, 9, 0, 0, 1.0, reasons=shares)) == lines
 
 
 @pytest.mark.parametrize(

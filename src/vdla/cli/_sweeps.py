@@ -5,11 +5,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.cli._live import duration
-from vdla.explore.sweep.figures import FIGURES, Verdict, geometric_mean
+from vdla.explore.sweep.figures import FIGURES, Verdict, geometric_mean, in_short
+
+MOST_REASONS = 5
 
 if TYPE_CHECKING:
     from vdla.explore.sweep.difference import Alone, Difference, Pair
     from vdla.explore.sweep.run import Progress
+
+
+def reasons(progress: "Progress") -> list[str]:
+    """Return why points have no cycles, a line for each of the most frequent reasons."""
+    found = list(progress.reasons.items())
+    lines = [f"{count:6,}  {in_short(status)}" for status, count in found[:MOST_REASONS]]
+    rest = sum(count for _, count in found[MOST_REASONS:])
+    return [*lines, *([f"{rest:6,}  for other reasons: the column status has them"] if rest else [])]
 
 
 def described(progress: "Progress") -> str:
@@ -19,7 +29,8 @@ def described(progress: "Progress") -> str:
         parts.append(f"{progress.failed:,} without cycles")
     if progress.remaining_seconds is not None:
         parts.append(f"{progress.rate:.2f} points/s, {duration(progress.remaining_seconds)} left")
-    return ", ".join(parts)
+    first = [f"{count:,}: {in_short(status)}" for status, count in list(progress.reasons.items())[:1]]
+    return "; ".join([", ".join(parts), *first])
 
 
 def conclusion(output: Path, done: "Progress") -> str:
@@ -31,7 +42,8 @@ def conclusion(output: Path, done: "Progress") -> str:
     if done.left_out:
         lines.append(f"{done.left_out:,} earlier points are not in the specification; the journal keeps them")
     if done.failed:
-        lines.append(f"{done.failed:,} points lack cycles of some workload: the column status says why")
+        lines.append(f"{done.failed:,} points lack cycles of some workload:")
+        lines += reasons(done)
     if done.verdicts:
         within, perhaps, beyond = (f"{done.verdicts.get(one, 0):,}" for one in Verdict)
         lines.append(f"limits: {within} points within, {perhaps} may or may not be, {beyond} beyond")

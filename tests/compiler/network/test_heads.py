@@ -173,7 +173,10 @@ REFUSED = {
     "Int8Products with columns 0 to 8 and block_out = 16; the accelerator takes heads of whole blocks of "
     "channels": (ALL.with_changes(block_in=16, block_out=16), attention),
     "configuration two with batch = 2, block_in = 4 and block_out = 4; Int8Products needs a batch of 1 and "
-    "block_in = block_out": (ALL.with_changes(name="two", batch=2), attention),
+    "block_in = block_out, as STOREs of block_out numbers make its weights, which have rows of block_in": (
+        ALL.with_changes(name="two", batch=2),
+        attention,
+    ),
 }
 
 
