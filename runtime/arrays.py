@@ -61,15 +61,40 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
         FileFormatError: the file is truncated, altered, or none, or takes more than `ARRAY_BYTES`.
         OSError: it cannot be opened.
     """
-    data = read_at_most(path, limit_of(ARRAY_BYTES), FileFormatError)
+    return npz_from(read_at_most(path, limit_of(ARRAY_BYTES), FileFormatError), str(path))
+
+
+def npz_from(data: bytes, source: str) -> dict[str, np.ndarray]:
+    """Return the arrays in the contents of an .npz file, by name; errors as those of `read_npz`.
+
+    Args:
+        source: the file, as messages call it.
+    """
     try:
         with open_archive(data) as archive:
-            return read_arrays(archive, archive.namelist(), str(path))
+            return read_arrays(archive, archive.namelist(), source)
     except UNREADABLE as error:
-        reason = short(str(error), LONGEST_REASON)
-        raise FileFormatError(
-            f"{path} cannot be read as .npz; it is truncated or altered: {reason}"
-        ) from error
+        raise _damaged(source, ".npz", error) from error
+
+
+def npy_from(data: bytes, source: str) -> np.ndarray:
+    """Return the array in the contents of an .npy file; nothing is unpickled.
+
+    Args:
+        source: the file, as messages call it.
+
+    Raises:
+        FileFormatError: it is truncated, altered, or holds no numbers.
+    """
+    try:
+        return _array_in(io.BytesIO(data), len(data), source)
+    except UNREADABLE as error:
+        raise _damaged(source, ".npy", error) from error
+
+
+def _damaged(source: str, kind: str, error: Exception) -> FileFormatError:
+    reason = short(str(error), LONGEST_REASON)
+    return FileFormatError(f"{source} cannot be read as {kind}; it is truncated or altered: {reason}")
 
 
 def open_archive(data: bytes) -> zipfile.ZipFile:
@@ -105,17 +130,19 @@ def read_arrays(archive: zipfile.ZipFile, members: list[str], source: str) -> di
 def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     """Return one array; memory is taken only when its header and the directory agree on its size."""
     with archive.open(member) as file:
-        shape, in_fortran_order, dtype = _read_header(file)
-        if dtype.kind not in KINDS or not dtype.itemsize:
-            raise ValueError(f"{member.filename!r} holds elements of type {dtype}, not numbers")
-        size = math.prod(shape) * dtype.itemsize
-        held = member.file_size - file.tell()
-        if size != held:
-            raise ValueError(
-                f"{member.filename!r} is an array of {size} bytes, and the archive has {held} of it"
-            )
-        values = np.empty(size, np.uint8)
-        _fill(values, file, member.filename)
+        return _array_in(file, member.file_size, member.filename)
+
+
+def _array_in(file: IO[bytes], size: int, name: str) -> np.ndarray:
+    """Return the array in a file of `size` bytes; memory is taken only when its header agrees with that."""
+    shape, in_fortran_order, dtype = _read_header(file)
+    if dtype.kind not in KINDS or not dtype.itemsize:
+        raise ValueError(f"{name!r} holds elements of type {dtype}, not numbers")
+    announced, held = math.prod(shape) * dtype.itemsize, size - file.tell()
+    if announced != held:
+        raise ValueError(f"{name!r} is an array of {announced} bytes, and the file has {held} of it")
+    values = np.empty(announced, np.uint8)
+    _fill(values, file, name)
     return values.view(dtype).reshape(shape, order="F" if in_fortran_order else "C")
 
 
@@ -148,3 +175,9 @@ def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
         for name, values in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 npy.write_array(member, np.asanyarray(values), allow_pickle=False)
+
+
+def write_npy(path: Path, values: np.ndarray) -> None:
+    """Write an .npy file; errors as those of `write_npz`."""
+    with whole_file(path, "wb") as file:
+        npy.write_array(file, np.asanyarray(values), allow_pickle=False)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -58,6 +59,105 @@ def test_a_float_model_needs_samples():
     with pytest.raises(GraphError, match="give samples of its inputs for quantisation"):
         vdla.compile(float_model().SerializeToString(), TINY)
     assert vdla.compile(float_model().SerializeToString(), TINY, samples=[{"x": IMAGE}]).plan.launches
+
+
+SAMPLES = np.random.default_rng(1).normal(size=(4, 1, 8, 8))
+FORMS = {
+    "a mapping of samples in place of a batch": {"x": SAMPLES},
+    "samples along a new axis": SAMPLES[:, None],
+    "a list of arrays": list(SAMPLES),
+    "a list of mappings": [{"x": image[None]} for image in SAMPLES],
+    "batches of a loader": [SAMPLES[:3], SAMPLES[3:]],
+}
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 8, 8), ("N", 1, "h", "w")], ids=["fixed", "open"])
+@pytest.mark.parametrize("title", FORMS)
+def test_samples_of_all_forms_give_one_module(title, shape):
+    expected = vdla.compile(
+        float_model().SerializeToString(),
+        TINY,
+        samples=[{"x": image[None].astype(np.float32)} for image in SAMPLES],
+    )
+    found = vdla.compile(float_model(shape=shape), TINY, samples=FORMS[title])
+    assert to_bytes(found.plan) == to_bytes(expected.plan)
+
+
+def test_a_model_in_memory_is_compiled_and_other_objects_are_refused():
+    assert to_bytes(vdla.compile(model(), TINY).plan) == to_bytes(vdla.compile(BYTES, TINY).plan)
+    with pytest.raises(
+        GraphError, match=r"a model is an ONNX file, its bytes or an onnx\.ModelProto, not dict; export"
+    ):
+        vdla.compile({}, TINY)
+
+
+def test_a_batch_is_compiled_for_where_its_shape_is_given():
+    shapes = {"x": (2, 1, 8, 8)}
+    batch = vdla.compile(float_model(shape=("N", 1, 8, 8)), TINY, samples=SAMPLES, shapes=shapes)
+    assert batch.inputs["x"].shape == (2, 1, 8, 8)
+    one = vdla.compile(float_model(), TINY, samples=SAMPLES)
+    np.testing.assert_array_equal(
+        batch.run(SAMPLES[:2]).outputs["y"], one.run(SAMPLES[:2].astype(np.float32)).outputs["y"]
+    )
+
+
+def test_a_module_says_what_it_takes_and_makes(module):
+    assert repr(module) == "<vdla.Module net on tiny, 2 launches: x float32[1, 1, 8, 8] -> y float32[1, 5]>"
+    assert {name: (value.shape, value.dtype) for name, value in module.inputs.items()} == {
+        "x": ((1, 1, 8, 8), "float32")
+    }
+    assert {name: (value.shape, value.dtype) for name, value in module.outputs.items()} == {
+        "y": ((1, 5), "float32")
+    }
+    ran = module.run(IMAGE, "cycle")
+    assert repr(ran) == f"<vdla.Run net on tiny, cycle, {ran.report.cycles:,} cycles: y float32[1, 5]>"
+
+
+def test_a_run_takes_an_array_a_name_or_a_file(module, tmp_path):
+    expected = module.run({"x": IMAGE}).outputs["y"]
+    np.save(tmp_path / "x.npy", IMAGE)
+    for found in (
+        module.run(IMAGE),
+        module.run(x=IMAGE),
+        module.run(IMAGE[0]),
+        module.run(IMAGE.tolist()),
+        module.run(tmp_path / "x.npy"),
+        module.run(x=tmp_path / "x.npy"),
+    ):
+        np.testing.assert_array_equal(found.outputs["y"], expected)
+    with pytest.raises(
+        InputError, match="inputs are given twice, the second time as x; pass a mapping of all"
+    ):
+        module.run(IMAGE, x=IMAGE)
+
+
+def test_a_stack_runs_once_for_each_sample_and_the_summary_says_so(module):
+    ran = module.run(SAMPLES, "cycle")
+    single = [module.run(image[None].astype(np.float32), "cycle") for image in SAMPLES]
+    expected = np.concatenate([one.outputs["y"] for one in single])
+    np.testing.assert_array_equal(ran.outputs["y"], expected)
+    np.testing.assert_array_equal(module.run(SAMPLES[:, None]).outputs["y"], expected[:, None])
+    np.testing.assert_array_equal(module.run(list(SAMPLES)).outputs["y"], expected)
+    assert module.run(SAMPLES[:1, None]).outputs["y"].shape == (1, 1, 5)
+    assert module.run([SAMPLES[:1]]).outputs["y"].shape == (1, 5)
+    cycles = single[0].report.cycles
+    assert (ran.report.runs, ran.summary.runs, ran.report.cycles) == (4, 4, cycles)
+    row = f"4, one for each sample, {4 * cycles:,} cycles in all; all figures below are those of one run"
+    assert [line.split(maxsplit=1) for line in str(ran.summary).splitlines() if "runs" in line[:8]] == [
+        ["runs", row]
+    ]
+    assert f"cycle, each of 4 runs: {cycles:,} cycles" in ran.table()
+    assert repr(ran).startswith(f"<vdla.Run net on tiny, cycle, {cycles:,} cycles, 4 runs: y float32[4, 5]")
+    assert (ran.report.to_json()["runs"], ran.summary.to_json()["runs"]) == (4, 4)
+    assert len(ran.outcome.host_seconds) == len(single[0].outcome.host_seconds)
+
+
+def test_a_report_is_a_table_of_pandas(module):
+    found = module.run(IMAGE, "cycle").report
+    table = pandas.DataFrame(found.layers)
+    assert list(table["name"]) == [layer.name for layer in found.layers]
+    assert table["cycles"].sum() == found.cycles
+    assert table.groupby("on")["macs"].sum()["accelerator"] == found.macs
 
 
 def test_a_dynamic_shape_is_given():
@@ -153,15 +253,17 @@ def test_an_output_that_is_an_input_is_not_copied_and_a_constant_is():
 def test_arrays_on_another_device_are_refused_by_name(module):
     gpu = Dlpack(IMAGE, kind=2)
     message = "is on device 0 of CUDA; arrays are read from the memory of the CPU; copy it there first"
-    with pytest.raises(ModuleError, match=f"^input x {message}$"):
+    with pytest.raises(InputError, match=f"^input x {message}$"):
         module.run({"x": gpu})
     with pytest.raises(InputError, match=f"^sample 1: input x {message}$"):
         vdla.compile(float_model().SerializeToString(), TINY, samples=[{"x": IMAGE}, {"x": gpu}])
 
 
 def test_inputs_are_checked(module):
-    with pytest.raises(ModuleError, match="the network takes x"):
+    with pytest.raises(InputError, match="the network takes x"):
         module.run({})
+    with pytest.raises(ModuleError, match="input x holds 64 values that are not finite"):
+        module.run({"x": IMAGE * np.float32("nan")})
 
 
 def test_the_package_gives_only_what_it_says():

@@ -17,6 +17,7 @@ def cached_plan(source: Source, target: Target, progress: Progress = lambda text
 
     Raises:
         GraphError: the model cannot be imported; or it is of floats, and no samples were given.
+        InputError: the samples do not fit the network.
     """
     return cached_tuned_plan(source, target, NO_RECORDS, progress)[0]
 
@@ -36,6 +37,7 @@ def cached_graph(source: Source, progress: Progress = lambda text: None) -> Grap
 
     Raises:
         GraphError: the model cannot be imported; or it is of floats, and no samples were given.
+        InputError: the samples do not fit the network.
     """
     return _graph(source, source.key(), progress)[0]
 
@@ -63,9 +65,8 @@ def _imported(source: Source, key: str | None, progress: Progress) -> tuple[Grap
     from vdla.compiler.network.compile import imported, integers_of
 
     progress("import")
-    calibrates = source.samples is not None
-    simple = imported(source.model, source.shapes, source.section, calibrates=calibrates)
-    graph = integers_of(simple, source.samples, source.options, progress)
+    loaded = imported(source.model, source.samples, source.shapes, source.section)
+    graph = integers_of(loaded.graph, loaded.samples, source.options, progress)
     if key is None or source.key() != key:
         return graph, None
     keep_graph(key, graph)

@@ -1,8 +1,7 @@
 """Compiling a network: from an ONNX model to a plan."""
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from vdla.compiler.codegen.store import kept
 from vdla.compiler.codegen.tuned.records import NO_RECORDS, Records
 from vdla.compiler.graph.integer_forms.early import DYNAMIC
 from vdla.compiler.graph.nodes import Graph, GraphError
-from vdla.compiler.graph.onnx.load import load
+from vdla.compiler.graph.onnx.load import Loaded, load_with_samples
 from vdla.compiler.graph.passes.affine_into_product import AffineIntoProduct
 from vdla.compiler.graph.passes.affine_to_conv import AffineToConv
 from vdla.compiler.graph.passes.dead_code import DeadCode
@@ -26,9 +25,11 @@ from vdla.compiler.graph.quantisation.sensitivity import Contribution, contribut
 from vdla.compiler.graph.quantisation_error import LayerError, layer_errors
 from vdla.compiler.graph.quantise import Quantised, has_quantisable, quantise
 from vdla.compiler.graph.section import WHOLE, Section
+from vdla.compiler.graph.source import ModelSource
 from vdla.compiler.network.tuning import Tuning, tuned_plan
 from vdla.hw.spec.target import Target
 from vdla.runtime.module.plan import Plan
+from vdla.runtime.samples.given import Given, given_of
 
 # One style of quantisation, and more that can be quantised.
 FLOATS = Pipeline(
@@ -70,10 +71,10 @@ class Compiled:
 
 
 def compile_network(
-    model: str | os.PathLike[str] | bytes,
+    model: ModelSource,
     target: Target,
     *,
-    samples: Samples | None = None,
+    samples: object = None,
     options: Options = OPTIONS,
     shapes: Mapping[str, Sequence[int]] | None = None,
     section: Section = WHOLE,
@@ -86,9 +87,10 @@ def compile_network(
     Args:
         model: an ONNX file, its bytes, or a model of the `onnx` package.
         target: what it is compiled for.
-        samples: inputs on which a float network is calibrated for quantisation.
+        samples: inputs on which a float network is calibrated for quantisation, as `given_of` takes them;
+            None: there are none.
         options: how a float network is quantised.
-        shapes: shapes of inputs that are dynamic in the model.
+        shapes: shapes of inputs that are dynamic in the model; those of others come from the samples.
         section: which part of the model; all of it by default.
         errors: measure the quantisation error of each layer on the samples.
         records: tuned records to use.
@@ -96,10 +98,11 @@ def compile_network(
 
     Raises:
         GraphError: the model cannot be imported; or it is of floats, and no samples were given.
+        InputError: the samples cannot be read, or do not fit the network.
     """
     progress("import")
-    given = None if samples is None else list(samples)
-    simple = imported(model, shapes, section, calibrates=given is not None)
+    loaded = imported(model, None if samples is None else given_of(samples), shapes, section)
+    simple, given = loaded.graph, loaded.samples
     made = None if _is_ready(simple, given) else _quantise(simple, given, options, progress)
     found, costs = _errors(made, given, progress) if errors and made is not None and given else ((), ())
     graph = INTEGERS.run(simple if made is None else made.graph)
@@ -116,21 +119,22 @@ def _errors(
 
 
 def imported(
-    model: str | os.PathLike[str] | bytes,
+    model: ModelSource,
+    given: Given | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     section: Section = WHOLE,
-    *,
-    calibrates: bool = False,
-) -> Graph:
-    """Return the simplified graph of a model, or of a part of it.
+) -> Loaded:
+    """Return the simplified graph of a model, or of a part of it, and samples that fit it.
 
     Args:
-        calibrates: samples will give its ranges; see `calibratable`.
+        given: samples; where there are some, they will give the graph's ranges: see `calibratable`.
 
     Raises:
         GraphError: it cannot be imported.
+        InputError: the samples do not fit it.
     """
-    return simplified(load(model, shapes, section), calibrates)
+    loaded = load_with_samples(model, given, shapes, section)
+    return replace(loaded, graph=simplified(loaded.graph, given is not None))
 
 
 def simplified(graph: Graph, calibrates: bool) -> Graph:

@@ -18,6 +18,7 @@ from vdla.compiler.graph.keep import graph_from_bytes, graph_to_bytes
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.graph.section import WHOLE, Section
+from vdla.compiler.graph.source import ModelMessage, ModelSource
 from vdla.compiler.network.tuning import Tuning, tuning_from, tuning_text
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.limits import ARRAY_BYTES, FACTOR, limit_of
@@ -26,6 +27,7 @@ from vdla.hw.spec.target import Target
 from vdla.runtime.host import onnx_runtime
 from vdla.runtime.module.file import from_bytes, to_bytes
 from vdla.runtime.module.plan import Plan
+from vdla.runtime.samples.given import Given
 
 MODULES = Shelf("modules", 256 << 20)
 GRAPHS = Shelf("graphs", 256 << 20)
@@ -37,15 +39,15 @@ class Source:
     """What a graph of integer operators follows from.
 
     Attributes:
-        model: an ONNX file or its bytes.
-        samples: inputs by which a float network is quantised.
+        model: an ONNX file, its bytes, or a model of the `onnx` package.
+        samples: inputs by which a float network is quantised, and which tell shapes that are open.
         options: how a float network is quantised.
         shapes: of inputs whose own are dynamic.
         section: which part of the model.
     """
 
-    model: str | os.PathLike[str] | bytes
-    samples: Sequence[Mapping[str, np.ndarray]] | None = None
+    model: ModelSource
+    samples: Given | None = None
     options: Options = field(default_factory=Options)
     shapes: Mapping[str, Sequence[int]] | None = None
     section: Section = WHOLE
@@ -58,16 +60,26 @@ class Source:
         shapes = {name: list(shape) for name, shape in (self.shapes or {}).items()}
         part = self.section.inputs, self.section.outputs, self.section.fixed
         options = repr((shapes, part, self.options, os.environ.get(FACTOR), self.samples is None))
-        return digest_of([model, options, *_parts(self.samples or ()), network_version(), *_libraries()])
+        samples = () if self.samples is None else self.samples.parts()
+        return digest_of([model, options, *samples, network_version(), *_libraries()])
 
     def _bytes(self) -> bytes | None:
-        if isinstance(self.model, bytes):
-            return self.model
-        try:
-            path = Path(self.model)
-            return path.read_bytes() if path.stat().st_size <= limit_of(ARRAY_BYTES) else None
-        except OSError:
-            return None
+        match self.model:
+            case bytes() as data:
+                return data
+            case str() | os.PathLike() as name:
+                return _contents(Path(name))
+            case ModelMessage() as model if model.ByteSize() <= limit_of(ARRAY_BYTES):
+                return model.SerializeToString()
+        return None
+
+
+def _contents(path: Path) -> bytes | None:
+    """Return what a file holds; None where it cannot be read, or is larger than a model may be."""
+    try:
+        return path.read_bytes() if path.stat().st_size <= limit_of(ARRAY_BYTES) else None
+    except OSError:
+        return None
 
 
 def kept_plan(key: str, target: Target, records: Records) -> tuple[Plan, Tuning] | None:
@@ -98,14 +110,6 @@ def keep_graph(key: str, graph: Graph) -> None:
 
 def _of_target(key: str, target: Target, records: Records) -> str:
     return digest_of([key, target.name, target.digest, target.clock_source, records.digest(target)])
-
-
-def _parts(samples: Iterable[Mapping[str, np.ndarray]]) -> Iterable[bytes]:
-    for sample in samples:
-        for name, values in sample.items():
-            array = np.asarray(values)
-            yield f"{name} {array.dtype.str} {array.shape}".encode()
-            yield array.tobytes()
 
 
 def _libraries() -> Iterable[bytes]:

@@ -123,8 +123,8 @@ class WorkloadTable(_Table, frozen=True):
         model: an ONNX file, relative to the specification or to the current folder.
         suite: a built-in list of layers.
         name: in the tables of results; None: the file's name, or the convolution's shape.
-        shapes: of inputs that are dynamic in the model.
-        calibrate: samples (.npz) to quantise a float network with.
+        shapes: of inputs that are dynamic in the model, where samples do not tell them.
+        calibrate: samples to quantise a float network with: a file.
         percentile: of each activation's magnitudes that its scale must hold; None: each has the range that
             costs least.
     """

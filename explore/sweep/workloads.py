@@ -22,7 +22,7 @@ from vdla.hw.spec.limits import TENSOR_BYTES, require_room
 from vdla.hw.spec.memo import memoised
 from vdla.hw.spec.showing import shown
 from vdla.runtime.requantise import parameter_words
-from vdla.runtime.samples import read_samples
+from vdla.runtime.samples.given import given_of
 
 PRODUCT = 5500.0  # about the magnitude of a product of two random int8
 MOST_GRAPHS = 64
@@ -93,7 +93,7 @@ def _workloads(table: WorkloadTable, where: str, folder: Path, seed: int) -> Ite
 def _of_model(table: WorkloadTable, where: str, folder: Path) -> Workload:
     assert table.model is not None, "a workload without conv and suite has a model"
     path = located(table.model, where, folder)
-    samples = None if table.calibrate is None else read_samples(located(table.calibrate, where, folder))
+    samples = None if table.calibrate is None else given_of(located(table.calibrate, where, folder))
     try:
         graph = cached_graph(Source(path, samples, Options(table.percentile), table.shapes))
     except VdlaError as error:

@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from vdla.hw.spec.errors import ToolError
 
 EXTRAS = {
+    "PIL": "models",
     "altair": "explore",
     "distributed": "cluster",
     "matplotlib": "plot",

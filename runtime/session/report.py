@@ -68,6 +68,8 @@ class Report:
         host_macs: of the operators on the host.
         host_seconds: of the operators on the host, measured on this machine; None where nothing ran.
         copy_seconds: of changing layouts and copying between host and accelerator, likewise.
+        runs: how many runs there were, one for each sample; all figures are those of one, times of the host
+            the average.
     """
 
     device: str
@@ -81,6 +83,7 @@ class Report:
     host_seconds: float | None = None
     copy_seconds: float | None = None
     energy: Mapping[str, float] = field(default_factory=dict)
+    runs: int = 1
 
     def to_json(self) -> dict[str, object]:
         """Return it as plain JSON values."""
@@ -126,6 +129,7 @@ def report(
         sum(outcome.host_seconds) if outcome.ran else None,
         outcome.copy_seconds if outcome.ran else None,
         energy,
+        outcome.runs,
     )
 
 
@@ -280,10 +284,11 @@ def _busy_text(layer: LayerReport) -> str:
 
 def summary(found: Report) -> str:
     """Return the totals of a report as one line."""
+    who = found.device if found.runs == 1 else f"{found.device}, each of {found.runs} runs"
     if found.cycles is None or found.seconds is None or found.energy_pj is None:
-        return f"{found.device}: {found.macs / 1e6:,.1f} MMAC, untimed"
+        return f"{who}: {found.macs / 1e6:,.1f} MMAC, untimed"
     return (
-        f"{found.device}: {found.cycles:,} cycles, {found.seconds * 1e3:.2f} ms, "
+        f"{who}: {found.cycles:,} cycles, {found.seconds * 1e3:.2f} ms, "
         f"{found.macs / 1e6:,.1f} MMAC, {found.utilisation or 0:.1%} of the multipliers, "
         f"{found.energy_pj / 1e9:.2f} mJ"
     )

@@ -49,6 +49,7 @@ class Outcome:
         host_seconds: that of each operator on the host, in order; empty if they did not run.
         copy_seconds: that of changing layouts and copying between the host and the device's DRAM.
         ran: the whole module ran; False: its launches alone, on whatever stood in DRAM.
+        runs: how many runs it stands for; see `vdla.runtime.session.repeated`.
     """
 
     outputs: Values
@@ -57,6 +58,7 @@ class Outcome:
     host_seconds: tuple[float, ...] = ()
     copy_seconds: float = 0.0
     ran: bool = True
+    runs: int = 1
 
     @property
     def cycles(self) -> int | None:

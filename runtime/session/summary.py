@@ -69,6 +69,7 @@ class Summary:
         reasons: why operators run on the host, the most frequent first.
         halves: the outputs that the network's file states as float16; its inputs are float32 then.
         uncounted: operators on the host of whose multiply-accumulates not all are in `host_macs`.
+        runs: how many runs there were, one for each sample; all figures are those of one.
     """
 
     network: str
@@ -95,6 +96,7 @@ class Summary:
     reasons: tuple[Reason, ...]
     uncounted: tuple[str, ...] = ()
     halves: tuple[str, ...] = ()
+    runs: int = 1
 
     @property
     def mac_share(self) -> float | None:
@@ -108,6 +110,7 @@ class Summary:
 
     def __str__(self) -> str:
         rows = [
+            *_titled("runs", _runs(self)),
             *_titled("types", _halves(self.halves)),
             *_titled("MACs", (_macs(self), *_uncounted(self.uncounted))),
             ("accelerator", _accelerator(self)),
@@ -157,6 +160,7 @@ def summary_of(plan: Plan, found: Report, clock_hz: float | None = None) -> Summ
         reasons(plan.host_steps),
         tuple(dict.fromkeys(text for step in plan.host_steps for text in step.uncounted)),
         tuple(name for name, value in plan.outputs.items() if value.dtype == HALF),
+        found.runs,
     )
 
 
@@ -189,6 +193,12 @@ def reasons(steps: Iterable[HostStep]) -> tuple[Reason, ...]:
 def _titled(title: str, texts: Iterable[str]) -> list[tuple[str, str]]:
     """Return rows of which the first has the title."""
     return [(title if not place else "", text) for place, text in enumerate(texts)]
+
+
+def _runs(one: Summary) -> Iterable[str]:
+    if one.runs > 1:
+        cycles = "" if one.cycles is None else f", {one.runs * one.cycles:,} cycles in all"
+        yield f"{one.runs}, one for each sample{cycles}; all figures below are those of one run"
 
 
 def _macs(one: Summary) -> str:

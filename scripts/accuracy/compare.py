@@ -49,7 +49,7 @@ def ours(
     model: onnx.ModelProto, calibration: list[Tensors], test: list[Tensors], options: Options
 ) -> Outcome:
     """Return what the kit's quantisation makes of samples."""
-    graph = imported(model.SerializeToString())
+    graph = imported(model.SerializeToString()).graph
     began = time.perf_counter()
     made = quantise(graph, calibration, options)
     seconds = time.perf_counter() - began

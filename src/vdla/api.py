@@ -1,13 +1,13 @@
 """The Python interface: compile a network, load a module, run it.
 
->>> module = vdla.compile("network.onnx", samples=[{"image": image}])
->>> scores = module.run({"image": image}).outputs["scores"]
->>> print(module.run({"image": image}, device="cycle").table())
+>>> module = vdla.compile("network.onnx", samples={"image": images})
+>>> scores = module.run(image).outputs["scores"]
+>>> print(module.run(image, device="cycle").table())
 >>> points = vdla.sweep("sweep.toml", "build/sweep").points().to_pandas()
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,13 +23,18 @@ from vdla.hw.spec.target import Target
 from vdla.hw.spec.target_files import target_of
 from vdla.runtime.devices.registry import device_of
 from vdla.runtime.module import file
-from vdla.runtime.module.plan import HostStep, LaunchStep, ModuleError, Plan
-from vdla.runtime.samples import samples_of
+from vdla.runtime.module.plan import HostStep, LaunchStep, ModuleError, Plan, Value, type_text
+from vdla.runtime.samples import InputError
+from vdla.runtime.samples.declared import static
+from vdla.runtime.samples.fit import Fitted, fit
+from vdla.runtime.samples.given import given_of
+from vdla.runtime.session.repeated import run_each
 from vdla.runtime.session.report import Report, report, table
 from vdla.runtime.session.session import Outcome, Session
 from vdla.runtime.session.summary import Summary, summary_of
 
 if TYPE_CHECKING:
+    from vdla.compiler.graph.source import ModelSource
     from vdla.compiler.network.tuning import Tuning
     from vdla.explore.sweep.results import Results
     from vdla.explore.sweep.run import Progress
@@ -46,6 +51,7 @@ class Run:
         summary: what matters of it; as text, what `vdla run` prints.
         outcome: the launches; on the cycle device with the timing of every instruction.
         waveforms: the waveforms that were written, in the order of the launches.
+        notes: what was done to the inputs that were given, such as images that were cropped.
     """
 
     outputs: Mapping[str, np.ndarray]
@@ -53,6 +59,15 @@ class Run:
     summary: Summary
     outcome: Outcome
     waveforms: tuple[Path, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return what ran where, in how many cycles, and the types of the outputs."""
+        one = self.summary
+        cycles = "" if one.cycles is None else f", {one.cycles:,} cycles"
+        runs = "" if one.runs == 1 else f", {one.runs} runs"
+        made = ", ".join(f"{name} {type_text(x.shape, x.dtype)}" for name, x in self.outputs.items())
+        return f"<vdla.Run {one.network} on {one.target}, {one.device}{cycles}{runs}: {made}>"
 
     def table(self) -> str:
         """Return the report of every layer as text."""
@@ -71,37 +86,83 @@ class Module:
         self.plan, self.tuning = plan, tuning
         self._sessions: dict[tuple[str, MemoryParameters], Session] = {}
 
+    def __repr__(self) -> str:
+        """Return what it is, what it takes and what it makes."""
+        takes, makes = (
+            ", ".join(f"{name} {value}" for name, value in values.items()) or "nothing"
+            for values in (self.inputs, self.outputs)
+        )
+        count = len(self.plan.launches)
+        launches = f"{count} launch{'es' * (count != 1)}"
+        return f"<vdla.Module {self.plan.name} on {self.plan.target.name}, {launches}: {takes} -> {makes}>"
+
+    @property
+    def inputs(self) -> Mapping[str, Value]:
+        """The types of what a run takes, by name, in order; each has a `shape` and a `dtype`."""
+        return self.plan.inputs
+
+    @property
+    def outputs(self) -> Mapping[str, Value]:
+        """The types of what a run makes, by name, in order; an extent that only a run tells is -1."""
+        return self.plan.outputs
+
     def run(
         self,
-        inputs: Mapping[str, object],
+        inputs: object = None,
         device: str = "functional",
         *,
+        image_scale: object = None,
         clock_hz: float | None = None,
         memory: MemoryParameters | None = None,
         waves: "Waves | None" = None,
         progress: Callable[[HostStep | LaunchStep], None] | None = None,
+        **named: object,
     ) -> Run:
         """Run the network on a device; the module stays in its DRAM for the next run.
 
+        >>> module.run(image)                       # a network of one input
+        >>> module.run({"image": image})
+        >>> module.run(image=image)
+        >>> module.run("cat.png", image_scale="imagenet")
+
         Args:
-            inputs: one array per input, of the input's shape and type: whatever speaks DLPack or NumPy's
-                array interface, in the memory of the CPU. See `vdla.runtime.exchange`.
+            inputs: an array for a network of one input, a mapping from inputs to arrays, a file, or a list of
+                samples; see `vdla.runtime.samples.given`. Elements of another type are converted where the
+                input's type holds them. Several samples run one after the other, and their outputs are joined
+                as the samples were: along the first axis where that is a batch of 1, else along a new one.
             device: "functional", "cycle" or "rtl".
+            image_scale: what turns the pixels of image files into numbers: "imagenet", "clip", "unit" (0 to
+                1), "signed" (-1 to 1), "raw" (0 to 255), or mean and standard deviation.
             clock_hz: converts cycles to time; None: the clock of the module's target.
             memory: of a timed device; None: that of the target. Cycles depend on it, results do not.
             waves: waveforms of the launches, for the device "rtl"; see `vdla.runtime.devices.rtl.waves`.
             progress: called before each step.
+            named: inputs by name, in place of `inputs`. An input with the name of another argument has to
+                stand in a mapping.
 
         Raises:
-            ModuleError: an input is missing, unknown, not finite, of another shape or type, or in the memory
-                of another device.
+            InputError: an input is missing, unknown, of a shape or with elements that the network does not
+                take, or in the memory of another device.
+            ModuleError: an input is not finite.
             DeviceError: another device than "rtl" is to write waveforms.
         """
+        fitted = self._fitted(inputs, named, image_scale)
         session = self.session(device, memory) if waves is None else self._recorded(device, memory, waves)
-        outcome = session.run(inputs, progress=progress)
+        outcome = run_each(session, fitted, progress)
         waveforms = tuple(getattr(session.device, "waveforms", ()))
         found = report(self.plan, outcome, device, clock_hz, memory)
-        return Run(outcome.outputs, found, summary_of(self.plan, found, clock_hz), outcome, waveforms)
+        summary = summary_of(self.plan, found, clock_hz)
+        return Run(outcome.outputs, found, summary, outcome, waveforms, fitted.notes)
+
+    def _fitted(self, inputs: object, named: Mapping[str, object], image_scale: object) -> Fitted:
+        """Return what was given for a run as samples."""
+        if inputs is not None and named:
+            raise InputError(
+                f"inputs are given twice, the second time as {', '.join(named)}; pass a mapping of all of "
+                "them"
+            )
+        given = given_of(named if inputs is None else inputs, image_scale)
+        return fit(given, {name: static(value.shape, value.dtype) for name, value in self.inputs.items()})
 
     def forecast(self) -> Report:
         """Return the report of a run that does not happen: cycles do not depend on data, so those of all
@@ -159,10 +220,11 @@ def load(path: str | os.PathLike[str]) -> Module:
 
 
 def compile(
-    model: str | os.PathLike[str] | bytes,
+    model: "ModelSource",
     target: Target | AcceleratorConfig | str | Path = "default",
     *,
-    samples: Iterable[Mapping[str, object]] | None = None,
+    samples: object = None,
+    image_scale: object = None,
     percentile: float | None = None,
     float_layers: Sequence[str] = (),
     float_share: float = 0.0,
@@ -176,13 +238,19 @@ def compile(
     """Compile an ONNX model.
 
     Args:
+        model: an ONNX file, its bytes, or a model of the `onnx` package.
         target: a target or a configuration, the name of a preset, or a file.
-        samples: inputs on which a float network is calibrated for quantisation; arrays as `Module.run` takes.
+        samples: inputs on which a float network is calibrated for quantisation, in all forms that
+            `Module.run`
+            takes: `{"x": array}`, an array, a file, a folder, a list. They also tell the shapes of inputs
+            that are dynamic in the model; a batch is 1 then.
+        image_scale: what turns the pixels of image files into numbers; as for `Module.run`.
         percentile: percentile of each activation's magnitudes that its scale must hold; None: each has the
             range that costs least on the samples.
         float_layers: names of layers that stay in float.
         float_share: percent of the multiply-accumulates whose layers may stay in float, those that cost most.
-        shapes: shapes of inputs that are dynamic in the model.
+        shapes: shapes of inputs that are dynamic in the model, where samples do not tell them, or tell
+            another batch than is wanted.
         fixed: inputs of the model that become constants, each with the number that all its elements are.
         inputs, outputs: values between which the model is cut, so that a part of it is compiled; none: its
             own inputs and outputs.
@@ -192,7 +260,7 @@ def compile(
 
     Raises:
         GraphError: the model cannot be imported or cut, or it is a float network and there are no samples.
-        InputError: a sample is no array, or in the memory of another device.
+        InputError: samples cannot be read, do not fit the network, or are in the memory of another device.
         TuneError: the log cannot be read, or a line before the last is damaged.
     """
     from vdla.compiler.codegen.tuned.records import records_of
@@ -203,7 +271,9 @@ def compile(
 
     options = Options(percentile, tuple(float_layers), float_share)
     section = Section(tuple(inputs), tuple(outputs), tuple((fixed or {}).items()))
-    source = Source(model, None if samples is None else samples_of(samples), options, shapes, section)
+    source = Source(
+        model, None if samples is None else given_of(samples, image_scale), options, shapes, section
+    )
     return Module(*cached_tuned_plan(source, target_of(target), records_of(tuning), progress))
 
 

@@ -75,7 +75,7 @@ def test_an_archive_that_unfolds_to_more_than_the_limit_is_not_unpacked(path):
 def test_an_array_whose_header_promises_more_than_the_archive_has_takes_no_memory(path):
     path.write_bytes(archive({"x.npy": npy((1 << 40,), b"12")}))
     message, peak = refused(path)
-    assert message.endswith("'x.npy' is an array of 1099511627776 bytes, and the archive has 2 of it")
+    assert message.endswith("'x.npy' is an array of 1099511627776 bytes, and the file has 2 of it")
     assert peak < 10 * MIB
 
 

@@ -19,7 +19,7 @@ from onnx import (
     numpy_helper,
 )
 
-from vdla.compiler.graph.nodes import fresh_name
+from vdla.compiler.graph.nodes import TakenNames
 from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.compiler.graph.onnx.subgraphs import nodes_within, own_names, renamed, subgraphs
 from vdla.compiler.graph.onnx.tensors import array_of
@@ -116,8 +116,8 @@ def _widen_type(type_: TypeProto) -> None:
 def _narrow_outputs(graph: GraphProto, names: list[str]) -> None:
     """Convert outputs back to float16 that nodes make."""
     made = {name for node in graph.node for name in node.output}
-    taken = own_names(graph)
-    wide = {name: fresh_name(f"{name}_float32", taken) for name in names if name in made}
+    taken = TakenNames(own_names(graph))
+    wide = {name: taken.take(f"{name}_float32") for name in names if name in made}
     nodes = [renamed(node, wide) for node in graph.node] + list(_casts(wide))
     del graph.node[:]
     graph.node.extend(nodes)

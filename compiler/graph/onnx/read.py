@@ -13,6 +13,7 @@ from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.onnx.half import widened
 from vdla.compiler.graph.onnx.subgraphs import subgraphs
 from vdla.compiler.graph.onnx.tensors import first_line
+from vdla.compiler.graph.source import ModelSource
 from vdla.hw.spec.limits import ARRAY_BYTES, limit_of, read_at_most
 
 OLDEST_OPSET = 7
@@ -41,7 +42,7 @@ class Model:
         return self.opsets[""]
 
 
-def read_model(source: str | os.PathLike[str] | bytes | ModelProto) -> Model:
+def read_model(source: ModelSource) -> Model:
     """Read a model.
 
     Raises:
@@ -52,7 +53,16 @@ def read_model(source: str | os.PathLike[str] | bytes | ModelProto) -> Model:
             return _checked(source, source.graph.name or "model", None)
         case bytes():
             return _checked(_decoded(source, "the bytes given"), "the bytes given", None)
-    path = Path(source)
+        case str() | os.PathLike():
+            return _of_file(Path(source))
+    raise GraphError(
+        f"a model is an ONNX file, its bytes or an onnx.ModelProto, not {type(source).__name__}; export it "
+        "to ONNX"
+    )
+
+
+def _of_file(path: Path) -> Model:
+    """Read a model from a file; errors as those of `read_model`."""
     try:
         data = read_at_most(path, limit_of(ARRAY_BYTES), GraphError)
     except OSError as error:

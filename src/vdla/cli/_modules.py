@@ -1,19 +1,22 @@
 """The network that a command runs: a module from its file, or a model that is compiled first."""
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import click
 from click.core import ParameterSource
 
-from vdla.api import Module, load
+from vdla.api import Module, Run, load
 from vdla.cli._networks import Recipe, plan_with_progress, show_tuning
 from vdla.compiler.codegen.tuned.records import KIT, Records
 from vdla.hw.spec.target import Target
 from vdla.runtime.module.plan import HostStep, LaunchStep
 from vdla.runtime.samples import InputError
+from vdla.runtime.samples.given import Given, given_of
 
 MHZ = 1e6
+MOST_NOTES = 3
 COMPILING = (
     "config",
     "target",
@@ -49,6 +52,26 @@ def module_of(path: Path, target: Target, recipe: Recipe, records: Records) -> M
             "compile it again"
         )
     return load(path)
+
+
+def inputs_of(path: Path | None, recipe: Recipe) -> Given | None:
+    """Return the inputs in what --input names; None where it is not given.
+
+    The scale of images may be that of the samples alone, where there are some.
+    """
+    if path is None:
+        return None
+    if recipe.calibrate is None:
+        return given_of(path, recipe.image_scale)
+    return replace(given_of(path), scale=recipe.image_scale)
+
+
+def show_notes(done: Run) -> None:
+    """Print what was done to the inputs of a run."""
+    for note in done.notes[:MOST_NOTES]:
+        click.echo(note, err=True)
+    if len(done.notes) > MOST_NOTES:
+        click.echo(f"and {len(done.notes) - MOST_NOTES} more like these", err=True)
 
 
 def options_given(*names: str) -> list[str]:

@@ -19,7 +19,9 @@ from vdla.compiler.graph.section import Section
 from vdla.compiler.network.tuning import Tuning
 from vdla.hw.spec.target import Target
 from vdla.runtime.module.plan import Plan
-from vdla.runtime.samples import InputError, Samples, read_samples
+from vdla.runtime.samples import InputError
+from vdla.runtime.samples.given import Given, given_of
+from vdla.runtime.samples.images import PRESETS, Scale, scale_from, scale_of
 
 if TYPE_CHECKING:
     from vdla.compiler.graph.quantisation.options import Options
@@ -32,13 +34,15 @@ class Recipe:
     """The options that compiling a model needs.
 
     Attributes:
-        calibrate: samples to quantise a float network with.
+        calibrate: samples to quantise a float network with, which also tell shapes that are dynamic.
+        image_scale: what turns the pixels of images into numbers, of samples and of inputs.
         options: how a float network is quantised.
         shapes: shapes of inputs that are dynamic in the model.
         section: which part of the model.
     """
 
     calibrate: Path | None
+    image_scale: Scale | None
     options: "Options"
     shapes: Mapping[str, tuple[int, ...]]
     section: Section
@@ -70,7 +74,9 @@ def _takes_part(function: Command) -> Command:
         "shapes",
         multiple=True,
         metavar="NAME=1,3,224,224",
-        help="Shape of an input that is dynamic in the model; may be repeated.",
+        help="Shape of an input that is dynamic in the model; may be repeated.  [default: from --calibrate, "
+        "with a "
+        "batch of 1]",
     )
     fixed = click.option(
         "--fix",
@@ -96,16 +102,66 @@ def _takes_part(function: Command) -> Command:
     return shape(fixed(inputs(outputs(function))))
 
 
-def takes_recipe(function: Command) -> Command:
-    """Add the options of a `Recipe`; the command gets them as `recipe`."""
+def _takes_samples(function: Command) -> Command:
+    """Add --calibrate, and the options that say what an image's pixels mean; the command gets `calibrate` and
+    `image_scale`."""
 
     @click.option(
         "--calibrate",
-        metavar="SAMPLES.npz",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="Samples to quantise a float network with: one array per input, with one more dimension in "
-        "front.",
+        metavar="SAMPLES",
+        type=click.Path(exists=True, path_type=Path),
+        help="Samples to quantise a float network with: an .npz file with an array for each input, an .npy "
+        "file, "
+        "an image, a WAV file, or a folder of these. Arrays have one more dimension in front, or samples in "
+        "place "
+        "of a batch of 1.",
     )
+    @click.option(
+        "--image-preset",
+        type=click.Choice(list(PRESETS)),
+        help="What images become: as for networks trained on ImageNet or by CLIP, 0 to 1, -1 to 1, or 0 to "
+        "255.",
+    )
+    @click.option("--image-mean", metavar="N[,N,N]", help="Mean of an image's pixels, in place of a preset.")
+    @click.option(
+        "--image-std",
+        metavar="N[,N,N]",
+        help="Standard deviation of the pixels. Pixels are 0 to 255 where a mean or deviation is above 1, "
+        "else 0 "
+        "to 1.",
+    )
+    @reports_errors
+    @wraps(function)
+    def wrapped(
+        image_preset: str | None, image_mean: str | None, image_std: str | None, **kwargs: object
+    ) -> None:
+        function(image_scale=_image_scale(image_preset, image_mean, image_std), **kwargs)
+
+    return wrapped
+
+
+def _image_scale(preset: str | None, mean: str | None, std: str | None) -> Scale | None:
+    """Return what the options of images say."""
+    if preset is not None and (mean, std) != (None, None):
+        raise InputError("--image-preset says what --image-mean and --image-std say; give one or the others")
+    if (mean is None) != (std is None):
+        raise InputError("--image-mean and --image-std go together; give both, or --image-preset")
+    if mean is None or std is None:
+        return scale_of(preset)
+    return scale_from(_numbers("--image-mean", mean), _numbers("--image-std", std))
+
+
+def _numbers(option: str, text: str) -> tuple[float, ...]:
+    """Parse `0.485,0.456,0.406`."""
+    try:
+        return tuple(float(number) for number in text.split(","))
+    except ValueError as error:
+        raise InputError(f"{option} {text} is not of the form 0.485,0.456,0.406") from error
+
+
+def takes_recipe(function: Command) -> Command:
+    """Add the options of a `Recipe`; the command gets them as `recipe`."""
+
     @click.option(
         "--percentile",
         type=click.FloatRange(50, 100),
@@ -114,10 +170,11 @@ def takes_recipe(function: Command) -> Command:
     )
     @takes_float_layers
     @_takes_part
-    @reports_errors
+    @_takes_samples
     @wraps(function)
     def wrapped(
         calibrate: Path | None,
+        image_scale: Scale | None,
         percentile: float | None,
         float_layers: str,
         float_share: float,
@@ -132,7 +189,7 @@ def takes_recipe(function: Command) -> Command:
         section = _section(cut_inputs, cut_outputs, fixed)
         layers = tuple(name for name in float_layers.split(",") if name)
         options = Options(percentile, layers, float_share)
-        recipe = Recipe(calibrate, options, dict(map(_shape, shapes)), section)
+        recipe = Recipe(calibrate, image_scale, options, dict(map(_shape, shapes)), section)
         function(recipe=recipe, **kwargs)
 
     return wrapped
@@ -196,8 +253,8 @@ def _fixed(text: str) -> tuple[str, float]:
         raise InputError(f"--fix {text} is not of the form NAME=16000") from error
 
 
-def _samples(recipe: Recipe) -> Samples | None:
-    return None if recipe.calibrate is None else read_samples(recipe.calibrate)
+def _samples(recipe: Recipe) -> Given | None:
+    return None if recipe.calibrate is None else given_of(recipe.calibrate, recipe.image_scale)
 
 
 def source_of(model: Path, recipe: Recipe) -> "Source":

@@ -34,9 +34,13 @@ CLOCK = click.option(
 INPUTS = click.option(
     "--input",
     "inputs",
-    metavar="IN.npz",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="One array per input of the network. Without it the inputs are random, the same in each run.",
+    metavar="IN",
+    type=click.Path(exists=True, path_type=Path),
+    help="Inputs: an .npz file with an array for each input of the network, an .npy file, an image, a WAV "
+    "file, or "
+    "a folder of these. The network runs once for each sample. Without it the inputs are random, the same "
+    "in each "
+    "run.",
 )
 
 Command: TypeAlias = Callable[..., None]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from vdla.cli._modules import COMPILING, MHZ, module_of, options_given, step_name
+from vdla.cli._modules import COMPILING, MHZ, inputs_of, module_of, options_given, show_notes, step_name
 from vdla.cli._networks import Recipe, status, takes_recipe, takes_tuning
 from vdla.cli._options import (
     CLOCK,
@@ -22,7 +22,7 @@ from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.target import ClockSource, Target
 from vdla.hw.spec.writing import check_writable
 from vdla.runtime.module.plan import random_inputs
-from vdla.runtime.samples import InputError, read_arrays
+from vdla.runtime.samples import InputError
 
 
 @click.command()
@@ -88,8 +88,8 @@ def _of_run(
 ) -> Path:
     from vdla.explore.report.run_page import write_run_report
 
+    given = inputs_of(inputs, recipe)
     module = module_of(source, target, recipe, records)
-    given = read_arrays(inputs) if inputs else random_inputs(module.plan.inputs)
     own = module.plan.target
     clock_source = ClockSource.GIVEN if clock else own.clock_source
     chosen = replace(
@@ -97,10 +97,11 @@ def _of_run(
     )
     with status() as say:
         done = module.run(
-            given,
+            random_inputs(module.inputs) if given is None else given,
             "cycle",
             clock_hz=chosen.clock_mhz * MHZ,
             memory=chosen.memory,
             progress=lambda step: say(step_name(step)),
         )
+    show_notes(done)
     return write_run_report(page, module.plan, done.outcome, done.report, chosen)

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 import numpy as np
 
-from vdla.api import Run
-from vdla.cli._modules import MHZ, module_of, step_name
+from vdla.api import Module, Run
+from vdla.cli._modules import MHZ, inputs_of, module_of, show_notes, step_name
 from vdla.cli._networks import Recipe, status, takes_recipe, takes_tuning
 from vdla.cli._options import CLOCK, INPUTS, OUTPUT_FILE, overrides_memory, takes_target
 from vdla.cli._summaries import lists_layers, show_run
@@ -17,12 +17,14 @@ from vdla.compiler.codegen.tuned.records import Records
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.writing import check_writable
-from vdla.runtime.arrays import write_npz
+from vdla.runtime.arrays import write_npy, write_npz
 from vdla.runtime.devices.registry import DEVICE_CLASSES
 from vdla.runtime.devices.rtl.waves import Waves
 from vdla.runtime.module.plan import HostStep, LaunchStep, Value, random_inputs
-from vdla.runtime.samples import read_arrays
+from vdla.runtime.samples import InputError
 from vdla.sim.trace.perfetto import write_perfetto
+
+NPY = ".npy"
 
 
 @click.command()
@@ -30,7 +32,12 @@ from vdla.sim.trace.perfetto import write_perfetto
     "model", metavar="MODEL.vdla|MODEL.onnx", type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @INPUTS
-@click.option("--output", metavar="OUT.npz", type=OUTPUT_FILE, help="Where to write the outputs.")
+@click.option(
+    "--output",
+    metavar="OUT.npz|OUT.npy",
+    type=OUTPUT_FILE,
+    help="Where to write the outputs: .npy holds the only output of a network, .npz any number.",
+)
 @click.option("--device", default="functional", show_default=True, type=click.Choice(list(DEVICE_CLASSES)))
 @CLOCK
 @click.option(
@@ -72,14 +79,27 @@ def command(
     if trace is not None and device != "cycle":
         raise click.UsageError("--trace needs --device cycle")
     check_writable(output, trace, waves.path if waves else None)
+    given = inputs_of(inputs, recipe)
     module = module_of(model, target, recipe, records)
-    given = read_arrays(inputs) if inputs else _random(module.plan.inputs)
+    _check_output(module, output)
     chosen, clock_hz = memory(module.plan.target.memory), clock and clock * MHZ
     with status() as say:
         steps = _steps(say)
-        done = module.run(given, device, clock_hz=clock_hz, memory=chosen, waves=waves, progress=steps)
+        found = _random(module.inputs) if given is None else given
+        done = module.run(found, device, clock_hz=clock_hz, memory=chosen, waves=waves, progress=steps)
+    show_notes(done)
     _write(done, output, trace, waves, chosen)
     _show(done, layers, as_json)
+
+
+def _check_output(module: Module, output: Path | None) -> None:
+    """Refuse an .npy file for several outputs."""
+    if output is not None and output.suffix == NPY and len(module.outputs) != 1:
+        raise InputError(
+            f"{output}: an .npy file holds one array, and the network makes {', '.join(module.outputs)}; "
+            "name an "
+            ".npz file"
+        )
 
 
 def _steps(say: Callable[[str], None]) -> Callable[[HostStep | LaunchStep], None]:
@@ -99,7 +119,9 @@ def _write(
     done: Run, output: Path | None, trace: Path | None, waves: Waves | None, memory: MemoryParameters
 ) -> None:
     """Write the files that were asked for."""
-    if output is not None:
+    if output is not None and output.suffix == NPY:
+        write_npy(output, *done.outputs.values())
+    elif output is not None:
         write_npz(output, done.outputs)
     if trace is not None:
         _write_traces(done, trace, memory)

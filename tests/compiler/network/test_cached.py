@@ -22,6 +22,7 @@ from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
 from vdla.runtime.module.file import to_bytes
+from vdla.runtime.samples.given import given_of
 
 TARGET = Target(TINY)
 QUANTISED = model().SerializeToString()
@@ -50,7 +51,7 @@ def made(monkeypatch):
 
 
 def samples(seed=0):
-    return [{"x": np.random.default_rng(seed).normal(size=(1, 1, 8, 8)).astype(np.float32)}]
+    return given_of([{"x": np.random.default_rng(seed).normal(size=(1, 1, 8, 8)).astype(np.float32)}])
 
 
 def bytes_of(source, target=TARGET):

@@ -1,0 +1,141 @@
+"""Compilation of a model to a file, and of each model in a folder."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from vdla.api import Module
+from vdla.cli._networks import Recipe, compile_with_errors, plan_with_progress, show_tuning
+from vdla.cli._summaries import show_forecast
+from vdla.compiler.codegen.tuned.records import Records
+from vdla.hw.spec.errors import VdlaError
+from vdla.hw.spec.target import Target
+from vdla.hw.spec.writing import check_writable
+from vdla.runtime.module.file import save
+from vdla.runtime.module.plan import Plan, Value
+from vdla.runtime.samples import InputError
+
+MODEL, MODULE = ".onnx", ".vdla"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be done with each model.
+
+    Attributes:
+        errors: print the error of each layer.
+        layers: list every layer after the summary.
+    """
+
+    errors: bool
+    layers: bool
+    recipe: Recipe
+    records: Records
+    target: Target
+
+
+def compile_one(model: Path, output: Path, order: Order) -> Plan:
+    """Compile a model, write its module and print the summary."""
+    check_writable(output)
+    compiled = compile_with_errors(model, order.target, order.recipe, order.records) if order.errors else None
+    plan, tuning = (
+        plan_with_progress(model, order.target, order.recipe, order.records)
+        if compiled is None
+        else (compiled.plan, compiled.tuning)
+    )
+    save(plan, output)
+    show_forecast(plan, output, order.layers)
+    click.echo(f"takes {_types(plan.inputs)}; makes {_types(plan.outputs)}")
+    show_tuning(tuning, order.records, order.target)
+    if compiled is not None and compiled.errors:
+        from vdla.compiler.graph.quantisation_error import print_contributions, print_errors
+
+        click.echo(
+            "signal to quantisation noise, with that of all layers before:\n" + print_errors(compiled.errors),
+            nl=False,
+        )
+        click.echo(print_contributions(compiled.contributions), nl=False)
+    if compiled is not None and compiled.in_float:
+        click.echo(f"kept in float: {', '.join(compiled.in_float)}")
+    click.echo(
+        f"{output}: {output.stat().st_size / 2**20:.1f} MiB, "
+        f"{sum(stream.count for stream in plan.streams.values()):,} instructions "
+        f"in {len(plan.launches)} launch{'es' * (len(plan.launches) != 1)}, "
+        f"{sum(plan.tensors.values()) / 2**20:.1f} MiB of activations in DRAM"
+    )
+    return plan
+
+
+def _types(values: Mapping[str, Value]) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in values.items()) or "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What became of a model: its module's plan, or why there is none."""
+
+    model: Path
+    plan: Plan | None
+    problem: str = ""
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The columns of the table of models."""
+        if self.plan is None:
+            return self.model.name, "-", "-", "-", f"refused: {self.problem}"
+        launches = str(len(self.plan.launches))
+        try:
+            summary = Module(self.plan).summary()
+        except VdlaError as error:
+            return self.model.name, "-", "-", launches, f"no device runs it: {error}"
+        share = "-" if summary.mac_share is None else f"{summary.mac_share:.1%}"
+        return self.model.name, f"{summary.cycles or 0:,}", share, launches, "compiled"
+
+
+def compile_each(folder: Path, output: Path, order: Order) -> bool:
+    """Compile each model in a folder, go on after one that is refused, and print a table at the end.
+
+    Args:
+        output: the folder of the modules.
+
+    Returns:
+        Whether all were compiled.
+
+    Raises:
+        InputError: there is no model in the folder.
+    """
+    models = sorted(path for path in folder.iterdir() if path.suffix == MODEL and path.is_file())
+    if not models:
+        raise InputError(f"{folder} is a folder without models; files with the ending {MODEL} are compiled")
+    rows = []
+    for model in models:
+        rows.append(_row(model, output / f"{model.stem}{MODULE}", order))
+        click.echo()
+    click.echo(_table([row.cells for row in rows]))
+    count = sum(row.plan is not None for row in rows)
+    click.echo(f"{folder}: {count} of {len(rows)} models compiled to {output}")
+    return count == len(rows)
+
+
+def _row(model: Path, output: Path, order: Order) -> Row:
+    click.echo(f"{model}:")
+    try:
+        return Row(model, compile_one(model, output, order))
+    except VdlaError as error:
+        click.echo(f"error: {error}", err=True)
+        return Row(model, None, next(iter(str(error).splitlines()), ""))
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows under a head, numbers to the right."""
+    lines = [("model", "cycles", "MACs there", "launches", "result"), *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if 0 < place < 4 else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
