@@ -60,7 +60,7 @@ PARAMETERS = {
 
 
 HALVES, WIDE = ("bfloat16", "float16"), "float32"
-BFLOAT16_STEP = 2.0**-7
+BFLOAT16_STEPS = 2.0**-6
 VERDICTS = ("passed", "refused", "wrong", "unfed", "unrun", "theirs")
 
 
@@ -156,7 +156,7 @@ def compared(case: TestCase, graph: Graph, fed: list[np.ndarray], expected: list
     """Run a graph and compare its outputs at the suite's tolerances.
 
     Halves are fed as float32, which importing makes of them. bfloat16 comes out as float32, which the suite
-    has rounded at every operator: it may differ by a step of bfloat16.
+    has rounded at every operator: it may differ by two steps of bfloat16.
     """
     given = zip(graph.inputs.items(), fed, strict=True)
     outputs = interpret(
@@ -166,7 +166,7 @@ def compared(case: TestCase, graph: Graph, fed: list[np.ndarray], expected: list
         got = outputs[name]
         rtol = case.rtol
         if got.dtype == WIDE and str(want.dtype) == "bfloat16":
-            got, rtol = got.astype(want.dtype), BFLOAT16_STEP
+            got, rtol = got.astype(want.dtype), BFLOAT16_STEPS
         if got.dtype != want.dtype or got.shape != want.shape:
             return Outcome(
                 case.name, "wrong", f"{name} is {got.dtype}{got.shape}, not {want.dtype}{want.shape}"

@@ -13,7 +13,7 @@ from vdla.compiler.codegen.tasks import Elements, ElementsTask, MaximumTask, Poo
 from vdla.compiler.network.maker import Kind, Maker, Offloaded, Piece, alu, constants, of_channels, operands
 from vdla.compiler.network.planes import by_alu, by_channel, factor_place, multiplies
 from vdla.compiler.network.slices import REPEAT_RULES, SLICE_RULES, part, repeated
-from vdla.compiler.rules import Rule
+from vdla.compiler.rules import Rule, enabling
 from vdla.compiler.te.operators.sizes import Pooling
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode, Extension
@@ -172,7 +172,7 @@ OPERATORS: Mapping[str, Kind] = {
     "Int8Lookup": Kind(
         (PARAMETERS, operands(1), SHAPES, Rule("a table of int8", _bytes)),
         _lookup,
-        (Rule(f"the extension {Extension.TABLE}", _tables),),
+        (Rule(f"the extension {Extension.TABLE}", _tables, enabling(Extension.TABLE)),),
     ),
     "Int8MaxPool": Kind((operands(1),), _max_pool, (alu(AluOpcode.MAX, AluOpcode.ADD),)),
     "Int8Mul": Kind((PARAMETERS, operands(2), FACTORS), _multiply, ADD_MUL),

@@ -17,7 +17,7 @@ from vdla.compiler.graph.passes.to_integers import signed_bytes
 from vdla.compiler.network.elements import SAME
 from vdla.compiler.network.maker import Kind, Maker, Offloaded, Piece, constants, of_channels, operands
 from vdla.compiler.network.planes import MULTIPLIES, multiplies
-from vdla.compiler.rules import Rule
+from vdla.compiler.rules import Rule, enabling
 from vdla.compiler.te.operators.sizes import blocks, matrix_product
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension
@@ -257,7 +257,11 @@ OPERATORS: Mapping[str, Kind] = {
         (
             operands(2),
             constants(2),
-            Rule(f"operands of zero point 0 as they are, or the extension {Extension.TABLE}", _tables),
+            Rule(
+                f"operands of zero point 0 as they are, or the extension {Extension.TABLE}",
+                _tables,
+                enabling(Extension.TABLE),
+            ),
             Rule("heads of whole blocks of channels", _whole),
         ),
         lambda maker: _Products(maker).made(),

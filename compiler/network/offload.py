@@ -7,7 +7,7 @@ from vdla.compiler.codegen.space import space_of
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.network import elements, heads, products
 from vdla.compiler.network.maker import Kind, Maker, Offloaded
-from vdla.compiler.rules import Rule, Unfit, unfit
+from vdla.compiler.rules import Rule, Unfit, enabling, unfit
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension
@@ -62,7 +62,11 @@ def _widths(config: AcceleratorConfig) -> str:
 
 
 CONFIGURATION: tuple[Rule[AcceleratorConfig], ...] = (
-    Rule(f"acc_bits = {SUM_BITS}", _acc_bits),
-    Rule(f"the extensions {' and '.join(EXTENSIONS)}", _extensions),
-    Rule(f"inp_bits = wgt_bits = {NARROW}", _widths),
+    Rule(f"acc_bits = {SUM_BITS}", _acc_bits, f"use sums of {SUM_BITS} bits (--set acc_bits={SUM_BITS})"),
+    Rule(f"the extensions {' and '.join(EXTENSIONS)}", _extensions, enabling(*EXTENSIONS)),
+    Rule(
+        f"inp_bits = wgt_bits = {NARROW}",
+        _widths,
+        f"use values of {NARROW} bits (--set inp_bits={NARROW} --set wgt_bits={NARROW})",
+    ),
 )

@@ -18,6 +18,7 @@ from vdla.runtime.layout import Layout
 
 Report = Callable[[Node], None]
 NONE: Mapping[str, str] = {}
+TABLE = "Int8Lookup"
 Part = tuple[Placed, ...]  # all on the host, or all on the accelerator
 
 
@@ -53,7 +54,7 @@ def _place(found: Conversions, node: Node, target: Target, standing: Mapping[str
     graph = found.graph
     if node.op in OPERATORS and not is_float(graph, node):
         made = offload(graph, node, target, gathers=_may_gather(found, node, standing))
-        return OnHost(node, node.reason or made.reason) if isinstance(made, Unfit) else made
+        return _on_host(graph, node, made) if isinstance(made, Unfit) else made
     if node.op in VIEWS and not is_float(graph, node):
         at = Viewed(graph, node, target.config, standing.get(node.inputs[0]))
         unlike, layout = unfit(node.op, VIEW_RULES, at), at.layout
@@ -62,6 +63,13 @@ def _place(found: Conversions, node: Node, target: Target, standing: Mapping[str
         if unlike is not None and node.op != "Transpose":
             return OnHost(node, unlike.reason)
     return OnHost(node, why_on_host(found, node).reason)
+
+
+def _on_host(graph: Graph, node: Node, unfit_node: Unfit) -> OnHost:
+    """Return an operator on the host: a table of int8 would run there but for the target; what other
+    operators stand for says itself why it runs on the host."""
+    is_table = node.op == TABLE and graph.types[node.outputs[0]].dtype == "int8"
+    return OnHost(node, unfit_node.reason if is_table else node.reason or unfit_node.reason)
 
 
 def _may_gather(found: Conversions, node: Node, inside: Mapping[str, Layout]) -> bool:

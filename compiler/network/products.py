@@ -14,11 +14,12 @@ from vdla.compiler.network.gathering import saves, windowed_size, windowed_weigh
 from vdla.compiler.network.maker import Kind, Maker, Offloaded, Piece, constants, of_channels, operands
 from vdla.compiler.network.planes import is_mean, mean
 from vdla.compiler.network.space_to_depth import gathered_size, gathered_weights, space_to_depth_of
-from vdla.compiler.rules import Rule
+from vdla.compiler.rules import Rule, enabling
 from vdla.compiler.te.operators.sizes import Convolution, Transposed, matrix_product
 from vdla.compiler.te.operators.transposed import phase_weights, sides_fault
 from vdla.compiler.te.operators.windows import in_windows, slides, window_weights
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.layout import IMAGE_RANK, SpaceToDepth
 from vdla.runtime.windows import Windows
 
@@ -225,7 +226,16 @@ ROWS = Rule("rows of any number of dimensions but 4, or a batch of 1", _rows)
 BOTH = (constants(1, 2), operands(1))
 OPERATORS: Mapping[str, Kind] = {
     "Int8Conv": Kind(
-        (*BOTH, Rule(TAKES, _border), Rule("kernels that reach the image", _reach)), _convolution
+        (
+            *BOTH,
+            Rule(
+                TAKES,
+                _border,
+                f"{enabling(Extension.PAD_VALUE)}, or quantise its input with the zero point 0 or -128",
+            ),
+            Rule("kernels that reach the image", _reach),
+        ),
+        _convolution,
     ),
     "Int8ConvTranspose": Kind(
         (

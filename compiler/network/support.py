@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from vdla.compiler.graph.integer_forms import early
-from vdla.compiler.graph.integer_forms.rules import AROUND, MOVES, RATIOS, RULES
+from vdla.compiler.graph.integer_forms.rules import AROUND, FUNCTION, MOVES, RATIOS, RULES
 from vdla.compiler.graph.integer_forms.site import PAIRED
 from vdla.compiler.graph.onnx.domains import OPERATORS as OF_DOMAINS
 from vdla.compiler.graph.onnx.read import OLDEST_OPSET
 from vdla.compiler.graph.onnx.survey import IMPORTERS
 from vdla.compiler.graph.passes.affine_to_conv import CHANNEL_CONSTANT, CONVERTED
-from vdla.compiler.graph.passes.fold_pads import TAKEN
 from vdla.compiler.graph.passes.remove_identity import ALWAYS
 from vdla.compiler.graph.passes.split_prelu import SLOPES
 from vdla.compiler.network.channels import FREE, MOVERS
@@ -37,8 +36,7 @@ BECOMES = {
 IN_INT8 = "moves int8 elements between DequantizeLinear and QuantizeLinear"
 ALONE = "changes the scale between two conversions"
 TABULATED = (
-    "a function of the elements of one int8 tensor between conversions, which becomes a table, with "
-    f"the extension {Extension.TABLE}"
+    f"{FUNCTION.takes} between conversions, which becomes a table, with the extension {Extension.TABLE}"
 )
 OTHER_KINDS = {"MatMul": (PAIRED,)}  # of the same operator
 COMMON = (*AROUND, RATIOS)  # rules for all operators with an integer form
@@ -77,8 +75,8 @@ def _where(op: str) -> tuple[str, str]:
         return COMPILER, "constant at compile time"
     if op in ALWAYS:
         return COMPILER, "removed"
-    if op == "Pad":
-        return ACCELERATOR, TAKEN
+    if op == early.PAD:
+        return ACCELERATOR, conditions(early.RULES[op])
     if op in BECOMES:
         return ACCELERATOR, f"{conditions(early.RULES[op])}; it becomes {BECOMES[op]}"
     if op in VIEWS:

@@ -3,6 +3,7 @@
 import json
 import tomllib
 from collections.abc import Iterable
+from enum import Enum
 from pathlib import Path
 
 from vdla.hw.spec.config import PARAMETER_NAMES, AcceleratorConfig, parameters, unknown_parameter
@@ -159,7 +160,8 @@ def to_vta_json(config: AcceleratorConfig) -> str:
 def apply_settings(config: AcceleratorConfig, settings: Iterable[str]) -> AcceleratorConfig:
     """Return `config` with the changes of all "key=value" texts in `settings`, applied together.
 
-    Sizes may end in KiB or MiB; lists are separated by commas, and `none` is the empty one.
+    Sizes may end in KiB or MiB; lists are separated by commas, and `none` is the empty one. A list whose
+    elements begin with + or - is added to, and taken from, that of `config`: `extensions=+table,-depthwise`.
 
     Raises:
         ConfigError: naming key, value and what is allowed.
@@ -172,18 +174,49 @@ def apply_settings(config: AcceleratorConfig, settings: Iterable[str]) -> Accele
             raise ConfigError(f"setting {shown(setting)} is not of the form key=value")
         if key not in PARAMETER_NAMES:
             raise unknown_parameter(key)
-        changes[key] = _setting(config, key, text.strip())
+        changes[key] = _setting(changes.get(key, getattr(config, key)), key, text.strip())
     return config.with_changes(**changes)
 
 
-def _setting(config: AcceleratorConfig, key: str, text: str) -> object:
-    match getattr(config, key):
+def _setting(before: object, key: str, text: str) -> object:
+    match before:
         case int():
             return whole_number(key, text)
         case tuple():
-            return () if text.lower() == "none" else tuple(part.strip() for part in text.split(","))
+            parts = [part.strip() for part in text.split(",")]
+            return () if text.lower() == "none" else _listed(before, key, parts)
         case _:
             return text
+
+
+def _listed(before: tuple[object, ...], key: str, parts: list[str]) -> tuple[object, ...]:
+    """Return a list: `parts`, or `before` with those that begin with + and without those that begin with -.
+
+    Raises:
+        ConfigError: some parts begin so, and some do not; or one is to be taken away that is not there.
+    """
+    signs = [part[:1] for part in parts]
+    if not {"+", "-"} & {*signs}:
+        return tuple(parts)
+    plain = next((part for part, sign in zip(parts, signs, strict=True) if sign not in ("+", "-")), None)
+    if plain is not None:
+        raise ConfigError(
+            f"{key} = {shown(','.join(parts))} changes the list by + and -, and names {plain!r} without; "
+            "write + or - before each, or before none"
+        )
+    found = [(one.name if isinstance(one, Enum) else str(one)).lower() for one in before]
+    for part, sign in zip(parts, signs, strict=True):
+        name = part[1:].strip().lower()
+        if sign == "+":
+            found += [] if name in found else [name]
+        elif name in found:
+            found.remove(name)
+        else:
+            raise ConfigError(
+                f"{key} = {shown(','.join(parts))} takes {name!r} away, which is not there; there are "
+                f"{', '.join(found) or 'none'}"
+            )
+    return tuple(found)
 
 
 def whole_number(key: str, text: str) -> int:

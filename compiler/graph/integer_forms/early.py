@@ -16,6 +16,8 @@ REDUCTIONS = ("GlobalMaxPool", "ReduceMax", "ReduceMean")
 MEANINGS = {"QLinearConv": "Conv", "QLinearMatMul": "MatMul"}
 PRODUCTS = {"ConvInteger": "Conv", "MatMulInteger": "MatMul"}
 DYNAMIC = "DynamicQuantizeLinear"
+PAD = "Pad"
+TAKEN = "a border of zeros around images, which goes into the AveragePool, Conv or MaxPool behind it"
 QLINEAR_PARAMETERS = (1, 2, 4, 5, 6, 7)  # places of scales and zero points
 
 
@@ -54,12 +56,25 @@ def _over_space(at: Located) -> str:
     return f"axes = {axes}" if any(axis < SPACE for axis in axes) else ""
 
 
+def _border(at: Located) -> str:
+    """Say what is wrong with a Pad that no operator behind it has taken."""
+    mode = at.node.attributes.get("mode", "constant")
+    return "a border that no operator behind it takes" if mode == "constant" else f"mode = {mode}"
+
+
 RULES: Mapping[str, tuple[Rule[Located], ...]] = {
     "BatchNormalization": (
         Rule("images, of 4 dimensions", _rank),
         Rule("constant parameters", lambda at: _computed(at, (1, 2, 3, 4), "parameter")),
     ),
-    DYNAMIC: (Rule("ranges that samples give", lambda at: "a range that is found while it runs"),),
+    DYNAMIC: (
+        Rule(
+            "ranges that samples give",
+            lambda at: "a range that is found while it runs",
+            "give samples of the inputs (--calibrate SAMPLES.npz)",
+        ),
+    ),
+    PAD: (Rule(TAKEN, _border),),
     "Sum": (Rule("operands of one shape", _alike),),
     **dict.fromkeys(
         REDUCTIONS,

@@ -2,11 +2,13 @@
 
 from vdla.compiler.graph.conversions import BOUNDS, Conversions
 from vdla.compiler.graph.integer_forms import early
-from vdla.compiler.graph.integer_forms.rules import RESULT, RULES
+from vdla.compiler.graph.integer_forms.rules import FUNCTION_RULES, QUANTISE, RESULT, RULES
 from vdla.compiler.graph.integer_forms.site import Site
 from vdla.compiler.graph.integer_forms.tails import tail_of
 from vdla.compiler.graph.nodes import Node
 from vdla.compiler.rules import Unfit, unfit
+from vdla.runtime.host import elementwise
+from vdla.runtime.module.reasons import reason_of
 
 
 def fit(found: Conversions, node: Node, quantise: Node | None) -> Site | Unfit:
@@ -18,7 +20,9 @@ def fit(found: Conversions, node: Node, quantise: Node | None) -> Site | Unfit:
         subject = node.op if changed.alone else changed.node.op
         return unfit(subject, RULES[site.kind], site) or site
     if node.op in early.RULES:
-        return unfit(node.op, early.RULES[node.op], early.Located(found.graph, node)) or without_form(node)
+        return unfit(node.op, early.RULES[node.op], early.Located(found.graph, node)) or _unchanged(node)
+    if node.op in elementwise.OPERATORS and node.op not in RULES:
+        return unfit(node.op, FUNCTION_RULES, Site(found, node, quantise)) or _untabulated(node)
     if node.op not in RULES:
         return without_form(node)
     site = Site(found, _bounded(found, node), quantise)
@@ -44,6 +48,17 @@ def why_float(found: Conversions, node: Node) -> Unfit:
     return unfit(node.op, (RESULT,), Site(found, node)) or Unfit(
         f"{node.op} with an integer form that the pass ToIntegers has not put in its place"
     )
+
+
+def _unchanged(node: Node) -> Unfit:
+    """Return why an operator has stayed that could have become another: a mean of rows."""
+    return Unfit(f"{node.op} is a part of a normalisation, which the host runs")
+
+
+def _untabulated(node: Node) -> Unfit:
+    """Return why an operator on elements runs on the host that has int8 inputs and a quantised result: what
+    follows reads real numbers, which its table makes."""
+    return Unfit(reason_of(f"{node.op} with a result that goes on as real numbers", QUANTISE))
 
 
 def without_form(node: Node) -> Unfit:

@@ -198,8 +198,9 @@ def _scales(site: Site) -> str:
     return ""
 
 
-RESULT = Rule("int8 results, from QuantizeLinear", _result)
-QUANTISED = Rule("int8 inputs, from DequantizeLinear", _quantised)
+QUANTISE = "quantise what it reads and makes (QuantizeLinear and DequantizeLinear, or --calibrate)"
+RESULT = Rule("int8 results, from QuantizeLinear", _result, QUANTISE)
+QUANTISED = Rule("int8 inputs, from DequantizeLinear", _quantised, QUANTISE)
 AROUND: tuple[Rule[Site], ...] = (
     QUANTISED,
     Rule("inputs that are not constant", _computed),
@@ -207,6 +208,36 @@ AROUND: tuple[Rule[Site], ...] = (
     Rule("int8 tensors", _bytes),
     Rule("one constant scale and zero point for a tensor", _scales),
 )
+
+
+# Functions of elements
+
+
+def _operands(site: Site) -> list[str]:
+    """Return the inputs of an operator on elements that are not constant, each once."""
+    return [name for name in dict.fromkeys(site.node.inputs) if name and name not in site.graph.constants]
+
+
+def _elements(site: Site) -> str:
+    names = _operands(site)
+    if len(names) != 1:
+        return f"{counted(len(names), 'input')} that {'is' if len(names) == 1 else 'are'} not constant"
+    dtype = site.graph.types[names[0]].dtype
+    return "" if dtype.startswith("float") else f"input {names[0]} of {dtype}"
+
+
+def _dequantised(site: Site) -> str:
+    (name,) = _operands(site)
+    return "" if site.found.is_dequantised(name) else _unquantised(site, name)
+
+
+FUNCTION = Rule("a function of the elements of one int8 tensor", _elements)
+FUNCTION_RULES: tuple[Rule[Site], ...] = (
+    FUNCTION,
+    Rule("int8 inputs, from DequantizeLinear", _dequantised, QUANTISE),
+    RESULT,
+)
+"""Rules for an operator on elements that becomes a table."""
 
 
 # Numbers

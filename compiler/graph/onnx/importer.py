@@ -16,7 +16,7 @@ from vdla.compiler.graph.onnx.elements import check_room, size_of
 from vdla.compiler.graph.onnx.handover import Handover
 from vdla.compiler.graph.onnx.infer import PARAMETER_ELEMENTS, check_attributes, defaults_of, output_types
 from vdla.compiler.graph.onnx.names import LONGEST_NAME, printable, trimmed, without_ends
-from vdla.compiler.graph.onnx.outside import Outside, in_parts
+from vdla.compiler.graph.onnx.outside import LONGEST_REASON, Outside, in_parts
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS, Model
 from vdla.compiler.graph.onnx.subgraphs import own_names, reads, renamed, taken_branch
 from vdla.compiler.graph.onnx.survey import (
@@ -282,7 +282,8 @@ class Importer:
         except RefusalError as error:
             expansion = self.handover.expansion(node)
             if not expansion:
-                raise RefusalError(f"{reason}; {error}") from error
+                both = f"{short(reason, LONGEST_REASON)}; {short(str(error), LONGEST_REASON)}"
+                raise RefusalError(both) from error
             self.add_inner(expansion, {name for one in expansion for name in one.output} - set(node.output))
             return
         if taken is not None:

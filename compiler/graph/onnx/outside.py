@@ -14,9 +14,10 @@ from vdla.compiler.graph.nodes import Node
 from vdla.compiler.graph.onnx.names import LONGEST_NAME
 from vdla.hw.spec.showing import short
 from vdla.runtime.host.onnx_runtime import PART
+from vdla.runtime.module.reasons import SEPARATOR
 
 SHOWN = 3  # nodes of a part that its name names
-LONGEST_REASON = 1000
+LONGEST_REASON = 200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,8 +75,8 @@ class Part:
     @property
     def reason(self) -> str:
         """Why the kit does not run its nodes."""
-        found = dict.fromkeys(one.reason for one in self.nodes)
-        return short(f"onnxruntime runs it: {'; '.join(found)}", LONGEST_REASON)
+        found = (one.reason.replace(SEPARATOR, ", ") for one in self.nodes)
+        return short(f"onnxruntime runs it: {', '.join(dict.fromkeys(found))}", LONGEST_REASON)
 
 
 Step = Node | Outside

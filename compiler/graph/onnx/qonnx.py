@@ -140,7 +140,7 @@ def _integers(written: Written, bits: int, low: int, high: int, mode: str) -> np
         return evaluate(ROUNDING[mode], [clipped], {})[0]
     op, added = TO_MAGNITUDE[mode]
     (magnitude,) = evaluate(op, [np.abs(clipped) + np.float32(added)], {})
-    return np.sign(clipped) * magnitude
+    return np.copysign(magnitude, clipped)
 
 
 def _conversions(written: Written, name: str, limits: tuple[int, int], grid: Grid) -> Iterator[Part]:

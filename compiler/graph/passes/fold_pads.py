@@ -16,7 +16,6 @@ from vdla.compiler.graph.rewrite import rebuilt
 
 WINDOWS = ("AveragePool", "Conv", "MaxPool")
 SPACE = 2  # the first dimension of space
-TAKEN = "a border of zeros around images, which goes into the AveragePool, Conv or MaxPool behind it"
 
 
 @dataclass(frozen=True, slots=True)

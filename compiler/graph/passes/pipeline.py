@@ -15,6 +15,7 @@ from vdla.compiler.graph.passes.fold_conversions import FoldConversions
 from vdla.compiler.graph.passes.fold_pads import FoldPads
 from vdla.compiler.graph.passes.fuse_normalisation import FuseNormalisation
 from vdla.compiler.graph.passes.fuse_softmax import FuseSoftmax
+from vdla.compiler.graph.passes.gathers_to_moves import GathersToMoves
 from vdla.compiler.graph.passes.heads_in_place import HeadsInPlace
 from vdla.compiler.graph.passes.join_normalisation import JoinNormalisation
 from vdla.compiler.graph.passes.join_softmax import JoinSoftmax
@@ -70,6 +71,7 @@ SIMPLIFY = Pipeline(
         JoinNormalisation(),
         JoinSoftmax(),
         ReductionsToPools(),
+        GathersToMoves(),
         MergeMoves(),
         DeadCode(),
     )

@@ -85,7 +85,8 @@ def with_settings(function: Command) -> Command:
         "settings",
         multiple=True,
         metavar="KEY=VALUE",
-        help="Change one parameter, as in block_in=32, memory.latency=400 or clock_mhz=120; may be repeated.",
+        help="Change one parameter, as in block_in=32, extensions=+table, memory.latency=400 or "
+        "clock_mhz=120; may be repeated.",
     )
     @reports_errors
     @wraps(function)

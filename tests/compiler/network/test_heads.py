@@ -166,10 +166,14 @@ def test_scores_that_others_read_as_one_matrix_go_through_the_host():
 
 
 REFUSED = {
-    "Int8Products with zero points 3 and 0; the accelerator takes operands of zero point 0 as they are, or the "
-    "extension table": (TINY, lambda net: attention(net, zeros=(3, 0))),
-    "Int8Products with operands that are looked up; the accelerator takes operands of zero point 0 as they "
-    "are, or the extension table": (TINY, looked_up),
+    "Int8Products with zero points 3 and 0; enable extension `table` (--set extensions=+table)": (
+        TINY,
+        lambda net: attention(net, zeros=(3, 0)),
+    ),
+    "Int8Products with operands that are looked up; enable extension `table` (--set extensions=+table)": (
+        TINY,
+        looked_up,
+    ),
     "Int8Products with columns 0 to 8 and block_out = 16; the accelerator takes heads of whole blocks of "
     "channels": (ALL.with_changes(block_in=16, block_out=16), attention),
     "configuration two with batch = 2, block_in = 4 and block_out = 4; Int8Products needs a batch of 1 and "

@@ -155,11 +155,11 @@ def test_every_operator_is_offloaded_and_needs_what_the_hardware_may_lack(op):
     assert found.node.op == op
     assert (
         reason(graph, TINY.with_changes(acc_bits=16))
-        == f"configuration tiny with acc_bits = 16; {op} needs acc_bits = 32"
+        == "configuration tiny with acc_bits = 16; use sums of 32 bits (--set acc_bits=32)"
     )
     assert reason(graph, TINY.with_changes(extensions=(Extension.OVERWRITE,))) == (
         "configuration tiny with the extensions requantise and pad_minimum switched off; "
-        f"{op} needs the extensions requantise and pad_minimum"
+        "enable extensions `requantise` and `pad_minimum` (--set extensions=+requantise,+pad_minimum)"
     )
 
 
@@ -235,8 +235,9 @@ def multiplied(net: Net, zeros: tuple[int, int]) -> str:
 
 
 REFUSED = {
-    "Int8Products with zero points 0 and -7; the accelerator takes operands of zero point 0 as they are, or "
-    "the extension table": (lambda net: net.graph(multiplied(net, (0, -7)))),
+    "Int8Products with zero points 0 and -7; enable extension `table` (--set extensions=+table)": (
+        lambda net: net.graph(multiplied(net, (0, -7)))
+    ),
     "Int8Conv with v0 that is not constant; the accelerator takes constant weights and parameters": (
         computed_weights
     ),
@@ -249,7 +250,8 @@ REFUSED = {
     f"Int8Requantise with operand x0 without dimensions; {INT8}": lambda net: net.graph(
         net.requantise(net.input())
     ),
-    "configuration tiny with the extension table switched off; Int8Lookup needs the extension table": (
+    "configuration tiny with the extension table switched off; enable extension `table` (--set "
+    "extensions=+table)": (
         lambda net: net.graph(net.op("Int8Lookup", (net.input(2, 3), net.constant(net.integers(256)))))
     ),
     "Int8Add with operands of the shapes (2, 3) and (3,); the accelerator takes operands of one shape": (
@@ -262,8 +264,8 @@ REFUSED = {
     f"Int8MaxPool with constant operand c0; {INT8}": lambda net: net.graph(
         net.pool(net.constant(net.integers(1, 2, 3, 3)))
     ),
-    "Int8Conv with a border of 3; the accelerator takes a border of 0 or -128, or any with the extension "
-    "pad_value": odd_border,
+    "Int8Conv with a border of 3; enable extension `pad_value` (--set extensions=+pad_value), or "
+    "quantise its input with the zero point 0 or -128": odd_border,
     "Int8Conv with a kernel that reads padding alone; the accelerator takes kernels that reach the image": (
         beside_the_image
     ),

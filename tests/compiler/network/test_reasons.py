@@ -10,7 +10,7 @@ from tests.compiler.network.graphs import HANDMADE, TWICE, Net
 from vdla.compiler.codegen.choose import by_estimate
 from vdla.compiler.graph.integer_forms import early
 from vdla.compiler.graph.integer_forms.host import is_float
-from vdla.compiler.graph.integer_forms.rules import RULES
+from vdla.compiler.graph.integer_forms.rules import FUNCTION, QUANTISE, RULES
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.passes.pipeline import INTEGERS, SIMPLIFY
@@ -20,8 +20,11 @@ from vdla.compiler.network.maker import OnHost
 from vdla.compiler.network.offload import OPERATORS
 from vdla.compiler.network.partition import place
 from vdla.compiler.network.stages import plan_of
+from vdla.compiler.network.support import ACCELERATOR, HOST, imported
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
+from vdla.hw.spec.vocabulary import Extension
+from vdla.runtime.host import elementwise
 from vdla.runtime.host.evaluate import OPERATORS as ON_HOST
 
 
@@ -84,14 +87,16 @@ MOVED = {  # of the last operator
     "Concat with operand x0 of int64; the accelerator takes int8 operands of one dimension or more, "
     "not constant": lambda net: net.join(x := net.input(2, dtype="int64"), x, axis=0),
     "MaxPool with input x0 of int8, not dequantised: it enters the network as int8; "
-    "the accelerator takes int8 inputs, from DequantizeLinear": lambda net: net.op(
-        "MaxPool",
-        (net.input(1, 2, 3, 3),),
-        ceil_mode=0,
-        dilations=(1, 1),
-        kernel_shape=(2, 2),
-        pads=(0, 0, 0, 0),
-        strides=(1, 1),
+    "quantise what it reads and makes (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda net: (
+        net.op(
+            "MaxPool",
+            (net.input(1, 2, 3, 3),),
+            ceil_mode=0,
+            dilations=(1, 1),
+            kernel_shape=(2, 2),
+            pads=(0, 0, 0, 0),
+            strides=(1, 1),
+        )
     ),
 }
 
@@ -115,11 +120,31 @@ def test_conversions_name_who_makes_and_who_reads_real_numbers():
     ]
 
 
+NO_TABLE = (
+    "configuration tiny with the extension table switched off; enable extension `table` (--set "
+    "extensions=+table)"
+)
+
+
+def test_a_table_between_integers_says_how_to_enable_it():
+    """For each operator that it stands for: what the target lacks, and not what the first of them lacks."""
+    of = QdqBuilder(0)
+    x = of.pair(of.add("Sigmoid", of.quantised(1, 4, 2, 2)), 0.01)
+    graph = INTEGERS.run(of.finish(of.pair(of.add("GlobalAveragePool", x), 0.01)))
+    assert "Int8Lookup" in [node.op for node in graph.nodes]
+    assert NO_TABLE in reasons(graph)
+    with_table = Target(TINY.with_changes(extensions=tuple(Extension)))
+    on_host = [one.node.op for one in place(graph, with_table) if isinstance(one, OnHost)]
+    assert "Int8Lookup" not in on_host
+
+
 TABULATED = {  # by a table of 256 values: the first operator says why
-    "the accelerator has no Sigmoid": lambda of: of.add("Relu", of.add("Sigmoid", of.quantised(3))),
+    f"Sigmoid with a result that goes on as real numbers; {QUANTISE}": lambda of: of.add(
+        "Relu", of.add("Sigmoid", of.quantised(3))
+    ),
     "Mul with result mul_2_0 that Sigmoid 'sigmoid_3_0' reads as float32, not quantised; "
-    "the accelerator takes int8 results, from QuantizeLinear": lambda of: of.add(
-        "Sigmoid", of.add("Mul", of.quantised(3), of.constant(np.float32([2])))
+    "quantise what it reads and makes (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of: (
+        of.add("Sigmoid", of.add("Mul", of.quantised(3), of.constant(np.float32([2]))))
     ),
     "Relu with scales that make a ratio of 141042; "
     "the accelerator takes ratios of scales between 0 and 32768": lambda of: of.add(
@@ -151,7 +176,8 @@ def test_a_change_of_scale_says_why_it_stays():
         "DequantizeLinear with input cast_0_0 of a scale or zero point that is not constant; "
         "the accelerator takes one constant scale and zero point for a tensor"
     )
-    assert reasons(graph)[:3] == ["the accelerator has no Cast", again, again]
+    entered = f"Cast with input x0 not quantised: it enters the network as float32; {QUANTISE}"
+    assert reasons(graph)[:3] == [entered, again, again]
 
 
 NORMALISED = {
@@ -198,12 +224,29 @@ def test_a_reduction_says_why(reason):
     assert reasons(INTEGERS.run(graph)) == [reason]
 
 
+@pytest.mark.parametrize(
+    ("mode", "found"),
+    [("constant", "a border that no operator behind it takes"), ("reflect", "mode = reflect")],
+)
+def test_a_border_says_why_no_operator_has_taken_it(mode, found):
+    net = Net()
+    x = net.input(1, 2, 4, 4, dtype="float32")
+    padded = net.op("Pad", (x,), mode=mode, pads=(0, 0, 1, 1, 0, 0, 1, 1), value=0.0)
+    assert reasons(INTEGERS.run(SIMPLIFY.run(net.graph(padded)))) == [
+        f"Pad with {found}; the accelerator takes {early.TAKEN}"
+    ]
+
+
 def test_the_mean_of_a_normalisation_says_that_it_has_no_form():
     net = Net()
     x = net.input(1, 3, 8, dtype="float32")
     mean = net.op("ReduceMean", (x,), axes=(2,), keepdims=1)
     graph = INTEGERS.run(SIMPLIFY.run(net.graph(net.op("Sub", (x, mean)))))
-    assert reasons(graph) == ["the accelerator has no ReduceMean", "the accelerator has no Sub"]
+    assert reasons(graph) == [
+        "ReduceMean is a part of a normalisation, which the host runs",
+        "Sub with 2 inputs that are not constant; the accelerator takes a function of the elements of one int8 "
+        "tensor",
+    ]
 
 
 def test_an_operator_on_quantised_tensors_says_why():
@@ -222,13 +265,42 @@ def test_a_range_that_is_found_while_it_runs_says_what_is_wanted():
     graph = net.graph(net.op("DynamicQuantizeLinear", (net.input(2, 3, dtype="float32"),), 3))
     assert reasons(INTEGERS.run(graph)) == [
         "DynamicQuantizeLinear with a range that is found while it runs; "
-        "the accelerator takes ranges that samples give"
+        "give samples of the inputs (--calibrate SAMPLES.npz)"
     ]
 
 
 WITHOUT_FORM = sorted(
-    set(ON_HOST) - set(RULES) - set(early.RULES) - set(OPERATORS) - {"QuantizeLinear", "DequantizeLinear"}
+    set(ON_HOST)
+    - {*RULES, *early.RULES, *OPERATORS, *elementwise.OPERATORS, "QuantizeLinear", "DequantizeLinear"}
 )
+FUNCTIONS = sorted({*elementwise.OPERATORS} - {*RULES, *early.RULES})
+
+
+@pytest.mark.parametrize("op", FUNCTIONS)
+def test_an_operator_that_may_become_a_table_says_what_keeps_it(op):
+    wanted = {
+        "float32": f"{op} with input x not quantised: it enters the network as float32; {QUANTISE}",
+        "int64": f"{op} with input x of int64; the accelerator takes {FUNCTION.takes}",
+    }
+    for dtype, reason in wanted.items():
+        type_ = TensorType((2,), dtype)
+        graph = Graph("f", {"x": type_}, ("y",), (Node(op, ("x",), ("y",)),), {}, {"x": type_, "y": type_})
+        assert reasons(graph) == [reason]
+
+
+@pytest.mark.parametrize("one", [one for one in imported() if "." not in one.op], ids=lambda one: one.op)
+def test_what_the_table_of_operators_puts_on_the_accelerator_is_not_said_to_be_lacking(one):
+    """`vdla ops` and reasons agree: what is said to be lacking runs on the host, whatever its operands."""
+    lacking = one.op in WITHOUT_FORM
+    assert not (lacking and one.on == ACCELERATOR)
+    assert lacking or one.on != HOST or one.op in (*RULES, *NEVER_SEEN)
+
+
+NEVER_SEEN = (
+    "CastLike",
+    "QuantizeLinear",
+    "Upsample",
+)  # importing makes others of them, or asks for its rules
 
 
 @pytest.mark.parametrize("op", WITHOUT_FORM)
@@ -250,7 +322,9 @@ def test_every_kind_that_can_stay_on_the_host_has_a_case():
         "Int8Lookup",
         "QuantizeLinear",
         "QLinearMatMul",
+        "Pad",
         *WITHOUT_FORM,
+        *FUNCTIONS,
     }
     alike = {"QLinearConv"}  # one rule for both
     assert set(ON_HOST) - alike - told == set()

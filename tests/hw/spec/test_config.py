@@ -9,7 +9,7 @@ from generators.programs import random_config
 from vdla.hw.spec import files
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import ConfigError
-from vdla.hw.spec.presets import DEFAULT, PRESETS, TINY, VTA
+from vdla.hw.spec.presets import DEFAULT, PRESETS, SMALL, TINY, VTA
 from vdla.hw.spec.vocabulary import MemoryType
 
 REFUSED = [
@@ -242,3 +242,35 @@ def test_settings_change_parameters_together():
     for setting in ("batch", "foo=1", "batch=x"):
         with pytest.raises(ConfigError):
             files.apply_settings(DEFAULT, [setting])
+
+
+def extensions_of(before: AcceleratorConfig, *settings: str) -> set[str]:
+    return {str(one) for one in files.apply_settings(before, settings).extensions}
+
+
+def test_a_setting_adds_to_a_list_and_takes_from_it():
+    own = {str(one) for one in SMALL.extensions}
+    assert "table" not in own
+    assert extensions_of(SMALL, "extensions=+table") == own | {"table"}
+    assert extensions_of(SMALL, "extensions= +table , -overwrite") == (own | {"table"}) - {"overwrite"}
+    assert extensions_of(SMALL, "extensions=+table", "extensions=+residual") == own | {"table", "residual"}
+    assert extensions_of(SMALL, "extensions=+requantise") == own
+    assert extensions_of(DEFAULT, "extensions=-table") == {str(one) for one in DEFAULT.extensions} - {"table"}
+    less = files.apply_settings(DEFAULT, ["alu_opcodes=-mul"])
+    assert [one.name for one in less.alu_opcodes] == ["MIN", "MAX", "ADD", "SHR"]
+
+
+WRONG_CHANGES = {
+    "extensions=-table": "extensions = '-table' takes 'table' away, which is not there; there are pad_minimum, ",
+    "extensions=+table,gather": "extensions = '+table,gather' changes the list by + and -, and names 'gather' "
+    "without; write + or - before each, or before none",
+    "extensions=+warp": "extensions holds 'warp', which is none of pad_minimum, ",
+    "extensions=-requantise,+table": "extensions holds table without requantise, on whose results it works; ",
+}
+
+
+@pytest.mark.parametrize("setting", WRONG_CHANGES)
+def test_a_change_of_a_list_that_cannot_be_says_why(setting):
+    with pytest.raises(ConfigError) as error:
+        files.apply_settings(SMALL, [setting])
+    assert WRONG_CHANGES[setting] in str(error.value)

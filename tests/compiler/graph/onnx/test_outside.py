@@ -4,7 +4,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from vdla.compiler.graph.nodes import Node
-from vdla.compiler.graph.onnx.outside import Outside, Part, bytes_of, in_parts, node_of
+from vdla.compiler.graph.onnx.outside import LONGEST_REASON, Outside, Part, bytes_of, in_parts, node_of
 
 
 def outside(op: str, inputs: str, outputs: str) -> Outside:
@@ -89,7 +89,14 @@ def test_reports_name_the_first_nodes_and_every_reason():
     node = node_of(part, "model")
     assert (node.op, node.inputs, node.outputs) == ("OnnxRuntime", ("model", "x"), ("f",))
     assert node.name == "A n_A, B n_B, C n_C and 3 more"
-    assert node.reason == "onnxruntime runs it: no A; no B; no C; no D; no E"
+    assert node.reason == "onnxruntime runs it: no A, no B, no C, no D, no E"
+
+
+def test_a_reason_is_on_one_line_of_bounded_length():
+    steps = [outside(op * 60, "x", op.lower()) for op in "ABCDE"]
+    reason = node_of(Part(tuple(steps), {"x": "x"}, {"e": "e"}), "model").reason
+    assert len(reason) == LONGEST_REASON
+    assert reason.endswith("...")
 
 
 def test_a_model_is_an_array_of_its_bytes():

@@ -177,8 +177,8 @@ UNFIT = {
         of, of.quantised(3, 2), of.weights(3, 4, axis=1), transA=1
     ),
     "Gemm with input x0 not quantised: it enters the network as float32; "
-    "the accelerator takes int8 inputs, from DequantizeLinear": lambda of: product(
-        of, of.input(2, 3), of.weights(3, 4, axis=1)
+    "quantise what it reads and makes (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of: (
+        product(of, of.input(2, 3), of.weights(3, 4, axis=1))
     ),
     "MatMul with operands of 1 and 2 dimensions; the accelerator takes two tensors of 2 dimensions or more": (
         lambda of: of.add("MatMul", of.quantised(3), of.quantised(3, 2))
@@ -230,7 +230,7 @@ UNFIT = {
     "GlobalAveragePool with 1 spatial dimension; the accelerator takes 2 spatial dimensions": lambda of: (
         of.add("GlobalAveragePool", of.quantised(1, 2, 9))
     ),
-    "the accelerator has no Sigmoid": lambda of: of.add("Sigmoid", of.quantised(2, 3)),
+    "the accelerator has no Softmax": lambda of: of.add("Softmax", of.quantised(2, 3), axis=1),
     "Gemm with sums of up to 4.90513e+09; the accelerator takes sums of 32 bits": lambda of: product(
         of, of.quantised(1, 300_000), of.weights(300_000, 1, axis=1)
     ),
@@ -293,14 +293,14 @@ AROUND = {  # what the conversions around an operator are not
         "Clip", pooled(of, "MaxPool", ceil_mode=1), min=0.0, max=1.0
     ),
     "Transpose with input x0 not quantised: it enters the network as float32; "
-    "the accelerator takes int8 inputs, from DequantizeLinear": lambda of: of.add(
-        "Transpose", of.input(2, 3), perm=(1, 0)
+    "quantise what it reads and makes (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of: (
+        of.add("Transpose", of.input(2, 3), perm=(1, 0))
     ),
     "Concat with input sigmoid_2_0 not quantised: Sigmoid 'sigmoid_2_0' makes it in float32; "
-    "the accelerator takes int8 inputs, from DequantizeLinear": lambda of: of.add(
-        "Concat", x := of.quantised(3), of.add("Sigmoid", x), axis=0
+    "quantise what it reads and makes (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of: (
+        of.add("Concat", x := of.quantised(3), of.add("Sigmoid", x), axis=0)
     ),
-    "Concat with constant operand c2; the accelerator takes int8 inputs, from DequantizeLinear": lambda of: (
+    "Concat with constant operand c2; quantise what it reads and makes (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of: (
         of.add("Concat", of.quantised(3), of.constant(np.ones(2, np.float32)), axis=0)
     ),
     "Relu with input cast_1_0 of a scale or zero point that is not constant; "
@@ -333,11 +333,15 @@ def test_what_conversions_do_not_hold_is_told(reason):
 
 RESULTS = {  # of a MaxPool, whose result is read in other ways than by one QuantizeLinear
     "result maxpool_2_0 that leaves the network as float32, not quantised; "
-    "the accelerator takes int8 results, from QuantizeLinear": lambda of, real: (real,),
+    "quantise what it reads and makes (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of, real: (
+        real,
+    ),
     "result maxpool_2_0 that Sigmoid 'sigmoid_3_0' reads as float32, not quantised; "
-    "the accelerator takes int8 results, from QuantizeLinear": lambda of, real: (of.add("Sigmoid", real),),
+    "quantise what it reads and makes (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of, real: (
+        of.add("Sigmoid", real),
+    ),
     "result relu_3_0 that Sigmoid 'sigmoid_4_0' reads as float32, not quantised; "
-    "the accelerator takes int8 results, from QuantizeLinear": lambda of, real: (
+    "quantise what it reads and makes (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of, real: (
         of.add("Sigmoid", of.add("Relu", real)),
         of.pair(real),
     ),
@@ -382,7 +386,7 @@ def test_a_part_of_a_split_that_is_read_in_float_is_named():
     lowered = ToIntegers().run(of.finish(of.pair(a), of.add("Sigmoid", b)))
     assert why(lowered, b) == (
         f"Split with result {b} that Sigmoid 'sigmoid_5_0' reads as float32, not quantised; "
-        "the accelerator takes int8 results, from QuantizeLinear"
+        "quantise what it reads and makes (QuantizeLinear and DequantizeLinear, or --calibrate)"
     )
 
 
