@@ -64,7 +64,8 @@ class Journal:
             self._key(found.point.values)
         except (msgspec.MsgspecError, KeyError, RecursionError):  # of another version of the kit, or forged
             raise KIND.damaged(self.path, number) from None
-        if not all(map(_fits, (*found.rows, *found.layers))):
+        rows: tuple[PointRow | LayerRow, ...] = (*found.rows, *found.layers)
+        if not all(map(_fits, rows)):
             raise KIND.damaged(self.path, number)
         return found
 

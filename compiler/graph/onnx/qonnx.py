@@ -137,10 +137,12 @@ def _integers(written: Written, bits: int, low: int, high: int, mode: str) -> np
         return np.where(wide >= 0, np.float32(1), np.float32(-1))
     clipped: np.ndarray = np.clip(wide, np.float32(low), np.float32(high))
     if mode not in TO_MAGNITUDE:
-        return evaluate(ROUNDING[mode], [clipped], {})[0]
+        whole: np.ndarray = evaluate(ROUNDING[mode], [clipped], {})[0]
+        return whole
     op, added = TO_MAGNITUDE[mode]
     (magnitude,) = evaluate(op, [np.abs(clipped) + np.float32(added)], {})
-    return np.copysign(magnitude, clipped)
+    signed: np.ndarray = np.copysign(magnitude, clipped)
+    return signed
 
 
 def _conversions(written: Written, name: str, limits: tuple[int, int], grid: Grid) -> Iterator[Part]:

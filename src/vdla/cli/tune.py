@@ -103,20 +103,20 @@ def run(
 
     settings, make = Settings(explorer, seed, trials, minutes, batch), making(explorer)
     workers = backend_of(jobs, cluster, TRIALS_PER_WORKER)
-    network = _network(source_of(model, recipe), target)
+    network = _network(model.name, source_of(model, recipe), target)
     done, found = _tuned(network, output, settings, make, workers, settle=settle)
     use = command_line("vdla compile", compile_command, "-o", f"{model.stem}.vdla", "--tuned", str(output))
     click.echo(conclusion(model, output, done, target, found, use))
 
 
-def _network(source: "Source", target: Target) -> "Network":
+def _network(name: str, source: "Source", target: Target) -> "Network":
     """Return a network as a target runs it."""
     from vdla.compiler.network.cached import cached_graph
     from vdla.compiler.network.stages import parts_of
     from vdla.explore.tune.settle import Network
 
     with status() as say:
-        return Network(source.model.name, *parts_of(cached_graph(source, say), target, say), target)
+        return Network(name, *parts_of(cached_graph(source, say), target, say), target)
 
 
 def _tuned(
