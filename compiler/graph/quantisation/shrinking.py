@@ -1,8 +1,8 @@
 """Finding the operators that compute with integers for the sake of others: the fixpoint of `Roles`.
 
-Whether an operator is worth it depends on its neighbours, so operators that are not worth it are taken out in
-rounds. A round looks only at nodes whose neighbours the previous round has changed. The work therefore grows with
-the number of nodes, not with the number of rounds.
+Whether an operator is worth it depends on its neighbours, so operators that are not worth it are taken out
+in rounds. A round looks only at nodes whose neighbours the previous round has changed. The work therefore
+grows with the number of nodes, not with the number of rounds.
 """
 
 from collections.abc import Iterable
