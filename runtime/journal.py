@@ -7,14 +7,16 @@ written to the system, not synced to the disk: after a crash of the operating sy
 
 import fcntl
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.errors import VdlaError
 
 DIGEST_DIGITS = 16
+LONGEST_LINE = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +45,38 @@ def line_of(text: bytes) -> bytes:
     return b"%s %s\n" % (_digest(text), text)
 
 
-def texts_in(data: bytes, path: Path, kind: Kind) -> tuple[list[bytes], int]:
-    """Return the texts of a journal's lines, in order, and the bytes of whole lines.
+class Texts:
+    """The texts of a journal's lines, in order; an iterator that holds one line at a time.
 
     Args:
-        data: contents of the file `path`. If there is more than whole lines, the last was torn.
+        file: the journal, open for reading.
+        path: its name, for messages.
 
-    Raises:
+    Attributes:
+        whole: bytes of the lines so far.
+        torn: the last line has no end, and is left out; known at the end.
+
+    Raises, when it is iterated:
         VdlaError: of the kind; a line before the last is damaged.
+        OSError: the file cannot be read.
     """
-    lines = data.split(b"\n")
-    whole = len(data) - len(lines[-1])
-    return [_text(line, number, path, kind) for number, line in enumerate(lines[:-1], 1)], whole
+
+    def __init__(self, file: IO[bytes], path: Path, kind: Kind) -> None:
+        self._file, self._path, self._kind = file, path, kind
+        self.whole, self.torn = 0, False
+
+    def __iter__(self) -> Iterator[bytes]:
+        number = 0
+        while line := self._file.readline(LONGEST_LINE):
+            number += 1
+            if not line.endswith(b"\n"):
+                if len(line) == LONGEST_LINE:
+                    raise self._kind.damaged(self._path, number)
+                self.torn = True
+                return
+            text = _text(line[:-1], number, self._path, self._kind)
+            self.whole += len(line)
+            yield text
 
 
 def _text(line: bytes, number: int, path: Path, kind: Kind) -> bytes:
@@ -69,34 +91,44 @@ def _digest(text: bytes) -> bytes:
 
 
 class Appender:
-    """A journal that is open for appending; a torn last line is cut off.
+    """A journal that is open for appending. Its texts are read first.
 
     Args:
         path: of the file; it is made where it does not exist.
         locks: nobody else may append meanwhile. The system releases the lock when the process ends.
 
     Attributes:
-        texts: of the lines that were there.
         torn: whether a torn line was cut off.
 
     Raises:
-        VdlaError: of the kind; the file cannot be opened, is in use, or a line before the last is damaged.
+        VdlaError: of the kind; the file cannot be opened, or is in use.
     """
 
     def __init__(self, path: Path, kind: Kind, *, locks: bool = False) -> None:
         self.path, self._kind = path, kind
+        self.torn = self._is_read = False
         self._file = self._opened()
         try:
             if locks:
                 self._lock()
-            data = path.read_bytes()
-            self.texts, whole = texts_in(data, path, kind)
-            self.torn = whole < len(data)
-            if self.torn:
-                os.ftruncate(self._file, whole)
         except BaseException:
             self.close()
             raise
+
+    def texts(self) -> Iterator[bytes]:
+        """Yield the texts of the lines that are there, in order; then cut off a torn last line.
+
+        Raises:
+            VdlaError: of the kind; a line before the last is damaged, or the file cannot be read.
+        """
+        try:
+            with self.path.open("rb") as file:
+                yield from (texts := Texts(file, self.path, self._kind))
+        except OSError as error:
+            raise self._kind.error(f"{self.path} cannot be read: {error.strerror or error}") from error
+        self.torn, self._is_read = texts.torn, True
+        if texts.torn:
+            os.ftruncate(self._file, texts.whole)
 
     def append(self, texts: Iterable[bytes]) -> None:
         """Add a line for each text.
@@ -104,6 +136,7 @@ class Appender:
         Raises:
             VdlaError: of the kind; they cannot be written, and the journal is as before.
         """
+        assert self._is_read, "the lines that are there are read first, so that a torn one is cut off"
         size = os.fstat(self._file).st_size
         data = b"".join(map(line_of, texts))
         try:

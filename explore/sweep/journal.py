@@ -42,8 +42,13 @@ class Journal:
     def __init__(self, path: Path, key: KeyOf) -> None:
         self.path, self._key = path, key
         self._appender = Appender(path, KIND)
-        found = [self._decoded(number, text) for number, text in enumerate(self._appender.texts, 1)]
-        self.measured = {key(one.point.values): one for one in found}
+        try:
+            texts = enumerate(self._appender.texts(), 1)
+            found = (self._decoded(number, text) for number, text in texts)
+            self.measured = {key(one.point.values): one for one in found}
+        except BaseException:
+            self.close()
+            raise
 
     def append(self, measured: Measured) -> None:
         """Add a point.

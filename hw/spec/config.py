@@ -10,7 +10,7 @@ from math import prod
 from typing import Any, TypeVar
 
 from vdla.hw.spec import isa
-from vdla.hw.spec.consistency import BUFFERS, check_consistency
+from vdla.hw.spec.consistency import BUFFERS, LEAST_BURST_BYTES, MOST_BURST_BYTES, check_consistency
 from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.memories import MEMORIES, scratchpad_of, scratchpads_of
 from vdla.hw.spec.numerics import BYTE_BITS, ENTRIES_OF_ELEMENT, wrap
@@ -78,7 +78,11 @@ class AcceleratorConfig:
     token_depth: int = _parameter(255, "largest count a dependency-token counter holds", low=1, high=65535)
     bus_bits: int = _parameter(64, "width of the memory data path", low=64, high=512, power=True)
     burst_bytes: int = _parameter(
-        256, "longest memory burst; bursts end at its multiples", low=32, high=4096, power=True
+        256,
+        "longest memory burst; bursts end at its multiples",
+        low=LEAST_BURST_BYTES,
+        high=MOST_BURST_BYTES,
+        power=True,
     )
     max_requests: int = _parameter(16, "reads in flight at once", low=1, high=256)
     axi_address_bits: int = _parameter(

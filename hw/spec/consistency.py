@@ -7,6 +7,8 @@ from vdla.hw.spec.memories import SCRATCHPADS, HasExtensions, memories_of, scrat
 from vdla.hw.spec.vocabulary import NEEDED, MemoryType
 
 LEAST_AXI_ADDRESS_BITS = 32
+LEAST_BURST_BYTES, MOST_BURST_BYTES = 32, 4096
+MOST_BURST_BEATS = 256  # of AXI
 BUFFERS = {memory: f"{memory.name.lower()}_buffer_bytes" for memory in SCRATCHPADS}
 """The parameter that gives the size of each scratchpad."""
 MOST_ELEMENTS = 1 << 21
@@ -111,7 +113,8 @@ def _check_depth(config: Parameters, memory: MemoryType, parameter: str) -> None
 
 
 def _check_burst(config: Parameters) -> None:
-    low, high = config.bus_bytes, min(4096, 256 * config.bus_bytes)
+    low = max(LEAST_BURST_BYTES, config.bus_bytes)
+    high = min(MOST_BURST_BYTES, MOST_BURST_BEATS * config.bus_bytes)
     if not low <= config.burst_bytes <= high:
         raise ConfigError(
             f"burst_bytes = {config.burst_bytes} is outside {low}..{high} for bus_bits = {config.bus_bits}"

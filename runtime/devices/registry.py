@@ -29,6 +29,21 @@ def device_factory(name: str) -> Callable[..., Device]:
     return factory
 
 
+def require_device(name: str) -> None:
+    """Refuse a device that needs what is not installed, before any work is done for it.
+
+    Raises:
+        DeviceError: there is none of that name.
+        ToolError: it needs a package or a compiler that is not there.
+    """
+    device_factory(name)
+    if name == "rtl":
+        from vdla.runtime.devices.rtl.tools import compiler, verilator_root
+
+        verilator_root()
+        compiler()
+
+
 def device_of(name: str, target: Target, dram_bytes: int, **options: object) -> Device:
     """Return a device of that name: the target's accelerator, and on timed devices in front of the target's
     memory.

@@ -21,7 +21,7 @@ from vdla.hw.spec.limits import DRAM_BYTES, require_room
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.target_files import target_of
-from vdla.runtime.devices.registry import device_of
+from vdla.runtime.devices.registry import device_of, require_device
 from vdla.runtime.module import file
 from vdla.runtime.module.plan import HostStep, LaunchStep, ModuleError, Plan, Value, type_text
 from vdla.runtime.samples import InputError
@@ -144,8 +144,10 @@ class Module:
             InputError: an input is missing, unknown, of a shape or with elements that the network does not
                 take, or in the memory of another device.
             ModuleError: an input is not finite.
-            DeviceError: another device than "rtl" is to write waveforms.
+            DeviceError: another device than "rtl" is to write waveforms, or there is no such device.
+            ToolError: the device needs what is not installed.
         """
+        require_device(device)
         fitted = self._fitted(inputs, named, image_scale)
         session = self.session(device, memory) if waves is None else self._recorded(device, memory, waves)
         outcome = run_each(session, fitted, progress)

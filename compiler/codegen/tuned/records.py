@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from vdla.compiler.codegen.tuned.log import read_log
-from vdla.compiler.codegen.tuned.record import Record, best_of, settled_of
+from vdla.compiler.codegen.tuned.log import Reading, read_log
+from vdla.compiler.codegen.tuned.record import Record, best_of, rank, settled_of
 from vdla.compiler.codegen.version import task_version
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.target import Target
@@ -75,8 +75,9 @@ def records_of(tuning: str | os.PathLike[str] | None) -> Records:
         return shipped()
     if tuning == NONE:
         return NO_RECORDS
-    found = read_log(Path(tuning))
-    return best_records(str(tuning), found.records, torn=found.torn)
+    with Reading(Path(tuning), held=False) as log:
+        records = useful(log)
+        return best_records(str(tuning), records, torn=log.torn)
 
 
 @cache
@@ -84,6 +85,20 @@ def shipped() -> Records:
     """Return the records that ship with the kit."""
     files = sorted(SHIPPED.glob("*.jsonl"))
     return best_records(KIT, [record for file in files for record in read_log(file).records])
+
+
+def useful(records: Iterable[Record]) -> list[Record]:
+    """Return what `best_records` may choose: the best record of each task, timing digest and version, and
+    the records of whole networks."""
+    best: dict[tuple[str, str, str], Record] = {}
+    networks: list[Record] = []
+    for record in records:
+        key = record.task, record.timing, record.version
+        if record.network:
+            networks.append(record)
+        elif record.cycles is not None:
+            best[key] = min(best.get(key, record), record, key=rank)
+    return [*best.values(), *networks]
 
 
 def best_records(source: str, records: Iterable[Record], *, torn: bool = False) -> Records:

@@ -18,6 +18,7 @@ from vdla.cli._options import (
     takes_target,
 )
 from vdla.compiler.codegen.tuned.records import Records
+from vdla.hw.spec.extras import require_package
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.target import ClockSource, Target
 from vdla.hw.spec.writing import check_writable
@@ -39,7 +40,7 @@ from vdla.runtime.samples import InputError
 @overrides_memory
 @takes_recipe
 @takes_tuning
-@needs("vdla report", "pyarrow", "vl_convert")
+@needs("vdla report", "vl_convert")
 @takes_target
 def command(
     source: Path,
@@ -70,6 +71,7 @@ def command(
 def _of_sweep(folder: Path, output: Path | None) -> Path:
     from vdla.explore.report.sweep_page import write_sweep_report
 
+    require_package("pyarrow", "the page of a sweep")
     given = options_given(*COMPILING, "inputs", "clock", *MEMORY_OPTIONS)
     if given:
         raise InputError(f"{folder} is the folder of a sweep, so {' and '.join(given)} cannot change it")

@@ -18,7 +18,7 @@ from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.writing import check_writable
 from vdla.runtime.arrays import write_npy, write_npz
-from vdla.runtime.devices.registry import DEVICE_CLASSES
+from vdla.runtime.devices.registry import DEVICE_CLASSES, require_device
 from vdla.runtime.devices.rtl.waves import Waves
 from vdla.runtime.module.plan import HostStep, LaunchStep, Value, random_inputs
 from vdla.runtime.samples import InputError
@@ -79,6 +79,7 @@ def command(
     if trace is not None and device != "cycle":
         raise click.UsageError("--trace needs --device cycle")
     check_writable(output, trace, waves.path if waves else None)
+    require_device(device)
     given = inputs_of(inputs, recipe)
     module = module_of(model, target, recipe, records)
     _check_output(module, output)

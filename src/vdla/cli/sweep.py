@@ -8,8 +8,9 @@ import click
 
 from vdla.cli._groups import DefaultCommand, DefaultGroup
 from vdla.cli._live import Live, interrupted
-from vdla.cli._options import OUTPUT_FILE, needs
+from vdla.cli._options import OUTPUT_FILE, needs, reports_errors
 from vdla.cli._sweeps import conclusion, described, described_difference, difference_values
+from vdla.hw.spec.extras import require_package
 
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 AREAS = ("estimate", "exact", "none")
@@ -37,7 +38,7 @@ def command() -> None:
     help="Estimate area and clock from components, synthesise each design (minutes each), or neither.  "
     "[default: the specification's, or estimate]",
 )
-@needs("vdla sweep", "pyarrow", "vl_convert")
+@reports_errors
 def run(
     specification: Path, output: Path, processes: int | None, cluster: str | None, area: str | None
 ) -> None:
@@ -55,6 +56,9 @@ def run(
 
     if processes and cluster:
         raise click.UsageError("--processes is for this machine; a cluster has its own workers")
+    workers = backend_of(processes, cluster)
+    for package in ("pyarrow", "vl_convert"):
+        require_package(package, "vdla sweep")
     wanted = with_area(read(specification), area)
     try:
         plan = planned(wanted, specification.parent, silicon_for(wanted))
@@ -62,7 +66,7 @@ def run(
         raise SweepError(f"{specification}: {error}") from error
     try:
         with Live(sys.stderr, described) as line:
-            done = sweep(plan, output, backend_of(processes, cluster), line.show)
+            done = sweep(plan, output, workers, line.show)
     except KeyboardInterrupt:
         click.echo(interrupted(output, measured_in(output), "points"), err=True)
         raise

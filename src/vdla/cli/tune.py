@@ -101,8 +101,8 @@ def run(
     from vdla.explore.tune.session import TRIALS_PER_WORKER
     from vdla.explore.workers.backends import backend_of
 
-    settings, make = Settings(explorer, seed, trials, minutes, batch), making(explorer)
     workers = backend_of(jobs, cluster, TRIALS_PER_WORKER)
+    settings, make = Settings(explorer, seed, trials, minutes, batch), making(explorer)
     network = _network(model.name, source_of(model, recipe), target)
     done, found = _tuned(network, output, settings, make, workers, settle=settle)
     use = command_line("vdla compile", compile_command, "-o", f"{model.stem}.vdla", "--tuned", str(output))

@@ -32,6 +32,7 @@ REFUSED = [
         {"wgt_buffer_bytes": 256},
         "wgt_buffer_bytes = 256 holds fewer than 2 elements of 256 bytes; it must be at least 512",
     ),
+    ({"burst_bytes": 4096, "bus_bits": 64}, "burst_bytes = 4096 is outside 32..2048 for bus_bits = 64"),
     ({"burst_bytes": 32, "bus_bits": 512}, "burst_bytes = 32 is outside 64..4096 for bus_bits = 512"),
     ({"alu_opcodes": ("ADD", "XOR")}, "alu_opcodes holds 'XOR', which is none of MIN, MAX, ADD, SHR, MUL"),
     ({"alu_lanes": 3}, "alu_lanes = 3 is not a power of two; the nearest are 2 and 4"),

@@ -1,8 +1,21 @@
 """Which records a compilation uses."""
 
+from random import Random
+
+import pytest
+
 from tests.compiler.codegen.tuned.records import TARGET, TASK, record
-from vdla.compiler.codegen.tuned.log import write_log
-from vdla.compiler.codegen.tuned.records import KIT, NO_RECORDS, SHIPPED, best_records, records_of, shipped
+from vdla.compiler.codegen.tuned.log import read_log, write_log
+from vdla.compiler.codegen.tuned.record import TuneError
+from vdla.compiler.codegen.tuned.records import (
+    KIT,
+    NO_RECORDS,
+    SHIPPED,
+    best_records,
+    records_of,
+    shipped,
+    useful,
+)
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
@@ -29,6 +42,27 @@ def test_the_digest_changes_with_the_best_records_of_the_target_alone():
     assert base.digest(TARGET) != best_records("log", [record(99)]).digest(TARGET)
     assert base.digest(TARGET) != best_records("log", [record(100, version="old")]).digest(TARGET)
     assert base.digest(other) == NO_RECORDS.digest(other) == NO_RECORDS.digest(TARGET)
+
+
+def test_the_useful_records_of_a_log_serve_as_all_of_them():
+    rng = Random(0)
+    other = Target(TINY, MemoryParameters(65))
+    changes = [{"version": "old"}, {"target": other}, {"network": "n", "trial": 5}, {"network": "m"}, {}]
+    for _ in range(30):
+        records = [
+            record(rng.choice((None, 5, 6, 7)), rng.randrange(3), **rng.choice(changes)) for _ in "a" * 20
+        ]
+        records = [one for one in records if not (one.network and one.cycles is None)]
+        found, every = best_records("log", useful(records)), best_records("log", records)
+        assert (found.now, found.before, found.settled) == (every.now, every.before, every.settled)
+
+
+def test_a_long_log_serves_a_compilation_and_is_not_held_in_memory(tmp_path, monkeypatch):
+    write_log([record(100), record(90, 1)], tmp_path / "log")
+    monkeypatch.setattr("vdla.compiler.codegen.tuned.log.TABLE_BYTES", 300)
+    assert records_of(tmp_path / "log").now[KEY].cycles == 90
+    with pytest.raises(TuneError, match=r"log has records of .* bytes, and the limit is 300"):
+        read_log(tmp_path / "log")
 
 
 def test_a_log_none_and_the_kit(tmp_path):
