@@ -198,8 +198,8 @@ def _claim(path: Path, identity: Identity) -> None:
             raise SweepError(f"{path} holds another sweep: {different}; sweep into another folder")
     if found.get("sources") != wanted["sources"]:
         raise SweepError(
-            f"{path} was measured with other sources of the kit ({str(found.get('sources'))[:12]}, now "
-            f"{wanted['sources'][:12]}), so cycles may differ; sweep into another folder and "
+            f"{path} was measured with other sources of the kit ({short(str(found.get('sources')))[:12]}, "
+            f"now {wanted['sources'][:12]}), so cycles may differ; sweep into another folder and "
             "compare the two with vdla sweep diff"
         )
     if found != {**found, **wanted}:
