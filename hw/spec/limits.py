@@ -27,9 +27,14 @@ TABLE_BYTES = 1 << 30
 STREAM_BYTES = 32 << 20
 """A stream that is printed as text."""
 
+MANIFEST_BYTES = 64 << 20
+"""The manifest of a module file: some 200,000 operators on the host."""
+
+EXPANDED_NODES = 1 << 18
+"""Nodes of a model when the bodies of its functions stand in place of their calls."""
+
 TENSOR_BYTES = 512 << 20
 """One tensor of a network on the host."""
-
 
 OPERATOR_BYTES = 1 << 30
 """The largest array that an operator on the host makes."""

@@ -1,8 +1,8 @@
 """Finding the operators that compute with integers for the sake of others: the fixpoint of `Roles`.
 
-Whether one is worth it depends on its neighbours, so those that are not are taken out in rounds. A round looks
-at the nodes alone about whose neighbours the round before has changed something, so that the work follows the
-number of nodes, not that of rounds.
+Whether an operator is worth it depends on its neighbours, so those that are not are taken out in rounds. A
+round looks only at nodes about whose neighbours the round before has changed something. So the work follows
+the number of nodes, not that of rounds.
 """
 
 from collections.abc import Iterable
