@@ -18,7 +18,14 @@ import numpy as np
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.isa import WORD_BITS
-from vdla.hw.spec.limits import ARRAY_BYTES, MANIFEST_BYTES, limit_of, read_at_most, require_room
+from vdla.hw.spec.limits import (
+    ARCHIVE_MEMBERS,
+    ARRAY_BYTES,
+    MANIFEST_BYTES,
+    limit_of,
+    read_at_most,
+    require_room,
+)
 from vdla.hw.spec.showing import short
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.writing import write_bytes
@@ -50,7 +57,7 @@ def save(plan: Plan, path: str | os.PathLike[str]) -> None:
 
     Raises:
         OutputError: it cannot be written; what stood there is as it was.
-        ModuleError: its manifest is larger than what is read of one.
+        ModuleError: its manifest is larger than what is read of one, or it has too many arrays.
     """
     write_bytes(path, to_bytes(plan))
 
@@ -72,10 +79,11 @@ def to_bytes(plan: Plan) -> bytes:
     """Return a module as the bytes of its file.
 
     Raises:
-        ModuleError: its manifest is larger than what is read of one.
+        ModuleError: its manifest is larger than what is read of one, or it has too many arrays.
     """
-    manifest = encode(manifest_of(plan))
-    require_room(len(manifest), MANIFEST_BYTES, f"the manifest of module {plan.name} takes", ModuleError)
+    manifest, arrays, subject = encode(manifest_of(plan)), _arrays(plan), f"the module {plan.name}"
+    require_room(len(manifest), MANIFEST_BYTES, f"the manifest of {subject} takes", ModuleError)
+    require_room(len(arrays) + 1, ARCHIVE_MEMBERS, f"{subject} has", ModuleError, "members")
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as members:
 
@@ -83,7 +91,7 @@ def to_bytes(plan: Plan) -> bytes:
             members.writestr(zipfile.ZipInfo(name, EARLIEST), data)
 
         add(MANIFEST, manifest)
-        for name, values in _arrays(plan).items():
+        for name, values in arrays.items():
             buffer = io.BytesIO()
             np.save(buffer, values, allow_pickle=False)
             add(f"{name}.npy", buffer.getvalue())
@@ -118,9 +126,7 @@ def _manifest(members: zipfile.ZipFile) -> bytes:
     size = members.getinfo(MANIFEST).file_size
     require_room(size, MANIFEST_BYTES, "its manifest takes", ModuleError)
     with members.open(MANIFEST) as file:
-        return file.read(
-            limit_of(MANIFEST_BYTES)
-        )  # `members.read` would unfold all there is, whatever its size
+        return file.read(size)  # `members.read` would unfold all there is, whatever its size
 
 
 def _payload(data: bytes, source: str) -> bytes:
