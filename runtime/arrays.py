@@ -18,7 +18,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from vdla.hw.spec.errors import FileFormatError
-from vdla.hw.spec.limits import ARRAY_BYTES, limit_of, read_at_most, require_room
+from vdla.hw.spec.limits import ARCHIVE_MEMBERS, ARRAY_BYTES, limit_of, read_at_most, require_room
 from vdla.hw.spec.showing import short
 from vdla.hw.spec.writing import whole_file
 
@@ -46,7 +46,6 @@ KINDS = "biufcSU"
 """Kinds of elements that are read: numbers and texts of fixed length."""
 
 LONGEST_REASON = 300
-MOST_MEMBERS = 1 << 16
 ENTRY = b"PK\x01\x02"
 """The begin of an entry of a ZIP archive's directory."""
 
@@ -104,8 +103,7 @@ def open_archive(data: bytes) -> zipfile.ZipFile:
         ValueError: it has too many members, two of one name, or one compressed in another way; and the others
             of `UNREADABLE`.
     """
-    if data.count(ENTRY) > MOST_MEMBERS:
-        raise ValueError(f"it has more than {MOST_MEMBERS} members")
+    require_room(data.count(ENTRY), ARCHIVE_MEMBERS, "it has", ValueError, "members")
     archive = zipfile.ZipFile(io.BytesIO(data))
     for member in archive.infolist():
         if member.compress_type not in METHODS:

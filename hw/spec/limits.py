@@ -27,9 +27,17 @@ TABLE_BYTES = 1 << 30
 STREAM_BYTES = 32 << 20
 """A stream that is printed as text."""
 
+ARCHIVE_MEMBERS = 1 << 18
+"""Arrays of one file."""
+
+MANIFEST_BYTES = 64 << 20
+"""The manifest of a module file: some 200,000 operators on the host."""
+
+EXPANDED_NODES = 1 << 18
+"""Nodes of a model when the bodies of its functions stand in place of their calls."""
+
 TENSOR_BYTES = 512 << 20
 """One tensor of a network on the host."""
-
 
 OPERATOR_BYTES = 1 << 30
 """The largest array that an operator on the host makes."""
@@ -50,19 +58,20 @@ def limit_of(size: int) -> int:
     return size * int(text)
 
 
-def require_room(size: int, limit: int, subject: str, error: type[Exception]) -> None:
+def require_room(size: int, limit: int, subject: str, error: type[Exception], unit: str = "bytes") -> None:
     """Raise an error if `size` exceeds one of the limits above.
 
     Args:
-        size: bytes that it would take.
+        size: that it would take.
         subject: of the message, with its verb: "weight w takes".
+        unit: of the size.
 
     Raises:
         Exception: of the class `error`.
     """
     if size > limit_of(limit):
         raise error(
-            f"{subject} {shown(size)} bytes, and the limit is {limit_of(limit)}; "
+            f"{subject} {shown(size)} {unit}, and the limit is {limit_of(limit)}; "
             f"{FACTOR}=2 in the environment doubles every limit of memory"
         )
 

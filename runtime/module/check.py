@@ -1,6 +1,6 @@
 """Consistency of a plan: names are defined before use, and tensors are large enough."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from math import prod
 
 import numpy as np
@@ -22,8 +22,9 @@ def check(plan: Plan) -> None:
     for name in (*plan.tensors, *plan.weights):
         meanings = (name in plan.tensors) + (name in plan.weights) + (name == UOP_TENSOR)
         _require(meanings == 1, f"{name!r} is the name of two tensors")
+    tensors = {*plan.tensors, *plan.weights, UOP_TENSOR}
     for name, stream in plan.streams.items():
-        _check_stream(plan, name, stream)
+        _check_stream(name, stream, tensors)
     known = {*plan.inputs, *plan.constants}
     for step in plan.steps:
         if isinstance(step, HostStep):
@@ -35,8 +36,8 @@ def check(plan: Plan) -> None:
     _check_known(plan.outputs, known, "the network gives out")
 
 
-def _check_stream(plan: Plan, name: str, stream: Stream) -> None:
-    _check_known(stream.tensors, {*plan.tensors, *plan.weights, UOP_TENSOR}, f"stream {name} has tensor")
+def _check_stream(name: str, stream: Stream, tensors: Set[str]) -> None:
+    _check_known(stream.tensors, tensors, f"stream {name} has tensor")
     for label, positions in (*stream.tensors.items(), *stream.labels.items()):
         _require(
             positions.ndim == 1

@@ -18,7 +18,14 @@ import numpy as np
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.isa import WORD_BITS
-from vdla.hw.spec.limits import ARRAY_BYTES, limit_of, read_at_most
+from vdla.hw.spec.limits import (
+    ARCHIVE_MEMBERS,
+    ARRAY_BYTES,
+    MANIFEST_BYTES,
+    limit_of,
+    read_at_most,
+    require_room,
+)
 from vdla.hw.spec.showing import short
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.writing import write_bytes
@@ -26,7 +33,6 @@ from vdla.runtime.arrays import LONGEST_REASON, UNREADABLE, open_archive, read_a
 from vdla.runtime.module.check import check
 from vdla.runtime.module.contents import check_contents
 from vdla.runtime.module.manifest import (
-    MANIFEST_BYTES,
     Manifest,
     StreamNames,
     decode,
@@ -51,6 +57,7 @@ def save(plan: Plan, path: str | os.PathLike[str]) -> None:
 
     Raises:
         OutputError: it cannot be written; what stood there is as it was.
+        ModuleError: its manifest is larger than what is read of one, or it has too many arrays.
     """
     write_bytes(path, to_bytes(plan))
 
@@ -69,15 +76,22 @@ def load(path: str | os.PathLike[str]) -> Plan:
 
 
 def to_bytes(plan: Plan) -> bytes:
-    """Return a module as the bytes of its file."""
+    """Return a module as the bytes of its file.
+
+    Raises:
+        ModuleError: its manifest is larger than what is read of one, or it has too many arrays.
+    """
+    manifest, arrays, subject = encode(manifest_of(plan)), _arrays(plan), f"the module {plan.name}"
+    require_room(len(manifest), MANIFEST_BYTES, f"the manifest of {subject} takes", ModuleError)
+    require_room(len(arrays) + 1, ARCHIVE_MEMBERS, f"{subject} has", ModuleError, "members")
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as members:
 
         def add(name: str, data: bytes) -> None:
             members.writestr(zipfile.ZipInfo(name, EARLIEST), data)
 
-        add(MANIFEST, encode(manifest_of(plan)))
-        for name, values in _arrays(plan).items():
+        add(MANIFEST, manifest)
+        for name, values in arrays.items():
             buffer = io.BytesIO()
             np.save(buffer, values, allow_pickle=False)
             add(f"{name}.npy", buffer.getvalue())
@@ -110,10 +124,9 @@ def from_bytes(data: bytes, source: str = "module") -> Plan:
 def _manifest(members: zipfile.ZipFile) -> bytes:
     """Return the manifest's text."""
     size = members.getinfo(MANIFEST).file_size
-    if size > MANIFEST_BYTES:
-        raise ModuleError(f"its manifest has {size} bytes; it may have {MANIFEST_BYTES}")
+    require_room(size, MANIFEST_BYTES, "its manifest takes", ModuleError)
     with members.open(MANIFEST) as file:
-        return file.read(MANIFEST_BYTES)  # `members.read` would unfold all there is, whatever its size
+        return file.read(size)  # `members.read` would unfold all there is, whatever its size
 
 
 def _payload(data: bytes, source: str) -> bytes:

@@ -14,8 +14,6 @@ from vdla.hw.spec.target import ClockSource, EnergyTable
 from vdla.runtime.arrays import LONGEST_REASON
 from vdla.runtime.module.plan import HostStep, LaunchStep, ModuleError, Name, Plan, Record, Value
 
-MANIFEST_BYTES = 16 << 20
-
 TensorBytes = Annotated[int, Meta(ge=1, lt=1 << 62)]
 
 

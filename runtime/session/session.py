@@ -99,7 +99,8 @@ class Session:
 
     def _place(self, name: str, stream: Stream, verifies: bool) -> Launch:
         try:
-            return place_stream(self.device, stream, self._tensors, verifies=verifies)
+            own = {name: self._tensors[name] for name in stream.tensors if name in self._tensors}
+            return place_stream(self.device, stream, own, verifies=verifies)
         except (AccessError, EncodingError) as error:
             raise ModuleError(f"module {self.plan.name}, stream {name}: {error}") from error
 
@@ -115,7 +116,8 @@ class Session:
             ModuleError: an input is missing, unknown, of another shape or type, or not finite; an operator
                 fails on the host.
         """
-        began, values = time.perf_counter(), {**self.plan.constants, **checked(inputs, self.plan.inputs)}
+        began = time.perf_counter()
+        values = _OnHost({**self.plan.constants, **checked(inputs, self.plan.inputs)})
         launches, host, copies = [], [], 0.0
         for step in self.plan.steps:
             if progress is not None:
@@ -139,14 +141,14 @@ class Session:
         result = launch.run()
         return Ran(step, launch, result, getattr(self.device, "timing", None))
 
-    def _write(self, step: LaunchStep, values: Values) -> None:
+    def _write(self, step: LaunchStep, values: "_OnHost") -> None:
         for one in step.packs:
             self.device.copy_in(self._tensors[one.tensor].address, _packed(one, values[one.value]))
 
-    def _read(self, step: LaunchStep, values: Values) -> None:
+    def _read(self, step: LaunchStep, values: "_OnHost") -> None:
         for one in step.unpacks:
             copied = self.device.copy_out(self._tensors[one.tensor].address, one.layout.size)
-            values[one.value] = one.layout.unpack(copied)
+            values.add(one.value, one.layout.unpack(copied))
 
 
 def _seconds(work: Callable[[], None]) -> float:
@@ -208,7 +210,28 @@ def _packed(one: Crossing, array: np.ndarray) -> np.ndarray:
     return one.layout.pack(array)
 
 
-def _run_host(step: HostStep, values: Values) -> None:
+class _OnHost:
+    """The values of a run on the host, by name.
+
+    Attributes:
+        size: what they take in bytes.
+    """
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+        self.size = sum(array.nbytes for array in values.values())
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._values[name]
+
+    def add(self, name: str, array: np.ndarray) -> None:
+        """Keep a value."""
+        before = self._values.get(name)
+        self.size += array.nbytes - (0 if before is None else before.nbytes)
+        self._values[name] = array
+
+
+def _run_host(step: HostStep, values: _OnHost) -> None:
     try:
         results = evaluate(step.op, [values[name] if name else None for name in step.inputs], step.attributes)
     except OperatorError as error:
@@ -216,6 +239,6 @@ def _run_host(step: HostStep, values: Values) -> None:
     who = f"{step.op} {step.name}"
     if len(results) < len(step.outputs):
         raise ModuleError(f"{who} on the host: it makes {len(results)} outputs, not {len(step.outputs)}")
-    values |= dict(zip(step.outputs, results, strict=False))
-    held = sum(array.nbytes for array in values.values())
-    require_room(held, HOST_BYTES, f"up to {who}, the tensors on the host take", ModuleError)
+    for name, array in zip(step.outputs, results, strict=False):
+        values.add(name, array)
+    require_room(values.size, HOST_BYTES, f"up to {who}, the tensors on the host take", ModuleError)

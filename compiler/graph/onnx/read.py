@@ -7,9 +7,10 @@ from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import GraphProto, ModelProto, defs, inliner, version_converter
+from onnx import GraphProto, ModelProto, defs, version_converter
 
 from vdla.compiler.graph.nodes import GraphError
+from vdla.compiler.graph.onnx.functions import without_functions
 from vdla.compiler.graph.onnx.half import widened
 from vdla.compiler.graph.onnx.subgraphs import subgraphs
 from vdla.compiler.graph.onnx.tensors import first_line
@@ -90,7 +91,7 @@ def _checked(proto: ModelProto, label: str, folder: Path | None) -> Model:
     proto = _of_known_version(proto, label)
     opsets = {"" if one.domain in MAIN_DOMAINS else one.domain: one.version for one in proto.opset_import}
     opsets.setdefault("", defs.onnx_opset_version())  # no node is of the main operator set
-    return Model(widened(_without_functions(proto, label), folder), label, folder, opsets)
+    return Model(widened(without_functions(proto, label), folder), label, folder, opsets)
 
 
 def _of_known_version(proto: ModelProto, label: str) -> ModelProto:
@@ -129,15 +130,3 @@ def _names_within(graph: GraphProto) -> Iterator[str | bytes]:
         yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
     for tensor in graph.initializer:
         yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
-
-
-def _without_functions(proto: ModelProto, label: str) -> ModelProto:
-    """Put the bodies of the model's own functions in place of their calls."""
-    if not proto.functions:
-        return proto
-    try:
-        return inliner.inline_local_functions(proto)
-    except (RuntimeError, ValueError) as error:
-        raise GraphError(
-            f"{label}: its functions cannot be put in place of their calls: {first_line(error)}"
-        ) from error

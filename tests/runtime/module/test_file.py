@@ -340,3 +340,15 @@ def test_a_module_that_cannot_be_put_in_bytes_writes_nothing(tmp_path):
     with pytest.raises(TypeError):
         save(odd, tmp_path / "net.vdla")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("limit", "what"),
+    [("MANIFEST_BYTES", r"the manifest of .* takes \d+ bytes"), ("ARCHIVE_MEMBERS", r"has \d+ members")],
+)
+def test_a_module_that_could_not_be_read_is_not_written(tmp_path, monkeypatch, limit, what):
+    _, plan = handmade("split")
+    monkeypatch.setattr(f"vdla.runtime.module.file.{limit}", 3)
+    with pytest.raises(ModuleError, match=rf"{what}, and the limit is 3; VDLA_MEMORY_FACTOR=2"):
+        save(plan, tmp_path / "net.vdla")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,73 @@
+"""The functions of a model: how many nodes it has when their bodies stand in place of their calls.
+
+Functions that call each other twice double their nodes with each level, so they are counted before anything is
+expanded.
+
+Source: ONNX intermediate representation, Model Local Functions: they must not call themselves.
+"""
+
+from collections.abc import Iterable
+from graphlib import CycleError, TopologicalSorter
+
+from onnx import ModelProto, NodeProto, checker, inliner
+
+from vdla.compiler.graph.nodes import GraphError
+from vdla.compiler.graph.onnx.subgraphs import nodes_within
+from vdla.compiler.graph.onnx.tensors import first_line
+from vdla.hw.spec.limits import EXPANDED_NODES, require_room
+from vdla.hw.spec.showing import short
+
+Key = tuple[str, str, str]  # domain, name and overload
+
+
+def without_functions(proto: ModelProto, label: str) -> ModelProto:
+    """Return a model with the bodies of its functions in place of their calls.
+
+    Args:
+        label: what messages call it.
+
+    Raises:
+        GraphError: functions call each other in a circle, stand for too many nodes, or are damaged.
+    """
+    if not proto.functions:
+        return proto
+    count = expanded_nodes(proto, label)
+    subject = f"{label}: with its functions in place of their calls, it has"
+    require_room(count, EXPANDED_NODES, subject, GraphError, "nodes")
+    try:
+        return inliner.inline_local_functions(proto)
+    except (RuntimeError, ValueError, checker.ValidationError) as error:
+        raise GraphError(
+            f"{label}: its functions cannot be put in place of their calls: {first_line(error)}"
+        ) from error
+
+
+def expanded_nodes(proto: ModelProto, label: str) -> int:
+    """Return how many nodes a model has, with those of subgraphs, when the bodies of functions stand in place
+    of their calls.
+
+    Raises:
+        GraphError: functions call each other in a circle.
+    """
+    bodies = {(one.domain, one.name, one.overload): one.node for one in proto.functions}
+    calls = {key: [_called(node) for node in _all(nodes)] for key, nodes in bodies.items()}
+    counts: dict[Key, int] = {}
+    try:
+        order = list(TopologicalSorter(calls).static_order())
+    except CycleError as error:
+        circle = " → ".join(".".join(filter(None, key)) for key in reversed(error.args[1]))
+        raise GraphError(
+            f"{label}: its functions call each other in a circle: {short(circle, 200)}"
+        ) from error
+    for key in order:
+        counts[key] = sum(counts[each] for each in calls[key]) if key in calls else 1
+    return sum(counts.get(_called(node), 1) for node in _all(proto.graph.node))
+
+
+def _called(node: NodeProto) -> Key:
+    return node.domain, node.op_type, node.overload
+
+
+def _all(nodes: Iterable[NodeProto]) -> Iterable[NodeProto]:
+    """Yield nodes and those of their subgraphs."""
+    return (inner for outer in nodes for inner in nodes_within(outer))

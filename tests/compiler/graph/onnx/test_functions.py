@@ -1,0 +1,83 @@
+"""Functions of a model: counted before they are expanded."""
+
+import pytest
+from generators import large
+from onnx import ModelProto, helper
+
+from vdla.compiler.graph.nodes import GraphError
+from vdla.compiler.graph.onnx.functions import expanded_nodes
+from vdla.compiler.graph.onnx.load import load
+from vdla.hw.spec.limits import EXPANDED_NODES
+
+IMPORTS = [helper.make_opsetid("", large.OPSET), helper.make_opsetid("own", 1)]
+
+
+def calling(**calls: list[str]) -> ModelProto:
+    """Return a model that calls the function `f`; each function calls others of its domain, or has a Relu."""
+    model = large.functions(1)
+    del model.functions[:]
+    model.graph.node[0].op_type = "f"
+    for name, called in calls.items():
+        links = ["a", *(f"{name}{place}" for place in range(len(called)))]
+        nodes = [
+            helper.make_node(op, [links[place]], [links[place + 1]], domain="own" if op in calls else "")
+            for place, op in enumerate(called)
+        ]
+        model.functions.append(helper.make_function("own", name, ["a"], links[-1:], nodes, IMPORTS))
+    return model
+
+
+@pytest.mark.parametrize("depth", [1, 2, 5, 9])
+def test_the_count_is_that_of_the_expanded_model(depth):
+    model = large.functions(depth)
+    assert expanded_nodes(model, "m") == 2 ** (depth - 1) == len(load(model).nodes)
+
+
+def test_functions_that_are_not_called_count_nothing():
+    assert expanded_nodes(calling(f=["Relu", "Relu"], g=["f"] * 9), "m") == 2
+
+
+def test_nodes_of_subgraphs_count():
+    model = large.functions(3)
+    branch = helper.make_graph([helper.make_node("f0", ["x"], ["z"], domain="own")], "b", [], [])
+    model.graph.node.append(helper.make_node("If", ["c"], ["w"], then_branch=branch, else_branch=branch))
+    assert expanded_nodes(model, "m") == 4 + 1 + 4 + 4
+
+
+@pytest.mark.parametrize(("depth", "count"), [(31, "1073741824"), (5000, "a number of 5000 bits")])
+def test_an_expansion_beyond_the_limit_is_refused_before_it_is_made(depth, count):
+    with pytest.raises(GraphError) as caught:
+        load(large.functions(depth))
+    assert str(caught.value) == (
+        f"large: with its functions in place of their calls, it has {count} nodes, and the limit is "
+        f"{EXPANDED_NODES}; VDLA_MEMORY_FACTOR=2 in the environment doubles every limit of memory"
+    )
+
+
+def test_the_limit_follows_the_factor(monkeypatch):
+    monkeypatch.setattr("vdla.compiler.graph.onnx.functions.EXPANDED_NODES", 4)
+    with pytest.raises(GraphError, match=r"it has 8 nodes, and the limit is 4;"):
+        load(large.functions(4))
+    monkeypatch.setenv("VDLA_MEMORY_FACTOR", "2")
+    assert len(load(large.functions(4)).nodes) == 8
+
+
+@pytest.mark.parametrize(
+    ("model", "circle"),
+    [
+        (calling(f=["f"]), "own.f → own.f"),
+        (calling(f=["g", "Relu"], g=["h"], h=["Relu", "g"]), "own.g → own.h → own.g"),
+    ],
+    ids=["itself", "each other"],
+)
+def test_functions_in_a_circle_are_refused(model, circle):
+    with pytest.raises(GraphError) as caught:
+        load(model)
+    message = str(caught.value)
+    assert message.startswith("large: its functions call each other in a circle: own.")
+    assert set(message.rpartition(": ")[2].split(" → ")) == set(circle.split(" → "))
+
+
+def test_a_chain_of_calls_that_is_too_long_for_the_inliner_is_refused():
+    with pytest.raises(GraphError, match=r"^large: its functions cannot be put in place of their calls: "):
+        load(large.functions(500, calls=1))
