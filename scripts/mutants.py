@@ -2,11 +2,16 @@
 """Plant small faults in the package's sources and count those that tests find.
 
 Each mutant is one change of one line in hw, sim, compiler or runtime, planted in a scratch copy of the
-tree. The tests near the changed module run first; what they miss goes to the next ring: whole programs,
-recorded streams, whole networks and short random campaigns. A run that takes five times as long as on the
-unchanged tree counts as noticed. Verdicts are appended to a file, so the same command continues where the
-last one ended. Mutants that mean the same as the original are listed, with the reason, in
-scripts/mutation/equivalent.toml, and passed over.
+tree. As many are drawn of each room. The tests near the changed module run first; what they miss goes to the
+next ring: whole programs, recorded streams, whole networks and short random campaigns. Verdicts are appended
+to a file, so the same command continues where the last one ended. Mutants that mean the same as the original
+are listed, with the reason, in scripts/mutation/equivalent.toml, and passed over.
+
+Near are the tests that a developer of the module runs in a minute of processor time, in this order, until the
+minute is over: those named after the module or its folder, and the unit benches of its component; those that
+import it; those of its folder that reach it by imports; and only where there are none of these, those of its
+room that do. The run ends at the first failure. A test that fails has to pass on the unchanged tree, else it
+is named and judges nothing. One that takes more than 90 seconds of processor time is taken to have no end.
 
 Exit status 1 if fewer are noticed than required, or an entry of that list is out of date.
 
@@ -26,10 +31,10 @@ import click
 from mutation.baseline import Baseline, BaselineError
 from mutation.campaign import Campaign
 from mutation.graph import Imports
-from mutation.judge import Judge
+from mutation.judge import NEAR, NEXT, Judge
 from mutation.records import Equivalents, Records
 from mutation.rings import Rings
-from mutation.sample import Mutant, digest, draw, sources
+from mutation.sample import ROOMS, Mutant, digest, draw, sources
 from mutation.summary import percentages, survivors, table, verdict_text
 from mutation.trees import Stopped, Trees
 
@@ -54,23 +59,32 @@ def show_list(mutants: list[Mutant], records: Records, equivalents: Equivalents)
         click.echo(f"{number:4}  {mutant}\n      {'equivalent' if equivalents.holds(mutant) else known}")
 
 
-def unfinished(mutants: list[Mutant], records: Records, again: bool) -> list[Mutant]:
-    """Return the mutants without a verdict; `again`: and those that survived."""
+def unfinished(mutants: list[Mutant], records: Records, again: bool, last: str) -> list[Mutant]:
+    """Return the mutants without a verdict of the rings up to `last`; `again`: and those that survived."""
     verdicts = {mutant: records.verdict(mutant) for mutant in mutants}
-    return [mutant for mutant, verdict in verdicts.items() if not verdict or (again and not verdict.ring)]
+    return [
+        mutant
+        for mutant, verdict in verdicts.items()
+        if not verdict or (not verdict.ring and (again or verdict.last not in (last, NEXT)))
+    ]
 
 
 def judge_all(
-    tree: Path, folder: Path, mutants: list[Mutant], records: Records, seed: int, jobs: int
+    tree: Path, folder: Path, mutants: list[Mutant], records: Records, seed: int, jobs: int, last: str
 ) -> None:
-    """Judge `mutants` in copies of `tree`; leave with a message where that cannot be or is interrupted."""
+    """Judge `mutants` in copies of `tree` by the rings up to `last`.
+
+    Leave with a message where that cannot be or is interrupted.
+    """
     if not mutants:
         return
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # else what runs would go on
     imports, tests = Imports(tree), digest(sources(tree, ("tests",)))
     try:
         with Trees(tree, folder, digest(sources(tree))) as trees:
-            judge = Judge(trees, Rings(imports), Baseline(trees, folder / "baseline.jsonl", imports))
+            baseline = Baseline(trees, folder / "baseline.jsonl", imports)
+            baseline.fill_caches()
+            judge = Judge(trees, Rings(imports), baseline, last)
             Campaign(judge, records, seed, tests).run(mutants, jobs)
     except BaselineError as error:
         raise click.ClickException(str(error)) from error
@@ -104,7 +118,11 @@ def report(mutants: list[Mutant], records: Records, least: tuple[float, float]) 
 @click.option("--only", type=int, help="Judge this one, judged before or not, and print it as a diff.")
 @click.option("--again", is_flag=True, help="Judge survivors again.")
 @click.option("--list", "listing", is_flag=True, help="Print the mutants and what is known of them.")
-@click.option("--near", default=85.0, show_default=True, help="Per cent that the near tests must notice.")
+@click.option(
+    "--room", "rooms", type=click.Choice(ROOMS), multiple=True, help="Draw of this room; all if not given."
+)
+@click.option("--near-only", is_flag=True, help="Run the near tests alone, not the next ring.")
+@click.option("--near", default=95.0, show_default=True, help="Per cent that the near tests must notice.")
 @click.option("--both", default=95.0, show_default=True, help="Per cent that both rings must notice.")
 @click.option(
     "--tree",
@@ -119,6 +137,8 @@ def main(
     only: int | None,
     again: bool,
     listing: bool,
+    rooms: tuple[str, ...],
+    near_only: bool,
     near: float,
     both: float,
     tree: Path,
@@ -126,18 +146,21 @@ def main(
     folder, modules = tree / "build" / "mutants", sources(tree)
     folder.mkdir(parents=True, exist_ok=True)
     records = Records(folder / "verdicts.jsonl", digest(modules))
-    mutants, equivalents = draw(modules, count, seed), Equivalents.read(tree / EQUIVALENT)
+    chosen = {path: text for path, text in modules.items() if path.startswith(rooms or ROOMS)}
+    mutants, equivalents = draw(chosen, count, seed), Equivalents.read(tree / EQUIVALENT)
+    last = NEAR if near_only else NEXT
     wanted = [mutant for mutant in mutants if not equivalents.holds(mutant)]
     if only is not None:
         if not 0 <= only < len(mutants):
             raise click.UsageError(f"--only {only}: there are mutants 0 to {len(mutants) - 1}")
         show_diff(mutants[only], modules[mutants[only].module])
-        judge_all(tree, folder, [mutants[only]], records, seed, jobs)
+        judge_all(tree, folder, [mutants[only]], records, seed, jobs, last)
     elif listing:
         show_list(mutants, records, equivalents)
     else:
-        judge_all(tree, folder, unfinished(wanted, records, again), records, seed, jobs)
-        enough, stale = report(wanted, records, (near, both)), equivalents.stale(modules)
+        judge_all(tree, folder, unfinished(wanted, records, again, last), records, seed, jobs, last)
+        enough = report(wanted, records, (near, 0.0 if near_only else both))
+        stale = equivalents.stale(modules)
         click.echo(f"{len(mutants) - len(wanted)} more are in {EQUIVALENT}")
         click.echo("\n".join(stale), nl=bool(stale))
         sys.exit(0 if enough and not stale else 1)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import threading
 from collections import defaultdict
 from collections.abc import Mapping
@@ -12,6 +13,10 @@ from mutation.graph import Imports
 from mutation.trees import TIMEOUT, Result, Trees
 
 FILE_SECONDS = 240  # for all tests of one file; those that have not run by then are left out
+
+
+COMPILING = ("tests/sim/verify/test_verifier.py", "tests/sim/timing/test_simulate.py")
+"""Tests that compile the native code of the verifier and of the cycle simulator."""
 
 
 class BaselineError(Exception):
@@ -60,10 +65,43 @@ class Baseline:
         with lock:
             if key not in self._known:
                 found = self._script(file, arguments) if arguments else self._tests(file)
-                with self._lock, self._path.open("a", encoding="utf-8") as out:
-                    out.write(json.dumps({"key": key, "file": file, "seconds": found}) + "\n")
-                self._known[key] = Measured(found)
+                self._keep(key, file, found)
         return self._known[key]
+
+    def fill_caches(self) -> None:
+        """Let the unchanged tree compile its native code, which runs on changed compilers then find."""
+        files = [file for file in COMPILING if (self._trees.base / file).exists()]
+        if files and not self._trees.has_caches:
+            with self._trees.copy({}) as place:
+                self._trees.pytest(place, files, FILE_SECONDS, first=False)
+
+    def problem(self, test: str, test_seconds: float) -> str:
+        """Return why a near test cannot judge: it does not pass on the unchanged tree. "" where it does.
+
+        Args:
+            test: an id, or a file, of which only the import is tried.
+            test_seconds: how long it may take.
+        """
+        file, _, name = test.partition("::")
+        key = self._key(file, (test,))
+        with self._lock:
+            lock = self._locks[key]
+        with lock:
+            if key not in self._known:
+                with self._trees.copy({}) as place:
+                    seconds = math.inf if name else 0.0
+                    result = self._trees.pytest(
+                        place, [test], FILE_SECONDS, seconds=seconds, test_seconds=test_seconds
+                    )
+                if result.status not in (0, 5):
+                    return _message(result, test)
+                self._keep(key, file, {test: sum(seconds for _, seconds in result.tests.values())})
+        return ""
+
+    def _keep(self, key: str, file: str, seconds: dict[str, float]) -> None:
+        with self._lock, self._path.open("a", encoding="utf-8") as out:
+            out.write(json.dumps({"key": key, "file": file, "seconds": seconds}) + "\n")
+        self._known[key] = Measured(seconds)
 
     def _key(self, file: str, arguments: tuple[str, ...]) -> str:
         beside = (
@@ -94,6 +132,6 @@ class Baseline:
 def _message(result: Result, what: str) -> str:
     last = "\n".join(result.text.strip().splitlines()[-20:])
     return (
-        f"{what} does not pass on the unchanged tree (status {result.status}), so it can judge no mutant; "
-        f"mend it first. It ended with:\n{last}"
+        f"{what} does not pass on the unchanged tree (status {result.status}), so it judges no mutant; "
+        f"mend it. It ended with:\n{last}"
     )

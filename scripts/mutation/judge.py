@@ -1,17 +1,21 @@
 """Whether tests notice a mutant: the near ones, then those of the next ring."""
 
 import time
-from collections.abc import Container, Iterator
-from dataclasses import dataclass
-from itertools import accumulate, groupby
+from collections.abc import Container
+from dataclasses import dataclass, field
+from itertools import accumulate
 
-from mutation.baseline import Baseline, Measured
+import click
+
+from mutation.baseline import Baseline
 from mutation.rings import Rings
 from mutation.sample import Mutant
 from mutation.trees import TIMEOUT, Result, Trees
 
-NEAR_SECONDS, NEXT_SECONDS = 45.0, 120.0  # processor time of tests for one mutant, on the unchanged tree
+NEAR_SECONDS, NEXT_SECONDS = 60.0, 120.0  # processor time of tests for one mutant
+TEST_SECONDS = 90.0  # of one near test; a run that takes more is taken to have no end
 GRACE_SECONDS = 60.0  # in which changed hardware or native code is compiled
+PASSED = (0, 5)  # exit statuses of pytest: tests have passed, or there are none
 NEAR, NEXT = "near", "next"
 
 
@@ -24,7 +28,8 @@ class Verdict:
         test: which test or script did; what else it was where none ran to its end.
         timeout: whether it was noticed because it took too long.
         seconds: by the clock.
-        tests: how many tests there were near.
+        tests: how many near tests ran.
+        last: the last ring that was asked.
     """
 
     ring: str
@@ -32,29 +37,37 @@ class Verdict:
     timeout: bool
     seconds: float
     tests: int
+    last: str = NEXT
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Runs the rings on mutants."""
+    """Runs the rings on mutants.
+
+    Attributes:
+        last: the last ring to run.
+        broken: tests that do not pass on the unchanged tree; they judge nothing.
+    """
 
     trees: Trees
     rings: Rings
     baseline: Baseline
+    last: str
+    broken: set[str] = field(default_factory=set, init=False)
 
     def judge(self, mutant: Mutant) -> Verdict:
         """Plant a mutant in a copy of the tree, and run ring after ring until something notices it."""
-        near: dict[str, float] = {}
+        near: set[str] = set()
         began = time.monotonic()
 
         def verdict(ring: str, test: str = "", timeout: bool = False) -> Verdict:
-            return Verdict(ring, test, timeout, time.monotonic() - began, len(near))
+            return Verdict(ring, test, timeout, time.monotonic() - began, len(near), ring or self.last)
 
-        for tests in self._near_tests(mutant.module):
-            near |= tests
-            noticed = self._noticed(mutant, tests)
-            if noticed:
-                return verdict(NEAR, *noticed)
+        noticed = self._noticed_near(mutant, near)
+        if noticed:
+            return verdict(NEAR, *noticed)
+        if self.last == NEAR:
+            return verdict("")
         noticed = self._noticed(mutant, self._next_tests(mutant.module, near))
         if noticed:
             return verdict(NEXT, *noticed)
@@ -64,15 +77,51 @@ class Judge:
                 return verdict(NEXT, *noticed)
         return verdict("")
 
+    def _noticed_near(self, mutant: Mutant, ran: set[str]) -> tuple[str, bool] | None:
+        """Return the near test that notices a mutant, and whether by taking too long; add tests to `ran`."""
+        left = NEAR_SECONDS
+        for tests in self.rings.near_tests(mutant.module):
+            while left > 0 and not self.broken.issuperset(tests):
+                result = self._run_near(mutant, tests, left)
+                ran.update(result.tests)
+                if result.status in PASSED:
+                    left -= sum(seconds for _, seconds in result.tests.values())
+                    break
+                culprit = _culprit(result, tests)
+                if self._passes_unchanged(culprit):
+                    return culprit, result.status == TIMEOUT
+        return None
+
+    def _run_near(self, mutant: Mutant, tests: list[str], seconds: float) -> Result:
+        limit = GRACE_SECONDS + NEAR_SECONDS + TEST_SECONDS
+        with self._planted(mutant) as place:
+            return self.trees.pytest(
+                place,
+                [test for test in tests if test not in self.broken],
+                limit,
+                seconds=seconds,
+                test_seconds=TEST_SECONDS,
+                left_out=sorted(self.broken),
+            )
+
+    def _passes_unchanged(self, test: str) -> bool:
+        """Whether a test, or the import of a test file, passes on the unchanged tree.
+
+        One that does not is named, and left out from now on.
+        """
+        problem = self.baseline.problem(test, TEST_SECONDS)
+        if problem:
+            self.broken.add(test)
+            click.echo(problem, err=True)
+        return not problem
+
     def _noticed(self, mutant: Mutant, tests: dict[str, float]) -> tuple[str, bool] | None:
         """Return the test that notices a mutant, and whether it did so by taking too long."""
         if not tests:
             return None
         with self._planted(mutant) as place:
             result = self.trees.pytest(place, list(tests), _limit(sum(tests.values())))
-        if result.status == 0:
-            return None
-        return _culprit(result, list(tests)), result.status == TIMEOUT
+        return None if result.status == 0 else (_culprit(result, list(tests)), result.status == TIMEOUT)
 
     def _noticed_by_script(self, mutant: Mutant, command: tuple[str, ...]) -> tuple[str, bool] | None:
         seconds = self.baseline.measured(*command).total
@@ -83,29 +132,6 @@ class Judge:
     def _planted(self, mutant: Mutant):
         source = (self.trees.base / mutant.module).read_bytes()
         return self.trees.copy({mutant.module: mutant.change.applied(source)})
-
-    def _near_tests(self, module: str) -> Iterator[dict[str, float]]:
-        """Yield the near tests with their seconds, tier by tier: as many of each file as time allows."""
-        left = NEAR_SECONDS
-        for _, files in groupby(self.rings.near(module), lambda file: self.rings.tier(module, file)):
-            tests: list[tuple[float, str, float, str]] = []
-            for file in files:
-                measured = self.baseline.measured(file)
-                for seconds, test in self._ranked(module, measured):
-                    if seconds <= left:
-                        left -= seconds
-                        tests.append((measured.total, file, seconds, test))
-                if left < NEAR_SECONDS / 10:
-                    break
-            yield {test: seconds for _, _, seconds, test in sorted(tests)}
-            if left < NEAR_SECONDS / 10:
-                return
-
-    def _ranked(self, module: str, measured: Measured) -> Iterator[tuple[float, str]]:
-        """Yield the tests of a file that are near `module`, with their seconds, the nearest first."""
-        ranks = {test: self.rings.rank(module, test) for test in measured.seconds}
-        near = ((rank, measured.seconds[test], test) for test, rank in ranks.items() if rank is not None)
-        yield from ((seconds, test) for _, seconds, test in sorted(near))
 
     def _next_tests(self, module: str, near: Container[str]) -> dict[str, float]:
         """Return the tests of the next ring with their seconds: the quickest that are not near."""
@@ -126,10 +152,5 @@ def _limit(seconds: float) -> float:
 
 
 def _culprit(result: Result, tests: list[str]) -> str:
-    """Return the test that failed, or that ran when the process ended."""
-    if result.failed():
-        return result.failed()[0]
-    begun = list(result.tests)
-    return next(
-        (test for test in tests if test not in begun), begun[-1] if begun else f"status {result.status}"
-    )
+    """Return the test that failed, or that ran when the process ended; without any, the first of `tests`."""
+    return next(iter([*result.failed(), *reversed(result.tests)]), tests[0])

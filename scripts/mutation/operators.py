@@ -55,7 +55,11 @@ ANY_ORDER = {
 }
 PASSED_ALONG = {"m", "self", "machine", "config", "graph", "program", "shadow", "func", "np"}  # of one type
 SPEAKING = {"print", "echo", "warn", "debug", "info", "warning", "exception"}
-UNSEEN = {"strict", "repr"}  # keywords that check the code itself, or shape text for debugging
+UNSEEN = {
+    "strict",
+    "repr",
+    "likely",
+}  # keywords that check the code itself, shape text for debugging, or hint
 TEXT_METHODS = {"__repr__", "__str__"}
 
 Offer = tuple[str, ast.AST, str]  # the operator, the node that it replaces, and by what
@@ -167,7 +171,8 @@ class _Finder(ast.NodeVisitor):
         if isinstance(node.value, bool):
             yield "constant", node, str(not node.value)
         elif isinstance(node.value, int | float):
-            yield from (("constant", node, repr(node.value + step)) for step in (1, -1))
+            values = [node.value + step for step in (1, -1)]
+            yield from (("constant", node, repr(value)) for value in values if value != node.value)
 
     @offers.register
     def _(self, node: ast.BinOp) -> Iterator[Offer]:

@@ -7,6 +7,7 @@ none of these, tests of its room that reach it. The next ring runs whole program
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from pathlib import PurePosixPath
 
 from mutation.graph import Imports, names_in_table, origins
@@ -63,9 +64,15 @@ class Rings:
         found.sort(key=lambda file: (ranks[file], _folder(file) != f"tests/{_folder(module)}", file))
         return [file for file in found if ranks[file][0] < ROOM] or found
 
-    def tier(self, module: str, file: str) -> int:
-        """Return the tier of one of the files near `module`."""
-        return self._file_rank(module, file)[0]
+    def near_tests(self, module: str) -> list[list[str]]:
+        """Return the tests near `module` tier by tier: files, and of the unit benches those that reach it."""
+        tests = [(file, self._file_rank(module, file)) for file in self.near(module) if file != UNITS]
+        benches = self._units if module.startswith("hw/") and not module.startswith("hw/spec/") else {}
+        ranked = [(bench, rank) for bench in benches if (rank := self.rank(module, bench))]
+        if not benches and UNITS in self.near(module):
+            tests.append((UNITS, self._file_rank(module, UNITS)))
+        found = sorted([*ranked, *tests], key=lambda entry: entry[1])
+        return [[test for test, _ in group] for _, group in groupby(found, lambda entry: entry[1][0])]
 
     def rank(self, module: str, test: str) -> Rank | None:
         """Return how near a test (`file::name[...]`) is to `module`; None: it is not near."""

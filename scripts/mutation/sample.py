@@ -1,4 +1,4 @@
-"""Which mutants a campaign plants: drawn evenly over the lines of all modules.
+"""Which mutants a campaign plants: as many of each room, drawn evenly over the lines of its modules.
 
 The same seed and sources give the same mutants.
 """
@@ -67,12 +67,27 @@ def mutants_of(module: str, source: bytes) -> list[Mutant]:
 
 
 def draw(modules: Mapping[str, bytes], count: int, seed: int) -> list[Mutant]:
-    """Draw mutants: lines at equal distances through all modules, and of each line one change at random.
+    """Draw as many mutants of each room, in random order.
 
     Args:
-        count: how many, at most as many as there are lines that can change.
+        modules: by path; the rooms are the first folders of the paths.
+        count: how many in all; of a room at most as many as it has lines that can change.
     """
-    rng = random.Random(seed)
+    rng, rooms = random.Random(seed), sorted({path.partition("/")[0] for path in modules})
+    parts = [count * (place + 1) // len(rooms) - count * place // len(rooms) for place in range(len(rooms))]
+    drawn = [
+        mutant
+        for room, part in zip(rooms, parts, strict=True)
+        for mutant in _of_room(
+            {path: text for path, text in modules.items() if path.startswith(f"{room}/")}, part, rng
+        )
+    ]
+    rng.shuffle(drawn)
+    return drawn
+
+
+def _of_room(modules: Mapping[str, bytes], count: int, rng: random.Random) -> list[Mutant]:
+    """Draw lines at equal distances through all modules, and of each line one change at random."""
     lines = [
         list(group)
         for module, source in modules.items()
@@ -80,9 +95,7 @@ def draw(modules: Mapping[str, bytes], count: int, seed: int) -> list[Mutant]:
     ]
     count = min(count, len(lines))
     offset = rng.random()
-    drawn = [_one(rng, lines[int((place + offset) * len(lines) / count)]) for place in range(count)]
-    rng.shuffle(drawn)
-    return drawn
+    return [_one(rng, lines[int((place + offset) * len(lines) / count)]) for place in range(count)]
 
 
 def _one(rng: random.Random, line: list[Mutant]) -> Mutant:

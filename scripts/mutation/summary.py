@@ -15,7 +15,7 @@ def verdict_text(verdict: Verdict) -> str:
     return (
         f"{verdict.ring}: {verdict.test}{how}"
         if verdict.ring
-        else f"SURVIVED {verdict.tests} near tests and the next ring"
+        else f"SURVIVED {verdict.tests} near tests{' and the next ring' * (verdict.last == NEXT)}"
     )
 
 

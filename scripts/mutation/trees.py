@@ -10,6 +10,7 @@ key is the text that it compiles.
 
 import contextlib
 import json
+import math
 import os
 import shutil
 import signal
@@ -73,19 +74,23 @@ class Trees:
     Args:
         key: a digest of the sources, to which the caches belong; the next campaign on them finds the caches.
 
+    Attributes:
+        has_caches: a campaign before has left its caches.
+
     Raises:
         Stopped: of its methods, after `stop`.
     """
 
     def __init__(self, root: Path, folder: Path, key: str) -> None:
         self.root, self.folder, self.base = root, folder.resolve(), folder.resolve() / "base"
-        self._kept = self.folder / f"cache-{key}"
+        self._kept, self.has_caches = self.folder / f"cache-{key}", False
         self._lock, self._numbers, self._running, self._stopped = threading.Lock(), count(), set(), False
 
     def __enter__(self) -> "Trees":
         self._delete("base", "copy*")
         shutil.copytree(self.root, self.base, symlinks=True, ignore=LEFT_OUT)
-        if self._kept.exists():
+        self.has_caches = self._kept.exists()
+        if self.has_caches:
             self._kept.rename(self.base / CACHE)
         self._delete("cache-*")
         return self
@@ -115,13 +120,25 @@ class Trees:
         finally:
             shutil.rmtree(place, ignore_errors=True)
 
-    def pytest(self, place: Path, tests: Sequence[str], limit: float, first: bool = True) -> Result:
+    def pytest(
+        self,
+        place: Path,
+        tests: Sequence[str],
+        limit: float,
+        first: bool = True,
+        seconds: float = math.inf,
+        test_seconds: float = math.inf,
+        left_out: Sequence[str] = (),
+    ) -> Result:
         """Run tests in a copy.
 
         Args:
             tests: files or ids.
             limit: seconds of processor time.
             first: stop at the first failure.
+            seconds: no test begins when tests have spent as many seconds of processor time.
+            test_seconds: that one test may spend; it ends the run with TIMEOUT if it spends more.
+            left_out: ids of tests that do not run.
         """
         record, names = place / "record.jsonl", place / "tests.txt"
         record.write_text("")
@@ -139,9 +156,11 @@ class Trees:
             "mutation.recorder",
             "--hypothesis-seed=0",
             f"--basetemp={place / 'temporary'}",
+            *(f"--deselect={test}" for test in left_out),
             f"@{names}",
         )
-        result = self.python(place, command, limit, {"MUTATION_RECORD": str(record)})
+        limits = {"MUTATION_SECONDS": str(seconds), "MUTATION_TEST_SECONDS": str(test_seconds)}
+        result = self.python(place, command, limit, {"MUTATION_RECORD": str(record)} | limits)
         return Result(result.status, result.text, result.seconds, _outcomes(record))
 
     def python(
@@ -173,7 +192,7 @@ class Trees:
                 self._running.discard(process)
         if self._stopped:
             raise Stopped
-        status = TIMEOUT if status == -signal.SIGKILL else status  # the processor time was used up
+        status = TIMEOUT if status in (-signal.SIGKILL, -signal.SIGXCPU) else status  # its time was used up
         return Result(status, log.read_text(errors="replace"), time.monotonic() - began)
 
     def stop(self) -> None:
@@ -231,11 +250,14 @@ def _kill(process: subprocess.Popen) -> None:
 
 
 def _outcomes(record: Path) -> dict[str, tuple[str, float]]:
-    """Return each test's outcome: of its phases, a failure counts before a skip, and that before a pass."""
+    """Return each test's outcome: of its phases, a failure counts before a skip, and that before a pass.
+
+    A test that has only "begun" is the last; the process ended with it.
+    """
     found: dict[str, tuple[str, float]] = {}
     for line in record.read_text().splitlines():
         entry = json.loads(line)
-        before, seconds = found.get(entry["test"], ("passed", 0.0))
-        outcome = max(before, entry["outcome"], key=("passed", "skipped", "failed").index)
+        before, seconds = found.get(entry["test"], ("begun", 0.0))
+        outcome = max(before, entry["outcome"], key=("begun", "passed", "skipped", "failed").index)
         found[entry["test"]] = outcome, seconds + entry["seconds"]
     return found

@@ -74,6 +74,7 @@ NOTHING = [
     "@cache(maxsize=64)\ndef f():\n    return a",
     "y = zip(a, strict=True)",
     "y = field(repr=False)",
+    "y = if_then(a, likely=False)",
     "if TYPE_CHECKING:\n    y = 1",
     "print(a + 1)",
     "logger.warning(a, 1)",
@@ -85,6 +86,7 @@ NOTHING = [
     "def f():\n    a = g()\n    return a",
     "y = f(a, 'b')",
     "y = f(a, a)",
+    "y = 3.4e38",  # as much as the next number
 ]
 
 
@@ -137,6 +139,12 @@ def test_modules_are_drawn_from_by_their_lines(script):
     assert found == {"sim/m10.py": 1, "sim/m20.py": 2, "sim/m70.py": 7}
 
 
+def test_as_many_are_drawn_of_each_room(script):
+    modules = {f"{room}/m.py": b"y = a < b\n" * lines for room, lines in (("hw", 90), ("sim", 30), ("x", 2))}
+    found = Counter(mutant.module for mutant in script("mutation.sample").draw(modules, 20, 0))
+    assert found == {"hw/m.py": 6, "sim/m.py": 7, "x/m.py": 2}
+
+
 def test_no_line_is_drawn_twice(script):
     drawn = script("mutation.sample").draw({"sim/m.py": b"y = a < b + 1\n" * 9}, 50, 0)
     assert sorted(mutant.change.line for mutant in drawn) == list(range(1, 10))
@@ -167,6 +175,14 @@ def test_every_module_with_code_has_near_tests(script, rings):
     sample = script("mutation.sample")
     for module, source in sample.sources(ROOT).items():
         assert rings.near(module) or not sample.mutants_of(module, source), module
+
+
+def test_near_tests_come_tier_by_tier_and_of_the_benches_those_of_the_component(rings):
+    mirror, *others = rings.near_tests("hw/queue.py")
+    assert {test.partition("[")[2].split()[0].rstrip("]") for test in mirror} == {"queue"}
+    assert "tests/hw/test_units.py" not in {test for tier in others for test in tier}
+    assert rings.near_tests("sim/deadlock.py")[0] == ["tests/sim/test_deadlock.py"]
+    assert "tests/hw/test_units.py" not in rings.near_tests("hw/spec/isa.py")[0]
 
 
 @pytest.mark.parametrize(
@@ -261,9 +277,8 @@ def verdicts(toy: Path) -> list[dict]:
 
 
 def patient(script, monkeypatch) -> None:
-    """Let runs end by their processor time, whatever else the machine does: eight seconds instead of a
-    minute."""
-    monkeypatch.setattr(script("mutation.judge"), "GRACE_SECONDS", 8.0)
+    """Let tests end by their processor time, whatever else the machine does: eight seconds instead of 90."""
+    monkeypatch.setattr(script("mutation.judge"), "TEST_SECONDS", 8.0)
     monkeypatch.setattr(script("mutation.trees"), "WAITING", 100)
 
 
@@ -279,7 +294,7 @@ def test_a_campaign_tells_what_is_noticed_and_what_survives(script, toy, monkeyp
     assert done.exit_code == 1
     for after, verdict in found.items():
         assert verdict["ring"] == ("" if after.startswith("return") and "a" in after else "near"), after
-    assert "80.0 % were noticed by near tests; 85 % were asked for" in done.output
+    assert "80.0 % were noticed by near tests; 95 % were asked for" in done.output
     assert "runtime/toy.py:11 [comparison]  return a < b  ->  return (a <= b)" in done.output
 
 
@@ -333,7 +348,46 @@ def test_tests_that_fail_on_the_unchanged_tree_judge_nothing(script, toy):
     done = run(script, toy)
     assert done.exit_code == 1
     assert "tests/runtime/test_toy.py::test_it does not pass on the unchanged tree (status 1)" in done.output
-    assert not (toy / "build/mutants/verdicts.jsonl").exists()
+    assert [entry["verdict"]["ring"] for entry in verdicts(toy)] == [""] * 5
+
+
+LOOPS = "def test_quick():\n    pass\n\ndef test_endless():\n    while True:\n        pass\n"
+
+
+@pytest.mark.slow
+def test_a_run_keeps_to_its_time_and_tells_which_test_has_no_end(script, toy):
+    file, trees = "tests/runtime/test_toy.py", script("mutation.trees")
+    (toy / file).write_text(LOOPS)
+    with trees.Trees(toy, toy / "build", "key") as own, own.copy({}) as place:
+        spent = own.pytest(place, [file], 60, seconds=0.0)
+        endless = own.pytest(place, [file], 60, test_seconds=1)
+        left_out = own.pytest(place, [file], 60, left_out=[f"{file}::test_endless"])
+    assert (spent.status, spent.tests) == (0, {})
+    assert endless.status == trees.TIMEOUT
+    assert next(outcome for outcome, _ in endless.tests.values()) == "passed"
+    assert list(endless.tests) == [f"{file}::test_quick", f"{file}::test_endless"]
+    assert (left_out.status, list(left_out.tests)) == (0, [f"{file}::test_quick"])
+
+
+@pytest.mark.parametrize(
+    ("ring", "asked", "again", "last", "expected"),
+    [
+        ("near", "near", False, "next", False),
+        ("", "near", False, "near", False),
+        ("", "near", False, "next", True),
+        ("", "next", False, "near", False),
+        ("", "next", True, "near", True),
+    ],
+)
+def test_survivors_of_the_near_tests_are_unfinished_for_the_next_ring(
+    script, tmp_path, ring, asked, again, last, expected
+):
+    [mutant] = script("mutation.sample").mutants_of("sim/m.py", b"y = a < b")
+    records = script("mutation.records").Records(tmp_path / "verdicts.jsonl", "tree")
+    judge, mutants = script("mutation.judge"), script("mutants")
+    assert mutants.unfinished([mutant], records, again, last) == [mutant]
+    records.add(mutant, judge.Verdict(ring, "", False, 1.0, 1, asked), 0, "")
+    assert bool(mutants.unfinished([mutant], records, again, last)) == expected
 
 
 ENTRY = (

@@ -109,6 +109,52 @@ def test_an_operator_makes_no_more_than_was_said(op):
     assert 0 < made <= room(op, inputs, attributes)
 
 
+FLOAT, WIDE = 4, 8  # bytes of an element
+EXACT = {
+    "AveragePool": FLOAT
+    * 2
+    * (7 * 8 + (2 * (3 + 2)) * (2 * (2 + 3))),  # the padded image, and what ceil adds
+    "BatchNormalization": FLOAT * (2 * 1 * 3) * 7,  # one channel against vectors of 7
+    "ConstantOfShape": WIDE * 3 * 4 * 5,
+    "Conv": FLOAT * 2 * 4 * (7 * 5) * (3 * 2),  # windows of images of 9 x 12 pixels
+    "ConvInteger": WIDE * 2 * 4 * (7 * 5) * (3 * 2),
+    "ConvTranspose": FLOAT * 2 * 6 * (((5 - 1) * 3 + 3 + 1) * ((3 - 1) * 2 + 4)),
+    "DequantizeLinear": FLOAT * (3 * 2) * 5,
+    "Expand": FLOAT * 4 * 3 * 7,
+    "Gather": WIDE * (5 * 6) * 3,
+    "Gemm": FLOAT * (1 * 5) * 5,
+    "InstanceNormalization": FLOAT * 2 * 3 * 4,
+    "Int8Conv": WIDE * 4 * (7 * 5) * (3 * 2),
+    "Int8ConvTranspose": WIDE * 2 * 3 * (5 * 3) * (4 * 2),
+    "Int8Lookup": WIDE // 2 * 2 * (2 * 3 * 400),
+    "Int8MatMul": WIDE * (2 * 3 * 1) * 4 * 9,
+    "Int8MaxPool": WIDE * 2 * 7 * 8,
+    "Int8Products": WIDE * 2 * 3 * 5,
+    "Int8Softmax": FLOAT * 2 * (2 * 3 * 40),
+    "MatMul": FLOAT * (5 * 4) * 2 * 6,
+    "MatMulInteger": WIDE * 3 * 4,
+    "MaxPool": FLOAT * 2 * (7 * 8 + (2 * (3 + 2)) * (2 * (2 + 3))),
+    "Pad": FLOAT * (3 + 5) * (4 + 9 - 2),
+    "QLinearConv": FLOAT * 2 * (5 * 5) * (3 * 3),
+    "QLinearMatMul": FLOAT * 3 * 4,
+    "QuantizeLinear": FLOAT * (3 * 2) * 5,
+    "Range": WIDE * 4,
+    "Resize": FLOAT * 2 * 6 * 4,
+    "Tile": FLOAT * (2 * 3) * (4 * 5),
+    "Add": FLOAT * 3 * 4,
+    "Concat": FLOAT * 2 * (3 * 2),
+    "Erf": WIDE * 100,
+    "Where": FLOAT * 3 * 4,
+}
+"""The largest array of each case, of what its extents say."""
+
+
+@pytest.mark.parametrize("op", EXACT)
+def test_no_more_is_said_than_the_largest_array_of_an_operator(op):
+    inputs, attributes = CASES[op]
+    assert room(op, [np.asarray(values) for values in inputs], attributes) == EXACT[op]
+
+
 def test_a_lookup_has_room_for_the_positions_that_numpy_makes():
     x = i8(2, 3, 400)
     assert room("Int8Lookup", [x, f32(256)], {}) >= x.size * np.dtype(np.intp).itemsize

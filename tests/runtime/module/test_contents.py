@@ -1,0 +1,120 @@
+"""Layouts of a module are accepted exactly where a tensor can be packed as they say."""
+
+import random
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pytest
+
+from tests.compiler.network.compiled import handmade
+from vdla.runtime.layout import Layout, SpaceToDepth
+from vdla.runtime.module.contents import check_contents
+from vdla.runtime.module.plan import Crossing, LaunchStep, ModuleError, Plan
+from vdla.runtime.windows import Windows
+
+
+def plan_with(packs: tuple[Layout, ...], unpacks: tuple[Layout, ...] = ()) -> Plan:
+    """Return a plan of one launch whose tensors have these layouts."""
+    _, plan = handmade("gathered")
+    step = next(step for step in plan.steps if isinstance(step, LaunchStep))
+    crossings = [
+        tuple(Crossing(value="x", tensor="t", layout=layout) for layout in layouts)
+        for layouts in (packs, unpacks)
+    ]
+    changed = msgspec.structs.replace(step, packs=crossings[0], unpacks=crossings[1])
+    return replace(plan, steps=(changed,))
+
+
+def is_accepted(layout: Layout) -> bool:
+    try:
+        check_contents(plan_with((layout,)))
+    except ModuleError:
+        return False
+    return True
+
+
+def can_be_packed(layout: Layout) -> bool:
+    """Whether packing makes as many bytes as the layout says, and some."""
+    try:
+        made = layout.pack(np.zeros(layout.shape, np.int8))
+    except ValueError:
+        return False
+    return made.size == layout.size > 0
+
+
+def random_gathering(rng: random.Random) -> Layout:
+    pads = (rng.randrange(-1, 4), rng.randrange(-1, 4), rng.randrange(-5, 4), rng.randrange(-5, 4))
+    gathering = SpaceToDepth(stride=(rng.randrange(1, 4), rng.randrange(1, 4)), pads=pads)
+    shape = (1, 2, rng.randrange(1, 5), rng.randrange(1, 5))
+    return Layout(shape=shape, block=4, batch=1, space_to_depth=gathering)
+
+
+def random_windows(rng: random.Random) -> Layout:
+    pads = (rng.randrange(-1, 3), rng.randrange(-1, 3), rng.randrange(-5, 3))
+    windows = Windows(
+        columns=rng.randrange(1, 4), step=rng.randrange(1, 4), pitch=rng.randrange(4, 13), pads=pads
+    )
+    return Layout(shape=(1, 2, rng.randrange(1, 5), 3), block=4, batch=1, windows=windows)
+
+
+def test_gatherings_are_accepted_where_strides_divide_the_bordered_image():
+    rng = random.Random(0)
+    layouts = [random_gathering(rng) for _ in range(600)]
+    accepted = [is_accepted(layout) for layout in layouts]
+    assert accepted == [can_be_packed(layout) for layout in layouts]
+    assert 50 < sum(accepted) < 550
+
+
+def test_windows_are_accepted_where_rows_hold_them():
+    rng = random.Random(0)
+    layouts = [random_windows(rng) for _ in range(600)]
+    accepted = [is_accepted(layout) for layout in layouts]
+    for layout, given in zip(layouts, accepted, strict=True):
+        ends = (layout.windows.columns - 1) * layout.windows.step + layout.block
+        holds = ends <= layout.windows.pitch and layout.shape[2] + layout.windows.pads[2] >= 0
+        assert given == (can_be_packed(layout) and holds), layout
+    assert 50 < sum(accepted) < 550
+
+
+GATHERING = SpaceToDepth(stride=(2, 2), pads=(0, 0, 0, 0))
+WINDOWS = Windows(columns=2, step=2, pitch=8, pads=(0, 0, 0))
+REFUSED = {
+    "x has a layout without dimensions": Layout(shape=(), block=4, batch=1),
+    "x has gathered pixels, and has 3 dimensions, not 4": Layout(
+        shape=(2, 4, 4), block=4, batch=1, space_to_depth=GATHERING
+    ),
+    "x is read in windows, and is no image by itself": Layout(
+        shape=(2, 4, 4), block=4, batch=1, windows=WINDOWS
+    ),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_layouts_without_a_meaning_are_refused(message):
+    with pytest.raises(ModuleError, match=f"^{message}; compile the network again$"):
+        check_contents(plan_with((REFUSED[message],)))
+
+
+IMAGE = (1, 2, 4, 4)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        Layout(shape=IMAGE, block=4, batch=2, windows=WINDOWS),
+        Layout(shape=IMAGE, block=4, batch=1, windows=WINDOWS, space_to_depth=GATHERING),
+    ],
+    ids=["of a batch", "of gathered pixels"],
+)
+def test_windows_are_read_of_single_images_alone(layout):
+    with pytest.raises(ModuleError, match="is no image by itself"):
+        check_contents(plan_with((layout,)))
+
+
+@pytest.mark.parametrize("name", ["space_to_depth", "windows"])
+def test_results_are_not_read_back_with_gathered_pixels(name):
+    layout = Layout(shape=IMAGE, block=4, batch=1, **{name: {"windows": WINDOWS}.get(name, GATHERING)})
+    check_contents(plan_with((layout,)))
+    with pytest.raises(ModuleError, match=r"^x is read back with gathered pixels, which cannot be undone"):
+        check_contents(plan_with((), (layout,)))

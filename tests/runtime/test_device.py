@@ -1,0 +1,93 @@
+"""A device's DRAM: what lies outside is refused, to the byte, and addresses are handed out in order."""
+
+import numpy as np
+import pytest
+
+from vdla.hw.spec.errors import AccessError
+from vdla.hw.spec.presets import TINY
+from vdla.runtime.device import PAGE_BYTES, DeviceError
+from vdla.runtime.devices.functional import FunctionalDevice
+
+SIZE = 8 * PAGE_BYTES
+INSTRUCTION = TINY.instruction_bytes
+RANGES = [  # address, bytes, whether they are inside
+    (0, 0, True),
+    (0, 1, True),
+    (0, SIZE, True),
+    (0, SIZE + 1, False),
+    (-1, 1, False),
+    (-1, 0, False),
+    (SIZE - 1, 1, True),
+    (SIZE - 1, 2, False),
+    (SIZE, 0, True),
+    (SIZE, 1, False),
+    (SIZE + 1, 0, False),
+]
+
+
+@pytest.fixture
+def device() -> FunctionalDevice:
+    return FunctionalDevice(TINY, SIZE)
+
+
+@pytest.mark.parametrize(("address", "size", "inside"), RANGES)
+def test_copies_reach_every_byte_and_no_other(device, address, size, inside):
+    device.dram[:] = 7
+    if inside:
+        device.copy_in(address, bytes([9] * size))
+        assert np.flatnonzero(device.dram == 9).tolist() == list(range(address, address + size))
+        assert device.copy_out(address, size).tolist() == [9] * size
+        return
+    for action, copy in (
+        ("copy_in", lambda: device.copy_in(address, bytes(size))),
+        ("copy_out", lambda: device.copy_out(address, size)),
+    ):
+        with pytest.raises(DeviceError) as caught:
+            copy()
+        assert str(caught.value) == (
+            f"{action} of {size} bytes at {address:#x} is outside the device's DRAM of {SIZE} bytes"
+        )
+    assert (device.dram == 7).all()
+
+
+@pytest.mark.parametrize(
+    ("address", "count", "inside"),
+    [
+        (0, 0, True),
+        (0, SIZE // INSTRUCTION, True),
+        (INSTRUCTION, SIZE // INSTRUCTION - 1, True),
+        (INSTRUCTION, SIZE // INSTRUCTION, False),
+        (-INSTRUCTION, 1, False),
+        (INSTRUCTION, -1, False),
+    ],
+)
+def test_a_stream_lies_in_dram(device, address, count, inside):
+    if inside:
+        assert device._stream(address, count).shape == (count, INSTRUCTION)
+        return
+    with pytest.raises(AccessError) as caught:
+        device.run(address, count)
+    assert str(caught.value) == (
+        f"a stream of {count} instructions at {address:#x} is outside the device's DRAM of {SIZE} bytes"
+    )
+
+
+def test_a_stream_begins_at_an_instruction(device):
+    with pytest.raises(DeviceError, match=rf"^stream address 0x1 is not a multiple of {INSTRUCTION}$"):
+        device.run(1, 1)
+
+
+def test_memory_is_handed_out_in_whole_pages_and_never_address_0(device):
+    sizes = (0, 1, PAGE_BYTES, PAGE_BYTES + 1)
+    assert [device.allocate(size) // PAGE_BYTES for size in sizes] == [1, 2, 3, 4]
+    with pytest.raises(
+        DeviceError, match=f"^allocating {2 * PAGE_BYTES + 1} bytes at {6 * PAGE_BYTES:#x} exceeds"
+    ):
+        device.allocate(2 * PAGE_BYTES + 1)
+    assert device.allocate(2 * PAGE_BYTES) == 6 * PAGE_BYTES
+
+
+def test_dram_is_no_larger_than_addresses_reach():
+    narrow = TINY.with_changes(axi_address_bits=32)
+    with pytest.raises(DeviceError, match=r"^dram_bytes = 4294967297 is more than AXI addresses of 32 bits"):
+        FunctionalDevice(narrow, (1 << 32) + 1)
