@@ -1,22 +1,22 @@
 """A run of a network on the cycle device as the values that its page shows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
-
-import numpy as np
 
 from vdla.explore.report.numbers import short
 from vdla.hw.spec.config import parameters
 from vdla.hw.spec.registers import UnitState
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.units import Unit
-from vdla.runtime.module.plan import HostStep, Plan
+from vdla.runtime.module.plan import Plan
 from vdla.runtime.session.report import LayerReport, Report
 from vdla.runtime.session.session import Outcome, Ran
 from vdla.runtime.session.summary import Summary, summary_of
+from vdla.runtime.session.traced import traced
 from vdla.sim.timing.result import Timing
 from vdla.sim.trace.events import label, wait_text
+from vdla.sim.trace.layers import TracedLayer
 
 STATES = tuple(UnitState)
 
@@ -48,7 +48,7 @@ def page_data(plan: Plan, outcome: Outcome, found: Report, target: Target) -> di
         "states": [state.name.lower() for state in STATES],
         "summary": _summary(summary_of(plan, found, target.clock_hz)),
         "layers": [_layer(layer) for layer in found.layers],
-        "launches": [_launch(ran, layers) for ran, layers in _by_launch(plan, outcome, found)],
+        "launches": [_launch(ran, layers) for ran, layers in traced(plan, outcome, found)],
     }
 
 
@@ -74,26 +74,15 @@ def _layer(layer: LayerReport) -> dict[str, Any]:
     return {name: short(value) for name, value in asdict(layer).items()}
 
 
-def _by_launch(plan: Plan, outcome: Outcome, found: Report) -> Iterator[tuple[Ran, Sequence[LayerReport]]]:
-    """Yield each launch with the reports of its layers."""
-    launches, first = iter(outcome.launches), 0
-    for step in plan.steps:
-        count = 1 if isinstance(step, HostStep) else len(step.layers)
-        if not isinstance(step, HostStep):
-            yield next(launches), found.layers[first : first + count]
-        first += count
-
-
-def _launch(ran: Ran, layers: Sequence[LayerReport]) -> dict[str, Any]:
+def _launch(ran: Ran, layers: Iterable[TracedLayer]) -> dict[str, Any]:
     assert ran.timing is not None, "the cycle device times every launch"
-    ends = np.cumsum([layer.cycles or 0 for layer in layers]).tolist()
     return {
         "name": ran.step.stream,
         "cycles": ran.timing.cycles,
         "layers": [
-            {"name": layer.name, "begin": end - (layer.cycles or 0), "end": end}
-            for layer, end in zip(layers, ends, strict=True)
-            if layer.cycles
+            {"name": layer.name, "begin": layer.begin, "end": layer.end}
+            for layer in layers
+            if layer.begin < layer.end
         ],
         "units": [_unit(ran.timing, unit) for unit in Unit],
     }

@@ -1,6 +1,6 @@
 """The timeline of a short run as a picture: what `vdla.sim.trace.perfetto` shows, for a page."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -8,7 +8,8 @@ from matplotlib.ticker import FuncFormatter
 
 from vdla.sim.plots.files import styled
 from vdla.sim.timing.result import Timing
-from vdla.sim.trace.perfetto import Lane, TraceEvent, trace_events
+from vdla.sim.trace.layers import TracedLayer
+from vdla.sim.trace.perfetto import TraceEvent, lanes, trace_events
 
 COLOURS = {
     "busy": "#0072B2",
@@ -31,16 +32,22 @@ DARK = ("#0072B2", "#000000", "#D55E00")
 CHARACTER = 0.0062  # of the axes' width that a character of a label takes
 
 
-def timeline(timing: Timing) -> Figure:
-    """Draw the lanes of a run with a log, and an arrow for each token."""
+def timeline(timing: Timing, layers: Sequence[TracedLayer] = ()) -> Figure:
+    """Draw the lanes of a run with a log, and an arrow for each token.
+
+    Args:
+        layers: of the network that ran.
+    """
+    shown = lanes(layers)
+    places = {lane.value: place for place, lane in enumerate(shown, 1)}
     with styled():
         figure = Figure(figsize=(12, 4.6), layout="constrained")
         axes = figure.subplots()
-        events = list(trace_events(timing))
+        events = [{**event, "tid": places.get(event["tid"], 0)} for event in trace_events(timing, layers)]
         _draw_slices(axes, [event for event in events if event["ph"] == "X"], timing.cycles)
         _draw_arrows(axes, events)
-        axes.set_yticks([lane.value for lane in Lane], [lane.name.lower().replace("_", " ") for lane in Lane])
-        axes.set(xlim=(0, timing.cycles), ylim=(len(Lane) + 0.6, 0.4), xlabel="cycle")
+        axes.set_yticks(list(places.values()), [lane.name.lower().replace("_", " ") for lane in shown])
+        axes.set(xlim=(0, timing.cycles), ylim=(len(shown) + 0.6, 0.4), xlabel="cycle")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     return figure
 

@@ -4,13 +4,14 @@ One microsecond of the trace is one cycle. A unit has several instructions in pr
 each from the cycle in which the one before it retired, so that slices do not overlap, and `args` say when it
 really started. The compute unit's LOADs run beside its steps, so they have a lane of their own. Another lane
 shows what the unit's cycles count as. The memory lane is the data path: each burst from its first to its last
-beat. Counters show the tokens that each edge holds.
+beat. Counters show the tokens that each edge holds. The run of a network has a lane of its layers, and the
+events of instructions say which layer they belong to.
 
 Source: "Trace Event Format" of the Chromium project.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from enum import IntEnum
 from pathlib import Path
@@ -28,6 +29,7 @@ from vdla.hw.spec.writing import whole_file
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.timing.result import Log, Timing
 from vdla.sim.trace.events import STATES, executed, held, label, tokens, wait_text, waits, work_begins
+from vdla.sim.trace.layers import TracedLayer, layer_names
 
 PROCESS = 10  # no lane's number: the viewer calls a thread with the number of its process the main thread
 ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False)
@@ -40,6 +42,7 @@ TraceEvent: TypeAlias = dict[str, Any]
 class Lane(IntEnum):
     """Threads of the trace, from top to bottom."""
 
+    LAYERS = 11  # beyond the number of the process
     FETCH = 1
     LOAD = 2
     LOAD_STATE = 3
@@ -61,11 +64,17 @@ def lane_of(program: DecodedStream, index: int) -> Lane:
     return Lane.COMPUTE_LOADS if unit is Unit.COMPUTE and loads else UNIT_LANES[unit]
 
 
-def write_perfetto(timing: Timing, path: str | Path, memory: MemoryParameters | None = None) -> None:
+def write_perfetto(
+    timing: Timing,
+    path: str | Path,
+    memory: MemoryParameters | None = None,
+    layers: Sequence[TracedLayer] = (),
+) -> None:
     """Write the timeline of a run with a log; the file appears when it is whole.
 
     Args:
         memory: what the run was simulated with, to be told in the file.
+        layers: of the network that ran.
 
     Raises:
         ValueError: the run was simulated without a log.
@@ -77,7 +86,7 @@ def write_perfetto(timing: Timing, path: str | Path, memory: MemoryParameters | 
             + json.dumps(_about(timing, memory))
             + ', "traceEvents": [\n'
         )
-        for number, event in enumerate(trace_events(timing)):
+        for number, event in enumerate(trace_events(timing, layers)):
             file.write((",\n" if number else "") + ENCODER.encode(event))
         file.write("\n]}\n")
 
@@ -93,23 +102,32 @@ def _about(timing: Timing, memory: MemoryParameters | None) -> dict[str, object]
     return about | ({f"memory {name}": value for name, value in asdict(memory).items()} if memory else {})
 
 
-def trace_events(timing: Timing) -> Iterator[TraceEvent]:
+def lanes(layers: Sequence[TracedLayer]) -> tuple[Lane, ...]:
+    """Return the lanes of a run, from top to bottom."""
+    return tuple(lane for lane in Lane if layers or lane is not Lane.LAYERS)
+
+
+def trace_events(timing: Timing, layers: Sequence[TracedLayer] = ()) -> Iterator[TraceEvent]:
     """Yield the events of the timeline.
+
+    Args:
+        layers: of the network that ran.
 
     Raises:
         ValueError: the run was simulated without a log.
     """
-    log = timing.logged
-    yield from _names()
-    yield from _instructions(timing)
-    yield from _states(log)
+    log, names = timing.logged, layer_names(layers, len(timing.program))
+    yield from _names(lanes(layers))
+    yield from _layers(layers)
+    yield from _instructions(timing, names)
+    yield from _states(log, names)
     yield from _fetches(log)
-    yield from _bursts(log)
+    yield from _bursts(log, names)
     yield from _tokens(timing)
     yield from _held(timing)
 
 
-def _names() -> Iterator[TraceEvent]:
+def _names(shown: Sequence[Lane]) -> Iterator[TraceEvent]:
     yield {
         "ph": "M",
         "pid": PROCESS,
@@ -118,10 +136,10 @@ def _names() -> Iterator[TraceEvent]:
         "name": "process_name",
         "args": {"name": "accelerator"},
     }
-    for lane in Lane:
+    for place, lane in enumerate(shown, 1):
         shared: TraceEvent = {"ph": "M", "pid": PROCESS, "tid": lane.value, "ts": 0}
         yield shared | {"name": "thread_name", "args": {"name": lane.name.lower().replace("_", " ")}}
-        yield shared | {"name": "thread_sort_index", "args": {"sort_index": lane.value}}
+        yield shared | {"name": "thread_sort_index", "args": {"sort_index": place}}
 
 
 def _slice(lane: Lane, name: str, begin: int, end: int, **args: object) -> TraceEvent:
@@ -136,7 +154,20 @@ def _slice(lane: Lane, name: str, begin: int, end: int, **args: object) -> Trace
     }
 
 
-def _instructions(timing: Timing) -> Iterator[TraceEvent]:
+def _layers(layers: Sequence[TracedLayer]) -> Iterator[TraceEvent]:
+    for layer in layers:
+        if layer.begin < layer.end:
+            own = len(layer.instructions)
+            yield _slice(Lane.LAYERS, layer.name, layer.begin, layer.end, operator=layer.op, instructions=own)
+
+
+def _of_layer(names: Sequence[str], instruction: int) -> dict[str, str]:
+    """Return what the event of an instruction says of its layer; nothing where there is none."""
+    name = names[instruction] if instruction >= 0 else ""
+    return {"layer": name} if name else {}
+
+
+def _instructions(timing: Timing, names: Sequence[str]) -> Iterator[TraceEvent]:
     begins, waited = work_begins(timing), waits(timing)
     for unit in Unit:
         for index in executed(timing, unit).tolist():
@@ -151,14 +182,16 @@ def _instructions(timing: Timing) -> Iterator[TraceEvent]:
                 text=text,
                 **times,
                 waits=dict(waited.get(index, {})),
+                **_of_layer(names, index),
             )
 
 
-def _states(log: Log) -> Iterator[TraceEvent]:
+def _states(log: Log, names: Sequence[str]) -> Iterator[TraceEvent]:
     for unit, state, instruction, begin, end in log.spans.tolist():
         if STATES[state] is not UnitState.IDLE:
             lane = Lane(UNIT_LANES[Unit(unit)] + 1)
-            yield _slice(lane, wait_text(Unit(unit), STATES[state]), begin, end, next_instruction=instruction)
+            args = {"next_instruction": instruction, **_of_layer(names, instruction)}
+            yield _slice(lane, wait_text(Unit(unit), STATES[state]), begin, end, **args)
 
 
 def _fetches(log: Log) -> Iterator[TraceEvent]:
@@ -171,12 +204,11 @@ def _fetches(log: Log) -> Iterator[TraceEvent]:
         yield _slice(Lane.FETCH, f"fetch {beats} beats", begin, last + 1, asked=taken)
 
 
-def _bursts(log: Log) -> Iterator[TraceEvent]:
+def _bursts(log: Log, names: Sequence[str]) -> Iterator[TraceEvent]:
     for client, instruction, beats, taken, accepted, first, last in log.bursts.tolist():
         name = f"{Client(client).name.lower()} {beats} beats"
-        yield _slice(
-            Lane.MEMORY, name, first, last + 1, instruction=instruction, asked=taken, accepted=accepted
-        )
+        args = {"instruction": instruction, "asked": taken, "accepted": accepted}
+        yield _slice(Lane.MEMORY, name, first, last + 1, **args, **_of_layer(names, instruction))
 
 
 def _tokens(timing: Timing) -> Iterator[TraceEvent]:

@@ -173,9 +173,18 @@ class Module:
         Raises:
             ModuleError: its DRAM takes more than `DRAM_BYTES`.
         """
-        session = self._session("cycle", self.plan.target, {"log": True, "arithmetic": False}, verifies=False)
-        launches = tuple(session.launch(step) for step in self.plan.launches)
-        return report(self.plan, Outcome({}, launches, 0.0, ran=False), "cycle")
+        return report(self.plan, self.rehearse(), "cycle")
+
+    def rehearse(self, memory: MemoryParameters | None = None) -> Outcome:
+        """Return the launches of a run that does not happen, with the timing of every instruction; errors as
+        those of `forecast`.
+
+        Args:
+            memory: that cycles are counted with; None: that of the target.
+        """
+        options = {"log": True, "arithmetic": False}
+        session = self._session("cycle", self._target(memory), options, verifies=False)
+        return Outcome({}, tuple(map(session.launch, self.plan.launches)), 0.0, ran=False)
 
     def summary(self) -> Summary:
         """Return what matters of the module; errors as those of `forecast`."""

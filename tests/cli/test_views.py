@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import vdla
+from tests.cli.commands import invoke as command
+from tests.cli.models import model, node
 from vdla.cli import plot, trace
 from vdla.runtime.vectors import load_vector
 from vdla.sim.decoded import decode_stream
 from vdla.sim.interleave import interleave
+from vdla.sim.trace.perfetto import Lane
 
 VECTORS = sorted((Path(__file__).parents[1] / "vectors" / "vta").glob("*.npz"))
 GOOD = next(path for path in VECTORS if path.name.startswith("gemm"))
@@ -101,7 +105,7 @@ def test_plots_are_written(tmp_path, kind):
         (("--kind", "timeline", "-o", "plot.svg"), "a timeline shows one program, not 2: "),
         (
             ("--kind", "roofline", "-o", "plot.svg"),
-            "different configurations; a roofline shows one: plot them apart",
+            "different configurations or memories; a roofline shows one: plot them apart",
         ),
     ],
 )
@@ -134,7 +138,7 @@ def test_files_of_one_name_in_two_folders_are_both_plotted(tmp_path):
 
 
 def test_another_suffix_is_refused_before_anything_is_simulated(monkeypatch):
-    monkeypatch.setattr(plot, "time_vector", None)
+    monkeypatch.setattr(plot, "timed_runs", None)
     outcome = invoke(plot, GOOD, "-o", "plot.gif")
     assert outcome.stderr == "error: plot.gif: a plot is written as .png or .svg, not as .gif\n"
 
@@ -146,3 +150,57 @@ def test_a_missing_library_is_named(monkeypatch):
     outcome = invoke(plot, GOOD, "-o", "plot.svg")
     assert outcome.exit_code == 2
     assert 'install it with: pip install "vdla[plot]"' in outcome.stderr
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory):
+    """Return a module for a slow memory."""
+    folder = tmp_path_factory.mktemp("module")
+    (folder / "net.onnx").write_bytes(model().SerializeToString())
+    target = ("--config", "tiny", "--set", "memory.latency=300")
+    done = command("compile", folder / "net.onnx", "-o", folder / "net.vdla", *target)
+    assert done.exit_code == 0, done.stderr
+    return folder / "net.vdla"
+
+
+def test_the_timeline_of_a_module_is_that_of_its_run_and_names_its_layers(module, tmp_path):
+    assert invoke(trace, module, "-o", tmp_path / "a.json").exit_code == 0
+    ran = command("run", module, "--device", "cycle", "--trace", tmp_path / "b.json", "--json")
+    files = [[tmp_path / f"{name}.json", tmp_path / f"{name}-2.json"] for name in "ab"]
+    assert len(list(tmp_path.iterdir())) == 4
+    assert [path.read_bytes() for path in files[0]] == [path.read_bytes() for path in files[1]]
+    layers = [one for one in json.loads(ran.stdout)["layers"] if one["cycles"]]
+    events = [event for path in files[0] for event in json.loads(path.read_text())["traceEvents"]]
+    own = [event for event in events if event["ph"] == "X" and event["tid"] == Lane.LAYERS]
+    assert [(one["name"], one["args"]["operator"], one["dur"]) for one in own] == [
+        (one["name"], one["op"], one["cycles"]) for one in layers
+    ]
+    named = {event["args"]["layer"] for event in events if "layer" in event.get("args", {})}
+    assert named == {one["name"] for one in layers}
+    slow, fast = (
+        json.loads(files[0][0].read_text())["otherData"]["cycles"],
+        invoke(trace, module, "--text", "-o", tmp_path / "c.txt", "--latency", 1).stderr,
+    )
+    assert int(fast.split(": ")[1].split()[0].replace(",", "")) < slow
+
+
+@pytest.mark.parametrize("kind", ["utilisation", "roofline", "timeline"])
+def test_the_launches_of_a_module_are_plotted(module, tmp_path, kind):
+    done = invoke(plot, module, "--kind", kind, "-o", tmp_path / "p.svg")
+    if kind == "timeline":
+        assert "error: a timeline shows one program, not 2: net 1, net 2" in done.stderr
+    elif kind == "roofline":
+        assert "net 1 multiplies nothing" in done.stderr or done.exit_code == 0
+    else:
+        assert done.exit_code == 0, done.stderr
+        assert "net 2" in (tmp_path / "p.svg").read_text()
+
+
+def test_a_module_without_launches_has_no_timeline(tmp_path):
+    nodes = (node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z", "y"))
+    vdla.compile(model(nodes).SerializeToString(), "tiny").save(tmp_path / "host.vdla")
+    for view, file in ((trace, "t.json"), (plot, "t.svg")):
+        done = invoke(view, tmp_path / "host.vdla", "-o", tmp_path / file)
+        assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+        assert "on the accelerator" in done.stderr
+        assert not (tmp_path / file).exists()

@@ -11,7 +11,6 @@ import click
 
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.extras import require_package
-from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.target_files import apply_settings, load
 
@@ -158,21 +157,6 @@ MEMORY_OPTIONS = {
     "depth": "Requests in flight at once.",
     "cycles_per_beat": "Cycles from one beat of data to the next; 4 is a quarter of the bandwidth.",
 }
-
-
-def takes_memory(function: Command) -> Command:
-    """Add an option for each parameter of memory; the command gets the reference memory's `memory`."""
-
-    @reports_errors
-    @wraps(function)
-    def wrapped(**kwargs: Any) -> None:
-        own = {name: kwargs.pop(name) for name in MEMORY_OPTIONS}
-        function(memory=MemoryParameters(**own), **kwargs)
-
-    for name, text in MEMORY_OPTIONS.items():
-        default = getattr(REFERENCE_MEMORY, name)
-        wrapped = click.option(_flag(name), default=default, show_default=True, help=text)(wrapped)
-    return wrapped
 
 
 def overrides_memory(function: Command) -> Command:

@@ -1,14 +1,88 @@
-"""Simulated runs for several commands."""
+"""Simulated runs for several commands: of vectors, and of the launches of modules."""
 
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.runtime.vectors import load_vector, stream_address
 from vdla.sim.decoded import decode_stream
 from vdla.sim.interleave import interleave
 from vdla.sim.overwrites import refuse_overwrites
 from vdla.sim.timing.result import Timing
 from vdla.sim.timing.simulate import simulate
+from vdla.sim.trace.layers import TracedLayer
+
+if TYPE_CHECKING:
+    from vdla.runtime.module.plan import Plan
+    from vdla.runtime.session.report import Report
+    from vdla.runtime.session.session import Outcome
+
+MODULE = ".vdla"
+MemoryOf = Callable[[MemoryParameters], MemoryParameters]
+"""Returns the memory of a run, given that of the target."""
+
+
+@dataclass(frozen=True, eq=False)
+class TimedRun:
+    """A program that was simulated with a log.
+
+    Attributes:
+        name: of the file, and of the launch where it has several.
+        memory: that it ran with.
+        layers: of a network's launch.
+    """
+
+    name: str
+    timing: Timing
+    memory: MemoryParameters
+    layers: tuple[TracedLayer, ...] = ()
+
+
+def timed_runs(path: Path, name: str, memory: MemoryOf) -> tuple[TimedRun, ...]:
+    """Simulate the program of a vector, or the launches of a module; a module without launches has none.
+
+    Runs that the hardware would stop are returned, too.
+
+    Raises:
+        OverwriteError: a program would change itself.
+        ModuleError: the file is no module.
+    """
+    if path.suffix == MODULE:
+        return _launches(path, name, memory)
+    chosen = memory(REFERENCE_MEMORY)
+    return (TimedRun(name, time_vector(path, chosen), chosen),)
+
+
+def _launches(path: Path, name: str, memory: MemoryOf) -> tuple[TimedRun, ...]:
+    from vdla.api import load
+    from vdla.runtime.session.report import report
+
+    module = load(path)
+    chosen = memory(module.plan.target.memory)
+    outcome = module.rehearse(chosen)
+    found = report(module.plan, outcome, "cycle", memory=chosen)
+    return launched(module.plan, outcome, found, name, chosen)
+
+
+def launched(
+    plan: "Plan", outcome: "Outcome", found: "Report", name: str, memory: MemoryParameters
+) -> tuple[TimedRun, ...]:
+    """Return the launches of a network's run on the cycle device.
+
+    Args:
+        plan, outcome, found: the network, its run and the report of that.
+        name: of the network; of several launches each has a number, too.
+        memory: that it ran with.
+    """
+    from vdla.runtime.session.traced import traced
+
+    single, runs = len(plan.launches) == 1, []
+    for number, (ran, layers) in enumerate(traced(plan, outcome, found), 1):
+        assert ran.timing is not None, "the cycle device times every launch"
+        runs.append(TimedRun(name if single else f"{name} {number}", ran.timing, memory, layers))
+    return tuple(runs)
 
 
 def time_vector(path: Path, memory: MemoryParameters) -> Timing:
@@ -21,6 +95,12 @@ def time_vector(path: Path, memory: MemoryParameters) -> Timing:
     program, address = decode_stream(vector.stream, vector.config), stream_address(vector)
     refuse_overwrites(program, address)
     return simulate(program, memory, stream_address=address, log=True)
+
+
+def numbered(path: Path, runs: Iterable[TimedRun]) -> Iterator[tuple[Path, TimedRun]]:
+    """Yield each run with the file that it is written to: from the second on, names have a number."""
+    for number, run in enumerate(runs, 1):
+        yield path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}"), run
 
 
 def raise_fault(timing: Timing) -> None:

@@ -11,6 +11,7 @@ from vdla.api import Module, Run
 from vdla.cli._modules import MHZ, inputs_of, module_of, show_notes, step_name
 from vdla.cli._networks import Recipe, status, takes_recipe, takes_tuning
 from vdla.cli._options import CLOCK, INPUTS, OUTPUT_FILE, overrides_memory, takes_target
+from vdla.cli._runs import launched, numbered
 from vdla.cli._summaries import lists_layers, show_run
 from vdla.cli._waves import show_waves, takes_waves
 from vdla.compiler.codegen.tuned.records import Records
@@ -20,7 +21,7 @@ from vdla.hw.spec.writing import check_writable
 from vdla.runtime.arrays import write_npy, write_npz
 from vdla.runtime.devices.registry import DEVICE_CLASSES, require_device
 from vdla.runtime.devices.rtl.waves import Waves
-from vdla.runtime.module.plan import HostStep, LaunchStep, Value, random_inputs
+from vdla.runtime.module.plan import HostStep, LaunchStep, Plan, Value, random_inputs
 from vdla.runtime.samples import InputError
 from vdla.sim.trace.perfetto import write_perfetto
 
@@ -89,7 +90,7 @@ def command(
         found = _random(module.inputs) if given is None else given
         done = module.run(found, device, clock_hz=clock_hz, memory=chosen, waves=waves, progress=steps)
     show_notes(done)
-    _write(done, output, trace, waves, chosen)
+    _write(module.plan, done, output, trace, waves, chosen)
     _show(done, layers, as_json)
 
 
@@ -117,7 +118,12 @@ def _show(done: Run, layers: bool, as_json: bool) -> None:
 
 
 def _write(
-    done: Run, output: Path | None, trace: Path | None, waves: Waves | None, memory: MemoryParameters
+    plan: Plan,
+    done: Run,
+    output: Path | None,
+    trace: Path | None,
+    waves: Waves | None,
+    memory: MemoryParameters,
 ) -> None:
     """Write the files that were asked for."""
     if output is not None and output.suffix == NPY:
@@ -125,7 +131,7 @@ def _write(
     elif output is not None:
         write_npz(output, done.outputs)
     if trace is not None:
-        _write_traces(done, trace, memory)
+        _write_traces(plan, done, trace, memory)
     if waves is not None:
         show_waves(waves, done.waveforms)
 
@@ -136,10 +142,9 @@ def _random(inputs: Mapping[str, Value]) -> dict[str, np.ndarray]:
     return random_inputs(inputs)
 
 
-def _write_traces(done: Run, path: Path, memory: MemoryParameters) -> None:
-    """Write one timeline per launch; from the second on, file names have a number."""
-    for number, ran in enumerate(done.outcome.launches):
-        target = path if number == 0 else path.with_name(f"{path.stem}-{number + 1}{path.suffix}")
-        assert ran.timing is not None, "the cycle device times every launch"
-        write_perfetto(ran.timing, target, memory)
-        click.echo(f"{target}: open it in https://ui.perfetto.dev", err=True)
+def _write_traces(plan: Plan, done: Run, path: Path, memory: MemoryParameters) -> None:
+    """Write one timeline per launch."""
+    runs = launched(plan, done.outcome, done.report, plan.name, memory)
+    for file, run in numbered(path, runs):
+        write_perfetto(run.timing, file, memory, run.layers)
+        click.echo(f"{file}: open it in https://ui.perfetto.dev", err=True)

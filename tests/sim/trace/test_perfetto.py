@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from itertools import pairwise, product
 
+import numpy as np
 import pytest
 
 from tests.sim.timing.test_simulate import random_decoded
@@ -13,7 +14,8 @@ from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.sim.timing.simulate import simulate
 from vdla.sim.trace.events import tokens, work_begins
-from vdla.sim.trace.perfetto import PROCESS, Lane, trace_events, write_perfetto
+from vdla.sim.trace.layers import TracedLayer
+from vdla.sim.trace.perfetto import PROCESS, Lane, lanes, trace_events, write_perfetto
 
 WORK = {Lane.LOAD, Lane.COMPUTE, Lane.COMPUTE_LOADS, Lane.STORE}
 REQUIRED = {
@@ -75,7 +77,7 @@ def test_no_lane_passes_for_the_main_thread():
 
 def test_every_lane_has_a_name(events):
     named = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
-    assert [named[lane] for lane in Lane] == [
+    assert [named[lane] for lane in lanes(())] == [
         "fetch",
         "load",
         "load state",
@@ -190,3 +192,30 @@ def test_a_run_without_a_log_is_refused(tmp_path):
     with pytest.raises(ValueError, match="without a log"):
         write_perfetto(simulate(random_decoded(0)), tmp_path / "trace.json")
     assert list(tmp_path.iterdir()) == []
+
+
+def layered(timing):
+    """Return two layers that share the instructions of a run, and one without any."""
+    count, middle = len(timing.program), timing.cycles // 2
+    return (
+        TracedLayer("first", "Int8Conv", 0, middle, np.arange(0, count, 2)),
+        TracedLayer("free", "Reshape", middle, middle, np.zeros(0, np.int64)),
+        TracedLayer("second", "Int8Add", middle, timing.cycles, np.arange(1, count, 2)),
+    )
+
+
+def test_layers_have_a_lane_and_every_event_of_an_instruction_names_its_own(timing, events):
+    found = list(trace_events(timing, layered(timing)))
+    own = [event for event in found if event["ph"] == "X" and event["tid"] == Lane.LAYERS]
+    assert [(event["name"], event["ts"], event["dur"]) for event in own] == [
+        ("first", 0, timing.cycles // 2),
+        ("second", timing.cycles // 2, timing.cycles - timing.cycles // 2),
+    ]
+    for event in found:
+        args = event.get("args", {})
+        instruction = args.get("instruction", args.get("next_instruction"))
+        if event["ph"] == "X" and instruction is not None and instruction >= 0:
+            assert args["layer"] == ("first", "second")[instruction % 2]
+    names = {event["tid"]: event["args"]["name"] for event in found if event["name"] == "thread_name"}
+    assert names[Lane.LAYERS] == "layers"
+    assert not any("layer" in event.get("args", {}) or event["tid"] == Lane.LAYERS for event in events)
