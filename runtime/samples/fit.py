@@ -85,10 +85,26 @@ def fit(
                 "module has "
                 f"one shape: cut or pad them, or give --shape {name}={_option(shapes[0])}"
             )
+    _check_names(inputs, samples[0])
     stacked = any(one.along is Along.STACK for one in fitted)
     alone = not given.listed and all(one.along is Along.ALONE for one in fitted) and len(samples) == 1
     along = Along.STACK if stacked else Along.ALONE if alone else Along.BATCH
     return Fitted(samples, along, tuple(note for one in fitted for note in one.notes))
+
+
+def _check_names(inputs: Mapping[str, Declared], sample: Sample) -> None:
+    """Refuse shapes that give one open extent of the file two values."""
+    known: dict[str, tuple[str, int]] = {}
+    for name, declared in inputs.items():
+        for extent, size in zip(declared.names, sample[name].shape, strict=False):
+            other, found = known.setdefault(extent, (name, size)) if extent else (name, size)
+            if found != size:
+                raise InputError(
+                    f"the extent {extent} is {found} in input {other} and {size} in input {name}; pass "
+                    "samples of "
+                    f"one extent, or give --shape {other}={_option(sample[other].shape)} and --shape "
+                    f"{name}={_option(sample[name].shape)} if both are meant"
+                )
 
 
 def _entries(given: Given, inputs: Mapping[str, Declared]) -> Iterable[Entry]:

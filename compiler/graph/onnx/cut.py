@@ -33,8 +33,8 @@ def cut(model: Model, section: Section, shapes: Shapes) -> tuple[Model, dict[str
     graph = model.proto.graph
     outputs = section.outputs or tuple(value.name for value in graph.output)
     _check_names(model, section, shapes)
-    places, needed = _before(graph, outputs, section.inputs)
-    inputs = section.inputs or tuple(value.name for value in _own_inputs(graph) if value.name in needed)
+    places, needed = before(graph, outputs, section.inputs)
+    inputs = section.inputs or tuple(value.name for value in own_inputs(graph) if value.name in needed)
     _check_inputs(model, outputs, inputs, needed)
     proto = ModelProto()
     proto.CopyFrom(model.proto)
@@ -56,7 +56,7 @@ def _replace(field: MutableSequence[Any], values: Iterable[object]) -> None:
     field.extend(copies)
 
 
-def _own_inputs(graph: GraphProto) -> list[ValueInfoProto]:
+def own_inputs(graph: GraphProto) -> list[ValueInfoProto]:
     """Return the inputs that are no initializers."""
     constant = {tensor.name for tensor in graph.initializer}
     return [value for value in graph.input if value.name not in constant]
@@ -83,7 +83,7 @@ def _check_names(model: Model, section: Section, shapes: Shapes) -> None:
     both = [name for name in section.inputs if name in section.outputs]
     if both:
         raise _error(model, f"{both[0]!r} is named as an input and as an output")
-    inputs = [*section.inputs, *(value.name for value in _own_inputs(model.proto.graph))]
+    inputs = [*section.inputs, *(value.name for value in own_inputs(model.proto.graph))]
     for name in shapes:
         if name not in inputs:
             raise _error(
@@ -102,7 +102,7 @@ def _check_inputs(
         )
     missing = [
         value.name
-        for value in _own_inputs(model.proto.graph)
+        for value in own_inputs(model.proto.graph)
         if value.name in needed and value.name not in inputs
     ]
     if missing:
@@ -113,7 +113,7 @@ def _check_inputs(
         )
 
 
-def _before(graph: GraphProto, outputs: Iterable[str], inputs: Collection[str]) -> tuple[set[int], set[str]]:
+def before(graph: GraphProto, outputs: Iterable[str], inputs: Collection[str]) -> tuple[set[int], set[str]]:
     """Return the positions of the nodes on which outputs depend, up to inputs, and the values they read."""
     makers = {name: place for place, node in enumerate(graph.node) for name in node.output if name}
     waiting, places, needed = list(outputs), set[int](), set[str]()

@@ -9,12 +9,14 @@ from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, defs, helpe
 from vdla.compiler.graph.interpret import run_node
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType
 from vdla.compiler.graph.onnx import nibbles
+from vdla.compiler.graph.onnx.branching import advice
 from vdla.compiler.graph.onnx.call import Call, Form, InvalidError, RefusalError
 from vdla.compiler.graph.onnx.checks import check_computable, check_constant, check_usable
 from vdla.compiler.graph.onnx.domains import check_known, expanded, runs_elsewhere
 from vdla.compiler.graph.onnx.elements import check_room, size_of
 from vdla.compiler.graph.onnx.handover import Handover
 from vdla.compiler.graph.onnx.infer import PARAMETER_ELEMENTS, check_attributes, defaults_of, output_types
+from vdla.compiler.graph.onnx.inputs import shape_advice
 from vdla.compiler.graph.onnx.names import LONGEST_NAME, printable, trimmed, without_ends
 from vdla.compiler.graph.onnx.outside import LONGEST_REASON, Outside, in_parts
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS, Model
@@ -175,11 +177,7 @@ class Importer:
         try:
             return type_from(value.type)
         except RefusalError as error:
-            hint = (
-                f"; give it with shapes={{{value.name!r}: (...)}}, or --shape {value.name}=..."
-                if "dynamic" in str(error)
-                else ""
-            )
+            hint = f"; {shape_advice(value)}" if "dynamic" in str(error) else ""
             raise RefusalError(f"{error}{hint}") from None
 
     def add_node(self, node: NodeProto) -> None:
@@ -188,7 +186,8 @@ class Importer:
             if not onnx_runtime.is_there():
                 self.check_supported(node)
             return
-        condition = self.constants.get(self.names[node.input[0]]) if node.op_type == "If" else None
+        is_if = node.op_type == "If" and node.domain in MAIN_DOMAINS
+        condition = self.constants.get(self.names[node.input[0]]) if is_if else None
         if condition is not None and condition.size == 1:
             self.add_branch(node, taken_branch(node, bool(condition.item())))
             return
@@ -201,7 +200,12 @@ class Importer:
                 name in self.values.ranges and not self.handover.is_constant(name) for name in reads(node)
             ):
                 raise  # the graph has bytes in place of what onnxruntime would need
-            self.hand_over(node, str(error))
+            self.hand_over(node, advice(self.model, node, self.input_types()) if is_if else str(error))
+
+    def input_types(self) -> dict[str, TensorType]:
+        """Return the types of the model's inputs, by its names."""
+        inputs = (value.name for value in self.model.proto.graph.input)
+        return {name: self.types[self.names[name]] for name in inputs if self.names.get(name) in self.types}
 
     def add_known(self, node: NodeProto) -> None:
         """Import a node that the kit runs itself."""

@@ -1,8 +1,9 @@
 """The inputs of a model, as far as its file tells their types."""
 
-from onnx import GraphProto, TypeProto
+from onnx import GraphProto, TypeProto, ValueInfoProto
 
 from vdla.compiler.graph.onnx.call import RefusalError
+from vdla.compiler.graph.onnx.cut import own_inputs
 from vdla.compiler.graph.onnx.elements import dtype_of
 from vdla.runtime.samples.declared import Declared, is_batch_name
 
@@ -16,8 +17,7 @@ def inputs_of(graph: GraphProto, shapes: Shapes) -> dict[str, Declared] | None:
     Args:
         shapes: of inputs whose own are open.
     """
-    constant = {tensor.name for tensor in graph.initializer}
-    values = [value for value in graph.input if value.name not in constant]
+    values = own_inputs(graph)
     if not all(value.type.HasField("tensor_type") for value in values):
         return None
     return {value.name: _declared(value.type.tensor_type, shapes.get(value.name)) for value in values}
@@ -45,3 +45,19 @@ def _dtype(code: int) -> str:
         return dtype_of(code)
     except RefusalError:
         return ""
+
+
+def shape_advice(value: ValueInfoProto) -> str:
+    """Return how the shape of an input may be given that is open in the file, with the option as far as it is
+    known: a batch of 1, and the names of other open extents."""
+    dims = _declared(value.type.tensor_type, None)
+    sizes = ["1" if dims.is_batch and not place else None for place in range(len(dims.shape or ()))]
+    extents = [
+        known or (name or "?" if extent is None else str(extent))
+        for known, extent, name in zip(sizes, dims.shape or (), dims.names, strict=True)
+    ]
+    return (
+        f"samples tell it (--calibrate), or --shape {value.name}={','.join(extents) or '...'}; in Python "
+        "samples=... or "
+        "shapes=..."
+    )

@@ -134,6 +134,10 @@ def test_elements_that_the_type_does_not_hold_are_refused(dtype, array, message)
 
 
 SEQUENCE = {"x": Declared((None, 1, 80), "float32", ("seq_len", "", ""))}
+STATE = {
+    "x": Declared((None, 5), "float32", ("batch", ""), is_batch=True),
+    "state": Declared((2, None, 3), "float32", ("", "batch", "")),
+}
 RANKLESS = {"x": Declared(None, "float32")}
 REFUSED = {
     "another shape": (
@@ -180,6 +184,12 @@ REFUSED = {
         SEQUENCE,
         "input x is float32[50, 1, 80], and the file leaves its first extent open (float32[seq_len, 1, 80]): give "
         "--shape x=50,1,80 if that is one sample, or --shape x=1,1,80 if it holds 50",
+    ),
+    "a batch in one of two inputs": (
+        {"x": np.zeros((4, 5)), "state": np.zeros((2, 4, 3))},
+        STATE,
+        "the extent batch is 1 in input x and 4 in input state; pass samples of one extent, or give --shape x=1,5 and "
+        "--shape state=2,4,3 if both are meant",
     ),
     "no rank": (
         np.zeros((4, 3)),

@@ -56,7 +56,7 @@ def test_a_part_means_what_it_means_in_the_whole(section, inputs, outputs):
 def test_the_shape_of_an_input_may_be_given_where_the_part_begins_or_before():
     assert load(two_inputs(), {"a.1": (1, 4)}, Section(("r",), ("other",))).types["r"].shape == (1, 4)
     assert load(two_inputs(), {"r": (2, 4)}, Section(("r",), ("other",))).types["r"].shape == (2, 4)
-    message = "input 'r': its shape is dynamic: [N, 4]; give it with shapes={'r': (...)}, or --shape r=..."
+    message = "input 'r': its shape is dynamic: [N, 4]; samples tell it (--calibrate), or --shape r=1,4"
     with pytest.raises(GraphError, match=re.escape(message)):
         load(two_inputs(), section=Section(("r",), ("other",)))
 

@@ -204,8 +204,8 @@ def test_quantised_additions_of_onnxruntime_are_taken():
 
 def test_a_dynamic_extent_needs_a_shape_from_the_caller():
     message = (
-        "input 'input.1': its shape is dynamic: [N, 3, 16, 16]; give it with shapes={'input.1': "
-        "(...)}, or --shape input.1=..."
+        "input 'input.1': its shape is dynamic: [N, 3, 16, 16]; samples tell it (--calibrate), or "
+        "--shape input.1=1,3,16,16; in Python samples=... or shapes=..."
     )
     with pytest.raises(GraphError, match=re.escape(message)):
         load(small_cnn("N"))

@@ -93,7 +93,7 @@ REFUSED = {
             node("If", "c", "y", then_branch=body("Relu"), else_branch=body("Neg")),
         ],
         {"zero": np.float32(0)},
-        "it holds a subgraph (else_branch, then_branch); control flow is not supported",
+        "an If chooses its branch while the network runs; its condition is computed from data, so --fix cannot decide it",
     ),
     "a shape that is computed": (
         [node("Cast", "x", "i", to=TensorProto.INT64), node("Reshape", "x i", "y")],
@@ -224,7 +224,7 @@ def test_every_problem_is_listed_at_once_and_no_consequence_of_one(without_onnxr
         load(model(nodes, {"x": [2, 3, 4], "e": ["batch", 4]}, ["y"], {"w": np.tile(NAN, 4).reshape(4, 3)}))
     assert str(caught.value).splitlines() == [
         "net: cannot be imported, 4 problems:",
-        "  input 'e': its shape is dynamic: [batch, 4]; give it with shapes={'e': (...)}, or --shape e=...",
+        "  input 'e': its shape is dynamic: [batch, 4]; samples tell it (--calibrate), or --shape e=1,4; in Python samples=... or shapes=...",
         "  node 0, Einsum 'the_Einsum': operator Einsum is not supported",
         "  node 2, Det 'the_Det': operator Det is not supported",
         "  node 3, MatMul 'the_MatMul': its constant 'w' holds 8 NaN or infinite elements, the first, nan, at 1",

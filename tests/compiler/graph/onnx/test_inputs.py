@@ -1,0 +1,59 @@
+"""Inputs of a model as far as its file tells their types, and advice where it does not."""
+
+import pytest
+from onnx import TensorProto, helper
+
+from vdla.compiler.graph.onnx.inputs import inputs_of, shape_advice
+
+
+def value(shape, kind=TensorProto.FLOAT):
+    return helper.make_tensor_value_info("x", kind, shape)
+
+
+def declared(one, **shapes):
+    graph = helper.make_graph([], "net", [one], [])
+    return inputs_of(graph, shapes)["x"]
+
+
+CASES = {
+    "a batch": (["batch", 3], "float32[batch, 3]", True),
+    "a batch of 1": ([1, 3], "float32[1, 3]", True),
+    "a batch of 2": ([2, 3], "float32[2, 3]", False),
+    "a sequence": (["seq", 3], "float32[seq, 3]", False),
+    "without a name": ([None, 3], "float32[?, 3]", True),
+    "negative": ([-1, 3], "float32[?, 3]", True),
+    "of one axis": ([None], "float32[?]", False),
+    "a number": ([], "float32[]", False),
+    "no rank": (None, "float32[...]", False),
+}
+
+
+@pytest.mark.parametrize("title", CASES)
+def test_open_extents_and_batches_are_told(title):
+    shape, text, is_batch = CASES[title]
+    found = declared(value(shape))
+    assert (str(found), found.is_batch) == (text, is_batch)
+
+
+def test_a_shape_that_is_given_stands_in_place_of_the_file_s():
+    found = declared(value(["batch", 3]), x=(4, 3))
+    assert (found.shape, found.is_batch, found.names) == ((4, 3), True, ())
+    assert not declared(value(["seq", 3]), x=(4, 3)).is_batch
+    assert declared(value(["seq", 3]), x=(1, 3)).is_batch
+
+
+def test_other_inputs_than_tensors_are_left_to_the_importer():
+    sequence = helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, [1])
+    assert inputs_of(helper.make_graph([], "net", [sequence], []), {}) is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "option"),
+    [
+        (["N", 3, "height", None], "--shape x=1,3,height,?;"),
+        (["seq", 1, 80], "--shape x=seq,1,80;"),
+        (None, "--shape x=...;"),
+    ],
+)
+def test_the_advice_has_the_option_as_far_as_it_is_known(shape, option):
+    assert option in shape_advice(value(shape))
