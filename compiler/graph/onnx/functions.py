@@ -1,7 +1,7 @@
 """The functions of a model: how many nodes it has when their bodies stand in place of their calls.
 
-Functions that call each other twice double their nodes with each level, so they are counted before anything is
-expanded.
+Functions that call each other twice double their nodes with each level, so nodes are counted before anything
+is expanded.
 
 Source: ONNX intermediate representation, Model Local Functions: they must not call themselves.
 """
