@@ -9,10 +9,11 @@ are listed, with the reason, in scripts/mutation/equivalent.toml, and passed ove
 
 Near are the tests that a developer of the module runs in a minute of processor time (and 40 seconds more for
 sim and hw/spec, whose native code is compiled again), in this order, until that is spent: those named after
-the module or its folder, and the unit benches of its component; those that import it; those of its folder
-that reach it by imports; and only where there are none of these, those of its room that do. The run ends at
-the first failure. A test that fails has to pass on the unchanged tree, else it is named and judges nothing.
-One that takes more than 90 seconds of processor time is taken to have no end.
+the module or its folder, and the unit benches of its component; those of its folder that import it, then
+those that reach it by imports; those elsewhere that import it; and only where there are none of these, those
+of its room that reach it. The run ends at the first failure. A test that fails has to pass on the unchanged
+tree, else it is named and judges nothing. One that takes more than 90 seconds of processor time is taken to
+have no end.
 
 Exit status 1 if fewer are noticed than required, or an entry of that list is out of date.
 
