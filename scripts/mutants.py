@@ -7,11 +7,13 @@ next ring: whole programs, recorded streams, whole networks and short random cam
 to a file, so the same command continues where the last one ended. Mutants that mean the same as the original
 are listed, with the reason, in scripts/mutation/equivalent.toml, and passed over.
 
-Near are the tests that a developer of the module runs in a minute of processor time, in this order, until the
-minute is over: those named after the module or its folder, and the unit benches of its component; those that
-import it; those of its folder that reach it by imports; and only where there are none of these, those of its
-room that do. The run ends at the first failure. A test that fails has to pass on the unchanged tree, else it
-is named and judges nothing. One that takes more than 90 seconds of processor time is taken to have no end.
+Near are the tests that a developer of the module runs in a minute of processor time (and 40 seconds more for
+sim and hw/spec, whose native code is compiled again), in this order, until that is spent: those named after
+the module or its folder, and the unit benches of its component; those of its folder that import it, then
+those that reach it by imports; those elsewhere that import it; and only where there are none of these, those
+of its room that reach it. The run ends at the first failure. A test that fails has to pass on the unchanged
+tree, else it is named and judges nothing. One that takes more than 90 seconds of processor time is taken to
+have no end.
 
 Exit status 1 if fewer are noticed than required, or an entry of that list is out of date.
 

@@ -15,8 +15,12 @@ from mutation.trees import TIMEOUT, Result, Trees
 FILE_SECONDS = 240  # for all tests of one file; those that have not run by then are left out
 
 
-COMPILING = ("tests/sim/verify/test_verifier.py", "tests/sim/timing/test_simulate.py")
-"""Tests that compile the native code of the verifier and of the cycle simulator."""
+COMPILING = (
+    "tests/sim/verify/test_verifier.py",
+    "tests/sim/timing/test_simulate.py",
+    "tests/sim/timing/test_against_rtl.py",
+)
+"""Tests that compile the native code of the verifier and of the cycle simulator, and the RTL beside it."""
 
 
 class BaselineError(Exception):

@@ -13,6 +13,10 @@ from mutation.sample import Mutant
 from mutation.trees import TIMEOUT, Result, Trees
 
 NEAR_SECONDS, NEXT_SECONDS = 60.0, 120.0  # processor time of tests for one mutant
+COMPILED, COMPILING_SECONDS = (
+    ("sim/", "hw/spec/"),
+    40.0,
+)  # sources of native code, and more time for its making
 TEST_SECONDS = 90.0  # of one near test; a run that takes more is taken to have no end
 GRACE_SECONDS = 60.0  # in which changed hardware or native code is compiled
 PASSED = (0, 5)  # exit statuses of pytest: tests have passed, or there are none
@@ -79,7 +83,7 @@ class Judge:
 
     def _noticed_near(self, mutant: Mutant, ran: set[str]) -> tuple[str, bool] | None:
         """Return the near test that notices a mutant, and whether by taking too long; add tests to `ran`."""
-        left = NEAR_SECONDS
+        left = NEAR_SECONDS + (COMPILING_SECONDS if mutant.module.startswith(COMPILED) else 0.0)
         for tests in self.rings.near_tests(mutant.module):
             while left > 0 and not self.broken.issuperset(tests):
                 result = self._run_near(mutant, tests, left)
@@ -93,7 +97,7 @@ class Judge:
         return None
 
     def _run_near(self, mutant: Mutant, tests: list[str], seconds: float) -> Result:
-        limit = GRACE_SECONDS + NEAR_SECONDS + TEST_SECONDS
+        limit = GRACE_SECONDS + seconds + TEST_SECONDS
         with self._planted(mutant) as place:
             return self.trees.pytest(
                 place,

@@ -1,8 +1,9 @@
 """Which tests look at a module: the near ones, and those of the next ring.
 
 Near tests of `a/b/c.py`, in this order: its mirror `tests/a/b/test_c.py` or `tests/a/test_b.py`, or the
-cocotb bench of its component; tests that import it; tests of its folder that reach it; where there are
-none of these, tests of its room that reach it. The next ring runs whole programs and whole networks.
+cocotb bench of its component; tests of its folder that import it, then those that reach it; tests elsewhere
+that import it; where there are none of these, tests of its room that reach it. The next ring runs whole
+programs and whole networks.
 """
 
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ SCRIPTS = {
     "scripts/random_programs.py": ("--programs", "24", "--configurations", "2", "--jobs", "1"),
     "scripts/random_operators.py": ("--cases", "40", "--rtl", "20"),
 }
-MIRROR, DIRECT, FOLDER, ROOM = range(4)
+MIRROR, USERS, FOLDER, ELSEWHERE, ROOM = range(5)
 Rank = tuple[int, int]  # the tier, and how many imports lie between
 
 
@@ -61,7 +62,7 @@ class Rings:
         """Return the test files near `module`, the nearest first."""
         ranks = {file: self._file_rank(module, file) for file in self.imports.test_files()}
         found = [file for file, rank in ranks.items() if rank is not None]
-        found.sort(key=lambda file: (ranks[file], _folder(file) != f"tests/{_folder(module)}", file))
+        found.sort(key=lambda file: (ranks[file], file))
         return [file for file in found if ranks[file][0] < ROOM] or found
 
     def near_tests(self, module: str) -> list[list[str]]:
@@ -88,8 +89,9 @@ class Rings:
         for tier, holds in enumerate(
             (
                 file in _mirrors(module),
-                distance == 1,
+                distance == 1 and _folder(file) == f"tests/{_folder(module)}",
                 _folder(file) == f"tests/{_folder(module)}",
+                distance == 1,
                 file.startswith(f"tests/{module.partition('/')[0]}/"),
             )
         ):

@@ -145,6 +145,10 @@ UNSAFE = {
         (load(UOP), gemm(reset=1, push_next=1), store(pop_prev=1, parameters=5)),
         "{2} reaches ACC element 16, which does not exist",
     ),
+    "parameters past the end, of the last accumulator": (
+        (load(UOP), gemm(reset=1, push_next=1), store(pop_prev=1, sram_base=15, parameters=6)),
+        "{2} reaches ACC element 20, which does not exist",
+    ),
     "past the end of a scratchpad": (
         (load(INP, sram_base=15, x_size=2),),
         "{0} reaches INP element 16, which does not exist",
