@@ -15,14 +15,14 @@ function layerColumns(layers) {
   const total = layers.reduce((sum, layer) => sum + (layer.cycles ?? 0), 0);
   const number = (key, title, text, unit) => ({ key, title, unit, value: (layer) => layer[key], text: (layer) => text(layer[key]) });
   const columns = [
-    { key: "name", title: "Layer", left: true, value: (layer) => layer.index, text: (layer) => layer.name },
+    { key: "name", title: "Layer", left: true, long: true, value: (layer) => layer.index, text: (layer) => layer.name },
     { key: "op", title: "Operator", left: true, value: (layer) => layer.op, text: (layer) => layer.op },
     { key: "on", title: "Runs on", left: true, value: (layer) => layer.on, text: (layer) => layer.on },
     number("cycles", "Cycles", decimal),
     { key: "seconds", title: "Time", unit: timeUnit, value: (layer) => layer.seconds, text: (layer) => significant(known(layer.seconds) ? layer.seconds * perSecond : null) },
     { key: "share", title: "Share", unit: "of cycles", value: (layer) => layer.cycles, text: (layer) => percent(known(layer.cycles) && total ? layer.cycles / total : null) },
     { ...number("macs", "MACs", (value) => (value ? decimal(value / 1e6, 2) : NONE), "millions") },
-    number("utilisation", "Multipliers used", percent),
+    number("utilisation", "Used", percent, "multipliers"),
     number("bytes_read", "Read", kib, "KiB"),
     number("bytes_written", "Written", kib, "KiB"),
     { key: "energy_pj", title: "Energy", unit, value: (layer) => layer.energy_pj, text: (layer) => significant(known(layer.energy_pj) ? layer.energy_pj * factor : null) },

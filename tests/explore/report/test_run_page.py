@@ -199,3 +199,20 @@ def test_a_network_on_the_host_alone_has_no_timeline(running, tmp_path):
         assert found.page.locator("#layers tbody tr").count() == 2
         assert not found.page.locator("#timeline-section").is_visible()
         assert found.complaints == []
+
+
+def test_the_table_of_layers_fits_a_window_of_1280_pixels(running, tmp_path):
+    nodes = tuple(
+        node("QuantizeLinear", "x s z", f"a_quantised_value_with_a_long_name_of_layer_{number}")
+        for number in range(2)
+    ) + (node("DequantizeLinear", "a_quantised_value_with_a_long_name_of_layer_1 s z", "y"),)  # fmt: skip
+    for name, own in (("host", model(nodes)), ("accelerator", model())):
+        module = vdla.compile(own.SerializeToString(), "tiny")
+        run = module.run(random_inputs(module.plan.inputs), "cycle")
+        file = write_run_report(
+            tmp_path / f"{name}.html", module.plan, run.outcome, run.report, module.plan.target
+        )
+        with opened(running, file, 1280) as found:
+            widths = "place => [place.querySelector('table').scrollWidth, place.clientWidth]"
+            table, room = found.page.eval_on_selector("#layers", widths)
+            assert table <= room
