@@ -10,7 +10,6 @@ from onnx.reference import ReferenceEvaluator
 from vdla.compiler.graph.nodes import TensorType
 from vdla.compiler.graph.onnx.cut import before, own_inputs
 from vdla.compiler.graph.onnx.read import Model
-from vdla.runtime.module.reasons import reason_of
 
 MOST_NODES = 64
 CONDITION = "_condition"
@@ -31,27 +30,27 @@ def advice(model: Model, node: NodeProto, types: Mapping[str, TensorType]) -> st
     inputs = [value for value in own_inputs(graph) if value.name in needed]
     numbers = all(value.name in types and types[value.name].size == 1 for value in inputs)
     if not inputs or not numbers or len(places) > MOST_NODES:
-        return reason_of(SUBJECT, "its condition is computed from data, so --fix cannot decide it")
-    names = [value.name for value in inputs]
-    if len(inputs) > 1:
-        options = " ".join(f"--fix {name}=NUMBER" for name in names)
-        return reason_of(
-            SUBJECT, f"its inputs {' and '.join(names)} decide it; where they never change, {options}"
+        return f"{SUBJECT} by its data, which --fix cannot decide"
+    name, *others = [value.name for value in inputs]
+    if others:
+        options = " ".join(f"--fix {one}=NUMBER" for one in (name, *others))
+        return (
+            f"{SUBJECT}: where its inputs {' and '.join((name, *others))} never change, {options} decide it"
         )
     nodes = [graph.node[place] for place in sorted(places)]
     part, constants = _condition(model, nodes, inputs[0], node.input[0])
-    ways = _ways(names[0], constants, _branches(part, names[0], types[names[0]], constants))
-    return reason_of(SUBJECT, f"where its input {names[0]} never changes, {ways}")
+    ways = _ways(name, constants, _branches(part, name, types[name], constants))
+    return f"{SUBJECT}: where its input {name} never changes, {ways}"
 
 
 def _ways(name: str, constants: Sequence[float], branches: Mapping[str, float]) -> str:
     """Return the option that takes each branch; of any number where none is known."""
     if not branches:
-        return f"fix it by --fix {name}=NUMBER"
+        return f"--fix {name}=NUMBER decides it"
     return ", ".join(
         f"--fix {name}={number:g} takes {branch}"
         if number in constants
-        else f"another number, as --fix {name}={number:g}, takes {branch}"
+        else f"another number (--fix {name}={number:g}) takes {branch}"
         for branch, number in branches.items()
     )
 

@@ -93,7 +93,7 @@ REFUSED = {
             node("If", "c", "y", then_branch=body("Relu"), else_branch=body("Neg")),
         ],
         {"zero": np.float32(0)},
-        "an If chooses its branch while the network runs; its condition is computed from data, so --fix cannot decide it",
+        "an If chooses its branch while the network runs by its data, which --fix cannot decide",
     ),
     "a shape that is computed": (
         [node("Cast", "x", "i", to=TensorProto.INT64), node("Reshape", "x i", "y")],
