@@ -270,7 +270,8 @@ def registers_page() -> str:
 _CONFIGURATION_INTRODUCTION = """\
 The parameters of an accelerator, for people who choose or change one. Commands take a preset or a TOML file
 with `--config`, and change a parameter with `--set`. `vdla config default --set block_in=32` shows the
-parameters and what follows from them.
+parameters and what follows from them. `--set extensions=+table` adds to a list, and `--set extensions=-table`
+takes from it.
 """
 
 

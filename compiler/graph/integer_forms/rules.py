@@ -198,7 +198,7 @@ def _scales(site: Site) -> str:
     return ""
 
 
-QUANTISE = "quantise what it reads and makes (QuantizeLinear and DequantizeLinear, or --calibrate)"
+QUANTISE = "it needs int8 neighbours: quantise them (QuantizeLinear and DequantizeLinear, or --calibrate)"
 RESULT = Rule("int8 results, from QuantizeLinear", _result, QUANTISE)
 QUANTISED = Rule("int8 inputs, from DequantizeLinear", _quantised, QUANTISE)
 AROUND: tuple[Rule[Site], ...] = (

@@ -3,6 +3,9 @@
 `Quant(x, scale, zeropt, bitwidth)` becomes `DequantizeLinear(QuantizeLinear(Clip(x)))` of int8, or a constant
 of int8 behind a DequantizeLinear. What int8 does not hold becomes the arithmetic of its definition.
 
+Results are those of the definition, but for one case: where activations have an odd zero point and a value is
+halfway between two integers, it is rounded to even before the zero point is added, as QuantizeLinear does.
+
 Source: QONNX, docs/qonnx-custom-ops: quant_op, bipolar_quant_op, trunc_op.
 """
 

@@ -12,6 +12,7 @@ from onnx import GraphProto, ModelProto, defs, version_converter
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.onnx.functions import without_functions
 from vdla.compiler.graph.onnx.half import widened
+from vdla.compiler.graph.onnx.order import in_order
 from vdla.compiler.graph.onnx.subgraphs import subgraphs
 from vdla.compiler.graph.onnx.tensors import first_line
 from vdla.compiler.graph.source import ModelSource
@@ -26,7 +27,8 @@ class Model:
     """A model and where it came from.
 
     Attributes:
-        proto: the model, without functions of its own, and with float32 for float16 and bfloat16.
+        proto: the model, without functions of its own, with nodes in order, and with float32 for float16 and
+            bfloat16.
         label: what messages call it.
         folder: where files with its data are; None if it did not come from a file.
         opsets: versions of the operator sets, by domain; the main one is "".
@@ -91,7 +93,7 @@ def _checked(proto: ModelProto, label: str, folder: Path | None) -> Model:
     proto = _of_known_version(proto, label)
     opsets = {"" if one.domain in MAIN_DOMAINS else one.domain: one.version for one in proto.opset_import}
     opsets.setdefault("", defs.onnx_opset_version())  # no node is of the main operator set
-    return Model(widened(without_functions(proto, label), folder), label, folder, opsets)
+    return Model(widened(in_order(without_functions(proto, label)), folder), label, folder, opsets)
 
 
 def _of_known_version(proto: ModelProto, label: str) -> ModelProto:

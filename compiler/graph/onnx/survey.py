@@ -1,6 +1,6 @@
 """Checks of a model before anything is computed: names, order, operators, attributes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 
 from onnx import GraphProto, NodeProto, defs
@@ -68,7 +68,7 @@ def _attribute_reason(node: NodeProto, schema: defs.OpSchema) -> str | None:
 
 
 def order_problems(graph: GraphProto) -> Iterator[str]:
-    """Yield a sentence for each value that is read too early, in a cycle, never made, or made twice."""
+    """Yield a sentence for each value that is made in a cycle, never, or twice."""
     makers: dict[str, int] = {}
     outside = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     for place, node in enumerate(graph.node):
@@ -79,26 +79,16 @@ def order_problems(graph: GraphProto) -> Iterator[str]:
     cycle = _cycle(graph, makers)
     if cycle:
         yield (f"nodes form a cycle: {' → '.join(described(graph.node[place], place) for place in cycle)}")
-    yield from _early_reads(graph, makers, outside, set(cycle))
+    yield from _unmade_reads(graph, makers, outside)
     for value in graph.output:
         if value.name not in makers and value.name not in outside:
             yield f"output {value.name!r}: nothing makes it"
 
 
-def _early_reads(
-    graph: GraphProto, makers: dict[str, int], outside: set[str], in_cycle: set[int]
-) -> Iterator[str]:
+def _unmade_reads(graph: GraphProto, makers: Mapping[str, int], outside: set[str]) -> Iterator[str]:
     for place, node in enumerate(graph.node):
         for name in reads(node):
-            if name in outside or makers.get(name, place) < place or place in in_cycle:
-                continue
-            if name in makers:
-                maker = graph.node[makers[name]]
-                yield (
-                    f"{described(node, place)}: it reads {name!r} before "
-                    f"{described(maker, makers[name])} makes it; nodes must be in order"
-                )
-            else:
+            if name not in outside and name not in makers:
                 yield f"{described(node, place)}: it reads {name!r}, which nothing makes"
 
 

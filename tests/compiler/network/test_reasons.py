@@ -87,7 +87,7 @@ MOVED = {  # of the last operator
     "Concat with operand x0 of int64; the accelerator takes int8 operands of one dimension or more, "
     "not constant": lambda net: net.join(x := net.input(2, dtype="int64"), x, axis=0),
     "MaxPool with input x0 of int8, not dequantised: it enters the network as int8; "
-    "quantise what it reads and makes (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda net: (
+    "it needs int8 neighbours: quantise them (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda net: (
         net.op(
             "MaxPool",
             (net.input(1, 2, 3, 3),),
@@ -143,7 +143,7 @@ TABULATED = {  # by a table of 256 values: the first operator says why
         "Relu", of.add("Sigmoid", of.quantised(3))
     ),
     "Mul with result mul_2_0 that Sigmoid 'sigmoid_3_0' reads as float32, not quantised; "
-    "quantise what it reads and makes (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of: (
+    "it needs int8 neighbours: quantise them (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of: (
         of.add("Sigmoid", of.add("Mul", of.quantised(3), of.constant(np.float32([2]))))
     ),
     "Relu with scales that make a ratio of 141042; "

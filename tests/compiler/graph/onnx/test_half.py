@@ -5,6 +5,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnxruntime.transformers.float16 import convert_float_to_float16
 
 from tests.compiler.graph.onnx.networks import model, node
 from vdla.compiler.graph.interpret import interpret
@@ -83,6 +84,16 @@ def test_types_that_the_file_keeps_stay():
     made.graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT
     assert check(made, {"x": normal(1, 4, 8, 8)}).dtype == np.float32
     assert "Cast" not in [one.op for one in load(made).nodes if one.attributes.get("to") != "float32"]
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_file_of_onnxruntimes_tool(keep):
+    """Which writes the Cast of an input behind the nodes that read it."""
+    nodes = [node("Conv", "x w", "c"), node("Relu", "c", "r"), node("Add", "r r", "y")]
+    wide = model(nodes, {"x": [1, 4, 8, 8]}, ["y"], {"w": normal(8, 4, 3, 3)}, 17)
+    made = convert_float_to_float16(wide, keep_io_types=keep)
+    x = normal(1, 4, 8, 8)
+    assert check(made, {"x": x}).dtype == (np.float32 if keep else np.float16)
 
 
 def test_bfloat16_leaves_as_float32():

@@ -177,7 +177,7 @@ UNFIT = {
         of, of.quantised(3, 2), of.weights(3, 4, axis=1), transA=1
     ),
     "Gemm with input x0 not quantised: it enters the network as float32; "
-    "quantise what it reads and makes (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of: (
+    "it needs int8 neighbours: quantise them (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of: (
         product(of, of.input(2, 3), of.weights(3, 4, axis=1))
     ),
     "MatMul with operands of 1 and 2 dimensions; the accelerator takes two tensors of 2 dimensions or more": (
@@ -293,14 +293,14 @@ AROUND = {  # what the conversions around an operator are not
         "Clip", pooled(of, "MaxPool", ceil_mode=1), min=0.0, max=1.0
     ),
     "Transpose with input x0 not quantised: it enters the network as float32; "
-    "quantise what it reads and makes (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of: (
+    "it needs int8 neighbours: quantise them (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of: (
         of.add("Transpose", of.input(2, 3), perm=(1, 0))
     ),
     "Concat with input sigmoid_2_0 not quantised: Sigmoid 'sigmoid_2_0' makes it in float32; "
-    "quantise what it reads and makes (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of: (
+    "it needs int8 neighbours: quantise them (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of: (
         of.add("Concat", x := of.quantised(3), of.add("Sigmoid", x), axis=0)
     ),
-    "Concat with constant operand c2; quantise what it reads and makes (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of: (
+    "Concat with constant operand c2; it needs int8 neighbours: quantise them (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of: (
         of.add("Concat", of.quantised(3), of.constant(np.ones(2, np.float32)), axis=0)
     ),
     "Relu with input cast_1_0 of a scale or zero point that is not constant; "
@@ -333,15 +333,15 @@ def test_what_conversions_do_not_hold_is_told(reason):
 
 RESULTS = {  # of a MaxPool, whose result is read in other ways than by one QuantizeLinear
     "result maxpool_2_0 that leaves the network as float32, not quantised; "
-    "quantise what it reads and makes (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of, real: (
+    "it needs int8 neighbours: quantise them (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of, real: (
         real,
     ),
     "result maxpool_2_0 that Sigmoid 'sigmoid_3_0' reads as float32, not quantised; "
-    "quantise what it reads and makes (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of, real: (
+    "it needs int8 neighbours: quantise them (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of, real: (
         of.add("Sigmoid", real),
     ),
     "result relu_3_0 that Sigmoid 'sigmoid_4_0' reads as float32, not quantised; "
-    "quantise what it reads and makes (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of, real: (
+    "it needs int8 neighbours: quantise them (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of, real: (
         of.add("Sigmoid", of.add("Relu", real)),
         of.pair(real),
     ),
@@ -386,7 +386,7 @@ def test_a_part_of_a_split_that_is_read_in_float_is_named():
     lowered = ToIntegers().run(of.finish(of.pair(a), of.add("Sigmoid", b)))
     assert why(lowered, b) == (
         f"Split with result {b} that Sigmoid 'sigmoid_5_0' reads as float32, not quantised; "
-        "quantise what it reads and makes (QuantizeLinear and DequantizeLinear, or --calibrate)"
+        "it needs int8 neighbours: quantise them (QuantizeLinear and DequantizeLinear, or --calibrate)"
     )
 
 
