@@ -243,17 +243,6 @@ def test_an_old_operator_set_with_an_undefined_input_is_refused():
         load(old)
 
 
-def test_a_function_that_calls_itself_is_refused():
-    domains = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("d", 1)]
-    call = onnx.helper.make_node("f", ["x"], ["y"], domain="d")
-    recursive = model([node("Relu", "x", "y")], {"x": [1]}, ["y"])
-    recursive.graph.node[0].CopyFrom(call)
-    recursive.opset_import.extend(domains[1:])
-    recursive.functions.append(onnx.helper.make_function("d", "f", ["x"], ["y"], [call], domains))
-    with pytest.raises(GraphError, match=r"its functions cannot be put in place of their calls: Cycle"):
-        load(recursive)
-
-
 def test_a_normalisation_of_each_place_is_not_taken_for_one_of_channels(without_onnxruntime):
     norm = node("BatchNormalization", "x a a a a", "y", spatial=0)
     made = model([norm], {"x": [2, 3, 4]}, ["y"], {"a": np.ones((3, 4), np.float32)}, opset=7)
