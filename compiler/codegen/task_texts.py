@@ -13,6 +13,8 @@ TASKS: tuple[type, ...] = get_args(Task)
 CLASSES = {
     kind.__name__: kind for kind in (*TASKS, Convolution, Pooling, Transposed, AddingScale, Scale, Shift)
 }
+LARGEST_NUMBER = 1 << 24
+"""In a task: a greater one is that of a forged text, and to list its choices may not end."""
 MEMBER = re.compile(r"<(\w+)\.(\w+): '\w+'>")  # as Python shows a member of an enumeration
 
 
@@ -35,4 +37,7 @@ def _value(node: ast.expr) -> object:
             return Elements[name]
         case ast.Tuple(parts):
             return tuple(map(_value, parts))
-    return ast.literal_eval(node)
+    value = ast.literal_eval(node)
+    if isinstance(value, int) and abs(value) > LARGEST_NUMBER:
+        raise ValueError(f"{value.bit_length()} bits are too many for a size")
+    return value

@@ -170,6 +170,9 @@ class Conversions:
 def check_scales(graph: Graph) -> None:
     """Check the constant scales of all conversions: finite numbers, and positive for activations.
 
+    Scale 0 means zeros where values are dequantised: constants have it where a channel was pruned, and
+    `FoldConversions` has put constants in place of activations of scale 0. Quantising divides by the scale.
+
     Raises:
         GraphError: naming the first invalid scale.
     """
@@ -180,7 +183,8 @@ def check_scales(graph: Graph) -> None:
         positive = scale >= 0 if node.inputs[0] in graph.constants else scale > 0
         wrong = scale[~(np.isfinite(scale) & positive)]
         if wrong.size:
+            why = ", by which it divides" if wrong[0] == 0 and node.op == "QuantizeLinear" else ""
             raise GraphError(
-                f"graph {graph.name}: {node} has the scale {node.inputs[1]} = {wrong[0]:g}; scales are "
+                f"graph {graph.name}: {node} has the scale {node.inputs[1]} = {wrong[0]:g}{why}; scales are "
                 "finite and greater than 0: quantise the network again"
             )

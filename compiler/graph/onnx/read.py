@@ -103,7 +103,7 @@ def _of_known_version(proto: ModelProto, label: str) -> ModelProto:
     if len(versions) == 1 and 0 < max(versions) < OLDEST_OPSET:
         try:
             return version_converter.convert_version(proto, OLDEST_OPSET)
-        except (RuntimeError, ValueError):
+        except (RuntimeError, ValueError, version_converter.ConvertError):
             pass  # the message below says what can be done
     if len(versions) > 1 or not all(OLDEST_OPSET <= version <= newest for version in versions):
         raise GraphError(

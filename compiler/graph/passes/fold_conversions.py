@@ -3,6 +3,7 @@
 QuantizeLinear of a constant, as quantisation-aware training leaves it before weights, becomes integers.
 DequantizeLinear of a constant becomes real numbers, except that the weights and biases of products of
 quantised tensors stay narrow. Operators that move the elements of such weights move the integers.
+DequantizeLinear with scale 0, of whatever activation, becomes zeros.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +28,7 @@ class FoldConversions:
 
     def run(self, graph: Graph) -> Graph:
         """Return `graph` with constants in place of their conversions."""
-        return _folded(DeadCode().run(_with_moved_weights(_quantised(graph))))
+        return _folded(DeadCode().run(_with_moved_weights(_quantised(_without_scale(graph)))))
 
 
 def _known(graph: Graph, node: Node) -> bool:
@@ -46,6 +47,19 @@ def _carried_out(graph: Graph, op: str, wanted: Callable[[Node], bool] = lambda 
             made.constants |= run_node(node, graph.constants, graph.types)
         else:
             made.nodes.append(node)
+    return made.finished()
+
+
+def _without_scale(graph: Graph) -> Graph:
+    """Return `graph` with zeros in place of DequantizeLinear of activations whose scale is 0."""
+    made = Rewriting(graph)
+    for node in graph.nodes:
+        scale = graph.constants.get(node.inputs[1]) if node.op == "DequantizeLinear" else None
+        if scale is None or scale.any() or node.inputs[0] in graph.constants:
+            made.nodes.append(node)
+        else:
+            real = graph.types[node.outputs[0]]
+            made.constants[node.outputs[0]] = np.zeros(real.shape, real.dtype)
     return made.finished()
 
 

@@ -57,6 +57,11 @@ class Convolution:
     batch: int = 1
 
     def __post_init__(self) -> None:
+        if min(self.channels, self.outputs, self.groups, self.batch) < 1:
+            raise IrError(
+                f"convolution: channels = {self.channels}, outputs = {self.outputs}, groups = {self.groups} "
+                f"and batch = {self.batch} must each be at least 1"
+            )
         if min(self.out_size) < 1:
             raise IrError(
                 f"convolution: a kernel of {self.kernel} with dilation {self.dilation} does not fit an "
@@ -246,6 +251,10 @@ class Pooling:
     batch: int = 1
 
     def __post_init__(self) -> None:
+        if min(self.channels, self.batch) < 1:
+            raise IrError(
+                f"pooling: channels = {self.channels} and batch = {self.batch} must each be at least 1"
+            )
         if min(self.out_size) < 1:
             raise IrError(
                 f"pooling: a window of {self.kernel} does not fit an input of {self.height}x{self.width} "

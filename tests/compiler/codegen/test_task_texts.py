@@ -49,6 +49,8 @@ def test_there_is_an_example_of_each_task():
         "SumTask(elements=__import__('os').getpid())",
         "ElementsTask(kind=<Elements.NONE: 'none'>, elements=1, constants=())",
         str(EXAMPLES[0]).replace("height=8", "height=-8"),
+        str(EXAMPLES[0]).replace("height=8", f"height={10**30}"),
+        str(EXAMPLES[0]).replace("outputs=16", "outputs=0"),
         str(EXAMPLES[0]).replace("stride=(1, 1)", "stride=(0, 1)"),
         "(" * 5000,
     ],

@@ -22,7 +22,7 @@ ROW = dict.fromkeys(FIGURES, 100.0) | {"workload": "w", "status": "ok", "cycles"
 def folder(path, rows, names=("block_in",), base=None):
     """Write the folder of a sweep; `base` is the target that its points differ from."""
     path.mkdir()
-    identity = {"specification": {}, "parameters": list(names), "workloads": {}, "base": {}}
+    identity = {"specification": {}, "parameters": list(names), "workloads": {}, "base": {"name": "default"}}
     identity |= {} if base is None else {"base_toml": to_toml(base)}
     (path / "sweep.json").write_text(json.dumps(identity))
     rows = [{"point": number} | ROW | row for number, row in enumerate(rows)]

@@ -237,6 +237,12 @@ def test_operator_sets_that_are_too_new_are_refused(opset):
         load(model([node("Relu", "x", "y")], {"x": [1]}, ["y"], opset=opset))
 
 
+def test_an_old_operator_set_with_an_undefined_input_is_refused():
+    old = model([node("Add", "x undefined", "y")], {"x": [1]}, ["y"], opset=6)
+    with pytest.raises(GraphError, match=r"^net: operator set 6 is not supported; one of 7 to "):
+        load(old)
+
+
 def test_a_normalisation_of_each_place_is_not_taken_for_one_of_channels(without_onnxruntime):
     norm = node("BatchNormalization", "x a a a a", "y", spatial=0)
     made = model([norm], {"x": [2, 3, 4]}, ["y"], {"a": np.ones((3, 4), np.float32)}, opset=7)

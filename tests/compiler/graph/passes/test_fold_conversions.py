@@ -6,6 +6,23 @@ from tests.compiler.graph.passes.golden import check_text
 from vdla.compiler.graph.passes.fold_conversions import FoldConversions
 
 TEXTS = {
+    "an activation of scale 0 is zeros, and what quantises it is not needed": (
+        """\
+def f(x: float32[2, 2]):
+    s: float32 = constant(0.0)
+    z: int8 = constant(3)
+    q: int8[2, 2] = QuantizeLinear(x, s, z, axis=0)
+    a: float32[2, 2] = DequantizeLinear(q, s, z, axis=0)
+    y: float32[2, 2] = Relu(a)
+    return y
+""",
+        """\
+def f(x: float32[2, 2]):
+    a: float32[2, 2] = constant([[0.0, 0.0], [0.0, 0.0]])
+    y: float32[2, 2] = Relu(a)
+    return y
+""",
+    ),
     "weights of float, as training leaves them, are narrow; they are transposed as integers": (
         """\
 def f(x: int8[2, 2]):
@@ -147,7 +164,8 @@ def f(x: float32[2]):
     s: float32 = constant(0.0)
     o: int8 = constant(0)
     q: int8[2] = QuantizeLinear(w, s, o, axis=0)
-    r: float32[2] = DequantizeLinear(q, s, o, axis=0)
+    t: float32 = constant(1.0)
+    r: float32[2] = DequantizeLinear(q, t, o, axis=0)
     y: float32[2] = Add(x, r)
     return y
 """,

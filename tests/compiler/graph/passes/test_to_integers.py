@@ -395,8 +395,9 @@ def test_a_scale_that_means_nothing_is_refused(scale):
     of = QdqBuilder(0)
     graph = of.finish(of.pair(of.add("Relu", of.quantised(3)), scale))
     message = (
-        f"graph f: QuantizeLinear 'quantizelinear_3_0' has the scale c3 = {scale:g}; scales are finite and "
-        "greater than 0: quantise the network again"
+        f"graph f: QuantizeLinear 'quantizelinear_3_0' has the scale c3 = {scale:g}"
+        f"{'' if scale else ', by which it divides'}; scales are finite and greater than 0: quantise the "
+        "network again"
     )
     with pytest.raises(GraphError, match=f"^{re.escape(message)}$"):
         ToIntegers().run(graph)
