@@ -11,17 +11,25 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
 from vdla.explore.silicon.families import FAMILIES, family
-from vdla.explore.silicon.grid import GRID, ROUTED_KINDS, ROUTED_POINTS, SHOWN, GridPoint
+from vdla.explore.silicon.grid import GRID, ROUTED_POINTS, SHOWN, GridPoint
 from vdla.explore.silicon.hardware import UNIT, generator_digest, hardware_digest, unit_verilog
 from vdla.explore.silicon.routing import clock_of, route
-from vdla.explore.silicon.store import SHIPPED, Measured, Store, key_of, memories_of, read_store
+from vdla.explore.silicon.store import (
+    SHIPPED,
+    Measured,
+    RoutedComponent,
+    Store,
+    key_of,
+    memories_of,
+    read_store,
+)
 from vdla.explore.silicon.synthesis import area_of, synthesise
 from vdla.hw.components import Component, components
 from vdla.hw.spec.cache import digest_of
@@ -105,9 +113,15 @@ def carried_over(store: Store) -> Store:
         for family_name, found in store.components.items():
             for one in found:
                 if one.hardware == digest:
-                    same = replace(described(component, digest, one.resources), ns=one.ns)
+                    same = described(component, digest, one.resources)
                     kept.components.setdefault(family_name, []).append(same)
                     break
+    for component in {key_of(component): component for _, component in grid(ROUTED_POINTS)}.values():
+        digest = unit_digest(component)
+        for one in store.routed.get(ROUTED_FAMILY, []):
+            if one.hardware == digest:
+                kept.routed.setdefault(ROUTED_FAMILY, []).append(routed(component, digest, one.ns))
+                break
     for family_name, designs in store.designs.items():
         for config in SHOWN:
             entry = designs.get(config.digest, {})
@@ -134,13 +148,19 @@ def described(component: Component, digest: str, resources: Mapping[str, float])
     return Measured(component.kind, features, memories_of(component), digest, resources)
 
 
+def routed(component: Component, digest: str, ns: float) -> RoutedComponent:
+    """Return the record of a routed component."""
+    features = {name: float(value) for name, value in component.features.items()}
+    return RoutedComponent(component.kind, features, memories_of(component), digest, ns)
+
+
 def carry_out(pool: Executor | None, store: Store, output: Path, tasks: Iterable[Task]) -> None:
     """Make measurements, and write the store after each."""
 
     def done(task: Task, result: Any, seconds: float) -> None:
         task.record(store, result)
         store.write(output)
-        figures = result.resources if isinstance(result, Measured) else result
+        figures = shown(result)
         click.echo(f"{task.name}: {json.dumps(figures)} ({seconds:.0f} s)")
 
     store.write(output)
@@ -153,6 +173,16 @@ def carry_out(pool: Executor | None, store: Store, output: Path, tasks: Iterable
     }
     for future in as_completed(pending):
         done(pending[future], *future.result())
+
+
+def shown(result: Any) -> Any:
+    """Return the figures of a measurement, as JSON takes them."""
+    match result:
+        case Measured():
+            return result.resources
+        case RoutedComponent():
+            return {"ns": result.ns}
+    return result
 
 
 def timed(work: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
@@ -192,23 +222,25 @@ def measure(config: AcceleratorConfig, name: str, family_name: str) -> Measured:
 
 def component_clock_tasks(store: Store) -> Iterator[Task]:
     """Yield the components in which the slowest path of a core may lie, unless they were routed."""
-    entries = store.components[ROUTED_FAMILY]
-    places = {entry.key: place for place, entry in enumerate(entries)}
+    found = store.routed.setdefault(ROUTED_FAMILY, [])
+    known = {one.key for one in found}
     for config, component in grid(ROUTED_POINTS):
-        place = places[key_of(component)]
-        if component.kind in ROUTED_KINDS and entries[place].ns is None:
+        if key_of(component) not in known:
+            known.add(key_of(component))
+            yield Task(
+                f"period of {component.name}",
+                measure_period,
+                (config, component.name),
+                lambda store, one: store.routed[ROUTED_FAMILY].append(one),
+            )
 
-            def record(store: Store, ns: float, place: int = place) -> None:
-                """Add the path to the component's record."""
-                store.components[ROUTED_FAMILY][place] = replace(entries[place], ns=ns)
 
-            yield Task(f"path of {component.name}", slowest_ns, (config, component.name), record)
-
-
-def slowest_ns(config: AcceleratorConfig, name: str) -> float:
-    """Route one component alone; return its slowest path."""
-    netlist = synthesise(unit_verilog(component_named(config, name)), UNIT, ROUTED_FAMILY)
-    return round(1000 / route(netlist, UNIT, 1).mhz, 2)
+def measure_period(config: AcceleratorConfig, name: str) -> RoutedComponent:
+    """Route one component alone."""
+    component = component_named(config, name)
+    verilog = unit_verilog(component)
+    netlist = synthesise(verilog, UNIT, ROUTED_FAMILY)
+    return routed(component, digest_of([verilog]), round(1000 / route(netlist, UNIT, 1).mhz, 2))
 
 
 def design_tasks(
@@ -239,9 +271,7 @@ def clock_tasks(store: Store, designs: Iterable[AcceleratorConfig]) -> Iterator[
 def clock(config: AcceleratorConfig) -> dict[str, object]:
     """Place and route a design."""
     found = clock_of(config)
-    worst = found.paths[0]
-    path = {"start": worst.start, "end": worst.end, "units": list(worst.units), "ns": worst.ns}
-    return {"mhz": round(found.mhz, 2), "seed": found.seed, "path": path}
+    return {"mhz": round(found.mhz, 2), "seed": found.seed, "path": found.worst}
 
 
 def recorder(config: AcceleratorConfig, family_name: str) -> Callable[[Store, Any], None]:

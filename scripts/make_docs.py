@@ -9,7 +9,8 @@ from types import ModuleType
 import click
 
 from vdla.compiler.network.support import page as operators_page
-from vdla.explore.silicon.pages import area_page, timing_page
+from vdla.explore.silicon.clock_page import timing_page
+from vdla.explore.silicon.pages import area_page
 from vdla.hw.spec.reference import PAGES
 from vdla.hw.spec.writing import write_text
 
@@ -50,7 +51,7 @@ def pages() -> dict[str, str]:
         "area.md": area_page(),
         "operators.md": operators_page(),
         "schedules.md": schedules_page(),
-        "timing.md": timing_page(),
+        "timing.md": timing_page(ROOT / "examples" / "sweeps" / "clock.toml"),
     }
 
 

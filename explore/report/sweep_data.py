@@ -16,8 +16,10 @@ from vdla.hw.spec.target_files import CLOCK, CLOCK_SOURCE, apply_settings, from_
 
 POINTS, LAYERS = "points.parquet", "layers.parquet"
 OK = "ok"
-SILICON_CLOCKS = (ClockSource.ESTIMATED, ClockSource.ROUTED)
-SILICON = ("lut", "ff", "dsp", "block_ram", "mhz", "area_source", "clock_source", "digest")
+SILICON_CLOCKS = (ClockSource.ESTIMATED, ClockSource.EXTRAPOLATED, ClockSource.ROUTED)
+AREA_COLUMNS = ("lut", "ff", "dsp", "block_ram", "area_source")
+CLOCK_COLUMNS = ("mhz", "mhz_low", "mhz_high", "mhz_limited_by", "clock_source")
+SILICON = (*AREA_COLUMNS, *CLOCK_COLUMNS, "digest")
 RUN = ("cycles", "seconds", "utilisation", "macs", "bytes_read", "bytes_written", "energy_pj", "status")
 SOME = ("default_cycles", "limits", "limits_why")  # of sweeps that tune, and of those with limits
 LAYER_SHAPE = ("name", "op", "on", "macs")

@@ -44,9 +44,6 @@ def _point(*kinds: str, **changes: Any) -> GridPoint:
     return GridPoint(BASE.with_changes(**changes), kinds)
 
 
-ROUTED_KINDS = ("fetch", "load_unit", "loader", "pipeline", "store_unit")
-"""Kinds in which the slowest path of a core may lie."""
-
 GRID = (
     _point(),
     _point("pipeline", "store_unit", "loader", block_out=4),
@@ -150,8 +147,23 @@ GRID = (
         acc_buffer_bytes=256,
     ),
 )
-ROUTED_POINTS = (GRID[0], _point("pipeline", alu_lanes=1, alu_stages=2))
-"""Grid points whose components of `ROUTED_KINDS` are routed, too."""
+LANES = ((4, 4, 4, 2), (8, 8, 4, 2), (8, 8, 4, 1), (8, 8, 1, 2))
+"""Blocks, lanes and stages of the ALU of the pipelines that are routed: `block_in`, `block_out`, `alu_lanes`,
+`alu_stages`."""
+
+ROUTED_POINTS = (
+    _point("fetch", "load_unit", "loader", "pipeline", "store_unit"),
+    _point("pipeline", alu_lanes=1, alu_stages=2),
+    *(
+        GridPoint(
+            SMALL.with_changes(block_in=rows, block_out=columns, alu_lanes=lanes, alu_stages=stages),
+            ("pipeline",),
+        )
+        for rows, columns, lanes, stages in LANES
+    ),
+    GridPoint(SMALL, ("loader", "store_unit")),
+)
+"""Configurations, and the kinds of their components that are routed alone, where slowest paths may lie."""
 
 DESIGNS = (
     TINY,
@@ -177,6 +189,24 @@ DESIGNS = (
         inp_buffer_bytes=32 * KIB,
         wgt_buffer_bytes=64 * KIB,
         max_requests=8,
+    ),
+    TINY.with_changes(name="tiny-one-stage", alu_lanes=0, alu_stages=1),
+    TINY.with_changes(name="tiny-lanes", alu_lanes=0),
+    ECP5_85F.with_changes(
+        name="packed-8x16",
+        block_in=8,
+        block_out=16,
+        inp_buffer_bytes=16 * KIB,
+        wgt_buffer_bytes=32 * KIB,
+    ),
+    SMALL.with_changes(
+        name="all-8x8",
+        extensions=tuple(Extension),
+        bus_bits=256,
+        max_requests=32,
+        alu_lanes=4,
+        acc_ports=2,
+        requantise_lanes=8,
     ),
 )
 """They change every parameter that a sweep is likely to change. None of them took part in a fit."""

@@ -3,15 +3,16 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vdla.explore.silicon.families import RESOURCES
 from vdla.explore.silicon.memory_blocks import blocks, memory_features
-from vdla.explore.silicon.store import Measured, key_of
-from vdla.hw.components import Component, MemoryShape
+from vdla.explore.silicon.store import Measured, current_store, key_of
+from vdla.hw.components import Component, MemoryShape, components
+from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import ToolError
 
 
@@ -56,14 +57,6 @@ class KindModel:
             "dsp": max(0.0, round(sizes["dsp"])),
         }
 
-    def ns(self, features: Mapping[str, float]) -> float:
-        """Return the slowest path of the routed component with the nearest features; 0 where none is."""
-        routed = [(self._distance(one.features, features), one.ns) for one in self.measured if one.ns]
-        return min(routed)[1] if routed else 0.0
-
-    def _distance(self, one: Mapping[str, float], other: Mapping[str, float]) -> float:
-        return float(np.abs(self._row(one) - self._row(other)).sum())
-
 
 class FamilyModel:
     """The sizes of components on one family.
@@ -104,13 +97,29 @@ class FamilyModel:
         """Return whether a component with equal features and memories is stored."""
         return key_of(component) in self._exact
 
-    def slowest_ns(self, parts: Sequence[Component]) -> float:
-        """Return the slowest path of the slowest component; 0 where none of their kinds was routed."""
-        return max(
-            (self._kinds[part.kind].ns(self._features(part)) for part in parts if part.kind in self._kinds),
-            default=0.0,
-        )
-
     def _features(self, component: Component) -> dict[str, float]:
         """Return the features of a component, with those of its memories on this family."""
         return {**component.features, **memory_features(self.family, component.memories)}
+
+
+RECENT = 64
+"""Configurations whose components are kept: area and clock are asked for one after the other."""
+
+
+@lru_cache(RECENT)
+def sized_components(
+    config: AcceleratorConfig, family: str
+) -> tuple[tuple[Component, Mapping[str, float]], ...]:
+    """Return the components of a core, each with its resources.
+
+    Raises:
+        ToolError: the store holds none of a kind.
+    """
+    model = family_model(family)
+    return tuple((part, model.size(part)) for part in components(config))
+
+
+@cache
+def family_model(family: str) -> FamilyModel:
+    """Return the model of what the store holds for a family."""
+    return FamilyModel(family, current_store().components.get(family, []))

@@ -1,6 +1,8 @@
 """Figures that were measured on this machine: they join those of the shipped store."""
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from vdla.explore.silicon.hardware import generator_digest
 from vdla.hw.spec.cache import digest_of
@@ -10,19 +12,21 @@ from vdla.hw.spec.shelf import Shelf
 _SHELF = Shelf("silicon", 16 << 20)
 
 
-def remembered(config: AcceleratorConfig, family: str) -> dict[str, float]:
-    """Return the figures of a design that were measured here: resources, `mhz`; those that are known."""
+def remembered(config: AcceleratorConfig, family: str) -> dict[str, Any]:
+    """Return the figures of a design that were measured here, those that are known: resources, `mhz`, and
+    `path` as in the store."""
     kept = _SHELF.read(_key(config, family))
-    found: dict[str, float] = json.loads(kept) if kept else {}
+    found: dict[str, Any] = json.loads(kept) if kept else {}
     return found
 
 
-def remember(config: AcceleratorConfig, family: str, figures: dict[str, float]) -> None:
-    """Keep figures of a design; of several clocks, the fastest."""
+def remember(config: AcceleratorConfig, family: str, figures: Mapping[str, Any]) -> None:
+    """Keep figures of a design; of several clocks, the fastest and its path."""
     known = remembered(config, family)
-    fastest = {"mhz": max(figures["mhz"], known.get("mhz", 0.0))} if "mhz" in figures else {}
-    _SHELF.write(_key(config, family), json.dumps({**known, **figures, **fastest}).encode())
+    if figures.get("mhz", 0.0) >= known.get("mhz", 0.0) or "mhz" not in figures:
+        known |= figures
+    _SHELF.write(_key(config, family), json.dumps(known).encode())
 
 
 def _key(config: AcceleratorConfig, family: str) -> str:
-    return digest_of([generator_digest(), config.digest, family])
+    return digest_of(["with path", generator_digest(), config.digest, family])

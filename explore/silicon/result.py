@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from vdla.hw.spec.target import ClockSource
 
 ESTIMATED, SYNTHESISED, ROUTED = ClockSource.ESTIMATED.value, "synthesised", ClockSource.ROUTED.value
+EXTRAPOLATED = ClockSource.EXTRAPOLATED.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +18,11 @@ class Silicon:
         dsp: DSP blocks.
         block_ram: DP16KD (18 Kbit) on ECP5, units of 36 Kbit on xc7.
         mhz: clock in MHz; None where none is known.
+        mhz_low, mhz_high: interval of an estimated clock (`ClockEstimate`); both `mhz` where it was routed.
+        limited_by: the units of the slowest path; of an estimate, the slowest component. "" where no clock is
+            known.
         area: SYNTHESISED or ESTIMATED.
-        clock: ROUTED or ESTIMATED.
+        clock: ROUTED, ESTIMATED or EXTRAPOLATED.
     """
 
     lut: float
@@ -26,5 +30,8 @@ class Silicon:
     dsp: float
     block_ram: float
     mhz: float | None = None
+    mhz_low: float | None = None
+    mhz_high: float | None = None
+    limited_by: str = ""
     area: str = ESTIMATED
     clock: str = ESTIMATED

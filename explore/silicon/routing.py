@@ -62,6 +62,12 @@ class Clock:
     seed: int
     paths: tuple[UnitPath, ...]
 
+    @property
+    def worst(self) -> dict[str, Any]:
+        """The slowest path, as the store holds it."""
+        path = self.paths[0]
+        return {"start": path.start, "end": path.end, "units": list(path.units), "ns": path.ns}
+
 
 def clock_of(config: AcceleratorConfig, seed: int = 1, tell: Tell = silent) -> Clock:
     """Return the clock of a core on an LFE5U-85F of speed grade 6; kept between processes.
@@ -82,7 +88,7 @@ def clock_of(config: AcceleratorConfig, seed: int = 1, tell: Tell = silent) -> C
         (folder / "clock.json").write_text(json.dumps(asdict(route(netlist, MODULE, seed))))
 
     clock = _from_json(json.loads((built("clock", key, work) / "clock.json").read_text()))
-    remember(config, "ecp5", {"mhz": clock.mhz})
+    remember(config, "ecp5", {"mhz": clock.mhz, "path": clock.worst})
     return clock
 
 

@@ -5,7 +5,7 @@ empty.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -29,7 +29,6 @@ class Measured:
         kind, features, memories: as those of `Component`.
         hardware: digest of its Verilog.
         resources: LUTs, flip-flops, DSPs, block RAMs.
-        ns: its slowest path, routed alone; None where it was not routed.
     """
 
     kind: str
@@ -37,7 +36,28 @@ class Measured:
     memories: tuple[MemoryFigures, ...]
     hardware: str
     resources: Mapping[str, float]
-    ns: float | None = None
+
+    @property
+    def key(self) -> str:
+        """What tells it from others of its family."""
+        return _key(self.kind, self.features, self.memories)
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedComponent:
+    """A component that was placed and routed alone.
+
+    Attributes:
+        kind, features, memories: as those of `Component`.
+        hardware: digest of its Verilog.
+        ns: its period.
+    """
+
+    kind: str
+    features: Mapping[str, float]
+    memories: tuple[MemoryFigures, ...]
+    hardware: str
+    ns: float
 
     @property
     def key(self) -> str:
@@ -67,12 +87,14 @@ class Store:
     Attributes:
         hardware: digest of the generator.
         components: by family.
+        routed: components that were routed, by family.
         designs: of each family and configuration (by the digest of its parameters), what was measured:
             `name`, `hardware` (digest of its Verilog), the resources, `mhz`, `seed`, `path`.
     """
 
     hardware: str
     components: dict[str, list[Measured]] = field(default_factory=dict)
+    routed: dict[str, list[RoutedComponent]] = field(default_factory=dict)
     designs: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
 
     def write(self, path: Path = SHIPPED) -> None:
@@ -81,18 +103,23 @@ class Store:
         Raises:
             OutputError: it cannot be written.
         """
-        parts = {
-            family: [asdict(measured) for measured in sorted(found, key=lambda one: one.key)]
-            for family, found in sorted(self.components.items())
-        }
-        lines = [f'{{"hardware": {json.dumps(self.hardware)},', '"components": {']
-        lines.append(",\n".join(_list(family, found) for family, found in parts.items()))
-        lines += ["},", f'"designs": {json.dumps(self.designs, indent=1, sort_keys=True)}', "}"]
-        write_text(path, "\n".join(lines) + "\n")
+        designs = json.dumps(self.designs, indent=1, sort_keys=True)
+        parts = [
+            f'{{"hardware": {json.dumps(self.hardware)}',
+            f'"components": {_lines(self.components)}',
+            f'"routed": {_lines(self.routed)}',
+            f'"designs": {designs}\n}}\n',
+        ]
+        write_text(path, ",\n".join(parts))
 
 
-def _list(family: str, entries: list[dict[str, Any]]) -> str:
-    return f"{json.dumps(family)}: [\n" + ",\n".join(map(json.dumps, entries)) + "\n]"
+def _lines(entries: Mapping[str, Sequence[Any]]) -> str:
+    """Return components by family as JSON, one per line."""
+    families = []
+    for family, found in sorted(entries.items()):
+        lines = [json.dumps(asdict(one)) for one in sorted(found, key=lambda one: one.key)]
+        families.append(f"{json.dumps(family)}: [\n" + ",\n".join(lines) + "\n]")
+    return "{\n" + ",\n".join(families) + "\n}"
 
 
 def read_store(path: Path = SHIPPED) -> Store:
@@ -103,25 +130,24 @@ def read_store(path: Path = SHIPPED) -> Store:
     """
     try:
         kept = json.loads(path.read_text())
-        components = {
-            family: [
-                Measured(
-                    entry["kind"],
-                    entry["features"],
-                    tuple((depth, bits, lanes) for depth, bits, lanes in entry["memories"]),
-                    entry["hardware"],
-                    entry["resources"],
-                    entry.get("ns"),
-                )
-                for entry in entries
-            ]
-            for family, entries in kept["components"].items()
-        }
-        return Store(kept["hardware"], components, kept["designs"])
+        return Store(
+            kept["hardware"],
+            {name: [Measured(**_fields(one)) for one in found] for name, found in kept["components"].items()},
+            {
+                name: [RoutedComponent(**_fields(one)) for one in found]
+                for name, found in kept["routed"].items()
+            },
+            kept["designs"],
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise FileFormatError(
             f"{path}, the store of measured areas, cannot be read ({error}); write it anew with make area"
         ) from error
+
+
+def _fields(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a component as its class has them."""
+    return {**entry, "memories": tuple((depth, bits, lanes) for depth, bits, lanes in entry["memories"])}
 
 
 @cache

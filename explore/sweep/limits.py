@@ -1,7 +1,8 @@
 """Limits on results: which rows are surely within them, which may be, and which are beyond them.
 
-A figure that is exact is within a limit or beyond it. An estimated one has an interval, by the worst error of
-the designs that were measured; a limit inside the interval decides nothing.
+A figure that is exact is within a limit or beyond it. An estimated one has an interval: an area by the worst
+error of the designs that were measured, a clock and the time at it by `mhz_low` and `mhz_high`. A limit
+inside the interval decides nothing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -71,6 +72,9 @@ class Limits:
         if name in RESOURCES and row.area_source == ESTIMATED:
             error = self.errors[name].worst if name in self.errors else inf
             return (max(0.0, value * (1 - error)), value * (1 + error))
+        if name in ("mhz", "seconds") and row.mhz and row.mhz_low and row.mhz_high:
+            low, high = row.mhz_low / row.mhz, row.mhz_high / row.mhz
+            return (value * low, value * high) if name == "mhz" else (value / high, value / low)
         return (float(value), float(value))
 
     def _one(self, row: PointRow, name: str) -> Verdict:

@@ -117,19 +117,19 @@ class _Area:
                 clock_source=TARGET_CLOCK,
                 digest=target.digest,
             )
-        own = None if self.given_clock else self.silicon.mhz
-        return PointRow(
+        row = PointRow(
             workload,
             status,
             lut=float(self.silicon.lut),
             ff=float(self.silicon.ff),
             dsp=float(self.silicon.dsp),
             block_ram=float(self.silicon.block_ram),
-            mhz=target.clock_mhz if own is None else own,
+            mhz=target.clock_mhz,
             area_source=self.silicon.area,
-            clock_source=TARGET_CLOCK if own is None else self.silicon.clock,
+            clock_source=TARGET_CLOCK,
             digest=target.digest,
         )
+        return row if self.given_clock or self.silicon.mhz is None else row.with_clock(self.silicon)
 
 
 def _run(

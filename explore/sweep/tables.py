@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from vdla.explore.silicon.result import Silicon
 from vdla.explore.sweep.parameters import Value
 from vdla.runtime.session.report import Report
 from vdla.sim.energy import COMPONENTS
@@ -29,8 +30,11 @@ class PointRow:
         energy: of each component, as that of a `Report`.
         lut, ff, dsp, block_ram: area.
         mhz: clock.
+        mhz_low, mhz_high: interval of `mhz`; both `mhz` where it was routed, None where it is the target's.
+        mhz_limited_by: units of the slowest path; "" where the clock is the target's.
         area_source: "estimated" or "synthesised"; or why the area is not known.
-        clock_source: "estimated" or "routed"; TARGET_CLOCK where the clock is that of the target.
+        clock_source: "estimated", "extrapolated" or "routed"; TARGET_CLOCK where the clock is that of the
+            target.
         digest: of the target.
         default_cycles: with the compiler's own choices; None where the sweep does not tune.
         tuned_tasks: tasks for which tuning found fewer cycles, whose choices `cycles` are of.
@@ -51,6 +55,9 @@ class PointRow:
     dsp: float | None = None
     block_ram: float | None = None
     mhz: float | None = None
+    mhz_low: float | None = None
+    mhz_high: float | None = None
+    mhz_limited_by: str = ""
     area_source: str = ""
     clock_source: str = ""
     digest: str = ""
@@ -58,6 +65,17 @@ class PointRow:
     tuned_tasks: int | None = None
     trials: int | None = None
     energy: Mapping[str, float] | None = None
+
+    def with_clock(self, silicon: Silicon) -> "PointRow":
+        """Return the row with the clock of the silicon."""
+        return replace(
+            self,
+            mhz=silicon.mhz,
+            mhz_low=silicon.mhz_low,
+            mhz_high=silicon.mhz_high,
+            mhz_limited_by=silicon.limited_by,
+            clock_source=silicon.clock,
+        )
 
     def with_run(self, found: Report) -> "PointRow":
         """Return the row with the figures of a run."""

@@ -22,6 +22,7 @@ class ClockSource(StrEnum):
     PRESET = "preset"
     GIVEN = "given"
     ESTIMATED = "estimated"
+    EXTRAPOLATED = "extrapolated"
     ROUTED = "routed"
 
     @property
@@ -33,7 +34,8 @@ class ClockSource(StrEnum):
 _CLOCK_TEXTS = {
     ClockSource.PRESET: "the preset's clock, not a design's",
     ClockSource.GIVEN: "from --set, --clock or the target's file",
-    ClockSource.ESTIMATED: "estimated",
+    ClockSource.ESTIMATED: "estimated, see vdla timing --estimate",
+    ClockSource.EXTRAPOLATED: "extrapolated: larger than every routed design, see vdla timing --estimate",
     ClockSource.ROUTED: "routed",
 }
 

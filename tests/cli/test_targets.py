@@ -73,7 +73,11 @@ def test_a_module_runs_with_its_own_memory_and_clock_unless_told_otherwise(folde
         (("clock_mhz=50",), (), "50 MHz (from --set, --clock or the target's file)"),
         (("clock_mhz=100",), (), "100 MHz (from --set, --clock or the target's file)"),
         ((), ("--clock", 40), "40 MHz (from --set, --clock or the target's file)"),
-        (("clock_mhz=51.9", "clock_source=estimated"), (), "51.9 MHz (estimated)"),
+        (
+            ("clock_mhz=51.9", "clock_source=estimated"),
+            (),
+            "51.9 MHz (estimated, see vdla timing --estimate)",
+        ),
         (("clock_mhz=52", "clock_source=routed"), (), "52 MHz (routed)"),
         (("clock_mhz=52", "clock_source=routed"), ("--clock", 9), "9 MHz (from --set, --clock or"),
     ],

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from vdla.explore.silicon.estimate import silicon_of
 from vdla.explore.sweep.parameters import with_values
 from vdla.explore.sweep.space import space_of
 from vdla.explore.sweep.specification import read
 from vdla.explore.sweep.workloads import workloads_of
 from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.target import Target
+from vdla.hw.spec.target_files import load
 
 FOLDER = Path(__file__).parents[2] / "examples" / "sweeps"
 
@@ -24,7 +26,8 @@ def buildable(point):
 
 
 @pytest.mark.parametrize(
-    ("name", "points", "most_refused"), [("networks", 64, 0), ("layers", 1000, 50), ("tuned", 12, 0)]
+    ("name", "points", "most_refused"),
+    [("networks", 64, 0), ("layers", 1000, 50), ("tuned", 12, 0), ("clock", 72, 0)],
 )
 def test_an_example_has_the_points_that_it_says(name, points, most_refused):
     path = FOLDER / f"{name}.toml"
@@ -48,3 +51,20 @@ def test_the_example_with_tuning_tunes_two_layers_without_a_log():
         "3x3 at 14x14",
         "depthwise at 28x28",
     ]
+
+
+def test_the_clocks_of_the_example_differ_and_name_the_unit_that_limits():
+    path = FOLDER / "clock.toml"
+    base = load(read(path).base.name)
+    clocks = {}
+    for point in space_of(read(path), base).points():
+        values = dict(point.values)
+        found = silicon_of(with_values(base, values).config)
+        assert found.mhz_low <= found.mhz <= found.mhz_high
+        clocks[tuple(values.values())] = found
+    assert len({found.mhz for found in clocks.values()}) > 36
+    for block_in, block_out, lanes, stages in clocks:
+        one, two = (clocks[block_in, block_out, lanes, stages] for stages in (1, 2))
+        assert one.limited_by == "compute_unit.pipeline"
+        assert two.limited_by.startswith(("compute_unit", "load_unit", "store_unit"))
+        assert two.mhz > 1.4 * one.mhz

@@ -21,19 +21,29 @@ def measured(config, name, family):
     return fill_silicon.described(component, fill_silicon.unit_digest(component), resources)
 
 
+def measured_period(config, name):
+    """Return a made-up period of a component, and note that it was asked for."""
+    ASKED.append(name)
+    component = fill_silicon.component_named(config, name)
+    return fill_silicon.routed(component, fill_silicon.unit_digest(component), 7.5)
+
+
 @pytest.fixture
 def asked(monkeypatch):
     """Replace synthesis by `measured`, and the grid by one point; return the components that were asked for
     in this process."""
     monkeypatch.setattr(fill_silicon, "measure", measured)
     monkeypatch.setattr(fill_silicon, "GRID", (GridPoint(TINY, ("queue", "tokens", "dma")),))
+    monkeypatch.setattr(fill_silicon, "measure_period", measured_period)
+    monkeypatch.setattr(fill_silicon, "ROUTED_POINTS", (GridPoint(TINY, ("queue", "dma")),))
     monkeypatch.setattr(fill_silicon, "generator_digest", lambda: "today")
     ASKED.clear()
     return ASKED
 
 
-def run(path, jobs=1):
-    arguments = ["--family", "ecp5", "--part", "components", "--jobs", str(jobs), "--output", str(path)]
+def run(path, jobs=1, part="components"):
+    only = ["--design", "none of them", "--jobs", str(jobs)]
+    arguments = ["--family", "ecp5", "--part", part, *only, "--output", str(path)]
     return CliRunner().invoke(fill_silicon.main, arguments)
 
 
@@ -88,9 +98,26 @@ def test_with_another_hardware_what_has_the_same_verilog_is_kept(tmp_path, asked
     assert read_store(path).components["ecp5"] == [dma, queue, tokens]
 
 
+def test_components_are_routed_once_and_kept_while_their_verilog_is_the_same(tmp_path, asked, monkeypatch):
+    path = tmp_path / "store.json"
+    for _ in range(2):
+        done = run(path, part="clocks")
+        assert done.exit_code == 0, done.output
+    assert asked == ["dma", "load_queue"]
+    dma, queue = read_store(path).routed["ecp5"]
+    assert (dma.kind, dma.ns, queue.kind) == ("dma", 7.5, "queue")
+    monkeypatch.setattr(fill_silicon, "generator_digest", lambda: "tomorrow")
+    store = read_store(path)
+    store.routed["ecp5"] = [dma, replace(queue, hardware="changed")]
+    store.write(path)
+    assert run(path, part="clocks").exit_code == 0
+    assert asked[2:] == ["load_queue"]
+    assert read_store(path).routed["ecp5"] == [dma, queue]
+
+
 def test_a_design_of_other_verilog_is_dropped(asked, monkeypatch):
     monkeypatch.setattr(fill_silicon, "hardware_digest", lambda config: f"{config.name} today")
     rows = {TINY.digest: {"name": "tiny", "hardware": "tiny today", "lut": 1.0}}
     rows[SMALL.digest] = {"name": "small", "hardware": "small yesterday", "lut": 2.0}
-    kept = fill_silicon.carried_over(Store("yesterday", {}, {"ecp5": rows}))
-    assert kept == Store("today", {}, {"ecp5": {TINY.digest: rows[TINY.digest]}})
+    kept = fill_silicon.carried_over(Store("yesterday", designs={"ecp5": rows}))
+    assert kept == Store("today", designs={"ecp5": {TINY.digest: rows[TINY.digest]}})

@@ -57,7 +57,7 @@ class Detail {
 
   #figures(row) {
     const { state } = this;
-    const line = (field) => [make("dt", {}, field.label), make("dd", {}, field.text(row[field.key]))];
+    const line = (field) => [make("dt", {}, field.label), make("dd", {}, `${field.text(row[field.key])}${field.more?.(row) ?? ""}`)];
     const parameters = state.fields.filter((field) => !field.result);
     const limits = known(row.limits) ? [make("hr"), make("dt", {}, "Limits"), make("dd", { class: row.limits_why ? "wide" : null }, row.limits_why || VERDICT_TEXTS[row.limits])] : [];
     return [...parameters.flatMap(line), make("hr"), ...state.results.flatMap(line), ...limits];

@@ -3,11 +3,12 @@
 // Fields: what a point has, parameters and results, with units and formats; and the rows that hold them.
 //
 // A field has: key (in rows), title, unit, result (not a parameter), better (-1: less is, 1: more is), text(value),
-// and once rows are known: values (distinct, where it is shown as steps), low, high, log.
+// may have more(row) (a note after the text), and once rows are known: values (distinct, where it is shown as steps), low, high, log.
 
 const LUT_UNITS = { ecp5: "LUT4", xc7: "LUT6" };
 const RAM_UNITS = { ecp5: "of 18 Kbit", xc7: "of 36 Kbit" };
-const SOURCES = ["estimated", "synthesised", "routed", "target"];
+const SOURCES = ["estimated", "extrapolated", "synthesised", "routed", "target"];
+const GUESSES = ["estimated", "extrapolated"];
 const MOST_STEPS = 12; // distinct values of a parameter that an axis shows evenly spaced
 const LOG_FROM = 30; // an axis is logarithmic where the largest value is so many times the least
 
@@ -15,13 +16,13 @@ function resultFields(family, time, energy) {
   const count = (value) => decimal(value);
   return [
     { key: "cycles", title: "Cycles", unit: "", better: -1, text: count },
-    { key: "time", title: "Time", unit: time, better: -1, text: significant, source: "clock_source" },
+    { key: "time", title: "Time", unit: time, better: -1, text: significant, source: "clock_source", more: (row) => between(row, ["time_low", "time_high"], significant) },
     { key: "lut", title: "LUTs", unit: LUT_UNITS[family] ?? "", better: -1, text: count, source: "area_source" },
     { key: "ff", title: "Flip-flops", unit: "", better: -1, text: count, source: "area_source" },
     { key: "dsp", title: "DSPs", unit: "blocks", better: -1, text: count, source: "area_source" },
     { key: "block_ram", title: "Block RAM", unit: RAM_UNITS[family] ?? "blocks", better: -1, text: (value) => decimal(value, 1), source: "area_source" },
     { key: "energy", title: "Energy", unit: energy, better: -1, text: significant },
-    { key: "mhz", title: "Clock", unit: "MHz", better: 1, text: (value) => decimal(value, 1), source: "clock_source" },
+    { key: "mhz", title: "Clock", unit: "MHz", better: 1, text: (value) => decimal(value, 1), source: "clock_source", more: clockNote },
     { key: "utilisation", title: "Multipliers used", unit: "%", better: 1, text: (value) => decimal(value, 1) },
   ].map((field) => ({ ...field, result: true }));
 }
@@ -50,7 +51,7 @@ function rowsOf(data, parameters, workloads) {
     const failed = workloads.flatMap(({ name }, number) => (runs[number].status === "ok" ? [] : [{ workload: name, reason: runs[number].status ?? "not run yet" }]));
     const row = { point, index, failed };
     for (const { key, name } of parameters) row[key] = points[name][index];
-    for (const name of ["lut", "ff", "dsp", "block_ram", "mhz", "area_source", "clock_source"]) row[name] = points[name][index];
+    for (const name of ["lut", "ff", "dsp", "block_ram", "mhz", "mhz_low", "mhz_high", "mhz_limited_by", "area_source", "clock_source"]) row[name] = points[name][index];
     for (const name of ["seconds", "cycles", "energy", "utilisation"]) row[name] = failed.length ? null : mean(runs.map((run) => run[name]));
     row.utilisation = known(row.utilisation) ? 100 * row.utilisation : null;
     const judged = workloads.map(({ runs }) => ({ limits: runs.limits?.[index], limits_why: runs.limits_why?.[index] }));
@@ -62,6 +63,8 @@ function rowsOf(data, parameters, workloads) {
   const [perPicojoule, energy] = unitFor(rows.map((row) => row.energy), ENERGY_UNITS);
   for (const row of rows) {
     row.time = known(row.seconds) ? row.seconds * perSecond : null;
+    row.time_low = timeAt(row, row.mhz_high);
+    row.time_high = timeAt(row, row.mhz_low);
     row.energy = known(row.energy) ? row.energy * perPicojoule : null;
   }
   return { rows, time, energy, factors: { time: perSecond, energy: perPicojoule, utilisation: 100 } };
@@ -90,7 +93,22 @@ function withAxis(field, rows) {
 function sourceOf(name, rows) {
   const found = [...new Set(rows.map((row) => row[name]).filter((source) => SOURCES.includes(source)))];
   if (found.length < 2) return found[0] ?? "";
-  return found.includes("estimated") ? "partly estimated" : found.join(" or ");
+  const measured = found.some((source) => !GUESSES.includes(source));
+  return measured && found.some((source) => GUESSES.includes(source)) ? "partly estimated" : found.join(" or ");
+}
+
+/** Return the time of a row at another clock than its own. */
+const timeAt = (row, mhz) => (known(row.time) && known(mhz) ? (row.time * row.mhz) / mhz : null);
+
+/** Return the interval of an estimate in brackets; "" where a figure has none. */
+function between(row, [low, high], text) {
+  return known(row[low]) && row[low] !== row[high] ? ` (${text(row[low])} to ${text(row[high])})` : "";
+}
+
+/** Return the interval of a clock, and what limits it. */
+function clockNote(row) {
+  const limit = row.mhz_limited_by ? `, limited by ${row.mhz_limited_by}` : "";
+  return `${between(row, ["mhz_low", "mhz_high"], (value) => decimal(value, 1))}${limit}`;
 }
 
 function labelOf(field, source) {

@@ -180,6 +180,7 @@ class SweepPage {
       { key: "front", title: "Front", left: true, value: (row) => !row.front, text: () => "" },
       ...(state.data.limits.length ? [limitColumn()] : []),
       ...state.fields.map(fieldColumn),
+      ...(state.rows.some((row) => row.mhz_limited_by) ? CLOCK_COLUMNS : []),
     ];
     const caption = `Points on ${state.workloads.map(({ name }) => name).join(", ")}${state.workloads.length > 1 ? " (geometric means)" : ""}; choose one by its number`;
     this.table = new SortableTable(byId("table"), { caption, columns, rows: state.rows, choose: (row) => state.choose(row.point), label: (row) => row.point });
@@ -264,6 +265,12 @@ function byReason(failures, count) {
 }
 
 const pointColumn = () => ({ key: "point", title: "Point", value: (row) => row.point, text: (row) => String(row.point) });
+
+const CLOCK_COLUMNS = [
+  { key: "mhz_low", title: "Clock, at least", unit: "MHz", value: (row) => row.mhz_low, text: (row) => (known(row.mhz_low) ? decimal(row.mhz_low, 1) : NONE) },
+  { key: "mhz_high", title: "Clock, at most", unit: "MHz", value: (row) => row.mhz_high, text: (row) => (known(row.mhz_high) ? decimal(row.mhz_high, 1) : NONE) },
+  { key: "mhz_limited_by", title: "Clock limited by", left: true, value: (row) => row.mhz_limited_by, text: (row) => row.mhz_limited_by || NONE },
+];
 
 function fieldColumn(field) {
   const note = field.label ? field.label.slice(field.title.length).trim().replace(/^\(|\)$/g, "") : "";

@@ -6,6 +6,8 @@ from dataclasses import asdict
 import click
 
 from vdla.cli._options import reports_errors, takes_target_alone
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.target import Target
 
 
@@ -25,15 +27,24 @@ from vdla.hw.spec.target import Target
     show_default=True,
     help="Placements to try; the fastest is shown.",
 )
+@click.option(
+    "--estimate", is_flag=True, help="Route nothing: print the estimate, its interval, and what limits it."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @reports_errors
 @takes_target_alone
-def command(target: Target, family: str, seeds: int, as_json: bool) -> None:
+def command(target: Target, family: str, seeds: int, estimate: bool, as_json: bool) -> None:
     """Place and route the core; print its clock and its slowest paths.
 
     Shift registers around the core keep its wide ports off the pins. Slack is against the clock of the
     target (--set clock_mhz=...). Results are kept: the second call with equal hardware routes nothing.
+
+    An estimate takes milliseconds. It leaves out what routing this very design gave, and is what sweeps show
+    for designs that were not routed; docs/timing.md says how good it is.
     """
+    if estimate:
+        click.echo(_estimate(target.config, family, as_json))
+        return
     from vdla.explore.silicon.routing import Clock, best_clock
 
     config = target.config
@@ -59,3 +70,26 @@ def command(target: Target, family: str, seeds: int, as_json: bool) -> None:
     for path in paths:
         click.echo(f"{path['ns']:7.2f} ns, slack {path['slack_ns']:7.2f}: {path['start']} to {path['end']}")
         click.echo(f"{'':12}through {', '.join(path['units'])}")
+
+
+def _estimate(config: AcceleratorConfig, family: str, as_json: bool) -> str:
+    """Return the estimated clock of a core as text.
+
+    Raises:
+        ToolError: the store holds no routed designs of this hardware.
+    """
+    from vdla.explore.silicon.clock import estimated_clock
+
+    found = estimated_clock(config, family)
+    if found is None:
+        raise ToolError(
+            f"{config.name} on {family}: explore/silicon/store.json holds too few routed designs of this "
+            "hardware for an estimate; vdla timing without --estimate routes the design"
+        )
+    if as_json:
+        return json.dumps({"config": config.name, "digest": config.digest, "target": family, **asdict(found)})
+    larger = "; the core is larger than every routed design" * found.extrapolated
+    return (
+        f"{config.name} on {family}: {found.mhz:.1f} MHz estimated ({found.low:.1f} to {found.high:.1f}), "
+        f"limited by {found.limited_by}{larger}"
+    )

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from vdla.explore.report.sweep_data import AREA_COLUMNS, CLOCK_COLUMNS
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.target_files import to_toml
 
@@ -64,7 +65,7 @@ def point_row(number: int, point: dict[str, int], workload: str, layers: list[di
         empty = dict.fromkeys(
             ("cycles", "seconds", "utilisation", "macs", "bytes_read", "bytes_written", "energy_pj")
         )
-        area = dict.fromkeys(("lut", "ff", "dsp", "block_ram", "mhz", "area_source", "clock_source"))
+        area = dict.fromkeys((*AREA_COLUMNS, *CLOCK_COLUMNS))
         return row | empty | area | {"status": FAILED}
     return row | {
         "cycles": cycles, "seconds": cycles / (mhz * 1e6), "utilisation": macs / peak / cycles, "macs": macs,
@@ -73,6 +74,7 @@ def point_row(number: int, point: dict[str, int], workload: str, layers: list[di
         "energy_pj": sum(layer["energy_pj"] for layer in timed),
         "lut": 4000.0 + 62 * peak + 9 * point["bus_bits"], "ff": 3000.0 + 31.5 * peak, "dsp": float(peak // 2),
         "block_ram": point["wgt_buffer_bytes"] / 2304 + 12, "mhz": float(mhz), "area_source": "estimated",
+        "mhz_low": 0.9 * mhz, "mhz_high": 1.1 * mhz, "mhz_limited_by": "compute_unit.pipeline",
         "clock_source": "routed" if peak == 256 else "estimated", "status": "ok",
     }  # fmt: skip
 

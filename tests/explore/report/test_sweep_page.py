@@ -92,6 +92,18 @@ def test_estimates_are_labelled(sweep):
     assert "LUTs (LUT4, estimated)" in sweep.page.locator("#pareto .role-axis-title").all_text_contents()
 
 
+def test_a_clock_and_a_time_show_their_interval_and_the_unit_that_limits(sweep):
+    sweep.page.locator("#table tr[data-row='3'] button").click()
+    sweep.settle()
+    figures = sweep.page.locator("#summary").inner_text()
+    clock, least, most = (column(sweep, title)[3] for title in ("Clock", "Clock, at least", "Clock, at most"))
+    assert f"{clock} ({least} to {most}), limited by compute_unit.pipeline" in figures
+    time = re.search(r"Time .*\n(\S+) \((\S+) to (\S+)\)", figures)
+    shortest, middle, longest = (float(time[number]) for number in (2, 1, 3))
+    assert shortest * 1.1 == pytest.approx(middle, rel=0.01) == pytest.approx(longest * 0.9, rel=0.01)
+    assert set(column(sweep, "Clock limited by")) == {"compute_unit.pipeline"}
+
+
 @pytest.mark.parametrize(
     ("title", "key"), [("Cycles", "cycles"), ("LUTs", "lut"), ("bus_bits", "parameter_bus_bits")]
 )

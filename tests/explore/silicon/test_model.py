@@ -9,10 +9,10 @@ from vdla.hw.components import Component, MemoryShape
 from vdla.hw.spec.errors import ToolError
 
 
-def measured(width: int, depth: int, lut: float, ns: float | None = None, *memories: MemoryShape) -> Measured:
+def measured(width: int, depth: int, lut: float, *memories: MemoryShape) -> Measured:
     features = {"width": float(width), "depth": float(depth)}
     resources = {"lut": lut, "ff": 3.0, "dsp": 2.0 * width, "block_ram": 0.0}
-    return Measured("unit", features, memories_of(component(width, depth, *memories)), "", resources, ns)
+    return Measured("unit", features, memories_of(component(width, depth, *memories)), "", resources)
 
 
 def component(width: int, depth: int, *memories: MemoryShape) -> Component:
@@ -20,8 +20,7 @@ def component(width: int, depth: int, *memories: MemoryShape) -> Component:
 
 
 STORED = tuple(
-    measured(width, depth, 10 + 5 * width + depth / 4, ns)
-    for width, depth, ns in ((1, 4, 5.0), (2, 4, None), (2, 8, 7.0), (4, 16, None))
+    measured(width, depth, 10 + 5 * width + depth / 4) for width, depth in ((1, 4), (2, 4), (2, 8), (4, 16))
 )
 
 
@@ -41,7 +40,7 @@ def test_the_memories_of_a_component_count_by_what_the_family_makes_of_them(fami
     def one(shape: MemoryShape) -> Measured:
         """Return a component that takes 10 LUTs, and 2 for each of LUT RAM."""
         features = memory_features(family, [shape])
-        return measured(1, 4, 10 + 2 * features["lut_ram"], None, shape)
+        return measured(1, 4, 10 + 2 * features["lut_ram"], shape)
 
     stored = [one(MemoryShape(depth, 24)) for depth in (16, 48, 512)]
     model = FamilyModel(family, stored)
@@ -59,13 +58,6 @@ def test_no_resource_is_negative():
 def test_a_kind_that_was_never_measured_is_refused_with_the_cure():
     with pytest.raises(ToolError, match=r"no unit of this hardware has been synthesised for xc7; make area"):
         FamilyModel("xc7", ()).size(component(1, 1))
-
-
-def test_the_clock_of_a_component_is_that_of_the_nearest_routed_one():
-    model = FamilyModel("ecp5", STORED)
-    assert model.slowest_ns([component(1, 5)]) == 5.0
-    assert model.slowest_ns([component(3, 12)]) == 7.0
-    assert model.slowest_ns([component(1, 5), component(3, 12)]) == 7.0
 
 
 @pytest.mark.parametrize(

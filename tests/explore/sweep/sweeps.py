@@ -20,7 +20,8 @@ SPECIFICATION = {
 
 def silicon(config: AcceleratorConfig) -> Silicon:
     """Return figures that follow from the configuration."""
-    return Silicon(config.macs_per_cycle * 100.0, 10.0, 4.0, config.inp_buffer_bytes / 2048, mhz=50.0)
+    area = (config.macs_per_cycle * 100.0, 10.0, 4.0, config.inp_buffer_bytes / 2048)
+    return Silicon(*area, mhz=50.0, mhz_low=45.0, mhz_high=60.0, limited_by="loader")
 
 
 def no_silicon(config: AcceleratorConfig) -> Silicon:

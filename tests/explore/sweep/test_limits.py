@@ -21,6 +21,7 @@ from vdla.explore.workers.here import here
 
 ROW = PointRow("w", "ok", cycles=1000, lut=10_000.0, dsp=8.0, mhz=50.0, area_source="estimated")
 ERRORS = {"lut": EstimateError(0.1, 5), "dsp": EstimateError(0.0, 5)}
+CLOCK = {"seconds": 1.0, "mhz_low": 45.0, "mhz_high": 60.0}
 WITHIN, PERHAPS, BEYOND = Verdict
 
 
@@ -40,6 +41,10 @@ WITHIN, PERHAPS, BEYOND = Verdict
         ({"ff": 7}, {"area_source": "unknown: no Yosys"}, PERHAPS, "ff is not known, at most 7"),
         ({"mhz": 50}, {}, WITHIN, ""),
         ({"mhz": 50.5}, {}, BEYOND, "mhz 50, at least 50.5"),
+        ({"mhz": 52}, CLOCK, PERHAPS, "mhz 50 (45 to 60 by the error of the estimate), at least 52"),
+        ({"mhz": 45}, CLOCK, WITHIN, ""),
+        ({"mhz": 61}, CLOCK, BEYOND, "mhz 50 (45 to 60 by the error of the estimate), at least 61"),
+        ({"seconds": 1.1}, CLOCK, PERHAPS, "seconds 1 (0.8333 to 1.111 by the error of the estimate), at most 1.1"),
         ({"cycles": 1000}, {}, WITHIN, ""),
         ({"cycles": 999, "lut": 10_000}, {}, BEYOND, "cycles 1,000, at most 999; lut 10,000 (9,000 to 11,000 by the error of the estimate), at most 10,000"),
         ({"cycles": 1}, {"status": "too wide"}, None, ""),
@@ -72,7 +77,7 @@ def test_a_sweep_marks_its_results_and_changed_limits_measure_nothing_again(tmp_
     assert list(found.columns[-2:]) == ["limits", "limits_why"]
     assert dict(done.verdicts) == {WITHIN: 1, PERHAPS: 1, BEYOND: 1}
     assert "limits: 1 points within, 1 may or may not be, 1 beyond" in conclusion(tmp_path, done)
-    again = sweep(plan(parameters=parameters, limits={"lut": 2900}), tmp_path, here)
+    again = sweep(plan(parameters=parameters, limits={"lut": 2500}), tmp_path, here)
     assert (again.resumed, dict(again.verdicts)) == (4, {BEYOND: 3})
     sweep(plan(parameters=parameters), tmp_path, here)
     assert "limits" not in pd.read_parquet(tmp_path / POINTS).columns

@@ -61,12 +61,13 @@ def test_the_table_of_points_has_parameters_figures_and_sources(whole):
     found = pd.read_parquet(whole / POINTS)
     assert list(found.columns) == [
         "point", "memory.latency", "inp_buffer_bytes", "workload", "cycles", "seconds", "utilisation", "macs",
-        "bytes_read", "bytes_written", "energy_pj", "lut", "ff", "dsp", "block_ram", "mhz", "area_source",
-        "clock_source", "digest", *ENERGY, "status",
+        "bytes_read", "bytes_written", "energy_pj", "lut", "ff", "dsp", "block_ram", "mhz", "mhz_low",
+        "mhz_high", "mhz_limited_by", "area_source", "clock_source", "digest", *ENERGY, "status",
     ]  # fmt: skip
     assert list(found.point) == list(range(8))
     assert set(found.status) == {"ok"}
     assert set(found.clock_source) == {"estimated"}
+    assert set(zip(found.mhz_low, found.mhz_high, found.mhz_limited_by, strict=True)) == {(45, 60, "loader")}
     assert (found.seconds == found.cycles / 50e6).all()
     assert (found.macs == 4 * 4 * 8 * 8).all()
     assert (found.energy_pj > 0).all()
@@ -173,6 +174,9 @@ def test_a_clock_that_is_a_parameter_decides_the_seconds(tmp_path):
     sweep(plan(parameters={"clock_mhz": [20]}), tmp_path, backend_of(1, None))
     row = pd.read_parquet(tmp_path / POINTS).iloc[0]
     assert (row.mhz, row.clock_source, row.seconds) == (20, "target", row.cycles / 20e6)
+    assert pd.isna(row.mhz_low)
+    assert pd.isna(row.mhz_high)
+    assert row.mhz_limited_by == ""
 
 
 def test_a_second_sweep_in_a_folder_is_refused(tmp_path):

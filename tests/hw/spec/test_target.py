@@ -62,7 +62,10 @@ def test_a_file_of_a_configuration_alone_is_a_target(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("clock_source = 3", "f: clock_source = 3 is unknown; there are preset, given, estimated, routed"),
+        (
+            "clock_source = 3",
+            "f: clock_source = 3 is unknown; there are preset, given, estimated, extrapolated, routed",
+        ),
         ("clock_mhz = 0", "f: clock_mhz = 0 stands still; it must be greater"),
         ("clock_mhz = 'fast'", "f: clock_mhz = 'fast' is not a number"),
         ("clock_mhz = nan", "f: clock_mhz = nan is outside 0..10000"),
@@ -113,7 +116,7 @@ def test_settings_change_configuration_memory_clock_and_energy_together():
         ("clock_mhz=fast", "clock_mhz = 'fast' is not a number"),
         (
             "clock_source=guessed",
-            "clock_source = 'guessed' is unknown; there are preset, given, estimated, routed",
+            "clock_source = 'guessed' is unknown; there are preset, given, estimated, extrapolated, routed",
         ),
     ],
 )

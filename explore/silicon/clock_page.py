@@ -1,0 +1,169 @@
+"""The page on clocks, from the store of what was routed."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from vdla.explore.silicon.clock import LEAST_DESIGNS, ClockEstimate, estimated_clock
+from vdla.explore.silicon.estimate import estimated_area
+from vdla.explore.silicon.grid import SHOWN
+from vdla.explore.silicon.pages import GENERATED, shown_hardware
+from vdla.explore.silicon.routing import LARGE_LUTS
+from vdla.explore.silicon.store import current_store
+from vdla.explore.sweep.parameters import Value, with_values
+from vdla.explore.sweep.space import Point, space_of
+from vdla.explore.sweep.specification import read
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.target_files import load
+
+FAMILY = "ecp5"
+HEAD = """# Clock
+The clock of the core on an LFE5U-85F of speed grade 6, for people who choose a configuration. `vdla timing
+--config small` places and routes one configuration with nextpnr; `--seeds N` tries N placements, and
+`--estimate` prints the estimate in milliseconds. Shift registers around the core keep its wide ports off the
+pins: all paths run between registers. `make area` measures everything on this page again.
+
+Designs of less than {large:,} LUT4-equivalents are routed by nextpnr's default, `router1`, and larger ones by
+`router2`. The former heeds timing better, but most of its work on a large design is undone again: every third
+wire that it routes rips up another. `ecp5-85f` has not been routed: it takes 148 of the 156 multipliers, and
+`router2` does not get below some thousand contested wires between them. So its clock is an estimate.
+
+The slowest path is named by the units that it passes through. The cells of a unit are those that drive its
+signals; synthesis may merge logic of neighbours. LUTs are those of synthesis. The columns *estimated*,
+*interval* and *limited by* show what would be estimated had the design not been routed.
+
+"""
+ESTIMATES = """
+## Estimates
+Where no routed figure is stored, the period is estimated: that of the slowest component times a ratio. The
+slowest component is the unit that limits the clock. Periods of components come from those that were routed
+alone, in the table below: the mean of the kind, and what a doubling of the bus or of a lane adds. Pipelines
+whose ALU has one stage have a mean of their own (`explore/silicon/periods.py`). The ratio is the mean of the
+routed designs, and what a doubling of the LUTs adds, since wires grow with the core. Paths from one component
+into another are part of it. Both slopes are ridge regressions: few measurements count for little against the
+expectation that a width does not matter.
+
+The interval tells how sure an estimate is. Each routed design is estimated without itself, and its clock is
+divided by that estimate. The interval reaches from the estimate times the smallest of these quotients to the
+estimate times the largest. It is no bound: a design may lie outside, as another placement of the same design
+may, whose clock is some percent off. A core larger than every routed design has an `extrapolated` clock.
+
+{errors}
+
+Components that were routed alone:
+
+| component | routed | periods |
+|---|---|---|
+{components}
+"""
+SWEEP = """
+## A sweep over blocks, lanes and stages
+`vdla sweep {name} -o build/sweeps/clock` has {count} points; these are their clocks in MHz, with interval and
+limiting unit. Rows are `block_in` x `block_out`, columns `alu_lanes` and `alu_stages`. The columns `mhz`,
+`mhz_low`, `mhz_high` and `mhz_limited_by` of its table hold the same.
+
+"""
+
+
+def timing_page(sweep: Path) -> str:
+    """Return docs/timing.md.
+
+    Args:
+        sweep: the specification whose points it shows.
+    """
+    rows = [_row(config, entry) for config, entry in _routed()]
+    head = ("configuration", "LUT", "MHz", "estimated", "interval", "error", "limited by")
+    table = [*_head((*head, "slowest path", "through", "hardware")), *rows]
+    components = "\n".join(_components())
+    return (
+        GENERATED
+        + HEAD.format(large=LARGE_LUTS)
+        + "\n".join(table)
+        + "\n"
+        + ESTIMATES.format(errors=_errors(), components=components)
+        + _sweep(sweep)
+    )
+
+
+def _head(names: Sequence[str]) -> list[str]:
+    return [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+
+
+def _routed() -> Iterator[tuple[AcceleratorConfig, Mapping[str, Any]]]:
+    """Yield the designs that were routed, with what the store holds of them."""
+    designs = current_store().designs.get(FAMILY, {})
+    for config in SHOWN:
+        if "mhz" in (entry := designs.get(config.digest, {})):
+            yield config, entry
+
+
+def _row(config: AcceleratorConfig, entry: Mapping[str, Any]) -> str:
+    guess, path = estimated_clock(config, FAMILY), entry["path"]
+    shown = " | ".join(_guessed(guess, entry["mhz"])) if guess else "- | - | - | -"
+    ends = f"{path['start']} to {path['end']}, {path['ns']:.1f} ns"
+    figures = f"{config.name} | {entry['lut']:,.0f} | {entry['mhz']:.1f} | {shown}"
+    return f"| {figures} | {ends} | {', '.join(path['units'])} | {shown_hardware(entry)} |"
+
+
+def _guessed(guess: ClockEstimate, mhz: float) -> tuple[str, str, str, str]:
+    """Return estimate, interval, error and limit."""
+    error = f"{100 * (guess.mhz / mhz - 1):+.0f}%"
+    return f"{guess.mhz:.1f}", f"{guess.low:.0f} to {guess.high:.0f}", error, guess.limited_by
+
+
+def _errors() -> str:
+    """Say how large the errors of the estimated clocks are, and how often the interval holds."""
+    guesses = [(config, entry["mhz"], estimated_clock(config, FAMILY)) for config, entry in _routed()]
+    found = [(config, mhz, guess) for config, mhz, guess in guesses if guess]
+    if not found:
+        return f"Nothing shows the error: that takes {LEAST_DESIGNS + 1} routed designs."
+    errors = {config.name: abs(guess.mhz / mhz - 1) for config, mhz, guess in found}
+    worst = max(errors, key=lambda name: errors[name])
+    held = sum(guess.low <= mhz <= guess.high for _, mhz, guess in found)
+    largest = max((config for config, _, _ in found), key=lambda one: estimated_area(one, FAMILY)["lut"])
+    mean, expected = sum(errors.values()) / len(errors), (len(found) - 1) / (len(found) + 1)
+    return (
+        f"Over {len(found)} designs, the error is {mean:.1%} on average and {errors[worst]:.1%} at worst "
+        f"(`{worst}`).\nThe table shows each interval as it would be without the design. It holds the routed "
+        f"clock of {held} of them.\nIf a further design is like these, the interval of all of them holds its "
+        f"clock with a probability of {expected:.0%}.\nThe largest is `{largest.name}`."
+    )
+
+
+def _components() -> Iterator[str]:
+    """Yield a row for each kind of component that was routed."""
+    kinds: dict[str, list[float]] = defaultdict(list)
+    for one in current_store().routed.get(FAMILY, []):
+        kinds[one.kind].append(one.ns)
+    for kind, periods in sorted(kinds.items()):
+        yield f"| {kind} | {len(periods)} | {min(periods):.1f} to {max(periods):.1f} ns |"
+
+
+def _sweep(path: Path) -> str:
+    """Return the section on a sweep over blocks, lanes and stages."""
+    specification = read(path)
+    base = load(specification.base.name)
+    points = space_of(specification, base).points()
+    cells: dict[tuple[Value, ...], list[str]] = defaultdict(list)
+    columns: dict[str, None] = {}
+    for values in map(_values, points):
+        cells[values["block_in"], values["block_out"]].append(_cell(with_values(base, dict(values)).config))
+        columns[f"{values['alu_lanes']} lanes, {values['alu_stages']} stages"] = None
+    rows = [f"| {rows}x{across} | {' | '.join(found)} |" for (rows, across), found in cells.items()]
+    name = path.relative_to(path.parents[2]).as_posix()
+    table = "\n".join([*_head(("block", *columns)), *rows])
+    return SWEEP.format(name=name, count=len(points)) + table + "\n"
+
+
+def _values(point: Point) -> Mapping[str, Value]:
+    return dict(point.values)
+
+
+def _cell(config: AcceleratorConfig) -> str:
+    """Return the clock of a point with its interval and its limiting unit."""
+    guess = estimated_clock(config, FAMILY)
+    if guess is None:
+        return "-"
+    unit = guess.limited_by.rpartition(".")[2]
+    return f"{guess.mhz:.1f} ({guess.low:.0f} to {guess.high:.0f}) {unit}"

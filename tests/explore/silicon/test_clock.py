@@ -1,0 +1,92 @@
+"""Estimated clocks: which unit limits, how they follow the configuration, and what their interval tells."""
+
+import pytest
+
+from vdla.explore.silicon.clock import (
+    Core,
+    RoutedDesign,
+    estimated_clock,
+    mhz_of,
+    quotients,
+    routed_designs,
+)
+from vdla.explore.silicon.grid import BASE
+from vdla.hw.spec.presets import DEFAULT, SMALL, TINY
+
+OTHER = {"token_depth": 7}
+"""Makes a design of a preset that was not routed."""
+
+
+def design(lut: float, ratio: float, ns: float = 10.0) -> RoutedDesign:
+    return RoutedDesign(str(lut), Core(lut, ns, "unit"), 1000 / (ns * ratio))
+
+
+@pytest.mark.parametrize(
+    ("points", "lut", "expected"),
+    [
+        ({1000: 1.1}, 5000, 1.1),
+        ({1000: 1.1, 4000: 1.1}, 10**6, 1.1),
+        (
+            {1000: 1.0, 8000: 1.3},
+            64000,
+            1.15 + 4.5 * 0.45 / (4.5 + 4),
+        ),  # of 4.5 squared doublings, and the prior
+        ({1000: 1.0, 8000: 1.3}, 1000, 1.15 - 1.5 * 0.45 / (4.5 + 4)),
+    ],
+)
+def test_the_ratio_of_periods_is_a_mean_and_what_doublings_of_the_size_add(points, lut, expected):
+    designs = [design(size, ratio) for size, ratio in points.items()]
+    assert mhz_of(Core(lut, 20.0, "unit"), designs) == pytest.approx(1000 / (20.0 * expected))
+
+
+def test_the_error_of_a_design_is_that_of_an_estimate_without_it():
+    found = quotients((design(1000, 1.0), design(3000, 2.0)))
+    assert found == pytest.approx((2.0, 0.5))
+
+
+def test_a_design_that_was_routed_shows_in_neither_its_estimate_nor_its_interval(monkeypatch):
+    routed = routed_designs("ecp5")
+    found = estimated_clock(TINY, "ecp5")
+    others = tuple(one for one in routed if one.digest != TINY.digest)
+    assert len(others) == len(routed) - 1
+    monkeypatch.setattr("vdla.explore.silicon.clock.routed_designs", lambda family: others)
+    assert estimated_clock(TINY, "ecp5") == found
+
+
+def test_the_interval_reaches_from_the_worst_to_the_best_of_the_routed_designs():
+    routed = routed_designs("ecp5")
+    errors = quotients(routed)
+    for one, error in zip(routed, errors, strict=True):
+        guess = mhz_of(one.core, [other for other in routed if other is not one])
+        assert guess * min(errors) <= one.mhz * 1.000001
+        assert one.mhz <= guess * max(errors) * 1.000001
+        assert guess * error == pytest.approx(one.mhz)
+    found = estimated_clock(SMALL.with_changes(**OTHER), "ecp5")
+    assert found.low / found.mhz == pytest.approx(min(errors), abs=0.01)
+    assert found.high / found.mhz == pytest.approx(max(errors), abs=0.01)
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 4, 0])
+@pytest.mark.parametrize("preset", [TINY, SMALL, DEFAULT], ids=lambda preset: preset.name)
+def test_a_second_stage_of_the_alu_makes_a_core_faster_whatever_its_lanes(preset, lanes):
+    one, two = (
+        estimated_clock(preset.with_changes(alu_lanes=lanes, alu_stages=stages, **OTHER), "ecp5")
+        for stages in (1, 2)
+    )
+    assert one.limited_by == "compute_unit.pipeline"
+    assert two.mhz > 1.4 * one.mhz
+
+
+def test_the_clock_of_a_core_falls_with_its_size():
+    designs = [BASE.with_changes(alu_lanes=1), TINY, DEFAULT]
+    clocks = [estimated_clock(one.with_changes(alu_stages=2, **OTHER), "ecp5").mhz for one in designs]
+    assert clocks[0] > clocks[1] > clocks[2]
+
+
+def test_a_core_larger_than_every_routed_design_is_extrapolated():
+    assert estimated_clock(DEFAULT, "ecp5").extrapolated
+    assert not estimated_clock(TINY.with_changes(**OTHER), "ecp5").extrapolated
+
+
+def test_a_family_without_routed_designs_has_no_estimate():
+    assert estimated_clock(TINY, "xc7") is None
