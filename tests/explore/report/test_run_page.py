@@ -202,10 +202,11 @@ def test_a_network_on_the_host_alone_has_no_timeline(running, tmp_path):
 
 
 def test_the_table_of_layers_fits_a_window_of_1280_pixels(running, tmp_path):
-    nodes = tuple(
-        node("QuantizeLinear", "x s z", f"a_quantised_value_with_a_long_name_of_layer_{number}")
-        for number in range(2)
-    ) + (node("DequantizeLinear", "a_quantised_value_with_a_long_name_of_layer_1 s z", "y"),)  # fmt: skip
+    long = [f"a_quantised_value_with_a_long_name_of_layer_{number}" for number in range(2)]
+    nodes = (
+        *(node("QuantizeLinear", "x s z", name) for name in long),
+        node("DequantizeLinear", f"{long[1]} s z", "y"),
+    )
     for name, own in (("host", model(nodes)), ("accelerator", model())):
         module = vdla.compile(own.SerializeToString(), "tiny")
         run = module.run(random_inputs(module.plan.inputs), "cycle")
