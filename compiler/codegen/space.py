@@ -19,11 +19,12 @@ from vdla.compiler.codegen.tasks import (
     TiledTask,
     TransposedTask,
 )
-from vdla.compiler.codegen.tiles import KEEPS, USUAL, Tiles, TileTable, Work, fitting_tiles
+from vdla.compiler.codegen.tiles import KEEPS, USUAL, Tiles, TileTable, Work, fitting_tiles, short_memories
 from vdla.compiler.rules import Unfit
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale
 from vdla.compiler.te.operators.transposed import one_phase
 from vdla.hw.spec.target import Target
+from vdla.runtime.module.reasons import reason_of
 
 THREADS = (2, 1)  # virtual threads, in order of preference
 MORE_THREADS = (
@@ -166,8 +167,23 @@ def space_of(task: Task, target: Target) -> Space | Unfit:
         more = None if family.work is None else _family(task, target, MORE_THREADS, usual=True)
         return Space(task, target, family, more if more is not None and len(more) else None)
     if isinstance(task, ConvolutionTask | TransposedTask):
-        return Unfit(f"no tile of {task.size} fits the memories of {target.name}")
+        return _no_tile(task, target)
     return Unfit(f"{smallest_part(task)} does not fit the accumulators of {target.name}")
+
+
+def _no_tile(task: TiledTask, target: Target) -> Unfit:
+    """Return why no tile of a task fits, with the buffers that are too small and what the nearest takes."""
+    found = f"no tile of {task.size} fits the memories of {target.name}"
+    short = {
+        f"{memory.name.lower()}_buffer_bytes": taken
+        for memory, taken in short_memories(_work(task, target, THREADS[-1])).items()
+    }
+    if not short:
+        return Unfit(found)
+    takes = " and ".join(
+        f"{taken:,} bytes where {name} = {getattr(target.config, name):,}" for name, taken in short.items()
+    )
+    return Unfit(reason_of(f"{found}: the smallest takes {takes}", f"use larger {' and '.join(short)}"))
 
 
 def _family(task: Task, target: Target, threads: int, *, usual: bool = False) -> Family:

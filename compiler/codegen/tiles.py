@@ -1,5 +1,6 @@
 """Tiles of a convolution: those that fit the memories. `vdla.compiler.codegen.estimate` ranks them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
@@ -216,16 +217,25 @@ class Footprint:
         kept = self.work.groups.inputs * self.height * self.width
         return np.where(self.table.kept(INPUTS), kept, self.work.threads * self.inp)
 
+    @cached_property
+    def needs(self) -> Mapping[MemoryType, IntArray]:
+        """What stands in each memory at a time."""
+        return {
+            MemoryType.INP: self.inputs,
+            MemoryType.WGT: self.weights,
+            MemoryType.ACC: self.parameters + self.work.threads * self.acc,
+            MemoryType.UOP: 4 * self.products,
+        }
+
+    @property
+    def legal(self) -> NDArray[np.bool_]:
+        """bool[n]: whether parameters stay within what instructions reach."""
+        return self.parameters <= MOST_PARAMETER_SETS * len(Parameter)
+
     def fits(self) -> NDArray[np.bool_]:
         """Return bool[n]: which tiles fit the memories."""
-        config, threads = self.work.config, self.work.threads
-        return (
-            (self.inputs <= config.depth(MemoryType.INP))
-            & (self.parameters + threads * self.acc <= config.depth(MemoryType.ACC))
-            & (self.parameters <= MOST_PARAMETER_SETS * len(Parameter))
-            & (self.weights <= config.depth(MemoryType.WGT))
-            & (4 * self.products <= config.depth(MemoryType.UOP))
-        )
+        fitting = [need <= self.work.config.depth(memory) for memory, need in self.needs.items()]
+        return np.logical_and.reduce([self.legal, *fitting])
 
 
 def tile_sizes(extent: int) -> list[int]:
@@ -242,6 +252,23 @@ def fitting_tiles(work: Work, keeps: tuple[str, ...] = USUAL) -> TileTable:
     """Return every tile that fits the memories and keeps one of `keeps`; there may be none."""
     table = _candidates(work, keeps)
     return table.taken(Footprint(work, table).fits())
+
+
+def short_memories(work: Work) -> dict[MemoryType, int]:
+    """Return the memories that are too small for the tile that is nearest to fitting, with the bytes that it
+    takes of each; none where a tile fits, or none can."""
+    footprint = Footprint(work, _candidates(work, USUAL))
+    if footprint.fits().any() or not footprint.legal.any():
+        return {}
+    config, needs = work.config, footprint.needs
+    ratios = np.max([need / max(1, config.depth(memory)) for memory, need in needs.items()], axis=0)
+    nearest = int(np.argmin(np.where(footprint.legal, ratios, np.inf)))
+    taken = {memory: int(need[nearest]) for memory, need in needs.items()}
+    return {
+        memory: count * config.element_bytes(memory)
+        for memory, count in taken.items()
+        if count > config.depth(memory)
+    }
 
 
 def _candidates(work: Work, keeps: tuple[str, ...]) -> TileTable:

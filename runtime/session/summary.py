@@ -67,6 +67,8 @@ class Summary:
             nothing ran.
         costly: the operators that cost most, the first most of all.
         reasons: why operators run on the host, the most frequent first.
+        hindrance: where most multiply-accumulates or all operators run on the host, why most of them do; else
+            "".
         halves: the outputs that the network's file states as float16; its inputs are float32 then.
         uncounted: operators on the host of whose multiply-accumulates not all are in `host_macs`.
         runs: how many runs there were, one for each sample; all figures are those of one.
@@ -94,6 +96,7 @@ class Summary:
     copy_seconds: float | None
     costly: tuple[Cost, ...]
     reasons: tuple[Reason, ...]
+    hindrance: str = ""
     uncounted: tuple[str, ...] = ()
     halves: tuple[str, ...] = ()
     runs: int = 1
@@ -114,8 +117,9 @@ class Summary:
             *_titled("types", _halves(self.halves)),
             *_titled("MACs", (_macs(self), *_uncounted(self.uncounted))),
             ("accelerator", _accelerator(self)),
+            *_titled("mostly host", [self.hindrance] if self.hindrance else []),
             *_titled("energy", _energy(self)),
-            ("host", f"{self.host_operators} operator{'s' * (self.host_operators != 1)}"),
+            ("host", _operators(self.host_operators)),
             ("crossing", f"{_bytes(self.bytes_in)} to the accelerator, {_bytes(self.bytes_out)} back"),
             *_titled("cost most", _costs(self.costly)),
             *_titled("why on host", (_reason(one) for one in self.reasons)),
@@ -158,6 +162,7 @@ def summary_of(plan: Plan, found: Report, clock_hz: float | None = None) -> Summ
         found.copy_seconds,
         costly(found.layers),
         reasons(plan.host_steps),
+        hindrance(plan, found),
         tuple(dict.fromkeys(text for step in plan.host_steps for text in step.uncounted)),
         tuple(name for name, value in plan.outputs.items() if value.dtype == HALF),
         found.runs,
@@ -187,12 +192,32 @@ def reasons(steps: Iterable[HostStep]) -> tuple[Reason, ...]:
     return tuple(sorted(found, key=lambda one: -one.count))
 
 
+def hindrance(plan: Plan, found: Report) -> str:
+    """Return why most of the work runs on the host, as the reason of the largest share; "" where most of it
+    runs on the accelerator."""
+    total, steps = found.macs + found.host_macs, plan.host_steps
+    if not steps or (plan.launches and 2 * found.macs >= total):
+        return ""
+    shares, texts = Counter[str](), dict[str, str]()
+    for step in steps:
+        kind = kind_of(step.reason)
+        shares[kind] += step.macs if total else 1
+        texts.setdefault(kind, step.reason)
+    ((kind, count),) = shares.most_common(1)
+    share = f"{count / total:.1%} of the MACs" if total else _operators(count)
+    return f"{share}: {texts[kind]}" if texts[kind] else ""
+
+
 # As text
 
 
 def _titled(title: str, texts: Iterable[str]) -> list[tuple[str, str]]:
     """Return rows of which the first has the title."""
     return [(title if not place else "", text) for place, text in enumerate(texts)]
+
+
+def _operators(count: int) -> str:
+    return f"{count} operator{'s' * (count != 1)}"
 
 
 def _runs(one: Summary) -> Iterable[str]:

@@ -1,6 +1,7 @@
 """Spaces, estimates, choices, and what is kept of them."""
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -260,3 +261,27 @@ def test_a_damaged_cache_says_what_to_do(cache):
         ToolError, match=r"choices\.sqlite is damaged \(.*\); empty it with `vdla cache clear`"
     ):
         store.kept(by_estimate)(space_of(CONVOLUTION, TARGET))
+
+
+@pytest.mark.parametrize(
+    ("small", "named"),
+    [
+        ({"inp_buffer_bytes": 16}, ["inp_buffer_bytes"]),
+        ({"wgt_buffer_bytes": 64}, ["wgt_buffer_bytes"]),
+        ({"wgt_buffer_bytes": 64, "uop_buffer_bytes": 64}, ["wgt_buffer_bytes", "uop_buffer_bytes"]),
+    ],
+)
+def test_a_convolution_without_a_tile_names_the_buffers_that_are_too_small(small, named):
+    task = ConvolutionTask(Convolution(16, 8, 8, 16, (3, 3), padding=(1, 1, 1, 1)))
+    space = space_of(task, replace(TARGET, config=TARGET.config.with_changes(**small)))
+    assert isinstance(space, Unfit)
+    reason, _, cure = space.reason.partition("; ")
+    assert cure == f"use larger {' and '.join(named)}"
+    for name in named:
+        taken, given = (
+            int(text.replace(",", ""))
+            for text in re.search(rf"([\d,]+) bytes where {name} = ([\d,]+)", reason).groups()
+        )
+        assert given == small[name] < taken
+        small = small | {name: 1 << (taken - 1).bit_length()}
+    assert not isinstance(space_of(task, replace(TARGET, config=TARGET.config.with_changes(**small))), Unfit)

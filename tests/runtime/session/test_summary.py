@@ -123,3 +123,26 @@ def test_a_summary_is_text_and_json(title):
     assert titles[: 4 + len(energy)] == ["MACs", "accelerator", *energy, "host", "crossing"]
     assert titles.count("cost most") == bool(found.costly)
     assert titles.count("why on host") == bool(found.reasons)
+
+
+def host(name: str, macs: int, reason: str) -> HostStep:
+    return HostStep(name, "Int8Conv", (), (), {}, reason, macs)
+
+
+@pytest.mark.parametrize(
+    ("macs", "steps", "line"),
+    [
+        (0, [host("a", 70, "has 16 bits; use 32"), host("b", 20, "has 9 bits; use 32"), host("c", 10, "other")], "90.0% of the MACs: has 16 bits; use 32"),
+        (49, [host("a", 1, "small"), host("b", 50, "no tile fits; use larger x")], "50.0% of the MACs: no tile fits; use larger x"),
+        (51, [host("a", 49, "small")], ""),
+        (0, [host("a", 0, "one"), host("b", 0, "two; x"), host("c", 0, "three; x")], "2 operators: two; x"),
+        (0, [], ""),
+    ],
+)  # fmt: skip
+def test_where_most_work_runs_on_the_host_a_line_says_why(macs, steps, line):
+    plan, found = handmade("residual")[1], report_of("residual")[0]
+    kept = plan.steps if macs else ()
+    ran = replace(found, macs=macs, host_macs=sum(step.macs for step in steps))
+    summary = summary_of(replace(plan, steps=(*kept, *steps)), ran, CLOCK)
+    assert summary.hindrance == line
+    assert (f"mostly host  {line}" in str(summary)) == bool(line)
