@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from generators.programs import random_program
 
-from fuzzing import environment, logs, sweeps
+from fuzzing import environment, logs, samples, sweeps
 from fuzzing.archives import changed_members, packed, saved, unpacked
 from fuzzing.budget import fits_module, fits_network, fits_vector
 from fuzzing.messages import changed_message
@@ -263,6 +263,7 @@ FORMATS: dict[str, Format] = {
     "vdla": Format(
         module, lambda rng: (Step(("inspect", "FILE")), Step(("run", "FILE"), fits_module, REPORT_LINES))
     ),
+    "samples": Format(samples.sample, lambda rng: tuple(samples.steps(rng))),
     "sweep": Format(sweeps.specification, lambda rng: tuple(sweeps.specification_steps(rng))),
     "identity": Format(sweeps.identity, lambda rng: tuple(sweeps.identity_steps(rng)), sweeps.put_identity),
     "journal": Format(sweeps.journal, lambda rng: tuple(sweeps.journal_steps(rng)), sweeps.put_journal),
