@@ -93,19 +93,24 @@ class _Plan:
 
     def follows(self, node: Node, sides: Sides) -> bool:
         """Whether an operator whose input has such phases as channels can make its result so, and only the
-        host reads what becomes of it."""
-        if node.op == "Int8Lookup":
-            own: Sides | None = () if self.graph.types[node.outputs[0]].dtype == "int8" else None
-        else:
-            own = self.sides(node)
-            own = own if own is not None and self.pays(node, sides, own) else None
-        return own is not None and self.leaves(node.outputs[0], (*sides, *own))
+        host reads what becomes of it, pixel by pixel."""
+        waiting = [(node, sides)]
+        while waiting:
+            one, around = waiting.pop()
+            own, out = self.made_by(one, around), one.outputs[0]
+            readers = self.readers.get(out, [])
+            if own is None or not (readers or out in self.graph.outputs):
+                return False
+            waiting += [(reader, (*around, *own)) for reader in readers if not self.is_end(reader)]
+        return True
 
-    def leaves(self, name: str, sides: Sides) -> bool:
-        """Whether only the host reads a value, or what follows from it pixel by pixel."""
-        readers = self.readers.get(name, [])
-        ends = (self.is_end(node) or self.follows(node, sides) for node in readers)
-        return all(ends) and bool(readers or name in self.graph.outputs)
+    def made_by(self, node: Node, sides: Sides) -> Sides | None:
+        """Return the squares of pixels that an operator makes more of, whose input has such phases as
+        channels; None where it cannot make its result so."""
+        if node.op == "Int8Lookup":
+            return () if self.graph.types[node.outputs[0]].dtype == "int8" else None
+        own = self.sides(node)
+        return own if own is not None and self.pays(node, sides, own) else None
 
     def is_end(self, node: Node) -> bool:
         """Whether an operator that reads int8 runs on the host."""

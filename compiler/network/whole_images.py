@@ -44,7 +44,7 @@ def _whole(made: Rewriting, node: Node, makers: Mapping[str, Node]) -> Node | No
     weights, words = (graph.constants[name] for name in node.inputs[1:])
     if any(node.extents("pads")) or node.pair("strides") != weights.shape[2:]:
         return None
-    image, less = _image(graph, makers.get(node.inputs[0]))
+    image, less = _image(graph, makers, makers.get(node.inputs[0]))
     if image is None:
         return None
     channels, outputs = graph.types[image].shape[1], weights.shape[1]
@@ -63,10 +63,10 @@ def _whole(made: Rewriting, node: Node, makers: Mapping[str, Node]) -> Node | No
     return replace(node, inputs=(image, *names))
 
 
-def _image(graph: Graph, node: Node | None) -> tuple[str | None, int]:
+def _image(graph: Graph, makers: Mapping[str, Node], node: Node | None) -> tuple[str | None, int]:
     """Return the image to whose values the images that an operator puts behind each other sum up, but for a
     number that is added to all; None where there is none."""
-    parts = [] if node is None else _parts(graph, node)
+    parts = [] if node is None else _parts(graph, makers, node)
     if node is None or not parts:
         return None, 0
     image, values = parts[0][0], [part for _, part in parts]
@@ -75,7 +75,7 @@ def _image(graph: Graph, node: Node | None) -> tuple[str | None, int]:
     return (image, int(more.flat[0])) if alike else (None, 0)
 
 
-def _parts(graph: Graph, node: Node) -> list[tuple[str, np.ndarray]]:
+def _parts(graph: Graph, makers: Mapping[str, Node], node: Node) -> list[tuple[str, np.ndarray]]:
     """Return the images that an operator puts behind each other: the image from which each is made, and what
     its channels become for each byte."""
     source = node.inputs[0]
@@ -89,9 +89,10 @@ def _parts(graph: Graph, node: Node) -> list[tuple[str, np.ndarray]]:
         return [(source, part) for part in np.split(values, count, 1)]
     if node.op != "Concat" or node.integer("axis") != 1:
         return []
-    makers = {made.outputs[0]: made for made in graph.nodes if made.op == "Int8Requantise"}
     own = [makers.get(name) for name in node.inputs]
-    if any(each is None or each.inputs[1] not in graph.constants for each in own):
+    if any(
+        each is None or each.op != "Int8Requantise" or each.inputs[1] not in graph.constants for each in own
+    ):
         return []
     return [
         (each.inputs[0], _of_bytes(graph, each, graph.types[each.inputs[0]].shape[1])) for each in own if each

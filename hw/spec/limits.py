@@ -1,4 +1,5 @@
-"""Limits on the memory that a file can make the kit allocate. A larger request is refused before allocation.
+"""Limits on the memory that a file can make the kit allocate: bytes, members of an archive, nodes. A larger
+request is refused before allocation.
 
 The limits keep one command on one file below 2 GB. VDLA_MEMORY_FACTOR in the environment multiplies them.
 """

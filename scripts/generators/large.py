@@ -66,6 +66,16 @@ def moves(count: int) -> ModelProto:
     return _model(nodes, {_link(0): shapes[0]}, {_link(count): shapes[0]}, constants)
 
 
+def scales(count: int) -> ModelProto:
+    """Return a chain of products and sums with constants."""
+    nodes = [
+        helper.make_node(("Mul", "Add")[place % 2], [_link(place), f"c{place % 2}"], [_link(place + 1)])
+        for place in range(count)
+    ]
+    constants = {f"c{place}": np.full((1, ROW[1]), value, np.float32) for place, value in enumerate((0.5, 1))}
+    return _model(nodes, {_link(0): ROW}, {_link(count): ROW}, constants)
+
+
 def readers(count: int) -> ModelProto:
     """Return a tensor that `count` nodes read, all of whose results go into one Sum."""
     nodes = [
@@ -247,6 +257,7 @@ KINDS: Mapping[str, Callable[[int], ModelProto]] = {
     "relus": relus,
     "mixed": mixed,
     "moves": moves,
+    "scales": scales,
     "readers": readers,
     "concat": concat,
     "tree": tree,

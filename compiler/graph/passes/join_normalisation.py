@@ -119,6 +119,18 @@ def _centred(pieces: Pieces, name: str) -> Statistic | None:
 
 def _inverse(pieces: Pieces, name: str) -> Inverse | None:
     """Return the reciprocal of a deviation that a value is, perhaps times a constant."""
+    plain = _plain_inverse(pieces, name)
+    if plain is not None:
+        return plain
+    for inner, scale in pieces.operands(name, "Mul"):
+        found = _plain_inverse(pieces, inner) if scale in pieces.graph.constants else None
+        if found is not None:
+            return found._replace(scale=scale)
+    return None
+
+
+def _plain_inverse(pieces: Pieces, name: str) -> Inverse | None:
+    """Return the reciprocal of a deviation that a value is."""
     reciprocal, power = pieces.made(name, "Reciprocal"), pieces.made(name, "Pow")
     if reciprocal is not None:
         return _deviation(pieces, reciprocal.inputs[0])
@@ -127,10 +139,6 @@ def _inverse(pieces: Pieces, name: str) -> Inverse | None:
     for one, root in pieces.operands(name, "Div"):
         if pieces.number(one) == 1:
             return _deviation(pieces, root)
-    for inner, scale in pieces.operands(name, "Mul"):
-        found = _inverse(pieces, inner) if scale in pieces.graph.constants else None
-        if found is not None and not found.scale:
-            return found._replace(scale=scale)
     return None
 
 

@@ -23,6 +23,7 @@ from vdla.compiler.graph.rewrite import Rewriting
 IMAGE_RANK = 4
 CHANNELS_LAST, CHANNELS_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 LARGEST = 1 << 22  # elements of a tensor whose order is followed
+LONGEST = 16  # moves of a chain that are looked at together: the last, behind those that were made shorter
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class _Merging(Rewriting):
     def shortened(self, node: Node) -> bool:
         """Append what makes the result of a chain in fewer steps; return whether there is such."""
         chain = [node]
-        while (maker := self.makers.get(chain[0].inputs[0])) is not None:
+        while (maker := self.makers.get(chain[0].inputs[0])) is not None and len(chain) < LONGEST:
             chain.insert(0, maker)
         if not all(self.type(name).is_known for one in chain for name in (*one.inputs, *one.outputs)):
             return False

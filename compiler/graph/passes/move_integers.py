@@ -62,17 +62,21 @@ def _before_readers(graph: Graph) -> Graph:
     """Return `graph` with moves behind the QuantizeLinear that alone reads their result."""
     made, readers = Rewriting(graph), consumers(graph)
     nodes: list[Node] = []
+    places: dict[tuple[str, ...], int] = {}
     for node in reversed(graph.nodes):
         reader = _quantiser(graph, node, readers) if node.op in REARRANGING else None
         if reader is None:
+            places[node.outputs] = len(nodes)
             nodes.append(node)
             continue
-        place = next(number for number, other in enumerate(nodes) if other.outputs == reader.outputs)
+        place = places[reader.outputs]
         integers = made.types.get(reader.outputs[0]) or graph.types[reader.outputs[0]]
         whole = TensorType(graph.types[node.inputs[0]].shape, integers.dtype)
         moved = made.value(f"{node.inputs[0]}_quantised", whole)
         nodes[place] = replace(node, inputs=(moved, *node.inputs[1:]), outputs=reader.outputs)
+        places[moved,] = len(nodes)
         nodes.append(replace(reader, inputs=(node.inputs[0], *reader.inputs[1:]), outputs=(moved,)))
-        readers[node.inputs[0]] = [nodes[-1] if other is node else other for other in readers[node.inputs[0]]]
+        if len(readers[node.inputs[0]]) == 1:  # else it need not be known who reads it
+            readers[node.inputs[0]] = [nodes[-1]]
     made.nodes = nodes[::-1]
     return made.finished()

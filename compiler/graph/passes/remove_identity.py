@@ -1,5 +1,6 @@
 """Identities: nodes whose result is their input, element for element and in the same shape."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from vdla.compiler.graph.moves import RESHAPING
@@ -17,21 +18,26 @@ class RemoveIdentity:
     def run(self, graph: Graph) -> Graph:
         """Return `graph` without identities; one stays where an input or a constant goes out under another
         name, or a value under two."""
-        names: dict[str, str] = {}
+        names: dict[str, str] = {}  # of what identities gave another name
+        results: dict[str, str] = {}  # of what leaves the network under another name
+        made: set[str] = set()
         nodes: list[Node] = []
-        for node in (renamed(node, names) for node in graph.nodes):
+        for node in (renamed(renamed(node, names), results) for node in graph.nodes):
             if not _is_identity(graph, node):
                 nodes.append(node)
-            elif node.outputs[0] not in graph.outputs:
-                names[node.outputs[0]] = node.inputs[0]
-            elif not _rename_producer(graph, nodes, node):
+                made.update(node.outputs)
+                continue
+            old, new = node.inputs[0], node.outputs[0]
+            if new not in graph.outputs:
+                names[new] = old
+                continue
+            if old in graph.outputs or old not in made:
                 nodes.append(node)
             else:
-                old, new = node.inputs[0], node.outputs[0]
-                names = {name: new if target == old else target for name, target in names.items()} | {
-                    old: new
-                }
-        return rebuilt(graph, nodes)
+                results[old] = new
+                made.remove(old)
+            made.add(new)
+        return rebuilt(graph, (_with_results(node, results) for node in nodes))
 
 
 def _is_identity(graph: Graph, node: Node) -> bool:
@@ -53,13 +59,7 @@ def _is_identity(graph: Graph, node: Node) -> bool:
     return node.op in WITH_EQUAL_TYPES
 
 
-def _rename_producer(graph: Graph, nodes: list[Node], identity: Node) -> bool:
-    """Let whatever makes the identity's input make its output instead, in `nodes`; return whether that could
-    be done."""
-    old, new = identity.inputs[0], identity.outputs[0]
-    if old in graph.outputs or not any(old in node.outputs for node in nodes):
-        return False
-    for place, node in enumerate(nodes):
-        outputs = tuple(new if name == old else name for name in node.outputs)
-        nodes[place] = renamed(replace(node, outputs=outputs), {old: new})
-    return True
+def _with_results(node: Node, names: Mapping[str, str]) -> Node:
+    """Return a node with other names for the values that it reads and makes."""
+    outputs = tuple(names.get(name, name) for name in node.outputs)
+    return renamed(node if outputs == node.outputs else replace(node, outputs=outputs), names)
