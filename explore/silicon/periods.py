@@ -64,8 +64,7 @@ def slopes(rows: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np
         values: less their mean.
     """
     penalty = PRIOR * np.eye(rows.shape[1])
-    found: NDArray[np.float64] = np.linalg.solve(rows.T @ rows + penalty, rows.T @ values)
-    return found
+    return np.asarray(np.linalg.solve(rows.T @ rows + penalty, rows.T @ values), dtype=np.float64)
 
 
 def _path_features(kind: str, features: Features) -> PathFeatures:
