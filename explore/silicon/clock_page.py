@@ -42,7 +42,8 @@ alone, in the table below: the mean of the kind, and what a doubling of the bus 
 whose ALU has one stage have a mean of their own (`explore/silicon/periods.py`). The ratio is the mean of the
 routed designs, and what a doubling of the LUTs adds, since wires grow with the core. Paths from one component
 into another are part of it. Both slopes are ridge regressions: few measurements count for little against the
-expectation that a width does not matter.
+expectation that a width does not matter. The weight of that expectation was chosen by the errors below, which
+are too small by that.
 
 The interval tells how sure an estimate is. Each routed design is estimated without itself, and its clock is
 divided by that estimate. The interval reaches from the estimate times the smallest of these quotients to the
@@ -59,9 +60,10 @@ Components that were routed alone:
 """
 SWEEP = """
 ## A sweep over blocks, lanes and stages
-`vdla sweep {name} -o build/sweeps/clock` has {count} points; these are their clocks in MHz, with interval and
-limiting unit. Rows are `block_in` x `block_out`, columns `alu_lanes` and `alu_stages`. The columns `mhz`,
-`mhz_low`, `mhz_high` and `mhz_limited_by` of its table hold the same.
+`vdla sweep {name} -o build/sweeps/clock` has {count} points; these are their
+clocks in MHz, with interval and limiting unit, as if none had been routed. Rows are `block_in` x `block_out`,
+columns `alu_lanes` and `alu_stages`. Its table holds them in the columns `mhz`, `mhz_low`, `mhz_high` and
+`mhz_limited_by`; a point that was routed has its routed clock there.
 
 """
 

@@ -62,7 +62,7 @@ def test_the_clocks_of_the_example_differ_and_name_the_unit_that_limits():
         found = silicon_of(with_values(base, values).config)
         assert found.mhz_low <= found.mhz <= found.mhz_high
         clocks[tuple(values.values())] = found
-    assert len({found.mhz for found in clocks.values()}) > 36
+    assert len({found.mhz for found in clocks.values()}) > 24
     for block_in, block_out, lanes, stages in clocks:
         one, two = (clocks[block_in, block_out, lanes, stages] for stages in (1, 2))
         assert one.limited_by == "compute_unit.pipeline"

@@ -11,6 +11,7 @@ from vdla.explore.silicon.clock import (
     routed_designs,
 )
 from vdla.explore.silicon.grid import BASE
+from vdla.explore.silicon.periods import PRIOR
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY
 
 OTHER = {"token_depth": 7}
@@ -26,12 +27,8 @@ def design(lut: float, ratio: float, ns: float = 10.0) -> RoutedDesign:
     [
         ({1000: 1.1}, 5000, 1.1),
         ({1000: 1.1, 4000: 1.1}, 10**6, 1.1),
-        (
-            {1000: 1.0, 8000: 1.3},
-            64000,
-            1.15 + 4.5 * 0.45 / (4.5 + 4),
-        ),  # of 4.5 squared doublings, and the prior
-        ({1000: 1.0, 8000: 1.3}, 1000, 1.15 - 1.5 * 0.45 / (4.5 + 4)),
+        ({1000: 1.0, 8000: 1.3}, 64000, 1.15 + 4.5 * 0.45 / (4.5 + PRIOR)),
+        ({1000: 1.0, 8000: 1.3}, 1000, 1.15 - 1.5 * 0.45 / (4.5 + PRIOR)),
     ],
 )
 def test_the_ratio_of_periods_is_a_mean_and_what_doublings_of_the_size_add(points, lut, expected):

@@ -3,7 +3,7 @@
 import pytest
 
 from vdla.explore.silicon.grid import ROUTED_POINTS
-from vdla.explore.silicon.periods import PeriodModel, period_model
+from vdla.explore.silicon.periods import PRIOR, PeriodModel, period_model
 from vdla.explore.silicon.store import RoutedComponent, current_store, key_of
 from vdla.hw.components import Component, components
 from vdla.hw.spec.presets import SMALL, TINY
@@ -25,9 +25,7 @@ MODEL = PeriodModel([routed(ONE, 17.0), routed(TWO, 9.0), routed(WIDER, 12.0)])
 
 
 def test_a_component_has_the_mean_of_its_form_and_what_doublings_of_its_widths_add():
-    slope = (
-        2 * 1 * 1.5 / (2 * 1**2 + 4)
-    )  # of periods 3 ns and widths two doublings apart, with the prior of 4
+    slope = 2 * 1 * 1.5 / (2 * 1**2 + PRIOR)  # of periods 3 ns and widths two doublings apart
     assert MODEL.ns(TWO) == pytest.approx(10.5 - slope)
     assert MODEL.ns(pipeline(64, staged=64)) == pytest.approx(10.5)
     assert MODEL.ns(pipeline(256, staged=256)) == pytest.approx(10.5 + 2 * slope)
