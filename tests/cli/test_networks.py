@@ -316,7 +316,8 @@ def test_a_network_that_cannot_be_offloaded_stays_on_the_host(files, tmp_path):
     printed = done("compile", files / "net.onnx", "-o", tmp_path / "x.vdla", "--config", "vta").stdout
     assert "0.0 M, 0.0% of them on the accelerator\n" in printed
     assert "accelerator  nothing runs there\n" in printed
-    assert "2  Int8Conv needs the extensions requantise and pad_minimum (2 Int8Conv)\n" in printed
+    cure = "enable extensions `requantise` and `pad_minimum` (--set extensions=+requantise,+pad_minimum)"
+    assert f"2  {cure} (2 Int8Conv)\n" in printed
     assert (
         "on the host: Int8Conv C: configuration vta with the extensions requantise and pad_minimum switched "
         "off; Int8Conv needs the extensions requantise and pad_minimum\n"
