@@ -156,3 +156,21 @@ def test_a_branch_that_does_not_fit_the_shapes_may_stay_if_it_is_not_taken(title
     np.testing.assert_allclose(found, -np.exp(-x), rtol=1e-6)
     with pytest.raises(ModuleError, match=r"^OnnxRuntime If the_If, .* on the host: .*(MatMul|Transpose)"):
         Module(compiled.plan).run({"x": -x})
+
+
+def test_products_in_a_loop_count_as_the_hosts_and_what_is_not_known_is_kept():
+    """Of a Loop whose condition depends on data one trip counts."""
+    value = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [node("MatMul", "s w", "t"), node("ReduceMax", "t", "m", keepdims=0), node("Cast", "m", "d", to=9)],
+        "body",
+        [value("n", TensorProto.INT64, []), value("c", TensorProto.BOOL, []), value("s", 1, [3, 4])],
+        [value("d", TensorProto.BOOL, []), value("t", 1, [3, 4])],
+    )
+    nodes = [helper.make_node("Loop", ["most", "yes", "x"], ["y"], "l", body=body)]
+    constants = {"w": weights(4, 4), "most": np.array(6), "yes": np.array(True)}
+    made = model(nodes, {"x": [3, 4]}, ["y"], constants)
+    made.graph.output[0].CopyFrom(value("y", TensorProto.FLOAT, [3, 4]))
+    plan = from_bytes(to_bytes(compile_network(made.SerializeToString(), Target(TINY)).plan))
+    (step,) = plan.host_steps
+    assert (step.macs, step.uncounted) == (3 * 4 * 4, ("Loop 'l' counted for one trip",))
