@@ -5,7 +5,7 @@ import io
 import logging
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,14 +57,19 @@ def ours(
     return Outcome(how, [interpret(made.graph, sample) for sample in test], seconds)
 
 
-def theirs(model: onnx.ModelProto, calibration: list[Tensors], test: list[Tensors]) -> Iterator[Outcome]:
-    """Yield what onnxruntime's quantisation makes of samples, by each of its methods: int8 activations,
+def theirs(
+    model: onnx.ModelProto,
+    calibration: list[Tensors],
+    test: list[Tensors],
+    methods: Sequence[CalibrationMethod] = METHODS,
+) -> Iterator[Outcome]:
+    """Yield what onnxruntime's quantisation makes of samples, by each of these methods: int8 activations,
     weights per channel, its other defaults."""
     with tempfile.TemporaryDirectory(prefix="accuracy.") as name:
         source, prepared, target = (Path(name) / part for part in ("a.onnx", "b.onnx", "c.onnx"))
         onnx.save(model, source)
         quant_pre_process(str(source), str(prepared), skip_symbolic_shape=True)
-        for method in METHODS:
+        for method in methods:
             began = time.perf_counter()
             with _silent():
                 quantize_static(

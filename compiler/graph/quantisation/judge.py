@@ -1,5 +1,9 @@
 """How far a quantised graph is from the float graph, by what leaves it on samples; and how many runs that may
-take."""
+take.
+
+Graphs are compared by `Assessment.error`, in which the input of a Sigmoid or Softmax stands for its
+result. What each output itself has lost is `Assessment.outputs`, for people and for targets.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,10 +14,13 @@ from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.moves import REARRANGING
 from vdla.compiler.graph.nodes import Graph, Node, producers
+from vdla.compiler.graph.quantisation.noise import noise_of
+from vdla.runtime.module.plan import OutputNoise
 
 WORK = 6e10  # multiply-accumulates that judging may take
 WORK_OF_ELEMENT = 64  # of an operator, beside its products
-MOST_SAMPLES = 8
+ENOUGH_SAMPLES, MOST_SAMPLES = 8, 32
+ENOUGH_ELEMENTS = 32  # of the smallest output on all samples: of a single number, 8 samples say little
 EPSILON = 1e-9  # results that do not vary are compared with their errors alone
 SATURATING = ("Sigmoid", "Softmax")  # what they read says more than what they make, up to a point
 REACH = float(np.log(512))  # of what they read; beyond it what they make is within half a step of an end
@@ -56,6 +63,39 @@ class _Telling:
         return wide
 
 
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """How far a graph is from the float graph.
+
+    Attributes:
+        error: the power of the errors of all results by that of the results' deviations from their mean,
+            added over the results; infinite where a result is not finite.
+        outputs: what each output has lost.
+        samples: on how many.
+    """
+
+    error: float
+    outputs: tuple[OutputNoise, ...]
+    samples: int
+
+    def reaches(self, target_db: float) -> bool:
+        """Whether all outputs have so much signal to noise."""
+        return all(one.reaches(target_db) for one in self.outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """What a run makes.
+
+    Attributes:
+        telling: of each result what tells how near it is, float64.
+        outputs: by name.
+    """
+
+    telling: list[np.ndarray]
+    outputs: Mapping[str, np.ndarray]
+
+
 class Judge:
     """Compares quantised graphs with a float graph.
 
@@ -72,33 +112,41 @@ class Judge:
 
     def __init__(self, graph: Graph, samples: Sequence[Sample], candidates: int, glances: int = 0) -> None:
         self.runs = int(WORK / work(graph))
-        count = min(len(samples), MOST_SAMPLES, max(1, (self.runs - glances) // candidates))
+        count = min(_wanted_samples(graph, len(samples)), max(1, (self.runs - glances) // candidates))
         places = np.linspace(0, len(samples) - 1, count).astype(int)
         self.samples = [samples[place] for place in places]
         makers = producers(graph)
         self._telling = [
             _Telling.of(out, makers) for out in graph.outputs if graph.types[out].dtype == "float32"
         ]
-        self._graph, self._known = graph, list[list[np.ndarray]]()
+        self._graph, self._known = graph, list[_Values]()
 
-    def _wanted(self, count: int | None) -> list[list[np.ndarray]]:
+    @property
+    def compares(self) -> bool:
+        """Whether the work allows to compare graphs, and not only to say how far one is."""
+        return self.runs > 1
+
+    def _wanted(self, count: int | None) -> list[_Values]:
         """Return what leaves the float graph on the first samples; it is run on each once."""
         left = self.samples[len(self._known) : count]
         self._known += [self._values(self._graph, sample) for sample in left]
         return self._known[:count]
 
-    def error(self, graph: Graph, count: int | None = None) -> float:
-        """Return the power of the errors of all results by that of the results' deviations from their mean,
-        added over the results; infinite where a result is not finite.
+    def assess(self, graph: Graph, count: int | None = None) -> Assessment:
+        """Return how far a graph is from the float graph.
 
         Args:
-            count: how many of the samples it is found on; None: all.
+            count: how many of the samples are used; None: all.
         """
-        found = [self._values(graph, sample) for sample in self.samples[:count]]
-        pairs = zip(_joined(self._wanted(count)), _joined(found), strict=True)
-        return sum(_relative(*pair) for pair in pairs)
+        found, wanted = [self._values(graph, sample) for sample in self.samples[:count]], self._wanted(count)
+        pairs = zip(_joined(wanted), _joined(found), strict=True)
+        outputs = tuple(
+            noise_of(name, [one.outputs[name] for one in wanted], [one.outputs[name] for one in found])
+            for name in self._graph.outputs
+        )
+        return Assessment(sum(_relative(*pair) for pair in pairs), outputs, len(found))
 
-    def _values(self, graph: Graph, sample: Sample) -> list[np.ndarray]:
+    def _values(self, graph: Graph, sample: Sample) -> _Values:
         makers = producers(graph)
         names = [each.name if each.op is None else makers[each.name].inputs[0] for each in self._telling]
         seen: dict[str, np.ndarray] = dict(sample)
@@ -106,13 +154,21 @@ class Judge:
         def watch(_: Node, made: Mapping[str, np.ndarray]) -> None:
             seen.update((name, array) for name, array in made.items() if name in names)
 
-        interpret(graph, sample, watch)
-        return [each.values(seen[name]) for each, name in zip(self._telling, names, strict=True)]
+        outputs = interpret(graph, sample, watch)
+        telling = [each.values(seen[name]) for each, name in zip(self._telling, names, strict=True)]
+        return _Values(telling, outputs)
 
 
-def _joined(runs: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray]:
-    """Return each result of all runs in one."""
-    return [np.concatenate([part.reshape(-1) for part in parts]) for parts in zip(*runs, strict=True)]
+def _wanted_samples(graph: Graph, given: int) -> int:
+    """Return how many samples to compare on, if the work allows it."""
+    least = min((graph.types[name].size for name in graph.outputs), default=1)
+    return min(given, MOST_SAMPLES, max(ENOUGH_SAMPLES, -(-ENOUGH_ELEMENTS // max(1, least))))
+
+
+def _joined(runs: Sequence[_Values]) -> list[np.ndarray]:
+    """Return what tells about each result, of all runs in one."""
+    every = zip(*(run.telling for run in runs), strict=True)
+    return [np.concatenate([part.reshape(-1) for part in parts]) for parts in every]
 
 
 def _relative(wanted: np.ndarray, found: np.ndarray) -> float:
