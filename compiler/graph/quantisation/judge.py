@@ -1,8 +1,9 @@
 """How far a quantised graph is from the float graph, by what leaves it on samples; and how many runs that may
 take.
 
-Graphs are compared by `Assessment.error`, in which the input of a Sigmoid or Softmax stands for its
-result. What each output itself has lost is `Assessment.outputs`, for people and for targets.
+Graphs are compared by `Assessment.error`. It counts the result of a Sigmoid or Softmax and its input: the
+result is what people get, and where it is near its ends on the samples, the input tells how safely. What each
+output itself has lost is `Assessment.outputs`, for people and for targets.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ WORK_OF_ELEMENT = 64  # of an operator, beside its products
 ENOUGH_SAMPLES, MOST_SAMPLES = 8, 32
 ENOUGH_ELEMENTS = 32  # of the smallest output on all samples: of a single number, 8 samples say little
 EPSILON = 1e-9  # results that do not vary are compared with their errors alone
-SATURATING = ("Sigmoid", "Softmax")  # what they read says more than what they make, up to a point
+SATURATING = ("Sigmoid", "Softmax")  # what they read says more near the ends of what they make
 REACH = float(np.log(512))  # of what they read; beyond it what they make is within half a step of an end
 
 Sample = Mapping[str, np.ndarray]
@@ -43,15 +44,17 @@ class _Telling:
     axis: int = -1
 
     @classmethod
-    def of(cls, result: str, makers: Mapping[str, Node]) -> "_Telling":
-        """Return what tells about a result of the network, whose values the nodes make."""
+    def of(cls, result: str, makers: Mapping[str, Node]) -> "tuple[_Telling, ...]":
+        """Return what tells about a result of the network, whose values the nodes make: the result, and what
+        a saturating operator before it reads."""
         name = result
         while name in makers and makers[name].op in REARRANGING:
             name = makers[name].inputs[0]
         maker = makers.get(name)
         if maker is None or maker.op not in SATURATING:
-            return cls(result)
-        return cls(name, maker.op, maker.integer("axis") if "axis" in maker.attributes else -1)
+            return (cls(result),)
+        axis = maker.integer("axis") if "axis" in maker.attributes else -1
+        return cls(result), cls(name, maker.op, axis)
 
     def values(self, seen: np.ndarray) -> np.ndarray:
         """Return values that change where the result does, float64."""
@@ -69,7 +72,7 @@ class Assessment:
 
     Attributes:
         error: the power of the errors of all results by that of the results' deviations from their mean,
-            added over the results; infinite where a result is not finite.
+            added over the results and what tells more of them; infinite where one is not finite.
         outputs: what each output has lost.
         samples: on how many.
     """
@@ -116,9 +119,8 @@ class Judge:
         places = np.linspace(0, len(samples) - 1, count).astype(int)
         self.samples = [samples[place] for place in places]
         makers = producers(graph)
-        self._telling = [
-            _Telling.of(out, makers) for out in graph.outputs if graph.types[out].dtype == "float32"
-        ]
+        reals = [out for out in graph.outputs if graph.types[out].dtype == "float32"]
+        self._telling = [each for out in reals for each in _Telling.of(out, makers)]
         self._graph, self._known = graph, list[_Values]()
 
     @property

@@ -43,9 +43,24 @@ def scaled(made: str, factors: list[float]) -> Graph:
         ("Identity(a)", [-9.0, 9.0], [-20.0, 7.0], (121 + 4) / 162),
     ],
 )
-def test_a_saturating_result_is_judged_by_what_it_reads_as_far_as_that_changes_it(made, wanted, found, error):
-    judge = Judge(scaled(made, wanted), [{"x": np.ones(2, np.float32)}], 1)
-    assert judge.assess(scaled(made, found)).error == pytest.approx(error)
+def test_a_saturating_result_is_judged_also_by_what_it_reads_as_far_as_that_changes_it(
+    made, wanted, found, error
+):
+    sample = {"x": np.ones(2, np.float32)}
+    judge = Judge(scaled(made, wanted), [sample], 1)
+    one, other = (interpret(scaled(made, factors), sample)["y"] for factors in (wanted, found))
+    itself = float(np.square(one - other).sum() / np.square(one - one.mean()).sum())
+    assert itself > 0
+    counted = error if "Identity" in made else error + itself
+    assert judge.assess(scaled(made, found)).error == pytest.approx(counted, rel=1e-5)
+
+
+def test_a_graph_that_is_right_before_a_sigmoid_and_wrong_where_it_matters_is_not_preferred():
+    """An error of 2 far from the ends of the Sigmoid weighs more than one of 3 near them."""
+    graph = scaled("Sigmoid(a)", [-6.0, 0.0])
+    judge = Judge(graph, [{"x": np.ones(2, np.float32)}], 1)
+    near_ends, in_the_middle = scaled("Sigmoid(a)", [-3.0, 0.0]), scaled("Sigmoid(a)", [-6.0, 2.0])
+    assert judge.assess(near_ends).error < judge.assess(in_the_middle).error
 
 
 def test_a_glance_is_at_the_first_sample():
