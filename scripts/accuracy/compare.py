@@ -32,11 +32,13 @@ class Outcome:
         how: it was quantised.
         outputs: of each sample.
         seconds: that quantisation took.
+        in_float: how many layers stay in float.
     """
 
     how: str
     outputs: list[Tensors]
     seconds: float
+    in_float: int = 0
 
 
 def floats(model: onnx.ModelProto, test: list[Tensors]) -> list[Tensors]:
@@ -54,7 +56,7 @@ def ours(
     made = quantise(graph, calibration, options)
     seconds = time.perf_counter() - began
     how = f"vdla, {made.criterion}" + (f", {len(made.in_float)} layers in float" if made.in_float else "")
-    return Outcome(how, [interpret(made.graph, sample) for sample in test], seconds)
+    return Outcome(how, [interpret(made.graph, sample) for sample in test], seconds, len(made.in_float))
 
 
 def theirs(
