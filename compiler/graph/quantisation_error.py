@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, isinf, log10
+from math import inf, isinf
 
 import numpy as np
 
 from vdla.compiler.graph.interpret import all_values
 from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.graph.quantisation.noise import ratio_db
 from vdla.compiler.graph.quantisation.sensitivity import Contribution
 
 MOST_SHOWN = 5  # of the layers that cost most
@@ -62,16 +63,6 @@ def _powers(wanted: np.ndarray, found: np.ndarray) -> tuple[float, float]:
     if not (same | (finite & np.isfinite(found))).all():
         return signal, inf
     return signal, float(np.square(wanted[~same] - found[~same]).sum())
-
-
-def ratio_db(signal: float, noise: float) -> float:
-    """Return the ratio of two powers in decibels: infinite without noise, negative infinity where only the
-    signal is 0 or the noise is infinite."""
-    if noise == 0:
-        return inf
-    if signal == 0 or noise == inf:
-        return -inf
-    return 10 * (log10(signal) - log10(noise))
 
 
 def print_errors(errors: Iterable[LayerError]) -> str:

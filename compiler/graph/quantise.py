@@ -2,11 +2,12 @@
 what it is told to, each judged on samples.
 
 Candidates are compared by what leaves the network, as far as the work allows (`judge.WORK`); a network that
-is larger takes the first candidate, the grids of the least squared error.
+is larger takes the first candidate, the grids of the least squared error. What is taken is always judged, and
+layers stay in float until its outputs have the signal to noise that was asked for.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,11 +17,13 @@ from vdla.compiler.graph.quantisation.cases import cases_of, weights_of
 from vdla.compiler.graph.quantisation.equalise import equalised
 from vdla.compiler.graph.quantisation.grids import Case, Criterion, Grid, grid_of, within_percentile
 from vdla.compiler.graph.quantisation.insert import with_grids
-from vdla.compiler.graph.quantisation.judge import Judge
+from vdla.compiler.graph.quantisation.judge import Assessment, Judge
 from vdla.compiler.graph.quantisation.observe import observe
 from vdla.compiler.graph.quantisation.options import Options
+from vdla.compiler.graph.quantisation.repair import costly_names, repaired
 from vdla.compiler.graph.quantisation.roles import Roles
 from vdla.compiler.graph.quantisation.sensitivity import costly_layers, layers_named
+from vdla.runtime.module.plan import LOST_DB, Fidelity
 
 EQUALISING_SAMPLES = 2
 LONGER = 0.98  # of the error before, that a further change must stay below
@@ -43,18 +46,34 @@ class Quantised:
         roles: of the nodes of the float graph that it was made of, whose values have the same names.
         grids: of the leaders of the int8 values.
         criterion: by which the ranges of its tensors were chosen.
+        fidelity: how near it is to the float graph on samples.
     """
 
     graph: Graph
     roles: Roles
     grids: Mapping[str, Grid]
     criterion: str
+    fidelity: Fidelity
 
     @property
     def in_float(self) -> tuple[str, ...]:
         """The layers that were kept in float, by name."""
-        nodes = (node for node in self.roles.graph.nodes if node.outputs[0] in self.roles.in_float)
-        return tuple(node.name or node.outputs[0] for node in nodes)
+        return _names(self.roles)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A quantised network that has been compared with the float network; attributes as those of `Quantised`.
+
+    Attributes:
+        assessment: on the samples of the judge, or on the first of them.
+    """
+
+    graph: Graph
+    roles: Roles
+    grids: Mapping[str, Grid]
+    criterion: str
+    assessment: Assessment
 
 
 def quantise(
@@ -73,18 +92,44 @@ def quantise(
     if options.percentile is not None and not 0 < options.percentile <= 100:
         raise GraphError(f"percentile {options.percentile} is outside 0..100")
     in_float = layers_named(graph, options.float_layers)
-    found = _chosen(graph, samples, options, in_float, progress)
+    found, judge = _chosen(graph, samples, options, in_float, progress)
     if options.float_share > 0:
         progress("quantise: what each layer costs")
         costly = costly_layers(found, samples, options.float_share)
-        found = _chosen(graph, samples, options, in_float | costly, progress) if costly else found
-    return found
+        if costly:
+            found, judge = _chosen(graph, samples, options, in_float | costly, progress)
+    return _finished(found, judge, options, progress)
+
+
+def _finished(found: _Candidate, judge: Judge, options: Options, progress: Progress) -> Quantised:
+    """Return a candidate with the layers in float that it takes to reach the target, and what it has lost."""
+    before, chosen = found.assessment, _names(found.roles)
+    repair = None if options.target_db is None else repaired(found, judge, options.target_db, progress)
+    if repair is not None:
+        found = replace(found, graph=repair.graph, roles=repair.roles, assessment=repair.assessment)
+    after = found.assessment
+    fidelity = Fidelity(
+        after.samples,
+        after.outputs,
+        options.target_db,
+        repair.kept if repair is not None else (),
+        chosen,
+        min((one.decibels for one in before.outputs if one.decibels is not None), default=None),
+        () if after.reaches(LOST_DB) else costly_names(found, judge),
+    )
+    return Quantised(found.graph, found.roles, found.grids, found.criterion, fidelity)
+
+
+def _names(roles: Roles) -> tuple[str, ...]:
+    """Return the names of the layers that stay in float."""
+    nodes = (node for node in roles.graph.nodes if node.outputs[0] in roles.in_float)
+    return tuple(node.name or node.outputs[0] for node in nodes)
 
 
 def _chosen(
     graph: Graph, samples: Samples, options: Options, in_float: frozenset[str], progress: Progress
-) -> Quantised:
-    """Return the best candidate."""
+) -> tuple[_Candidate, Judge]:
+    """Return the best candidate, and its judge."""
     progress(f"quantise: ranges on {len(samples)} samples")
     roles = Roles(equalised(Roles(graph, in_float), samples[:EQUALISING_SAMPLES]), in_float)
     observed = observe(roles.graph, samples, weights_of(roles))
@@ -93,13 +138,15 @@ def _chosen(
         touching = {n.outputs[0] for n in graph.nodes if endless & {*n.inputs, *n.outputs}}
         return _chosen(graph, samples, options, in_float | touching, progress)
     cases = cases_of(roles, observed)
+    judge = Judge(roles.graph, samples, COMPARED, len(Criterion))
     if options.percentile is not None:
         grids = {name: within_percentile(case, options.percentile) for name, case in cases.items()}
-        return _made(roles, grids, f"percentile {options.percentile:g}")
-    judge = Judge(roles.graph, samples, COMPARED, len(Criterion))
-    best, error = _best(roles, cases, judge, progress)
-    progress("quantise: biases")
-    return _corrected(best, error, judge)
+        return _judged(roles, grids, f"percentile {options.percentile:g}", judge), judge
+    best = _best(roles, cases, judge, progress)
+    if judge.compares and np.isfinite(best.assessment.error):
+        progress("quantise: biases")
+        best = _corrected(best, judge)
+    return best, judge
 
 
 def has_quantisable(graph: Graph, *, sampled: bool) -> bool:
@@ -113,51 +160,45 @@ def has_quantisable(graph: Graph, *, sampled: bool) -> bool:
     return bool(roles.narrow if sampled else roles.products)
 
 
-def _made(roles: Roles, grids: Mapping[str, Grid], criterion: str) -> Quantised:
-    return Quantised(with_grids(roles, grids), roles, grids, criterion)
+def _judged(
+    roles: Roles, grids: Mapping[str, Grid], criterion: str, judge: Judge, count: int | None = None
+) -> _Candidate:
+    """Return a candidate, compared on the first `count` samples of the judge, or on all."""
+    graph = with_grids(roles, grids)
+    return _Candidate(graph, roles, grids, criterion, judge.assess(graph, count))
 
 
-def _best(
-    roles: Roles, cases: Mapping[str, Case], judge: Judge, progress: Progress
-) -> tuple[Quantised, float]:
-    """Return the candidate with the least error of those that the work allows to judge, and its error; the
-    first of them, and infinity, where it allows none."""
+def _best(roles: Roles, cases: Mapping[str, Case], judge: Judge, progress: Progress) -> _Candidate:
+    """Return the candidate with the least error of those that the work allows to judge, compared on all
+    samples of the judge."""
     glances = _glances(roles, cases, judge, progress)
-    if len(glances) == 1:
-        return glances[0][1], np.inf
-    least = min(error for error, _ in glances)
-    best = [(error, found) for error, found in glances if error <= HOPEFUL * least]
+    least = min(each.assessment.error for each in glances)
+    best = [each for each in glances if each.assessment.error <= HOPEFUL * least]
     if len(judge.samples) > 1:
         progress(f"quantise: {len(best)} kinds of ranges on {len(judge.samples)} samples")
-        best = [(judge.error(found.graph), found) for _, found in best]
+        best = [replace(each, assessment=judge.assess(each.graph)) for each in best]
     chosen = best[0]
     for each in best[1:]:
-        chosen = each if each[0] < LONGER * chosen[0] else chosen
-    return chosen[1], chosen[0]
+        chosen = each if each.assessment.error < LONGER * chosen.assessment.error else chosen
+    return chosen
 
 
-def _glances(
-    roles: Roles, cases: Mapping[str, Case], judge: Judge, progress: Progress
-) -> list[tuple[float, Quantised]]:
-    """Return the candidates that the work allows to judge, with their errors on the first sample; at least
-    one."""
+def _glances(roles: Roles, cases: Mapping[str, Case], judge: Judge, progress: Progress) -> list[_Candidate]:
+    """Return the candidates that the work allows to judge, compared on the first sample; at least one."""
     count = max(1, min(len(Criterion), judge.runs))
     found = []
     for number, criterion in enumerate(list(Criterion)[:count], 1):
         progress(f"quantise: {criterion.value}, {number} of {count} kinds of ranges")
         grids = {name: grid_of(case, criterion) for name, case in cases.items()}
-        made = _made(roles, grids, criterion.value)
-        found.append((judge.error(made.graph, 1) if count > 1 else np.inf, made))
+        found.append(_judged(roles, grids, criterion.value, judge, 1))
     return found
 
 
-def _corrected(best: Quantised, error: float, judge: Judge) -> Quantised:
+def _corrected(best: _Candidate, judge: Judge) -> _Candidate:
     """Return a candidate with corrected biases, if that lowers its error."""
-    if not np.isfinite(error):
-        return best
     graph = corrected(best.roles, best.graph, judge.samples)
     if graph is best.roles.graph:
         return best
     roles = Roles(graph, best.roles.in_float)
-    found = _made(roles, best.grids, best.criterion)
-    return found if judge.error(found.graph) < LONGER * error else best
+    found = _judged(roles, best.grids, best.criterion, judge)
+    return found if found.assessment.error < LONGER * best.assessment.error else best

@@ -1,13 +1,14 @@
 """Compilation with a cache shared between processes; the heavy part of the compiler is imported on a miss."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from vdla.compiler.codegen.tuned.records import NO_RECORDS, Records
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.network.keep import Source, keep_graph, keep_plan, kept_graph, kept_plan
 from vdla.compiler.network.tuning import Tuning, tuned_plan
 from vdla.hw.spec.target import Target
-from vdla.runtime.module.plan import Plan
+from vdla.runtime.module.plan import Fidelity, Plan
 
 Progress = Callable[[str], None]
 
@@ -42,10 +43,11 @@ def cached_graph(source: Source, progress: Progress = lambda text: None) -> Grap
     return _graph(source, source.key(), progress)[0]
 
 
-def _graph(source: Source, key: str | None, progress: Progress) -> tuple[Graph, str | None]:
-    """Return the graph of a source, and its key; as `_imported` where it is not in the cache."""
-    graph = None if key is None else kept_graph(key)
-    return _imported(source, key, progress) if graph is None else (graph, key)
+def _graph(source: Source, key: str | None, progress: Progress) -> tuple[Graph, Fidelity | None, str | None]:
+    """Return the graph of a source, how near it is to its float graph, and its key; as `_imported` where it
+    is not in the cache."""
+    found = None if key is None else kept_graph(key)
+    return _imported(source, key, progress) if found is None else (*found, key)
 
 
 def _made(
@@ -53,21 +55,25 @@ def _made(
 ) -> tuple[Plan, Tuning]:
     from vdla.compiler.codegen.store import kept
 
-    graph, key = _graph(source, key, progress)
+    graph, fidelity, key = _graph(source, key, progress)
     plan, tuning = tuned_plan(graph, target, records, kept(), progress)
+    plan = replace(plan, fidelity=fidelity)
     if key is not None:
         keep_plan(key, target, records, plan, tuning)
     return plan, tuning
 
 
-def _imported(source: Source, key: str | None, progress: Progress) -> tuple[Graph, str | None]:
-    """Return the graph of a source, and its key: None where the model's file has changed meanwhile."""
+def _imported(
+    source: Source, key: str | None, progress: Progress
+) -> tuple[Graph, Fidelity | None, str | None]:
+    """Return the graph of a source, how near it is to its float graph, and its key: None where the model's
+    file has changed meanwhile."""
     from vdla.compiler.network.compile import imported, integers_of
 
     progress("import")
     loaded = imported(source.model, source.samples, source.shapes, source.section)
-    graph = integers_of(loaded.graph, loaded.samples, source.options, progress)
+    graph, fidelity = integers_of(loaded.graph, loaded.samples, source.options, progress)
     if key is None or source.key() != key:
-        return graph, None
-    keep_graph(key, graph)
-    return graph, key
+        return graph, fidelity, None
+    keep_graph(key, graph, fidelity)
+    return graph, fidelity, key

@@ -28,7 +28,7 @@ from vdla.compiler.graph.section import WHOLE, Section
 from vdla.compiler.graph.source import ModelSource
 from vdla.compiler.network.tuning import Tuning, tuned_plan
 from vdla.hw.spec.target import Target
-from vdla.runtime.module.plan import Plan
+from vdla.runtime.module.plan import Fidelity, Plan
 from vdla.runtime.samples.given import Given, given_of
 
 # One style of quantisation, and more that can be quantised.
@@ -59,7 +59,6 @@ class Compiled:
         tuning: how tuned records served.
         errors: of each layer against floats, if they were asked for and the network was quantised here.
         contributions: what each layer costs alone, the most first, under the same conditions.
-        in_float: the layers that were kept in float.
     """
 
     graph: Graph
@@ -67,7 +66,6 @@ class Compiled:
     tuning: Tuning
     errors: tuple[LayerError, ...] = ()
     contributions: tuple[Contribution, ...] = ()
-    in_float: tuple[str, ...] = ()
 
 
 def compile_network(
@@ -107,7 +105,8 @@ def compile_network(
     found, costs = _errors(made, given, progress) if errors and made is not None and given else ((), ())
     graph = INTEGERS.run(simple if made is None else made.graph)
     plan, tuning = tuned_plan(graph, target, records, kept(), progress)
-    return Compiled(graph, plan, tuning, found, costs, () if made is None else made.in_float)
+    plan = replace(plan, fidelity=None if made is None else made.fidelity)
+    return Compiled(graph, plan, tuning, found, costs)
 
 
 def _errors(
@@ -154,26 +153,23 @@ def calibratable(simple: Graph) -> Graph:
 
 def integer_graph(graph: Graph, samples: Samples | None = None, options: Options = OPTIONS) -> Graph:
     """Return a graph with integer operators wherever it is quantised, or can be with `samples`."""
-    return integers_of(simplified(graph, samples is not None), samples, options)
+    return integers_of(simplified(graph, samples is not None), samples, options)[0]
 
 
 def integers_of(
     simple: Graph, samples: Samples | None, options: Options, progress: Progress = lambda text: None
-) -> Graph:
-    """Return a simplified graph with integer operators; errors as those of `quantised_graph`."""
-    return INTEGERS.run(quantised_graph(simple, samples, options, progress))
-
-
-def quantised_graph(
-    graph: Graph, samples: Samples | None, options: Options, progress: Progress = lambda text: None
-) -> Graph:
-    """Return a quantised graph as it is, or one of which the accelerator computes nothing; and a float graph
-    quantised with `samples`.
+) -> tuple[Graph, Fidelity | None]:
+    """Return a simplified graph with integer operators, and how near it is to the float graph where it was
+    quantised with `samples`. A quantised graph stays as it is, and so does one of which the accelerator
+    computes nothing.
 
     Raises:
         GraphError: it is of floats, and no samples were given.
     """
-    return graph if _is_ready(graph, samples) else _quantise(graph, samples, options, progress).graph
+    if _is_ready(simple, samples):
+        return INTEGERS.run(simple), None
+    made = _quantise(simple, samples, options, progress)
+    return INTEGERS.run(made.graph), made.fidelity
 
 
 def _is_ready(graph: Graph, samples: Samples | None) -> bool:
@@ -182,7 +178,7 @@ def _is_ready(graph: Graph, samples: Samples | None) -> bool:
 
 
 def _quantise(graph: Graph, samples: Samples | None, options: Options, progress: Progress) -> Quantised:
-    """Quantise a float graph; errors as those of `quantised_graph`."""
+    """Quantise a float graph; errors as those of `integers_of`."""
     if samples is None:
         raise GraphError(
             f"{graph.name} is a float network, and the accelerator computes with integers; give samples of "

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from vdla.compiler.codegen.tuned.records import Records
@@ -26,7 +27,7 @@ from vdla.hw.spec.shelf import Shelf
 from vdla.hw.spec.target import Target
 from vdla.runtime.host import onnx_runtime
 from vdla.runtime.module.file import from_bytes, to_bytes
-from vdla.runtime.module.plan import Plan
+from vdla.runtime.module.plan import Fidelity, Plan
 from vdla.runtime.samples.given import Given
 
 MODULES = Shelf("modules", 256 << 20)
@@ -97,15 +98,19 @@ def keep_plan(key: str, target: Target, records: Records, plan: Plan, tuning: Tu
     MODULES.write(_of_target(key, target, records), tuning_text(tuning) + b"\n" + to_bytes(plan))
 
 
-def kept_graph(key: str) -> Graph | None:
-    """Return the graph that was kept under a key; None where there is none."""
+def kept_graph(key: str) -> tuple[Graph, Fidelity | None] | None:
+    """Return the graph that was kept under a key, and how near it is to its float graph; None where there is
+    none."""
     data = GRAPHS.read(key)
-    return None if data is None else graph_from_bytes(data)
+    if data is None:
+        return None
+    fidelity, _, graph = data.partition(b"\n")
+    return graph_from_bytes(graph), msgspec.json.decode(fidelity, type=Fidelity | None)
 
 
-def keep_graph(key: str, graph: Graph) -> None:
-    """Keep a graph."""
-    GRAPHS.write(key, graph_to_bytes(graph))
+def keep_graph(key: str, graph: Graph, fidelity: Fidelity | None) -> None:
+    """Keep a graph, and how near it is to its float graph."""
+    GRAPHS.write(key, msgspec.json.encode(fidelity) + b"\n" + graph_to_bytes(graph))
 
 
 def _of_target(key: str, target: Target, records: Records) -> str:

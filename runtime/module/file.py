@@ -193,6 +193,7 @@ def _plan(manifest: Manifest, arrays: Mapping[str, np.ndarray]) -> Plan:
         manifest.tensors,
         {name: _array(arrays, f"weights/{number}") for number, name in enumerate(manifest.weights)},
         {name: _array(arrays, f"constants/{number}") for number, name in enumerate(manifest.constants)},
+        manifest.fidelity,
     )
 
 

@@ -12,7 +12,7 @@ from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.showing import short
 from vdla.hw.spec.target import ClockSource, EnergyTable
 from vdla.runtime.arrays import LONGEST_REASON
-from vdla.runtime.module.plan import HostStep, LaunchStep, ModuleError, Name, Plan, Record, Value
+from vdla.runtime.module.plan import Fidelity, HostStep, LaunchStep, ModuleError, Name, Plan, Record, Value
 
 TensorBytes = Annotated[int, Meta(ge=1, lt=1 << 62)]
 
@@ -68,6 +68,7 @@ class Manifest(Record, frozen=True):
     constants: tuple[Name, ...]
     streams: dict[Name, StreamNames]
     steps: tuple[HostStep | LaunchStep, ...]
+    fidelity: Fidelity | None = None
 
 
 def manifest_of(plan: Plan) -> Manifest:
@@ -91,6 +92,7 @@ def manifest_of(plan: Plan) -> Manifest:
         tuple(plan.constants),
         streams,
         plan.steps,
+        plan.fidelity,
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
@@ -127,6 +127,59 @@ class LaunchStep(Record, frozen=True, tag_field="on", tag="accelerator"):
 
 Step = HostStep | LaunchStep
 
+Decibels = Annotated[float, Meta(ge=-400, le=400)]
+LOST_DB = 10.0
+"""Signal to noise of an output, below which it has lost its meaning: noise of a third of the signal."""
+
+
+class OutputNoise(Record, frozen=True):
+    """What quantisation costs an output of a network on samples.
+
+    Attributes:
+        output: its name.
+        decibels: signal to noise by the measure. None without noise, and without a measure.
+        constant: the output is the same on all samples, and that of the float network is not.
+        measure: "power": the power of the float output's deviations from its mean by that of the differences.
+            "equal", of integers: how many elements there are by how many differ. "none": only a run tells
+            the output's shape, so its elements cannot be compared.
+    """
+
+    output: Name
+    decibels: Decibels | None
+    constant: bool = False
+    measure: Literal["power", "equal", "none"] = "power"
+
+    def reaches(self, target_db: float) -> bool:
+        """Whether the output varies with the samples as it should, and has so much signal to noise."""
+        return not self.constant and (self.decibels is None or self.decibels >= target_db)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the output has lost its meaning."""
+        return not self.reaches(LOST_DB)
+
+
+class Fidelity(Record, frozen=True):
+    """How near a network that was quantised on samples is to its float network.
+
+    Attributes:
+        samples: how many it was judged on.
+        outputs: in order.
+        target_db: signal to noise that every output was to have; None: no layer was to stay in float for it.
+        kept: layers that stay in float to reach the target.
+        chosen: further layers in float, by name or by their share of the multiply-accumulates.
+        before_db: least signal to noise of the outputs while none was kept; None without noise.
+        costly: the layers that cost most, where an output lost its meaning.
+    """
+
+    samples: Count
+    outputs: tuple[OutputNoise, ...]
+    target_db: Decibels | None
+    kept: tuple[Name, ...] = ()
+    chosen: tuple[Name, ...] = ()
+    before_db: Decibels | None = None
+    costly: tuple[Name, ...] = ()
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -141,6 +194,7 @@ class Plan:
         tensors: bytes of each tensor that the accelerator reads and writes; steps may share them in turn.
         weights: tensors that it only reads.
         constants: values of host steps that never change.
+        fidelity: of a network that was quantised on samples; None of others.
     """
 
     name: str
@@ -152,6 +206,7 @@ class Plan:
     tensors: Mapping[str, int]
     weights: Mapping[str, np.ndarray]
     constants: Mapping[str, np.ndarray]
+    fidelity: Fidelity | None = None
 
     @property
     def config(self) -> AcceleratorConfig:

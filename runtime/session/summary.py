@@ -2,12 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+
+import msgspec
 
 from vdla.hw.spec.showing import short
 from vdla.hw.spec.target import ClockSource
-from vdla.runtime.module.plan import HostStep, Plan
+from vdla.runtime.module.plan import Fidelity, HostStep, Plan
 from vdla.runtime.module.reasons import kind_of
+from vdla.runtime.session.accuracy import accuracy_rows
 from vdla.runtime.session.report import LayerReport, Report
 
 MOST_COSTLY = 3
@@ -72,6 +75,7 @@ class Summary:
         halves: the outputs that the network's file states as float16; its inputs are float32 then.
         uncounted: operators on the host of whose multiply-accumulates not all are in `host_macs`.
         runs: how many runs there were, one for each sample; all figures are those of one.
+        fidelity: what quantisation cost on samples; None where the network was not quantised by the kit.
     """
 
     network: str
@@ -100,6 +104,7 @@ class Summary:
     uncounted: tuple[str, ...] = ()
     halves: tuple[str, ...] = ()
     runs: int = 1
+    fidelity: Fidelity | None = None
 
     @property
     def mac_share(self) -> float | None:
@@ -109,7 +114,8 @@ class Summary:
 
     def to_json(self) -> dict[str, object]:
         """Return it as plain JSON values."""
-        return {**asdict(self), "mac_share": self.mac_share}
+        plain = asdict(replace(self, fidelity=None))
+        return {**plain, "fidelity": msgspec.to_builtins(self.fidelity), "mac_share": self.mac_share}
 
     def __str__(self) -> str:
         rows = [
@@ -123,6 +129,7 @@ class Summary:
             ("crossing", f"{_bytes(self.bytes_in)} to the accelerator, {_bytes(self.bytes_out)} back"),
             *_titled("cost most", _costs(self.costly)),
             *_titled("why on host", (_reason(one) for one in self.reasons)),
+            *_titled("accuracy", accuracy_rows(self.fidelity) if self.launches else ()),
             *_titled("host time", _host_time(self)),
         ]
         width = max(len(title) for title, _ in rows)
@@ -166,6 +173,7 @@ def summary_of(plan: Plan, found: Report, clock_hz: float | None = None) -> Summ
         tuple(dict.fromkeys(text for step in plan.host_steps for text in step.uncounted)),
         tuple(name for name, value in plan.outputs.items() if value.dtype == HALF),
         found.runs,
+        plan.fidelity,
     )
 
 

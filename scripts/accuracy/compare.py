@@ -5,7 +5,7 @@ import io
 import logging
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,11 +32,13 @@ class Outcome:
         how: it was quantised.
         outputs: of each sample.
         seconds: that quantisation took.
+        in_float: how many layers stay in float.
     """
 
     how: str
     outputs: list[Tensors]
     seconds: float
+    in_float: int = 0
 
 
 def floats(model: onnx.ModelProto, test: list[Tensors]) -> list[Tensors]:
@@ -54,17 +56,22 @@ def ours(
     made = quantise(graph, calibration, options)
     seconds = time.perf_counter() - began
     how = f"vdla, {made.criterion}" + (f", {len(made.in_float)} layers in float" if made.in_float else "")
-    return Outcome(how, [interpret(made.graph, sample) for sample in test], seconds)
+    return Outcome(how, [interpret(made.graph, sample) for sample in test], seconds, len(made.in_float))
 
 
-def theirs(model: onnx.ModelProto, calibration: list[Tensors], test: list[Tensors]) -> Iterator[Outcome]:
-    """Yield what onnxruntime's quantisation makes of samples, by each of its methods: int8 activations,
+def theirs(
+    model: onnx.ModelProto,
+    calibration: list[Tensors],
+    test: list[Tensors],
+    methods: Sequence[CalibrationMethod] = METHODS,
+) -> Iterator[Outcome]:
+    """Yield what onnxruntime's quantisation makes of samples, by each of these methods: int8 activations,
     weights per channel, its other defaults."""
     with tempfile.TemporaryDirectory(prefix="accuracy.") as name:
         source, prepared, target = (Path(name) / part for part in ("a.onnx", "b.onnx", "c.onnx"))
         onnx.save(model, source)
         quant_pre_process(str(source), str(prepared), skip_symbolic_shape=True)
-        for method in METHODS:
+        for method in methods:
             began = time.perf_counter()
             with _silent():
                 quantize_static(

@@ -33,7 +33,7 @@ LINES = (b"[" * 5000, b'{"a":' * 3000, b"", b"null", b'"\\ud800"', b"9" * 6000)
 @cache
 def spaces() -> tuple[Space, ...]:
     """Return the choices for the tasks of a network."""
-    graph = integers_of(imported(images().SerializeToString()).graph, None, Options())
+    graph, _ = integers_of(imported(images().SerializeToString()).graph, None, Options())
     found = (space_of(task, TARGET) for task in tasks_of(graph))
     return tuple(space for space in found if not isinstance(space, Unfit))
 

@@ -239,6 +239,7 @@ def compile(
     percentile: float | None = None,
     float_layers: Sequence[str] = (),
     float_share: float = 0.0,
+    quality: str | float = "balanced",
     shapes: Mapping[str, Sequence[int]] | None = None,
     fixed: Mapping[str, float] | None = None,
     inputs: Sequence[str] = (),
@@ -260,6 +261,9 @@ def compile(
             range that costs least on the samples.
         float_layers: names of layers that stay in float.
         float_share: percent of the multiply-accumulates whose layers may stay in float, those that cost most.
+        quality: the signal to noise that every output is to have on the samples, in decibels, or a name for
+            it: "balanced" is 10 dB and "exact" 30 dB. Layers stay in float until it is reached; with "fast",
+            none does. `Module.summary` says what was reached.
         shapes: shapes of inputs that are dynamic in the model, where samples do not tell them, or tell
             another batch than is wanted.
         fixed: inputs of the model that become constants, each with the number that all its elements are.
@@ -270,17 +274,18 @@ def compile(
         progress: called with a text for each step of the work.
 
     Raises:
-        GraphError: the model cannot be imported or cut, or it is a float network and there are no samples.
+        GraphError: the model cannot be imported or cut, or it is a float network and there are no samples;
+            or the quality is unknown.
         InputError: samples cannot be read, do not fit the network, or are in the memory of another device.
         TuneError: the log cannot be read, or a line before the last is damaged.
     """
     from vdla.compiler.codegen.tuned.records import records_of
-    from vdla.compiler.graph.quantisation.options import Options
+    from vdla.compiler.graph.quantisation.options import Options, quality_db
     from vdla.compiler.graph.section import Section
     from vdla.compiler.network.cached import cached_tuned_plan
     from vdla.compiler.network.keep import Source
 
-    options = Options(percentile, tuple(float_layers), float_share)
+    options = Options(percentile, tuple(float_layers), float_share, quality_db(quality))
     section = Section(tuple(inputs), tuple(outputs), tuple((fixed or {}).items()))
     source = Source(
         model, None if samples is None else given_of(samples, image_scale), options, shapes, section

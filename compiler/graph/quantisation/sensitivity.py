@@ -49,20 +49,26 @@ class Contribution:
 
 
 def contributions(
-    candidate: Candidate, samples: Sequence[Mapping[str, np.ndarray]]
+    candidate: Candidate, samples: Sequence[Mapping[str, np.ndarray]], most_runs: int | None = None
 ) -> tuple[Contribution, ...]:
-    """Return what each product with integers costs, those of two activations included, the most first."""
+    """Return what each product with integers costs, those of two activations included, the most first.
+
+    Args:
+        most_runs: how many runs of the network it may take, but for one for each product; None: as many as
+            the work of a judge allows.
+    """
     roles = candidate.roles
     grids = {name: candidate.grids[leader] for name, leader in roles.leaders.items()}
     products = roles.products | roles.pairs
     judge = Judge(roles.graph, samples, max(1, len(products)))
+    count = None if most_runs is None else max(1, most_runs // max(1, len(products)))
     every = frozenset(node.outputs[0] for node in roles.graph.nodes)
     found = []
     for node in roles.graph.nodes:
         if node.outputs[0] in products:
             own = {each.outputs[0] for each in roles.product_of(node)}
             alone = Roles(roles.graph, every - own)
-            error = judge.error(with_grids(alone, grids))
+            error = judge.assess(with_grids(alone, grids), count).error
             layer = node.name or node.outputs[0]
             found.append(Contribution(layer, node.outputs[0], macs(roles.graph, node), error))
     return tuple(sorted(found, key=lambda one: -one.error))

@@ -57,8 +57,6 @@ def compile_one(model: Path, output: Path, order: Order) -> Plan:
             nl=False,
         )
         click.echo(print_contributions(compiled.contributions), nl=False)
-    if compiled is not None and compiled.in_float:
-        click.echo(f"kept in float: {', '.join(compiled.in_float)}")
     click.echo(
         f"{output}: {output.stat().st_size / 2**20:.1f} MiB, "
         f"{sum(stream.count for stream in plan.streams.values()):,} instructions "

@@ -25,6 +25,7 @@ COMPILING = (
     "percentile",
     "float_layers",
     "float_share",
+    "quality",
     "shapes",
     "cut_inputs",
     "cut_outputs",

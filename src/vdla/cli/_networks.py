@@ -49,7 +49,7 @@ class Recipe:
 
 
 def takes_float_layers(function: Command) -> Command:
-    """Add --float-layers and --float-share."""
+    """Add --float-layers, --float-share and --quality."""
     named = click.option(
         "--float-layers",
         metavar="NAME,NAME",
@@ -64,7 +64,15 @@ def takes_float_layers(function: Command) -> Command:
         type=click.FloatRange(0, 100),
         help="Percent of the multiply-accumulates whose layers may stay in float: those that cost most.",
     )
-    return named(share(function))
+    quality = click.option(
+        "--quality",
+        metavar="fast|balanced|exact|DB",
+        default="balanced",
+        show_default=True,
+        help="Signal to noise that every output is to have on the samples: layers stay in float until it is "
+        "10 dB (balanced), 30 dB (exact) or so many. With fast, none does.",
+    )
+    return named(share(quality(function)))
 
 
 def _takes_part(function: Command) -> Command:
@@ -178,17 +186,18 @@ def takes_recipe(function: Command) -> Command:
         percentile: float | None,
         float_layers: str,
         float_share: float,
+        quality: str,
         shapes: tuple[str, ...],
         fixed: tuple[str, ...],
         cut_inputs: tuple[str, ...],
         cut_outputs: tuple[str, ...],
         **kwargs: object,
     ) -> None:
-        from vdla.compiler.graph.quantisation.options import Options
+        from vdla.compiler.graph.quantisation.options import Options, quality_db
 
         section = _section(cut_inputs, cut_outputs, fixed)
         layers = tuple(name for name in float_layers.split(",") if name)
-        options = Options(percentile, layers, float_share)
+        options = Options(percentile, layers, float_share, quality_db(quality))
         recipe = Recipe(calibrate, image_scale, options, dict(map(_shape, shapes)), section)
         function(recipe=recipe, **kwargs)
 

@@ -68,10 +68,10 @@ def command(
 ) -> None:
     """Run a network: a module, or an ONNX model, which is compiled first.
 
-    --config, --target, --set, --calibrate, --percentile, --float-layers, --float-share, --shape, --fix,
-    --inputs, --outputs and --tuned apply to models only. A timed device uses the memory and the clock of the
-    target that the network was compiled for, unless --latency, --depth, --cycles-per-beat or --clock override
-    them. Every stream is verified before it runs.
+    --config, --target, --set, --calibrate, --percentile, --float-layers, --float-share, --quality, --shape,
+    --fix, --inputs, --outputs and --tuned apply to models only. A timed device uses the memory and the clock
+    of the target that the network was compiled for, unless --latency, --depth, --cycles-per-beat or --clock
+    override them. Every stream is verified before it runs.
 
     Prints a summary: what ran on the accelerator, its cycles beside the time of the host, what crossed
     between both, what cost most, and why operators ran on the host. With --layers also for each layer its

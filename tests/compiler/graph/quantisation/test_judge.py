@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.compiler.graph.quantisation.graphs import residual, samples
+from tests.compiler.graph.quantisation.graphs import residual
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph
@@ -16,8 +16,8 @@ def test_the_error_is_relative_to_how_results_vary():
     graph = parse_graph("def f(x: float32[2]):\n    y: float32[2] = Neg(x)\n    return y\n")
     other = parse_graph("def f(x: float32[2]):\n    y: float32[2] = Abs(x)\n    return y\n")
     judge = Judge(graph, [{"x": np.array([1, 3], np.float32)}], 1)
-    assert judge.error(graph) == 0
-    assert judge.error(other) == pytest.approx((4 + 36) / 2)
+    assert judge.assess(graph).error == 0
+    assert judge.assess(other).error == pytest.approx((4 + 36) / 2)
 
 
 def scaled(made: str, factors: list[float]) -> Graph:
@@ -43,27 +43,42 @@ def scaled(made: str, factors: list[float]) -> Graph:
         ("Identity(a)", [-9.0, 9.0], [-20.0, 7.0], (121 + 4) / 162),
     ],
 )
-def test_a_saturating_result_is_judged_by_what_it_reads_as_far_as_that_changes_it(made, wanted, found, error):
-    judge = Judge(scaled(made, wanted), [{"x": np.ones(2, np.float32)}], 1)
-    assert judge.error(scaled(made, found)) == pytest.approx(error)
+def test_a_saturating_result_is_judged_also_by_what_it_reads_as_far_as_that_changes_it(
+    made, wanted, found, error
+):
+    sample = {"x": np.ones(2, np.float32)}
+    judge = Judge(scaled(made, wanted), [sample], 1)
+    one, other = (interpret(scaled(made, factors), sample)["y"] for factors in (wanted, found))
+    itself = float(np.square(one - other).sum() / np.square(one - one.mean()).sum())
+    assert itself > 0
+    counted = error if "Identity" in made else error + itself
+    assert judge.assess(scaled(made, found)).error == pytest.approx(counted, rel=1e-5)
+
+
+def test_a_graph_that_is_right_before_a_sigmoid_and_wrong_where_it_matters_is_not_preferred():
+    """An error of 2 far from the ends of the Sigmoid weighs more than one of 3 near them."""
+    graph = scaled("Sigmoid(a)", [-6.0, 0.0])
+    judge = Judge(graph, [{"x": np.ones(2, np.float32)}], 1)
+    near_ends, in_the_middle = scaled("Sigmoid(a)", [-3.0, 0.0]), scaled("Sigmoid(a)", [-6.0, 2.0])
+    assert judge.assess(near_ends).error < judge.assess(in_the_middle).error
 
 
 def test_a_glance_is_at_the_first_sample():
     graph, other = scaled("Identity(a)", [1.0, 3.0]), scaled("Identity(a)", [1.0, 2.0])
     judge = Judge(graph, [{"x": np.array(each, np.float32)} for each in ([1, 0], [0, 1])], 1)
-    assert judge.error(other, 1) == 0
-    assert judge.error(other) > 0
+    assert judge.assess(other, 1).error == 0
+    assert judge.assess(other).error > 0
 
 
 def test_the_float_graph_is_run_once_on_the_samples_that_graphs_are_compared_on(monkeypatch):
     graph = parse_graph("def f(x: float32[2]):\n    y: float32[2] = Neg(x)\n    return y\n")
     other = parse_graph("def f(x: float32[2]):\n    y: float32[2] = Abs(x)\n    return y\n")
     run = []
-    monkeypatch.setattr(judge, "interpret", lambda one, *rest: (run.append(one), interpret(one, *rest)))
+    monkeypatch.setattr(judge, "interpret", lambda one, *rest: (run.append(one), interpret(one, *rest))[1])
     found = Judge(graph, [{"x": np.array([1, 3], np.float32)}] * 3, 1)
     assert run == []
     for count, runs in ((1, 1), (2, 2), (1, 2), (None, 3)):
-        found.error(other, count)
+        found.assess(other, count)
         assert sum(one is graph for one in run) == runs
 
 
@@ -71,4 +86,9 @@ def test_work_is_counted_in_multiply_accumulates():
     graph = residual()
     assert [macs(graph, node) for node in graph.nodes if node.op == "MatMul"] == [16, 16]
     assert work(graph) == 32 + 64 * 28
-    assert len(Judge(graph, samples(20), 4).samples) == 8
+
+
+@pytest.mark.parametrize(("elements", "given", "used"), [(1, 90, 32), (1, 5, 5), (2, 90, 16), (64, 90, 8)])
+def test_small_outputs_are_judged_on_more_samples(elements, given, used):
+    text = f"def f(x: float32[{elements}]):\n    y: float32[{elements}] = Neg(x)\n    return y\n"
+    assert len(Judge(parse_graph(text), [{"x": np.ones(elements, np.float32)}] * given, 4).samples) == used

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Compare the kit's quantisation of float models with onnxruntime's: signal to noise of each output in
+decibels, on samples that neither was calibrated with.
+
+Each MODEL.onnx has its samples beside it, in MODEL.npz: one array per input, with one more dimension in
+front. Every second sample calibrates, the others test. The kit quantises as it does by default, and all that it
+can (quality fast) where that keeps layers in float; onnxruntime takes MinMax, int8, weights per channel.
+Needs onnxruntime.
+"""
+
+from pathlib import Path
+
+import click
+import onnx
+from accuracy.compare import Outcome, floats, ours, theirs
+from models.run import Tensors
+from onnx.version_converter import convert_version
+from onnxruntime.quantization import CalibrationMethod
+
+from vdla.cli._options import reports_errors
+from vdla.compiler.graph.quantisation.noise import noise_of
+from vdla.compiler.graph.quantisation.options import Options, quality_db
+from vdla.runtime.samples import InputError, read_samples
+
+PER_CHANNEL = 13  # the opset since which DequantizeLinear has an axis
+
+
+def samples_beside(model: Path) -> list[Tensors]:
+    """Return the samples of a model; errors as those of `read_samples`."""
+    path = model.with_suffix(".npz")
+    if not path.exists():
+        raise InputError(f"{model} has no samples beside it: {path} is missing")
+    return read_samples(path)
+
+
+def noise(wanted: list[Tensors], outcome: Outcome) -> str:
+    """Return the signal to noise of each output of real numbers."""
+    names = [name for name, array in wanted[0].items() if array.dtype.kind == "f"]
+    found = [
+        noise_of(name, [one[name] for one in wanted], [one[name] for one in outcome.outputs])
+        for name in names
+    ]
+    return " ".join("exact" if one.decibels is None else f"{one.decibels:.1f}" for one in found)
+
+
+def outcomes(model: onnx.ModelProto, calibration: list[Tensors], test: list[Tensors]) -> list[Outcome]:
+    """Return what the kit and onnxruntime make of test samples."""
+    version = next(each.version for each in model.opset_import if each.domain == "")
+    newer = model if version >= PER_CHANNEL else convert_version(model, PER_CHANNEL)
+    made = [ours(model, calibration, test, Options())]
+    if made[0].in_float:
+        made.append(ours(model, calibration, test, Options(target_db=quality_db("fast"))))
+    try:
+        return [*made, *theirs(newer, calibration, test, (CalibrationMethod.MinMax,))]
+    except Exception as error:  # onnxruntime and onnx raise many kinds
+        click.echo(f"onnxruntime: {type(error).__name__}: {str(error).splitlines()[0]}", err=True)
+        return made
+
+
+@click.command(help=__doc__)
+@click.argument("models", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@reports_errors
+def main(models: tuple[Path, ...]) -> None:
+    click.echo(f"{'network':20} {'quantised by':44} {'dB of each output':28} seconds")
+    for path in models:
+        samples = samples_beside(path)
+        calibration, test = samples[::2], samples[1::2]
+        model = onnx.load(path)
+        wanted = floats(model, test)
+        for place, outcome in enumerate(outcomes(model, calibration, test)):
+            name = "" if place else path.stem
+            click.echo(f"{name:20} {outcome.how:44} {noise(wanted, outcome):28} {outcome.seconds:7.1f}")
+
+
+if __name__ == "__main__":
+    main()

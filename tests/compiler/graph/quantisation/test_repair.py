@@ -1,0 +1,92 @@
+"""Outputs that lose their meaning, and the layers that stay in float for them."""
+
+import numpy as np
+import pytest
+
+from vdla.compiler.graph.nodes import Graph, GraphError
+from vdla.compiler.graph.parse import parse_graph
+from vdla.compiler.graph.quantisation.options import QUALITIES, Options, quality_db
+from vdla.compiler.graph.quantise import quantise
+
+# A small signal beside a large one, as a whisper beside a shout: int8 of the input holds the large one only.
+DETECTOR = """\
+def f(x: float32[1, 2]):
+    first: float32[2, 4] = constant([[0, 1, 1, 0], [1, 0, 0, 1]])
+    a: float32[1, 4] = MatMul(x, first)
+    r: float32[1, 4] = Relu(a)
+    second: float32[4, 4] = constant([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
+    b: float32[1, 4] = MatMul(r, second)
+    third: float32[4, 1] = constant([[1], [0], [0], [0]])
+    c: float32[1, 1] = MatMul(b, third)
+    y: float32[1, 1] = Sigmoid(c)
+    return y
+"""
+SAMPLES = [{"x": np.array([[900, each]], np.float32)} for each in np.linspace(0, 1.5, 16)]
+
+
+def detector() -> Graph:
+    """Return a network whose output follows the small input alone."""
+    return parse_graph(DETECTOR)
+
+
+def test_an_output_that_became_constant_is_told_with_the_layers_that_cost_most():
+    made = quantise(detector(), SAMPLES, Options(target_db=None))
+    (output,) = made.fidelity.outputs
+    assert output.constant
+    assert output.decibels < 3
+    assert made.fidelity.kept == ()
+    assert made.fidelity.costly[0] in ("a", "b", "c")
+    assert made.in_float == ()
+
+
+@pytest.mark.parametrize("target", [QUALITIES["balanced"], QUALITIES["exact"], 60.0])
+def test_layers_stay_in_float_until_the_output_has_the_signal_to_noise_that_was_asked_for(target):
+    made = quantise(detector(), SAMPLES, Options(target_db=target))
+    assert all(one.reaches(target) for one in made.fidelity.outputs)
+    assert made.fidelity.kept
+    assert set(made.in_float) == set(made.fidelity.kept)
+    assert made.fidelity.costly == ()
+    assert made.fidelity.before_db < 3
+    assert made.fidelity.target_db == target
+
+
+def test_a_layer_that_costs_nothing_does_not_stay_in_float():
+    text = DETECTOR.replace("return y", "apart: float32[2, 1] = constant([[1], [0]])\n").rstrip()
+    text += "\n    z: float32[1, 1] = MatMul(x, apart)\n    return y, z\n"
+    samples = [{"x": each["x"] * np.float32([[1 + n, 1]])} for n, each in enumerate(SAMPLES)]
+    made = quantise(parse_graph(text), samples)
+    assert "z" not in made.in_float
+    assert made.in_float
+
+
+def test_a_network_that_keeps_its_meaning_stays_as_it_is():
+    samples = [{"x": np.array([[each, 2 - each]], np.float32)} for each in np.linspace(0, 2, 16)]
+    made = quantise(detector(), samples)
+    assert made.in_float == made.fidelity.kept == made.fidelity.costly == ()
+    assert made.fidelity.samples == 16
+    assert all(one.reaches(20) for one in made.fidelity.outputs)
+
+
+def test_layers_that_were_chosen_are_told_apart_from_those_that_were_kept():
+    made = quantise(detector(), SAMPLES, Options(float_layers=("a",)))
+    assert made.fidelity.chosen == ("a",)
+    assert "a" not in made.fidelity.kept
+    assert set(made.in_float) == {"a", *made.fidelity.kept}
+
+
+def test_a_fixed_percentile_is_judged_too():
+    made = quantise(detector(), SAMPLES, Options(percentile=100, target_db=None))
+    assert made.fidelity.outputs[0].constant
+
+
+@pytest.mark.parametrize(
+    ("quality", "target"), [("fast", None), ("balanced", 10), ("exact", 30), ("25.5", 25.5), (40, 40)]
+)
+def test_a_quality_is_a_name_or_decibels(quality, target):
+    assert quality_db(quality) == target
+
+
+@pytest.mark.parametrize("quality", ["best", "-1", "nan", 101, ""])
+def test_another_quality_is_refused(quality):
+    with pytest.raises(GraphError, match="is none of fast, balanced, exact, and no number of decibels from"):
+        quality_db(quality)
