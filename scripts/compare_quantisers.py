@@ -3,9 +3,9 @@
 decibels, on samples that neither was calibrated with.
 
 Each MODEL.onnx has its samples beside it, in MODEL.npz: one array per input, with one more dimension in
-front. Every second sample calibrates, the others test. The kit quantises as it does by default, and all that it
-can (quality fast) where that keeps layers in float; onnxruntime takes MinMax, int8, weights per channel.
-Needs onnxruntime.
+front. Every second sample calibrates, the others test. The kit quantises as it does by default, and all
+layers that it can (quality fast) where the default keeps layers in float. onnxruntime takes MinMax, int8 and
+weights per channel. Needs onnxruntime.
 """
 
 from pathlib import Path

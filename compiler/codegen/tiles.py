@@ -230,7 +230,8 @@ class Footprint:
     @property
     def legal(self) -> NDArray[np.bool_]:
         """bool[n]: whether parameters stay within what instructions reach."""
-        return self.parameters <= MOST_PARAMETER_SETS * len(Parameter)
+        legal: NDArray[np.bool_] = self.parameters <= MOST_PARAMETER_SETS * len(Parameter)
+        return legal
 
     def fits(self) -> NDArray[np.bool_]:
         """Return bool[n]: which tiles fit the memories."""
