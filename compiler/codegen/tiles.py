@@ -236,7 +236,8 @@ class Footprint:
     def fits(self) -> NDArray[np.bool_]:
         """Return bool[n]: which tiles fit the memories."""
         fitting = [need <= self.work.config.depth(memory) for memory, need in self.needs.items()]
-        return np.logical_and.reduce([self.legal, *fitting])
+        found: NDArray[np.bool_] = np.logical_and.reduce([self.legal, *fitting])
+        return found
 
 
 def tile_sizes(extent: int) -> list[int]:
