@@ -317,7 +317,7 @@ def test_a_network_that_cannot_be_offloaded_stays_on_the_host(files, tmp_path):
     assert "0.0 M, 0.0% of them on the accelerator\n" in printed
     assert "accelerator  nothing runs there\n" in printed
     cure = "enable extensions `requantise` and `pad_minimum` (--set extensions=+requantise,+pad_minimum)"
-    assert f"2  {cure} (2 Int8Conv)\n" in printed
+    assert f"3  {cure} (2 Int8Conv, Int8MaxPool)\n" in printed
     assert (
         "on the host: Int8Conv C: configuration vta with the extensions requantise and pad_minimum switched "
         f"off; {cure}\n"
