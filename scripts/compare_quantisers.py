@@ -3,14 +3,15 @@
 decibels, on samples that neither was calibrated with.
 
 Each MODEL.onnx has its samples beside it, in MODEL.npz: one array per input, with one more dimension in
-front. Every second sample calibrates, the others test. The kit quantises as it does by default, and all
-layers that it can (quality fast) where the default keeps layers in float. onnxruntime takes MinMax, int8 and
-weights per channel. Needs onnxruntime.
+front. Every second sample calibrates, the others test. The kit quantises as it does by default, and all that
+it can (quality fast) where that keeps layers in float; onnxruntime takes MinMax, int8, weights per channel.
+Needs onnxruntime.
 """
 
 from pathlib import Path
 
 import click
+import numpy as np
 import onnx
 from accuracy.compare import Outcome, floats, ours, theirs
 from models.run import Tensors
@@ -20,17 +21,20 @@ from onnxruntime.quantization import CalibrationMethod
 from vdla.cli._options import reports_errors
 from vdla.compiler.graph.quantisation.noise import noise_of
 from vdla.compiler.graph.quantisation.options import Options, quality_db
-from vdla.runtime.samples import InputError, read_samples
+from vdla.runtime.arrays import read_npz
+from vdla.runtime.samples import InputError
 
 PER_CHANNEL = 13  # the opset since which DequantizeLinear has an axis
 
 
 def samples_beside(model: Path) -> list[Tensors]:
-    """Return the samples of a model; errors as those of `read_samples`."""
+    """Return the samples of a model; errors as those of `read_npz`, and InputError where there are none."""
     path = model.with_suffix(".npz")
     if not path.exists():
         raise InputError(f"{model} has no samples beside it: {path} is missing")
-    return read_samples(path)
+    arrays = read_npz(path)
+    count = min(map(len, arrays.values()))
+    return [{name: np.asarray(array[place]) for name, array in arrays.items()} for place in range(count)]
 
 
 def noise(wanted: list[Tensors], outcome: Outcome) -> str:

@@ -20,8 +20,8 @@ from vdla.runtime.module.plan import OutputNoise
 
 WORK = 6e10  # multiply-accumulates that judging may take
 WORK_OF_ELEMENT = 64  # of an operator, beside its products
-ENOUGH_SAMPLES, MOST_SAMPLES = 8, 32
-ENOUGH_ELEMENTS = 32  # of the smallest output on all samples: of a single number, 8 samples say little
+ENOUGH_SAMPLES, MOST_SAMPLES = 8, 64
+ENOUGH_ELEMENTS = 64  # of the smallest output on all samples: of a single number, 8 samples say little
 EPSILON = 1e-9  # results that do not vary are compared with their errors alone
 SATURATING = ("Sigmoid", "Softmax")  # what they read says more near the ends of what they make
 REACH = float(np.log(512))  # of what they read; beyond it what they make is within half a step of an end
