@@ -28,6 +28,13 @@ def test_a_routed_design_has_a_row_with_its_estimate_as_if_it_had_not_been_route
     assert figures == [f"{mhz:.1f}", f"{guess.mhz:.1f}", interval, error, guess.limited_by]
 
 
+def test_the_routed_designs_are_varied():
+    assert len(DESIGNS) >= 8
+    assert {config.alu_stages for config in DESIGNS} == {1, 2}
+    assert {config.block_out // config.alu_pieces for config in DESIGNS} >= {1, 4}
+    assert len({config.macs_per_cycle for config in DESIGNS}) >= 4
+
+
 def test_the_page_says_how_many_intervals_hold():
     guesses = {config.name: estimated_clock(config, "ecp5") for config in DESIGNS}
     held = sum(guesses[one.name].low <= silicon_of(one).mhz <= guesses[one.name].high for one in DESIGNS)
