@@ -117,8 +117,9 @@ def _guessed(guess: ClockEstimate, mhz: float) -> tuple[str, str, str, str]:
 
 def _errors() -> str:
     """Say how large the errors of the estimated clocks are, and how often the interval holds."""
-    guesses = [(config, entry["mhz"], estimated_clock(config, FAMILY)) for config, entry in _routed()]
-    found = [(config, mhz, guess) for config, mhz, guess in guesses if guess]
+    guesses = [(config, entry, estimated_clock(config, FAMILY)) for config, entry in _routed()]
+    found = [(config, entry["mhz"], guess) for config, entry, guess in guesses if guess]
+    named = sum(_limits(guess.limited_by, entry) for _, entry, guess in guesses if guess)
     if not found:
         return f"Nothing shows the error: that takes {LEAST_DESIGNS + 1} routed designs."
     errors = {config.name: abs(guess.mhz / mhz - 1) for config, mhz, guess in found}
@@ -130,8 +131,14 @@ def _errors() -> str:
         f"Over {len(found)} designs, the error is {mean:.1%} on average and {errors[worst]:.1%} at worst "
         f"(`{worst}`).\nThe table shows each interval as it would be without the design. It holds the routed "
         f"clock of {held} of them.\nIf a further design is like these, the interval of all of them holds its "
-        f"clock with a probability of {expected:.0%}.\nThe largest is `{largest.name}`."
+        f"clock with a probability of {expected:.0%}.\nIn {named} of the designs, the slowest path "
+        f"runs through the unit that the estimate names. The largest is `{largest.name}`."
     )
+
+
+def _limits(unit: str, entry: Mapping[str, Any]) -> bool:
+    """Return whether the slowest path of a routed design runs through a unit."""
+    return any(passed == unit or passed.startswith(f"{unit}.") for passed in entry["path"]["units"])
 
 
 def _components() -> Iterator[str]:
