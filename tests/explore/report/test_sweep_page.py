@@ -160,7 +160,7 @@ def test_hovering_shows_the_point_in_a_tooltip(sweep):
     tooltip = sweep.page.locator("#vg-tooltip-element.visible")
     tooltip.wait_for()
     text = " ".join(tooltip.inner_text().split())
-    assert text.startswith("Point 0 block_out 8 block_in 8")
+    assert text.startswith("Point 0 At this place 2 points: 0, 24 block_out 8 block_in 8")
     assert "LUTs (LUT4, estimated) 8,544" in text
 
 
