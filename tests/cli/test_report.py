@@ -48,7 +48,7 @@ def test_the_page_is_one_file_that_loads_nothing(here, arguments, page, title):
             "so --clock and --latency and --cycles-per-beat cannot change it",
         ),
         (("sweep", "--input", "net.onnx"), "so --input cannot change it"),
-        ((".",), ". is no folder of a sweep: it has no sweep.json; `vdla sweep` writes one"),
+        ((".",), ". holds no sweep: it has no sweep.json; `vdla sweep` writes one"),
         (("net.onnx", "-o", "sweep"), "sweep cannot be written: Is a directory"),
     ],
 )
