@@ -32,7 +32,7 @@ MOST_INTEGER = 4  # of random integers: indices and lengths stay small
 COMPILED, REFUSED, FAILED = "compiled", "refused", "FAILED"
 SHARE = re.compile(r"([\d.]+)% of them on the accelerator")
 LAUNCHES = re.compile(r"instructions in (\d+) launch")
-WORST = re.compile(r"(-?[\d.]+|inf) dB")
+WORST = re.compile(r"^ .*? (-?[\d.]+) dB(?:  LOST.*)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True)

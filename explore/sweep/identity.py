@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -11,6 +11,8 @@ from vdla.hw.spec.showing import short
 
 IDENTITY = "sweep.json"
 LONGEST_REASON = 200
+LARGEST = 1e300
+Finite = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 
 
 class _Workload(msgspec.Struct):
@@ -24,6 +26,14 @@ class _Workload(msgspec.Struct):
 class _Specification(msgspec.Struct):
     workloads: tuple[_Workload, ...] = ()
     objectives: tuple[str, ...] = ()
+
+
+class _Limit(msgspec.Struct):
+    name: str
+    value: Finite
+    least: bool
+    worst: Finite | None = None
+    designs: int | None = None
 
 
 class _Base(msgspec.Struct):
@@ -45,6 +55,12 @@ class _Identity(msgspec.Struct):
     family: str | None = None
     created: str | None = None
     tune_log: str | None = None
+    limits: tuple[_Limit, ...] = ()
+
+
+def _refused(constant: str) -> None:
+    """Refuse NaN and Infinity, which are no JSON."""
+    raise ValueError(f"{constant} is no number")
 
 
 def read_identity(folder: Path) -> dict[str, Any]:
@@ -55,7 +71,7 @@ def read_identity(folder: Path) -> dict[str, Any]:
     """
     path = folder / IDENTITY
     try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
+        found: dict[str, Any] = json.loads(path.read_bytes(), parse_constant=_refused)
         msgspec.convert(found, _Identity)
     except FileNotFoundError:
         raise SweepError(f"{folder} holds no sweep: it has no {IDENTITY}; `vdla sweep` writes one") from None

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from os.path import isfile
 from pathlib import Path
 
 from vdla.explore.report.sweep_page import write_sweep_report
@@ -139,7 +140,7 @@ def silicon_for(specification: Specification) -> SiliconOf | None:
 def _base(name: str, folder: Path) -> Target:
     path = folder / name
     try:
-        return load(name if name in TARGETS or not path.is_file() else path)
+        return load(name if name in TARGETS or not isfile(path) else path)
     except ConfigError as error:
         raise SweepError(f"base: {error}") from error
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
+from os.path import isfile
 from pathlib import Path
 
 import numpy as np
@@ -104,7 +105,7 @@ def _of_model(table: WorkloadTable, where: str, folder: Path) -> Workload:
 def located(name: str, where: str, folder: Path) -> Path:
     """Return a file that is relative to the specification or to the current folder."""
     for path in (folder / name, Path(name)):
-        if path.is_file():
+        if isfile(path):  # a name that is too long is no file, and no error
             return path
     raise SweepError(f"{where}: {name} does not exist in {folder} or in the current folder")
 

@@ -37,7 +37,7 @@ def test_every_input_is_accepted_or_refused_within_its_limits(fuzz, tmp_path):
     for counts in done.counts.values():
         assert counts["accepted"] > 0
         assert sum(counts.values()) - counts["accepted"] > 0
-        assert sum(counts.values()) == INPUTS // len(FORMATS)
+        assert sum(counts.values()) in (INPUTS // len(FORMATS), INPUTS // len(FORMATS) + 1)
 
 
 def test_inputs_are_the_same_for_the_same_numbers(fuzz):

@@ -61,3 +61,12 @@ def test_a_refused_file_is_shown_with_its_message(tmp_path):
 )
 def test_whatever_is_no_refusal_in_words_is_a_failure(status, errors, state):
     assert try_files.state_of(Finished(status, "", errors)) == state
+
+
+def test_the_signal_to_noise_is_that_of_the_outputs():
+    text = """net on tiny
+  accuracy     y    17.1 dB
+               z    LOST: the same on all samples, and not in float
+               w     3.5 dB  LOST: below 6 dB
+               in float for 6 dB, -2.0 dB without: conv"""
+    assert try_files.WORST.findall(text) == ["17.1", "3.5"]

@@ -9,7 +9,9 @@ import msgspec
 from vdla.hw.spec.errors import VdlaError
 
 OK = "ok"
-Count = Annotated[int, msgspec.Meta(ge=0)]
+LARGEST = (1 << 63) - 1
+Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
+Cycles = Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
 
 
 class TuneError(VdlaError):
@@ -41,7 +43,7 @@ class Record:
     timing: str
     target: str
     choice: dict[str, Any]
-    cycles: Annotated[int, msgspec.Meta(ge=1)] | None
+    cycles: Cycles | None
     version: str
     explorer: str
     seed: Count
@@ -50,7 +52,7 @@ class Record:
     network: str = ""
     layers: tuple[str, ...] = ()
     model: str = ""
-    before: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    before: Cycles | None = None
 
     @property
     def text(self) -> bytes:

@@ -119,8 +119,8 @@ def test_a_summary_is_text_and_json(title):
     assert values["cycles"] == found.cycles
     assert "cycle_share" not in values
     titles = [line[2:15].strip() for line in str(found).splitlines()[1:]]
-    energy = ["energy"] * bool(found.energy_pj)
-    assert titles[: 4 + len(energy)] == ["MACs", "accelerator", *energy, "host", "crossing"]
+    further = ["energy"] * bool(found.energy_pj) + ["mostly host"] * bool(found.hindrance)
+    assert titles[: 4 + len(further)] == ["MACs", "accelerator", *further, "host", "crossing"]
     assert titles.count("cost most") == bool(found.costly)
     assert titles.count("why on host") == bool(found.reasons)
 

@@ -22,6 +22,7 @@ def test_a_record_is_read_back(one):
     ("old", "new"),
     [
         (b'"cycles":1000', b'"cycles":0'),
+        (b'"cycles":1000', b'"cycles":1' + b"0" * 400),
         (b'"cycles":1000', b'"cycles":null'),
         (b'"cycles":1000', b'"cycles":"1000"'),
         (b'"status":"ok"', b'"status":"bad"'),
