@@ -45,8 +45,9 @@ def emission(size: Convolution) -> dict:
 
 def verification(length: int) -> dict:
     """Return the figures of verifying a chain of LOAD, GEMM, ALU and STORE, decoding included."""
-    stream = np.frombuffer(chain(length), np.uint8).reshape(-1, DEFAULT.instruction_bytes)
     image = np.zeros(1 << 20, np.uint8)
+    data = chain(length, 0, len(image) // 2)
+    stream = np.frombuffer(data, np.uint8).reshape(-1, DEFAULT.instruction_bytes)
     spent, _ = seconds(lambda: findings(decode_stream(stream, DEFAULT), image, filled=True))
     return {"what": "verification", "instructions": len(stream), "seconds": spent}
 
