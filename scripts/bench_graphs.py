@@ -22,9 +22,9 @@ from vdla.api import Module, target_of
 from vdla.compiler.codegen.choose import by_simulator
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.onnx.load import load
-from vdla.compiler.graph.passes.pipeline import INTEGERS, SIMPLIFY, Pipeline
+from vdla.compiler.graph.passes.pipeline import SIMPLIFY, Pipeline
 from vdla.compiler.graph.quantisation.options import Options
-from vdla.compiler.network.compile import FLOATS, quantised_graph
+from vdla.compiler.network.compile import FLOATS, integers_of
 from vdla.compiler.network.stages import parts_of, plan_of_parts
 from vdla.hw.spec.errors import VdlaError
 from vdla.runtime.module.file import from_bytes, to_bytes
@@ -72,9 +72,8 @@ def _compile_and_run(stages: Stages, data: bytes, *, calibrates: bool) -> None:
         graph = load(data)
     graph = stages.passes(stages.passes(graph, SIMPLIFY), FLOATS)
     inputs = {name: np.zeros(type_.shape, type_.dtype) for name, type_ in graph.inputs.items()}
-    with stages.timed("quantise"):
-        graph = quantised_graph(graph, [inputs] if calibrates else None, Options())
-    graph = stages.passes(graph, INTEGERS)
+    with stages.timed("quantise, integers"):
+        graph, _ = integers_of(graph, [inputs] if calibrates else None, Options())
     with stages.timed("place"):
         graph, parts = parts_of(graph, target)
     with stages.timed("lower and link"):
