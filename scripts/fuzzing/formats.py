@@ -263,7 +263,7 @@ FORMATS: dict[str, Format] = {
     "vdla": Format(
         module, lambda rng: (Step(("inspect", "FILE")), Step(("run", "FILE"), fits_module, REPORT_LINES))
     ),
-    "samples": Format(samples.sample, lambda rng: tuple(samples.steps(rng))),
+    "samples": Format(samples.sample, samples.steps),
     "sweep": Format(sweeps.specification, lambda rng: tuple(sweeps.specification_steps(rng))),
     "identity": Format(sweeps.identity, lambda rng: tuple(sweeps.identity_steps(rng)), sweeps.put_identity),
     "journal": Format(sweeps.journal, lambda rng: tuple(sweeps.journal_steps(rng)), sweeps.put_journal),

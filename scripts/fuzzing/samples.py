@@ -2,7 +2,6 @@
 
 import io
 import wave
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -58,10 +57,10 @@ def sample(rng: Random) -> tuple[bytes, str]:
     return (changed_bytes(data, rng) if rng.random() < 0.95 else data), end
 
 
-def steps(rng: Random) -> Iterator[Step]:
-    """Yield what meets a file of samples."""
-    yield Step(("fit", "FILE"), call=_fitted)
-    yield Step(("run", "NET.vdla", "--input", "FILE"))
+def steps(rng: Random) -> tuple[Step, ...]:
+    """Return what meets a file of samples: an input that takes its kind, or a network that may not."""
+    fitted = Step(("fit", "FILE"), call=_fitted)
+    return (rng.choice((fitted, Step(("run", "NET.vdla", "--input", "FILE")))),)
 
 
 def _fitted(path: Path) -> object:
