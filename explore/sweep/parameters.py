@@ -10,6 +10,7 @@ from vdla.hw.spec.target import Target
 from vdla.hw.spec.target_files import CLOCK, CLOCK_SOURCE, SETTING_NAMES, TABLES, apply_settings
 
 Value = int | float | str
+LARGEST_REAL = 1e300
 NAMES = tuple(name for name in SETTING_NAMES if name not in ("name", CLOCK_SOURCE))
 """Parameters that a sweep can change: all but labels."""
 LISTS = tuple(name for name in PARAMETER_NAMES if isinstance(getattr(DEFAULT, name), tuple))
@@ -45,7 +46,11 @@ def checked(name: str, value: object) -> Value:
             raise SweepError(f"parameters.{error}") from error
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise SweepError(f"parameters.{name} = {shown(value)} is not a number")
-    return float(value) if name in REALS else plain(value)
+    if name not in REALS:
+        return plain(value)
+    if abs(value) > LARGEST_REAL:  # a whole number may be too large for a float
+        raise SweepError(f"parameters.{name} = {shown(value)} is beyond {LARGEST_REAL:g}")
+    return float(value)
 
 
 def plain(value: int | float) -> int | float:

@@ -57,6 +57,7 @@ def test_points_are_numbered_from_zero_without_gaps():
         ({"block_in": ["eight"]}, (), "parameters.block_in = 'eight' is not a whole number"),
         ({"block_in": [True]}, (), "parameters.block_in = True is not a number"),
         ({"extensions": [1]}, (), "parameters.extensions = 1 is not text"),
+        ({"clock_mhz": [10**400]}, (), "is beyond 1e+300"),
         ({"block_in": {"from": 8, "to": 4, "step": 1}}, (), "parameters.block_in is empty: from = 8 is more than to = 4"),
         ({"block_in": {"from": 8, "to": 9}}, (), "needs step or times; a range is {from = 8"),
         ({"block_in": {"from": 8, "to": 9, "step": 0}}, (), "does not grow"),
