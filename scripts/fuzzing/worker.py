@@ -126,9 +126,13 @@ def held_bytes() -> int:
 
 
 def empty(folder: Path) -> None:
-    """Leave nothing in a folder but the constants."""
-    shutil.rmtree(folder)
-    folder.mkdir()
+    """Leave nothing in a folder but the constants; the folder itself stays, for the process may be killed
+    here, and its parent removes the folder then."""
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
     os.chdir(folder)  # whatever has a relative name stays in it
     for name, contents in constants().items():
         (folder / name).write_bytes(contents)

@@ -1,5 +1,6 @@
 """Damaged inputs of every format end in an answer; and the campaign notices those that do not."""
 
+import contextlib
 import importlib
 import os
 import time
@@ -44,6 +45,21 @@ def test_inputs_are_the_same_for_the_same_numbers(fuzz):
     for name in fuzz.formats.FORMATS:
         assert fuzz.worker.damaged(name, 5, SEED) == fuzz.worker.damaged(name, 5, SEED)
         assert fuzz.worker.damaged(name, 5, SEED)[0] != fuzz.worker.damaged(name, 6, SEED)[0]
+
+
+def test_a_folder_is_emptied_in_place(fuzz, tmp_path):
+    """A process that is killed while it empties its folder leaves a folder that its parent can remove."""
+    folder = tmp_path / "work"
+    (folder / "deep" / "deeper").mkdir(parents=True)
+    (folder / "link").symlink_to(tmp_path)
+    (folder / "input.toml").touch()
+    held = os.open(folder, os.O_RDONLY)  # or a new folder may get the same number
+    with contextlib.chdir(folder):
+        fuzz.worker.empty(folder)
+    assert os.path.samestat(os.fstat(held), folder.stat())
+    os.close(held)
+    assert {path.name for path in folder.iterdir()} == set(fuzz.formats.constants())
+    assert tmp_path.is_dir()
 
 
 def fail(config):
