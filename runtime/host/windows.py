@@ -27,11 +27,25 @@ def padded(x: np.ndarray, pads: Sequence[int], value: float | int = 0) -> np.nda
     return bordered(x, ((0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)), value)
 
 
+def larger_window(window: Sequence[int], image: Sequence[int]) -> str:
+    """Return what is wrong with a window larger than its image, border included, and what to do."""
+    sizes = (" x ".join(map(str, extents)) for extents in (window, image))
+    return "a window of {} pixels is larger than its input of {}, border included; ".format(*sizes) + (
+        "give the network larger inputs: larger samples, or larger extents in --shape"
+    )
+
+
 def sliding_windows(
     x: np.ndarray, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> np.ndarray:
-    """Return a view [N, C, out..., kernel...] of x[N, C, spatial...]."""
-    axes = tuple(range(2, x.ndim))
-    views = np.lib.stride_tricks.sliding_window_view(x, spans(kernel, dilations), axis=axes)
+    """Return a view [N, C, out..., kernel...] of x[N, C, spatial...].
+
+    Raises:
+        ValueError: a window is larger than x.
+    """
+    axes, window = tuple(range(2, x.ndim)), spans(kernel, dilations)
+    if any(span > extent for span, extent in zip(window, x.shape[2:], strict=True)):
+        raise ValueError(larger_window(window, x.shape[2:]))
+    views = np.lib.stride_tricks.sliding_window_view(x, window, axis=axes)
     steps = (slice(None), slice(None), *(slice(None, None, step) for step in (*strides, *dilations)))
     return views[steps]

@@ -189,7 +189,7 @@ def test_arrays_that_cannot_be_read_are_refused(files, tmp_path, title, argument
             "input x is float32[2, 0], not float32[1, 1, 8, 8], nor a stack",
         ),
         ({"z": IMAGE[None]}, f"{TAKES} z"),
-        ({"x": IMAGE[None] * np.float32("inf")}, "value 'x' is not finite on a sample"),
+        ({"x": IMAGE[None] * np.float32("inf")}, "value 'x' is not finite on sample 0"),
     ],
 )
 def test_samples_that_do_not_fit_are_refused(files, tmp_path, arrays, message):

@@ -224,7 +224,8 @@ class Handover:
         if type_ is None:
             raise RefusalError(
                 f"{name!r} is a {self.made[key]}, which must not leave the nodes that onnxruntime runs "
-                f"together; tensors of known rank and of {', '.join(TENSOR_DTYPES)} may"
+                f"together; tensors of known rank and of {', '.join(TENSOR_DTYPES)} may; take {name!r} "
+                "out of the file's outputs, or export it as a tensor (skl2onnx: options={'zipmap': False})"
             )
         self.values.types[key] = type_
 

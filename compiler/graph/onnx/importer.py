@@ -112,7 +112,10 @@ class Importer:
         """Refuse a constant that goes out but that no device can hold."""
         own = self.names.get(name)
         if name in self.values.ranges:
-            raise RefusalError("it is of integers of less than eight bits, which must not leave a network")
+            raise RefusalError(
+                "it is of integers of less than eight bits, which must not leave a network; put a "
+                "DequantizeLinear or a Cast to int8 behind it"
+            )
         if own in self.constants:
             check_usable(self.types[own], "it ")
         elif own is not None and own not in self.types:

@@ -6,11 +6,12 @@ So they need no range, and are 1.6 % wide at most.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from vdla.compiler.graph.interpret import check_inputs, interpret
-from vdla.compiler.graph.nodes import Graph, GraphError
+from vdla.compiler.graph.nodes import Graph, GraphError, Node
 
 DROPPED_BITS = 17
 BINS = 1 << 32 - DROPPED_BITS
@@ -80,25 +81,39 @@ def observe(
     """
     found = {name: Observed() for name in weights}
     given = False
-    for sample in samples:
+    for place, sample in enumerate(samples):
         given = True
         check_inputs(graph, sample)
         for name, array in sample.items():
             if not np.isfinite(array).all():
-                raise GraphError(f"value {name!r} is not finite on a sample")
+                raise GraphError(f"value {name!r} is not finite on sample {place}")
         _add(found, weights, sample)
-        interpret(graph, sample, lambda _, made: _add(found, weights, made))
+        interpret(graph, sample, partial(_watch, found, weights, place))
     if not given:
         raise GraphError(f"graph {graph.name} cannot be calibrated without samples")
     return found
+
+
+def _watch(
+    observed: Mapping[str, Observed],
+    weights: Mapping[str, np.ndarray | None],
+    place: int,
+    node: Node,
+    values: Mapping[str, np.ndarray],
+) -> None:
+    """Add the values of a node on the sample at `place`; refuse NaN."""
+    for name, array in values.items():
+        if name in observed and array.size and np.isnan(array.max()):
+            raise GraphError(
+                f"{node}: value {name!r} is NaN (not a number) on sample {place}, in float, before "
+                "quantisation; leave this sample out, or give samples like those of the training"
+            )
+    _add(observed, weights, values)
 
 
 def _add(
     found: Mapping[str, Observed], weights: Mapping[str, np.ndarray | None], values: Mapping[str, np.ndarray]
 ) -> None:
     for name, array in values.items():
-        if name not in found or not array.size:
-            continue
-        if np.isnan(array.max()):
-            raise GraphError(f"value {name!r} is not a number (NaN) on a sample")
-        found[name].add(array, weights[name])
+        if name in found and array.size:
+            found[name].add(array, weights[name])

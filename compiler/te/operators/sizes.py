@@ -5,6 +5,7 @@ from math import lcm, prod
 
 from vdla.compiler.ir.nodes import IrError
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.runtime.host.windows import larger_window, spans
 
 Pads = tuple[int, int, int, int]  # above, left, below, right
 
@@ -29,6 +30,14 @@ def window_size(
         for axis in (0, 1)
     )
     return height, width
+
+
+def _check_window(subject: str, size: tuple[int, int], window: tuple[int, ...], padding: Pads) -> None:
+    """Refuse a window that is larger than its input with its border."""
+    above, left, below, right = padding
+    image = size[0] + above + below, size[1] + left + right
+    if any(span > extent for span, extent in zip(window, image, strict=True)):
+        raise IrError(f"{subject}: {larger_window(window, image)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +71,9 @@ class Convolution:
                 f"convolution: channels = {self.channels}, outputs = {self.outputs}, groups = {self.groups} "
                 f"and batch = {self.batch} must each be at least 1"
             )
-        if min(self.out_size) < 1:
-            raise IrError(
-                f"convolution: a kernel of {self.kernel} with dilation {self.dilation} does not fit an "
-                "input of "
-                f"{self.height}x{self.width} with padding {self.padding}"
-            )
+        _check_window(
+            "convolution", (self.height, self.width), spans(self.kernel, self.dilation), self.padding
+        )
         if self.channels % self.groups or self.outputs % self.groups:
             raise IrError(
                 f"convolution: {self.groups} groups divide {self.channels} channels and {self.outputs} "
@@ -255,11 +261,7 @@ class Pooling:
             raise IrError(
                 f"pooling: channels = {self.channels} and batch = {self.batch} must each be at least 1"
             )
-        if min(self.out_size) < 1:
-            raise IrError(
-                f"pooling: a window of {self.kernel} does not fit an input of {self.height}x{self.width} "
-                f"with padding {self.padding}"
-            )
+        _check_window("pooling", (self.height, self.width), self.kernel, self.padding)
 
     @property
     def out_size(self) -> tuple[int, int]:

@@ -216,7 +216,7 @@ def f(x: float32[2]):
         (
             [{"x": np.array([[np.inf, 0]], np.float32)}],
             Options(),
-            "value 'x' is not finite on a sample",
+            "value 'x' is not finite on sample 0",
         ),
         (
             [{"x": np.array([[1, 1]], np.float32)}],

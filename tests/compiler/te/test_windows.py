@@ -5,8 +5,9 @@ import pytest
 from generators.expected import convolved
 
 from vdla.compiler.ir.interpret import interpret
+from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.te.operators.narrowing import Shift
-from vdla.compiler.te.operators.sizes import Convolution
+from vdla.compiler.te.operators.sizes import Convolution, Pooling
 from vdla.compiler.te.operators.windows import conv2d_windows, in_windows, slides, window_weights
 from vdla.compiler.te.schedule import create_schedule
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY
@@ -69,3 +70,25 @@ def test_sums_over_windows_are_those_of_the_convolution(kernel, stride, border):
     interpret(create_schedule(operator.out).lower(), shaped | {"Z": out})
     expected = np.clip((convolved(inp, weights, size, border) + 256) >> 9, -128, 127)
     np.testing.assert_array_equal(unblocked(out[:, :, 0], 1, size.channels), expected)
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda: Convolution(3, 4, 5, 8, dilation=(2, 1)), "convolution: a window of 5 x 3 pixels is larger"),
+        (lambda: Convolution(3, 5, 4, 8, dilation=(1, 2)), "larger than its input of 5 x 4, border included"),
+        (lambda: Pooling(3, 1, 1, (2, 2)), "pooling: a window of 2 x 2 pixels .* its input of 1 x 1, border"),
+        (
+            lambda: Pooling(3, 4, 1, (2, 3), (1, 1), (0, 1, 0, 0)),
+            "pooling: .* than its input of 4 x 2, border",
+        ),
+    ],
+)
+def test_a_window_larger_than_its_input_is_refused(made, message):
+    with pytest.raises(IrError, match=message):
+        made()
+
+
+def test_a_window_as_large_as_its_input_with_its_border_is_taken():
+    assert Pooling(3, 4, 1, (4, 3), (1, 1), (0, 1, 0, 1)).out_size == (1, 1)
+    assert Convolution(3, 4, 5, 8, (3, 3), (1, 1), (0, 0, 1, 0), (1, 2)).out_size == (3, 1)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vdla.runtime.host.evaluate import evaluate
+from vdla.runtime.host.evaluate import OperatorError, evaluate
 from vdla.runtime.host.windows import padded, sliding_windows
 
 RNG = np.random.default_rng(0)
@@ -56,3 +56,21 @@ def test_means_of_bytes_do_not_wrap():
         "AveragePool", [np.full((1, 1, 9), 127, np.int8)], {**how, "ceil_mode": 0, "count_include_pad": 0}
     )
     assert y.tolist() == [[[127] * 6]]
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+def test_a_window_larger_than_its_input_is_refused_with_what_to_do(op):
+    how = {
+        "kernel_shape": (2, 3),
+        "strides": (1, 1),
+        "pads": (0, 1, 0, 0),
+        "dilations": (1, 1),
+        "ceil_mode": 0,
+    }
+    how |= {"count_include_pad": 0} if op == "AveragePool" else {}
+    message = (
+        "a window of 2 x 3 pixels is larger than its input of 1 x 3, border included; give the network larger "
+        "inputs: larger samples, or larger extents in --shape"
+    )
+    with pytest.raises(OperatorError, match=message):
+        evaluate(op, [np.zeros((1, 4, 1, 2), np.float32)], how)

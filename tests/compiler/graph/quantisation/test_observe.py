@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.compiler.graph.quantisation.graphs import residual, samples
+from vdla.compiler.graph.interpret import all_values
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.quantisation.observe import Observed, observe
 
@@ -25,5 +26,14 @@ def test_only_values_that_are_asked_for_are_looked_at():
     x = samples(1)[0]["x"]
     assert set(observe(residual(), [{"x": x}], {"n": None})) == {"n"}
     infinite = {"x": np.full_like(x, np.inf)}
-    with pytest.raises(GraphError, match="value 'x' is not finite on a sample"):
+    with pytest.raises(GraphError, match="value 'x' is not finite on sample 0"):
         observe(residual(), [infinite], {"n": None})
+
+
+def test_nan_is_refused_with_its_node_and_its_sample():
+    bad = samples(2)[1] | {"x": np.full_like(samples(1)[0]["x"], 3e38)}
+    graph = residual()
+    assert any(np.isnan(array).any() for array in all_values(graph, bad).values()), "the graph makes no NaN"
+    message = r"value '\w+' is NaN \(not a number\) on sample 1, in float, .*; leave this sample out, or"
+    with pytest.raises(GraphError, match=message):
+        observe(graph, [samples(1)[0], bad], dict.fromkeys(graph.types))
