@@ -50,6 +50,9 @@ ANY_ORDER = {
     "min",
     "gcd",
     "lcm",
+    "maximum",
+    "minimum",
+    "array_equal",
     "namedtuple",
     "field",
 }
