@@ -4,13 +4,14 @@ from collections.abc import Iterator, Mapping
 
 from onnx import NodeProto
 
-from vdla.compiler.graph.onnx import contributed, fused, qonnx
+from vdla.compiler.graph.onnx import classical, contributed, fused, qonnx
 from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.compiler.graph.onnx.written import KINDS, Contributed, Part, Written
 
 MICROSOFT = "com.microsoft"
 OPERATORS: Mapping[str, Mapping[str, Contributed]] = {
     MICROSOFT: dict(sorted({**contributed.QUANTISED, **fused.OPERATORS}.items())),
+    classical.DOMAIN: classical.OPERATORS,
     **dict.fromkeys(qonnx.DOMAINS, qonnx.OPERATORS),
 }
 

@@ -37,6 +37,10 @@ RANDOM = (
     "RandomUniform",
     "RandomUniformLike",
 )
+WITH_SHAPE = "declare the shape of {} in the file (onnx.shape_inference, or value_info)"
+WITHOUT_SEQUENCES = (
+    "take {} out of the file's outputs, or export tensors (skl2onnx: options={{'zipmap': False}})"
+)
 MOST_ELEMENTS = 1 << 24  # of a result that is computed while importing
 
 
@@ -222,10 +226,11 @@ class Handover:
             return
         type_ = self.made[key].tensor
         if type_ is None:
+            is_tensor = self.made[key].proto.HasField("tensor_type")
             raise RefusalError(
                 f"{name!r} is a {self.made[key]}, which must not leave the nodes that onnxruntime runs "
-                f"together; tensors of known rank and of {', '.join(TENSOR_DTYPES)} may; take {name!r} "
-                "out of the file's outputs, or export it as a tensor (skl2onnx: options={'zipmap': False})"
+                f"together; tensors of known rank and of {', '.join(TENSOR_DTYPES)} may; "
+                + (WITH_SHAPE if is_tensor else WITHOUT_SEQUENCES).format(repr(name))
             )
         self.values.types[key] = type_
 
