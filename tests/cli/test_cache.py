@@ -72,34 +72,50 @@ def test_clearing_forgets_choices_and_files(folder):
     assert Shelf("modules", 1 << 20).read("key") is None
 
 
+WITHOUT_CACHE = {
+    "not a folder": {"VDLA_CACHE_DIR": "/dev/null/cache"},
+    "nobody's home": {"VDLA_CACHE_DIR": "~nouser/cache"},
+    "home that does not exist": {"VDLA_CACHE_DIR": None, "XDG_CACHE_HOME": None, "HOME": "/dev/null/none"},
+}
+
+
+def settings_without_cache(name: str) -> dict[str, str]:
+    """Return an environment in which there can be no cache folder."""
+    return {key: value for key, value in (os.environ | WITHOUT_CACHE[name]).items() if value is not None}
+
+
 @pytest.mark.parametrize(
-    "settings",
+    ("name", "line"),
     [
-        {"VDLA_CACHE_DIR": "/dev/null/cache"},
-        {"VDLA_CACHE_DIR": "~nouser/cache"},
-        {"VDLA_CACHE_DIR": None, "XDG_CACHE_HOME": None, "HOME": "/dev/null/none"},
+        ("not a folder", ("compile", "net.onnx", "-o", "out.vdla", "--config", "tiny")),
+        ("nobody's home", ("compile", "net.onnx", "-o", "out.vdla", "--config", "tiny")),
+        ("home that does not exist", ("run", "net.onnx", "--config", "tiny", "--json")),
     ],
-    ids=["not a folder", "nobody's home", "home that does not exist"],
 )
-def test_a_network_compiles_and_runs_without_a_cache_and_says_so_once(tmp_path, settings):
+def test_a_network_compiles_and_runs_without_a_cache_and_says_so_once(tmp_path, name, line):
     (tmp_path / "net.onnx").write_bytes(model().SerializeToString())
-    environment = {name: value for name, value in (os.environ | settings).items() if value is not None}
-    lines = [
-        ("compile", "net.onnx", "-o", "out.vdla", "--config", "tiny"),
-        ("run", "net.onnx", "--config", "tiny", "--json"),
-    ]
-    for line in lines:
-        done = subprocess.run(
-            [*python_command("vdla"), *line], cwd=tmp_path, env=environment, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        told = [text for text in done.stderr.splitlines() if not text.startswith("no --input")]
-        assert len(told) == 1, done.stderr
-        assert told[0].startswith("the cache folder")
-        assert "name another folder with VDLA_CACHE_DIR" in told[0]
+    done = subprocess.run(
+        [*python_command("vdla"), *line],
+        cwd=tmp_path,
+        env=settings_without_cache(name),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    told = [text for text in done.stderr.splitlines() if not text.startswith("no --input")]
+    assert len(told) == 1, done.stderr
+    assert told[0].startswith("the cache folder")
+    assert "name another folder with VDLA_CACHE_DIR" in told[0]
+
+
+@pytest.mark.parametrize("name", WITHOUT_CACHE)
+def test_cache_commands_without_a_cache_end_in_one_line(name):
     for line in (("show",), ("clear",)):
         shown = subprocess.run(
-            [*python_command("vdla"), "cache", *line], env=environment, capture_output=True, text=True
+            [*python_command("vdla"), "cache", *line],
+            env=settings_without_cache(name),
+            capture_output=True,
+            text=True,
         )
         assert "Traceback" not in shown.stderr
         assert shown.stderr.count("\n") == (shown.returncode == 2)
