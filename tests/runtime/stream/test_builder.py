@@ -359,7 +359,7 @@ def test_windows_are_gathered_piece_by_piece_and_bring_their_padding():
         {"memory_type": INP, "dram_base": 4, "y_size": 3, "x_size": 4, "x_stride": 64, "step": 4}
     ]
     for pads in ({"y_pads": (0, 1)}, {"x_pads": (1, 0)}):
-        with pytest.raises(ValueError, match="x is packed with its border, and .* would add padding"):
+        with pytest.raises(ValueError, match=r"x is packed with its border, and .* would add padding"):
             builder.gather(windows, 0, "x", 0, Rows(1, 1, 1, **pads))
 
 
