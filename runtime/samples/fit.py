@@ -49,7 +49,8 @@ class Fitted:
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of each input, which is the same in all samples."""
-        return {name: array.shape for name, array in self.samples[0].items()}
+        sample, *_ = self.samples
+        return {name: array.shape for name, array in sample.items()}
 
 
 @dataclass(frozen=True, slots=True)

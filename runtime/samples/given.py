@@ -58,8 +58,8 @@ class Given:
     """
 
     entries: tuple[Entry, ...]
-    scale: Scale | None = None
-    listed: bool = False
+    scale: Scale | None
+    listed: bool
 
     def parts(self) -> Iterator[bytes]:
         """Yield everything that the samples follow from, for digests."""

@@ -100,11 +100,11 @@ class Summary:
     copy_seconds: float | None
     costly: tuple[Cost, ...]
     reasons: tuple[Reason, ...]
-    hindrance: str = ""
-    uncounted: tuple[str, ...] = ()
-    halves: tuple[str, ...] = ()
-    runs: int = 1
-    fidelity: Fidelity | None = None
+    hindrance: str
+    uncounted: tuple[str, ...]
+    halves: tuple[str, ...]
+    runs: int
+    fidelity: Fidelity | None
 
     @property
     def mac_share(self) -> float | None:

@@ -280,7 +280,7 @@ class StreamBuilder:
 
     def _run_beside(self, words: np.ndarray, order: np.ndarray, flags: np.ndarray) -> None:
         """Let the LOADs of accumulators run beside instructions that work in the other half."""
-        recorded = order < len(self._record)
+        recorded = order >= 0  # the others do nothing but wait
         chosen = order[recorded]
         pushes = flags[recorded] >> np.uint64(isa.FLAGS.index("push_prev")) != 0
         found = loads_beside(self._record.opcodes()[chosen], self._record.halves(self.config)[chosen], pushes)
@@ -290,9 +290,8 @@ class StreamBuilder:
     def _labelled(self, order: np.ndarray) -> dict[str, np.ndarray]:
         """Return the positions in `order` of each label's instructions; a transfer of nothing belongs to what
         stands before it."""
-        recorded = np.where(order < len(self._record), order, -1)
-        recorded = np.maximum.accumulate(recorded)
-        owners = np.searchsorted([first for first, _ in self._labels], recorded, "right") - 1
+        before = np.maximum.accumulate(order)
+        owners = np.searchsorted([first for first, _ in self._labels], before, "right") - 1
         return {name: np.flatnonzero(owners == number) for number, (_, name) in enumerate(self._labels)}
 
     def _words(self) -> np.ndarray:

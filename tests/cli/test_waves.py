@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.cli.models import model
-from tests.runtime.devices.waveforms import read_fst, read_vcd
+from tests.runtime.devices.rtl.waveforms import read_fst, read_vcd
 from vdla.cli import main
 from vdla.runtime.vectors import load_vector
 

@@ -3,7 +3,16 @@
 import pytest
 
 from vdla.explore.sweep.errors import SweepError
-from vdla.explore.sweep.specification import Conv, Tune, from_values, read
+from vdla.explore.sweep.specification import (
+    Base,
+    Conv,
+    Range,
+    Specification,
+    Tune,
+    WorkloadTable,
+    from_values,
+    read,
+)
 
 LAYER = {"conv": {"size": 8, "channels": 16, "outputs": 16}}
 GOOD = {"parameters": {"block_in": [8, 16]}, "workloads": [LAYER]}
@@ -83,3 +92,11 @@ def test_errors_name_the_file(tmp_path, text, message):
     with pytest.raises(SweepError, match=message) as caught:
         read(tmp_path / "s.toml")
     assert str(caught.value).startswith(str(tmp_path / "s.toml"))
+
+
+@pytest.mark.parametrize("kind", [Base, Range, Conv, WorkloadTable, Tune, Specification])
+def test_tables_cannot_be_changed_and_take_no_other_keys(kind):
+    found = kind.__struct_config__
+    assert found.frozen
+    assert found.forbid_unknown_fields
+    assert found.omit_defaults

@@ -12,6 +12,8 @@ from vdla.explore.tune.measure import stream_of
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
+from vdla.hw.spec.vocabulary import MemoryType
+from vdla.runtime.stream.builder import UOP_TENSOR
 
 SUM = ElementsTask(Elements.ADD, 64, (3, 4))
 
@@ -48,3 +50,12 @@ def test_the_bytes_of_intervals_are_those_that_a_table_counts(seed):
         table[begin:end] = True
     assert bytes_of(begins, ends) == table.sum()
     assert bytes_of(begins[:0], ends[:0]) == 0
+
+
+def test_each_byte_of_each_tensor_counts_once():
+    space = space_of(SUM, Target(TINY))
+    stream = stream_of(SUM, space.choice(0), TINY)
+    target = Target(TINY, MemoryParameters(cycles_per_beat=64))
+    size, parameters = 64 * TINY.block_out, 4 * TINY.element_bytes(MemoryType.ACC)
+    assert stream.tensors.keys() == {"A", "B", "Z", "P", UOP_TENSOR}
+    assert lower_bound(stream, target) == np.ceil((3 * size + parameters) / target.bytes_per_cycle)

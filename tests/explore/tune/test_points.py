@@ -1,8 +1,10 @@
 """Which points of a space are alike."""
 
 import numpy as np
+import pytest
 
 from tests.explore.tune.grid import Grid
+from vdla.explore.tune import points
 from vdla.explore.tune.points import Neighbours
 
 GRID = Grid()
@@ -44,3 +46,17 @@ def test_a_single_point_has_no_neighbours():
             return 1
 
     assert Neighbours(One()).mutated(np.array([0, 0]), np.random.default_rng(0)).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(("both", "far"), [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)])
+def test_one_knob_or_two_change_by_a_step_or_to_any_value(monkeypatch, both, far):
+    monkeypatch.setattr(points, "BOTH", both)
+    monkeypatch.setattr(points, "FAR", far)
+    neighbours, rng = Neighbours(GRID), np.random.default_rng(0)
+    digits = neighbours.digits[rng.integers(len(GRID), size=2000)]
+    change = neighbours._changed(digits.copy(), rng) - digits
+    assert (change != 0).sum(axis=1).max() == (2 if both else 1)
+    for knob, count in enumerate(neighbours.counts):
+        most = 2 if both else 1  # a knob may be drawn twice
+        reach = count - 1 if far else min(most, count - 1)
+        assert (change[:, knob].min(), change[:, knob].max()) == (-reach, reach)

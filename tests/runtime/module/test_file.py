@@ -74,6 +74,11 @@ def test_a_module_of_wide_instructions_and_micro_ops_reads_back_equal():
     assert "with micro-ops uint32, not uint64[n, 4] and uint64" in refused(to_bytes(broken))
 
 
+def test_members_have_the_earliest_date_that_a_zip_file_can_state(saved):
+    with zipfile.ZipFile(io.BytesIO(saved.read_bytes()[HEADER.size :])) as file:
+        assert {one.date_time for one in file.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+
+
 def test_nothing_else_is_left_in_the_folder(saved):
     assert list(saved.parent.iterdir()) == [saved]
 

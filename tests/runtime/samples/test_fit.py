@@ -7,6 +7,7 @@ import pytest
 
 from vdla.runtime.samples import InputError
 from vdla.runtime.samples.declared import Declared, is_batch_name, static
+from vdla.runtime.samples.elements import of_type
 from vdla.runtime.samples.fit import Along, fit
 from vdla.runtime.samples.given import given_of
 
@@ -112,6 +113,13 @@ def test_elements_become_the_input_s_type_where_that_holds_them(dtype, array, ex
     ((sample,), _) = samples_of(array, {"x": static(array.shape, dtype)})
     assert sample["x"].dtype == expected.dtype
     np.testing.assert_array_equal(sample["x"], expected)
+
+
+def test_an_array_of_the_input_s_type_is_not_copied():
+    ((sample,), _) = samples_of(STACK[:1], FIXED)
+    assert np.shares_memory(sample["x"], STACK)
+    texts = np.array(["a"])
+    assert of_type(texts, str(texts.dtype), "input x") is texts
 
 
 LOST = [

@@ -194,3 +194,15 @@ def test_images_and_arrays_give_the_same_samples(folder):
     inputs = {"x": static((1, 3, 4, 6), "uint8")}
     image, array = (fit(given_of(what), inputs).samples[0]["x"] for what in (folder / "a.png", CHW))
     np.testing.assert_array_equal(image, array)
+
+
+def test_the_digest_of_an_image_covers_its_pixels_its_size_its_mode_and_its_scale(folder):
+    Image.fromarray(PIXELS[:, ::-1]).save(folder / "other.png")
+    Image.fromarray(PIXELS.reshape(6, 4, 3)).save(folder / "tall.png")
+    given = [
+        given_of(folder / name, scale)
+        for name in ("a.png", "other.png", "tall.png", "alpha.png")
+        for scale in ("unit", "raw", None)
+    ]
+    assert len({b"|".join(one.parts()) for one in given}) == len(given)
+    assert [*given_of(folder / "a.bmp").parts()] == [*given_of(folder / "a.png").parts()]

@@ -1,7 +1,10 @@
 """Reports: every cycle belongs to one layer, every byte is counted once."""
 
 import json
+from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from tests.compiler.network.compiled import handmade
@@ -11,7 +14,19 @@ from vdla.hw.spec.registers import UnitState
 from vdla.hw.spec.units import Unit
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
-from vdla.runtime.session.report import Report, report, summary, table
+from vdla.runtime.module.plan import HostStep, Layer
+from vdla.runtime.session.report import (
+    ACCELERATOR,
+    HOST,
+    MOSTLY,
+    LayerReport,
+    Report,
+    _bound,
+    _Work,
+    report,
+    summary,
+    table,
+)
 from vdla.runtime.session.session import Outcome, Session
 from vdla.sim.energy import energies
 
@@ -155,3 +170,108 @@ def test_an_untimed_run_has_no_energy():
     found = report(plan, outcome_of("residual", FunctionalDevice(TINY, plan.dram_bytes)), "functional")
     assert found.energy_pj is None
     assert {layer.energy_pj for layer in found.layers} == {None}
+
+
+def test_operators_on_the_host_are_told_with_their_reason_and_time_and_move_nothing():
+    _, plan = handmade("with the host between")
+    found, outcome = report_of("with the host between")
+    (step,) = (step for step in plan.steps if isinstance(step, HostStep))
+    (layer,) = (layer for layer in found.layers if layer.on == HOST)
+    expected = LayerReport(step.name, step.op, HOST, None, step.macs, None, 0, 0)
+    assert layer == replace(expected, reason=step.reason, seconds=outcome.host_seconds[0])
+    assert step.name != step.op
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_untimed_layers_are_the_plan_s(title):
+    _, plan = handmade(title)
+    found = report(plan, outcome_of(title, FunctionalDevice(TINY, plan.dram_bytes)), "functional")
+    layers = [layer for layer in found.layers if layer.on == ACCELERATOR]
+    planned = [layer for step in plan.launches for layer in step.layers]
+    assert layers == [
+        LayerReport(one.name, one.op, ACCELERATOR, None, one.macs, None, one.bytes_read, one.bytes_written)
+        for one in planned
+    ]
+    assert (found.macs, found.energy, found.runs) == (sum(one.macs for one in planned), {}, 1)
+
+
+LAYERS = (
+    replace(
+        LayerReport("first", "Int8Conv", ACCELERATOR, 2000, 3_500_000, 0.25, 3072, 1536),
+        busy={"load": 500, "compute": 1000, "store": 20},
+        energy_pj=2.5e6,
+        bound="compute",
+        seconds=2e-3,
+    ),
+    LayerReport("a softmax", "Softmax", HOST, None, 0, None, 0, 0, reason="there is no Softmax"),
+    LayerReport("view", "Reshape", ACCELERATOR, 0, 0, None, 0, 0, busy={"load": 0, "compute": 0, "store": 0}),
+    LayerReport("no log", "Int8Add", ACCELERATOR, 10, 0, 0.0, 0, 0, bound="latency"),
+)
+TABLE = """
+layer      operator           on              cycles       ms      MMAC   used   KiB in  KiB out       uJ    load compute   store  bound, or why on the host
+first      Int8Conv           accelerator      2,000    2.000      3.50  25.0%      3.0      1.5      2.5     25%     50%      1%  compute
+a softmax  Softmax            host                 -        -      0.00      -      0.0      0.0        -                          there is no Softmax
+view       Reshape            accelerator          0        -      0.00      -      0.0      0.0        -
+no log     Int8Add            accelerator         10        -      0.00   0.0%      0.0      0.0        -                          latency
+cycle: 2,000 cycles, 2.00 ms, 3.5 MMAC, 25.0% of the multipliers, 3.00 mJ
+""".strip()
+
+
+def test_the_table_has_a_row_for_each_layer_and_the_totals():
+    found = Report("cycle", 2000, 2e-3, 3_500_000, 0.25, 3e9, LAYERS)
+    assert table(found) == TABLE
+    assert summary(replace(found, runs=3)).startswith("cycle, each of 3 runs: 2,000 cycles, ")
+    assert ", 0.0% of the multipliers, " in summary(replace(found, utilisation=None))
+    for missing in ("cycles", "seconds", "energy_pj"):
+        assert summary(replace(found, **{missing: None})) == "cycle: 3.5 MMAC, untimed"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_work_within_an_interval_is_that_of_its_cycles(seed):
+    rng = np.random.default_rng(seed)
+    edges = {unit: np.sort(rng.choice(60, 12, replace=False)).reshape(-1, 2) for unit in Unit}
+    rows = [(unit, BUSY, begin, end) for unit in Unit for begin, end in edges[unit]]
+    rows += [(Unit.LOAD, (BUSY + 1) % len(UnitState), 0, 60)]
+    spans = np.array(rows, [("unit", "u1"), ("state", "u1"), ("begin", "i8"), ("end", "i8")])
+    work = _Work(SimpleNamespace(log=SimpleNamespace(spans=rng.permutation(spans))))
+    for begin, end in [(0, 60), (0, 0), *np.sort(rng.integers(0, 61, (40, 2)))]:
+        expected = {
+            unit.name.lower(): sum(
+                int(np.isin(range(first, last), range(begin, end)).sum()) for first, last in edges[unit]
+            )
+            for unit in Unit
+        }
+        assert work.within(int(begin), int(end)) == expected
+
+
+def bounded(cycles: int, compute: int, read: int, written: int) -> str:
+    layer = Layer("a", "Int8Conv", "", 0, read, written)
+    target = SimpleNamespace(bytes_per_cycle=4)
+    return _bound(layer, cycles, {"load": cycles, "compute": compute}, target)
+
+
+def test_a_layer_is_bound_by_what_takes_most_of_its_cycles():
+    enough = int(100 * MOSTLY)
+    assert bounded(100, enough, 0, 0) == "compute"
+    assert bounded(100, enough - 1, 0, 0) == "latency"
+    assert bounded(100, 0, 2 * enough, 2 * enough) == "memory"
+    assert bounded(100, 0, 2 * enough, 2 * enough - 1) == "latency"
+    assert bounded(100, 90, 200, 180) == "memory"
+    assert bounded(100, 96, 200, 180) == "compute"
+    assert bounded(0, 0, 4, 0) == ""
+
+
+def test_a_given_clock_and_memory_stand_for_those_of_the_target():
+    _, plan = handmade("residual")
+    outcome = outcome_of("residual", CycleDevice(TINY, plan.dram_bytes, log=True))
+    own, other = report(plan, outcome, "cycle"), report(plan, outcome, "cycle", 2 * plan.target.clock_hz)
+    assert own.seconds == own.cycles / plan.target.clock_hz == 2 * other.seconds
+    assert [one.seconds for one in own.layers if one.cycles is not None] == [
+        one.cycles / plan.target.clock_hz for one in own.layers if one.cycles is not None
+    ]
+    slow = report(plan, outcome, "cycle", memory=replace(plan.target.memory, cycles_per_beat=1000))
+    assert (
+        {one.bound for one in slow.layers if one.bytes_read}
+        == {"memory"}
+        != {one.bound for one in own.layers if one.bytes_read}
+    )

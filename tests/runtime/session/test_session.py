@@ -1,6 +1,7 @@
 """Sessions: what a network is given is checked, and runs do not disturb each other."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,8 +14,9 @@ from vdla.hw.spec.errors import DeviceError
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
+from vdla.runtime.host.onnx_runtime import PART
 from vdla.runtime.module.plan import HostStep, ModuleError, Value
-from vdla.runtime.session.session import Session, checked
+from vdla.runtime.session.session import Session, _OnHost, checked
 
 WANTED = {"image": Value((1, 3), "float32"), "mask": Value((), "int8")}
 IMAGE, MASK = np.ones((1, 3), np.float32), np.int8(1)
@@ -159,4 +161,72 @@ def test_a_step_that_names_more_outputs_than_its_operator_makes_is_refused():
     session = Session(FunctionalDevice(TINY, plan.dram_bytes), replace(plan, steps=(broken, *plan.steps[1:])))
     message = r"^Transpose the Transpose on the host: it makes 1 outputs, not 2$"
     with pytest.raises(ModuleError, match=message):
+        session.run({"x0": np.zeros((2, 3), np.int8)})
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "message"),
+    [
+        (PART, ("model", "x"), "^OnnxRuntime a part on the host: "),
+        (PART, ("x", "model"), None),  # its model is no constant
+        (PART, (), None),
+        ("Reshape", ("model",), None),
+    ],
+)
+def test_parts_that_onnxruntime_refuses_are_told_before_anything_runs(op, inputs, message):
+    _, plan = handmade("only the host")
+    step = HostStep("a part", op, inputs, ("y",), {"shape": (1,)} if op == "Reshape" else {})
+    broken = replace(
+        plan, steps=(*plan.steps, step), constants={**plan.constants, "model": np.zeros(3, np.uint8)}
+    )
+    device = FunctionalDevice(TINY, plan.dram_bytes)
+    if message is None:
+        Session(device, broken)
+    else:
+        with pytest.raises(ModuleError, match=message):
+            Session(device, broken)
+
+
+def test_an_output_that_is_a_constant_is_given_out_as_a_copy():
+    _, plan = handmade("only the host")
+    constant = np.arange(3, dtype=np.int8)
+    held = replace(
+        plan,
+        constants={**plan.constants, "c": constant},
+        outputs={**plan.outputs, "c": Value((3,), "int8")},
+    )
+    session = Session(FunctionalDevice(TINY, plan.dram_bytes), held)
+    outputs = session.run({"x0": np.zeros((2, 3), np.int8)}).outputs
+    outputs["c"][:] = 9
+    assert constant.tolist() == [0, 1, 2]
+    assert session.run({"x0": np.zeros((2, 3), np.int8)}).outputs["c"].tolist() == [0, 1, 2]
+
+
+def test_the_times_of_a_run_are_those_of_its_steps(monkeypatch):
+    clock = iter(range(100))
+    monkeypatch.setattr(
+        "vdla.runtime.session.session.time", SimpleNamespace(perf_counter=lambda: 2.0 ** next(clock))
+    )
+    (graph, _), session = handmade("with the host between"), session_of("with the host between")
+    found = session.run(random_inputs(graph, 0))
+    steps = [2.0**number for number in (1, 3, 5, 7, 9)]  # copy, copy back, operator, copy, copy back
+    assert found.host_seconds == (steps[2],)
+    assert found.copy_seconds == sum(steps) - steps[2]
+    assert found.seconds > sum(steps)
+
+
+def test_values_on_the_host_are_counted_once_each():
+    values = _OnHost({"a": np.zeros(10, np.int8)})
+    values.add("b", np.zeros(3, np.int32))
+    values.add("a", np.zeros(4, np.int8))
+    assert values.size == 16
+
+
+def test_more_on_the_host_than_its_limit_is_refused_with_the_step(monkeypatch):
+    _, plan = handmade("only the host")
+    monkeypatch.setattr("vdla.runtime.session.session.HOST_BYTES", 11)
+    session = Session(FunctionalDevice(TINY, plan.dram_bytes), plan)
+    with pytest.raises(
+        ModuleError, match=r"^up to Transpose the Transpose, the tensors on the host take 12 bytes"
+    ):
         session.run({"x0": np.zeros((2, 3), np.int8)})

@@ -8,9 +8,10 @@ from msgspec import structs
 
 from tests.compiler.network.compiled import handmade
 from tests.runtime.session.test_report import CLOCK, report_of
+from vdla.hw.spec.target import ClockSource
 from vdla.runtime.module.plan import HostStep
 from vdla.runtime.session.report import LayerReport
-from vdla.runtime.session.summary import Summary, costly, reasons, summary_of
+from vdla.runtime.session.summary import Cost, Reason, Summary, costly, reasons, summary_of
 
 
 def summary(title: str) -> Summary:
@@ -146,3 +147,110 @@ def test_where_most_work_runs_on_the_host_a_line_says_why(macs, steps, line):
     summary = summary_of(replace(plan, steps=(*kept, *steps)), ran, CLOCK)
     assert summary.hindrance == line
     assert (f"mostly host  {line}" in str(summary)) == bool(line)
+
+
+WHOLE = Summary(
+    network="net",
+    target="tiny",
+    device="cycle",
+    multipliers=1024,
+    clock_hz=50e6,
+    clock_source=ClockSource.GIVEN,
+    macs=3_000_000,
+    host_macs=1_000_000,
+    cycles=100_000,
+    seconds=2e-3,
+    utilisation=0.25,
+    energy_pj=2e9,
+    energy={"a": 4e8, "b": 6e8, "c": 5e8, "d": 2e8, "e": 2e8, "f": 1e8},
+    launches=1,
+    instructions=9,
+    bytes_in=1023,
+    bytes_out=1024,
+    host_operators=1,
+    host_seconds=9.99e-4,
+    copy_seconds=1.5,
+    costly=(
+        Cost("large", "Int8Conv", "accelerator", 90, 1e-3, 10, 0.9),
+        Cost("s", "Softmax", "host", None, None, 2_500_000, 0.055),
+    ),
+    reasons=(Reason("there is no Softmax", 3, {"Softmax": 1, "LogSoftmax": 2}),),
+    hindrance="",
+    uncounted=("one", "two", "three"),
+    halves=(),
+    runs=2,
+    fidelity=None,
+)
+TEXT = """
+net on tiny
+  runs         2, one for each sample, 200,000 cycles in all; all figures below are those of one run
+  MACs         4.0 M, 75.0% of them on the accelerator
+               on the host, one, two, three
+  accelerator  1 launch, 100,000 cycles = 2.00 ms at 50 MHz (from --set, --clock or the target's file), 25.0% of 1,024 multipliers
+  energy       2.00 mJ: b 30.0%, c 25.0%, a 20.0%, d 10.0%, e 10.0%, 1 more
+  host         1 operator
+  crossing     1023 bytes to the accelerator, 1.0 KiB back
+  cost most     90.0%     1.00 ms  large  Int8Conv on the accelerator
+                 5.5%   2.50 MMAC  s      Softmax on the host
+  why on host       3  there is no Softmax (Softmax, 2 LogSoftmax)
+  accuracy     not judged: the file is quantised already, so there is no float network to compare it with
+  host time    operators 0.999 ms, copies 1,500.00 ms: measured on this machine, varies from run to run
+""".strip()
+
+
+def test_a_summary_reads_as_written():
+    assert str(WHOLE) == TEXT
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"cycles": None}, "runs         2, one for each sample; all figures below are those of one run"),
+        ({"launches": 0}, "accelerator  nothing runs there"),
+        ({"launches": 2, "seconds": None}, "accelerator  2 launches; the device cycle counts no cycles, cycle does"),
+        ({"cycles": None, "device": "functional"}, "accelerator  1 launch; the device functional counts no cycles, cycle does"),
+        ({"utilisation": None}, "file), 0.0% of 1,024 multipliers"),
+        ({"macs": 0, "host_macs": 0}, "MACs         none"),
+        ({"host_operators": 0}, "host         0 operators"),
+        ({"energy": {"a": 1.5e9, "b": 5e8}}, "energy       2.00 mJ: a 75.0%, b 25.0%\n"),
+        ({"energy": dict.fromkeys("abcde", 4e8)}, "a 20.0%, b 20.0%, c 20.0%, d 20.0%, e 20.0%\n"),
+        ({"uncounted": ("1", "2", "3", "4")}, "on the host, 1, 2, 3 and 1 more\n"),
+    ],
+)  # fmt: skip
+def test_a_line_of_a_summary_follows_its_figures(changes, line):
+    assert line in str(replace(WHOLE, **changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "title"),
+    [
+        ({"runs": 1}, "runs"),
+        ({"energy_pj": 0.0}, "energy"),
+        ({"energy_pj": None}, "energy"),
+        ({"copy_seconds": None}, "host time"),
+        ({"host_seconds": None}, "host time"),
+        ({"launches": 0}, "accuracy"),
+        ({"costly": ()}, "cost most"),
+    ],
+)
+def test_a_summary_is_silent_about_what_there_is_not(changes, title):
+    assert title in str(WHOLE)
+    assert f"  {title} " not in str(replace(WHOLE, **changes))
+
+
+def test_a_clock_that_is_not_the_target_s_is_told_as_given():
+    plan, found = handmade("residual")[1], report_of("residual")[0]
+    own = plan.target
+    for clock, source in (
+        (None, own.clock_source),
+        (own.clock_hz, own.clock_source),
+        (own.clock_hz + 1, ClockSource.GIVEN),
+    ):
+        summary = summary_of(plan, found, clock)
+        assert (summary.clock_hz, summary.clock_source) == (clock or own.clock_hz, source)
+    assert own.clock_source is not ClockSource.GIVEN
+
+
+def test_layers_may_be_given_one_by_one():
+    layers = [layer("a", "accelerator", cycles=1), layer("b", "accelerator", cycles=3)]
+    assert costly(iter(layers)) == costly(layers)

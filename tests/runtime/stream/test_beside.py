@@ -90,3 +90,16 @@ def test_configurations_without_halves_have_no_such_flag():
         extensions=tuple(other for other in Extension if other is not Extension.ACC_HALVES)
     )
     assert flags(loads(HALF), lean) == [0, 0]
+
+
+def test_instructions_that_only_wait_work_in_no_half():
+    def build(builder: StreamBuilder) -> None:
+        builder.load(ACC, 0, "x", 0, ROWS)
+        builder.load(ACC, HALF, "x", 0, ROWS)
+        builder.alu(AluOpcode.ADD, ((0, 4, 0),), Loop(), Loop(4, 1, 1))
+        builder.store(HALF, "y", 0, ROWS)
+        builder.load(MemoryType.INP, 0, "y", 0, ROWS)  # behind the STORE, through the compute unit
+        builder.load(ACC, 16, "x", 0, ROWS)
+        builder.alu(AluOpcode.ADD, ((HALF, HALF + 4, 0),), Loop(), Loop(4, 1, 1))
+
+    assert flags(build) == [1, 0, 0]  # the second pushes a token to the STORE

@@ -8,12 +8,13 @@ import pytest
 
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.errors import EncodingError, ProgramError
-from vdla.hw.spec.presets import DEFAULT, TINY, VTA
+from vdla.hw.spec.presets import DEFAULT, SMALL, TINY, VTA
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
 from vdla.runtime.stream.builder import Loop, Rows, StreamBuilder
 from vdla.runtime.stream.encode import encode_micro_ops, encode_rows
 from vdla.runtime.stream.micro_kernels import MicroKernels
+from vdla.runtime.windows import Windows
 from vdla.sim.decoded import decode_stream
 from vdla.sim.interleave import interleave
 
@@ -218,3 +219,170 @@ def test_a_program_that_was_placed_keeps_its_place():
     builder = StreamBuilder(TINY)
     places = [builder.next_place(MemoryType.WGT, 10, program) for program in "abac"]
     assert places == [0, 10, 0, 10]
+
+
+WHOLE = SMALL.with_changes(name="whole", extensions=tuple(Extension))
+UOPS, OUTER, INNER = ((1, 2, 3), (4, 5, 6)), Loop(3, 5, 7, 9), Loop(2, 4, 6, 8)
+FLAGS = set(isa.FLAGS)
+LOOPS = {"iter_out": 3, "iter_in": 2, "dst_factor_out": 5, "dst_factor_in": 4, "src_factor_out": 7}
+GEMM = {**LOOPS, "src_factor_in": 6, "wgt_factor_out": 9, "wgt_factor_in": 8, "uop_end": 2}
+ALU = {**LOOPS, "src_factor_in": 6, "uop_end": 2}
+SIZE = {"y_size": 2, "x_size": 3, "x_stride": 10}
+PADS = {"y_pad_0": 1, "y_pad_1": 2, "x_pad_0": 3, "x_pad_1": 4}
+ROWS, PADDED = Rows(2, 3, 10), Rows(2, 3, 10, (1, 2), (3, 4))
+RECORDED = {
+    "a plain load": (
+        lambda builder: builder.load(WGT, 5, "x", 6, ROWS),
+        isa.Load,
+        {"memory_type": WGT, "sram_base": 5, "dram_base": 6, **SIZE},
+    ),
+    "a padded load": (
+        lambda builder: builder.load(INP, 5, "x", 6, PADDED, pad_minimum=True),
+        isa.Load,
+        {"memory_type": INP, "sram_base": 5, "dram_base": 6, **SIZE, **PADS, "pad_minimum": 1},
+    ),
+    "a gather": (
+        lambda builder: builder.gather_elements(7, 5, "x", 6, ROWS),
+        isa.Gather,
+        {"memory_type": INP, "sram_base": 5, "dram_base": 6, **SIZE, "step": 7},
+    ),
+    "a store": (
+        lambda builder: builder.store(5, "x", 6, ROWS, parameters=1, table=2, residual=3),
+        isa.Store,
+        {"memory_type": MemoryType.OUT, "sram_base": 5, "dram_base": 6, **SIZE}
+        | {"parameters": 1, "table": 2, "residual": 3},
+    ),
+    "a plain store": (
+        lambda builder: builder.store(5, "x", 6, ROWS),
+        isa.Store,
+        {"memory_type": MemoryType.OUT, "sram_base": 5, "dram_base": 6, **SIZE},
+    ),
+    "a product": (lambda builder: builder.gemm(UOPS, OUTER, INNER), isa.Gemm, GEMM),
+    "a reset": (lambda builder: builder.gemm(UOPS, OUTER, INNER, reset=True), isa.Gemm, {**GEMM, "reset": 1}),
+    "an overwriting product": (
+        lambda builder: builder.gemm(UOPS, OUTER, INNER, overwrite=True),
+        isa.Gemm,
+        {**GEMM, "overwrite": 1},
+    ),
+    "an operation of two accumulators": (
+        lambda builder: builder.alu(AluOpcode.MAX, UOPS, OUTER, INNER),
+        isa.Alu,
+        {**ALU, "alu_opcode": AluOpcode.MAX},
+    ),
+    "an operation with a constant": (
+        lambda builder: builder.alu(AluOpcode.SHR, UOPS, OUTER, INNER, imm=-3),
+        isa.Alu,
+        {**ALU, "alu_opcode": AluOpcode.SHR, "use_imm": 1, "imm": -3},
+    ),
+    "an operation with the constant 0": (
+        lambda builder: builder.alu(AluOpcode.MAX, UOPS, OUTER, INNER, imm=0),
+        isa.Alu,
+        {**ALU, "alu_opcode": AluOpcode.MAX, "use_imm": 1},
+    ),
+    "sliding windows": (
+        lambda builder: builder.depthwise(UOPS, OUTER, INNER),
+        isa.Depthwise,
+        {**ALU, "wgt_factor_out": 9},
+    ),
+    "sliding windows that overwrite": (
+        lambda builder: builder.depthwise(UOPS, OUTER, INNER, stride_2=True, overwrite=True),
+        isa.Depthwise,
+        {**ALU, "wgt_factor_out": 9, "stride_2": 1, "overwrite": 1},
+    ),
+}
+
+
+def fields_of(program, form) -> list[dict[str, int]]:
+    """Return the fields of each instruction of a form that are not 0, without tokens; the load of micro-ops left out."""
+    items = [item for item in map(program.instruction, range(len(program))) if isinstance(item, form)]
+    found = [{name: getattr(item, name) for name in isa.field_names(form)} for item in items]
+    return [
+        {name: value for name, value in one.items() if value and name not in FLAGS}
+        for one in found
+        if form is not isa.Load or (one["memory_type"] != MemoryType.UOP and one["x_size"])
+    ]
+
+
+@pytest.mark.parametrize("title", RECORDED)
+def test_a_call_records_an_instruction_with_its_fields(title):
+    record, form, fields = RECORDED[title]
+    builder = StreamBuilder(WHOLE)
+    record(builder)
+    stream = builder.finish()
+    program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 0)), WHOLE)
+    assert fields_of(program, form) == [fields]
+
+
+def test_loops_and_rows_that_are_not_given_step_nowhere_and_pad_nothing():
+    builder = StreamBuilder(WHOLE)
+    builder.gemm(UOPS, Loop(), Loop())
+    builder.load(INP, 0, "x", 0, Rows(1, 1, 1))
+    program = decoded(builder)
+    assert fields_of(program, isa.Gemm) == [{"uop_end": 2, "iter_out": 1, "iter_in": 1}]
+    (load,) = fields_of(program, isa.Load)
+    assert load.keys() == {"memory_type", "y_size", "x_size", "x_stride", "dram_base"}
+
+
+@pytest.mark.parametrize("memory", [INP, WGT, MemoryType.ACC, ACC_8BIT, MemoryType.TABLE])
+def test_addresses_count_elements_of_their_memory(memory):
+    builder = StreamBuilder(WHOLE)
+    builder.load(memory, 0, "x", 3, Rows(1, 1, 1))
+    stream, size = builder.finish(), WHOLE.element_bytes(memory)
+    for address in (0, 5 * size, size << 16):
+        program = decode_stream(stream.relocated({"x": address}), WHOLE)
+        assert max(program.fields(isa.Load)("dram_base")) == 3 + address // size
+
+
+def test_addresses_of_gathers_count_bytes_and_those_of_stores_outputs():
+    builder = StreamBuilder(WHOLE)
+    builder.gather_elements(4, 0, "x", 3, Rows(1, 1, 0))
+    builder.store(0, "y", 3, Rows(1, 1, 1))
+    program = decode_stream(builder.finish().relocated({"x": 4097, "y": 4096, "micro-ops": 0}), WHOLE)
+    assert program.fields(isa.Gather)("dram_base").tolist() == [4100]
+    assert program.fields(isa.Store)("dram_base").tolist() == [
+        3 + 4096 // WHOLE.element_bytes(MemoryType.OUT)
+    ]
+
+
+def test_windows_are_gathered_piece_by_piece_and_bring_their_padding():
+    builder = StreamBuilder(WHOLE)
+    windows = Windows(columns=5, step=4, pitch=32, pads=(0, 0, 0))
+    builder.gather(windows, 7, "x", 3, Rows(2, 4, 9))  # each row goes over the end of a row of the image
+    fields = [
+        (one.get("sram_base"), one.get("dram_base"), one["x_size"], one["step"])
+        for one in fields_of(decoded_at_0(builder), isa.Gather)
+    ]
+    assert fields == [(7, 12, 2, 4), (9, 32, 2, 4), (11, 72, 3, 4), (14, 96, 1, 4)]
+    builder = StreamBuilder(WHOLE)
+    builder.gather(windows, 0, "x", 1, Rows(3, 4, 10))  # every second row of the image
+    assert fields_of(decoded_at_0(builder), isa.Gather) == [
+        {"memory_type": INP, "dram_base": 4, "y_size": 3, "x_size": 4, "x_stride": 64, "step": 4}
+    ]
+    for pads in ({"y_pads": (0, 1)}, {"x_pads": (1, 0)}):
+        with pytest.raises(ValueError, match=r"x is packed with its border, and .* would add padding"):
+            builder.gather(windows, 0, "x", 0, Rows(1, 1, 1, **pads))
+
+
+def decoded_at_0(builder: StreamBuilder):
+    stream = builder.finish()
+    return decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 0)), stream.config)
+
+
+def test_a_label_has_what_is_recorded_after_it_and_the_waits_behind_that():
+    builder = StreamBuilder(TINY)
+    builder.load(WGT, 0, "w", 0, Rows(1, 1, 1))
+    builder.label("one")
+    builder.store(0, "A", 0, Rows(1, 4, 4))
+    builder.label("none")
+    builder.label("two")
+    builder.load(INP, 0, "A", 0, Rows(1, 4, 4))  # behind the STORE, through the compute unit
+    builder.load(INP, 4, "A", 0, Rows(1, 4, 4))
+    stream = builder.finish()
+    program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 0)), TINY)
+    assert program.unit.tolist() == [Unit.LOAD, Unit.STORE, Unit.COMPUTE, Unit.LOAD, Unit.LOAD, Unit.COMPUTE]
+    found = {name: positions.tolist() for name, positions in stream.labels.items()}
+    assert found == {"one": [1, 2], "none": [], "two": [3, 4, 5]}
+    assert {name: positions.tolist() for name, positions in stream.tensors.items()} == {
+        "w": [0],
+        "A": [1, 3, 4],
+    }

@@ -6,10 +6,20 @@ import random
 import numpy as np
 import pytest
 
-from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.memories import scratchpad_of
+from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.runtime.stream.conflicts import DRAM, PLACES, conflicts, tensor_read, tensor_written, tensors_of
+from vdla.runtime.stream import conflicts as module
+from vdla.runtime.stream.conflicts import (
+    DRAM,
+    PAIRS_AT_ONCE,
+    PLACES,
+    conflicts,
+    tensor_read,
+    tensor_written,
+    tensors_of,
+)
 
 NOWHERE = (0, 0, 0)
 ACC, INP = MemoryType.ACC, MemoryType.INP
@@ -66,7 +76,7 @@ def test_an_instruction_needs_the_last_of_another_unit_that_touches_the_same(row
     assert needs_of_last(*rows) == needs
 
 
-@pytest.mark.parametrize("pairs_at_once", [7, 1 << 20])
+@pytest.mark.parametrize("pairs_at_once", [7, PAIRS_AT_ONCE])
 @pytest.mark.parametrize("seed", range(10))
 def test_conflicts_are_those_of_sets_of_elements_however_many_are_searched_at_once(
     monkeypatch, seed, pairs_at_once
@@ -83,7 +93,8 @@ def test_conflicts_are_those_of_sets_of_elements_however_many_are_searched_at_on
                 (DRAM, first := rng.randrange(6), first + rng.randrange(3)),
             )
         )
-    found = conflicts(*columns(rows), TINY).tolist()
+    with np.errstate(all="raise"):
+        found = conflicts(*columns(rows), TINY).tolist()
     elements = [
         {(memory, element) for memory, begin, end in places for element in range(begin, end)}
         for _, *places in rows
@@ -112,3 +123,33 @@ def test_the_tensor_of_an_instruction_is_found_wherever_it_stands():
         ]
     )
     assert tensors_of(touched).tolist() == [3, 2, 0, -1]
+
+
+@pytest.mark.parametrize("one", MemoryType, ids=lambda memory: memory.name)
+@pytest.mark.parametrize("config", [TINY, DEFAULT], ids=lambda config: config.name)
+def test_every_memory_conflicts_with_itself_to_its_ends_and_with_no_other(config, one):
+    depth = config.depth(one)
+    for other in (*MemoryType, DRAM):
+        limit = config.depth(other) if other != DRAM else 9
+        rows = [(Unit.LOAD, (one, 0, depth)), (Unit.COMPUTE, (other, 0, limit))]
+        same = other != DRAM and scratchpad_of(other) == scratchpad_of(one)
+        assert conflicts(*columns(rows), config)[-1].tolist() == [0 if same else -1, -1, -1], other
+    for place in (0, depth - 1):
+        rows = [(Unit.LOAD, (one, 0, depth)), (Unit.COMPUTE, (one, place, place + 1))]
+        assert conflicts(*columns(rows), config)[-1].tolist() == [0, -1, -1]
+
+
+@pytest.mark.parametrize("at_once", [1, 8, 30, 1000])
+def test_portions_follow_on_each_other_and_have_about_as_many_touches_as_asked_for(monkeypatch, at_once):
+    monkeypatch.setattr(module, "PAIRS_AT_ONCE", at_once)
+    rng = np.random.default_rng(0)
+    low = rng.integers(0, 30, (40, 2))
+    high = np.minimum(low + rng.integers(0, 5, (40, 2)), 30)
+    touched = [int(((low <= segment) & (segment < high)).sum()) for segment in range(31)]
+    portions = [*module._portions(low, high, 31)]
+    assert [first for first, _ in portions[1:]] == [limit for _, limit in portions[:-1]]
+    assert (portions[0][0], portions[-1][1]) == (0, 31)
+    sums = [sum(touched[first:limit]) for first, limit in portions]
+    most = max(touched)
+    assert all(size <= at_once + most for size in sums)
+    assert all(size >= at_once - 2 * most for size in sums[:-1])

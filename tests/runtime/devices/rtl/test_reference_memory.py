@@ -4,7 +4,7 @@ contract."""
 import numpy as np
 import pytest
 
-from tests.runtime.devices.memory_probe import EVENTS, PROBE, START, TAKE_READS, Burst
+from tests.runtime.devices.rtl.memory_probe import EVENTS, PROBE, START, TAKE_READS, Burst
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import TINY
 from vdla.runtime.devices.rtl.build import Optimise, Variant, build_library

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.loading import load_file
-from tests.runtime.devices.memory_probe import PROBE
+from tests.runtime.devices.rtl.memory_probe import PROBE
 from vdla.hw.spec.cache import cache_folder
 from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.presets import TINY

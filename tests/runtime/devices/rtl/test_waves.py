@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.programs.cases import CASES
-from tests.runtime.devices.waveforms import lz4_block, read_fst, read_vcd
+from tests.runtime.devices.rtl.waveforms import lz4_block, read_fst, read_vcd
 from vdla.hw.spec import isa
 from vdla.hw.spec.errors import DeadlockError, DeviceError, OutputError
 from vdla.hw.spec.presets import TINY

@@ -12,7 +12,7 @@ import pytest
 
 from tests.programs.cases import CASES
 from tests.programs.devices import device as shared_device
-from tests.runtime.devices.memory_probe import PROBE
+from tests.runtime.devices.rtl.memory_probe import PROBE
 from vdla.hw.spec import isa
 from vdla.hw.spec.errors import DeviceError, ToolError
 from vdla.hw.spec.presets import TINY

@@ -1,0 +1,89 @@
+"""What a plan is made of: records that stay as they are, bounds of their numbers, inputs for timing runs."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from vdla.runtime.layout import Layout, SpaceToDepth
+from vdla.runtime.module import manifest
+from vdla.runtime.module.plan import HostStep, Layer, OutputNoise, Record, Value, random_inputs
+from vdla.runtime.windows import Windows
+
+
+def records(kind: type) -> set[type]:
+    return {kind}.union(*(records(other) for other in kind.__subclasses__()))
+
+
+KINDS = sorted({*records(Record), Layout, SpaceToDepth, Windows}, key=lambda kind: kind.__name__)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_records_cannot_be_changed_and_take_no_other_fields(kind):
+    assert manifest.Manifest in KINDS
+    assert kind.__struct_config__.frozen
+    assert kind.__struct_config__.forbid_unknown_fields
+
+
+def is_taken(value: object, kind: type) -> bool:
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+STEP = {"on": "host", "name": "a", "op": "b", "inputs": [], "outputs": []}
+LAYER = {"name": "a", "op": "b", "label": "", "macs": 0, "bytes_read": 0, "bytes_written": 0}
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "good", "bad"),
+    [
+        (HostStep, STEP, {"macs": (1 << 62) - 1}, {"macs": 1 << 62}),
+        (HostStep, STEP, {"macs": 0}, {"macs": -1}),
+        (HostStep, STEP, {"name": "x" * 4096}, {"name": "x" * 4097}),
+        (HostStep, STEP, {"name": "a b"}, {"name": "a\nb"}),
+        (HostStep, STEP, {"name": "\u00a0"}, {"name": "\x9f"}),
+        (HostStep, STEP, {"attributes": {"a": -(1 << 63)}}, {"attributes": {"a": -(1 << 63) - 1}}),
+        (HostStep, STEP, {"attributes": {"a": (1 << 63) - 1}}, {"attributes": {"a": [1 << 63]}}),
+        (Layer, LAYER, {"bytes_read": 0}, {"bytes_read": -1}),
+        (Value, {"dtype": "int8", "shape": []}, {"shape": [-1, (1 << 31) - 1]}, {"shape": [-2]}),
+        (Value, {"dtype": "int8", "shape": []}, {"shape": [1] * 16}, {"shape": [1] * 17}),
+        (Value, {"dtype": "int8", "shape": []}, {"shape": [0]}, {"shape": [1 << 31]}),
+        (OutputNoise, {"output": "y", "decibels": None}, {"decibels": 400}, {"decibels": 400.1}),
+        (OutputNoise, {"output": "y", "decibels": None}, {"decibels": -400}, {"decibels": -400.1}),
+    ],
+)  # fmt: skip
+def test_numbers_and_names_have_bounds(kind, values, good, bad):
+    assert is_taken(values | good, kind)
+    assert not is_taken(values | bad, kind)
+
+
+def test_a_step_without_further_figures_multiplies_nothing_and_tells_nothing():
+    step = HostStep("a", "Relu", ("x",), ("y",))
+    assert (step.attributes, step.reason, step.macs, step.uncounted) == ({}, "", 0, ())
+
+
+@pytest.mark.parametrize(
+    ("decibels", "constant", "lost"),
+    [(9.99, False, True), (10.0, False, False), (None, False, False), (50.0, True, True), (None, True, True)],
+)
+def test_an_output_below_10_db_has_lost_its_meaning_as_the_pages_say(decibels, constant, lost):
+    assert OutputNoise("y", decibels, constant).is_lost == lost
+
+
+def test_outputs_vary_unless_told_otherwise():
+    assert OutputNoise("y", 20.0) == OutputNoise("y", 20.0, False, "power")
+
+
+def test_random_inputs_are_of_their_types_and_those_of_their_seed():
+    inputs = {"x": Value((40, 50), "float32"), "n": Value((4000,), "int64"), "u": Value((2,), "uint8")}
+    found = random_inputs(inputs)
+    for name, value in inputs.items():
+        assert (found[name].shape, str(found[name].dtype)) == (value.shape, value.dtype)
+    assert (found["n"].min(), found["n"].max()) == (0, 99)
+    assert abs(found["x"].mean()) < 0.1
+    assert found["x"].std() == pytest.approx(1, abs=0.1)
+    for seed, same in ((0, True), (1, False)):
+        again = random_inputs(inputs, seed)
+        assert all(np.array_equal(again[name], found[name]) for name in ("x", "n")) == same
