@@ -1,0 +1,98 @@
+"""Every component of two whole designs, with and without extensions: its ports are as wide as what they carry,
+and its registers and memories have the bits that `registers.json` says.
+
+Stored areas rest on these bits. Who changes them runs `python -m tests.hw.test_hw`, which writes that file, and
+reads in the difference what the change costs.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from amaranth.hdl import Fragment, Module
+from amaranth.lib import wiring
+
+from tests.hw.ports import IDLE, idle_ports
+from tests.hw.registers import sizes
+from vdla.hw.axi import AxiTop
+from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.vocabulary import Extension
+
+EVERYTHING = TINY.with_changes(
+    name="everything",
+    extensions=tuple(Extension),
+    batch=2,
+    acc_ports=2,
+    axi_address_bits=32,
+    inp_buffer_bytes=4096,
+)
+FILE = Path(__file__).with_name("registers.json")
+Parts = dict[str, wiring.Component]
+
+
+def designs() -> dict[str, Fragment]:
+    """Return both designs by the names of their configurations."""
+    return {config.name: Fragment.get(AxiTop(config), None) for config in (TINY, EVERYTHING)}
+
+
+@pytest.fixture(scope="module")
+def both() -> tuple[dict[str, Fragment], Parts]:
+    """Return both designs, and a component of every class of them by the name of the class."""
+    found: dict[str, wiring.Component] = {}
+    original = wiring.Component.__init__
+
+    def noted(self, *arguments, **named):
+        found.setdefault(type(self).__name__, self)
+        original(self, *arguments, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wiring.Component, "__init__", noted)
+        made = designs()
+    return made, {name: part for name, part in found.items() if type(part).__module__.startswith("vdla.")}
+
+
+@pytest.fixture(scope="module")
+def parts(both) -> Parts:
+    return both[1]
+
+
+@pytest.mark.parametrize("name", [TINY.name, EVERYTHING.name])
+def test_components_have_the_registers_and_memories_that_are_written_down(both, name):
+    expected, found = json.loads(FILE.read_text())[name], sizes(both[0][name])
+    assert {part: bits for part, bits in found.items() if bits != expected.get(part)} == {}
+    assert found.keys() == expected.keys()
+
+
+def test_no_port_has_a_bit_that_is_never_read_or_never_driven(parts):
+    assert {name: idle for name, part in parts.items() if (idle := idle_ports(part))} == {}
+
+
+def test_every_component_is_looked_at(parts):
+    known = [form for form in wiring.Component.__subclasses__() if form.__module__.startswith("vdla.hw.")]
+    assert parts.keys() == {form.__name__ for form in known} >= IDLE.keys()
+
+
+class Wide(wiring.Component):
+    """A component with a bit too many on each port."""
+
+    flag: wiring.In(2)
+    taken: wiring.Out(3)
+    fits: wiring.Out(1)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += [self.taken.eq(self.flag[0]), self.fits.eq(self.flag[0])]
+        return m
+
+
+def test_a_bit_too_many_is_noticed():
+    assert idle_ports(Wide()) == {"flag", "taken"}
+
+
+if __name__ == "__main__":
+    texts = [
+        f'"{name}": {{\n'
+        + ",\n".join(f"{json.dumps(part)}: {json.dumps(bits)}" for part, bits in sizes(design).items())
+        for name, design in designs().items()
+    ]
+    FILE.write_text("{\n" + "\n},\n".join(texts) + "\n}\n}\n")
