@@ -1,8 +1,8 @@
-"""Every component of two whole designs, with and without extensions: its ports are as wide as what they carry,
-and its registers and memories have the bits that `registers.json` says.
+"""Every component of whole designs: its ports are as wide as what they carry, and its registers, memories and
+logic have the bits that `sizes.json` says.
 
-Stored areas rest on these bits. Who changes them runs `python -m tests.hw.test_hw`, which writes that file, and
-reads in the difference what the change costs.
+Stored areas rest on these bits; and an extension that is off costs none. Who changes them runs
+`python -m tests.hw.test_hw`, which writes that file, and reads in the difference what the change costs.
 """
 
 import json
@@ -13,7 +13,7 @@ from amaranth.hdl import Fragment, Module
 from amaranth.lib import wiring
 
 from tests.hw.ports import IDLE, idle_ports
-from tests.hw.registers import sizes
+from tests.hw.sizes import sizes
 from vdla.hw.axi import AxiTop
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import Extension
@@ -26,18 +26,40 @@ EVERYTHING = TINY.with_changes(
     axi_address_bits=32,
     inp_buffer_bytes=4096,
 )
-FILE = Path(__file__).with_name("registers.json")
+PACKED = TINY.with_changes(
+    name="packed",
+    packed=18,
+    bus_bits=256,
+    block_in=8,
+    gemm_stages=4,
+    alu_lanes=2,
+    acc_ports=2,
+    requantise_lanes=2,
+)
+BARE = TINY.with_changes(
+    name="bare",
+    extensions=(),
+    alu_opcodes=(),
+    batch=2,
+    inp_bits=4,
+    wgt_bits=2,
+    acc_bits=16,
+    gemm_stages=1,
+    max_requests=3,
+)
+CONFIGS = (TINY, EVERYTHING, PACKED, BARE)
+FILE = Path(__file__).with_name("sizes.json")
 Parts = dict[str, wiring.Component]
 
 
 def designs() -> dict[str, Fragment]:
-    """Return both designs by the names of their configurations."""
-    return {config.name: Fragment.get(AxiTop(config), None) for config in (TINY, EVERYTHING)}
+    """Return the designs by the names of their configurations."""
+    return {config.name: Fragment.get(AxiTop(config), None) for config in CONFIGS}
 
 
 @pytest.fixture(scope="module")
-def both() -> tuple[dict[str, Fragment], Parts]:
-    """Return both designs, and a component of every class of them by the name of the class."""
+def whole() -> tuple[dict[str, Fragment], Parts]:
+    """Return the designs, and a component of every class of them by the name of the class."""
     found: dict[str, wiring.Component] = {}
     original = wiring.Component.__init__
 
@@ -52,13 +74,13 @@ def both() -> tuple[dict[str, Fragment], Parts]:
 
 
 @pytest.fixture(scope="module")
-def parts(both) -> Parts:
-    return both[1]
+def parts(whole) -> Parts:
+    return whole[1]
 
 
-@pytest.mark.parametrize("name", [TINY.name, EVERYTHING.name])
-def test_components_have_the_registers_and_memories_that_are_written_down(both, name):
-    expected, found = json.loads(FILE.read_text())[name], sizes(both[0][name])
+@pytest.mark.parametrize("name", [config.name for config in CONFIGS])
+def test_components_have_the_sizes_that_are_written_down(whole, name):
+    expected, found = json.loads(FILE.read_text())[name], sizes(whole[0][name])
     assert {part: bits for part, bits in found.items() if bits != expected.get(part)} == {}
     assert found.keys() == expected.keys()
 
