@@ -1,16 +1,74 @@
-"""What the sizes of components are said to depend on."""
+"""What the sizes of components are said to depend on.
+
+Stored models of areas are fitted to these features. Who changes a feature fits them again and runs
+`python -m tests.hw.test_components`, which writes `features.json`.
+"""
+
+import json
+from pathlib import Path
 
 import pytest
 
 from vdla.hw.components import components
-from vdla.hw.spec.presets import SMALL, TINY
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.presets import DEFAULT, ECP5_25F, SMALL, TINY, ZYNQ_7020
 from vdla.hw.spec.vocabulary import Extension, MemoryType
+
+FILE = Path(__file__).with_name("features.json")
+CONFIGS = (
+    TINY,
+    DEFAULT,
+    ECP5_25F,
+    ZYNQ_7020,
+    TINY.with_changes(
+        name="wide",
+        batch=2,
+        block_in=8,
+        block_out=16,
+        wgt_bits=4,
+        acc_bits=16,
+        bus_bits=256,
+        acc_ports=2,
+        alu_lanes=4,
+        alu_stages=2,
+        alu_opcodes="ADD,MUL,SHR",
+        gemm_stages=4,
+        requantise_lanes=8,
+        max_requests=5,
+        wgt_buffer_bytes=1 << 15,
+        acc_buffer_bytes=1 << 16,
+        extensions=(Extension.REQUANTISE, Extension.RESIDUAL, Extension.PAD_VALUE),
+    ),
+    TINY.with_changes(
+        name="further", block_in=16, block_out=8, requantise_lanes=2, extensions=tuple(Extension)
+    ),
+    TINY.with_changes(name="bare", alu_opcodes=(), extensions=(), gemm_stages=1, bus_bits=128),
+)
+
+
+def features_of(config: AcceleratorConfig) -> dict[str, dict[str, object]]:
+    """Return the features and the memories of each component, by its name."""
+    return {
+        part.name: {
+            "kind": part.kind,
+            **{name: value for name, value in part.features.items() if value},
+            "memories": [[shape.depth, shape.bits, shape.lanes] for shape in part.memories],
+        }
+        for part in components(config)
+    }
 
 
 def feature(config, kind, name):
     """Return a feature of the only component of a kind."""
     [component] = [part for part in components(config) if part.kind == kind]
     return component.features[name]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)
+def test_features_are_those_that_models_were_fitted_to(config):
+    expected, found = json.loads(FILE.read_text())[config.name], features_of(config)
+    assert {name: part for name, part in found.items() if part != expected.get(name)} == {}
+    assert found.keys() == expected.keys()
 
 
 @pytest.mark.parametrize(
@@ -69,3 +127,12 @@ def test_the_guard_of_micro_ops_pays_for_each_memory_that_steps_do_not_read(exte
     config = TINY.with_changes(extensions=requantises + extensions)
     assert feature(config, "uop_guard", "others") == others
     assert feature(config, "uop_guard", "uop") == config.index_bits(MemoryType.UOP) == 9
+
+
+if __name__ == "__main__":
+    texts = [
+        f'"{config.name}": {{\n'
+        + ",\n".join(f"{json.dumps(name)}: {json.dumps(part)}" for name, part in features_of(config).items())
+        for config in CONFIGS
+    ]
+    FILE.write_text("{\n" + "\n},\n".join(texts) + "\n}\n}\n")

@@ -1,7 +1,7 @@
 """How many cycles fixed programs take, and what each unit does in them.
 
 Published cycles rest on this: who changes the timing changes hardware, simulator and `cycles.json` in one
-commit. `python -m tests.sim.timing.test_cycles` writes that file.
+commit. `PYTHONPATH=scripts python -m tests.sim.timing.test_cycles` writes that file.
 """
 
 import json
