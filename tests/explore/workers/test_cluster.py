@@ -22,6 +22,6 @@ def test_an_address_without_a_scheduler_is_an_error(monkeypatch):
 def test_a_worker_measures_with_the_same_sources_alone():
     assert measure(Doubling(), 4, sources()) == (8, os.getpid())
     with pytest.raises(
-        WorkerError, match="has other sources of the kit .*here 0123456789ab.; install the same"
+        WorkerError, match=r"has other sources of the kit .*here 0123456789ab.; install the same"
     ):
         measure(Doubling(), 4, "0123456789abcdef")
