@@ -251,7 +251,7 @@ def _utilisation(macs: int, cycles: int | None, config: AcceleratorConfig) -> fl
 
 
 def table(found: Report) -> str:
-    """Return a report as text."""
+    """Return a report as text: without times on the host, which are measured and differ from run to run."""
     width = max((len(layer.name) for layer in found.layers), default=5)
     lines = [
         f"{'layer':{width}}  {'operator':18} {'on':11} {'cycles':>10} {'ms':>8} {'MMAC':>9} {'used':>6} "
@@ -260,7 +260,7 @@ def table(found: Report) -> str:
     ]
     for layer in found.layers:
         cycles = "-" if layer.cycles is None else f"{layer.cycles:,}"
-        time = "-" if layer.seconds is None else f"{layer.seconds * 1e3:,.3f}"
+        time = "-" if layer.cycles is None or layer.seconds is None else f"{layer.seconds * 1e3:,.3f}"
         used = "-" if layer.utilisation is None else f"{layer.utilisation:.1%}"
         energy = "-" if layer.energy_pj is None else f"{layer.energy_pj / 1e6:,.1f}"
         lines.append(

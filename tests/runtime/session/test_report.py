@@ -203,7 +203,10 @@ LAYERS = (
         bound="compute",
         seconds=2e-3,
     ),
-    LayerReport("a softmax", "Softmax", HOST, None, 0, None, 0, 0, reason="there is no Softmax"),
+    replace(
+        LayerReport("a softmax", "Softmax", HOST, None, 0, None, 0, 0, reason="there is no Softmax"),
+        seconds=1e-3,  # measured, so the text leaves it out
+    ),
     LayerReport("view", "Reshape", ACCELERATOR, 0, 0, None, 0, 0, busy={"load": 0, "compute": 0, "store": 0}),
     LayerReport("no log", "Int8Add", ACCELERATOR, 10, 0, 0.0, 0, 0, bound="latency"),
 )
