@@ -33,7 +33,7 @@ def rows_at_a_time(config: AcceleratorConfig, threads: int) -> int:
     return room - room % config.block_out
 
 
-def rows_program(task: RowsTask, config: AcceleratorConfig, *, threads: int, parts: int = 1) -> Func:
+def rows_program(task: RowsTask, config: AcceleratorConfig, *, threads: int, parts: int) -> Func:
     """Return the loop program that makes weights of rows: of int8[c, rows, 1, block] int8[r, c, block, 1,
     block], where the rows beyond the last are 0.
 
@@ -93,7 +93,7 @@ def turn_tile(task: TurnTask, config: AcceleratorConfig, threads: int) -> PlaneT
     return plane_tile(task.rows, task.columns, room, threads)
 
 
-def turn_program(task: TurnTask, config: AcceleratorConfig, *, threads: int, parts: int = 1) -> Func:
+def turn_program(task: TurnTask, config: AcceleratorConfig, *, threads: int, parts: int) -> Func:
     """Return the loop program that turns blocks of weights: of int8[r, c, block, block] int8[c, r, block, 1,
     block].
 

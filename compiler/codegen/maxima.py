@@ -65,7 +65,7 @@ def maxima_tile(size: Pooling, config: AcceleratorConfig, threads: int) -> Maxim
     return min(found, key=lambda item: item[:2])[2] if found else None
 
 
-def maximum_program(size: Pooling, config: AcceleratorConfig, *, threads: int, parts: int = 1) -> Func:
+def maximum_program(size: Pooling, config: AcceleratorConfig, *, threads: int, parts: int) -> Func:
     """Return the loop program; its parameters are the weights W, the input X and the result Z, in blocks."""
     tile = maxima_tile(size, config, threads * parts)
     assert tile is not None, "the choice is in the task's space"

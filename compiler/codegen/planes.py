@@ -77,7 +77,7 @@ def plane_tile(blocks: int, elements: int, room: int, threads: int) -> PlaneTile
     whole = [PlaneTile(count, elements) for count in _divisors(blocks) if blocks // count % threads == 0]
     cut = [PlaneTile(1, count) for count in _divisors(elements) if elements // count % threads == 0]
     fits = [tile for tile in (*whole, *cut) if tile.blocks * tile.elements * threads <= room]
-    return max(fits, key=lambda tile: (tile.blocks * tile.elements, tile.blocks), default=None)
+    return max(fits, key=lambda tile: (tile.elements, tile.blocks), default=None)
 
 
 def factors_tile(task: FactorsTask, config: AcceleratorConfig, threads: int) -> PlaneTile | None:
@@ -88,7 +88,7 @@ def factors_tile(task: FactorsTask, config: AcceleratorConfig, threads: int) -> 
     return tile if tile is not None and tile.blocks * threads <= weights else None
 
 
-def factors_program(task: FactorsTask, config: AcceleratorConfig, *, threads: int, parts: int = 1) -> Func:
+def factors_program(task: FactorsTask, config: AcceleratorConfig, *, threads: int, parts: int) -> Func:
     """Return the loop program of a requantised product of int8[blocks, elements, batch, block] with the
     factors of its channels, without their zero points.
 
@@ -153,7 +153,7 @@ def scaling_tile(task: ScalingTask, config: AcceleratorConfig, threads: int) -> 
     return plane_tile(task.blocks, task.elements, beside, threads)
 
 
-def scaling_program(task: ScalingTask, config: AcceleratorConfig, *, threads: int, parts: int = 1) -> Func:
+def scaling_program(task: ScalingTask, config: AcceleratorConfig, *, threads: int, parts: int) -> Func:
     """Return the loop program of a requantised product of int8[blocks, elements, parts, batch, block] with
     the factors of its channels, int8[blocks, parts, batch, block], both without their zero points.
 
@@ -199,7 +199,7 @@ def diagonal_tile(task: DiagonalTask, config: AcceleratorConfig, threads: int) -
     return tile if tile is not None and tile.elements == o else None
 
 
-def diagonal_program(task: DiagonalTask, config: AcceleratorConfig, *, threads: int, parts: int = 1) -> Func:
+def diagonal_program(task: DiagonalTask, config: AcceleratorConfig, *, threads: int, parts: int) -> Func:
     """Return the loop program that makes int8[blocks, block, block] of factors int8[blocks, 1, block]: the
     diagonal of each block holds the factors of its channels, and 0 stands beside.
 
@@ -238,7 +238,7 @@ def mean_tile(task: MeanTask, config: AcceleratorConfig, threads: int) -> PlaneT
     return plane_tile(task.blocks, task.elements, config.depth(MemoryType.INP), threads)
 
 
-def mean_program(task: MeanTask, config: AcceleratorConfig, *, threads: int, parts: int = 1) -> Func:
+def mean_program(task: MeanTask, config: AcceleratorConfig, *, threads: int, parts: int) -> Func:
     """Return the loop program of the requantised sum of each channel of int8[blocks, elements, batch, block].
 
     Its parameters are P, the same for all channels, the operand X, the weights W that multiply by 1, and the
@@ -285,7 +285,7 @@ def repeat_tile(task: RepeatTask, config: AcceleratorConfig, threads: int) -> Pl
     return plane_tile(task.blocks, task.height, room, threads)
 
 
-def repeat_program(task: RepeatTask, config: AcceleratorConfig, *, threads: int, parts: int = 1) -> Func:
+def repeat_program(task: RepeatTask, config: AcceleratorConfig, *, threads: int, parts: int) -> Func:
     """Return the loop program that repeats the pixels of int8[blocks, height, width, parts, batch, block]:
     across in accumulators, down by storing rows several times.
 

@@ -26,10 +26,9 @@ WEIGHTS = PARTS * len(OPERANDS)
 
 def parts(factor: int) -> tuple[int, int] | None:
     """Return the high and the low part of a factor; None where the high one is no weight."""
-    half, whole = 1 << PART_BITS - 1, 1 << PART_BITS
-    low = (factor + half) % whole - half
-    high = (factor - low) >> PART_BITS
-    return (high, low) if -half <= high < half else None
+    half = 1 << PART_BITS - 1
+    high = (factor + half) >> PART_BITS
+    return (high, factor - (high << PART_BITS)) if -half <= high < half else None
 
 
 def multiplies_sums(config: AcceleratorConfig, factors: Sequence[int]) -> bool:
@@ -59,7 +58,7 @@ def diagonal_weights(factors: Sequence[int], config: AcceleratorConfig) -> np.nd
     return np.stack([np.eye(config.block_out, dtype=np.int8) * np.int8(number) for number in numbers])
 
 
-def sum_program(elements: int, config: AcceleratorConfig, *, threads: int, parts: int = 1) -> Func:
+def sum_program(elements: int, config: AcceleratorConfig, *, threads: int, parts: int) -> Func:
     """Return the loop program of a requantised sum of scaled int8[1, elements, batch, block_out].
 
     Its parameters are P, the weights W, the operands A and B, and the result Z. All tiles have one size but

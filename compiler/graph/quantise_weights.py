@@ -106,9 +106,7 @@ def scale_for(magnitude: np.ndarray | float) -> np.ndarray:
 def _is_row(constants: Mapping[str, np.ndarray], node: Node, columns: int) -> bool:
     """Whether Gemm adds the same to all rows."""
     name = node.inputs[2] if len(node.inputs) > 2 else ""
-    return not name or (
-        constants[name].size in (1, columns) and constants[name].shape[-1:] in ((), (1,), (columns,))
-    )
+    return not name or constants[name].size == 1 or constants[name].shape in ((columns,), (1, columns))
 
 
 def _rounded(array: np.ndarray, scale: np.ndarray, axis: int) -> Integers:

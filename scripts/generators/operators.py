@@ -251,7 +251,7 @@ def _widened_maximum(maker: Maker) -> Case:
     return Case(
         f"{size} widened, {threads} threads",
         config,
-        maximum_program(size, config, threads=threads),
+        maximum_program(size, config, threads=threads, parts=1),
         {"X": maker.blocked(inp, config.block_out), "W": identity_weights(config)},
         greatest(inp, size),
     )
@@ -312,7 +312,7 @@ def _scaled_sum(maker: Maker) -> Case:
     return Case(
         f"scaled sum {factors}, {shape}, {threads} threads",
         config,
-        sum_program(shape[3], config, threads=threads),
+        sum_program(shape[3], config, threads=threads, parts=1),
         {**given, **kept, "W": diagonal_weights(factors, config)},
         expected,
     )

@@ -257,8 +257,8 @@ def _ratios(site: Site) -> str:
 def _shifts(site: Site) -> str:
     if site.changed is None:
         return ""
-    coarsest = np.where(site.changed.shifts, site.ratios, 0).max()
-    return f"steps of {coarsest:g} of the result's" if coarsest > LARGEST_STEP else ""
+    coarse = site.ratios[(site.changed.shifts != 0) & (site.ratios > LARGEST_STEP)]
+    return f"steps of {coarse.max():g} of the result's" if coarse.size else ""
 
 
 def _factors(site: Site) -> str:

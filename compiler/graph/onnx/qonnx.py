@@ -104,16 +104,16 @@ def _grid(written: Written, low: int, high: int) -> Grid | None:
     rank = len(written.type(0).shape)
     offset = LIMITS.max - max(high, LIMITS.max)
     found = {_axis(array, rank) for array in (scale, point) if array.size > 1}
-    axes = [axis for axis in found if axis is not None]
-    if len(found) > 1 or len(axes) < len(found) or not (np.isfinite(scale).all() and (scale > 0).all()):
+    axis = next(iter(found), 0)
+    if len(found) > 1 or axis is None or not (np.isfinite(scale).all() and (scale > 0).all()):
         return None
     count = max(scale.size, point.size)
     flat = np.broadcast_to(point.reshape(-1), count).astype(np.float64) + offset
     if (flat % 1).any() or flat.min() < LIMITS.min or flat.max() > LIMITS.max:
         return None
-    shape = (count,) if axes else ()
+    shape = (count,) if found else ()
     scales = np.broadcast_to(scale.reshape(-1), count).astype(np.float32).reshape(shape)
-    return Grid(scales, flat.astype(np.int8).reshape(shape), axes[0] if axes else 0, offset)
+    return Grid(scales, flat.astype(np.int8).reshape(shape), axis, offset)
 
 
 def _axis(array: np.ndarray, rank: int) -> int | None:

@@ -27,7 +27,7 @@ def test_rows_become_weights_and_zeros_fill_the_last_block(blocks, rows, threads
     high = -(-rows // 4)
     made = np.full((high, blocks, 4, 1, 4), 99, np.int8)
     interpret(
-        rows_program(RowsTask(blocks, rows), TINY, threads=threads),
+        rows_program(RowsTask(blocks, rows), TINY, threads=threads, parts=1),
         {"B": b, "U": np.eye(4, dtype=np.int8)[None], "D": made},
     )
     whole = np.concatenate([b, np.zeros((blocks, high * 4 - rows, 1, 4), np.int8)], 1)
@@ -39,7 +39,7 @@ def test_blocks_of_weights_are_turned(rows, columns, threads):
     b = RNG.integers(-128, 128, (rows, columns, 4, 4), np.int8)
     made = np.full((columns, rows, 4, 1, 4), 99, np.int8)
     interpret(
-        turn_program(TurnTask(rows, columns), TINY, threads=threads),
+        turn_program(TurnTask(rows, columns), TINY, threads=threads, parts=1),
         {"B": b, "U": single_inputs(TINY), "D": made},
     )
     assert np.array_equal(made[:, :, :, 0], b.transpose(1, 0, 3, 2))
@@ -50,9 +50,9 @@ def test_what_stands_between_rows_of_blocks_stays():
     weights = RNG.integers(-128, 128, (2, 3, 4, 4), np.int8)
     made, turned = np.full((2, 5, 4, 1, 4), 99, np.int8), np.full((3, 5, 4, 1, 4), 99, np.int8)
     unit = np.eye(4, dtype=np.int8)[None]
-    interpret(rows_program(RowsTask(2, 8, 5), TINY, threads=1), {"B": rows, "U": unit, "D": made})
+    interpret(rows_program(RowsTask(2, 8, 5), TINY, threads=1, parts=1), {"B": rows, "U": unit, "D": made})
     interpret(
-        turn_program(TurnTask(2, 3, 5), TINY, threads=1),
+        turn_program(TurnTask(2, 3, 5), TINY, threads=1, parts=1),
         {"B": weights, "U": single_inputs(TINY), "D": turned},
     )
     assert np.array_equal(made[:, :2], rows.reshape(2, 2, 4, 1, 4).swapaxes(0, 1))

@@ -50,7 +50,7 @@ def test_windows_of_every_shape_are_exact(campaign, size, threads):
         -128, 128, (size.batch, size.channels, size.height, size.width), np.int8
     )
     given = {"X": blocked(image, TINY.block_out, 1), "W": identity_weights(TINY)}
-    func = maximum_program(size, TINY, threads=threads)
+    func = maximum_program(size, TINY, threads=threads, parts=1)
     case = Case(str(size), TINY, func, given, greatest(image, size))
     assert campaign.failures(case, on_rtl=False) == []
 

@@ -36,7 +36,7 @@ def case_of(elements: int, factors: tuple[int, int], threads: int, config=TINY) 
     given = {name: blocked(array, config.block_out, 1) for name, array in (("A", first), ("B", second))}
     given["P"] = blocked_parameters(np.repeat(words, config.block_out, 1), config)
     given["W"] = diagonal_weights(factors, config)
-    func = sum_program(elements, config, threads=threads)
+    func = sum_program(elements, config, threads=threads, parts=1)
     expected = requantise(totals, words[:, :, None, None], config.acc_bits)
     return Case("sum", config, func, given, expected)
 

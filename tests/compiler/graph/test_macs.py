@@ -2,8 +2,9 @@
 
 import pytest
 
-from vdla.compiler.graph.macs import macs
+from vdla.compiler.graph.macs import Use, macs, macs_of
 from vdla.compiler.graph.parse import parse_graph
+from vdla.runtime.host.dtypes import UNKNOWN
 
 
 def counted(inputs: str, result: str) -> int:
@@ -43,3 +44,86 @@ def counted(inputs: str, result: str) -> int:
 )
 def test_every_product_of_an_operator_counts_once(inputs, result, expected):
     assert counted(inputs, result) == expected
+
+
+QUERIES, KEYS, VALUES = (2, 3, 5, 7), (2, 3, 4, 7), (2, 3, 4, 6)
+OPERATORS = {
+    "Attention": ((QUERIES, KEYS, VALUES), (2, 3, 5, 6), {}, 2 * 3 * 5 * (7 + 6) * 4),
+    "Attention behind 9 rows": (
+        (QUERIES, KEYS, VALUES, None, (2, 3, 9, 7), (2, 3, 9, 6)),
+        (2, 3, 5, 6),
+        {},
+        2 * 3 * 5 * (7 + 6) * (4 + 9),
+    ),
+    "com.microsoft.Attention": (((2, 5, 6), (6, 24)), (2, 5, 8), {}, 2 * 5 * 6 * 24 + 2 * 5 * (8 + 8) * 5),
+    "com.microsoft.Attention without a mask or rows before": (
+        ((2, 5, 6), (6, 24), None, None, None),
+        (2, 5, 8),
+        {},
+        2 * 5 * 6 * 24 + 2 * 5 * (8 + 8) * 5,
+    ),
+    "com.microsoft.Attention behind 3 rows": (
+        ((2, 5, 6), (6, 24), None, None, (2, 2, 4, 3, 2)),
+        (2, 5, 8),
+        {},
+        2 * 5 * 6 * 24 + 2 * 5 * (8 + 8) * (5 + 3),
+    ),
+    "com.microsoft.Attention with wide values": (
+        ((2, 5, 6), (6, 18)),
+        (2, 5, 10),
+        {"qkv_hidden_sizes": (4, 4, 10)},
+        2 * 5 * 6 * 18 + 2 * 5 * (4 + 10) * 5,
+    ),
+    "com.microsoft.QAttention behind 3 rows": (
+        ((2, 5, 6), (6, 24), *[None] * 6, (2, 2, 4, 3, 2)),
+        (2, 5, 8),
+        {},
+        2 * 5 * 6 * 24 + 2 * 5 * (8 + 8) * (5 + 3),
+    ),
+    "com.microsoft.GroupQueryAttention": (((2, 5, 16), (2, 5, 8)), (2, 5, 16), {}, 2 * 2 * 5 * 16 * 5),
+    "com.microsoft.GroupQueryAttention behind 9 rows": (
+        ((2, 5, 16), (2, 5, 8), (2, 5, 8), (2, 1, 9, 8)),
+        (2, 5, 16),
+        {},
+        2 * 2 * 5 * 16 * (5 + 9),
+    ),
+    "com.microsoft.MultiHeadAttention": (
+        ((2, 5, 12), (2, 7, 12), (2, 7, 8)),
+        (2, 5, 8),
+        {},
+        2 * 5 * (12 + 8) * 7,
+    ),
+    "com.microsoft.MultiHeadAttention of keys by head behind 9 rows": (
+        ((2, 5, 12), (2, 4, 7, 3), (2, 4, 7, 2), None, None, None, (2, 4, 9, 3)),
+        (2, 5, 8),
+        {},
+        2 * 5 * (12 + 8) * (7 + 9),
+    ),
+    "com.microsoft.MultiHeadAttention packed": (((2, 5, 4, 3, 2),), (2, 5, 8), {}, 2 * 5 * (8 + 8) * 5),
+    "Einsum": (((2, 3), (3, 5)), (2, 5), {"equation": "ij,jk->ik"}, 2 * 3 * 5),
+    "Einsum of stacks": (
+        ((7, 2, 3), (7, 3, 5)),
+        (7, 2, 5),
+        {"equation": "...ij, ...jk -> ...ik"},
+        7 * 2 * 3 * 5,
+    ),
+    "Einsum of three": (((2, 3), (3, 5), (5, 4)), (2, 4), {"equation": "ij,jk,kl->il"}, 2 * 2 * 3 * 5 * 4),
+    "Einsum of one": (((2, 3),), (3, 2), {"equation": "ij->ji"}, 0),
+    "Einsum to a number": (((2, 3), (2, 3)), (), {"equation": "ij,ij->"}, 2 * 3),
+    "QLinearConv": (((1, 4, 5, 5), (), (), (6, 2, 3, 3)), (1, 6, 3, 3), {"group": 2}, 6 * 9 * 2 * 9),
+    "ConvTranspose": (((1, 4, 2, 2), (4, 3, 3, 3)), (1, 6, 5, 5), {"group": 2}, 4 * 4 * 3 * 9),
+    "LSTM": (((5, 2, 3), (1, 16, 3), (1, 16, 4)), (5, 1, 2, 4), {}, 5 * 2 * 16 * (3 + 4)),
+    "com.microsoft.MatMulNBits": (((2, 3, 8), (6, 1, 4)), (2, 3, 6), {"K": 8, "N": 6}, 2 * 3 * 8 * 6),
+    "Gemm": (((3, 4), (4, 5)), (3, 5), {"transA": 0}, 3 * 4 * 5),
+    "Gemm of unknown rows": (((UNKNOWN, 4), (4, 5)), (UNKNOWN, 5), {}, None),
+    "MatMul of something unknown": ((None, (4, 5)), (3, 5), {}, None),
+    "MoE": (((3, 4),), (3, 4), {}, None),
+    "Softmax": (((3, 4),), (3, 4), {}, 0),
+}
+
+
+@pytest.mark.parametrize("title", OPERATORS)
+def test_operators_count_by_their_definitions(title):
+    inputs, result, attributes, expected = OPERATORS[title]
+    domain, _, op = title.partition(" ")[0].rpartition(".")
+    assert macs_of(op, Use(inputs, [result], attributes), domain) == expected

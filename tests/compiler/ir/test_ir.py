@@ -1,5 +1,6 @@
 """Loop programs: text that reads back equal, meaning, affine forms, and what the verifier refuses."""
 
+import ast
 import random
 
 import numpy as np
@@ -413,3 +414,22 @@ def test_types_must_agree():
     with pytest.raises(IrError, match="the truth of Binary is known only when the program runs"):
         bool(INDEX < 2)
     assert maximum(Read(A, (INDEX,)), 0).right == Const(0, "int8")
+
+
+OPERATORS = ("or", "and", "<", "<=", "==", "<<", ">>", "+", "-", "*", "/", "//", "%")
+
+
+def same_text(one: str, other: str) -> bool:
+    return ast.dump(ast.parse(one)) == ast.dump(ast.parse(other))
+
+
+@pytest.mark.parametrize("inner", OPERATORS)
+@pytest.mark.parametrize("outer", OPERATORS)
+def test_brackets_stand_where_python_needs_them_and_nowhere_else(outer, inner):
+    below, other = Binary(inner, Var("i"), Var("j")), Var("k")
+    for expr, text, plain in (
+        (Binary(outer, below, other), f"(i {inner} j) {outer} k", f"i {inner} j {outer} k"),
+        (Binary(outer, other, below), f"k {outer} (i {inner} j)", f"k {outer} i {inner} j"),
+    ):
+        chained = outer == inner in ("or", "and") and expr.left is below  # Python keeps such a chain as one
+        assert print_expr(expr) == (plain if chained or same_text(text, plain) else text)

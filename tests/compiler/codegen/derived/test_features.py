@@ -11,6 +11,7 @@ from vdla.compiler.codegen.derived.trial import tried
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import SMALL, TINY
 from vdla.hw.spec.target import Target
+from vdla.hw.spec.vocabulary import Extension
 
 MAKERS = (convolution, addition, largest, sum_of_squares)
 
@@ -74,3 +75,38 @@ def test_a_slower_memory_makes_estimates_greater():
     slow = Work(found.table, MemoryParameters(cycles_per_beat=4, latency=400))
     assert (slow.cycles() > found.estimates).all()
     assert features_of(slow).shape == found.features.shape
+
+
+RESETS = TINY.with_changes(
+    name="resets", extensions=(Extension.REQUANTISE, Extension.PAD_MINIMUM), acc_ports=2
+)
+SLOW = MemoryParameters(90, cycles_per_beat=2)
+PINNED = {  # means: features in hundredths, and cycles
+    ("convolution", "tiny"): (1248, 979, 0, 1219, 759, 652, 510, 365, 561, 350, 30, 435, 665, 144, 1028, 1115, 0, 864, 16, 8, 4, 176, 93, 8872),
+    ("convolution", "resets"): (1258, 983, 0, 1219, 759, 652, 510, 365, 561, 350, 31, 439, 665, 142, 1028, 1115, 0, 864, 16, 8, 4, 176, 93, 9526),
+    ("addition", "tiny"): (1222, 0, 1000, 946, 791, 488, 454, 338, 340, 340, 133, 681, 628, 38, 0, 0, 891, 708, 0, 0, 8, 191, 99, 6005),
+    ("addition", "resets"): (1231, 0, 991, 946, 791, 488, 454, 338, 340, 340, 128, 673, 628, 40, 0, 0, 891, 708, 0, 0, 8, 191, 99, 6657),
+    ("largest", "tiny"): (1305, 0, 1117, 1078, 765, 638, 470, 369, 544, 374, 124, 583, 545, 37, 0, 0, 1078, 0, 0, 0, 13, 181, 82, 10894),
+    ("largest", "resets"): (1298, 0, 1085, 1078, 765, 638, 470, 369, 544, 374, 107, 552, 545, 45, 0, 0, 1078, 0, 0, 0, 13, 181, 82, 10637),
+    ("sum_of_squares", "tiny"): (1360, 0, 1250, 1105, 634, 735, 480, 297, 588, 298, 190, 668, 527, 18, 0, 0, 1091, 693, 0, 0, 22, 221, 99, 15943),
+    ("sum_of_squares", "resets"): (1351, 0, 1224, 1105, 634, 735, 480, 297, 588, 298, 171, 642, 527, 21, 0, 0, 1091, 693, 0, 0, 22, 221, 99, 15345),
+}  # fmt: skip
+
+
+def spread(make, config) -> Work:
+    """Return what legal points from all over a space do."""
+    (kernel,) = kernels_of(make(config).output, config)
+    found = Points(kernel, Target(config, SLOW), most=1)
+    number, places = np.arange(3000)[:, None], np.arange(len(found.space))
+    rows = (number * (2 * places + 3) + number // (places + 2)) % [len(knob.values) for knob in found.space]
+    table = found.table.of(rows)
+    return Work(table.of(rows[table.legal()]), SLOW)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("config", [TINY, RESETS], ids=lambda config: config.name)
+def test_estimates_are_those_that_were_compared_with_simulations(make, config):
+    """Whoever changes them looks at how they rank points, and then changes these figures."""
+    work = spread(make, config)
+    figures = *(round(100 * column.mean()) for column in features_of(work).T), round(work.cycles().mean())
+    assert figures == PINNED[make.__name__, config.name]

@@ -4,9 +4,10 @@ import re
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from tests.compiler.graph.onnx.networks import model, node
+from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.onnx.load import load
 from vdla.compiler.graph.section import Section
 from vdla.runtime.host.onnx_runtime import PART
@@ -94,3 +95,24 @@ def test_each_option_takes_the_branch_that_is_named(title):
     for name, number, branch in options:
         graph = load(made, section=Section(fixed=((name, float(number)),)))
         assert {"Neg": "then_branch", "Exp": "else_branch"}[graph.nodes[0].op] == branch
+
+
+@pytest.mark.parametrize("taken", ["then", "else"])
+def test_constants_of_a_branch_stay_its_own(taken):
+    """Both branches and the graph have a constant of one name."""
+    result = helper.make_tensor_value_info("z", TensorProto.FLOAT, None)
+    branches = {
+        f"{name}_branch": helper.make_graph(
+            [node("Mul", "x k", "z")],
+            name,
+            [],
+            [result],
+            [numpy_helper.from_array(np.float32([factor]), "k")],
+        )
+        for name, factor in (("then", 3), ("else", 5))
+    }
+    constants = {"k": np.float32([7]), "c": np.array(taken == "then")}
+    nodes = [node("If", "c", "v", **branches), node("Add", "v k", "y")]
+    graph = load(model(nodes, {"x": [2, 3]}, ["y"], constants))
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(interpret(graph, {"x": x})["y"], x * {"then": 3, "else": 5}[taken] + 7)

@@ -52,6 +52,12 @@ LEFT_ALONE = {
     "bounds between the numbers of the grid": HEAD
     + RELU.replace("Relu(a)", "Clip(a, max=6.04, min=0.0)")
     + MEAN,
+    "an upper bound below the largest number alone": HEAD
+    + RELU.replace("Relu(a)", "Clip(a, max=13.35, min=0.0)")
+    + MEAN,
+    "a lower bound above the least number alone": HEAD
+    + RELU.replace("Relu(a)", "Clip(a, max=6.0, min=-12.05)")
+    + MEAN,
     "another function": HEAD + RELU.replace("Relu", "Sigmoid") + MEAN,
     "what goes on element by element": HEAD
     + RELU

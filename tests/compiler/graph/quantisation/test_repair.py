@@ -1,11 +1,16 @@
 """Outputs that lose their meaning, and the layers that stay in float for them."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.parse import parse_graph
+from vdla.compiler.graph.quantisation import repair
 from vdla.compiler.graph.quantisation.options import QUALITIES, Options, quality_db
+from vdla.compiler.graph.quantisation.repair import Repair
+from vdla.compiler.graph.quantisation.sensitivity import Contribution
 from vdla.compiler.graph.quantise import quantise
 
 # A small signal beside a large one, as a whisper beside a shout: int8 of the input holds the large one only.
@@ -90,3 +95,31 @@ def test_a_quality_is_a_name_or_decibels(quality, target):
 def test_another_quality_is_refused(quality):
     with pytest.raises(GraphError, match="is none of fast, balanced, exact, and no number of decibels from"):
         quality_db(quality)
+
+
+@pytest.mark.parametrize(
+    ("needed", "kept"),
+    [({"a"}, "a"), ({"c"}, "c"), ({"a", "c"}, "ac"), ({"d"}, "d"), (set("abcd"), "abcd"), ({"none"}, None)],
+)
+def test_the_largest_layers_become_int8_again_where_the_target_is_reached_without_them(
+    monkeypatch, needed, kept
+):
+    """Each costs less than the one before, and the target is reached where those that are needed are in float."""
+    order = tuple(
+        Contribution(name, name, macs, 1.0) for name, macs in zip("abcd", (5, 9, 1, 7), strict=True)
+    )
+    tried = []
+
+    def with_float(candidate, judge, layers):
+        tried.append("".join(one.layer for one in layers))
+        reached = needed <= set(tried[-1])
+        return Repair(None, None, SimpleNamespace(reaches=lambda target: reached), tuple(layers))
+
+    monkeypatch.setattr(repair, "contributions", lambda *_: list(order))
+    monkeypatch.setattr(repair, "_with_float", with_float)
+    candidate = SimpleNamespace(assessment=SimpleNamespace(reaches=lambda target: False))
+    found = repair.repaired(candidate, SimpleNamespace(samples=()), 20.0, lambda text: None)
+    assert (found and "".join(found.kept)) == kept
+    assert tried[0] == "ab"  # half of them
+    if needed == {"c"}:
+        assert tried == ["ab", "abc", "ac", "c", ""]  # without the largest, the next, and the least

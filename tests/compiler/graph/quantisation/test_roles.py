@@ -69,3 +69,18 @@ def test_a_scale_goes_into_a_product_of_activations_only_if_nothing_else_reads_t
 
     assert scales("0.5", "z") == {"z"}
     assert scales("0.5", "z, p") == scales("-0.5", "z") == set()
+
+
+STRIDED = "ceil_mode=0, dilations=(1, 1), kernel_shape=(2, 2), pads=(0, 0, 0, 0), strides=(1, 1)"
+
+
+def test_what_carries_a_function_of_integers_to_a_product_computes_with_integers():
+    text = JOINED.replace("Relu(b)", "Sigmoid(b)").replace("v: float32[2, 4", "v: float32[2, 2")
+    text = text.replace("[[1]], [[2]], [[1]], [[2]]", "[[1]], [[2]]")
+    text = text.replace("[[3]], [[4]], [[1]], [[2]]", "[[3]], [[4]]")
+    text = text.replace(
+        "c: float32[1, 4, 2, 2] = Concat(a, r, axis=1)", f"c: float32[1, 2, 1, 1] = MaxPool(r, {STRIDED})"
+    )
+    roles = Roles(parse_graph(text.replace("y: float32[1, 2, 2, 2]", "y: float32[1, 2, 1, 1]")))
+    assert roles.roots == {"r": "b"}
+    assert roles.others == {"c"}

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from vdla.compiler.ir.interpret import interpret
+from vdla.compiler.ir.nodes import Scope
 from vdla.compiler.ir.parse import parse_func, parse_intrinsic
 from vdla.compiler.ir.passes.inplace import InPlace
 from vdla.compiler.ir.passes.start_sums import StartSums
@@ -209,4 +210,107 @@ def test_a_pass_changes_the_text_as_shown_and_not_the_meaning(name):
     changed = item.run(func)
     verify(changed)
     assert print_calls(changed) == (after or before)
+    np.testing.assert_array_equal(run(changed), run(func))
+
+
+IN_PLACE = """\
+def f(A: int32[4, 1, 2], C: int8[4, 1, 2]):
+    X = alloc(int32[4, 1, 2], "accumulator")
+    for i in range(4):
+        load_acc(X[i, 0, 0], A[i, 0, 0])
+    Y = alloc(int32[4, 1, 2], "accumulator")
+    for i in range(4):
+        shr_imm(Y[i, 0, 0], X[i, 0, 0], int32(1))
+    for i in range(4):
+        store(C[i, 0, 0], Y[i, 0, 0])
+"""
+TURNED = IN_PLACE.replace("X[i, 0, 0], int32(1)", "X[3 - i, 0, 0], int32(1)")
+WRITTEN_TWICE = IN_PLACE.replace("int32(1))\n", "int32(1))\n    shr_imm(Y[2, 0, 0], Y[1, 0, 0], int32(2))\n")
+OF_OTHER_RANK = IN_PLACE.replace("X = alloc(int32[4, ", "X = alloc(int32[1, 4, ").replace("X[i", "X[0, i")
+PRODUCTS = """\
+def f(A: int8[3, 1, 2], B: int8[3, 1, 2], D: int32[3, 1, 2], C: int32[4, 1, 1]):
+    S = alloc(int32[4, 1, 1], "accumulator")
+    for i in range(4):
+        reset(S[i, 0, 0])
+    for k in range(3):
+        for i in range(4):
+            gemm(S[i, 0, 0], A[k, 0, 0], B[k, 0, 0])
+    for i in range(4):
+        C[i, 0, 0] = S[i, 0, 0]
+"""
+UNDER_A_CONDITION = PRODUCTS.replace("            gemm(", "            if i < 3:\n                gemm(")
+BETWEEN = PRODUCTS.replace("    for k in range(3):\n", "    reset(S[1, 0, 0])\n    for k in range(3):\n")
+TWO_PRODUCTS = PRODUCTS.replace(
+    "            gemm(S[i, 0, 0], A[k, 0, 0], B[k, 0, 0])\n",
+    "            gemm(S[i, 0, 0], A[k, 0, 0], B[k, 0, 0])\n            gemm(S[i, 0, 0], A[0, 0, 0], B[k, 0, 0])\n",
+)
+MOVED = PRODUCTS.replace(
+    "for i in range(4):\n            gemm(S[i", "for i in range(3):\n            gemm(S[i + 1"
+)
+LEFT_ALONE = {
+    "a result in the opposite order": (InPlace(), TURNED),
+    "a result that is written twice": (InPlace(), WRITTEN_TWICE),
+    "an operand of another rank": (InPlace(), OF_OTHER_RANK),
+    "buffers of another memory": (InPlace(Scope.INPUT), IN_PLACE),
+    "products under a condition": (StartSums(GEMM, RESET, GEMM_FROM), UNDER_A_CONDITION),
+    "sums that two products add to": (StartSums(GEMM, RESET, GEMM_FROM), TWO_PRODUCTS),
+    "products of other accumulators": (StartSums(GEMM, RESET, GEMM_FROM), MOVED),
+}
+
+
+@pytest.mark.parametrize("title", LEFT_ALONE)
+def test_what_a_pass_leaves_alone(title):
+    item, text = LEFT_ALONE[title]
+    func = parse_func(text, INTRINSICS)
+    verify(func)
+    assert print_calls(item.run(func)) == text
+
+
+def test_only_the_reset_right_before_the_products_goes_into_them():
+    changed = print_calls(StartSums(GEMM, RESET, GEMM_FROM).run(parse_func(BETWEEN, INTRINSICS)))
+    assert changed == BETWEEN
+
+
+@pytest.mark.parametrize(
+    ("loops", "condition"),
+    [
+        ("for k in range(3):\n        for l in range(2):", "k + l < 1"),
+        ("for k in range(1):\n        for l in range(2):", "l < 1"),
+        ("for k in range(1):\n        for l in range(1):", "0 < 1"),
+    ],
+)
+def test_the_first_product_of_a_sum_is_that_of_the_first_step_of_every_loop(loops, condition):
+    text = PRODUCTS.replace(
+        "for k in range(3):\n        for i in range(4):\n", f"{loops}\n            for i in range(4):\n"
+    )
+    text = text.replace("            gemm(", "                gemm(")
+    changed = print_calls(StartSums(GEMM, RESET, GEMM_FROM).run(parse_func(text, INTRINSICS)))
+    before = "    for i in range(4):\n        reset(S[i, 0, 0])\n"
+    assert changed == text.replace(before, "").replace("gemm(", "gemm_from(").replace(
+        "B[k, 0, 0])", f"B[k, 0, 0], {condition})"
+    )
+
+
+THREADS = """\
+def f(A: int8[3, 4, 1, 2], C: int8[4, 1, 2]):
+    for v in vthread(2):
+        S = alloc(int32[1, 1, 2], "accumulator")
+        for k in range(3):
+            if CONDITION:
+                L = alloc(int8[1, 1, 2], "input")
+                load_inp(L[0, 0, 0], A[k, v, 0, 0])
+                work(S[0, 0, 0], L[0, 0, 0])
+        store(C[v, 0, 0], S[0, 0, 0])
+"""
+
+
+@pytest.mark.parametrize(("condition", "apart"), [("k < 2", True), ("k < 2 - v", False)])
+def test_threads_are_interleaved_below_conditions_that_are_the_same_for_all(condition, apart):
+    func = parse_func(THREADS.replace("CONDITION", condition), INTRINSICS)
+    changed = InterleaveVirtualThreads().run(func)
+    verify(changed)
+    lines = [line.strip() for line in print_calls(changed).splitlines()]
+    loads = next(place for place, line in enumerate(lines) if line.startswith("load_inp"))
+    assert lines[loads - 1].startswith("for v") == apart
+    assert lines[loads + 1].startswith("for v") == apart
     np.testing.assert_array_equal(run(changed), run(func))

@@ -312,3 +312,22 @@ def test_operators_on_quantised_tensors_become_integer_ones(op, dtype):
         ], f"seed {seed}"
         assert float_operators(lowered) == []
         assert largest_difference(graph, lowered, of.feeds()) <= 1, f"seed {seed}"
+
+
+def test_a_bias_far_beyond_what_weights_reach_fits_the_accumulator():
+    for seed in range(10):
+        of = QdqBuilder(seed)
+        values, zeros = (
+            of.constant(of.rng.integers(-128, 128, (40, 3)).astype(np.int8)),
+            of.constant(np.zeros(3, np.int8)),
+        )
+        scales = of.constant(np.array([1e-2, 1e-9, 1e-12], np.float32))
+        w = of.add("DequantizeLinear", values, scales, zeros, axis=1)
+        bias = of.constant(np.array([-1.0, 2.0, 3.0], np.float32))
+        product = of.add("Gemm", of.quantised(6, 40), w, bias, alpha=1.0, beta=1.0, transA=0, transB=0)
+        graph = of.finish(of.pair(product))
+        lowered = INTEGERS.run(graph)
+        assert float_operators(lowered) == []
+        quantised = graph.nodes[-1].inputs[0]
+        found = all_values(lowered, of.feeds())[quantised]
+        assert np.abs(found.astype(int) - of.values[quantised]).max() <= 1

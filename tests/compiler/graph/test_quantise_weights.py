@@ -1,0 +1,83 @@
+"""Weights and biases as integers, with the factors of Gemm multiplied in; which products can be quantised."""
+
+import numpy as np
+import pytest
+
+from vdla.compiler.graph.nodes import Graph, Node, TensorType
+from vdla.compiler.graph.quantise_weights import is_quantisable_product, product_parts, without_factors
+
+WEIGHTS = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def product(op: str, weights: np.ndarray, bias: np.ndarray | None = None, **attributes):
+    """Return a graph, and its product of x with constants."""
+    constants = {"w": weights} | ({} if bias is None else {"b": bias})
+    given = {"x": TensorType((3, 2), "float32")}
+    types = given | {name: TensorType(array.shape, "float32") for name, array in constants.items()}
+    node = Node(op, ("x", *constants), ("y",), attributes)
+    return Graph("f", given, ("y",), (node,), constants, types), node
+
+
+def gemm(bias: np.ndarray | None = None, weights: np.ndarray = WEIGHTS, trans_a: int = 0, trans_b: int = 0):
+    return product("Gemm", weights, bias, alpha=0.5, beta=3.0, transA=trans_a, transB=trans_b)
+
+
+@pytest.mark.parametrize(
+    ("bias", "expected"),
+    [
+        (None, None),
+        (np.float32([1, 2, 3]), [3, 6, 9]),
+        (np.float32([[1, 2, 3]]), [3, 6, 9]),
+        (np.float32(2), [6, 6, 6]),
+    ],
+    ids=["none", "row", "matrix of one row", "one number"],
+)
+@pytest.mark.parametrize("transposed", [0, 1])
+def test_factors_of_gemm_go_into_weights_and_bias(bias, expected, transposed):
+    graph, node = gemm(bias, WEIGHTS.T if transposed else WEIGHTS, trans_b=transposed)
+    weights, axis, found = product_parts(graph, node)
+    np.testing.assert_array_equal(weights.T if transposed else weights, WEIGHTS / 2)
+    assert axis == (0 if transposed else 1)
+    assert (None if found is None else found.tolist()) == expected
+    assert without_factors(node).attributes == {**node.attributes, "alpha": 1.0, "beta": 1.0}
+
+
+@pytest.mark.parametrize(("op", "axis"), [("Conv", 0), ("ConvTranspose", 1), ("MatMul", 1)])
+def test_other_products_keep_their_constants(op, axis):
+    bias = np.float32([1, 2, 3])
+    graph, node = product(op, WEIGHTS, bias)
+    weights, found_axis, found = product_parts(graph, node)
+    assert weights is WEIGHTS
+    assert found is bias
+    assert found_axis == axis
+    assert without_factors(node) is node
+
+
+@pytest.mark.parametrize(
+    ("case", "can"),
+    [
+        (gemm(), True),
+        (gemm(np.float32([1, 2, 3])), True),
+        (gemm(np.float32([[1, 2, 3]])), True),
+        (gemm(np.float32(1)), True),
+        (gemm(np.ones((3, 3), np.float32)), False),
+        (gemm(np.ones((3, 1), np.float32)), False),  # a number for each of three rows, not three columns
+        (gemm(np.ones((1, 1), np.float32)), True),
+        (gemm(trans_a=1), False),
+        (gemm(np.float32([1, 2, 3]), WEIGHTS.T, trans_b=1), True),
+        (gemm(np.float32([1, 2]), WEIGHTS.T, trans_b=1), False),
+        (product("MatMul", WEIGHTS), True),
+        (product("MatMul", np.ones((1, 2, 3), np.float32)), False),
+        (product("Conv", WEIGHTS), True),
+        (product("ConvTranspose", WEIGHTS), True),
+        (product("Add", WEIGHTS), False),
+    ],
+)
+def test_products_with_constants_along_one_dimension_can_be_quantised(case, can):
+    assert is_quantisable_product(*case) == can
+
+
+def test_products_of_activations_and_of_constants_alone_cannot_be_quantised():
+    graph, _ = product("MatMul", WEIGHTS)
+    assert not is_quantisable_product(graph, Node("MatMul", ("x", "x"), ("y",), {}))
+    assert not is_quantisable_product(graph, Node("MatMul", ("w", "w"), ("y",), {}))
